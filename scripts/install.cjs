@@ -1,0 +1,40 @@
+// Installs what is missing before `npm start` and `npm test`. Plain old JavaScript: it runs on
+// whatever Node the machine has, and it is what brings Node 24 (npm package `node`) to the others.
+const { spawn } = require('node:child_process');
+const { statSync } = require('node:fs');
+const { join } = require('node:path');
+
+const root = join(__dirname, '..');
+const folders = process.argv.includes('--test') ? [root, join(root, 'test')] : [root];
+
+Promise.all(folders.filter(stale).map(install)).catch((error) => {
+  console.error(String(error.message));
+  process.exit(1);
+});
+
+/** npm writes node_modules/.package-lock.json last: older than the lock file means unfinished or outdated. */
+function stale(folder) {
+  const time = (file) => {
+    try {
+      return statSync(join(folder, file)).mtimeMs;
+    } catch {
+      return 0;
+    }
+  };
+  return time('node_modules/.package-lock.json') < time('package-lock.json');
+}
+
+function install(folder) {
+  console.error(`installing the packages of ${folder} (once) …`);
+  return new Promise((resolve, reject) => {
+    // --include=dev: NODE_ENV=production would leave out Node 24 itself.
+    const npm = spawn('npm', ['ci', '--include=dev', '--no-audit', '--no-fund', '--loglevel=error'], {
+      cwd: folder,
+      stdio: ['ignore', 'ignore', 'inherit'],
+    });
+    npm.on('error', reject);
+    npm.on('exit', (code) =>
+      code === 0 ? resolve() : reject(new Error(`npm ci failed in ${folder} (exit ${code}). Run it there by hand to see why.`)),
+    );
+  });
+}
