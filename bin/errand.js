@@ -35,7 +35,8 @@ function runWithNewerNode() {
     stdio: ['inherit', 'inherit', 'inherit', 'pipe'],
     env: { ...process.env, ERRAND_REEXEC: '1' },
   });
-  for (const signal of ['SIGTERM', 'SIGINT', 'SIGHUP']) process.on(signal, () => child.kill(signal));
+  for (const signal of ['SIGTERM', 'SIGINT', 'SIGHUP'])
+    process.on(signal, () => child.kill(signal));
   child.on('exit', (code, signal) => {
     if (!signal) process.exit(code ?? 70);
     process.removeAllListeners(signal);
@@ -57,7 +58,11 @@ function newerNode() {
   const beside = join(root, 'node_modules', 'node', 'bin', 'node');
   if (existsSync(beside)) return beside;
   try {
-    const found = join(dirname(createRequire(import.meta.url).resolve('node/package.json')), 'bin', 'node');
+    const found = join(
+      dirname(createRequire(import.meta.url).resolve('node/package.json')),
+      'bin',
+      'node',
+    );
     return existsSync(found) ? found : undefined;
   } catch {
     return undefined;

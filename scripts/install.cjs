@@ -28,13 +28,23 @@ function install(folder) {
   console.error(`installing the packages of ${folder} (once) …`);
   return new Promise((resolve, reject) => {
     // --include=dev: NODE_ENV=production would leave out Node 24 itself.
-    const npm = spawn('npm', ['ci', '--include=dev', '--no-audit', '--no-fund', '--loglevel=error'], {
-      cwd: folder,
-      stdio: ['ignore', 'ignore', 'inherit'],
-    });
+    const npm = spawn(
+      'npm',
+      ['ci', '--include=dev', '--no-audit', '--no-fund', '--loglevel=error'],
+      {
+        cwd: folder,
+        stdio: ['ignore', 'ignore', 'inherit'],
+      },
+    );
     npm.on('error', reject);
     npm.on('exit', (code) =>
-      code === 0 ? resolve() : reject(new Error(`npm ci failed in ${folder} (exit ${code}). Run it there by hand to see why.`)),
+      code === 0
+        ? resolve()
+        : reject(
+            new Error(
+              `npm ci failed in ${folder} (exit ${code}). Run it there by hand to see why.`,
+            ),
+          ),
     );
   });
 }

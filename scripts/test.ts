@@ -3,7 +3,15 @@
 // every process goes to a file, so that a stray process cannot keep a pipe open.
 // Usage: node scripts/test.ts [--only check|files] [path part …]
 import { spawn } from 'node:child_process';
-import { globSync, mkdtempSync, openSync, closeSync, readFileSync, readdirSync, rmSync } from 'node:fs';
+import {
+  globSync,
+  mkdtempSync,
+  openSync,
+  closeSync,
+  readFileSync,
+  readdirSync,
+  rmSync,
+} from 'node:fs';
 import { availableParallelism, tmpdir } from 'node:os';
 import { join, relative } from 'node:path';
 
@@ -46,7 +54,10 @@ finish(failed ? 1 : 0);
 async function runChecks(): Promise<boolean> {
   const checks: [string, string[]][] = [
     ['types', [bin('tsc'), '--noEmit', '-p', root]],
-    ['lint', [bin('oxlint'), '--type-aware', '--deny-warnings', 'src', 'test', 'scripts', 'bench', 'bin']],
+    [
+      'lint',
+      [bin('oxlint'), '--type-aware', '--deny-warnings', 'src', 'test', 'scripts', 'bench', 'bin'],
+    ],
     ['format', [bin('oxfmt'), '--check', '.']],
     ['docs', [process.execPath, join(root, 'scripts/docs.ts'), '--check']],
   ];
@@ -60,7 +71,10 @@ async function runChecks(): Promise<boolean> {
 }
 
 async function runFiles(): Promise<boolean> {
-  const files = globSync('test/**/*.test.ts', { cwd: root, exclude: (f) => f.includes('node_modules') })
+  const files = globSync('test/**/*.test.ts', {
+    cwd: root,
+    exclude: (f) => f.includes('node_modules'),
+  })
     .filter((file) => parts.length === 0 || parts.some((part) => file.includes(part)))
     .sort((a, b) => weight(b) - weight(a) || a.localeCompare(b));
   if (files.length === 0) {
@@ -81,26 +95,42 @@ async function runFiles(): Promise<boolean> {
   if (unsteady.length > 0 && unsteady.length <= secondTriesMax && parts.length === 0) {
     for (const run of unsteady) {
       const again = await runFile(run.name);
-      report({ ...again, note: again.code === 0 ? 'NOT STEADY: passed when run alone' : 'failed again, alone' });
+      report({
+        ...again,
+        note: again.code === 0 ? 'NOT STEADY: passed when run alone' : 'failed again, alone',
+      });
       if (again.code === 0) runs[runs.indexOf(run)] = again;
     }
   }
   const counts = { tests: 0, pass: 0, fail: 0, skipped: 0 };
-  for (const run of runs) for (const key of Object.keys(counts) as (keyof typeof counts)[]) counts[key] += count(run.output, key);
+  for (const run of runs)
+    for (const key of Object.keys(counts) as (keyof typeof counts)[])
+      counts[key] += count(run.output, key);
   const broken = runs.filter((run) => run.code !== 0);
   for (const run of broken) console.log(`failed: ${run.name}`);
   console.log(`${runs.length} files, ${counts.tests} tests`);
-  console.log(`${counts.pass} passed, ${Math.max(counts.fail, broken.length)} failed, ${counts.skipped} skipped`);
+  console.log(
+    `${counts.pass} passed, ${Math.max(counts.fail, broken.length)} failed, ${counts.skipped} skipped`,
+  );
   return broken.length === 0;
 }
 
 /** Long files first, so that the last minutes are not one file alone. */
 function weight(file: string): number {
-  return ['/deep/', '/e2e/', '/cluster/', '/dialects/', '/web/', 'simulation'].findIndex((part) => file.includes(part)) + 1;
+  return (
+    ['/deep/', '/e2e/', '/cluster/', '/dialects/', '/web/', 'simulation'].findIndex((part) =>
+      file.includes(part),
+    ) + 1
+  );
 }
 
 function runFile(file: string): Promise<Run> {
-  const testArgs = ['--test', '--test-reporter=spec', `--test-timeout=${fileLimitMs / 2}`, '--test-force-exit'];
+  const testArgs = [
+    '--test',
+    '--test-reporter=spec',
+    `--test-timeout=${fileLimitMs / 2}`,
+    '--test-force-exit',
+  ];
   return runProcess(file, [process.execPath, ...testArgs, join(root, file)]);
 }
 
@@ -133,7 +163,9 @@ function runProcess(name: string, [command, ...commandArgs]: string[]): Promise<
 
 function report(run: Run): void {
   const mark = run.code === 0 ? 'ok  ' : 'FAIL';
-  console.log(`${mark} ${relative('.', run.name)} ${(run.ms / 1000).toFixed(1)} s${run.note ? ` (${run.note})` : ''}`);
+  console.log(
+    `${mark} ${relative('.', run.name)} ${(run.ms / 1000).toFixed(1)} s${run.note ? ` (${run.note})` : ''}`,
+  );
   if (run.code !== 0) console.log(run.output.replaceAll(/^/gm, '    ').slice(-12_000));
 }
 

@@ -1,0 +1,72 @@
+// What a dialect is: another system's names and shapes over our operations. Tables plus pure translators; state only
+// through operations. One system's HTTP routes and MCP tools live together in one folder.
+import type { z } from 'zod';
+import type { Caller, CallContext, Operations } from './operation.ts';
+
+export interface Dialect {
+  name: string;
+  tools?: DialectTool[];
+  /** Server instructions for MCP clients that use this dialect. */
+  instructions?: string;
+  routes?: DialectRoute[];
+}
+
+/** A tool under its foreign name. It answers exactly what that system's tool answers. */
+export interface DialectTool {
+  name: string;
+  title: string;
+  description: string;
+  effect: 'read' | 'write' | 'destroy';
+  idempotent?: boolean;
+  openWorld?: boolean;
+  input: z.ZodType;
+  output?: z.ZodType;
+  run(input: unknown, call: DialectCall): Promise<DialectAnswer>;
+}
+
+export interface DialectAnswer {
+  structured?: unknown;
+  /** Defaults to the JSON of `structured`. */
+  text?: string;
+  content?: { type: 'image'; data: string; mimeType: string }[];
+  isError?: boolean;
+}
+
+/** How a dialect reaches the rest: operations by name, in the caller's name. */
+export interface DialectCall {
+  operations: Pick<Operations, 'call' | 'stream' | 'find'>;
+  context: CallContext;
+}
+
+export interface DialectRoute {
+  method: 'GET' | 'POST' | 'PUT' | 'PATCH' | 'DELETE';
+  /** `/v2/{endpointId}/run`; a last segment `{rest*}` takes what remains. */
+  path: string;
+  /** `none`: answers without a key; `key`: the key is checked before; `own`: the route reads the credentials itself. */
+  auth: 'none' | 'key';
+  bodyBytesMax?: number;
+  handle(request: DialectRequest, call: DialectCall): Promise<DialectResponse>;
+}
+
+export interface DialectRequest {
+  method: string;
+  path: string;
+  params: Record<string, string>;
+  query: URLSearchParams;
+  headers: Record<string, string | string[] | undefined>;
+  /** The raw body; `json()` parses it and fails with a clear invalidInput. */
+  body: Buffer;
+  json(): unknown;
+  caller: Caller | undefined;
+  remoteAddress: string;
+  /** Base URL as the client sees it, for links in answers. */
+  baseUrl: string;
+}
+
+export interface DialectResponse {
+  status: number;
+  headers?: Record<string, string>;
+  /** An object is sent as JSON; a string or Buffer as it is; an async iterable of chunks is streamed. */
+  body?: unknown;
+  stream?: AsyncIterable<string | Uint8Array>;
+}

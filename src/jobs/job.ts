@@ -1,0 +1,212 @@
+// What a job is: the model, its closed statuses, ids, and the mapping between a row and a job.
+// Pure: no clock, no store.
+import { randomBytes } from 'node:crypto';
+import type { Row, Value } from '../store/store.ts';
+
+export const statuses = [
+  'queued',
+  'running',
+  'input_required',
+  'completed',
+  'failed',
+  'cancelled',
+  'timed_out',
+] as const;
+export type Status = (typeof statuses)[number];
+
+export const finalStatuses = [
+  'completed',
+  'failed',
+  'cancelled',
+  'timed_out',
+] as const satisfies Status[];
+const finals: ReadonlySet<Status> = new Set(finalStatuses);
+export const isFinal = (status: Status): boolean => finals.has(status);
+
+export interface JobError {
+  code: string;
+  message: string;
+  hint?: string;
+  data?: Record<string, unknown>;
+}
+
+export interface Progress {
+  /** What was done, of how much, in what unit. */
+  done?: number;
+  total?: number;
+  unit?: string;
+  message?: string;
+}
+
+export interface RetryPolicy {
+  /** Attempts in all, the first included. */
+  attemptsMax: number;
+  backoffMs: number;
+  backoffFactor: number;
+  backoffMsMax: number;
+  /** 0 … 1: the share of a delay that is random. */
+  jitter: number;
+  /** Lost attempts (a holder died) before the job counts as one that kills its worker. */
+  lostMax: number;
+}
+
+export const defaultRetry: RetryPolicy = {
+  attemptsMax: 1,
+  backoffMs: 1000,
+  backoffFactor: 2,
+  backoffMsMax: 600_000,
+  jitter: 0.2,
+  lostMax: 1,
+};
+
+export interface Job {
+  id: string;
+  kind: string;
+  action: string | null;
+  queue: string;
+  status: Status;
+  stage: string | null;
+  name: string | null;
+  tags: string[];
+  visibility: 'private' | 'public';
+  owner: string;
+  /** The server that runs it, once it runs (or must run it, when the kind says so). */
+  node: string | null;
+  parentId: string | null;
+  idempotencyKey: string | null;
+  idempotencyHash: string | null;
+  input: unknown;
+  result: unknown;
+  error: JobError | null;
+  progress: Progress | null;
+  /** The kind's own record of the current attempt: exit code, pid, worker … */
+  facts: Record<string, unknown>;
+  cost: number | null;
+  priority: number;
+  /** Number of the current attempt, from 1. */
+  attempt: number;
+  attemptId: string;
+  /** How many attempts were lost in a row with their holder. */
+  lost: number;
+  retry: RetryPolicy;
+  /** Who holds the running attempt: a node, or a worker. */
+  holder: string | null;
+  runAt: number;
+  /** End of the time it may wait in the queue. */
+  expiresAt: number | null;
+  /** Awake execution time allowed per attempt. */
+  timeoutMs: number | null;
+  deadlineAt: number | null;
+  /** Jobs that must complete first and are not over yet; queued without a dispatch entry while > 0. */
+  waitingFor: number;
+  cancelRequestedAt: number | null;
+  createdAt: number;
+  updatedAt: number;
+  startedAt: number | null;
+  finishedAt: number | null;
+  /** Kept by retention. */
+  pinned: boolean;
+  /** Number of events so far: the fence of every change. */
+  version: number;
+}
+
+/** Column of each field; JSON fields are stored as text. Order is the order of the table. */
+const columns = {
+  id: 'id',
+  kind: 'kind',
+  action: 'action',
+  queue: 'queue',
+  status: 'status',
+  stage: 'stage',
+  name: 'name',
+  tags: 'tags',
+  visibility: 'visibility',
+  owner: 'owner',
+  node: 'node',
+  parentId: 'parent_id',
+  idempotencyKey: 'idempotency_key',
+  idempotencyHash: 'idempotency_hash',
+  input: 'input',
+  result: 'result',
+  error: 'error',
+  progress: 'progress',
+  facts: 'facts',
+  cost: 'cost',
+  priority: 'priority',
+  attempt: 'attempt',
+  attemptId: 'attempt_id',
+  lost: 'lost',
+  retry: 'retry',
+  holder: 'holder',
+  runAt: 'run_at',
+  expiresAt: 'expires_at',
+  timeoutMs: 'timeout_ms',
+  deadlineAt: 'deadline_at',
+  waitingFor: 'waiting_for',
+  cancelRequestedAt: 'cancel_requested_at',
+  createdAt: 'created_at',
+  updatedAt: 'updated_at',
+  startedAt: 'started_at',
+  finishedAt: 'finished_at',
+  pinned: 'pinned',
+  version: 'version',
+} as const satisfies Record<keyof Job, string>;
+
+export type JobField = keyof Job;
+export const jobFields = Object.keys(columns) as JobField[];
+export const columnOf = (field: JobField): string => columns[field];
+
+const jsonFields: ReadonlySet<JobField> = new Set([
+  'tags',
+  'input',
+  'result',
+  'error',
+  'progress',
+  'facts',
+  'retry',
+]);
+
+export function jobFromRow(row: Row): Job {
+  const job: Record<string, unknown> = {};
+  for (const field of jobFields) {
+    const value = row[columns[field]] ?? null;
+    if (jsonFields.has(field)) job[field] = value === null ? null : JSON.parse(value as string);
+    else job[field] = value;
+  }
+  job.pinned = job.pinned === 1;
+  job.tags ??= [];
+  job.facts ??= {};
+  job.retry = job.retry ? { ...defaultRetry, ...(job.retry as object) } : defaultRetry;
+  return job as unknown as Job;
+}
+
+export function columnValue(field: JobField, value: unknown): Value {
+  if (value === null || value === undefined) return null;
+  if (jsonFields.has(field)) return emptyAsNull(field, value);
+  if (typeof value === 'boolean') return value ? 1 : 0;
+  return value as Value;
+}
+
+/** Most jobs have no tags, no facts and the default retry: a NULL is cheaper to write and to read. */
+function emptyAsNull(field: JobField, value: unknown): Value {
+  if (field === 'tags' && (value as string[]).length === 0) return null;
+  if (field === 'facts' && Object.keys(value as object).length === 0) return null;
+  if (field === 'retry' && value === defaultRetry) return null;
+  return JSON.stringify(value);
+}
+
+const alphabet = '0123456789abcdefghjkmnpqrstvwxyz';
+
+/** Unguessable and short: 16 characters of Crockford base32, 80 random bits. */
+export function randomId(prefix: string, length = 16): string {
+  const bytes = randomBytes(length);
+  let id = prefix;
+  for (let i = 0; i < length; i++) id += alphabet[bytes[i]! & 31];
+  return id;
+}
+
+export const newJobId = (): string => randomId('job_');
+export const isJobId = (text: string): boolean => /^job_[0-9a-hjkmnp-tv-z]{16}$/.test(text);
+
+/** Attempt ids are derivable, so a fence can be read by a person: the job and the number. */
+export const attemptIdOf = (jobId: string, attempt: number): string => `${jobId}.${attempt}`;

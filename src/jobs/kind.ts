@@ -1,0 +1,68 @@
+// The contract of a kind of work. A kind says what its input is, how an attempt runs and how it goes on after a
+// restart; the core does the rest. How work ended is data (Outcome), never an exception.
+import type { z } from 'zod';
+import type { Job, JobError, Progress } from './job.ts';
+
+export type Outcome =
+  | { type: 'completed'; result?: unknown; facts?: Record<string, unknown>; cost?: number }
+  /** `retry: false` ends the job whatever its policy says (the input can never work). */
+  | {
+      type: 'failed';
+      error: JobError;
+      result?: unknown;
+      facts?: Record<string, unknown>;
+      retry?: boolean;
+      cost?: number;
+    }
+  | { type: 'cancelled'; error?: JobError; result?: unknown; facts?: Record<string, unknown> }
+  | { type: 'timed_out'; error?: JobError; result?: unknown; facts?: Record<string, unknown> }
+  /** The end was not seen and never will be: counted as lost. */
+  | { type: 'lost'; message?: string; facts?: Record<string, unknown> }
+  /** Not over: try the same attempt again later (a limit outside was hit). */
+  | { type: 'snoozed'; untilMs: number };
+
+/** Why an attempt is told to stop. `shutdown`: only this server ends; the work should go on where it can. */
+export type StopReason = 'cancel' | 'timeout' | 'shutdown' | 'lost';
+
+/** What a running attempt gets. Every method here is fenced: after the attempt is over it changes nothing. */
+export interface Run {
+  readonly job: Job;
+  /** True when the attempt was already running before this server started. */
+  readonly adopted: boolean;
+  /** Aborted with a StopReason as reason. */
+  readonly signal: AbortSignal;
+  /** Replaces progress and/or stage; an event each time, so do not call it more than about once a second. */
+  report(update: {
+    progress?: Progress;
+    stage?: string;
+    facts?: Record<string, unknown>;
+  }): Promise<void>;
+  /** running ⇄ input_required. */
+  needInput(needed: boolean, message?: string): Promise<void>;
+}
+
+export interface Kind {
+  readonly name: string;
+  /** The schema of `job.input`, per action where there are several. */
+  readonly input: z.ZodType;
+  /** Jobs of this kind run in this process (command, web). Without it the kind hands attempts out itself (endpoint) or has none (escrow). */
+  run?(run: Run): Promise<Outcome>;
+  /** Whether a running attempt can be continued after a restart of this server; then `run` is called with adopted: true. */
+  readonly adopts?: boolean;
+  /** False: jobs have no dispatch entry and move only by the kind's own rules. */
+  readonly dispatched: boolean;
+  /** Default for jobs of this kind; false: never retried. */
+  readonly retryable: boolean;
+  /** False: cancelled only by the kind's own operations. */
+  readonly cancellable: boolean;
+  /** Attempts of this kind at once on this node. */
+  capacity(): number;
+  /** What get_job shows beyond the core's fields (exit code, counts by fate, next actor …). Cheap: no body, no output. */
+  view?(job: Job): Promise<Record<string, unknown>>;
+  /** One line for lists: the command line, the URL. */
+  summary?(job: Job): string;
+  /** Removes files and rows of forgotten jobs. */
+  forget?(jobIds: readonly string[]): Promise<void>;
+  /** Exempt from retention (escrow books). */
+  readonly keeps?: boolean;
+}

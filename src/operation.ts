@@ -1,0 +1,169 @@
+// What an operation is. It is defined once; MCP tools, HTTP routes, CLI commands, the OpenAPI document and the
+// docs tables are projections of the one list. No face has logic of its own.
+import type { z } from 'zod';
+import { AppError } from './errors.ts';
+
+export const scopes = ['read', 'run', 'worker', 'admin'] as const;
+export type Scope = (typeof scopes)[number];
+
+/** Who calls. Made by a face from a key or from the private socket, never from the input. */
+export interface Caller {
+  owner: string;
+  scopes: ReadonlySet<Scope>;
+  /** Sees and changes everybody's jobs. */
+  admin: boolean;
+  /** The home's owner over the private socket, or a front acting for them. */
+  local: boolean;
+  keyId?: string;
+  kinds?: readonly string[];
+  queues?: readonly string[];
+  /** What a key is bound to beyond its owner: a wallet, an endpoint (`wallet:…`, `endpoint:…`). */
+  subject?: string;
+}
+
+/** Where the caller stands: a front or the CLI tells it, so that jobs run where their user works. */
+export interface Origin {
+  cwd?: string;
+  env?: Record<string, string>;
+}
+
+export interface CallContext {
+  /** Undefined for a call without a key: only operations with scope `public` accept it. */
+  caller: Caller | undefined;
+  /** Aborted when the caller goes away. Waiting stops; work that was started goes on. */
+  signal: AbortSignal;
+  origin?: Origin;
+  /** Set when the caller wants to hear how far a long call is. */
+  progress?(update: { progress: number; total?: number; message?: string }): void;
+}
+
+export interface Operation<I = unknown, O = unknown> {
+  /** verb_noun, snake case: the MCP tool's name; `verb noun` on the command line. */
+  name: string;
+  title: string;
+  /** For a model that has never seen us, at most 600 characters: what it does, when to use it and when not, what it changes, its neighbours. */
+  description: string;
+  effect: 'read' | 'write' | 'destroy';
+  idempotent?: boolean;
+  /** Reaches beyond this machine (web, remote endpoints). */
+  openWorld?: boolean;
+  /** `public`: answers without a key (and then only what is public). */
+  scope: Scope | 'public';
+  /** MCP toolsets it appears in; none: it is no tool. `default` is what every client sees. */
+  toolsets?: readonly string[];
+  input: z.ZodType<I>;
+  output: z.ZodType<O>;
+  /** Path under the HTTP root, with {name} for fields of the input; the others come from the query (GET, DELETE) or the JSON body. */
+  http?: { method: 'GET' | 'POST' | 'PUT' | 'PATCH' | 'DELETE'; path: string };
+  cli?: CliShape;
+  /** Work that outlives the call: the job to follow, or undefined when this answer is already the end. Gives MCP tasks. */
+  startsJob?(output: O): string | undefined;
+  /** A few lines that say the same as the output; faces add it beside the structured answer. */
+  text?(output: O): string;
+  /** Further MCP content of an answer (pictures), beside text and structure. */
+  content?(output: O): { type: 'image'; data: string; mimeType: string }[];
+  run(input: I, context: CallContext): Promise<O>;
+  /** For operations that are followed: `run` answers the present state, `stream` what comes after, over SSE. */
+  stream?(input: I, context: CallContext): AsyncIterable<StreamItem>;
+}
+
+export interface StreamItem {
+  event: string;
+  data: unknown;
+  /** Cursor to go on from after a broken connection (SSE id). */
+  id?: string;
+}
+
+export interface CliShape {
+  /** Words after `errand`: ['queue', 'list']. */
+  words: readonly string[];
+  /** Fields of the input taken in order without a flag; the last may be an array and takes the rest. */
+  args?: readonly string[];
+  /** Columns for a table when the output has one list; else the fields are printed. */
+  table?: { rows: string; columns: readonly string[] };
+  /** A hand-written command of the same words replaces the generated one (it still calls the operation). */
+  custom?: boolean;
+}
+
+/** Keeps the types of input and output tied together while the list holds plain `Operation`s. */
+export function defineOperation<I, O>(operation: Operation<I, O>): Operation {
+  return operation as unknown as Operation;
+}
+
+/** The one list. Faces and dialects find operations here by name and call them here only. */
+export class Operations {
+  private readonly byName = new Map<string, Operation>();
+
+  add(operations: readonly Operation[]): void {
+    for (const operation of operations) {
+      if (this.byName.has(operation.name))
+        throw new Error(`operation ${operation.name} is defined twice`);
+      this.byName.set(operation.name, operation);
+    }
+  }
+
+  list(): Operation[] {
+    return [...this.byName.values()];
+  }
+
+  find(name: string): Operation | undefined {
+    return this.byName.get(name);
+  }
+
+  get(name: string): Operation {
+    const operation = this.byName.get(name);
+    if (!operation) throw new AppError('notFound', `There is no operation ${name}.`);
+    return operation;
+  }
+
+  /** Checks scope and input, then runs. The answer is the operation's own; its shape is checked by tests. */
+  async call<O = unknown>(name: string, input: unknown, context: CallContext): Promise<O> {
+    const operation = this.get(name);
+    return (await operation.run(this.check(operation, input, context), context)) as O;
+  }
+
+  stream(name: string, input: unknown, context: CallContext): AsyncIterable<StreamItem> {
+    const operation = this.get(name);
+    if (!operation.stream) throw new AppError('unsupported', `${name} cannot be followed.`);
+    return operation.stream(this.check(operation, input, context), context);
+  }
+
+  private check(operation: Operation, input: unknown, context: CallContext): unknown {
+    authorize(operation, context.caller);
+    const parsed = operation.input.safeParse(input ?? {});
+    if (!parsed.success) throw inputError(operation.name, parsed.error);
+    return parsed.data;
+  }
+}
+
+function authorize(operation: Operation, caller: Caller | undefined): void {
+  if (operation.scope === 'public') return;
+  if (!caller) {
+    throw new AppError('unauthorized', 'This needs a key.', {
+      hint: 'Send `Authorization: Bearer <key>`; `errand key create` makes one.',
+    });
+  }
+  if (caller.scopes.has(operation.scope) || caller.scopes.has('admin')) return;
+  throw new AppError(
+    'forbidden',
+    `The key has no scope \`${operation.scope}\`, which ${operation.name} needs.`,
+    {
+      hint: 'Ask for a key with that scope: `errand key create --scopes …`.',
+    },
+  );
+}
+
+function inputError(name: string, error: z.ZodError): AppError {
+  const issues = error.issues.slice(0, 5).map((issue) => {
+    const path = issue.path.join('.');
+    return path ? `${path}: ${issue.message}` : issue.message;
+  });
+  return new AppError('invalidInput', `Wrong input for ${name}: ${issues.join('; ')}`, {
+    hint: 'The input schema names every field and its limits.',
+    data: {
+      issues: error.issues
+        .slice(0, 20)
+        .map(({ path, message, code }) => ({ path: path.join('.'), message, code })),
+    },
+  });
+}
