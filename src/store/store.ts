@@ -28,7 +28,7 @@ export interface DispatchEntry {
   queue: string;
   /** Higher first; equal ones in order of submission. */
   priority: number;
-  /** Epoch ms; not handed out before. */
+  /** Epoch ms; not handed out before. 0: at once. */
   runAt: number;
 }
 
@@ -46,8 +46,11 @@ export type Commit =
   | { applied: false; step: number };
 
 export interface ClaimRequest {
-  queues: readonly string[];
+  /** In order; `limit`: at most so many attempts of this queue held at once. */
+  queues: readonly { name: string; limit?: number }[];
   limit: number;
+  /** How many more to look at than are wanted, because a plan may refuse some. */
+  lookahead?: number;
   holder: string;
   leaseMs: number;
   now: number;

@@ -1,0 +1,27 @@
+// The embedded dispatcher's own tables. A claim reads one partial index in order, so it costs the same with a thousand
+// waiting attempts as with a million; delayed ones are promoted when due, never filtered in the claim.
+import type { Migration } from '../store.ts';
+
+export const dispatchMigrations: Migration[] = [
+  {
+    id: 'dispatch/1',
+    statements: () => [
+      `CREATE TABLE dispatch (
+        seq INTEGER PRIMARY KEY AUTOINCREMENT,
+        attempt_id TEXT NOT NULL UNIQUE,
+        job_id TEXT NOT NULL,
+        queue TEXT NOT NULL,
+        priority INTEGER NOT NULL,
+        run_at INTEGER NOT NULL,
+        state INTEGER NOT NULL,
+        lease_until INTEGER,
+        holder TEXT
+      ) STRICT`,
+      'CREATE INDEX dispatch_ready ON dispatch (queue, priority DESC, seq) WHERE state = 0',
+      'CREATE INDEX dispatch_scheduled ON dispatch (run_at) WHERE state = 1',
+      'CREATE INDEX dispatch_leased ON dispatch (queue, lease_until) WHERE state = 2',
+      `CREATE TABLE counters (scope TEXT NOT NULL, key TEXT NOT NULL, n INTEGER NOT NULL,
+        PRIMARY KEY (scope, key)) STRICT, WITHOUT ROWID`,
+    ],
+  },
+];

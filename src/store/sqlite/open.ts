@@ -1,0 +1,82 @@
+// Opens the database file of a home: settings for durability, refusals with a clear message.
+import { chmodSync, existsSync } from 'node:fs';
+import { DatabaseSync } from 'node:sqlite';
+import { AppError } from '../../errors.ts';
+
+/** Below this, two writers can lose acknowledged commits (WAL reset bug). */
+const versionMin = [3, 51, 3];
+
+export function openDatabase(path: string): DatabaseSync {
+  refuseOldLibrary();
+  const fresh = !existsSync(path);
+  let db: DatabaseSync;
+  try {
+    db = new DatabaseSync(path, { timeout: 5000 });
+    if (path !== ':memory:') chmodSync(path, 0o600);
+    db.exec('PRAGMA journal_mode = WAL');
+    db.exec('PRAGMA synchronous = FULL');
+    db.exec('PRAGMA foreign_keys = ON');
+    db.exec('PRAGMA cache_size = -65536');
+    db.exec('PRAGMA journal_size_limit = 67108864');
+    db.exec('PRAGMA wal_autocheckpoint = 4000');
+  } catch (error) {
+    throw openError(path, error);
+  }
+  if (!fresh) checkIntegrity(db, path);
+  return db;
+}
+
+/** quick_check reads every page; on a large database it would delay the start by minutes, so it is bounded by size. */
+const checkedBytesMax = 256 * 1024 * 1024;
+
+function checkIntegrity(db: DatabaseSync, path: string): void {
+  try {
+    const { page_count: pages } = db.prepare('PRAGMA page_count').get() as { page_count: number };
+    const { page_size: size } = db.prepare('PRAGMA page_size').get() as { page_size: number };
+    if (pages * size > checkedBytesMax) {
+      db.prepare('SELECT count(*) FROM sqlite_schema').get();
+      return;
+    }
+    const row = db.prepare('PRAGMA quick_check(1)').get() as { quick_check: string };
+    if (row.quick_check === 'ok') return;
+    throw new Error(row.quick_check);
+  } catch (error) {
+    db.close();
+    throw openError(path, error);
+  }
+}
+
+function openError(path: string, error: unknown): AppError {
+  const { errcode, message } = error as { errcode?: number; message: string };
+  const primary = (errcode ?? 0) & 0xff;
+  if (primary === 5 || primary === 6) {
+    return new AppError('unavailable', `The database ${path} is locked by another program.`, {
+      hint: 'Close the other program that has it open, then start again.',
+      cause: error,
+    });
+  }
+  if (primary === 14 || primary === 8 || primary === 3) {
+    return new AppError('unavailable', `The database ${path} cannot be opened: ${message}.`, {
+      hint: 'Check that the home and its files belong to you and the disk is not read-only.',
+      cause: error,
+    });
+  }
+  return new AppError('unavailable', `The database ${path} is damaged: ${message}.`, {
+    hint: 'Nothing was changed. Restore a backup with `errand restore`, or move the file away to start empty.',
+    cause: error,
+  });
+}
+
+function refuseOldLibrary(): void {
+  const version = process.versions.sqlite!.split('.').map(Number);
+  for (const [i, min] of versionMin.entries()) {
+    if (version[i]! > min) return;
+    if (version[i]! < min) {
+      throw new AppError(
+        'unavailable',
+        `SQLite ${process.versions.sqlite} can lose data; 3.51.3 or newer is needed.`,
+        { hint: 'Use Node 24.15 or newer.' },
+      );
+    }
+  }
+}
