@@ -61,6 +61,15 @@ export interface Kind {
   view?(job: Job): Promise<Record<string, unknown>>;
   /** One line for lists: the command line, the URL. */
   summary?(job: Job): string;
+  /**
+   * Conditions of wait_for_jobs beyond the end of the job: resolves with the one that was met, or undefined when it
+   * never can be. Must end when the signal aborts.
+   */
+  watch?(
+    job: Job,
+    until: Record<string, unknown>,
+    signal: AbortSignal,
+  ): Promise<{ reason: string; detail?: unknown } | undefined>;
   /** Removes files and rows of forgotten jobs. */
   forget?(jobIds: readonly string[]): Promise<void>;
   /** Exempt from retention (escrow books). */

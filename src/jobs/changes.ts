@@ -1,0 +1,90 @@
+// From a decision to the steps of one transaction: the guarded update of the job's row, its events, the kept counters,
+// the archived attempt. The version in the WHERE clause is the fence: whoever decided on an older row gets a conflict.
+import type { Step } from '../store/store.ts';
+import { queueKey, type Decision, type NewEvent } from './decide.ts';
+import { columnOf, columnValue, jobFields, type Job, type JobField } from './job.ts';
+
+export function insertJob(job: Job, events: NewEvent[]): Step[] {
+  const born = { ...job, version: events.length };
+  return [
+    {
+      sql: insertSql,
+      params: jobFields.map((field) => columnValue(field, born[field])),
+      expect: 1,
+    },
+    ...insertEvents({ job, after: 0, events, at: job.createdAt }),
+    countStep(job, job.status, 1),
+  ];
+}
+
+const insertSql = `INSERT INTO jobs (${jobFields.map(columnOf).join(', ')})
+  VALUES (${jobFields.map(() => '?').join(', ')}) ON CONFLICT DO NOTHING`;
+
+export function updateJob(job: Job, decision: Decision, now: number): Step[] {
+  const patch: Partial<Job> = {
+    ...decision.patch,
+    updatedAt: now,
+    version: job.version + decision.events.length,
+  };
+  const fields = Object.keys(patch) as JobField[];
+  const assignments = fields.map((field) => `${columnOf(field)} = ?`).join(', ');
+  const steps: Step[] = [
+    {
+      sql: `UPDATE jobs SET ${assignments} WHERE id = ? AND version = ?`,
+      params: [...fields.map((field) => columnValue(field, patch[field])), job.id, job.version],
+      expect: 1,
+    },
+    ...insertEvents({ job, after: job.version, events: decision.events, at: now }),
+  ];
+  if (decision.archive) steps.push(archiveAttempt(job, decision, now));
+  if (patch.status !== undefined && patch.status !== job.status) {
+    steps.push(countStep(job, job.status, -1), countStep(job, patch.status, 1));
+  }
+  steps.push(...decision.intents);
+  return steps;
+}
+
+/** The job as it is after the update, so that nobody has to read it again. */
+export function patched(job: Job, decision: Decision, now: number): Job {
+  return {
+    ...job,
+    ...decision.patch,
+    updatedAt: now,
+    version: job.version + decision.events.length,
+  };
+}
+
+function insertEvents(batch: { job: Job; after: number; events: NewEvent[]; at: number }): Step[] {
+  return batch.events.map((event, i) => ({
+    sql: 'INSERT INTO events (job_id, n, type, at, data) VALUES (?, ?, ?, ?, ?)',
+    params: [batch.job.id, batch.after + i + 1, event.type, batch.at, JSON.stringify(event.data)],
+  }));
+}
+
+function archiveAttempt(job: Job, decision: Decision, now: number): Step {
+  // For a retry by hand the row already holds the end; for an automatic one the event does.
+  const final = job.finishedAt !== null;
+  const error = final ? job.error : (decision.events[0]?.data.error ?? null);
+  return {
+    sql: `INSERT INTO attempts (job_id, attempt, attempt_id, status, holder, error, result, facts, started_at, finished_at)
+          VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`,
+    params: [
+      job.id,
+      job.attempt,
+      job.attemptId,
+      final ? job.status : 'failed',
+      job.holder,
+      asJson(error),
+      asJson(decision.archiveResult ?? job.result),
+      asJson(decision.archiveFacts ?? job.facts),
+      job.startedAt,
+      job.finishedAt ?? now,
+    ],
+  };
+}
+
+const asJson = (value: unknown): string | null => (value === null ? null : JSON.stringify(value));
+
+function countStep(job: Job, status: string, delta: number): Step {
+  return { count: { scope: `queue:${queueKey(job.kind, job.queue)}`, key: status, delta } };
+}

@@ -1,0 +1,512 @@
+// The only writer of job state: submit, start, finish, cancel, retry. Each reads a job, lets decide() choose, and commits
+// with the version it decided on; on a conflict it reads and decides again.
+import { createHash } from 'node:crypto';
+import { AppError } from '../errors.ts';
+import type { Clock } from '../runtime/clock.ts';
+import type { Candidate, ClaimPlan, Step, Store } from '../store/store.ts';
+import { insertJob, patched, updateJob } from './changes.ts';
+import {
+  decide,
+  enqueue,
+  isRefused,
+  queueKey,
+  type Decision,
+  type Fact,
+  type Verdict,
+} from './decide.ts';
+import {
+  attemptIdOf,
+  defaultRetry,
+  isFinal,
+  jobFromRow,
+  newJobId,
+  type Job,
+  type RetryPolicy,
+} from './job.ts';
+import type { Kind, Outcome } from './kind.ts';
+import { Ledger } from './ledger.ts';
+
+export interface Submission {
+  /** Chosen by the caller only where a dialect needs it; else made here. */
+  id?: string;
+  kind: string;
+  action?: string;
+  queue?: string;
+  input: unknown;
+  owner: string;
+  name?: string;
+  tags?: readonly string[];
+  visibility?: 'private' | 'public';
+  parentId?: string;
+  idempotencyKey?: string;
+  priority?: number;
+  /** Epoch ms. */
+  runAt?: number;
+  /** Time it may wait in the queue. */
+  ttlMs?: number;
+  timeoutMs?: number;
+  retry?: Partial<RetryPolicy>;
+  after?: readonly string[];
+  /** First stage and status of kinds that are not dispatched. */
+  stage?: string;
+  status?: 'queued' | 'running' | 'input_required';
+  facts?: Record<string, unknown>;
+  node?: string;
+  /** Statements of the kind that must happen together with the submit. */
+  steps?: (job: Job) => Step[];
+}
+
+interface Plan {
+  job: Job;
+  existing: boolean;
+  steps: Step[];
+}
+
+/** What a change of a kind's own job does beyond its fields: rows of the kind in the same transaction. */
+export type Change = Decision & { steps?: Step[] };
+
+const conflictsMax = 50;
+
+export class Jobs {
+  readonly ledger: Ledger;
+  readonly store: Store;
+  private readonly clock: Clock;
+  private readonly kinds = new Map<string, Kind>();
+  private readonly knownQueues = new Set<string>();
+  private readonly cancelListeners = new Set<(job: Job) => void>();
+
+  constructor(store: Store, clock: Clock) {
+    this.store = store;
+    this.clock = clock;
+    this.ledger = new Ledger(store);
+  }
+
+  addKind(kind: Kind): void {
+    this.kinds.set(kind.name, kind);
+  }
+
+  kind(name: string): Kind {
+    const kind = this.kinds.get(name);
+    if (!kind) throw new AppError('invalidInput', `There is no kind of job called ${name}.`);
+    return kind;
+  }
+
+  listKinds(): Kind[] {
+    return [...this.kinds.values()];
+  }
+
+  async get(id: string): Promise<Job> {
+    const job = await this.ledger.find(id);
+    if (!job) throw unknownJob(id);
+    return job;
+  }
+
+  /** `existing`: the same idempotency key came before with the same body. */
+  async submit(submission: Submission): Promise<{ job: Job; existing: boolean }> {
+    const [answer] = await this.submitMany([submission]);
+    return answer!;
+  }
+
+  /** All or none: one transaction (existing ones by idempotency key are answered, not repeated). */
+  async submitMany(submissions: readonly Submission[]): Promise<{ job: Job; existing: boolean }[]> {
+    for (let tries = 0; tries < conflictsMax; tries++) {
+      const plans = await this.planAll(submissions);
+      const steps = plans.flatMap((plan) => plan.steps);
+      if (steps.length === 0) return plans.map(({ job, existing }) => ({ job, existing }));
+      if ((await this.store.commit(steps)).applied) {
+        return plans.map(({ job, existing }) => ({ job, existing }));
+      }
+    }
+    throw tooBusy();
+  }
+
+  /** Reads, decides and commits until nobody came in between. */
+  async change(
+    id: string,
+    choose: (job: Job) => Change | undefined | Promise<Change | undefined>,
+  ): Promise<Job> {
+    for (let tries = 0; tries < conflictsMax; tries++) {
+      const job = await this.get(id);
+      const change = await choose(job);
+      if (!change) return job;
+      const now = this.clock.now();
+      const steps = [...updateJob(job, change, now), ...(change.steps ?? [])];
+      if ((await this.store.commit(steps)).applied) return patched(job, change, now);
+    }
+    throw tooBusy();
+  }
+
+  /** Brings a fact to a job. `applied: false`: it no longer fits, and nothing changed. */
+  async bring(
+    id: string,
+    fact: Fact,
+    steps?: (job: Job) => Step[],
+  ): Promise<{ job: Job; applied: boolean; refusal?: Extract<Verdict, { refused: string }> }> {
+    let refusal: Extract<Verdict, { refused: string }> | undefined;
+    const job = await this.change(id, (present) => {
+      const verdict = decide(present, fact, this.clock.now());
+      refusal = isRefused(verdict) ? verdict : undefined;
+      if (isRefused(verdict)) return undefined;
+      if (verdict.events.length === 0 && Object.keys(verdict.patch).length === 0) return undefined;
+      return steps ? { ...verdict, steps: steps(present) } : verdict;
+    });
+    return refusal ? { job, applied: false, refusal } : { job, applied: true };
+  }
+
+  /** Hands out waiting attempts of these queues to a holder; they are running when this resolves. */
+  async claim(request: {
+    queues: readonly { name: string; limit?: number }[];
+    limit: number;
+    holder: string;
+    node: string | null;
+    leaseMs: number;
+    stage?: string;
+    accept?: (job: Job) => boolean;
+    steps?: (job: Job) => Step[];
+  }): Promise<Job[]> {
+    const now = this.clock.now();
+    const started = new Map<string, Job>();
+    const plan = (candidate: Candidate): ClaimPlan => {
+      const job = jobFromRow(candidate.job);
+      if (job.attemptId !== candidate.attemptId || job.status !== 'queued')
+        return { take: false, drop: true };
+      if (request.accept && !request.accept(job)) return { take: false };
+      const stage = request.stage === undefined ? {} : { stage: request.stage };
+      const fact: Fact = { type: 'started', holder: request.holder, node: request.node, ...stage };
+      const verdict = decide(job, fact, now);
+      if (isRefused(verdict)) return { take: false, drop: true };
+      started.set(candidate.attemptId, patched(job, verdict, now));
+      return {
+        take: true,
+        steps: [...updateJob(job, verdict, now), ...(request.steps?.(job) ?? [])],
+      };
+    };
+    const lookahead = request.accept ? 50 : 0;
+    const { queues, limit, holder, leaseMs } = request;
+    const taken = await this.store.claim({ queues, limit, holder, leaseMs, now, lookahead }, plan);
+    return taken.map(({ attemptId }) => started.get(attemptId)!);
+  }
+
+  /** The end of an attempt, from whoever ran it. False: that attempt was over already, and nothing changed. */
+  async finish(
+    attempt: { jobId: string; attemptId: string },
+    outcome: Outcome,
+    steps?: (job: Job) => Step[],
+  ): Promise<{ job: Job; applied: boolean }> {
+    const fact: Fact = {
+      type: 'ended',
+      attemptId: attempt.attemptId,
+      outcome,
+      random: Math.random(),
+    };
+    const answer = await this.bring(attempt.jobId, fact, steps);
+    if (answer.applied && isFinal(answer.job.status)) await this.releaseDependents(answer.job);
+    return answer;
+  }
+
+  async lose(
+    attempt: { jobId: string; attemptId: string },
+    message?: string,
+  ): Promise<{ job: Job; applied: boolean }> {
+    const why = message === undefined ? {} : { message };
+    const fact: Fact = {
+      type: 'lost',
+      attemptId: attempt.attemptId,
+      random: Math.random(),
+      ...why,
+    };
+    const answer = await this.bring(attempt.jobId, fact);
+    if (answer.applied && isFinal(answer.job.status)) await this.releaseDependents(answer.job);
+    return answer;
+  }
+
+  /** Queued jobs end at once; running ones are told to stop (listeners reach whoever runs them). */
+  async cancel(id: string, by: string, reason?: string): Promise<Job> {
+    const why = reason === undefined ? {} : { reason };
+    const { job, applied } = await this.bring(id, { type: 'cancel', by, ...why });
+    if (applied && isFinal(job.status)) await this.releaseDependents(job);
+    else if (applied) for (const listener of this.cancelListeners) listener(job);
+    return job;
+  }
+
+  async forceCancel(id: string): Promise<Job> {
+    const { job, applied } = await this.bring(id, { type: 'forceCancel' });
+    if (applied) await this.releaseDependents(job);
+    return job;
+  }
+
+  async expire(id: string): Promise<void> {
+    const { job, applied } = await this.bring(id, { type: 'expired' });
+    if (applied) await this.releaseDependents(job);
+  }
+
+  onCancel(listener: (job: Job) => void): () => void {
+    this.cancelListeners.add(listener);
+    return () => this.cancelListeners.delete(listener);
+  }
+
+  async retry(id: string, by: string): Promise<Job> {
+    const before = await this.get(id);
+    if (!this.kind(before.kind).retryable) {
+      throw new AppError('wrongState', `Jobs of kind ${before.kind} are never run again.`);
+    }
+    await this.refuseUnmetDependencies(id);
+    const { job, refusal } = await this.bring(id, { type: 'retry', by });
+    if (refusal) {
+      throw new AppError('wrongState', refusal.message, {
+        hint: 'get_job shows its status; only failed, timed_out and cancelled jobs can be retried.',
+        data: { status: job.status },
+      });
+    }
+    return job;
+  }
+
+  async setPinned(id: string, pinned: boolean): Promise<Job> {
+    return this.change(id, (job) =>
+      job.pinned === pinned
+        ? undefined
+        : {
+            patch: { pinned },
+            events: [{ type: pinned ? 'pinned' : 'unpinned', data: {} }],
+            intents: [],
+          },
+    );
+  }
+
+  /** After an end: jobs that waited for it run, or end too. The sweep finds those a crash left here. */
+  async releaseDependents(job: Job): Promise<void> {
+    for (const { jobId } of await this.ledger.dependents(job.id)) {
+      await this.dependencyEnded(jobId, job);
+    }
+  }
+
+  async dependencyEnded(
+    jobId: string,
+    ended: { id: string; status: Job['status'] },
+  ): Promise<void> {
+    let applied = false;
+    const job = await this.change(jobId, async (present) => {
+      applied = false;
+      const open = await this.ledger.dependenciesOf(jobId);
+      if (!open.some(({ afterId }) => afterId === ended.id)) return undefined;
+      const met = ended.status === 'completed';
+      const fact: Fact = met
+        ? { type: 'dependencyMet' }
+        : { type: 'dependencyFailed', jobId: ended.id, status: ended.status };
+      const verdict = decide(present, fact, this.clock.now());
+      if (isRefused(verdict)) return undefined;
+      applied = true;
+      // Rows of dependencies that were met go; one that failed stays, so that a retry knows of it.
+      const forget: Step = {
+        sql: 'DELETE FROM dependencies WHERE job_id = ? AND after_id = ?',
+        params: [jobId, ended.id],
+        expect: 1,
+      };
+      return { ...verdict, steps: met ? [forget] : [] };
+    }).catch(ignoreMissing);
+    if (job && applied && isFinal(job.status)) await this.releaseDependents(job);
+  }
+
+  /** Makes a queue known (and its settings changeable) before anything waits in it. */
+  async ensureQueue(kind: string, name: string): Promise<void> {
+    if (this.knownQueues.has(queueKey(kind, name))) return;
+    await this.store.commit([this.queueStep(kind, name)]);
+    this.knownQueues.add(queueKey(kind, name));
+  }
+
+  async setQueue(
+    kind: string,
+    name: string,
+    settings: { concurrencyMax?: number | null; paused?: boolean },
+  ): Promise<void> {
+    await this.ensureQueue(kind, name);
+    const steps: Step[] = [];
+    if (settings.concurrencyMax !== undefined) {
+      steps.push({
+        sql: 'UPDATE queues SET concurrency_max = ? WHERE kind = ? AND name = ?',
+        params: [settings.concurrencyMax, kind, name],
+      });
+    }
+    if (settings.paused !== undefined) {
+      steps.push({
+        sql: 'UPDATE queues SET paused = ? WHERE kind = ? AND name = ?',
+        params: [settings.paused ? 1 : 0, kind, name],
+      });
+    }
+    await this.store.commit(steps);
+  }
+
+  private queueStep(kind: string, name: string): Step {
+    return {
+      sql: 'INSERT INTO queues (kind, name, paused, created_at) VALUES (?, ?, 0, ?) ON CONFLICT DO NOTHING',
+      params: [kind, name, this.clock.now()],
+    };
+  }
+
+  /** The same key twice in one call is one job, as it would be in two calls. */
+  private async planAll(submissions: readonly Submission[]): Promise<Plan[]> {
+    const byKey = new Map<string, Plan>();
+    const plans: Plan[] = [];
+    for (const submission of submissions) {
+      const key = submission.idempotencyKey && `${submission.owner}\n${submission.idempotencyKey}`;
+      const before = key ? byKey.get(key) : undefined;
+      if (before) {
+        const job = sameOrConflict(before.job, bodyHash(submission));
+        plans.push({ job, existing: true, steps: [] });
+        continue;
+      }
+      const plan = await this.plan(submission);
+      if (key) byKey.set(key, plan);
+      plans.push(plan);
+    }
+    return plans;
+  }
+
+  private async plan(submission: Submission): Promise<Plan> {
+    const kind = this.kind(submission.kind);
+    const hash = submission.idempotencyKey === undefined ? null : bodyHash(submission);
+    if (submission.idempotencyKey !== undefined) {
+      const before = await this.ledger.findByKey(submission.owner, submission.idempotencyKey);
+      if (before) return { job: sameOrConflict(before, hash!), existing: true, steps: [] };
+    }
+    const dependencies = await this.openDependencies(submission);
+    const job = this.newJob(submission, { hash, waitingFor: dependencies.length });
+    const event = {
+      type: 'submitted',
+      data: { kind: job.kind, ...(job.name ? { name: job.name } : {}) },
+    };
+    const steps = insertJob(job, [event]);
+    for (const afterId of dependencies) {
+      steps.push({
+        sql: 'INSERT INTO dependencies (after_id, job_id) VALUES (?, ?)',
+        params: [afterId, job.id],
+      });
+    }
+    if (kind.dispatched) {
+      if (!this.knownQueues.has(queueKey(job.kind, job.queue)))
+        await this.ensureQueue(job.kind, job.queue);
+      if (job.waitingFor === 0) steps.push(enqueue(job, job.runAt > job.createdAt ? job.runAt : 0));
+    }
+    if (submission.steps) steps.push(...submission.steps(job));
+    return { job, existing: false, steps };
+  }
+
+  private newJob(submission: Submission, more: { hash: string | null; waitingFor: number }): Job {
+    const now = this.clock.now();
+    const id = submission.id ?? newJobId();
+    return {
+      id,
+      kind: submission.kind,
+      action: submission.action ?? null,
+      queue: submission.queue ?? 'default',
+      status: submission.status ?? 'queued',
+      stage: submission.stage ?? null,
+      name: submission.name ?? null,
+      tags: [...(submission.tags ?? [])],
+      visibility: submission.visibility ?? 'private',
+      owner: submission.owner,
+      node: submission.node ?? null,
+      parentId: submission.parentId ?? null,
+      idempotencyKey: submission.idempotencyKey ?? null,
+      idempotencyHash: more.hash,
+      input: submission.input,
+      result: null,
+      error: null,
+      progress: null,
+      facts: submission.facts ?? {},
+      cost: null,
+      priority: submission.priority ?? 0,
+      attempt: 1,
+      attemptId: attemptIdOf(id, 1),
+      lost: 0,
+      retry: submission.retry ? { ...defaultRetry, ...submission.retry } : defaultRetry,
+      holder: null,
+      runAt: submission.runAt ?? now,
+      expiresAt: submission.ttlMs === undefined ? null : now + submission.ttlMs,
+      timeoutMs: submission.timeoutMs ?? null,
+      deadlineAt: null,
+      waitingFor: more.waitingFor,
+      cancelRequestedAt: null,
+      createdAt: now,
+      updatedAt: now,
+      startedAt: submission.status === undefined || submission.status === 'queued' ? null : now,
+      finishedAt: null,
+      pinned: false,
+      version: 0,
+    };
+  }
+
+  private async openDependencies(submission: Submission): Promise<string[]> {
+    if (!submission.after || submission.after.length === 0) return [];
+    const ids = [...new Set(submission.after)];
+    const found = new Map((await this.ledger.findMany(ids)).map((job) => [job.id, job]));
+    const open: string[] = [];
+    for (const id of ids) {
+      const job = found.get(id);
+      if (!job || job.owner !== submission.owner) throw unknownJob(id);
+      if (!isFinal(job.status)) open.push(id);
+      else if (job.status !== 'completed') {
+        throw new AppError('wrongState', `It cannot run after ${id}, which ended ${job.status}.`, {
+          hint: `Retry ${id} first, or leave it out of \`after\`.`,
+        });
+      }
+    }
+    return open;
+  }
+
+  private async refuseUnmetDependencies(id: string): Promise<void> {
+    const unmet = (await this.ledger.dependenciesOf(id)).find(
+      ({ status }) => status !== 'completed',
+    );
+    if (!unmet) return;
+    throw new AppError('wrongState', `It runs after ${unmet.afterId}, which is ${unmet.status}.`, {
+      hint: `Retry it once ${unmet.afterId} has completed.`,
+    });
+  }
+}
+
+export function unknownJob(id: string): AppError {
+  return new AppError('notFound', `There is no job ${id.slice(0, 80)}.`, {
+    hint: 'list_jobs shows the jobs you can see; ids look like job_ and 16 letters and digits.',
+  });
+}
+
+/** The same body means: everything the caller asked for, not who or when. */
+function bodyHash({
+  idempotencyKey: _key,
+  steps: _steps,
+  owner: _owner,
+  id: _id,
+  ...body
+}: Submission): string {
+  return createHash('sha256').update(canonicalJson(body)).digest('hex');
+}
+
+function canonicalJson(value: unknown): string {
+  return JSON.stringify(value, (_key, inner: unknown) =>
+    inner && typeof inner === 'object' && !Array.isArray(inner)
+      ? Object.fromEntries(Object.entries(inner).toSorted(([a], [b]) => (a < b ? -1 : 1)))
+      : inner,
+  );
+}
+
+function sameOrConflict(job: Job, hash: string): Job {
+  if (job.idempotencyHash === hash) return job;
+  throw new AppError(
+    'idempotencyConflict',
+    `The idempotency key was used for ${job.id} with another body.`,
+    {
+      hint: 'Use a new key for new work; send the same body again to get the same job.',
+      data: { jobId: job.id },
+    },
+  );
+}
+
+function tooBusy(): AppError {
+  return new AppError('unavailable', 'The job changed too often at once.', { hint: 'Try again.' });
+}
+
+function ignoreMissing(error: unknown): undefined {
+  if (error instanceof AppError && error.code === 'notFound') return undefined;
+  throw error;
+}

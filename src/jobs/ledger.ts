@@ -1,0 +1,209 @@
+// The ledger's reads: one function per query. Writing happens only through changes.ts and jobs.ts.
+import type { EventRow, Row, Store, Value } from '../store/store.ts';
+import { jobFromRow, type Job, type JobError, type Status } from './job.ts';
+
+export interface JobFilter {
+  owner?: string;
+  statuses?: readonly Status[];
+  kinds?: readonly string[];
+  queue?: string;
+  queues?: readonly string[];
+  name?: string;
+  tags?: readonly string[];
+  parentId?: string;
+  /** In the name, the input or the error: a plain, case-insensitive substring. */
+  text?: string;
+  createdAfter?: number;
+  createdBefore?: number;
+}
+
+export interface Attempt {
+  attempt: number;
+  attemptId: string;
+  status: string;
+  holder: string | null;
+  error: JobError | null;
+  result: unknown;
+  facts: Record<string, unknown>;
+  startedAt: number | null;
+  finishedAt: number | null;
+}
+
+export interface QueueRow {
+  kind: string;
+  name: string;
+  concurrencyMax: number | null;
+  paused: boolean;
+}
+
+export class Ledger {
+  private readonly store: Store;
+
+  constructor(store: Store) {
+    this.store = store;
+  }
+
+  async find(id: string): Promise<Job | undefined> {
+    const [row] = await this.store.read('SELECT * FROM jobs WHERE id = ?', [id]);
+    return row && jobFromRow(row);
+  }
+
+  async findMany(ids: readonly string[]): Promise<Job[]> {
+    if (ids.length === 0) return [];
+    const rows = await this.store.read(
+      `SELECT * FROM jobs WHERE id IN (${ids.map(() => '?').join(', ')})`,
+      [...ids],
+    );
+    return rows.map(jobFromRow);
+  }
+
+  async findByKey(owner: string, key: string): Promise<Job | undefined> {
+    const [row] = await this.store.read(
+      'SELECT * FROM jobs WHERE owner = ? AND idempotency_key = ?',
+      [owner, key],
+    );
+    return row && jobFromRow(row);
+  }
+
+  /** Newest first; `before` is the cursor of the last page's last row. */
+  async list(
+    filter: JobFilter,
+    page: { limit: number; before?: number },
+  ): Promise<{ jobs: Job[]; next: number | undefined }> {
+    const where: string[] = [];
+    const params: Value[] = [];
+    const add = (sql: string, ...values: Value[]) => {
+      where.push(sql);
+      params.push(...values);
+    };
+    if (page.before !== undefined) add('seq < ?', page.before);
+    filterSql(filter, add);
+    const rows = await this.store.read<Row>(
+      `SELECT * FROM jobs ${where.length > 0 ? `WHERE ${where.join(' AND ')}` : ''} ORDER BY seq DESC LIMIT ?`,
+      [...params, page.limit + 1],
+    );
+    const shown = rows.slice(0, page.limit);
+    const next = rows.length > page.limit ? (shown.at(-1)!.seq as number) : undefined;
+    return { jobs: shown.map(jobFromRow), next };
+  }
+
+  async attempts(jobId: string): Promise<Attempt[]> {
+    const rows = await this.store.read<Row>(
+      'SELECT * FROM attempts WHERE job_id = ? ORDER BY attempt',
+      [jobId],
+    );
+    return rows.map((row) => ({
+      attempt: row.attempt as number,
+      attemptId: row.attempt_id as string,
+      status: row.status as string,
+      holder: row.holder as string | null,
+      error: json(row.error) as JobError | null,
+      result: json(row.result),
+      facts: (json(row.facts) ?? {}) as Record<string, unknown>,
+      startedAt: row.started_at as number | null,
+      finishedAt: row.finished_at as number | null,
+    }));
+  }
+
+  events(jobId: string, after: number, limit: number): Promise<EventRow[]> {
+    return this.store.read<EventRow>(
+      `SELECT cursor, job_id AS "jobId", n, type, at, data FROM events
+       WHERE job_id = ? AND n > ? ORDER BY n LIMIT ?`,
+      [jobId, after, limit],
+    );
+  }
+
+  /** Jobs in progress that a holder (or anybody) has. */
+  async running(filter: { holder?: string; kinds?: readonly string[] } = {}): Promise<Job[]> {
+    const params: Value[] = [];
+    let where = `status IN ('running', 'input_required')`;
+    if (filter.holder !== undefined) {
+      where += ' AND holder = ?';
+      params.push(filter.holder);
+    }
+    if (filter.kinds) {
+      where += ` AND kind IN (${filter.kinds.map(() => '?').join(', ')})`;
+      params.push(...filter.kinds);
+    }
+    const rows = await this.store.read(`SELECT * FROM jobs WHERE ${where} ORDER BY seq`, params);
+    return rows.map(jobFromRow);
+  }
+
+  async expiredIds(now: number, limit: number): Promise<string[]> {
+    const rows = await this.store.read<{ id: string }>(
+      `SELECT id FROM jobs WHERE status = 'queued' AND expires_at IS NOT NULL AND expires_at <= ?
+       ORDER BY expires_at LIMIT ?`,
+      [now, limit],
+    );
+    return rows.map(({ id }) => id);
+  }
+
+  /** Waiting jobs with the dependencies that are over already. */
+  endedDependencies(limit: number): Promise<{ jobId: string; afterId: string; status: Status }[]> {
+    return this.store.read(
+      `SELECT d.job_id AS "jobId", d.after_id AS "afterId", a.status FROM jobs j
+       JOIN dependencies d ON d.job_id = j.id JOIN jobs a ON a.id = d.after_id
+       WHERE j.waiting_for > 0 AND j.status = 'queued'
+         AND a.status IN ('completed', 'failed', 'cancelled', 'timed_out') LIMIT ?`,
+      [limit],
+    );
+  }
+
+  dependents(afterId: string): Promise<{ jobId: string }[]> {
+    return this.store.read('SELECT job_id AS "jobId" FROM dependencies WHERE after_id = ?', [
+      afterId,
+    ]);
+  }
+
+  dependenciesOf(jobId: string): Promise<{ afterId: string; status: Status }[]> {
+    return this.store.read(
+      `SELECT d.after_id AS "afterId", a.status FROM dependencies d JOIN jobs a ON a.id = d.after_id
+       WHERE d.job_id = ?`,
+      [jobId],
+    );
+  }
+
+  async queues(kind?: string): Promise<QueueRow[]> {
+    const rows = await this.store.read<Row>(
+      `SELECT * FROM queues ${kind === undefined ? '' : 'WHERE kind = ?'} ORDER BY kind, name`,
+      kind === undefined ? [] : [kind],
+    );
+    return rows.map((row) => ({
+      kind: row.kind as string,
+      name: row.name as string,
+      concurrencyMax: row.concurrency_max as number | null,
+      paused: row.paused === 1,
+    }));
+  }
+}
+
+function filterSql(filter: JobFilter, add: (sql: string, ...values: Value[]) => void): void {
+  const list = (column: string, values: readonly string[]) =>
+    add(`${column} IN (${values.map(() => '?').join(', ')})`, ...values);
+  if (filter.owner !== undefined) add('owner = ?', filter.owner);
+  // Statuses are a closed set and written into the text: a partial index is used only for literals.
+  if (filter.statuses) add(`status IN (${filter.statuses.map((s) => `'${s}'`).join(', ')})`);
+  if (filter.kinds) list('kind', filter.kinds);
+  if (filter.queue !== undefined) add('queue = ?', filter.queue);
+  if (filter.queues) list('queue', filter.queues);
+  if (filter.name !== undefined) add('name = ?', filter.name);
+  if (filter.parentId !== undefined) add('parent_id = ?', filter.parentId);
+  for (const tag of filter.tags ?? []) add(`tags LIKE ? ESCAPE '\\'`, like(JSON.stringify(tag)));
+  if (filter.text !== undefined) {
+    const pattern = like(filter.text.toLowerCase());
+    add(
+      `(lower(coalesce(name, '')) LIKE ? ESCAPE '\\' OR lower(coalesce(input, '')) LIKE ? ESCAPE '\\'
+        OR lower(coalesce(error, '')) LIKE ? ESCAPE '\\')`,
+      pattern,
+      pattern,
+      pattern,
+    );
+  }
+  if (filter.createdAfter !== undefined) add('created_at >= ?', filter.createdAfter);
+  if (filter.createdBefore !== undefined) add('created_at < ?', filter.createdBefore);
+}
+
+const like = (text: string): string => `%${text.replaceAll(/[\\%_]/g, (c) => `\\${c}`)}%`;
+
+const json = (value: Value | undefined): unknown =>
+  value === null || value === undefined ? null : JSON.parse(value as string);

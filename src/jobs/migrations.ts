@@ -1,0 +1,53 @@
+// The ledger's tables, the same in both databases.
+import type { Migration } from '../store/store.ts';
+
+export const jobMigrations: Migration[] = [
+  {
+    id: 'jobs/1',
+    statements: ({ int, serial, strict }) => [
+      // `seq` is the order of submission and the cursor of lists: no index on times is needed for paging.
+      `CREATE TABLE jobs (
+        seq ${serial},
+        id TEXT NOT NULL UNIQUE,
+        kind TEXT NOT NULL, action TEXT, queue TEXT NOT NULL, status TEXT NOT NULL, stage TEXT,
+        name TEXT, tags TEXT, visibility TEXT NOT NULL, owner TEXT NOT NULL, node TEXT, parent_id TEXT,
+        idempotency_key TEXT, idempotency_hash TEXT,
+        input TEXT, result TEXT, error TEXT, progress TEXT, facts TEXT, cost ${int},
+        priority ${int} NOT NULL, attempt ${int} NOT NULL, attempt_id TEXT NOT NULL, lost ${int} NOT NULL,
+        retry TEXT, holder TEXT, run_at ${int} NOT NULL, expires_at ${int}, timeout_ms ${int},
+        deadline_at ${int}, waiting_for ${int} NOT NULL, cancel_requested_at ${int},
+        created_at ${int} NOT NULL, updated_at ${int} NOT NULL, started_at ${int}, finished_at ${int},
+        pinned ${int} NOT NULL, version ${int} NOT NULL
+      ) ${strict}`,
+      'CREATE INDEX jobs_owner ON jobs (owner, seq)',
+      `CREATE UNIQUE INDEX jobs_idempotency ON jobs (owner, idempotency_key)
+        WHERE idempotency_key IS NOT NULL`,
+      'CREATE INDEX jobs_parent ON jobs (parent_id, seq) WHERE parent_id IS NOT NULL',
+      // The common ends (queued, completed) are left out: an index entry per job is paid by every job.
+      `CREATE INDEX jobs_status ON jobs (status, seq)
+        WHERE status IN ('running', 'input_required', 'failed', 'cancelled', 'timed_out')`,
+      `CREATE INDEX jobs_expiring ON jobs (expires_at) WHERE status = 'queued' AND expires_at IS NOT NULL`,
+      `CREATE INDEX jobs_waiting ON jobs (seq) WHERE waiting_for > 0`,
+      `CREATE INDEX jobs_named ON jobs (owner, name, seq) WHERE name IS NOT NULL`,
+      // Attempts that another one followed; the job's own row is its current attempt.
+      `CREATE TABLE attempts (
+        job_id TEXT NOT NULL, attempt ${int} NOT NULL, attempt_id TEXT NOT NULL, status TEXT NOT NULL,
+        holder TEXT, error TEXT, result TEXT, facts TEXT, started_at ${int}, finished_at ${int},
+        PRIMARY KEY (job_id, attempt)
+      ) ${strict}`,
+      `CREATE TABLE events (
+        cursor ${serial},
+        job_id TEXT NOT NULL, n ${int} NOT NULL, type TEXT NOT NULL, at ${int} NOT NULL, data TEXT NOT NULL,
+        UNIQUE (job_id, n)
+      ) ${strict}`,
+      `CREATE TABLE dependencies (
+        after_id TEXT NOT NULL, job_id TEXT NOT NULL, PRIMARY KEY (after_id, job_id)
+      ) ${strict}`,
+      'CREATE INDEX dependencies_job ON dependencies (job_id)',
+      `CREATE TABLE queues (
+        kind TEXT NOT NULL, name TEXT NOT NULL, concurrency_max ${int}, paused ${int} NOT NULL,
+        created_at ${int} NOT NULL, PRIMARY KEY (kind, name)
+      ) ${strict}`,
+    ],
+  },
+];

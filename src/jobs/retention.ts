@@ -1,0 +1,97 @@
+// Forgets ended jobs by age, count and bytes, oldest first, in small pieces. Pinned jobs, kinds that keep their books and
+// children of open parents stay.
+import type { Clock } from '../runtime/clock.ts';
+import type { Step, Value } from '../store/store.ts';
+import type { Jobs } from './jobs.ts';
+
+export interface RetentionLimits {
+  ageMsMax: number;
+  countMax: number;
+  bytesMax: number;
+}
+
+const batch = 200;
+
+export class Retention {
+  readonly everyMs = 60_000;
+  private readonly jobs: Jobs;
+  private readonly clock: Clock;
+  private readonly limits: RetentionLimits;
+
+  constructor(jobs: Jobs, clock: Clock, limits: RetentionLimits) {
+    this.jobs = jobs;
+    this.clock = clock;
+    this.limits = limits;
+  }
+
+  /** Answers how many jobs were forgotten. */
+  async prune(): Promise<number> {
+    let forgotten = 0;
+    for (;;) {
+      const ids = await this.due();
+      if (ids.length === 0) return forgotten;
+      await this.forget(ids);
+      forgotten += ids.length;
+    }
+  }
+
+  async forget(ids: readonly string[]): Promise<void> {
+    const kinds = new Map<string, string[]>();
+    for (const job of await this.jobs.ledger.findMany(ids)) {
+      kinds.set(job.kind, [...(kinds.get(job.kind) ?? []), job.id]);
+    }
+    // The kind's files go first: a crash in between leaves a job without files, never files without a job.
+    for (const [name, own] of kinds) await this.jobs.kind(name).forget?.(own);
+    const marks = ids.map(() => '?').join(', ');
+    const steps: Step[] = [
+      { sql: `DELETE FROM events WHERE job_id IN (${marks})`, params: [...ids] },
+      { sql: `DELETE FROM attempts WHERE job_id IN (${marks})`, params: [...ids] },
+      { sql: `DELETE FROM dependencies WHERE job_id IN (${marks})`, params: [...ids] },
+      { sql: `DELETE FROM jobs WHERE id IN (${marks})`, params: [...ids] },
+    ];
+    for (const job of await this.jobs.ledger.findMany(ids)) {
+      steps.push({
+        count: { scope: `queue:${job.kind}:${job.queue}`, key: job.status, delta: -1 },
+      });
+    }
+    await this.jobs.store.commit(steps);
+  }
+
+  private async due(): Promise<string[]> {
+    const oldest = this.clock.now() - this.limits.ageMsMax;
+    const aged = await this.candidates('AND finished_at < ?', [oldest], batch);
+    if (aged.length > 0) return aged;
+    const total = await this.countEnded();
+    if (total > this.limits.countMax)
+      return this.candidates('', [], Math.min(batch, total - this.limits.countMax));
+    if ((await this.jobs.store.size()) > this.limits.bytesMax)
+      return this.candidates('', [], batch);
+    return [];
+  }
+
+  private async countEnded(): Promise<number> {
+    let total = 0;
+    for (const queue of await this.jobs.ledger.queues()) {
+      const counts = await this.jobs.store.counters(`queue:${queue.kind}:${queue.name}`);
+      for (const status of ['completed', 'failed', 'cancelled', 'timed_out'])
+        total += counts[status] ?? 0;
+    }
+    return total;
+  }
+
+  private async candidates(more: string, params: Value[], limit: number): Promise<string[]> {
+    const kept = this.jobs
+      .listKinds()
+      .filter((kind) => kind.keeps)
+      .map((kind) => kind.name);
+    const notKept = kept.length > 0 ? `AND kind NOT IN (${kept.map(() => '?').join(', ')})` : '';
+    const rows = await this.jobs.store.read<{ id: string }>(
+      `SELECT j.id FROM jobs j WHERE j.finished_at IS NOT NULL AND j.pinned = 0 ${notKept} ${more}
+         AND NOT EXISTS (SELECT 1 FROM jobs p WHERE p.id = j.parent_id AND p.finished_at IS NULL)
+         AND NOT EXISTS (SELECT 1 FROM dependencies d WHERE d.after_id = j.id)
+       ORDER BY j.seq LIMIT ?`,
+      [...kept, ...params, limit],
+    );
+    return rows.map(({ id }) => id);
+  }
+}

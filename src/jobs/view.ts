@@ -1,0 +1,161 @@
+// How a job is shown: the same fields in every face, small enough for a model, with what was left out said.
+import { z } from 'zod';
+import type { Caller } from '../operation.ts';
+import { isFinal, statuses, type Job } from './job.ts';
+import type { Jobs } from './jobs.ts';
+import { unknownJob } from './jobs.ts';
+
+const iso = z.string().describe('ISO-8601 UTC');
+
+export const jobErrorView = z
+  .object({
+    code: z.string(),
+    message: z.string(),
+    hint: z.string().optional(),
+    data: z.unknown().optional(),
+  })
+  .describe('Why it ended so');
+
+export const jobView = z.looseObject({
+  id: z.string(),
+  kind: z.string(),
+  action: z.string().optional(),
+  status: z.enum(statuses),
+  stage: z.string().optional().describe("The kind's own finer state"),
+  queue: z.string(),
+  name: z.string().optional(),
+  summary: z.string().optional().describe('The command line, URL or title'),
+  tags: z.array(z.string()).optional(),
+  attempts: z
+    .object({ number: z.number(), max: z.number() })
+    .describe('Current attempt, and how many it may have'),
+  progress: z.looseObject({}).optional(),
+  result: z.unknown().optional(),
+  error: jobErrorView.optional(),
+  timings: z.object({
+    createdAt: iso,
+    startedAt: iso.optional(),
+    finishedAt: iso.optional(),
+    waitMs: z.number().optional(),
+    runMs: z.number().optional(),
+  }),
+});
+export type JobView = z.infer<typeof jobView>;
+
+export const jobLine = z.looseObject({
+  id: z.string(),
+  kind: z.string(),
+  status: z.enum(statuses),
+  name: z.string().optional(),
+  summary: z.string().optional(),
+  createdAt: iso,
+  runMs: z.number().optional(),
+});
+
+/** A result over this size is named, not shown: read it with read_output or the kind's own operation. */
+export const resultBytesMax = 32_768;
+const summaryCharsMax = 200;
+
+export async function viewJob(jobs: Jobs, job: Job, now: number): Promise<JobView> {
+  const kind = jobs.kind(job.kind);
+  const summary = kind.summary?.(job);
+  return {
+    id: job.id,
+    kind: job.kind,
+    ...(job.action ? { action: job.action } : {}),
+    status: job.status,
+    ...(job.stage ? { stage: job.stage } : {}),
+    queue: job.queue,
+    ...(job.name ? { name: job.name } : {}),
+    ...(summary ? { summary: shorten(summary) } : {}),
+    ...(job.tags.length > 0 ? { tags: job.tags } : {}),
+    ...(await kind.view?.(job)),
+    attempts: { number: job.attempt, max: job.retry.attemptsMax },
+    ...(job.progress ? { progress: { ...job.progress } } : {}),
+    ...boundedResult(job),
+    ...(job.error ? { error: job.error } : {}),
+    ...(job.cancelRequestedAt !== null && !isFinal(job.status) ? { cancelling: true } : {}),
+    ...(job.parentId ? { parentId: job.parentId } : {}),
+    ...(job.waitingFor > 0 ? { waitingFor: job.waitingFor } : {}),
+    ...(job.visibility === 'public' ? { visibility: job.visibility } : {}),
+    ...(job.cost === null ? {} : { cost: job.cost }),
+    ...(job.pinned ? { pinned: true } : {}),
+    timings: timings(job, now),
+  };
+}
+
+/** What anybody with the id of a public job may see. */
+export async function viewPublicJob(jobs: Jobs, job: Job, now: number): Promise<JobView> {
+  const full = await viewJob(jobs, job, now);
+  const { name: _name, tags: _tags, ...shown } = full;
+  return shown as JobView;
+}
+
+export function lineOf(jobs: Jobs, job: Job, now: number): z.infer<typeof jobLine> {
+  const summary = jobs.kind(job.kind).summary?.(job);
+  const { runMs } = timings(job, now);
+  return {
+    id: job.id,
+    kind: job.kind,
+    status: job.status,
+    ...(job.name ? { name: job.name } : {}),
+    ...(summary ? { summary: shorten(summary) } : {}),
+    ...(job.stage ? { stage: job.stage } : {}),
+    ...(job.tags.length > 0 ? { tags: job.tags } : {}),
+    ...(job.queue === 'default' ? {} : { queue: job.queue }),
+    createdAt: new Date(job.createdAt).toISOString(),
+    ...(runMs === undefined ? {} : { runMs }),
+    ...(job.error ? { error: job.error.code } : {}),
+  };
+}
+
+/** The job if the caller may see it; else it looks unknown. */
+export async function visibleJob(jobs: Jobs, id: string, caller: Caller | undefined): Promise<Job> {
+  const job = await jobs.get(id);
+  if (!mayRead(job, caller)) throw unknownJob(id);
+  return job;
+}
+
+/** The job if the caller may change it. */
+export async function ownJob(jobs: Jobs, id: string, caller: Caller | undefined): Promise<Job> {
+  const job = await jobs.get(id);
+  if (!owns(job, caller)) throw unknownJob(id);
+  return job;
+}
+
+export const mayRead = (job: Job, caller: Caller | undefined): boolean =>
+  job.visibility === 'public' || owns(job, caller);
+
+export function owns(job: Job, caller: Caller | undefined): boolean {
+  if (!caller) return false;
+  if (caller.admin) return true;
+  if (job.owner !== caller.owner) return false;
+  if (caller.kinds && !caller.kinds.includes(job.kind)) return false;
+  return !caller.queues || caller.queues.includes(job.queue);
+}
+
+function boundedResult(job: Job): Record<string, unknown> {
+  if (job.result === null || job.result === undefined) return {};
+  const bytes = Buffer.byteLength(JSON.stringify(job.result));
+  if (bytes <= resultBytesMax) return { result: job.result };
+  return {
+    resultOmitted: {
+      bytes,
+      hint: 'Too large to show here: get_job with includeResult: true gives all of it.',
+    },
+  };
+}
+
+function timings(job: Job, now: number): JobView['timings'] {
+  const { createdAt, startedAt, finishedAt } = job;
+  const isoTime = (at: number) => new Date(at).toISOString();
+  return {
+    createdAt: isoTime(createdAt),
+    ...(startedAt === null ? {} : { startedAt: isoTime(startedAt), waitMs: startedAt - createdAt }),
+    ...(finishedAt === null ? {} : { finishedAt: isoTime(finishedAt) }),
+    ...(startedAt === null ? {} : { runMs: (finishedAt ?? now) - startedAt }),
+  };
+}
+
+const shorten = (text: string): string =>
+  text.length <= summaryCharsMax ? text : `${text.slice(0, summaryCharsMax - 1)}…`;
