@@ -1,0 +1,217 @@
+// Keys: who may do what. A key belongs to an owner, is stored only as a hash, and has scopes, optional limits to kinds
+// and queues, and an end. The home's owner key lives in a 0600 file, never in the database.
+import { createHash, timingSafeEqual } from 'node:crypto';
+import { AppError } from '../errors.ts';
+import { randomId } from '../jobs/job.ts';
+import { scopes, type Caller, type Scope } from '../operation.ts';
+import type { Clock } from '../runtime/clock.ts';
+import type { Migration, Row, Step, Store } from '../store/store.ts';
+
+export const accessMigrations: Migration[] = [
+  {
+    id: 'access/1',
+    statements: ({ int, strict }) => [
+      `CREATE TABLE keys (
+        id TEXT PRIMARY KEY, hash TEXT NOT NULL UNIQUE, owner TEXT NOT NULL, name TEXT, scopes TEXT NOT NULL,
+        kinds TEXT, queues TEXT, subject TEXT, created_at ${int} NOT NULL, expires_at ${int}, revoked_at ${int}
+      ) ${strict}`,
+      'CREATE INDEX keys_owner ON keys (owner, created_at)',
+      'CREATE INDEX keys_subject ON keys (subject) WHERE subject IS NOT NULL',
+    ],
+  },
+];
+
+export interface NewKey {
+  owner: string;
+  name?: string;
+  scopes: readonly Scope[];
+  kinds?: readonly string[];
+  queues?: readonly string[];
+  /** What the key is bound to: `wallet:…`, `endpoint:…`. */
+  subject?: string;
+  expiresAt?: number;
+}
+
+export interface KeyRow {
+  id: string;
+  owner: string;
+  name: string | null;
+  scopes: Scope[];
+  kinds: string[] | null;
+  queues: string[] | null;
+  subject: string | null;
+  createdAt: number;
+  expiresAt: number | null;
+  revokedAt: number | null;
+}
+
+export const ownerName = 'owner';
+
+/** A revoked key may still work on this node for so long; on others until their copy is as old. */
+const cacheMs = 2000;
+const cacheCountMax = 10_000;
+
+export class Access {
+  private readonly store: Store;
+  private readonly clock: Clock;
+  private readonly ownerHash: Buffer;
+  private readonly cache = new Map<string, { caller: Caller | undefined; until: number }>();
+
+  constructor(store: Store, clock: Clock, ownerKey: string) {
+    this.store = store;
+    this.clock = clock;
+    this.ownerHash = digest(ownerKey);
+  }
+
+  /** The caller of a bare key; undefined for anything unknown, expired or revoked. */
+  async authenticate(key: string): Promise<Caller | undefined> {
+    if (key.length < 8 || key.length > 200) return undefined;
+    const hash = digest(key);
+    if (timingSafeEqual(hash, this.ownerHash)) return ownerCaller(false);
+    const name = hash.toString('hex');
+    const now = this.clock.now();
+    const known = this.cache.get(name);
+    if (known && known.until > now) return known.caller;
+    const caller = await this.lookUp(name, now);
+    if (this.cache.size >= cacheCountMax) this.cache.clear();
+    this.cache.set(name, { caller, until: now + cacheMs });
+    return caller;
+  }
+
+  /** The key itself is answered once and never again. `steps` go into the same transaction. */
+  async create(wish: NewKey, steps: readonly Step[] = []): Promise<{ key: string; row: KeyRow }> {
+    const made = this.plan(wish);
+    await this.store.commit([...made.steps, ...steps]);
+    return { key: made.key, row: made.row };
+  }
+
+  /** The steps that make a key, for a transaction of somebody else. */
+  plan(wish: NewKey): { key: string; row: KeyRow; steps: Step[] } {
+    const id = randomId('key_', 12);
+    const key = randomId('errand_', 40);
+    const row: KeyRow = {
+      id,
+      owner: wish.owner,
+      name: wish.name ?? null,
+      scopes: [...wish.scopes],
+      kinds: wish.kinds ? [...wish.kinds] : null,
+      queues: wish.queues ? [...wish.queues] : null,
+      subject: wish.subject ?? null,
+      createdAt: this.clock.now(),
+      expiresAt: wish.expiresAt ?? null,
+      revokedAt: null,
+    };
+    const step: Step = {
+      sql: `INSERT INTO keys (id, hash, owner, name, scopes, kinds, queues, subject, created_at, expires_at)
+            VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`,
+      params: [
+        id,
+        digest(key).toString('hex'),
+        row.owner,
+        row.name,
+        JSON.stringify(row.scopes),
+        row.kinds && JSON.stringify(row.kinds),
+        row.queues && JSON.stringify(row.queues),
+        row.subject,
+        row.createdAt,
+        row.expiresAt,
+      ],
+    };
+    return { key, row, steps: [step] };
+  }
+
+  async list(filter: { owner?: string; subject?: string }): Promise<KeyRow[]> {
+    const rows = await this.store.read(
+      `SELECT * FROM keys WHERE (? IS NULL OR owner = ?) AND (? IS NULL OR subject = ?) ORDER BY created_at, id`,
+      [filter.owner ?? null, filter.owner ?? null, filter.subject ?? null, filter.subject ?? null],
+    );
+    return rows.map(keyFromRow);
+  }
+
+  async revoke(id: string): Promise<KeyRow> {
+    const [row] = await this.store.read('SELECT * FROM keys WHERE id = ?', [id]);
+    if (!row)
+      throw new AppError('notFound', `There is no key ${id}.`, {
+        hint: '`errand key list` shows them.',
+      });
+    const now = this.clock.now();
+    await this.store.commit([
+      {
+        sql: 'UPDATE keys SET revoked_at = ? WHERE id = ? AND revoked_at IS NULL',
+        params: [now, id],
+      },
+    ]);
+    this.cache.clear();
+    return { ...keyFromRow(row), revokedAt: (row.revoked_at as number | null) ?? now };
+  }
+
+  /** A new key with the same rights; the old one ends now. */
+  async rotate(id: string): Promise<{ key: string; row: KeyRow }> {
+    const [found] = await this.store.read('SELECT * FROM keys WHERE id = ?', [id]);
+    if (!found || found.revoked_at !== null) {
+      throw new AppError('notFound', `There is no working key ${id}.`, {
+        hint: '`errand key list` shows them.',
+      });
+    }
+    const { owner, name, scopes: granted, kinds, queues, subject, expiresAt } = keyFromRow(found);
+    const made = this.plan({
+      owner,
+      scopes: granted,
+      ...(name === null ? {} : { name }),
+      ...(kinds ? { kinds } : {}),
+      ...(queues ? { queues } : {}),
+      ...(subject === null ? {} : { subject }),
+      ...(expiresAt === null ? {} : { expiresAt }),
+    });
+    const end: Step = {
+      sql: 'UPDATE keys SET revoked_at = ? WHERE id = ? AND revoked_at IS NULL',
+      params: [this.clock.now(), id],
+      expect: 1,
+    };
+    await this.store.commit([...made.steps, end]);
+    this.cache.clear();
+    return { key: made.key, row: made.row };
+  }
+
+  private async lookUp(hash: string, now: number): Promise<Caller | undefined> {
+    const [row] = await this.store.read('SELECT * FROM keys WHERE hash = ?', [hash]);
+    if (!row) return undefined;
+    const key = keyFromRow(row);
+    if (key.revokedAt !== null || (key.expiresAt !== null && key.expiresAt <= now))
+      return undefined;
+    return {
+      owner: key.owner,
+      scopes: new Set(key.scopes),
+      admin: key.scopes.includes('admin'),
+      local: false,
+      keyId: key.id,
+      ...(key.kinds ? { kinds: key.kinds } : {}),
+      ...(key.queues ? { queues: key.queues } : {}),
+      ...(key.subject ? { subject: key.subject } : {}),
+    };
+  }
+}
+
+/** The home's owner: everything, over the private socket or with the owner key. */
+export function ownerCaller(local: boolean): Caller {
+  return { owner: ownerName, scopes: new Set(scopes), admin: true, local };
+}
+
+const digest = (key: string): Buffer => createHash('sha256').update(key).digest();
+
+function keyFromRow(row: Row): KeyRow {
+  const list = (value: unknown) =>
+    value === null ? null : (JSON.parse(value as string) as string[]);
+  return {
+    id: row.id as string,
+    owner: row.owner as string,
+    name: row.name as string | null,
+    scopes: list(row.scopes) as Scope[],
+    kinds: list(row.kinds),
+    queues: list(row.queues),
+    subject: row.subject as string | null,
+    createdAt: row.created_at as number,
+    expiresAt: row.expires_at as number | null,
+    revokedAt: row.revoked_at as number | null,
+  };
+}

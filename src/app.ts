@@ -1,0 +1,145 @@
+// Composition root: config → store → jobs → kinds → operations → faces and dialects, and the order of start and stop.
+// One line per kind and per dialect; deleting a folder and its line leaves a system that compiles.
+import { createHmac } from 'node:crypto';
+import { join } from 'node:path';
+import { Access, accessMigrations } from './access/access.ts';
+import { accessOperations } from './access/operations.ts';
+import type { Config } from './config.ts';
+import type { Dialect } from './dialect.ts';
+import { registerErrors } from './errors.ts';
+import type { Home } from './home.ts';
+import { EventFeed } from './jobs/events.ts';
+import { Jobs } from './jobs/jobs.ts';
+import { Maintenance } from './jobs/maintenance.ts';
+import { jobMigrations } from './jobs/migrations.ts';
+import { jobOperations } from './jobs/operations.ts';
+import type { KindParts, KindPlugin } from './jobs/plugin.ts';
+import { queueOperations } from './jobs/queue-operations.ts';
+import { Retention } from './jobs/retention.ts';
+import { Runner } from './jobs/runner.ts';
+import { Waiting } from './jobs/wait.ts';
+import { Operations } from './operation.ts';
+import type { Clock } from './runtime/clock.ts';
+import type { Log } from './runtime/log.ts';
+import type { Service } from './runtime/service.ts';
+import { SqliteStore } from './store/sqlite/sqlite.ts';
+import type { Store } from './store/store.ts';
+
+export const kinds: readonly KindPlugin[] = [];
+export const dialects: readonly Dialect[] = [];
+
+export interface App {
+  jobs: Jobs;
+  feed: EventFeed;
+  operations: Operations;
+  access: Access;
+  store: Store;
+  runner: Runner;
+  start(): Promise<void>;
+  /** Stops taking work, lets what runs here go on or stop, closes the store. */
+  stop(): Promise<void>;
+  /** Nothing queued, delayed, running, waiting or pending: nobody would miss this server. */
+  idle(): Promise<boolean>;
+}
+
+export interface AppNeeds {
+  config: Config;
+  home: Home;
+  clock: Clock;
+  log: Log;
+  /** Where HTTP is reached, once it is. */
+  baseUrl(): string | undefined;
+}
+
+const cancelMsDefault = 10_000;
+
+export async function createApp(needs: AppNeeds): Promise<App> {
+  const { config, home, clock, log } = needs;
+  const store = await openStore(config);
+  for (const { errors } of kinds) if (errors) registerErrors(errors);
+  await store.migrate([
+    ...jobMigrations,
+    ...accessMigrations,
+    ...kinds.flatMap((kind) => [...(kind.migrations ?? [])]),
+  ]);
+  const jobs = new Jobs(store, clock);
+  const feed = new EventFeed(store, log);
+  const waiting = new Waiting(jobs, feed, clock);
+  const access = new Access(store, clock, home.ownerKey);
+  const parts: KindParts[] = [];
+  for (const plugin of kinds) {
+    const made = await plugin.create({
+      jobs,
+      feed,
+      waiting,
+      store,
+      access,
+      clock,
+      log,
+      settings: config.sections[plugin.name],
+      node: home.node,
+      folder: home.folder(plugin.name),
+      home: home.path,
+      secret: (name) => config.secret(name),
+      baseUrl: () => needs.baseUrl(),
+      sign: (purpose, text) =>
+        createHmac('sha256', home.secret).update(`${purpose}\n${text}`).digest('base64'),
+    });
+    jobs.addKind(made.kind);
+    parts.push(made);
+  }
+  const { leaseMs, sweepMs, stopMsMax, waitMsMax } = config.server;
+  const runner = new Runner({
+    jobs,
+    clock,
+    log,
+    node: home.node,
+    leaseMs,
+    stopMsMax,
+    pollMs: 1000,
+  });
+  const retention = new Retention(jobs, clock, config.retention);
+  const maintenance = new Maintenance({ jobs, clock, log, leaseMs, sweepMs, retention });
+  const operations = new Operations();
+  operations.add(jobOperations({ jobs, feed, waiting, clock, waitMsMax, cancelMsDefault }));
+  operations.add(queueOperations(jobs, () => runner.wake()));
+  operations.add(accessOperations(access, clock));
+  for (const made of parts) operations.add(made.operations);
+  const services: Service[] = [
+    runner,
+    maintenance,
+    ...parts.flatMap((made) => [...(made.services ?? [])]),
+  ];
+  return {
+    jobs,
+    feed,
+    operations,
+    access,
+    store,
+    runner,
+    start: async () => {
+      for (const service of services) await service.start();
+    },
+    stop: async () => {
+      for (const service of services.toReversed()) await service.stop();
+      feed.close();
+      await store.close();
+      home.release();
+    },
+    idle: () => idle(jobs, parts),
+  };
+}
+
+async function idle(jobs: Jobs, parts: readonly KindParts[]): Promise<boolean> {
+  for (const queue of await jobs.ledger.queues()) {
+    const counts = await jobs.store.counters(`queue:${queue.kind}:${queue.name}`);
+    if ((counts.queued ?? 0) + (counts.running ?? 0) + (counts.input_required ?? 0) > 0)
+      return false;
+  }
+  for (const made of parts) if (await made.busy?.()) return false;
+  return true;
+}
+
+async function openStore(config: Config): Promise<Store> {
+  return new SqliteStore(join(config.home, 'errand.sqlite'));
+}

@@ -1,0 +1,231 @@
+// Every setting of the server with its default, unit and limit. The only reader of process.env and of config.json.
+import { existsSync, readFileSync } from 'node:fs';
+import { homedir, tmpdir, userInfo } from 'node:os';
+import { createHash } from 'node:crypto';
+import { join, resolve } from 'node:path';
+import { z } from 'zod';
+import { AppError } from './errors.ts';
+import type { LogLevel } from './runtime/log.ts';
+
+const second = 1000;
+const day = 86_400 * second;
+
+export const serverSettings = z.strictObject({
+  port: z.number().int().min(0).max(65_535).default(7411).describe('TCP port of `errand serve`'),
+  host: z.string().default('127.0.0.1').describe('Address it listens on'),
+  publicUrl: z
+    .url()
+    .optional()
+    .describe('How others reach this server, when a proxy stands before it'),
+  allowedHosts: z
+    .array(z.string())
+    .default([])
+    .describe('Host names beyond this machine, for Host and Origin checks'),
+  leaseMs: z
+    .number()
+    .int()
+    .min(1000)
+    .default(30 * second)
+    .describe('A silent holder loses its attempt after this'),
+  sweepMs: z
+    .number()
+    .int()
+    .min(50)
+    .default(1 * second)
+    .describe('How often time-driven changes are looked for'),
+  stopMsMax: z
+    .number()
+    .int()
+    .min(0)
+    .default(30 * second)
+    .describe('A stopped attempt is given up after this'),
+  idleExitMs: z
+    .number()
+    .int()
+    .min(0)
+    .default(60 * second)
+    .describe('A server started by a front ends after so long without anything to do'),
+  waitMsMax: z
+    .number()
+    .int()
+    .min(1000)
+    .max(55 * second)
+    .default(50 * second)
+    .describe('Longest wait in one call'),
+});
+
+export const retentionSettings = z.strictObject({
+  ageMsMax: z
+    .number()
+    .int()
+    .min(0)
+    .default(30 * day)
+    .describe('Ended jobs are forgotten after this'),
+  countMax: z.number().int().min(0).default(100_000).describe('At most so many ended jobs'),
+  bytesMax: z
+    .number()
+    .int()
+    .min(0)
+    .default(20 * 1024 ** 3)
+    .describe('Database size above which the oldest ended jobs go'),
+});
+
+export const egressSettings = z.strictObject({
+  allow: z
+    .array(z.string())
+    .default([])
+    .describe(
+      'Hosts, host:port or CIDRs that guarded requests may reach although they are private',
+    ),
+});
+
+const core = {
+  server: serverSettings.prefault({}),
+  retention: retentionSettings.prefault({}),
+  egress: egressSettings.prefault({}),
+};
+
+export interface Section {
+  name: string;
+  settings?: z.ZodType;
+}
+
+export interface Config {
+  home: string;
+  /** `sqlite` (the home's own database) or a postgres:// address. */
+  store: string;
+  server: z.infer<typeof serverSettings>;
+  retention: z.infer<typeof retentionSettings>;
+  egress: z.infer<typeof egressSettings>;
+  /** Sections of the kinds, parsed with their own schemas. */
+  sections: Record<string, unknown>;
+  logLevel: LogLevel;
+  socketPath: string;
+  /** A named value of the environment or of home/env (0600). */
+  secret(name: string): string | undefined;
+  /** The environment of this process, for the places that hand it on (jobs started from the command line). */
+  env: Record<string, string | undefined>;
+}
+
+export interface ConfigWish {
+  home?: string;
+  store?: string;
+  port?: number;
+  host?: string;
+  sections?: readonly Section[];
+}
+
+export function loadConfig(
+  wish: ConfigWish = {},
+  env: Record<string, string | undefined> = process.env,
+): Config {
+  const home = resolve(wish.home ?? env.ERRAND_HOME ?? defaultHome(env));
+  const file = readConfigFile(join(home, 'config.json'), wish.sections ?? []);
+  const overrides = {
+    ...numberOverride('port', wish.port ?? env.ERRAND_PORT),
+    ...stringOverride('host', wish.host ?? env.ERRAND_HOST),
+    ...stringOverride('publicUrl', env.ERRAND_PUBLIC_URL),
+    ...numberOverride('leaseMs', env.ERRAND_LEASE_MS),
+    ...numberOverride('sweepMs', env.ERRAND_SWEEP_MS),
+    ...numberOverride('idleExitMs', env.ERRAND_IDLE_EXIT_MS),
+  };
+  const server = serverSettings.safeParse({ ...file.server, ...overrides });
+  if (!server.success) throw badConfig('the environment', server.error);
+  return {
+    home,
+    store: wish.store ?? env.ERRAND_STORE ?? 'sqlite',
+    server: server.data,
+    retention: file.retention,
+    egress: file.egress,
+    sections: file.sections,
+    logLevel: logLevel(env.ERRAND_LOG),
+    socketPath: socketPath(home, env),
+    secret: (name) => env[name] ?? readEnvFile(join(home, 'env'))[name],
+    env,
+  };
+}
+
+function readConfigFile(path: string, sections: readonly Section[]) {
+  const known: Record<string, z.ZodType> = { ...core };
+  for (const { name, settings } of sections)
+    known[name] = settings ?? z.strictObject({}).prefault({});
+  let raw: unknown = {};
+  if (existsSync(path)) {
+    try {
+      raw = JSON.parse(readFileSync(path, 'utf8'));
+    } catch (error) {
+      throw new AppError('invalidInput', `${path} is not JSON: ${(error as Error).message}`, {
+        hint: 'Mend the file; nothing was started.',
+        cause: error,
+      });
+    }
+  }
+  const parsed = z.strictObject({ $schema: z.string().optional(), ...known }).safeParse(raw);
+  if (!parsed.success) throw badConfig(path, parsed.error);
+  const {
+    server,
+    retention,
+    egress,
+    $schema: _schema,
+    ...rest
+  } = parsed.data as Record<string, unknown>;
+  return {
+    server: server as Config['server'],
+    retention: retention as Config['retention'],
+    egress: egress as Config['egress'],
+    sections: rest,
+  };
+}
+
+/** A wrong setting stops the start: guessing what was meant could switch a guard off. */
+function badConfig(where: string, error: z.ZodError): AppError {
+  const issues = error.issues
+    .slice(0, 5)
+    .map((issue) => `${issue.path.join('.')}: ${issue.message}`);
+  return new AppError('invalidInput', `Wrong settings in ${where}: ${issues.join('; ')}`, {
+    hint: 'Mend them; nothing was started.',
+  });
+}
+
+/** The published JSON Schema of config.json. */
+export function configSchema(sections: readonly Section[]): unknown {
+  const shape: Record<string, z.ZodType> = { ...core };
+  for (const { name, settings } of sections) if (settings) shape[name] = settings;
+  return z.toJSONSchema(z.strictObject({ $schema: z.string().optional(), ...shape }), {
+    io: 'input',
+  });
+}
+
+function defaultHome(env: Record<string, string | undefined>): string {
+  if (process.platform === 'darwin')
+    return join(homedir(), 'Library', 'Application Support', 'errand');
+  return join(env.XDG_DATA_HOME ?? join(homedir(), '.local', 'share'), 'errand');
+}
+
+/** Short and private whatever the home is called: paths over about 100 bytes do not work for sockets. */
+function socketPath(home: string, env: Record<string, string | undefined>): string {
+  const hash = createHash('sha256').update(home).digest('hex').slice(0, 16);
+  const runtime = env.XDG_RUNTIME_DIR;
+  const folder = runtime && runtime.length < 60 && existsSync(runtime) ? runtime : tmpdir();
+  const base = folder.length < 60 ? folder : '/tmp';
+  return join(base, `errand-${userInfo().uid}`, `${hash}.sock`);
+}
+
+function readEnvFile(path: string): Record<string, string> {
+  if (!existsSync(path)) return {};
+  const values: Record<string, string> = {};
+  for (const line of readFileSync(path, 'utf8').split('\n')) {
+    const match = /^\s*(?:export\s+)?([A-Za-z_]\w*)\s*=\s*(.*?)\s*$/.exec(line);
+    if (match) values[match[1]!] = match[2]!.replace(/^(['"])(.*)\1$/, '$2');
+  }
+  return values;
+}
+
+function logLevel(value: string | undefined): LogLevel {
+  return value === 'debug' || value === 'warn' || value === 'error' ? value : 'info';
+}
+
+const stringOverride = (name: string, value: string | undefined) =>
+  value === undefined ? {} : { [name]: value };
+const numberOverride = (name: string, value: string | number | undefined) =>
+  value === undefined ? {} : { [name]: Number(value) };

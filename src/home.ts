@@ -1,0 +1,116 @@
+// The home folder: private, locked by one server at a time, with the few things made once at first start.
+import { randomBytes } from 'node:crypto';
+import {
+  chmodSync,
+  existsSync,
+  mkdirSync,
+  readFileSync,
+  renameSync,
+  statfsSync,
+  writeFileSync,
+} from 'node:fs';
+import { join } from 'node:path';
+import { DatabaseSync } from 'node:sqlite';
+import { AppError } from './errors.ts';
+import { randomId } from './jobs/job.ts';
+
+export interface Home {
+  path: string;
+  ownerKey: string;
+  /** This server's identity, the same after every restart. */
+  node: string;
+  /** For signatures whose secrets are derived, not stored. */
+  secret: Buffer;
+  folder(name: string): string;
+  release(): void;
+}
+
+/** NFS, SMB, CIFS, 9P, FUSE-less network systems on which SQLite's locks do not hold. */
+const networkFileSystems = new Set([0x6969, 0x517b, 0xff534d42, 0xfe534d42, 0x01021997, 0x564c]);
+
+export function openHome(path: string): Home {
+  prepare(path);
+  const lock = lockHome(path);
+  return {
+    path,
+    ownerKey: once(join(path, 'owner.key'), () => randomId('errand_', 40)),
+    node: once(join(path, 'node.id'), () => randomId('node_', 12)),
+    secret: Buffer.from(
+      once(join(path, 'secret'), () => randomBytes(32).toString('hex')),
+      'hex',
+    ),
+    folder: (name) => {
+      const folder = join(path, name);
+      mkdirSync(folder, { recursive: true, mode: 0o700 });
+      return folder;
+    },
+    release: () => lock.close(),
+  };
+}
+
+/** The owner key, for programs of the same user that do not hold the home. */
+export function readOwnerKey(path: string): string | undefined {
+  const file = join(path, 'owner.key');
+  return existsSync(file) ? readFileSync(file, 'utf8').trim() : undefined;
+}
+
+function prepare(path: string): void {
+  try {
+    mkdirSync(path, { recursive: true, mode: 0o700 });
+    chmodSync(path, 0o700);
+    const probe = join(path, '.writable');
+    writeFileSync(probe, '', { mode: 0o600 });
+  } catch (error) {
+    throw new AppError(
+      'unavailable',
+      `The home ${path} cannot be written: ${(error as Error).message}.`,
+      {
+        hint: 'Choose another with ERRAND_HOME, or give yourself the right to write there.',
+        cause: error,
+      },
+    );
+  }
+  if (process.platform === 'linux' && networkFileSystems.has(statfsSync(path).type)) {
+    throw new AppError(
+      'unavailable',
+      `The home ${path} is on a network file system, where locks do not hold.`,
+      {
+        hint: 'Choose a local folder with ERRAND_HOME; for several machines use a PostgreSQL store.',
+      },
+    );
+  }
+}
+
+/** An exclusively locked SQLite file: the lock vanishes with the process, however it ends. */
+function lockHome(path: string): DatabaseSync {
+  const file = join(path, 'lock');
+  const db = new DatabaseSync(file, { timeout: 0 });
+  try {
+    db.exec('PRAGMA locking_mode = EXCLUSIVE; BEGIN EXCLUSIVE;');
+    chmodSync(file, 0o600);
+    return db;
+  } catch (error) {
+    db.close();
+    throw new AppError('conflict', `Another server has the home ${path} open${holder(path)}.`, {
+      hint: 'Use that one (`errand list` finds it by itself), stop it, or choose another home with ERRAND_HOME.',
+      cause: error,
+    });
+  }
+}
+
+function holder(path: string): string {
+  try {
+    return ` (process ${readFileSync(join(path, 'server.pid'), 'utf8').trim()})`;
+  } catch {
+    return '';
+  }
+}
+
+/** Written whole or not at all: a kill in the middle never leaves half a key. */
+function once(file: string, make: () => string): string {
+  if (!existsSync(file)) {
+    writeFileSync(`${file}.new`, `${make()}\n`, { mode: 0o600 });
+    renameSync(`${file}.new`, file);
+  }
+  return readFileSync(file, 'utf8').trim();
+}

@@ -1,0 +1,57 @@
+// How a kind joins: its settings, error codes, migrations, and what it is made of. app.ts has one line per kind.
+import type { z } from 'zod';
+import type { Access } from '../access/access.ts';
+import type { ErrorKind } from '../errors.ts';
+import type { Operation } from '../operation.ts';
+import type { Clock } from '../runtime/clock.ts';
+import type { Log } from '../runtime/log.ts';
+import type { Service } from '../runtime/service.ts';
+import type { Migration, Store } from '../store/store.ts';
+import type { EventFeed } from './events.ts';
+import type { Jobs } from './jobs.ts';
+import type { Kind } from './kind.ts';
+import type { Waiting } from './wait.ts';
+
+export interface KindPlugin<S = unknown> {
+  name: string;
+  /** The kind's section of config.json; its defaults apply when there is none. */
+  settings?: z.ZodType<S>;
+  errors?: Record<string, ErrorKind>;
+  migrations?: readonly Migration[];
+  create(needs: KindNeeds<S>): KindParts | Promise<KindParts>;
+}
+
+export interface KindParts {
+  kind: Kind;
+  operations: readonly Operation[];
+  /** Started after the runner, stopped before it. */
+  services?: readonly Service[];
+  /** Something of this kind is due without a job being queued or running (min workers, pending remote work). */
+  busy?(): Promise<boolean>;
+}
+
+export interface KindNeeds<S = unknown> {
+  jobs: Jobs;
+  feed: EventFeed;
+  waiting: Waiting;
+  store: Store;
+  access: Access;
+  clock: Clock;
+  log: Log;
+  settings: S;
+  /** This server. The same after a restart. */
+  node: string;
+  /** Folder of this kind in the home, made with 0700. */
+  folder: string;
+  home: string;
+  /** A named secret from the environment or the home's 0600 env file. Never stored or shown. */
+  secret(name: string): string | undefined;
+  /** Where this server's HTTP is reached by things on this machine: undefined when it listens on the socket only. */
+  baseUrl(): string | undefined;
+  /** Signs things that need no stored secret (webhooks, links): HMAC with the home's own secret. */
+  sign(purpose: string, text: string): string;
+}
+
+export function definePlugin<S>(plugin: KindPlugin<S>): KindPlugin {
+  return plugin as unknown as KindPlugin;
+}

@@ -1,0 +1,25 @@
+// Every store a contract suite must pass on. A factory gives a fresh, migrated store and cleans up after the test.
+import { join } from 'node:path';
+import type { TestContext } from 'node:test';
+import { accessMigrations } from '../../src/access/access.ts';
+import { jobMigrations } from '../../src/jobs/migrations.ts';
+import { SqliteStore } from '../../src/store/sqlite/sqlite.ts';
+import type { Migration, Store } from '../../src/store/store.ts';
+import { tempFolder } from './folder.ts';
+
+export interface StoreFactory {
+  name: string;
+  open(t: TestContext, migrations?: readonly Migration[]): Promise<Store>;
+}
+
+export const stores: StoreFactory[] = [
+  {
+    name: 'sqlite',
+    open: async (t, migrations = []) => {
+      const store = new SqliteStore(join(tempFolder(t), 'errand.sqlite'));
+      t.after(() => store.close());
+      await store.migrate([...jobMigrations, ...accessMigrations, ...migrations]);
+      return store;
+    },
+  },
+];

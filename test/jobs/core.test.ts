@@ -1,0 +1,313 @@
+// The job core's contract, on every store: what a submit, claim, end, cancel and retry do, and what they refuse.
+import assert from 'node:assert/strict';
+import { describe, test } from 'node:test';
+import { queueKey } from '../../src/jobs/decide.ts';
+import type { Job } from '../../src/jobs/job.ts';
+import { ManualClock } from '../../src/runtime/clock.ts';
+import { createCore, type Core } from '../helpers/jobs.ts';
+import { stores } from '../helpers/stores.ts';
+
+const base = { kind: 'toy', owner: 'ada', input: { n: 1 } };
+const leaseMs = 30_000;
+
+function claim(
+  { jobs }: Core,
+  options: { limit?: number; holder?: string; queue?: string; max?: number } = {},
+): Promise<Job[]> {
+  const name = queueKey('toy', options.queue ?? 'default');
+  const queue = options.max === undefined ? { name } : { name, limit: options.max };
+  const holder = options.holder ?? 'node_a';
+  return jobs.claim({ queues: [queue], limit: options.limit ?? 1, holder, node: holder, leaseMs });
+}
+
+const of = (job: Job) => ({ jobId: job.id, attemptId: job.attemptId });
+
+for (const factory of stores) {
+  describe(`job core on ${factory.name}`, () => {
+    test('a submitted job is claimed once, ends once, and has a gapless history', async (t) => {
+      const core = await createCore(t, { factory });
+      const { job } = await core.jobs.submit(base);
+      assert.match(job.id, /^job_[0-9a-hjkmnp-tv-z]{16}$/);
+      const [running] = await claim(core);
+      assert.equal(running!.id, job.id);
+      assert.equal(running!.status, 'running');
+      assert.deepEqual(await claim(core), []);
+      const done = await core.jobs.finish(of(running!), {
+        type: 'completed',
+        result: { ok: true },
+      });
+      assert.equal(done.applied, true);
+      const again = await core.jobs.finish(of(running!), {
+        type: 'failed',
+        error: { code: 'x', message: 'late' },
+      });
+      assert.equal(again.applied, false);
+      const stored = await core.jobs.get(job.id);
+      assert.equal(stored.status, 'completed');
+      assert.deepEqual(stored.result, { ok: true });
+      const events = await core.jobs.ledger.events(job.id, 0, 100);
+      assert.deepEqual(
+        events.map(({ n, type }) => [n, type]),
+        [
+          [1, 'submitted'],
+          [2, 'started'],
+          [3, 'completed'],
+        ],
+      );
+      assert.deepEqual(await core.store.counters('queue:toy:default'), { completed: 1 });
+    });
+
+    test('priority first, then order of submission; a limit of a queue holds', async (t) => {
+      const core = await createCore(t, { factory });
+      const ids: string[] = [];
+      for (const priority of [0, 5, 0, 5])
+        ids.push((await core.jobs.submit({ ...base, priority })).job.id);
+      const first = await claim(core, { limit: 3, max: 2 });
+      assert.deepEqual(
+        first.map(({ id }) => id),
+        [ids[1], ids[3]],
+      );
+      assert.deepEqual(await claim(core, { limit: 3, max: 2 }), []);
+      await core.jobs.finish(of(first[0]!), { type: 'completed' });
+      assert.deepEqual(
+        (await claim(core, { limit: 3, max: 2 })).map(({ id }) => id),
+        [ids[0]],
+      );
+    });
+
+    test('a delayed job is handed out when due, and one past its time to live never', async (t) => {
+      const clock = new ManualClock();
+      const core = await createCore(t, { factory, clock });
+      const later = await core.jobs.submit({ ...base, runAt: clock.now() + 5000 });
+      const brief = await core.jobs.submit({ ...base, ttlMs: 1000, runAt: clock.now() + 9000 });
+      assert.deepEqual(await claim(core), []);
+      clock.jump(5000);
+      await core.store.promote(clock.now());
+      assert.deepEqual(
+        (await claim(core)).map(({ id }) => id),
+        [later.job.id],
+      );
+      assert.deepEqual(await core.jobs.ledger.expiredIds(clock.now(), 10), [brief.job.id]);
+      await core.jobs.expire(brief.job.id);
+      const ended = await core.jobs.get(brief.job.id);
+      assert.equal(ended.status, 'timed_out');
+      assert.equal(ended.error?.code, 'queueTimeout');
+      clock.jump(10_000);
+      await core.store.promote(clock.now());
+      assert.deepEqual(await claim(core), []);
+    });
+
+    test('the same key and body are one job, also at once; another body is refused', async (t) => {
+      const core = await createCore(t, { factory });
+      const wish = { ...base, idempotencyKey: 'build-7' };
+      const answers = await Promise.all(Array.from({ length: 20 }, () => core.jobs.submit(wish)));
+      assert.equal(new Set(answers.map(({ job }) => job.id)).size, 1);
+      assert.equal(answers.filter(({ existing }) => !existing).length, 1);
+      await assert.rejects(core.jobs.submit({ ...wish, input: { n: 2 } }), {
+        code: 'idempotencyConflict',
+      });
+      const other = await core.jobs.submit({ ...wish, owner: 'bob' });
+      assert.notEqual(other.job.id, answers[0]!.job.id);
+      const pair = await core.jobs.submitMany([
+        { ...base, idempotencyKey: 'p' },
+        { ...base, idempotencyKey: 'p' },
+      ]);
+      assert.equal(pair[0]!.job.id, pair[1]!.job.id);
+    });
+
+    test('a failed attempt is tried again after its backoff; earlier attempts stay readable', async (t) => {
+      const clock = new ManualClock();
+      const core = await createCore(t, { factory, clock });
+      const retry = { attemptsMax: 2, backoffMs: 1000, jitter: 0 };
+      const { job } = await core.jobs.submit({ ...base, retry });
+      const [one] = await claim(core);
+      const failed = {
+        type: 'failed',
+        error: { code: 'exitCode', message: 'exit 3' },
+        facts: { exitCode: 3 },
+      } as const;
+      await core.jobs.finish(of(one!), failed);
+      assert.equal((await core.jobs.get(job.id)).status, 'queued');
+      assert.deepEqual(await claim(core), []);
+      clock.jump(1000);
+      await core.store.promote(clock.now());
+      const [two] = await claim(core);
+      assert.equal(two!.attempt, 2);
+      assert.equal((await core.jobs.finish(of(one!), { type: 'completed' })).applied, false);
+      await core.jobs.finish(of(two!), failed);
+      assert.equal((await core.jobs.get(job.id)).status, 'failed');
+      const [kept] = await core.jobs.ledger.attempts(job.id);
+      assert.deepEqual(kept!.facts, { exitCode: 3 });
+      const third = await core.jobs.retry(job.id, 'ada');
+      assert.equal(third.attempt, 3);
+      const [three] = await claim(core);
+      await core.jobs.finish(of(three!), { type: 'completed' });
+      await assert.rejects(core.jobs.retry(job.id, 'ada'), { code: 'wrongState' });
+      assert.equal((await core.jobs.ledger.attempts(job.id)).length, 2);
+    });
+
+    test('a lost lease: a new attempt or the end, and the late holder changes nothing', async (t) => {
+      const clock = new ManualClock();
+      const core = await createCore(t, { factory, clock });
+      const { job } = await core.jobs.submit({
+        ...base,
+        retry: { attemptsMax: 5, lostMax: 1, backoffMs: 0 },
+      });
+      const [one] = await claim(core, { holder: 'node_a' });
+      assert.deepEqual(await core.store.lost(clock.now(), 10), []);
+      clock.jump(leaseMs);
+      const [gone] = await core.store.lost(clock.now(), 10);
+      assert.equal(gone!.attemptId, one!.attemptId);
+      await core.jobs.lose(gone!);
+      assert.deepEqual(
+        await core.store.heartbeat([one!.attemptId], 'node_a', clock.now() + leaseMs),
+        new Set(),
+      );
+      await core.store.promote(clock.now());
+      const [two] = await claim(core, { holder: 'node_b' });
+      assert.equal(two!.attempt, 2);
+      assert.equal((await core.jobs.finish(of(one!), { type: 'completed' })).applied, false);
+      assert.deepEqual(
+        await core.store.heartbeat([two!.attemptId], 'node_b', clock.now() + 9 * leaseMs),
+        new Set([two!.attemptId]),
+      );
+      clock.jump(2 * leaseMs);
+      assert.deepEqual(await core.store.lost(clock.now(), 10), []);
+      await core.jobs.lose(of(two!));
+      const ended = await core.jobs.get(job.id);
+      assert.equal(ended.status, 'failed');
+      assert.equal(ended.error?.code, 'lost');
+    });
+
+    test('cancel: queued ends at once, running is asked; a cancel wins over a retry', async (t) => {
+      const core = await createCore(t, { factory });
+      const { job: queued } = await core.jobs.submit(base);
+      assert.equal((await core.jobs.cancel(queued.id, 'ada')).status, 'cancelled');
+      assert.deepEqual(await claim(core), []);
+      const { job } = await core.jobs.submit({ ...base, retry: { attemptsMax: 5 } });
+      const [running] = await claim(core);
+      const told: string[] = [];
+      core.jobs.onCancel(({ id }) => told.push(id));
+      assert.equal((await core.jobs.cancel(job.id, 'ada')).status, 'running');
+      assert.deepEqual(told, [job.id]);
+      await core.jobs.finish(of(running!), {
+        type: 'failed',
+        error: { code: 'signal', message: 'SIGTERM' },
+      });
+      assert.equal((await core.jobs.get(job.id)).status, 'cancelled');
+      assert.equal((await core.jobs.cancel(job.id, 'ada')).status, 'cancelled');
+    });
+
+    test('dependencies: run after all completed, fail when one failed', async (t) => {
+      const core = await createCore(t, { factory });
+      const a = (await core.jobs.submit(base)).job;
+      const b = (await core.jobs.submit(base)).job;
+      const both = (await core.jobs.submit({ ...base, queue: 'later', after: [a.id, b.id] })).job;
+      const [one, two] = await claim(core, { limit: 2 });
+      await core.jobs.finish(of(one!), { type: 'completed' });
+      assert.deepEqual(await claim(core, { queue: 'later' }), []);
+      await core.jobs.finish(of(two!), { type: 'completed' });
+      assert.deepEqual(
+        (await claim(core, { queue: 'later' })).map(({ id }) => id),
+        [both.id],
+      );
+      const c = (await core.jobs.submit(base)).job;
+      const never = (await core.jobs.submit({ ...base, queue: 'later', after: [c.id] })).job;
+      const [three] = await claim(core);
+      await core.jobs.finish(of(three!), { type: 'failed', error: { code: 'x', message: 'no' } });
+      assert.equal((await core.jobs.get(never.id)).error?.code, 'dependencyFailed');
+      await assert.rejects(core.jobs.retry(never.id, 'ada'), { code: 'wrongState' });
+      await assert.rejects(core.jobs.submit({ ...base, after: [c.id] }), { code: 'wrongState' });
+      await assert.rejects(core.jobs.submit({ ...base, after: ['job_0000000000000000'] }), {
+        code: 'notFound',
+      });
+    });
+
+    test('lists filter and page without gaps', async (t) => {
+      const core = await createCore(t, { factory });
+      for (let i = 0; i < 25; i++) {
+        await core.jobs.submit({
+          ...base,
+          name: `job ${i}`,
+          tags: i % 2 ? ['odd', '50%_'] : ['even'],
+          owner: i < 20 ? 'ada' : 'bob',
+        });
+      }
+      const seen: string[] = [];
+      let before: number | undefined;
+      do {
+        const page = await core.jobs.ledger.list(
+          { owner: 'ada' },
+          { limit: 7, ...(before === undefined ? {} : { before }) },
+        );
+        seen.push(...page.jobs.map(({ name }) => name!));
+        before = page.next;
+      } while (before !== undefined);
+      assert.deepEqual(
+        seen,
+        Array.from({ length: 20 }, (_, i) => `job ${19 - i}`),
+      );
+      const all = { limit: 100 };
+      assert.equal((await core.jobs.ledger.list({ tags: ['50%_'] }, all)).jobs.length, 12);
+      assert.equal((await core.jobs.ledger.list({ text: 'JOB 7' }, all)).jobs.length, 1);
+      assert.equal((await core.jobs.ledger.list({ statuses: ['running'] }, all)).jobs.length, 0);
+      assert.equal(
+        (await core.jobs.ledger.list({ statuses: ['queued'], kinds: ['toy'] }, all)).jobs.length,
+        25,
+      );
+    });
+
+    test('eight claimers at once never get the same attempt', async (t) => {
+      const core = await createCore(t, { factory });
+      await core.jobs.submitMany(Array.from({ length: 40 }, () => base));
+      const taken = await Promise.all(
+        Array.from({ length: 8 }, async (_, i) => {
+          const mine: string[] = [];
+          for (;;) {
+            const got = await claim(core, { limit: 3, holder: `node_${i}` });
+            if (got.length === 0) return mine;
+            mine.push(...got.map(({ id }) => id));
+          }
+        }),
+      );
+      const ids = taken.flat();
+      assert.equal(ids.length, 40);
+      assert.equal(new Set(ids).size, 40);
+    });
+
+    test('a command that conflicts changes nothing, and its neighbours in the group are not touched', async (t) => {
+      const core = await createCore(t, { factory });
+      const { job } = await core.jobs.submit(base);
+      const good = core.store.commit([
+        { sql: 'UPDATE jobs SET name = ? WHERE id = ?', params: ['kept', job.id], expect: 1 },
+      ]);
+      const bad = core.store.commit([
+        { sql: 'UPDATE jobs SET name = ? WHERE id = ?', params: ['lost', job.id] },
+        { count: { scope: 'x', key: 'y', delta: 1 } },
+        { sql: 'UPDATE jobs SET name = ? WHERE id = ?', params: ['none', 'job_none'], expect: 1 },
+      ]);
+      assert.equal((await good).applied, true);
+      assert.deepEqual(await bad, { applied: false, step: 2 });
+      assert.equal((await core.jobs.get(job.id)).name, 'kept');
+      assert.deepEqual(await core.store.counters('x'), {});
+    });
+
+    test('the feed gives committed events in order to those who wait', async (t) => {
+      const core = await createCore(t, { factory });
+      const seen: string[] = [];
+      const { job } = await core.jobs.submit(base);
+      const off = await core.feed.subscribe((event) => seen.push(event.type), job.id);
+      const ended = core.waiting.ended(job.id, new AbortController().signal);
+      const [running] = await claim(core);
+      await core.jobs.bring(job.id, {
+        type: 'report',
+        attemptId: running!.attemptId,
+        progress: { done: 1 },
+      });
+      await core.jobs.finish(of(running!), { type: 'completed' });
+      assert.equal((await ended)!.status, 'completed');
+      off();
+      assert.deepEqual(seen, ['started', 'progress', 'completed']);
+    });
+  });
+}
