@@ -87,7 +87,7 @@ export interface CliShape {
 
 /** Keeps the types of input and output tied together while the list holds plain `Operation`s. */
 export function defineOperation<I, O>(operation: Operation<I, O>): Operation {
-  return operation as unknown as Operation;
+  return operation;
 }
 
 /** The one list. Faces and dialects find operations here by name and call them here only. */

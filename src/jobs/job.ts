@@ -176,7 +176,7 @@ export function jobFromRow(row: Row): Job {
   job.pinned = job.pinned === 1;
   job.tags ??= [];
   job.facts ??= {};
-  job.retry = job.retry ? { ...defaultRetry, ...(job.retry as object) } : defaultRetry;
+  job.retry = job.retry ? { ...defaultRetry, ...job.retry } : defaultRetry;
   return job as unknown as Job;
 }
 

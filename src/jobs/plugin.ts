@@ -53,5 +53,5 @@ export interface KindNeeds<S = unknown> {
 }
 
 export function definePlugin<S>(plugin: KindPlugin<S>): KindPlugin {
-  return plugin as unknown as KindPlugin;
+  return plugin;
 }

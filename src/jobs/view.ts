@@ -88,7 +88,7 @@ export async function viewJob(jobs: Jobs, job: Job, now: number): Promise<JobVie
 export async function viewPublicJob(jobs: Jobs, job: Job, now: number): Promise<JobView> {
   const full = await viewJob(jobs, job, now);
   const { name: _name, tags: _tags, ...shown } = full;
-  return shown as JobView;
+  return shown;
 }
 
 export function lineOf(jobs: Jobs, job: Job, now: number): z.infer<typeof jobLine> {

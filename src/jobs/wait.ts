@@ -70,7 +70,7 @@ export class Waiting {
     until: WaitRequest['until'],
     signal: AbortSignal,
   ): Promise<{ reason: string; detail?: unknown } | undefined> {
-    const end = this.ended(id, signal).then((job) => job && { reason: job.status as string });
+    const end = this.ended(id, signal).then((job) => job && { reason: job.status });
     const job = await this.jobs.get(id);
     const kind = this.jobs.kind(job.kind);
     if (!until || Object.keys(until).length === 0 || !kind.watch || isFinal(job.status)) return end;

@@ -173,7 +173,7 @@ export class SqliteStore implements Store {
   private enqueue<T>(run: () => T): Promise<T> {
     if (this.closed) return Promise.reject(new AppError('unavailable', 'The store is closed.'));
     return new Promise<T>((resolve, reject) => {
-      this.pending.push({ run, resolve: resolve as (value: unknown) => void, reject });
+      this.pending.push({ run, resolve: resolve, reject });
       if (this.flushing) return;
       this.flushing = true;
       setImmediate(() => this.flush());
