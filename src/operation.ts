@@ -1,7 +1,10 @@
 // What an operation is. It is defined once; MCP tools, HTTP routes, CLI commands, the OpenAPI document and the
 // docs tables are projections of the one list. No face has logic of its own.
-import type { z } from 'zod';
+import { z } from 'zod';
 import { AppError } from './errors.ts';
+
+/** The language of input and output; tests take it from here, so that theirs is ours. */
+export { z };
 
 export const scopes = ['read', 'run', 'worker', 'admin'] as const;
 export type Scope = (typeof scopes)[number];

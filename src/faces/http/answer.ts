@@ -1,0 +1,106 @@
+// What goes back: JSON, problem details (RFC 9457) and streams. Errors leave through `sendProblem` only.
+import type { IncomingMessage, ServerResponse } from 'node:http';
+import { AppError, errorBody, errorKind } from '../../errors.ts';
+
+export const jsonType = 'application/json; charset=utf-8';
+export const problemType = 'application/problem+json; charset=utf-8';
+
+export function sendJson(
+  response: ServerResponse,
+  status: number,
+  value: unknown,
+  headers?: Record<string, string>,
+): void {
+  sendText(response, status, JSON.stringify(value ?? null), {
+    'content-type': jsonType,
+    ...headers,
+  });
+}
+
+export function sendText(
+  response: ServerResponse,
+  status: number,
+  text: string | Buffer,
+  headers: Record<string, string>,
+): void {
+  if (response.headersSent || response.destroyed) return void response.destroy();
+  response.writeHead(status, {
+    'cache-control': 'no-store',
+    'x-content-type-options': 'nosniff',
+    'content-length': typeof text === 'string' ? Buffer.byteLength(text) : text.length,
+    ...headers,
+  });
+  response.end(text);
+}
+
+export interface Problem {
+  type: string;
+  title: string;
+  status: number;
+  detail: string;
+  code: string;
+  hint?: string;
+  retryable: boolean;
+  data?: Record<string, unknown>;
+}
+
+export function problemOf(error: unknown): Problem {
+  const { code, message, hint, data, retryable } = errorBody(error);
+  return {
+    type: `urn:errand:error:${code}`,
+    title: title(code),
+    status: errorKind(code).http,
+    detail: message,
+    code,
+    ...(hint ? { hint } : {}),
+    retryable,
+    ...(data ? { data } : {}),
+  };
+}
+
+export function sendProblem(
+  response: ServerResponse,
+  error: unknown,
+  headers: Record<string, string> = {},
+): void {
+  const problem = problemOf(error);
+  const retryAfterMs = problem.data?.retryAfterMs;
+  sendText(response, problem.status, JSON.stringify(problem), {
+    'content-type': problemType,
+    ...(problem.status === 401 ? { 'www-authenticate': 'Bearer' } : {}),
+    ...(typeof retryAfterMs === 'number'
+      ? { 'retry-after': String(Math.max(1, Math.ceil(retryAfterMs / 1000))) }
+      : {}),
+    ...headers,
+  });
+}
+
+/** One answer for a known route and for an unknown one, so that nobody without a key learns which is which. */
+export function keyNeeded(): AppError {
+  return new AppError('unauthorized', 'There is nothing here without a valid key.', {
+    hint: 'Send `Authorization: Bearer <key>`; `errand key create` makes one.',
+  });
+}
+
+/** Waits until the client has taken what was written; false when it has left. */
+export function drained(request: IncomingMessage, response: ServerResponse): Promise<boolean> {
+  if (response.destroyed || request.socket.destroyed) return Promise.resolve(false);
+  if (!response.writableNeedDrain) return Promise.resolve(true);
+  return new Promise((resolve) => {
+    const done = (open: boolean) => {
+      response.off('drain', onDrain);
+      response.off('close', onClose);
+      resolve(open);
+    };
+    const onDrain = () => done(true);
+    const onClose = () => done(false);
+    response.once('drain', onDrain);
+    response.once('close', onClose);
+  });
+}
+
+/** `wrongState` → `Wrong state`. */
+function title(code: string): string {
+  const words = code.replaceAll(/([A-Z])/g, (letter) => ` ${letter.toLowerCase()}`);
+  return words.charAt(0).toUpperCase() + words.slice(1);
+}

@@ -1,0 +1,53 @@
+// What a request says about who sends it: a key in one of the usual headers, and (private socket only) where the
+// caller stands.
+import type { IncomingMessage } from 'node:http';
+import { AppError } from '../../errors.ts';
+import type { Origin } from '../../operation.ts';
+
+/** `Bearer <key>`, `x-api-key: <key>`, or the bare key as RunPod's clients send it. */
+export function requestKey({ headers }: IncomingMessage): string | undefined {
+  const { authorization } = headers;
+  if (authorization !== undefined) {
+    const key = /^bearer\s+/i.test(authorization) ? authorization.slice(7) : authorization;
+    return key.trim() || undefined;
+  }
+  const key = headers['x-api-key'];
+  return typeof key === 'string' && key.trim() !== '' ? key.trim() : undefined;
+}
+
+export function requestOrigin({ headers }: IncomingMessage): Origin | undefined {
+  const header = headers['x-errand-origin'];
+  if (typeof header !== 'string') return undefined;
+  try {
+    const value: unknown = JSON.parse(Buffer.from(header, 'base64url').toString('utf8'));
+    if (value !== null && typeof value === 'object') return checkedOrigin(value);
+  } catch {
+    // answered below, with every other wrong shape
+  }
+  throw wrongOrigin();
+}
+
+export function originHeader(origin: Origin): string {
+  return Buffer.from(JSON.stringify(origin)).toString('base64url');
+}
+
+function checkedOrigin({ cwd, env }: { cwd?: unknown; env?: unknown }): Origin {
+  const isText = (value: unknown) => typeof value === 'string';
+  if (cwd !== undefined && !isText(cwd)) throw wrongOrigin();
+  if (env !== undefined && (env === null || typeof env !== 'object')) throw wrongOrigin();
+  if (env !== undefined && !Object.values(env as object).every(isText)) throw wrongOrigin();
+  return {
+    ...(cwd === undefined ? {} : { cwd: cwd as string }),
+    ...(env === undefined ? {} : { env: env as Record<string, string> }),
+  };
+}
+
+function wrongOrigin(): AppError {
+  return new AppError(
+    'invalidInput',
+    'The header x-errand-origin is not a base64url JSON origin.',
+    {
+      hint: 'It holds {"cwd": "…", "env": {"NAME": "value"}}; fronts of this version make it.',
+    },
+  );
+}

@@ -1,0 +1,153 @@
+// One request from its first line to its answer: who calls, what they call, and the call itself. Everything that goes
+// wrong is thrown as an AppError and answered in one place, the face.
+import type { IncomingMessage, ServerResponse } from 'node:http';
+import type { DialectRequest, DialectResponse, DialectRoute } from '../../dialect.ts';
+import { AppError } from '../../errors.ts';
+import type { CallContext, Caller, Operation, Operations } from '../../operation.ts';
+import type { Clock } from '../../runtime/clock.ts';
+import { drained, jsonType, sendJson, sendText } from './answer.ts';
+import { checkJsonType, readBody } from './body.ts';
+import { requestOrigin } from './credentials.ts';
+import { type InputShape, jsonBody, pathInput, queryInput } from './input.ts';
+import type { HttpLimits } from './settings.ts';
+import { sendEvents } from './sse.ts';
+
+export interface Exchange {
+  request: IncomingMessage;
+  response: ServerResponse;
+  /** GET for HEAD: Node leaves the body out by itself. */
+  method: string;
+  path: string;
+  search: string;
+  /** Came over the private socket. */
+  local: boolean;
+  caller: Caller | undefined;
+  gone: AbortController;
+}
+
+export interface ExchangeParts {
+  operations: Operations;
+  limits: HttpLimits;
+  clock: Clock;
+  /** Aborted when the server stops: event streams end at once. */
+  stopping: AbortSignal;
+  publicUrl: string | undefined;
+}
+
+export async function answerOperation(
+  exchange: Exchange,
+  operation: Operation,
+  shape: InputShape,
+  params: Record<string, string>,
+  parts: ExchangeParts,
+): Promise<void> {
+  const { request, response } = exchange;
+  const input = await operationInput(exchange, shape, params, parts.limits);
+  const context = contextOf(exchange);
+  if (follows(exchange, input, shape)) {
+    const last = request.headers['last-event-id'];
+    if (typeof last === 'string' && last !== '')
+      Object.assign(input, pathInput({ cursor: last }, shape));
+    const signal = AbortSignal.any([exchange.gone.signal, parts.stopping]);
+    const items = parts.operations.stream(operation.name, input, { ...context, signal });
+    const { clock, limits } = parts;
+    const options = { clock, keepAliveMs: limits.sseKeepAliveMs, signal };
+    return sendEvents(request, response, items, options);
+  }
+  sendJson(response, 200, await parts.operations.call(operation.name, input, context));
+}
+
+export async function answerDialect(
+  exchange: Exchange,
+  route: DialectRoute,
+  params: Record<string, string>,
+  parts: ExchangeParts,
+): Promise<void> {
+  const { request, caller } = exchange;
+  const bytesMax = route.bodyBytesMax ?? parts.limits.bodyBytesMax;
+  const body = await readBody(request, { bytesMax, setting: 'http.bodyBytesMax' });
+  const dialectRequest: DialectRequest = {
+    method: exchange.method,
+    path: exchange.path,
+    params,
+    query: new URLSearchParams(exchange.search),
+    headers: request.headers,
+    body,
+    json: () => jsonBody(body.toString('utf8')),
+    caller,
+    remoteAddress: request.socket.remoteAddress ?? '',
+    baseUrl: baseUrl(exchange, parts.publicUrl),
+  };
+  const call = { operations: parts.operations, context: contextOf(exchange) };
+  await sendDialect(exchange, await route.handle(dialectRequest, call));
+}
+
+export function contextOf({ caller, gone, local, request }: Exchange): CallContext {
+  const origin = local ? requestOrigin(request) : undefined;
+  return { caller, signal: gone.signal, ...(origin ? { origin } : {}) };
+}
+
+export function baseUrl({ local, request }: Exchange, publicUrl: string | undefined): string {
+  if (publicUrl) return publicUrl.replace(/\/$/, '');
+  return local ? 'http://localhost' : `http://${request.headers.host}`;
+}
+
+async function operationInput(
+  exchange: Exchange,
+  shape: InputShape,
+  params: Record<string, string>,
+  limits: HttpLimits,
+): Promise<Record<string, unknown>> {
+  const { request, method, search } = exchange;
+  const fromQuery = search === '' ? {} : queryInput(new URLSearchParams(search), shape);
+  const fromPath = pathInput(params, shape);
+  if (method === 'GET' || method === 'DELETE') return { ...fromQuery, ...fromPath };
+  const limit = { bytesMax: limits.bodyBytesMax, setting: 'http.bodyBytesMax' };
+  const bytes = await readBody(request, limit);
+  if (bytes.length === 0) return { ...fromQuery, ...fromPath };
+  checkJsonType(request);
+  const body = jsonBody(bytes.toString('utf8')) ?? {};
+  if (typeof body !== 'object' || Array.isArray(body)) {
+    throw new AppError('invalidInput', 'The body is JSON, but not an object.', {
+      hint: 'Send the fields of the input as one JSON object.',
+    });
+  }
+  return { ...fromQuery, ...body, ...fromPath };
+}
+
+/** `follow` belongs to this face unless the operation has a field of that name. */
+function follows(exchange: Exchange, input: Record<string, unknown>, shape: InputShape): boolean {
+  const { accept = '' } = exchange.request.headers;
+  // Clients that take both (`application/json, text/event-stream`) get the plain answer.
+  const isAsked = accept.includes('text/event-stream') && !accept.includes('json');
+  if (shape.has('follow') || !('follow' in input)) return isAsked;
+  const { follow } = input;
+  delete input.follow;
+  return isAsked || follow === true || follow === 'true' || follow === '1' || follow === '';
+}
+
+async function sendDialect(exchange: Exchange, answer: DialectResponse): Promise<void> {
+  const { request, response } = exchange;
+  const { status, headers = {}, body, stream } = answer;
+  if (stream) {
+    response.writeHead(status, { 'cache-control': 'no-store', ...headers });
+    for await (const chunk of stream) {
+      if (response.destroyed) break;
+      response.write(chunk);
+      if (!(await drained(request, response))) break;
+    }
+    return void response.end();
+  }
+  if (body === undefined) return sendText(response, status, '', headers);
+  if (typeof body === 'string')
+    return sendText(response, status, body, {
+      'content-type': 'text/plain; charset=utf-8',
+      ...headers,
+    });
+  if (body instanceof Uint8Array)
+    return sendText(response, status, Buffer.from(body), {
+      'content-type': 'application/octet-stream',
+      ...headers,
+    });
+  sendJson(response, status, body, { 'content-type': jsonType, ...headers });
+}

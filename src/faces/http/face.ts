@@ -1,0 +1,310 @@
+// The HTTP face: routes from the operation list and from dialects, mounted handlers (MCP, pages), and the rules that
+// hold for all of them: host and origin, keys, rates, errors, and a stop that loses no answer.
+import type { IncomingMessage, RequestListener, ServerResponse } from 'node:http';
+import type { Dialect } from '../../dialect.ts';
+import { AppError } from '../../errors.ts';
+import type { CallContext, Caller, Operations } from '../../operation.ts';
+import type { Clock } from '../../runtime/clock.ts';
+import type { Log } from '../../runtime/log.ts';
+import { keyNeeded, sendJson, sendProblem, sendText } from './answer.ts';
+import { requestKey } from './credentials.ts';
+import {
+  answerDialect,
+  answerOperation,
+  baseUrl,
+  contextOf,
+  type Exchange,
+  type ExchangeParts,
+} from './exchange.ts';
+import { corsHeaders, Guard } from './guard.ts';
+import { Listeners, type TcpAddress } from './listeners.ts';
+import { openApiDocument } from './openapi.ts';
+import { Buckets } from './rate.ts';
+import { buildRouter, type Route } from './routes.ts';
+import type { Found, Router } from './router.ts';
+import { httpLimits, type HttpLimits } from './settings.ts';
+
+export interface HttpFaceOptions {
+  operations: Operations;
+  dialects?: readonly Dialect[];
+  /** Takes the bare key, whichever header it came in. */
+  authenticate(key: string): Promise<Caller | undefined>;
+  /** Who calls over the private socket. */
+  owner: Caller;
+  version: string;
+  limits?: Partial<HttpLimits>;
+  /** Host names beyond this machine's own, allowed origins, or `*`. */
+  allowedHosts?: readonly string[];
+  /** How clients reach this server, when a proxy stands before it. */
+  publicUrl?: string;
+  /** Added to the answer of /health. Nothing private: it needs no key. */
+  health?(): Record<string, unknown>;
+  clock: Clock;
+  log: Log;
+}
+
+export interface Mounted {
+  caller: Caller | undefined;
+  context: CallContext;
+  /** Over the private socket. */
+  local: boolean;
+  /** The path below the prefix, always with a leading slash. */
+  path: string;
+  search: string;
+  baseUrl: string;
+  /** Aborted when the server stops: long answers should end. */
+  stopping: AbortSignal;
+}
+
+/** `false`: not its path after all; the search goes on. */
+export type MountHandler = (
+  request: IncomingMessage,
+  response: ServerResponse,
+  mounted: Mounted,
+) => Promise<boolean | void> | boolean | void;
+
+export interface MountOptions {
+  /** `key` (default): only callers with a key get there. `none`: everybody. `local`: private socket only. */
+  auth?: 'key' | 'none' | 'local';
+}
+
+export interface HttpFace {
+  listenTcp(where: { port: number; host: string }): Promise<TcpAddress>;
+  listenSocket(path: string): Promise<void>;
+  mount(prefix: string, handler: MountHandler, options?: MountOptions): void;
+  /** For a server of one's own; the same as a TCP listener's. */
+  handler: RequestListener;
+  /** Open connections, for a server that ends when nobody needs it. */
+  connections(): number;
+  stop(): Promise<void>;
+}
+
+interface Mount {
+  prefix: string;
+  handler: MountHandler;
+  auth: 'key' | 'none' | 'local';
+}
+
+export function createHttpFace(options: HttpFaceOptions): HttpFace {
+  const face = new Face(options);
+  return {
+    listenTcp: (where) => face.listeners.tcp(where),
+    listenSocket: (path) => face.listeners.socket(path),
+    mount: (prefix, handler, { auth = 'key' } = {}) => face.mount({ prefix, handler, auth }),
+    handler: (request, response) => face.handle(request, response, false),
+    connections: () => face.listeners.connections(),
+    stop: () => face.stop(),
+  };
+}
+
+class Face {
+  readonly listeners: Listeners;
+  private readonly options: HttpFaceOptions;
+  private readonly limits: HttpLimits;
+  private readonly parts: ExchangeParts;
+  private readonly guard: Guard;
+  private readonly keys: Buckets;
+  private readonly addresses: Buckets;
+  private readonly router: Router<Route>;
+  private readonly active = new Set<Exchange>();
+  private readonly stopping = new AbortController();
+  private mounts: Mount[] = [];
+  private document: string | undefined;
+  private idle: (() => void) | undefined;
+
+  constructor(options: HttpFaceOptions) {
+    const { operations, dialects = [], clock, log, publicUrl } = options;
+    this.options = options;
+    this.limits = { ...httpLimits, ...options.limits };
+    this.guard = new Guard(options.allowedHosts ?? []);
+    this.keys = new Buckets(this.limits.keyRate, clock);
+    this.addresses = new Buckets(this.limits.addressRate, clock);
+    this.router = buildRouter(operations, dialects);
+    const stopping = this.stopping.signal;
+    this.parts = { operations, limits: this.limits, clock, stopping, publicUrl };
+    const handle = (request: IncomingMessage, response: ServerResponse, local: boolean) =>
+      this.handle(request, response, local);
+    this.listeners = new Listeners({ limits: this.limits, log, handle });
+  }
+
+  mount(mount: Mount): void {
+    const isLonger = (a: Mount, b: Mount) => b.prefix.length - a.prefix.length;
+    this.mounts = [...this.mounts, mount].toSorted(isLonger);
+  }
+
+  handle(request: IncomingMessage, response: ServerResponse, local: boolean): void {
+    const exchange = begin(request, response, local);
+    this.active.add(exchange);
+    response.on('close', () => {
+      if (!response.writableFinished) exchange.gone.abort();
+      this.active.delete(exchange);
+      if (this.active.size === 0) this.idle?.();
+    });
+    if (this.stopping.signal.aborted) response.setHeader('connection', 'close');
+    this.answer(exchange).catch((error: unknown) => this.fail(exchange, error));
+  }
+
+  async stop(): Promise<void> {
+    this.stopping.abort();
+    const closed = this.listeners.close();
+    const { clock } = this.options;
+    const limit = new AbortController();
+    if (this.active.size > 0) {
+      const quiet = new Promise<void>((resolve) => (this.idle = resolve));
+      await Promise.race([quiet, clock.sleep(this.limits.stopTimeoutMs, limit.signal)]);
+    }
+    limit.abort();
+    for (const { gone } of this.active) gone.abort();
+    this.listeners.cut();
+    await closed;
+  }
+
+  private async answer(exchange: Exchange): Promise<void> {
+    const { request, response, path, method } = exchange;
+    if (!path.startsWith('/')) throw new AppError('invalidInput', 'The request has no path.');
+    if (!exchange.local && this.isPreflight(exchange)) return;
+    if (path === '/health' && method === 'GET') return this.answerHealth(response);
+    const key = requestKey(request);
+    if (key !== undefined) exchange.caller = await this.options.authenticate(key);
+    else if (exchange.local) exchange.caller = this.options.owner;
+    if (!exchange.local) this.checkRate(exchange);
+    const found = this.find(exchange);
+    const route = found?.methods.get(method);
+    if (route) return this.answerRoute(exchange, route, found!.params(method), key !== undefined);
+    if (await this.answerMount(exchange)) return;
+    if (!exchange.caller) throw keyNeeded();
+    if (path === '/openapi.json' && method === 'GET') return this.answerDocument(response);
+    throw found ? wrongMethod(method, path, found) : unknownPath(path);
+  }
+
+  private answerRoute(
+    exchange: Exchange,
+    route: Route,
+    params: Record<string, string>,
+    hasKey: boolean,
+  ): Promise<void> {
+    if (route.type === 'dialect') {
+      if (route.route.auth === 'key' && !exchange.caller) throw keyNeeded();
+      return answerDialect(exchange, route.route, params, this.parts);
+    }
+    const isOpen = route.operation.scope === 'public' && !hasKey;
+    if (!exchange.caller && !isOpen) throw keyNeeded();
+    return answerOperation(exchange, route.operation, route.shape, params, this.parts);
+  }
+
+  private async answerMount(exchange: Exchange): Promise<boolean> {
+    const { path, request, response, local, caller, search } = exchange;
+    for (const { prefix, handler, auth } of this.mounts) {
+      const below = pathBelow(prefix, path);
+      if (below === undefined || (auth === 'local' && !local)) continue;
+      if (auth === 'key' && !caller) throw keyNeeded();
+      const mounted: Mounted = {
+        caller,
+        context: contextOf(exchange),
+        local,
+        path: below,
+        search,
+        baseUrl: baseUrl(exchange, this.options.publicUrl),
+        stopping: this.stopping.signal,
+      };
+      if ((await handler(request, response, mounted)) !== false) return true;
+    }
+    return false;
+  }
+
+  private answerHealth(response: ServerResponse): void {
+    const isStopping = this.stopping.signal.aborted;
+    const status = isStopping ? 'stopping' : 'ok';
+    const more = this.options.health?.() ?? {};
+    sendJson(response, isStopping ? 503 : 200, {
+      status,
+      version: this.options.version,
+      ...more,
+    });
+  }
+
+  private answerDocument(response: ServerResponse): void {
+    const { operations, version } = this.options;
+    this.document ??= JSON.stringify(openApiDocument(operations.list(), version));
+    sendText(response, 200, this.document, { 'content-type': 'application/json' });
+  }
+
+  /** Checks host and origin on the way; a preflight of an allowed origin is answered here. */
+  private isPreflight({ request, response }: Exchange): boolean {
+    const { crossOrigin } = this.guard.check(request);
+    if (!crossOrigin) return false;
+    for (const [name, value] of Object.entries(corsHeaders(crossOrigin)))
+      response.setHeader(name, value);
+    if (request.method !== 'OPTIONS') return false;
+    response.writeHead(204).end();
+    return true;
+  }
+
+  private checkRate({ caller, request }: Exchange): void {
+    const waitMs = caller
+      ? this.keys.take(caller.keyId ?? caller.owner)
+      : this.addresses.take(request.socket.remoteAddress ?? '');
+    if (waitMs === 0) return;
+    const setting = caller ? 'http.keyRate' : 'http.addressRate';
+    throw new AppError('rateLimited', 'Too many calls in a short time.', {
+      hint: `Wait ${waitMs} ms and call again; the setting \`${setting}\` is the limit.`,
+      data: { retryAfterMs: waitMs, limit: setting },
+    });
+  }
+
+  private find({ path, caller }: Exchange): Found<Route> | undefined {
+    try {
+      return this.router.find(path);
+    } catch (error) {
+      if (!(error instanceof URIError)) throw error;
+      if (!caller) throw keyNeeded();
+      throw new AppError('invalidInput', 'The path holds a broken percent escape.');
+    }
+  }
+
+  private fail(exchange: Exchange, error: unknown): void {
+    const { request, response, path, method } = exchange;
+    if (!(error instanceof AppError) && !exchange.gone.signal.aborted)
+      this.options.log.error('a request failed', { method, path, error });
+    // What was not read would be taken for the next request.
+    const headers: Record<string, string> = request.complete ? {} : { connection: 'close' };
+    if (error instanceof AppError && Array.isArray(error.data?.allow))
+      headers.allow = error.data.allow.join(', ');
+    sendProblem(response, error, headers);
+  }
+}
+
+function begin(request: IncomingMessage, response: ServerResponse, local: boolean): Exchange {
+  const url = request.url ?? '/';
+  const mark = url.indexOf('?');
+  return {
+    request,
+    response,
+    method: request.method === 'HEAD' ? 'GET' : (request.method ?? 'GET'),
+    path: mark < 0 ? url : url.slice(0, mark),
+    search: mark < 0 ? '' : url.slice(mark + 1),
+    local,
+    caller: undefined,
+    gone: new AbortController(),
+  };
+}
+
+function pathBelow(prefix: string, path: string): string | undefined {
+  const base = prefix.endsWith('/') ? prefix.slice(0, -1) : prefix;
+  if (path === base) return '/';
+  return path.startsWith(`${base}/`) ? path.slice(base.length) : undefined;
+}
+
+function wrongMethod(method: string, path: string, found: Found<Route>): AppError {
+  const allow = [...found.methods.keys()].toSorted();
+  return new AppError('methodNotAllowed', `${path} does not take ${method}.`, {
+    hint: `It takes ${allow.join(', ')}.`,
+    data: { allow },
+  });
+}
+
+function unknownPath(path: string): AppError {
+  return new AppError('notFound', `There is no route ${path}.`, {
+    hint: 'GET /openapi.json lists every route.',
+  });
+}

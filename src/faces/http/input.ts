@@ -1,0 +1,127 @@
+// From a query string to the input of an operation: text becomes what the field's schema wants. What does not fit stays
+// text, so that the schema's own error names the field.
+import { z } from 'zod';
+import { AppError } from '../../errors.ts';
+import type { Operation } from '../../operation.ts';
+
+type Json = Record<string, unknown>;
+
+/** Which JSON types a field takes, and for arrays which its items take. */
+export interface FieldShape {
+  types: ReadonlySet<string>;
+  items?: FieldShape;
+}
+
+export type InputShape = ReadonlyMap<string, FieldShape>;
+
+export function inputShape(operation: Operation): InputShape {
+  const schema = inputSchema(operation);
+  const properties = (schema.properties ?? {}) as Record<string, Json>;
+  return new Map(
+    Object.entries(properties).map(([name, field]) => [name, fieldShape(field, schema)]),
+  );
+}
+
+export function inputSchema(operation: Operation): Json {
+  return z.toJSONSchema(operation.input, { io: 'input', unrepresentable: 'any' }) as Json;
+}
+
+export function outputSchema(operation: Operation): Json {
+  return z.toJSONSchema(operation.output, { io: 'output', unrepresentable: 'any' }) as Json;
+}
+
+/** `a=1&a=2` and `a=1,2` are the same for an array. */
+export function queryInput(query: URLSearchParams, shape: InputShape): Json {
+  const input: Json = {};
+  for (const name of new Set(query.keys())) {
+    if (name === '__proto__') continue;
+    const values = query.getAll(name);
+    const field = shape.get(name);
+    input[name] = field ? fieldValue(values, field) : single(values);
+  }
+  return input;
+}
+
+export function pathInput(params: Record<string, string>, shape: InputShape): Json {
+  return Object.fromEntries(
+    Object.entries(params).map(([name, value]) => {
+      const field = shape.get(name);
+      return [name, field ? fieldValue([value], field) : value];
+    }),
+  );
+}
+
+export function jsonBody(text: string): unknown {
+  if (text.trim() === '') return undefined;
+  try {
+    return JSON.parse(text);
+  } catch (error) {
+    throw new AppError('invalidInput', `The body is not JSON: ${(error as Error).message}.`, {
+      hint: 'Send one JSON object with `content-type: application/json`.',
+    });
+  }
+}
+
+function fieldValue(values: string[], field: FieldShape): unknown {
+  if (field.items && !(values.length === 1 && field.types.has('string'))) {
+    const items = field.items;
+    const list = values.length === 1 ? listItems(values[0]!) : values;
+    return list.map((item) => textValue(item, items));
+  }
+  return values.length === 1 ? textValue(values[0]!, field) : values;
+}
+
+function listItems(text: string): string[] {
+  return text === '' ? [] : text.split(',').map((item) => item.trim());
+}
+
+function textValue(text: string, { types }: FieldShape): unknown {
+  if (types.has('boolean') && !types.has('string')) {
+    if (text === 'true' || text === '1' || text === '') return true;
+    if (text === 'false' || text === '0') return false;
+  }
+  if ((types.has('number') || types.has('integer')) && !types.has('string')) {
+    if (text.trim() !== '' && Number.isFinite(Number(text))) return Number(text);
+  }
+  if (types.has('null') && !types.has('string') && text === 'null') return null;
+  if (types.has('object') && text.startsWith('{')) {
+    try {
+      return JSON.parse(text);
+    } catch {
+      return text;
+    }
+  }
+  return text;
+}
+
+function single(values: string[]): string | string[] {
+  return values.length === 1 ? values[0]! : values;
+}
+
+function fieldShape(field: Json, root: Json, depth = 0): FieldShape {
+  const types = new Set<string>();
+  let items: FieldShape | undefined;
+  if (depth > 8) return { types };
+  const target = typeof field.$ref === 'string' ? reference(field.$ref, root) : field;
+  for (const type of [target.type ?? []].flat()) types.add(String(type));
+  for (const value of [target.enum ?? [], 'const' in target ? [target.const] : []].flat())
+    types.add(value === null ? 'null' : typeof value);
+  for (const name of ['anyOf', 'oneOf', 'allOf']) {
+    for (const part of (target[name] ?? []) as Json[]) {
+      const shape = fieldShape(part, root, depth + 1);
+      for (const type of shape.types) types.add(type);
+      items ??= shape.items;
+    }
+  }
+  if (types.has('array') && !items)
+    items = fieldShape((target.items ?? {}) as Json, root, depth + 1);
+  return items ? { types, items } : { types };
+}
+
+function reference(ref: string, root: Json): Json {
+  if (ref === '#') return root;
+  const path = ref.replace(/^#\//, '').split('/');
+  let at: unknown = root;
+  for (const part of path) at = (at as Json | undefined)?.[part];
+  return (at ?? {}) as Json;
+}

@@ -1,0 +1,152 @@
+// The servers behind the face: TCP for everybody, a unix socket for the home's owner, the same code behind both.
+import { chmodSync, rmSync } from 'node:fs';
+import { createServer, type IncomingMessage, type Server, type ServerResponse } from 'node:http';
+import { type AddressInfo, connect, type Socket } from 'node:net';
+import { AppError } from '../../errors.ts';
+import type { Log } from '../../runtime/log.ts';
+import { problemOf, problemType } from './answer.ts';
+import { portHolder } from './port-holder.ts';
+import { headerBytesMax, type HttpLimits } from './settings.ts';
+
+export interface TcpAddress {
+  url: string;
+  host: string;
+  port: number;
+}
+
+export interface ListenersOptions {
+  limits: HttpLimits;
+  log: Log;
+  handle(request: IncomingMessage, response: ServerResponse, local: boolean): void;
+}
+
+export class Listeners {
+  private readonly options: ListenersOptions;
+  private readonly servers: Server[] = [];
+  private readonly sockets = new Set<Socket>();
+
+  constructor(options: ListenersOptions) {
+    this.options = options;
+  }
+
+  async tcp({ port, host }: { port: number; host: string }): Promise<TcpAddress> {
+    const server = this.create(false);
+    try {
+      await listening(server, { port, host });
+    } catch (error) {
+      throw listenError(error, `${host}:${port}`, port);
+    }
+    this.servers.push(server);
+    const address = server.address() as AddressInfo;
+    const shown = address.family === 'IPv6' ? `[${address.address}]` : address.address;
+    return { url: `http://${shown}:${address.port}`, host: address.address, port: address.port };
+  }
+
+  async socket(path: string): Promise<void> {
+    const server = this.create(true);
+    try {
+      await listening(server, { path });
+    } catch (error) {
+      if ((error as NodeJS.ErrnoException).code !== 'EADDRINUSE') throw listenError(error, path);
+      if (await answers(path)) throw listenError(error, path);
+      // Left behind by a server that was killed.
+      rmSync(path, { force: true });
+      await listening(server, { path });
+    }
+    chmodSync(path, 0o600);
+    this.servers.push(server);
+  }
+
+  connections(): number {
+    return this.sockets.size;
+  }
+
+  /** Takes no new connections; resolves when the last one has ended. */
+  async close(): Promise<void> {
+    const closed = this.servers.map(
+      (server) => new Promise<void>((resolve) => server.close(() => resolve())),
+    );
+    for (const server of this.servers) server.closeIdleConnections();
+    await Promise.all(closed);
+  }
+
+  cut(): void {
+    for (const server of this.servers) server.closeAllConnections();
+  }
+
+  private create(local: boolean): Server {
+    const { limits, handle } = this.options;
+    const server = createServer(
+      {
+        maxHeaderSize: local ? headerBytesMax.socket : headerBytesMax.tcp,
+        headersTimeout: limits.headersTimeoutMs,
+        requestTimeout: limits.requestTimeoutMs,
+        keepAliveTimeout: limits.idleTimeoutMs,
+        noDelay: true,
+      },
+      (request, response) => handle(request, response, local),
+    );
+    server.maxConnections = limits.connectionsMax;
+    server.on('connection', (socket: Socket) => {
+      this.sockets.add(socket);
+      socket.once('close', () => this.sockets.delete(socket));
+    });
+    server.on('clientError', (error: NodeJS.ErrnoException, socket) =>
+      refuse(error, socket as Socket),
+    );
+    return server;
+  }
+}
+
+function listening(
+  server: Server,
+  where: { port: number; host: string } | { path: string },
+): Promise<void> {
+  return new Promise((resolve, reject) => {
+    server.once('error', reject);
+    server.listen(where, () => {
+      server.off('error', reject);
+      resolve();
+    });
+  });
+}
+
+function answers(path: string): Promise<boolean> {
+  return new Promise((resolve) => {
+    const socket = connect(path);
+    socket.once('connect', () => (socket.destroy(), resolve(true)));
+    socket.once('error', () => resolve(false));
+  });
+}
+
+/** What is not HTTP never becomes a request; it still gets an answer that says why. */
+function refuse(error: NodeJS.ErrnoException, socket: Socket): void {
+  if (!socket.writable || error.code === 'ECONNRESET') return void socket.destroy();
+  const [status, line, reason] =
+    error.code === 'HPE_HEADER_OVERFLOW'
+      ? [431, 'Request Header Fields Too Large', 'The headers are too large.']
+      : error.code === 'ERR_HTTP_REQUEST_TIMEOUT'
+        ? [408, 'Request Timeout', 'The request was not sent in time.']
+        : [400, 'Bad Request', 'This is not an HTTP request.'];
+  const body = JSON.stringify({ ...problemOf(new AppError('invalidInput', reason)), status });
+  socket.end(
+    `HTTP/1.1 ${status} ${line}\r\ncontent-type: ${problemType}\r\n` +
+      `content-length: ${Buffer.byteLength(body)}\r\nconnection: close\r\n\r\n${body}`,
+  );
+}
+
+function listenError(error: unknown, where: string, port?: number): AppError {
+  const { code, message } = error as NodeJS.ErrnoException;
+  if (code === 'EADDRINUSE') {
+    const holder = port === undefined ? undefined : portHolder(port);
+    const by = holder ? ` by ${holder.name} (pid ${holder.pid})` : '';
+    return new AppError('conflict', `${where} is taken${by}.`, {
+      hint: 'Stop that process, or choose another port with `--port` or the setting `http.port`.',
+      cause: error,
+    });
+  }
+  return new AppError('unavailable', `Cannot listen on ${where}: ${message}.`, {
+    hint: 'Check the host, the port and the permissions of the folder.',
+    cause: error,
+  });
+}

@@ -1,0 +1,366 @@
+// The HTTP face over real sockets: routes, input, keys, errors, limits, hosts and origins.
+import assert from 'node:assert/strict';
+import { createServer } from 'node:http';
+import { type AddressInfo, connect } from 'node:net';
+import { statSync } from 'node:fs';
+import { describe, it } from 'node:test';
+import { originHeader } from '../../src/faces/http/index.ts';
+import { Buckets } from '../../src/faces/http/rate.ts';
+import { ManualClock } from '../../src/runtime/clock.ts';
+import { AppError } from '../../src/errors.ts';
+import { call, startKit, until } from './http-kit.ts';
+
+const kit = await startKit({
+  limits: {
+    bodyBytesMax: 2000,
+    addressRate: { perSecond: 0, burst: 0 },
+    keyRate: { perSecond: 0, burst: 0 },
+  },
+  allowedHosts: ['jobs.example.com', 'http://page.example.com:8080'],
+});
+const { port, socketPath } = kit;
+const key = 'key-run';
+
+describe('routes and input', () => {
+  it('gives every operation POST /api/<name> unless it names its own route', async () => {
+    const answer = await call(port, { path: '/api/echo', key, body: '{"text":"hi","n":2}' });
+    assert.equal(answer.status, 200);
+    assert.deepEqual(answer.json, { text: 'hi', n: 2 });
+    assert.match(String(answer.headers['content-type']), /^application\/json/);
+    assert.equal(answer.headers['cache-control'], 'no-store');
+  });
+
+  it('reads a query by the types of the schema', async () => {
+    const path =
+      '/api/things?status=queued,running&limit=5&deep=true&sizes=1&sizes=2.5&text=a,b&after=null&range={"from":3}';
+    const answer = await call(port, { path: encodeURI(path), key });
+    assert.deepEqual(answer.json, {
+      status: ['queued', 'running'],
+      limit: 5,
+      deep: true,
+      sizes: [1, 2.5],
+      text: 'a,b',
+      after: null,
+      range: { from: 3 },
+    });
+    const bare = await call(port, { path: '/api/things?deep&status=', key });
+    assert.deepEqual(bare.json, { limit: 20, deep: true, status: [] });
+  });
+
+  it('names the field that does not fit', async () => {
+    const wrong = await call(port, { path: '/api/things?limit=many&bogus=1', key });
+    assert.equal(wrong.status, 400);
+    assert.match(String(wrong.json.detail), /limit/);
+    assert.match(String(wrong.json.detail), /bogus/);
+    const twice = await call(port, { path: '/api/things?limit=1&limit=2', key });
+    assert.equal(twice.json.code, 'invalidInput');
+  });
+
+  it('takes fields from the path, decoded; the path wins over body and query', async () => {
+    const thing = await call(port, { path: '/api/things/a%2Fb%20c', key });
+    assert.deepEqual(thing.json, { id: 'a/b c', caller: 'ann' });
+    const cancel = { path: '/api/things/t1/cancel?force=1', key, body: '{"id":"t2","why":"old"}' };
+    assert.deepEqual((await call(port, cancel)).json, { id: 't1', why: 'old', force: true });
+    assert.equal((await call(port, { path: '/api/things/%zz', key })).status, 400);
+    assert.equal((await call(port, { path: '/api/things/t1/', key })).status, 200);
+  });
+
+  it('answers HEAD like GET without the body', async () => {
+    const answer = await call(port, { method: 'HEAD', path: '/api/things', key });
+    assert.equal(answer.status, 200);
+    assert.equal(answer.text, '');
+  });
+
+  it('knows the wrong method from the unknown path', async () => {
+    const wrong = await call(port, { method: 'PUT', path: '/api/things', key, body: '{}' });
+    assert.equal(wrong.status, 405);
+    assert.equal(wrong.headers.allow, 'GET');
+    assert.equal(wrong.json.code, 'methodNotAllowed');
+    const unknown = await call(port, { path: '/api/nothing', key });
+    assert.equal(unknown.status, 404);
+    assert.match(String(unknown.json.hint), /openapi/);
+  });
+
+  it('serves the routes of a dialect with its own shapes and limits', async () => {
+    const run = await call(port, { path: '/v2/ep1/run', body: '{"text":"x"}', key });
+    assert.equal(run.status, 202);
+    assert.equal(run.headers['x-toy'], '1');
+    assert.deepEqual(run.json, { endpoint: 'ep1', owner: 'ann', echo: { text: 'x' } });
+    const broken = await call(port, { path: '/v2/ep1/run', body: '{', key });
+    assert.equal(broken.json.code, 'invalidInput');
+    const large = await call(port, { path: '/v2/ep1/run', body: ' '.repeat(101), key });
+    assert.equal(large.status, 413);
+    const file = await call(port, { path: '/v2/ep1/files/a/b?q=1' });
+    assert.equal(file.text, `ep1 a/b http://127.0.0.1:${port} 1`);
+    assert.equal((await call(port, { path: '/v2/ep1/stream', key })).text, 'one two');
+    const bytes = await call(port, { path: '/v2/bytes' });
+    assert.equal(bytes.headers['content-type'], 'application/octet-stream');
+    assert.equal((await call(port, { path: '/v2/ep1/run', body: '{}' })).status, 401);
+  });
+});
+
+describe('bad requests', () => {
+  it('answers malformed JSON, wrong types and odd bodies with a problem and a hint', async () => {
+    const malformed = await call(port, { path: '/api/echo', key, body: '{"text":' });
+    assert.equal(malformed.status, 400);
+    assert.match(String(malformed.headers['content-type']), /^application\/problem\+json/);
+    assert.equal(malformed.json.status, 400);
+    assert.ok(malformed.json.hint);
+    const list = await call(port, { path: '/api/echo', key, body: '[1]' });
+    assert.match(String(list.json.detail), /not an object/);
+    const form = await call(port, {
+      path: '/api/echo',
+      key,
+      body: 'a=b',
+      headers: { 'content-type': 'application/x-www-form-urlencoded' },
+    });
+    assert.equal(form.status, 415);
+    assert.equal((await call(port, { path: '/api/echo', key, body: '' })).status, 200);
+    const proto = await call(port, { path: '/api/echo', key, body: '{"__proto__":{"text":"x"}}' });
+    assert.deepEqual(proto.json, {});
+  });
+
+  it('refuses a body over the named limit, declared or not', async () => {
+    const declared = await call(port, { path: '/api/echo', key, body: 'x'.repeat(2001) });
+    assert.equal(declared.status, 413);
+    assert.match(String(declared.json.hint), /http\.bodyBytesMax/);
+    const headers = { 'transfer-encoding': 'chunked' };
+    const chunked = await call(port, { path: '/api/echo', key, body: 'x'.repeat(3000), headers });
+    assert.equal(chunked.status, 413);
+    const huge = await call(port, { path: '/api/echo', key, body: 'x'.repeat(4_000_000) });
+    assert.equal(huge.status, 413);
+    assert.equal((await call(port, { path: '/health' })).status, 200);
+  });
+
+  it('tells an expected error with its data, and an unexpected one without detail', async () => {
+    const expected = await call(port, { path: '/api/break_things', key, body: '{"how":"app"}' });
+    assert.equal(expected.status, 409);
+    assert.equal(expected.json.code, 'wrongState');
+    assert.deepEqual(expected.json.data, { id: 'x' });
+    const plain = await call(port, { path: '/api/break_things', key, body: '{"how":"plain"}' });
+    assert.equal(plain.status, 500);
+    assert.ok(!plain.text.includes('secret'));
+  });
+
+  it('answers what is not HTTP, and headers without end', async () => {
+    const raw = (text: string) =>
+      new Promise<string>((resolve) => {
+        const socket = connect(port, '127.0.0.1', () => socket.write(text));
+        let all = '';
+        socket.on('data', (chunk) => (all += chunk.toString()));
+        socket.on('error', () => resolve(all));
+        socket.on('close', () => resolve(all));
+      });
+    assert.match(await raw('hello\r\n\r\n'), /^HTTP\/1\.1 400 [^]*problem\+json/);
+    const long = `GET / HTTP/1.1\r\nhost: localhost\r\nx: ${'y'.repeat(40_000)}\r\n\r\n`;
+    assert.match(await raw(long), /^HTTP\/1\.1 431 /);
+    const absolute = 'GET http://evil/ HTTP/1.1\r\nhost: localhost\r\nconnection: close\r\n\r\n';
+    assert.match(await raw(absolute), /^HTTP\/1\.1 400 /);
+  });
+});
+
+describe('keys', () => {
+  it('takes a key as Bearer, as x-api-key and bare', async () => {
+    const path = '/api/things/t1';
+    const owner = async (headers: Record<string, string>) =>
+      (await call(port, { path, headers })).json.caller;
+    assert.equal(await owner({ authorization: 'Bearer key-run' }), 'ann');
+    assert.equal(await owner({ authorization: 'bearer  key-run' }), 'ann');
+    assert.equal(await owner({ authorization: 'key-read' }), 'bob');
+    assert.equal(await owner({ 'x-api-key': 'key-run' }), 'ann');
+  });
+
+  it('serves health and public operations without a key, and nothing else', async () => {
+    const health = await call(port, { path: '/health' });
+    assert.deepEqual(health.json, { status: 'ok', version: '1.2.3' });
+    assert.equal((await call(port, { path: '/api/things/t1' })).json.caller, 'nobody');
+    const secrets = ['/api/things', '/api/unknown', '/openapi.json', '/', '/api/things/%zz/%zz/x'];
+    const answers = await Promise.all(secrets.map((path) => call(port, { path })));
+    for (const answer of answers) {
+      assert.equal(answer.status, 401);
+      assert.equal(answer.text, answers[0]!.text);
+      assert.equal(answer.headers['www-authenticate'], 'Bearer');
+    }
+    const wrongMethod = await call(port, { method: 'DELETE', path: '/api/things' });
+    assert.equal(wrongMethod.text, answers[0]!.text);
+  });
+
+  it('refuses a wrong key even where none is needed, and a key without the scope', async () => {
+    assert.equal((await call(port, { path: '/api/things/t1', key: 'stolen' })).status, 401);
+    const cancel = { path: '/api/things/t1/cancel', body: '{"why":"x"}' };
+    const refused = await call(port, { ...cancel, key: 'key-read' });
+    assert.equal(refused.status, 403);
+    assert.match(String(refused.json.detail), /scope `run`/);
+  });
+});
+
+describe('private socket', () => {
+  it('makes the caller the owner, with the place they stand at, and is closed to others', async () => {
+    const headers = { 'x-errand-origin': originHeader({ cwd: '/work/é', env: { A: 'b' } }) };
+    const local = await call(port, { socketPath, path: '/api/where', headers });
+    assert.deepEqual(local.json, { cwd: '/work/é', local: true });
+    const remote = await call(port, { path: '/api/where', headers, key });
+    assert.deepEqual(remote.json, { cwd: null, local: false });
+    assert.equal(statSync(socketPath).mode & 0o777, 0o600);
+    const broken = { 'x-errand-origin': 'e30x' };
+    const refused = await call(port, { socketPath, path: '/api/where', headers: broken });
+    assert.equal(refused.status, 400);
+  });
+
+  it('takes an environment far larger than a usual header', async () => {
+    const env = { PATH: '/x:'.repeat(60_000) };
+    const headers = { 'x-errand-origin': originHeader({ cwd: '/w', env }) };
+    assert.equal((await call(port, { socketPath, path: '/api/where', headers })).status, 200);
+  });
+
+  it('still checks a key that is sent', async () => {
+    const path = '/api/things/t1';
+    assert.equal((await call(port, { socketPath, path })).json.caller, 'me');
+    assert.equal((await call(port, { socketPath, path, key: 'key-read' })).json.caller, 'bob');
+    assert.equal((await call(port, { socketPath, path, key: 'stolen' })).status, 401);
+  });
+});
+
+describe('hosts and origins', () => {
+  const path = '/health';
+  it('refuses a foreign Host', async () => {
+    const status = async (host: string) => (await call(port, { path, headers: { host } })).status;
+    assert.equal(await status('evil.example.com'), 403);
+    assert.equal(await status('169.254.169.254'), 403);
+    assert.equal(await status(`LOCALHOST:${port}`), 200);
+    assert.equal(await status(`127.0.0.1:${port}`), 200);
+    assert.equal(await status('[::1]:99'), 200);
+    assert.equal(await status('jobs.example.com'), 200);
+  });
+
+  it('refuses a foreign Origin, and lets allowed ones in with CORS', async () => {
+    const get = (origin: string) => call(port, { path, headers: { origin } });
+    assert.equal((await get('http://evil.example.com')).status, 403);
+    assert.equal((await get('http://localhost:3000')).status, 403);
+    assert.equal((await get('null')).status, 403);
+    assert.equal((await get(`http://127.0.0.1:${port}`)).status, 200);
+    const allowed = await get('http://page.example.com:8080');
+    assert.equal(allowed.headers['access-control-allow-origin'], 'http://page.example.com:8080');
+    const preflight = await call(port, {
+      method: 'OPTIONS',
+      path: '/api/echo',
+      headers: { origin: 'http://page.example.com:8080' },
+    });
+    assert.equal(preflight.status, 204);
+    assert.match(String(preflight.headers['access-control-allow-headers']), /authorization/);
+  });
+});
+
+describe('rates', () => {
+  it('limits a key and an address apart, never the private socket', async () => {
+    const limited = await startKit({
+      limits: {
+        keyRate: { perSecond: 0.001, burst: 2 },
+        addressRate: { perSecond: 0.001, burst: 1 },
+      },
+    });
+    const path = '/api/things/t1';
+    const status = async (more: object) => (await call(limited.port, { path, ...more })).status;
+    assert.deepEqual([await status({ key }), await status({ key })], [200, 200]);
+    const refused = await call(limited.port, { path, key });
+    assert.equal(refused.status, 429);
+    assert.match(String(refused.json.hint), /http\.keyRate/);
+    assert.ok(Number(refused.headers['retry-after']) >= 1);
+    assert.equal(await status({ key: 'key-read' }), 200);
+    assert.deepEqual([await status({}), await status({})], [200, 429]);
+    for (let i = 0; i < 4; i++) assert.equal(await status({ socketPath: limited.socketPath }), 200);
+    assert.equal((await call(limited.port, { path: '/health' })).status, 200);
+  });
+
+  it('fills a bucket again over time and forgets idle ones', () => {
+    const clock = new ManualClock();
+    const buckets = new Buckets({ perSecond: 2, burst: 2 }, clock);
+    assert.deepEqual([buckets.take('a'), buckets.take('a'), buckets.take('a')], [0, 0, 500]);
+    clock.jump(500);
+    assert.deepEqual([buckets.take('a'), buckets.take('a')], [0, 500]);
+    clock.jump(-10_000);
+    assert.ok(buckets.take('a') > 0);
+    for (let i = 0; i < 30_000; i++) buckets.take(`n${i}`);
+    assert.ok((buckets as unknown as { buckets: Map<string, unknown> }).buckets.size <= 10_000);
+  });
+});
+
+describe('mounts', () => {
+  it('hands a prefix to another handler, with the caller', async () => {
+    const { face, port, socketPath } = await startKit();
+    face.mount('/mcp', (_, response, { caller, path, search }) => {
+      response.end(`${caller?.owner} ${path} ${search}`);
+    });
+    face.mount('/internal', (_, response) => void response.end('inside'), { auth: 'local' });
+    face.mount('/', (_, response, { path }) => path === '/' && !!response.end('page'), {
+      auth: 'none',
+    });
+    assert.equal((await call(port, { path: '/mcp/x?a=1', key })).text, 'ann /x a=1');
+    assert.equal((await call(port, { path: '/mcp', key, body: '{}' })).text, 'ann / ');
+    assert.equal((await call(port, { path: '/mcp' })).status, 401);
+    assert.equal((await call(port, { path: '/mcpx', key })).status, 404);
+    assert.equal((await call(port, { path: '/internal/tools', key })).status, 404);
+    assert.equal((await call(port, { path: '/internal/tools', socketPath })).text, 'inside');
+    assert.equal((await call(port, { path: '/' })).text, 'page');
+    assert.equal((await call(port, { path: '/else' })).status, 401);
+  });
+});
+
+describe('listening', () => {
+  it('names the holder of a taken port', async () => {
+    const other = createServer();
+    await new Promise<void>((resolve) => other.listen(0, '127.0.0.1', resolve));
+    const taken = (other.address() as AddressInfo).port;
+    await assert.rejects(kit.face.listenTcp({ port: taken, host: '127.0.0.1' }), (error) => {
+      assert.ok(error instanceof AppError);
+      assert.equal(error.code, 'conflict');
+      if (process.platform === 'linux') assert.match(error.message, new RegExp(`${process.pid}`));
+      return true;
+    });
+    other.close();
+  });
+
+  it('refuses a socket that a living server holds', async () => {
+    await assert.rejects(kit.face.listenSocket(socketPath), { code: 'conflict' });
+    assert.equal((await call(port, { socketPath, path: '/health' })).status, 200);
+  });
+});
+
+describe('leaving and stopping', () => {
+  it('aborts the signal of a call whose client leaves', async () => {
+    const { port, seen } = await startKit();
+    const socket = connect(port, '127.0.0.1', () =>
+      socket.write(
+        'POST /api/wait_thing HTTP/1.1\r\nhost: localhost\r\nx-api-key: key-run\r\n' +
+          'content-type: application/json\r\ncontent-length: 14\r\n\r\n{"name":"one"}',
+      ),
+    );
+    await until('the call runs', () => seen.waiting.includes('one'));
+    socket.destroy();
+    await until('its signal aborts', () => seen.aborted.includes('one'));
+  });
+
+  it('lets calls under way finish, and takes no new ones', async () => {
+    const { face, port, seen } = await startKit();
+    const slow = call(port, { path: '/api/wait_thing', key, body: '{"name":"two"}' });
+    await until('the call runs', () => seen.waiting.includes('two'));
+    const stopped = face.stop();
+    await assert.rejects(call(port, { path: '/health' }), { code: 'ECONNREFUSED' });
+    seen.release();
+    assert.deepEqual((await slow).json, { name: 'two' });
+    await stopped;
+    assert.deepEqual(seen.aborted, []);
+    await face.stop();
+  });
+
+  it('waits no longer than its limit', async () => {
+    const { face, port, seen } = await startKit({ limits: { stopTimeoutMs: 50 } });
+    const slow = call(port, { path: '/api/wait_thing', key, body: '{"name":"three"}' });
+    const lost = assert.rejects(slow);
+    await until('the call runs', () => seen.waiting.includes('three'));
+    await face.stop();
+    assert.deepEqual(seen.aborted, ['three']);
+    await lost;
+    await until('every connection is gone', () => face.connections() === 0);
+  });
+});
