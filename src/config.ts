@@ -79,8 +79,25 @@ export const egressSettings = z.strictObject({
     ),
 });
 
+const count = (value: number, what: string) => z.number().min(0).default(value).describe(what);
+
+export const httpSettings = z.strictObject({
+  bodyBytesMax: count(10 * 1024 ** 2, 'Largest body of a call'),
+  keyRate: count(1000, 'Calls per second of one key over TCP; 0: no limit'),
+  keyBurst: count(2000, 'Calls of one key at once after a pause'),
+  addressRate: count(20, 'Calls per second of one address without a valid key; 0: no limit'),
+  addressBurst: count(60, 'Calls of one address at once after a pause'),
+  headersTimeoutMs: count(20 * second, 'Time for a client to send its headers'),
+  requestTimeoutMs: count(120 * second, 'Time for a client to send the whole request'),
+  idleTimeoutMs: count(65 * second, 'How long an idle connection is kept'),
+  connectionsMax: count(2000, 'Open connections per listener'),
+  sseKeepAliveMs: count(15 * second, 'Comments on a silent event stream'),
+  stopTimeoutMs: count(10 * second, 'How long a stop waits for calls under way'),
+});
+
 const core = {
   server: serverSettings.prefault({}),
+  http: httpSettings.prefault({}),
   retention: retentionSettings.prefault({}),
   egress: egressSettings.prefault({}),
 };
@@ -95,6 +112,7 @@ export interface Config {
   /** `sqlite` (the home's own database) or a postgres:// address. */
   store: string;
   server: z.infer<typeof serverSettings>;
+  http: z.infer<typeof httpSettings>;
   retention: z.infer<typeof retentionSettings>;
   egress: z.infer<typeof egressSettings>;
   /** Sections of the kinds, parsed with their own schemas. */
@@ -135,6 +153,7 @@ export function loadConfig(
     home,
     store: wish.store ?? env.ERRAND_STORE ?? 'sqlite',
     server: server.data,
+    http: file.http,
     retention: file.retention,
     egress: file.egress,
     sections: file.sections,
@@ -164,6 +183,7 @@ function readConfigFile(path: string, sections: readonly Section[]) {
   if (!parsed.success) throw badConfig(path, parsed.error);
   const {
     server,
+    http,
     retention,
     egress,
     $schema: _schema,
@@ -171,6 +191,7 @@ function readConfigFile(path: string, sections: readonly Section[]) {
   } = parsed.data as Record<string, unknown>;
   return {
     server: server as Config['server'],
+    http: http as Config['http'],
     retention: retention as Config['retention'],
     egress: egress as Config['egress'],
     sections: rest,

@@ -100,7 +100,7 @@ describe('the OpenAPI document', () => {
       for (const route of Object.values(methods)) {
         assert.ok(!ids.has(route.operationId), route.operationId);
         ids.add(route.operationId);
-        const inPath = [...path.matchAll(/\{(\w+)\}/g)].map((match) => match[1]);
+        const inPath = [...path.matchAll(/\{(\w+)\}/g)].map((match) => match[1]!);
         const declared = (route.parameters ?? []).filter((p) => p.in === 'path');
         assert.deepEqual(declared.map((p) => p.name).toSorted(), inPath.toSorted());
         assert.ok(declared.every((p) => p.required));

@@ -13,8 +13,8 @@ import { call, startKit, until } from './http-kit.ts';
 const kit = await startKit({
   limits: {
     bodyBytesMax: 2000,
-    addressRate: { perSecond: 0, burst: 0 },
-    keyRate: { perSecond: 0, burst: 0 },
+    addressRate: 0,
+    keyRate: 0,
   },
   allowedHosts: ['jobs.example.com', 'http://page.example.com:8080'],
 });
@@ -255,8 +255,10 @@ describe('rates', () => {
   it('limits a key and an address apart, never the private socket', async () => {
     const limited = await startKit({
       limits: {
-        keyRate: { perSecond: 0.001, burst: 2 },
-        addressRate: { perSecond: 0.001, burst: 1 },
+        keyRate: 0.001,
+        keyBurst: 2,
+        addressRate: 0.001,
+        addressBurst: 1,
       },
     });
     const path = '/api/things/t1';

@@ -35,9 +35,9 @@ function checkedOrigin({ cwd, env }: { cwd?: unknown; env?: unknown }): Origin {
   const isText = (value: unknown) => typeof value === 'string';
   if (cwd !== undefined && !isText(cwd)) throw wrongOrigin();
   if (env !== undefined && (env === null || typeof env !== 'object')) throw wrongOrigin();
-  if (env !== undefined && !Object.values(env as object).every(isText)) throw wrongOrigin();
+  if (env !== undefined && !Object.values(env).every(isText)) throw wrongOrigin();
   return {
-    ...(cwd === undefined ? {} : { cwd: cwd as string }),
+    ...(cwd === undefined ? {} : { cwd: cwd }),
     ...(env === undefined ? {} : { env: env as Record<string, string> }),
   };
 }

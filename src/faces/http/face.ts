@@ -117,8 +117,9 @@ class Face {
     this.options = options;
     this.limits = { ...httpLimits, ...options.limits };
     this.guard = new Guard(options.allowedHosts ?? []);
-    this.keys = new Buckets(this.limits.keyRate, clock);
-    this.addresses = new Buckets(this.limits.addressRate, clock);
+    const { keyRate, keyBurst, addressRate, addressBurst } = this.limits;
+    this.keys = new Buckets({ perSecond: keyRate, burst: keyBurst }, clock);
+    this.addresses = new Buckets({ perSecond: addressRate, burst: addressBurst }, clock);
     this.router = buildRouter(operations, dialects);
     const stopping = this.stopping.signal;
     this.parts = { operations, limits: this.limits, clock, stopping, publicUrl };

@@ -29,7 +29,7 @@ export class Guard {
     const host = request.headers.host?.toLowerCase();
     if (!host || !this.knows(hostName(host), request)) {
       throw new AppError('forbidden', `The host name ${host ?? '(none)'} is not served here.`, {
-        hint: 'Add the name to the setting `http.allowedHosts` to serve it.',
+        hint: 'Add the name to the setting `server.allowedHosts` to serve it.',
       });
     }
     const origin = request.headers.origin;
@@ -40,7 +40,7 @@ export class Guard {
     if (originHost(origin) === host) return sameSite;
     if (this.origins.has(origin)) return { crossOrigin: origin };
     throw new AppError('forbidden', `Pages of ${origin} may not call this server.`, {
-      hint: 'Add the origin (scheme://host:port) to the setting `http.allowedHosts` to allow it.',
+      hint: 'Add the origin (scheme://host:port) to the setting `server.allowedHosts` to allow it.',
     });
   }
 

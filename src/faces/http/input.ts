@@ -23,11 +23,11 @@ export function inputShape(operation: Operation): InputShape {
 }
 
 export function inputSchema(operation: Operation): Json {
-  return z.toJSONSchema(operation.input, { io: 'input', unrepresentable: 'any' }) as Json;
+  return z.toJSONSchema(operation.input, { io: 'input', unrepresentable: 'any' });
 }
 
 export function outputSchema(operation: Operation): Json {
-  return z.toJSONSchema(operation.output, { io: 'output', unrepresentable: 'any' }) as Json;
+  return z.toJSONSchema(operation.output, { io: 'output', unrepresentable: 'any' });
 }
 
 /** `a=1&a=2` and `a=1,2` are the same for an array. */

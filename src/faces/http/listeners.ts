@@ -141,7 +141,7 @@ function listenError(error: unknown, where: string, port?: number): AppError {
     const holder = port === undefined ? undefined : portHolder(port);
     const by = holder ? ` by ${holder.name} (pid ${holder.pid})` : '';
     return new AppError('conflict', `${where} is taken${by}.`, {
-      hint: 'Stop that process, or choose another port with `--port` or the setting `http.port`.',
+      hint: 'Stop that process, or choose another port with `--port` or the setting `server.port`.',
       cause: error,
     });
   }

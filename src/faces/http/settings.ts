@@ -1,13 +1,14 @@
 // The limits of the HTTP face, each with its name in the configuration (`http.<name>`) and its default.
-import type { Rate } from './rate.ts';
 
 export interface HttpLimits {
   /** Largest body of a call, unless a dialect's route has its own. */
   bodyBytesMax: number;
-  /** Per key over TCP. */
-  keyRate: Rate;
-  /** Per address, for calls without a valid key. */
-  addressRate: Rate;
+  /** Calls per second of one key over TCP, and how many at once after a pause; 0 is no limit. */
+  keyRate: number;
+  keyBurst: number;
+  /** The same per address, for calls without a valid key. */
+  addressRate: number;
+  addressBurst: number;
   /** Time for a client to send its headers, and the whole request. */
   headersTimeoutMs: number;
   requestTimeoutMs: number;
@@ -22,8 +23,10 @@ export interface HttpLimits {
 
 export const httpLimits: HttpLimits = {
   bodyBytesMax: 10 * 1024 * 1024,
-  keyRate: { perSecond: 1000, burst: 2000 },
-  addressRate: { perSecond: 20, burst: 60 },
+  keyRate: 1000,
+  keyBurst: 2000,
+  addressRate: 20,
+  addressBurst: 60,
   headersTimeoutMs: 20_000,
   requestTimeoutMs: 120_000,
   idleTimeoutMs: 65_000,
