@@ -1,0 +1,116 @@
+// Making output readable for a model: terminal escapes out, carriage-return rewrites collapsed to what a person
+// would see last, runs of lines that differ only in digits folded. Pure; every line keeps its place in the file.
+
+/** A line, or what became of several: `at` and `end` are byte offsets in the log and never change. */
+export interface Line {
+  at: number;
+  end: number;
+  text: string;
+  /** False for a last line that has no newline (yet): a prompt. */
+  ended: boolean;
+}
+
+// Order matters: strings (OSC, DCS, APC, PM, SOS) end with BEL or ST, then CSI, then two-byte escapes.
+const escapes =
+  // oxlint-disable-next-line no-control-regex -- control characters are the subject here
+  /\u001b[\]PX^_][^\u0007\u001b]*(?:\u0007|\u001b\\)?|(?:\u001b\[|\u009b)[0-?]*[ -/]*[@-~]?|\u001b[ -/]*[0-~]?/g;
+// oxlint-disable-next-line no-control-regex -- see above; tab stays
+const controls = /[\u0000-\u0008\u000b-\u001f\u007f-\u009f]/g;
+
+export function cleanText(text: string): string {
+  let clean = text;
+  if (clean.includes('\u001b') || clean.includes('\u009b')) clean = clean.replace(escapes, '');
+  if (clean.includes('\r')) clean = lastRewrite(clean);
+  if (clean.includes('\b')) clean = backspaced(clean);
+  return clean.replace(controls, '');
+}
+
+/** `10 %\r20 %\r30 %` was one line that changed: the last non-empty state is what one sees. */
+function lastRewrite(text: string): string {
+  const states = text.split('\r');
+  for (let i = states.length - 1; i >= 0; i--) if (states[i]!.trim()) return states[i]!;
+  return states.at(-1) ?? '';
+}
+
+function backspaced(text: string): string {
+  const shown: string[] = [];
+  for (const character of text) {
+    if (character === '\b') shown.pop();
+    else shown.push(character);
+  }
+  return shown.join('');
+}
+
+/** A run shorter than this is shown as it is. */
+const foldedRunMin = 4;
+
+/** Runs of lines that are equal but for digits become first, a remark, last. */
+export function fold(lines: readonly Line[]): Line[] {
+  const folded: Line[] = [];
+  for (let i = 0; i < lines.length; ) {
+    const shape = shapeOf(lines[i]!.text);
+    let end = i + 1;
+    while (end < lines.length && shapeOf(lines[end]!.text) === shape) end++;
+    const run = lines.slice(i, end);
+    folded.push(...(run.length < foldedRunMin ? run : foldedRun(run)));
+    i = end;
+  }
+  return folded;
+}
+
+function foldedRun(run: readonly Line[]): Line[] {
+  const first = run[0]!;
+  const last = run.at(-1)!;
+  const hidden = run.length - 2;
+  const same = run.every((line) => line.text === first.text);
+  if (same && first.text === '') return [{ ...last, at: first.at }];
+  const remark = same ? 'more lines like this' : 'similar lines';
+  const text = `[… ${number(hidden)} ${remark} …]`;
+  return [first, { at: first.end, end: last.at, text, ended: true }, last];
+}
+
+const shapeOf = (text: string): string => text.replaceAll(/\d+/g, '#');
+
+/** A long line keeps its beginning and its end. */
+export function shortened(text: string, bytesMax: number): string {
+  if (text.length * 3 <= bytesMax || Buffer.byteLength(text) <= bytesMax) return text;
+  const bytes = Buffer.from(text);
+  const remark = `…[+${number(bytes.length - bytesMax)} bytes]…`;
+  const room = Math.max(bytesMax - Buffer.byteLength(remark), 16);
+  const head = bytes.subarray(0, Math.floor(room * 0.6));
+  const tail = bytes.subarray(bytes.length - Math.floor(room * 0.4));
+  return `${wholeEnd(head)}${remark}${wholeStart(tail)}`;
+}
+
+/** Text of bytes that may be cut within a character at their end, or at their start. */
+export function wholeEnd(bytes: Buffer): string {
+  return bytes.subarray(0, bytes.length - partialEnd(bytes)).toString();
+}
+
+export function wholeStart(bytes: Buffer): string {
+  return bytes.subarray(partialStart(bytes)).toString();
+}
+
+/** How many bytes at the end begin a character that is not complete. */
+export function partialEnd(bytes: Buffer): number {
+  for (let back = 1; back <= Math.min(3, bytes.length); back++) {
+    const byte = bytes[bytes.length - back]!;
+    if (byte >= 0b1100_0000) return sequenceLength(byte) > back ? back : 0;
+    if (byte < 0b1000_0000) return 0;
+  }
+  return 0;
+}
+
+/** How many bytes at the start belong to a character before them. */
+export function partialStart(bytes: Buffer): number {
+  let n = 0;
+  while (n < 3 && n < bytes.length && (bytes[n]! & 0b1100_0000) === 0b1000_0000) n++;
+  return n;
+}
+
+function sequenceLength(byte: number): number {
+  if (byte >= 0b1111_0000) return 4;
+  return byte >= 0b1110_0000 ? 3 : 2;
+}
+
+export const number = (value: number): string => value.toLocaleString('en-US');

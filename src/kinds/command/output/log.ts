@@ -1,0 +1,104 @@
+// One log file as bytes with absolute offsets. Reads are bounded: nothing here ever holds more than one window,
+// whatever the size of the file.
+import { open, type FileHandle } from 'node:fs/promises';
+import { cleanText, partialEnd, partialStart, type Line } from './clean.ts';
+
+export interface LogView {
+  path: string;
+  /** First byte that still exists (a ring drops the oldest). */
+  start: number;
+  /** The writer may still append: an unfinished character at the end is left for the next read. */
+  growing: boolean;
+}
+
+export class Log {
+  readonly start: number;
+  readonly size: number;
+  readonly growing: boolean;
+  private readonly file: FileHandle | undefined;
+
+  private constructor(file: FileHandle | undefined, size: number, view: LogView) {
+    this.file = file;
+    this.size = size;
+    this.start = Math.min(view.start, size);
+    this.growing = view.growing;
+  }
+
+  /** A job that has not started has an empty log. */
+  static async open(view: LogView): Promise<Log> {
+    try {
+      const file = await open(view.path, 'r');
+      return new Log(file, (await file.stat()).size, view);
+    } catch (error) {
+      if ((error as NodeJS.ErrnoException).code !== 'ENOENT') throw error;
+      return new Log(undefined, 0, view);
+    }
+  }
+
+  async bytes(from: number, to: number): Promise<Buffer> {
+    const begin = Math.max(from, this.start);
+    const length = Math.max(Math.min(to, this.size) - begin, 0);
+    if (!this.file || length === 0) return Buffer.alloc(0);
+    const buffer = Buffer.allocUnsafe(length);
+    let done = 0;
+    while (done < length) {
+      const { bytesRead } = await this.file.read(buffer, done, length - done, begin + done);
+      if (bytesRead === 0) break;
+      done += bytesRead;
+    }
+    return buffer.subarray(0, done);
+  }
+
+  async [Symbol.asyncDispose](): Promise<void> {
+    await this.file?.close();
+  }
+}
+
+const newline = 10;
+
+/** Lines of a window that begins at `base`; the last one may have no newline. */
+export function splitLines(bytes: Buffer, base: number, clean: boolean): Line[] {
+  const lines: Line[] = [];
+  for (let at = 0; at < bytes.length; ) {
+    const found = bytes.indexOf(newline, at);
+    const end = found < 0 ? bytes.length : found + 1;
+    const text = bytes.toString('utf8', at, found < 0 ? end : found);
+    lines.push({
+      at: base + at,
+      end: base + end,
+      text: clean ? cleanText(text) : text,
+      ended: found >= 0,
+    });
+    at = end;
+  }
+  return lines;
+}
+
+/** A window whose two ends are whole characters. `base` moves with a cut beginning. */
+export function wholeWindow(
+  bytes: Buffer,
+  base: number,
+  ends: { start: boolean; end: boolean },
+): { bytes: Buffer; base: number } {
+  const skip = ends.start ? partialStart(bytes) : 0;
+  const drop = ends.end ? partialEnd(bytes) : 0;
+  return { bytes: bytes.subarray(skip, bytes.length - drop), base: base + skip };
+}
+
+/** A span, window by window, each ending with a line where there is one. */
+export async function* scanLines(
+  log: Log,
+  from: number,
+  to: number,
+): AsyncGenerator<{ bytes: Buffer; base: number }> {
+  for (let at = Math.max(from, log.start); at < Math.min(to, log.size); ) {
+    const bytes = await log.bytes(at, Math.min(at + scanWindowBytes, to));
+    if (bytes.length === 0) return;
+    const last = at + bytes.length >= Math.min(to, log.size);
+    const cut = last ? bytes.length : bytes.lastIndexOf(newline) + 1 || bytes.length;
+    yield { bytes: bytes.subarray(0, cut), base: at };
+    at += cut;
+  }
+}
+
+export const scanWindowBytes = 2 ** 20;

@@ -1,0 +1,168 @@
+// The files of one launch of one attempt: where they are, what they say. A launch that was voided before it began
+// gets a successor with its own folder, so a wrapper that comes late can never claim the new one.
+import {
+  closeSync,
+  existsSync,
+  mkdirSync,
+  openSync,
+  readFileSync,
+  readdirSync,
+  statSync,
+  writeSync,
+} from 'node:fs';
+import { constants as osConstants } from 'node:os';
+import { join } from 'node:path';
+import { exitRecordBytes } from './wrapper.ts';
+import { startTicks, type Identity } from './identity.ts';
+
+export interface ExitRecord {
+  /** Null when a signal ended it. */
+  exitCode: number | null;
+  signal: string | null;
+  cpuUserMs: number;
+  cpuSystemMs: number;
+  /** When the record was completed, by the file's own time. */
+  at: number;
+}
+
+export type Claim =
+  | { state: 'none' }
+  | { state: 'void' }
+  /** Claimed, but the identity is not written (yet). */
+  | { state: 'unreadable' }
+  | { state: 'claimed'; identity: Identity; at: number };
+
+export class LaunchFolder {
+  readonly path: string;
+
+  constructor(path: string) {
+    this.path = path;
+  }
+
+  get claim(): string {
+    return join(this.path, 'claim');
+  }
+  get exit(): string {
+    return join(this.path, 'exit');
+  }
+  get out(): string {
+    return join(this.path, 'out');
+  }
+  /** Only of jobs with split streams. */
+  get err(): string {
+    return join(this.path, 'err');
+  }
+  get stdin(): string {
+    return join(this.path, 'stdin');
+  }
+  get holder(): string {
+    return join(this.path, 'holder');
+  }
+  /** Why we ended it (timeout, outputLimit, cancel), written before the first signal. */
+  get ending(): string {
+    return join(this.path, 'ending');
+  }
+  /** First byte that a ring still has. */
+  get dropped(): string {
+    return join(this.path, 'dropped');
+  }
+
+  create(): void {
+    mkdirSync(this.path, { recursive: true, mode: 0o700 });
+    const fd = openSync(this.exit, 'wx', 0o600);
+    try {
+      writeSync(fd, Buffer.alloc(exitRecordBytes, ' '));
+    } finally {
+      closeSync(fd);
+    }
+  }
+
+  readClaim(): Claim {
+    const text = textOf(this.claim);
+    if (text === undefined) return { state: 'none' };
+    if (text.startsWith('void')) return { state: 'void' };
+    const [pid, bootId, stat, end] = text.split('\n');
+    if (end !== 'end') return { state: 'unreadable' };
+    const identity = { pid: Number(pid), bootId: bootId ?? '', start: startTicks(stat ?? '') };
+    return { state: 'claimed', identity, at: statSync(this.claim).mtimeMs };
+  }
+
+  /** True when this call won: the payload never starts any more. */
+  voidClaim(): boolean {
+    try {
+      mkdirSync(this.path, { recursive: true, mode: 0o700 });
+      const fd = openSync(this.claim, 'wx', 0o600);
+      writeSync(fd, 'void\n');
+      closeSync(fd);
+      return true;
+    } catch (error) {
+      if ((error as NodeJS.ErrnoException).code === 'EEXIST') return false;
+      throw error;
+    }
+  }
+
+  readExit(): ExitRecord | undefined {
+    const text = textOf(this.exit);
+    return text === undefined ? undefined : parseExit(text, () => statSync(this.exit).mtimeMs);
+  }
+}
+
+/** `4/1.1` under the job's folder: attempt 1, launch 1. The newest launch of the attempt, if any. */
+export function launchFolder(jobFolder: string, attempt: number): LaunchFolder | undefined {
+  const number = lastLaunch(jobFolder, attempt);
+  return number === 0 ? undefined : new LaunchFolder(join(jobFolder, `${attempt}.${number}`));
+}
+
+export function nextLaunchFolder(jobFolder: string, attempt: number): LaunchFolder {
+  const number = lastLaunch(jobFolder, attempt) + 1;
+  return new LaunchFolder(join(jobFolder, `${attempt}.${number}`));
+}
+
+function lastLaunch(jobFolder: string, attempt: number): number {
+  if (!existsSync(jobFolder)) return 0;
+  let last = 0;
+  for (const name of readdirSync(jobFolder)) {
+    const [a, n] = name.split('.');
+    if (Number(a) === attempt) last = Math.max(last, Number(n) || 0);
+  }
+  return last;
+}
+
+const signalNames = new Map(
+  Object.entries(osConstants.signals).map(([name, number]) => [number, name]),
+);
+
+/**
+ * The shell says 128 + n both for a signal and for `exit 128+n`; only for a signal it also leaves a remark. It makes
+ * none for SIGINT and SIGPIPE: 130 and 141 stay exit codes unless somebody knows that we sent the signal.
+ */
+export function parseExit(text: string, at: () => number): ExitRecord | undefined {
+  const match = /^([\s\S]*?)\ncode (\d+)\n([^\n]*)\n([^\n]*)\nend\n/.exec(text);
+  if (!match) return undefined;
+  const code = Number(match[2]);
+  const signal = match[1]!.trim() && code > 128 ? (signalNames.get(code - 128) ?? null) : null;
+  const [user, system] = match[4]!.split(' ').map(cpuMs);
+  return {
+    exitCode: signal ? null : code,
+    signal,
+    cpuUserMs: user ?? 0,
+    cpuSystemMs: system ?? 0,
+    at: at(),
+  };
+}
+
+/** `1m2.345s` */
+function cpuMs(text: string): number {
+  const match = /^(\d+)m([\d.]+)s$/.exec(text);
+  return match ? Math.round((Number(match[1]) * 60 + Number(match[2])) * 1000) : 0;
+}
+
+export function textOf(path: string): string | undefined {
+  try {
+    return readFileSync(path, 'utf8');
+  } catch (error) {
+    const { code } = error as NodeJS.ErrnoException;
+    if (code === 'ENOENT' || code === 'ENOTDIR') return undefined;
+    throw error;
+  }
+}

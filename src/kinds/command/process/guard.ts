@@ -1,0 +1,119 @@
+// One guard per home keeps timeouts and output caps while no server lives. It is a shell that sleeps: it wakes every
+// few seconds, looks at the server's heartbeat file, and only when that is stale looks at the limits; only when one
+// is passed it starts `guard-main`, which ends the attempt with the same code as the server.
+// It ends by itself when there is no server and nothing runs.
+import { spawn } from 'node:child_process';
+import { mkdirSync, rmSync, utimesSync, writeFileSync } from 'node:fs';
+import { extname, join } from 'node:path';
+import { fileURLToPath } from 'node:url';
+import { textOf } from './folder.ts';
+import { bootId, isAlive, signalProcess, startOf, type Identity } from './identity.ts';
+
+export interface GuardSettings {
+  /** Between two looks; at most this much (plus the time to end a tree) a limit is overshot without a server. */
+  everySeconds: number;
+  /** A heartbeat older than this is a dead server's. */
+  staleSeconds: number;
+  graceMs: number;
+}
+
+/**
+ * A long pause between two turns was a suspend of the machine: it is written down, because timeouts count awake time.
+ * `find -newermt` is not portable; the age of the heartbeat is taken from a number inside the file.
+ */
+const guardScript = `home=$1 every=$2 stale=$3 node=$4 main=$5 grace=$6
+trap 'exit 0' TERM
+last=$(date +%s)
+while :; do
+  sleep "$every" &
+  wait $!
+  [ -d "$home/running" ] || exit 0
+  now=$(date +%s)
+  [ $((now - last)) -le $((every * 2 + 15)) ] || echo "$last $((now - last - every))" >> "$home/gaps"
+  last=$now
+  beat=0
+  [ ! -r "$home/heartbeat" ] || read -r beat < "$home/heartbeat"
+  [ $((now - beat)) -gt "$stale" ] || continue
+  due= any=
+  for file in "$home/running"/*; do
+    [ -f "$file" ] || continue
+    any=1
+    read -r deadline bytes mode since attempt folder < "$file" || continue
+    if [ "$deadline" -gt 0 ] && [ "$now" -ge "$deadline" ]; then due=1; break; fi
+    [ "$bytes" -gt 0 ] || continue
+    size=0
+    for log in "$folder/out" "$folder/err"; do
+      [ ! -f "$log" ] || size=$((size + $(wc -c < "$log")))
+    done
+    if [ "$size" -gt "$bytes" ]; then due=1; break; fi
+  done
+  [ -n "$any" ] || exit 0
+  [ -z "$due" ] || "$node" "$main" "$home" "$grace" >/dev/null 2>&1
+done
+`;
+
+export class Guard {
+  private readonly folder: string;
+  private readonly settings: GuardSettings;
+
+  constructor(commandsFolder: string, settings: GuardSettings) {
+    this.folder = commandsFolder;
+    this.settings = settings;
+    mkdirSync(commandsFolder, { recursive: true, mode: 0o700 });
+  }
+
+  /** Says that a server lives. The guard reads the number, people see the file's time. */
+  beat(now: number): void {
+    const path = join(this.folder, 'heartbeat');
+    writeFileSync(path, `${Math.floor(now / 1000)}\n`, { mode: 0o600 });
+    utimesSync(path, now / 1000, now / 1000);
+  }
+
+  /** Starts the guard unless it runs; call it again with every beat. */
+  ensure(): void {
+    const known = this.read();
+    if (known && isAlive(known)) return;
+    const { everySeconds, staleSeconds, graceMs } = this.settings;
+    const main = fileURLToPath(
+      new URL(`./guard-main${extname(import.meta.filename)}`, import.meta.url),
+    );
+    const words = [everySeconds, staleSeconds, process.execPath, main, graceMs].map(String);
+    const args = ['-c', guardScript, 'errand-guard', this.folder, ...words];
+    const child = spawn('/bin/sh', args, {
+      cwd: '/',
+      env: { PATH: '/usr/bin:/bin:/usr/sbin:/sbin' },
+      detached: true,
+      stdio: 'ignore',
+    });
+    child.on('error', () => {});
+    child.unref();
+    if (child.pid === undefined) return;
+    const identity = { pid: child.pid, start: startOf(child.pid) ?? '', bootId: bootId() };
+    writeFileSync(this.file, JSON.stringify(identity), { mode: 0o600 });
+  }
+
+  /** A server that stops leaves the guard to running jobs; without any it goes too. */
+  release(anythingRuns: boolean): void {
+    rmSync(join(this.folder, 'heartbeat'), { force: true });
+    const known = this.read();
+    if (anythingRuns || !known) return;
+    signalProcess(known, 'SIGTERM');
+    rmSync(this.file, { force: true });
+  }
+
+  get identity(): Identity | undefined {
+    return this.read();
+  }
+
+  private get file(): string {
+    return join(this.folder, 'guard.json');
+  }
+
+  private read(): Identity | undefined {
+    try {
+      return JSON.parse(textOf(this.file) ?? 'null') ?? undefined;
+    } catch {
+      return undefined;
+    }
+  }
+}

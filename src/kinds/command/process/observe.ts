@@ -1,0 +1,135 @@
+// Facts about a running attempt that the kernel can tell (Linux): whether a process of it is blocked reading the
+// job's own input, which ports it listens on, CPU time and memory. Where the kernel cannot tell, the answer is null,
+// never a guess from the output.
+import { readFileSync, readdirSync, readlinkSync } from 'node:fs';
+import { arch } from 'node:os';
+import type { ProcessRow } from './tree.ts';
+
+export interface Observation {
+  processes: number;
+  cpuMs: number;
+  memoryBytes: number;
+  /** Sum over the processes that live now of the most each ever had. */
+  memoryPeakBytes: number;
+  ports: number[];
+  waitingForInput: boolean | null;
+}
+
+/** read(2); other architectures than these get null. */
+const readCall: Record<string, string> = { x64: '0', arm64: '63', riscv64: '63', ppc64: '3' };
+/** USER_HZ is 100 on every Linux that Node runs on. */
+const msPerTick = 10;
+
+export function observe(rows: readonly ProcessRow[], inputPath: string | undefined): Observation {
+  const usage = rows.map(({ pid }) => usageOf(pid));
+  const sum = (field: 'cpuMs' | 'memoryBytes' | 'memoryPeakBytes') =>
+    usage.reduce((total, one) => total + one[field], 0);
+  return {
+    processes: rows.length,
+    cpuMs: sum('cpuMs'),
+    memoryBytes: sum('memoryBytes'),
+    memoryPeakBytes: sum('memoryPeakBytes'),
+    ports: listeningPorts(rows),
+    waitingForInput: waitingForInput(rows, inputPath),
+  };
+}
+
+export function memoryPeak(rows: readonly ProcessRow[]): number {
+  return rows.reduce((total, { pid }) => total + usageOf(pid).memoryPeakBytes, 0);
+}
+
+/**
+ * True when a thread is inside read(2) on the job's input pipe or on a terminal. `undefined` as path: the job has
+ * no input, so it cannot wait for any. Null when some process does not let us look and none was seen waiting.
+ */
+export function waitingForInput(
+  rows: readonly ProcessRow[],
+  inputPath: string | undefined,
+): boolean | null {
+  if (inputPath === undefined) return false;
+  if (process.platform !== 'linux') return null;
+  const call = readCall[arch()];
+  let blind = false;
+  for (const { pid } of rows) {
+    for (const thread of names(`/proc/${pid}/task`)) {
+      const syscall = text(`/proc/${pid}/task/${thread}/syscall`);
+      if (syscall === undefined || call === undefined) {
+        // Without the right to see the call, one wait channel is still certain: the terminal's own.
+        if (text(`/proc/${pid}/task/${thread}/wchan`) === 'n_tty_read') return true;
+        blind = true;
+        continue;
+      }
+      const [number, fd] = syscall.split(' ');
+      if (number !== call || fd === undefined) continue;
+      const target = link(`/proc/${pid}/fd/${Number(fd)}`);
+      if (target === inputPath || target?.startsWith('/dev/pts/') || target === '/dev/tty')
+        return true;
+    }
+  }
+  return blind ? null : false;
+}
+
+/** TCP ports some process of these listens on. */
+export function listeningPorts(rows: readonly ProcessRow[]): number[] {
+  if (process.platform !== 'linux' || rows.length === 0) return [];
+  const byInode = new Map<string, number>();
+  for (const table of ['tcp', 'tcp6']) {
+    for (const line of (text(`/proc/net/${table}`) ?? '').split('\n').slice(1)) {
+      const fields = line.trim().split(/\s+/);
+      if (fields[3] === '0A') byInode.set(fields[9]!, parseInt(fields[1]!.split(':')[1]!, 16));
+    }
+  }
+  const ports = new Set<number>();
+  for (const { pid } of rows) {
+    for (const fd of names(`/proc/${pid}/fd`)) {
+      const inode = /^socket:\[(\d+)\]$/.exec(link(`/proc/${pid}/fd/${fd}`) ?? '')?.[1];
+      const port = inode === undefined ? undefined : byInode.get(inode);
+      if (port !== undefined) ports.add(port);
+    }
+  }
+  return [...ports].toSorted((a, b) => a - b);
+}
+
+/** The signals a process handles itself, as a set of numbers. */
+export function handledSignals(pid: number): Set<number> {
+  const mask = /^SigCgt:\s*([0-9a-f]+)/m.exec(text(`/proc/${pid}/status`) ?? '')?.[1];
+  const handled = new Set<number>();
+  if (!mask) return handled;
+  const bits = BigInt(`0x${mask}`);
+  for (let n = 1; n <= 64; n++) if ((bits >> BigInt(n - 1)) & 1n) handled.add(n);
+  return handled;
+}
+
+function usageOf(pid: number) {
+  const status = text(`/proc/${pid}/status`) ?? '';
+  const stat = text(`/proc/${pid}/stat`) ?? '';
+  const fields = stat.slice(stat.lastIndexOf(')') + 2).split(' ');
+  const ticks = [11, 12, 13, 14].reduce((sum, i) => sum + (Number(fields[i]) || 0), 0);
+  const kib = (name: string) =>
+    Number(new RegExp(`^${name}:\\s+(\\d+)`, 'm').exec(status)?.[1] ?? 0) * 1024;
+  return { cpuMs: ticks * msPerTick, memoryBytes: kib('VmRSS'), memoryPeakBytes: kib('VmHWM') };
+}
+
+function text(path: string): string | undefined {
+  try {
+    return readFileSync(path, 'latin1').trim();
+  } catch {
+    return undefined;
+  }
+}
+
+function link(path: string): string | undefined {
+  try {
+    return readlinkSync(path);
+  } catch {
+    return undefined;
+  }
+}
+
+function names(path: string): string[] {
+  try {
+    return readdirSync(path);
+  } catch {
+    return [];
+  }
+}
