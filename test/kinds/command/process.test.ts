@@ -12,7 +12,12 @@ import {
   nextLaunchFolder,
   parseExit,
 } from '../../../src/kinds/command/process/folder.ts';
-import { bootId, isAlive, signalProcess, startOf } from '../../../src/kinds/command/process/identity.ts';
+import {
+  bootId,
+  isAlive,
+  signalProcess,
+  startOf,
+} from '../../../src/kinds/command/process/identity.ts';
 import { killTree, signalTree } from '../../../src/kinds/command/process/kill.ts';
 import { launch, type LaunchSpec } from '../../../src/kinds/command/process/launch.ts';
 import { observe } from '../../../src/kinds/command/process/observe.ts';
@@ -90,9 +95,18 @@ describe('exit record', () => {
   });
 
   test('counts only when it is complete', () => {
-    assert.equal(parseExit('', () => 0), undefined);
-    assert.equal(parseExit('\ncode 0\n0m0.0s 0m0.0s\n', () => 0), undefined);
-    assert.equal(parseExit(' '.repeat(512), () => 0), undefined);
+    assert.equal(
+      parseExit('', () => 0),
+      undefined,
+    );
+    assert.equal(
+      parseExit('\ncode 0\n0m0.0s 0m0.0s\n', () => 0),
+      undefined,
+    );
+    assert.equal(
+      parseExit(' '.repeat(512), () => 0),
+      undefined,
+    );
   });
 
   test('a command that does not exist ends with 127, one without permission with 126', async () => {
@@ -230,7 +244,9 @@ describe('ending a tree', () => {
   });
 
   test('a signal for handlers reaches the payload, the wrapper lives on', async () => {
-    const job = await start("trap 'echo usr1; exit 4' USR1; echo ready; while :; do sleep 0.05; done");
+    const job = await start(
+      "trap 'echo usr1; exit 4' USR1; echo ready; while :; do sleep 0.05; done",
+    );
     await until('ready', () => job.output().includes('ready'));
     await signalTree(job.tree, 'SIGUSR1');
     await job.ended;
@@ -244,7 +260,10 @@ describe('ending a tree', () => {
     assert.equal(signalProcess(identity, 'SIGKILL'), false);
     assert.equal(isAlive({ ...identity, start: startOf(child.pid!)!, bootId: 'other' }), false);
     const tree = { wrapper: identity, mark: 'job_test.never' };
-    assert.equal((await treeMembers(tree)).some((row) => row.pid === child.pid), false);
+    assert.equal(
+      (await treeMembers(tree)).some((row) => row.pid === child.pid),
+      false,
+    );
     assert.ok(startOf(child.pid!));
     child.kill('SIGKILL');
   });
@@ -263,7 +282,9 @@ describe('after the parent died', () => {
       await start('b', 'sleep 300');
       process.kill(process.pid, 'SIGKILL');`;
     const root = mkdtempSync(join(home, 'orphans-'));
-    const parent = spawnSync(process.execPath, ['--input-type=module', '-e', source, root], { env });
+    const parent = spawnSync(process.execPath, ['--input-type=module', '-e', source, root], {
+      env,
+    });
     assert.equal(parent.signal, 'SIGKILL', String(parent.stderr));
     const open = async (name: string) => {
       const folder = new LaunchFolder(join(root, name, '1.1'));

@@ -47,7 +47,7 @@ const foldedRunMin = 4;
 /** Runs of lines that are equal but for digits become first, a remark, last. */
 export function fold(lines: readonly Line[]): Line[] {
   const folded: Line[] = [];
-  for (let i = 0; i < lines.length; ) {
+  for (let i = 0; i < lines.length;) {
     const shape = shapeOf(lines[i]!.text);
     let end = i + 1;
     while (end < lines.length && shapeOf(lines[end]!.text) === shape) end++;

@@ -174,7 +174,9 @@ export interface Troubles {
 export async function findTroubles(log: Log, bytesMax: number): Promise<Troubles> {
   const from = Math.max(log.size - troubleWindowBytes, log.start);
   const bytes = await log.bytes(from, log.size);
-  const lines = fold(splitLines(bytes, from, false).map((l) => ({ ...l, text: cleanText(l.text) })));
+  const lines = fold(
+    splitLines(bytes, from, false).map((l) => ({ ...l, text: cleanText(l.text) })),
+  );
   const hits = lines.map((line) => troubles.test(line.text) && !quiet.test(line.text));
   const wanted = new Set<number>();
   hits.forEach((hit, i) => {

@@ -59,7 +59,7 @@ const newline = 10;
 /** Lines of a window that begins at `base`; the last one may have no newline. */
 export function splitLines(bytes: Buffer, base: number, clean: boolean): Line[] {
   const lines: Line[] = [];
-  for (let at = 0; at < bytes.length; ) {
+  for (let at = 0; at < bytes.length;) {
     const found = bytes.indexOf(newline, at);
     const end = found < 0 ? bytes.length : found + 1;
     const text = bytes.toString('utf8', at, found < 0 ? end : found);
@@ -91,7 +91,7 @@ export async function* scanLines(
   from: number,
   to: number,
 ): AsyncGenerator<{ bytes: Buffer; base: number }> {
-  for (let at = Math.max(from, log.start); at < Math.min(to, log.size); ) {
+  for (let at = Math.max(from, log.start); at < Math.min(to, log.size);) {
     const bytes = await log.bytes(at, Math.min(at + scanWindowBytes, to));
     if (bytes.length === 0) return;
     const last = at + bytes.length >= Math.min(to, log.size);

@@ -29,7 +29,12 @@ export function startOf(pid: number): string | undefined {
   }
   try {
     const stdio: StdioOptions = ['ignore', 'pipe', 'ignore'];
-    return execFileSync('ps', ['-o', 'lstart=', '-p', String(pid)], { encoding: 'utf8', stdio }).trim() || undefined;
+    return (
+      execFileSync('ps', ['-o', 'lstart=', '-p', String(pid)], {
+        encoding: 'utf8',
+        stdio,
+      }).trim() || undefined
+    );
   } catch {
     return undefined;
   }

@@ -33,7 +33,8 @@ export async function killTree(tree: Tree, options: KillOptions): Promise<KillRe
   if (signal !== 'SIGKILL') send(first, 'SIGCONT');
   let waited = 0;
   let left = first;
-  while (left.length > 0 && waited < graceMs && !hurry?.aborted) {
+  const hurried = () => hurry?.aborted ?? false;
+  while (left.length > 0 && waited < graceMs && !hurried()) {
     const pause = Math.min(pollMs + waited / 4, 500, graceMs - waited);
     await clock.sleep(pause, hurry);
     waited += pause;

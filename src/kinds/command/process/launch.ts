@@ -61,7 +61,8 @@ export async function launch(spec: LaunchSpec): Promise<Launched> {
   } finally {
     for (const fd of opened) closeSync(fd);
     // The text went with its open file; a copy on disk would only outlive its use.
-    if (typeof spec.stdin === 'object' && !spec.terminal) rmSync(spec.folder.stdin, { force: true });
+    if (typeof spec.stdin === 'object' && !spec.terminal)
+      rmSync(spec.folder.stdin, { force: true });
   }
 }
 
