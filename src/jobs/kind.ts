@@ -1,6 +1,7 @@
 // The contract of a kind of work. A kind says what its input is, how an attempt runs and how it goes on after a
 // restart; the core does the rest. How work ended is data (Outcome), never an exception.
 import type { z } from 'zod';
+import type { Caller } from '../operation.ts';
 import type { Job, JobError, Progress } from './job.ts';
 
 export type Outcome =
@@ -57,8 +58,10 @@ export interface Kind {
   readonly cancellable: boolean;
   /** Attempts of this kind at once on this node. */
   capacity(): number;
-  /** What get_job shows beyond the core's fields (exit code, counts by fate, next actor …). Cheap: no body, no output. */
-  view?(job: Job): Promise<Record<string, unknown>>;
+  /** What get_job shows beyond the core's fields (exit code, counts by fate, next actor …) to this caller. Cheap: no body, no output. */
+  view?(job: Job, caller?: Caller): Promise<Record<string, unknown>>;
+  /** Whether somebody other than its owner may read a private job (a party to it). */
+  readableBy?(job: Job, caller: Caller): Promise<boolean>;
   /** One line for lists: the command line, the URL. */
   summary?(job: Job): string;
   /**

@@ -71,8 +71,8 @@ function getJob({ jobs, clock }: JobOperationsNeeds): Operation {
     text: (view) => jobText(view),
     run: async (input, { caller }) => {
       const job = await visibleJob(jobs, input.id, caller);
-      if (!owns(job, caller)) return viewPublicJob(jobs, job, clock.now());
-      const view = await viewJob(jobs, job, clock.now());
+      if (!owns(job, caller)) return viewPublicJob(jobs, job, clock.now(), caller);
+      const view = await viewJob(jobs, job, clock.now(), caller);
       if (input.includeInput) view.input = job.input;
       if (input.includeResult && job.result !== null) {
         view.result = job.result;
@@ -218,7 +218,9 @@ function waitForJobs({ jobs, waiting, clock, waitMsMax }: JobOperationsNeeds): O
         reached: [...answer.reached].map(([id, hit]) => ({ id, ...hit })),
         jobs: await Promise.all(
           shown.map((job) =>
-            owns(job, context.caller) ? viewJob(jobs, job, now) : viewPublicJob(jobs, job, now),
+            owns(job, context.caller)
+              ? viewJob(jobs, job, now, context.caller)
+              : viewPublicJob(jobs, job, now, context.caller),
           ),
         ),
         ...(answer.timedOut

@@ -56,7 +56,12 @@ export const jobLine = z.looseObject({
 export const resultBytesMax = 32_768;
 const summaryCharsMax = 200;
 
-export async function viewJob(jobs: Jobs, job: Job, now: number): Promise<JobView> {
+export async function viewJob(
+  jobs: Jobs,
+  job: Job,
+  now: number,
+  caller?: Caller,
+): Promise<JobView> {
   const kind = jobs.kind(job.kind);
   const summary = kind.summary?.(job);
   return {
@@ -69,7 +74,7 @@ export async function viewJob(jobs: Jobs, job: Job, now: number): Promise<JobVie
     ...(job.name ? { name: job.name } : {}),
     ...(summary ? { summary: shorten(summary) } : {}),
     ...(job.tags.length > 0 ? { tags: job.tags } : {}),
-    ...(await kind.view?.(job)),
+    ...(await kind.view?.(job, caller)),
     attempts: { number: job.attempt, max: job.retry.attemptsMax },
     ...(job.progress ? { progress: { ...job.progress } } : {}),
     ...boundedResult(job),
@@ -85,8 +90,13 @@ export async function viewJob(jobs: Jobs, job: Job, now: number): Promise<JobVie
 }
 
 /** What anybody with the id of a public job may see. */
-export async function viewPublicJob(jobs: Jobs, job: Job, now: number): Promise<JobView> {
-  const full = await viewJob(jobs, job, now);
+export async function viewPublicJob(
+  jobs: Jobs,
+  job: Job,
+  now: number,
+  caller?: Caller,
+): Promise<JobView> {
+  const full = await viewJob(jobs, job, now, caller);
   const { name: _name, tags: _tags, ...shown } = full;
   return shown;
 }
@@ -112,8 +122,9 @@ export function lineOf(jobs: Jobs, job: Job, now: number): z.infer<typeof jobLin
 /** The job if the caller may see it; else it looks unknown. */
 export async function visibleJob(jobs: Jobs, id: string, caller: Caller | undefined): Promise<Job> {
   const job = await jobs.get(id);
-  if (!mayRead(job, caller)) throw unknownJob(id);
-  return job;
+  if (mayRead(job, caller)) return job;
+  if (caller && (await jobs.kind(job.kind).readableBy?.(job, caller))) return job;
+  throw unknownJob(id);
 }
 
 /** The job if the caller may change it. */
