@@ -1,0 +1,118 @@
+// Brings verdicts to jobs: a person's vote through an operation, an automatic rule's by itself as soon as something is
+// delivered. What is tried and has no verdict yet is tried again until the evaluation's deadline.
+import { AppError } from '../../../errors.ts';
+import type { Actor, Escrow } from '../escrow.ts';
+import type { MemberRule, Rule } from '../terms.ts';
+import type { Check, Vote, Work } from '../work.ts';
+import type { RuleRunner } from './runner.ts';
+import { tally } from './tally.ts';
+
+export interface PersonalVerdict {
+  outcome: 'approved' | 'rejected';
+  reason: string;
+  checks: Check[];
+}
+
+export class Evaluation {
+  private readonly escrow: Escrow;
+  private readonly rules: RuleRunner;
+
+  constructor(escrow: Escrow, rules: RuleRunner) {
+    this.escrow = escrow;
+    this.rules = rules;
+  }
+
+  /** The decision of a wallet: of the evaluator, of a quorum's member, or of the client about its own money. */
+  async decide(jobId: string, wallet: string, given: PersonalVerdict): Promise<Work> {
+    const { store, clock } = this.escrow.parts;
+    const work = await store.work(jobId);
+    const action = given.outcome === 'approved' ? 'approve' : 'reject';
+    const verdict = { ...given, by: wallet, at: clock.now() };
+    const member = memberOf(work.terms.evaluation, wallet, work.client);
+    const release = action === 'approve' && wallet === work.client;
+    const actor: Actor = { wallet };
+    if (member === undefined || release || work.phase !== 'submitted') {
+      return this.escrow.act(jobId, { actor, action, verdict, reason: given.reason });
+    }
+    return this.vote(jobId, actor, { ...verdict, member });
+  }
+
+  /** A vote that decides nothing yet is only recorded. */
+  private async vote(jobId: string, actor: Actor, vote: Vote): Promise<Work> {
+    const { store } = this.escrow.parts;
+    for (;;) {
+      const work = await store.work(jobId);
+      if (work.state.votes.some(({ member }) => member === vote.member)) {
+        throw new AppError('wrongStage', 'This member of the quorum has voted already.');
+      }
+      const votes = [...work.state.votes, vote];
+      const verdict = tally(work.terms.evaluation, votes, vote.at);
+      const reason = verdict?.reason ?? vote.reason;
+      if (verdict) {
+        const action = verdict.outcome === 'approved' ? 'approve' : 'reject';
+        return this.escrow.act(jobId, { actor, action, verdict, votes, reason });
+      }
+      let fits = true;
+      const noted = await this.escrow.note(jobId, (present) => {
+        fits = present.version === work.version;
+        if (!fits) return undefined;
+        const data = { member: vote.member + 1, outcome: vote.outcome, by: vote.by };
+        const state = { ...present.state, votes };
+        return { work: { ...present, state, updatedAt: vote.at }, event: { type: 'voted', data } };
+      });
+      if (fits) return noted;
+    }
+  }
+
+  /** One turn for a job that is due: every automatic member without a vote is tried. */
+  async run(work: Work): Promise<void> {
+    const { store, clock, settings } = this.escrow.parts;
+    const submission = work.state.submission;
+    if (work.phase !== 'submitted' || !submission) return;
+    const until = clock.now() + settings.evaluationLeaseMs;
+    const leased = await store.store.commit([store.lease(work.jobId, work.nextAt!, until)]);
+    if (!leased.applied) return;
+    const deliverable = await store.deliverable(work.jobId, submission.n);
+    if (!deliverable) return;
+    const last = work.state.tries + 1 >= settings.evaluationTriesMax;
+    let waiting = '';
+    let tried = false;
+    for (const [member, rule] of membersOf(work.terms.evaluation).entries()) {
+      if (rule.type === 'manual' || work.state.votes.some((v) => v.member === member)) continue;
+      const finding = await this.rules.run(rule, { jobId: work.jobId, deliverable, last });
+      if (finding.outcome === 'later') {
+        waiting = finding.reason;
+        tried ||= !finding.waits;
+        continue;
+      }
+      const vote: Vote = { ...finding, member, by: 'rule', at: clock.now() };
+      const after = await this.vote(work.jobId, { system: true }, vote);
+      if (after.phase !== 'submitted') return;
+    }
+    await this.again(work, waiting, tried);
+  }
+
+  /** Sets the next turn: soon while something waits, else at the deadline. */
+  private async again(work: Work, waiting: string, tried: boolean): Promise<void> {
+    const { clock, settings } = this.escrow.parts;
+    await this.escrow.note(work.jobId, (present) => {
+      if (present.phase !== 'submitted') return undefined;
+      const tries = present.state.tries + (tried ? 1 : 0);
+      const delay = settings.evaluationRetryMs * (tried ? 2 ** (tries - 1) : 1);
+      const soon = Math.min(clock.now() + delay, present.deadlineAt!);
+      const nextAt = waiting ? soon : present.deadlineAt;
+      const state = { ...present.state, tries, lastTry: waiting || null };
+      return { work: { ...present, nextAt, state } };
+    });
+  }
+}
+
+const membersOf = (rule: Rule): readonly MemberRule[] =>
+  rule.type === 'quorum' ? rule.members : [rule];
+
+function memberOf(rule: Rule, wallet: string, client: string): number | undefined {
+  const index = membersOf(rule).findIndex(
+    (member) => member.type === 'manual' && (member.wallet ?? client) === wallet,
+  );
+  return index < 0 ? undefined : index;
+}

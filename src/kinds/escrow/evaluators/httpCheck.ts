@@ -1,0 +1,95 @@
+// The http_check rule: a guarded GET with retries; status, body hash or JSON fields decide.
+import { isDeepStrictEqual } from 'node:util';
+import { AppError } from '../../../errors.ts';
+import { hashMatches } from '../hashes.ts';
+import type { MemberRule } from '../terms.ts';
+import type { Check } from '../work.ts';
+import type { Finding } from './runner.ts';
+
+export interface GetAnswer {
+  status: number;
+  body: Buffer;
+}
+
+/** One guarded request; throws when there is no answer at all. */
+export type Get = (
+  url: string,
+  limits: { timeoutMs: number; bytesMax: number },
+) => Promise<GetAnswer>;
+
+type HttpRule = Extract<MemberRule, { type: 'http_check' }>;
+
+const bodyBytesMax = 1_000_000;
+
+export async function httpCheck(
+  rule: HttpRule,
+  get: Get,
+  triesMax: number,
+  last: boolean,
+): Promise<Finding> {
+  let problem = '';
+  for (let tries = 0; tries < triesMax; tries++) {
+    try {
+      const answer = await get(rule.url, { timeoutMs: rule.timeoutMs, bytesMax: bodyBytesMax });
+      const checks = checksOf(rule, answer);
+      const bad = checks.filter(({ met }) => !met);
+      if (bad.length === 0) {
+        return { outcome: 'approved', reason: `http_check: ${answer.status} OK`, checks };
+      }
+      const reason = `http_check: ${bad.map(({ evidence }) => evidence).join('; ')}`;
+      // A server that is failing may recover; an answer that is simply wrong will not.
+      if (answer.status < 500 || answer.status === rule.expectedStatus || last) {
+        return { outcome: 'rejected', reason, checks };
+      }
+      problem = `status ${answer.status}`;
+    } catch (error) {
+      problem = (error as Error).message;
+      if (error instanceof AppError && error.code === 'egressRefused') return refused(problem);
+    }
+  }
+  if (!last) return { outcome: 'later', reason: `http_check: ${problem}` };
+  return refused(problem);
+}
+
+function refused(problem: string): Finding {
+  const checks = [{ criterion: 'address answers', met: false, evidence: problem }];
+  return { outcome: 'rejected', reason: `http_check: ${problem}`, checks };
+}
+
+function checksOf(rule: HttpRule, answer: GetAnswer): Check[] {
+  const checks: Check[] = [
+    {
+      criterion: `status is ${rule.expectedStatus}`,
+      met: answer.status === rule.expectedStatus,
+      evidence: `status ${answer.status}`,
+    },
+  ];
+  if (rule.bodyHash !== undefined) {
+    const met = hashMatches(answer.body, rule.bodyHash);
+    const evidence = met ? rule.bodyHash : `${answer.body.length} bytes with another hash`;
+    checks.push({ criterion: 'body has the agreed hash', met, evidence });
+  }
+  if (rule.jsonMatch !== undefined) {
+    const problem = mismatch(rule.jsonMatch, answer.body);
+    checks.push({
+      criterion: 'JSON body has the agreed fields',
+      met: problem === undefined,
+      evidence: problem ?? 'all fields match',
+    });
+  }
+  return checks;
+}
+
+function mismatch(wanted: Record<string, unknown>, body: Buffer): string | undefined {
+  let found: unknown;
+  try {
+    found = JSON.parse(body.toString('utf8'));
+  } catch {
+    return 'the body is not JSON';
+  }
+  for (const [name, value] of Object.entries(wanted)) {
+    const present = (found as Record<string, unknown> | null)?.[name];
+    if (!isDeepStrictEqual(present, value)) return `field ${name} differs`;
+  }
+  return undefined;
+}

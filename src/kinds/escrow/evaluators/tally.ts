@@ -1,0 +1,31 @@
+// Votes into a verdict: one for a single rule, n of m for a quorum. Pure.
+import type { Rule } from '../terms.ts';
+import type { Verdict, Vote } from '../work.ts';
+
+/** Undefined while neither enough approve nor too many reject. */
+export function tally(rule: Rule, votes: readonly Vote[], at: number): Verdict | undefined {
+  if (rule.type !== 'quorum') {
+    const vote = votes[0];
+    if (!vote) return undefined;
+    const { member: _, ...verdict } = vote;
+    return verdict;
+  }
+  const approvals = votes.filter(({ outcome }) => outcome === 'approved');
+  const rejections = votes.filter(({ outcome }) => outcome === 'rejected');
+  const checks = votes.flatMap((vote) => [
+    {
+      criterion: `vote of member ${vote.member + 1}`,
+      met: vote.outcome === 'approved',
+      evidence: vote.reason,
+    },
+    ...vote.checks,
+  ]);
+  const count = `${approvals.length} of ${rule.members.length} approve, ${rule.need} needed`;
+  if (approvals.length >= rule.need) {
+    return { outcome: 'approved', reason: `quorum: ${count}`, by: 'rule', at, checks };
+  }
+  if (rejections.length > rule.members.length - rule.need) {
+    return { outcome: 'rejected', reason: `quorum: ${count}`, by: 'rule', at, checks };
+  }
+  return undefined;
+}

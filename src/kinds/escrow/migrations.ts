@@ -1,0 +1,81 @@
+// The tables of escrow, the same on both databases. Entries can be added and never changed: the database itself refuses.
+import type { Ddl, Migration } from '../../store/store.ts';
+import { supplyMicroMax } from './money.ts';
+import { feeAccounts, genesis, worldAccount } from './settlement/ledger/book.ts';
+
+export const escrowMigrations: Migration[] = [{ id: 'escrow/1', statements: tables }];
+
+function tables(ddl: Ddl): string[] {
+  // Clustered by account and number: verifying a chain is then one pass in the order of the file.
+  const clustered = ddl.engine === 'sqlite' ? `${ddl.strict}, WITHOUT ROWID` : ddl.strict;
+  return [
+    `CREATE TABLE escrow_accounts (
+      id TEXT PRIMARY KEY, kind TEXT NOT NULL, owner TEXT, name TEXT, status TEXT NOT NULL,
+      address TEXT, policy TEXT, secret TEXT, balance ${ddl.int} NOT NULL, floor ${ddl.int} NOT NULL,
+      day TEXT, spent ${ddl.int} NOT NULL, version ${ddl.int} NOT NULL, seq ${ddl.int} NOT NULL,
+      head TEXT NOT NULL, created_at ${ddl.int} NOT NULL, CHECK (balance >= floor)) ${ddl.strict}`,
+    `CREATE UNIQUE INDEX escrow_accounts_address ON escrow_accounts (address)
+      WHERE address IS NOT NULL`,
+    `CREATE INDEX escrow_accounts_owner ON escrow_accounts (owner, created_at)
+      WHERE owner IS NOT NULL`,
+    `CREATE TABLE escrow_entries (
+      account TEXT NOT NULL, seq ${ddl.int} NOT NULL, transfer TEXT NOT NULL, line ${ddl.int} NOT NULL,
+      credit TEXT NOT NULL, amount ${ddl.int} NOT NULL CHECK (amount > 0), kind TEXT NOT NULL,
+      job_id TEXT, at ${ddl.int} NOT NULL, hash TEXT NOT NULL,
+      PRIMARY KEY (account, seq), CHECK (account <> credit)) ${clustered}`,
+    'CREATE UNIQUE INDEX escrow_entries_transfer ON escrow_entries (transfer, line)',
+    `CREATE TABLE escrow_work (
+      job_id TEXT PRIMARY KEY, client TEXT NOT NULL, provider TEXT NOT NULL, evaluator TEXT,
+      settlement TEXT NOT NULL, external TEXT, phase TEXT NOT NULL, outcome TEXT,
+      budget ${ddl.int} NOT NULL,
+      held ${ddl.int} NOT NULL, deadline_at ${ddl.int}, next_at ${ddl.int}, spec TEXT NOT NULL,
+      state TEXT NOT NULL, version ${ddl.int} NOT NULL, created_at ${ddl.int} NOT NULL,
+      updated_at ${ddl.int} NOT NULL) ${ddl.strict}`,
+    'CREATE INDEX escrow_work_client ON escrow_work (client, created_at, job_id)',
+    'CREATE INDEX escrow_work_provider ON escrow_work (provider, created_at, job_id)',
+    `CREATE INDEX escrow_work_evaluator ON escrow_work (evaluator, created_at, job_id)
+      WHERE evaluator IS NOT NULL`,
+    'CREATE INDEX escrow_work_next ON escrow_work (next_at) WHERE next_at IS NOT NULL',
+    `CREATE TABLE escrow_deliverables (
+      job_id TEXT NOT NULL, n ${ddl.int} NOT NULL, hash TEXT NOT NULL, uri TEXT, content TEXT,
+      at ${ddl.int} NOT NULL, PRIMARY KEY (job_id, n)) ${ddl.strict}`,
+    `CREATE TABLE escrow_payments (
+      id TEXT PRIMARY KEY, payer TEXT NOT NULL, payee TEXT NOT NULL, amount ${ddl.int} NOT NULL,
+      fee ${ddl.int} NOT NULL, kind TEXT NOT NULL, status TEXT NOT NULL, memo TEXT,
+      detail TEXT, at ${ddl.int} NOT NULL) ${ddl.strict}`,
+    'CREATE INDEX escrow_payments_payer ON escrow_payments (payer, at, id)',
+    'CREATE INDEX escrow_payments_payee ON escrow_payments (payee, at, id)',
+    `CREATE TABLE escrow_keys (
+      key TEXT PRIMARY KEY, body TEXT NOT NULL, ref TEXT NOT NULL,
+      until ${ddl.int} NOT NULL) ${ddl.strict}`,
+    'CREATE INDEX escrow_keys_until ON escrow_keys (until)',
+    ...fixedAccounts(),
+    ...appendOnly(ddl),
+  ];
+}
+
+/** The accounts that exist before anybody: the mint, and those that collect fees. */
+function fixedAccounts(): string[] {
+  const row = (id: string, kind: string, floor: number) =>
+    `INSERT INTO escrow_accounts (id, kind, status, balance, floor, spent, version, seq, head,
+      created_at) VALUES ('${id}', '${kind}', 'active', 0, ${floor}, 0, 1, 0, '${genesis(id)}', 0)`;
+  return [
+    row(worldAccount, 'world', -supplyMicroMax),
+    ...feeAccounts.map((id) => row(id, 'fees', 0)),
+  ];
+}
+
+function appendOnly(ddl: Ddl): string[] {
+  if (ddl.engine === 'sqlite') {
+    return ['UPDATE', 'DELETE'].map(
+      (verb) => `CREATE TRIGGER escrow_entries_no_${verb.toLowerCase()} BEFORE ${verb}
+        ON escrow_entries BEGIN SELECT RAISE(ABORT, 'escrow entries are append-only'); END`,
+    );
+  }
+  return [
+    `CREATE FUNCTION escrow_entries_refuse() RETURNS trigger LANGUAGE plpgsql AS $$
+      BEGIN RAISE EXCEPTION 'escrow entries are append-only'; END $$`,
+    `CREATE TRIGGER escrow_entries_no_change BEFORE UPDATE OR DELETE ON escrow_entries
+      FOR EACH ROW EXECUTE FUNCTION escrow_entries_refuse()`,
+  ];
+}

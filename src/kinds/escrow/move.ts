@@ -1,0 +1,273 @@
+// From an allowed effect to what it changes: next phase, deadline, money, record, event. Pure; the settlement makes the
+// money part true and the caller commits all of it together.
+import type { Action, Effect, Phase } from './stage.ts';
+import { share } from './money.ts';
+import { isAutomatic, type Silence } from './terms.ts';
+import {
+  amountDue,
+  isLastMilestone,
+  type Outcome,
+  type Submission,
+  type Tx,
+  type Verdict,
+  type Vote,
+  type Work,
+  type WorkState,
+} from './work.ts';
+
+/** What must happen to the money: into the escrow, or out of it to the provider's side and back to the client. */
+export interface Money {
+  hold: number;
+  /** Divided by the fees of the terms. */
+  release: number;
+  refund: number;
+}
+
+export interface Move {
+  action: Action;
+  work: Work;
+  money: Money;
+  event: { type: string; data: Record<string, unknown> };
+}
+
+export interface MoveInput {
+  action: Action;
+  by: string;
+  now: number;
+  budget?: number;
+  submission?: Submission;
+  verdict?: Verdict;
+  votes?: Vote[];
+  reason?: string;
+  resolution?: { answer: Silence; splitBps?: number };
+}
+
+const none: Money = { hold: 0, release: 0, refund: 0 };
+
+export function moved(work: Work, effect: Effect, input: MoveInput): Move {
+  switch (effect) {
+    case 'offer':
+      return stay(work, input, {
+        budget: input.budget!,
+        state: {
+          offers: [...work.state.offers, { by: input.by, budget: input.budget!, at: input.now }],
+        },
+      });
+    case 'hold':
+      return funded(work, input);
+    case 'deliver':
+      return delivered(work, input);
+    case 'withdraw':
+    case 'return':
+      return ended(work, input, 'rejected', { refund: work.held }, returnOutcome(input));
+    case 'lapse':
+    case 'expire':
+      return ended(work, input, 'expired', { refund: work.held }, 'expired');
+    case 'release':
+      return approved(work, input, 'approved');
+    case 'verdictApprove':
+    case 'verdictReject':
+      return decided(work, input);
+    case 'openDispute':
+      return disputed(work, input);
+    case 'silence':
+      return answered(work, input, work.terms.silence, work.terms.splitBps, 'silence');
+    case 'verdictStands':
+      return stands(work, input);
+    case 'resolution':
+      return resolved(work, input);
+    case 'disputeSilence':
+      return answered(
+        work,
+        input,
+        work.terms.dispute?.silence ?? 'refund',
+        work.terms.splitBps,
+        'silence',
+      );
+  }
+}
+
+/** The later of the job's expiry and the evaluator's time after the submission. */
+export const evaluationEnd = (work: Work, submittedAt: number): number =>
+  Math.max(Date.parse(work.terms.expiredAt), submittedAt + work.terms.evaluationMs);
+
+function returnOutcome(input: MoveInput): Outcome {
+  if (input.action === 'reject') return 'rejected';
+  return input.action === 'cancel' ? 'cancelled' : 'declined';
+}
+
+function funded(work: Work, input: MoveInput): Move {
+  return next(work, input, {
+    phase: 'funded',
+    deadlineAt: Date.parse(work.terms.expiredAt),
+    held: work.budget,
+    money: { ...none, hold: work.budget },
+    tx: 'fund',
+    event: 'funded',
+  });
+}
+
+function delivered(work: Work, input: MoveInput): Move {
+  const deadlineAt = evaluationEnd(work, input.now);
+  const automatic = work.terms.evaluation.type !== 'manual' && hasAutomatic(work);
+  return next(work, input, {
+    phase: 'submitted',
+    deadlineAt,
+    nextAt: automatic ? input.now : deadlineAt,
+    state: { submission: input.submission!, verdict: null, votes: [], tries: 0, lastTry: null },
+    tx: 'submit',
+    event: 'delivered',
+  });
+}
+
+const hasAutomatic = (work: Work): boolean => {
+  const rule = work.terms.evaluation;
+  return rule.type === 'quorum'
+    ? rule.members.some((member) => member.type !== 'manual')
+    : isAutomatic(rule);
+};
+
+function decided(work: Work, input: MoveInput): Move {
+  const verdict = input.verdict!;
+  const state = { verdict, votes: input.votes ?? work.state.votes };
+  if (work.terms.disputeWindowMs > 0) {
+    const deadlineAt = input.now + work.terms.disputeWindowMs;
+    return next(work, input, { phase: 'decided', deadlineAt, state, event: 'decided' });
+  }
+  const judged = { ...work, state: { ...work.state, ...state } };
+  return verdict.outcome === 'approved'
+    ? approved(judged, input, 'approved')
+    : ended(judged, input, 'rejected', { refund: work.held }, 'rejected');
+}
+
+function stands(work: Work, input: MoveInput): Move {
+  return work.state.verdict?.outcome === 'approved'
+    ? approved(work, input, 'approved')
+    : ended(work, input, 'rejected', { refund: work.held }, 'rejected');
+}
+
+function approved(work: Work, input: MoveInput, outcome: Outcome): Move {
+  const verdict = input.verdict ?? work.state.verdict;
+  const judged = { ...work, state: { ...work.state, verdict } };
+  if (isLastMilestone(work))
+    return ended(judged, input, 'completed', { release: work.held }, outcome);
+  const amount = amountDue(work);
+  return next(judged, input, {
+    phase: 'funded',
+    deadlineAt: Math.max(Date.parse(work.terms.expiredAt), input.now + work.terms.evaluationMs),
+    held: work.held - amount,
+    money: { ...none, release: amount },
+    state: { milestone: work.state.milestone + 1, submission: null, dispute: null },
+    tx: 'release',
+    event: 'released',
+  });
+}
+
+function disputed(work: Work, input: MoveInput): Move {
+  return next(work, input, {
+    phase: 'disputed',
+    deadlineAt: input.now + work.terms.dispute!.resolveMs,
+    state: { dispute: { by: input.by, reason: input.reason ?? '', at: input.now } },
+    event: 'disputed',
+  });
+}
+
+function resolved(work: Work, input: MoveInput): Move {
+  const { answer, splitBps } = input.resolution!;
+  return answered(work, input, answer, splitBps ?? work.terms.splitBps, 'resolved');
+}
+
+function answered(
+  work: Work,
+  input: MoveInput,
+  answer: Silence,
+  splitBps: number,
+  outcome: 'silence' | 'resolved',
+): Move {
+  if (answer === 'release') {
+    return ended(work, input, 'completed', { release: work.held }, outcome);
+  }
+  if (answer === 'split') {
+    const release = share(work.held, splitBps);
+    return ended(work, input, 'completed', { release, refund: work.held - release }, 'split');
+  }
+  const phase = outcome === 'silence' ? 'expired' : 'rejected';
+  return ended(work, input, phase, { refund: work.held }, outcome);
+}
+
+function ended(
+  work: Work,
+  input: MoveInput,
+  phase: 'completed' | 'rejected' | 'expired',
+  money: Partial<Money>,
+  outcome: Outcome,
+): Move {
+  const kinds = { completed: 'complete', rejected: 'reject', expired: 'refund' } as const;
+  return next(work, input, {
+    phase,
+    deadlineAt: null,
+    held: 0,
+    money: { ...none, ...money },
+    state: { outcome },
+    tx: outcome === 'split' ? 'split' : kinds[phase],
+    event: phase,
+  });
+}
+
+function stay(
+  work: Work,
+  input: MoveInput,
+  to: { budget: number; state: Partial<WorkState> },
+): Move {
+  const at = next(work, input, {
+    phase: work.phase,
+    deadlineAt: work.deadlineAt,
+    state: to.state,
+    event: 'countered',
+  });
+  const event = { type: 'countered', data: { ...at.event.data, budget: String(to.budget) } };
+  return { ...at, event, work: { ...at.work, budget: to.budget } };
+}
+
+interface To {
+  phase: Phase;
+  deadlineAt: number | null;
+  nextAt?: number;
+  held?: number;
+  money?: Money;
+  state?: Partial<WorkState>;
+  tx?: Tx['kind'];
+  event: string;
+}
+
+function next(work: Work, input: MoveInput, to: To): Move {
+  const money = to.money ?? none;
+  const amount = money.hold + money.release + money.refund;
+  const n = work.state.txs.length;
+  const txs = to.tx
+    ? [...work.state.txs, { kind: to.tx, id: `${work.jobId}/${n}`, amount, at: input.now }]
+    : work.state.txs;
+  const state: WorkState = { ...work.state, ...to.state, txs, pending: null };
+  const data = {
+    stage: to.phase === 'decided' ? 'submitted' : to.phase,
+    by: input.by,
+    ...(amount > 0 ? { amount: String(amount) } : {}),
+    ...(state.outcome ? { outcome: state.outcome } : {}),
+    ...(to.phase !== 'funded' && state.verdict ? { reason: state.verdict.reason } : {}),
+    ...(input.reason ? { reason: input.reason } : {}),
+  };
+  return {
+    action: input.action,
+    money,
+    event: { type: to.event, data },
+    work: {
+      ...work,
+      phase: to.phase,
+      deadlineAt: to.deadlineAt,
+      nextAt: to.nextAt ?? to.deadlineAt,
+      held: to.held ?? work.held,
+      state,
+      updatedAt: input.now,
+    },
+  };
+}

@@ -1,0 +1,271 @@
+// The operations on wallets and payments.
+import { z } from 'zod';
+import { AppError } from '../../../errors.ts';
+import { defineOperation, type Operation } from '../../../operation.ts';
+import { formatUnits, parseUnits } from '../money.ts';
+import { reputationEvents, reputationOf } from '../reputation.ts';
+import type { Policy } from '../rows.ts';
+import { callerOf, type EscrowServices } from '../services.ts';
+import { walletIdSchema } from '../terms.ts';
+import { paymentView, viewPayment, viewWallet, walletView } from '../view.ts';
+import { asWallet, idempotencyKey } from './work.ts';
+
+const units = z.string().max(30).describe('Decimal number of units as text, like "2.50"');
+const limitFields = {
+  perTransaction: units.nullable().optional().describe('null: no limit'),
+  perDay: units.nullable().optional().describe('Per UTC day; null: no limit'),
+  allowlist: z.array(walletIdSchema).max(100).optional().describe('Payees; empty: all'),
+  expiresAt: z.iso.datetime({ offset: true }).nullable().optional(),
+};
+const repeat = z
+  .boolean()
+  .optional()
+  .describe('True: a second, separate payment of the same amount to the same payee');
+
+export function walletOperations(services: EscrowServices): Operation[] {
+  return [
+    createWallet(services),
+    getWallet(services),
+    updateWallet(services),
+    sendPayment(services),
+    getPayment(services),
+    listPayments(services),
+    getReputation(services),
+  ];
+}
+
+function currencyOf(services: EscrowServices): string {
+  return services.escrow.settlement(services.settings.settlement).currency;
+}
+
+function createWallet(services: EscrowServices): Operation {
+  return defineOperation({
+    name: 'create_wallet',
+    title: 'Create wallet',
+    description:
+      'Makes a wallet of yours, with balance 0 and optional limits. Give an agent its own wallet and key (withKey: true): that key can act for this wallet only. Credit comes from the operator (internal credit, not real money) or from payments. Look at it with get_wallet.',
+    effect: 'write',
+    scope: 'run',
+    toolsets: ['escrow'],
+    input: z.strictObject({
+      name: z.string().min(1).max(50).optional(),
+      limits: z.strictObject(limitFields).optional(),
+      withKey: z.boolean().optional().describe('Also make a key bound to it; it is shown once'),
+    }),
+    output: walletView.extend({ key: z.string().optional() }),
+    http: { method: 'POST', path: '/api/wallets' },
+    cli: { words: ['wallet', 'create'], args: ['name'] },
+    run: async (input, context) => {
+      const caller = callerOf(context);
+      const policy = await policyOf(services, input.limits);
+      const wallet = await services.wallets.create(caller.owner, input.name ?? null, policy);
+      const view = viewWallet(wallet, currencyOf(services));
+      if (!input.withKey) return view;
+      return { ...view, key: await services.wallets.newKey(services.access, wallet) };
+    },
+  });
+}
+
+function getWallet(services: EscrowServices): Operation {
+  return defineOperation({
+    name: 'get_wallet',
+    title: 'Get wallets',
+    description:
+      'Shows one wallet of yours (balance, status, limits), or all of them when none is named. What it earned and spent: list_payments and list_work. Changes nothing.',
+    effect: 'read',
+    scope: 'read',
+    toolsets: ['escrow'],
+    input: z.strictObject({ wallet: walletIdSchema.optional() }),
+    output: z.object({ wallets: z.array(walletView) }),
+    http: { method: 'GET', path: '/api/wallets' },
+    cli: {
+      words: ['wallet', 'list'],
+      table: { rows: 'wallets', columns: ['id', 'name', 'status', 'balance', 'currency'] },
+    },
+    run: async (input, context) => {
+      const caller = callerOf(context);
+      const wallets =
+        input.wallet === undefined
+          ? await services.wallets.list(caller)
+          : [await services.wallets.owned(caller, input.wallet)];
+      return { wallets: wallets.map((wallet) => viewWallet(wallet, currencyOf(services))) };
+    },
+  });
+}
+
+function updateWallet(services: EscrowServices): Operation {
+  return defineOperation({
+    name: 'update_wallet',
+    title: 'Change wallet',
+    description:
+      'Renames, limits, freezes or unfreezes a wallet, or replaces its keys by one new key. A frozen wallet can spend nothing; refunds still reach it. Only its owner can, with a key that is not bound to the wallet.',
+    effect: 'write',
+    idempotent: true,
+    scope: 'run',
+    input: z.strictObject({
+      wallet: walletIdSchema,
+      name: z.string().min(1).max(50).optional(),
+      frozen: z.boolean().optional(),
+      limits: z.strictObject(limitFields).optional(),
+      rotateKey: z.boolean().optional().describe('Ends its keys and shows a new one once'),
+    }),
+    output: walletView.extend({ key: z.string().optional() }),
+    http: { method: 'PATCH', path: '/api/wallets/{wallet}' },
+    cli: { words: ['wallet', 'update'], args: ['wallet'] },
+    run: async (input, context) => {
+      const caller = callerOf(context);
+      const wallet = await services.wallets.owned(caller, input.wallet);
+      if (caller.subject !== undefined) {
+        throw new AppError('forbidden', 'A key bound to a wallet cannot change its limits.', {
+          hint: 'Its owner can, with a key of their own.',
+        });
+      }
+      const after = await services.wallets.update(wallet.id, {
+        ...(input.name === undefined ? {} : { name: input.name }),
+        ...(input.frozen === undefined ? {} : { status: input.frozen ? 'frozen' : 'active' }),
+        policy: await policyOf(services, input.limits),
+      });
+      const view = viewWallet(after, currencyOf(services));
+      if (!input.rotateKey) return view;
+      return { ...view, key: await services.wallets.newKey(services.access, after, true) };
+    },
+  });
+}
+
+type Limits = z.infer<z.ZodObject<typeof limitFields>>;
+
+async function policyOf(
+  services: EscrowServices,
+  limits: Limits | undefined,
+): Promise<Partial<Policy>> {
+  if (!limits) return {};
+  const limit = (value: string | null, field: string) =>
+    value === null ? null : parseUnits(value, field);
+  const { perTransaction, perDay, allowlist, expiresAt } = limits;
+  const payees = await Promise.all(
+    (allowlist ?? []).map(async (wallet) => (await services.store.wallet(wallet)).id),
+  );
+  return {
+    ...(perTransaction === undefined ? {} : { txLimit: limit(perTransaction, 'perTransaction') }),
+    ...(perDay === undefined ? {} : { dailyLimit: limit(perDay, 'perDay') }),
+    ...(allowlist === undefined ? {} : { allowlist: payees }),
+    ...(expiresAt === undefined
+      ? {}
+      : { expiresAt: expiresAt === null ? null : Date.parse(expiresAt) }),
+  };
+}
+
+function sendPayment(services: EscrowServices): Operation {
+  return defineOperation({
+    name: 'send_payment',
+    title: 'Send payment',
+    description:
+      'Pays another wallet now and for good: the payee gets the amount, a fee comes on top. Confirm with your user first. Use post_work instead when something has to be delivered for it. A retry with the same idempotencyKey, or the same payment within minutes, is recognised and paid once.',
+    effect: 'destroy',
+    idempotent: true,
+    scope: 'run',
+    toolsets: ['escrow'],
+    input: z.strictObject({
+      to: walletIdSchema,
+      amount: units,
+      memo: z.string().max(200).optional(),
+      idempotencyKey,
+      repeat,
+      wallet: asWallet,
+    }),
+    output: paymentView.extend({ existing: z.boolean().optional(), balance: z.string() }),
+    http: { method: 'POST', path: '/api/payments' },
+    cli: { words: ['wallet', 'pay'], args: ['to', 'amount'] },
+    run: async (input, context) => {
+      const payer = await services.wallets.actingFor(callerOf(context), input.wallet);
+      const { memo, repeat: again } = input;
+      const { payment, existing } = await services.payments.pay({
+        payer: payer.id,
+        payee: input.to,
+        amount: parseUnits(input.amount, 'amount'),
+        kind: 'direct',
+        ...(memo === undefined ? {} : { memo }),
+        ...(input.idempotencyKey === undefined ? {} : { idempotencyKey: input.idempotencyKey }),
+        ...(again ? { repeat: true } : {}),
+      });
+      const { balance } = await services.store.wallet(payer.id);
+      return {
+        ...viewPayment(payment, true),
+        balance: formatUnits(balance),
+        ...(existing ? { existing: true } : {}),
+      };
+    },
+  });
+}
+
+function getPayment(services: EscrowServices): Operation {
+  return defineOperation({
+    name: 'get_payment',
+    title: 'Get payment',
+    description:
+      'Shows one payment by its id (pay_…): from, to, amount, fee, status, time. Anybody who has the unguessable id can; memo only for the two parties. Changes nothing.',
+    effect: 'read',
+    scope: 'public',
+    input: z.strictObject({ id: z.string().regex(/^pay_\w{1,40}$/) }),
+    output: paymentView,
+    http: { method: 'GET', path: '/api/payments/{id}' },
+    cli: { words: ['wallet', 'payment'], args: ['id'] },
+    run: async (input, { caller }) => {
+      const payment = await services.store.findPayment(input.id);
+      if (!payment) throw new AppError('paymentNotFound', `There is no payment ${input.id}.`);
+      const mine = caller ? await services.wallets.list(caller) : [];
+      const party = mine.some(({ id }) => id === payment.payer || id === payment.payee);
+      return viewPayment(payment, party);
+    },
+  });
+}
+
+function listPayments(services: EscrowServices): Operation {
+  return defineOperation({
+    name: 'list_payments',
+    title: 'List payments',
+    description:
+      'Lists payments that a wallet of yours made or got, newest first. One by its id: get_payment. Changes nothing.',
+    effect: 'read',
+    scope: 'read',
+    input: z.strictObject({
+      limit: z.coerce.number().int().min(1).max(100).default(20),
+      offset: z.coerce.number().int().min(0).max(1_000_000).default(0),
+      wallet: asWallet,
+    }),
+    output: z.object({ payments: z.array(paymentView) }),
+    http: { method: 'GET', path: '/api/payments' },
+    cli: {
+      words: ['wallet', 'payments'],
+      table: { rows: 'payments', columns: ['id', 'from', 'to', 'amount', 'fee', 'status', 'at'] },
+    },
+    run: async (input, context) => {
+      const wallet = await services.wallets.actingFor(callerOf(context), input.wallet);
+      const rows = await services.store.listPayments(wallet.id, input.limit, input.offset);
+      return { payments: rows.map((payment) => viewPayment(payment, true)) };
+    },
+  });
+}
+
+function getReputation(services: EscrowServices): Operation {
+  return defineOperation({
+    name: 'get_reputation',
+    title: 'Get reputation',
+    description:
+      'Shows how reliable a wallet has been as provider and as client: jobs completed, rejected, expired, a score in which every job and payment counts once, and its newest events. Public. Look before you hire. Changes nothing.',
+    effect: 'read',
+    scope: 'public',
+    input: z.strictObject({
+      wallet: walletIdSchema,
+      limit: z.coerce.number().int().min(0).max(100).default(10),
+    }),
+    output: z.looseObject({ wallet: z.string() }),
+    http: { method: 'GET', path: '/api/reputation/{wallet}' },
+    cli: { words: ['wallet', 'reputation'], args: ['wallet'] },
+    run: async (input) => {
+      const wallet = await services.store.wallet(input.wallet);
+      const events = await reputationEvents(services.store, wallet, input.limit);
+      return { ...(await reputationOf(services.store, wallet)), events };
+    },
+  });
+}

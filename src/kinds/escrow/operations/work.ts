@@ -1,0 +1,246 @@
+// The operations on hired work: post, fund, negotiate, deliver, decide, give back, dispute, list, read.
+import { z } from 'zod';
+import { AppError } from '../../../errors.ts';
+import { jobId } from '../../../jobs/operations.ts';
+import { defineOperation, type Operation } from '../../../operation.ts';
+import { parseMicro } from '../money.ts';
+import { callerOf, knownWork, shown, type EscrowServices } from '../services.ts';
+import { phases } from '../stage.ts';
+import {
+  descriptionCharsMax,
+  milestonesMax,
+  ruleSchema,
+  silences,
+  titleCharsMax,
+  walletIdSchema,
+} from '../terms.ts';
+import { workView } from '../view.ts';
+import type { Work } from '../work.ts';
+import { workText } from './text.ts';
+
+export const asWallet = walletIdSchema
+  .optional()
+  .describe(
+    'Wallet that you act for; needed only when you have several and the key is bound to none',
+  );
+export const idempotencyKey = z
+  .string()
+  .min(1)
+  .max(200)
+  .optional()
+  .describe(
+    'Reuse the same key when you retry the same purchase; a new one only for a new purchase',
+  );
+const budget = z.string().max(40).describe('Micro-units as text: "2500000" is 2.50');
+const isoTime = z.iso.datetime({ offset: true });
+const answer = workView.extend({ existing: z.boolean().optional() });
+
+export function workOperations(services: EscrowServices): Operation[] {
+  return [postWork(services), fundWork(services), counterWork(services), declineWork(services)];
+}
+
+function postWork(services: EscrowServices): Operation {
+  return defineOperation({
+    name: 'post_work',
+    title: 'Post work for another agent',
+    description:
+      'Hires another agent: creates an escrow job with a provider, a budget in internal credit, a deadline and the rule that will decide. ' +
+      'No money moves until fund_work (or fund: true). Rule, fees, evaluator and deadlines are frozen in a public spec. ' +
+      'Use send_payment for a plain payment without delivery. Follow it with get_job or wait_for_jobs. A retry with the same idempotencyKey, or the same purchase within minutes, answers the existing job.',
+    effect: 'write',
+    idempotent: true,
+    scope: 'run',
+    toolsets: ['escrow', 'default'],
+    input: z.strictObject({
+      provider: walletIdSchema,
+      budget,
+      title: z.string().min(1).max(titleCharsMax),
+      description: z.string().min(1).max(descriptionCharsMax),
+      rule: ruleSchema
+        .default({ type: 'manual' })
+        .describe('Who or what decides: manual, json_schema, http_check, command, quorum'),
+      expiresAt: isoTime.optional().describe('Until then it must be delivered; default one day'),
+      fundBy: isoTime.optional(),
+      evaluationMs: z.int().min(0).optional().describe('Least time for the evaluator'),
+      silence: z
+        .enum(silences)
+        .optional()
+        .describe('What happens when the evaluator stays silent; default refund'),
+      splitBps: z
+        .int()
+        .min(1)
+        .max(9999)
+        .optional()
+        .describe("Provider's share of a split, in 1/10000"),
+      dispute: z
+        .strictObject({
+          arbiter: walletIdSchema,
+          windowMs: z.int().min(0).optional().describe('A verdict can be disputed for so long'),
+          resolveMs: z.int().min(1000).optional(),
+          silence: z.enum(silences).optional(),
+        })
+        .optional(),
+      milestones: z
+        .array(z.strictObject({ title: z.string().min(1).max(titleCharsMax), amount: budget }))
+        .max(milestonesMax)
+        .optional()
+        .describe('Parts that are delivered and paid one after another; they sum to the budget'),
+      settlement: z.enum(['ledger', 'evm']).optional(),
+      visibility: z.enum(['public', 'private']).default('public'),
+      fund: z.boolean().optional().describe('Fund it at once'),
+      tags: z.array(z.string().max(60)).max(20).optional(),
+      idempotencyKey,
+      repeat: z
+        .boolean()
+        .optional()
+        .describe('True: a second, separate purchase of the same thing'),
+      expiryMsMin: z.int().min(0).optional().describe('Refuse a shorter time to deliver than this'),
+      wallet: asWallet,
+    }),
+    output: answer,
+    http: { method: 'POST', path: '/api/work' },
+    cli: { words: ['escrow', 'post'], args: ['provider', 'budget', 'title'] },
+    startsJob: (view) => view.id,
+    text: workText,
+    run: async (input, context) => {
+      const caller = callerOf(context);
+      const client = await services.wallets.actingFor(caller, input.wallet);
+      const { dispute, milestones, fund, wallet: _, expiresAt, fundBy, ...rest } = input;
+      const posted = await services.posting.post({
+        ...rest,
+        client,
+        owner: caller.owner,
+        budget: parseMicro(input.budget, 'budget'),
+        ...(expiresAt === undefined ? {} : { expiresAt: Date.parse(expiresAt) }),
+        ...(fundBy === undefined ? {} : { fundBy: Date.parse(fundBy) }),
+        ...(dispute ? { dispute, disputeWindowMs: dispute.windowMs ?? 0 } : {}),
+        milestones: (milestones ?? []).map(({ title, amount }) => ({
+          title,
+          amount: parseMicro(amount, 'milestones.amount'),
+        })),
+      });
+      let { work } = posted;
+      if (fund && work.phase === 'open') {
+        work = await services.escrow.act(work.jobId, {
+          actor: { wallet: client.id },
+          action: 'fund',
+        });
+      }
+      const view = await shown(services, work, client.id);
+      return posted.existing ? { ...view, existing: true } : view;
+    },
+  });
+}
+
+function fundWork(services: EscrowServices): Operation {
+  return defineOperation({
+    name: 'fund_work',
+    title: 'Fund posted work',
+    description:
+      "Moves the job's budget from your wallet into the job's own escrow account; only the client can, only while the job is open. " +
+      'Fails without any effect when balance or limits do not allow it. Calling it again after it worked changes nothing. Set expectedBudget when the provider may have made a counter-offer.',
+    effect: 'write',
+    idempotent: true,
+    scope: 'run',
+    toolsets: ['escrow'],
+    input: z.strictObject({ id: jobId, expectedBudget: budget.optional(), wallet: asWallet }),
+    output: answer,
+    http: { method: 'POST', path: '/api/work/{id}/fund' },
+    cli: { words: ['escrow', 'fund'], args: ['id'] },
+    text: workText,
+    run: async (input, context) => {
+      const caller = callerOf(context);
+      const wallet = await services.wallets.actingFor(caller, input.wallet);
+      const before = await knownWork(services, input.id, caller, wallet.id);
+      const done = before.state.txs.some(({ kind }) => kind === 'fund');
+      if (done && before.client === wallet.id && before.phase !== 'open') {
+        return { ...(await shown(services, before, wallet.id)), existing: true };
+      }
+      const work = await services.escrow.act(input.id, {
+        actor: { wallet: wallet.id },
+        action: 'fund',
+        ...(input.expectedBudget === undefined
+          ? {}
+          : { expectedBudget: parseMicro(input.expectedBudget, 'expectedBudget') }),
+      });
+      return shown(services, work, wallet.id);
+    },
+  });
+}
+
+function counterWork(services: EscrowServices): Operation {
+  return defineOperation({
+    name: 'counter_work',
+    title: 'Make a counter-offer',
+    description:
+      'Proposes another budget for an open job; client or provider can, until it is funded. The last offer counts; the client accepts it by fund_work with expectedBudget. Moves no money. To refuse the job altogether use decline_work.',
+    effect: 'write',
+    scope: 'run',
+    toolsets: ['escrow'],
+    input: z.strictObject({ id: jobId, budget, wallet: asWallet }),
+    output: answer,
+    http: { method: 'POST', path: '/api/work/{id}/counter' },
+    cli: { words: ['escrow', 'counter'], args: ['id', 'budget'] },
+    text: workText,
+    run: async (input, context) => {
+      const caller = callerOf(context);
+      const wallet = await services.wallets.actingFor(caller, input.wallet);
+      const before = await knownWork(services, input.id, caller, wallet.id);
+      refuseCounter(services, before);
+      const work = await services.escrow.act(input.id, {
+        actor: { wallet: wallet.id },
+        action: 'counter',
+        budget: parseMicro(input.budget, 'budget'),
+      });
+      return shown(services, work, wallet.id);
+    },
+  });
+}
+
+function refuseCounter(services: EscrowServices, work: Work): void {
+  if (work.terms.milestones.length > 0) {
+    throw new AppError('invalidInput', 'A job with milestones has a fixed budget.', {
+      hint: 'Decline it and ask for a new one.',
+    });
+  }
+  if (!services.escrow.settlement(work.settlement).capabilities.has('counter')) {
+    throw new AppError('unsupportedBySettlement', `No counter-offers on ${work.settlement}.`);
+  }
+}
+
+function declineWork(services: EscrowServices): Operation {
+  return defineOperation({
+    name: 'decline_work',
+    title: 'Decline or withdraw work',
+    description:
+      'Ends a job without delivery: the provider can decline at any time before payment (the client gets everything back), the client can withdraw it while it is open. Never blocked by freeze or pause. A client whose job is already funded waits for the deadline (refund_work) or asks the provider to decline.',
+    effect: 'destroy',
+    idempotent: true,
+    scope: 'run',
+    toolsets: ['escrow'],
+    input: z.strictObject({ id: jobId, reason: z.string().max(1000).optional(), wallet: asWallet }),
+    output: answer,
+    http: { method: 'POST', path: '/api/work/{id}/decline' },
+    cli: { words: ['escrow', 'decline'], args: ['id'] },
+    text: workText,
+    run: async (input, context) => {
+      const caller = callerOf(context);
+      const wallet = await services.wallets.actingFor(caller, input.wallet);
+      const before = await knownWork(services, input.id, caller, wallet.id);
+      const action = before.client === wallet.id ? 'cancel' : 'decline';
+      const outcome = action === 'cancel' ? 'cancelled' : 'declined';
+      const party = [before.client, before.provider].includes(wallet.id);
+      if (party && before.state.outcome === outcome) {
+        return { ...(await shown(services, before, wallet.id)), existing: true };
+      }
+      const work = await services.escrow.act(input.id, {
+        actor: { wallet: wallet.id },
+        action,
+        ...(input.reason === undefined ? {} : { reason: input.reason }),
+      });
+      return shown(services, work, wallet.id);
+    },
+  });
+}
+
+export const stageNames = phases.filter((phase) => phase !== 'decided');

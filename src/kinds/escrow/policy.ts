@@ -1,0 +1,65 @@
+// What a wallet may spend: frozen, expired, limits per transfer and per UTC day, allow-list, balance. Pure, decided on the
+// wallet as it was read; the transfer's fence makes sure that it still is so.
+import { AppError } from '../../errors.ts';
+import { formatUnits } from './money.ts';
+import type { Wallet } from './rows.ts';
+
+export interface Spend {
+  /** Everything that leaves the wallet, fees included. */
+  amount: number;
+  payee: string;
+  now: number;
+}
+
+/** Refuses with the one reason that applies first; else answers the day's spending after this. */
+export function spending(wallet: Wallet, spend: Spend): { day: string; spent: number } {
+  refuseInactive(wallet, spend.now);
+  const { policy } = wallet;
+  if (policy.allowlist.length > 0 && !policy.allowlist.includes(spend.payee)) {
+    throw refusal('notInAllowlist', `${spend.payee} is not on the allow-list of the wallet.`);
+  }
+  if (policy.txLimit !== null && spend.amount > policy.txLimit) {
+    throw refusal(
+      'txLimitExceeded',
+      `${formatUnits(spend.amount)} is more than the wallet may spend at once (${formatUnits(policy.txLimit)}).`,
+    );
+  }
+  const day = new Date(spend.now).toISOString().slice(0, 10);
+  const spent = (wallet.day === day ? wallet.spent : 0) + spend.amount;
+  if (policy.dailyLimit !== null && spent > policy.dailyLimit) {
+    throw refusal(
+      'dailyLimitExceeded',
+      `This would bring the day's spending to ${formatUnits(spent)}; the limit is ${formatUnits(policy.dailyLimit)} per UTC day.`,
+    );
+  }
+  if (spend.amount > wallet.balance) {
+    throw new AppError(
+      'insufficientBalance',
+      `The wallet has ${formatUnits(wallet.balance)} and this needs ${formatUnits(spend.amount)}.`,
+      {
+        hint: 'Ask the operator for credit (`errand escrow mint`), or lower the amount.',
+        data: { balance: String(wallet.balance), needed: String(spend.amount) },
+      },
+    );
+  }
+  return { day, spent };
+}
+
+export function refuseInactive(wallet: Wallet, now: number): void {
+  if (wallet.status === 'frozen') {
+    throw refusal(
+      'walletFrozen',
+      `The wallet ${wallet.id} is frozen.`,
+      'Its owner can unfreeze it.',
+    );
+  }
+  if (wallet.policy.expiresAt !== null && wallet.policy.expiresAt <= now) {
+    throw refusal('walletExpired', `The wallet ${wallet.id} has expired.`);
+  }
+}
+
+function refusal(code: string, message: string, hint?: string): AppError {
+  return new AppError(code, message, {
+    hint: hint ?? 'The owner of the wallet can change its limits (update_wallet).',
+  });
+}

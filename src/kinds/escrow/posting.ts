@@ -1,0 +1,304 @@
+// Creating a job: fill in the terms, refuse what can never work (before any money), freeze the spec, remember the purchase.
+import { hash } from 'node:crypto';
+import { AppError } from '../../errors.ts';
+import { newJobId } from '../../jobs/job.ts';
+import type { Step } from '../../store/store.ts';
+import type { Escrow } from './escrow.ts';
+import type { RuleRunner } from './evaluators/runner.ts';
+import { refuseInactive } from './policy.ts';
+import type { RememberedKey, Wallet } from './rows.ts';
+import { evaluatorsOf, needsOf, specText, type Rule, type Silence, type Terms } from './terms.ts';
+import { newState, stageOf, type Work } from './work.ts';
+
+export interface PostRequest {
+  client: Wallet;
+  owner: string;
+  provider: string;
+  budget: number;
+  title: string;
+  description: string;
+  rule: Rule;
+  settlement?: string;
+  fundBy?: number;
+  expiresAt?: number;
+  evaluationMs?: number;
+  silence?: Silence;
+  splitBps?: number;
+  disputeWindowMs?: number;
+  dispute?: { arbiter: string; resolveMs?: number; silence?: Silence };
+  milestones?: { title: string; amount: number }[];
+  visibility?: 'private' | 'public';
+  tags?: readonly string[];
+  idempotencyKey?: string;
+  /** A second, separate purchase of the same thing. */
+  repeat?: boolean;
+  expiryMsMin?: number;
+}
+
+class Taken extends Error {}
+
+export class Posting {
+  private readonly escrow: Escrow;
+  private readonly rules: RuleRunner;
+
+  constructor(escrow: Escrow, rules: RuleRunner) {
+    this.escrow = escrow;
+    this.rules = rules;
+  }
+
+  async post(request: PostRequest): Promise<{ work: Work; existing: boolean }> {
+    const { store, clock } = this.escrow.parts;
+    for (let tries = 0; tries < 20; tries++) {
+      const now = clock.now();
+      const terms = await this.terms(request, now);
+      const keys = this.keysOf(request, terms, now);
+      const before = await this.existing(request, keys, now);
+      if (before.work) return { work: before.work, existing: true };
+      await this.refuse(request, terms);
+      if (await store.paused()) throw pausedError();
+      const work = newWork(request, terms, now);
+      const steps = [
+        ...keys.map((key, i) => store.rememberKey(key, now, before.replaces[i])),
+        store.insertWork(work),
+      ];
+      if (await this.write(request, work, steps)) return { work, existing: false };
+    }
+    throw new AppError('unavailable', 'The same purchase came too often at once.', {
+      hint: 'Try again with the same idempotency key.',
+    });
+  }
+
+  private async write(request: PostRequest, work: Work, steps: Step[]): Promise<boolean> {
+    const plan = await this.escrow.settlement(work.settlement).open(work);
+    if (plan.when === 'later') {
+      work.state.pending = { action: 'create', id: plan.id, since: work.createdAt };
+    }
+    let asked = false;
+    try {
+      await this.escrow.parts.jobs.submit({
+        id: work.jobId,
+        kind: 'escrow',
+        action: 'work',
+        input: { title: request.title, budget: String(request.budget), provider: work.provider },
+        owner: request.owner,
+        name: request.title,
+        tags: request.tags ?? [],
+        visibility: request.visibility ?? 'public',
+        status: 'queued',
+        stage: stageOf('open'),
+        steps: () => {
+          if (asked) throw new Taken();
+          asked = true;
+          return [...steps, ...plan.steps];
+        },
+      });
+      this.escrow.due();
+      return true;
+    } catch (error) {
+      if (error instanceof Taken) return false;
+      throw error;
+    }
+  }
+
+  private async terms(request: PostRequest, now: number): Promise<Terms> {
+    const { store, settings } = this.escrow.parts;
+    const provider = await store.wallet(request.provider);
+    const expiresAt = request.expiresAt ?? now + settings.expiryMsDefault;
+    const id = async (wallet: string) => (await store.wallet(wallet)).id;
+    const settlement = request.settlement ?? settings.settlement;
+    const iso = (at: number) => new Date(at).toISOString();
+    return {
+      version: '1.0',
+      jobId: newJobId(),
+      title: request.title,
+      description: request.description,
+      settlement,
+      client: { wallet: request.client.id },
+      provider: { wallet: provider.id },
+      budget: {
+        amount: String(request.budget),
+        currency: this.escrow.settlement(settlement).currency,
+        decimals: 6,
+      },
+      evaluation: await resolvedRule(request.rule, id),
+      fees: { platformBps: settings.platformFeeBps, evaluatorBps: settings.evaluatorFeeBps },
+      fundBy: iso(Math.min(request.fundBy ?? expiresAt, expiresAt)),
+      expiredAt: iso(expiresAt),
+      evaluationMs: request.evaluationMs ?? settings.evaluationMsDefault,
+      silence: request.silence ?? 'refund',
+      splitBps: request.splitBps ?? 5000,
+      disputeWindowMs: request.disputeWindowMs ?? 0,
+      dispute: request.dispute
+        ? {
+            arbiter: await id(request.dispute.arbiter),
+            resolveMs: request.dispute.resolveMs ?? settings.disputeMsDefault,
+            silence: request.dispute.silence ?? request.silence ?? 'refund',
+          }
+        : null,
+      milestones: request.milestones ?? [],
+      createdAt: iso(now),
+    };
+  }
+
+  /** Everything that would make the job impossible later is refused now, before money is at stake. */
+  private async refuse(request: PostRequest, terms: Terms): Promise<void> {
+    const { clock, settings, store } = this.escrow.parts;
+    const now = clock.now();
+    refuseInactive(request.client, now);
+    refuseInactive(await store.wallet(terms.provider.wallet), now);
+    refuseSelfDealing(terms);
+    const until = Date.parse(terms.expiredAt) - now;
+    const least = request.expiryMsMin ?? settings.expiryMsMin;
+    if (until < least) {
+      throw new AppError('expiryTooShort', `The job must leave at least ${least} ms to deliver.`, {
+        hint: `Set expiresAt to ${new Date(now + least).toISOString()} or later.`,
+      });
+    }
+    if (until > settings.expiryMsMax) {
+      throw new AppError('expiryTooLong', `A job may last at most ${settings.expiryMsMax} ms.`);
+    }
+    if (Date.parse(terms.fundBy) <= now) {
+      throw new AppError('expiryTooShort', 'fundBy lies in the past.');
+    }
+    if (terms.disputeWindowMs > 0 && !terms.dispute) {
+      throw new AppError('invalidInput', 'A dispute window needs an arbiter.', {
+        hint: 'Name one: dispute.arbiter.',
+      });
+    }
+    refuseMilestones(terms, request.budget);
+    const { capabilities } = this.escrow.settlement(terms.settlement);
+    const missing = needsOf(terms).filter((need) => !capabilities.has(need));
+    if (missing.length > 0) {
+      throw new AppError(
+        'unsupportedBySettlement',
+        `The ${terms.settlement} settlement cannot do: ${missing.join(', ')}.`,
+        { hint: 'Leave that out, or use the ledger settlement.', data: { missing } },
+      );
+    }
+    await this.rules.refuseImpossible(terms.evaluation);
+  }
+
+  private keysOf(request: PostRequest, terms: Terms, now: number): RememberedKey[] {
+    const { settings } = this.escrow.parts;
+    const body = purchaseHash(terms, request.budget);
+    const keys: RememberedKey[] = [];
+    if (request.idempotencyKey !== undefined) {
+      const key = `post:${request.client.id}:${request.idempotencyKey}`;
+      keys.push({ key, body, ref: terms.jobId, until: now + settings.keyWindowMs });
+    }
+    if (!request.repeat && settings.purchaseWindowMs > 0) {
+      const until = now + settings.purchaseWindowMs;
+      keys.push({ key: `purchase:${body}`, body, ref: terms.jobId, until });
+    }
+    return keys;
+  }
+
+  /** A key answers its job for ever; the same fields answer a job that is still going on. */
+  private async existing(
+    request: PostRequest,
+    keys: RememberedKey[],
+    now: number,
+  ): Promise<{ work?: Work; replaces: string[] }> {
+    const { store } = this.escrow.parts;
+    const replaces: string[] = [];
+    for (const key of keys) {
+      const found = await store.remembered(key.key, now);
+      replaces.push('');
+      if (!found) continue;
+      if (found.body !== key.body) {
+        throw new AppError(
+          'idempotencyConflict',
+          `The idempotency key ${request.idempotencyKey} stands for another purchase (${found.ref}).`,
+          { hint: 'Use a new key for a new purchase.', data: { jobId: found.ref } },
+        );
+      }
+      const work = await store.work(found.ref);
+      const over = ['completed', 'rejected', 'expired'].includes(work.phase);
+      if (!over || key.key.startsWith('post:')) return { work, replaces };
+      replaces[replaces.length - 1] = found.ref;
+    }
+    return { replaces };
+  }
+}
+
+function newWork(request: PostRequest, terms: Terms, now: number): Work {
+  const fundBy = Date.parse(terms.fundBy);
+  const state = newState();
+  state.txs.push({ kind: 'create', id: `${terms.jobId}/0`, amount: 0, at: now });
+  return {
+    jobId: terms.jobId,
+    client: terms.client.wallet,
+    provider: terms.provider.wallet,
+    evaluator: terms.evaluation.type === 'manual' ? evaluatorsOf(terms)[0]! : null,
+    settlement: terms.settlement,
+    external: null,
+    phase: 'open',
+    budget: request.budget,
+    held: 0,
+    deadlineAt: fundBy,
+    nextAt: fundBy,
+    spec: specText(terms),
+    terms,
+    state,
+    version: 1,
+    createdAt: now,
+    updatedAt: now,
+  };
+}
+
+/** What makes two purchases the same: everything but words and times, which a retry may phrase anew. */
+function purchaseHash(terms: Terms, budget: number): string {
+  const { client, provider, evaluation, settlement, milestones } = terms;
+  const amounts = milestones.map(({ amount }) => amount);
+  return hash(
+    'sha256',
+    JSON.stringify([client, provider, budget, evaluation, settlement, amounts]),
+  );
+}
+
+async function resolvedRule(rule: Rule, id: (wallet: string) => Promise<string>): Promise<Rule> {
+  if (rule.type === 'manual')
+    return rule.wallet ? { ...rule, wallet: await id(rule.wallet) } : rule;
+  if (rule.type !== 'quorum') return rule;
+  const members = await Promise.all(
+    rule.members.map(async (member) =>
+      member.type === 'manual' && member.wallet
+        ? { ...member, wallet: await id(member.wallet) }
+        : member,
+    ),
+  );
+  return { ...rule, members };
+}
+
+function refuseSelfDealing(terms: Terms): void {
+  const { client, provider, dispute } = terms;
+  const evaluators = evaluatorsOf(terms);
+  const arbiter = dispute?.arbiter;
+  const clash =
+    (client.wallet === provider.wallet && 'client and provider') ||
+    (evaluators.includes(provider.wallet) && 'provider and evaluator') ||
+    (arbiter === provider.wallet && 'provider and arbiter') ||
+    (arbiter === client.wallet && 'client and arbiter') ||
+    (new Set(evaluators).size < evaluators.length && 'two votes of one quorum');
+  if (clash) {
+    throw new AppError('selfJob', `One wallet cannot be ${clash} of the same job.`, {
+      hint: 'Name different wallets.',
+    });
+  }
+}
+
+function refuseMilestones(terms: Terms, budget: number): void {
+  if (terms.milestones.length === 0) return;
+  const sum = terms.milestones.reduce((total, { amount }) => total + amount, 0);
+  if (sum !== budget) {
+    throw new AppError('invalidAmount', `The milestones sum to ${sum}, the budget is ${budget}.`, {
+      hint: 'Milestones must divide the budget exactly.',
+    });
+  }
+}
+
+function pausedError(): AppError {
+  return new AppError('escrowPaused', 'The operator has paused the escrow: no new jobs now.', {
+    hint: 'Refunds, declines and rejections still work.',
+  });
+}

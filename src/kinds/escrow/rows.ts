@@ -1,0 +1,124 @@
+// What the rows of escrow mean: wallets, payments, deliverables, remembered keys, and the mapping from row to value. Pure.
+import type { Row, Value } from '../../store/store.ts';
+import type { Account } from './settlement/ledger/book.ts';
+import type { Phase } from './stage.ts';
+import type { Terms } from './terms.ts';
+import type { Work, WorkState } from './work.ts';
+
+export interface Policy {
+  /** Micro-units; null: no limit. */
+  txLimit: number | null;
+  dailyLimit: number | null;
+  /** Wallets that it may pay; empty: all. */
+  allowlist: string[];
+  expiresAt: number | null;
+}
+
+export interface Wallet extends Account {
+  owner: string;
+  name: string | null;
+  status: 'active' | 'frozen';
+  address: string;
+  policy: Policy;
+  /** UTC day of `spent`. */
+  day: string | null;
+  spent: number;
+  createdAt: number;
+  /** Encrypted signing key, where the settlement needs one. */
+  secret: string | null;
+}
+
+export interface Payment {
+  id: string;
+  payer: string;
+  payee: string;
+  amount: number;
+  fee: number;
+  kind: string;
+  status: string;
+  memo: string | null;
+  detail: Record<string, unknown> | null;
+  at: number;
+}
+
+export interface Deliverable {
+  n: number;
+  hash: string;
+  uri: string | null;
+  content: string | null;
+  at: number;
+}
+
+export interface RememberedKey {
+  key: string;
+  body: string;
+  ref: string;
+  until: number;
+}
+
+export const noPolicy: Policy = { txLimit: null, dailyLimit: null, allowlist: [], expiresAt: null };
+
+export function accountOf(row: Row): Account {
+  return {
+    id: row.id as string,
+    kind: row.kind as Account['kind'],
+    balance: Number(row.balance),
+    version: Number(row.version),
+    seq: Number(row.seq),
+    head: row.head as string,
+  };
+}
+
+export function walletOf(row: Row): Wallet {
+  return {
+    ...accountOf(row),
+    owner: row.owner as string,
+    name: row.name as string | null,
+    status: row.status as Wallet['status'],
+    address: row.address as string,
+    policy: JSON.parse(row.policy as string) as Policy,
+    day: row.day as string | null,
+    spent: Number(row.spent),
+    createdAt: Number(row.created_at),
+    secret: row.secret as string | null,
+  };
+}
+
+export function workOf(row: Row): Work {
+  const optional = (value: Value | undefined) =>
+    value === null || value === undefined ? null : Number(value);
+  return {
+    jobId: row.job_id as string,
+    client: row.client as string,
+    provider: row.provider as string,
+    evaluator: row.evaluator as string | null,
+    settlement: row.settlement as string,
+    external: row.external as string | null,
+    phase: row.phase as Phase,
+    budget: Number(row.budget),
+    held: Number(row.held),
+    deadlineAt: optional(row.deadline_at),
+    nextAt: optional(row.next_at),
+    spec: row.spec as string,
+    terms: JSON.parse(row.spec as string) as Terms,
+    state: JSON.parse(row.state as string) as WorkState,
+    version: Number(row.version),
+    createdAt: Number(row.created_at),
+    updatedAt: Number(row.updated_at),
+  };
+}
+
+export function paymentOf(row: Row): Payment {
+  return {
+    id: row.id as string,
+    payer: row.payer as string,
+    payee: row.payee as string,
+    amount: Number(row.amount),
+    fee: Number(row.fee),
+    kind: row.kind as string,
+    status: row.status as string,
+    memo: row.memo as string | null,
+    detail: row.detail === null ? null : (JSON.parse(row.detail as string) as Payment['detail']),
+    at: Number(row.at),
+  };
+}

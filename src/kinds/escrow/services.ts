@@ -1,0 +1,65 @@
+// The parts of escrow as operations use them, and the few questions that all of them ask: who calls, may they see this job.
+import type { Access } from '../../access/access.ts';
+import { AppError } from '../../errors.ts';
+import type { Jobs } from '../../jobs/jobs.ts';
+import type { CallContext, Caller } from '../../operation.ts';
+import type { Clock } from '../../runtime/clock.ts';
+import type { Escrow } from './escrow.ts';
+import type { Evaluation } from './evaluators/evaluation.ts';
+import type { Payments } from './payments.ts';
+import type { Posting } from './posting.ts';
+import type { EscrowSettings } from './settings.ts';
+import type { EscrowStore } from './store.ts';
+import { rolesOf } from './terms.ts';
+import { viewWork, type WorkView } from './view.ts';
+import type { Wallets } from './wallets.ts';
+import type { Work } from './work.ts';
+import type { X402 } from './x402.ts';
+
+export interface EscrowServices {
+  escrow: Escrow;
+  posting: Posting;
+  evaluation: Evaluation;
+  wallets: Wallets;
+  payments: Payments;
+  x402: X402;
+  store: EscrowStore;
+  settings: EscrowSettings;
+  jobs: Jobs;
+  access: Access;
+  clock: Clock;
+}
+
+/** Operations with a scope other than public always have a caller. */
+export function callerOf(context: CallContext): Caller {
+  if (!context.caller) throw new AppError('unauthorized', 'This needs a key.');
+  return context.caller;
+}
+
+/** A private job looks unknown to everybody who has no role in it. */
+export async function knownWork(
+  services: EscrowServices,
+  id: string,
+  caller: Caller | undefined,
+  wallet: string | undefined,
+): Promise<Work> {
+  const work = await services.store.work(id);
+  const party = rolesOf(work.terms, wallet).size > 1 || caller?.admin;
+  if (party) return work;
+  const job = await services.jobs.get(id);
+  if (job.visibility === 'private' && job.owner !== caller?.owner) {
+    throw new AppError('notFound', `There is no escrow job ${id}.`, {
+      hint: 'list_work shows the jobs of your wallet.',
+    });
+  }
+  return work;
+}
+
+export async function shown(
+  services: EscrowServices,
+  work: Work,
+  wallet: string | undefined,
+): Promise<WorkView> {
+  const paused = await services.store.paused();
+  return viewWork(work, { wallet, now: services.clock.now(), paused });
+}

@@ -1,0 +1,97 @@
+// One transfer of the ledger: it debits one account, credits one or more, and links every entry into the hash chain of
+// the debited account. Pure; store.ts beside it turns a transfer into steps of a transaction.
+//
+// The chain belongs to the debited account, so transfers of different payers never wait for one another. Credits are
+// additions that need no fence; what many jobs credit (fees) is spread over several accounts.
+import { hash } from 'node:crypto';
+
+export interface Account {
+  id: string;
+  kind: 'wallet' | 'escrow' | 'fees' | 'world';
+  balance: number;
+  version: number;
+  /** Entries that debited it so far. */
+  seq: number;
+  /** Hash of the newest of them. */
+  head: string;
+}
+
+export interface Line {
+  credit: string;
+  amount: number;
+  kind: EntryKind;
+}
+
+export const entryKinds = ['mint', 'payment', 'fee', 'hold', 'release', 'refund'] as const;
+export type EntryKind = (typeof entryKinds)[number];
+
+export interface Entry extends Line {
+  account: string;
+  seq: number;
+  transfer: string;
+  line: number;
+  jobId: string | null;
+  at: number;
+  hash: string;
+}
+
+export interface TransferPlan {
+  /** Made by the caller; the same id can never move money twice. */
+  id: string;
+  source: Account;
+  lines: readonly Line[];
+  jobId?: string;
+  at: number;
+  /** How far the source may go below zero: only `world`, which mints, may at all. */
+  floor?: number;
+  /** Further columns of the source that change with the debit (spending of the day). */
+  also?: { day: string; spent: number };
+}
+
+export const worldAccount = 'world';
+export const escrowAccount = (jobId: string): string => `escrow:${jobId}`;
+
+/** Fee accounts are spread, so that jobs that end at once do not wait for one row. */
+const feeSpread = 16;
+export function feeAccount(family: 'platform' | 'evaluator', key: string): string {
+  return `fees:${family}:${Number.parseInt(hash('sha256', key).slice(0, 4), 16) % feeSpread}`;
+}
+export const feeAccounts: readonly string[] = ['platform', 'evaluator'].flatMap((family) =>
+  Array.from({ length: feeSpread }, (_, i) => `fees:${family}:${i}`),
+);
+
+export const genesis = (account: string): string => `genesis:${account}`;
+
+/** Everything that an entry says is under its hash, and the hash of the one before it. */
+export function entryHash(previous: string, entry: Omit<Entry, 'hash'>): string {
+  return hash(
+    'sha256',
+    `${previous}|${entry.account}|${entry.seq}|${entry.transfer}|${entry.line}|${entry.credit}|${
+      entry.amount
+    }|${entry.kind}|${entry.jobId ?? ''}|${entry.at}`,
+  );
+}
+
+export const totalOf = (lines: readonly Line[]): number =>
+  lines.reduce((sum, { amount }) => sum + amount, 0);
+
+/** Links the lines behind the head of the source. */
+export function entriesOf(plan: TransferPlan): Entry[] {
+  let { head, seq } = plan.source;
+  return plan.lines.map((line, index) => {
+    seq += 1;
+    const entry: Omit<Entry, 'hash'> = {
+      account: plan.source.id,
+      seq,
+      transfer: plan.id,
+      line: index,
+      credit: line.credit,
+      amount: line.amount,
+      kind: line.kind,
+      jobId: plan.jobId ?? null,
+      at: plan.at,
+    };
+    head = entryHash(head, entry);
+    return { ...entry, hash: head };
+  });
+}

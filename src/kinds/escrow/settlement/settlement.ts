@@ -1,0 +1,33 @@
+// How money moves for a job, behind one interface. The embedded ledger moves it inside the job's own transaction; a chain
+// accepts an intent inside that transaction and confirms later, and then the job moves.
+import type { Step } from '../../../store/store.ts';
+import type { Effect } from '../stage.ts';
+import type { Move, MoveInput } from '../move.ts';
+import type { Work } from '../work.ts';
+
+export const capabilityNames = [
+  'milestones',
+  'split',
+  'release-on-silence',
+  'dispute',
+  'quorum',
+  'counter',
+] as const;
+
+export type Plan =
+  /** These steps make the money part true; the job moves in the same transaction. */
+  | { when: 'now'; steps: Step[] }
+  /** These steps write the intent; the job moves once the settlement confirms it. */
+  | { when: 'later'; id: string; steps: Step[] };
+
+export interface Settlement {
+  readonly name: string;
+  /** What it calls its money, as callers see it. */
+  readonly currency: string;
+  readonly capabilities: ReadonlySet<string>;
+  /** Before a job is written: refuses what it can never settle; a chain writes its first intent. */
+  open(work: Work): Promise<Plan>;
+  plan(request: { before: Work; move: Move; effect: Effect; input: MoveInput }): Promise<Plan>;
+  /** For health checks: undefined when it works, else what is wrong. */
+  trouble(): Promise<string | undefined>;
+}

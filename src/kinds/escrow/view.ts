@@ -1,0 +1,221 @@
+// How an escrow job, a wallet and a payment are shown: amounts as text, who must act next and until when, what this
+// caller may do now. Strangers get the public part; a deliverable's text is never in it.
+import { z } from 'zod';
+import { formatUnits } from './money.ts';
+import type { Payment, Wallet } from './rows.ts';
+import { allowed, finalPhases, nextActor, roles, type Role } from './stage.ts';
+import { isAutomatic, rolesOf, specHash } from './terms.ts';
+import { stageOf, type Work } from './work.ts';
+
+const micro = z.string().describe('Micro-units: 1000000 is one unit');
+const isoTime = z.string();
+
+export const workView = z.looseObject({
+  id: z.string(),
+  stage: z.string(),
+  title: z.string().optional(),
+  budget: micro,
+  currency: z.string(),
+  settlement: z.string(),
+  client: z.string(),
+  provider: z.string(),
+  evaluator: z.string().optional(),
+  yourRoles: z.array(z.enum(roles)).optional(),
+  availableActions: z.array(z.string()).describe('What you may do now'),
+  nextActor: z.string().optional().describe('Who must act for the job to go on'),
+  deadline: isoTime.optional().describe('When the present stage ends by itself'),
+  held: micro.optional().describe('What the escrow holds for this job'),
+  evaluation: z.looseObject({ rule: z.string() }),
+  transactions: z.array(z.looseObject({ kind: z.string(), id: z.string(), amount: micro })),
+  specHash: z.string(),
+});
+export type WorkView = z.infer<typeof workView>;
+
+export interface Viewer {
+  wallet?: string | undefined;
+  now: number;
+  paused: boolean;
+}
+
+export function viewWork(work: Work, viewer: Viewer): WorkView {
+  const held = rolesOf(work.terms, viewer.wallet);
+  const party = held.size > 1;
+  return {
+    id: work.jobId,
+    stage: stageOf(work.phase),
+    title: work.terms.title,
+    ...escrowFields(work, held, viewer, party),
+  };
+}
+
+/** What get_job shows beside the core's own fields; `title` is the job's name there. */
+export function viewFields(work: Work, viewer: Viewer): Record<string, unknown> {
+  const held = rolesOf(work.terms, viewer.wallet);
+  return escrowFields(work, held, viewer, held.size > 1);
+}
+
+function escrowFields(work: Work, held: Set<Role>, viewer: Viewer, party: boolean) {
+  const { terms, state } = work;
+  const over = work.deadlineAt !== null && viewer.now >= work.deadlineAt;
+  const actions = state.pending
+    ? []
+    : allowed(work.phase, held, over ? 'after' : 'before', viewer.paused).filter(
+        (action) => action !== 'dispute' || terms.dispute !== null,
+      );
+  const actor = nextActor(work.phase, isAutomatic(terms.evaluation));
+  return {
+    budget: String(work.budget),
+    amount: formatUnits(work.budget),
+    currency: terms.budget.currency,
+    settlement: work.settlement,
+    ...(work.external ? { settlementId: work.external } : {}),
+    client: work.client,
+    provider: work.provider,
+    ...(work.evaluator ? { evaluator: work.evaluator } : {}),
+    ...(party ? { yourRoles: [...held].filter((role) => role !== 'other') } : {}),
+    availableActions: actions,
+    ...(actor ? { nextActor: walletOfRole(work, actor) } : {}),
+    ...(work.deadlineAt === null ? {} : { deadline: iso(work.deadlineAt) }),
+    ...(work.held > 0 ? { held: String(work.held) } : {}),
+    ...(state.pending ? { settling: state.pending.action } : {}),
+    expiresAt: terms.expiredAt,
+    ...(terms.milestones.length > 0 ? { milestones: milestonesOf(work) } : {}),
+    ...(state.offers.length > 0 ? { offers: state.offers.map(offerOf) } : {}),
+    ...(state.submission ? { deliverable: deliverableOf(work, party) } : {}),
+    evaluation: evaluationOf(work, party),
+    ...(state.dispute ? { dispute: disputeOf(work, party) } : {}),
+    ...(state.outcome ? { outcome: state.outcome } : {}),
+    transactions: state.txs.map((tx) => ({ ...tx, amount: String(tx.amount), at: iso(tx.at) })),
+    specHash: specHash(work.spec),
+  };
+}
+
+const iso = (at: number): string => new Date(at).toISOString();
+
+/** The role, and where one wallet has it, that wallet: `provider wal_…`. */
+function walletOfRole(work: Work, role: Role): string {
+  const wallets: Partial<Record<Role, string | null | undefined>> = {
+    client: work.client,
+    provider: work.provider,
+    evaluator: work.evaluator,
+    arbiter: work.terms.dispute?.arbiter,
+  };
+  const wallet = wallets[role];
+  return wallet ? `${role} ${wallet}` : role;
+}
+
+const offerOf = ({ by, budget, at }: Work['state']['offers'][number]) => ({
+  by,
+  budget: String(budget),
+  at: iso(at),
+});
+
+function milestonesOf(work: Work) {
+  const done = finalPhases.has(work.phase) && work.phase === 'completed';
+  return work.terms.milestones.map(({ title, amount }, i) => ({
+    title,
+    amount: String(amount),
+    state:
+      i < work.state.milestone || done
+        ? 'released'
+        : i === work.state.milestone
+          ? 'current'
+          : 'later',
+  }));
+}
+
+function deliverableOf(work: Work, party: boolean) {
+  const { n, hash, uri, inline, at } = work.state.submission!;
+  return { n, hash, ...(party && uri ? { uri } : {}), inline, at: iso(at) };
+}
+
+function evaluationOf(work: Work, party: boolean) {
+  const { verdict, lastTry, tries } = work.state;
+  const rule = work.terms.evaluation;
+  return {
+    rule: rule.type,
+    ...(rule.type === 'quorum' ? { need: rule.need, of: rule.members.length } : {}),
+    ...(rule.type === 'quorum' && work.state.votes.length > 0
+      ? {
+          votes: work.state.votes.map(({ member, outcome, by }) => ({
+            member: member + 1,
+            outcome,
+            by,
+          })),
+        }
+      : {}),
+    silence: work.terms.silence,
+    ...(verdict
+      ? {
+          outcome: verdict.outcome,
+          reason: verdict.reason,
+          by: verdict.by,
+          at: iso(verdict.at),
+          ...(party ? { checks: verdict.checks } : {}),
+        }
+      : {}),
+    ...(lastTry && !verdict ? { waitingBecause: lastTry, tries } : {}),
+  };
+}
+
+function disputeOf(work: Work, party: boolean) {
+  const { by, reason, at } = work.state.dispute!;
+  return { by, at: iso(at), ...(party ? { reason } : {}) };
+}
+
+export const walletView = z.looseObject({
+  id: z.string(),
+  address: z.string(),
+  name: z.string().optional(),
+  status: z.string(),
+  balance: z.string().describe('In units, like "10.50"'),
+  balanceMicro: micro,
+  currency: z.string(),
+});
+
+export function viewWallet(wallet: Wallet, currency: string): z.infer<typeof walletView> {
+  const { policy } = wallet;
+  const limit = (value: number | null) => (value === null ? undefined : formatUnits(value));
+  return {
+    id: wallet.id,
+    address: wallet.address,
+    ...(wallet.name === null ? {} : { name: wallet.name }),
+    owner: wallet.owner,
+    status: wallet.status,
+    balance: formatUnits(wallet.balance),
+    balanceMicro: String(wallet.balance),
+    currency,
+    limits: {
+      perTransaction: limit(policy.txLimit),
+      perDay: limit(policy.dailyLimit),
+      ...(policy.allowlist.length > 0 ? { allowlist: policy.allowlist } : {}),
+      ...(policy.expiresAt === null ? {} : { expiresAt: iso(policy.expiresAt) }),
+    },
+    createdAt: iso(wallet.createdAt),
+  };
+}
+
+export const paymentView = z.looseObject({
+  id: z.string(),
+  from: z.string(),
+  to: z.string(),
+  amount: z.string(),
+  fee: z.string(),
+  status: z.string(),
+  at: isoTime,
+});
+
+/** Memo and purpose are for the two parties; the rest is public by the unguessable id. */
+export function viewPayment(payment: Payment, party: boolean): z.infer<typeof paymentView> {
+  return {
+    id: payment.id,
+    from: payment.payer,
+    to: payment.payee,
+    amount: formatUnits(payment.amount),
+    fee: formatUnits(payment.fee),
+    kind: payment.kind,
+    status: payment.status,
+    ...(party && payment.memo !== null ? { memo: payment.memo } : {}),
+    at: iso(payment.at),
+  };
+}

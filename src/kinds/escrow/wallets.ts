@@ -1,0 +1,178 @@
+// Wallets: who owns them, what they may spend, freezing, and internal credit that an operator mints explicitly.
+import { hash } from 'node:crypto';
+import type { Access } from '../../access/access.ts';
+import { AppError } from '../../errors.ts';
+import { randomId } from '../../jobs/job.ts';
+import type { Caller } from '../../operation.ts';
+import type { Clock } from '../../runtime/clock.ts';
+import { formatUnits, supplyMicroMax } from './money.ts';
+import { noPolicy, type Policy, type Wallet } from './rows.ts';
+import { genesis, worldAccount } from './settlement/ledger/book.ts';
+import { transferSteps } from './settlement/ledger/store.ts';
+import type { EscrowStore } from './store.ts';
+
+const conflictsMax = 100;
+const walletsShownMax = 100;
+
+/** A settlement that needs signing keys makes an address with its encrypted key; else an address is derived. */
+export type MakeAddress = () => Promise<{ address: string; secret: string }>;
+
+export class Wallets {
+  private readonly store: EscrowStore;
+  private readonly clock: Clock;
+  private readonly makeAddress: MakeAddress | undefined;
+
+  constructor(store: EscrowStore, clock: Clock, makeAddress?: MakeAddress) {
+    this.store = store;
+    this.clock = clock;
+    this.makeAddress = makeAddress;
+  }
+
+  async create(owner: string, name: string | null, policy: Partial<Policy> = {}): Promise<Wallet> {
+    const id = randomId('wal_');
+    const made = await this.makeAddress?.();
+    const wallet: Wallet = {
+      id,
+      kind: 'wallet',
+      balance: 0,
+      version: 1,
+      seq: 0,
+      head: genesis(id),
+      owner,
+      name,
+      status: 'active',
+      address: made?.address.toLowerCase() ?? `0x${hash('sha256', id).slice(0, 40)}`,
+      policy: { ...noPolicy, ...policy },
+      day: null,
+      spent: 0,
+      createdAt: this.clock.now(),
+      secret: made?.secret ?? null,
+    };
+    await this.store.store.commit([this.store.insertWallet(wallet)]);
+    return wallet;
+  }
+
+  /** The wallet that a caller acts for: the one its key is bound to, the one it names, or its only one. */
+  async actingFor(caller: Caller, named?: string): Promise<Wallet> {
+    const bound = caller.subject?.startsWith('wallet:') ? caller.subject.slice(7) : undefined;
+    if (bound !== undefined) {
+      const wallet = await this.store.wallet(bound);
+      if (named !== undefined && named !== wallet.id && named.toLowerCase() !== wallet.address) {
+        throw new AppError('forbidden', `This key belongs to the wallet ${wallet.id}.`, {
+          hint: 'Leave the field wallet out, or use the key of the other wallet.',
+        });
+      }
+      return wallet;
+    }
+    if (named !== undefined) return this.owned(caller, named);
+    const wallets = await this.store.walletsOf(caller.owner, 2);
+    if (wallets.length === 1) return wallets[0]!;
+    throw new AppError(
+      'walletRequired',
+      wallets.length === 0 ? 'You have no wallet yet.' : 'You have several wallets: name one.',
+      {
+        hint:
+          wallets.length === 0
+            ? 'create_wallet makes one.'
+            : 'Set the field wallet (get_wallet lists them).',
+      },
+    );
+  }
+
+  /** For reads: whose eyes these are, where that is clear; nobody in particular otherwise. */
+  async reading(caller: Caller, named?: string): Promise<Wallet | undefined> {
+    if (named !== undefined || caller.subject?.startsWith('wallet:')) {
+      return this.actingFor(caller, named);
+    }
+    const wallets = await this.store.walletsOf(caller.owner, 2);
+    return wallets.length === 1 ? wallets[0] : undefined;
+  }
+
+  /** Another owner's wallet looks unknown. */
+  async owned(caller: Caller, named: string): Promise<Wallet> {
+    const wallet = await this.store.findWallet(named);
+    const bound = caller.subject?.startsWith('wallet:') ? caller.subject.slice(7) : undefined;
+    const mine =
+      wallet && (caller.admin || (bound ? bound === wallet.id : wallet.owner === caller.owner));
+    if (!wallet || !mine) {
+      throw new AppError('walletNotFound', `You have no wallet ${named}.`, {
+        hint: 'get_wallet without a wallet lists yours.',
+      });
+    }
+    return wallet;
+  }
+
+  async list(caller: Caller): Promise<Wallet[]> {
+    if (caller.subject?.startsWith('wallet:')) {
+      return [await this.store.wallet(caller.subject.slice(7))];
+    }
+    return this.store.walletsOf(caller.owner, walletsShownMax);
+  }
+
+  /** A key that acts for this wallet only; with `replace` the keys before it end. */
+  async newKey(access: Access, wallet: Wallet, replace = false): Promise<string> {
+    const subject = `wallet:${wallet.id}`;
+    const before = replace ? await access.list({ subject }) : [];
+    const made = await access.create({
+      owner: wallet.owner,
+      name: wallet.name ?? wallet.id,
+      scopes: ['read', 'run'],
+      kinds: ['escrow'],
+      subject,
+    });
+    for (const { id, revokedAt } of before) if (revokedAt === null) await access.revoke(id);
+    return made.key;
+  }
+
+  async update(
+    id: string,
+    change: { name?: string; status?: Wallet['status']; owner?: string; policy?: Partial<Policy> },
+  ): Promise<Wallet> {
+    for (let tries = 0; tries < conflictsMax; tries++) {
+      const before = await this.store.wallet(id);
+      const { policy, ...fields } = change;
+      const after: Wallet = { ...before, ...fields, policy: { ...before.policy, ...policy } };
+      const { applied } = await this.store.store.commit([this.store.updateWallet(before, after)]);
+      if (applied) return { ...after, version: before.version + 1 };
+    }
+    throw new AppError('unavailable', 'The wallet changed too often at once.', {
+      hint: 'Try again.',
+    });
+  }
+
+  /** Test credit, made from nothing by the operator. The caller's id makes it happen once. */
+  async mint(walletId: string, amount: number, transferId: string): Promise<Wallet> {
+    const wallet = await this.store.wallet(walletId);
+    const id = `mint:${transferId}`;
+    for (let tries = 0; tries < conflictsMax; tries++) {
+      const before = await this.store.transfer(id);
+      if (before.length > 0) {
+        const same = before[0]!.credit === wallet.id && before[0]!.amount === amount;
+        if (same) return this.store.wallet(wallet.id);
+        throw new AppError(
+          'idempotencyConflict',
+          `The mint ${transferId} was for something else.`,
+          {
+            hint: 'Use a new id for new credit.',
+          },
+        );
+      }
+      const source = (await this.store.account(worldAccount))!;
+      if (source.balance - amount < -supplyMicroMax) {
+        throw new AppError(
+          'supplyExceeded',
+          `At most ${formatUnits(supplyMicroMax)} may be minted.`,
+        );
+      }
+      const steps = transferSteps({
+        id,
+        source,
+        lines: [{ credit: wallet.id, amount, kind: 'mint' }],
+        at: this.clock.now(),
+        floor: -supplyMicroMax,
+      });
+      if ((await this.store.store.commit(steps)).applied) return this.store.wallet(wallet.id);
+    }
+    throw new AppError('unavailable', 'Too much was minted at once.', { hint: 'Try again.' });
+  }
+}

@@ -1,0 +1,161 @@
+// What an escrow job is beyond a job: its terms, the phase it is in, what is held for it and what happened so far.
+// Also how that maps to the stage and status that every job has. Pure.
+import type { JobError, Status } from '../../jobs/job.ts';
+import { finalPhases, type Action, type Phase } from './stage.ts';
+import { isAutomatic, type Terms } from './terms.ts';
+
+export interface Work {
+  jobId: string;
+  client: string;
+  provider: string;
+  /** The one wallet that decides, where there is one. */
+  evaluator: string | null;
+  settlement: string;
+  /** The job's name in the settlement, where that differs (its number on a chain). */
+  external: string | null;
+  phase: Phase;
+  budget: number;
+  /** What the settlement holds for this job now. */
+  held: number;
+  deadlineAt: number | null;
+  /** When the sweeper must look at it next. */
+  nextAt: number | null;
+  spec: string;
+  terms: Terms;
+  state: WorkState;
+  version: number;
+  createdAt: number;
+  updatedAt: number;
+}
+
+export interface WorkState {
+  offers: { by: string; budget: number; at: number }[];
+  /** Index of the milestone that is worked on. */
+  milestone: number;
+  submission: Submission | null;
+  verdict: Verdict | null;
+  votes: Vote[];
+  dispute: { by: string; reason: string; at: number } | null;
+  /** Times that the automatic rule was tried for the present submission, and why it has no verdict yet. */
+  tries: number;
+  lastTry: string | null;
+  txs: Tx[];
+  /** An action that the settlement has accepted and not yet confirmed. */
+  pending: { action: Action | 'create'; id: string; since: number } | null;
+  outcome: Outcome | null;
+}
+
+export interface Submission {
+  n: number;
+  hash: string;
+  uri: string | null;
+  inline: boolean;
+  at: number;
+}
+
+export interface Check {
+  criterion: string;
+  met: boolean;
+  evidence: string;
+}
+
+export interface Verdict {
+  outcome: 'approved' | 'rejected';
+  reason: string;
+  /** `rule` for an automatic one, else the wallet. */
+  by: string;
+  at: number;
+  checks: Check[];
+}
+
+export interface Vote extends Verdict {
+  member: number;
+}
+
+export interface Tx {
+  kind: 'create' | 'fund' | 'submit' | 'complete' | 'release' | 'reject' | 'refund' | 'split';
+  id: string;
+  amount: number;
+  at: number;
+}
+
+export const outcomes = [
+  'approved',
+  'rejected',
+  'declined',
+  'cancelled',
+  'expired',
+  'silence',
+  'split',
+  'resolved',
+] as const;
+export type Outcome = (typeof outcomes)[number];
+
+export const newState = (): WorkState => ({
+  offers: [],
+  milestone: 0,
+  submission: null,
+  verdict: null,
+  votes: [],
+  dispute: null,
+  tries: 0,
+  lastTry: null,
+  txs: [],
+  pending: null,
+  outcome: null,
+});
+
+export const stageOf = (phase: Phase): string => (phase === 'decided' ? 'submitted' : phase);
+
+/** DESIGN: open waits, funded runs, a person's turn needs input, the three ends have their own statuses. */
+export function statusOf(work: Pick<Work, 'phase' | 'terms' | 'state'>): Status {
+  switch (work.phase) {
+    case 'open':
+      return 'queued';
+    case 'funded':
+    case 'decided':
+      return 'running';
+    case 'submitted':
+      return isAutomatic(work.terms.evaluation) ? 'running' : 'input_required';
+    case 'disputed':
+      return 'input_required';
+    case 'completed':
+      return 'completed';
+    case 'rejected':
+      return work.state.outcome === 'rejected' || work.state.outcome === 'resolved'
+        ? 'failed'
+        : 'cancelled';
+    case 'expired':
+      return 'timed_out';
+  }
+}
+
+export function errorOf(work: Work): JobError | null {
+  if (!finalPhases.has(work.phase) || work.phase === 'completed') return null;
+  const { state } = work;
+  const texts: Partial<Record<Outcome, [string, string]>> = {
+    rejected: ['workRejected', state.verdict?.reason ?? 'The evaluator rejected the deliverable.'],
+    declined: ['workDeclined', 'The provider declined the job.'],
+    cancelled: ['workCancelled', 'The client withdrew the job before it was funded.'],
+    resolved: ['workRejected', 'The arbiter decided for the client.'],
+    silence: [
+      'workExpired',
+      'The evaluator did not decide in time; the agreed answer is a refund.',
+    ],
+  };
+  const [code, message] = texts[state.outcome ?? 'expired'] ?? [
+    'workExpired',
+    state.txs.some(({ kind }) => kind === 'fund')
+      ? 'Nothing was delivered before the deadline; the money went back.'
+      : 'The job was not funded before its deadline.',
+  ];
+  return { code, message };
+}
+
+export const amountDue = (work: Work): number => {
+  const milestone = work.terms.milestones[work.state.milestone];
+  return milestone ? milestone.amount : work.held;
+};
+
+export const isLastMilestone = (work: Work): boolean =>
+  work.state.milestone >= work.terms.milestones.length - 1;

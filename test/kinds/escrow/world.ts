@@ -1,0 +1,149 @@
+// A small economy for tests: escrow on a store of its own, wallets with credit, calls in a wallet's name.
+import type { TestContext } from 'node:test';
+import { Access } from '../../../src/access/access.ts';
+import { AppError, registerErrors } from '../../../src/errors.ts';
+import { EventFeed } from '../../../src/jobs/events.ts';
+import { Jobs } from '../../../src/jobs/jobs.ts';
+import { jobOperations } from '../../../src/jobs/operations.ts';
+import { Waiting } from '../../../src/jobs/wait.ts';
+import { assemble, type Assembled, type Outside } from '../../../src/kinds/escrow/assemble.ts';
+import { escrowErrors } from '../../../src/kinds/escrow/codes.ts';
+import { escrowKind, escrowOperations } from '../../../src/kinds/escrow/index.ts';
+import { escrowMigrations } from '../../../src/kinds/escrow/migrations.ts';
+import { escrowSettingsSchema } from '../../../src/kinds/escrow/settings.ts';
+import { Operations, type Caller } from '../../../src/operation.ts';
+import { ManualClock } from '../../../src/runtime/clock.ts';
+import { silentLog } from '../../../src/runtime/log.ts';
+import type { Store } from '../../../src/store/store.ts';
+import { stores, type StoreFactory } from '../../helpers/stores.ts';
+
+export type Answer = ReturnType<typeof JSON.parse>;
+
+export interface Agent {
+  wallet: string;
+  address: string;
+  caller: Caller;
+}
+
+export interface World {
+  services: Assembled;
+  operations: Operations;
+  clock: ManualClock;
+  store: Store;
+  admin: Caller;
+  agent(name: string, credit?: string): Promise<Agent>;
+  call(who: Agent | Caller | undefined, name: string, input?: unknown): Promise<Answer>;
+  balance(who: Agent): Promise<number>;
+}
+
+export const hourMs = 3_600_000;
+const adminCaller: Caller = {
+  owner: 'owner',
+  scopes: new Set(['read', 'run', 'worker', 'admin']),
+  admin: true,
+  local: true,
+};
+
+export interface WorldOptions {
+  factory?: StoreFactory;
+  store?: Store;
+  settings?: Record<string, unknown>;
+  outside?: Partial<Outside>;
+  clock?: ManualClock;
+}
+
+export async function createWorld(t: TestContext, options: WorldOptions = {}): Promise<World> {
+  const store = options.store ?? (await (options.factory ?? stores[0]!).open(t, escrowMigrations));
+  const clock = options.clock ?? new ManualClock(Date.UTC(2026, 0, 10));
+  registerErrors(escrowErrors);
+  const jobs = new Jobs(store, clock);
+  let services: Assembled | undefined;
+  jobs.addKind(escrowKind(() => services!));
+  const access = new Access(store, clock, 'errand_owner_key_of_the_test');
+  services = assemble({
+    jobs,
+    store,
+    access,
+    clock,
+    log: silentLog,
+    settings: escrowSettingsSchema.parse(options.settings ?? {}),
+    fetch: async () => {
+      throw new AppError('egressRefused', 'This test has no network.');
+    },
+    vetUrl: () => undefined,
+    sign: (text) => `signed:${text}`,
+    ...options.outside,
+  });
+  const feed = new EventFeed(store, silentLog);
+  t.after(() => feed.close());
+  const operations = new Operations();
+  const waiting = new Waiting(jobs, feed, clock);
+  operations.add(
+    jobOperations({ jobs, feed, waiting, clock, waitMsMax: 1000, cancelMsDefault: 1000 }),
+  );
+  operations.add(escrowOperations(services));
+  return worldOf(services, operations, clock);
+}
+
+function worldOf(services: Assembled, operations: Operations, clock: ManualClock): World {
+  const call: World['call'] = (who, name, input = {}) =>
+    operations.call<Answer>(name, input, {
+      caller: who && 'wallet' in who ? who.caller : who,
+      signal: new AbortController().signal,
+    });
+  return {
+    services,
+    operations,
+    clock,
+    store: services.store.store,
+    admin: adminCaller,
+    call,
+    agent: async (name, credit) => {
+      const wallet = await services.wallets.create(name, name);
+      const caller: Caller = {
+        owner: name,
+        scopes: new Set(['read', 'run']),
+        admin: false,
+        local: false,
+        subject: `wallet:${wallet.id}`,
+      };
+      if (credit !== undefined) {
+        const input = { wallet: wallet.id, amount: credit, transferId: `start-${wallet.id}` };
+        await call(adminCaller, 'mint_credit', input);
+      }
+      return { wallet: wallet.id, address: wallet.address, caller };
+    },
+    balance: async (who) => (await services.store.wallet(who.wallet)).balance,
+  };
+}
+
+/** The code of the refusal; anything else than an AppError fails the test. */
+export async function refusal(promise: Promise<unknown>): Promise<string> {
+  try {
+    await promise;
+  } catch (error) {
+    if (error instanceof AppError) return error.code;
+    throw error;
+  }
+  return 'nothing was refused';
+}
+
+export const isoIn = (world: World, ms: number): string =>
+  new Date(world.clock.now() + ms).toISOString();
+
+/** A posted job between two agents with the rule of the test. */
+export async function posted(
+  world: World,
+  client: Agent,
+  provider: Agent,
+  more: Record<string, unknown> = {},
+): Promise<Answer> {
+  return world.call(client, 'post_work', {
+    provider: provider.wallet,
+    budget: '1000000',
+    title: 'Summarise the report',
+    description: 'One page, plain words.',
+    expiresAt: isoIn(world, 24 * hourMs),
+    ...more,
+  });
+}
