@@ -61,6 +61,8 @@ export interface Operation<I = unknown, O = unknown> {
   cli?: CliShape;
   /** Work that outlives the call: the job to follow, or undefined when this answer is already the end. Gives MCP tasks. */
   startsJob?(output: O): string | undefined;
+  /** What the call that started this job would answer now; undefined when it is no job of this operation. The result of MCP tasks. */
+  answerFor?(jobId: string, context: CallContext): Promise<O | undefined>;
   /** A few lines that say the same as the output; faces add it beside the structured answer. */
   text?(output: O): string;
   /** Further MCP content of an answer (pictures), beside text and structure. */

@@ -1,0 +1,84 @@
+// `errand mcp`: the stdio front that a client launches. It holds no jobs and knows no kind; it speaks MCP on stdin and stdout
+// and asks the server of its home for everything. It ends with its stdin; jobs go on.
+import type { Readable, Writable } from 'node:stream';
+import type { Server } from '@modelcontextprotocol/server';
+import { serveStdio, StdioServerTransport } from '@modelcontextprotocol/server/stdio';
+import type { Origin } from '../../operation.ts';
+import type { Clock } from '../../runtime/clock.ts';
+import type { Log } from '../../runtime/log.ts';
+import { instructions } from './instructions.ts';
+import { ListenWatch } from './listen.ts';
+import { RemoteSource } from './remote.ts';
+import { createServer } from './server.ts';
+import { FinishedTasks } from './tasks.ts';
+
+export interface FrontOptions {
+  /** The private socket of a running server; starts one if there is none, or throws an AppError that says why not. */
+  connect(): Promise<string>;
+  toolsets: readonly string[];
+  dialects: readonly string[];
+  /** Where the client stands: jobs run there, with its PATH. */
+  origin: Origin;
+  stdin: Readable;
+  stdout: Writable;
+  version: string;
+  clock: Clock;
+  log: Log;
+}
+
+/** A client is told of the server's start, not made to wait for it: some give up after ten seconds. */
+const helloWaitMs = 5000;
+/** Larger than any answer or question of ours. */
+const messageBytesMax = 32_000_000;
+
+/** Resolves when stdin has ended and everything is closed. */
+export async function runFront(options: FrontOptions): Promise<void> {
+  const { clock, log, version } = options;
+  let current: Server | undefined;
+  const source = new RemoteSource({
+    ...options,
+    onToolsChanged: () => void current?.sendToolListChanged().catch(() => {}),
+    onWelcome: (welcome) => {
+      if (welcome.version !== version)
+        log.warn('front and server differ in version', { front: version, server: welcome.version });
+    },
+  });
+  source.warm();
+  const finished = new FinishedTasks(clock);
+  const transport = new StdioServerTransport(options.stdin as never, options.stdout as never, {
+    maxBufferSize: messageBytesMax,
+  });
+  const watch = new ListenWatch(source, (uri) => {
+    void current?.sendResourceUpdated({ uri }).catch(() => {});
+  });
+  const ended = new Promise<void>((resolve) => {
+    options.stdin.once('end', resolve);
+    options.stdin.once('close', resolve);
+    options.stdout.once('error', () => resolve());
+  });
+  const handle = serveStdio(
+    async ({ era }) => {
+      const said = source.catalog().then((catalog) => catalog.instructions);
+      const late = clock.sleep(helloWaitMs).then(() => instructions);
+      const server = createServer({
+        source,
+        era,
+        version,
+        clock,
+        finished,
+        pushes: true,
+        instructions: await Promise.race([said, late]),
+      });
+      current = server;
+      return server;
+    },
+    {
+      transport: watch.tap(transport),
+      onerror: (error) => log.debug('stdio', { error }),
+    },
+  );
+  await ended;
+  watch.close();
+  source.close();
+  await handle.close();
+}

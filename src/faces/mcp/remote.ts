@@ -1,0 +1,346 @@
+// The source of a front: everything is asked of the server behind the private socket, over one connection that is opened
+// again when it breaks. What only reads is asked again; what changes something is not, and says so.
+import { connect as connectSocket, type Socket } from 'node:net';
+import { AppError, errorBody, errorFromBody } from '../../errors.ts';
+import type { Origin } from '../../operation.ts';
+import {
+  readFrames,
+  sessionPath,
+  sessionProtocol,
+  writeFrame,
+  type Method,
+  type Reply,
+  type Welcome,
+} from './frames.ts';
+import { instructions } from './instructions.ts';
+import { jobTemplates } from './templates.ts';
+import {
+  errorAnswer,
+  type Answer,
+  type Catalog,
+  type JsonObject,
+  type Page,
+  type ProgressUpdate,
+  type ResourceCard,
+  type ResourceContent,
+  type ResourceTemplateCard,
+  type Source,
+  type SourceCall,
+  type TaskState,
+  type ToolCard,
+} from './source.ts';
+
+export interface RemoteSourceOptions {
+  /** The path of the private socket of a running server; starts one if there is none, or throws why it cannot. */
+  connect(): Promise<string>;
+  version: string;
+  toolsets: readonly string[];
+  dialects: readonly string[];
+  origin: Origin;
+  /** The list of tools is another than before (a server of another version answers now). */
+  onToolsChanged?(): void;
+  onWelcome?(welcome: Welcome): void;
+}
+
+const triesMax = 3;
+
+export class RemoteSource implements Source {
+  private readonly options: RemoteSourceOptions;
+  private connection: Promise<Connection> | undefined;
+  private listed: string | undefined;
+  private ended = false;
+
+  constructor(options: RemoteSourceOptions) {
+    this.options = options;
+  }
+
+  /** Opens the connection ahead of the first call; a failure is told to whoever calls. */
+  warm(): void {
+    this.open().catch(() => {});
+  }
+
+  close(): void {
+    this.ended = true;
+    this.connection?.then((connection) => connection.close()).catch(() => {});
+  }
+
+  async catalog(): Promise<Catalog> {
+    try {
+      const { welcome } = await this.open();
+      return welcome;
+    } catch (error) {
+      const { message } = errorBody(error);
+      this.listed = 'none';
+      return { tools: [startCard], instructions: `${message}\n\n${instructions}` };
+    }
+  }
+
+  async call(name: string, args: JsonObject, call: SourceCall): Promise<Answer> {
+    try {
+      if (name === startCard.name) return await this.start();
+      const { welcome } = await this.open();
+      const card = welcome.tools.find((tool) => tool.name === name);
+      return await this.ask<Answer>('call', [name, args], call, card ? isRepeatable(card) : true);
+    } catch (error) {
+      return errorAnswer(errorBody(error));
+    }
+  }
+
+  async task(id: string, call: SourceCall): Promise<TaskState | undefined> {
+    return (await this.ask<TaskState | null>('task', [id], call)) ?? undefined;
+  }
+
+  async settledTask(id: string, call: SourceCall): Promise<TaskState | undefined> {
+    return (await this.ask<TaskState | null>('settledTask', [id], call)) ?? undefined;
+  }
+
+  async cancelTask(id: string, call: SourceCall): Promise<TaskState | undefined> {
+    return (await this.ask<TaskState | null>('cancelTask', [id], call)) ?? undefined;
+  }
+
+  tasks(cursor: string | undefined, call: SourceCall): Promise<Page<TaskState>> {
+    return this.ask('tasks', [cursor], call);
+  }
+
+  resources(cursor: string | undefined, call: SourceCall): Promise<Page<ResourceCard>> {
+    return this.ask('resources', [cursor], call);
+  }
+
+  resourceTemplates(): ResourceTemplateCard[] {
+    return jobTemplates;
+  }
+
+  async read(uri: string, call: SourceCall): Promise<ResourceContent[] | undefined> {
+    return (await this.ask<ResourceContent[] | null>('read', [uri], call)) ?? undefined;
+  }
+
+  complete(
+    template: string,
+    argument: string,
+    prefix: string,
+    call: SourceCall,
+  ): Promise<string[]> {
+    return this.ask('complete', [template, argument, prefix], call);
+  }
+
+  /** Lives through a restart of the server; what changed meanwhile is told by one call more. */
+  async watch(uri: string, changed: () => void, signal: AbortSignal): Promise<void> {
+    while (!signal.aborted && !this.ended) {
+      try {
+        await this.askOnce('watch', [uri], { signal, progress: changed });
+        return;
+      } catch (error) {
+        if (!(error instanceof BrokenError)) return;
+        changed();
+      }
+    }
+  }
+
+  private async ask<T>(
+    method: Method,
+    params: unknown[],
+    call: SourceCall,
+    repeatable = true,
+  ): Promise<T> {
+    for (let tried = 1; ; tried++) {
+      try {
+        return await this.askOnce<T>(method, params, call);
+      } catch (error) {
+        if (!(error instanceof BrokenError)) throw error;
+        if (call.signal.aborted || this.ended || tried >= triesMax) throw error;
+        if (!repeatable && error.sent) throw error;
+      }
+    }
+  }
+
+  private async askOnce<T>(method: Method, params: unknown[], call: SourceCall): Promise<T> {
+    const connection = await this.open();
+    return (await connection.ask(method, params, call)) as T;
+  }
+
+  /** The one open connection; concurrent callers share its opening. */
+  private open(): Promise<Connection> {
+    if (!this.connection) {
+      const opening = this.openNew();
+      this.connection = opening;
+      opening.catch(() => (this.connection = undefined));
+    }
+    return this.connection;
+  }
+
+  /** A server may end between being found and being asked: that is tried again before anybody hears of it. */
+  private async openNew(): Promise<Connection> {
+    for (let tried = 1; ; tried++) {
+      try {
+        const connection = await this.greet(await Connection.open(await this.options.connect()));
+        connection.onClose = () => (this.connection = undefined);
+        this.noteTools(connection.welcome);
+        return connection;
+      } catch (error) {
+        if (!(error instanceof BrokenError) || tried >= triesMax) throw error;
+      }
+    }
+  }
+
+  private async greet(connection: Connection): Promise<Connection> {
+    const { version, toolsets, dialects, origin } = this.options;
+    const hello = { version, toolsets, dialects, origin };
+    const { signal } = new AbortController();
+    try {
+      connection.welcome = (await connection.ask('hello', [hello], { signal })) as Welcome;
+      return connection;
+    } catch (error) {
+      connection.close();
+      throw error;
+    }
+  }
+
+  private noteTools(welcome: Welcome): void {
+    const tools = JSON.stringify(welcome.tools);
+    const changed = this.listed !== undefined && this.listed !== tools;
+    this.listed = tools;
+    if (changed) this.options.onToolsChanged?.();
+    this.options.onWelcome?.(welcome);
+  }
+
+  private async start(): Promise<Answer> {
+    const { welcome } = await this.open();
+    const names = welcome.tools.map((tool) => tool.name).join(', ');
+    return { text: `The Errand server runs now. Its tools: ${names}.` };
+  }
+}
+
+/** Stands in for all tools while no server can be started, so that the reason reaches whoever asks. */
+const startCard: ToolCard = {
+  name: 'start_errand',
+  title: 'Start the Errand server',
+  description:
+    'Tries again to start the Errand server, which could not be started, and says why if it still cannot. Use it after the ' +
+    'cause was removed; the real tools (run_command, get_job …) are listed once it runs. Changes nothing else.',
+  inputSchema: { type: 'object', properties: {} },
+  annotations: {
+    readOnlyHint: false,
+    destructiveHint: false,
+    idempotentHint: true,
+    openWorldHint: false,
+  },
+};
+
+const isRepeatable = (card: ToolCard): boolean =>
+  card.annotations.readOnlyHint || card.annotations.idempotentHint;
+
+/** The connection ended before the answer came. */
+class BrokenError extends AppError {
+  /** Whether the server may have seen the call. */
+  readonly sent: boolean;
+
+  constructor(sent: boolean) {
+    super('unavailable', 'The connection to the Errand server broke before it answered.', {
+      hint: 'Whether the call took effect is not known: look with list_jobs before you repeat it.',
+    });
+    this.sent = sent;
+  }
+}
+
+interface Waiting {
+  resolve(result: unknown): void;
+  reject(error: Error): void;
+  progress?(update: ProgressUpdate): void;
+}
+
+class Connection {
+  welcome: Welcome = { tools: [], instructions: '', version: '' };
+  onClose: (() => void) | undefined;
+  private readonly socket: Socket;
+  private readonly waiting = new Map<number, Waiting>();
+  private lastId = 0;
+  private closed = false;
+
+  private constructor(socket: Socket, head: string) {
+    this.socket = socket;
+    socket.on('error', () => {});
+    socket.on('close', () => this.broken());
+    readFrames<Reply>(socket, head, (frame) => this.take(frame));
+  }
+
+  /** Speaks just enough HTTP to be let in. */
+  static open(path: string): Promise<Connection> {
+    return new Promise((resolve, reject) => {
+      const socket = connectSocket(path);
+      let answer = '';
+      const fail = (error: Error) => {
+        socket.destroy();
+        reject(error);
+      };
+      const closed = () => fail(new BrokenError(false));
+      const take = (chunk: string) => {
+        answer += chunk;
+        const end = answer.indexOf('\r\n\r\n');
+        if (end < 0) return;
+        socket.off('data', take);
+        socket.off('error', closed);
+        socket.off('close', closed);
+        if (!answer.startsWith('HTTP/1.1 101')) return fail(refused(answer));
+        resolve(new Connection(socket, answer.slice(end + 4)));
+      };
+      socket.setEncoding('utf8');
+      socket.on('data', take);
+      socket.on('error', closed);
+      socket.on('close', closed);
+      socket.write(
+        `GET ${sessionPath} HTTP/1.1\r\nHost: localhost\r\nConnection: Upgrade\r\nUpgrade: ${sessionProtocol}\r\n\r\n`,
+      );
+    });
+  }
+
+  ask(method: Method, params: unknown[], call: SourceCall): Promise<unknown> {
+    if (this.closed) return Promise.reject(new BrokenError(false));
+    const id = ++this.lastId;
+    return new Promise((resolve, reject) => {
+      const { signal, progress } = call;
+      const abort = () => {
+        this.waiting.delete(id);
+        writeFrame(this.socket, { cancel: id });
+        reject(new AppError('timeout', 'The caller stopped waiting.'));
+      };
+      const done = () => {
+        this.waiting.delete(id);
+        signal.removeEventListener('abort', abort);
+      };
+      this.waiting.set(id, {
+        resolve: (result) => (done(), resolve(result)),
+        reject: (error) => (done(), reject(error)),
+        ...(progress ? { progress } : {}),
+      });
+      if (signal.aborted) return abort();
+      signal.addEventListener('abort', abort, { once: true });
+      writeFrame(this.socket, { id, method, params });
+    });
+  }
+
+  close(): void {
+    this.socket.destroy();
+  }
+
+  private take(frame: Reply): void {
+    const waiting = this.waiting.get(frame.id);
+    if (!waiting) return;
+    if ('item' in frame) waiting.progress?.(frame.item as unknown as ProgressUpdate);
+    else if ('error' in frame) waiting.reject(errorFromBody(frame.error));
+    else waiting.resolve(frame.result);
+  }
+
+  private broken(): void {
+    if (this.closed) return;
+    this.closed = true;
+    this.onClose?.();
+    for (const waiting of this.waiting.values()) waiting.reject(new BrokenError(true));
+  }
+}
+
+function refused(answer: string): AppError {
+  const line = answer.slice(0, answer.indexOf('\r\n'));
+  return new AppError('unavailable', `The Errand server does not take fronts: ${line}.`, {
+    hint: 'It is probably of an older version: stop it (`errand doctor` names its pid), the next call starts a new one.',
+  });
+}
