@@ -1,6 +1,7 @@
 // The private protocol between a front and its server: one JSON object per line over one connection of the private
 // socket, many calls at once. Additive between versions: unknown fields and methods are answered, never fatal.
 import type { Duplex } from 'node:stream';
+import { StringDecoder } from 'node:string_decoder';
 import type { ErrorBody } from '../../errors.ts';
 import type { Origin } from '../../operation.ts';
 import type { Catalog, JsonObject } from './source.ts';
@@ -49,32 +50,29 @@ export function writeFrame(stream: Duplex, frame: Request | Reply): void {
 }
 
 /** Reads frames until the stream ends; `head` is what came with the upgrade. A frame that is no JSON ends the stream. */
-export function readFrames<T>(stream: Duplex, head: string, onFrame: (frame: T) => void): void {
+export function readFrames(stream: Duplex, head: string, onFrame: (frame: unknown) => void): void {
   let rest = head;
-  const take = (chunk: string) => {
-    rest += chunk;
-    let end = rest.indexOf('\n');
-    if (end < 0) {
-      if (rest.length > lineCharsMax) stream.destroy(new Error('a frame is too long'));
-      return;
-    }
+  // Not setEncoding: a socket that came from an HTTP server refuses it.
+  const decoder = new StringDecoder('utf8');
+  const take = (chunk: string | Buffer) => {
+    rest += typeof chunk === 'string' ? chunk : decoder.write(chunk);
     let start = 0;
-    for (; end >= 0; end = rest.indexOf('\n', start)) {
-      const frame = parse<T>(rest.slice(start, end));
+    for (let end = rest.indexOf('\n'); end >= 0; end = rest.indexOf('\n', start)) {
+      const frame = parse(rest.slice(start, end));
       start = end + 1;
       if (frame === undefined) return void stream.destroy(new Error('a frame is no JSON'));
       onFrame(frame);
     }
-    rest = rest.slice(start);
+    if (start > 0) rest = rest.slice(start);
+    if (rest.length > lineCharsMax) stream.destroy(new Error('a frame is too long'));
   };
-  stream.setEncoding('utf8');
   stream.on('data', take);
   if (head) take('');
 }
 
-function parse<T>(line: string): T | undefined {
+function parse(line: string): unknown {
   try {
-    return JSON.parse(line) as T;
+    return JSON.parse(line) as unknown;
   } catch {
     return undefined;
   }

@@ -45,7 +45,7 @@ export async function runFront(options: FrontOptions): Promise<void> {
   });
   source.warm();
   const finished = new FinishedTasks(clock);
-  const transport = new StdioServerTransport(options.stdin as never, options.stdout as never, {
+  const transport = new StdioServerTransport(options.stdin, options.stdout, {
     maxBufferSize: messageBytesMax,
   });
   const watch = new ListenWatch(source, (uri) => {
@@ -58,8 +58,6 @@ export async function runFront(options: FrontOptions): Promise<void> {
   });
   const handle = serveStdio(
     async ({ era }) => {
-      const said = source.catalog().then((catalog) => catalog.instructions);
-      const late = clock.sleep(helloWaitMs).then(() => instructions);
       const server = createServer({
         source,
         era,
@@ -67,7 +65,7 @@ export async function runFront(options: FrontOptions): Promise<void> {
         clock,
         finished,
         pushes: true,
-        instructions: await Promise.race([said, late]),
+        instructions: await instructionsOf(source, clock),
       });
       current = server;
       return server;
@@ -81,4 +79,11 @@ export async function runFront(options: FrontOptions): Promise<void> {
   watch.close();
   source.close();
   await handle.close();
+}
+
+async function instructionsOf(source: RemoteSource, clock: Clock): Promise<string> {
+  const enough = new AbortController();
+  const late = clock.sleep(helloWaitMs, enough.signal).then(() => instructions);
+  const said = source.catalog().then((catalog) => catalog.instructions);
+  return Promise.race([said, late]).finally(() => enough.abort());
 }

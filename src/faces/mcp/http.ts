@@ -90,7 +90,7 @@ export function createMcpHttp(options: McpHttpOptions): McpHttp {
       maxRequestBodySize: bodyBytesMax,
       onerror: (error) => log.error('mcp over http failed', { error }),
     });
-    await node(request as never, response as never, parsed);
+    await node(request, response, parsed);
   };
 
   return {

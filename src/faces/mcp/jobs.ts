@@ -16,10 +16,9 @@ export interface JobView {
   summary?: string | null;
   progress?: { done?: number; total?: number; unit?: string; message?: string } | null;
   ready?: boolean | null;
+  /** In lists beside the rest, in the view of one job among the timings. */
   createdAt?: string;
-  updatedAt?: string;
-  startedAt?: string | null;
-  finishedAt?: string | null;
+  timings?: { createdAt: string; startedAt?: string; finishedAt?: string };
 }
 
 export interface JobsOptions {
@@ -29,7 +28,7 @@ export interface JobsOptions {
 
 const tasksPerPage = 50;
 const startersMax = 10_000;
-/** Without a change in this time the job is looked at again: changes that have no event (a ready check) are late by this. */
+/** Without an event in this time the job is looked at again: what has no event is late by this. */
 const lookEveryMs = 2000;
 const cancelWaitMs = 10_000;
 
@@ -129,36 +128,31 @@ export class JobTasks {
     return { items: page.jobs, ...(page.nextCursor ? { nextCursor: page.nextCursor } : {}) };
   }
 
-  /** Calls back at each event of the job; ends with the signal. Errors end it too: the next look tells. */
+  /** Calls back at each event of the job from now on; ends with the signal, or when the job is unknown. */
   async watch(
     id: string,
     changed: () => void,
     context: CallContext,
     signal: AbortSignal,
   ): Promise<void> {
-    const streaming = { ...context, signal: AbortSignal.any([context.signal, signal]) };
-    if (this.operations.find('get_job')?.stream) {
+    const following = { ...context, signal: AbortSignal.any([context.signal, signal]) };
+    const start = this.clock.now();
+    let after = 0;
+    while (!following.signal.aborted) {
       try {
-        for await (const _ of this.operations.stream('get_job', { id }, streaming)) {
-          if (streaming.signal.aborted) return;
-          changed();
+        for await (const item of this.operations.stream('list_events', { id, after }, following)) {
+          if (following.signal.aborted) return;
+          const event = item.data as { n: number; at: string };
+          after = event.n;
+          if (Date.parse(event.at) >= start) changed();
         }
       } catch (error) {
-        if (!(error instanceof AppError) && !streaming.signal.aborted) throw error;
+        if (error instanceof AppError || following.signal.aborted) return;
+        throw error;
       }
-      return;
+      // The stream ends with the job; only a retry could bring news.
+      await this.clock.sleep(lookEveryMs, following.signal);
     }
-    let last = await this.fingerprint(id, context);
-    while (!streaming.signal.aborted) {
-      await this.clock.sleep(lookEveryMs, streaming.signal);
-      const next = await this.fingerprint(id, context);
-      if (next !== last) changed();
-      last = next;
-    }
-  }
-
-  private async fingerprint(id: string, context: CallContext): Promise<string> {
-    return JSON.stringify((await this.view(id, context)) ?? null);
   }
 }
 
@@ -166,13 +160,14 @@ const unknownJob = new Set(['notFound', 'gone', 'invalidInput', 'forbidden', 'un
 
 /** The table of DESIGN §3: a job that failed is a completed task; the tool did its work. */
 export function taskState(job: JobView): TaskState {
-  const createdAt = job.createdAt ?? new Date(0).toISOString();
+  const { timings } = job;
+  const createdAt = timings?.createdAt ?? job.createdAt ?? new Date(0).toISOString();
   return {
     id: job.id,
     status: statusOf(job.status),
     message: statusMessage(job),
     createdAt,
-    updatedAt: job.updatedAt ?? job.finishedAt ?? job.startedAt ?? createdAt,
+    updatedAt: timings?.finishedAt ?? timings?.startedAt ?? createdAt,
   };
 }
 

@@ -75,7 +75,8 @@ class Session {
     };
     this.socket.on('error', end);
     this.socket.on('close', end);
-    readFrames<Request>(this.socket, head, (frame) => {
+    readFrames(this.socket, head, (message) => {
+      const frame = message as Request;
       if ('cancel' in frame) this.calls.get(frame.cancel)?.abort();
       else void this.serve(frame);
     });
