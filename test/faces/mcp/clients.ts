@@ -60,7 +60,7 @@ export async function oldClient(t: TestContext, at: { url: string } | { socketPa
   t.after(() => client.close());
   const transport =
     'url' in at ? new OldHttp(new URL(at.url)) : new OldStdio(frontCommand(at.socketPath, {}));
-  await client.connect(transport as Parameters<OldClient['connect']>[0]);
+  await client.connect(transport);
   return client;
 }
 
