@@ -49,6 +49,8 @@ export interface AppNeeds {
   log: Log;
   /** Where HTTP is reached, once it is. */
   baseUrl(): string | undefined;
+  /** The same, opening a port on loopback when there is none yet. */
+  openBaseUrl(): Promise<string>;
 }
 
 const cancelMsDefault = 10_000;
@@ -82,6 +84,7 @@ export async function createApp(needs: AppNeeds): Promise<App> {
       home: home.path,
       secret: (name) => config.secret(name),
       baseUrl: () => needs.baseUrl(),
+      openBaseUrl: () => needs.openBaseUrl(),
       sign: (purpose, text) =>
         createHmac('sha256', home.secret).update(`${purpose}\n${text}`).digest('base64'),
     });

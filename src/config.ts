@@ -1,9 +1,9 @@
-// Every setting of the server with its default, unit and limit. The only reader of process.env and of config.json.
+// Every setting of the server with its default, unit and limit. The only reader of config.json (and, with
+// config-place.ts, of the environment).
 import { existsSync, readFileSync } from 'node:fs';
-import { homedir, tmpdir, userInfo } from 'node:os';
-import { createHash } from 'node:crypto';
-import { join, resolve } from 'node:path';
+import { join } from 'node:path';
 import { z } from 'zod';
+import { environment, homePlace, logLevelOf } from './config-place.ts';
 import { AppError } from './errors.ts';
 import type { LogLevel } from './runtime/log.ts';
 
@@ -135,9 +135,9 @@ export interface ConfigWish {
 
 export function loadConfig(
   wish: ConfigWish = {},
-  env: Record<string, string | undefined> = process.env,
+  env: Record<string, string | undefined> = environment(),
 ): Config {
-  const home = resolve(wish.home ?? env.ERRAND_HOME ?? defaultHome(env));
+  const { home, socketPath } = homePlace(wish.home, env);
   const file = readConfigFile(join(home, 'config.json'), wish.sections ?? []);
   const overrides = {
     ...numberOverride('port', wish.port ?? env.ERRAND_PORT),
@@ -157,8 +157,8 @@ export function loadConfig(
     retention: file.retention,
     egress: file.egress,
     sections: file.sections,
-    logLevel: logLevel(env.ERRAND_LOG),
-    socketPath: socketPath(home, env),
+    logLevel: logLevelOf(env.ERRAND_LOG),
+    socketPath,
     secret: (name) => env[name] ?? readEnvFile(join(home, 'env'))[name],
     env,
   };
@@ -217,21 +217,6 @@ export function configSchema(sections: readonly Section[]): unknown {
   });
 }
 
-function defaultHome(env: Record<string, string | undefined>): string {
-  if (process.platform === 'darwin')
-    return join(homedir(), 'Library', 'Application Support', 'errand');
-  return join(env.XDG_DATA_HOME ?? join(homedir(), '.local', 'share'), 'errand');
-}
-
-/** Short and private whatever the home is called: paths over about 100 bytes do not work for sockets. */
-function socketPath(home: string, env: Record<string, string | undefined>): string {
-  const hash = createHash('sha256').update(home).digest('hex').slice(0, 16);
-  const runtime = env.XDG_RUNTIME_DIR;
-  const folder = runtime && runtime.length < 60 && existsSync(runtime) ? runtime : tmpdir();
-  const base = folder.length < 60 ? folder : '/tmp';
-  return join(base, `errand-${userInfo().uid}`, `${hash}.sock`);
-}
-
 function readEnvFile(path: string): Record<string, string> {
   if (!existsSync(path)) return {};
   const values: Record<string, string> = {};
@@ -240,10 +225,6 @@ function readEnvFile(path: string): Record<string, string> {
     if (match) values[match[1]!] = match[2]!.replace(/^(['"])(.*)\1$/, '$2');
   }
   return values;
-}
-
-function logLevel(value: string | undefined): LogLevel {
-  return value === 'debug' || value === 'warn' || value === 'error' ? value : 'info';
 }
 
 const stringOverride = (name: string, value: string | undefined) =>

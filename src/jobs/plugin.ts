@@ -48,6 +48,8 @@ export interface KindNeeds<S = unknown> {
   secret(name: string): string | undefined;
   /** Where this server's HTTP is reached by things on this machine: undefined when it listens on the socket only. */
   baseUrl(): string | undefined;
+  /** The same, opening a port on loopback when there is none yet. */
+  openBaseUrl(): Promise<string>;
   /** Signs things that need no stored secret (webhooks, links): HMAC with the home's own secret. */
   sign(purpose: string, text: string): string;
 }

@@ -1,0 +1,37 @@
+// Where a home and its socket are, and the environment: the part of the configuration that the front and the command
+// line need before anything else, kept free of heavy imports so that they start fast.
+import { createHash } from 'node:crypto';
+import { existsSync } from 'node:fs';
+import { homedir, tmpdir, userInfo } from 'node:os';
+import { join, resolve } from 'node:path';
+import type { LogLevel } from './runtime/log.ts';
+
+type Env = Record<string, string | undefined>;
+
+/** The one place that reads process.env. */
+export const environment = (): Env => process.env;
+
+export function homePlace(wish: string | undefined, env: Env): { home: string; socketPath: string } {
+  const home = resolve(wish ?? env.ERRAND_HOME ?? defaultHome(env));
+  return { home, socketPath: socketOf(home, env) };
+}
+
+export function logLevelOf(value: string | undefined): LogLevel {
+  return value === 'debug' || value === 'warn' || value === 'error' ? value : 'info';
+}
+
+function defaultHome(env: Env): string {
+  if (process.platform === 'darwin')
+    return join(homedir(), 'Library', 'Application Support', 'errand');
+  return join(env.XDG_DATA_HOME ?? join(homedir(), '.local', 'share'), 'errand');
+}
+
+/** Short and private whatever the home is called: paths over about 100 bytes do not work for sockets. */
+function socketOf(home: string, env: Env): string {
+  const hash = createHash('sha256').update(home).digest('hex').slice(0, 16);
+  const runtime = env.XDG_RUNTIME_DIR;
+  const folder = runtime && runtime.length < 60 && existsSync(runtime) ? runtime : tmpdir();
+  const base = folder.length < 60 ? folder : '/tmp';
+  return join(base, `errand-${userInfo().uid}`, `${hash}.sock`);
+}
+

@@ -1,0 +1,127 @@
+// The server's side of the command line: the operation list as JSON, and one way to call any of them by name.
+// Mounted behind the HTTP face's own checks, so it serves the private socket and callers with a key alike.
+import type { IncomingMessage, ServerResponse } from 'node:http';
+import { z } from 'zod';
+import { AppError, errorBody, errorKind } from '../../errors.ts';
+import type { CallContext, Operation, Operations } from '../../operation.ts';
+
+export interface Catalog {
+  version: string;
+  operations: CatalogEntry[];
+}
+
+export type CatalogEntry = Pick<Operation, 'name' | 'title' | 'description' | 'effect' | 'cli'> & {
+  input: Record<string, unknown>;
+  streams: boolean;
+};
+
+const bodyBytesMax = 32 * 1024 * 1024;
+
+export class Bridge {
+  private readonly operations: Operations;
+  private readonly version: string;
+  private catalog: string | undefined;
+
+  constructor(operations: Operations, version: string) {
+    this.operations = operations;
+    this.version = version;
+  }
+
+  /** `path`: what follows the mount, `/` or `/get_job`. */
+  async handle(
+    request: IncomingMessage,
+    response: ServerResponse,
+    mounted: { context: CallContext; path: string; search: string },
+  ): Promise<void> {
+    try {
+      if (request.method === 'GET' && mounted.path === '/') return this.list(response);
+      if (request.method !== 'POST')
+        throw new AppError('notFound', 'POST an operation by its name.');
+      const name = mounted.path.slice(1);
+      const input = await readJson(request);
+      if (mounted.search.includes('follow'))
+        await this.follow(response, { name, input, context: mounted.context });
+      else await this.call(response, { name, input, context: mounted.context });
+    } catch (error) {
+      fail(response, error);
+    }
+  }
+
+  private list(response: ServerResponse): void {
+    this.catalog ??= JSON.stringify({
+      version: this.version,
+      operations: this.operations.list().map((operation) => ({
+        name: operation.name,
+        title: operation.title,
+        description: operation.description,
+        effect: operation.effect,
+        cli: operation.cli,
+        streams: operation.stream !== undefined,
+        input: z.toJSONSchema(operation.input, { io: 'input', unrepresentable: 'any' }),
+      })),
+    } satisfies Catalog);
+    response.writeHead(200, { 'content-type': 'application/json' }).end(this.catalog);
+  }
+
+  private async call(response: ServerResponse, call: Call): Promise<void> {
+    const output = await this.operations.call(call.name, call.input, call.context);
+    const text = this.operations.get(call.name).text?.(output);
+    const body = JSON.stringify({ output, ...(text === undefined ? {} : { text }) });
+    response.writeHead(200, { 'content-type': 'application/json' }).end(body);
+  }
+
+  /** One JSON line per item; an error after the first one is a last line of its own. */
+  private async follow(response: ServerResponse, call: Call): Promise<void> {
+    const items = this.operations.stream(call.name, call.input, call.context);
+    let open = false;
+    try {
+      for await (const item of items) {
+        if (!open) response.writeHead(200, { 'content-type': 'application/x-ndjson' });
+        open = true;
+        if (!response.write(`${JSON.stringify(item)}\n`)) await drained(response);
+        if (call.context.signal.aborted) break;
+      }
+      if (!open) response.writeHead(200, { 'content-type': 'application/x-ndjson' });
+      response.end();
+    } catch (error) {
+      if (!open) throw error;
+      response.end(`${JSON.stringify({ error: errorBody(error) })}\n`);
+    }
+  }
+}
+
+interface Call {
+  name: string;
+  input: unknown;
+  context: CallContext;
+}
+
+function drained(response: ServerResponse): Promise<void> {
+  return new Promise((resolve) => {
+    response.once('drain', resolve);
+    response.once('close', resolve);
+  });
+}
+
+async function readJson(request: IncomingMessage): Promise<unknown> {
+  const chunks: Buffer[] = [];
+  let bytes = 0;
+  for await (const chunk of request as AsyncIterable<Buffer>) {
+    bytes += chunk.length;
+    if (bytes > bodyBytesMax) throw new AppError('tooLarge', 'The input is too large.');
+    chunks.push(chunk);
+  }
+  try {
+    return bytes === 0 ? {} : JSON.parse(Buffer.concat(chunks).toString('utf8'));
+  } catch (error) {
+    throw new AppError('invalidInput', 'The body is not JSON.', { cause: error });
+  }
+}
+
+function fail(response: ServerResponse, error: unknown): void {
+  const body = errorBody(error);
+  if (response.headersSent) return void response.end();
+  response
+    .writeHead(errorKind(body.code).http, { 'content-type': 'application/json' })
+    .end(JSON.stringify({ error: body }));
+}

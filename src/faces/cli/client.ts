@@ -1,0 +1,142 @@
+// Calls operations of a running server: over the home's private socket, or a URL with a key.
+import http from 'node:http';
+import https from 'node:https';
+import { AppError, errorFromBody, type ErrorBody } from '../../errors.ts';
+import type { Origin } from '../../operation.ts';
+import type { Catalog } from './bridge.ts';
+
+export type Target = { socketPath: string } | { url: string; key: string | undefined };
+
+export interface FollowItem {
+  event: string;
+  data: unknown;
+  id?: string;
+}
+
+export class Client {
+  private readonly target: Target;
+  private readonly origin: Origin | undefined;
+
+  constructor(target: Target, origin?: Origin) {
+    this.target = target;
+    this.origin = origin;
+  }
+
+  catalog(): Promise<Catalog> {
+    return this.json('GET', '/internal/operations') as Promise<Catalog>;
+  }
+
+  health(): Promise<{ status: string; version: string } & Record<string, unknown>> {
+    return this.json('GET', '/health') as Promise<{ status: string; version: string }>;
+  }
+
+  async call<O = Record<string, unknown>>(
+    name: string,
+    input: unknown,
+    signal?: AbortSignal,
+  ): Promise<{ output: O; text?: string }> {
+    const answer = await this.json('POST', `/internal/operations/${name}`, input, signal);
+    return answer as { output: O; text?: string };
+  }
+
+  async *follow(name: string, input: unknown, signal?: AbortSignal): AsyncIterable<FollowItem> {
+    const path = `/internal/operations/${name}?follow=true`;
+    const response = await this.send('POST', path, input, signal);
+    if (response.statusCode !== 200) throw await failure(response);
+    let rest = '';
+    response.setEncoding('utf8');
+    for await (const chunk of response as AsyncIterable<string>) {
+      const lines = (rest + chunk).split('\n');
+      rest = lines.pop()!;
+      for (const line of lines) {
+        const item = JSON.parse(line) as FollowItem & { error?: ErrorBody };
+        if (item.error) throw errorFromBody(item.error);
+        yield item;
+      }
+    }
+  }
+
+  private async json(
+    method: string,
+    path: string,
+    body?: unknown,
+    signal?: AbortSignal,
+  ): Promise<unknown> {
+    const response = await this.send(method, path, body, signal);
+    if (response.statusCode !== 200) throw await failure(response);
+    return JSON.parse(await text(response));
+  }
+
+  private send(
+    method: string,
+    path: string,
+    body?: unknown,
+    signal?: AbortSignal,
+  ): Promise<http.IncomingMessage> {
+    const { target } = this;
+    const payload = body === undefined ? undefined : JSON.stringify(body);
+    const headers: Record<string, string> = { 'content-type': 'application/json' };
+    if (this.origin && 'socketPath' in target) {
+      headers['x-errand-origin'] = Buffer.from(JSON.stringify(this.origin)).toString('base64url');
+    }
+    if ('url' in target && target.key) headers.authorization = `Bearer ${target.key}`;
+    const options: http.RequestOptions = { method, path, headers, ...(signal ? { signal } : {}) };
+    return new Promise((resolve, reject) => {
+      const request =
+        'socketPath' in target
+          ? http.request({ ...options, socketPath: target.socketPath }, resolve)
+          : (target.url.startsWith('https:') ? https : http).request(
+              new URL(path, target.url),
+              options,
+              resolve,
+            );
+      request.on('error', (error: NodeJS.ErrnoException) => reject(unreachable(error, target)));
+      request.end(payload);
+    });
+  }
+}
+
+export const isUnreachable = (error: unknown): boolean =>
+  error instanceof AppError && error.code === 'unavailable' && error.data?.unreachable === true;
+
+function unreachable(error: NodeJS.ErrnoException, target: Target): Error {
+  if (error.name === 'AbortError') return error;
+  const where = 'socketPath' in target ? 'the server of this home' : target.url;
+  return new AppError('unavailable', `Cannot reach ${where}: ${error.code ?? error.message}.`, {
+    hint: 'Is it running? `errand serve` starts it; `errand doctor` looks for reasons.',
+    data: { unreachable: true },
+    cause: error,
+  });
+}
+
+async function failure(response: http.IncomingMessage): Promise<Error> {
+  const body = await text(response);
+  try {
+    const parsed = JSON.parse(body) as {
+      error?: ErrorBody;
+      code?: string;
+      detail?: string;
+      hint?: string;
+    };
+    if (parsed.error) return errorFromBody(parsed.error);
+    if (parsed.code) {
+      return new AppError(
+        parsed.code,
+        parsed.detail ?? 'Refused.',
+        parsed.hint ? { hint: parsed.hint } : {},
+      );
+    }
+  } catch {
+    // not ours: said below
+  }
+  return new AppError(
+    'unavailable',
+    `The server answered ${response.statusCode}: ${body.slice(0, 200)}`,
+  );
+}
+
+async function text(response: http.IncomingMessage): Promise<string> {
+  const chunks: Buffer[] = [];
+  for await (const chunk of response as AsyncIterable<Buffer>) chunks.push(chunk);
+  return Buffer.concat(chunks).toString('utf8');
+}

@@ -1,0 +1,74 @@
+// `errand completion bash|zsh|fish`: a script that asks `errand completion words` for what may come next.
+import { AppError } from '../../../errors.ts';
+import type { Command } from '../cli.ts';
+
+const byHand = [
+  'serve',
+  'mcp',
+  'run',
+  'logs',
+  'show',
+  'wait',
+  'doctor',
+  'backup',
+  'restore',
+  'service',
+  'completion',
+  'help',
+];
+
+const scripts: Record<string, string> = {
+  bash: `_errand() { COMPREPLY=($(compgen -W "$(errand completion words "\${COMP_WORDS[@]:1:COMP_CWORD-1}" 2>/dev/null)" -- "\${COMP_WORDS[COMP_CWORD]}")); }
+complete -F _errand errand
+`,
+  zsh: `#compdef errand
+_errand() { compadd -- \${(f)"$(errand completion words "\${words[@]:1:$((CURRENT-2))}" 2>/dev/null | tr ' ' '\\n')"} }
+compdef _errand errand
+`,
+  fish: `complete -c errand -f -a '(errand completion words (commandline -opc)[2..] 2>/dev/null | string split " ")'
+`,
+};
+
+export const completion: Command = async ({ args, client, screen }) => {
+  const [what, ...before] = args;
+  const script = what === undefined ? undefined : scripts[what];
+  if (script) {
+    screen.out(script);
+    return 0;
+  }
+  if (what !== 'words') {
+    throw new AppError('invalidInput', 'Name your shell: bash, zsh or fish.', {
+      hint: 'e.g. source <(errand completion bash)',
+    });
+  }
+  const { operations } = await (await client()).catalog();
+  const words = operations.flatMap(({ cli }) => (cli ? [cli.words] : []));
+  const next = words
+    .filter((parts) => parts.length > before.length && before.every((word, i) => parts[i] === word))
+    .map((parts) => parts[before.length]!);
+  const first = before.length === 0 ? byHand : [];
+  const flagNames = operations
+    .filter(
+      ({ cli }) =>
+        cli &&
+        cli.words.length <= before.length &&
+        cli.words.every((word, i) => before[i] === word),
+    )
+    .flatMap(({ input }) => Object.keys((input as { properties?: object }).properties ?? {}))
+    .map(
+      (name) =>
+        `--${name.replace(/Ms$/, '').replaceAll(/[A-Z]/g, (letter) => `-${letter.toLowerCase()}`)}`,
+    );
+  const jobs = flagNames.length > 0 ? await recentIds(client) : [];
+  screen.out(`${[...new Set([...first, ...next, ...flagNames, ...jobs])].join(' ')}\n`);
+  return 0;
+};
+
+async function recentIds(
+  client: () => Promise<{
+    call: (name: string, input: unknown) => Promise<{ output: Record<string, unknown> }>;
+  }>,
+): Promise<string[]> {
+  const { output } = await (await client()).call('list_jobs', { limit: 20 });
+  return (output.jobs as { id: string }[]).map(({ id }) => id);
+}

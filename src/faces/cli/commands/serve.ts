@@ -1,0 +1,101 @@
+// `errand serve`: the server in the foreground. With --json exactly one line when it is ready.
+import { AppError } from '../../../errors.ts';
+import { Client } from '../client.ts';
+import type { Command, CommandContext } from '../cli.ts';
+import { findServer } from '../connect.ts';
+import { flags, wholeNumber } from '../flags.ts';
+import { clientConfigs } from '../greeting.ts';
+import type { RunningServer, ServeWish } from '../program.ts';
+
+const usage =
+  'Usage: errand serve [--port N] [--host H] [--home DIR] [--store postgres://…] [--label NAME] [--json]';
+
+export const serve: Command = async (context) => {
+  const { values } = flags(
+    context.args,
+    {
+      port: { type: 'string' },
+      host: { type: 'string' },
+      home: { type: 'string' },
+      store: { type: 'string' },
+      label: { type: 'string', multiple: true },
+      json: { type: 'boolean' },
+      auto: { type: 'boolean' },
+    },
+    usage,
+  );
+  const port = wholeNumber(values.port, 'port');
+  const wish: ServeWish = {
+    ...(port === undefined ? {} : { port }),
+    ...(values.host === undefined ? {} : { host: values.host }),
+    ...(values.home === undefined ? {} : { home: values.home }),
+    ...(values.store === undefined ? {} : { store: values.store }),
+    ...(values.label === undefined ? {} : { labels: values.label }),
+    ...(values.auto ? { auto: true } : {}),
+  };
+  // Signals count from the first moment: one that comes while the server starts stops it right after.
+  const signalled = signals(context);
+  const server = await startOrTakeOver(context, wish);
+  if (!values.auto) greet(context, server, values.json === true);
+  return signalled(server);
+};
+
+/** A server that a front started in the background makes room for one in the foreground; its jobs go on. */
+async function startOrTakeOver(context: CommandContext, wish: ServeWish): Promise<RunningServer> {
+  const { program } = context;
+  try {
+    return await program.serve(wish);
+  } catch (error) {
+    const taken = error instanceof AppError && error.code === 'conflict' && !wish.auto;
+    const socketPath = taken ? await findServer(program, wish.home) : undefined;
+    if (!socketPath) throw error;
+    const client = new Client({ socketPath });
+    if ((await client.health()).auto !== true) throw error;
+    await client.call('stop_server', {});
+    for (let tries = 0; tries < 200; tries++) {
+      await program.clock.sleep(50);
+      try {
+        return await program.serve(wish);
+      } catch (again) {
+        if (!(again instanceof AppError && again.code === 'conflict')) throw again;
+      }
+    }
+    throw error;
+  }
+}
+
+function greet({ screen, program }: CommandContext, server: RunningServer, json: boolean): void {
+  const { url, key, home } = server;
+  if (json) {
+    screen.out(`${JSON.stringify({ url, key, home, pid: process.pid })}\n`);
+    return;
+  }
+  screen.out(
+    `errand ${program.version} serves ${url}\n` +
+      `  home  ${home}\n  key   ${home}/owner.key (for HTTP: Authorization: Bearer …)\n  MCP   ${url}/mcp\n\n` +
+      `${clientConfigs(process.execPath, program.binPath)}\n\nTry: ${program.binPath} run -- echo hello\nStop with ctrl-c.\n`,
+  );
+}
+
+/** The first signal drains, the second ends at once. Jobs that can go on without a server do. */
+function signals({ program, screen }: CommandContext): (server: RunningServer) => Promise<number> {
+  let asked = 0;
+  let tell = () => {};
+  const first = new Promise<void>((resolve) => (tell = resolve));
+  for (const signal of ['SIGTERM', 'SIGINT'] as const) {
+    process.on(signal, () => {
+      asked += 1;
+      if (asked > 1) process.exit(signal === 'SIGINT' ? 130 : 143);
+      tell();
+    });
+  }
+  return async (server) => {
+    const by = await Promise.race([first.then(() => 'signal'), server.ended.then(() => 'itself')]);
+    if (by === 'signal') {
+      if (program.stderr.isTTY)
+        screen.err('stopping; jobs that can go on without a server do (again to end at once)\n');
+      await server.stop();
+    }
+    return 0;
+  };
+}

@@ -1,0 +1,118 @@
+// `errand service install|remove|print`: the server with your login, by systemd (Linux) or launchd (macOS).
+import { execFileSync } from 'node:child_process';
+import { mkdirSync, rmSync, writeFileSync } from 'node:fs';
+import { homedir } from 'node:os';
+import { dirname, join } from 'node:path';
+import { AppError } from '../../../errors.ts';
+import type { Command } from '../cli.ts';
+import type { Program } from '../program.ts';
+
+const usage = 'Usage: errand service install | remove | print';
+
+export const service: Command = async ({ args, program, screen }) => {
+  const unit = unitOf(program);
+  if (args[0] === 'print') {
+    screen.out(unit.text);
+    return 0;
+  }
+  if (args[0] === 'install') {
+    mkdirSync(dirname(unit.path), { recursive: true });
+    writeFileSync(unit.path, unit.text, { mode: 0o644 });
+    tell(unit.start);
+    screen.out(`wrote ${unit.path} and started it\n`);
+    return 0;
+  }
+  if (args[0] === 'remove') {
+    tell(unit.stop);
+    rmSync(unit.path, { force: true });
+    screen.out(`removed ${unit.path}\n`);
+    return 0;
+  }
+  throw new AppError('invalidInput', 'Say what to do with the service.', { hint: usage });
+};
+
+interface Unit {
+  path: string;
+  text: string;
+  start: string[][];
+  stop: string[][];
+}
+
+function unitOf(program: Program): Unit {
+  const { home } = program.place({});
+  if (process.platform === 'darwin') return launchd(program, home);
+  if (process.platform === 'linux') return systemd(program, home);
+  throw new AppError('unsupported', `There is no service for ${process.platform} yet.`, {
+    hint: 'Start `errand serve` yourself.',
+  });
+}
+
+function systemd(program: Program, home: string): Unit {
+  const path = join(
+    program.env.XDG_CONFIG_HOME ?? join(homedir(), '.config'),
+    'systemd',
+    'user',
+    'errand.service',
+  );
+  // KillMode=process: a restart of the server must not end the jobs it started.
+  const text = `[Unit]
+Description=Errand, jobs for AI agents
+
+[Service]
+ExecStart=${process.execPath} ${program.binPath} serve
+Environment=ERRAND_HOME=${home}
+KillMode=process
+Restart=on-failure
+
+[Install]
+WantedBy=default.target
+`;
+  return {
+    path,
+    text,
+    start: [
+      ['systemctl', '--user', 'daemon-reload'],
+      ['systemctl', '--user', 'enable', '--now', 'errand.service'],
+    ],
+    stop: [['systemctl', '--user', 'disable', '--now', 'errand.service']],
+  };
+}
+
+function launchd(program: Program, home: string): Unit {
+  const path = join(homedir(), 'Library', 'LaunchAgents', 'dev.errand.server.plist');
+  const words = [process.execPath, program.binPath, 'serve']
+    .map((word) => `<string>${word}</string>`)
+    .join('');
+  const text = `<?xml version="1.0" encoding="UTF-8"?>
+<!DOCTYPE plist PUBLIC "-//Apple//DTD PLIST 1.0//EN" "http://www.apple.com/DTDs/PropertyList-1.0.dtd">
+<plist version="1.0"><dict>
+<key>Label</key><string>dev.errand.server</string>
+<key>ProgramArguments</key><array>${words}</array>
+<key>EnvironmentVariables</key><dict><key>ERRAND_HOME</key><string>${home}</string></dict>
+<key>RunAtLoad</key><true/><key>KeepAlive</key><true/><key>AbandonProcessGroup</key><true/>
+</dict></plist>
+`;
+  return {
+    path,
+    text,
+    start: [['launchctl', 'load', '-w', path]],
+    stop: [['launchctl', 'unload', '-w', path]],
+  };
+}
+
+function tell(commands: string[][]): void {
+  for (const [program, ...args] of commands) {
+    try {
+      execFileSync(program!, args, { stdio: 'pipe' });
+    } catch (error) {
+      throw new AppError(
+        'unavailable',
+        `${[program, ...args].join(' ')} failed: ${(error as Error).message}`,
+        {
+          hint: 'Is there a user session of systemd or launchd? `errand service print` shows the unit to install by hand.',
+          cause: error,
+        },
+      );
+    }
+  }
+}

@@ -1,0 +1,97 @@
+// `errand show` and `errand wait`: one job, or the end of several.
+import { AppError } from '../../../errors.ts';
+import type { Command, CommandContext } from '../cli.ts';
+import { flags } from '../flags.ts';
+import { duration, localTime } from '../print.ts';
+import { durationMs } from '../words.ts';
+
+export type View = Record<string, unknown> & {
+  id: string;
+  status: string;
+  attempts: { number: number; max: number };
+  timings: { createdAt: string; startedAt?: string; finishedAt?: string; runMs?: number };
+};
+
+export const show: Command = async (context) => {
+  const usage = 'Usage: errand show [--json] [--input] ID';
+  const { values, positionals } = flags(
+    context.args,
+    { json: { type: 'boolean' }, input: { type: 'boolean' } },
+    usage,
+  );
+  if (positionals.length !== 1)
+    throw new AppError('invalidInput', 'Name one job.', { hint: usage });
+  const client = await context.client();
+  const input = {
+    id: positionals[0],
+    includeAttempts: true,
+    ...(values.input ? { includeInput: true } : {}),
+  };
+  const { output, text } = await client.call<View>('get_job', input);
+  if (values.json) context.screen.out(`${JSON.stringify(scripted(output))}\n`);
+  else context.screen.out(`${text}\n${timingsText(output)}`);
+  return 0;
+};
+
+/** Scripts rely on these three being there, null when there is nothing to say. */
+export const scripted = (view: View): View => ({
+  ...view,
+  exitCode: view.exitCode ?? null,
+  signal: view.signal ?? null,
+});
+
+function timingsText({ timings, attempts }: View): string {
+  const { createdAt, startedAt, finishedAt, runMs } = timings;
+  const parts = [`created ${localTime(createdAt)}`];
+  if (startedAt) parts.push(`started ${localTime(startedAt)}`);
+  if (finishedAt) parts.push(`finished ${localTime(finishedAt)}`);
+  if (runMs !== undefined) parts.push(`ran ${duration(runMs)}`);
+  if (attempts.max > 1 || attempts.number > 1)
+    parts.push(`attempt ${attempts.number} of ${attempts.max}`);
+  return `${parts.join(' · ')}\n`;
+}
+
+const waitUsage = 'Usage: errand wait [--any] [--timeout 10m] [--json] ID…';
+const roundMs = 45_000;
+
+/** Exit code: 0 when all completed, 1 when one ended otherwise, 7 when the time was up. */
+export const wait: Command = async (context) => {
+  const { values, positionals: ids } = flags(
+    context.args,
+    { any: { type: 'boolean' }, timeout: { type: 'string' }, json: { type: 'boolean' } },
+    waitUsage,
+  );
+  if (ids.length === 0)
+    throw new AppError('invalidInput', 'Name the jobs to wait for.', { hint: waitUsage });
+  const limitMs = values.timeout === undefined ? Infinity : durationMs(values.timeout, 1000);
+  const answer = await waitFor(context, { ids, mode: values.any ? 'any' : 'all', limitMs });
+  if (values.json)
+    context.screen.out(`${JSON.stringify({ ...answer, jobs: answer.jobs.map(scripted) })}\n`);
+  else for (const { id, status } of answer.jobs) context.screen.out(`${id} ${status}\n`);
+  if (!answer.done) return 7;
+  const ended = new Set(answer.reached.map(({ id }) => id));
+  return answer.jobs.every(({ id, status }) => !ended.has(id) || status === 'completed') ? 0 : 1;
+};
+
+interface WaitAnswer {
+  done: boolean;
+  reached: { id: string; reason: string }[];
+  jobs: View[];
+}
+
+async function waitFor(
+  { client, program }: CommandContext,
+  wish: { ids: string[]; mode: 'any' | 'all'; limitMs: number },
+): Promise<WaitAnswer> {
+  const server = await client();
+  const end = program.clock.now() + wish.limitMs;
+  for (;;) {
+    const timeoutMs = Math.max(0, Math.min(roundMs, end - program.clock.now()));
+    const { output } = await server.call<WaitAnswer>('wait_for_jobs', {
+      ids: wish.ids,
+      mode: wish.mode,
+      timeoutMs,
+    });
+    if (output.done || program.clock.now() >= end) return output;
+  }
+}

@@ -1,0 +1,123 @@
+// How things look on a terminal: tables that fit, colours only where they are seen, local times, short durations.
+import { styleText } from 'node:util';
+import type { CatalogEntry } from './bridge.ts';
+
+export interface Screen {
+  out(text: string): void;
+  err(text: string): void;
+  /** Columns of the terminal; undefined when it is none. */
+  columns: number | undefined;
+}
+
+const statusColour: Record<string, Parameters<typeof styleText>[0]> = {
+  completed: 'green',
+  running: 'cyan',
+  queued: 'gray',
+  input_required: 'yellow',
+  failed: 'red',
+  timed_out: 'red',
+  cancelled: 'magenta',
+};
+
+export function printOutput(
+  screen: Screen,
+  entry: CatalogEntry,
+  output: unknown,
+  text: string | undefined,
+): void {
+  const table = entry.cli?.table;
+  if (table && output && typeof output === 'object') {
+    const rows = (output as Record<string, unknown>)[table.rows];
+    if (Array.isArray(rows)) {
+      screen.out(tableText(screen, rows as Record<string, unknown>[], table.columns));
+      const { nextCursor } = output as { nextCursor?: string };
+      if (nextCursor) screen.err(dim(screen, `more: --cursor ${nextCursor}\n`));
+      return;
+    }
+  }
+  if (text !== undefined) screen.out(`${text}\n`);
+  else screen.out(fieldsText(output));
+}
+
+export function tableText(
+  screen: Screen,
+  rows: readonly Record<string, unknown>[],
+  columns: readonly string[],
+): string {
+  if (rows.length === 0) return dim(screen, 'nothing here\n');
+  const cells = rows.map((row) => columns.map((column) => cell(column, row[column])));
+  const used = columns.map((_, i) => cells.some((row) => row[i] !== ''));
+  const widths = columns.map((name, i) =>
+    Math.max(name.length, ...cells.map((row) => row[i]!.length)),
+  );
+  shrink(widths, used, screen.columns);
+  const line = (row: readonly string[], colour: boolean) =>
+    row
+      .map((text, i) =>
+        used[i] ? fit(text, widths[i]!, colour && screen.columns !== undefined) : undefined,
+      )
+      .filter((text) => text !== undefined)
+      .join('  ')
+      .trimEnd();
+  const head = line(columns.map(heading), false);
+  return `${dim(screen, head)}\n${cells.map((row) => line(row, true)).join('\n')}\n`;
+}
+
+/** The widest column gives way until the line fits. */
+function shrink(widths: number[], used: readonly boolean[], columns: number | undefined): void {
+  if (columns === undefined) return;
+  const total = () => widths.reduce((sum, width, i) => (used[i] ? sum + width + 2 : sum), -2);
+  while (total() > columns) {
+    const widest = widths.indexOf(Math.max(...widths.filter((_, i) => used[i])));
+    if (widths[widest]! <= 8) return;
+    widths[widest]! -= 1;
+  }
+}
+
+function fit(text: string, width: number, colour: boolean): string {
+  const cut = text.length > width ? `${text.slice(0, width - 1)}…` : text.padEnd(width);
+  const paint = colour ? statusColour[text] : undefined;
+  return paint ? styleText(paint, cut) : cut;
+}
+
+function cell(column: string, value: unknown): string {
+  if (value === undefined || value === null) return '';
+  if (column.endsWith('Ms') && typeof value === 'number') return duration(value);
+  if (column.endsWith('At') || column === 'at') return localTime(String(value));
+  if (Array.isArray(value)) return value.join(',');
+  if (typeof value === 'object') return JSON.stringify(value);
+  return String(value).replaceAll(/\s+/g, ' ');
+}
+
+const heading = (column: string): string =>
+  column
+    .replace(/(Ms|At)$/, '')
+    .replaceAll(/[A-Z]/g, (letter) => ` ${letter}`)
+    .toUpperCase();
+
+function fieldsText(output: unknown): string {
+  if (!output || typeof output !== 'object') return `${String(output)}\n`;
+  const rows = Object.entries(output).filter(([, value]) => value !== undefined);
+  const width = Math.max(0, ...rows.map(([name]) => name.length));
+  return rows.map(([name, value]) => `${name.padEnd(width)}  ${cell(name, value)}\n`).join('');
+}
+
+export function duration(ms: number): string {
+  if (ms < 1000) return `${Math.round(ms)}ms`;
+  if (ms < 60_000) return `${(ms / 1000).toFixed(1)}s`;
+  const minutes = Math.floor(ms / 60_000);
+  if (minutes < 60)
+    return `${minutes}m${String(Math.floor((ms % 60_000) / 1000)).padStart(2, '0')}s`;
+  return `${Math.floor(minutes / 60)}h${String(minutes % 60).padStart(2, '0')}m`;
+}
+
+export function localTime(iso: string): string {
+  const time = new Date(iso);
+  if (Number.isNaN(time.getTime())) return iso;
+  const two = (n: number) => String(n).padStart(2, '0');
+  const day = `${time.getFullYear()}-${two(time.getMonth() + 1)}-${two(time.getDate())}`;
+  return `${day} ${two(time.getHours())}:${two(time.getMinutes())}:${two(time.getSeconds())}`;
+}
+
+export const dim = (screen: Screen, text: string): string =>
+  screen.columns === undefined ? text : styleText('dim', text);

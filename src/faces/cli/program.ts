@@ -1,0 +1,59 @@
+// What the command line needs of the rest of the program, given to it by main.ts: faces know operations, not the app.
+import type { Readable, Writable } from 'node:stream';
+import type { Clock } from '../../runtime/clock.ts';
+import type { Log } from '../../runtime/log.ts';
+
+export interface Program {
+  version: string;
+  /** Absolute path of bin/errand.js, for configs and for starting a server. */
+  binPath: string;
+  clock: Clock;
+  log: Log;
+  env: Record<string, string | undefined>;
+  stdin: Readable & { isTTY?: boolean };
+  stdout: Writable & { isTTY?: boolean; columns?: number };
+  stderr: Writable & { isTTY?: boolean };
+  /** Where the home and its socket are. Reads no settings that could be wrong. */
+  place(wish: { home?: string }): { home: string; socketPath: string };
+  /** Starts a server in this process; resolves when it answers. */
+  serve(wish: ServeWish): Promise<RunningServer>;
+  runFront(wish: FrontWish): Promise<void>;
+  ownerKey(home: string): string | undefined;
+  /** Offline work on a home nobody serves, or on a database address. */
+  restore(home: string, file: string): Promise<void>;
+  /** Looks at Node, home, disk and the rest; one line each. */
+  examine(home: string): Promise<Finding[]>;
+}
+
+export interface ServeWish {
+  home?: string;
+  port?: number;
+  host?: string;
+  store?: string;
+  /** Started by a front: private socket only, ends when idle. */
+  auto?: boolean;
+  labels?: string[];
+}
+
+export interface RunningServer {
+  url: string | undefined;
+  key: string;
+  home: string;
+  /** Drains and stops. */
+  stop(): Promise<void>;
+  /** Resolves when it ended by itself (idle, asked to). */
+  ended: Promise<void>;
+}
+
+export interface FrontWish {
+  connect(): Promise<string>;
+  toolsets: readonly string[];
+  dialects: readonly string[];
+}
+
+export interface Finding {
+  name: string;
+  state: 'ok' | 'note' | 'problem';
+  text: string;
+  hint?: string;
+}

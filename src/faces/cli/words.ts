@@ -1,0 +1,198 @@
+// From words to an input: which operation is meant, and its fields from flags, by the operation's own JSON Schema.
+import { AppError } from '../../errors.ts';
+import type { CatalogEntry } from './bridge.ts';
+
+export interface Schema {
+  type?: string | string[];
+  properties?: Record<string, Schema>;
+  required?: string[];
+  items?: Schema;
+  enum?: unknown[];
+  anyOf?: Schema[];
+  default?: unknown;
+  description?: string;
+}
+
+/** Flags every command takes. */
+export interface Common {
+  json: boolean;
+  help: boolean;
+}
+
+/** The entry whose words are the longest beginning of argv. */
+export function findEntry(
+  entries: readonly CatalogEntry[],
+  argv: readonly string[],
+): CatalogEntry | undefined {
+  const fits = entries.filter(({ cli }) => cli && cli.words.every((word, i) => argv[i] === word));
+  return fits.toSorted((a, b) => b.cli!.words.length - a.cli!.words.length)[0];
+}
+
+export function parseInput(
+  entry: CatalogEntry,
+  argv: readonly string[],
+): { input: Record<string, unknown>; common: Common } {
+  const schema = entry.input as Schema;
+  const properties = schema.properties ?? {};
+  const input: Record<string, unknown> = {};
+  const common: Common = { json: false, help: false };
+  const loose: string[] = [];
+  for (let i = entry.cli!.words.length; i < argv.length; i++) {
+    const word = argv[i]!;
+    if (word === '--json') common.json = true;
+    else if (word === '--help' || word === '-h') common.help = true;
+    else if (word.startsWith('--')) {
+      const [flag, inline] = split(word.slice(2));
+      const field = fieldOf(flag, properties);
+      if (!field) throw unknownFlag(entry, flag, properties);
+      const property = properties[field.name]!;
+      if (isBoolean(property) && inline === undefined) input[field.name] = !field.negated;
+      else {
+        const text = inline ?? argv[++i];
+        if (text === undefined) throw new AppError('invalidInput', `--${flag} needs a value.`);
+        put(input, field.name, property, text);
+      }
+    } else loose.push(word);
+  }
+  takeLoose(entry, loose, input, properties);
+  return { input, common };
+}
+
+function takeLoose(
+  entry: CatalogEntry,
+  loose: string[],
+  input: Record<string, unknown>,
+  properties: Record<string, Schema>,
+): void {
+  const args = entry.cli!.args ?? [];
+  for (const [i, name] of args.entries()) {
+    const property = properties[name]!;
+    if (i === args.length - 1 && typeOf(property) === 'array') {
+      const rest = loose.splice(0);
+      if (rest.length > 0)
+        input[name] = rest.map((text) => value(name, property.items ?? {}, text));
+      continue;
+    }
+    const text = loose.shift();
+    if (text !== undefined) put(input, name, property, text);
+  }
+  if (loose.length > 0) {
+    throw new AppError('invalidInput', `What is \`${loose[0]}\` for? ${usage(entry)}`);
+  }
+}
+
+export function usage(entry: CatalogEntry): string {
+  const args = (entry.cli!.args ?? []).map((name) => `<${kebab(name)}>`);
+  return `Usage: errand ${[...entry.cli!.words, ...args].join(' ')} [flags]`;
+}
+
+export function help(entry: CatalogEntry): string {
+  const schema = entry.input as Schema;
+  const rows = Object.entries(schema.properties ?? {})
+    .filter(([name]) => !(entry.cli!.args ?? []).includes(name))
+    .map(([name, property]) => [
+      `--${flagName(name)}`,
+      property.description ?? property.enum?.join(' | ') ?? '',
+    ]);
+  const width = Math.max(0, ...rows.map(([flag]) => flag!.length));
+  const flags = rows.map(([flag, text]) => `  ${flag!.padEnd(width)}  ${text}`);
+  return [
+    usage(entry),
+    '',
+    entry.description,
+    ...(flags.length > 0 ? ['', 'Flags:', ...flags] : []),
+    '',
+  ].join('\n');
+}
+
+/** `timeoutMs` is `--timeout` on a terminal, which takes 30s, 5m, or milliseconds. */
+export const flagName = (name: string): string => kebab(name.replace(/Ms$/, ''));
+
+const kebab = (name: string): string =>
+  name.replaceAll(/[A-Z]/g, (letter) => `-${letter.toLowerCase()}`);
+
+function fieldOf(
+  flag: string,
+  properties: Record<string, Schema>,
+): { name: string; negated: boolean } | undefined {
+  for (const name of Object.keys(properties)) {
+    if (flag === flagName(name) || flag === kebab(name)) return { name, negated: false };
+    if (isBoolean(properties[name]!) && flag === `no-${kebab(name)}`)
+      return { name, negated: true };
+    if (typeOf(properties[name]!) === 'array' && flag === kebab(name).replace(/s$/, ''))
+      return { name, negated: false };
+  }
+  return undefined;
+}
+
+function put(input: Record<string, unknown>, name: string, property: Schema, text: string): void {
+  if (typeOf(property) === 'array') {
+    const items = text.split(',').map((part) => value(name, property.items ?? {}, part.trim()));
+    input[name] = [...((input[name] as unknown[] | undefined) ?? []), ...items];
+  } else if (typeOf(property) === 'object' && !text.startsWith('{')) {
+    const [key, ...rest] = text.split('=');
+    input[name] = { ...(input[name] as object | undefined), [key!]: rest.join('=') };
+  } else input[name] = value(name, property, text);
+}
+
+function value(name: string, property: Schema, text: string): unknown {
+  const type = typeOf(property);
+  if (text === 'null' && type !== 'string') return null;
+  if (type === 'boolean') return text === 'true' || text === 'yes' || text === '1';
+  if (type === 'number' || type === 'integer')
+    return name.endsWith('Ms') ? durationMs(text, 1) : number(name, text);
+  if (type === 'object' || type === 'any') {
+    try {
+      return JSON.parse(text);
+    } catch {
+      return text;
+    }
+  }
+  return text;
+}
+
+/** `30s`, `5m`, `2h`, `1d`, `250ms`, or a bare number of `unitMs`. */
+export function durationMs(text: string, unitMs: number): number {
+  const match = /^(\d+(?:\.\d+)?)(ms|s|m|h|d)?$/.exec(text.trim());
+  if (!match)
+    throw new AppError('invalidInput', `${text} is not a duration: write 30s, 5m, 2h or 1d.`);
+  const units: Record<string, number> = { ms: 1, s: 1000, m: 60_000, h: 3_600_000, d: 86_400_000 };
+  return Math.round(Number(match[1]) * (match[2] ? units[match[2]]! : unitMs));
+}
+
+function number(name: string, text: string): number {
+  const n = Number(text);
+  if (text.trim() === '' || Number.isNaN(n))
+    throw new AppError('invalidInput', `--${kebab(name)} needs a number, not ${text}.`);
+  return n;
+}
+
+function typeOf(property: Schema): string {
+  if (Array.isArray(property.type)) return property.type.find((type) => type !== 'null') ?? 'any';
+  if (property.type) return property.type;
+  const option = property.anyOf?.find((one) => one.type !== 'null');
+  if (option) return typeOf(option);
+  return property.enum ? 'string' : 'any';
+}
+
+const isBoolean = (property: Schema): boolean => typeOf(property) === 'boolean';
+
+function split(flag: string): [string, string | undefined] {
+  const at = flag.indexOf('=');
+  return at < 0 ? [flag, undefined] : [flag.slice(0, at), flag.slice(at + 1)];
+}
+
+function unknownFlag(
+  entry: CatalogEntry,
+  flag: string,
+  properties: Record<string, Schema>,
+): AppError {
+  const flags = Object.keys(properties).map((name) => `--${flagName(name)}`);
+  return new AppError(
+    'invalidInput',
+    `There is no flag --${flag} for \`errand ${entry.cli!.words.join(' ')}\`.`,
+    {
+      hint: flags.length > 0 ? `It takes ${flags.join(', ')}, --json.` : 'It takes --json.',
+    },
+  );
+}

@@ -1,0 +1,45 @@
+// Hands argv to the command line, with what it needs of the rest imported when it is needed.
+import { join } from 'node:path';
+import { runCli } from './faces/cli/cli.ts';
+import type { Program } from './faces/cli/program.ts';
+import { systemClock } from './runtime/clock.ts';
+import { createLog } from './runtime/log.ts';
+import { version } from './version.ts';
+import { environment, homePlace, logLevelOf } from './config-place.ts';
+
+const env = environment();
+const log = createLog(logLevelOf(env.ERRAND_LOG ?? 'warn'));
+
+const program: Program = {
+  version,
+  binPath: join(import.meta.dirname, '..', 'bin', 'errand.js'),
+  clock: systemClock,
+  log,
+  env,
+  stdin: process.stdin,
+  stdout: process.stdout,
+  stderr: process.stderr,
+  place: (wish) => homePlace(wish.home, env),
+  serve: async (wish) => (await import('./server.ts')).startServer(wish),
+  runFront: async (wish) => {
+    const { runFront } = await import('./faces/mcp/front.ts');
+    const { plainEnv } = await import('./faces/cli/cli.ts');
+    await runFront({
+      ...wish,
+      origin: { cwd: process.cwd(), env: plainEnv(env) },
+      stdin: process.stdin,
+      stdout: process.stdout,
+      version,
+      clock: systemClock,
+      log,
+    });
+  },
+  ownerKey: () => undefined,
+  restore: async (home, file) => (await import('./restore.ts')).restoreBackup(home, file),
+  examine: async (home) => (await import('./doctor.ts')).examine(home, env),
+};
+
+process.exitCode = await runCli(process.argv.slice(2), program);
+// Sockets kept alive and timers of libraries must not hold a finished command; what was printed is flushed first.
+await Promise.all([process.stdout, process.stderr].map((stream) => new Promise((done) => stream.write('', done))));
+process.exit();

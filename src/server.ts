@@ -1,0 +1,194 @@
+// A running server: the home's lock, the app, its faces on the private socket and (unless a front started it) on TCP.
+import { mkdirSync, rmSync, statSync, writeFileSync } from 'node:fs';
+import { dirname, join } from 'node:path';
+import { z } from 'zod';
+import { ownerCaller } from './access/access.ts';
+import { createApp, dialects, kinds, type App } from './app.ts';
+import { loadConfig, type Config } from './config.ts';
+import { Bridge } from './faces/cli/bridge.ts';
+import type { RunningServer, ServeWish } from './faces/cli/program.ts';
+import { createHttpFace, type HttpFace } from './faces/http/index.ts';
+import { createMcpFace, type McpFace } from './faces/mcp/index.ts';
+import { openHome, type Home } from './home.ts';
+import { defineOperation, type Operation } from './operation.ts';
+import { systemClock, type Clock } from './runtime/clock.ts';
+import { createLog, type Log } from './runtime/log.ts';
+import { Loop } from './runtime/service.ts';
+import { createRotatingFile } from './runtime/rotate.ts';
+import { version } from './version.ts';
+
+const idleCheckMs = 1000;
+
+export async function startServer(wish: ServeWish): Promise<RunningServer> {
+  const config = loadConfig({
+    ...(wish.home === undefined ? {} : { home: wish.home }),
+    ...(wish.port === undefined ? {} : { port: wish.port }),
+    ...(wish.host === undefined ? {} : { host: wish.host }),
+    ...(wish.store === undefined ? {} : { store: wish.store }),
+    sections: kinds,
+  });
+  const clock = systemClock;
+  const home = openHome(config.home);
+  const auto = wish.auto === true;
+  const log = auto
+    ? createLog(config.logLevel, createRotatingFile(join(home.path, 'server.log')))
+    : createLog(config.logLevel);
+  try {
+    return await new Server({ config, home, clock, log, auto }).start();
+  } catch (error) {
+    home.release();
+    throw error;
+  }
+}
+
+class Server {
+  private readonly config: Config;
+  private readonly home: Home;
+  private readonly clock: Clock;
+  private readonly log: Log;
+  private readonly auto: boolean;
+  private app: App | undefined;
+  private http: HttpFace | undefined;
+  private mcp: McpFace | undefined;
+  private url: string | undefined;
+  private stopping: Promise<void> | undefined;
+  private idleSince: number | undefined;
+  private end = () => {};
+  private readonly ended = new Promise<void>((resolve) => (this.end = resolve));
+  private readonly idleLoop: Loop;
+
+  constructor(parts: { config: Config; home: Home; clock: Clock; log: Log; auto: boolean }) {
+    this.config = parts.config;
+    this.home = parts.home;
+    this.clock = parts.clock;
+    this.log = parts.log;
+    this.auto = parts.auto;
+    const { clock, log } = parts;
+    this.idleLoop = new Loop({ name: 'idle', everyMs: idleCheckMs, clock, log, run: () => this.checkIdle() });
+  }
+
+  async start(): Promise<RunningServer> {
+    const { config, home, clock, log } = this;
+    const app = await createApp({
+      config, home, clock, log,
+      baseUrl: () => this.url,
+      openBaseUrl: () => this.openBaseUrl(),
+    });
+    this.app = app;
+    app.operations.add(this.operations());
+    this.mount(app);
+    try {
+      mkdirSync(dirname(config.socketPath), { recursive: true, mode: 0o700 });
+      await this.http!.listenSocket(config.socketPath);
+      if (!this.auto) await this.listen(config.server.port, config.server.host);
+      await app.start();
+    } catch (error) {
+      await this.http!.stop();
+      await app.stop();
+      throw error;
+    }
+    writeFileSync(join(home.path, 'server.pid'), `${process.pid}\n`, { mode: 0o600 });
+    if (this.auto) await this.idleLoop.start();
+    log.info('serving', { home: home.path, url: this.url, socket: config.socketPath, pid: process.pid });
+    return { url: this.url, key: home.ownerKey, home: home.path, stop: () => this.stop(), ended: this.ended };
+  }
+
+  private mount(app: App): void {
+    const { clock, log, config } = this;
+    const owner = ownerCaller(true);
+    const http = createHttpFace({
+      operations: app.operations,
+      dialects,
+      authenticate: (key) => app.access.authenticate(key),
+      owner,
+      version,
+      allowedHosts: config.server.allowedHosts,
+      ...(config.server.publicUrl === undefined ? {} : { publicUrl: config.server.publicUrl }),
+      health: () => ({ auto: this.auto }),
+      clock,
+      log,
+    });
+    const mcp = createMcpFace({ operations: app.operations, dialects, owner, version, clock, log });
+    const bridge = new Bridge(app.operations, version);
+    http.mount('/internal/operations', (request, response, mounted) => bridge.handle(request, response, mounted));
+    http.mount('/mcp', (request, response, { caller }) => mcp.http.handle(request, response, caller));
+    http.onUpgrade((request, socket, head) => mcp.sessions.upgrade(request, socket, head));
+    this.http = http;
+    this.mcp = mcp;
+  }
+
+  private async listen(port: number, host: string): Promise<void> {
+    const address = await this.http!.listenTcp({ port, host });
+    this.url = address.url;
+  }
+
+  /** Workers of endpoints speak HTTP: a server that has only its socket opens a port on loopback for them. */
+  private async openBaseUrl(): Promise<string> {
+    if (!this.url) await this.listen(0, '127.0.0.1');
+    return this.url!;
+  }
+
+  /** A server that a front started ends when nobody is connected and nothing is due, ever. */
+  private async checkIdle(): Promise<void> {
+    const now = this.clock.now();
+    const idle = this.http!.connections() === 0 && (await this.app!.idle());
+    if (!idle) this.idleSince = undefined;
+    else this.idleSince ??= now;
+    if (this.idleSince !== undefined && now - this.idleSince >= this.config.server.idleExitMs) {
+      this.log.info('nothing to do and nobody here: ending');
+      void this.stop();
+    }
+  }
+
+  private stop(): Promise<void> {
+    this.stopping ??= this.close();
+    return this.stopping;
+  }
+
+  private async close(): Promise<void> {
+    const idle = this.idleLoop.stop();
+    await this.mcp!.close();
+    await this.http!.stop();
+    await this.app!.stop();
+    rmSync(join(this.home.path, 'server.pid'), { force: true });
+    this.end();
+    await idle;
+  }
+
+  private operations(): Operation[] {
+    return [
+      defineOperation({
+        name: 'stop_server',
+        title: 'Stop server',
+        description:
+          'Stops this server after the calls under way. Commands go on and are adopted by the next server; other work is continued then. Used by newer fronts to replace an idle server (ifIdle) and by `errand serve` to take over; not for agents.',
+        effect: 'destroy',
+        scope: 'admin',
+        input: z.object({ ifIdle: z.boolean().optional() }),
+        output: z.object({ stopping: z.boolean() }),
+        cli: { words: ['stop'] },
+        run: async ({ ifIdle }) => {
+          const stopping = !ifIdle || (await this.app!.idle());
+          // After the answer: a stop waits for the calls under way, and this is one.
+          if (stopping) setImmediate(() => void this.stop());
+          return { stopping };
+        },
+      }),
+      defineOperation({
+        name: 'backup_store',
+        title: 'Back up',
+        description:
+          'Writes a consistent copy of the database to a file while the server works (SQLite; for PostgreSQL use pg_dump). Use it before an upgrade; `errand restore` puts it back. Output files of jobs are not part of it.',
+        effect: 'write',
+        scope: 'admin',
+        input: z.object({ path: z.string().min(1).max(4000) }),
+        output: z.object({ path: z.string(), bytes: z.number() }),
+        http: { method: 'POST', path: '/api/backup' },
+        run: async ({ path }) => {
+          await this.app!.store.backup(path);
+          return { path, bytes: statSync(path).size };
+        },
+      }),
+    ];
+  }
+}

@@ -1,0 +1,8 @@
+// The version of this program, from its own package.json.
+import { readFileSync } from 'node:fs';
+
+const { version: own } = JSON.parse(
+  readFileSync(new URL('../package.json', import.meta.url), 'utf8'),
+) as { version: string };
+
+export const version: string = own;
