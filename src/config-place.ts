@@ -11,7 +11,10 @@ type Env = Record<string, string | undefined>;
 /** The one place that reads process.env. */
 export const environment = (): Env => process.env;
 
-export function homePlace(wish: string | undefined, env: Env): { home: string; socketPath: string } {
+export function homePlace(
+  wish: string | undefined,
+  env: Env,
+): { home: string; socketPath: string } {
   const home = resolve(wish ?? env.ERRAND_HOME ?? defaultHome(env));
   return { home, socketPath: socketOf(home, env) };
 }
@@ -34,4 +37,3 @@ function socketOf(home: string, env: Env): string {
   const base = folder.length < 60 ? folder : '/tmp';
   return join(base, `errand-${userInfo().uid}`, `${hash}.sock`);
 }
-

@@ -34,7 +34,8 @@ function nodeVersion(): Finding {
 }
 
 function platform(): Finding {
-  if (process.platform === 'linux') return { name: 'system', state: 'ok', text: 'Linux: everything works' };
+  if (process.platform === 'linux')
+    return { name: 'system', state: 'ok', text: 'Linux: everything works' };
   if (process.platform === 'darwin') {
     return {
       name: 'system',
@@ -43,19 +44,34 @@ function platform(): Finding {
       hint: 'docs/command.md lists the gaps.',
     };
   }
-  return { name: 'system', state: 'problem', text: `${process.platform}: commands are not supported yet` };
+  return {
+    name: 'system',
+    state: 'problem',
+    text: `${process.platform}: commands are not supported yet`,
+  };
 }
 
 function homeFolder(home: string): Finding {
-  if (!existsSync(home)) return { name: 'home', state: 'ok', text: `${home} (made at first start)` };
+  if (!existsSync(home))
+    return { name: 'home', state: 'ok', text: `${home} (made at first start)` };
   try {
     accessSync(home, constants.W_OK);
   } catch {
-    return { name: 'home', state: 'problem', text: `${home} cannot be written`, hint: 'Choose another with ERRAND_HOME.' };
+    return {
+      name: 'home',
+      state: 'problem',
+      text: `${home} cannot be written`,
+      hint: 'Choose another with ERRAND_HOME.',
+    };
   }
   const mode = statSync(home).mode & 0o777;
   if ((mode & 0o077) !== 0) {
-    return { name: 'home', state: 'problem', text: `${home} is open to others (${mode.toString(8)})`, hint: `chmod 700 ${home}` };
+    return {
+      name: 'home',
+      state: 'problem',
+      text: `${home} is open to others (${mode.toString(8)})`,
+      hint: `chmod 700 ${home}`,
+    };
   }
   return { name: 'home', state: 'ok', text: home };
 }
@@ -65,7 +81,12 @@ function disk(home: string): Finding {
   const free = bavail * bsize;
   const text = `${(free / 1024 ** 3).toFixed(1)} GiB free`;
   return free < freeBytesMin
-    ? { name: 'disk', state: 'problem', text, hint: 'Free some space: a full disk stops new jobs (nothing is lost).' }
+    ? {
+        name: 'disk',
+        state: 'problem',
+        text,
+        hint: 'Free some space: a full disk stops new jobs (nothing is lost).',
+      }
     : { name: 'disk', state: 'ok', text };
 }
 
@@ -73,15 +94,29 @@ function shell(env: Env): Finding {
   const path = env.SHELL ?? '/bin/sh';
   return existsSync(path)
     ? { name: 'shell', state: 'ok', text: path }
-    : { name: 'shell', state: 'problem', text: `${path} does not exist`, hint: 'Set SHELL; commands fall back to /bin/sh.' };
+    : {
+        name: 'shell',
+        state: 'problem',
+        text: `${path} does not exist`,
+        hint: 'Set SHELL; commands fall back to /bin/sh.',
+      };
 }
 
 function settings(home: string, env: Env): Finding {
   try {
     loadConfig({ home, sections: kinds }, env);
-    return { name: 'settings', state: 'ok', text: existsSync(join(home, 'config.json')) ? 'config.json is valid' : 'defaults' };
+    return {
+      name: 'settings',
+      state: 'ok',
+      text: existsSync(join(home, 'config.json')) ? 'config.json is valid' : 'defaults',
+    };
   } catch (error) {
-    return { name: 'settings', state: 'problem', text: errorBody(error).message, hint: 'Mend config.json or the ERRAND_ variables.' };
+    return {
+      name: 'settings',
+      state: 'problem',
+      text: errorBody(error).message,
+      hint: 'Mend config.json or the ERRAND_ variables.',
+    };
   }
 }
 
@@ -96,7 +131,12 @@ async function server(home: string, env: Env): Promise<Finding> {
     const { version } = await new Client({ socketPath }).health();
     return { name: 'server', state: 'ok', text: `running, version ${version}` };
   } catch {
-    return { name: 'server', state: 'note', text: 'not running', hint: 'Fronts and commands start it by themselves; `errand serve` runs it for good.' };
+    return {
+      name: 'server',
+      state: 'note',
+      text: 'not running',
+      hint: 'Fronts and commands start it by themselves; `errand serve` runs it for good.',
+    };
   }
 }
 
@@ -106,7 +146,13 @@ function logTail(home: string): Finding[] {
   const lines = readFileSync(path, 'utf8').trim().split('\n');
   const bad = lines.filter((line) => /"level":"(error|warn)"|^errand:/.test(line)).slice(-3);
   if (bad.length === 0) return [{ name: 'log', state: 'ok', text: `${path}: no warnings` }];
-  return [{ name: 'log', state: 'note', text: `${path}, last warnings:\n    ${bad.map((line) => line.slice(0, 300)).join('\n    ')}` }];
+  return [
+    {
+      name: 'log',
+      state: 'note',
+      text: `${path}, last warnings:\n    ${bad.map((line) => line.slice(0, 300)).join('\n    ')}`,
+    },
+  ];
 }
 
 function clients(): Finding[] {
@@ -118,18 +164,41 @@ function clients(): Finding[] {
     ['Cursor', '.cursor'],
   ];
   const found = known.filter(([, path]) => existsSync(join(homedir(), path))).map(([name]) => name);
-  return [{ name: 'clients', state: 'ok', text: found.length > 0 ? `found ${found.join(', ')}` : 'none found in your home' }];
+  return [
+    {
+      name: 'clients',
+      state: 'ok',
+      text: found.length > 0 ? `found ${found.join(', ')}` : 'none found in your home',
+    },
+  ];
 }
 
 /** Whether what the server starts outlives the session that started it. */
 function survival(env: Env): Finding[] {
   if (process.platform !== 'linux') return [];
   if (existsSync('/.dockerenv') || existsSync('/run/.containerenv') || env.container) {
-    return [{ name: 'survival', state: 'note', text: 'inside a container: jobs end with the container', hint: 'Keep the home on a volume; the next start says which jobs were lost.' }];
+    return [
+      {
+        name: 'survival',
+        state: 'note',
+        text: 'inside a container: jobs end with the container',
+        hint: 'Keep the home on a volume; the next start says which jobs were lost.',
+      },
+    ];
   }
-  const logind = ['/etc/systemd/logind.conf'].filter(existsSync).map((path) => readFileSync(path, 'utf8')).join('\n');
+  const logind = ['/etc/systemd/logind.conf']
+    .filter(existsSync)
+    .map((path) => readFileSync(path, 'utf8'))
+    .join('\n');
   if (/^\s*KillUserProcesses\s*=\s*yes/im.test(logind)) {
-    return [{ name: 'survival', state: 'problem', text: 'logind ends your processes at logout (KillUserProcesses=yes)', hint: '`loginctl enable-linger` or `errand service install` keeps jobs alive.' }];
+    return [
+      {
+        name: 'survival',
+        state: 'problem',
+        text: 'logind ends your processes at logout (KillUserProcesses=yes)',
+        hint: '`loginctl enable-linger` or `errand service install` keeps jobs alive.',
+      },
+    ];
   }
   return [{ name: 'survival', state: 'ok', text: 'jobs outlive the client and the server' }];
 }

@@ -41,5 +41,7 @@ const program: Program = {
 
 process.exitCode = await runCli(process.argv.slice(2), program);
 // Sockets kept alive and timers of libraries must not hold a finished command; what was printed is flushed first.
-await Promise.all([process.stdout, process.stderr].map((stream) => new Promise((done) => stream.write('', done))));
+await Promise.all(
+  [process.stdout, process.stderr].map((stream) => new Promise((done) => stream.write('', done))),
+);
 process.exit();

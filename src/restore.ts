@@ -21,7 +21,8 @@ export async function restoreBackup(homePath: string, file: string): Promise<voi
     const present = join(homePath, 'errand.sqlite');
     for (const part of ['', '-wal', '-shm']) {
       rmSync(`${next}${part === '' ? '.none' : part}`, { force: true });
-      if (existsSync(present + part)) renameSync(present + part, `${present}.before-restore${part}`);
+      if (existsSync(present + part))
+        renameSync(present + part, `${present}.before-restore${part}`);
     }
     renameSync(next, present);
   } finally {

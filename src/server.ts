@@ -64,13 +64,22 @@ class Server {
     this.log = parts.log;
     this.auto = parts.auto;
     const { clock, log } = parts;
-    this.idleLoop = new Loop({ name: 'idle', everyMs: idleCheckMs, clock, log, run: () => this.checkIdle() });
+    this.idleLoop = new Loop({
+      name: 'idle',
+      everyMs: idleCheckMs,
+      clock,
+      log,
+      run: () => this.checkIdle(),
+    });
   }
 
   async start(): Promise<RunningServer> {
     const { config, home, clock, log } = this;
     const app = await createApp({
-      config, home, clock, log,
+      config,
+      home,
+      clock,
+      log,
       baseUrl: () => this.url,
       openBaseUrl: () => this.openBaseUrl(),
     });
@@ -89,8 +98,19 @@ class Server {
     }
     writeFileSync(join(home.path, 'server.pid'), `${process.pid}\n`, { mode: 0o600 });
     if (this.auto) await this.idleLoop.start();
-    log.info('serving', { home: home.path, url: this.url, socket: config.socketPath, pid: process.pid });
-    return { url: this.url, key: home.ownerKey, home: home.path, stop: () => this.stop(), ended: this.ended };
+    log.info('serving', {
+      home: home.path,
+      url: this.url,
+      socket: config.socketPath,
+      pid: process.pid,
+    });
+    return {
+      url: this.url,
+      key: home.ownerKey,
+      home: home.path,
+      stop: () => this.stop(),
+      ended: this.ended,
+    };
   }
 
   private mount(app: App): void {
@@ -110,8 +130,12 @@ class Server {
     });
     const mcp = createMcpFace({ operations: app.operations, dialects, owner, version, clock, log });
     const bridge = new Bridge(app.operations, version);
-    http.mount('/internal/operations', (request, response, mounted) => bridge.handle(request, response, mounted));
-    http.mount('/mcp', (request, response, { caller }) => mcp.http.handle(request, response, caller));
+    http.mount('/internal/operations', (request, response, mounted) =>
+      bridge.handle(request, response, mounted),
+    );
+    http.mount('/mcp', (request, response, { caller }) =>
+      mcp.http.handle(request, response, caller),
+    );
     http.onUpgrade((request, socket, head) => mcp.sessions.upgrade(request, socket, head));
     this.http = http;
     this.mcp = mcp;
@@ -147,7 +171,8 @@ class Server {
 
   private async close(): Promise<void> {
     const idle = this.idleLoop.stop();
-    await this.mcp!.close();
+    this.mcp!.sessions.close();
+    await this.mcp!.http.close();
     await this.http!.stop();
     await this.app!.stop();
     rmSync(join(this.home.path, 'server.pid'), { force: true });

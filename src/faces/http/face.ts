@@ -17,7 +17,7 @@ import {
   type ExchangeParts,
 } from './exchange.ts';
 import { corsHeaders, Guard } from './guard.ts';
-import { Listeners, type TcpAddress } from './listeners.ts';
+import { Listeners, type TcpAddress, type UpgradeHandler } from './listeners.ts';
 import { openApiDocument } from './openapi.ts';
 import { Buckets } from './rate.ts';
 import { buildRouter, type Route } from './routes.ts';
@@ -72,6 +72,8 @@ export interface HttpFace {
   listenTcp(where: { port: number; host: string }): Promise<TcpAddress>;
   listenSocket(path: string): Promise<void>;
   mount(prefix: string, handler: MountHandler, options?: MountOptions): void;
+  /** Connections of the private socket that change to another protocol (the fronts). */
+  onUpgrade(handler: UpgradeHandler): void;
   /** For a server of one's own; the same as a TCP listener's. */
   handler: RequestListener;
   /** Open connections, for a server that ends when nobody needs it. */
@@ -90,6 +92,7 @@ export function createHttpFace(options: HttpFaceOptions): HttpFace {
   return {
     listenTcp: (where) => face.listeners.tcp(where),
     listenSocket: (path) => face.listeners.socket(path),
+    onUpgrade: (handler) => face.listeners.onUpgrade(handler),
     mount: (prefix, handler, { auth = 'key' } = {}) => face.mount({ prefix, handler, auth }),
     handler: (request, response) => face.handle(request, response, false),
     connections: () => face.listeners.connections(),

@@ -2,6 +2,7 @@
 import { chmodSync, rmSync } from 'node:fs';
 import { createServer, type IncomingMessage, type Server, type ServerResponse } from 'node:http';
 import { type AddressInfo, connect, type Socket } from 'node:net';
+import type { Duplex } from 'node:stream';
 import { AppError } from '../../errors.ts';
 import type { Log } from '../../runtime/log.ts';
 import { problemOf, problemType } from './answer.ts';
@@ -20,10 +21,14 @@ export interface ListenersOptions {
   handle(request: IncomingMessage, response: ServerResponse, local: boolean): void;
 }
 
+/** For a protocol of its own over the private socket; false: not for it. */
+export type UpgradeHandler = (request: IncomingMessage, socket: Duplex, head: Buffer) => boolean;
+
 export class Listeners {
   private readonly options: ListenersOptions;
   private readonly servers: Server[] = [];
   private readonly sockets = new Set<Socket>();
+  private upgrade: UpgradeHandler = () => false;
 
   constructor(options: ListenersOptions) {
     this.options = options;
@@ -44,6 +49,9 @@ export class Listeners {
 
   async socket(path: string): Promise<void> {
     const server = this.create(true);
+    server.on('upgrade', (request, socket, head) => {
+      if (!this.upgrade(request, socket, head)) socket.destroy();
+    });
     try {
       await listening(server, { path });
     } catch (error) {
@@ -55,6 +63,10 @@ export class Listeners {
     }
     chmodSync(path, 0o600);
     this.servers.push(server);
+  }
+
+  onUpgrade(handler: UpgradeHandler): void {
+    this.upgrade = handler;
   }
 
   connections(): number {

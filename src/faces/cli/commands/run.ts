@@ -1,0 +1,158 @@
+// `errand run -- npm test`: a command as a job, followed until it is over. ctrl-c leaves the job running (a second one
+// stops it), unless --on-interrupt cancel says otherwise.
+import { AppError } from '../../../errors.ts';
+import type { Client } from '../client.ts';
+import type { Command, CommandContext } from '../cli.ts';
+import { flags } from '../flags.ts';
+import { dim } from '../print.ts';
+import { durationMs } from '../words.ts';
+import { followOutput } from './logs.ts';
+import { scripted, type View } from './show.ts';
+
+const usage =
+  "Usage: errand run [--detach] [--wait] [--json] [--name N] [--tag T] [--cwd D] [--env K=V] [--timeout 10m] [--queue Q] [--retries N] [--on-interrupt detach|cancel] -- argv…  (or --shell 'line')";
+
+const options = {
+  detach: { type: 'boolean', short: 'd' },
+  wait: { type: 'boolean' },
+  json: { type: 'boolean' },
+  shell: { type: 'string' },
+  name: { type: 'string' },
+  tag: { type: 'string', multiple: true },
+  cwd: { type: 'string' },
+  env: { type: 'string', multiple: true },
+  timeout: { type: 'string' },
+  queue: { type: 'string' },
+  retries: { type: 'string' },
+  'on-interrupt': { type: 'string' },
+} as const;
+
+const roundMs = 45_000;
+
+export const run: Command = async (context) => {
+  const dashes = context.args.indexOf('--');
+  const own = dashes < 0 ? context.args : context.args.slice(0, dashes);
+  const { values, positionals } = flags(own, options, usage);
+  const argv = [...positionals, ...(dashes < 0 ? [] : context.args.slice(dashes + 1))];
+  if ((argv.length === 0) === (values.shell === undefined)) {
+    throw new AppError('invalidInput', 'Give a command after -- or a line with --shell.', {
+      hint: usage,
+    });
+  }
+  const onInterrupt = values['on-interrupt'] ?? 'detach';
+  if (onInterrupt !== 'detach' && onInterrupt !== 'cancel') {
+    throw new AppError('invalidInput', `--on-interrupt is detach or cancel, not ${onInterrupt}.`, {
+      hint: usage,
+    });
+  }
+  const client = await context.client();
+  const { output: started } = await client.call<View>('run_command', submission(values, argv));
+  if (values.detach) {
+    context.screen.out(values.json ? `${JSON.stringify(scripted(started))}\n` : `${started.id}\n`);
+    return 0;
+  }
+  const quiet = values.json === true;
+  if (!quiet) context.screen.err(dim(context.screen, `${started.id}\n`));
+  const ended = await follow(context, client, { id: started.id, quiet, onInterrupt });
+  if (!ended) return 0;
+  if (quiet) context.screen.out(`${JSON.stringify(scripted(ended))}\n`);
+  else sayEnd(context, ended);
+  return exitCode(ended);
+};
+
+type Values = ReturnType<typeof flags<typeof options>>['values'];
+
+function submission(values: Values, argv: string[]): Record<string, unknown> {
+  const env = Object.fromEntries(
+    (values.env ?? []).map((pair) => {
+      const at = pair.indexOf('=');
+      if (at < 1) throw new AppError('invalidInput', `--env takes NAME=value, not ${pair}.`);
+      return [pair.slice(0, at), pair.slice(at + 1)];
+    }),
+  );
+  return {
+    ...(values.shell === undefined ? { argv } : { command: values.shell }),
+    ...(values.name === undefined ? {} : { name: values.name }),
+    ...(values.tag === undefined ? {} : { tags: values.tag }),
+    ...(values.cwd === undefined ? {} : { cwd: values.cwd }),
+    ...(Object.keys(env).length > 0 ? { env } : {}),
+    ...(values.timeout === undefined ? {} : { timeoutMs: durationMs(values.timeout, 1000) }),
+    ...(values.queue === undefined ? {} : { queue: values.queue }),
+    ...(values.retries === undefined ? {} : { retry: { attemptsMax: Number(values.retries) + 1 } }),
+    waitMs: 0,
+  };
+}
+
+/** The job at its end; undefined when the person left it running. */
+async function follow(
+  context: CommandContext,
+  client: Client,
+  wish: { id: string; quiet: boolean; onInterrupt: 'detach' | 'cancel' },
+): Promise<View | undefined> {
+  const leave = new AbortController();
+  const stopListening = interrupts(context, client, { ...wish, leave });
+  try {
+    if (!wish.quiet)
+      await followOutput(context, client, { id: wish.id, cursor: '0', signal: leave.signal });
+    return await end(client, wish.id, leave.signal);
+  } catch (error) {
+    if (leave.signal.aborted) return undefined;
+    throw error;
+  } finally {
+    stopListening();
+  }
+}
+
+async function end(client: Client, id: string, signal: AbortSignal): Promise<View> {
+  for (;;) {
+    const input = { ids: [id], timeoutMs: roundMs };
+    const { output } = await client.call<{ done: boolean; jobs: View[] }>(
+      'wait_for_jobs',
+      input,
+      signal,
+    );
+    if (output.done) return output.jobs[0]!;
+  }
+}
+
+function interrupts(
+  { screen }: CommandContext,
+  client: Client,
+  wish: { id: string; onInterrupt: 'detach' | 'cancel'; leave: AbortController },
+): () => void {
+  let count = 0;
+  const cancel = () => {
+    screen.err(`\nstopping ${wish.id} …\n`);
+    client.call('cancel_job', { id: wish.id }).catch(() => wish.leave.abort());
+  };
+  const onInt = () => {
+    count += 1;
+    if (wish.onInterrupt === 'cancel') {
+      if (count === 1) cancel();
+      else wish.leave.abort();
+      return;
+    }
+    screen.err(
+      `\n${wish.id} goes on. errand logs -f ${wish.id} follows it, errand cancel ${wish.id} stops it.\n`,
+    );
+    wish.leave.abort();
+  };
+  process.on('SIGINT', onInt);
+  return () => process.off('SIGINT', onInt);
+}
+
+function sayEnd({ screen }: CommandContext, view: View): void {
+  if (view.status === 'completed') return;
+  const { message, hint } = (view.error ?? {}) as { message?: string; hint?: string };
+  screen.err(
+    `errand: ${view.id} ${view.status}${message ? `: ${message}` : ''}${hint ? `\n${hint}` : ''}\n`,
+  );
+}
+
+/** The job's own exit code; 128 + n for signals as a shell has it; 124 for a timeout; 1 for what has none. */
+function exitCode(view: View): number {
+  if (view.status === 'completed') return 0;
+  if (view.status === 'timed_out') return 124;
+  if (typeof view.exitCode === 'number' && view.exitCode !== 0) return view.exitCode;
+  return view.status === 'cancelled' ? 130 : 1;
+}
