@@ -47,6 +47,7 @@ export class Retention {
       { sql: `DELETE FROM events WHERE job_id IN (${marks})`, params: [...ids] },
       { sql: `DELETE FROM attempts WHERE job_id IN (${marks})`, params: [...ids] },
       { sql: `DELETE FROM dependencies WHERE job_id IN (${marks})`, params: [...ids] },
+      { sql: `DELETE FROM webhooks WHERE job_id IN (${marks})`, params: [...ids] },
       { sql: `DELETE FROM jobs WHERE id IN (${marks})`, params: [...ids] },
     ];
     for (const job of await this.jobs.ledger.findMany(ids)) {
