@@ -18,8 +18,6 @@ import { queueOperations } from './jobs/queue-operations.ts';
 import { Retention } from './jobs/retention.ts';
 import { Runner } from './jobs/runner.ts';
 import { Waiting } from './jobs/wait.ts';
-import { webhookOperations } from './jobs/webhook-operations.ts';
-import { webhookMigrations, Webhooks } from './jobs/webhooks.ts';
 import { Operations } from './operation.ts';
 import type { Clock } from './runtime/clock.ts';
 import type { Log } from './runtime/log.ts';
