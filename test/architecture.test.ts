@@ -20,7 +20,10 @@ const rules: [part: RegExp, allowed: RegExp][] = [
   [/^store\//, /^(store\/|errors\.ts|runtime\/)/],
   [/^jobs\//, /^(jobs\/|store\/store\.ts|access\/|operation\.ts|errors\.ts|runtime\/)/],
   [/^access\//, /^(access\/|jobs\/job\.ts|store\/store\.ts|operation\.ts|errors\.ts|runtime\/)/],
-  [/^kinds\//, /^(kinds\/SELF\/|jobs\/|access\/|store\/store\.ts|operation\.ts|errors\.ts|runtime\/)/],
+  [
+    /^kinds\//,
+    /^(kinds\/SELF\/|jobs\/|access\/|store\/store\.ts|operation\.ts|errors\.ts|runtime\/)/,
+  ],
   [/^faces\//, /^(faces\/SELF\/|operation\.ts|dialect\.ts|errors\.ts|runtime\/)/],
   [/^dialects\//, /^(dialects\/SELF\/|operation\.ts|dialect\.ts|errors\.ts|runtime\/)/],
 ];
@@ -46,13 +49,21 @@ describe('architecture', () => {
     assert.deepEqual(wrong, []);
   });
 
-  const only = (what: string, call: RegExp, where: RegExp) =>
+  const only = (what: string, call: RegExp, where: RegExp) => {
     test(what, () => {
       const wrong = files.filter(({ path, text }) => call.test(code(text)) && !where.test(path));
-      assert.deepEqual(wrong.map(({ path }) => path), []);
+      assert.deepEqual(
+        wrong.map(({ path }) => path),
+        [],
+      );
     });
+  };
 
-  only('the environment is read in config-place.ts only', /process\.env\b/, /^config-place\.ts$|worker-main|runner-main|guard-main|shim/);
+  only(
+    'the environment is read in config-place.ts only',
+    /process\.env\b/,
+    /^config-place\.ts$|worker-main|runner-main|guard-main|shim/,
+  );
   only(
     'timers and the time of day come through runtime/clock',
     /\b(setTimeout|setInterval|Date\.now)\s*\(/,
@@ -82,7 +93,10 @@ describe('architecture', () => {
 
   test('nothing unfinished is left in the source', () => {
     const marks = /\b(TODO|FIXME|XXX)\b/;
-    assert.deepEqual(files.filter(({ text }) => marks.test(text)).map(({ path }) => path), []);
+    assert.deepEqual(
+      files.filter(({ text }) => marks.test(text)).map(({ path }) => path),
+      [],
+    );
   });
 });
 
