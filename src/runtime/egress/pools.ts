@@ -1,0 +1,84 @@
+// Connection pools, one set per trust: a connection that was opened for a trusted destination never serves a guarded one.
+import { Agent, type buildConnector, Client, type Dispatcher, Pool } from 'undici';
+import type { Connector } from './connector.ts';
+import type { Trust } from './policy.ts';
+import { type Peer, Transfer } from './transfer.ts';
+
+export interface PoolLimits {
+  /** Open connections to one origin; more requests wait. */
+  connectionsPerOriginMax: number;
+  connectTimeoutMs: number;
+  keepAliveMs: number;
+  headerBytesMax: number;
+}
+
+export class Pools {
+  private readonly agents: Record<Trust, Agent>;
+
+  constructor(connector: Connector, limits: PoolLimits) {
+    this.agents = {
+      trusted: createAgent(connector, limits, 'trusted'),
+      guarded: createAgent(connector, limits, 'guarded'),
+    };
+  }
+
+  dispatch(trust: Trust, options: Dispatcher.DispatchOptions, transfer: Transfer): void {
+    this.agents[trust].dispatch(options, transfer);
+  }
+
+  async close(): Promise<void> {
+    await Promise.all([this.agents.trusted.destroy(), this.agents.guarded.destroy()]);
+  }
+}
+
+type Connect = buildConnector.connector;
+
+/** Tells a transfer which connection it runs on. */
+class PeerClient extends Client {
+  private readonly peer: Peer;
+
+  constructor(origin: URL, options: Client.Options, connect: (peer: Peer) => Connect) {
+    const peer: Peer = { address: '', used: 0 };
+    super(origin, { ...options, connect: connect(peer) });
+    this.peer = peer;
+  }
+
+  override dispatch(
+    options: Dispatcher.DispatchOptions,
+    handler: Dispatcher.DispatchHandler,
+  ): boolean {
+    if (handler instanceof Transfer) handler.peer = this.peer;
+    return super.dispatch(options, handler);
+  }
+}
+
+function createAgent(connector: Connector, limits: PoolLimits, trust: Trust): Agent {
+  const connect =
+    (peer: Peer): Connect =>
+    ({ hostname, port, protocol }, done) => {
+      const tls = protocol === 'https:';
+      const to = {
+        host: hostname.replace(/^\[|\]$/g, ''),
+        port: Number(port) || (tls ? 443 : 80),
+        tls,
+        trust,
+        timeoutMs: limits.connectTimeoutMs,
+      };
+      connector.open(to, (error, socket) => {
+        if (!socket) return done(error ?? new Error('no connection'), null);
+        peer.address = socket.remoteAddress ?? '';
+        peer.used = 0;
+        done(null, socket);
+      });
+    };
+  const clientFactory = (origin: URL, options: object) => new PeerClient(origin, options, connect);
+  return new Agent({
+    factory: (origin, options) =>
+      new Pool(origin, { ...(options as Pool.Options), factory: clientFactory }),
+    connections: limits.connectionsPerOriginMax,
+    pipelining: 1,
+    allowH2: false,
+    keepAliveTimeout: limits.keepAliveMs,
+    maxHeaderSize: limits.headerBytesMax,
+  });
+}
