@@ -1,0 +1,67 @@
+// Which blocks of a page are main content, by comparing their words with the reference text. A
+// label is the share of a block's words that stand in runs of four also found in the reference;
+// short blocks need their surroundings (or a whole line of the reference) to count, since "Home"
+// or "Price" alone proves nothing.
+import { tokens } from './score.ts';
+
+const run = 4;
+
+export interface Label {
+  value: number;
+  /** How sure the label is: short blocks that match only out of context count less. */
+  sure: number;
+}
+
+export function labelBlocks(texts: readonly string[], truth: string): Label[] {
+  const truthWords = tokens(truth);
+  const runs = new Map<string, number>();
+  for (let i = 0; i + run <= truthWords.length; i++) add(runs, truthWords.slice(i, i + run));
+  const inside = ` ${truthWords.join(' ')} `;
+  const lines = new Map<string, number>();
+  for (const line of truth.split('\n')) {
+    const words = tokens(line);
+    if (words.length > 0) add(lines, words);
+  }
+  const words = texts.map(tokens);
+  const flat = words.flat();
+  let at = 0;
+  return words.map((own) => {
+    const start = at;
+    at += own.length;
+    if (own.length >= run + 1) return { value: coverage(own, runs), sure: 1 };
+    return shortLabel(flat, start, own, { runs, inside, lines });
+  });
+}
+
+function add(counts: Map<string, number>, words: string[]): void {
+  const key = words.join(' ');
+  counts.set(key, (counts.get(key) ?? 0) + 1);
+}
+
+function coverage(words: string[], runs: ReadonlyMap<string, number>): number {
+  const covered = new Uint8Array(words.length);
+  for (let i = 0; i + run <= words.length; i++) {
+    if (runs.has(words.slice(i, i + run).join(' '))) covered.fill(1, i, i + run);
+  }
+  return covered.reduce((a, b) => a + b, 0) / words.length;
+}
+
+interface Truth {
+  runs: ReadonlyMap<string, number>;
+  inside: string;
+  lines: ReadonlyMap<string, number>;
+}
+
+function shortLabel(flat: string[], start: number, own: string[], truth: Truth): Label {
+  if (own.length === 0) return { value: 0, sure: 0 };
+  const text = own.join(' ');
+  if (!truth.inside.includes(` ${text} `)) return { value: 0, sure: 1 };
+  const end = start + own.length;
+  const reach = Math.max(run - own.length, 2);
+  const before = flat.slice(Math.max(0, start - reach), end).join(' ');
+  const after = flat.slice(start, end + reach).join(' ');
+  const held = (words: string) => truth.inside.includes(` ${words} `);
+  if (held(before) || held(after)) return { value: 1, sure: 1 };
+  if (truth.lines.has(text)) return { value: 0.8, sure: 0.7 };
+  return { value: 0.2, sure: 0.5 };
+}

@@ -1,0 +1,168 @@
+// Pages that are not HTML: plain text, JSON, XML, feeds and PDF, brought to the same Page shape.
+import { parseFeed } from 'htmlparser2';
+import { AppError } from '../../../errors.ts';
+import { countWords } from './blocks.ts';
+import { decodeBytes } from './charset.ts';
+import { hashOf } from './hash.ts';
+import { parseHtml, rawText, tidy } from './dom.ts';
+import { readPdf } from './pdf.ts';
+import type { Page, PageFormat, PageKind, PageLink, PageOptions } from './types.ts';
+
+const charsMaxDefault = 10_000_000;
+const sniffBytes = 1024;
+
+/** By the header, checked against the first bytes: servers lie about both. */
+export function kindOf(body: Uint8Array | string, contentType = ''): PageKind {
+  const start = startOf(body);
+  if (start.startsWith('%PDF-')) return 'pdf';
+  const type = contentType.split(';')[0]!.trim().toLowerCase();
+  if (type === 'text/html' || type === 'application/xhtml+xml') return 'html';
+  if (typeof body !== 'string' && isBinary(body)) return 'binary';
+  if (type === 'application/rss+xml' || type === 'application/atom+xml') return 'feed';
+  if (/[/+]json$/.test(type)) return 'json';
+  if (/[/+]xml$/.test(type)) return xmlKind(start);
+  if (type.startsWith('text/') && type !== 'text/plain') return 'text';
+  if (/^\s*<(?:!doctype html|html|head|body)/i.test(start)) return 'html';
+  if (type === 'text/plain') return 'text';
+  if (/^\s*<\?xml/i.test(start)) return xmlKind(start);
+  if (type === '' && /<[a-z][^>]*>/i.test(start)) return 'html';
+  if (type === '' && /^\s*[[{]/.test(start)) return 'json';
+  return type === '' || type === 'application/octet-stream' ? 'text' : 'binary';
+}
+
+function startOf(body: Uint8Array | string): string {
+  if (typeof body === 'string') return body.slice(0, sniffBytes);
+  return Buffer.from(body.buffer, body.byteOffset, Math.min(body.byteLength, sniffBytes)).toString(
+    'latin1',
+  );
+}
+
+function xmlKind(start: string): PageKind {
+  if (/<html[\s>]/i.test(start)) return 'html';
+  return /<(?:rss|feed|rdf:RDF)[\s>]/i.test(start) ? 'feed' : 'xml';
+}
+
+function isBinary(bytes: Uint8Array): boolean {
+  if ((bytes[0] === 0xff && bytes[1] === 0xfe) || (bytes[0] === 0xfe && bytes[1] === 0xff))
+    return false;
+  const end = Math.min(bytes.length, sniffBytes);
+  for (let i = 0; i < end; i++) if (bytes[i] === 0) return true;
+  return false;
+}
+
+export async function readOther(
+  body: Uint8Array | string,
+  kind: Exclude<PageKind, 'html'>,
+  options: PageOptions,
+): Promise<Page> {
+  if (kind === 'binary') {
+    const type = options.contentType ?? 'unknown type';
+    throw new AppError('unsupported', `${options.url} is not text (${type}).`, {
+      hint: 'HTML, plain text, JSON, XML, feeds and PDF can be read.',
+    });
+  }
+  if (kind === 'pdf') return await pdfPage(body, options);
+  const { text, charset } =
+    typeof body === 'string'
+      ? { text: body, charset: 'utf-8' }
+      : decodeBytes(body, options.contentType);
+  const charsMax = options.charsMax ?? charsMaxDefault;
+  const cut = text.slice(0, charsMax);
+  const page = kind === 'feed' ? feedPage(cut, options) : plainPage(cut, kind, options);
+  return { ...page, charset, ...(cut.length < text.length ? { truncated: true } : {}) };
+}
+
+async function pdfPage(body: Uint8Array | string, options: PageOptions): Promise<Page> {
+  const bytes = typeof body === 'string' ? Buffer.from(body, 'latin1') : body;
+  const pdf = await readPdf(bytes);
+  const markdown = pdf.pages.map((text, i) => `<!-- page ${i + 1} -->\n\n${text}`).join('\n\n');
+  const page = withText(pdf.pages.join('\n\n'), markdown, 'pdf', options, pdf.title);
+  return { ...page, pages: pdf.pages.length };
+}
+
+function plainPage(text: string, kind: 'text' | 'json' | 'xml', options: PageOptions): Page {
+  const type = options.contentType ?? '';
+  if (kind === 'text') {
+    const title = /^#\s+(.+)$/m.exec(text.slice(0, 2000))?.[1];
+    return withText(text, /csv/.test(type) ? fenced('csv', text) : text, kind, options, title);
+  }
+  const shown = kind === 'json' ? indentedJson(text) : text;
+  return withText(text, fenced(kind, shown), kind, options);
+}
+
+function fenced(language: string, text: string): string {
+  const ticks = '`'.repeat(
+    Math.max(3, ...[...text.matchAll(/`{3,}/g)].map(([run]) => run.length + 1)),
+  );
+  return `${ticks}${language}\n${text.trimEnd()}\n${ticks}`;
+}
+
+function indentedJson(text: string): string {
+  try {
+    return JSON.stringify(JSON.parse(text), undefined, 1);
+  } catch {
+    return text;
+  }
+}
+
+function feedPage(xml: string, options: PageOptions): Page {
+  const feed = parseFeed(xml, { xmlMode: true });
+  if (!feed) return plainPage(xml, 'xml', options);
+  const lines: string[] = [];
+  const links: PageLink[] = [];
+  for (const item of feed.items) {
+    const url = item.link === undefined ? undefined : URL.parse(item.link, options.url)?.href;
+    const title = plain(item.title ?? '') || url || 'untitled';
+    if (url !== undefined) links.push({ url, text: title, rel: [] });
+    const date =
+      item.pubDate && !Number.isNaN(item.pubDate.getTime())
+        ? ` (${item.pubDate.toISOString().slice(0, 10)})`
+        : '';
+    lines.push(
+      `## ${url === undefined ? title : `[${title}](${url})`}${date}`,
+      plain(item.description ?? ''),
+    );
+  }
+  const title = plain(feed.title ?? '') || undefined;
+  const markdown = [
+    title === undefined ? '' : `# ${title}`,
+    plain(feed.description ?? ''),
+    ...lines,
+  ];
+  const text = markdown.filter(Boolean).join('\n\n');
+  const page = withText(text, text, 'feed', options, title);
+  return wants(options, 'links') ? { ...page, links } : page;
+}
+
+function plain(html: string): string {
+  return tidy(rawText(parseHtml(html)));
+}
+
+function withText(
+  text: string,
+  markdown: string,
+  kind: PageKind,
+  options: PageOptions,
+  title?: string,
+): Page {
+  return {
+    url: options.url,
+    kind,
+    charset: 'utf-8',
+    ...(title === undefined ? {} : { title }),
+    ...(wants(options, 'markdown') ? { markdown } : {}),
+    ...(wants(options, 'text') ? { text } : {}),
+    ...(wants(options, 'links') ? { links: [] } : {}),
+    ...(wants(options, 'metadata')
+      ? { metadata: { ...(title === undefined ? {} : { title }), social: {} } }
+      : {}),
+    robots: { noindex: false, nofollow: false },
+    wordCount: countWords(text),
+    textHash: hashOf(text),
+    needsBrowser: false,
+  };
+}
+
+function wants(options: PageOptions, format: PageFormat): boolean {
+  return (options.formats ?? ['markdown', 'metadata']).includes(format);
+}

@@ -1,0 +1,398 @@
+// Numbers about a block that tell main content from the rest, in a fixed order (`featureNames`):
+// its own text, its place in the tree, the elements above it, its neighbours, and the page. All
+// are scale-free or logarithmic, and none names a site, so that what is learned from some pages
+// holds on others.
+import { Inside, type Block, type Place, type Segments } from './blocks.ts';
+import { nameScore, textScore, type Lexicon } from './lexicon.ts';
+import type { PageSigns } from './signs.ts';
+
+const levels = [1, 2, 3, 5];
+
+const container = levels.flatMap((level) =>
+  ['Words', 'LinkDensity', 'Commas', 'Share', 'Paragraphs', 'Twins', 'Blocks'].map(
+    (name) => `up${level}${name}`,
+  ),
+);
+
+/** In the order in which the writers below put them. */
+export const featureNames: readonly string[] = [
+  ...list(
+    'words charsPerWord linkDensity links stops commas endsSentence digits uppers heading tag price date ' +
+      'copyright separator colon titleOverlap descriptionOverlap repeats',
+  ),
+  ...list(
+    'position wordPosition fromEnd depth afterTitle titleDistance headingDistance headingWords',
+  ),
+  ...Object.keys(Inside).map((name) => `in-${name}`),
+  ...list('nameScore textScore'),
+  ...container,
+  ...list('pathCount pathWords pathLinkDensity pathSpread topShare topDistance topDepth'),
+  ...list(
+    'prevWords prevLinkDensity prevHeading nextWords nextLinkDensity nextHeading prev2Words next2Words ' +
+      'prev2LinkDensity next2LinkDensity windowWords windowLinkDensity windowCommas wideWords wideLinkDensity',
+  ),
+  ...list(
+    'pageWords pageLinkDensity pageParagraphShare pageBlocks pageArticles pageHasMain pageArticle pageProduct ' +
+      'pageForum pageList pagePrices pageReplies pageCode',
+  ),
+];
+
+function list(names: string): string[] {
+  return names.split(' ');
+}
+
+const insideBits = Object.values(Inside);
+
+/** One row per block, flat. */
+export function features(segments: Segments, signs: PageSigns, lexicon: Lexicon): Float32Array {
+  const { blocks } = segments;
+  const rows = new Float32Array(blocks.length * featureNames.length);
+  const context = newContext(segments, signs);
+  const writer = new Writer(rows);
+  for (const block of blocks) {
+    writeOwn(writer, block, context);
+    writeSeat(writer, block, context);
+    for (const bit of insideBits) writer.put((block.place.inside & bit) === 0 ? 0 : 1);
+    writer.put(nameScore(block.place, lexicon));
+    writer.put(textScore(block, lexicon));
+    writeContainers(writer, block, context);
+    writeKin(writer, block, context);
+    writeAround(writer, block, context);
+    for (const value of context.page) writer.put(value);
+  }
+  return rows;
+}
+
+class Writer {
+  private readonly rows: Float32Array;
+  private at = 0;
+  constructor(rows: Float32Array) {
+    this.rows = rows;
+  }
+  put(value: number): void {
+    this.rows[this.at++] = value;
+  }
+}
+
+interface Context {
+  segments: Segments;
+  signs: PageSigns;
+  repeats: Map<string, number>;
+  paths: Map<string, PathSum>;
+  pathOf: string[];
+  titleAt: number;
+  headingAt: Int32Array;
+  top: Place | undefined;
+  page: number[];
+}
+
+interface PathSum {
+  count: number;
+  words: number;
+  linkWords: number;
+  first: number;
+  last: number;
+}
+
+function newContext(segments: Segments, signs: PageSigns): Context {
+  const { blocks } = segments;
+  const repeats = new Map<string, number>();
+  const paths = new Map<string, PathSum>();
+  const pathOf: string[] = [];
+  const headingAt = new Int32Array(blocks.length).fill(-1);
+  let lastHeading = -1;
+  for (const block of blocks) {
+    if (headingLevel(block) > 0) lastHeading = block.index;
+    headingAt[block.index] = lastHeading;
+    repeats.set(block.text, (repeats.get(block.text) ?? 0) + 1);
+    const path = pathName(block.place);
+    pathOf.push(path);
+    const sum = paths.get(path) ?? {
+      count: 0,
+      words: 0,
+      linkWords: 0,
+      first: block.index,
+      last: 0,
+    };
+    sum.count++;
+    sum.words += block.words;
+    sum.linkWords += block.linkWords;
+    sum.last = block.index;
+    paths.set(path, sum);
+  }
+  const context = { segments, signs, repeats, paths, pathOf, headingAt, page: [] as number[] };
+  return {
+    ...context,
+    titleAt: titleIndex(blocks, signs),
+    top: topPlace(blocks),
+    page: pageNumbers(segments, signs),
+  };
+}
+
+function pathName(place: Place): string {
+  const { parent } = place;
+  return `${parent?.parent?.shape ?? ''}>${parent?.shape ?? ''}>${place.shape}`;
+}
+
+/**
+ * The block that looks like the page's title: the first h1 that shares words with it, else the
+ * first h1.
+ */
+function titleIndex(blocks: readonly Block[], signs: PageSigns): number {
+  let first = -1;
+  for (const block of blocks) {
+    if (headingLevel(block) !== 1) continue;
+    if (first < 0) first = block.index;
+    if (overlap(block.text, signs.titleWords) > 0.5) return block.index;
+  }
+  return first;
+}
+
+/**
+ * The smallest element that holds most of the running text (Readability's idea, without its class
+ * lists).
+ */
+function topPlace(blocks: readonly Block[]): Place | undefined {
+  const scores = new Map<Place, number>();
+  for (const block of blocks) {
+    if (block.words < 10 || block.linkWords * 2 > block.words) continue;
+    const value = Math.min(block.words, 60) + 5 * block.commas;
+    let weight = 1;
+    let at: Place | undefined = block.place;
+    for (let level = 0; at && level < 5; level++) {
+      if (level > 0) scores.set(at, (scores.get(at) ?? 0) + value * weight);
+      if (level > 0) weight *= 0.6;
+      at = at.parent;
+    }
+  }
+  let best: Place | undefined;
+  let most = 0;
+  for (const [place, score] of scores) {
+    const value = score * (1 - place.linkWords / Math.max(place.words, 1));
+    if (value > most) [best, most] = [place, value];
+  }
+  return best;
+}
+
+export function headingLevel(block: Block): number {
+  let at: Place | undefined = block.place;
+  for (let level = 0; at && level < 3; level++) {
+    const { name } = at.element;
+    if (name.length === 2 && name >= 'h1' && name <= 'h6') return Number(name[1]);
+    at = at.parent;
+  }
+  return 0;
+}
+
+const tagOrder =
+  'p pre blockquote h1 h2 h3 h4 h5 h6 li dd dt td th figcaption caption div section article summary ' +
+  'span label button legend address header footer nav aside form a body html';
+const tagNumbers = new Map(tagOrder.split(' ').map((tag, index) => [tag, index + 1]));
+
+const pricePattern = /[$€£¥₹]\s?\d|\d\s?(?:€|EUR|USD|GBP|kr)\b/;
+const datePattern =
+  /\b(?:19|20)\d\d\b|\b\d{1,2}[./-]\d{1,2}[./-]\d{2,4}\b|\b(?:jan|feb|mar|apr|may|jun|jul|aug|sep|oct|nov|dec)[a-z]*\.? \d{1,2}\b|\bago\b/i;
+const copyrightPattern = /©|\(c\)|copyright|all rights reserved/i;
+
+function writeOwn(writer: Writer, block: Block, context: Context): void {
+  const { text, words } = block;
+  const chars = Math.max(text.length, 1);
+  const short = words <= 40 ? text : text.slice(0, 300);
+  writer.put(log(words));
+  writer.put(block.letters / Math.max(words, 1));
+  writer.put(density(block));
+  writer.put(log(block.links));
+  writer.put(block.stops / Math.max(words, 1));
+  writer.put(block.commas / Math.max(words, 1));
+  writer.put(/[.!?。！？:;"”)]$/.test(text) ? (/[.!?。！？]$/.test(text) ? 2 : 1) : 0);
+  writer.put(block.digits / chars);
+  writer.put(block.uppers / Math.max(block.letters, 1));
+  writer.put(headingLevel(block));
+  writer.put(tagNumbers.get(block.place.element.name) ?? 0);
+  writer.put(pricePattern.test(short) ? 1 : 0);
+  writer.put(datePattern.test(short) ? 1 : 0);
+  writer.put(copyrightPattern.test(short) ? 1 : 0);
+  writer.put(/[|»›•·]/.test(short) ? 1 : 0);
+  writer.put(text.includes(':') ? 1 : 0);
+  writer.put(words <= 60 ? overlap(text, context.signs.titleWords) : 0);
+  writer.put(words <= 120 ? overlap(text, context.signs.descriptionWords) : 0);
+  writer.put(log(context.repeats.get(text) ?? 1));
+}
+
+function writeSeat(writer: Writer, block: Block, context: Context): void {
+  const { segments, titleAt, headingAt } = context;
+  const { blocks } = segments;
+  const heading = headingAt[block.index]!;
+  writer.put(block.index / blocks.length);
+  writer.put(block.wordsBefore / Math.max(segments.words, 1));
+  writer.put(log(blocks.length - block.index));
+  writer.put(Math.min(block.place.depth, 40));
+  writer.put(titleAt < 0 ? 0 : block.index > titleAt ? 2 : block.index === titleAt ? 1 : -1);
+  writer.put(titleAt < 0 ? -10 : signedLog(block.index - titleAt));
+  writer.put(heading < 0 ? 10 : log(block.index - heading));
+  writer.put(heading < 0 ? 0 : log(block.wordsBefore - blocks[heading]!.wordsBefore));
+}
+
+function writeContainers(writer: Writer, block: Block, context: Context): void {
+  let at: Place = block.place;
+  let level = 0;
+  for (const wanted of levels) {
+    while (level < wanted && at.parent) {
+      at = at.parent;
+      level++;
+    }
+    const words = Math.max(at.words, 1);
+    writer.put(log(at.words));
+    writer.put(at.linkWords / words);
+    writer.put(at.commas / words);
+    writer.put(at.words / Math.max(context.segments.words, 1));
+    writer.put(log(at.paragraphs));
+    writer.put(log(twins(at)));
+    writer.put(log(at.lastBlock - at.firstBlock + 1));
+  }
+}
+
+/** Siblings of the same tag and classes: rows, cards, posts. */
+function twins(place: Place): number {
+  const { parent } = place;
+  if (!parent) return 1;
+  parent.shapes ??= childShapes(parent);
+  return parent.shapes.get(place.shape) ?? 1;
+}
+
+function childShapes(place: Place): Map<string, number> {
+  const shapes = new Map<string, number>();
+  for (const child of place.element.children) {
+    if (!('attribs' in child)) continue;
+    const names = child.attribs.class;
+    const shape = names === undefined ? child.name : `${child.name}.${names.replace(/\d+/g, '')}`;
+    shapes.set(shape, (shapes.get(shape) ?? 0) + 1);
+  }
+  return shapes;
+}
+
+function writeKin(writer: Writer, block: Block, context: Context): void {
+  const sum = context.paths.get(context.pathOf[block.index]!)!;
+  writer.put(log(sum.count));
+  writer.put(log(sum.words / sum.count));
+  writer.put(sum.linkWords / Math.max(sum.words, 1));
+  writer.put((sum.last - sum.first) / context.segments.blocks.length);
+  const { top } = context;
+  if (!top) {
+    writer.put(0);
+    writer.put(30);
+    writer.put(0);
+    return;
+  }
+  const inTop = block.index >= top.firstBlock && block.index <= top.lastBlock;
+  const away =
+    block.index < top.firstBlock ? block.index - top.firstBlock : block.index - top.lastBlock;
+  writer.put(top.words / Math.max(context.segments.words, 1));
+  writer.put(inTop ? 0 : signedLog(away));
+  writer.put(commonDepth(block.place, top) / top.depth);
+}
+
+function commonDepth(place: Place, top: Place): number {
+  let a: Place | undefined = place;
+  let b: Place | undefined = top;
+  while (a && b && a !== b) {
+    if (a.depth > b.depth) a = a.parent;
+    else if (b.depth > a.depth) b = b.parent;
+    else [a, b] = [a.parent, b.parent];
+  }
+  return a === b ? (a?.depth ?? 0) : 0;
+}
+
+function writeAround(writer: Writer, block: Block, context: Context): void {
+  const { blocks } = context.segments;
+  const at = block.index;
+  const [prev, next] = [blocks[at - 1], blocks[at + 1]];
+  const [prev2, next2] = [blocks[at - 2], blocks[at + 2]];
+  for (const near of [prev, next]) {
+    writer.put(near ? log(near.words) : -1);
+    writer.put(near ? density(near) : -1);
+    writer.put(near ? headingLevel(near) : -1);
+  }
+  writer.put(prev2 ? log(prev2.words) : -1);
+  writer.put(next2 ? log(next2.words) : -1);
+  writer.put(prev2 ? density(prev2) : -1);
+  writer.put(next2 ? density(next2) : -1);
+  writeWindow(writer, blocks, at, 4, true);
+  writeWindow(writer, blocks, at, 12, false);
+}
+
+function writeWindow(
+  writer: Writer,
+  blocks: readonly Block[],
+  at: number,
+  reach: number,
+  commas: boolean,
+): void {
+  let words = 0;
+  let linkWords = 0;
+  let commaCount = 0;
+  const end = Math.min(blocks.length - 1, at + reach);
+  for (let i = Math.max(0, at - reach); i <= end; i++) {
+    const near = blocks[i]!;
+    words += near.words;
+    linkWords += near.linkWords;
+    commaCount += near.commas;
+  }
+  writer.put(log(words));
+  writer.put(linkWords / Math.max(words, 1));
+  if (commas) writer.put(commaCount / Math.max(words, 1));
+}
+
+function pageNumbers({ blocks, words, linkWords }: Segments, signs: PageSigns): number[] {
+  let running = 0;
+  let prices = 0;
+  let replies = 0;
+  let code = 0;
+  for (const block of blocks) {
+    if (block.words >= 15 && block.linkWords * 3 < block.words) running += block.words;
+    if (block.words <= 12 && pricePattern.test(block.text)) prices++;
+    if (
+      block.words <= 4 &&
+      /\b(?:reply|quote|replies|posted|joined|posts|views)\b/i.test(block.text)
+    )
+      replies++;
+    if ((block.place.inside & Inside.pre) !== 0) code++;
+  }
+  return [
+    log(words),
+    linkWords / Math.max(words, 1),
+    running / Math.max(words, 1),
+    log(blocks.length),
+    log(signs.articles),
+    signs.hasMain ? 1 : 0,
+    signs.isArticle ? 1 : 0,
+    signs.isProduct ? 1 : 0,
+    signs.isForum ? 1 : 0,
+    signs.isList ? 1 : 0,
+    log(prices),
+    log(replies),
+    log(code),
+  ];
+}
+
+/** Share of the text's words that are in the set. */
+export function overlap(text: string, set: ReadonlySet<string>): number {
+  if (set.size === 0) return 0;
+  const words = text.toLowerCase().match(/[\p{L}\p{N}]{2,}/gu) ?? [];
+  if (words.length === 0) return 0;
+  let hits = 0;
+  for (const word of words) if (set.has(word)) hits++;
+  return hits / words.length;
+}
+
+function density(block: Block): number {
+  return block.linkWords / Math.max(block.words, 1);
+}
+
+function log(value: number): number {
+  return Math.log2(1 + Math.max(value, 0));
+}
+
+function signedLog(value: number): number {
+  return value < 0 ? -log(-value) : log(value);
+}

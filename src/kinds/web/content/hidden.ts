@@ -1,0 +1,159 @@
+// What a reader of the page would not see: silent elements, hidden attributes, hiding styles
+// inline and in the page's own style elements. Hidden text is where instructions to a model are
+// put, so the doubtful goes out, but panels that a visible control opens (tabs, answers of an
+// FAQ) and text that fades in are content.
+import { elements, isElement, isText, rawText, walk } from './dom.ts';
+import type { AnyNode, Element } from './dom.ts';
+
+/** Elements whose text is never part of what a page says. */
+const silent = new Set(
+  (
+    'script style iframe object embed svg canvas math select datalist textarea input audio video map head link ' +
+    'meta base param source track progress meter rp noframes applet frameset'
+  ).split(' '),
+);
+
+/**
+ * A noscript of this size is the page for readers without scripts, not a tracking pixel or a
+ * notice.
+ */
+const noscriptCharsMin = 400;
+
+function isSilent(element: Element): boolean {
+  const { name } = element;
+  if (name === 'template') return !('shadowrootmode' in element.attribs);
+  if (name === 'noscript') return !longerThan(element, noscriptCharsMin);
+  return silent.has(name);
+}
+
+/** What one page hides; made once per page. */
+export class Visibility {
+  private readonly names: ReadonlySet<string>;
+  private readonly opened: ReadonlySet<string>;
+
+  constructor(root: AnyNode) {
+    this.names = hiddenNames(root);
+    this.opened = openedIds(root);
+  }
+
+  /** Whether this element and all below it are left out. */
+  hides(element: Element): boolean {
+    if (isSilent(element)) return true;
+    const { attribs } = element;
+    if (attribs.style !== undefined && this.styledAway(element, attribs.style)) return true;
+    if ('hidden' in attribs && attribs.hidden !== 'until-found') return !this.isPanel(element);
+    if (attribs['aria-hidden'] === 'true') return !this.isPanel(element);
+    if (element.name === 'dialog' && !('open' in attribs)) return true;
+    if (this.names.size === 0) return false;
+    const byId = attribs.id !== undefined && this.names.has(`#${attribs.id}`);
+    const named = byId || this.hasHiddenClass(attribs.class);
+    // A sheet that hides a large part of the page is undone by its scripts.
+    return named && !this.isPanel(element) && !longerThan(element, fadedCharsMax);
+  }
+
+  private styledAway(element: Element, style: string): boolean {
+    if (offScreen.test(style)) return true;
+    if (notDisplayed.test(style)) return !this.isPanel(element);
+    if (!transparent.test(style)) return false;
+    if (/absolute|fixed|pointer-events\s*:\s*none|z-index\s*:\s*-/i.test(style)) return true;
+    if (/transform|transition|animation|translate/i.test(style)) return false;
+    return !longerThan(element, fadedCharsMax);
+  }
+
+  private hasHiddenClass(names: string | undefined): boolean {
+    return names !== undefined && names.split(/\s+/).some((name) => this.names.has(`.${name}`));
+  }
+
+  /** Opened by something a reader can see and press. */
+  private isPanel(element: Element): boolean {
+    const { id, role, class: names } = element.attribs;
+    if (id !== undefined && this.opened.has(id)) return true;
+    return role === 'tabpanel' || (names !== undefined && panelName.test(names));
+  }
+}
+
+const offScreen =
+  /(?:^|[;\s])(?:font-size\s*:\s*0(?:px|em|rem|pt|%)?\s*(?:;|!|$)|(?:text-indent|left|top|margin-left)\s*:\s*-\d{4,}px|clip\s*:\s*rect\(\s*0|(?:max-)?(?:height|width)\s*:\s*0(?:px)?\s*;.*overflow\s*:\s*hidden)/i;
+const notDisplayed = /(?:^|[;\s])(?:display\s*:\s*none|visibility\s*:\s*(?:hidden|collapse))/i;
+const transparent = /(?:^|[;\s])opacity\s*:\s*0(?:\.0+)?\s*(?:;|!|$)/i;
+/** Transparent and longer than this: a page that fades in by script, not a hidden remark. */
+const fadedCharsMax = 1000;
+const panelName =
+  /accordion|collaps|tab-?(?:panel|pane|content)|faq|answer|expand|toggle-?content/i;
+
+function openedIds(root: AnyNode): Set<string> {
+  const ids = new Set<string>();
+  walk(root, (node) => {
+    if (!isElement(node)) return;
+    const { attribs } = node;
+    const controls = attribs['aria-controls'];
+    if (controls !== undefined) for (const id of controls.split(/\s+/)) ids.add(id);
+    const target = attribs['data-target'] ?? attribs['data-bs-target'];
+    if (target?.startsWith('#')) ids.add(target.slice(1));
+    if (node.name === 'a' && attribs.href?.startsWith('#')) ids.add(attribs.href.slice(1));
+  });
+  ids.delete('');
+  return ids;
+}
+
+const styleCharsMax = 200_000;
+const rule = /([^{}]+)\{([^{}]*)\}/g;
+const simpleSelector = /^[.#][\w-]+$/;
+const hidingBody =
+  /(?:^|[;\s{])(?:display\s*:\s*none|visibility\s*:\s*hidden|font-size\s*:\s*0(?:px)?\s*(?:;|!|$)|(?:text-indent|left|top)\s*:\s*-\d{4,}px)/i;
+
+/**
+ * Class and id names that the page's own style elements hide outright (single selectors, no media
+ * queries).
+ */
+function hiddenNames(root: AnyNode): Set<string> {
+  const names = new Set<string>();
+  for (const style of elements(root, 'style')) {
+    if (style.attribs.media !== undefined && !/all|screen/i.test(style.attribs.media)) continue;
+    const css = rawText(style).slice(0, styleCharsMax);
+    if (!/none|hidden|font-size|indent|left|top/.test(css)) continue;
+    for (const [, selectors, body] of withoutAtRules(css).matchAll(rule)) {
+      if (!hidingBody.test(body ?? '')) continue;
+      for (const selector of (selectors ?? '').split(',')) {
+        const name = selector.trim();
+        if (simpleSelector.test(name)) names.add(name);
+      }
+    }
+  }
+  return names;
+}
+
+/** Leaves out `@media … { … }` and its kin: what they hide is hidden only sometimes. */
+function withoutAtRules(css: string): string {
+  const parts: string[] = [];
+  let at = 0;
+  const text = css.replace(/\/\*[\s\S]*?\*\//g, '');
+  while (at < text.length) {
+    const start = text.indexOf('@', at);
+    if (start < 0) break;
+    parts.push(text.slice(at, start));
+    at = endOfAtRule(text, start);
+  }
+  parts.push(text.slice(at));
+  return parts.join('');
+}
+
+function endOfAtRule(text: string, start: number): number {
+  let depth = 0;
+  for (let i = start; i < text.length; i++) {
+    const char = text.charCodeAt(i);
+    if (char === 59 && depth === 0) return i + 1;
+    if (char === 123) depth++;
+    if (char === 125 && --depth <= 0) return i + 1;
+  }
+  return text.length;
+}
+
+function longerThan(element: Element, chars: number): boolean {
+  let length = 0;
+  walk(element, (node) => {
+    if (length > chars) return false;
+    if (isText(node)) length += node.data.trim().length;
+  });
+  return length > chars;
+}

@@ -1,0 +1,104 @@
+// Tables as GFM when they hold data; a table used for layout is read cell after cell.
+import { isElement } from './dom.ts';
+import type { AnyNode, Element } from './dom.ts';
+
+export interface CellWriter {
+  flow(node: AnyNode): string;
+  line(node: AnyNode): string;
+  wants(node: AnyNode): boolean;
+}
+
+const columnsMax = 60;
+const spanMax = 20;
+
+export function renderTable(table: Element, writer: CellWriter): string {
+  const rows = rowsOf(table).filter((row) => writer.wants(row));
+  const caption = table.children.find((child) => isElement(child) && child.name === 'caption');
+  const title = caption && writer.wants(caption) ? writer.line(caption) : '';
+  const body = isLayout(table, rows)
+    ? rows
+        .flatMap(cellsOf)
+        .map((cell) => writer.flow(cell))
+        .filter(Boolean)
+        .join('\n\n')
+    : dataTable(rows, writer);
+  return title === '' ? body : `${title}\n\n${body}`;
+}
+
+function dataTable(rows: readonly Element[], writer: CellWriter): string {
+  const lines = rows.map((row) => rowCells(row, writer)).filter((cells) => cells.some(Boolean));
+  const width = Math.max(0, ...lines.map((cells) => cells.length));
+  if (width === 0) return '';
+  const full = lines.map((cells) => [
+    ...cells,
+    ...Array.from({ length: width - cells.length }, () => ''),
+  ]);
+  const text = full.map((cells) => `| ${cells.join(' | ')} |`);
+  text.splice(1, 0, `|${' --- |'.repeat(width)}`);
+  return text.join('\n');
+}
+
+function rowCells(row: Element, writer: CellWriter): string[] {
+  const cells: string[] = [];
+  for (const cell of cellsOf(row)) {
+    const text = writer.line(cell).replace(/\|/g, '\\|');
+    cells.push(text);
+    const span = Math.min(Number.parseInt(cell.attribs.colspan ?? '1', 10) || 1, spanMax);
+    for (let i = 1; i < span && cells.length < columnsMax; i++) cells.push('');
+    if (cells.length >= columnsMax) break;
+  }
+  return cells;
+}
+
+function rowsOf(table: Element): Element[] {
+  const rows: Element[] = [];
+  for (const child of table.children) {
+    if (!isElement(child)) continue;
+    if (child.name === 'tr') rows.push(child);
+    else if (/^(?:thead|tbody|tfoot)$/.test(child.name)) {
+      for (const row of child.children) if (isElement(row) && row.name === 'tr') rows.push(row);
+    }
+  }
+  return rows;
+}
+
+function cellsOf(row: Element): Element[] {
+  return row.children.filter(
+    (child): child is Element => isElement(child) && (child.name === 'td' || child.name === 'th'),
+  );
+}
+
+const heavyTags = new Set([
+  'table',
+  'h1',
+  'h2',
+  'h3',
+  'blockquote',
+  'pre',
+  'form',
+  'article',
+  'section',
+  'ul',
+  'ol',
+]);
+
+function isLayout(table: Element, rows: readonly Element[]): boolean {
+  const { role } = table.attribs;
+  if (role === 'presentation' || role === 'none') return true;
+  const widest = Math.max(0, ...rows.map((row) => cellsOf(row).length));
+  if (rows.length === 0 || widest < 2) return true;
+  if (rows.some((row) => cellsOf(row).some((cell) => cell.name === 'th'))) return false;
+  return rows.some((row) => cellsOf(row).some(hasHeavyContent));
+}
+
+function hasHeavyContent(cell: Element): boolean {
+  const stack: Element[] = [cell];
+  for (let seen = 0; stack.length > 0 && seen < 200; seen++) {
+    for (const child of stack.pop()!.children) {
+      if (!isElement(child)) continue;
+      if (heavyTags.has(child.name)) return true;
+      stack.push(child);
+    }
+  }
+  return false;
+}

@@ -1,0 +1,148 @@
+// A value as found, made to fit a schema's type, or undefined: nothing is guessed. "1.299,00 €"
+// is a number, "from about ten" is not.
+import { isRecord, type JsonSchema } from './schema.ts';
+
+const textCharsMax = 50_000;
+
+/** The type a schema asks for, looking through nullable unions and local references. */
+export function targetOf(schema: unknown, root: JsonSchema, depth = 0): JsonSchema {
+  if (!isRecord(schema) || depth > 10) return {};
+  if (typeof schema.$ref === 'string') return targetOf(pointer(root, schema.$ref), root, depth + 1);
+  for (const word of ['anyOf', 'oneOf', 'allOf']) {
+    const options = schema[word];
+    if (!Array.isArray(options)) continue;
+    const option = options.find((entry) => isRecord(entry) && entry.type !== 'null');
+    if (option) return { ...schema, ...targetOf(option, root, depth + 1) };
+  }
+  return schema;
+}
+
+function pointer(root: JsonSchema, ref: string): unknown {
+  if (!ref.startsWith('#')) return undefined;
+  let at: unknown = root;
+  for (const part of ref.slice(1).split('/').filter(Boolean)) {
+    const key = decodeURIComponent(part).replace(/~1/g, '/').replace(/~0/g, '~');
+    at = isRecord(at) ? at[key] : undefined;
+  }
+  return at;
+}
+
+export function typeOf(schema: JsonSchema): string {
+  const { type } = schema;
+  const list = Array.isArray(type) ? type : [type];
+  const first = list.find((name) => typeof name === 'string' && name !== 'null');
+  if (typeof first === 'string') return first;
+  if (isRecord(schema.properties)) return 'object';
+  if (schema.items !== undefined) return 'array';
+  return 'any';
+}
+
+export function fit(value: unknown, schema: JsonSchema, base: string): unknown {
+  if (value === null || value === undefined) return undefined;
+  if (Array.isArray(schema.enum)) return fitEnum(value, schema.enum);
+  switch (typeOf(schema)) {
+    case 'string':
+      return fitText(value, schema, base);
+    case 'number':
+      return fitNumber(value);
+    case 'integer': {
+      const number = fitNumber(value);
+      return number !== undefined && Number.isInteger(number) ? number : undefined;
+    }
+    case 'boolean':
+      return fitBoolean(value);
+    case 'any':
+      return value;
+    default:
+      return undefined;
+  }
+}
+
+function fitEnum(value: unknown, allowed: readonly unknown[]): unknown {
+  if (allowed.includes(value)) return value;
+  const text = asText(value);
+  if (text === undefined) return undefined;
+  const plain = (entry: unknown) =>
+    String(entry)
+      .replace(/^https?:\/\/schema\.org\//, '')
+      .toLowerCase()
+      .replace(/[\s_-]/g, '');
+  return allowed.find((entry) => plain(entry) === plain(text));
+}
+
+function fitText(value: unknown, schema: JsonSchema, base: string): string | undefined {
+  const text = asText(value)?.trim();
+  if (text === undefined || text === '') return undefined;
+  if (schema.format === 'uri' || schema.format === 'url') return URL.parse(text, base)?.href;
+  if (schema.format === 'date') return /^\d{4}-\d{2}-\d{2}/.exec(text)?.[0];
+  return text.slice(0, textCharsMax).replace(/^https?:\/\/schema\.org\/(?=[A-Z][A-Za-z]+$)/, '');
+}
+
+/** Objects are known by their name, text or address. */
+export function asText(value: unknown): string | undefined {
+  if (typeof value === 'string') return value;
+  if (typeof value === 'number' || typeof value === 'boolean') return String(value);
+  if (Array.isArray(value)) {
+    const parts = value.map(asText).filter((part) => part !== undefined);
+    return parts.length === 0 ? undefined : parts.join(', ');
+  }
+  if (!isRecord(value)) return undefined;
+  for (const key of ['@value', 'name', 'text', 'url', 'contentUrl', 'value']) {
+    if (value[key] !== undefined) return asText(value[key]);
+  }
+  const address = [
+    'streetAddress',
+    'postalCode',
+    'addressLocality',
+    'addressRegion',
+    'addressCountry',
+  ]
+    .map((key) => asText(value[key]))
+    .filter(Boolean);
+  return address.length > 0 ? address.join(', ') : undefined;
+}
+
+export function fitNumber(value: unknown): number | undefined {
+  if (typeof value === 'number') return Number.isFinite(value) ? value : undefined;
+  const text = asText(value)?.trim();
+  if (text === undefined) return undefined;
+  const match =
+    /^(?:[A-Z]{3}|[A-Za-z]{0,2}[$€£¥₹]?|kr\.?|CHF)?\s*(-?\d[\d.,\s'\u00A0]*)\s*(?:[A-Z]{3}|[$€£¥₹%]|kr\.?)?$/.exec(
+      text,
+    );
+  return match ? decimal(match[1]!.replace(/[\s'\u00A0]/g, '')) : undefined;
+}
+
+/**
+ * The last separator is the decimal one, unless it stands before exactly three digits or more
+ * than once.
+ */
+function decimal(digits: string): number | undefined {
+  const last = Math.max(digits.lastIndexOf('.'), digits.lastIndexOf(','));
+  let text = digits;
+  if (last >= 0) {
+    const mark = digits[last]!;
+    const both = digits.includes('.') && digits.includes(',');
+    const once = digits.indexOf(mark) === last;
+    const tail = digits.length - last - 1;
+    const isDecimal = once && (both || mark === '.' || tail !== 3);
+    const whole = digits.slice(0, last).replace(/[.,]/g, '');
+    text = isDecimal ? `${whole}.${digits.slice(last + 1)}` : digits.replace(/[.,]/g, '');
+  }
+  const number = Number(text);
+  return text !== '' && Number.isFinite(number) ? number : undefined;
+}
+
+function fitBoolean(value: unknown): boolean | undefined {
+  if (typeof value === 'boolean') return value;
+  const text = asText(value)
+    ?.replace(/^https?:\/\/schema\.org\//, '')
+    .trim()
+    .toLowerCase();
+  if (text === undefined) return undefined;
+  if (/^(?:true|yes|instock|in stock|onlineonly|limitedavailability|instoreonly)$/.test(text))
+    return true;
+  if (/^(?:false|no|outofstock|out of stock|soldout|sold out|discontinued)$/.test(text))
+    return false;
+  return undefined;
+}
