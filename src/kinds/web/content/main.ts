@@ -1,7 +1,7 @@
-// Main content: which blocks of a page a reader came for. The model gives each block a
-// probability; the cut is where the expected F1 of the chosen words is highest, so pages of
-// little text and of much are treated alike.
-import type { Block, Segments } from './blocks.ts';
+// Main content: which blocks of a page a reader came for. The model gives each block a probability;
+// the cut is where the expected F1 of the chosen words is highest, so pages of little text and of
+// much are treated alike. Small holes inside chosen text (a table, a list, a quote) are filled.
+import type { Block, Place, Segments } from './blocks.ts';
 import { defaultModel, type Model } from './model.ts';
 import type { PageSigns } from './signs.ts';
 
@@ -10,6 +10,9 @@ const cutMin = 0.25;
 const cutMax = 0.5;
 /** A block of this many words that was already said is said once. */
 const repeatWordsMin = 8;
+/** A hole is filled when its element is chosen to this share, and with blocks not less likely. */
+const wholeShare = 0.7;
+const fillMin = 0.08;
 
 export function mainBlocks(
   segments: Segments,
@@ -21,14 +24,16 @@ export function mainBlocks(
 
 export function chooseBlocks(blocks: readonly Block[], scores: Float32Array): Block[] {
   const cut = bestCut(blocks, scores);
+  const chosen = new Uint8Array(blocks.length);
   const said = new Set<string>();
-  return blocks.filter((block, i) => {
-    if (scores[i]! < cut) return false;
-    if (block.words < repeatWordsMin) return true;
-    if (said.has(block.text)) return false;
-    said.add(block.text);
-    return true;
-  });
+  for (const { index, words, text } of blocks) {
+    if (scores[index]! < cut) continue;
+    if (words >= repeatWordsMin && said.has(text)) continue;
+    said.add(text);
+    chosen[index] = 1;
+  }
+  fillHoles(blocks, scores, chosen, said);
+  return blocks.filter(({ index }) => chosen[index] === 1);
 }
 
 function bestCut(blocks: readonly Block[], scores: Float32Array): number {
@@ -46,4 +51,42 @@ function bestCut(blocks: readonly Block[], scores: Float32Array): number {
     if (f1 > best) [best, cut] = [f1, scores[i]!];
   }
   return Math.min(Math.max(cut, cutMin), cutMax);
+}
+
+function fillHoles(
+  blocks: readonly Block[],
+  scores: Float32Array,
+  chosen: Uint8Array,
+  said: ReadonlySet<string>,
+): void {
+  const words = new Float64Array(blocks.length + 1);
+  blocks.forEach((block, i) => {
+    words[i + 1] = words[i]! + (chosen[i] === 1 ? block.words : 0);
+  });
+  let before = -1;
+  for (let at = 0; at < blocks.length; at++) {
+    if (chosen[at] !== 1) continue;
+    if (before >= 0 && at > before + 1) {
+      const around = sharedPlace(blocks[before]!.place, blocks[at]!.place);
+      const held = around ? words[around.lastBlock + 1]! - words[around.firstBlock]! : 0;
+      if (around && held >= wholeShare * around.words) {
+        for (let i = before + 1; i < at; i++) {
+          const repeated = blocks[i]!.words >= repeatWordsMin && said.has(blocks[i]!.text);
+          if (scores[i]! >= fillMin && !repeated) chosen[i] = 2;
+        }
+      }
+    }
+    before = at;
+  }
+  for (let i = 0; i < chosen.length; i++) if (chosen[i] === 2) chosen[i] = 1;
+}
+
+function sharedPlace(one: Place, two: Place): Place | undefined {
+  let [a, b]: [Place | undefined, Place | undefined] = [one, two];
+  while (a && b && a !== b) {
+    if (a.depth > b.depth) a = a.parent;
+    else if (b.depth > a.depth) b = b.parent;
+    else [a, b] = [a.parent, b.parent];
+  }
+  return a === b ? a : undefined;
 }

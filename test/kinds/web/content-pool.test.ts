@@ -1,0 +1,56 @@
+// The page pool: a page that costs too much loses its thread, nobody else loses anything.
+import assert from 'node:assert/strict';
+import { after, test } from 'node:test';
+import type { AppError } from '../../../src/errors.ts';
+import { PagePool } from '../../../src/kinds/web/content/pool.ts';
+import { ManualClock, systemClock } from '../../../src/runtime/clock.ts';
+
+const html = '<html><head><title>Hi</title></head><body><p>Some text here.</p></body></html>';
+const options = { url: 'https://example.test/', contentType: 'text/html' };
+
+test('pages are read in parallel threads, and bytes are taken over', async () => {
+  const pool = new PagePool({ clock: systemClock, threads: 2 });
+  after(() => pool.stop());
+  const pages = await Promise.all(
+    Array.from({ length: 20 }, (_, i) =>
+      pool.read(new TextEncoder().encode(html.replace('Hi', `Hi ${i}`)), options),
+    ),
+  );
+  assert.deepEqual(
+    pages.map((page) => page.title),
+    Array.from({ length: 20 }, (_, i) => `Hi ${i}`),
+  );
+  assert.equal(pool.size, 2);
+  await assert.rejects(
+    pool.read(Buffer.from([1, 0, 2]), { ...options, contentType: 'image/gif' }),
+    (error: AppError) => error.code === 'unsupported',
+  );
+  assert.equal(pool.size, 2);
+});
+
+test('a page over its time is stopped, its thread replaced, the next page read', async () => {
+  const clock = new ManualClock();
+  const pool = new PagePool({ clock, threads: 1, pageTimeoutMs: 2000 });
+  after(() => pool.stop());
+  await pool.read(html, options);
+  // Big enough not to be done before the clock is moved, in this same turn.
+  const heavy = '<table><tr><td>x</td></tr></table>'.repeat(100_000);
+  const slow = pool.read(heavy, options);
+  const next = pool.read(html, options);
+  const outcome = assert.rejects(slow, (error: AppError) => error.code === 'timeout');
+  await clock.advance(2001);
+  await outcome;
+  assert.equal((await next).title, 'Hi');
+});
+
+test('a stopped pool refuses, and fails what waited', async () => {
+  const pool = new PagePool({ clock: systemClock, threads: 1 });
+  const waiting = [pool.read(html, options), pool.read(html, options)];
+  const settled = Promise.allSettled(waiting);
+  await pool.stop();
+  assert.deepEqual(
+    (await settled).map((result) => result.status),
+    ['rejected', 'rejected'],
+  );
+  await assert.rejects(pool.read(html, options), /stopped/);
+});
