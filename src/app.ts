@@ -22,8 +22,9 @@ import { Operations } from './operation.ts';
 import type { Clock } from './runtime/clock.ts';
 import type { Log } from './runtime/log.ts';
 import type { Service } from './runtime/service.ts';
+import { PostgresStore } from './store/postgres/postgres.ts';
 import { SqliteStore } from './store/sqlite/sqlite.ts';
-import type { Store } from './store/store.ts';
+import type { Migration, Store } from './store/store.ts';
 
 export const kinds: readonly KindPlugin[] = [];
 export const dialects: readonly Dialect[] = [];
@@ -59,11 +60,12 @@ export async function createApp(needs: AppNeeds): Promise<App> {
   const { config, home, clock, log } = needs;
   const store = await openStore(config);
   for (const { errors } of kinds) if (errors) registerErrors(errors);
-  await store.migrate([
-    ...jobMigrations,
-    ...accessMigrations,
-    ...kinds.flatMap((kind) => [...(kind.migrations ?? [])]),
-  ]);
+  try {
+    await (store.check ?? store.migrate).call(store, allMigrations());
+  } catch (error) {
+    await store.close();
+    throw error;
+  }
   const jobs = new Jobs(store, clock);
   const feed = new EventFeed(store, log);
   const waiting = new Waiting(jobs, feed, clock);
@@ -143,6 +145,16 @@ async function idle(jobs: Jobs, parts: readonly KindParts[]): Promise<boolean> {
   return true;
 }
 
+/** Every table of the core and of the kinds, in order. */
+export function allMigrations(): Migration[] {
+  return [
+    ...jobMigrations,
+    ...accessMigrations,
+    ...kinds.flatMap((kind) => [...(kind.migrations ?? [])]),
+  ];
+}
+
 async function openStore(config: Config): Promise<Store> {
+  if (/^postgres(ql)?:/.test(config.store)) return PostgresStore.open(config.store);
   return new SqliteStore(join(config.home, 'errand.sqlite'));
 }

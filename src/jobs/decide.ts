@@ -117,7 +117,7 @@ function ended(job: Job, fact: Extract<Fact, { type: 'ended' }>, now: number): V
   const cost =
     'cost' in outcome && outcome.cost !== undefined ? { cost: (job.cost ?? 0) + outcome.cost } : {};
   const more = { facts, ...result, ...cost };
-  const settle: Intent[] = [{ dispatch: 'settle', attemptId: job.attemptId }];
+  const settle: Intent[] = [settleOf(job)];
   switch (outcome.type) {
     case 'completed':
       return finish(job, { status: 'completed', now, more, intents: settle });
@@ -156,7 +156,7 @@ function failOrRetry(
     mayRetry: boolean;
   },
 ): Decision {
-  const intents: Intent[] = [{ dispatch: 'settle', attemptId: job.attemptId }];
+  const intents: Intent[] = [settleOf(job)];
   if (job.cancelRequestedAt !== null) {
     return finish(job, {
       status: 'cancelled',
@@ -188,7 +188,7 @@ function failOrRetry(
 
 function lost(job: Job, fact: Extract<Fact, { type: 'lost' }>, now: number): Verdict {
   if (job.attemptId !== fact.attemptId || isFinal(job.status)) return stale;
-  const settle: Intent[] = [{ dispatch: 'withdraw', attemptId: job.attemptId }];
+  const settle: Intent[] = [withdrawOf(job)];
   if (job.status === 'queued') return stale;
   const error: JobError = {
     code: 'lost',
@@ -222,7 +222,7 @@ function cancel(job: Job, fact: Extract<Fact, { type: 'cancel' }>, now: number):
       now,
       error,
       more: {},
-      intents: [{ dispatch: 'withdraw', attemptId: job.attemptId }],
+      intents: [withdrawOf(job)],
       data: by,
     });
   }
@@ -241,7 +241,7 @@ function forceCancel(job: Job, now: number): Verdict {
     now,
     error: { code: 'cancelled', message: 'Cancelled; it did not stop in time and was given up.' },
     more: {},
-    intents: [{ dispatch: 'withdraw', attemptId: job.attemptId }],
+    intents: [withdrawOf(job)],
   });
 }
 
@@ -256,7 +256,7 @@ function expired(job: Job, now: number): Verdict {
       hint: 'Retry it, or submit it with a longer ttlMs; `errand queue list` shows what is ahead.',
     },
     more: {},
-    intents: [{ dispatch: 'withdraw', attemptId: job.attemptId }],
+    intents: [withdrawOf(job)],
   });
 }
 
@@ -436,7 +436,7 @@ function snoozed(job: Job, untilMs: number): Decision {
   return {
     patch: { status: 'queued', holder: null, startedAt: null, deadlineAt: null, runAt: untilMs },
     events: [{ type: 'snoozed', data: { until: untilMs } }],
-    intents: [{ dispatch: 'settle', attemptId: job.attemptId }, enqueue(job, untilMs)],
+    intents: [settleOf(job), enqueue(job, untilMs)],
   };
 }
 
@@ -453,6 +453,18 @@ export function enqueue(job: Job, runAt: number): Intent {
     entry: { attemptId, jobId, queue: queueKey(kind, queue), priority, runAt },
   };
 }
+
+const settleOf = (job: Job): Intent => ({
+  dispatch: 'settle',
+  attemptId: job.attemptId,
+  queue: queueKey(job.kind, job.queue),
+});
+
+const withdrawOf = (job: Job): Intent => ({
+  dispatch: 'withdraw',
+  attemptId: job.attemptId,
+  queue: queueKey(job.kind, job.queue),
+});
 
 /** A queue belongs to a kind: the dispatcher's name for it. */
 export const queueKey = (kind: string, queue: string): string => `${kind}:${queue}`;

@@ -18,9 +18,9 @@ export interface Statement {
 export type Intent =
   | { dispatch: 'enqueue'; entry: DispatchEntry }
   /** The attempt is over: its entry goes away. Without an entry held by `holder` this is a conflict. */
-  | { dispatch: 'settle'; attemptId: string; holder?: string }
-  /** Takes a waiting or held entry away; nothing to take away is no conflict. */
-  | { dispatch: 'withdraw'; attemptId: string };
+  | { dispatch: 'settle'; attemptId: string; holder?: string; queue?: string }
+  /** Takes a waiting or held entry away; nothing to take away is no conflict. Its queue, where known, saves a search. */
+  | { dispatch: 'withdraw'; attemptId: string; queue?: string };
 
 export interface DispatchEntry {
   attemptId: string;
@@ -111,6 +111,8 @@ export interface Store {
   /** Called when a queue may have something to claim. */
   onReady(listener: (queue: string) => void): () => void;
   migrate(migrations: readonly Migration[]): Promise<void>;
+  /** Where migrations are a step of their own (`errand migrate`): a start refuses a schema that does not fit. */
+  check?(migrations: readonly Migration[]): Promise<void>;
   backup(path: string): Promise<void>;
   /** Bytes of the database, for retention and doctor. */
   size(): Promise<number>;

@@ -5,7 +5,9 @@ import { accessMigrations } from '../../src/access/access.ts';
 import { jobMigrations } from '../../src/jobs/migrations.ts';
 import { SqliteStore } from '../../src/store/sqlite/sqlite.ts';
 import type { Migration, Store } from '../../src/store/store.ts';
+import { PostgresStore } from '../../src/store/postgres/postgres.ts';
 import { tempFolder } from './folder.ts';
+import { migratedDatabase } from './postgres.ts';
 
 export interface StoreFactory {
   name: string;
@@ -19,6 +21,16 @@ export const stores: StoreFactory[] = [
       const store = new SqliteStore(join(tempFolder(t), 'errand.sqlite'));
       t.after(() => store.close());
       await store.migrate([...jobMigrations, ...accessMigrations, ...migrations]);
+      return store;
+    },
+  },
+  {
+    name: 'postgres',
+    open: async (t, migrations = []) => {
+      const all = [...jobMigrations, ...accessMigrations, ...migrations];
+      const store = await PostgresStore.open(await migratedDatabase(all));
+      t.after(() => store.close());
+      await store.check(all);
       return store;
     },
   },

@@ -1,0 +1,178 @@
+// Handing out attempts: taken from pg-boss, decided on by the caller's pure plan, leased and started in one transaction.
+// Nothing in here waits for another transaction's rows, so two nodes that claim at once never block each other; only a
+// queue with a limit is claimed by one node at a time, which is what makes the limit exact over all nodes.
+import type { Pool, PoolClient } from 'pg';
+import type { Candidate, ClaimPlan, ClaimRequest, Row } from '../store.ts';
+import { rollback, withClient } from './committer.ts';
+import type { Dispatcher, ReadyEntry } from './dispatcher.ts';
+import { prepare } from './sql.ts';
+import { Conflict, Transaction } from './transaction.ts';
+
+type Plan = (candidate: Candidate) => ClaimPlan;
+type Queue = ClaimRequest['queues'][number];
+
+const triesMax = 3;
+/** Advisory locks are numbers; this one means "a limited queue". */
+const limitLock = 7_411_002;
+
+export interface Claimed {
+  taken: Candidate[];
+  /** Queues in which the plan left something waiting. */
+  queues: Set<string>;
+}
+
+export async function claimAttempts(
+  parts: { pool: Pool; dispatcher: Dispatcher },
+  request: ClaimRequest,
+  plan: Plan,
+): Promise<Candidate[]> {
+  const { pool, dispatcher } = parts;
+  for (const { name } of request.queues) await dispatcher.ensureQueue(name);
+  const queues = await nonEmpty(parts, request.queues);
+  if (queues.length === 0 || request.limit <= 0) return [];
+  return withClient(pool, async (client) => {
+    for (let tries = 1; ; tries++) {
+      try {
+        return await new Claim({ client, dispatcher, request, plan }).run(queues);
+      } catch (error) {
+        await rollback(client, error);
+        const { code } = error as { code?: string };
+        const again = error instanceof Conflict || code === '40P01' || code === '40001';
+        if (!again) throw error;
+        if (tries >= triesMax) return [];
+      }
+    }
+  });
+}
+
+async function nonEmpty(
+  { pool, dispatcher }: { pool: Pool; dispatcher: Dispatcher },
+  queues: readonly Queue[],
+): Promise<readonly Queue[]> {
+  if (queues.length < 2) return queues;
+  const waiting = await dispatcher.waiting(
+    pool,
+    queues.map(({ name }) => name),
+  );
+  return queues.filter(({ name }) => waiting.has(name));
+}
+
+class Claim {
+  private readonly client: PoolClient;
+  private readonly dispatcher: Dispatcher;
+  private readonly request: ClaimRequest;
+  private readonly plan: Plan;
+  private readonly transaction: Transaction;
+  private readonly taken: Candidate[] = [];
+
+  constructor(parts: {
+    client: PoolClient;
+    dispatcher: Dispatcher;
+    request: ClaimRequest;
+    plan: Plan;
+  }) {
+    this.client = parts.client;
+    this.dispatcher = parts.dispatcher;
+    this.request = parts.request;
+    this.plan = parts.plan;
+    this.transaction = new Transaction(parts.client, parts.dispatcher);
+  }
+
+  async run(queues: readonly Queue[]): Promise<Candidate[]> {
+    await this.lockLimited(queues);
+    for (const { name, limit } of queues) {
+      let free = this.request.limit - this.taken.length;
+      if (limit !== undefined) free = Math.min(free, limit - (await this.held(name)));
+      if (free > 0) await this.takeFrom(name, free);
+      if (this.taken.length >= this.request.limit) break;
+    }
+    if (this.taken.length > 0) {
+      this.transaction.add([
+        {
+          sql: `INSERT INTO leases (attempt_id, job_id, queue, holder, lease_until)
+                SELECT u.a, u.j, u.q, $4, $5
+                FROM unnest($1::text[], $2::text[], $3::text[]) AS u (a, j, q)`,
+          params: [
+            this.taken.map(({ attemptId }) => attemptId),
+            this.taken.map(({ jobId }) => jobId),
+            this.taken.map(({ queue }) => queue),
+            this.request.holder,
+            this.request.now + this.request.leaseMs,
+          ] as never,
+          expect: this.taken.length,
+        },
+      ]);
+    }
+    await this.transaction.commit();
+    return this.taken;
+  }
+
+  /** In one order on every node, so that two claims never wait for each other in a circle. */
+  private async lockLimited(queues: readonly Queue[]): Promise<void> {
+    const names = queues.filter(({ limit }) => limit !== undefined).map(({ name }) => name);
+    if (names.length === 0) return;
+    await this.client.query(
+      `SELECT pg_advisory_xact_lock($1, k) FROM
+         (SELECT DISTINCT hashtext(current_schema() || q) AS k FROM unnest($2::text[]) AS q ORDER BY 1) AS keys`,
+      [limitLock, names],
+    );
+  }
+
+  private async held(queue: string): Promise<number> {
+    const { rows } = await this.client.query({
+      ...prepare('SELECT count(*) AS n FROM leases WHERE queue = $1'),
+      values: [queue],
+    });
+    return (rows[0] as { n: number }).n;
+  }
+
+  private async takeFrom(queue: string, free: number): Promise<void> {
+    const wanted = free + (this.request.lookahead ?? 0);
+    const entries = await this.dispatcher.take(this.client, queue, wanted);
+    if (entries.length === 0) return;
+    const jobs = await this.lockJobs(entries);
+    entries.sort((a, b) => b.priority - a.priority || a.readyAt - b.readyAt || seqOf(a) - seqOf(b));
+    const back: string[] = [];
+    let taken = 0;
+    for (const entry of entries) {
+      const job = jobs.get(entry.jobId);
+      if (taken >= free || !job) back.push(entry.bossId);
+      else if (this.decide(entry, job)) taken += 1;
+      else if (!this.gone.has(entry.bossId)) back.push(entry.bossId);
+    }
+    if (back.length > 0) await this.dispatcher.putBack(this.client, queue, back);
+
+    function seqOf({ jobId }: ReadyEntry): number {
+      return (jobs.get(jobId)?.seq as number | undefined) ?? 0;
+    }
+  }
+
+  private readonly gone = new Set<string>();
+
+  private decide(entry: ReadyEntry, job: Row): boolean {
+    const { attemptId, jobId, queue, priority, runAt, bossId } = entry;
+    const candidate: Candidate = { attemptId, jobId, queue, priority, runAt, job };
+    const decision = this.plan(candidate);
+    if (decision.take) {
+      this.transaction.add(decision.steps);
+      this.taken.push(candidate);
+      return true;
+    }
+    if (decision.drop || decision.runAt !== undefined) {
+      this.gone.add(bossId);
+      this.transaction.remove(queue, attemptId);
+      if (!decision.drop) this.transaction.schedule({ ...candidate, runAt: decision.runAt! });
+    }
+    return false;
+  }
+
+  /** Jobs that somebody is changing right now are left alone: their entry waits, or goes away with that change. */
+  private async lockJobs(entries: readonly ReadyEntry[]): Promise<Map<string, Row>> {
+    const ids = entries.map(({ jobId }) => jobId);
+    const { rows } = await this.client.query({
+      ...prepare('SELECT * FROM jobs WHERE id = ANY($1::text[]) FOR UPDATE SKIP LOCKED'),
+      values: [ids],
+    });
+    return new Map((rows as Row[]).map((row) => [row.id as string, row]));
+  }
+}

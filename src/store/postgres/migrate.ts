@@ -1,0 +1,96 @@
+// Migrations of a cluster: applied once each under an advisory lock, by `errand migrate` or a test; a start only checks.
+import type { PoolClient } from 'pg';
+import { AppError } from '../../errors.ts';
+import { refuseNewer } from '../migrations.ts';
+import { postgresDdl, type Migration } from '../store.ts';
+import { bossSchema, loadBoss, type Address } from './open.ts';
+import { clusterMigrations } from './tables.ts';
+
+/** Any number that no other program uses: two `errand migrate` at once wait for each other. */
+const lockId = 7_411_001;
+
+export async function migratePostgres(
+  client: PoolClient,
+  address: Address,
+  migrations: readonly Migration[],
+): Promise<string[]> {
+  const done: string[] = [];
+  await client.query('SET lock_timeout = 0');
+  await client.query('SELECT pg_advisory_lock($1, hashtext($2))', [lockId, address.schema]);
+  try {
+    await client.query(`CREATE SCHEMA IF NOT EXISTS ${address.schema}`);
+    await client.query(
+      'CREATE TABLE IF NOT EXISTS migrations (id TEXT PRIMARY KEY, applied_at BIGINT NOT NULL)',
+    );
+    const all = [...clusterMigrations, ...migrations];
+    const applied = await appliedIds(client);
+    refuseNewer(applied, all);
+    await migrateBoss(client, address);
+    for (const migration of all) {
+      if (applied.has(migration.id)) continue;
+      await applyOne(client, migration);
+      done.push(migration.id);
+    }
+    return done;
+  } finally {
+    await client.query('SELECT pg_advisory_unlock($1, hashtext($2))', [lockId, address.schema]);
+    await client.query('RESET lock_timeout');
+  }
+}
+
+/** What a start does instead: nothing is changed, and a schema that does not fit is refused. */
+export async function checkPostgres(
+  client: PoolClient,
+  address: Address,
+  migrations: readonly Migration[],
+): Promise<void> {
+  const { rows } = await client.query<{ ledger: string | null; boss: string | null }>(
+    'SELECT to_regclass($1) AS ledger, to_regclass($2) AS boss',
+    [`${address.schema}.migrations`, `${bossSchema(address.schema)}.version`],
+  );
+  const all = [...clusterMigrations, ...migrations];
+  const applied = rows[0]!.ledger && rows[0]!.boss ? await appliedIds(client) : new Set<string>();
+  refuseNewer(applied, all);
+  const open = all.filter(({ id }) => !applied.has(id)).map(({ id }) => id);
+  if (open.length === 0) return;
+  const what = applied.size === 0 ? 'holds no Errand yet' : `lacks ${open.join(', ')}`;
+  throw new AppError('unavailable', `Schema ${address.schema} at ${address.shown} ${what}.`, {
+    hint: 'Run `errand migrate --store <address>` once, then start the nodes.',
+  });
+}
+
+async function appliedIds(client: PoolClient): Promise<Set<string>> {
+  const { rows } = await client.query<{ id: string }>('SELECT id FROM migrations');
+  return new Set(rows.map(({ id }) => id));
+}
+
+async function applyOne(client: PoolClient, migration: Migration): Promise<void> {
+  await client.query('BEGIN');
+  try {
+    // A table that live nodes use is not waited for without end: they would queue up behind us.
+    await client.query(`SET LOCAL lock_timeout = '5s'`);
+    for (const statement of migration.statements(postgresDdl)) await client.query(statement);
+    await client.query(
+      'INSERT INTO migrations (id, applied_at) VALUES ($1, (extract(epoch FROM now()) * 1000)::bigint)',
+      [migration.id],
+    );
+    await client.query('COMMIT');
+  } catch (error) {
+    await client.query('ROLLBACK');
+    throw error;
+  }
+}
+
+async function migrateBoss(client: PoolClient, address: Address): Promise<void> {
+  const Boss = await loadBoss();
+  const boss = new Boss({
+    db: { executeSql: (text, values) => client.query(text, values) },
+    schema: bossSchema(address.schema),
+    migrate: true,
+    supervise: false,
+    schedule: false,
+    registerInstance: false,
+  });
+  await boss.start();
+  await boss.stop({ graceful: false, close: false });
+}

@@ -1,0 +1,211 @@
+// How a PostgreSQL server is reached: the address, the pool, the optional packages, and what a failed start says.
+import type { Pool, PoolConfig } from 'pg';
+import type { PgBoss } from 'pg-boss';
+import { AppError } from '../../errors.ts';
+import { isInteger } from './sql.ts';
+
+export interface Address {
+  url: string;
+  /** Where the ledger lives; the dispatcher's tables are in `<schema>_boss`. */
+  schema: string;
+  poolMax: number;
+  /** For messages: without the password. */
+  shown: string;
+}
+
+export type Pg = typeof import('pg');
+
+const versionMin = 15;
+const poolMaxDefault = 10;
+/** An answer that takes longer means a dead connection or a stuck server; the connection is given up. */
+export const queryTimeoutMs = 15_000;
+const connectTimeoutMs = 5000;
+const lockTimeoutMs = 10_000;
+
+export function parseAddress(text: string): Address {
+  let url: URL;
+  try {
+    url = new URL(text);
+  } catch (error) {
+    throw new AppError('invalidInput', 'The store address is not a postgres:// URL.', {
+      hint: 'Write postgres://user:password@host:5432/database?schema=errand, or sqlite for the home itself.',
+      cause: error,
+    });
+  }
+  const schema = url.searchParams.get('schema') ?? 'errand';
+  if (!/^[a-z_][a-z0-9_]{0,40}$/.test(schema)) {
+    throw new AppError('invalidInput', `${schema} cannot be the name of a schema.`, {
+      hint: 'Use lower-case letters, digits and _ (at most 41).',
+    });
+  }
+  const poolMax = Number(url.searchParams.get('poolMax') ?? poolMaxDefault);
+  if (!Number.isInteger(poolMax) || poolMax < 3 || poolMax > 500) {
+    throw new AppError('invalidInput', 'poolMax in the store address must be 3 to 500.');
+  }
+  url.searchParams.delete('schema');
+  url.searchParams.delete('poolMax');
+  return {
+    url: url.href,
+    schema,
+    poolMax,
+    shown: `${url.hostname}:${url.port || 5432}${url.pathname}`,
+  };
+}
+
+export const bossSchema = (schema: string): string => `${schema}_boss`;
+
+/** pg and pg-boss are optional packages: one machine alone needs neither. */
+export async function loadPg(): Promise<Pg> {
+  try {
+    return await import('pg');
+  } catch (error) {
+    throw missing('pg', error);
+  }
+}
+
+export async function loadBoss(): Promise<typeof PgBoss> {
+  try {
+    return (await import('pg-boss')).PgBoss;
+  } catch (error) {
+    throw missing('pg-boss', error);
+  }
+}
+
+function missing(name: string, cause: unknown): AppError {
+  return new AppError(
+    'unsupported',
+    `A PostgreSQL store needs the package ${name}, which is not installed.`,
+    {
+      hint: 'Run `npm install pg pg-boss` beside Errand, then start again.',
+      cause,
+    },
+  );
+}
+
+export function connectionOptions(pg: Pg, address: Address): PoolConfig {
+  const { getTypeParser } = pg.types;
+  return {
+    connectionString: address.url,
+    application_name: 'errand',
+    options: `-c search_path=${address.schema} -c lock_timeout=${lockTimeoutMs} -c idle_in_transaction_session_timeout=60000`,
+    connectionTimeoutMillis: connectTimeoutMs,
+    query_timeout: queryTimeoutMs,
+    keepAlive: true,
+    keepAliveInitialDelayMillis: 10_000,
+    types: {
+      getTypeParser: (oid, format) =>
+        isInteger(oid) ? Number : (getTypeParser(oid, format) as (text: string) => unknown),
+    },
+  };
+}
+
+/** Connects once and refuses, before anything is started, what could not work later. */
+export async function openPool(pg: Pg, address: Address): Promise<Pool> {
+  const pool = new pg.Pool({
+    ...connectionOptions(pg, address),
+    max: address.poolMax,
+    allowExitOnIdle: true,
+    // All statements of a transaction go out together; the answers come back together.
+    ...({ pipeline: true } as object),
+  });
+  // A broken idle connection is replaced at next use.
+  pool.on('error', () => {});
+  try {
+    const { rows } = await pool.query<{ version: number; shown: string; standby: boolean }>(
+      `SELECT current_setting('server_version_num')::int AS version,
+         current_setting('server_version') AS shown, pg_is_in_recovery() AS standby`,
+    );
+    const { version, shown, standby } = rows[0]!;
+    if (version < versionMin * 10_000) {
+      throw new AppError('unavailable', `PostgreSQL ${shown} at ${address.shown} is too old.`, {
+        hint: `Errand needs PostgreSQL ${versionMin} or newer.`,
+      });
+    }
+    if (standby) {
+      throw new AppError('unavailable', `The server at ${address.shown} is a read-only standby.`, {
+        hint: 'Give the address of the primary.',
+      });
+    }
+    return pool;
+  } catch (error) {
+    await pool.end().catch(() => {});
+    throw databaseError(error, address);
+  }
+}
+
+const unreachable = new Set([
+  'ECONNREFUSED',
+  'ENOTFOUND',
+  'EAI_AGAIN',
+  'ETIMEDOUT',
+  'EHOSTUNREACH',
+  'ENETUNREACH',
+  'ECONNRESET',
+  'EPIPE',
+  'ENOENT',
+]);
+
+/** What the caller is told about a failure of the database. Nothing of a failed command happened unless it says so. */
+export function databaseError(error: unknown, address: Address): unknown {
+  if (error instanceof AppError) return error;
+  const { code = '', message = String(error) } = error as { code?: string; message?: string };
+  const tell = (text: string, hint: string) =>
+    new AppError('unavailable', text, { hint, cause: error });
+  const known = knownFailure(code, address);
+  if (known) return tell(...known);
+  if (
+    unreachable.has(code) ||
+    /timeout|terminated|connection error|not queryable|closed/i.test(message)
+  ) {
+    return tell(
+      `The database at ${address.shown} cannot be reached: ${message || code}.`,
+      'Check that PostgreSQL runs there and that host, port and firewall are right; then try again.',
+    );
+  }
+  if (code === '22021') {
+    return new AppError('invalidInput', 'Text with a NUL character cannot be kept in PostgreSQL.', {
+      hint: 'Remove the NUL characters.',
+      cause: error,
+    });
+  }
+  return error;
+}
+
+function knownFailure(code: string, { shown }: Address): [string, string] | undefined {
+  switch (code) {
+    case '28P01':
+    case '28000':
+      return [
+        `The database at ${shown} refused the user or the password.`,
+        'Check the user and the password in the store address.',
+      ];
+    case '3D000':
+      return [`There is no database ${shown}.`, 'Create it (createdb), or mend the store address.'];
+    case '42501':
+      return [
+        `The database user lacks a right at ${shown}.`,
+        'Grant it CREATE on the database (for `errand migrate`) and all rights on the schemas it made.',
+      ];
+    case '53300':
+      return [
+        `The database at ${shown} has no connection left.`,
+        'Raise max_connections, or lower poolMax in the store address of the nodes.',
+      ];
+    case '53100':
+      return [
+        `The disk of the database at ${shown} is full: nothing was changed.`,
+        'Free space there, then try again.',
+      ];
+    case '25006':
+      return [`The database at ${shown} is read-only.`, 'Give the address of the primary.'];
+    case '57P01':
+    case '57P02':
+    case '57P03':
+      return [`The database at ${shown} is starting or stopping.`, 'Try again in a few seconds.'];
+    case '57014':
+    case '55P03':
+      return [`The database at ${shown} was too busy to answer in time.`, 'Try again.'];
+    default:
+      return undefined;
+  }
+}

@@ -1,0 +1,265 @@
+// The cluster store: the ledger in PostgreSQL, pg-boss as the dispatcher, in one database and one transaction.
+// Several servers share it; each has its own pool, group commit and wake-up connection.
+import type { Pool } from 'pg';
+import { AppError } from '../../errors.ts';
+import { systemClock, type Clock } from '../../runtime/clock.ts';
+import type {
+  Candidate,
+  ClaimPlan,
+  ClaimRequest,
+  Commit,
+  DispatchEntry,
+  EventRow,
+  LostAttempt,
+  Migration,
+  Row,
+  Step,
+  Store,
+  Value,
+} from '../store.ts';
+import { claimAttempts } from './claim.ts';
+import { Committer, withClient } from './committer.ts';
+import { Dispatcher } from './dispatcher.ts';
+import { EventReader } from './events.ts';
+import { checkPostgres, migratePostgres } from './migrate.ts';
+import { bossSchema, databaseError, loadPg, openPool, parseAddress, type Address } from './open.ts';
+import { prepare } from './sql.ts';
+import { Wake } from './wake.ts';
+
+const promoteMax = 1000;
+const pollMs = 1000;
+
+interface Working {
+  dispatcher: Dispatcher;
+  committer: Committer;
+  events: EventReader;
+}
+
+export class PostgresStore implements Store {
+  readonly engine = 'postgres';
+  private readonly pool: Pool;
+  private readonly address: Address;
+  private readonly wake: Wake;
+  private readonly clock: Clock;
+  private working: Promise<Working> | undefined;
+  private closed = false;
+
+  private constructor(parts: { pool: Pool; address: Address; wake: Wake; clock: Clock }) {
+    this.pool = parts.pool;
+    this.address = parts.address;
+    this.wake = parts.wake;
+    this.clock = parts.clock;
+  }
+
+  /** Connects and refuses what cannot work; the schema is looked at by `migrate` or `check`, one of which must follow. */
+  static async open(url: string, clock: Clock = systemClock): Promise<PostgresStore> {
+    const address = parseAddress(url);
+    const pg = await loadPg();
+    const pool = await openPool(pg, address);
+    const wake = new Wake({ pg, pool, address, clock, pollMs });
+    return new PostgresStore({ pool, address, wake, clock });
+  }
+
+  async migrate(migrations: readonly Migration[]): Promise<void> {
+    await this.applyMigrations(migrations);
+    await this.work();
+  }
+
+  /** `errand migrate`: answers what was applied, starts nothing. */
+  applyMigrations(migrations: readonly Migration[]): Promise<string[]> {
+    return this.told(() =>
+      withClient(this.pool, (client) => migratePostgres(client, this.address, migrations)),
+    );
+  }
+
+  /** A server's start: the schema must fit already. */
+  async check(migrations: readonly Migration[]): Promise<void> {
+    await this.told(() =>
+      withClient(this.pool, (client) => checkPostgres(client, this.address, migrations)),
+    );
+    await this.work();
+  }
+
+  async read<T extends object = Row>(sql: string, params: readonly Value[] = []): Promise<T[]> {
+    const query = { ...prepare(sql), values: params as unknown[] };
+    const { rows } = await this.told(() => this.pool.query(query));
+    return rows as T[];
+  }
+
+  async commit(steps: readonly Step[]): Promise<Commit> {
+    const { committer } = await this.work();
+    return this.told(() => committer.commit(steps));
+  }
+
+  async claim(
+    request: ClaimRequest,
+    plan: (candidate: Candidate) => ClaimPlan,
+  ): Promise<Candidate[]> {
+    const { dispatcher } = await this.work();
+    const taken = await this.told(() =>
+      claimAttempts({ pool: this.pool, dispatcher }, request, plan),
+    );
+    if (taken.length > 0) this.wake.committed([]);
+    return taken;
+  }
+
+  async heartbeat(
+    attemptIds: readonly string[],
+    holder: string,
+    leaseUntil: number,
+  ): Promise<Set<string>> {
+    const rows = await this.read<{ id: string }>(
+      `UPDATE leases SET lease_until = ? WHERE attempt_id = ANY(?::text[]) AND holder = ?
+       RETURNING attempt_id AS id`,
+      [leaseUntil, attemptIds as never, holder],
+    );
+    return new Set(rows.map(({ id }) => id));
+  }
+
+  lost(now: number, limit: number): Promise<LostAttempt[]> {
+    return this.read<LostAttempt>(
+      `SELECT attempt_id AS "attemptId", job_id AS "jobId", holder FROM leases
+       WHERE lease_until <= ? LIMIT ?`,
+      [now, limit],
+    );
+  }
+
+  async renewAll(leaseUntil: number): Promise<void> {
+    await this.read('UPDATE leases SET lease_until = ? WHERE lease_until < ?', [
+      leaseUntil,
+      leaseUntil,
+    ]);
+  }
+
+  async promote(now: number): Promise<{ queues: string[]; nextAt: number | undefined }> {
+    await this.foldCounters();
+    const due = await this.read('SELECT 1 AS due FROM scheduled WHERE run_at <= ? LIMIT 1', [now]);
+    const queues = due.length > 0 ? await this.promoteDue(now) : [];
+    const [next] = await this.read<{ runAt: number }>(
+      'SELECT run_at AS "runAt" FROM scheduled ORDER BY run_at LIMIT 1',
+    );
+    return { queues, nextAt: next?.runAt };
+  }
+
+  async events(after: number, limit: number): Promise<EventRow[]> {
+    const { events } = await this.work();
+    return this.told(() => events.read(after, limit));
+  }
+
+  async eventCursor(): Promise<number> {
+    const { events } = await this.work();
+    return this.told(() => events.newest());
+  }
+
+  async counters(scope: string): Promise<Record<string, number>> {
+    const rows = await this.read<{ key: string; n: number }>(
+      `SELECT key, sum(n)::bigint AS n FROM (
+         SELECT key, n FROM counters WHERE scope = ?
+         UNION ALL SELECT key, n FROM counter_deltas WHERE scope = ?) AS both_tables
+       GROUP BY key HAVING sum(n) <> 0`,
+      [scope, scope],
+    );
+    return Object.fromEntries(rows.map(({ key, n }) => [key, n]));
+  }
+
+  onCommit(listener: () => void): () => void {
+    return this.wake.onCommit(listener);
+  }
+
+  onReady(listener: (queue: string) => void): () => void {
+    return this.wake.onReady(listener);
+  }
+
+  async backup(): Promise<void> {
+    throw new AppError('unsupported', 'A PostgreSQL store is backed up with PostgreSQL itself.', {
+      hint: `Use pg_dump with -n ${this.address.schema} -n ${bossSchema(this.address.schema)}, or \`errand store copy\` into a home.`,
+    });
+  }
+
+  async size(): Promise<number> {
+    const [row] = await this.read<{ bytes: number }>(
+      `SELECT coalesce(sum(pg_total_relation_size(c.oid)), 0)::bigint AS bytes FROM pg_class c
+       JOIN pg_namespace n ON n.oid = c.relnamespace WHERE n.nspname IN (?, ?) AND c.relkind = 'r'`,
+      [this.address.schema, bossSchema(this.address.schema)],
+    );
+    return row!.bytes;
+  }
+
+  async close(): Promise<void> {
+    if (this.closed) return;
+    this.closed = true;
+    const working = await this.working?.catch(() => undefined);
+    await working?.committer.drain();
+    await this.wake.stop();
+    await working?.dispatcher.stop();
+    await this.pool.end();
+  }
+
+  /** Everything that needs the schema: made when it is known to fit. */
+  private work(): Promise<Working> {
+    if (this.closed) throw new AppError('unavailable', 'The store is closed.');
+    this.working ??= this.told(async () => {
+      const { pool, wake, address } = this;
+      const dispatcher = await Dispatcher.start(pool, address.schema);
+      await wake.start();
+      const lanesMax = Math.max(1, Math.floor(address.poolMax / 2));
+      const committed = (queues: ReadonlySet<string>) => wake.committed(queues);
+      return {
+        dispatcher,
+        committer: new Committer({ pool, dispatcher, lanesMax, committed }),
+        events: new EventReader(pool, this.clock, () => wake.again()),
+      };
+    }).catch((error: unknown) => {
+      this.working = undefined;
+      throw error;
+    });
+    return this.working;
+  }
+
+  private async promoteDue(now: number): Promise<string[]> {
+    const { dispatcher } = await this.work();
+    const due = await this.told(() =>
+      withClient(this.pool, async (client) => {
+        await client.query('BEGIN');
+        const { rows } = await client.query<DispatchEntry>(
+          `DELETE FROM scheduled WHERE attempt_id IN
+             (SELECT attempt_id FROM scheduled WHERE run_at <= $1 ORDER BY run_at LIMIT ${promoteMax}
+              FOR UPDATE SKIP LOCKED)
+           RETURNING attempt_id AS "attemptId", job_id AS "jobId", queue, priority, run_at AS "runAt"`,
+          [now],
+        );
+        const entries = rows.toSorted((a, b) => a.runAt - b.runAt);
+        for (const [queue, ready] of Map.groupBy(entries, (entry) => entry.queue)) {
+          await dispatcher.ensureQueue(queue);
+          await dispatcher.add(client, queue, ready);
+        }
+        await client.query('COMMIT');
+        return entries;
+      }),
+    );
+    const queues = [...new Set(due.map(({ queue }) => queue))];
+    this.wake.committed(queues);
+    return queues;
+  }
+
+  /** One node at a time; whoever comes second leaves it to the first. */
+  private async foldCounters(): Promise<void> {
+    await this.read(
+      `WITH turn AS MATERIALIZED (
+         SELECT pg_try_advisory_xact_lock(7411003, hashtext(current_schema())) AS mine),
+       gone AS (DELETE FROM counter_deltas WHERE (SELECT mine FROM turn) RETURNING scope, key, n)
+       INSERT INTO counters (scope, key, n)
+         SELECT scope, key, sum(n)::bigint FROM gone GROUP BY scope, key ORDER BY scope, key
+       ON CONFLICT (scope, key) DO UPDATE SET n = counters.n + excluded.n`,
+    );
+  }
+
+  private async told<T>(run: () => Promise<T>): Promise<T> {
+    if (this.closed) throw new AppError('unavailable', 'The store is closed.');
+    try {
+      return await run();
+    } catch (error) {
+      throw databaseError(error, this.address);
+    }
+  }
+}

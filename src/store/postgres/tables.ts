@@ -1,0 +1,30 @@
+// The cluster store's own tables beside the ledger. pg-boss holds what is ready and what is taken; here is what it cannot
+// know: leases by the ledger's clock (of any length), entries that wait for their time, and counters as deltas.
+import type { Migration } from '../store.ts';
+
+export const clusterMigrations: Migration[] = [
+  {
+    id: 'cluster/1',
+    statements: () => [
+      // Updated with every heartbeat: room on the page keeps those updates out of the indexes.
+      `CREATE TABLE leases (
+        attempt_id TEXT PRIMARY KEY, job_id TEXT NOT NULL, queue TEXT NOT NULL,
+        holder TEXT NOT NULL, lease_until BIGINT NOT NULL
+      ) WITH (fillfactor = 50, autovacuum_vacuum_scale_factor = 0.02, autovacuum_vacuum_threshold = 200)`,
+      'CREATE INDEX leases_queue ON leases (queue)',
+      `CREATE TABLE scheduled (
+        attempt_id TEXT PRIMARY KEY, job_id TEXT NOT NULL, queue TEXT NOT NULL,
+        priority BIGINT NOT NULL, run_at BIGINT NOT NULL
+      ) WITH (autovacuum_vacuum_scale_factor = 0.05)`,
+      'CREATE INDEX scheduled_due ON scheduled (run_at)',
+      'CREATE TABLE counters (scope TEXT, key TEXT, n BIGINT NOT NULL, PRIMARY KEY (scope, key))',
+      // No hot row: every commit appends what it changed, the sweep folds it into the counters.
+      `CREATE TABLE counter_deltas (scope TEXT NOT NULL, key TEXT NOT NULL, n BIGINT NOT NULL)
+        WITH (autovacuum_vacuum_scale_factor = 0.05, autovacuum_vacuum_threshold = 1000)`,
+      'CREATE INDEX counter_deltas_scope ON counter_deltas (scope)',
+      // One row: which cluster this schema belongs to, as a fingerprint of the key its nodes share.
+      `CREATE TABLE cluster (id BIGINT PRIMARY KEY CHECK (id = 1),
+        name TEXT NOT NULL, fingerprint TEXT NOT NULL)`,
+    ],
+  },
+];

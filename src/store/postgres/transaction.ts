@@ -1,0 +1,189 @@
+// Commands of one transaction. All statements go out in one burst and all answers are looked at before COMMIT, so a
+// transaction costs two round trips whatever is in it. What several commands share (counters, entries of one queue) is
+// written once at the end.
+import type { PoolClient, QueryResult } from 'pg';
+import type { DispatchEntry, Intent, Row, Step, Value } from '../store.ts';
+import type { Dispatcher } from './dispatcher.ts';
+import { prepare, returnsRows } from './sql.ts';
+
+/** A step found another number of rows than it expected. */
+export class Conflict {
+  readonly step: number;
+  constructor(step: number) {
+    this.step = step;
+  }
+}
+
+interface Sent {
+  command: number;
+  step: number;
+  expect: number | undefined;
+  rows: boolean;
+  answer: Promise<QueryResult>;
+}
+
+export class Transaction {
+  private readonly client: PoolClient;
+  private readonly dispatcher: Dispatcher;
+  private readonly sent: Sent[] = [];
+  private readonly tail: Promise<unknown>[] = [];
+  private readonly counts = new Map<string, number>();
+  private readonly ready = new Map<string, DispatchEntry>();
+  private readonly scheduled = new Map<string, DispatchEntry>();
+  private readonly removed = new Map<string, Set<string>>();
+  private readonly unplaced = new Set<string>();
+  private command = -1;
+
+  constructor(client: PoolClient, dispatcher: Dispatcher) {
+    this.client = client;
+    this.dispatcher = dispatcher;
+    this.push(client.query('BEGIN'));
+  }
+
+  /** The next command; answers its number. */
+  add(steps: readonly Step[]): number {
+    this.command += 1;
+    for (const [index, step] of steps.entries()) {
+      if ('sql' in step) this.send(step.sql, step.params ?? [], { index, expect: step.expect });
+      else if ('count' in step) this.count(step.count);
+      else this.intend(step, index);
+    }
+    return this.command;
+  }
+
+  /** Rows of each command, by step. Throws what the first failed command says: a Conflict or the database's error. */
+  async commit(): Promise<{ rows: Row[][][]; queues: Set<string> }> {
+    this.finish();
+    const rows = await this.answers();
+    await this.placeUnknown();
+    await this.client.query('COMMIT');
+    const queues = new Set([...this.ready.values()].map(({ queue }) => queue));
+    return { rows, queues };
+  }
+
+  /** Entries that a claim defers or drops. */
+  schedule(entry: DispatchEntry): void {
+    this.scheduled.set(entry.attemptId, entry);
+  }
+
+  remove(queue: string, attemptId: string): void {
+    let ids = this.removed.get(queue);
+    if (!ids) this.removed.set(queue, (ids = new Set()));
+    ids.add(attemptId);
+  }
+
+  private send(
+    sql: string,
+    params: readonly Value[],
+    check: { index: number; expect: number | undefined },
+  ): void {
+    const answer = this.client.query({ ...prepare(sql), values: params as unknown[] });
+    quiet(answer);
+    const { index: step, expect } = check;
+    this.sent.push({ command: this.command, step, expect, rows: returnsRows(sql), answer });
+  }
+
+  private push(answer: Promise<unknown>): void {
+    quiet(answer);
+    this.tail.push(answer);
+  }
+
+  private count({ scope, key, delta }: { scope: string; key: string; delta: number }): void {
+    const name = `${scope}\n${key}`;
+    this.counts.set(name, (this.counts.get(name) ?? 0) + delta);
+  }
+
+  private intend(intent: Intent, index: number): void {
+    if (intent.dispatch === 'enqueue') {
+      const { entry } = intent;
+      (entry.runAt > 0 ? this.scheduled : this.ready).set(entry.attemptId, entry);
+      return;
+    }
+    const { attemptId } = intent;
+    if (intent.dispatch === 'settle') {
+      const holder = intent.holder === undefined ? [] : [intent.holder];
+      const sql = `DELETE FROM leases WHERE attempt_id = ?${holder.length > 0 ? ' AND holder = ?' : ''}`;
+      this.send(sql, [attemptId, ...holder], { index, expect: 1 });
+    } else {
+      this.ready.delete(attemptId);
+      this.scheduled.delete(attemptId);
+      for (const table of ['leases', 'scheduled']) {
+        const sql = `DELETE FROM ${table} WHERE attempt_id = ?`;
+        this.send(sql, [attemptId], { index, expect: undefined });
+      }
+    }
+    if (intent.queue === undefined) this.unplaced.add(attemptId);
+    else this.remove(intent.queue, attemptId);
+  }
+
+  /** What the commands share, after all of them. */
+  private finish(): void {
+    for (const id of this.unplaced) {
+      const again = this.ready.get(id);
+      if (!again || !this.unplaced.delete(id)) continue;
+      this.remove(again.queue, id);
+    }
+    for (const [queue, ids] of this.removed)
+      this.push(this.dispatcher.remove(this.client, queue, [...ids]));
+    const byQueue = Map.groupBy(this.ready.values(), ({ queue }) => queue);
+    for (const [queue, entries] of byQueue)
+      this.push(this.dispatcher.add(this.client, queue, entries));
+    const later = [...this.scheduled.values()];
+    if (later.length > 0) {
+      this.push(
+        this.query(
+          `INSERT INTO scheduled (attempt_id, job_id, queue, priority, run_at)
+           SELECT * FROM unnest($1::text[], $2::text[], $3::text[], $4::bigint[], $5::bigint[])
+           ON CONFLICT (attempt_id) DO UPDATE SET run_at = excluded.run_at, priority = excluded.priority`,
+          (['attemptId', 'jobId', 'queue', 'priority', 'runAt'] as const).map((field) =>
+            later.map((entry) => entry[field]),
+          ),
+        ),
+      );
+    }
+    const counts = [...this.counts].filter(([, n]) => n !== 0);
+    if (counts.length > 0) {
+      const names = counts.map(([name]) => name.split('\n'));
+      this.push(
+        this.query(
+          `INSERT INTO counter_deltas (scope, key, n)
+           SELECT * FROM unnest($1::text[], $2::text[], $3::bigint[])`,
+          [names.map(([scope]) => scope), names.map(([, key]) => key), counts.map(([, n]) => n)],
+        ),
+      );
+    }
+  }
+
+  private async answers(): Promise<Row[][][]> {
+    const [answers, tail] = await Promise.all([
+      Promise.allSettled(this.sent.map(({ answer }) => answer)),
+      Promise.allSettled(this.tail),
+    ]);
+    const rows: Row[][][] = Array.from({ length: this.command + 1 }, () => []);
+    // In order: after a conflict later steps may well have failed, and only the first failure says why.
+    for (const [i, { command, step, expect, rows: wanted }] of this.sent.entries()) {
+      const answer = answers[i]!;
+      if (answer.status === 'rejected') throw answer.reason;
+      if (expect !== undefined && answer.value.rowCount !== expect) throw new Conflict(step);
+      rows[command]![step] = wanted ? (answer.value.rows as Row[]) : [];
+    }
+    for (const answer of tail) if (answer.status === 'rejected') throw answer.reason;
+    return rows;
+  }
+
+  /** Entries taken away by somebody who does not know their queue: rare, and worth two more round trips. */
+  private async placeUnknown(): Promise<void> {
+    if (this.unplaced.size === 0) return;
+    const found = await this.dispatcher.queuesOf(this.client, [...this.unplaced]);
+    for (const [queue, ids] of found) await this.dispatcher.remove(this.client, queue, ids);
+  }
+
+  private query(text: string, values: unknown[]): Promise<QueryResult> {
+    return this.client.query({ ...prepare(text), values });
+  }
+}
+
+/** Answers are looked at together, later; until then a failed one must not count as forgotten. */
+function quiet(answer: Promise<unknown>): void {
+  answer.catch(() => {});
+}

@@ -1,0 +1,164 @@
+// How the nodes wake each other: a NOTIFY after the commit, outside its transaction and at most one per moment (a NOTIFY
+// inside would make all commits of the cluster wait in one line), and a poll as the floor when one gets lost.
+import type { Client, Notification, Pool } from 'pg';
+import type { Clock } from '../../runtime/clock.ts';
+import { randomBytes } from 'node:crypto';
+import { connectionOptions, type Address, type Pg } from './open.ts';
+
+export interface WakeOptions {
+  pg: Pg;
+  pool: Pool;
+  address: Address;
+  clock: Clock;
+  /** Without any notification the queues and the log are looked at this often. */
+  pollMs: number;
+}
+
+/** Commits within this time share one notification. */
+const coalesceMs = 5;
+const checkMs = 10_000;
+const reconnectMsMax = 5000;
+/** NOTIFY takes 8000 bytes; more queues than fit are found by the poll of their nodes. */
+const payloadBytesMax = 7000;
+
+export class Wake {
+  private readonly options: WakeOptions;
+  private readonly channel: string;
+  private readonly self = randomBytes(6).toString('hex');
+  private readonly commitListeners = new Set<() => void>();
+  private readonly readyListeners = new Set<(queue: string) => void>();
+  private readonly queues = new Set<string>();
+  private readonly closing = new AbortController();
+  private client: Client | undefined;
+  private telling = false;
+  private cancelPoll: () => void = () => {};
+  private cancelCheck: () => void = () => {};
+
+  constructor(options: WakeOptions) {
+    this.options = options;
+    this.channel = `${options.address.schema}_wake`;
+  }
+
+  async start(): Promise<void> {
+    await this.listen();
+    this.poll();
+  }
+
+  async stop(): Promise<void> {
+    this.closing.abort();
+    this.cancelPoll();
+    this.cancelCheck();
+    await this.client?.end().catch(() => {});
+  }
+
+  onCommit(listener: () => void): () => void {
+    this.commitListeners.add(listener);
+    return () => this.commitListeners.delete(listener);
+  }
+
+  onReady(listener: (queue: string) => void): () => void {
+    this.readyListeners.add(listener);
+    return () => this.readyListeners.delete(listener);
+  }
+
+  /** After a commit of ours: here at once, elsewhere a moment later. */
+  committed(queues: Iterable<string>): void {
+    const fresh = [...queues];
+    for (const queue of fresh) this.queues.add(queue);
+    this.emit(fresh);
+    if (this.telling || this.closing.signal.aborted) return;
+    this.telling = true;
+    this.options.clock.after(coalesceMs, () => void this.tell());
+  }
+
+  /** Look again in a moment: a reader stands before a commit under way. */
+  again(): void {
+    if (this.closing.signal.aborted) return;
+    this.options.clock.after(2 * coalesceMs, () => this.emit([]));
+  }
+
+  private emit(queues: readonly string[]): void {
+    if (this.closing.signal.aborted) return;
+    for (const listener of this.commitListeners) listener();
+    for (const queue of queues) for (const listener of this.readyListeners) listener(queue);
+  }
+
+  private async tell(): Promise<void> {
+    this.telling = false;
+    if (this.closing.signal.aborted || !this.client) return;
+    const lines = [this.self];
+    let bytes = this.self.length;
+    for (const queue of this.queues) {
+      bytes += Buffer.byteLength(queue) + 1;
+      if (bytes > payloadBytesMax) break;
+      lines.push(queue);
+    }
+    this.queues.clear();
+    try {
+      await this.client.query('SELECT pg_notify($1, $2)', [this.channel, lines.join('\n')]);
+    } catch {
+      // The others find it with their poll; our connection is being replaced.
+    }
+  }
+
+  /** One connection for LISTEN and NOTIFY; when it breaks it is replaced, and everything is looked at once. */
+  private async listen(): Promise<void> {
+    const { pg, address } = this.options;
+    const client = new pg.Client(connectionOptions(pg, address));
+    client.on('notification', (message) => this.heard(message));
+    client.on('error', () => {});
+    client.once('end', () => {
+      if (this.client === client) this.client = undefined;
+      this.cancelCheck();
+      if (!this.closing.signal.aborted) void this.reconnect();
+    });
+    await client.connect();
+    // A notification needs no fsync: it means nothing after a crash.
+    await client.query('SET synchronous_commit = off');
+    await client.query(`LISTEN ${this.channel}`);
+    this.client = client;
+    this.check(client);
+  }
+
+  private async reconnect(): Promise<void> {
+    const { clock } = this.options;
+    for (
+      let waitMs = 100;
+      !this.closing.signal.aborted;
+      waitMs = Math.min(waitMs * 2, reconnectMsMax)
+    ) {
+      await clock.sleep(waitMs, this.closing.signal);
+      if (this.closing.signal.aborted) return;
+      try {
+        await this.listen();
+        this.emit(['']);
+        return;
+      } catch {
+        // still away
+      }
+    }
+  }
+
+  /** A dead peer does not close the connection: ask it something from time to time. */
+  private check(client: Client): void {
+    this.cancelCheck = this.options.clock.after(checkMs, () => {
+      client
+        .query('SELECT 1')
+        .then(() => this.check(client))
+        .catch(() => client.end().catch(() => {}));
+    });
+  }
+
+  private heard({ payload }: Notification): void {
+    const [sender, ...queues] = (payload ?? '').split('\n');
+    if (sender !== this.self) this.emit(queues);
+  }
+
+  private poll(): void {
+    const { clock, pollMs } = this.options;
+    this.cancelPoll = clock.after(pollMs, () => {
+      this.emit([]);
+      this.poll();
+    });
+  }
+}

