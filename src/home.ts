@@ -44,7 +44,9 @@ export function openHome(path: string): Home {
       mkdirSync(folder, { recursive: true, mode: 0o700 });
       return folder;
     },
-    release: () => lock.close(),
+    release: () => {
+      if (lock.isOpen) lock.close();
+    },
   };
 }
 

@@ -1,0 +1,211 @@
+// The server's life, with the real program: start, refusals, keys, ends, and a home that was hurt.
+import assert from 'node:assert/strict';
+import { spawn } from 'node:child_process';
+import { once } from 'node:events';
+import { chmodSync, existsSync, mkdirSync, readFileSync, statSync, writeFileSync } from 'node:fs';
+import http from 'node:http';
+import { join } from 'node:path';
+import { DatabaseSync } from 'node:sqlite';
+import { test } from 'node:test';
+import { tempFolder } from '../helpers/folder.ts';
+import { bin, cli, serverEnv, startServer } from '../helpers/server.ts';
+import { until } from '../helpers/until.ts';
+
+test('serve --json says one line; health needs no key, everything else looks the same without one', async (t) => {
+  const server = await startServer(t);
+  assert.match(server.url, /^http:\/\/127\.0\.0\.1:\d+$/);
+  assert.equal(readFileSync(join(server.home, 'owner.key'), 'utf8').trim(), server.key);
+  assert.equal(statSync(join(server.home, 'owner.key')).mode & 0o777, 0o600);
+  assert.equal(statSync(server.home).mode & 0o777, 0o700);
+  assert.equal(statSync(join(server.home, 'errand.sqlite')).mode & 0o777, 0o600);
+  const health = await fetch(`${server.url}/health`);
+  assert.equal(health.status, 200);
+  const known = await fetch(`${server.url}/api/jobs`);
+  const unknown = await fetch(`${server.url}/api/nothing-here`);
+  assert.equal(known.status, 401);
+  assert.equal(unknown.status, 401);
+  const wrong = await server.api('GET', '/api/jobs', undefined, {
+    authorization: 'Bearer errand_wrongwrongwrong',
+  });
+  assert.equal(wrong.status, 401);
+  assert.equal((await server.api('GET', '/api/jobs')).status, 200);
+  const missing = await server.api('GET', '/api/jobs/job_0000000000000000');
+  assert.equal(missing.status, 404);
+  assert.ok(missing.json<{ hint: string }>().hint);
+  assert.equal(await server.stop(), 0);
+});
+
+test('a foreign Host or Origin is refused', async (t) => {
+  const server = await startServer(t);
+  const status = (headers: Record<string, string>) =>
+    new Promise<number>((resolve, reject) => {
+      const request = http.get(
+        `${server.url}/api/jobs`,
+        { headers: { authorization: `Bearer ${server.key}`, ...headers } },
+        (response) => {
+          response.resume();
+          resolve(response.statusCode!);
+        },
+      );
+      request.on('error', reject);
+    });
+  assert.equal(await status({ host: 'evil.example' }), 403);
+  assert.equal(await status({ origin: 'https://evil.example' }), 403);
+  assert.equal(await status({}), 200);
+});
+
+test('keys: scopes, expiry, rotation and owners', async (t) => {
+  const server = await startServer(t);
+  const make = async (...flags: string[]) =>
+    (await server.cli('key', 'create', ...flags, '--json')).json<{ key: string; id: string }>();
+  const as = (key: string, method: string, path: string, body?: unknown) =>
+    server.api(method, path, body, { authorization: `Bearer ${key}` });
+  const reader = await make('reader', '--owner', 'ada', '--scopes', 'read');
+  assert.equal((await as(reader.key, 'GET', '/api/jobs')).status, 200);
+  assert.equal((await as(reader.key, 'GET', '/api/keys')).status, 403);
+  const brief = await make('brief', '--expires-in', '1s');
+  await until(
+    'the key has expired',
+    async () => (await as(brief.key, 'GET', '/api/jobs')).status === 401,
+  );
+  const rotated = (await server.cli('key', 'rotate', reader.id, '--json')).json<{
+    key: string;
+    id: string;
+  }>();
+  assert.equal((await as(reader.key, 'GET', '/api/jobs')).status, 401);
+  assert.equal((await as(rotated.key, 'GET', '/api/jobs')).status, 200);
+  await server.cli('key', 'revoke', rotated.id);
+  assert.equal((await as(rotated.key, 'GET', '/api/jobs')).status, 401);
+  const stored = readFileSync(join(server.home, 'errand.sqlite'));
+  assert.equal(stored.includes(rotated.key), false);
+});
+
+test('a second server on one home is refused and names the first', async (t) => {
+  const server = await startServer(t);
+  const second = await cli(server.home, ['serve', '--json', '--port', '0']);
+  assert.equal(second.code, 5);
+  const { error } = second.json<{ error: { code: string; message: string } }>();
+  assert.equal(error.code, 'conflict');
+  assert.match(error.message, new RegExp(`process ${server.pid}`));
+  assert.equal((await server.api('GET', '/api/jobs')).status, 200);
+});
+
+test('a taken port is refused and its holder named', async (t) => {
+  const server = await startServer(t);
+  const home = join(tempFolder(t), 'other');
+  const second = await cli(home, ['serve', '--port', new URL(server.url).port]);
+  assert.equal(second.code, 5);
+  assert.match(second.stderr, /is taken/);
+});
+
+test('ten commands at once on an empty home start one server', async (t) => {
+  const home = join(tempFolder(t), 'home');
+  const answers = await Promise.all(
+    Array.from({ length: 10 }, () => cli(home, ['list', '--json'])),
+  );
+  t.after(() => cli(home, ['stop']));
+  for (const answer of answers) assert.deepEqual([answer.code, answer.stderr], [0, '']);
+  const served = readFileSync(join(home, 'server.log'), 'utf8')
+    .split('\n')
+    .filter((line) => line.includes('"serving"'));
+  assert.equal(served.length, 1);
+  assert.equal(statSync(join(home, 'server.log')).mode & 0o777, 0o600);
+});
+
+test('a server that a command started ends by itself when there is nothing to do', async (t) => {
+  const home = join(tempFolder(t), 'home');
+  assert.equal((await cli(home, ['list'], { ERRAND_IDLE_EXIT_MS: '100' })).code, 0);
+  await until('it has ended', () => !existsSync(join(home, 'server.pid')));
+  assert.match(readFileSync(join(home, 'server.log'), 'utf8'), /nothing to do/);
+});
+
+test('a server in the foreground takes over from one that a command started', async (t) => {
+  const home = join(tempFolder(t), 'home');
+  assert.equal((await cli(home, ['list'])).code, 0);
+  const server = await startServer(t, { home });
+  assert.equal((await server.api('GET', '/api/jobs')).status, 200);
+});
+
+test('a failed start reaches the one who called', async (t) => {
+  const home = join(tempFolder(t), 'home');
+  mkdirSync(home, { mode: 0o700 });
+  writeFileSync(join(home, 'config.json'), '{"server": {"prot": 1}}');
+  const answer = await cli(home, ['list']);
+  assert.notEqual(answer.code, 0);
+  assert.match(answer.stderr, /prot/);
+});
+
+test('a home that cannot be written is refused with a reason', async (t) => {
+  const folder = tempFolder(t);
+  const file = join(folder, 'file');
+  writeFileSync(file, '');
+  chmodSync(file, 0o600);
+  const answer = await cli(join(file, 'home'), ['serve', '--port', '0']);
+  assert.equal(answer.code, 7);
+  assert.match(answer.stderr, /cannot be written/);
+});
+
+test('a database of a newer program and a damaged one are refused, untouched', async (t) => {
+  const first = await startServer(t);
+  await first.stop();
+  const file = join(first.home, 'errand.sqlite');
+  const db = new DatabaseSync(file);
+  db.exec(`INSERT INTO migrations (id, applied_at) VALUES ('jobs/999', 0)`);
+  db.close();
+  const newer = await cli(first.home, ['serve', '--port', '0']);
+  assert.equal(newer.code, 7);
+  assert.match(newer.stderr, /newer Errand/);
+  const damaged = join(tempFolder(t), 'home');
+  mkdirSync(damaged, { mode: 0o700 });
+  writeFileSync(join(damaged, 'errand.sqlite'), Buffer.alloc(8192, 0x5a));
+  const broken = await cli(damaged, ['serve', '--port', '0']);
+  assert.equal(broken.code, 7);
+  assert.match(broken.stderr, /damaged/);
+  assert.equal(readFileSync(join(damaged, 'errand.sqlite')).length, 8192);
+});
+
+test('backup while it serves, restore into an empty home', async (t) => {
+  const server = await startServer(t);
+  const made = (await server.cli('key', 'create', 'kept', '--json')).json<{ key: string }>();
+  const file = join(tempFolder(t), 'backup.sqlite');
+  assert.equal((await server.cli('backup', file)).code, 0);
+  const home = join(tempFolder(t), 'home');
+  assert.equal((await cli(home, ['restore', file])).code, 0);
+  const again = await startServer(t, { home });
+  const answer = await again.api('GET', '/api/jobs', undefined, {
+    authorization: `Bearer ${made.key}`,
+  });
+  assert.equal(answer.status, 200);
+  const refused = await again.cli('restore', file);
+  assert.equal(refused.code, 5);
+});
+
+test('doctor says what it found; an unknown command says what there is', async (t) => {
+  const home = join(tempFolder(t), 'home');
+  const findings = (await cli(home, ['doctor', '--json'])).json<{
+    findings: { name: string; state: string }[];
+  }>().findings;
+  for (const name of ['Node', 'home', 'disk', 'shell', 'settings', 'server']) {
+    assert.ok(
+      findings.some((one) => one.name === name),
+      name,
+    );
+  }
+  const unknown = await cli(home, ['lst']);
+  t.after(() => cli(home, ['stop']));
+  assert.equal(unknown.code, 2);
+  assert.match(unknown.stderr, /errand help/);
+});
+
+test('SIGTERM right after the greeting drains; a second one ends at once', async (t) => {
+  const home = join(tempFolder(t), 'home');
+  const child = spawn(process.execPath, [bin, 'serve', '--json', '--port', '0'], {
+    env: serverEnv(home),
+    stdio: ['ignore', 'pipe', 'inherit'],
+  });
+  t.after(() => child.kill('SIGKILL'));
+  await once(child.stdout, 'data');
+  child.kill('SIGTERM');
+  const [code] = (await once(child, 'exit')) as [number];
+  assert.equal(code, 0);
+});

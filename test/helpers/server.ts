@@ -1,0 +1,150 @@
+// The real program in a home of its own: `errand serve` as a process, the command line, HTTP with the owner's key.
+import { execFile, spawn, type ChildProcess } from 'node:child_process';
+import { once } from 'node:events';
+import { join } from 'node:path';
+import type { TestContext } from 'node:test';
+import { createInterface } from 'node:readline';
+import { tempFolder } from './folder.ts';
+
+export const bin = join(import.meta.dirname, '..', '..', 'bin', 'errand.js');
+
+export interface TestServer {
+  url: string;
+  key: string;
+  home: string;
+  pid: number;
+  child: ChildProcess;
+  stderr(): string;
+  /** `errand …` against this home. Never throws for an exit code. */
+  cli(...args: string[]): Promise<CliAnswer>;
+  api(
+    method: string,
+    path: string,
+    body?: unknown,
+    headers?: Record<string, string>,
+  ): Promise<ApiAnswer>;
+  /** kill -9, and waits until it is gone. */
+  kill(): Promise<void>;
+  /** SIGTERM; answers the exit code. */
+  stop(): Promise<number | null>;
+}
+
+export interface CliAnswer {
+  code: number;
+  stdout: string;
+  stderr: string;
+  json<T = Record<string, unknown>>(): T;
+}
+
+export interface ApiAnswer {
+  status: number;
+  headers: Headers;
+  text: string;
+  json<T = Record<string, unknown>>(): T;
+}
+
+export interface ServerWish {
+  home?: string;
+  env?: Record<string, string>;
+  args?: string[];
+}
+
+/** Starts a server on a free port; it is ended with the test. */
+export async function startServer(t: TestContext, wish: ServerWish = {}): Promise<TestServer> {
+  const home = wish.home ?? join(tempFolder(t), 'home');
+  const env = serverEnv(home, wish.env);
+  const child = spawn(
+    process.execPath,
+    [bin, 'serve', '--json', '--port', '0', ...(wish.args ?? [])],
+    {
+      env,
+      stdio: ['ignore', 'pipe', 'pipe'],
+    },
+  );
+  let stderr = '';
+  child.stderr.setEncoding('utf8').on('data', (text: string) => (stderr += text));
+  const exited = once(child, 'exit');
+  t.after(async () => {
+    if (child.exitCode === null && child.signalCode === null) child.kill('SIGKILL');
+    await exited;
+  });
+  const ready = await firstLine(child, exited, () => stderr);
+  return {
+    ...ready,
+    child,
+    stderr: () => stderr,
+    cli: (...args) => cli(home, args, wish.env),
+    api: (method, path, body, headers) => api(ready, { method, path, body, headers }),
+    kill: async () => {
+      child.kill('SIGKILL');
+      await exited;
+    },
+    stop: async () => {
+      child.kill('SIGTERM');
+      const [code] = (await exited) as [number | null];
+      return code;
+    },
+  };
+}
+
+export function serverEnv(home: string, env: Record<string, string> = {}): NodeJS.ProcessEnv {
+  return { ...process.env, ERRAND_HOME: home, ERRAND_LOG: 'info', NO_COLOR: '1', ...env };
+}
+
+export function cli(
+  home: string,
+  args: readonly string[],
+  env: Record<string, string> = {},
+  options: { cwd?: string } = {},
+): Promise<CliAnswer> {
+  return new Promise((resolve) => {
+    execFile(
+      process.execPath,
+      [bin, ...args],
+      { env: serverEnv(home, env), maxBuffer: 64 * 1024 * 1024, timeout: 120_000, ...options },
+      (error, stdout, stderr) => {
+        const code = error ? Number((error as { code?: number }).code ?? 1) : 0;
+        resolve({ code, stdout, stderr, json: <T>() => JSON.parse(stdout) as T });
+      },
+    );
+  });
+}
+
+async function api(
+  server: { url: string; key: string },
+  call: {
+    method: string;
+    path: string;
+    body?: unknown;
+    headers?: Record<string, string> | undefined;
+  },
+): Promise<ApiAnswer> {
+  const response = await fetch(server.url + call.path, {
+    method: call.method,
+    headers: {
+      authorization: `Bearer ${server.key}`,
+      ...(call.body === undefined ? {} : { 'content-type': 'application/json' }),
+      ...call.headers,
+    },
+    ...(call.body === undefined ? {} : { body: JSON.stringify(call.body) }),
+  });
+  const text = await response.text();
+  return {
+    status: response.status,
+    headers: response.headers,
+    text,
+    json: <T>() => JSON.parse(text) as T,
+  };
+}
+
+async function firstLine(
+  child: ChildProcess,
+  exited: Promise<unknown>,
+  stderr: () => string,
+): Promise<{ url: string; key: string; home: string; pid: number }> {
+  const lines = createInterface({ input: child.stdout! });
+  const line = once(lines, 'line') as Promise<[string]>;
+  const first = await Promise.race([line, exited.then(() => undefined)]);
+  if (!first) throw new Error(`the server did not start: ${stderr()}`);
+  return JSON.parse(first[0]) as { url: string; key: string; home: string; pid: number };
+}
