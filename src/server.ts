@@ -122,6 +122,7 @@ class Server {
       authenticate: (key) => app.access.authenticate(key),
       owner,
       version,
+      limits: config.http,
       allowedHosts: config.server.allowedHosts,
       ...(config.server.publicUrl === undefined ? {} : { publicUrl: config.server.publicUrl }),
       health: () => ({ auto: this.auto }),

@@ -83,7 +83,8 @@ export class Listeners {
   }
 
   cut(): void {
-    for (const server of this.servers) server.closeAllConnections();
+    // Also those that changed to another protocol, which the servers no longer count as theirs.
+    for (const socket of this.sockets) socket.destroy();
   }
 
   private create(local: boolean): Server {

@@ -1,0 +1,84 @@
+// Real keys over real HTTP: made, used, expired, revoked and rotated, on a real store.
+import assert from 'node:assert/strict';
+import { test } from 'node:test';
+import { Access, ownerCaller } from '../../src/access/access.ts';
+import { accessOperations } from '../../src/access/operations.ts';
+import { createHttpFace } from '../../src/faces/http/index.ts';
+import { defineOperation, Operations, z } from '../../src/operation.ts';
+import { ManualClock } from '../../src/runtime/clock.ts';
+import { silentLog } from '../../src/runtime/log.ts';
+import { stores } from '../helpers/stores.ts';
+import { call } from './http-kit.ts';
+
+const ownerKey = 'errand_owner_0123456789';
+const hour = 3_600_000;
+
+test('a key works until it expires, is revoked or rotated, and only within its scopes', async (t) => {
+  const clock = new ManualClock();
+  const store = await stores[0]!.open(t);
+  const access = new Access(store, clock, ownerKey);
+  const operations = new Operations();
+  operations.add(accessOperations(access, clock));
+  operations.add([
+    defineOperation({
+      name: 'whoami',
+      title: 'Who am I',
+      description: 'The caller.',
+      effect: 'read',
+      scope: 'read',
+      input: z.object({}),
+      output: z.object({ owner: z.string() }),
+      http: { method: 'GET', path: '/api/me' },
+      run: async (_, { caller }) => ({ owner: caller!.owner }),
+    }),
+  ]);
+  const face = createHttpFace({
+    operations,
+    authenticate: (key) => access.authenticate(key),
+    owner: ownerCaller(true),
+    version: '1',
+    clock,
+    log: silentLog,
+    limits: { addressRate: 0 },
+  });
+  t.after(() => face.stop());
+  const { port } = await face.listenTcp({ port: 0, host: '127.0.0.1' });
+  const make = async (wish: object) =>
+    (await call(port, { path: '/api/keys', key: ownerKey, body: JSON.stringify(wish) })).json as {
+      key: string;
+      id: string;
+    };
+  const me = async (key: string) => {
+    // The server may trust what it looked up for two seconds.
+    clock.jump(3000);
+    const { status, json } = await call(port, { path: '/api/me', key });
+    return status === 200 ? json.owner : status;
+  };
+
+  const ann = await make({ owner: 'ann', scopes: ['read'], expiresInMs: hour });
+  const bob = await make({ owner: 'bob', scopes: ['run'] });
+  assert.equal(await me(ann.key), 'ann');
+  assert.equal(await me(ownerKey), 'owner');
+  assert.equal(await me(`${ann.key}x`), 401);
+  assert.equal(await me('short'), 401);
+  assert.equal(await me(bob.key), 403);
+  const stronger = { path: '/api/keys', key: ann.key, body: '{"scopes":["admin"]}' };
+  assert.equal((await call(port, stronger)).status, 403);
+
+  const path = `/api/keys/${ann.id}/rotate`;
+  const rotated = await call(port, { method: 'POST', path, key: ownerKey });
+  assert.equal(await me(ann.key), 401);
+  assert.equal(await me(rotated.json.key as string), 'ann');
+  clock.jump(hour);
+  assert.equal(await me(rotated.json.key as string), 401);
+
+  const cat = await make({ owner: 'cat', scopes: ['read'] });
+  assert.equal(await me(cat.key), 'cat');
+  await call(port, { method: 'DELETE', path: `/api/keys/${cat.id}`, key: ownerKey });
+  assert.equal(await me(cat.key), 401);
+
+  const list = await call(port, { path: '/api/keys', key: ownerKey });
+  assert.ok(!list.text.includes(bob.key) && list.text.includes(bob.id));
+  const rows = JSON.stringify(await store.read('SELECT * FROM keys', []));
+  for (const { key } of [ann, bob, cat]) assert.ok(!rows.includes(key), 'only hashes are stored');
+});
