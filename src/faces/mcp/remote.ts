@@ -58,7 +58,7 @@ export class RemoteSource implements Source {
   async catalog(): Promise<Catalog> {
     try {
       const { welcome } = await this.open();
-      return welcome;
+      return { ...welcome, unlisted: [startCard] };
     } catch (error) {
       const { message } = errorBody(error);
       this.listed = 'none';

@@ -109,8 +109,9 @@ interface CallParams {
 }
 
 async function findTool(source: Source, name: string, ctx: ServerContext): Promise<ToolCard> {
-  const { tools } = await source.catalog(plainCall(ctx));
-  const card = tools.find((tool) => tool.name === name);
+  const { tools, unlisted = [] } = await source.catalog(plainCall(ctx));
+  const byName = (tool: ToolCard) => tool.name === name;
+  const card = tools.find(byName) ?? unlisted.find(byName);
   if (!card) throw new ProtocolError(ProtocolErrorCode.InvalidParams, `Unknown tool: ${name}`);
   return card;
 }

@@ -23,6 +23,8 @@ export type JsonObject = Record<string, unknown>;
 
 export interface Catalog {
   tools: ToolCard[];
+  /** Answered, but not listed: a client may still hold a list from before. */
+  unlisted?: ToolCard[];
   instructions: string;
 }
 

@@ -1,0 +1,92 @@
+// The protocol by hand, for what the official clients do not do: one JSON-RPC request over HTTP, or over a front's stdio.
+import { spawn, type ChildProcess } from 'node:child_process';
+import { createInterface } from 'node:readline';
+import type { TestContext } from 'node:test';
+
+export const tasksExtension = 'io.modelcontextprotocol/tasks';
+
+export interface Reply {
+  result?: Record<string, unknown>;
+  error?: { code: number; message: string; data?: Record<string, unknown> };
+  status?: number;
+}
+
+/** What a 2026-07-28 client puts on every request. */
+export function envelope(declares: { tasks?: boolean } = {}): Record<string, unknown> {
+  return {
+    'io.modelcontextprotocol/protocolVersion': '2026-07-28',
+    'io.modelcontextprotocol/clientInfo': { name: 'raw', version: '1' },
+    'io.modelcontextprotocol/clientCapabilities': declares.tasks
+      ? { extensions: { [tasksExtension]: {} } }
+      : {},
+  };
+}
+
+let lastId = 0;
+
+export async function postModern(
+  url: string,
+  method: string,
+  params: Record<string, unknown>,
+  declares: { tasks?: boolean } = {},
+): Promise<Reply> {
+  const name = params.name ?? params.uri ?? params.taskId;
+  const response = await fetch(url, {
+    method: 'POST',
+    headers: {
+      'content-type': 'application/json',
+      accept: 'application/json, text/event-stream',
+      'mcp-protocol-version': '2026-07-28',
+      'mcp-method': method,
+      ...(typeof name === 'string' ? { 'mcp-name': name } : {}),
+    },
+    body: JSON.stringify({
+      jsonrpc: '2.0',
+      id: ++lastId,
+      method,
+      params: { ...params, _meta: envelope(declares) },
+    }),
+  });
+  const body = await response.text();
+  const data = body.startsWith('{') ? body : body.match(/^data: (.*)$/m)![1]!;
+  return { ...(JSON.parse(data) as Reply), status: response.status };
+}
+
+export interface RawFront {
+  process: ChildProcess;
+  request(method: string, params: Record<string, unknown>): Promise<Reply>;
+  notify(method: string, params: Record<string, unknown>): void;
+  heard: { method: string; params: Record<string, unknown> }[];
+  exited: Promise<number | null>;
+}
+
+export function rawFront(
+  t: TestContext,
+  command: string,
+  args: string[],
+  env = process.env,
+): RawFront {
+  const child = spawn(command, args, { stdio: ['pipe', 'pipe', 'inherit'], env });
+  t.after(() => void child.kill('SIGKILL'));
+  const waiting = new Map<number, (reply: Reply) => void>();
+  const heard: RawFront['heard'] = [];
+  createInterface({ input: child.stdout }).on('line', (line) => {
+    const message = JSON.parse(line) as Reply & { id: number } & RawFront['heard'][number];
+    if (message.method) heard.push(message);
+    else waiting.get(message.id)?.(message);
+  });
+  const send = (message: object) =>
+    child.stdin.write(`${JSON.stringify({ jsonrpc: '2.0', ...message })}\n`);
+  return {
+    process: child,
+    heard,
+    exited: new Promise((resolve) => child.once('exit', resolve)),
+    notify: (method, params) => void send({ method, params }),
+    request: (method, params) =>
+      new Promise((resolve) => {
+        const id = ++lastId;
+        waiting.set(id, resolve);
+        send({ id, method, params });
+      }),
+  };
+}
