@@ -91,10 +91,15 @@ export class Escrow {
   }
 
   /** What a settlement confirmed: it is the authority, so nothing is judged again. */
-  async confirm(jobId: string, effect: Effect, input: MoveInput, steps: Step[]): Promise<Work> {
+  async confirm(
+    jobId: string,
+    effect: Effect,
+    input: MoveInput,
+    steps: (before: Work) => Step[],
+  ): Promise<Work> {
     for (let tries = 0; tries < conflictsMax; tries++) {
       const work = await this.parts.store.work(jobId);
-      const after = await this.tryApply(work, moved(work, effect, input), steps);
+      const after = await this.tryApply(work, moved(work, effect, input), steps(work));
       if (after) return after;
     }
     throw new AppError('unavailable', 'The job changed too often at once.', { hint: 'Try again.' });
@@ -106,14 +111,14 @@ export class Escrow {
     change: (
       work: Work,
     ) => { work: Work; event?: { type: string; data: Record<string, unknown> } } | undefined,
-    steps: Step[] = [],
+    steps: (before: Work) => Step[] = () => [],
   ): Promise<Work> {
     for (let tries = 0; tries < conflictsMax; tries++) {
       const before = await this.parts.store.work(jobId);
       const noted = change(before);
       if (!noted) return before;
       const events = noted.event ? [noted.event] : [];
-      const own = [this.parts.store.updateWork(before, noted.work), ...steps];
+      const own = [this.parts.store.updateWork(before, noted.work), ...steps(before)];
       const after = await this.commit(before, noted.work, events, own);
       if (after) return after;
     }
@@ -200,6 +205,8 @@ function jobPatch(job: Job, work: Work): Partial<Job> {
     ...(stageOf(work.phase) === job.stage ? {} : { stage: stageOf(work.phase) }),
     ...(job.startedAt === null && work.phase === 'funded' ? { startedAt: work.updatedAt } : {}),
     ...(final ? { finishedAt: work.updatedAt, result: resultOf(work), error: errorOf(work) } : {}),
+    // A chain that was reorganised can take an end back.
+    ...(!final && job.finishedAt !== null ? { finishedAt: null, result: null, error: null } : {}),
   };
 }
 

@@ -40,6 +40,8 @@ export interface MoveInput {
   votes?: Vote[];
   reason?: string;
   resolution?: { answer: Silence; splitBps?: number };
+  /** The settlement's own name of what moved the money. */
+  txHash?: string;
 }
 
 const none: Money = { hold: 0, release: 0, refund: 0 };
@@ -244,8 +246,9 @@ function next(work: Work, input: MoveInput, to: To): Move {
   const money = to.money ?? none;
   const amount = money.hold + money.release + money.refund;
   const n = work.state.txs.length;
+  const hash = input.txHash === undefined ? {} : { hash: input.txHash };
   const txs = to.tx
-    ? [...work.state.txs, { kind: to.tx, id: `${work.jobId}/${n}`, amount, at: input.now }]
+    ? [...work.state.txs, { ...hash, kind: to.tx, id: `${work.jobId}/${n}`, amount, at: input.now }]
     : work.state.txs;
   const state: WorkState = { ...work.state, ...to.state, txs, pending: null };
   const data = {

@@ -107,6 +107,8 @@ export class Posting {
     const id = async (wallet: string) => (await store.wallet(wallet)).id;
     const settlement = request.settlement ?? settings.settlement;
     const iso = (at: number) => new Date(at).toISOString();
+    const fixed = await this.escrow.settlement(settlement).fixed();
+    const { platformFeeBps: platformBps, evaluatorFeeBps: evaluatorBps } = settings;
     return {
       version: '1.0',
       jobId: newJobId(),
@@ -121,10 +123,10 @@ export class Posting {
         decimals: 6,
       },
       evaluation: await resolvedRule(request.rule, id),
-      fees: { platformBps: settings.platformFeeBps, evaluatorBps: settings.evaluatorFeeBps },
+      fees: fixed.fees ?? { platformBps, evaluatorBps },
       fundBy: iso(Math.min(request.fundBy ?? expiresAt, expiresAt)),
       expiredAt: iso(expiresAt),
-      evaluationMs: request.evaluationMs ?? settings.evaluationMsDefault,
+      evaluationMs: request.evaluationMs ?? fixed.evaluationMs ?? settings.evaluationMsDefault,
       silence: request.silence ?? 'refund',
       splitBps: request.splitBps ?? 5000,
       disputeWindowMs: request.disputeWindowMs ?? 0,
@@ -148,7 +150,9 @@ export class Posting {
     refuseInactive(await store.wallet(terms.provider.wallet), now);
     refuseSelfDealing(terms);
     const until = Date.parse(terms.expiredAt) - now;
-    const least = request.expiryMsMin ?? settings.expiryMsMin;
+    const settlement = this.escrow.settlement(terms.settlement);
+    const fixed = await settlement.fixed();
+    const least = Math.max(request.expiryMsMin ?? settings.expiryMsMin, fixed.expiryMsMin ?? 0);
     if (until < least) {
       throw new AppError('expiryTooShort', `The job must leave at least ${least} ms to deliver.`, {
         hint: `Set expiresAt to ${new Date(now + least).toISOString()} or later.`,
@@ -166,8 +170,10 @@ export class Posting {
       });
     }
     refuseMilestones(terms, request.budget);
-    const { capabilities } = this.escrow.settlement(terms.settlement);
-    const missing = needsOf(terms).filter((need) => !capabilities.has(need));
+    const missing = needsOf(terms).filter((need) => !settlement.capabilities.has(need));
+    if (fixed.evaluationMs !== undefined && terms.evaluationMs !== fixed.evaluationMs) {
+      missing.push(`an evaluation time other than ${fixed.evaluationMs} ms`);
+    }
     if (missing.length > 0) {
       throw new AppError(
         'unsupportedBySettlement',

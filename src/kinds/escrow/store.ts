@@ -99,6 +99,16 @@ export class EscrowStore {
     };
   }
 
+  /** Counts what left a wallet through another settlement against its limits. */
+  recordSpending(wallet: Wallet, also: { day: string; spent: number }): Step {
+    return {
+      sql: `UPDATE escrow_accounts SET day = ?, spent = ?, version = version + 1
+        WHERE id = ? AND version = ?`,
+      params: [also.day, also.spent, wallet.id, wallet.version],
+      expect: 1,
+    };
+  }
+
   insertEscrowAccount(id: string, at: number): Step {
     return {
       sql: `INSERT INTO escrow_accounts (id, kind, status, balance, floor, spent, version, seq, head,

@@ -77,6 +77,8 @@ export interface Tx {
   id: string;
   amount: number;
   at: number;
+  /** On a chain: the transaction. */
+  hash?: string;
 }
 
 export const outcomes = [

@@ -79,7 +79,9 @@ export class Evaluation {
     let tried = false;
     for (const [member, rule] of membersOf(work.terms.evaluation).entries()) {
       if (rule.type === 'manual' || work.state.votes.some((v) => v.member === member)) continue;
-      const finding = await this.rules.run(rule, { jobId: work.jobId, deliverable, last });
+      const attempt = work.state.tries;
+      const { jobId } = work;
+      const finding = await this.rules.run(rule, { jobId, deliverable, attempt, last });
       if (finding.outcome === 'later') {
         waiting = finding.reason;
         tried ||= !finding.waits;
@@ -98,7 +100,7 @@ export class Evaluation {
     await this.escrow.note(work.jobId, (present) => {
       if (present.phase !== 'submitted') return undefined;
       const tries = present.state.tries + (tried ? 1 : 0);
-      const delay = settings.evaluationRetryMs * (tried ? 2 ** (tries - 1) : 1);
+      const delay = tried ? settings.evaluationRetryMs * 2 ** (tries - 1) : settings.sweepMs;
       const soon = Math.min(clock.now() + delay, present.deadlineAt!);
       const nextAt = waiting ? soon : present.deadlineAt;
       const state = { ...present.state, tries, lastTry: waiting || null };

@@ -19,6 +19,8 @@ export type Finding =
 export interface Delivered {
   jobId: string;
   deliverable: Deliverable;
+  /** Number of the try, from 0. */
+  attempt: number;
   /** The last try: what cannot be reached then counts as not delivered. */
   last: boolean;
 }
@@ -27,6 +29,7 @@ export interface Delivered {
 export type RunCheck = (request: {
   jobId: string;
   n: number;
+  attempt: number;
   check: string;
   content: Buffer;
 }) => Promise<{ exitCode: number | null; jobId: string } | { waiting: string }>;
@@ -117,6 +120,7 @@ export class RuleRunner {
     const run = await this.parts.runCheck!({
       jobId: delivered.jobId,
       n,
+      attempt: delivered.attempt,
       check,
       content: content.bytes,
     });

@@ -3,6 +3,7 @@
 import type { Step } from '../../../store/store.ts';
 import type { Effect } from '../stage.ts';
 import type { Move, MoveInput } from '../move.ts';
+import type { Fees } from '../money.ts';
 import type { Work } from '../work.ts';
 
 export const capabilityNames = [
@@ -20,11 +21,19 @@ export type Plan =
   /** These steps write the intent; the job moves once the settlement confirms it. */
   | { when: 'later'; id: string; steps: Step[] };
 
+/** Terms that the settlement fixes for every job on it. */
+export interface FixedTerms {
+  fees?: Fees;
+  evaluationMs?: number;
+  expiryMsMin?: number;
+}
+
 export interface Settlement {
   readonly name: string;
   /** What it calls its money, as callers see it. */
   readonly currency: string;
   readonly capabilities: ReadonlySet<string>;
+  fixed(): Promise<FixedTerms>;
   /** Before a job is written: refuses what it can never settle; a chain writes its first intent. */
   open(work: Work): Promise<Plan>;
   plan(request: { before: Work; move: Move; effect: Effect; input: MoveInput }): Promise<Plan>;

@@ -22,6 +22,10 @@ export class LedgerSettlement implements Settlement {
     this.store = store;
   }
 
+  async fixed(): Promise<Record<string, never>> {
+    return {};
+  }
+
   async open(): Promise<Plan> {
     return { when: 'now', steps: [] };
   }

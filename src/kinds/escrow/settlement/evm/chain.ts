@@ -1,0 +1,280 @@
+// The few questions and commands that the adapter has for an EVM node, over JSON-RPC. viem encodes, decodes and signs; it
+// is optional and imported at first use. Every failure of the node is `unavailable`; every revert has the contract's own code.
+import { AppError } from '../../../../errors.ts';
+import contract from './contract.json' with { type: 'json' };
+
+export type Hex = `0x${string}`;
+
+export interface BlockInfo {
+  number: number;
+  hash: string;
+  timestamp: number;
+}
+
+export interface ChainEvent {
+  name: string;
+  args: Record<string, unknown>;
+  block: number;
+  blockHash: string;
+  txHash: string;
+  logIndex: number;
+}
+
+export interface Call {
+  to: Hex;
+  data: Hex;
+  value?: bigint;
+}
+
+export interface SignedTx {
+  raw: Hex;
+  hash: Hex;
+}
+
+/** One JSON-RPC call; throws `unavailable` when the node cannot be reached, and RpcError for its own errors. */
+export type Rpc = (method: string, params: unknown[]) => Promise<unknown>;
+
+export class RpcError extends Error {
+  readonly data: unknown;
+  constructor(message: string, data: unknown) {
+    super(message);
+    this.data = data;
+  }
+}
+
+/** Names of the contract's reverts and what they mean here. */
+const reverts: Record<string, string> = {
+  InvalidJob: 'notFound',
+  WrongStatus: 'wrongStage',
+  Unauthorized: 'notParty',
+  ZeroAddress: 'invalidInput',
+  ExpiryTooShort: 'expiryTooShort',
+  ZeroBudget: 'invalidAmount',
+  BudgetMismatch: 'budgetChanged',
+  ProviderCannotBeEvaluator: 'selfJob',
+  ProviderCannotBeClient: 'selfJob',
+  GracePeriodActive: 'evaluationPending',
+  NotYetExpired: 'notYetExpired',
+  DeadlinePassed: 'deadlinePassed',
+  Paused: 'escrowPaused',
+  HookNotWhitelisted: 'ruleCannotRun',
+  InsufficientBalance: 'insufficientBalance',
+};
+
+const tokenAbi = [
+  {
+    type: 'function',
+    name: 'approve',
+    stateMutability: 'nonpayable',
+    inputs: [{ type: 'address' }, { type: 'uint256' }],
+    outputs: [{ type: 'bool' }],
+  },
+  {
+    type: 'function',
+    name: 'balanceOf',
+    stateMutability: 'view',
+    inputs: [{ type: 'address' }],
+    outputs: [{ type: 'uint256' }],
+  },
+] as const;
+
+type Viem = typeof import('viem');
+type Accounts = typeof import('viem/accounts');
+
+export class Chain {
+  readonly contract: Hex;
+  readonly token: Hex;
+  private readonly rpc: Rpc;
+  private readonly viem: Viem;
+  private readonly accounts: Accounts;
+  private chainIdKnown: number | undefined;
+
+  constructor(parts: {
+    rpc: Rpc;
+    contract: string;
+    token: string;
+    viem: Viem;
+    accounts: Accounts;
+  }) {
+    this.rpc = parts.rpc;
+    this.contract = parts.contract.toLowerCase() as Hex;
+    this.token = parts.token.toLowerCase() as Hex;
+    this.viem = parts.viem;
+    this.accounts = parts.accounts;
+  }
+
+  async chainId(): Promise<number> {
+    this.chainIdKnown ??= Number(await this.rpc('eth_chainId', []));
+    return this.chainIdKnown;
+  }
+
+  async block(number: number | 'latest'): Promise<BlockInfo | undefined> {
+    const tag = number === 'latest' ? number : this.viem.numberToHex(number);
+    const found = (await this.rpc('eth_getBlockByNumber', [tag, false])) as {
+      number: string;
+      hash: string;
+      timestamp: string;
+    } | null;
+    return found
+      ? { number: Number(found.number), hash: found.hash, timestamp: Number(found.timestamp) }
+      : undefined;
+  }
+
+  async events(from: number, to: number): Promise<ChainEvent[]> {
+    const { numberToHex } = this.viem;
+    const logs = (await this.rpc('eth_getLogs', [
+      { address: this.contract, fromBlock: numberToHex(from), toBlock: numberToHex(to) },
+    ])) as {
+      topics: [Hex, ...Hex[]];
+      data: Hex;
+      blockNumber: string;
+      blockHash: string;
+      transactionHash: string;
+      logIndex: string;
+    }[];
+    return logs.map((log) => {
+      const abi = contract.abi as import('viem').Abi;
+      const { eventName, args } = this.viem.decodeEventLog({
+        abi,
+        topics: log.topics,
+        data: log.data,
+        strict: false,
+      });
+      return {
+        name: eventName ?? '',
+        args: (args ?? {}) as Record<string, unknown>,
+        block: Number(log.blockNumber),
+        blockHash: log.blockHash,
+        txHash: log.transactionHash,
+        logIndex: Number(log.logIndex),
+      };
+    });
+  }
+
+  async receipt(hash: string): Promise<{ ok: boolean; block: number } | undefined> {
+    const found = (await this.rpc('eth_getTransactionReceipt', [hash])) as {
+      status: string;
+      blockNumber: string;
+    } | null;
+    return found ? { ok: Number(found.status) === 1, block: Number(found.blockNumber) } : undefined;
+  }
+
+  async nonce(address: string, tag: 'latest' | 'pending'): Promise<number> {
+    return Number(await this.rpc('eth_getTransactionCount', [address, tag]));
+  }
+
+  async gasBalance(address: string): Promise<bigint> {
+    return BigInt((await this.rpc('eth_getBalance', [address, 'latest'])) as string);
+  }
+
+  async tokenBalance(address: string): Promise<bigint> {
+    const data = this.viem.encodeFunctionData({
+      abi: tokenAbi,
+      functionName: 'balanceOf',
+      args: [address as Hex],
+    });
+    return BigInt((await this.rpc('eth_call', [{ to: this.token, data }, 'latest'])) as string);
+  }
+
+  /** A read of the contract by the name of its function. */
+  async read(name: string, args: unknown[] = []): Promise<unknown> {
+    const data = this.encode(name, args).data;
+    const answer = (await this.rpc('eth_call', [{ to: this.contract, data }, 'latest'])) as Hex;
+    const abi = contract.abi as import('viem').Abi;
+    return this.viem.decodeFunctionResult({ abi, functionName: name, data: answer });
+  }
+
+  encode(name: string, args: unknown[]): Call {
+    const abi = contract.abi as import('viem').Abi;
+    const data = this.viem.encodeFunctionData({ abi, functionName: name, args });
+    return { to: this.contract, data };
+  }
+
+  approval(amount: bigint): Call {
+    const data = this.viem.encodeFunctionData({
+      abi: tokenAbi,
+      functionName: 'approve',
+      args: [this.contract, amount],
+    });
+    return { to: this.token, data };
+  }
+
+  /** Estimates, which also tries it: a call that would revert is refused here with the contract's reason. */
+  async sign(key: Hex, from: string, nonce: number, call: Call): Promise<SignedTx> {
+    const { numberToHex, keccak256 } = this.viem;
+    const value = call.value ?? 0n;
+    const request = { from, to: call.to, data: call.data, value: numberToHex(value) };
+    const gas = BigInt(await this.tryCall(request));
+    const latest = (await this.rpc('eth_getBlockByNumber', ['latest', false])) as {
+      baseFeePerGas?: string;
+    };
+    const priority = 1_000_000_000n;
+    const raw = await this.accounts.privateKeyToAccount(key).signTransaction({
+      type: 'eip1559',
+      chainId: await this.chainId(),
+      nonce,
+      to: call.to,
+      data: call.data,
+      value,
+      gas: (gas * 13n) / 10n,
+      maxPriorityFeePerGas: priority,
+      maxFeePerGas: BigInt(latest.baseFeePerGas ?? '0x0') * 2n + priority,
+    });
+    return { raw, hash: keccak256(raw) };
+  }
+
+  /** The same raw transaction may be sent any number of times: a node that has it says so, and that is fine. */
+  async send(raw: string): Promise<void> {
+    try {
+      await this.rpc('eth_sendRawTransaction', [raw]);
+    } catch (error) {
+      if (!(error instanceof RpcError)) throw error;
+      if (!/already (known|imported)|nonce too low|known transaction/i.test(error.message))
+        throw error;
+    }
+  }
+
+  newKey(): { key: Hex; address: string } {
+    const key = this.accounts.generatePrivateKey();
+    return { key, address: this.addressOf(key) };
+  }
+
+  addressOf(key: Hex): string {
+    return this.accounts.privateKeyToAccount(key).address.toLowerCase();
+  }
+
+  private async tryCall(request: Record<string, unknown>): Promise<string> {
+    try {
+      return (await this.rpc('eth_estimateGas', [request])) as string;
+    } catch (error) {
+      throw error instanceof RpcError ? this.revertOf(error) : error;
+    }
+  }
+
+  private revertOf(error: RpcError): AppError {
+    let name = '';
+    try {
+      const abi = [
+        ...contract.abi,
+        { type: 'error', name: 'InsufficientBalance', inputs: [] },
+      ] as import('viem').Abi;
+      name = this.viem.decodeErrorResult({ abi, data: error.data as Hex }).errorName;
+    } catch {
+      // A token may revert with an error of its own: then its message is all there is.
+    }
+    const code = reverts[name] ?? 'settlementFailed';
+    return new AppError(code, `The chain refuses it: ${name || error.message}`);
+  }
+}
+
+/** viem is an optional dependency: only servers that settle on a chain need it. */
+export async function loadViem(): Promise<{ viem: Viem; accounts: Accounts }> {
+  try {
+    return { viem: await import('viem'), accounts: await import('viem/accounts') };
+  } catch (error) {
+    throw new AppError('unavailable', 'The evm settlement needs the package viem.', {
+      hint: 'Install it beside errand: npm install viem.',
+      cause: error,
+    });
+  }
+}

@@ -1,0 +1,119 @@
+// The settlement on an EVM chain: an action becomes an intent in the job's own transaction; the chain decides; the job
+// moves when the contract's event is read. It declares what the contract can do, no more.
+import { AppError } from '../../../../errors.ts';
+import { randomId } from '../../../../jobs/job.ts';
+import type { Step } from '../../../../store/store.ts';
+import type { MoveInput } from '../../move.ts';
+import { spending } from '../../policy.ts';
+import type { Effect } from '../../stage.ts';
+import type { EscrowStore } from '../../store.ts';
+import type { Work } from '../../work.ts';
+import type { FixedTerms, Plan, Settlement } from '../settlement.ts';
+import type { Chain, Hex } from './chain.ts';
+import type { EvmStore, Intent } from './store.ts';
+
+export interface EvmParts {
+  chain: Chain;
+  evmStore: EvmStore;
+  store: EscrowStore;
+  operator: { address: string; key: Hex };
+  currency: string;
+  now(): number;
+}
+
+/** Chain time counts in seconds. */
+const secondMs = 1000;
+
+export class EvmSettlement implements Settlement {
+  readonly name = 'evm';
+  readonly currency: string;
+  readonly capabilities: ReadonlySet<string> = new Set(['counter']);
+  private readonly parts: EvmParts;
+  private fixedTerms: FixedTerms | undefined;
+
+  constructor(parts: EvmParts) {
+    this.parts = parts;
+    this.currency = parts.currency;
+  }
+
+  /** Asked again for every job: the contract's owner may change the fees of later jobs. */
+  async fixed(): Promise<FixedTerms> {
+    const { chain } = this.parts;
+    const platformBps = Number(await chain.read('platformBps'));
+    const evaluatorBps = Number(await chain.read('evaluatorBps'));
+    this.fixedTerms ??= {
+      evaluationMs: Number(await chain.read('evaluationSeconds')) * secondMs,
+      expiryMsMin: Number(await chain.read('minExpirySeconds')) * secondMs,
+    };
+    return { ...this.fixedTerms, fees: { platformBps, evaluatorBps } };
+  }
+
+  async open(work: Work): Promise<Plan> {
+    const client = await this.parts.store.wallet(work.client);
+    const input: MoveInput = { action: 'counter', by: work.client, now: work.createdAt };
+    return this.later({ work, action: 'create', effect: null, input, signer: client.address });
+  }
+
+  async plan(request: {
+    before: Work;
+    effect: Effect;
+    input: MoveInput;
+    move: { money: { hold: number } };
+  }): Promise<Plan> {
+    const { before, effect, input, move } = request;
+    const also = move.money.hold > 0 ? await this.spend(before, move.money.hold, input.now) : [];
+    const signer = await this.signerOf(input);
+    return this.later({ work: before, action: input.action, effect, input, signer }, also);
+  }
+
+  async trouble(): Promise<string | undefined> {
+    try {
+      const { chain, operator } = this.parts;
+      const gas = await chain.gasBalance(operator.address);
+      return gas === 0n ? `the operator ${operator.address} has no gas` : undefined;
+    } catch (error) {
+      return (error as Error).message;
+    }
+  }
+
+  /** Limits of the wallet hold on every settlement; its balance is what the chain says. */
+  private async spend(work: Work, amount: number, now: number): Promise<Step[]> {
+    const { store, chain } = this.parts;
+    const wallet = await store.wallet(work.client);
+    const balance = Number(await chain.tokenBalance(wallet.address));
+    const also = spending({ ...wallet, balance }, { amount, payee: work.provider, now });
+    return [store.recordSpending(wallet, also)];
+  }
+
+  /** The system's decisions, and what anybody may do, are signed by the operator. */
+  private async signerOf(input: MoveInput): Promise<string> {
+    const { store, operator } = this.parts;
+    if (input.by === 'system' || input.action === 'conclude') return operator.address;
+    const wallet = await store.wallet(input.by);
+    if (wallet.secret === null) {
+      throw new AppError('unsupportedBySettlement', `${wallet.id} has no key on this chain.`, {
+        hint: 'Wallets made while the evm settlement is configured have one.',
+      });
+    }
+    return wallet.address;
+  }
+
+  private later(
+    intent: { work: Work; action: string; effect: Effect | null; input: MoveInput; signer: string },
+    also: Step[] = [],
+  ): Plan {
+    const row: Intent = {
+      id: randomId('int_'),
+      jobId: intent.work.jobId,
+      action: intent.action,
+      effect: intent.effect,
+      input: JSON.stringify(intent.input),
+      signer: intent.signer,
+      step: 0,
+      status: 'active',
+      error: null,
+      createdAt: this.parts.now(),
+    };
+    return { when: 'later', id: row.id, steps: [...also, this.parts.evmStore.insertIntent(row)] };
+  }
+}

@@ -1,0 +1,81 @@
+// Puts the chain adapter together: settlement, sender and indexer over one node, and the deployment of the contract.
+import { readFileSync } from 'node:fs';
+import { AppError } from '../../../../errors.ts';
+import type { Clock } from '../../../../runtime/clock.ts';
+import type { Log } from '../../../../runtime/log.ts';
+import type { Store } from '../../../../store/store.ts';
+import type { Escrow } from '../../escrow.ts';
+import type { EscrowSettings } from '../../settings.ts';
+import { EscrowStore } from '../../store.ts';
+import type { MakeAddress } from '../../wallets.ts';
+import { Chain, loadViem, type Hex, type Rpc } from './chain.ts';
+import { EvmSettlement, type EvmParts } from './evm.ts';
+import { Indexer } from './indexer.ts';
+import { Keystore } from './keystore.ts';
+import { Sender } from './sender.ts';
+import { EvmStore } from './store.ts';
+
+export interface Evm {
+  settlement: EvmSettlement;
+  makeAddress: MakeAddress;
+  chain: Chain;
+  /** One look at the chain: events first, then what is to be sent. */
+  turn(escrow: Escrow): Promise<void>;
+}
+
+export async function createEvm(needs: {
+  store: Store;
+  clock: Clock;
+  log: Log;
+  settings: NonNullable<EscrowSettings['evm']>;
+  rpc: Rpc;
+  /** From which the wallets' keys are sealed; the same after every restart. */
+  secret: string;
+}): Promise<Evm> {
+  const { settings, clock, log, rpc } = needs;
+  const chain = new Chain({ rpc, ...settings, ...(await loadViem()) });
+  const keystore = new Keystore(needs.secret);
+  const evmStore = new EvmStore(needs.store);
+  const store = new EscrowStore(needs.store);
+  const key = operatorKey(settings.operatorKeyFile);
+  const operator = { key, address: chain.addressOf(key) };
+  const { confirmations, currency } = settings;
+  const parts: EvmParts = { chain, evmStore, store, operator, currency, now: () => clock.now() };
+  const gasTopUpWei = BigInt(settings.gasTopUpWei);
+  let workers: { sender: Sender; indexer: Indexer } | undefined;
+  return {
+    chain,
+    settlement: new EvmSettlement(parts),
+    makeAddress: async () => {
+      const made = chain.newKey();
+      return { address: made.address, secret: keystore.seal(made.key) };
+    },
+    turn: async (escrow) => {
+      workers ??= {
+        sender: new Sender({ ...parts, escrow, keystore, confirmations, gasTopUpWei, log }),
+        indexer: new Indexer({ chain, evmStore, store, escrow, confirmations, log }),
+      };
+      await workers.indexer.turn();
+      await workers.sender.turn();
+    },
+  };
+}
+
+function operatorKey(file: string): Hex {
+  let text: string;
+  try {
+    text = readFileSync(file, 'utf8').trim();
+  } catch (error) {
+    throw new AppError('unavailable', `The operator's key ${file} cannot be read.`, {
+      hint: 'Setting escrow.evm.operatorKeyFile: a file with 0x and 64 hex digits, mode 0600.',
+      cause: error,
+    });
+  }
+  if (!/^0x[0-9a-fA-F]{64}$/.test(text)) {
+    throw new AppError(
+      'invalidInput',
+      `${file} does not hold a private key (0x and 64 hex digits).`,
+    );
+  }
+  return text as Hex;
+}

@@ -1,0 +1,226 @@
+// Reads the contract's events and moves jobs by them: the chain is the authority, also for what others did there without
+// this server. Before each event the job is noted as it was, so that a reorganised chain is followed back and read anew.
+import type { Log } from '../../../../runtime/log.ts';
+import type { Step } from '../../../../store/store.ts';
+import type { Escrow } from '../../escrow.ts';
+import type { MoveInput } from '../../move.ts';
+import type { Effect, Phase } from '../../stage.ts';
+import type { EscrowStore } from '../../store.ts';
+import type { Work } from '../../work.ts';
+import type { Chain, ChainEvent } from './chain.ts';
+import type { EvmStore, Intent } from './store.ts';
+
+const pageBlocks = 2000;
+/** Blocks whose hashes are kept: a reorganisation deeper than this is beyond help. */
+const blocksKept = 5000;
+
+export interface IndexerParts {
+  chain: Chain;
+  evmStore: EvmStore;
+  store: EscrowStore;
+  escrow: Escrow;
+  confirmations: number;
+  log: Log;
+}
+
+export class Indexer {
+  private readonly parts: IndexerParts;
+
+  constructor(parts: IndexerParts) {
+    this.parts = parts;
+  }
+
+  async turn(): Promise<void> {
+    const { chain, evmStore, confirmations } = this.parts;
+    const from = await this.common();
+    const head = await chain.block('latest');
+    const to = (head?.number ?? 0) - (confirmations - 1);
+    for (let start = from + 1; start <= to; start += pageBlocks) {
+      const end = Math.min(start + pageBlocks - 1, to);
+      const last = await chain.block(end);
+      if (!last) return;
+      const events = await chain.events(start, end);
+      for (const event of events) await this.apply(event);
+      // Event blocks are noted too: the nearer the common block, the less is read again.
+      const blocks = new Map(events.map((event) => [event.block, event.blockHash]));
+      blocks.set(last.number, last.hash);
+      const steps = [...blocks].flatMap(([n, hash]) => evmStore.insertBlock(n, hash, blocksKept));
+      await evmStore.commit(steps);
+    }
+  }
+
+  /** The newest block that both know; everything after it is undone first. */
+  private async common(): Promise<number> {
+    const { chain, evmStore, log } = this.parts;
+    const known = await evmStore.lastBlocks(blocksKept);
+    for (const [i, block] of known.entries()) {
+      if ((await chain.block(block.number))?.hash !== block.hash) continue;
+      if (i > 0) await this.rewind(block.number);
+      return block.number;
+    }
+    if (known.length > 0) {
+      log.warn('no common block with the chain: everything is read again');
+      await this.rewind(-1);
+    }
+    return -1;
+  }
+
+  private async rewind(to: number): Promise<void> {
+    const { evmStore, escrow, log } = this.parts;
+    log.warn('the chain was reorganised', { to });
+    for (const event of await evmStore.eventsAfter(to)) {
+      const before = JSON.parse(event.before) as Snapshot;
+      await escrow.note(
+        event.jobId,
+        (work) => ({
+          work: { ...work, ...before },
+          event: { type: 'rewound', data: { event: event.name, block: event.block } },
+        }),
+        () => [evmStore.forgetEvent(event.block, event.logIndex)],
+      );
+    }
+    await evmStore.commit(await evmStore.rewind(to));
+  }
+
+  private async apply(event: ChainEvent): Promise<void> {
+    const { evmStore } = this.parts;
+    if (!handled.has(event.name)) return;
+    if (await evmStore.seen(event.block, event.logIndex)) return;
+    const tx = await evmStore.tx(event.txHash);
+    const intent = tx && (await evmStore.intent(tx.intentId));
+    const external = String(event.args.jobId);
+    const jobId = event.name === 'JobCreated' ? intent?.jobId : await evmStore.byExternal(external);
+    if (!jobId) return;
+    const block = await this.parts.chain.block(event.block);
+    const now = (block?.timestamp ?? 0) * 1000;
+    const remember = (before: Work): Step[] => [
+      evmStore.insertEvent({ ...event, jobId, before: JSON.stringify(snapshot(before)) }),
+    ];
+    if (event.name === 'JobCreated') return this.created(jobId, external, event.txHash, remember);
+    if (event.name === 'BudgetSet' && intent?.action === 'create') {
+      return this.ready(jobId, remember);
+    }
+    await this.move({ event, intent, jobId, now, remember });
+  }
+
+  private async created(
+    jobId: string,
+    external: string,
+    hash: string,
+    remember: (before: Work) => Step[],
+  ): Promise<void> {
+    await this.parts.escrow.note(
+      jobId,
+      (work) => {
+        const txs = work.state.txs.map((tx, i) => (i === 0 ? { ...tx, hash } : tx));
+        return { work: { ...work, external, state: { ...work.state, txs } } };
+      },
+      remember,
+    );
+  }
+
+  private async ready(jobId: string, remember: (before: Work) => Step[]): Promise<void> {
+    await this.parts.escrow.note(
+      jobId,
+      (work) => ({
+        work: { ...work, state: { ...work.state, pending: null } },
+        event: { type: 'created', data: { settlementId: work.external } },
+      }),
+      remember,
+    );
+  }
+
+  private async move(of: {
+    event: ChainEvent;
+    intent: Intent | undefined;
+    jobId: string;
+    now: number;
+    remember: (before: Work) => Step[];
+  }): Promise<void> {
+    const { event, intent, jobId, now, remember } = of;
+    const work = await this.parts.store.work(jobId);
+    const effect = (intent?.effect as Effect | null) ?? effectOf(event.name, work.phase);
+    if (!effect) return;
+    const given = intent
+      ? (JSON.parse(intent.input) as MoveInput)
+      : await this.foreign(event, work, now);
+    const input: MoveInput = { ...given, now, txHash: event.txHash };
+    if (input.submission) input.submission = { ...input.submission, at: now };
+    if (event.name === 'BudgetSet') input.budget = Number(event.args.amount);
+    const stranger = !intent && input.submission ? [this.deliverable(jobId, input)] : [];
+    await this.parts.escrow.confirm(jobId, effect, input, (before) => [
+      ...remember(before),
+      ...stranger,
+    ]);
+  }
+
+  /** Somebody called the contract directly: the event is all there is to know. */
+  private async foreign(event: ChainEvent, work: Work, now: number): Promise<MoveInput> {
+    const address = String(
+      event.args.rejector ?? event.args.evaluator ?? event.args.provider ?? event.args.client ?? '',
+    );
+    const wallet = address ? await this.parts.store.findWallet(address) : undefined;
+    const by = wallet?.id ?? (address || 'chain');
+    const base: MoveInput = { action: actionOf(event.name, by, work), by, now };
+    if (event.name === 'JobSubmitted') {
+      const hash = String(event.args.deliverable);
+      const n = work.state.txs.length;
+      return { ...base, submission: { n, hash, uri: null, inline: false, at: now } };
+    }
+    const reason = `decided on the chain (${String(event.args.reason ?? '')})`;
+    if (event.name === 'JobCompleted') {
+      return { ...base, verdict: { outcome: 'approved', reason, by, at: now, checks: [] } };
+    }
+    return { ...base, reason };
+  }
+
+  private deliverable(jobId: string, input: MoveInput): Step {
+    const { n, hash, uri, at } = input.submission!;
+    return this.parts.store.insertDeliverable(jobId, { n, hash, uri, at, content: null });
+  }
+}
+
+const handled: ReadonlySet<string> = new Set([
+  'JobCreated',
+  'BudgetSet',
+  'JobFunded',
+  'JobSubmitted',
+  'JobCompleted',
+  'JobRejected',
+  'JobExpired',
+]);
+
+function effectOf(name: string, phase: Phase): Effect | undefined {
+  const effects: Record<string, Effect> = {
+    BudgetSet: 'offer',
+    JobFunded: 'hold',
+    JobSubmitted: 'deliver',
+    JobCompleted: 'release',
+    JobRejected: phase === 'open' ? 'withdraw' : 'return',
+    JobExpired: phase === 'open' ? 'lapse' : phase === 'funded' ? 'expire' : 'silence',
+  };
+  return effects[name];
+}
+
+function actionOf(name: string, by: string, work: Work): MoveInput['action'] {
+  const actions: Record<string, MoveInput['action']> = {
+    BudgetSet: 'counter',
+    JobFunded: 'fund',
+    JobSubmitted: 'submit',
+    JobCompleted: 'approve',
+    JobExpired: 'conclude',
+  };
+  if (name !== 'JobRejected') return actions[name]!;
+  if (by === work.client && work.phase === 'open') return 'cancel';
+  return by === work.provider ? 'decline' : 'reject';
+}
+
+type Snapshot = Pick<
+  Work,
+  'phase' | 'budget' | 'held' | 'deadlineAt' | 'nextAt' | 'external' | 'state' | 'updatedAt'
+>;
+
+function snapshot(work: Work): Snapshot {
+  const { phase, budget, held, deadlineAt, nextAt, external, state, updatedAt } = work;
+  return { phase, budget, held, deadlineAt, nextAt, external, state, updatedAt };
+}

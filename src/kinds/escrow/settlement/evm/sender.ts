@@ -1,0 +1,200 @@
+// Carries intents out. Per signer one at a time, in order: try the call, take the next nonce, sign, write the exact
+// transaction down, only then send it. After a crash the same bytes are sent again, so an intent happens once.
+import { AppError } from '../../../../errors.ts';
+import { randomId } from '../../../../jobs/job.ts';
+import type { Log } from '../../../../runtime/log.ts';
+import type { Escrow } from '../../escrow.ts';
+import type { MoveInput } from '../../move.ts';
+import { evaluatorsOf, specHash } from '../../terms.ts';
+import type { Work } from '../../work.ts';
+import type { Call, Hex } from './chain.ts';
+import type { EvmParts } from './evm.ts';
+import type { Keystore } from './keystore.ts';
+import type { Intent, Tx } from './store.ts';
+
+const batch = 200;
+const noHook = '0x0000000000000000000000000000000000000000';
+
+export interface SenderParts extends EvmParts {
+  escrow: Escrow;
+  keystore: Keystore;
+  confirmations: number;
+  gasTopUpWei: bigint;
+  log: Log;
+}
+
+export class Sender {
+  private readonly parts: SenderParts;
+
+  constructor(parts: SenderParts) {
+    this.parts = parts;
+  }
+
+  /** One look at every intent that is not over. A node that does not answer stops the turn, never an intent. */
+  async turn(): Promise<void> {
+    const busy = new Set<string>();
+    for (const intent of await this.parts.evmStore.activeIntents(batch)) {
+      if (busy.has(intent.signer)) continue;
+      busy.add(intent.signer);
+      try {
+        await this.advance(intent);
+      } catch (error) {
+        if (!(error instanceof AppError) || error.code === 'unavailable') throw error;
+        await this.fail(intent, error);
+      }
+    }
+  }
+
+  private async advance(intent: Intent): Promise<void> {
+    const tx = await this.parts.evmStore.txOf(intent.id, intent.step);
+    if (tx) return this.follow(intent, tx);
+    const work = intent.jobId === null ? undefined : await this.parts.store.work(intent.jobId);
+    const calls = await this.callsOf(intent, work);
+    const call = calls[intent.step];
+    if (call === 'wait') return;
+    if (!call) return void (await this.finish(intent, intent.step));
+    if (await this.needsGas(intent)) return;
+    await this.signAndSend(intent, call);
+  }
+
+  private async signAndSend(intent: Intent, call: Call): Promise<void> {
+    const { chain, evmStore, now } = this.parts;
+    const key = await this.keyOf(intent.signer);
+    const nonce = Math.max(
+      await chain.nonce(intent.signer, 'pending'),
+      await evmStore.nonceAfter(intent.signer),
+    );
+    const { raw, hash } = await chain.sign(key, intent.signer, nonce, call);
+    const { signer, step, id: intentId } = intent;
+    const tx: Tx = { hash, intentId, step, signer, nonce, raw, status: 'signed', block: null };
+    const written = await evmStore.commit([evmStore.insertTx(tx, now())]);
+    if (written.applied) await chain.send(raw);
+  }
+
+  /** Sent already: is it in the chain deep enough, or lost, or must it be sent again? */
+  private async follow(intent: Intent, tx: Tx): Promise<void> {
+    const { chain, evmStore, confirmations } = this.parts;
+    const receipt = await chain.receipt(tx.hash);
+    if (!receipt) {
+      const used = await chain.nonce(tx.signer, 'latest');
+      if (used > tx.nonce) {
+        // Another transaction took the nonce: this one can never happen, so the step is signed anew.
+        await evmStore.commit([evmStore.txStatus(tx.hash, 'dropped', null)]);
+        return;
+      }
+      return chain.send(tx.raw);
+    }
+    const head = await chain.block('latest');
+    if (!head || head.number - receipt.block + 1 < confirmations) return;
+    if (!receipt.ok) throw new AppError('settlementFailed', `The chain reverted ${tx.hash}.`);
+    await evmStore.commit([
+      evmStore.txStatus(tx.hash, 'mined', receipt.block),
+      evmStore.intentStep(intent.id, intent.step + 1, 'active'),
+    ]);
+    await this.advance({ ...intent, step: intent.step + 1 });
+  }
+
+  private async finish(intent: Intent, step: number): Promise<void> {
+    const { evmStore } = this.parts;
+    await evmStore.commit([evmStore.intentStep(intent.id, step, 'done')]);
+  }
+
+  /** The job is free again, with the reason in its log; a job that was never created ends. */
+  private async fail(intent: Intent, error: AppError): Promise<void> {
+    const { evmStore, escrow, log } = this.parts;
+    const over = evmStore.intentStep(intent.id, intent.step, 'failed', error.message);
+    log.warn('an escrow action failed on the chain', { intent: intent.id, code: error.code });
+    if (intent.jobId === null) return void (await evmStore.commit([over]));
+    const now = this.parts.now();
+    if (intent.action === 'create') {
+      const input: MoveInput = { action: 'cancel', by: 'system', now, reason: error.message };
+      await escrow.confirm(intent.jobId, 'withdraw', input, () => [over]);
+      return;
+    }
+    const data = { action: intent.action, code: error.code, message: error.message };
+    await escrow.note(
+      intent.jobId,
+      (work) => ({
+        work: { ...work, state: { ...work.state, pending: null }, updatedAt: now },
+        event: { type: 'settlementFailed', data },
+      }),
+      () => [over],
+    );
+  }
+
+  /** Wallets do not hold gas of their own: the operator tops them up, through the same queue. */
+  private async needsGas(intent: Intent): Promise<boolean> {
+    const { chain, operator, gasTopUpWei, evmStore, now } = this.parts;
+    if (intent.signer === operator.address) return false;
+    if ((await chain.gasBalance(intent.signer)) >= gasTopUpWei / 5n) return false;
+    const active = await evmStore.activeIntents(batch);
+    const input = JSON.stringify({ to: intent.signer });
+    if (active.some((one) => one.action === 'gas' && one.input === input)) return true;
+    const topUp: Intent = {
+      ...intent,
+      id: randomId('int_'),
+      jobId: null,
+      action: 'gas',
+      effect: null,
+      input,
+      signer: operator.address,
+      step: 0,
+      createdAt: now(),
+    };
+    await evmStore.commit([evmStore.insertIntent(topUp)]);
+    return true;
+  }
+
+  private async keyOf(address: string): Promise<Hex> {
+    const { operator, store, keystore } = this.parts;
+    if (address === operator.address) return operator.key;
+    return keystore.open((await store.wallet(address)).secret!);
+  }
+
+  /** The calls of an intent in order; `wait` where one needs what the event of an earlier one tells. */
+  private async callsOf(intent: Intent, work: Work | undefined): Promise<(Call | 'wait')[]> {
+    const { chain, gasTopUpWei } = this.parts;
+    if (!work) {
+      const { to } = JSON.parse(intent.input) as { to: Hex };
+      return [{ to, data: '0x', value: gasTopUpWei }];
+    }
+    const input = JSON.parse(intent.input) as MoveInput;
+    const id = work.external === null ? undefined : BigInt(work.external);
+    const call = (name: string, ...args: unknown[]) =>
+      id === undefined ? 'wait' : chain.encode(name, [id, ...args]);
+    const reason = bytes32(specHash(input.verdict?.reason ?? input.reason ?? ''));
+    switch (intent.action) {
+      case 'create':
+        return [
+          await this.creation(work),
+          call('setBudget', chain.token, BigInt(work.budget), '0x'),
+        ];
+      case 'counter':
+        return [call('setBudget', chain.token, BigInt(input.budget!), '0x')];
+      case 'fund':
+        return [chain.approval(BigInt(work.budget)), call('fund', BigInt(work.budget), '0x')];
+      case 'submit':
+        return [call('submit', bytes32(input.submission!.hash), '0x')];
+      case 'approve':
+        return [call('complete', reason, '0x')];
+      case 'conclude':
+        return [call('claimRefund')];
+      default:
+        return [call('reject', reason, '0x')];
+    }
+  }
+
+  /** Where a rule decides, the operator is the evaluator on the chain and brings its verdict there. */
+  private async creation(work: Work): Promise<Call> {
+    const { chain, store, operator } = this.parts;
+    const judge = evaluatorsOf(work.terms)[0];
+    const evaluator = judge === undefined ? operator.address : (await store.wallet(judge)).address;
+    const provider = (await store.wallet(work.provider)).address;
+    const expiry = BigInt(Math.floor(Date.parse(work.terms.expiredAt) / 1000));
+    const args = [provider, evaluator, expiry, specHash(work.spec), noHook, 0n];
+    return chain.encode('createJob', args);
+  }
+}
+
+/** The 32 bytes of a hash, whatever it is called. */
+const bytes32 = (hash: string): Hex => `0x${hash.replace(/^(0x|sha256:)/, '')}`;
