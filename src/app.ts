@@ -18,15 +18,17 @@ import { queueOperations } from './jobs/queue-operations.ts';
 import { Retention } from './jobs/retention.ts';
 import { Runner } from './jobs/runner.ts';
 import { Waiting } from './jobs/wait.ts';
+import { escrowPlugin } from './kinds/escrow/index.ts';
 import { Operations } from './operation.ts';
 import type { Clock } from './runtime/clock.ts';
+import { createEgress } from './runtime/egress/index.ts';
 import type { Log } from './runtime/log.ts';
 import type { Service } from './runtime/service.ts';
 import { PostgresStore } from './store/postgres/postgres.ts';
 import { SqliteStore } from './store/sqlite/sqlite.ts';
 import type { Migration, Store } from './store/store.ts';
 
-export const kinds: readonly KindPlugin[] = [];
+export const kinds: readonly KindPlugin[] = [escrowPlugin];
 export const dialects: readonly Dialect[] = [];
 
 export interface App {
@@ -70,6 +72,7 @@ export async function createApp(needs: AppNeeds): Promise<App> {
   const feed = new EventFeed(store, log);
   const waiting = new Waiting(jobs, feed, clock);
   const access = new Access(store, clock, home.ownerKey);
+  const egress = createEgress({ policy: config.egress, clock, log });
   const parts: KindParts[] = [];
   for (const plugin of kinds) {
     const made = await plugin.create({
@@ -80,6 +83,7 @@ export async function createApp(needs: AppNeeds): Promise<App> {
       access,
       clock,
       log,
+      egress,
       settings: config.sections[plugin.name],
       node: home.node,
       folder: home.folder(plugin.name),
@@ -128,6 +132,7 @@ export async function createApp(needs: AppNeeds): Promise<App> {
     stop: async () => {
       for (const service of services.toReversed()) await service.stop();
       feed.close();
+      await egress.close();
       await store.close();
       home.release();
     },

@@ -4,6 +4,7 @@ import type { Access } from '../access/access.ts';
 import type { ErrorKind } from '../errors.ts';
 import type { Operation } from '../operation.ts';
 import type { Clock } from '../runtime/clock.ts';
+import type { Egress } from '../runtime/egress/index.ts';
 import type { Log } from '../runtime/log.ts';
 import type { Service } from '../runtime/service.ts';
 import type { Migration, Store } from '../store/store.ts';
@@ -38,6 +39,8 @@ export interface KindNeeds<S = unknown> {
   access: Access;
   clock: Clock;
   log: Log;
+  /** The one way out to the network, with the operator's allow list. */
+  egress: Egress;
   settings: S;
   /** This server. The same after a restart. */
   node: string;

@@ -27,7 +27,7 @@ export interface Outside {
   settings: EscrowSettings;
   fetch: Fetch;
   /** Throws when an address may never be reached. */
-  vetUrl(url: string): void;
+  vetUrl(url: string): Promise<void>;
   sign(text: string): string;
   runCheck?: RunCheck | undefined;
   settlements?: readonly Settlement[];

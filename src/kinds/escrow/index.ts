@@ -1,15 +1,93 @@
 // The escrow kind: one agent hires another under a budget; the rule agreed on decides; the money moves once.
 import { z } from 'zod';
 import type { Kind } from '../../jobs/kind.ts';
-import type { Operation } from '../../operation.ts';
-import type { Caller } from '../../operation.ts';
+import { definePlugin, type KindNeeds, type KindParts } from '../../jobs/plugin.ts';
+import type { Caller, Operation } from '../../operation.ts';
+import { Loop, type Service } from '../../runtime/service.ts';
+import { assemble, type Assembled } from './assemble.ts';
+import { escrowErrors } from './codes.ts';
+import { commandChecks } from './evaluators/command.ts';
+import { escrowMigrations } from './migrations.ts';
+import { guardedFetch, rpcOf, vetUrl } from './outbound.ts';
 import type { EscrowServices } from './services.ts';
+import { escrowSettingsSchema, type EscrowSettings } from './settings.ts';
+import { createEvm, type Evm } from './settlement/evm/index.ts';
+import { evmMigrations } from './settlement/evm/store.ts';
 import { adminOperations } from './operations/admin.ts';
 import { deliveryOperations } from './operations/delivery.ts';
 import { walletOperations } from './operations/wallets.ts';
 import { workOperations } from './operations/work.ts';
 import { rolesOf } from './terms.ts';
 import { viewFields } from './view.ts';
+
+export const escrowPlugin = definePlugin<EscrowSettings>({
+  name: 'escrow',
+  settings: escrowSettingsSchema,
+  errors: escrowErrors,
+  migrations: [...escrowMigrations, ...evmMigrations],
+  create: createEscrow,
+});
+
+async function createEscrow(needs: KindNeeds<EscrowSettings>): Promise<KindParts> {
+  const { settings, clock, log, egress } = needs;
+  const evm = await chainOf(needs);
+  const services = assemble({
+    ...needs,
+    fetch: guardedFetch(egress),
+    vetUrl: (url) => vetUrl(egress, url),
+    sign: (text) => needs.sign('x402', text),
+    runCheck: commandChecks(needs.jobs, settings, needs.home),
+    ...(evm ? { settlements: [evm.settlement], makeAddress: evm.makeAddress } : {}),
+  });
+  const loops = [sweepLoop(services, needs), ...(evm ? [chainLoop(evm, services, needs)] : [])];
+  return {
+    kind: escrowKind(() => services),
+    operations: escrowOperations(services),
+    services: loops.map((loop) => waking(loop, services)),
+    busy: async () => (await services.store.openWork()) > 0,
+  };
+
+  function sweepLoop(of: Assembled, { settings: { sweepMs: everyMs } }: KindNeeds<EscrowSettings>) {
+    const run = async (signal: AbortSignal) => void (await of.sweeper.sweep(signal));
+    return new Loop({ name: 'escrow sweep', everyMs, clock, log, run });
+  }
+}
+
+function chainLoop(evm: Evm, services: Assembled, needs: KindNeeds<EscrowSettings>): Loop {
+  const { clock, log, settings } = needs;
+  const everyMs = settings.evm!.pollMs;
+  return new Loop({
+    name: 'escrow chain',
+    everyMs,
+    clock,
+    log,
+    run: () => evm.turn(services.escrow),
+  });
+}
+
+async function chainOf(needs: KindNeeds<EscrowSettings>): Promise<Evm | undefined> {
+  const { store, clock, log, settings, egress } = needs;
+  if (!settings.evm) return undefined;
+  const rpc = rpcOf(egress, settings.evm.rpcUrl);
+  const secret = needs.sign('escrow keystore', 'v1');
+  return createEvm({ store, clock, log, settings: settings.evm, rpc, secret });
+}
+
+/** What becomes due at once does not wait for the next turn. */
+function waking(loop: Loop, services: Assembled): Service {
+  let off: (() => void) | undefined;
+  return {
+    name: loop.name,
+    start: async () => {
+      off = services.escrow.onDue(() => loop.wake());
+      await loop.start();
+    },
+    stop: async () => {
+      off?.();
+      await loop.stop();
+    },
+  };
+}
 
 export function escrowOperations(services: EscrowServices): Operation[] {
   return [

@@ -287,6 +287,13 @@ export class EscrowStore {
     return Number(row!.n);
   }
 
+  async openWork(): Promise<number> {
+    const [row] = await this.store.read<{ n: number }>(
+      'SELECT count(*) AS n FROM escrow_work WHERE next_at IS NOT NULL',
+    );
+    return Number(row!.n);
+  }
+
   async backlog(now: number): Promise<number> {
     const [row] = await this.store.read<{ n: number }>(
       'SELECT count(*) AS n FROM escrow_work WHERE next_at IS NOT NULL AND next_at <= ?',

@@ -70,7 +70,7 @@ export async function createWorld(t: TestContext, options: WorldOptions = {}): P
     fetch: async () => {
       throw new AppError('egressRefused', 'This test has no network.');
     },
-    vetUrl: () => undefined,
+    vetUrl: async () => undefined,
     sign: (text) => `signed:${text}`,
     ...options.outside,
   });

@@ -38,7 +38,7 @@ export interface RunnerParts {
   settings: EscrowSettings;
   get: Get;
   /** Throws when the address may never be reached. */
-  vetUrl(url: string): void;
+  vetUrl(url: string): Promise<void>;
   runCheck: RunCheck | undefined;
 }
 
@@ -61,7 +61,7 @@ export class RuleRunner {
     if (rule.type === 'json_schema') compile(rule.schema);
     if (rule.type === 'http_check') {
       try {
-        this.parts.vetUrl(rule.url);
+        await this.parts.vetUrl(rule.url);
       } catch (error) {
         throw impossible(`The address of the check cannot be used: ${(error as Error).message}`);
       }

@@ -52,7 +52,7 @@ export class Sender {
     const calls = await this.callsOf(intent, work);
     const call = calls[intent.step];
     if (call === 'wait') return;
-    if (!call) return void (await this.finish(intent, intent.step));
+    if (!call) return this.finish(intent, intent.step);
     if (await this.needsGas(intent)) return;
     await this.signAndSend(intent, call);
   }

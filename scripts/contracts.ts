@@ -70,7 +70,7 @@ if (import.meta.main) {
     if (!check) writeFileSync(path, text);
     else if (readFileSync(path, 'utf8') !== text) {
       console.error(
-        `${output} is not what contracts/${source} compiles to: node contracts/build.ts`,
+        `${output} is not what contracts/${source} compiles to: node scripts/contracts.ts`,
       );
       process.exitCode = 1;
     }
