@@ -138,6 +138,17 @@ export function toys(seen: Seen): Operations {
       output: z.object({ root: treeNode, count: z.number() }),
       run: async ({ root }) => ({ root, count: 1 }),
     }),
+    defineOperation({
+      name: 'find_either',
+      title: 'Find either',
+      description: 'By number or by flag.',
+      effect: 'read',
+      scope: 'read',
+      input: z.union([z.object({ number: z.number() }), z.object({ flag: z.boolean() })]),
+      output: z.unknown(),
+      http: { method: 'GET', path: '/api/either' },
+      run: async (input) => input,
+    }),
     counting(seen),
   ]);
   return operations;

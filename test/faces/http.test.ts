@@ -43,6 +43,7 @@ describe('routes and input', () => {
       after: null,
       range: { from: 3 },
     });
+    assert.deepEqual((await call(port, { path: '/api/either?number=4', key })).json, { number: 4 });
     const bare = await call(port, { path: '/api/things?deep&status=', key });
     assert.deepEqual(bare.json, { limit: 20, deep: true, status: [] });
   });
@@ -248,6 +249,17 @@ describe('hosts and origins', () => {
     });
     assert.equal(preflight.status, 204);
     assert.match(String(preflight.headers['access-control-allow-headers']), /authorization/);
+  });
+});
+
+describe('a public address', () => {
+  it('is allowed as Host and Origin, and stands in links', async () => {
+    const { port } = await startKit({ publicUrl: 'https://errand.example.com/' });
+    const headers = { host: 'errand.example.com', origin: 'https://errand.example.com' };
+    const answer = await call(port, { path: '/v2/ep/files/x', headers });
+    assert.equal(answer.text, 'ep x https://errand.example.com null');
+    const rewritten = { origin: 'https://errand.example.com' };
+    assert.equal((await call(port, { path: '/health', headers: rewritten })).status, 200);
   });
 });
 

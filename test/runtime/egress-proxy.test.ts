@@ -29,7 +29,7 @@ const proxy = await createEgressProxy({
   clock: systemClock,
   log: silentLog,
   onRefused: (destination) => refused.push(destination),
-  limits: { tunnelBytesMax: 100_000, tunnelIdleMs: 100 },
+  limits: { tunnelBytesMax: 100_000, tunnelIdleMs: 1500 },
 });
 const proxyPort = Number(new URL(proxy.url).port);
 const password = `Basic ${btoa(`${proxy.username}:${proxy.password}`)}`;

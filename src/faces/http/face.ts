@@ -119,7 +119,8 @@ class Face {
     const { operations, dialects = [], clock, log, publicUrl } = options;
     this.options = options;
     this.limits = { ...httpLimits, ...options.limits };
-    this.guard = new Guard(options.allowedHosts ?? []);
+    const own = publicUrl ? [new URL(publicUrl).origin, new URL(publicUrl).hostname] : [];
+    this.guard = new Guard([...(options.allowedHosts ?? []), ...own]);
     const { keyRate, keyBurst, addressRate, addressBurst } = this.limits;
     this.keys = new Buckets({ perSecond: keyRate, burst: keyBurst }, clock);
     this.addresses = new Buckets({ perSecond: addressRate, burst: addressBurst }, clock);

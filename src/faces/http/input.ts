@@ -16,10 +16,14 @@ export type InputShape = ReadonlyMap<string, FieldShape>;
 
 export function inputShape(operation: Operation): InputShape {
   const schema = inputSchema(operation);
-  const properties = (schema.properties ?? {}) as Record<string, Json>;
-  return new Map(
-    Object.entries(properties).map(([name, field]) => [name, fieldShape(field, schema)]),
-  );
+  const fields = Object.entries(propertiesOf(schema));
+  return new Map(fields.map(([name, field]) => [name, fieldShape(field, schema)]));
+}
+
+/** The fields of an object schema; of a union or intersection, those of all its parts. */
+export function propertiesOf(schema: Json): Record<string, Json> {
+  const parts = ['anyOf', 'oneOf', 'allOf'].flatMap((name) => (schema[name] ?? []) as Json[]);
+  return Object.assign({}, ...parts.map(propertiesOf), schema.properties) as Record<string, Json>;
 }
 
 export function inputSchema(operation: Operation): Json {

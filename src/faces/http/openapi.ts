@@ -1,7 +1,7 @@
 // The OpenAPI 3.1 document, made from the operation list. Schemas live under components, so that references inside
 // them still point somewhere once they stand in a larger document.
 import type { Operation } from '../../operation.ts';
-import { inputSchema, outputSchema } from './input.ts';
+import { inputSchema, outputSchema, propertiesOf } from './input.ts';
 import { routeOf } from './routes.ts';
 
 type Json = Record<string, unknown>;
@@ -71,7 +71,7 @@ function parametersOf(
   base: string,
   schemas: Json,
 ): Json[] {
-  const properties = (input.properties ?? {}) as Record<string, Json>;
+  const properties = propertiesOf(input);
   const needed = (input.required ?? []) as string[];
   const parameter = (name: string, where: 'path' | 'query'): Json => ({
     name,

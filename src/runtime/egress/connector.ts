@@ -2,7 +2,7 @@
 // here, and what the resolver said is filtered before the socket sees it, so a name that changes its mind changes nothing.
 import { lookup as dnsLookup, type LookupAddress } from 'node:dns';
 import { connect, isIP, type LookupFunction, type Socket } from 'node:net';
-import { connect as tlsConnect, type TLSSocket } from 'node:tls';
+import { connect as tlsConnect, getCACertificates, type TLSSocket } from 'node:tls';
 import { AppError } from '../../errors.ts';
 import type { Clock } from '../clock.ts';
 import type { Policy, Trust } from './policy.ts';
@@ -34,9 +34,12 @@ export type Opened = (error: Error | null, socket: Socket | null) => void;
 export class Connector {
   private readonly options: ConnectorOptions;
   private readonly sessions = new Map<string, Buffer>();
+  private readonly authorities: string[] | undefined;
 
   constructor(options: ConnectorOptions) {
     this.options = options;
+    // Given authorities would replace the usual ones.
+    if (options.ca) this.authorities = [...getCACertificates('default'), options.ca];
   }
 
   /** Calls back once; the returned function gives the attempt up. */
@@ -78,7 +81,7 @@ export class Connector {
       servername: isIP(host) === 0 ? host.replace(/\.$/, '') : '',
       ALPNProtocols: ['http/1.1'],
       ...(session ? { session } : {}),
-      ...(this.options.ca ? { ca: this.options.ca } : {}),
+      ...(this.authorities ? { ca: this.authorities } : {}),
     });
     socket.on('session', (ticket) => {
       if (this.sessions.size >= sessionsMax) this.sessions.clear();
