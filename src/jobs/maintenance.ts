@@ -41,11 +41,13 @@ export class Maintenance implements Service {
   }
 
   async sweep(): Promise<void> {
-    const { jobs, clock, leaseMs } = this.options;
+    const { jobs, clock, leaseMs, sweepMs } = this.options;
     const now = clock.now();
-    // After a suspend or an outage nobody could send a heartbeat: every holder gets a fresh lease first.
-    const gap = this.lastSweepAt === undefined ? Infinity : now - this.lastSweepAt;
-    if (gap > 2 * leaseMs) await jobs.store.renewAll(now + leaseMs);
+    // After a suspend or an outage nobody could send a heartbeat: every holder gets a fresh lease first. Holders beat
+    // every third of a lease, so half a lease without a sweep could already cost one its lease.
+    const before = jobs.store.swept ? await jobs.store.swept(now) : this.lastSweepAt;
+    const gap = before === undefined ? Infinity : now - before;
+    if (gap > Math.max(leaseMs / 2, 3 * sweepMs)) await jobs.store.renewAll(now + leaseMs);
     this.lastSweepAt = now;
     await this.promote(now);
     for (const lost of await jobs.store.lost(now, batch)) await this.lose(lost);

@@ -99,6 +99,8 @@ export interface Store {
   lost(now: number, limit: number): Promise<LostAttempt[]>;
   /** After a gap (suspend, outage): every holder gets a fresh lease first. */
   renewAll(leaseUntil: number): Promise<void>;
+  /** Where several servers sweep: notes that one did now, and answers when any of them did before. */
+  swept?(now: number): Promise<number | undefined>;
   /** Makes due entries ready; answers the queues that got some and when the next one is due. */
   promote(now: number): Promise<{ queues: string[]; nextAt: number | undefined }>;
   /** Events after a global cursor, never past an uncommitted one. */

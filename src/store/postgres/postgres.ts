@@ -131,6 +131,17 @@ export class PostgresStore implements Store {
     ]);
   }
 
+  async swept(now: number): Promise<number | undefined> {
+    const [row] = await this.read<{ at: number }>(
+      `WITH before AS MATERIALIZED (SELECT at FROM sweeps WHERE id = 1),
+         noted AS (INSERT INTO sweeps (id, at) VALUES (1, ?)
+           ON CONFLICT (id) DO UPDATE SET at = greatest(sweeps.at, excluded.at))
+       SELECT at FROM before`,
+      [now],
+    );
+    return row?.at;
+  }
+
   async promote(now: number): Promise<{ queues: string[]; nextAt: number | undefined }> {
     await this.foldCounters();
     const due = await this.read('SELECT 1 AS due FROM scheduled WHERE run_at <= ? LIMIT 1', [now]);

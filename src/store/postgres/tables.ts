@@ -22,6 +22,8 @@ export const clusterMigrations: Migration[] = [
       `CREATE TABLE counter_deltas (scope TEXT NOT NULL, key TEXT NOT NULL, n BIGINT NOT NULL)
         WITH (autovacuum_vacuum_scale_factor = 0.05, autovacuum_vacuum_threshold = 1000)`,
       'CREATE INDEX counter_deltas_scope ON counter_deltas (scope)',
+      // One row: when a node last swept. A gap means that nobody could: no holder is to blame for its silence.
+      'CREATE TABLE sweeps (id BIGINT PRIMARY KEY CHECK (id = 1), at BIGINT NOT NULL)',
       // One row: which cluster this schema belongs to, as a fingerprint of the key its nodes share.
       `CREATE TABLE cluster (id BIGINT PRIMARY KEY CHECK (id = 1),
         name TEXT NOT NULL, fingerprint TEXT NOT NULL)`,

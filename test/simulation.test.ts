@@ -1,0 +1,44 @@
+// Random submits, claims, beats, ends, cancels, retries, crashes between any two steps and clock jumps, on both stores.
+// SEED=… replays one world; ERRAND_TEST_DEEP=1 makes many and longer ones.
+import { test } from 'node:test';
+import { PostgresStore } from '../src/store/postgres/postgres.ts';
+import { accessMigrations } from '../src/access/access.ts';
+import { jobMigrations } from '../src/jobs/migrations.ts';
+import type { Store } from '../src/store/store.ts';
+import { migratedDatabase } from './helpers/postgres.ts';
+import { stores } from './helpers/stores.ts';
+import { World } from './simulation.ts';
+import type { TestContext } from 'node:test';
+
+const deep = process.env.ERRAND_TEST_DEEP === '1';
+const fixed = process.env.SEED === undefined ? undefined : Number(process.env.SEED);
+const turns = deep ? 3000 : 150;
+const worlds = { sqlite: deep ? 60 : 4, postgres: deep ? 20 : 2 };
+
+for (const name of ['sqlite', 'postgres'] as const) {
+  for (let i = 0; i < (fixed === undefined ? worlds[name] : 1); i++) {
+    const seed = fixed ?? Math.floor(Math.random() * 2 ** 31);
+    test(`a random life of many jobs keeps every promise on ${name} (SEED=${seed})`, async (t) => {
+      const world = new World(seed, await openStores(t, name));
+      await world.prepare();
+      for (let turn = 0; turn < turns; turn++) await world.turn();
+      await world.settle();
+      await world.check();
+    });
+  }
+}
+
+/** In a cluster every node has a store of its own on the one database. */
+async function openStores(t: TestContext, name: 'sqlite' | 'postgres'): Promise<Store[]> {
+  if (name === 'sqlite') return [await stores[0]!.open(t)];
+  const migrations = [...jobMigrations, ...accessMigrations];
+  const url = await migratedDatabase(migrations);
+  const opened: Store[] = [];
+  for (let i = 0; i < 2; i++) {
+    const store = await PostgresStore.open(url);
+    t.after(() => store.close());
+    await store.check(migrations);
+    opened.push(store);
+  }
+  return opened;
+}
