@@ -62,6 +62,10 @@ export class LaunchFolder {
   get ending(): string {
     return join(this.path, 'ending');
   }
+  /** Of a terminal that was resized, as JSON. */
+  get size(): string {
+    return join(this.path, 'size');
+  }
   /** First byte that a ring still has. */
   get dropped(): string {
     return join(this.path, 'dropped');

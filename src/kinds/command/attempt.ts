@@ -1,0 +1,252 @@
+// One attempt of a command from start (or adoption) to its outcome. Nothing here changes the job: how it ended is
+// returned as data, and everything needed to find that out again after a crash is in the attempt's folder.
+import { AppError } from '../../errors.ts';
+import type { Job } from '../../jobs/job.ts';
+import type { Outcome, Run, StopReason } from '../../jobs/kind.ts';
+import type { Clock } from '../../runtime/clock.ts';
+import type { CommandInput } from './input.ts';
+import type { Keeper, Kept } from './keeper.ts';
+import { outcomeOf } from './outcome.ts';
+import { noteEnding, readEnding, type EndingReason } from './process/ending.ts';
+import { launchFolder, nextLaunchFolder, type LaunchFolder } from './process/folder.ts';
+import type { Identity } from './process/identity.ts';
+import { killTree, type KillReport } from './process/kill.ts';
+import { launch, type LaunchSpec } from './process/launch.ts';
+import { groupExists, markHolders, treeMembers } from './process/tree.ts';
+import { adoptedEnd } from './process/watch.ts';
+import type { CommandSettings } from './settings.ts';
+
+export interface AttemptNeeds {
+  clock: Clock;
+  settings: CommandSettings;
+  keeper: Keeper;
+  jobFolder(jobId: string): string;
+  /** Words, environment and terminal of the payload; throws AppError when it cannot be run. */
+  prepare(job: Job, input: CommandInput): Promise<Payload>;
+  /** Looks at a running attempt's ready check until it is met. */
+  whenReady(run: Run, folder: LaunchFolder, signal: AbortSignal): Promise<void>;
+}
+
+export type Payload = Pick<LaunchSpec, 'argv' | 'env' | 'terminal'>;
+
+interface Started {
+  folder: LaunchFolder;
+  /** Resolves with the end of the wrapper when it is our child. */
+  ended: Promise<void> | undefined;
+}
+
+/** An adopted wrapper is looked at so often; a thousand of them are still cheap. */
+const adoptedPollMs = 1000;
+/** After its payload was killed the wrapper only has to write its record. */
+const recordMsMax = 5000;
+/** A claim without its content is a wrapper in its first microseconds, or one that died there. */
+const claimMsMax = 10_000;
+
+export async function runAttempt(run: Run, needs: AttemptNeeds): Promise<Outcome> {
+  const { job } = run;
+  const input = job.input as CommandInput;
+  const limit = new AbortController();
+  const watching = new AbortController();
+  let keep: Kept | undefined;
+  let over = true;
+  try {
+    const started = await begin(run, input, needs, (folder) => {
+      keep = keptOf(run, folder, needs, (reason) => limit.abort(reason));
+      needs.keeper.add(keep);
+    });
+    void needs.whenReady(run, started.folder, watching.signal).catch(() => {});
+    const stop = AbortSignal.any([run.signal, limit.signal]);
+    const end = await Promise.race([endOf(started, needs, watching.signal), whenAborted(stop)]);
+    const reason = stop.aborted ? (stop.reason as StopReason | EndingReason) : undefined;
+    if (end === 'stop' && reason === 'shutdown') {
+      over = false;
+      return { type: 'lost' };
+    }
+    const kill =
+      end === 'stop' || end === 'lost'
+        ? await endTree(started, job.attemptId, end === 'lost' ? 'lost' : reason!, needs)
+        : undefined;
+    return await conclude(run, started.folder, needs, kill, keep);
+  } catch (error) {
+    if (!(error instanceof AppError)) throw error;
+    const { code, message, hint } = error;
+    const facts = { exitCode: null, signal: null };
+    return { type: 'failed', error: { code, message, ...(hint ? { hint } : {}) }, facts };
+  } finally {
+    watching.abort();
+    needs.keeper.remove(job.attemptId, over);
+  }
+}
+
+async function begin(
+  run: Run,
+  input: CommandInput,
+  needs: AttemptNeeds,
+  known: (folder: LaunchFolder) => void,
+): Promise<Started> {
+  const { job } = run;
+  const jobFolder = needs.jobFolder(job.id);
+  const before = run.adopted ? launchFolder(jobFolder, job.attempt) : undefined;
+  if (before && (await wasStarted(before, job.attemptId, needs))) {
+    known(before);
+    return { folder: before, ended: undefined };
+  }
+  const payload = await needs.prepare(job, input);
+  const folder = nextLaunchFolder(jobFolder, job.attempt);
+  known(folder);
+  const { ended } = await launch({
+    ...payload,
+    folder,
+    cwd: input.cwd,
+    attemptId: job.attemptId,
+    stdin: input.stdin,
+    streams: input.streams,
+  });
+  return { folder, ended };
+}
+
+/** False: its payload did not and never will start, so a new launch is safe. */
+async function wasStarted(
+  folder: LaunchFolder,
+  attemptId: string,
+  needs: AttemptNeeds,
+): Promise<boolean> {
+  for (let waited = 0; ; waited += 100) {
+    const claim = folder.readClaim();
+    if (claim.state === 'claimed') return true;
+    if (claim.state === 'void') return false;
+    if (claim.state === 'none') {
+      if (folder.voidClaim()) return false;
+      continue;
+    }
+    if (waited > claimMsMax || (await markHolders(attemptId)).length === 0) {
+      return folder.readClaim().state === 'claimed';
+    }
+    await needs.clock.sleep(100);
+  }
+}
+
+function keptOf(
+  run: Run,
+  folder: LaunchFolder,
+  needs: AttemptNeeds,
+  end: (reason: EndingReason) => void,
+): Kept {
+  const { job } = run;
+  const input = job.input as CommandInput;
+  const open = input.stdin === 'open' || input.tty !== undefined;
+  return {
+    attemptId: job.attemptId,
+    folder,
+    wrapper: undefined,
+    outputBytesMax: input.outputBytesMax ?? needs.settings.outputBytesMax,
+    ring: input.ring ?? false,
+    inputPath: open ? folder.stdin : undefined,
+    deadlineAt:
+      job.timeoutMs === null ? null : (job.startedAt ?? needs.clock.now()) + job.timeoutMs,
+    memoryPeakBytes: 0,
+    waiting: false,
+    end,
+    onWaiting: (waiting) => {
+      const why = waiting ? 'The command reads its input: answer with send_input.' : undefined;
+      run.needInput(waiting, why).catch(() => {});
+    },
+  };
+}
+
+async function endOf(
+  started: Started,
+  { clock }: AttemptNeeds,
+  signal: AbortSignal,
+): Promise<'end' | 'lost'> {
+  const { folder, ended } = started;
+  if (ended) {
+    await ended;
+    if (folder.readExit()) return 'end';
+    const claim = folder.readClaim();
+    if (claim.state === 'claimed') return 'lost';
+    throw new AppError('cannotStart', 'The command could not be started: its wrapper ended first.', {
+      hint: 'A full disk under the home is the usual cause (`errand doctor`). Nothing ran; retry_job when it is mended.',
+    });
+  }
+  const claim = folder.readClaim();
+  if (claim.state !== 'claimed') return 'lost';
+  const options = { clock, pollMs: adoptedPollMs, signal };
+  return (await adoptedEnd(folder, claim.identity, options)) === 'lost' ? 'lost' : 'end';
+}
+
+type EndCause = StopReason | EndingReason;
+
+/** Ends what still runs. Voids a wrapper that has not claimed yet; else notes why and kills the tree. */
+async function endTree(
+  started: Started,
+  attemptId: string,
+  cause: EndCause,
+  needs: AttemptNeeds,
+): Promise<KillReport | 'voided'> {
+  const { folder } = started;
+  const { clock, settings } = needs;
+  if (folder.voidClaim()) {
+    noteEnding(folder, endingOf(cause), clock.now());
+    return 'voided';
+  }
+  const wrapper = await claimedBy(folder, clock);
+  if (!wrapper) return { signalled: 0, forced: false, survivors: [] };
+  if (!folder.readExit()) noteEnding(folder, endingOf(cause), clock.now());
+  const graceMs = cause === 'lost' ? 0 : settings.killGraceMs;
+  const report = await killTree({ wrapper, mark: attemptId }, { clock, graceMs });
+  for (let waited = 0; waited < recordMsMax && !folder.readExit(); waited += 20) {
+    if (cause === 'lost') break;
+    await clock.sleep(20);
+  }
+  return report;
+}
+
+async function claimedBy(folder: LaunchFolder, clock: Clock): Promise<Identity | undefined> {
+  for (let waited = 0; waited < claimMsMax; waited += 50) {
+    const claim = folder.readClaim();
+    if (claim.state === 'claimed') return claim.identity;
+    if (claim.state !== 'unreadable') return undefined;
+    await clock.sleep(50);
+  }
+  return undefined;
+}
+
+const endingOf = (cause: EndCause): EndingReason =>
+  cause === 'shutdown' || cause === 'lost' ? 'lost' : cause;
+
+async function conclude(
+  run: Run,
+  folder: LaunchFolder,
+  needs: AttemptNeeds,
+  kill: KillReport | 'voided' | undefined,
+  keep: Kept | undefined,
+): Promise<Outcome> {
+  const claim = folder.readClaim();
+  const wrapper = claim.state === 'claimed' ? claim.identity : undefined;
+  const survivors = typeof kill === 'object' ? kill.survivors : [];
+  return outcomeOf({
+    job: run.job,
+    folder,
+    record: folder.readExit(),
+    ending: readEnding(folder),
+    survivors,
+    leftBehind: kill ? [] : await leftBehind(wrapper, run.job.attemptId),
+    memoryPeakBytes: keep?.memoryPeakBytes ?? 0,
+    startedAt: claim.state === 'claimed' ? claim.at : undefined,
+    now: needs.clock.now(),
+  });
+}
+
+/** Children that outlive a command that ended by itself: told, not killed (`nohup server &` may be meant so). */
+async function leftBehind(wrapper: Identity | undefined, mark: string): Promise<number[]> {
+  if (!wrapper || !groupExists(wrapper.pid)) return [];
+  return (await treeMembers({ wrapper, mark })).map((row) => row.pid);
+}
+
+function whenAborted(signal: AbortSignal): Promise<'stop'> {
+  return new Promise((resolve) => {
+    if (signal.aborted) resolve('stop');
+    else signal.addEventListener('abort', () => resolve('stop'), { once: true });
+  });
+}

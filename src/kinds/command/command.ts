@@ -1,0 +1,216 @@
+// The kind: what a command job is, how its attempts run, what get_job says about it.
+import { accessSync, constants, statSync } from 'node:fs';
+import { delimiter, join } from 'node:path';
+import { AppError } from '../../errors.ts';
+import { isFinal, type Job } from '../../jobs/job.ts';
+import type { Kind, Run } from '../../jobs/kind.ts';
+import type { Clock } from '../../runtime/clock.ts';
+import { runAttempt, type AttemptNeeds, type Payload } from './attempt.ts';
+import {
+  lastOutputAt,
+  membersOf,
+  waitsForInput,
+  whenAll,
+  whenAny,
+  type Condition,
+  type ConditionNeeds,
+} from './conditions.ts';
+import { payloadEnvironment } from './environment.ts';
+import type { JobFiles } from './files.ts';
+import { commandInput, type CommandInput } from './input.ts';
+import type { Keeper } from './keeper.ts';
+import type { Policy } from './policy.ts';
+import type { HttpProbe } from './probe.ts';
+import type { LaunchFolder } from './process/folder.ts';
+import { outputBytes } from './process/limits.ts';
+import { observe } from './process/observe.ts';
+import { terminalMethod } from './process/terminal.ts';
+import { quoted } from './process/wrapper.ts';
+import type { Secrets } from './secrets.ts';
+import type { CommandSettings } from './settings.ts';
+import { commandKey, type History } from './store.ts';
+
+export interface CommandNeeds {
+  clock: Clock;
+  settings: CommandSettings;
+  files: JobFiles;
+  keeper: Keeper;
+  history: History;
+  policy: Policy;
+  secrets: Secrets;
+  probe: HttpProbe;
+}
+
+/** Over this multiple of the usual time a running command is "slower than usual". */
+const slowFactor = 1.5;
+const slowMsMin = 10_000;
+
+export interface CommandKind extends Kind {
+  conditions: ConditionNeeds;
+}
+
+export function commandKind(needs: CommandNeeds): CommandKind {
+  const { clock, files, settings, keeper, history } = needs;
+  const ready = new Set<string>();
+  const isReady = (attemptId: string) => ready.has(attemptId);
+  const conditions: ConditionNeeds = { files, clock, probe: needs.probe, isReady };
+  const attempt: AttemptNeeds = {
+    clock,
+    settings,
+    keeper,
+    jobFolder: (id) => files.folder(id),
+    prepare: (job, input) => prepare(job, input, needs),
+    whenReady: (run, folder, signal) => whenReady(run, folder, signal, conditions, ready),
+  };
+  return {
+    name: 'command',
+    input: commandInput,
+    adopts: true,
+    dispatched: true,
+    retryable: true,
+    cancellable: true,
+    conditions,
+    capacity: () => settings.jobsMax,
+    run: async (run) => {
+      const outcome = await runAttempt(run, attempt);
+      ready.delete(run.job.attemptId);
+      if (outcome.type !== 'snoozed') remember(run.job, outcome, history, clock);
+      return outcome;
+    },
+    view: (job) => viewOf(job, needs),
+    summary: (job) => commandText(job.input as CommandInput),
+    watch: (job, until, signal) => whenAny(job, until as Condition, conditions, signal),
+    forget: async (ids) => {
+      for (const id of ids) await files.remove(id);
+      keeper.forgotBytes(await history.forget(ids));
+    },
+  };
+}
+
+/** As a person would type it. */
+export function commandText(input: Pick<CommandInput, 'command' | 'argv'>): string {
+  return input.command ?? (input.argv ?? []).map(quoted).join(' ');
+}
+
+export function historyKey(job: Job): string {
+  const input = job.input as CommandInput;
+  return commandKey(job.owner, input.command ?? input.argv ?? [], input.cwd);
+}
+
+async function prepare(job: Job, input: CommandInput, needs: CommandNeeds): Promise<Payload> {
+  const { settings, policy, secrets } = needs;
+  // Asked again at every attempt: the policy may be stricter than when the job was submitted.
+  policy.check({ command: input.command ?? input.argv ?? [], cwd: input.cwd });
+  const env = payloadEnvironment({
+    caller: input.callerEnv,
+    given: input.env,
+    secrets: secrets.take(job.id, input.secrets),
+    safe: settings.safeEnvironment,
+    tty: input.tty !== undefined,
+    jobId: job.id,
+    passes: (name) => policy.passes(name),
+  });
+  const argv = input.argv ?? [shellOf(settings.shell, env.PATH ?? ''), '-c', input.command!];
+  if (!input.tty) return { argv, env };
+  const method = await terminalMethod(settings.terminal);
+  return { argv, env, terminal: { size: input.tty, method } };
+}
+
+/** A shell that agents expect: bash where the job's own PATH has it. */
+function shellOf(setting: string, path: string): string {
+  if (setting !== 'auto') return setting;
+  for (const folder of path.split(delimiter)) {
+    const file = join(folder, 'bash');
+    try {
+      accessSync(file, constants.X_OK);
+      if (statSync(file).isFile()) return file;
+    } catch {
+      // not here
+    }
+  }
+  return '/bin/sh';
+}
+
+async function whenReady(
+  run: Run,
+  folder: LaunchFolder,
+  signal: AbortSignal,
+  conditions: ConditionNeeds,
+  ready: Set<string>,
+): Promise<void> {
+  const { job } = run;
+  const check = (job.input as CommandInput).ready;
+  if (!check) return;
+  if (job.stage === 'ready') {
+    ready.add(job.attemptId);
+    return;
+  }
+  if (!(await whenAll(job, check, conditions, signal)) || folder.readExit()) return;
+  await run.report({ stage: 'ready', facts: { readyAt: conditions.clock.now() } });
+  ready.add(job.attemptId);
+}
+
+function remember(
+  job: Job,
+  outcome: { type: string; facts?: Record<string, unknown> },
+  history: History,
+  clock: Clock,
+): void {
+  const { facts } = outcome;
+  if (!facts || typeof facts.runMs !== 'number') return;
+  history.add({
+    attemptId: job.attemptId,
+    jobId: job.id,
+    key: historyKey(job),
+    endedAt: clock.now(),
+    runMs: facts.runMs,
+    ok: outcome.type === 'completed',
+    bytes: Number(facts.outputBytes ?? 0),
+  });
+}
+
+async function viewOf(job: Job, needs: CommandNeeds): Promise<Record<string, unknown>> {
+  const { clock, history } = needs;
+  const input = job.input as CommandInput;
+  const past = await history.of(historyKey(job));
+  const { startedAt: _startedAt, endedAt: _endedAt, ...facts } = job.facts;
+  const interactive = input.stdin === 'open' ? { interactive: true } : {};
+  const common = { cwd: input.cwd, ...interactive, ...(past ? { history: past } : {}) };
+  if (isFinal(job.status)) return { exitCode: null, signal: null, ...facts, ...common };
+  const folder = runningFolder(job, needs);
+  if (!folder) return { exitCode: null, ...facts, ...common };
+  const claim = folder.readClaim();
+  const rows = await membersOf(folder, job.attemptId);
+  const seen = observe(rows, undefined);
+  const runMs = claim.state === 'claimed' ? clock.now() - claim.at : 0;
+  const expected = past?.expectedMs;
+  const slow = expected !== undefined && runMs > Math.max(expected * slowFactor, slowMsMin);
+  return {
+    exitCode: null,
+    ...facts,
+    ...common,
+    ...(claim.state === 'claimed' ? { pid: claim.identity.pid } : {}),
+    outputBytes: outputBytes(folder),
+    lastOutputAgeMs: Math.max(Math.round(clock.now() - lastOutputAt(folder)), 0),
+    waitingForInput: waitsForInput(job, folder, rows),
+    ...(seen.ports.length > 0 ? { ports: seen.ports } : {}),
+    processes: seen.processes,
+    cpuMs: seen.cpuMs,
+    memoryBytes: seen.memoryBytes,
+    memoryPeakBytes: Math.max(
+      seen.memoryPeakBytes,
+      needs.keeper.find(job.attemptId)?.memoryPeakBytes ?? 0,
+    ),
+    ...(slow ? { slowerThanUsual: true } : {}),
+  };
+}
+
+/** The folder of an attempt that runs on this server; get_job must answer for jobs of other servers, too. */
+function runningFolder(job: Job, { files }: CommandNeeds): LaunchFolder | undefined {
+  try {
+    return files.launch(job);
+  } catch (error) {
+    if (error instanceof AppError) return undefined;
+    throw error;
+  }
+}

@@ -1,0 +1,55 @@
+// Where a job's files are, and the views of its logs that reading needs.
+import { existsSync } from 'node:fs';
+import { rm } from 'node:fs/promises';
+import { join } from 'node:path';
+import { AppError } from '../../errors.ts';
+import { isFinal, type Job } from '../../jobs/job.ts';
+import type { CommandInput } from './input.ts';
+import type { LogView } from './output/log.ts';
+import { launchFolder, type LaunchFolder } from './process/folder.ts';
+import { droppedBytes } from './process/limits.ts';
+
+export type StreamName = 'merged' | 'stdout' | 'stderr';
+
+export class JobFiles {
+  private readonly root: string;
+  private readonly node: string;
+
+  constructor(folder: string, node: string) {
+    this.root = join(folder, 'jobs');
+    this.node = node;
+  }
+
+  /** Two letters of the id spread a hundred thousand folders. */
+  folder(jobId: string): string {
+    return join(this.root, jobId.slice(-2), jobId);
+  }
+
+  /** Undefined while the attempt was not launched. */
+  launch(job: Job, attempt = job.attempt): LaunchFolder | undefined {
+    if (job.node !== null && job.node !== this.node && !existsSync(this.folder(job.id))) {
+      throw new AppError('unavailable', `The files of ${job.id} are on the server ${job.node}.`, {
+        hint: 'Ask that server.',
+      });
+    }
+    return launchFolder(this.folder(job.id), attempt);
+  }
+
+  /** The logs of an attempt, in the order they are shown. */
+  logs(job: Job, attempt = job.attempt): { stream: StreamName; view: LogView }[] {
+    const launch = this.launch(job, attempt);
+    const { streams } = job.input as CommandInput;
+    const growing = attempt === job.attempt && !isFinal(job.status);
+    const start = launch ? droppedBytes(launch) : 0;
+    const view = (path: string | undefined) => ({ path: path ?? '', start, growing });
+    if (streams === 'merged') return [{ stream: 'merged', view: view(launch?.out) }];
+    return [
+      { stream: 'stdout', view: view(launch?.out) },
+      { stream: 'stderr', view: view(launch?.err) },
+    ];
+  }
+
+  async remove(jobId: string): Promise<void> {
+    await rm(this.folder(jobId), { recursive: true, force: true });
+  }
+}

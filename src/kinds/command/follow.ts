@@ -1,0 +1,116 @@
+// Following a log: what is new, as it comes, until the job is over. A follower is a reader, not a pipe: when a job
+// prints faster than anybody reads, it skips ahead and says what it skipped, so that it costs next to nothing.
+import { isFinal, type Job } from '../../jobs/job.ts';
+import type { StreamItem } from '../../operation.ts';
+import { cleanText } from './output/clean.ts';
+import { Log } from './output/log.ts';
+import { readTail } from './output/read.ts';
+import type { OutputNeeds, OutputRequest } from './read-output.ts';
+
+/** One look; between two the writer may do what it wants. */
+const pollMs = 100;
+const pollMsIdle = 400;
+const chunkBytes = 65_536;
+/** More than this behind, a follower skips to the end (unless lossless). */
+const backlogBytesMax = 262_144;
+const firstBytes = 8192;
+
+export async function* follow(
+  job: Job,
+  request: OutputRequest,
+  needs: OutputNeeds,
+  signal: AbortSignal,
+): AsyncGenerator<StreamItem> {
+  const { jobs, files, clock } = needs;
+  const cursors = new Cursors(request.cursor);
+  const clean = !request.raw;
+  let idle = 0;
+  while (!signal.aborted) {
+    // The state is read before the file: when it says over, everything printed is in the file.
+    const present = await jobs.get(job.id);
+    const over = isFinal(present.status);
+    let moved = false;
+    for (const { stream, view } of files.logs(present, request.attempt)) {
+      if (request.stream && stream !== request.stream) continue;
+      await using log = await Log.open(view);
+      const from = cursors.get(stream) ?? request.from ?? (await firstCursor(log, request));
+      let at = Math.min(Math.max(from, log.start), log.size);
+      if (log.size - at > backlogBytesMax && !request.lossless) {
+        const next = log.size - chunkBytes;
+        cursors.set(stream, next);
+        yield { event: 'skipped', data: { stream, from: at, to: next }, id: cursors.id };
+        at = next;
+      }
+      while (at < log.size && !signal.aborted) {
+        const bytes = await log.bytes(at, at + chunkBytes);
+        const part = wholePart(bytes, clean && view.growing && !over);
+        if (part.length === 0) break;
+        moved = true;
+        cursors.set(stream, at + part.length);
+        const data = { stream, from: at, next: at + part.length, text: textOf(part, clean) };
+        yield { event: 'output', data, id: cursors.id };
+        at += part.length;
+        if (!request.lossless && !over) break;
+      }
+      cursors.set(stream, at);
+    }
+    if (over && !moved) {
+      const { exitCode = null, signal: killedBy = null } = present.facts;
+      const data = { id: job.id, status: present.status, exitCode, signal: killedBy };
+      yield { event: 'end', data, id: cursors.id };
+      return;
+    }
+    idle = moved ? 0 : idle + 1;
+    if (!over) await clock.sleep(idle > 5 ? pollMsIdle : pollMs, signal);
+  }
+}
+
+/** `120` for one stream, `out:120,err:7` for two: what a broken connection goes on from. */
+class Cursors {
+  private readonly at = new Map<string, number>();
+
+  constructor(text: string | undefined) {
+    for (const part of text?.split(',') ?? []) {
+      const [stream, offset] = part.includes(':') ? part.split(':') : ['merged', part];
+      if (Number.isSafeInteger(Number(offset))) this.at.set(stream!, Number(offset));
+    }
+  }
+
+  get(stream: string): number | undefined {
+    return this.at.get(stream);
+  }
+
+  set(stream: string, offset: number): void {
+    this.at.set(stream, offset);
+  }
+
+  get id(): string {
+    if (this.at.size === 1 && this.at.has('merged')) return String(this.at.get('merged'));
+    return [...this.at].map(([stream, offset]) => `${stream}:${offset}`).join(',');
+  }
+}
+
+async function firstCursor(log: Log, request: OutputRequest): Promise<number> {
+  if (request.lossless) return log.start;
+  const bytesMax = request.bytesMax ?? firstBytes;
+  return (await readTail(log, { bytesMax, raw: true })).from;
+}
+
+/** Whole lines where there are any, so that cleaning sees them whole; else whole characters. */
+function wholePart(bytes: Buffer, lines: boolean): Buffer {
+  const newline = bytes.lastIndexOf(10);
+  if (newline >= 0 && lines) return bytes.subarray(0, newline + 1);
+  let end = bytes.length;
+  while (end > 0 && end > bytes.length - 3 && (bytes[end - 1]! & 0xc0) === 0x80) end--;
+  const lead = bytes[end - 1] ?? 0;
+  if (lead < 0xc0) return bytes;
+  const length = lead >= 0xf0 ? 4 : lead >= 0xe0 ? 3 : 2;
+  const complete = bytes.length - (end - 1) >= length;
+  return complete || bytes.length < 4 ? bytes : bytes.subarray(0, end - 1);
+}
+
+function textOf(bytes: Buffer, clean: boolean): string {
+  const text = bytes.toString();
+  if (!clean) return text;
+  return text.split('\n').map(cleanText).join('\n');
+}

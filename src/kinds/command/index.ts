@@ -1,0 +1,67 @@
+// How commands join the server.
+import { definePlugin } from '../../jobs/plugin.ts';
+import { commandKind } from './command.ts';
+import { controlOperations } from './control.ts';
+import { JobFiles } from './files.ts';
+import { Keeper } from './keeper.ts';
+import { Policy } from './policy.ts';
+import { httpProbe } from './probe.ts';
+import { readOutputOperation } from './read-output.ts';
+import { runCommand } from './run-command.ts';
+import { Secrets } from './secrets.ts';
+import { commandSettings, type CommandSettings } from './settings.ts';
+import { commandMigrations, History } from './store.ts';
+
+export const commandPlugin = definePlugin<CommandSettings>({
+  name: 'command',
+  settings: commandSettings,
+  errors: {
+    cwdMissing: { http: 409, exit: 5 },
+    cannotStart: { http: 409, exit: 5, retryable: true },
+    secretMissing: { http: 409, exit: 5 },
+    outputLimit: { http: 409, exit: 6 },
+    exitCode: { http: 409, exit: 1 },
+    signal: { http: 409, exit: 1 },
+    commandNotFound: { http: 409, exit: 127 },
+    notExecutable: { http: 409, exit: 126 },
+    survivors: { http: 409, exit: 1 },
+  },
+  migrations: commandMigrations,
+  create: (needs) => {
+    const { jobs, waiting, clock, log, settings, folder, node, store } = needs;
+    const files = new JobFiles(folder, node);
+    const history = new History(store);
+    const keeper = new Keeper({ folder, settings, clock, log, history });
+    const policy = new Policy(settings.policy);
+    const secrets = new Secrets((name) => needs.secret(name));
+    const probe = httpProbe(needs.egress);
+    const serverValue = (name: string) => needs.secret(name);
+    const kind = commandKind({
+      clock,
+      settings,
+      files,
+      keeper,
+      history,
+      policy,
+      secrets,
+      probe,
+    });
+    const output = { jobs, files, clock };
+    const run = runCommand({
+      jobs,
+      waiting,
+      clock,
+      files,
+      keeper,
+      policy,
+      secrets,
+      settings,
+      serverValue,
+    });
+    return {
+      kind,
+      operations: [run, readOutputOperation(output), ...controlOperations(output)],
+      services: [keeper],
+    };
+  },
+});

@@ -1,0 +1,204 @@
+// One loop over all running commands of this server: the heartbeat the guard looks for, output caps and rings, and
+// what the kernel says about each (memory, whether it waits for input). Its cost is bounded by its own measure.
+import type { Clock } from '../../runtime/clock.ts';
+import type { Log } from '../../runtime/log.ts';
+import { Loop, type Service } from '../../runtime/service.ts';
+import type { EndingReason } from './process/ending.ts';
+import { LaunchFolder } from './process/folder.ts';
+import { Guard } from './process/guard.ts';
+import type { Identity } from './process/identity.ts';
+import { outputBytes, turnRing } from './process/limits.ts';
+import { memoryPeak, waitingForInput } from './process/observe.ts';
+import { Registry } from './process/registry.ts';
+import { processTable, type ProcessRow } from './process/tree.ts';
+import type { CommandSettings } from './settings.ts';
+import type { History } from './store.ts';
+
+export interface Kept {
+  attemptId: string;
+  folder: LaunchFolder;
+  /** Known once the wrapper has claimed. */
+  wrapper: Identity | undefined;
+  outputBytesMax: number;
+  ring: boolean;
+  /** It has an input that somebody can write to. */
+  inputPath: string | undefined;
+  deadlineAt: number | null;
+  memoryPeakBytes: number;
+  waiting: boolean;
+  /** Ends the attempt for this reason. */
+  end(reason: EndingReason): void;
+  /** Called when it begins or stops to wait for input. */
+  onWaiting(waiting: boolean): void;
+}
+
+export interface KeeperOptions {
+  folder: string;
+  settings: CommandSettings;
+  clock: Clock;
+  log: Log;
+  history: History;
+}
+
+/** Looking at processes may take this share of the time, however many there are. */
+const lookShare = 1 / 200;
+const beatMs = 5000;
+
+export class Keeper implements Service {
+  readonly name = 'commands';
+  readonly registry: Registry;
+  private readonly options: KeeperOptions;
+  private readonly guard: Guard;
+  private readonly kept = new Map<string, Kept>();
+  private readonly loop: Loop;
+  private lookAt = 0;
+  private beatAt = 0;
+  private endedBytes = 0;
+  private runningBytes = 0;
+
+  constructor(options: KeeperOptions) {
+    this.options = options;
+    const { settings, folder, clock, log } = options;
+    this.registry = new Registry(folder);
+    this.guard = new Guard(folder, {
+      everySeconds: settings.guardSeconds,
+      staleSeconds: settings.staleSeconds,
+      graceMs: settings.killGraceMs,
+    });
+    this.loop = new Loop({
+      name: this.name,
+      everyMs: settings.checkMs,
+      clock,
+      log,
+      run: () => this.turn(),
+    });
+  }
+
+  async start(): Promise<void> {
+    this.forgetEnded();
+    this.endedBytes = await this.options.history.bytes();
+    await this.loop.start();
+  }
+
+  async stop(): Promise<void> {
+    await this.loop.stop();
+    await this.options.history.flush();
+    this.guard.release(this.kept.size > 0);
+  }
+
+  add(kept: Kept): void {
+    this.kept.set(kept.attemptId, kept);
+    // The guard must know the limits before the payload can pass them.
+    this.registry.add({
+      attemptId: kept.attemptId,
+      folder: kept.folder.path,
+      deadlineAt: kept.deadlineAt,
+      outputBytesMax: kept.outputBytesMax,
+      ring: kept.ring,
+      registeredAt: this.options.clock.now(),
+    });
+    if (this.kept.size === 1) this.beat();
+  }
+
+  /** A server that only stops leaves the attempt in the registry: the guard goes on with it. */
+  remove(attemptId: string, over: boolean): void {
+    const kept = this.kept.get(attemptId);
+    if (!over) return;
+    this.kept.delete(attemptId);
+    this.registry.remove(attemptId);
+    if (kept) this.endedBytes += outputBytes(kept.folder);
+  }
+
+  find(attemptId: string): Kept | undefined {
+    return this.kept.get(attemptId);
+  }
+
+  /** Output on record of all jobs, ended and running. */
+  get totalBytes(): number {
+    return this.endedBytes + this.runningBytes;
+  }
+
+  forgotBytes(bytes: number): void {
+    this.endedBytes = Math.max(this.endedBytes - bytes, 0);
+  }
+
+  private async turn(): Promise<void> {
+    if (this.options.clock.now() >= this.beatAt) this.beat();
+    await this.options.history.flush();
+    await this.checkCaps();
+    if (this.options.clock.now() >= this.lookAt) await this.look();
+  }
+
+  private beat(): void {
+    const now = this.options.clock.now();
+    this.guard.beat(now);
+    if (this.kept.size > 0) this.guard.ensure();
+    this.beatAt = now + beatMs;
+  }
+
+  private async checkCaps(): Promise<void> {
+    let sum = 0;
+    let largest: { kept: Kept; bytes: number } | undefined;
+    for (const kept of this.kept.values()) {
+      const bytes = outputBytes(kept.folder);
+      sum += bytes;
+      if (!largest || bytes > largest.bytes) largest = { kept, bytes };
+      if (bytes <= kept.outputBytesMax) continue;
+      if (kept.ring) await turnRing(kept.folder, kept.outputBytesMax);
+      else kept.end('outputLimit');
+    }
+    this.runningBytes = sum;
+    // Whoever printed most makes room for the others.
+    if (this.totalBytes > this.options.settings.outputTotalBytesMax && largest?.bytes)
+      largest.kept.end('totalOutputLimit');
+  }
+
+  private async look(): Promise<void> {
+    const { clock } = this.options;
+    if (process.platform !== 'linux' || this.kept.size === 0) return;
+    const started = clock.now();
+    const rows = membersByWrapper(await processTable());
+    for (const kept of this.kept.values()) {
+      kept.wrapper ??= identityIn(kept.folder);
+      if (!kept.wrapper) continue;
+      const members = rows(kept.wrapper.pid);
+      kept.memoryPeakBytes = Math.max(kept.memoryPeakBytes, memoryPeak(members));
+      if (kept.inputPath === undefined) continue;
+      const waiting = waitingForInput(members, kept.inputPath) === true;
+      if (waiting === kept.waiting) continue;
+      kept.waiting = waiting;
+      kept.onWaiting(waiting);
+    }
+    const cost = Math.max(clock.now() - started, 1);
+    this.lookAt = started + cost / lookShare;
+  }
+
+  /** Attempts that ended while no server lived are adopted and removed by their runs; what is left is litter. */
+  private forgetEnded(): void {
+    for (const { attemptId, folder } of this.registry.list()) {
+      if (this.kept.has(attemptId)) continue;
+      if (new LaunchFolder(folder).readExit()) this.registry.remove(attemptId);
+    }
+  }
+}
+
+function identityIn(folder: LaunchFolder): Identity | undefined {
+  const claim = folder.readClaim();
+  return claim.state === 'claimed' ? claim.identity : undefined;
+}
+
+/** Group members and descendants, without marks: cheap enough for a thousand jobs at once. */
+function membersByWrapper(table: ProcessRow[]): (pid: number) => ProcessRow[] {
+  const groups = Map.groupBy(table, (row) => row.pgid);
+  const children = Map.groupBy(table, (row) => row.ppid);
+  return (pid) => {
+    const members = new Map<number, ProcessRow>();
+    const open = [...(groups.get(pid) ?? []), ...(children.get(pid) ?? [])];
+    for (let row = open.pop(); row; row = open.pop()) {
+      if (row.pid === pid || members.has(row.pid) || row.state === 'Z') continue;
+      members.set(row.pid, row);
+      open.push(...(children.get(row.pid) ?? []));
+    }
+    return [...members.values()];
+  };
+}

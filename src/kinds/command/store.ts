@@ -1,0 +1,118 @@
+// Past runs of each command: how often it was well, how long it takes, how much it printed. Written in batches
+// beside the ledger: losing the last second of it in a crash costs a statistic, never a job.
+import { createHash } from 'node:crypto';
+import type { Migration, Step, Store } from '../../store/store.ts';
+
+export const commandMigrations: readonly Migration[] = [
+  {
+    id: 'command/1',
+    statements: ({ int, strict }) => [
+      `CREATE TABLE command_runs (
+        attempt_id TEXT NOT NULL PRIMARY KEY,
+        job_id TEXT NOT NULL,
+        command_key TEXT NOT NULL,
+        ended_at ${int} NOT NULL,
+        run_ms ${int} NOT NULL,
+        ok ${int} NOT NULL,
+        bytes ${int} NOT NULL
+      ) ${strict}`,
+      'CREATE INDEX command_runs_key ON command_runs (command_key, ended_at)',
+      'CREATE INDEX command_runs_job ON command_runs (job_id)',
+    ],
+  },
+];
+
+export interface PastRun {
+  attemptId: string;
+  jobId: string;
+  key: string;
+  endedAt: number;
+  runMs: number;
+  ok: boolean;
+  bytes: number;
+}
+
+export interface HistoryView {
+  runs: number;
+  /** 0 … 1 over the runs that are remembered. */
+  successRate: number;
+  /** Median of the runs that were well. */
+  expectedMs?: number;
+}
+
+/** Runs looked at for one command: recent ones say most. */
+const runsMax = 50;
+
+export class History {
+  private readonly store: Store;
+  private waiting: PastRun[] = [];
+
+  constructor(store: Store) {
+    this.store = store;
+  }
+
+  add(run: PastRun): void {
+    this.waiting.push(run);
+  }
+
+  async flush(): Promise<void> {
+    const runs = this.waiting;
+    if (runs.length === 0) return;
+    this.waiting = [];
+    await this.store.commit(runs.map(insertRun));
+  }
+
+  async of(key: string): Promise<HistoryView | undefined> {
+    const rows = await this.store.read<{ run_ms: number; ok: number }>(
+      'SELECT run_ms, ok FROM command_runs WHERE command_key = ? ORDER BY ended_at DESC LIMIT ?',
+      [key, runsMax],
+    );
+    const fresh = this.waiting.filter((run) => run.key === key);
+    const all = [...rows, ...fresh.map((run) => ({ run_ms: run.runMs, ok: run.ok ? 1 : 0 }))];
+    if (all.length === 0) return undefined;
+    const well = all.filter((run) => run.ok === 1);
+    const times = well.map((run) => run.run_ms).toSorted((a, b) => a - b);
+    const expected = times[Math.floor(times.length / 2)];
+    return {
+      runs: all.length,
+      successRate: Math.round((well.length / all.length) * 1000) / 1000,
+      ...(expected === undefined ? {} : { expectedMs: expected }),
+    };
+  }
+
+  /** Bytes of output that ended jobs still have. */
+  async bytes(): Promise<number> {
+    const [row] = await this.store.read<{ bytes: number | null }>(
+      'SELECT SUM(bytes) AS bytes FROM command_runs',
+    );
+    return Number(row?.bytes ?? 0) + this.waiting.reduce((sum, run) => sum + run.bytes, 0);
+  }
+
+  /** Answers how many bytes of output went with them. */
+  async forget(jobIds: readonly string[]): Promise<number> {
+    await this.flush();
+    const marks = jobIds.map(() => '?').join(', ');
+    const [row] = await this.store.read<{ bytes: number | null }>(
+      `SELECT SUM(bytes) AS bytes FROM command_runs WHERE job_id IN (${marks})`,
+      [...jobIds],
+    );
+    await this.store.commit([
+      { sql: `DELETE FROM command_runs WHERE job_id IN (${marks})`, params: [...jobIds] },
+    ]);
+    return Number(row?.bytes ?? 0);
+  }
+}
+
+/** The same words in the same folder by the same owner are the same command. */
+export function commandKey(owner: string, command: string | readonly string[], cwd: string): string {
+  const text = JSON.stringify([owner, command, cwd]);
+  return createHash('sha256').update(text).digest('base64url').slice(0, 22);
+}
+
+function insertRun(run: PastRun): Step {
+  return {
+    sql: `INSERT INTO command_runs (attempt_id, job_id, command_key, ended_at, run_ms, ok, bytes)
+      VALUES (?, ?, ?, ?, ?, ?, ?) ON CONFLICT DO NOTHING`,
+    params: [run.attemptId, run.jobId, run.key, run.endedAt, run.runMs, run.ok ? 1 : 0, run.bytes],
+  };
+}
