@@ -18,6 +18,7 @@ import { queueOperations } from './jobs/queue-operations.ts';
 import { Retention } from './jobs/retention.ts';
 import { Runner } from './jobs/runner.ts';
 import { Waiting } from './jobs/wait.ts';
+import { commandPlugin } from './kinds/command/index.ts';
 import { escrowPlugin } from './kinds/escrow/index.ts';
 import { Operations } from './operation.ts';
 import type { Clock } from './runtime/clock.ts';
@@ -28,7 +29,7 @@ import { PostgresStore } from './store/postgres/postgres.ts';
 import { SqliteStore } from './store/sqlite/sqlite.ts';
 import type { Migration, Store } from './store/store.ts';
 
-export const kinds: readonly KindPlugin[] = [escrowPlugin];
+export const kinds: readonly KindPlugin[] = [commandPlugin, escrowPlugin];
 export const dialects: readonly Dialect[] = [];
 
 export interface App {

@@ -165,9 +165,13 @@ async function endOf(
     if (folder.readExit()) return 'end';
     const claim = folder.readClaim();
     if (claim.state === 'claimed') return 'lost';
-    throw new AppError('cannotStart', 'The command could not be started: its wrapper ended first.', {
-      hint: 'A full disk under the home is the usual cause (`errand doctor`). Nothing ran; retry_job when it is mended.',
-    });
+    throw new AppError(
+      'cannotStart',
+      'The command could not be started: its wrapper ended first.',
+      {
+        hint: 'A full disk under the home is the usual cause (`errand doctor`). Nothing ran; retry_job when it is mended.',
+      },
+    );
   }
   const claim = folder.readClaim();
   if (claim.state !== 'claimed') return 'lost';

@@ -12,7 +12,6 @@ import {
   waitsForInput,
   whenAll,
   whenAny,
-  type Condition,
   type ConditionNeeds,
 } from './conditions.ts';
 import { payloadEnvironment } from './environment.ts';
@@ -79,7 +78,7 @@ export function commandKind(needs: CommandNeeds): CommandKind {
     },
     view: (job) => viewOf(job, needs),
     summary: (job) => commandText(job.input as CommandInput),
-    watch: (job, until, signal) => whenAny(job, until as Condition, conditions, signal),
+    watch: (job, until, signal) => whenAny(job, until, conditions, signal),
     forget: async (ids) => {
       for (const id of ids) await files.remove(id);
       keeper.forgotBytes(await history.forget(ids));

@@ -64,7 +64,7 @@ export async function whenAll(
   needs: ConditionNeeds,
   signal: AbortSignal,
 ): Promise<boolean> {
-  const parts = Object.entries(condition).map(([name, value]) => ({ [name]: value }) as Condition);
+  const parts: Condition[] = Object.entries(condition).map(([name, value]) => ({ [name]: value }));
   const met = await Promise.all(parts.map((part) => whenAny(job, part, needs, signal)));
   return met.every((one) => one !== undefined);
 }

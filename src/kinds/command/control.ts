@@ -64,7 +64,15 @@ const signals = [
   'SIGALRM',
 ] as const;
 /** Every process of the job gets these; others go to those who handle them, because the default is to die. */
-const forAll = new Set(['SIGINT', 'SIGQUIT', 'SIGTERM', 'SIGKILL', 'SIGCONT', 'SIGSTOP', 'SIGTSTP']);
+const forAll = new Set([
+  'SIGINT',
+  'SIGQUIT',
+  'SIGTERM',
+  'SIGKILL',
+  'SIGCONT',
+  'SIGSTOP',
+  'SIGTSTP',
+]);
 
 const inputBytesMax = 65_536;
 const quietMs = 150;
@@ -279,7 +287,7 @@ async function writeAll(
   signal: AbortSignal,
 ): Promise<number> {
   let sent = 0;
-  for (let waited = 0; sent < bytes.length && waited < fullMsMax && !signal.aborted; ) {
+  for (let waited = 0; sent < bytes.length && waited < fullMsMax && !signal.aborted;) {
     const taken = tryWrite(path, bytes.subarray(sent));
     sent += taken;
     if (taken > 0) continue;
@@ -347,4 +355,3 @@ async function settle(
   }
   return jobs.get(job.id);
 }
-

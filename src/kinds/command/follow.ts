@@ -1,5 +1,6 @@
 // Following a log: what is new, as it comes, until the job is over. A follower is a reader, not a pipe: when a job
 // prints faster than anybody reads, it skips ahead and says what it skipped, so that it costs next to nothing.
+import { isUtf8 } from 'node:buffer';
 import { isFinal, type Job } from '../../jobs/job.ts';
 import type { StreamItem } from '../../operation.ts';
 import { cleanText } from './output/clean.ts';
@@ -47,13 +48,14 @@ export async function* follow(
         if (part.length === 0) break;
         moved = true;
         cursors.set(stream, at + part.length);
-        const data = { stream, from: at, next: at + part.length, text: textOf(part, clean) };
+        const data = { stream, from: at, next: at + part.length, ...shown(part, clean) };
         yield { event: 'output', data, id: cursors.id };
         at += part.length;
         if (!request.lossless && !over) break;
       }
       cursors.set(stream, at);
     }
+    if (request.once && !moved) return;
     if (over && !moved) {
       const { exitCode = null, signal: killedBy = null } = present.facts;
       const data = { id: job.id, status: present.status, exitCode, signal: killedBy };
@@ -109,8 +111,9 @@ function wholePart(bytes: Buffer, lines: boolean): Buffer {
   return complete || bytes.length < 4 ? bytes : bytes.subarray(0, end - 1);
 }
 
-function textOf(bytes: Buffer, clean: boolean): string {
-  const text = bytes.toString();
-  if (!clean) return text;
-  return text.split('\n').map(cleanText).join('\n');
+/** Raw bytes that are no text travel as base64, so that whoever writes them to a file gets what was printed. */
+function shown(bytes: Buffer, clean: boolean): { text: string } | { base64: string } {
+  if (!clean)
+    return isUtf8(bytes) ? { text: bytes.toString() } : { base64: bytes.toString('base64') };
+  return { text: bytes.toString().split('\n').map(cleanText).join('\n') };
 }

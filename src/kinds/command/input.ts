@@ -23,10 +23,16 @@ export const terminalSize = z.strictObject({
 export const environmentName = z.string().regex(/^[A-Za-z_]\w{0,199}$/, 'not a variable name');
 export const environmentValues = z.record(
   environmentName,
-  z.string().max(131_000).regex(/^[^\0]*$/, 'must not hold a NUL'),
+  z
+    .string()
+    .max(131_000)
+    .regex(/^[^\0]*$/, 'must not hold a NUL'),
 );
 
-const word = z.string().max(131_000).regex(/^[^\0]*$/, 'must not hold a NUL');
+const word = z
+  .string()
+  .max(131_000)
+  .regex(/^[^\0]*$/, 'must not hold a NUL');
 export const commandLine = word.min(1);
 export const commandWords = z.array(word).min(1).max(5000);
 

@@ -2,7 +2,7 @@
 // An end that nobody saw is `lost`, never a guess.
 import type { Job, JobError } from '../../jobs/job.ts';
 import type { Outcome } from '../../jobs/kind.ts';
-import type { Ending } from './process/ending.ts';
+import type { Ending, EndingReason } from './process/ending.ts';
 import type { ExitRecord, LaunchFolder } from './process/folder.ts';
 import { outputBytes } from './process/limits.ts';
 
@@ -24,7 +24,7 @@ export function outcomeOf(end: EndFacts): Outcome {
   // It may have ended by itself in the moment before we noted ours. A good exit after our signal is no success: a
   // timeout that looks completed is how work is silently lost.
   const byItself = record !== undefined && ending !== undefined && record.at < ending.at;
-  if (ending && ending.reason !== 'lost' && !byItself) return endedByUs(end, facts);
+  if (ending && ending.reason !== 'lost' && !byItself) return endedByUs(ending.reason, end, facts);
   if (!record) {
     return {
       type: 'lost',
@@ -37,9 +37,13 @@ export function outcomeOf(end: EndFacts): Outcome {
   return { type: 'failed', error: failure(record), facts };
 }
 
-function endedByUs(end: EndFacts, facts: Record<string, unknown>): Outcome {
-  const { job, ending } = end;
-  switch (ending!.reason) {
+function endedByUs(
+  reason: Exclude<EndingReason, 'lost'>,
+  end: EndFacts,
+  facts: Record<string, unknown>,
+): Outcome {
+  const { job } = end;
+  switch (reason) {
     case 'cancel':
       return { type: 'cancelled', facts, ...survivorError(end) };
     case 'timeout':
@@ -52,14 +56,15 @@ function endedByUs(end: EndFacts, facts: Record<string, unknown>): Outcome {
         },
         facts,
       };
-    default:
+    case 'outputLimit':
+    case 'totalOutputLimit':
       return {
         type: 'failed',
         retry: false,
         error: {
           code: 'outputLimit',
           message:
-            ending!.reason === 'totalOutputLimit'
+            reason === 'totalOutputLimit'
               ? 'All jobs together printed more than they may, this one most; it was ended.'
               : 'It printed more than it may and was ended.',
           hint: 'Its log is intact (read_output). Print less, or raise outputBytesMax / outputTotalBytesMax.',
@@ -91,9 +96,17 @@ function failure({ exitCode, signal }: ExitRecord): JobError {
   }
   const said = { hint: 'read_output with mode errors shows the lines that matter.' };
   if (exitCode === 127)
-    return { code: 'commandNotFound', message: 'The command was not found (exit code 127).', ...said };
+    return {
+      code: 'commandNotFound',
+      message: 'The command was not found (exit code 127).',
+      ...said,
+    };
   if (exitCode === 126)
-    return { code: 'notExecutable', message: 'The command may not be executed (exit code 126).', ...said };
+    return {
+      code: 'notExecutable',
+      message: 'The command may not be executed (exit code 126).',
+      ...said,
+    };
   return { code: 'exitCode', message: `The command ended with exit code ${exitCode}.`, ...said };
 }
 

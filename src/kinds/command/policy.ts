@@ -101,7 +101,8 @@ function compileRule(text: string): Rule {
     matches: (words) =>
       wanted.every((word, i) => {
         const present = words[i] ?? '';
-        const plain = i === 0 && !word.includes('/') ? present.slice(present.lastIndexOf('/') + 1) : present;
+        const plain =
+          i === 0 && !word.includes('/') ? present.slice(present.lastIndexOf('/') + 1) : present;
         return plain === word;
       }),
   };

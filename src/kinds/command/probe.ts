@@ -1,24 +1,13 @@
 // Whether a URL of a job answers. A job's own ports on this machine are trusted; anything else goes the guarded way.
+import type { Egress } from '../../runtime/egress/index.ts';
 
 /** The HTTP status, or undefined when nobody answered. `ports`: what the job itself listens on. */
 export type HttpProbe = (url: string, ports: readonly number[]) => Promise<number | undefined>;
 
-/** The part of the guarded way out that a probe needs. */
-export interface Requester {
-  request(request: {
-    url: string;
-    trust: 'trusted' | 'guarded';
-    redirects: number;
-    timeoutMs: number;
-    bytesMax: number;
-  }): Promise<{ status: number; body: { discard(): void } }>;
-}
-
 const probeMsMax = 5000;
 
-export function httpProbe(way: Requester | undefined): HttpProbe {
+export function httpProbe(way: Pick<Egress, 'request'>): HttpProbe {
   return async (url, ports) => {
-    if (!way) return undefined;
     const trust = isOwnPort(new URL(url), ports) ? 'trusted' : 'guarded';
     try {
       const limits = { redirects: 0, timeoutMs: probeMsMax, bytesMax: 2 ** 20 };

@@ -45,7 +45,12 @@ const outputInput = z.strictObject({
       'tail: the end. head_tail: both ends. range: from/to or fromLine/toLine. since: new after `from`. grep: lines with `pattern`. errors: lines that look like trouble. screen: a terminal as it looks now',
     ),
   bytesMax: z.number().int().min(200).max(bytesLimit).default(bytesDefault),
-  from: z.number().int().min(0).optional().describe('Cursor: a byte offset, `next` of a call before'),
+  from: z
+    .number()
+    .int()
+    .min(0)
+    .optional()
+    .describe('Cursor: a byte offset, `next` of a call before'),
   to: z.number().int().min(0).optional(),
   fromLine: z.number().int().min(1).optional(),
   toLine: z.number().int().min(1).optional(),
@@ -54,10 +59,14 @@ const outputInput = z.strictObject({
   ignoreCase: z.boolean().default(false),
   context: z.number().int().min(0).max(20).default(0).describe('For grep: lines around a match'),
   countOnly: z.boolean().default(false),
-  stream: z.enum(['stdout', 'stderr']).optional().describe('One stream of a job with split streams'),
+  stream: z
+    .enum(['stdout', 'stderr'])
+    .optional()
+    .describe('One stream of a job with split streams'),
   raw: z.boolean().default(false).describe('As printed: escapes, rewrites and repetition kept'),
   attempt: z.number().int().min(1).optional().describe('An earlier attempt'),
   cursor: z.string().max(40).optional().describe('For following: go on after this event'),
+  once: z.boolean().default(false).describe('For following: stop at the present end'),
   lossless: z
     .boolean()
     .default(false)
@@ -103,7 +112,7 @@ export function readOutputOperation(needs: OutputNeeds): Operation {
     idempotent: true,
     scope: 'read',
     toolsets: ['default', 'command'],
-    input: outputInput as unknown as z.ZodType<OutputInput>,
+    input: outputInput,
     output: outputAnswer,
     http: { method: 'GET', path: '/api/jobs/{id}/output' },
     cli: { words: ['logs'], args: ['id'], custom: true },
@@ -242,8 +251,7 @@ function withOmitted(reading: Reading, log: Log, to = log.size): Part {
   if (log.start > 0 && reading.from <= log.start)
     notes.push(`bytes 0–${number(log.start)} were dropped by the ring`);
   const before = reading.from - log.start;
-  if (before > 0)
-    notes.push(gapText(before, log.start));
+  if (before > 0) notes.push(gapText(before, log.start));
   const after = Math.min(to, log.size) - reading.next;
   if (after > 0) notes.push(`${number(after)} bytes after: mode since, from ${reading.next}`);
   return { ...reading, size: log.size, ...(notes.length > 0 ? { omitted: notes.join('; ') } : {}) };
@@ -252,10 +260,9 @@ function withOmitted(reading: Reading, log: Log, to = log.size): Part {
 const gapText = (bytes: number, from: number): string =>
   `${number(bytes)} bytes left out: mode range, from ${from}, to ${from + bytes}`;
 
-function joined(parts: { stream: StreamName; part: Part }[]): Omit<
-  OutputAnswer,
-  'id' | 'status' | 'exitCode' | 'signal' | 'mode'
-> {
+function joined(
+  parts: { stream: StreamName; part: Part }[],
+): Omit<OutputAnswer, 'id' | 'status' | 'exitCode' | 'signal' | 'mode'> {
   const [first] = parts;
   if (parts.length === 1) return first!.part;
   const text = parts.map(({ stream, part }) => `--- ${stream} ---\n${ended(part.text)}`).join('');

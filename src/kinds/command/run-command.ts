@@ -81,7 +81,10 @@ const runInput = z
       .boolean()
       .default(false)
       .describe('With name: return the healthy running one instead of starting a second'),
-    queue: z.string().regex(/^[\w.-]{1,100}$/).optional(),
+    queue: z
+      .string()
+      .regex(/^[\w.-]{1,100}$/)
+      .optional(),
     priority: z.number().int().min(-1000).max(1000).optional(),
     runAt: z.iso.datetime({ offset: true }).optional().describe('Not before'),
     ttlMs: z.number().int().min(1).optional().describe('Give up if not started by then'),
@@ -125,7 +128,7 @@ export function runCommand(needs: RunNeeds): Operation {
     openWorld: true,
     scope: 'run',
     toolsets: ['default', 'command'],
-    input: runInput as unknown as z.ZodType<RunInput>,
+    input: runInput,
     output: runOutput,
     http: { method: 'POST', path: '/api/commands' },
     cli: { words: ['run'], args: ['argv'], custom: true },

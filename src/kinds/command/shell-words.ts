@@ -19,7 +19,9 @@ const keywords = new Set(
 export function programsOf(command: string | readonly string[]): Programs {
   if (typeof command !== 'string') return judged([[...command]]);
   const split = splitCommands(command);
-  return 'why' in split ? { programs: [], complete: false, why: split.why } : judged(split.commands);
+  return 'why' in split
+    ? { programs: [], complete: false, why: split.why }
+    : judged(split.commands);
 }
 
 function judged(commands: string[][]): Programs {

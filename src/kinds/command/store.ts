@@ -104,7 +104,11 @@ export class History {
 }
 
 /** The same words in the same folder by the same owner are the same command. */
-export function commandKey(owner: string, command: string | readonly string[], cwd: string): string {
+export function commandKey(
+  owner: string,
+  command: string | readonly string[],
+  cwd: string,
+): string {
   const text = JSON.stringify([owner, command, cwd]);
   return createHash('sha256').update(text).digest('base64url').slice(0, 22);
 }

@@ -25,7 +25,7 @@ export const logs: Command = async (context) => {
   const client = await context.client();
   const tail = wholeNumber(values.tail, 'tail');
   if (values.json) {
-    const { output } = await client.call('read_output', { id, maxBytes: tailBytesMax });
+    const { output } = await client.call('read_output', { id, bytesMax: tailBytesMax });
     context.screen.out(`${JSON.stringify(output)}\n`);
     return 0;
   }
@@ -52,6 +52,7 @@ export async function followOutput(
   const input = {
     id: wish.id,
     raw: true,
+    lossless: true,
     ...(wish.cursor === undefined ? {} : { cursor: wish.cursor }),
     ...(wish.once ? { once: true } : {}),
   };
@@ -73,13 +74,13 @@ async function printTail(
   client: Client,
   wish: { id: string; lines: number },
 ): Promise<string> {
-  const { output } = await client.call<{ text: string; nextCursor: string }>('read_output', {
+  const { output } = await client.call<{ text: string; next: number }>('read_output', {
     id: wish.id,
     mode: 'tail',
-    maxBytes: tailBytesMax,
+    bytesMax: tailBytesMax,
     raw: true,
   });
   const lines = output.text.replace(/\n$/, '').split('\n');
   screen.out(`${lines.slice(-wish.lines).join('\n')}\n`);
-  return output.nextCursor;
+  return String(output.next);
 }

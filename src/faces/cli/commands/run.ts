@@ -1,5 +1,6 @@
 // `errand run -- npm test`: a command as a job, followed until it is over. ctrl-c leaves the job running (a second one
 // stops it), unless --on-interrupt cancel says otherwise.
+import { constants } from 'node:os';
 import { AppError } from '../../../errors.ts';
 import type { Client } from '../client.ts';
 import type { Command, CommandContext } from '../cli.ts';
@@ -78,7 +79,7 @@ function submission(values: Values, argv: string[]): Record<string, unknown> {
     ...(Object.keys(env).length > 0 ? { env } : {}),
     ...(values.timeout === undefined ? {} : { timeoutMs: durationMs(values.timeout, 1000) }),
     ...(values.queue === undefined ? {} : { queue: values.queue }),
-    ...(values.retries === undefined ? {} : { retry: { attemptsMax: Number(values.retries) + 1 } }),
+    ...(values.retries === undefined ? {} : { attemptsMax: Number(values.retries) + 1 }),
     waitMs: 0,
   };
 }
@@ -154,5 +155,7 @@ function exitCode(view: View): number {
   if (view.status === 'completed') return 0;
   if (view.status === 'timed_out') return 124;
   if (typeof view.exitCode === 'number' && view.exitCode !== 0) return view.exitCode;
+  const number = constants.signals[view.signal as NodeJS.Signals];
+  if (number !== undefined) return 128 + number;
   return view.status === 'cancelled' ? 130 : 1;
 }
