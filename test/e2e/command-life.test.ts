@@ -34,7 +34,7 @@ const get = async (server: TestServer, id: string): Promise<View> =>
 const ended = (server: TestServer, id: string): Promise<View> =>
   until(`${id} is over`, async () => {
     const view = await get(server, id);
-    return ['completed', 'failed', 'cancelled', 'timed_out'].includes(view.status) && view;
+    return ['completed', 'failed', 'cancelled', 'timed_out'].includes(view.status) ? view : undefined;
   });
 
 /** A home whose limits are looked at often. */
@@ -87,7 +87,7 @@ describe('commands and kill -9', () => {
     const job = await run(first, { command: 'sleep 300 & echo $! ; wait', waitMs: 0 });
     const view = await until('it runs', async () => {
       const now = await get(first, job.id);
-      return now.pid && Number(now.outputBytes) > 0 && now;
+      return now.pid && Number(now.outputBytes) > 0 ? now : undefined;
     });
     await first.kill();
     process.kill(view.pid!, 'SIGKILL');
@@ -111,7 +111,7 @@ describe('commands and kill -9', () => {
     });
     const pids = await until('both run', async () => {
       const views = await Promise.all([get(first, slow.id), get(first, loud.id)]);
-      return views.every((view) => view.pid) && views.map((view) => view.pid!);
+      return views.every((view) => view.pid) ? views.map((view) => view.pid!) : undefined;
     });
     await first.kill();
     writeFileSync(join(folder, 'go'), '');
