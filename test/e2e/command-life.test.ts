@@ -34,7 +34,9 @@ const get = async (server: TestServer, id: string): Promise<View> =>
 const ended = (server: TestServer, id: string): Promise<View> =>
   until(`${id} is over`, async () => {
     const view = await get(server, id);
-    return ['completed', 'failed', 'cancelled', 'timed_out'].includes(view.status) ? view : undefined;
+    return ['completed', 'failed', 'cancelled', 'timed_out'].includes(view.status)
+      ? view
+      : undefined;
   });
 
 /** A home whose limits are looked at often. */
