@@ -23,6 +23,8 @@ export interface Exchange {
   local: boolean;
   caller: Caller | undefined;
   gone: AbortController;
+  /** Has no end of its own: a stop ends it at once. */
+  isStream: boolean;
 }
 
 export interface ExchangeParts {
@@ -48,8 +50,10 @@ export async function answerOperation(
     const last = request.headers['last-event-id'];
     if (typeof last === 'string' && last !== '')
       Object.assign(input, pathInput({ cursor: last }, shape));
-    const signal = AbortSignal.any([exchange.gone.signal, parts.stopping]);
-    const items = parts.operations.stream(operation.name, input, { ...context, signal });
+    exchange.isStream = true;
+    if (parts.stopping.aborted) exchange.gone.abort();
+    const { signal } = exchange.gone;
+    const items = parts.operations.stream(operation.name, input, context);
     const { clock, limits } = parts;
     const options = { clock, keepAliveMs: limits.sseKeepAliveMs, signal };
     return sendEvents(request, response, items, options);

@@ -151,6 +151,7 @@ class Face {
 
   async stop(): Promise<void> {
     this.stopping.abort();
+    for (const { isStream, gone } of this.active) if (isStream) gone.abort();
     const closed = this.listeners.close();
     const { clock } = this.options;
     const limit = new AbortController();
@@ -291,6 +292,7 @@ function begin(request: IncomingMessage, response: ServerResponse, local: boolea
     local,
     caller: undefined,
     gone: new AbortController(),
+    isStream: false,
   };
 }
 

@@ -16,7 +16,8 @@ export interface SseOptions {
 const openWaitMs = 100;
 const reconnectMs = 1000;
 
-type Next = IteratorResult<StreamItem>;
+/** Small items that come at once leave together; a piece this large leaves at once. */
+const pieceBytesMax = 16 * 1024;
 
 export async function sendEvents(
   request: IncomingMessage,
@@ -25,18 +26,14 @@ export async function sendEvents(
   options: SseOptions,
 ): Promise<void> {
   const iterator = items[Symbol.asyncIterator]();
-  const { signal } = options;
-  const gone = new Promise<undefined>((resolve) => {
-    if (signal.aborted) resolve(undefined);
-    signal.addEventListener('abort', () => resolve(undefined), { once: true });
-  });
+  const { signal, clock } = options;
   try {
     const first = iterator.next();
     first.catch(() => {});
-    await Promise.race([first, gone, options.clock.sleep(openWaitMs, signal)]);
+    await Promise.race([first, clock.sleep(openWaitMs, signal)]);
     if (signal.aborted) return void response.destroy();
     open(response);
-    await pump({ request, response, iterator, first, gone, options });
+    await new Line(request, response, options).pump(iterator, first);
   } catch (error) {
     if (!response.headersSent) return sendProblem(response, error);
     response.end(frame({ event: 'error', data: problemOf(error) }));
@@ -52,31 +49,72 @@ export function frame({ id, event, data }: StreamItem): string {
   return `${lines.join('\n')}\n\n`;
 }
 
-interface Pump {
-  request: IncomingMessage;
-  response: ServerResponse;
-  iterator: AsyncIterator<StreamItem>;
-  first: Promise<Next>;
-  gone: Promise<undefined>;
-  options: SseOptions;
-}
+class Line {
+  private readonly request: IncomingMessage;
+  private readonly response: ServerResponse;
+  private readonly options: SseOptions;
+  private piece = '';
+  private isDue = false;
+  private leave = () => {};
 
-async function pump(line: Pump): Promise<void> {
-  const { request, response, iterator, gone, options } = line;
-  const stopBeat = heartbeat(response, options);
-  try {
-    let next: Promise<Next> = line.first;
-    for (;;) {
-      const result = await Promise.race([next, gone]);
-      if (!result) return void response.end();
-      if (result.done) return void response.end(frame({ event: 'end', data: {} }));
-      response.write(frame(result.value));
-      if (!(await Promise.race([drained(request, response), gone]))) return void response.end();
-      next = iterator.next();
-      next.catch(() => {});
+  constructor(request: IncomingMessage, response: ServerResponse, options: SseOptions) {
+    this.request = request;
+    this.response = response;
+    this.options = options;
+  }
+
+  async pump(
+    iterator: AsyncIterator<StreamItem>,
+    first: Promise<IteratorResult<StreamItem>>,
+  ): Promise<void> {
+    const { request, response } = this;
+    const { signal } = this.options;
+    const onAbort = () => this.leave();
+    signal.addEventListener('abort', onAbort, { once: true });
+    const stopBeat = heartbeat(response, this.options);
+    try {
+      for (let next = first; ; next = iterator.next()) {
+        const result = await this.orGone(next);
+        if (!result) return void response.end();
+        if (result.done) return void response.end(this.piece + frame({ event: 'end', data: {} }));
+        this.send(frame(result.value));
+        if (response.writableNeedDrain && !(await this.orGone(drained(request, response))))
+          return void response.end();
+      }
+    } catch (error) {
+      this.flush();
+      throw error;
+    } finally {
+      this.piece = '';
+      stopBeat();
+      signal.removeEventListener('abort', onAbort);
     }
-  } finally {
-    stopBeat();
+  }
+
+  private send(text: string): void {
+    this.piece += text;
+    if (this.piece.length >= pieceBytesMax) return this.flush();
+    if (this.isDue) return;
+    this.isDue = true;
+    setImmediate(() => {
+      this.isDue = false;
+      this.flush();
+    });
+  }
+
+  private flush(): void {
+    if (this.piece === '') return;
+    this.response.write(this.piece);
+    this.piece = '';
+  }
+
+  /** Undefined once the client left. Not a race with one long promise, which would remember every item. */
+  private orGone<T>(promise: Promise<T>): Promise<T | undefined> {
+    if (this.options.signal.aborted) return Promise.resolve(undefined);
+    return new Promise((resolve, reject) => {
+      this.leave = () => resolve(undefined);
+      promise.then(resolve, reject);
+    });
   }
 }
 
