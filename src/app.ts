@@ -18,11 +18,13 @@ import { queueOperations } from './jobs/queue-operations.ts';
 import { Retention } from './jobs/retention.ts';
 import { Runner } from './jobs/runner.ts';
 import { Waiting } from './jobs/wait.ts';
+import { webhookOperations } from './jobs/webhook-operations.ts';
+import { webhookMigrations, Webhooks, type WebhookSender } from './jobs/webhooks.ts';
 import { commandPlugin } from './kinds/command/index.ts';
 import { escrowPlugin } from './kinds/escrow/index.ts';
 import { Operations } from './operation.ts';
 import type { Clock } from './runtime/clock.ts';
-import { createEgress } from './runtime/egress/index.ts';
+import { createEgress, type Egress } from './runtime/egress/index.ts';
 import type { Log } from './runtime/log.ts';
 import type { Service } from './runtime/service.ts';
 import { PostgresStore } from './store/postgres/postgres.ts';
@@ -58,66 +60,28 @@ export interface AppNeeds {
 }
 
 const cancelMsDefault = 10_000;
+const webhookMsMax = 15_000;
 
 export async function createApp(needs: AppNeeds): Promise<App> {
   const { config, home, clock, log } = needs;
-  const store = await openStore(config);
-  for (const { errors } of kinds) if (errors) registerErrors(errors);
-  try {
-    await (store.check ?? store.migrate).call(store, allMigrations());
-  } catch (error) {
-    await store.close();
-    throw error;
-  }
-  const jobs = new Jobs(store, clock);
-  const feed = new EventFeed(store, log);
-  const waiting = new Waiting(jobs, feed, clock);
-  const access = new Access(store, clock, home.ownerKey);
-  const egress = createEgress({ policy: config.egress, clock, log });
-  const parts: KindParts[] = [];
-  for (const plugin of kinds) {
-    const made = await plugin.create({
-      jobs,
-      feed,
-      waiting,
-      store,
-      access,
-      clock,
-      log,
-      egress,
-      settings: config.sections[plugin.name],
-      node: home.node,
-      folder: home.folder(plugin.name),
-      home: home.path,
-      secret: (name) => config.secret(name),
-      baseUrl: () => needs.baseUrl(),
-      openBaseUrl: () => needs.openBaseUrl(),
-      sign: (purpose, text) =>
-        createHmac('sha256', home.secret).update(`${purpose}\n${text}`).digest('base64'),
-    });
-    jobs.addKind(made.kind);
-    parts.push(made);
-  }
+  const core = await createCore(needs);
+  const { store, jobs, feed, waiting, access, webhooks, egress } = core;
+  const parts = await createKinds(needs, core);
   const { leaseMs, sweepMs, stopMsMax, waitMsMax } = config.server;
-  const runner = new Runner({
-    jobs,
-    clock,
-    log,
-    node: home.node,
-    leaseMs,
-    stopMsMax,
-    pollMs: 1000,
-  });
+  const node = home.node;
+  const runner = new Runner({ jobs, clock, log, node, leaseMs, stopMsMax, pollMs: 1000 });
   const retention = new Retention(jobs, clock, config.retention);
   const maintenance = new Maintenance({ jobs, clock, log, leaseMs, sweepMs, retention });
   const operations = new Operations();
   operations.add(jobOperations({ jobs, feed, waiting, clock, waitMsMax, cancelMsDefault }));
   operations.add(queueOperations(jobs, () => runner.wake()));
+  operations.add(webhookOperations(webhooks));
   operations.add(accessOperations(access, clock));
   for (const made of parts) operations.add(made.operations);
   const services: Service[] = [
     runner,
     maintenance,
+    webhooks,
     ...parts.flatMap((made) => [...(made.services ?? [])]),
   ];
   return {
@@ -137,16 +101,93 @@ export async function createApp(needs: AppNeeds): Promise<App> {
       await store.close();
       home.release();
     },
-    idle: () => idle(jobs, parts),
+    idle: () => idle(core, parts),
   };
 }
 
-async function idle(jobs: Jobs, parts: readonly KindParts[]): Promise<boolean> {
+interface Core {
+  store: Store;
+  jobs: Jobs;
+  feed: EventFeed;
+  waiting: Waiting;
+  access: Access;
+  webhooks: Webhooks;
+  egress: Egress;
+}
+
+async function createCore({ config, home, clock, log }: AppNeeds): Promise<Core> {
+  const store = await openStore(config);
+  for (const { errors } of kinds) if (errors) registerErrors(errors);
+  try {
+    await (store.check ?? store.migrate).call(store, allMigrations());
+  } catch (error) {
+    await store.close();
+    throw error;
+  }
+  const jobs = new Jobs(store, clock);
+  const feed = new EventFeed(store, log);
+  const egress = createEgress({ policy: config.egress, clock, log });
+  const secretOf = (id: string) => hmac(home, 'webhook', id);
+  const send = webhookSender(egress);
+  return {
+    store,
+    jobs,
+    feed,
+    egress,
+    waiting: new Waiting(jobs, feed, clock),
+    access: new Access(store, clock, home.ownerKey),
+    webhooks: new Webhooks({ jobs, store, clock, log, send, secretOf }),
+  };
+}
+
+async function createKinds(needs: AppNeeds, core: Core): Promise<KindParts[]> {
+  const { config, home, clock, log } = needs;
+  const parts: KindParts[] = [];
+  for (const plugin of kinds) {
+    const made = await plugin.create({
+      ...core,
+      clock,
+      log,
+      settings: config.sections[plugin.name],
+      node: home.node,
+      folder: home.folder(plugin.name),
+      home: home.path,
+      secret: (name) => config.secret(name),
+      baseUrl: () => needs.baseUrl(),
+      openBaseUrl: () => needs.openBaseUrl(),
+      sign: (purpose, text) => hmac(home, purpose, text).toString('base64'),
+    });
+    core.jobs.addKind(made.kind);
+    parts.push(made);
+  }
+  return parts;
+}
+
+const hmac = (home: Home, purpose: string, text: string): Buffer =>
+  createHmac('sha256', home.secret).update(`${purpose}\n${text}`).digest();
+
+/** Webhook addresses come from callers: guarded. The answer's body is nobody's business. */
+function webhookSender(egress: Egress): WebhookSender {
+  return async ({ url, headers, body }) => {
+    const options = {
+      method: 'POST',
+      trust: 'guarded',
+      redirects: 0,
+      timeoutMs: webhookMsMax,
+    } as const;
+    const response = await egress.request({ url, headers, body, ...options });
+    response.body.discard();
+    return response.status;
+  };
+}
+
+async function idle({ jobs, webhooks }: Core, parts: readonly KindParts[]): Promise<boolean> {
   for (const queue of await jobs.ledger.queues()) {
     const counts = await jobs.store.counters(`queue:${queue.kind}:${queue.name}`);
-    if ((counts.queued ?? 0) + (counts.running ?? 0) + (counts.input_required ?? 0) > 0)
-      return false;
+    const due = (counts.queued ?? 0) + (counts.running ?? 0) + (counts.input_required ?? 0);
+    if (due > 0) return false;
   }
+  if (await webhooks.busy()) return false;
   for (const made of parts) if (await made.busy?.()) return false;
   return true;
 }
@@ -156,6 +197,7 @@ export function allMigrations(): Migration[] {
   return [
     ...jobMigrations,
     ...accessMigrations,
+    ...webhookMigrations,
     ...kinds.flatMap((kind) => [...(kind.migrations ?? [])]),
   ];
 }

@@ -12,6 +12,7 @@ import type { EventFeed } from './events.ts';
 import type { Jobs } from './jobs.ts';
 import type { Kind } from './kind.ts';
 import type { Waiting } from './wait.ts';
+import type { Webhooks } from './webhooks.ts';
 
 export interface KindPlugin<S = unknown> {
   name: string;
@@ -37,6 +38,9 @@ export interface KindNeeds<S = unknown> {
   waiting: Waiting;
   store: Store;
   access: Access;
+  webhooks: Webhooks;
+  /** The one way out to the network. */
+  egress: Egress;
   clock: Clock;
   log: Log;
   /** The one way out to the network, with the operator's allow list. */

@@ -3,6 +3,7 @@ import { join } from 'node:path';
 import type { TestContext } from 'node:test';
 import { accessMigrations } from '../../src/access/access.ts';
 import { jobMigrations } from '../../src/jobs/migrations.ts';
+import { webhookMigrations } from '../../src/jobs/webhooks.ts';
 import { SqliteStore } from '../../src/store/sqlite/sqlite.ts';
 import type { Migration, Store } from '../../src/store/store.ts';
 import { PostgresStore } from '../../src/store/postgres/postgres.ts';
@@ -20,14 +21,19 @@ export const stores: StoreFactory[] = [
     open: async (t, migrations = []) => {
       const store = new SqliteStore(join(tempFolder(t), 'errand.sqlite'));
       t.after(() => store.close());
-      await store.migrate([...jobMigrations, ...accessMigrations, ...migrations]);
+      await store.migrate([
+        ...jobMigrations,
+        ...accessMigrations,
+        ...webhookMigrations,
+        ...migrations,
+      ]);
       return store;
     },
   },
   {
     name: 'postgres',
     open: async (t, migrations = []) => {
-      const all = [...jobMigrations, ...accessMigrations, ...migrations];
+      const all = [...jobMigrations, ...accessMigrations, ...webhookMigrations, ...migrations];
       const store = await PostgresStore.open(await migratedDatabase(all));
       t.after(() => store.close());
       await store.check(all);

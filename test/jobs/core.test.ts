@@ -6,6 +6,7 @@ import type { Job } from '../../src/jobs/job.ts';
 import { ManualClock } from '../../src/runtime/clock.ts';
 import { createCore, type Core } from '../helpers/jobs.ts';
 import { stores } from '../helpers/stores.ts';
+import { until } from '../helpers/until.ts';
 
 const base = { kind: 'toy', owner: 'ada', input: { n: 1 } };
 const leaseMs = 30_000;
@@ -306,6 +307,7 @@ for (const factory of stores) {
       });
       await core.jobs.finish(of(running!), { type: 'completed' });
       assert.equal((await ended)!.status, 'completed');
+      await until('the last event came', () => seen.includes('completed'));
       off();
       assert.deepEqual(seen, ['started', 'progress', 'completed']);
     });
