@@ -43,8 +43,6 @@ export interface KindNeeds<S = unknown> {
   egress: Egress;
   clock: Clock;
   log: Log;
-  /** The one way out to the network, with the operator's allow list. */
-  egress: Egress;
   settings: S;
   /** This server. The same after a restart. */
   node: string;
