@@ -64,7 +64,8 @@ export async function runFront(options: FrontOptions): Promise<void> {
         version,
         clock,
         finished,
-        pushes: true,
+        subscriptions: true,
+        listChanges: true,
         instructions: await instructionsOf(source, clock),
       });
       current = server;

@@ -64,8 +64,11 @@ export function createMcpHttp(options: McpHttpOptions): McpHttp {
     const handler = createMcpHandler(
       async ({ era }) => {
         const { instructions } = await source.catalog(quiet);
-        const pushes = era === 'modern';
-        return createServer({ source, era, version, clock, finished, pushes, instructions });
+        return createServer({
+          ...{ source, era, version, clock, finished, instructions },
+          subscriptions: era === 'modern',
+          listChanges: false,
+        });
       },
       {
         bus,

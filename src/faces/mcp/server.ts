@@ -26,8 +26,10 @@ export interface ServerOptions {
   version: string;
   clock: Clock;
   finished: FinishedTasks;
-  /** False where nothing can be sent outside of an answer (stateless HTTP for old clients). */
-  pushes: boolean;
+  /** Changes of resources can reach the client: not over stateless HTTP with old clients. */
+  subscriptions: boolean;
+  /** The list of tools may change while the client is there: a front may meet a newer server. */
+  listChanges: boolean;
   /** Server instructions; from the catalog. */
   instructions: string;
 }
@@ -58,15 +60,15 @@ export function createServer(options: ServerOptions): Server {
   if (source.prompts) installPrompts(server, source);
   if (era === 'modern') installModernTasks(server, options);
   else installLegacyTasks(server, options);
-  if (era === 'legacy' && options.pushes) installSubscriptions(server, source);
+  if (era === 'legacy' && options.subscriptions) installSubscriptions(server, source);
   return server;
 }
 
-function capabilities({ source, era, pushes }: ServerOptions) {
+function capabilities({ source, era, subscriptions, listChanges }: ServerOptions) {
   const tasks = { list: {}, cancel: {}, requests: { tools: { call: {} } } };
   return {
-    tools: { listChanged: pushes || era === 'modern' },
-    resources: { subscribe: pushes || era === 'modern' },
+    tools: { listChanged: listChanges },
+    resources: { subscribe: subscriptions },
     completions: {},
     ...(source.prompts ? { prompts: {} } : {}),
     ...(era === 'modern' ? { extensions: { [tasksExtension]: {} } } : { tasks }),

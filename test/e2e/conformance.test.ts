@@ -1,0 +1,70 @@
+// The official conformance suite against the fixtures, served through our MCP and HTTP faces: everything that the revisions
+// 2026-07-28 and 2025-11-25 require, and every scenario of the tasks extension that can be run.
+import assert from 'node:assert/strict';
+import { spawn } from 'node:child_process';
+import { once } from 'node:events';
+import { readFileSync } from 'node:fs';
+import { join } from 'node:path';
+import { createInterface } from 'node:readline';
+import { after, before, test } from 'node:test';
+import { tempFolder } from '../helpers/folder.ts';
+
+const root = join(import.meta.dirname, '..');
+const suite = join(root, 'node_modules/@modelcontextprotocol/conformance');
+const server = spawn(process.execPath, [join(root, 'fixtures/conformance-server.ts')], {
+  stdio: ['ignore', 'pipe', 'inherit'],
+});
+let url: string;
+
+before(async () => {
+  [url] = (await once(createInterface({ input: server.stdout }), 'line')) as [string];
+});
+
+after(() => server.kill('SIGKILL'));
+
+for (const [revision, path] of [
+  ['2026-07-28', '/mcp'],
+  ['2025-11-25', '/session'],
+] as const) {
+  test(`conforms to ${revision}`, async (t) => {
+    const { code, output } = await runSuite(path, revision, tempFolder(t));
+    assert.equal(code, 0, output);
+    const results = scenarios(output);
+    const required = requiredScenarios(revision);
+    assert.ok(required.length >= 30);
+    assert.deepEqual(
+      required.filter((name) => !results.get(name)),
+      [],
+    );
+    if (revision !== '2026-07-28') return;
+    const taskScenarios = [...results.keys()].filter((name) => name.startsWith('tasks-'));
+    assert.equal(taskScenarios.length, 10);
+    assert.deepEqual(
+      taskScenarios.filter((name) => !results.get(name)),
+      [],
+    );
+  });
+}
+
+async function runSuite(path: string, revision: string, folder: string) {
+  const args = ['server', '--url', `${url}${path}`, '--requirements', revision, '-o', folder];
+  const run = spawn(process.execPath, [join(suite, 'dist/index.js'), ...args], { cwd: folder });
+  let output = '';
+  for (const stream of [run.stdout, run.stderr])
+    stream.on('data', (chunk: Buffer) => (output += chunk.toString()));
+  const [code] = (await once(run, 'close')) as [number | null];
+  return { code, output };
+}
+
+/** Name and whether it passed, from the summary at the end. */
+function scenarios(output: string): Map<string, boolean> {
+  const summary = output.slice(output.indexOf('=== SUMMARY ==='));
+  const lines = summary.matchAll(/^([✓✗]) ([\w-]+): \d+ passed, \d+ failed/gm);
+  return new Map([...lines].map(([, mark, name]) => [name!, mark === '✓']));
+}
+
+function requiredScenarios(revision: string): string[] {
+  const list = readFileSync(join(suite, `requirements/${revision}.yaml`), 'utf8');
+  const section = /^server:\n((?: {2}- .*\n|\s*#.*\n|\n)+)/m.exec(list)![1]!;
+  return [...section.matchAll(/^ {2}- ([\w-]+)/gm)].map(([, name]) => name!);
+}
