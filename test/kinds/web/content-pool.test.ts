@@ -28,6 +28,17 @@ test('pages are read in parallel threads, and bytes are taken over', async () =>
   assert.equal(pool.size, 2);
 });
 
+test('a schema is filled in a thread too', async () => {
+  const pool = new PagePool({ clock: systemClock, threads: 1 });
+  after(() => pool.stop());
+  const result = await pool.extract(html, options, { schema: { title: 'string' } });
+  assert.deepEqual(result.data, { title: 'Hi' });
+  await assert.rejects(
+    pool.extract(html, options, { schema: { type: 'nonsense', properties: {} } }),
+    (error: AppError) => error.code === 'invalidInput',
+  );
+});
+
 test('a page over its time is stopped, its thread replaced, the next page read', async () => {
   const clock = new ManualClock();
   const pool = new PagePool({ clock, threads: 1, pageTimeoutMs: 2000 });

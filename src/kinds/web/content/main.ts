@@ -1,7 +1,7 @@
 // Main content: which blocks of a page a reader came for. The model gives each block a probability;
 // the cut is where the expected F1 of the chosen words is highest, so pages of little text and of
 // much are treated alike. Small holes inside chosen text (a table, a list, a quote) are filled.
-import type { Block, Place, Segments } from './blocks.ts';
+import { Inside, type Block, type Place, type Segments } from './blocks.ts';
 import { defaultModel, type Model } from './model.ts';
 import type { PageSigns } from './signs.ts';
 
@@ -11,8 +11,17 @@ const cutMax = 0.5;
 /** A block of this many words that was already said is said once. */
 const repeatWordsMin = 8;
 /** A hole is filled when its element is chosen to this share, and with blocks not less likely. */
-const wholeShare = 0.7;
-const fillMin = 0.08;
+const wholeShare = 0.8;
+const fillMin = 0.12;
+const fillWordsMax = 60;
+const asides =
+  Inside.nav | Inside.aside | Inside.footer | Inside.form | Inside.button | Inside.dialog;
+/**
+ * Fewer expected words of main text on a page with more than `tinyPageWords`: a frame without a
+ * picture.
+ */
+const expectedWordsMin = 20;
+const tinyPageWords = 60;
 
 export function mainBlocks(
   segments: Segments,
@@ -23,7 +32,13 @@ export function mainBlocks(
 }
 
 export function chooseBlocks(blocks: readonly Block[], scores: Float32Array): Block[] {
-  const cut = bestCut(blocks, scores);
+  const last = blocks.at(-1);
+  if (!last) return [];
+  const pageWords = last.wordsBefore + last.words;
+  let expected = 0;
+  for (const { index, words } of blocks) expected += words * scores[index]!;
+  if (expected < expectedWordsMin) return pageWords < tinyPageWords ? [...blocks] : [];
+  const cut = bestCut(blocks, scores, expected);
   const chosen = new Uint8Array(blocks.length);
   const said = new Set<string>();
   for (const { index, words, text } of blocks) {
@@ -36,10 +51,8 @@ export function chooseBlocks(blocks: readonly Block[], scores: Float32Array): Bl
   return blocks.filter(({ index }) => chosen[index] === 1);
 }
 
-function bestCut(blocks: readonly Block[], scores: Float32Array): number {
+function bestCut(blocks: readonly Block[], scores: Float32Array, expected: number): number {
   const order = blocks.map((_, i) => i).sort((a, b) => scores[b]! - scores[a]!);
-  let expected = 0;
-  for (const { index, words } of blocks) expected += words * scores[index]!;
   let words = 0;
   let right = 0;
   let best = 0;
@@ -69,16 +82,21 @@ function fillHoles(
     if (before >= 0 && at > before + 1) {
       const around = sharedPlace(blocks[before]!.place, blocks[at]!.place);
       const held = around ? words[around.lastBlock + 1]! - words[around.firstBlock]! : 0;
-      if (around && held >= wholeShare * around.words) {
+      const hole = blocks[at]!.wordsBefore - blocks[before + 1]!.wordsBefore;
+      if (around && hole <= fillWordsMax && held >= wholeShare * around.words) {
         for (let i = before + 1; i < at; i++) {
-          const repeated = blocks[i]!.words >= repeatWordsMin && said.has(blocks[i]!.text);
-          if (scores[i]! >= fillMin && !repeated) chosen[i] = 2;
+          if (scores[i]! >= fillMin && isPart(blocks[i]!, around, said)) chosen[i] = 2;
         }
       }
     }
     before = at;
   }
   for (let i = 0; i < chosen.length; i++) if (chosen[i] === 2) chosen[i] = 1;
+}
+
+function isPart({ words, text, place }: Block, around: Place, said: ReadonlySet<string>): boolean {
+  if (words >= repeatWordsMin && said.has(text)) return false;
+  return (place.inside & ~around.inside & asides) === 0;
 }
 
 function sharedPlace(one: Place, two: Place): Place | undefined {

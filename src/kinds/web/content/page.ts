@@ -72,7 +72,9 @@ function fullPage(html: string, formats: ReadonlySet<PageFormat>, options: PageO
     ...common(head, formats, options.url),
     wordCount: words,
     textHash: hashOf(text.chosen.map((block) => block.text).join('\n')),
-    needsBrowser: text.source === undefined && isShell(segments.words, head),
+    needsBrowser:
+      text.source === undefined &&
+      (isShell(segments.words, head) || (words === 0 && head.scripts > 0)),
   };
   if (text.source) page.source = text.source;
   if (formats.has('structuredData'))

@@ -5,6 +5,7 @@ import { Worker } from 'node:worker_threads';
 import { AppError, errorFromBody, type ErrorBody } from '../../../errors.ts';
 import type { Clock } from '../../../runtime/clock.ts';
 import type { Service } from '../../../runtime/service.ts';
+import type { Extraction, ExtractionRequest } from '../extract/extract.ts';
 import type { Page, PageOptions } from './types.ts';
 
 export interface PagePoolOptions {
@@ -19,16 +20,17 @@ export interface PagePoolOptions {
   waitingMax?: number;
 }
 
-/** What a thread does for a caller; the extraction adds its own beside plain reading. */
+/** What a thread does for a caller: it reads a page, or fills a schema from it. */
 export interface PageTask {
   body: Uint8Array | string;
   options: PageOptions;
+  extraction?: ExtractionRequest;
 }
 
 interface Entry {
   id: number;
   task: PageTask;
-  done(page: Page): void;
+  done(result: unknown): void;
   failed(error: Error): void;
 }
 
@@ -40,7 +42,7 @@ interface Thread {
 
 export interface PageReply {
   id: number;
-  page?: Page;
+  result?: Page | Extraction;
   error?: ErrorBody;
 }
 
@@ -90,14 +92,27 @@ export class PagePool implements Service {
    * A Uint8Array that owns its whole buffer is handed over, not copied: do not use it afterwards.
    */
   async read(body: Uint8Array | string, options: PageOptions): Promise<Page> {
+    return (await this.run({ body, options })) as Page;
+  }
+
+  /** The same for a schema that is to be filled from the page. */
+  async extract(
+    body: Uint8Array | string,
+    options: PageOptions,
+    extraction: ExtractionRequest,
+  ): Promise<Extraction> {
+    return (await this.run({ body, options, extraction })) as Extraction;
+  }
+
+  private async run(task: PageTask): Promise<unknown> {
     if (this.stopped) throw new AppError('unavailable', 'The page pool is stopped.');
     if (this.waiting.length >= this.options.waitingMax) {
       throw new AppError('limitExceeded', `${this.waiting.length} pages wait to be read already.`, {
         hint: 'Fetch fewer pages at once.',
       });
     }
-    return await new Promise<Page>((done, failed) => {
-      this.waiting.push({ id: this.nextId++, task: { body, options }, done, failed });
+    return await new Promise<unknown>((done, failed) => {
+      this.waiting.push({ id: this.nextId++, task, done, failed });
       this.assign();
     });
   }
@@ -159,7 +174,7 @@ export class PagePool implements Service {
     const { entry } = thread;
     if (!entry || entry.id !== reply.id) return;
     this.release(thread);
-    if (reply.page) entry.done(reply.page);
+    if (reply.result) entry.done(reply.result);
     else entry.failed(reply.error ? errorFromBody(reply.error) : new Error('empty reply'));
     this.assign();
   }

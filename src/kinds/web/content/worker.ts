@@ -1,15 +1,34 @@
 // The thread behind PagePool: one message in, one page or error out.
 import { parentPort } from 'node:worker_threads';
-import { errorBody } from '../../../errors.ts';
+import { AppError, errorBody } from '../../../errors.ts';
+import { extractFrom } from '../extract/extract.ts';
+import { decodeBytes } from './charset.ts';
+import { kindOf } from './documents.ts';
 import { readPage } from './page.ts';
 import type { PageReply, PageTask } from './pool.ts';
 
-parentPort!.on('message', ({ id, body, options }: PageTask & { id: number }) => {
-  readPage(body, options).then(
-    (page) => reply({ id, page }),
+parentPort!.on('message', ({ id, ...task }: PageTask & { id: number }) => {
+  perform(task).then(
+    (result) => reply({ id, result }),
     (error: unknown) => reply({ id, error: errorBody(error) }),
   );
 });
+
+async function perform({ body, options, extraction }: PageTask): Promise<PageReply['result']> {
+  if (!extraction) return await readPage(body, options);
+  const kind = kindOf(body, options.contentType);
+  if (kind !== 'html') {
+    throw new AppError(
+      'unsupported',
+      `${options.url} is ${kind}; a schema is filled from HTML only.`,
+      {
+        hint: 'Read it as markdown and let a model fill the schema.',
+      },
+    );
+  }
+  const html = typeof body === 'string' ? body : decodeBytes(body, options.contentType).text;
+  return extractFrom(html, options.url, extraction);
+}
 
 function reply(message: PageReply): void {
   parentPort!.postMessage(message);

@@ -6,7 +6,7 @@ import type { StructuredData } from '../content/types.ts';
 import { pageFacts } from './facts.ts';
 import { Filler, type FoundField, type MissingField } from './fields.ts';
 import type { SelectorRule } from './lookup.ts';
-import { isRecord, readSchema, type JsonSchema, type SchemaProblem } from './schema.ts';
+import { readSchema, withoutNulls, type JsonSchema, type SchemaProblem } from './schema.ts';
 
 export interface ExtractionRequest {
   /** JSON Schema or flat map; may be left out when there is a prompt. */
@@ -105,17 +105,4 @@ function modelRequest(
     content,
     truncated: content.length < markdown.length,
   };
-}
-
-/**
- * Null stands for "not stated": for the check such a field is absent, so that `required` says so.
- */
-export function withoutNulls(value: unknown): unknown {
-  if (Array.isArray(value)) return value.map(withoutNulls);
-  if (!isRecord(value)) return value;
-  return Object.fromEntries(
-    Object.entries(value)
-      .filter(([, entry]) => entry !== null)
-      .map(([key, entry]) => [key, withoutNulls(entry)]),
-  );
 }

@@ -47,11 +47,15 @@ export function checkAgainst(
   schema: unknown,
   value: unknown,
 ): { valid: boolean; problems: SchemaProblem[] } {
-  const found = readSchema(schema).check(value);
+  const found = readSchema(schema).check(withoutNulls(value));
   return { valid: found.length === 0, problems: found };
 }
 
-function compile(schema: JsonSchema): ValidateFunction {
+let shared: Ajv2020 | undefined;
+
+/** Made once: compiling the meta schema costs more than most schemas. */
+function checker(): Ajv2020 {
+  if (shared) return shared;
   const ajv = new Ajv2020({
     strict: false,
     allErrors: true,
@@ -61,18 +65,27 @@ function compile(schema: JsonSchema): ValidateFunction {
     code: { regExp: Object.assign(safePattern, { code: 'safePattern' }) },
   });
   addFormats(ajv, { mode: 'fast' });
+  shared = ajv;
+  return ajv;
+}
+
+function compile(schema: JsonSchema): ValidateFunction {
+  const ajv = checker();
   try {
     return ajv.compile(schema);
   } catch (error) {
     const reason = error instanceof Error ? error.message : String(error);
     throw notASchema(reason.replace(/^schema is invalid: data/, 'at '), error);
+  } finally {
+    ajv.removeSchema(schema);
   }
 }
 
 function safePattern(pattern: string): RegExp {
   const compiled = RE2JS.compile(pattern);
-  // Ajv only ever calls test().
-  return { test: (text: string) => compiled.matcher(text).find() } as unknown as RegExp;
+  const test = (text: string) => compiled.matcher(text).find();
+  // All that Ajv calls; it tells patterns apart by their text.
+  return { test, toString: () => pattern } as unknown as RegExp;
 }
 
 function notASchema(reason: string, cause?: unknown): AppError {
@@ -207,4 +220,17 @@ export function isRecord(value: unknown): value is Record<string, unknown> {
 function describe(value: unknown): string {
   if (value === null) return 'null';
   return Array.isArray(value) ? 'a list' : `a ${typeof value}`;
+}
+
+/**
+ * Null stands for "not stated": for the check such a field is absent, so that `required` says so.
+ */
+export function withoutNulls(value: unknown): unknown {
+  if (Array.isArray(value)) return value.map(withoutNulls);
+  if (!isRecord(value)) return value;
+  return Object.fromEntries(
+    Object.entries(value)
+      .filter(([, entry]) => entry !== null)
+      .map(([key, entry]) => [key, withoutNulls(entry)]),
+  );
 }

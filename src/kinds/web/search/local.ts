@@ -1,0 +1,21 @@
+// Full text over everything crawled here, as one more engine. The store does the searching.
+import type { Engine, PageSearch } from './types.ts';
+
+export function localEngine(pages: PageSearch): Engine {
+  return {
+    name: 'local',
+    general: false,
+    kinds: ['web'],
+    async search({ query, count, offset = 0 }) {
+      const hits = await pages.searchPages(query, count + offset);
+      const rows = hits.slice(offset).map(({ url, title, snippet, fetchedAt }) => ({
+        title: title || url,
+        url,
+        snippet,
+        source: 'crawled here',
+        ...(fetchedAt === undefined ? {} : { published: new Date(fetchedAt).toISOString() }),
+      }));
+      return { rows };
+    },
+  };
+}

@@ -1,0 +1,57 @@
+// Settings of search (`web.search` in config.json): which engines, in which order, where, and with
+// which keys. Keys are named, never written here: the values come from the environment or home/env.
+import { z } from 'zod';
+
+export const engineNames = [
+  'searxng',
+  'brave',
+  'tavily',
+  'searchclaw',
+  'local',
+  'wikipedia',
+  'openverse',
+  'commons',
+  'gdelt',
+  'feeds',
+] as const;
+export type EngineName = (typeof engineNames)[number];
+
+const keyed = (url: string, keyName: string) =>
+  z
+    .strictObject({
+      url: z.url().default(url),
+      keyName: z.string().default(keyName).describe('Name of the secret with the key'),
+    })
+    .prefault({});
+const keyless = (url: string) => z.strictObject({ url: z.url().default(url) }).prefault({});
+
+export const searchSettings = z
+  .strictObject({
+    engines: z
+      .array(z.enum(engineNames))
+      .default([...engineNames])
+      .describe('Order in which engines are asked; one that is not named is not used'),
+    searxngUrl: z.url().optional().describe('Your SearXNG instance, e.g. http://127.0.0.1:8888'),
+    brave: keyed('https://api.search.brave.com', 'BRAVE_API_KEY'),
+    tavily: keyed('https://api.tavily.com', 'TAVILY_API_KEY'),
+    searchclaw: keyed('https://api.searchclaw.dev/v1', 'SEARCHCLAW_API_KEY'),
+    wikipedia: keyless('https://en.wikipedia.org'),
+    commons: keyless('https://commons.wikimedia.org'),
+    openverse: keyless('https://api.openverse.org'),
+    gdelt: keyless('https://api.gdeltproject.org'),
+    feeds: z
+      .array(z.url())
+      .max(50)
+      .default([])
+      .describe('RSS or Atom feeds that `news` looks into'),
+    timeoutMs: z.number().int().min(100).max(60_000).default(10_000).describe('Per engine'),
+    answerBytesMax: z
+      .number()
+      .int()
+      .min(1024)
+      .default(4 * 1024 * 1024)
+      .describe('Longest answer of an engine'),
+  })
+  .prefault({});
+
+export type SearchSettings = z.infer<typeof searchSettings>;

@@ -1,0 +1,252 @@
+// Extraction: values with their sources, absences with their reasons, schemas that are none.
+import assert from 'node:assert/strict';
+import { createServer } from 'node:http';
+import type { AddressInfo } from 'node:net';
+import { after, test } from 'node:test';
+import type { AppError } from '../../../src/errors.ts';
+import { extractFrom } from '../../../src/kinds/web/extract/extract.ts';
+import { askModel } from '../../../src/kinds/web/extract/model.ts';
+import { checkAgainst, readSchema } from '../../../src/kinds/web/extract/schema.ts';
+import { systemClock } from '../../../src/runtime/clock.ts';
+import { createEgress } from '../../../src/runtime/egress/index.ts';
+import { silentLog } from '../../../src/runtime/log.ts';
+
+const url = 'https://shop.test/lamp';
+const product = `<html><head><title>Lamp – Shop</title><meta property="og:image" content="/og.png">
+<meta property="og:title" content="Lamp (OG)"><meta name="description" content="A lamp.">
+<script type="application/ld+json">{"@context":"https://schema.org","@graph":[
+{"@type":"Organization","name":"Shop Ltd","@id":"#shop"},
+{"@type":"Product","name":"Desk Lamp","sku":"L-1","image":["/a.png","/b.png"],"brand":{"@type":"Brand","name":"Lux"},
+"aggregateRating":{"@type":"AggregateRating","ratingValue":"4.5","reviewCount":"1,204"},
+"offers":{"@type":"Offer","price":"1.299,00","priceCurrency":"EUR","availability":"https://schema.org/InStock","seller":{"@id":"#shop"}}}]}</script>
+</head><body><h1>Desk Lamp</h1><table><tr><th>Weight</th><td>1.2 kg</td></tr><tr><th>Voltage:</th><td>230</td></tr></table>
+<dl><dt>Colour</dt><dd>Blue</dd></dl><p class="note" style="display:block">Ships <b>today</b></p>
+<p>${'A calm light for long evenings at the desk, made of steel and glass. '.repeat(5)}</p></body></html>`;
+
+const schema = {
+  type: 'object',
+  properties: {
+    name: { type: 'string' },
+    price: { type: 'number' },
+    currency: { enum: ['EUR', 'USD'] },
+    availability: { enum: ['InStock', 'OutOfStock'] },
+    inStock: { type: 'boolean' },
+    rating: { type: ['number', 'null'] },
+    reviewCount: { type: 'integer' },
+    brand: { type: 'string' },
+    image: { type: 'string', format: 'uri' },
+    images: { type: 'array', items: { type: 'string' } },
+    seller: { type: 'string' },
+    voltage: { type: 'number' },
+    colour: { type: 'string' },
+    weight: { type: 'number' },
+    warranty: { type: 'string' },
+  },
+  required: ['name', 'warranty'],
+};
+
+test('a schema is filled from structured data and tables; what is not stated is null with a reason', () => {
+  const result = extractFrom(product, url, { schema });
+  assert.deepEqual(result.data, {
+    name: 'Desk Lamp',
+    price: 1299,
+    currency: 'EUR',
+    availability: 'InStock',
+    inStock: true,
+    rating: 4.5,
+    reviewCount: 1204,
+    brand: 'Lux',
+    image: 'https://shop.test/a.png',
+    images: ['/a.png', '/b.png'],
+    seller: 'Shop Ltd',
+    voltage: 230,
+    colour: 'Blue',
+    weight: null,
+    warranty: null,
+  });
+  const source = (path: string) => result.fields.find((field) => field.path === path)?.source;
+  assert.deepEqual(source('/price'), { kind: 'json-ld', at: '[1].offers.price' });
+  assert.deepEqual(source('/voltage'), { kind: 'table', at: 'Voltage' });
+  assert.deepEqual(source('/colour'), { kind: 'table', at: 'Colour' });
+  const reason = (path: string) => result.missing.find((field) => field.path === path)?.reason;
+  assert.match(reason('/weight')!, /table \(Weight\) says "1\.2 kg", which is no number/);
+  assert.match(reason('/warranty')!, /states warranty/);
+  assert.equal(result.valid, false);
+  assert.match(result.problems[0]!.message, /required property 'warranty'/);
+  assert.match(result.needsModel!.content, /calm light/);
+  assert.deepEqual(result.needsModel!.schema, schema);
+});
+
+test('sources that disagree are shown, and the caller’s selectors come last', () => {
+  const result = extractFrom(product, url, {
+    schema: { title: 'string', note: 'string', picture: 'url' },
+    selectors: { note: '.note', title: 'h1', picture: 'meta[property="og:image"]@content' },
+  });
+  assert.equal((result.data as Record<string, unknown>).title, 'Desk Lamp');
+  assert.equal((result.data as Record<string, unknown>).note, 'Ships today');
+  const title = result.fields.find((field) => field.path === '/title')!;
+  assert.deepEqual(title.alternatives?.[0], {
+    value: 'Lamp (OG)',
+    source: { kind: 'opengraph', at: 'og:title' },
+  });
+  const note = result.fields.find((field) => field.path === '/note')!;
+  assert.deepEqual(note.source, { kind: 'selector', at: '.note' });
+});
+
+test('lists come from ItemList, microdata, header tables and card selectors', () => {
+  const items = {
+    type: 'array',
+    items: { type: 'object', properties: { name: { type: 'string' }, price: { type: 'number' } } },
+  };
+  const list = `<script type="application/ld+json">{"@type":"ItemList","itemListElement":[
+{"@type":"ListItem","position":1,"item":{"@type":"Product","name":"A","offers":{"price":1}}},
+{"@type":"ListItem","position":2,"item":{"@type":"Product","name":"B","offers":{"price":"2.50"}}}]}</script>`;
+  assert.deepEqual(extractFrom(list, url, { schema: items }).data, [
+    { name: 'A', price: 1 },
+    { name: 'B', price: 2.5 },
+  ]);
+  const table =
+    '<table><tr><th>Name</th><th>Price</th></tr><tr><td>C</td><td>$3</td></tr><tr><td>D</td><td>on request</td></tr></table>';
+  const fromTable = extractFrom(table, url, {
+    schema: { type: 'object', properties: { rows: items } },
+  });
+  assert.deepEqual(fromTable.data, {
+    rows: [
+      { name: 'C', price: 3 },
+      { name: 'D', price: null },
+    ],
+  });
+  assert.deepEqual(fromTable.fields[0]!.source, { kind: 'table', at: 'table[0][0].Name' });
+  const micro = ['E', 'F'].map(
+    (name) =>
+      `<div itemscope itemtype="http://schema.org/Product"><b itemprop="name">${name}</b></div>`,
+  );
+  assert.deepEqual(extractFrom(micro.join(''), url, { schema: items }).data, [
+    { name: 'E', price: null },
+    { name: 'F', price: null },
+  ]);
+  const cards = '<div class="card"><h3>G</h3><i>4 EUR</i></div><div class="card"><h3>H</h3></div>';
+  const rule = { selector: '.card', fields: { name: 'h3', price: 'i' } };
+  const fromCards = extractFrom(cards, url, {
+    schema: { type: 'object', properties: { list: items } },
+    selectors: { list: rule },
+  });
+  assert.deepEqual(fromCards.data, {
+    list: [
+      { name: 'G', price: 4 },
+      { name: 'H', price: null },
+    ],
+  });
+});
+
+test('a page without data invents nothing and asks for a model', () => {
+  const html =
+    '<html><body><h1>Plans</h1><p>We respect your privacy and keep your data safe with us.</p></body></html>';
+  const result = extractFrom(html, url, {
+    schema: { plans: [{ name: 'string', price: 'number' }], email: 'string' },
+  });
+  assert.deepEqual(result.data, { plans: null, email: null });
+  assert.deepEqual(result.fields, []);
+  assert.equal(result.missing.length, 2);
+  assert.match(result.needsModel!.instructions, /invent nothing/);
+  const asked = extractFrom(html, url, { prompt: 'Which plans are there?' });
+  assert.match(asked.needsModel!.instructions, /Which plans are there\?/);
+});
+
+test('flat maps and real schemas are told apart', () => {
+  assert.equal(readSchema({ title: 'string', tags: ['string'], type: 'string' }).flat, true);
+  assert.equal(readSchema({ type: 'object', properties: { a: { type: 'string' } } }).flat, false);
+  assert.equal(readSchema({ type: 'string' }).flat, false);
+  assert.deepEqual(readSchema({ price: 'float', names: 'string[]', about: 'what it is' }).schema, {
+    type: 'object',
+    properties: {
+      price: { type: 'number' },
+      names: { type: 'array', items: { type: 'string' } },
+      about: { type: 'string', description: 'what it is' },
+    },
+  });
+});
+
+test('a schema that is none, too large, too deep or with a foreign reference is refused in words', () => {
+  let deep: unknown = { type: 'string' };
+  for (let i = 0; i < 30; i++) deep = { type: 'object', properties: { a: deep } };
+  const bad: [unknown, RegExp][] = [
+    ['text', /not a JSON Schema: it is a string/],
+    [[1], /it is a list/],
+    [null, /it is null/],
+    [{ type: 'nonsense', properties: {} }, /not a JSON Schema/],
+    [{ type: 'object', properties: { a: { type: 'string', pattern: '(' } } }, /not a JSON Schema/],
+    [
+      { type: 'object', properties: { a: { $ref: 'https://elsewhere.test/s.json' } } },
+      /not a JSON Schema/,
+    ],
+    [deep, /deeper than/],
+    [{ type: 'object', description: 'x'.repeat(70_000), properties: {} }, /longer than/],
+  ];
+  for (const [schema, message] of bad) {
+    assert.throws(
+      () => readSchema(schema),
+      (error: AppError) => error.code === 'invalidInput' && message.test(error.message),
+      JSON.stringify(schema)?.slice(0, 60),
+    );
+  }
+});
+
+test('submitted JSON is checked; a pattern made to explode does not', () => {
+  assert.deepEqual(checkAgainst(schema, { name: 'x', warranty: '2 years' }), {
+    valid: true,
+    problems: [],
+  });
+  const wrong = checkAgainst(schema, { name: 1, warranty: null });
+  assert.equal(wrong.valid, false);
+  assert.deepEqual(wrong.problems.map(({ path }) => path).toSorted(), ['', '/name']);
+  const evil = { type: 'string', pattern: '^(a+)+$' };
+  assert.equal(checkAgainst(evil, `${'a'.repeat(40)}!`).valid, false);
+});
+
+test('a model endpoint gets one chance to correct itself, and its faults are named', async () => {
+  const replies = ['not json', '```json\n{"email":"a@b.test"}\n```'];
+  const bodies: string[] = [];
+  const server = createServer((request, response) => {
+    let body = '';
+    request.on('data', (chunk: Buffer) => (body += chunk.toString()));
+    request.on('end', () => {
+      bodies.push(body);
+      const content = replies.shift();
+      if (content === undefined) response.writeHead(401).end('no key');
+      else
+        response.end(
+          JSON.stringify({ choices: [{ message: { content } }], usage: { total_tokens: 7 } }),
+        );
+    });
+  });
+  await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve));
+  const egress = createEgress({ policy: { allow: [] }, clock: systemClock, log: silentLog });
+  after(async () => {
+    await egress.close();
+    server.close();
+  });
+  const endpoint = {
+    url: `http://127.0.0.1:${(server.address() as AddressInfo).port}/v1/`,
+    name: 'small',
+    timeoutMs: 10_000,
+    egress,
+  };
+  const request = extractFrom('<p>Write to a@b.test</p>', url, {
+    schema: { email: 'string' },
+  }).needsModel!;
+  const { signal } = new AbortController();
+  const answer = await askModel(request, endpoint, signal);
+  assert.deepEqual(answer, {
+    value: { email: 'a@b.test' },
+    valid: true,
+    problems: [],
+    model: 'small',
+    tokens: 14,
+  });
+  assert.match(bodies[1]!, /does not fit the schema/);
+  await assert.rejects(
+    askModel(request, endpoint, signal),
+    (error: AppError) => error.code === 'unavailable' && /keyName/.test(error.hint ?? ''),
+  );
+});

@@ -1,0 +1,288 @@
+// Search over engines that stand on loopback: order, diagnosis, keyless sources, and plain words about
+// what could not be searched.
+import assert from 'node:assert/strict';
+import { createServer, type IncomingMessage, type ServerResponse } from 'node:http';
+import type { AddressInfo } from 'node:net';
+import { after, test } from 'node:test';
+import type { AppError } from '../../../src/errors.ts';
+import { Searcher } from '../../../src/kinds/web/search/search.ts';
+import { searchSettings } from '../../../src/kinds/web/search/settings.ts';
+import type { SearchKind } from '../../../src/kinds/web/search/types.ts';
+import { systemClock } from '../../../src/runtime/clock.ts';
+import { createEgress } from '../../../src/runtime/egress/index.ts';
+import { silentLog } from '../../../src/runtime/log.ts';
+
+type Handler = (request: IncomingMessage, response: ServerResponse, url: URL) => void;
+
+let handle: Handler = (_request, response) => void response.writeHead(404).end();
+const seen: { url: URL; headers: IncomingMessage['headers']; method: string }[] = [];
+const server = createServer((request, response) => {
+  const url = new URL(request.url!, 'http://localhost');
+  seen.push({ url, headers: request.headers, method: request.method! });
+  handle(request, response, url);
+});
+await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve));
+const base = `http://127.0.0.1:${(server.address() as AddressInfo).port}`;
+const egress = createEgress({ policy: { allow: [] }, clock: systemClock, log: silentLog });
+after(async () => {
+  await egress.close();
+  server.closeAllConnections();
+  server.close();
+});
+
+function searcher(more: Record<string, unknown>, keys: Record<string, string> = {}): Searcher {
+  const at = { url: base };
+  const settings = searchSettings.parse({
+    brave: at,
+    tavily: at,
+    searchclaw: at,
+    wikipedia: at,
+    commons: at,
+    openverse: at,
+    gdelt: at,
+    timeoutMs: 5000,
+    ...more,
+  });
+  return new Searcher({ settings, egress, clock: systemClock, secret: (name) => keys[name] });
+}
+
+const { signal } = new AbortController();
+const ask = (query: string, kind: SearchKind = 'web', count = 5) => ({ query, kind, count });
+const json = (response: ServerResponse, value: unknown) => void response.end(JSON.stringify(value));
+
+test('SearXNG rows are bounded, without doubles, and name their engine', async () => {
+  handle = (_request, response, url) =>
+    json(response, {
+      results:
+        url.searchParams.get('pageno') === null
+          ? [
+              { title: 'One', url: 'https://a.test/', content: 'the <b>first</b>', engine: 'ddg' },
+              { title: 'Again', url: 'http://www.a.test', content: '' },
+              { title: 'Bad', url: 'javascript:alert(1)' },
+            ]
+          : [{ title: 'Two', url: 'https://b.test/', publishedDate: '2026-01-02T00:00:00' }],
+      suggestions: ['more'],
+      infoboxes: [{ infobox: 'Box', content: 'text', urls: [{ url: 'https://c.test/' }] }],
+      unresponsive_engines: [['google', 'Suspended: too many requests']],
+    });
+  const answer = await searcher({ searxngUrl: base }).search(
+    { ...ask('x'), freshness: 'week' },
+    signal,
+  );
+  assert.deepEqual(
+    answer.rows.map(({ title, engine, position, source, snippet }) => [
+      title,
+      engine,
+      position,
+      source,
+      snippet,
+    ]),
+    [
+      ['One', 'searxng', 1, 'ddg', 'the first'],
+      ['Two', 'searxng', 2, undefined, ''],
+    ],
+  );
+  assert.deepEqual(answer.suggestions, ['more']);
+  assert.deepEqual(answer.infobox, { title: 'Box', content: 'text', url: 'https://c.test/' });
+  assert.deepEqual(answer.engines[0]!.warnings, ['google: Suspended: too many requests']);
+  assert.equal(answer.notice, undefined);
+  assert.equal(seen.at(-1)!.url.searchParams.get('time_range'), 'week');
+});
+
+test('the 403 of SearXNG is explained, and the next engine is asked', async () => {
+  handle = (request, response, url) => {
+    if (url.pathname === '/search' && request.method === 'GET')
+      return void response.writeHead(403).end('Forbidden');
+    json(response, {
+      web: { results: [{ title: 'B', url: 'https://b.test/', description: 'd' }] },
+    });
+  };
+  const answer = await searcher({ searxngUrl: base }, { BRAVE_API_KEY: 'k' }).search(
+    ask('x'),
+    signal,
+  );
+  assert.deepEqual(
+    answer.rows.map(({ engine }) => engine),
+    ['brave'],
+  );
+  const [first] = answer.engines;
+  assert.match(first!.problem!.hint!, /`- json` under `search: formats:`/);
+  assert.match(answer.notice!, /searxng failed: SearXNG refuses to answer in JSON/);
+  assert.equal(seen.at(-1)!.headers['x-subscription-token'], 'k');
+});
+
+test('429, an HTML answer, silence and a dead address each have their own words', async () => {
+  const failure = async (handler: Handler, more: Record<string, unknown> = {}) => {
+    handle = handler;
+    const error = await searcher({ engines: ['searxng'], searxngUrl: base, ...more })
+      .search(ask('x'), signal)
+      .then(
+        () => assert.fail('it answered'),
+        (reason: AppError) => reason,
+      );
+    return `${error.code} ${error.message} ${error.hint}`;
+  };
+  assert.match(await failure((_q, response) => void response.writeHead(429).end()), /limiter/);
+  assert.match(
+    await failure((_q, response) => void response.end('<html>login</html>')),
+    /did not answer with JSON/,
+  );
+  assert.match(await failure(() => {}, { timeoutMs: 300 }), /did not answer in time/);
+  assert.match(await failure(() => {}, { searxngUrl: 'http://127.0.0.1:9' }), /cannot be reached/);
+  assert.match(await failure((_q, response) => void response.writeHead(500).end()), /status 500/);
+});
+
+test('without a general engine Wikipedia and the crawled pages answer, and it is said', async () => {
+  handle = (_request, response) =>
+    json(response, {
+      query: { search: [{ title: 'Tide table', snippet: 'a <span>tide</span> &amp; table' }] },
+    });
+  const settings = searchSettings.parse({ wikipedia: { url: base }, timeoutMs: 5000 });
+  const pages = {
+    searchPages: (query: string, limit: number) =>
+      Promise.resolve([{ url: 'https://mine.test/', title: 'Mine', snippet: `${query} ${limit}` }]),
+  };
+  const local = new Searcher({
+    settings,
+    egress,
+    clock: systemClock,
+    secret: () => undefined,
+    pages,
+  });
+  const answer = await local.search(ask('tide'), signal);
+  assert.deepEqual(
+    answer.rows.map(({ engine, url, snippet }) => [engine, url, snippet]),
+    [
+      ['local', 'https://mine.test/', 'tide 5'],
+      ['wikipedia', `${base}/wiki/Tide_table`, 'a tide & table'],
+    ],
+  );
+  assert.match(answer.notice!, /No general web engine is configured.*searxngUrl/);
+});
+
+test('images come from Openverse and Commons, news from GDELT and feeds', async () => {
+  handle = (_request, response, url) => {
+    if (url.pathname === '/v1/images/') {
+      return json(response, {
+        results: [
+          {
+            title: 'Sea',
+            foreign_landing_url: 'https://o.test/1',
+            url: 'https://o.test/1.jpg',
+            width: 10,
+            height: 20,
+            license: 'by',
+          },
+        ],
+      });
+    }
+    if (url.pathname === '/w/api.php') {
+      return json(response, {
+        query: {
+          pages: [
+            {
+              title: 'File:Sea.jpg',
+              index: 1,
+              imageinfo: [
+                {
+                  descriptionurl: 'https://c.test/f',
+                  url: 'https://c.test/f.jpg',
+                  width: 1,
+                  height: 2,
+                },
+              ],
+            },
+          ],
+        },
+      });
+    }
+    if (url.pathname === '/api/v2/doc/doc') {
+      return json(response, {
+        articles: [
+          {
+            title: 'Storm',
+            url: 'https://n.test/',
+            seendate: '20260102T030405Z',
+            domain: 'n.test',
+          },
+        ],
+      });
+    }
+    response.end(
+      '<rss><channel><title>My feed</title><item><title>Storm at sea</title><link>https://f.test/1</link><pubDate>Fri, 02 Jan 2026 00:00:00 GMT</pubDate></item><item><title>Calm</title><link>https://f.test/2</link></item></channel></rss>',
+    );
+  };
+  const all = searcher({ feeds: [`${base}/feed`] });
+  const images = await all.search(ask('sea', 'images'), signal);
+  assert.deepEqual(
+    images.rows.map(({ engine, title, imageUrl, width }) => [engine, title, imageUrl, width]),
+    [
+      ['openverse', 'Sea', 'https://o.test/1.jpg', 10],
+      ['commons', 'Sea', 'https://c.test/f.jpg', 1],
+    ],
+  );
+  const news = await all.search(ask('storm', 'news'), signal);
+  assert.deepEqual(
+    news.rows.map(({ engine, title, published }) => [engine, title, published]),
+    [
+      ['gdelt', 'Storm', '2026-01-02T03:04:05.000Z'],
+      ['feeds', 'Storm at sea', '2026-01-02T00:00:00.000Z'],
+    ],
+  );
+  handle = (_request, response) => void response.end('Your query was too short.');
+  const refused = await searcher({ feeds: [`${base}/feed`] }).search(ask('x', 'news'), signal);
+  assert.match(
+    refused.engines[0]!.problem!.message,
+    /GDELT did not search: Your query was too short/,
+  );
+});
+
+test('Tavily and SearchClaw speak their own dialects', async () => {
+  handle = (_request, response) =>
+    json(response, {
+      results: [
+        {
+          title: 'T',
+          url: 'https://t.test/',
+          content: 'c',
+          snippet: 's',
+          published_date: '2026-02-03',
+        },
+      ],
+    });
+  const tavily = await searcher({}, { TAVILY_API_KEY: 'tk' }).search(ask('q', 'news'), signal);
+  assert.deepEqual(
+    [tavily.rows[0]!.engine, tavily.rows[0]!.published],
+    ['tavily', '2026-02-03T00:00:00.000Z'],
+  );
+  assert.deepEqual(
+    [seen.at(-1)!.method, seen.at(-1)!.headers.authorization],
+    ['POST', 'Bearer tk'],
+  );
+  const claw = await searcher({}, { SEARCHCLAW_API_KEY: 'sk' }).search(ask('q'), signal);
+  assert.deepEqual([claw.rows[0]!.engine, claw.rows[0]!.snippet], ['searchclaw', 's']);
+  assert.equal(seen.at(-1)!.headers['x-api-key'], 'sk');
+});
+
+test('suggestions come from the first engine that has some', async () => {
+  handle = (_request, response, url) => {
+    if (url.pathname === '/autocompleter') return json(response, ['ti', []]);
+    json(response, ['ti', ['tide', 'tile'], [], []]);
+  };
+  const answer = await searcher({ searxngUrl: base }).suggest('ti', signal);
+  assert.deepEqual(answer.suggestions, ['tide', 'tile']);
+  assert.deepEqual(
+    answer.engines.map(({ engine }) => engine),
+    ['searxng', 'wikipedia'],
+  );
+});
+
+test('empty and endless queries are refused, and engines that are switched off are not asked', async () => {
+  await assert.rejects(searcher({}).search(ask('  '), signal), /query is empty/);
+  await assert.rejects(searcher({}).search(ask('x'.repeat(3000)), signal), /longer than/);
+  await assert.rejects(
+    searcher({ engines: ['gdelt'] }).search(ask('x'), signal),
+    (error: AppError) =>
+      /No engine for web is configured/.test(error.message) && /searxngUrl/.test(error.hint!),
+  );
+});
