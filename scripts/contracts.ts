@@ -39,7 +39,6 @@ export function compile(source: string): Artifact {
     sources: { [source]: { content: text } },
     settings: {
       evmVersion: 'paris',
-      viaIR: true,
       optimizer: { enabled: true, runs: 200 },
       metadata: { bytecodeHash: 'none', appendCBOR: false },
       outputSelection: { '*': { '*': ['abi', 'evm.bytecode.object'] } },

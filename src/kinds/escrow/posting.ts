@@ -57,9 +57,14 @@ export class Posting {
       await this.refuse(request, terms);
       if (await store.paused()) throw pausedError();
       const work = newWork(request, terms, now);
+      const plan = await this.escrow.settlement(work.settlement).open(work);
+      if (plan.when === 'later') {
+        work.state.pending = { action: 'create', id: plan.id, since: now };
+      }
       const steps = [
         ...keys.map((key, i) => store.rememberKey(key, now, before.replaces[i])),
         store.insertWork(work),
+        ...plan.steps,
       ];
       if (await this.write(request, work, steps)) return { work, existing: false };
     }
@@ -69,10 +74,6 @@ export class Posting {
   }
 
   private async write(request: PostRequest, work: Work, steps: Step[]): Promise<boolean> {
-    const plan = await this.escrow.settlement(work.settlement).open(work);
-    if (plan.when === 'later') {
-      work.state.pending = { action: 'create', id: plan.id, since: work.createdAt };
-    }
     let asked = false;
     try {
       await this.escrow.parts.jobs.submit({
@@ -89,7 +90,7 @@ export class Posting {
         steps: () => {
           if (asked) throw new Taken();
           asked = true;
-          return [...steps, ...plan.steps];
+          return steps;
         },
       });
       this.escrow.due();

@@ -7,7 +7,7 @@ import type { Escrow } from '../../escrow.ts';
 import type { MoveInput } from '../../move.ts';
 import { evaluatorsOf, specHash } from '../../terms.ts';
 import type { Work } from '../../work.ts';
-import type { Call, Hex } from './chain.ts';
+import { RpcError, type Call, type Hex } from './chain.ts';
 import type { EvmParts } from './evm.ts';
 import type { Keystore } from './keystore.ts';
 import type { Intent, Tx } from './store.ts';
@@ -34,15 +34,24 @@ export class Sender {
   async turn(): Promise<void> {
     const busy = new Set<string>();
     for (const intent of await this.parts.evmStore.activeIntents(batch)) {
-      if (busy.has(intent.signer)) continue;
-      busy.add(intent.signer);
+      // In order per signer (nonces) and per job (a contract in another state would refuse it for good).
+      const lanes = [intent.signer, ...(intent.jobId === null ? [] : [intent.jobId])];
+      const waits = lanes.some((lane) => busy.has(lane));
+      for (const lane of lanes) busy.add(lane);
+      if (waits) continue;
       try {
         await this.advance(intent);
       } catch (error) {
-        if (!(error instanceof AppError) || error.code === 'unavailable') throw error;
-        await this.fail(intent, error);
+        // The node takes this transaction later (gas is on its way, a nonce before it is missing): others go on.
+        if (error instanceof RpcError) this.log('not taken yet', intent, error);
+        else if (!(error instanceof AppError) || error.code === 'unavailable') throw error;
+        else await this.fail(intent, error);
       }
     }
+  }
+
+  private log(what: string, intent: Intent, error: Error): void {
+    this.parts.log.debug(`escrow transaction ${what}`, { intent: intent.id, error });
   }
 
   private async advance(intent: Intent): Promise<void> {

@@ -7,10 +7,10 @@ export const evmMigrations: Migration[] = [
     id: 'escrow/2',
     statements: (ddl: Ddl) => [
       `CREATE TABLE escrow_intents (
-        id TEXT PRIMARY KEY, job_id TEXT, action TEXT NOT NULL, effect TEXT, input TEXT NOT NULL,
+        seq ${ddl.serial}, id TEXT NOT NULL UNIQUE, job_id TEXT, action TEXT NOT NULL, effect TEXT, input TEXT NOT NULL,
         signer TEXT NOT NULL, step ${ddl.int} NOT NULL, status TEXT NOT NULL, error TEXT,
         created_at ${ddl.int} NOT NULL) ${ddl.strict}`,
-      `CREATE INDEX escrow_intents_active ON escrow_intents (created_at) WHERE status = 'active'`,
+      `CREATE INDEX escrow_intents_active ON escrow_intents (seq) WHERE status = 'active'`,
       `CREATE TABLE escrow_txs (
         hash TEXT PRIMARY KEY, intent_id TEXT NOT NULL, step ${ddl.int} NOT NULL,
         signer TEXT NOT NULL, nonce ${ddl.int} NOT NULL, raw TEXT NOT NULL, status TEXT NOT NULL,
@@ -90,7 +90,7 @@ export class EvmStore {
 
   async activeIntents(limit: number): Promise<Intent[]> {
     const rows = await this.store.read(
-      `SELECT * FROM escrow_intents WHERE status = 'active' ORDER BY created_at, id LIMIT ?`,
+      `SELECT * FROM escrow_intents WHERE status = 'active' ORDER BY seq LIMIT ?`,
       [limit],
     );
     return rows.map(intentOf);

@@ -1,0 +1,223 @@
+// What only a chain can do to us: an attack that empties the reference, a reorganisation, a server killed between send and
+// confirm, a node that does not answer, somebody who calls the contract directly.
+import assert from 'node:assert/strict';
+import { readFileSync } from 'node:fs';
+import { join } from 'node:path';
+import { test, type TestContext } from 'node:test';
+import { artifactText, compile, contractTargets } from '../../../../scripts/contracts.ts';
+import type { Hex } from 'viem';
+import { keccak256 } from '../../../../src/runtime/keccak.ts';
+import { hourMs, isoIn, posted, refusal, type Agent } from '../world.ts';
+import { contracts, operatorAddress, type Artifact } from './anvil.ts';
+import { createChainWorld, deployAll, type Chained, type ChainWorld } from './chain-world.ts';
+
+const root = join(import.meta.dirname, '../../../..');
+const nobody = '0x0000000000000000000000000000000000000000';
+const attacker = '0x00000000000000000000000000000000000a77ac';
+const victim = '0x0000000000000000000000000000000000051c71';
+const worker = '0x0000000000000000000000000000000000030c8e';
+
+test('what is checked in is what the sources compile to', () => {
+  for (const { source, output } of contractTargets) {
+    assert.equal(readFileSync(join(root, output), 'utf8'), artifactText(compile(source)), output);
+  }
+});
+
+/** Never funds its job, waits for the expiry and claims a refund: whose money is it? */
+async function attack(chained: Chained, escrow: Hex, artifact: Artifact): Promise<boolean> {
+  const { anvil, tokenAddress } = chained;
+  const five = 5_000_000n;
+  const { timestamp } = await anvil.rpc<{ timestamp: string }>('eth_getBlockByNumber', [
+    'latest',
+    false,
+  ]);
+  const later = BigInt(timestamp) + 600n;
+  const call = (from: string, name: string, args: unknown[]) =>
+    anvil.send(from, escrow, artifact, name, args);
+  const create = [worker, operatorAddress, later, 'job', nobody, 0n];
+  const honest = BigInt(await jobs(chained, escrow)) + 1n;
+  assert.ok(await anvil.send(victim, tokenAddress, contracts.token, 'mint', [victim, five]));
+  assert.ok(await anvil.send(victim, tokenAddress, contracts.token, 'approve', [escrow, five]));
+  assert.ok(await call(victim, 'createJob', create));
+  assert.ok(await call(victim, 'setBudget', [honest, tokenAddress, five, '0x']));
+  assert.ok(await call(victim, 'fund', [honest, five, '0x']));
+  assert.ok(await call(attacker, 'createJob', create));
+  assert.ok(await call(attacker, 'setBudget', [honest + 1n, tokenAddress, five, '0x']));
+  await anvil.forward(601);
+  return call(attacker, 'claimRefund', [honest + 1n]);
+}
+
+async function jobs({ anvil }: Chained, escrow: Hex): Promise<string> {
+  // jobCount() is the same in both contracts.
+  return anvil.rpc<string>('eth_call', [
+    { to: escrow, data: keccak256('jobCount()').slice(0, 10) },
+    'latest',
+  ]);
+}
+
+test('the attack that empties the reference contract gets nothing from ours', async (t) => {
+  const chained = await deployAll(t);
+  const tokens = async (owner: string) =>
+    Number(
+      await chained.anvil.rpc<string>('eth_call', [
+        {
+          to: chained.tokenAddress,
+          data: `${keccak256('balanceOf(address)').slice(0, 10)}${owner.slice(2).padStart(64, '0')}`,
+        },
+        'latest',
+      ]),
+    );
+  const faulty = await chained.anvil.deploy(contracts.faulty);
+  assert.ok(await attack(chained, faulty, contracts.faulty));
+  assert.equal(
+    await tokens(attacker),
+    5_000_000,
+    'the fault gives the attacker the victim’s money',
+  );
+  assert.equal(await tokens(faulty), 0);
+  await attack(chained, chained.escrowAddress, contracts.escrow);
+  assert.equal(await tokens(attacker), 5_000_000, 'nothing more');
+  assert.equal(await tokens(chained.escrowAddress), 5_000_000, 'the victim’s escrow is whole');
+});
+
+async function hired(world: ChainWorld): Promise<{ client: Agent; provider: Agent; id: string }> {
+  const client = await world.agent('client', '10.00');
+  const provider = await world.agent('provider');
+  const job = await posted(world, client, provider);
+  await world.settled(job.id);
+  return { client, provider, id: job.id };
+}
+
+test('the contract fixes fees, deadlines and the way back at creation', async (t) => {
+  const world = await createChainWorld(t);
+  const { client, provider, id } = await hired(world);
+  const admin = (name: string, args: unknown[]) =>
+    world.anvil.send(operatorAddress, world.escrowAddress, contracts.escrow, name, args);
+  assert.ok(await admin('setFees', [0, 1000, operatorAddress]), 'fees of later jobs');
+  assert.equal(await admin('setFees', [600, 500, operatorAddress]), false, 'never above 10 %');
+  await world.call(client, 'fund_work', { id });
+  await world.settled(id);
+  assert.ok(await admin('setPaused', [true]));
+  await world.call(provider, 'submit_work', { id, content: 'done' });
+  const stopped = await world.settled(id);
+  assert.equal(stopped.stage, 'funded', 'a paused contract takes no delivery');
+  const [event] = await world.store.read<{ data: string }>(
+    `SELECT data FROM events WHERE job_id = ? AND type = 'settlementFailed'`,
+    [id],
+  );
+  assert.match(event!.data, /escrowPaused/);
+  await world.call(provider, 'decline_work', { id });
+  assert.equal((await world.settled(id)).stage, 'rejected', 'a pause never stops a refund');
+  assert.equal(await world.tokens(client), 10_000_000);
+});
+
+test('a reorganised chain is followed back, and the same transactions are sent again', async (t) => {
+  const world = await createChainWorld(t);
+  const { client, provider, id } = await hired(world);
+  await world.call(client, 'fund_work', { id });
+  await world.settled(id);
+  await world.call(provider, 'submit_work', { id, content: 'done' });
+  await world.settled(id);
+  await world.call(client, 'evaluate_work', { id, verdict: 'approve', reason: 'good' });
+  assert.equal((await world.settled(id)).stage, 'completed');
+  assert.equal(await world.tokens(provider), 930_000);
+  const hashes = () => world.store.read(`SELECT hash FROM escrow_txs ORDER BY hash`);
+  const before = await hashes();
+
+  await world.anvil.rpc('anvil_rollback', [3]);
+  await world.anvil.rpc('evm_mine');
+  await world.turn();
+  const rewound = await world.store.read(`SELECT 1 FROM events WHERE type = 'rewound'`);
+  assert.ok(rewound.length > 0, 'the job was taken back');
+  for (let i = 0; i < 20; i++) await world.turn();
+  const job = await world.settled(id);
+  assert.equal(job.stage, 'completed');
+  assert.equal(await world.tokens(provider), 930_000, 'paid once');
+  assert.equal(await world.tokens(world.escrowAddress), 0);
+  assert.deepEqual(await hashes(), before, 'no second transaction was made');
+});
+
+/** A server that dies at one moment: the next one has only the store. */
+async function dying(t: TestContext, world: ChainWorld, at: 'before send' | 'after send') {
+  const { chain } = world.evm;
+  const send = chain.send.bind(chain);
+  chain.send = async (raw) => {
+    if (at === 'after send') await send(raw);
+    throw new Error('killed');
+  };
+  await assert.rejects(world.turn(), /killed/);
+  return createChainWorld(t, { chained: world, store: world.store, clock: world.clock });
+}
+
+for (const at of ['before send', 'after send'] as const) {
+  test(`killed ${at}: the next server sends the same bytes and the money moves once`, async (t) => {
+    let world = await createChainWorld(t);
+    const { client, provider, id } = await hired(world);
+    for (let i = 0; i < 5; i++) await world.turn();
+    await world.call(client, 'fund_work', { id });
+    world = await dying(t, world, at);
+    // What was never sent must be sent first, before there is a second transaction to die at.
+    if (at === 'before send') await world.turn();
+    world = await dying(t, world, at);
+    const funded = await world.settled(id);
+    assert.equal(funded.stage, 'funded');
+    assert.equal(await world.tokens(client), 9_000_000);
+    assert.equal(await world.tokens(world.escrowAddress), 1_000_000);
+    await world.call(provider, 'submit_work', { id, content: 'done' });
+    assert.equal((await world.settled(id)).stage, 'submitted');
+  });
+}
+
+test('a node that does not answer delays, and loses nothing', async (t) => {
+  const world = await createChainWorld(t);
+  const { client, id } = await hired(world);
+  await world.call(client, 'fund_work', { id });
+  await world.anvil.stop();
+  assert.equal(await refusal(world.turn()), 'unavailable');
+  const health = await world.call(world.admin, 'get_escrow_health');
+  assert.equal(health.ok, false);
+  assert.match(health.settlements.evm, /does not answer/);
+  assert.equal((await world.call(world.admin, 'get_job', { id })).settling, 'fund');
+  await world.anvil.start();
+  assert.equal((await world.settled(id)).stage, 'funded');
+  assert.equal(await world.tokens(client), 9_000_000);
+});
+
+test('what a party does on the chain without this server moves the job too', async (t) => {
+  const world = await createChainWorld(t, { confirmations: 2 });
+  const { anvil, escrowAddress } = world;
+  const client = await world.agent('client', '10.00');
+  const provider = await world.agent('provider');
+  const expiresAt = isoIn(world, hourMs);
+  const job = await posted(world, client, provider, { expiresAt });
+  const mined = async () => {
+    for (let i = 0; i < 6; i++) {
+      await world.turn();
+      await anvil.rpc('evm_mine');
+    }
+  };
+  await mined();
+  await mined();
+  await world.call(client, 'fund_work', { id: job.id });
+  await mined();
+  await mined();
+  const funded = await world.settled(job.id);
+  assert.equal(funded.stage, 'funded');
+  const hash = keccak256('delivered directly');
+  const number = BigInt(funded.settlementId);
+  const direct = (from: string, name: string, args: unknown[]) =>
+    anvil.send(from, escrowAddress, contracts.escrow, name, args);
+  assert.ok(await direct(provider.address, 'submit', [number, hash, '0x']));
+  await world.turn();
+  const unconfirmed = await world.call(world.admin, 'get_job', { id: job.id });
+  assert.equal(unconfirmed.stage, 'funded', 'one block is not enough');
+  await mined();
+  const seen = await world.settled(job.id);
+  assert.equal(seen.stage, 'submitted');
+  assert.equal(seen.deliverable.hash, hash);
+  assert.ok(await direct(client.address, 'complete', [number, hash, '0x']));
+  await mined();
+  const done = await world.settled(job.id);
+  assert.equal(done.stage, 'completed');
+  assert.equal(await world.tokens(provider), 930_000);
+});
