@@ -130,7 +130,7 @@ function ended(job: Job, fact: Extract<Fact, { type: 'ended' }>, now: number): V
         now,
         random: fact.random,
         more,
-        mayRetry: true,
+        mayRetry: outcome.retry !== false,
       });
     case 'failed':
       return failOrRetry(job, {

@@ -1,6 +1,7 @@
 // What a job is: the model, its closed statuses, ids, and the mapping between a row and a job.
 // Pure: no clock, no store.
 import { randomBytes } from 'node:crypto';
+import { parseJson } from '../runtime/json.ts';
 import type { Row, Value } from '../store/store.ts';
 
 export const statuses = [
@@ -170,7 +171,7 @@ export function jobFromRow(row: Row): Job {
   const job: Record<string, unknown> = {};
   for (const field of jobFields) {
     const value = row[columns[field]] ?? null;
-    if (jsonFields.has(field)) job[field] = value === null ? null : JSON.parse(value as string);
+    if (jsonFields.has(field)) job[field] = value === null ? null : parseJson(value as string);
     else job[field] = value;
   }
   job.pinned = job.pinned === 1;

@@ -162,6 +162,8 @@ export class Jobs {
     leaseMs: number;
     stage?: string;
     accept?: (job: Job) => boolean;
+    /** How many refused jobs to look past; every one is read. */
+    lookahead?: number;
     steps?: (job: Job) => Step[];
   }): Promise<Job[]> {
     const now = this.clock.now();
@@ -181,7 +183,7 @@ export class Jobs {
         steps: [...updateJob(job, verdict, now), ...(request.steps?.(job) ?? [])],
       };
     };
-    const lookahead = request.accept ? 50 : 0;
+    const lookahead = request.lookahead ?? (request.accept ? 50 : 0);
     const { queues, limit, holder, leaseMs } = request;
     const taken = await this.store.claim({ queues, limit, holder, leaseMs, now, lookahead }, plan);
     return taken.map(({ attemptId }) => started.get(attemptId)!);

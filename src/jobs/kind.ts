@@ -16,7 +16,13 @@ export type Outcome =
       cost?: number;
     }
   | { type: 'cancelled'; error?: JobError; result?: unknown; facts?: Record<string, unknown> }
-  | { type: 'timed_out'; error?: JobError; result?: unknown; facts?: Record<string, unknown> }
+  | {
+      type: 'timed_out';
+      error?: JobError;
+      result?: unknown;
+      facts?: Record<string, unknown>;
+      retry?: boolean;
+    }
   /** The end was not seen and never will be: counted as lost. */
   | { type: 'lost'; message?: string; facts?: Record<string, unknown> }
   /** Not over: try the same attempt again later (a limit outside was hit). */

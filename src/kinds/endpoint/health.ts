@@ -1,0 +1,135 @@
+// How an endpoint is: counts of jobs and workers as RunPod shows them, and in plain words why a job still waits.
+import type { Job } from '../../jobs/job.ts';
+import type { Jobs } from '../../jobs/jobs.ts';
+import type { Clock } from '../../runtime/clock.ts';
+import type { Worker, WorkerHub } from './hub.ts';
+import type { EndpointRow } from './store.ts';
+
+export type WorkerStatus = 'RUNNING' | 'IDLE' | 'INITIALIZING' | 'THROTTLED' | 'UNHEALTHY';
+
+export interface Health {
+  jobs: {
+    completed: number;
+    failed: number;
+    inProgress: number;
+    inQueue: number;
+    retried: number;
+  };
+  workers: {
+    idle: number;
+    initializing: number;
+    ready: number;
+    running: number;
+    throttled: number;
+    unhealthy: number;
+  };
+}
+
+/** What the supervisor knows about an endpoint whose workers do not come up. */
+export interface Trouble {
+  /** Starts that failed in a row. */
+  failures: number;
+  /** Why there are no workers at all, when it is not a failed start. */
+  reason?: string;
+  lastEnd?: string;
+  lastWorkerId?: string;
+  nextStartAt?: number;
+  logTail?: string[];
+}
+
+export interface HealthNeeds {
+  jobs: Jobs;
+  hub: WorkerHub;
+  clock: Clock;
+  trouble(endpoint: EndpointRow): Trouble;
+  paused(endpointId: string): Promise<{ paused: boolean }>;
+}
+
+export class HealthDesk {
+  private readonly needs: HealthNeeds;
+
+  constructor(needs: HealthNeeds) {
+    this.needs = needs;
+  }
+
+  async health(endpoint: EndpointRow): Promise<Health> {
+    const { jobs, hub } = this.needs;
+    const counts = await jobs.store.counters(`queue:endpoint:${endpoint.id}`);
+    const marks = await jobs.store.counters(`endpoint:${endpoint.id}`);
+    const workers = { idle: 0, initializing: 0, ready: 0, running: 0, throttled: 0, unhealthy: 0 };
+    for (const worker of hub.of(endpoint.id)) {
+      const status = this.statusOf(worker, endpoint);
+      workers[status.toLowerCase() as keyof typeof workers] += 1;
+      if (status === 'IDLE' || status === 'RUNNING') workers.ready += 1;
+    }
+    const { failures } = this.needs.trouble(endpoint);
+    if (failures > 0 && workers.ready === 0) workers.unhealthy = Math.max(workers.unhealthy, 1);
+    return {
+      jobs: {
+        completed: counts.completed ?? 0,
+        failed: (counts.failed ?? 0) + (counts.timed_out ?? 0),
+        inProgress: (counts.running ?? 0) + (counts.input_required ?? 0),
+        inQueue: counts.queued ?? 0,
+        retried: marks.retried ?? 0,
+      },
+      workers,
+    };
+  }
+
+  statusOf(worker: Worker, endpoint: EndpointRow): WorkerStatus {
+    const { clock } = this.needs;
+    if (worker.unhealthy !== undefined) return 'UNHEALTHY';
+    if (worker.running.size > 0) return 'RUNNING';
+    if (worker.state !== 'starting') return 'IDLE';
+    const late = clock.now() - worker.createdAt > endpoint.spec.startTimeoutMs;
+    return late || this.needs.trouble(endpoint).failures > 1 ? 'UNHEALTHY' : 'INITIALIZING';
+  }
+
+  /** Why a queued job waits, for somebody who cannot look at this machine. */
+  async diagnosis(endpoint: EndpointRow, job: Job): Promise<string> {
+    const { hub, trouble, paused } = this.needs;
+    if ((await paused(endpoint.id)).paused) return 'The queue of this endpoint is paused.';
+    if (endpoint.spec.remote) return `It is to be sent to ${endpoint.spec.remote.baseUrl}.`;
+    const found = trouble(endpoint);
+    const workers = hub.of(endpoint.id);
+    const ready = workers.filter(({ state }) => state === 'ready');
+    if (ready.length === 0) return this.noneReady(endpoint, found, workers);
+    if (ready.every(({ running }) => running.size > 0)) {
+      const { inQueue } = (await this.health(endpoint)).jobs;
+      return `${count(ready.length, 'worker')} busy with other jobs; ${count(inQueue, 'job')} waiting.`;
+    }
+    if (job.attempt > 1) {
+      return 'It was handed out before and its worker was lost: it waits for another worker than that.';
+    }
+    return `${count(ready.length, 'worker')} ready; it should start in a moment.`;
+  }
+
+  private noneReady(endpoint: EndpointRow, found: Trouble, workers: Worker[]): string {
+    const { clock } = this.needs;
+    if (found.reason) return found.reason;
+    if (found.failures > 0) {
+      const next =
+        found.nextStartAt === undefined
+          ? ''
+          : ` The next start is in ${Math.max(0, Math.ceil((found.nextStartAt - clock.now()) / 1000))} s.`;
+      const log = found.logTail?.length ? ` Its last lines: ${found.logTail.join(' | ')}` : '';
+      const who = found.lastWorkerId ? ` (read_worker_log ${found.lastWorkerId})` : '';
+      return `Its workers keep dying: ${count(found.failures, 'start')} failed in a row, the last one: ${found.lastEnd ?? 'no reason known'}${who}.${next}${log}`;
+    }
+    if (workers.some(({ state }) => state === 'starting')) {
+      const oldest = Math.min(...workers.map(({ createdAt }) => createdAt));
+      const sinceS = Math.round((clock.now() - oldest) / 1000);
+      return `A worker has been starting for ${sinceS} s and has not asked for work yet.`;
+    }
+    if (!endpoint.spec.recipe) {
+      return 'No worker has come. This endpoint has no recipe: start a RunPod worker with a worker key against this server, as docs/endpoint.md shows.';
+    }
+    if (endpoint.spec.workersMax === 0) return 'workersMax of this endpoint is 0.';
+    return 'A worker is about to be started.';
+  }
+}
+
+function count(n: number, noun: string): string {
+  if (noun === 'start') return `${n} start${n === 1 ? '' : 's'}`;
+  return `${n} ${noun}${n === 1 ? ' is' : 's are'}`;
+}

@@ -1,0 +1,127 @@
+// From a request to a job: the endpoint's limits and times, RunPod's policy over them, and what a worker will be given.
+import { AppError } from '../../errors.ts';
+import type { Submission, Jobs } from '../../jobs/jobs.ts';
+import type { Job } from '../../jobs/job.ts';
+import type { Clock } from '../../runtime/clock.ts';
+import type { EndpointRow } from './store.ts';
+
+/** What `job.input` of an endpoint job holds. */
+export interface JobInput {
+  input: unknown;
+  webhook?: string;
+  s3Config?: unknown;
+  /** Asked for with a wait: it may be forgotten sooner. */
+  sync?: boolean;
+}
+
+export interface RunWish {
+  input: unknown;
+  webhook?: string;
+  s3Config?: unknown;
+  sync?: boolean;
+  executionTimeoutMs?: number;
+  ttlMs?: number;
+  lowPriority?: boolean;
+  idempotencyKey?: string;
+  name?: string;
+  tags?: readonly string[];
+  parentId?: string;
+  /** Only for requests of a batch, whose ids are known before they are queued. */
+  id?: string;
+}
+
+const lowPriority = -10;
+const windowMs = 10_000;
+
+export class Intake {
+  private readonly jobs: Jobs;
+  private readonly clock: Clock;
+  /** Submits of the present ten seconds by endpoint. */
+  private readonly windows = new Map<string, { startedAt: number; count: number }>();
+
+  constructor(jobs: Jobs, clock: Clock) {
+    this.jobs = jobs;
+    this.clock = clock;
+  }
+
+  async submit(
+    endpoint: EndpointRow,
+    owner: string,
+    wish: RunWish,
+  ): Promise<{ job: Job; existing: boolean }> {
+    await this.admit(endpoint, 1);
+    return this.jobs.submit(submission(endpoint, owner, wish));
+  }
+
+  /** All or none. */
+  async submitMany(
+    endpoint: EndpointRow,
+    owner: string,
+    wishes: readonly RunWish[],
+  ): Promise<Job[]> {
+    const answers = await this.jobs.submitMany(
+      wishes.map((wish) => submission(endpoint, owner, wish)),
+    );
+    return answers.map(({ job }) => job);
+  }
+
+  /** Refuses what is over the endpoint's own limits, and says when to come again. */
+  async admit(endpoint: EndpointRow, count: number): Promise<void> {
+    const { runsPer10s, queueMax } = endpoint.spec;
+    if (runsPer10s !== undefined) this.countRuns(endpoint.id, count, runsPer10s);
+    if (queueMax === undefined) return;
+    const counts = await this.jobs.store.counters(`queue:endpoint:${endpoint.id}`);
+    if ((counts.queued ?? 0) + count <= queueMax) return;
+    throw new AppError('limitExceeded', `The queue of ${endpoint.id} is full (${queueMax}).`, {
+      hint: 'Wait until some jobs have run, or raise queueMax of the endpoint.',
+      data: { limit: 'queueMax', retryAfterMs: 5000 },
+    });
+  }
+
+  private countRuns(id: string, count: number, max: number): void {
+    const now = this.clock.now();
+    let window = this.windows.get(id);
+    if (!window || now - window.startedAt >= windowMs) {
+      window = { startedAt: now, count: 0 };
+      this.windows.set(id, window);
+    }
+    if (window.count + count > max) {
+      const retryAfterMs = window.startedAt + windowMs - now;
+      throw new AppError('rateLimited', `More than ${max} submits to ${id} in ten seconds.`, {
+        hint: `Wait ${retryAfterMs} ms, or raise runsPer10s of the endpoint.`,
+        data: { limit: 'runsPer10s', retryAfterMs },
+      });
+    }
+    window.count += count;
+  }
+}
+
+function submission(endpoint: EndpointRow, owner: string, wish: RunWish): Submission {
+  const { spec } = endpoint;
+  const { id, name, tags, parentId, idempotencyKey } = wish;
+  const body: JobInput = {
+    input: wish.input,
+    ...(wish.webhook === undefined ? {} : { webhook: wish.webhook }),
+    ...(wish.s3Config === undefined ? {} : { s3Config: wish.s3Config }),
+    ...(wish.sync ? { sync: true } : {}),
+  };
+  // A remote job is not handed out again here: the remote has it.
+  const redeliveries = spec.remote ? 0 : spec.redeliveries;
+  return {
+    kind: 'endpoint',
+    queue: endpoint.id,
+    input: body,
+    owner,
+    ttlMs: wish.ttlMs ?? spec.ttlMs,
+    timeoutMs: wish.executionTimeoutMs ?? spec.executionTimeoutMs,
+    retry: { attemptsMax: 1 + redeliveries, lostMax: redeliveries, backoffMs: 0, jitter: 0 },
+    ...(wish.lowPriority ? { priority: lowPriority } : {}),
+    ...(id === undefined ? {} : { id }),
+    ...(name === undefined ? {} : { name }),
+    ...(tags === undefined ? {} : { tags }),
+    ...(parentId === undefined ? {} : { parentId }),
+    ...(idempotencyKey === undefined ? {} : { idempotencyKey }),
+  };
+}
+
+export const isLowPriority = (job: Job): boolean => job.priority < 0;

@@ -1,0 +1,79 @@
+// Processes of workers: started apart from this server, so that they outlive it; known by number and start time, because
+// a number alone is soon somebody else's; ended with everything they started.
+import { execFileSync, spawn, type ChildProcess } from 'node:child_process';
+import { readdirSync, readFileSync } from 'node:fs';
+
+export interface ProcessStart {
+  command: readonly string[];
+  cwd: string;
+  env: Record<string, string>;
+  /** Open file for both outputs. */
+  logFd: number;
+}
+
+export function startProcess(start: ProcessStart): ChildProcess {
+  const [file, ...args] = start.command;
+  const child = spawn(file!, args, {
+    cwd: start.cwd,
+    env: start.env,
+    detached: true,
+    stdio: ['ignore', start.logFd, start.logFd],
+  });
+  child.unref();
+  return child;
+}
+
+/** When the process of this number was started; undefined when there is none. */
+export function startOf(pid: number): string | undefined {
+  try {
+    if (process.platform !== 'linux')
+      return execFileSync('ps', ['-o', 'lstart=', '-p', String(pid)], { encoding: 'utf8' }).trim();
+    const stat = readFileSync(`/proc/${pid}/stat`, 'latin1');
+    const fields = stat.slice(stat.lastIndexOf(')') + 2).split(' ');
+    return fields[0] === 'Z' || fields[0] === 'X' ? undefined : `${bootId()}/${fields[19]}`;
+  } catch {
+    return undefined;
+  }
+}
+
+export function isAlive(pid: number, start: string | null): boolean {
+  const now = startOf(pid);
+  return now !== undefined && (start === null || now === start);
+}
+
+/** The whole group, as a worker may have started others. */
+export function signalGroup(pid: number, start: string | null, signal: NodeJS.Signals): void {
+  // The leader may be gone while others of its group live; a reused number is never signalled.
+  const now = startOf(pid);
+  if (pid <= 1 || (now !== undefined && start !== null && now !== start)) return;
+  try {
+    process.kill(-pid, signal);
+  } catch {
+    // already gone
+  }
+}
+
+/** A process that was started right before this server was killed: found by the worker id in its environment. */
+export function findWorkerProcess(workerId: string): number | undefined {
+  if (process.platform !== 'linux') return undefined;
+  const mark = `ERRAND_WORKER_ID=${workerId}\0`;
+  for (const name of readdirSync('/proc')) {
+    if (!/^\d+$/.test(name)) continue;
+    try {
+      if (!readFileSync(`/proc/${name}/environ`, 'latin1').includes(mark)) continue;
+      // Children inherit the environment; the worker is the leader of the group.
+      const stat = readFileSync(`/proc/${name}/stat`, 'latin1');
+      const group = stat.slice(stat.lastIndexOf(')') + 2).split(' ')[2];
+      if (group === name) return Number(name);
+    } catch {
+      // gone meanwhile, or somebody else's
+    }
+  }
+  return undefined;
+}
+
+let boot: string | undefined;
+function bootId(): string {
+  boot ??= readFileSync('/proc/sys/kernel/random/boot_id', 'utf8').trim();
+  return boot;
+}

@@ -1,0 +1,147 @@
+// From a recipe to a command line and an environment: every kind of worker is a process that speaks the RunPod worker
+// protocol; handlers and per-job commands do so through our runner.
+import { execFile } from 'node:child_process';
+import { extname, join } from 'node:path';
+import type { EndpointRow } from './store.ts';
+
+export interface LaunchNeeds {
+  /** A named variable of the server's environment or home/env. */
+  secret(name: string): string | undefined;
+  baseUrl: string | undefined;
+  socketPath: string | undefined;
+  /** Where the runner may keep compiled code between starts. */
+  cacheFolder: string;
+  home: string;
+  engine: string | undefined;
+}
+
+export interface Launch {
+  command: string[];
+  cwd: string;
+  env: Record<string, string>;
+}
+
+/** Everything a program usually needs and nothing that is secret. */
+const passedOn = ['PATH', 'HOME', 'USER', 'LANG', 'LC_ALL', 'TZ', 'TMPDIR', 'SHELL'];
+const pingIntervalMs = 10_000;
+
+export function launchOf(
+  endpoint: EndpointRow,
+  worker: { id: string; key: string },
+  needs: LaunchNeeds,
+): Launch {
+  const { recipe } = endpoint.spec;
+  if (!recipe) throw new Error(`endpoint ${endpoint.id} has no recipe`);
+  const env = { ...environment(endpoint, needs), ...protocol(endpoint, worker, needs) };
+  if ('worker' in recipe) return { command: recipe.worker, cwd: recipe.cwd ?? needs.home, env };
+  if ('image' in recipe) return container(endpoint.id, worker.id, recipe, env, needs);
+  const memory =
+    'module' in recipe && recipe.memoryMb ? [`--max-old-space-size=${recipe.memoryMb}`] : [];
+  const task = 'module' in recipe ? { module: recipe.module } : { perJob: recipe.perJob };
+  return {
+    command: [process.execPath, ...memory, runnerPath()],
+    cwd: recipe.cwd ?? needs.home,
+    env: {
+      NODE_COMPILE_CACHE: needs.cacheFolder,
+      ...env,
+      ERRAND_RUNNER: JSON.stringify({ ...task, concurrency: endpoint.spec.concurrency }),
+    },
+  };
+}
+
+function environment(endpoint: EndpointRow, needs: LaunchNeeds): Record<string, string> {
+  const env: Record<string, string> = {};
+  for (const name of [...passedOn, ...endpoint.spec.envFrom]) {
+    const value = needs.secret(name);
+    if (value !== undefined) env[name] = value;
+  }
+  return { ...env, ...endpoint.spec.env };
+}
+
+/** What the unmodified `runpod` package reads. */
+function protocol(
+  endpoint: EndpointRow,
+  worker: { id: string; key: string },
+  needs: LaunchNeeds,
+): Record<string, string> {
+  const root = `${needs.baseUrl ?? 'http://localhost'}/v2/${endpoint.id}`;
+  return {
+    ERRAND_WORKER_ID: worker.id,
+    RUNPOD_POD_ID: worker.id,
+    RUNPOD_ENDPOINT_ID: endpoint.id,
+    RUNPOD_AI_API_KEY: worker.key,
+    RUNPOD_WEBHOOK_GET_JOB: `${root}/job-take/$ID?gpu=CPU`,
+    RUNPOD_WEBHOOK_POST_OUTPUT: `${root}/job-done/$RUNPOD_POD_ID/$ID?gpu=CPU`,
+    RUNPOD_WEBHOOK_POST_STREAM: `${root}/job-stream/$RUNPOD_POD_ID/$ID?gpu=CPU`,
+    RUNPOD_WEBHOOK_PING: `${root}/ping/$RUNPOD_POD_ID?gpu=CPU`,
+    RUNPOD_PING_INTERVAL: String(pingIntervalMs),
+    RUNPOD_SKIP_AUTO_SYSTEM_CHECKS: 'true',
+    RUNPOD_SKIP_GPU_CHECK: 'true',
+    ...(needs.baseUrl === undefined && needs.socketPath ? { ERRAND_SOCKET: needs.socketPath } : {}),
+  };
+}
+
+function container(
+  endpointId: string,
+  workerId: string,
+  recipe: { image: string; args?: string[] | undefined },
+  env: Record<string, string>,
+  needs: LaunchNeeds,
+): Launch {
+  const names = Object.keys(env).filter((name) => !passedOn.includes(name));
+  return {
+    command: [
+      needs.engine ?? 'docker',
+      'run',
+      '--rm',
+      '--init',
+      '--network=host',
+      `--name=${containerName(workerId)}`,
+      `--label=errand.endpoint=${endpointId}`,
+      // Values stay out of the command line, where everybody on the machine could read them.
+      ...names.map((name) => `--env=${name}`),
+      recipe.image,
+      ...(recipe.args ?? []),
+    ],
+    cwd: needs.home,
+    env,
+  };
+}
+
+export const containerName = (workerId: string): string => `errand-${workerId}`;
+
+/** In a clone the runner is TypeScript beside this file, in a package JavaScript. */
+function runnerPath(): string {
+  return join(import.meta.dirname, 'runner', `main${extname(import.meta.filename)}`);
+}
+
+export type Engine = { command: string } | { missing: string };
+
+/** The container engine that answers, or in plain words why none does. */
+export async function findEngine(path: string | undefined): Promise<Engine> {
+  const reasons: string[] = [];
+  for (const command of ['docker', 'podman']) {
+    const reason = await asksEngine(command, path);
+    if (reason === undefined) return { command };
+    reasons.push(`${command}: ${reason}`);
+  }
+  return { missing: reasons.join('; ') };
+}
+
+const engineTimeoutMs = 5000;
+
+function asksEngine(command: string, path: string | undefined): Promise<string | undefined> {
+  const args = ['info', '--format', '{{.ID}}'];
+  return new Promise((resolve) => {
+    execFile(
+      command,
+      args,
+      { timeout: engineTimeoutMs, env: path === undefined ? {} : { PATH: path } },
+      (error, _stdout, stderr) => {
+        if (!error) return resolve(undefined);
+        if ((error as NodeJS.ErrnoException).code === 'ENOENT') return resolve('not installed');
+        resolve(stderr.trim().split('\n').at(-1)?.slice(0, 200) || 'does not answer');
+      },
+    );
+  });
+}

@@ -1,0 +1,286 @@
+// The SQL of endpoints, releases and workers: one function per statement, for both databases. Writes are answered as
+// steps, so that they can share a transaction with what they belong to.
+import type { Row, Step, Store } from '../../store/store.ts';
+import type { EndpointSpec, FieldChange } from './spec.ts';
+
+export interface EndpointRow {
+  id: string;
+  owner: string;
+  spec: EndpointSpec;
+  version: number;
+  source: 'api' | 'config';
+  createdAt: number;
+  updatedAt: number;
+}
+
+export interface ReleaseRow {
+  version: number;
+  diff: FieldChange[];
+  by: string;
+  createdAt: number;
+}
+
+/** `external` workers come by themselves; the others are processes of a node. */
+export type WorkerOrigin = 'process' | 'container' | 'external';
+/** starting → ready (asked for work once) → draining (gets no more) → ended; fenced: lost an attempt. */
+export type WorkerState = 'starting' | 'ready' | 'draining' | 'ended';
+
+/** Ids are unique within an endpoint: workers from outside choose their own. */
+export interface WorkerName {
+  endpointId: string;
+  id: string;
+}
+
+export interface WorkerRow {
+  id: string;
+  endpointId: string;
+  node: string | null;
+  version: number;
+  origin: WorkerOrigin;
+  pid: number | null;
+  processStart: string | null;
+  keyId: string | null;
+  state: WorkerState;
+  reason: string | null;
+  createdAt: number;
+  readyAt: number | null;
+  seenAt: number | null;
+  endedAt: number | null;
+  exitCode: number | null;
+  exitSignal: string | null;
+}
+
+export class EndpointStore {
+  readonly store: Store;
+
+  constructor(store: Store) {
+    this.store = store;
+  }
+
+  async endpoints(): Promise<EndpointRow[]> {
+    const rows = await this.store.read('SELECT * FROM endpoints ORDER BY created_at, id');
+    return rows.map(endpointFromRow);
+  }
+
+  insertEndpoint(row: EndpointRow): Step[] {
+    return [
+      {
+        sql: `INSERT INTO endpoints (id, owner, spec, version, source, created_at, updated_at)
+              VALUES (?, ?, ?, ?, ?, ?, ?) ON CONFLICT DO NOTHING`,
+        params: [
+          row.id,
+          row.owner,
+          JSON.stringify(row.spec),
+          row.version,
+          row.source,
+          row.createdAt,
+          row.updatedAt,
+        ],
+        expect: 1,
+      },
+    ];
+  }
+
+  updateEndpoint(before: EndpointRow, after: EndpointRow): Step[] {
+    return [
+      {
+        sql: `UPDATE endpoints SET spec = ?, version = ?, source = ?, updated_at = ?
+              WHERE id = ? AND version = ? AND updated_at = ?`,
+        params: [
+          JSON.stringify(after.spec),
+          after.version,
+          after.source,
+          after.updatedAt,
+          after.id,
+          before.version,
+          before.updatedAt,
+        ],
+        expect: 1,
+      },
+    ];
+  }
+
+  insertRelease(id: string, release: ReleaseRow): Step[] {
+    return [
+      {
+        sql: `INSERT INTO endpoint_releases (endpoint_id, version, diff, made_by, created_at)
+              VALUES (?, ?, ?, ?, ?)`,
+        params: [id, release.version, JSON.stringify(release.diff), release.by, release.createdAt],
+      },
+    ];
+  }
+
+  deleteEndpoint(id: string): Step[] {
+    return [
+      { sql: 'DELETE FROM endpoints WHERE id = ?', params: [id], expect: 1 },
+      { sql: 'DELETE FROM endpoint_releases WHERE endpoint_id = ?', params: [id] },
+    ];
+  }
+
+  async releases(id: string, limit: number): Promise<ReleaseRow[]> {
+    const rows = await this.store.read(
+      `SELECT version, diff, made_by, created_at FROM endpoint_releases
+       WHERE endpoint_id = ? ORDER BY version DESC LIMIT ?`,
+      [id, limit],
+    );
+    return rows.map((row) => ({
+      version: row.version as number,
+      diff: JSON.parse(row.diff as string) as FieldChange[],
+      by: row.made_by as string,
+      createdAt: row.created_at as number,
+    }));
+  }
+
+  insertWorker(row: WorkerRow): Step[] {
+    return [
+      {
+        sql: `INSERT INTO endpoint_workers
+                (id, endpoint_id, node, version, origin, pid, process_start, key_id, state, created_at, ready_at, seen_at)
+              VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?) ON CONFLICT DO NOTHING`,
+        params: [
+          row.id,
+          row.endpointId,
+          row.node,
+          row.version,
+          row.origin,
+          row.pid,
+          row.processStart,
+          row.keyId,
+          row.state,
+          row.createdAt,
+          row.readyAt,
+          row.seenAt,
+        ],
+      },
+    ];
+  }
+
+  workerProcess(worker: WorkerName, pid: number, processStart: string | undefined): Step[] {
+    return [
+      {
+        sql: 'UPDATE endpoint_workers SET pid = ?, process_start = ? WHERE endpoint_id = ? AND id = ?',
+        params: [pid, processStart ?? null, worker.endpointId, worker.id],
+      },
+    ];
+  }
+
+  /** An external worker that was given up came back. */
+  reviveWorker(worker: WorkerName, seenAt: number): Step[] {
+    return [
+      {
+        sql: `UPDATE endpoint_workers SET state = 'ready', ended_at = NULL, reason = NULL, seen_at = ?
+              WHERE endpoint_id = ? AND id = ? AND origin = 'external'`,
+        params: [seenAt, worker.endpointId, worker.id],
+      },
+    ];
+  }
+
+  workerState(worker: WorkerName, state: WorkerState, seenAt: number): Step[] {
+    const ready = state === 'ready' ? ', ready_at = coalesce(ready_at, ?)' : '';
+    return [
+      {
+        sql: `UPDATE endpoint_workers SET state = ?, seen_at = ?${ready}
+              WHERE endpoint_id = ? AND id = ? AND ended_at IS NULL`,
+        params: [state, seenAt, ...(ready ? [seenAt] : []), worker.endpointId, worker.id],
+      },
+    ];
+  }
+
+  workerEnded(
+    worker: WorkerName,
+    end: { at: number; reason: string; exitCode: number | null; exitSignal: string | null },
+  ): Step[] {
+    return [
+      {
+        sql: `UPDATE endpoint_workers SET state = 'ended', ended_at = ?, reason = ?, exit_code = ?,
+                exit_signal = ? WHERE endpoint_id = ? AND id = ? AND ended_at IS NULL`,
+        params: [end.at, end.reason, end.exitCode, end.exitSignal, worker.endpointId, worker.id],
+      },
+    ];
+  }
+
+  async liveWorkers(endpointId?: string): Promise<WorkerRow[]> {
+    const one = endpointId === undefined ? '' : 'AND endpoint_id = ?';
+    const rows = await this.store.read(
+      `SELECT * FROM endpoint_workers WHERE ended_at IS NULL ${one} ORDER BY created_at, id`,
+      endpointId === undefined ? [] : [endpointId],
+    );
+    return rows.map(workerFromRow);
+  }
+
+  async endedWorkers(endpointId: string, limit: number): Promise<WorkerRow[]> {
+    const rows = await this.store.read(
+      `SELECT * FROM endpoint_workers WHERE endpoint_id = ? AND ended_at IS NOT NULL
+       ORDER BY ended_at DESC LIMIT ?`,
+      [endpointId, limit],
+    );
+    return rows.map(workerFromRow);
+  }
+
+  async worker({ endpointId, id }: WorkerName): Promise<WorkerRow | undefined> {
+    const [row] = await this.store.read(
+      'SELECT * FROM endpoint_workers WHERE endpoint_id = ? AND id = ?',
+      [endpointId, id],
+    );
+    return row && workerFromRow(row);
+  }
+
+  /** Ended workers beyond the newest ones: rows to forget, with their logs. */
+  oldWorkers(endedBefore: number, limit: number): Promise<WorkerName[]> {
+    return this.store.read<WorkerName & object>(
+      `SELECT endpoint_id AS "endpointId", id FROM endpoint_workers
+       WHERE ended_at IS NOT NULL AND ended_at < ? LIMIT ?`,
+      [endedBefore, limit],
+    );
+  }
+
+  forgetWorkers(workers: readonly WorkerName[]): Step[] {
+    return workers.map(({ endpointId, id }) => ({
+      sql: 'DELETE FROM endpoint_workers WHERE endpoint_id = ? AND id = ?',
+      params: [endpointId, id],
+    }));
+  }
+
+  /** Holders of earlier attempts whose end the holder did not report itself. */
+  async lostHolders(jobId: string): Promise<string[]> {
+    const rows = await this.store.read<{ holder: string }>(
+      `SELECT holder FROM attempts WHERE job_id = ? AND holder IS NOT NULL
+         AND (status IN ('cancelled', 'timed_out') OR error LIKE '{"code":"lost"%')`,
+      [jobId],
+    );
+    return rows.map(({ holder }) => holder);
+  }
+}
+
+function endpointFromRow(row: Row): EndpointRow {
+  return {
+    id: row.id as string,
+    owner: row.owner as string,
+    spec: JSON.parse(row.spec as string) as EndpointSpec,
+    version: row.version as number,
+    source: row.source as EndpointRow['source'],
+    createdAt: row.created_at as number,
+    updatedAt: row.updated_at as number,
+  };
+}
+
+function workerFromRow(row: Row): WorkerRow {
+  return {
+    id: row.id as string,
+    endpointId: row.endpoint_id as string,
+    node: row.node as string | null,
+    version: row.version as number,
+    origin: row.origin as WorkerOrigin,
+    pid: row.pid as number | null,
+    processStart: row.process_start as string | null,
+    keyId: row.key_id as string | null,
+    state: row.state as WorkerState,
+    reason: row.reason as string | null,
+    createdAt: row.created_at as number,
+    readyAt: row.ready_at as number | null,
+    seenAt: row.seen_at as number | null,
+    endedAt: row.ended_at as number | null,
+    exitCode: row.exit_code as number | null,
+    exitSignal: row.exit_signal as string | null,
+  };
+}

@@ -1,0 +1,90 @@
+// Chunks of a streaming handler: in the ledger, numbered, with the job's events. RunPod's /stream hands each out once;
+// everybody else reads them by number as often as they like.
+import type { Job } from '../../../jobs/job.ts';
+import type { Jobs } from '../../../jobs/jobs.ts';
+import { parseJson } from '../../../runtime/json.ts';
+import type { Step, Store } from '../../../store/store.ts';
+
+export class Streams {
+  private readonly store: Store;
+  private readonly jobs: Jobs;
+
+  constructor(store: Store, jobs: Jobs) {
+    this.store = store;
+    this.jobs = jobs;
+  }
+
+  /** Fenced like everything else: a chunk of an attempt that is over changes nothing. */
+  async append(attempt: { jobId: string; attemptId: string }, output: unknown): Promise<boolean> {
+    let applied = false;
+    await this.jobs.change(attempt.jobId, (job) => {
+      applied = job.attemptId === attempt.attemptId && job.status === 'running';
+      if (!applied) return undefined;
+      const n = ((job.facts.chunks as number | undefined) ?? 0) + 1;
+      return {
+        patch: { facts: { ...job.facts, chunks: n } },
+        events: [{ type: 'chunk', data: { n } }],
+        intents: [],
+        steps: [
+          {
+            sql: 'INSERT INTO endpoint_chunks (job_id, attempt, n, data) VALUES (?, ?, ?, ?)',
+            params: [job.id, job.attempt, n, JSON.stringify(output ?? null)],
+          },
+        ],
+      };
+    });
+    return applied;
+  }
+
+  async read(job: Job, after: number, limit: number): Promise<{ n: number; output: unknown }[]> {
+    const rows = await this.store.read<{ n: number; data: string }>(
+      `SELECT n, data FROM endpoint_chunks WHERE job_id = ? AND attempt = ? AND n > ?
+       ORDER BY n LIMIT ?`,
+      [job.id, job.attempt, after, limit],
+    );
+    return rows.map(({ n, data }) => ({ n, output: parseJson(data) }));
+  }
+
+  /** Hands every chunk out once, also to several callers at once. */
+  async drain(job: Job, limit: number): Promise<unknown[]> {
+    for (;;) {
+      const [row] = await this.store.read<{ attempt: number; drained: number }>(
+        'SELECT attempt, drained FROM endpoint_drains WHERE job_id = ?',
+        [job.id],
+      );
+      const drained = row && row.attempt === job.attempt ? row.drained : 0;
+      const chunks = await this.read(job, drained, limit);
+      if (chunks.length === 0) return [];
+      const step = drainStep(job, row, chunks.at(-1)!.n);
+      if ((await this.store.commit([step])).applied) return chunks.map(({ output }) => output);
+    }
+  }
+
+  forget(jobIds: readonly string[]): Step[] {
+    const marks = jobIds.map(() => '?').join(', ');
+    return ['endpoint_chunks', 'endpoint_drains', 'endpoint_webhooks', 'endpoint_remote_jobs'].map(
+      (table) => ({ sql: `DELETE FROM ${table} WHERE job_id IN (${marks})`, params: [...jobIds] }),
+    );
+  }
+}
+
+function drainStep(
+  job: Job,
+  row: { attempt: number; drained: number } | undefined,
+  to: number,
+): Step {
+  if (!row) {
+    return {
+      sql: `INSERT INTO endpoint_drains (job_id, attempt, drained) VALUES (?, ?, ?)
+            ON CONFLICT DO NOTHING`,
+      params: [job.id, job.attempt, to],
+      expect: 1,
+    };
+  }
+  return {
+    sql: `UPDATE endpoint_drains SET attempt = ?, drained = ?
+          WHERE job_id = ? AND attempt = ? AND drained = ?`,
+    params: [job.attempt, to, job.id, row.attempt, row.drained],
+    expect: 1,
+  };
+}
