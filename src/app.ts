@@ -6,6 +6,7 @@ import { Access, accessMigrations } from './access/access.ts';
 import { accessOperations } from './access/operations.ts';
 import type { Config } from './config.ts';
 import type { Dialect } from './dialect.ts';
+import { runpodDialect } from './dialects/runpod/index.ts';
 import { registerErrors } from './errors.ts';
 import type { Home } from './home.ts';
 import { EventFeed } from './jobs/events.ts';
@@ -21,6 +22,7 @@ import { Waiting } from './jobs/wait.ts';
 import { webhookOperations } from './jobs/webhook-operations.ts';
 import { webhookMigrations, Webhooks, type WebhookSender } from './jobs/webhooks.ts';
 import { commandPlugin } from './kinds/command/index.ts';
+import { endpointPlugin } from './kinds/endpoint/index.ts';
 import { escrowPlugin } from './kinds/escrow/index.ts';
 import { Operations } from './operation.ts';
 import type { Clock } from './runtime/clock.ts';
@@ -31,8 +33,8 @@ import { PostgresStore } from './store/postgres/postgres.ts';
 import { SqliteStore } from './store/sqlite/sqlite.ts';
 import type { Migration, Store } from './store/store.ts';
 
-export const kinds: readonly KindPlugin[] = [commandPlugin, escrowPlugin];
-export const dialects: readonly Dialect[] = [];
+export const kinds: readonly KindPlugin[] = [commandPlugin, endpointPlugin, escrowPlugin];
+export const dialects: readonly Dialect[] = [runpodDialect];
 
 export interface App {
   jobs: Jobs;

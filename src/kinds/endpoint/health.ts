@@ -85,6 +85,13 @@ export class HealthDesk {
     return late || this.needs.trouble(endpoint).failures > 1 ? 'UNHEALTHY' : 'INITIALIZING';
   }
 
+  /** Why the workers of an endpoint do not come up; undefined while all is well. */
+  async troubleText(endpoint: EndpointRow): Promise<string | undefined> {
+    const found = this.needs.trouble(endpoint);
+    if (found.reason === undefined && found.failures === 0) return undefined;
+    return this.noneReady(endpoint, found, []);
+  }
+
   /** Why a queued job waits, for somebody who cannot look at this machine. */
   async diagnosis(endpoint: EndpointRow, job: Job): Promise<string> {
     const { hub, trouble, paused } = this.needs;

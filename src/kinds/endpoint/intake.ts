@@ -3,6 +3,7 @@ import { AppError } from '../../errors.ts';
 import type { Submission, Jobs } from '../../jobs/jobs.ts';
 import type { Job } from '../../jobs/job.ts';
 import type { Clock } from '../../runtime/clock.ts';
+import type { Step } from '../../store/store.ts';
 import type { EndpointRow } from './store.ts';
 
 /** What `job.input` of an endpoint job holds. */
@@ -58,9 +59,14 @@ export class Intake {
     endpoint: EndpointRow,
     owner: string,
     wishes: readonly RunWish[],
+    /** What else happens in the same transaction. */
+    steps: () => Step[] = () => [],
   ): Promise<Job[]> {
     const answers = await this.jobs.submitMany(
-      wishes.map((wish) => submission(endpoint, owner, wish)),
+      wishes.map((wish, i) => ({
+        ...submission(endpoint, owner, wish),
+        ...(i === 0 ? { steps } : {}),
+      })),
     );
     return answers.map(({ job }) => job);
   }

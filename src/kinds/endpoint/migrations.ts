@@ -36,11 +36,6 @@ export const endpointMigrations: Migration[] = [
         batch_id TEXT NOT NULL, n ${int} NOT NULL, job_id TEXT NOT NULL UNIQUE, body TEXT NOT NULL,
         PRIMARY KEY (batch_id, n)
       ) ${strict}`,
-      `CREATE TABLE endpoint_webhooks (
-        job_id TEXT NOT NULL, attempt ${int} NOT NULL, url TEXT NOT NULL, tries ${int} NOT NULL,
-        due_at ${int} NOT NULL, PRIMARY KEY (job_id, attempt)
-      ) ${strict}`,
-      'CREATE INDEX endpoint_webhooks_due ON endpoint_webhooks (due_at)',
       // Written before anything is sent: after a crash the remote is asked before anything is sent again.
       `CREATE TABLE endpoint_remote_jobs (
         attempt_id TEXT PRIMARY KEY, job_id TEXT NOT NULL, endpoint_id TEXT NOT NULL, remote_id TEXT,

@@ -7,8 +7,7 @@ import type { EndpointRow } from './store.ts';
 export interface LaunchNeeds {
   /** A named variable of the server's environment or home/env. */
   secret(name: string): string | undefined;
-  baseUrl: string | undefined;
-  socketPath: string | undefined;
+  baseUrl: string;
   /** Where the runner may keep compiled code between starts. */
   cacheFolder: string;
   home: string;
@@ -64,7 +63,7 @@ function protocol(
   worker: { id: string; key: string },
   needs: LaunchNeeds,
 ): Record<string, string> {
-  const root = `${needs.baseUrl ?? 'http://localhost'}/v2/${endpoint.id}`;
+  const root = `${needs.baseUrl}/v2/${endpoint.id}`;
   return {
     ERRAND_WORKER_ID: worker.id,
     RUNPOD_POD_ID: worker.id,
@@ -77,7 +76,6 @@ function protocol(
     RUNPOD_PING_INTERVAL: String(pingIntervalMs),
     RUNPOD_SKIP_AUTO_SYSTEM_CHECKS: 'true',
     RUNPOD_SKIP_GPU_CHECK: 'true',
-    ...(needs.baseUrl === undefined && needs.socketPath ? { ERRAND_SOCKET: needs.socketPath } : {}),
   };
 }
 
@@ -112,7 +110,7 @@ export const containerName = (workerId: string): string => `errand-${workerId}`;
 
 /** In a clone the runner is TypeScript beside this file, in a package JavaScript. */
 function runnerPath(): string {
-  return join(import.meta.dirname, 'runner', `main${extname(import.meta.filename)}`);
+  return join(import.meta.dirname, 'runner', `runner-main${extname(import.meta.filename)}`);
 }
 
 export type Engine = { command: string } | { missing: string };

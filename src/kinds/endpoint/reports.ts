@@ -15,6 +15,8 @@ export interface ReportsNeeds {
   streams: Streams;
   /** The worker asked to be replaced after this job. */
   retire(worker: Worker, reason: string): void;
+  /** A worker of this endpoint brought a result: whatever failed before, they work. */
+  proven(endpointId: string): void;
 }
 
 const progressCharsMax = 200;
@@ -43,6 +45,7 @@ export class Reports {
     if (report.type === 'progress') return this.progress(wish, attemptId, report.output);
     const { applied } = await jobs.finish({ jobId, attemptId }, report.outcome);
     hub.release(worker, jobId);
+    this.needs.proven(worker.endpointId);
     if (report.stopWorker) this.needs.retire(worker, 'it asked to be replaced after its job');
     return applied;
   }

@@ -50,6 +50,17 @@ export interface WorkerRow {
   exitSignal: string | null;
 }
 
+export interface DueJob {
+  id: string;
+  attemptId: string;
+  queue: string;
+  holder: string | null;
+  startedAt: number | null;
+  deadlineAt: number | null;
+  expiresAt: number | null;
+  cancelRequestedAt: number | null;
+}
+
 export class EndpointStore {
   readonly store: Store;
 
@@ -239,6 +250,38 @@ export class EndpointStore {
       sql: 'DELETE FROM endpoint_workers WHERE endpoint_id = ? AND id = ?',
       params: [endpointId, id],
     }));
+  }
+
+  /** Running jobs whose time is over or whose cancel nobody has acted on yet. */
+  due(now: number, limit: number): Promise<DueJob[]> {
+    return this.store.read<DueJob>(
+      `SELECT id, attempt_id AS "attemptId", queue, holder, started_at AS "startedAt",
+         deadline_at AS "deadlineAt", expires_at AS "expiresAt",
+         cancel_requested_at AS "cancelRequestedAt"
+       FROM jobs WHERE status IN ('running', 'input_required') AND kind = 'endpoint'
+         AND (deadline_at <= ? OR expires_at <= ? OR cancel_requested_at IS NOT NULL) LIMIT ?`,
+      [now, now, limit],
+    );
+  }
+
+  /** Queued jobs of an endpoint, oldest first, from after a job of the page before. */
+  async queuedIds(endpointId: string, limit: number): Promise<string[]> {
+    const rows = await this.store.read<{ id: string }>(
+      `SELECT id FROM jobs WHERE kind = 'endpoint' AND queue = ? AND status = 'queued'
+       ORDER BY seq LIMIT ?`,
+      [endpointId, limit],
+    );
+    return rows.map(({ id }) => id);
+  }
+
+  /** Ended jobs of an endpoint that are older than it keeps them. */
+  async forgettableIds(endpointId: string, before: number, limit: number): Promise<string[]> {
+    const rows = await this.store.read<{ id: string }>(
+      `SELECT id FROM jobs WHERE kind = 'endpoint' AND queue = ? AND finished_at < ? AND pinned = 0
+       LIMIT ?`,
+      [endpointId, before, limit],
+    );
+    return rows.map(({ id }) => id);
   }
 
   /** Holders of earlier attempts whose end the holder did not report itself. */

@@ -32,8 +32,7 @@ export interface SupervisorNeeds {
   folder: string;
   home: string;
   secret(name: string): string | undefined;
-  baseUrl(): string | undefined;
-  socketPath: string | undefined;
+  openBaseUrl(): Promise<string>;
 }
 
 /** A process of ours. */
@@ -276,7 +275,7 @@ export class Supervisor implements Service {
     const { worker } = own;
     const logFd = logs.open(endpoint.id, worker.id);
     try {
-      const launch = launchOf(endpoint, { id: worker.id, key }, this.launchNeeds());
+      const launch = launchOf(endpoint, { id: worker.id, key }, await this.launchNeeds());
       const child = startProcess({ ...launch, logFd });
       child.once(
         'error',
@@ -297,18 +296,12 @@ export class Supervisor implements Service {
     }
   }
 
-  private launchNeeds(): LaunchNeeds {
-    const { secret, baseUrl, socketPath, folder, home } = this.needs;
-    const engine =
-      this.engine && 'command' in this.engine.found ? this.engine.found.command : undefined;
-    return {
-      secret,
-      baseUrl: baseUrl(),
-      socketPath,
-      cacheFolder: `${folder}/compiled`,
-      home,
-      engine,
-    };
+  private async launchNeeds(): Promise<LaunchNeeds> {
+    const { secret, openBaseUrl, folder, home } = this.needs;
+    const found = this.engine?.found;
+    const engine = found && 'command' in found ? found.command : undefined;
+    const baseUrl = await openBaseUrl();
+    return { secret, baseUrl, cacheFolder: `${folder}/compiled`, home, engine };
   }
 
   /** The process is no more: what it held is lost now, its key ends, and a series of such ends slows the next start. */
@@ -433,12 +426,7 @@ export class Supervisor implements Service {
   /** Why this endpoint can have no workers here, in plain words. */
   private missingReason(endpoint: EndpointRow): string | undefined {
     const { recipe } = endpoint.spec;
-    if (!recipe) return undefined;
-    const { baseUrl, socketPath } = this.needs;
-    if (baseUrl() === undefined && !(isRunner(endpoint) && socketPath)) {
-      return 'This server listens on its private socket only, which such workers cannot reach: start `errand serve`.';
-    }
-    if ('image' in recipe && this.engine && 'missing' in this.engine.found) {
+    if (recipe && 'image' in recipe && this.engine && 'missing' in this.engine.found) {
       return `It runs the image ${recipe.image}, but no container engine answers (${this.engine.found.missing}). Start docker or podman; the jobs wait.`;
     }
     return undefined;

@@ -3,6 +3,7 @@
 import { spawn } from 'node:child_process';
 import { pathToFileURL } from 'node:url';
 import { resolve } from 'node:path';
+import { systemClock } from '../../../runtime/clock.ts';
 
 export interface WorkerJob {
   id: string;
@@ -74,7 +75,10 @@ const stdoutBytesMax = 256 * 1024 * 1024;
 const stderrCharsMax = 4000;
 const killAfterMs = 5000;
 
-export function commandHandler(command: readonly string[]): Handler {
+export function commandHandler(
+  command: readonly string[],
+  env: Record<string, string | undefined>,
+): Handler {
   return {
     run: (job, { signal }) =>
       new Promise<Posted>((done) => {
@@ -82,7 +86,7 @@ export function commandHandler(command: readonly string[]): Handler {
         const child = spawn(file!, args, {
           detached: true,
           stdio: ['pipe', 'pipe', 'pipe'],
-          env: { ...process.env, ERRAND_JOB_ID: job.id },
+          env: { ...env, ERRAND_JOB_ID: job.id },
         });
         const out: Buffer[] = [];
         let bytes = 0;
@@ -90,7 +94,7 @@ export function commandHandler(command: readonly string[]): Handler {
         const group = (name: NodeJS.Signals) => killGroup(child.pid, name);
         const stop = () => {
           group('SIGTERM');
-          setTimeout(() => group('SIGKILL'), killAfterMs).unref();
+          systemClock.after(killAfterMs, () => group('SIGKILL'));
         };
         signal.addEventListener('abort', stop, { once: true });
         child.stdout.on('data', (chunk: Buffer) => {

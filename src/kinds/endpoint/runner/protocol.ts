@@ -9,7 +9,6 @@ export interface ProtocolOptions {
   pingUrl: string;
   key: string;
   workerId: string;
-  socketPath: string | undefined;
 }
 
 export interface Answer {
@@ -69,7 +68,7 @@ export class Protocol {
   }
 
   private call(method: string, url: string, body?: string): Promise<Answer> {
-    const { key, socketPath } = this.options;
+    const { key } = this.options;
     return new Promise((resolve, reject) => {
       const call = request(
         url,
@@ -77,7 +76,6 @@ export class Protocol {
           method,
           agent: this.agent,
           timeout: answerTimeoutMs,
-          ...(socketPath ? { socketPath } : {}),
           headers: {
             authorization: key,
             ...(body === undefined

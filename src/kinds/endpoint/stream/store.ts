@@ -62,9 +62,10 @@ export class Streams {
 
   forget(jobIds: readonly string[]): Step[] {
     const marks = jobIds.map(() => '?').join(', ');
-    return ['endpoint_chunks', 'endpoint_drains', 'endpoint_webhooks', 'endpoint_remote_jobs'].map(
-      (table) => ({ sql: `DELETE FROM ${table} WHERE job_id IN (${marks})`, params: [...jobIds] }),
-    );
+    return ['endpoint_chunks', 'endpoint_drains', 'endpoint_remote_jobs'].map((table) => ({
+      sql: `DELETE FROM ${table} WHERE job_id IN (${marks})`,
+      params: [...jobIds],
+    }));
   }
 }
 

@@ -22,7 +22,6 @@ const protocol = new Protocol({
   pingUrl: env.RUNPOD_WEBHOOK_PING ?? '',
   key: env.RUNPOD_AI_API_KEY ?? '',
   workerId: env.RUNPOD_POD_ID ?? '',
-  socketPath: env.ERRAND_SOCKET,
 });
 const running = new Map<string, AbortController>();
 const present = new AsyncLocalStorage<string>();
@@ -43,7 +42,7 @@ process.on('unhandledRejection', (error) => {
 
 let handler: Handler;
 try {
-  handler = task.module ? await moduleHandler(task.module) : commandHandler(task.perJob ?? []);
+  handler = task.module ? await moduleHandler(task.module) : commandHandler(task.perJob ?? [], env);
 } catch (error) {
   console.error(error);
   process.exit(1);

@@ -1,0 +1,250 @@
+// RunPod's data plane: /v2/{endpointId}/run, status, stream … as its SDKs and its MCP server call it.
+import type { DialectCall, DialectRequest, DialectResponse, DialectRoute } from '../../dialect.ts';
+import { AppError } from '../../errors.ts';
+import {
+  bodyOf,
+  errorAnswer,
+  isOver,
+  jobBody,
+  statusOf,
+  waitOf,
+  type EndpointJob,
+} from './words.ts';
+
+const mebibyte = 1024 * 1024;
+/** RunPod says MB and means these. */
+export const runBytesMax = 10 * mebibyte;
+export const runsyncBytesMax = 20 * mebibyte;
+const runsyncWaitMs = 90_000;
+const streamWaitMs = 10_000;
+
+export type Handle = (
+  request: DialectRequest,
+  call: DialectCall,
+  params: Record<string, string>,
+) => Promise<DialectResponse>;
+
+/** One route per method; errors in RunPod's shape. */
+export function dataRoutes(
+  methods: readonly DialectRoute['method'][],
+  path: string,
+  handle: Handle,
+  bodyBytesMax = runBytesMax,
+): DialectRoute[] {
+  return methods.map((method) => ({
+    method,
+    path: `/v2/{endpointId}${path}`,
+    auth: 'key',
+    bodyBytesMax,
+    handle: async (request, call) => {
+      try {
+        return await handle(request, call, request.params);
+      } catch (error) {
+        return errorAnswer(error);
+      }
+    },
+  }));
+}
+
+export const ok = (body: unknown): DialectResponse => ({ status: 200, body });
+
+export const dataPlane: DialectRoute[] = [
+  ...dataRoutes(['POST'], '/run', run),
+  ...dataRoutes(['POST'], '/runsync', runsync, runsyncBytesMax),
+  ...dataRoutes(['GET', 'POST'], '/status/{jobId}', status),
+  ...dataRoutes(['GET', 'POST'], '/status-sync/{jobId}', statusSync),
+  ...dataRoutes(['GET', 'POST'], '/stream/{jobId}', stream),
+  ...dataRoutes(['POST'], '/cancel/{jobId}', cancel),
+  ...dataRoutes(['POST'], '/retry/{jobId}', retry),
+  ...dataRoutes(['POST'], '/purge-queue', purge),
+  ...dataRoutes(['GET'], '/health', health),
+  ...dataRoutes(['GET'], '/metrics', metrics),
+  ...dataRoutes(['GET'], '/requests', requests),
+];
+
+async function run(request: DialectRequest, call: DialectCall): Promise<DialectResponse> {
+  const job = await submit(request, call, {});
+  return ok({ id: job.id, status: statusOf(job) });
+}
+
+async function runsync(request: DialectRequest, call: DialectCall): Promise<DialectResponse> {
+  const waitMs = waitOf(request, runsyncWaitMs);
+  const job = await submit(request, call, { waitMs, sync: true });
+  const body = jobBody(job);
+  return ok(isOver(statusOf(job)) ? body : { id: job.id, status: body.status });
+}
+
+export function submit(
+  request: DialectRequest,
+  { operations, context }: DialectCall,
+  more: Record<string, unknown>,
+): Promise<EndpointJob> {
+  const wish = submission(bodyOf(request));
+  const key = request.headers['idempotency-key'];
+  return operations.call<EndpointJob>(
+    'submit_endpoint_job',
+    {
+      ...wish,
+      ...more,
+      endpointId: request.params.endpointId,
+      ...(typeof key === 'string' && key !== '' ? { idempotencyKey: key } : {}),
+    },
+    context,
+  );
+}
+
+/** The body of /run as our fields. */
+export function submission(value: unknown): Record<string, unknown> {
+  if (value === null || typeof value !== 'object' || Array.isArray(value) || !('input' in value)) {
+    throw new AppError('invalidInput', 'The request has no `input`.', {
+      hint: 'Send {"input": …}; it may be any JSON, also {}.',
+    });
+  }
+  const { input, webhook, s3Config, policy } = value as Record<string, unknown>;
+  const { executionTimeout, ttl, lowPriority } = (policy ?? {}) as Record<string, unknown>;
+  return {
+    input,
+    ...(webhook ? { webhook } : {}),
+    ...(s3Config ? { s3Config } : {}),
+    ...(executionTimeout ? { executionTimeoutMs: executionTimeout } : {}),
+    ...(ttl ? { ttlMs: ttl } : {}),
+    ...(lowPriority ? { lowPriority } : {}),
+  };
+}
+
+async function status(
+  request: DialectRequest,
+  { operations, context }: DialectCall,
+  { endpointId, jobId }: Record<string, string>,
+): Promise<DialectResponse> {
+  const ttl = request.query.get('ttl');
+  const more = ttl === null ? {} : { ttlMs: Number(ttl) };
+  const wish = { endpointId, id: jobId, ...more };
+  return ok(jobBody(await operations.call<EndpointJob>('get_endpoint_job', wish, context)));
+}
+
+async function statusSync(
+  request: DialectRequest,
+  { operations, context }: DialectCall,
+  { endpointId, jobId }: Record<string, string>,
+): Promise<DialectResponse> {
+  const wish = { endpointId, id: jobId, waitMs: waitOf(request, runsyncWaitMs) };
+  return ok(jobBody(await operations.call<EndpointJob>('get_endpoint_job', wish, context)));
+}
+
+async function stream(
+  request: DialectRequest,
+  { operations, context }: DialectCall,
+  { endpointId, jobId }: Record<string, string>,
+): Promise<DialectResponse> {
+  const wish = { endpointId, id: jobId, waitMs: waitOf(request, streamWaitMs) };
+  const answer = await operations.call<{ status: string; chunks: unknown[]; error: unknown }>(
+    'drain_stream',
+    wish,
+    context,
+  );
+  return ok({
+    status: statusOf(answer),
+    stream: answer.chunks.map((output) => ({ output })),
+  });
+}
+
+async function cancel(
+  _request: DialectRequest,
+  { operations, context }: DialectCall,
+  { endpointId, jobId }: Record<string, string>,
+): Promise<DialectResponse> {
+  const wish = { endpointId, id: jobId };
+  const job = await operations.call<EndpointJob>('cancel_endpoint_job', wish, context);
+  return ok({ id: job.id, status: statusOf(job) });
+}
+
+async function retry(
+  _request: DialectRequest,
+  { operations, context }: DialectCall,
+  { endpointId, jobId }: Record<string, string>,
+): Promise<DialectResponse> {
+  const wish = { endpointId, id: jobId };
+  const before = await operations.call<EndpointJob>('get_endpoint_job', wish, context);
+  // RunPod retries FAILED and TIMED_OUT only.
+  if (!['FAILED', 'TIMED_OUT'].includes(statusOf(before))) {
+    throw new AppError('wrongState', `The job is ${statusOf(before)}.`, {
+      hint: 'Only FAILED and TIMED_OUT jobs can be retried.',
+    });
+  }
+  const job = await operations.call<EndpointJob>('retry_endpoint_job', wish, context);
+  return ok({ id: job.id, status: statusOf(job) });
+}
+
+async function purge(
+  _request: DialectRequest,
+  { operations, context }: DialectCall,
+  { endpointId }: Record<string, string>,
+): Promise<DialectResponse> {
+  const { removed } = await operations.call<{ removed: number }>(
+    'purge_queue',
+    { endpointId },
+    context,
+  );
+  return ok({ removed, status: 'completed' });
+}
+
+interface EndpointHealth {
+  jobs: Record<string, number>;
+  workers: Record<string, number>;
+}
+
+async function health(
+  _request: DialectRequest,
+  { operations, context }: DialectCall,
+  { endpointId }: Record<string, string>,
+): Promise<DialectResponse> {
+  const view = await operations.call<{ health: EndpointHealth }>(
+    'get_endpoint',
+    { id: endpointId },
+    context,
+  );
+  return ok(view.health);
+}
+
+async function metrics(
+  _request: DialectRequest,
+  { operations, context }: DialectCall,
+  { endpointId }: Record<string, string>,
+): Promise<DialectResponse> {
+  const view = await operations.call<{ health: EndpointHealth }>(
+    'get_endpoint',
+    { id: endpointId },
+    context,
+  );
+  const { workers } = await operations.call<{ workers: { id: string; status: string }[] }>(
+    'list_workers',
+    { endpointId },
+    context,
+  );
+  const ready = workers.filter(({ status: word }) => word === 'IDLE' || word === 'RUNNING');
+  return ok({ readyWorkers: ready.map(({ id }) => id), workers: view.health.workers });
+}
+
+async function requests(
+  request: DialectRequest,
+  { operations, context }: DialectCall,
+  { endpointId }: Record<string, string>,
+): Promise<DialectResponse> {
+  const { query } = request;
+  const key = query.get('idempotencyKey');
+  const answer = await operations.call<{ jobs: EndpointJob[]; next?: number }>(
+    'list_endpoint_jobs',
+    {
+      endpointId,
+      ...(query.get('limit') === null ? {} : { limit: Number(query.get('limit')) }),
+      ...(query.get('cursor') === null ? {} : { cursor: Number(query.get('cursor')) }),
+      ...(key === null ? {} : { idempotencyKey: key }),
+    },
+    context,
+  );
+  return ok({
+    requests: answer.jobs.map((job) => jobBody(job)),
+    ...(answer.next === undefined ? {} : { cursor: String(answer.next) }),
+  });
+}

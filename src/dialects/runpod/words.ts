@@ -1,0 +1,154 @@
+// RunPod's words and shapes for our jobs and errors: pure tables and translators.
+import { AppError, errorBody, errorKind } from '../../errors.ts';
+import type { DialectRequest, DialectResponse } from '../../dialect.ts';
+import { parseJson } from '../../runtime/json.ts';
+
+export type RunpodStatus =
+  | 'IN_QUEUE'
+  | 'IN_PROGRESS'
+  | 'COMPLETED'
+  | 'FAILED'
+  | 'CANCELLED'
+  | 'TIMED_OUT';
+
+export interface EndpointJob {
+  id: string;
+  endpointId: string;
+  status: string;
+  output?: unknown;
+  error?: { code: string; message: string };
+  delayMs?: number;
+  executionMs?: number;
+  retries: number;
+  workerId?: string;
+  input?: unknown;
+  webhook?: string;
+  createdAt: number;
+  startedAt?: number;
+  finishedAt?: number;
+}
+
+const statusWords: Record<string, RunpodStatus> = {
+  queued: 'IN_QUEUE',
+  running: 'IN_PROGRESS',
+  input_required: 'IN_PROGRESS',
+  completed: 'COMPLETED',
+  failed: 'FAILED',
+  cancelled: 'CANCELLED',
+  timed_out: 'TIMED_OUT',
+};
+
+export function statusOf(job: { status: string; error?: unknown }): RunpodStatus {
+  const { code } = (job.error ?? {}) as { code?: string };
+  // RunPod calls a job that ran too long FAILED; TIMED_OUT is one that was never run, or outlived its ttl.
+  if (job.status === 'timed_out' && code === 'executionTimeout') return 'FAILED';
+  return statusWords[job.status] ?? 'IN_PROGRESS';
+}
+
+export const isOver = (status: string): boolean =>
+  status !== 'IN_QUEUE' && status !== 'IN_PROGRESS';
+
+/** The job object of /status, /runsync and webhooks. */
+export function jobBody(job: EndpointJob): Record<string, unknown> {
+  const status = statusOf(job);
+  if (status === 'IN_QUEUE') return { id: job.id, status, ...retries(job) };
+  const error = errorText(job, status);
+  return {
+    ...(job.delayMs === undefined ? {} : { delayTime: job.delayMs }),
+    ...(error === undefined ? {} : { error }),
+    ...(job.executionMs === undefined ? {} : { executionTime: job.executionMs }),
+    id: job.id,
+    ...(job.input === undefined ? {} : { input: job.input }),
+    ...(job.output === undefined ? {} : { output: job.output }),
+    ...retries(job),
+    status,
+    ...(job.webhook === undefined || job.input === undefined ? {} : { webhook: job.webhook }),
+    ...(job.workerId === undefined ? {} : { workerId: job.workerId }),
+  };
+}
+
+const retries = (job: EndpointJob) => (job.retries > 0 ? { retries: job.retries } : {});
+
+function errorText({ error, retries: n }: EndpointJob, status: RunpodStatus): string | undefined {
+  if (!error || status === 'COMPLETED' || status === 'CANCELLED') return undefined;
+  if (error.code === 'executionTimeout') return 'executionTimeout exceeded';
+  if (error.code === 'lost') return `job timed out after ${n} retries`;
+  return error.message;
+}
+
+/** Errors of the data plane: `{error}` as RunPod's, and what to do next beside it. */
+export function errorAnswer(error: unknown): DialectResponse {
+  const { code, message, hint, data } = errorBody(error);
+  if (!(error instanceof AppError)) throw error;
+  const waitMs = data?.retryAfterMs;
+  return {
+    status: code === 'wrongState' || code === 'idempotencyConflict' ? 400 : errorKind(code).http,
+    headers: retryAfter(waitMs),
+    body: { error: message, code, ...(hint ? { hint } : {}) },
+  };
+}
+
+/** Errors of the control plane: problem details. */
+export function problemAnswer(error: unknown): DialectResponse {
+  const { code, message, hint, data } = errorBody(error);
+  if (!(error instanceof AppError)) throw error;
+  const status = errorKind(code).http;
+  const issues = data?.issues as { path: string; message: string }[] | undefined;
+  return {
+    status,
+    headers: { 'content-type': 'application/problem+json', ...retryAfter(data?.retryAfterMs) },
+    body: {
+      title: titles[status] ?? 'Error',
+      status,
+      detail: message,
+      ...(hint ? { hint } : {}),
+      errors: issues?.map((issue) => `${issue.path || '$'}: ${issue.message}`) ?? [],
+    },
+  };
+}
+
+const titles: Record<number, string> = {
+  400: 'Bad Request',
+  401: 'Unauthorized',
+  403: 'Forbidden',
+  404: 'Not Found',
+  409: 'Conflict',
+  413: 'Content Too Large',
+  422: 'Unprocessable Content',
+  429: 'Too Many Requests',
+  500: 'Internal Server Error',
+  503: 'Service Unavailable',
+};
+
+function retryAfter(waitMs: unknown): Record<string, string> {
+  if (typeof waitMs !== 'number') return {};
+  return { 'retry-after': String(Math.max(1, Math.ceil(waitMs / 1000))) };
+}
+
+/** An empty body is fine where nothing must be in it: RunPod's clients send one with a JSON content type. */
+export function bodyOf(request: DialectRequest): unknown {
+  if (request.body.length === 0) return {};
+  const text = request.body.toString('utf8');
+  try {
+    return parseJson(text);
+  } catch (error) {
+    if (error instanceof AppError) throw error;
+    throw new AppError('invalidInput', `The body is not JSON: ${(error as Error).message}`, {
+      hint: 'Send one JSON object.',
+    });
+  }
+}
+
+export const waitLimits = { min: 1000, max: 300_000 };
+
+/** `?wait=` in RunPod's limits and its own words when it is not. */
+export function waitOf(request: DialectRequest, fallback: number): number {
+  const text = request.query.get('wait');
+  if (text === null) return fallback;
+  const wait = Number(text);
+  if (Number.isInteger(wait) && wait >= waitLimits.min && wait <= waitLimits.max) return wait;
+  throw new AppError(
+    'invalidInput',
+    `wait is invalid; must be between ${waitLimits.min} and ${waitLimits.max}`,
+  );
+}

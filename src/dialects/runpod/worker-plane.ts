@@ -1,0 +1,86 @@
+// The worker plane: job-take, job-stop, job-done, job-stream, ping, as an unmodified `runpod` worker calls them. Long
+// polls are held: a quick empty answer would make the worker ask again at once.
+import type { DialectCall, DialectRequest, DialectResponse, DialectRoute } from '../../dialect.ts';
+import { dataRoutes, ok } from './data-plane.ts';
+
+/** Below the 90 s after which the worker gives up, and the 60 s of common proxies. */
+const holdMs = 45_000;
+/** Results are never refused for being over RunPod's 20 MB; this is what one request may hold. */
+const resultBytesMax = 512 * 1024 * 1024;
+const countMax = 1000;
+
+interface Taken {
+  jobs: { id: string; input: unknown }[];
+}
+
+const nothing: DialectResponse = { status: 204 };
+
+export const workerPlane: DialectRoute[] = [
+  ...dataRoutes(['GET'], '/job-take/{workerId}', async (request, call) => {
+    const { jobs } = await take(request, call, 1);
+    return jobs[0] ? ok(jobs[0]) : nothing;
+  }),
+  ...dataRoutes(['GET'], '/job-take-batch/{workerId}', async (request, call) => {
+    const asked = Number(request.query.get('batch_size') ?? 1);
+    const count = Number.isInteger(asked) ? Math.min(Math.max(asked, 1), countMax) : 1;
+    const { jobs } = await take(request, call, count);
+    return jobs.length > 0 ? ok(jobs) : nothing;
+  }),
+  ...dataRoutes(['GET'], '/job-stop/{workerId}', async ({ params }, call) => {
+    const { endpointId, workerId } = params;
+    const { jobIds } = await call.operations.call<{ jobIds: string[] }>(
+      'poll_stops',
+      { endpointId, workerId, waitMs: holdMs },
+      call.context,
+    );
+    return jobIds.length > 0 ? ok({ jobsToStop: jobIds }) : nothing;
+  }),
+  ...dataRoutes(
+    ['POST'],
+    '/job-done/{workerId}/{jobId}',
+    (request, call) => post('finish_endpoint_job', request, call),
+    resultBytesMax,
+  ),
+  ...dataRoutes(
+    ['POST'],
+    '/job-stream/{workerId}/{jobId}',
+    (request, call) => post('add_stream_chunk', request, call),
+    resultBytesMax,
+  ),
+  ...dataRoutes(['GET', 'POST'], '/ping/{workerId}', ping),
+];
+
+function take(request: DialectRequest, call: DialectCall, count: number): Promise<Taken> {
+  const { endpointId, workerId } = request.params;
+  const wish = { endpointId, workerId, count, waitMs: holdMs };
+  return call.operations.call<Taken>('take_jobs', wish, call.context);
+}
+
+/** Stale posts are answered 2xx: a 4xx would make the worker drop its result, a 5xx send it again. */
+async function post(
+  operation: string,
+  { params, body }: DialectRequest,
+  call: DialectCall,
+): Promise<DialectResponse> {
+  const { endpointId, workerId, jobId } = params;
+  await call.operations.call(operation, { endpointId, workerId, jobId, body }, call.context);
+  return ok({});
+}
+
+async function ping({ params, query }: DialectRequest, call: DialectCall) {
+  const { endpointId, workerId } = params;
+  const ids = query.get('job_id');
+  const sick = query.get('status') === 'unhealthy';
+  const reason = `${query.get('check') ?? 'check'}: ${query.get('reason') ?? ''}`.slice(0, 500);
+  await call.operations.call(
+    'ping_worker',
+    {
+      endpointId,
+      workerId,
+      jobIds: ids ? ids.split(',').filter((id) => id !== '') : [],
+      ...(sick ? { unhealthy: reason } : {}),
+    },
+    call.context,
+  );
+  return ok({});
+}

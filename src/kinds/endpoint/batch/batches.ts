@@ -1,0 +1,295 @@
+// Batches: thousands of jobs under one parent. The parent is a job of kind `batch` without work of its own: a draft while
+// requests are added, then running until its last job is over. Queueing a large batch goes on after a crash.
+import { z } from 'zod';
+import { AppError } from '../../../errors.ts';
+import { isFinal, newJobId, type Job } from '../../../jobs/job.ts';
+import { unknownJob, type Jobs } from '../../../jobs/jobs.ts';
+import type { Kind } from '../../../jobs/kind.ts';
+import { owns } from '../../../jobs/view.ts';
+import type { Caller } from '../../../operation.ts';
+import type { Clock } from '../../../runtime/clock.ts';
+import { parseJson } from '../../../runtime/json.ts';
+import type { Log } from '../../../runtime/log.ts';
+import { Loop, type Service } from '../../../runtime/service.ts';
+import type { Endpoints } from '../endpoints.ts';
+import type { Intake, RunWish } from '../intake.ts';
+import type { EndpointRow } from '../store.ts';
+import type { BatchStore } from './store.ts';
+
+export const requestsMax = 50_000;
+const activeMax = 100;
+/** Jobs queued in one transaction. */
+const queueAtOnce = 500;
+const everyMs = 500;
+
+export interface BatchCounts {
+  total: number;
+  queued: number;
+  running: number;
+  completed: number;
+  failed: number;
+  cancelled: number;
+}
+
+export interface BatchesNeeds {
+  jobs: Jobs;
+  store: BatchStore;
+  endpoints: Endpoints;
+  intake: Intake;
+  clock: Clock;
+  log: Log;
+}
+
+export class Batches implements Service {
+  readonly name = 'endpoint batches';
+  readonly kind: Kind;
+  private readonly needs: BatchesNeeds;
+  private readonly loop: Loop;
+  private off = () => {};
+
+  constructor(needs: BatchesNeeds) {
+    this.needs = needs;
+    const { clock, log } = needs;
+    this.loop = new Loop({ name: this.name, everyMs, clock, log, run: () => this.look() });
+    this.kind = {
+      name: 'batch',
+      input: z.unknown(),
+      dispatched: false,
+      retryable: false,
+      cancellable: true,
+      capacity: () => 0,
+      view: async (job) => ({ endpointId: job.queue, counts: await this.counts(job) }),
+      summary: (job) => `batch on ${job.queue}`,
+    };
+  }
+
+  async start(): Promise<void> {
+    this.off = this.needs.jobs.onCancel((job) => {
+      if (job.kind === 'batch') this.loop.wake();
+    });
+    await this.loop.start();
+  }
+
+  async stop(): Promise<void> {
+    this.off();
+    await this.loop.stop();
+  }
+
+  async create(wish: {
+    endpoint: EndpointRow;
+    owner: string;
+    requests: readonly RunWish[];
+    name?: string;
+    idempotencyKey?: string;
+    /** Queue it now; else it stays a draft. */
+    finalize: boolean;
+  }): Promise<Job> {
+    const { jobs, store } = this.needs;
+    const { endpoint, owner, requests, name, idempotencyKey } = wish;
+    await this.refuseTooMany(endpoint.id, requests.length);
+    const { job } = await jobs.submit({
+      kind: 'batch',
+      queue: endpoint.id,
+      owner,
+      // The requests themselves are rows of their own; their number is enough to tell two batches apart.
+      input: { requests: requests.length },
+      status: wish.finalize ? 'running' : 'input_required',
+      stage: wish.finalize ? 'finalized' : 'draft',
+      ...(name === undefined ? {} : { name }),
+      ...(idempotencyKey === undefined ? {} : { idempotencyKey }),
+      steps: (made) => store.addDrafts(made.id, draftsOf(requests, 0)),
+    });
+    if (wish.finalize) await this.queue(job);
+    return job;
+  }
+
+  async add(batch: Job, requests: readonly RunWish[]): Promise<string[]> {
+    this.refuseUnlessDraft(batch);
+    const { store } = this.needs;
+    const { count, last } = await store.draftCount(batch.id);
+    await this.refuseTooMany(batch.queue, count + requests.length);
+    const drafts = draftsOf(requests, last);
+    await store.store.commit(store.addDrafts(batch.id, drafts));
+    return drafts.map(({ jobId }) => jobId);
+  }
+
+  async remove(batch: Job, jobId: string): Promise<void> {
+    this.refuseUnlessDraft(batch);
+    const { store } = this.needs;
+    const { applied } = await store.store.commit([store.removeDraft(batch.id, jobId)]);
+    if (!applied) throw unknownJob(jobId);
+  }
+
+  rename(batch: Job, name: string): Promise<Job> {
+    return this.needs.jobs.change(batch.id, () => ({
+      patch: { name },
+      events: [{ type: 'renamed', data: { name } }],
+      intents: [],
+    }));
+  }
+
+  async finalize(batch: Job): Promise<Job> {
+    const job = await this.needs.jobs.change(batch.id, (present) => {
+      if (present.stage === 'finalized') return undefined;
+      this.refuseUnlessDraft(present);
+      return {
+        patch: { status: 'running', stage: 'finalized' },
+        events: [{ type: 'progress', data: { stage: 'finalized' } }],
+        intents: [],
+      };
+    });
+    await this.queue(job);
+    return job;
+  }
+
+  /** A batch the caller may see; else it looks unknown. */
+  async get(id: string, caller: Caller | undefined, endpointId?: string): Promise<Job> {
+    const job = await this.needs.jobs.ledger.find(id);
+    if (!job || job.kind !== 'batch' || !owns(job, caller)) throw unknownJob(id);
+    if (endpointId !== undefined && job.queue !== endpointId) throw unknownJob(id);
+    return job;
+  }
+
+  async counts(batch: Job): Promise<BatchCounts> {
+    const { store } = this.needs;
+    const by = await store.counts(batch.id);
+    const { count: drafts } = await store.draftCount(batch.id);
+    const failed = (by.failed ?? 0) + (by.timed_out ?? 0);
+    const queued = (by.queued ?? 0) + drafts;
+    const running = (by.running ?? 0) + (by.input_required ?? 0);
+    const { completed = 0, cancelled = 0 } = by;
+    const total = queued + running + completed + failed + cancelled;
+    return { total, queued, running, completed, failed, cancelled };
+  }
+
+  /** Jobs of a batch in order; of a draft, its requests. */
+  async children(batch: Job, page: { offset: number; limit: number }): Promise<Job[]> {
+    const { jobs, store } = this.needs;
+    const ids = await store.childIds(batch.id, page);
+    const found = new Map((await jobs.ledger.findMany(ids)).map((job) => [job.id, job]));
+    return ids.flatMap((id) => found.get(id) ?? []);
+  }
+
+  drafts(batch: Job, page: { offset: number; limit: number }) {
+    return this.needs.store.drafts(batch.id, page.offset + page.limit);
+  }
+
+  private async look(): Promise<void> {
+    const { jobs, store } = this.needs;
+    for (const id of await store.openBatches()) {
+      const batch = await jobs.get(id);
+      if (batch.cancelRequestedAt !== null) await this.cancel(batch);
+      else if (batch.stage === 'finalized') await this.advance(batch);
+    }
+  }
+
+  private async advance(batch: Job): Promise<void> {
+    await this.queue(batch);
+    const counts = await this.counts(batch);
+    const done = counts.completed + counts.failed + counts.cancelled;
+    if (done === (batch.progress?.done ?? 0) && done < counts.total) return;
+    const progress = { done, total: counts.total, unit: 'requests' };
+    await this.needs.jobs.change(batch.id, (present) => {
+      if (isFinal(present.status)) return undefined;
+      if (done < counts.total)
+        return {
+          patch: { progress },
+          events: [{ type: 'progress', data: { progress } }],
+          intents: [],
+        };
+      return this.ended('completed', progress, counts);
+    });
+  }
+
+  /** Waiting requests never run; running ones finish. */
+  private async cancel(batch: Job): Promise<void> {
+    const { jobs, store } = this.needs;
+    await store.store.commit([store.removeDrafts(batch.id, Number.MAX_SAFE_INTEGER)]);
+    for (;;) {
+      const page = { offset: 0, limit: queueAtOnce, status: 'queued' };
+      const ids = await store.childIds(batch.id, page);
+      if (ids.length === 0) break;
+      await Promise.all(ids.map((id) => jobs.cancel(id, batch.owner, 'Its batch was cancelled.')));
+    }
+    const counts = await this.counts(batch);
+    const done = counts.completed + counts.failed + counts.cancelled;
+    const progress = { done, total: counts.total, unit: 'requests' };
+    await jobs.change(batch.id, (present) =>
+      isFinal(present.status) ? undefined : this.ended('cancelled', progress, counts),
+    );
+  }
+
+  private ended(
+    status: 'completed' | 'cancelled',
+    progress: { done: number; total: number; unit: string },
+    counts: BatchCounts,
+  ) {
+    const finishedAt = this.needs.clock.now();
+    return {
+      patch: { status, progress, result: counts, finishedAt },
+      events: [{ type: status, data: { ...counts } }],
+      intents: [],
+    };
+  }
+
+  /** From drafts to jobs, a piece at a time; a piece and its drafts move in one transaction. */
+  private async queue(batch: Job): Promise<void> {
+    const { store, endpoints, intake, jobs } = this.needs;
+    const endpoint = await endpoints.find(batch.queue);
+    for (;;) {
+      const drafts = await store.drafts(batch.id, queueAtOnce);
+      if (drafts.length === 0) return;
+      const upTo = drafts.at(-1)!.n;
+      if (!endpoint) {
+        await jobs.cancel(batch.id, batch.owner, 'Its endpoint was deleted.');
+        return;
+      }
+      const wishes = drafts.map(({ jobId, body }) => ({
+        ...(parseJson(body) as RunWish),
+        id: jobId,
+        parentId: batch.id,
+      }));
+      const present = await jobs.ledger.findMany(drafts.map(({ jobId }) => jobId));
+      const known = new Set(present.map(({ id }) => id));
+      await intake.submitMany(
+        endpoint,
+        batch.owner,
+        wishes.filter(({ id }) => !known.has(id)),
+        () => [store.removeDrafts(batch.id, upTo)],
+      );
+      if (known.size === drafts.length)
+        await store.store.commit([store.removeDrafts(batch.id, upTo)]);
+    }
+  }
+
+  private async refuseTooMany(endpointId: string, count: number): Promise<void> {
+    if (count > requestsMax) {
+      throw new AppError('tooLarge', `A batch holds at most ${requestsMax} requests.`, {
+        hint: 'Split it into several batches.',
+        data: { limit: 'requestsMax' },
+      });
+    }
+    const { jobs } = this.needs;
+    const counts = await jobs.store.counters(`queue:batch:${endpointId}`);
+    if ((counts.running ?? 0) + (counts.input_required ?? 0) < activeMax) return;
+    throw new AppError('limitExceeded', `${endpointId} has ${activeMax} open batches already.`, {
+      hint: 'Wait until some are over, finalize drafts or cancel them.',
+      data: { limit: 'activeMax', retryAfterMs: 10_000 },
+    });
+  }
+
+  private refuseUnlessDraft(batch: Job): void {
+    if (batch.stage === 'draft' && !isFinal(batch.status)) return;
+    throw new AppError('wrongState', `The batch ${batch.id} is not a draft any more.`, {
+      hint: 'Make a new batch for further requests.',
+    });
+  }
+}
+
+function draftsOf(requests: readonly RunWish[], after: number) {
+  return requests.map((request, i) => ({
+    n: after + i + 1,
+    jobId: newJobId(),
+    body: JSON.stringify(request),
+  }));
+}

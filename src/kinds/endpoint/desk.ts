@@ -1,0 +1,78 @@
+// What the operations of this kind share: the parts, and the questions asked in most of them.
+import { AppError } from '../../errors.ts';
+import type { EventFeed } from '../../jobs/events.ts';
+import { unknownJob, type Jobs } from '../../jobs/jobs.ts';
+import type { Job } from '../../jobs/job.ts';
+import { mayRead, owns } from '../../jobs/view.ts';
+import type { Waiting } from '../../jobs/wait.ts';
+import type { Caller } from '../../operation.ts';
+import type { Clock } from '../../runtime/clock.ts';
+import type { Batches } from './batch/batches.ts';
+import { mayUse, unknownEndpoint, type Endpoints } from './endpoints.ts';
+import type { HealthDesk } from './health.ts';
+import type { WorkerHub } from './hub.ts';
+import type { Intake } from './intake.ts';
+import type { WorkerLogs } from './logs.ts';
+import type { Reports } from './reports.ts';
+import type { Results } from './results.ts';
+import type { EndpointRow, EndpointStore } from './store.ts';
+import type { Streams } from './stream/store.ts';
+
+export interface Desk {
+  jobs: Jobs;
+  feed: EventFeed;
+  waiting: Waiting;
+  clock: Clock;
+  store: EndpointStore;
+  endpoints: Endpoints;
+  hub: WorkerHub;
+  intake: Intake;
+  reports: Reports;
+  results: Results;
+  streams: Streams;
+  logs: WorkerLogs;
+  health: HealthDesk;
+  batches: Batches;
+  home: string;
+}
+
+/** A job of this endpoint that the caller may see; of another endpoint it looks unknown. */
+export async function endpointJob(
+  desk: Desk,
+  wish: { endpointId: string; id: string },
+  caller: Caller | undefined,
+): Promise<Job> {
+  const job = await desk.jobs.ledger.find(wish.id);
+  if (!job || job.kind !== 'endpoint' || job.queue !== wish.endpointId) throw unknownJob(wish.id);
+  if (!mayRead(job, caller)) throw unknownJob(wish.id);
+  return job;
+}
+
+export async function ownEndpointJob(
+  desk: Desk,
+  wish: { endpointId: string; id: string },
+  caller: Caller | undefined,
+): Promise<Job> {
+  const job = await endpointJob(desk, wish, caller);
+  if (!owns(job, caller)) throw unknownJob(wish.id);
+  return job;
+}
+
+/** The endpoint for a worker: its key must be for it. */
+export async function workerEndpoint(
+  desk: Desk,
+  endpointId: string,
+  caller: Caller | undefined,
+): Promise<EndpointRow> {
+  const row = await desk.endpoints.find(endpointId);
+  const bound = caller?.subject?.startsWith('endpoint:') ? caller.subject.slice(9) : undefined;
+  if (bound !== undefined && bound !== endpointId) throw wrongWorkerKey(endpointId);
+  if (!row || !(bound === endpointId || mayUse(row, caller))) throw unknownEndpoint(endpointId);
+  return row;
+}
+
+function wrongWorkerKey(endpointId: string): AppError {
+  return new AppError('unauthorized', `This worker key is not for ${endpointId.slice(0, 80)}.`, {
+    hint: 'Every endpoint has worker keys of its own: `errand key create --scopes worker --subject endpoint:<id>`.',
+  });
+}

@@ -1,0 +1,127 @@
+// The endpoint kind: serverless endpoints with queued jobs and workers, as a plugin of the core.
+import { ownerName } from '../../access/access.ts';
+import { definePlugin, type KindNeeds, type KindParts } from '../../jobs/plugin.ts';
+import type { Service } from '../../runtime/service.ts';
+import { Batches } from './batch/batches.ts';
+import { BatchStore } from './batch/store.ts';
+import type { Desk } from './desk.ts';
+import { Endpoints } from './endpoints.ts';
+import { Followup } from './followup.ts';
+import { HealthDesk } from './health.ts';
+import { WorkerHub } from './hub.ts';
+import { Intake } from './intake.ts';
+import { endpointKind } from './kind.ts';
+import { WorkerLogs } from './logs.ts';
+import { endpointMigrations } from './migrations.ts';
+import { batchOperations } from './operations/batches.ts';
+import { endpointOperations } from './operations/endpoints.ts';
+import { jobOperations } from './operations/jobs.ts';
+import { logOperations } from './operations/logs.ts';
+import { workerOperations } from './operations/workers.ts';
+import { queueStates } from './queues.ts';
+import { Reports } from './reports.ts';
+import { Results } from './results.ts';
+import { endpointsSection, type EndpointsSection } from './spec.ts';
+import { EndpointStore } from './store.ts';
+import { Streams } from './stream/store.ts';
+import { Supervisor } from './supervisor.ts';
+import { Timekeeper } from './timekeeper.ts';
+
+export const endpointPlugin = definePlugin<EndpointsSection>({
+  name: 'endpoints',
+  settings: endpointsSection,
+  migrations: endpointMigrations,
+  create,
+});
+
+function create(needs: KindNeeds<EndpointsSection>): KindParts {
+  const { jobs, feed, waiting, clock, log, node, folder, access, home } = needs;
+  const store = new EndpointStore(needs.store);
+  const endpoints = new Endpoints(store, clock);
+  const paused = queueStates(jobs, clock);
+  const hub = new WorkerHub({ jobs, store, clock, log, node, paused });
+  const logs = new WorkerLogs(folder, clock);
+  const results = new Results(folder);
+  const streams = new Streams(needs.store, jobs);
+  const intake = new Intake(jobs, clock);
+  const supervisor = new Supervisor({
+    jobs,
+    hub,
+    endpoints,
+    store,
+    logs,
+    access,
+    clock,
+    log,
+    node,
+    folder,
+    home,
+    secret: needs.secret,
+    openBaseUrl: needs.openBaseUrl,
+  });
+  const trouble = (row: Parameters<Supervisor['trouble']>[0]) => supervisor.trouble(row);
+  const health = new HealthDesk({ jobs, hub, clock, trouble, paused });
+  const batches = new Batches({
+    jobs,
+    store: new BatchStore(needs.store),
+    endpoints,
+    intake,
+    clock,
+    log,
+  });
+  const reports = new Reports({
+    jobs,
+    hub,
+    results,
+    streams,
+    retire: (worker, reason) => supervisor.retire(worker, reason),
+    proven: (endpointId) => supervisor.proven(endpointId),
+  });
+  const desk: Desk = {
+    jobs,
+    feed,
+    waiting,
+    clock,
+    store,
+    endpoints,
+    hub,
+    intake,
+    reports,
+    results,
+    streams,
+    logs,
+    health,
+    batches,
+    home,
+  };
+  jobs.addKind(batches.kind);
+  const timekeeper = new Timekeeper({
+    jobs,
+    hub,
+    store,
+    clock,
+    log,
+    stopRemote: async () => {},
+  });
+  const followup = new Followup({ feed, jobs, hub, log, clock, endpoints, store });
+  const opening: Service = {
+    name: 'endpoints',
+    start: async () => {
+      await endpoints.applyConfig(needs.settings, ownerName);
+      await hub.load();
+    },
+    stop: async () => {},
+  };
+  return {
+    kind: endpointKind(desk),
+    operations: [
+      ...endpointOperations(desk),
+      ...jobOperations(desk),
+      ...workerOperations(desk),
+      ...logOperations(desk),
+      ...batchOperations(desk),
+    ],
+    services: [opening, followup, timekeeper, batches, supervisor],
+    busy: () => supervisor.busy(),
+  };
+}

@@ -1,0 +1,53 @@
+// Endpoint jobs for the core: handed out by the worker protocol, so without `run`; what get_job shows of them.
+import { z } from 'zod';
+import type { Job } from '../../jobs/job.ts';
+import type { Kind } from '../../jobs/kind.ts';
+import type { Desk } from './desk.ts';
+import type { JobInput } from './intake.ts';
+import { delayMs } from './reports.ts';
+import type { ResultFile } from './results.ts';
+
+const summaryCharsMax = 120;
+
+export function endpointKind(desk: Desk): Kind {
+  return {
+    name: 'endpoint',
+    input: z.unknown(),
+    dispatched: true,
+    retryable: true,
+    cancellable: true,
+    capacity: () => 0,
+    view: (job) => view(desk, job),
+    summary: (job) => {
+      const input = JSON.stringify((job.input as JobInput).input) ?? '';
+      return `${job.queue} ${input.slice(0, summaryCharsMax)}`;
+    },
+    forget: async (jobIds) => {
+      const attempts: string[] = [];
+      for (const job of await desk.jobs.ledger.findMany(jobIds)) {
+        attempts.push(job.attemptId);
+        for (const attempt of await desk.jobs.ledger.attempts(job.id))
+          attempts.push(attempt.attemptId);
+      }
+      desk.results.forget(attempts);
+      await desk.jobs.store.commit(desk.streams.forget(jobIds));
+    },
+  };
+}
+
+async function view(desk: Desk, job: Job): Promise<Record<string, unknown>> {
+  const delay = delayMs(job);
+  const { chunks, progressOutput } = job.facts;
+  const file = job.facts.resultFile as ResultFile | undefined;
+  const endpoint = job.status === 'queued' ? await desk.endpoints.find(job.queue) : undefined;
+  return {
+    endpointId: job.queue,
+    ...(job.holder === null ? {} : { workerId: job.holder }),
+    ...(delay === undefined ? {} : { delayMs: delay }),
+    ...(job.status === 'running' && progressOutput !== undefined ? { progressOutput } : {}),
+    ...(chunks === undefined ? {} : { chunks }),
+    ...(file ? { resultFile: { ...file, hint: 'Read it in pieces with read_job_result.' } } : {}),
+    ...(endpoint ? { diagnosis: await desk.health.diagnosis(endpoint, job) } : {}),
+    ...(job.status === 'queued' && !endpoint ? { diagnosis: 'Its endpoint was deleted.' } : {}),
+  };
+}

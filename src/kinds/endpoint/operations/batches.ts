@@ -1,0 +1,238 @@
+// Operations on batches: run_batch for agents, and the steps (draft, add, finalize …) that RunPod's batch routes need.
+import { z } from 'zod';
+import { AppError } from '../../../errors.ts';
+import { defineOperation, type Operation } from '../../../operation.ts';
+import { parseJson } from '../../../runtime/json.ts';
+import type { Desk } from '../desk.ts';
+import type { Job } from '../../../jobs/job.ts';
+import type { RunWish } from '../intake.ts';
+import { requestsMax } from '../batch/batches.ts';
+import { endpointId } from '../spec.ts';
+import { endpointJobView, jobId, runFields, viewEndpointJob } from './jobs.ts';
+import { withPresent } from './present.ts';
+
+const request = z.object(runFields);
+const requests = z.array(request).max(requestsMax);
+const counts = z.object({
+  total: z.number(),
+  queued: z.number(),
+  running: z.number(),
+  completed: z.number(),
+  failed: z.number(),
+  cancelled: z.number(),
+});
+export const batchView = z.object({
+  id: z.string(),
+  endpointId: z.string(),
+  status: z.string(),
+  draft: z.boolean(),
+  name: z.string().optional(),
+  counts,
+  createdAt: z.number(),
+});
+
+export function batchOperations(desk: Desk): Operation[] {
+  return [
+    runBatch(desk),
+    draftBatch(desk),
+    changeBatch(desk),
+    getBatch(desk),
+    listBatches(desk),
+    listBatchJobs(desk),
+  ];
+}
+
+function runBatch(desk: Desk): Operation {
+  return defineOperation({
+    name: 'run_batch',
+    title: 'Run batch',
+    description:
+      'Submits up to 50,000 jobs to an endpoint in one call, under one parent job with counts. Answers at once; follow the parent with wait_for_jobs, see results by page with list_batch_jobs, stop what still waits with cancel_job on the parent. For a single job use run_endpoint.',
+    effect: 'write',
+    openWorld: true,
+    scope: 'run',
+    toolsets: ['endpoints'],
+    input: z.object({
+      endpointId,
+      inputs: z.array(z.unknown()).min(1).max(requestsMax).describe('One job per element'),
+      name: z.string().max(200).optional(),
+      idempotencyKey: z.string().min(1).max(200).optional(),
+    }),
+    output: batchView,
+    http: { method: 'POST', path: '/api/endpoints/{endpointId}/batches' },
+    startsJob: ({ id }) => id,
+    run: async (wish, { caller }) => {
+      const endpoint = await desk.endpoints.get(wish.endpointId, caller);
+      await desk.intake.admit(endpoint, wish.inputs.length);
+      const { name, idempotencyKey } = wish;
+      const batch = await desk.batches.create({
+        endpoint,
+        owner: caller!.owner,
+        requests: wish.inputs.map((input) => ({ input })),
+        finalize: true,
+        ...(name === undefined ? {} : { name }),
+        ...(idempotencyKey === undefined ? {} : { idempotencyKey }),
+      });
+      return viewBatch(desk, batch);
+    },
+  });
+}
+
+function draftBatch(desk: Desk): Operation {
+  return defineOperation({
+    name: 'draft_batch',
+    title: 'Draft batch',
+    description:
+      'Makes a batch that is not queued yet, to add requests to. What dialects are made of; agents use run_batch.',
+    effect: 'write',
+    scope: 'run',
+    input: z.object({
+      endpointId: z.string().max(100),
+      requests,
+      name: z.string().max(200).optional(),
+    }),
+    output: batchView,
+    run: async (wish, { caller }) => {
+      const endpoint = await desk.endpoints.get(wish.endpointId, caller);
+      const batch = await desk.batches.create({
+        endpoint,
+        owner: caller!.owner,
+        requests: wish.requests.map((one) => withPresent(one) as RunWish),
+        finalize: false,
+        ...(wish.name === undefined ? {} : { name: wish.name }),
+      });
+      return viewBatch(desk, batch);
+    },
+  });
+}
+
+function changeBatch(desk: Desk): Operation {
+  return defineOperation({
+    name: 'change_batch',
+    title: 'Change batch',
+    description:
+      'Adds requests to a draft, removes one, renames it, queues it (finalize) or cancels it. What dialects are made of.',
+    effect: 'write',
+    scope: 'run',
+    input: z.object({
+      endpointId: z.string().max(100),
+      batchId: jobId,
+      add: requests.optional(),
+      remove: jobId.optional(),
+      name: z.string().max(200).optional(),
+      finalize: z.boolean().optional(),
+      cancel: z.boolean().optional(),
+    }),
+    output: batchView.extend({ added: z.array(z.string()).optional() }),
+    run: async (wish, { caller }) => {
+      const { batches, jobs, waiting } = desk;
+      let batch = await batches.get(wish.batchId, caller, wish.endpointId);
+      let added: string[] | undefined;
+      if (wish.add)
+        added = await batches.add(
+          batch,
+          wish.add.map((one) => withPresent(one) as RunWish),
+        );
+      if (wish.remove !== undefined) await batches.remove(batch, wish.remove);
+      if (wish.name !== undefined) batch = await batches.rename(batch, wish.name);
+      if (wish.finalize) batch = await batches.finalize(batch);
+      if (wish.cancel) {
+        await jobs.cancel(batch.id, caller!.owner);
+        const stop = AbortSignal.timeout(10_000);
+        batch = (await waiting.ended(batch.id, stop)) ?? (await jobs.get(batch.id));
+      }
+      return { ...(await viewBatch(desk, batch)), ...(added ? { added } : {}) };
+    },
+  });
+}
+
+function getBatch(desk: Desk): Operation {
+  return defineOperation({
+    name: 'get_batch',
+    title: 'Get batch',
+    description:
+      'Shows one batch of an endpoint with its counts. Agents use get_job on the parent.',
+    effect: 'read',
+    scope: 'read',
+    input: z.object({ endpointId: z.string().max(100), batchId: jobId }),
+    output: batchView,
+    run: async (wish, { caller }) =>
+      viewBatch(desk, await desk.batches.get(wish.batchId, caller, wish.endpointId)),
+  });
+}
+
+function listBatches(desk: Desk): Operation {
+  return defineOperation({
+    name: 'list_batches',
+    title: 'List batches',
+    description: 'Lists the batches of an endpoint, newest first, with their counts.',
+    effect: 'read',
+    scope: 'read',
+    input: z.object({
+      endpointId: z.string().max(100),
+      limit: z.number().int().min(1).max(200).default(50),
+    }),
+    output: z.object({ batches: z.array(batchView) }),
+    run: async (wish, { caller }) => {
+      const endpoint = await desk.endpoints.get(wish.endpointId, caller);
+      const filter = {
+        kinds: ['batch'],
+        queue: endpoint.id,
+        ...(caller!.admin ? {} : { owner: caller!.owner }),
+      };
+      const page = await desk.jobs.ledger.list(filter, { limit: wish.limit });
+      return { batches: await Promise.all(page.jobs.map((batch) => viewBatch(desk, batch))) };
+    },
+  });
+}
+
+function listBatchJobs(desk: Desk): Operation {
+  return defineOperation({
+    name: 'list_batch_jobs',
+    title: 'List batch jobs',
+    description:
+      'Lists the jobs of a batch in their order, with status and output, by page. Use it to collect the results of run_batch; for counts alone get_job on the parent is cheaper. Changes nothing.',
+    effect: 'read',
+    scope: 'read',
+    toolsets: ['endpoints'],
+    input: z.object({
+      batchId: jobId,
+      offset: z.number().int().min(0).default(0),
+      limit: z.number().int().min(1).max(1000).default(50),
+    }),
+    output: z.object({ jobs: z.array(endpointJobView), total: z.number(), hasMore: z.boolean() }),
+    http: { method: 'GET', path: '/api/batches/{batchId}/jobs' },
+    run: async ({ batchId, offset, limit }, { caller }) => {
+      const batch = await desk.batches.get(batchId, caller);
+      const { total } = await desk.batches.counts(batch);
+      const queued = await desk.batches.children(batch, { offset, limit });
+      const jobs = queued.map((job) => viewEndpointJob(desk, job));
+      if (batch.stage === 'draft') {
+        const drafts = (await desk.batches.drafts(batch, { offset, limit })).slice(offset);
+        for (const { jobId: id, body } of drafts)
+          jobs.push({
+            id,
+            endpointId: batch.queue,
+            status: 'queued',
+            retries: 0,
+            createdAt: batch.createdAt,
+            input: (parseJson(body) as RunWish).input,
+          });
+      }
+      return { jobs, total, hasMore: offset + limit < total };
+    },
+  });
+}
+
+async function viewBatch(desk: Desk, batch: Job) {
+  if (batch.kind !== 'batch') throw new AppError('notFound', 'That is no batch.');
+  return {
+    id: batch.id,
+    endpointId: batch.queue,
+    status: batch.status,
+    draft: batch.stage === 'draft',
+    ...(batch.name === null ? {} : { name: batch.name }),
+    counts: await desk.batches.counts(batch),
+    createdAt: batch.createdAt,
+  };
+}

@@ -1,0 +1,290 @@
+// Operations on endpoints themselves: save, list with health, delete, purge, releases.
+import { isAbsolute, resolve } from 'node:path';
+import { z } from 'zod';
+import { AppError } from '../../../errors.ts';
+import { randomId } from '../../../jobs/job.ts';
+import { defineOperation, type Caller, type Operation, type Origin } from '../../../operation.ts';
+import type { Desk } from '../desk.ts';
+import { mayChange, mayUse, unknownEndpoint } from '../endpoints.ts';
+import { endpointId, endpointSpec } from '../spec.ts';
+import type { EndpointRow } from '../store.ts';
+
+const healthView = z.object({
+  jobs: z.record(z.string(), z.number()),
+  workers: z.record(z.string(), z.number()),
+});
+
+export const endpointView = z.looseObject({
+  id: z.string(),
+  version: z.number(),
+  source: z.enum(['api', 'config']),
+  spec: endpointSpec,
+  health: healthView,
+  trouble: z.string().optional().describe('Why its workers do not come up'),
+  createdAt: z.string(),
+});
+
+export function endpointOperations(desk: Desk): Operation[] {
+  return [
+    saveEndpoint(desk),
+    listEndpoints(desk),
+    getEndpoint(desk),
+    deleteEndpoint(desk),
+    purgeQueue(desk),
+    listReleases(desk),
+  ];
+}
+
+function saveEndpoint(desk: Desk): Operation {
+  return defineOperation({
+    name: 'save_endpoint',
+    title: 'Save endpoint',
+    description:
+      'Makes a serverless endpoint, or changes the given fields of one. recipe says what its workers are: {module} a JS/TS handler file, {perJob} a command per job, {worker} a program with the RunPod worker protocol, {image} a container; none: workers come from outside. remote points to RunPod or another Errand instead. ' +
+      'A changed recipe is a new version: idle workers are replaced now, busy ones after their job. Then use run_endpoint; delete_endpoint removes it.',
+    effect: 'write',
+    idempotent: true,
+    scope: 'run',
+    toolsets: ['endpoints'],
+    input: z.object({
+      id: endpointId.optional().describe('Default: a new random id'),
+      ...endpointSpec.partial().shape,
+      create: z.boolean().optional().describe('Refuse when it exists already'),
+    }),
+    output: endpointView,
+    http: { method: 'POST', path: '/api/endpoints' },
+    cli: { words: ['endpoint', 'save'], args: ['id'] },
+    run: async ({ id = randomId('ep', 12), create, ...fields }, { caller, origin }) => {
+      const before = await desk.endpoints.find(id);
+      if (before && !mayChange(before, caller)) throw cannotChange(before, caller);
+      refuseForeignCode(fields, caller);
+      const given = Object.fromEntries(Object.entries(fields).filter(([, v]) => v !== undefined));
+      const row = await desk.endpoints.save({
+        id,
+        fields: withPaths(given, origin, desk.home),
+        owner: before?.owner ?? caller!.owner,
+        source: 'api',
+        merge: true,
+        ...(create ? { create } : {}),
+      });
+      return viewEndpoint(desk, row);
+    },
+  });
+}
+
+function listEndpoints(desk: Desk): Operation {
+  return defineOperation({
+    name: 'list_endpoints',
+    title: 'List endpoints',
+    description:
+      'Lists the serverless endpoints you can use, with the health of each: jobs waiting, running, done and failed, workers idle, running, starting and unhealthy, and why workers do not come up. Use it before run_endpoint, or when jobs stay queued. Changes nothing.',
+    effect: 'read',
+    scope: 'read',
+    toolsets: ['endpoints'],
+    input: z.object({
+      limit: z.number().int().min(1).max(1000).default(100),
+      after: z.string().max(100).optional().describe('Id of the last one of the page before'),
+    }),
+    output: z.object({ endpoints: z.array(endpointView), next: z.string().optional() }),
+    http: { method: 'GET', path: '/api/endpoints' },
+    cli: {
+      words: ['endpoint', 'list'],
+      table: { rows: 'endpoints', columns: ['id', 'version', 'health', 'trouble', 'createdAt'] },
+    },
+    run: async ({ limit, after }, { caller }) => {
+      const rows = (await desk.endpoints.list()).filter((row) => mayUse(row, caller));
+      const start = after === undefined ? 0 : rows.findIndex(({ id }) => id === after) + 1;
+      const page = rows.slice(start, start + limit);
+      const more = start + limit < rows.length;
+      return {
+        endpoints: await Promise.all(page.map((row) => viewEndpoint(desk, row))),
+        ...(more ? { next: page.at(-1)!.id } : {}),
+      };
+    },
+  });
+}
+
+function getEndpoint(desk: Desk): Operation {
+  return defineOperation({
+    name: 'get_endpoint',
+    title: 'Get endpoint',
+    description:
+      'Shows one endpoint: recipe, scaling, times, version and health. Use list_endpoints to find its id. Changes nothing.',
+    effect: 'read',
+    scope: 'read',
+    input: z.object({ id: z.string().max(100) }),
+    output: endpointView,
+    http: { method: 'GET', path: '/api/endpoints/{id}' },
+    cli: { words: ['endpoint', 'show'], args: ['id'] },
+    run: async ({ id }, { caller }) => viewEndpoint(desk, await desk.endpoints.get(id, caller)),
+  });
+}
+
+function deleteEndpoint(desk: Desk): Operation {
+  return defineOperation({
+    name: 'delete_endpoint',
+    title: 'Delete endpoint',
+    description:
+      'Removes an endpoint: waiting and running jobs are cancelled, its workers are stopped. Ended jobs and their results stay readable with get_job. Cannot be undone; to pause it instead, set workersMax to 0 with save_endpoint.',
+    effect: 'destroy',
+    idempotent: true,
+    scope: 'run',
+    toolsets: ['endpoints'],
+    input: z.object({ id: z.string().max(100) }),
+    output: z.object({ id: z.string(), cancelled: z.number() }),
+    http: { method: 'DELETE', path: '/api/endpoints/{id}' },
+    cli: { words: ['endpoint', 'delete'], args: ['id'] },
+    run: async ({ id }, { caller }) => {
+      const row = await desk.endpoints.get(id, caller);
+      if (!mayChange(row, caller)) throw cannotChange(row, caller);
+      await desk.endpoints.delete(id);
+      let cancelled = await purge(desk, id, caller!.owner);
+      for (const job of await desk.jobs.ledger.running({ kinds: ['endpoint'] })) {
+        if (job.queue !== id) continue;
+        await desk.jobs.cancel(job.id, caller!.owner, 'Its endpoint was deleted.');
+        cancelled += 1;
+      }
+      for (const worker of desk.hub.of(id))
+        if (worker.origin === 'external')
+          await desk.hub.end(worker, { reason: 'its endpoint was deleted' });
+      return { id, cancelled };
+    },
+  });
+}
+
+function purgeQueue(desk: Desk): Operation {
+  return defineOperation({
+    name: 'purge_queue',
+    title: 'Purge queue',
+    description:
+      'Cancels every waiting job of an endpoint, of all its users; running ones go on. Use it when the queue holds work nobody wants. To cancel one job use cancel_job. Answers how many were removed.',
+    effect: 'destroy',
+    idempotent: true,
+    scope: 'run',
+    toolsets: ['endpoints'],
+    input: z.object({ endpointId: z.string().max(100) }),
+    output: z.object({ removed: z.number() }),
+    http: { method: 'POST', path: '/api/endpoints/{endpointId}/purge' },
+    cli: { words: ['endpoint', 'purge'], args: ['endpointId'] },
+    run: async (input, { caller }) => {
+      const row = await desk.endpoints.get(input.endpointId, caller);
+      return { removed: await purge(desk, row.id, caller!.owner) };
+    },
+  });
+}
+
+function listReleases(desk: Desk): Operation {
+  return defineOperation({
+    name: 'list_releases',
+    title: 'List releases',
+    description:
+      'Shows the versions of an endpoint, newest first, with what each changed and how many workers run it. Use it to see whether a rollout is through. Changes nothing.',
+    effect: 'read',
+    scope: 'read',
+    input: z.object({ endpointId: z.string().max(100) }),
+    output: z.object({
+      version: z.number(),
+      workers: z.number(),
+      workersOnLatest: z.number(),
+      releases: z.array(
+        z.object({
+          version: z.number(),
+          by: z.string(),
+          workers: z.number(),
+          createdAt: z.string(),
+          diff: z.array(z.object({ field: z.string(), old: z.unknown(), new: z.unknown() })),
+        }),
+      ),
+    }),
+    http: { method: 'GET', path: '/api/endpoints/{endpointId}/releases' },
+    cli: { words: ['endpoint', 'releases'], args: ['endpointId'] },
+    run: async (input, { caller }) => {
+      const row = await desk.endpoints.get(input.endpointId, caller);
+      const workers = desk.hub.of(row.id);
+      const on = (version: number) => workers.filter((worker) => worker.version === version).length;
+      const releases = await desk.store.releases(row.id, 100);
+      return {
+        version: row.version,
+        workers: workers.length,
+        workersOnLatest: on(row.version),
+        releases: releases.map((release) => ({
+          version: release.version,
+          by: release.by,
+          workers: on(release.version),
+          createdAt: new Date(release.createdAt).toISOString(),
+          diff: release.diff,
+        })),
+      };
+    },
+  });
+}
+
+export async function viewEndpoint(desk: Desk, row: EndpointRow) {
+  const trouble = await desk.health.troubleText(row);
+  return {
+    id: row.id,
+    version: row.version,
+    source: row.source,
+    spec: row.spec,
+    health: await desk.health.health(row),
+    ...(trouble === undefined ? {} : { trouble }),
+    createdAt: new Date(row.createdAt).toISOString(),
+  };
+}
+
+const purgeAtOnce = 200;
+
+async function purge(desk: Desk, id: string, by: string): Promise<number> {
+  const ids = await desk.store.queuedIds(id, 1_000_000);
+  let removed = 0;
+  for (let i = 0; i < ids.length; i += purgeAtOnce) {
+    const some = ids.slice(i, i + purgeAtOnce);
+    const ended = await Promise.all(
+      some.map((jobId) => desk.jobs.cancel(jobId, by, 'The queue was purged.')),
+    );
+    removed += ended.filter((job) => job.status === 'cancelled').length;
+  }
+  return removed;
+}
+
+/** A recipe runs a program as the user of this server: only they, or a key of theirs with `admin`, may name one. */
+function refuseForeignCode(fields: Record<string, unknown>, caller: Caller | undefined): void {
+  if (fields.recipe === undefined && fields.remote === undefined && fields.envFrom === undefined)
+    return;
+  if (caller?.admin) return;
+  throw new AppError('forbidden', 'Only an admin key may say what runs on this machine.', {
+    hint: 'Leave recipe, remote and envFrom out (workers then come from outside), or use an admin key.',
+  });
+}
+
+function cannotChange(row: EndpointRow, caller: Caller | undefined): AppError {
+  if (!mayUse(row, caller)) return unknownEndpoint(row.id);
+  return new AppError('forbidden', `The endpoint ${row.id} is not yours to change.`, {
+    hint:
+      row.source === 'config'
+        ? 'It is written in config.json of the server.'
+        : 'Ask whoever made it.',
+  });
+}
+
+/** Relative paths mean the folder where the caller stands. */
+function withPaths(
+  fields: Record<string, unknown>,
+  origin: Origin | undefined,
+  home: string,
+): Record<string, unknown> {
+  const { recipe } = fields;
+  if (!recipe || typeof recipe !== 'object') return fields;
+  const known = recipe as Record<string, unknown>;
+  const base = origin?.cwd ?? home;
+  const cwd = typeof known.cwd === 'string' ? resolve(base, known.cwd) : base;
+  const file = known.module;
+  return {
+    ...fields,
+    recipe: {
+      ...known,
+      ...('image' in known ? {} : { cwd }),
+      ...(typeof file === 'string' && !isAbsolute(file) ? { module: resolve(cwd, file) } : {}),
+    },
+  };
+}

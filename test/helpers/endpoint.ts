@@ -1,0 +1,82 @@
+// A real server in this process with its HTTP on a free port, and a plain client for RunPod's planes.
+import { join } from 'node:path';
+import type { TestContext } from 'node:test';
+import { startServer } from '../../src/server.ts';
+import { tempFolder } from './folder.ts';
+import { until } from './until.ts';
+
+export const handlerFile = join(import.meta.dirname, '../fixtures/endpoint/handler.ts');
+
+export interface Answer {
+  status: number;
+  body: Record<string, unknown>;
+  headers: Headers;
+}
+
+export interface EndpointServer {
+  url: string;
+  key: string;
+  home: string;
+  call(
+    method: string,
+    path: string,
+    body?: unknown,
+    headers?: Record<string, string>,
+  ): Promise<Answer>;
+  /** save_endpoint over the API. */
+  save(id: string, fields: Record<string, unknown>): Promise<Record<string, unknown>>;
+  run(id: string, input: unknown, more?: Record<string, unknown>): Promise<string>;
+  /** The job once RunPod would call it over. */
+  ended(id: string, jobId: string): Promise<Record<string, unknown>>;
+  stop(): Promise<void>;
+}
+
+export async function startEndpoints(
+  t: TestContext,
+  home = tempFolder(t),
+): Promise<EndpointServer> {
+  const running = await startServer({ home, port: 0 });
+  let stopped: Promise<void> | undefined;
+  const stop = () => (stopped ??= running.stop());
+  t.after(stop);
+  return { ...client(running.url!, running.key), home, stop };
+}
+
+export const endWords = ['COMPLETED', 'FAILED', 'CANCELLED', 'TIMED_OUT'];
+
+export function client(url: string, key: string): Omit<EndpointServer, 'home' | 'stop'> {
+  const call: EndpointServer['call'] = async (method, path, body, headers = {}) => {
+    const response = await fetch(`${url}${path}`, {
+      method,
+      headers: {
+        authorization: `Bearer ${key}`,
+        ...(body === undefined ? {} : { 'content-type': 'application/json' }),
+        ...headers,
+      },
+      ...(body === undefined
+        ? {}
+        : { body: typeof body === 'string' ? body : JSON.stringify(body) }),
+    });
+    const text = await response.text();
+    const json = (text === '' ? {} : JSON.parse(text)) as Record<string, unknown>;
+    return { status: response.status, body: json, headers: response.headers };
+  };
+  const good = async (answer: Promise<Answer>) => {
+    const { status, body } = await answer;
+    if (status >= 300) throw new Error(`${status} ${JSON.stringify(body)}`);
+    return body;
+  };
+  return {
+    url,
+    key,
+    call,
+    save: (id, fields) => good(call('POST', '/api/endpoints', { id, ...fields })),
+    run: async (id, input, more = {}) =>
+      (await good(call('POST', `/v2/${id}/run`, { input, ...more }))).id as string,
+    ended: (id, jobId) =>
+      until(`${jobId} is over`, async () => {
+        const job = await good(call('GET', `/v2/${id}/status/${jobId}`));
+        return endWords.includes(job.status as string) ? job : undefined;
+      }),
+  };
+}
