@@ -25,12 +25,12 @@ const protocol = new Protocol({
 });
 const running = new Map<string, AbortController>();
 const present = new AsyncLocalStorage<string>();
-let stopping = false;
+const stopping = new AbortController();
 let heardAt = Date.now();
 let wakeTake = () => {};
 
 process.on('SIGTERM', () => {
-  stopping = true;
+  stopping.abort();
   wakeTake();
   if (running.size === 0) process.exit(0);
 });
@@ -52,7 +52,7 @@ void stopLoop();
 setInterval(() => void ping(), pingMs);
 
 async function takeLoop(): Promise<void> {
-  while (!stopping) {
+  while (!stopping.signal.aborted) {
     const free = concurrency - running.size;
     if (free <= 0) {
       await new Promise<void>((resolve) => (wakeTake = resolve));
@@ -67,7 +67,7 @@ async function takeLoop(): Promise<void> {
 }
 
 async function stopLoop(): Promise<void> {
-  while (!stopping) {
+  while (!stopping.signal.aborted) {
     const answer = await attempt(protocol.stops());
     if (answer?.status !== 200) {
       if (answer?.status !== 204) await pause(1000);
@@ -89,7 +89,7 @@ async function run(job: WorkerJob): Promise<void> {
   running.delete(job.id);
   if (stop.signal.aborted) void ping();
   wakeTake();
-  if (stopping && running.size === 0) process.exit(0);
+  if (stopping.signal.aborted && running.size === 0) process.exit(0);
 }
 
 async function answer(job: WorkerJob, signal: AbortSignal): Promise<Record<string, unknown>> {
@@ -167,7 +167,7 @@ function attribute(name: 'stdout' | 'stderr', level: string): void {
     const json = lines.map((message) => `${JSON.stringify({ requestId, message, level })}\n`);
     return write(json.join(''), callback);
   };
-  stream.write = wrapped as typeof stream.write;
+  stream.write = wrapped;
 }
 
 function pause(ms: number): Promise<void> {
