@@ -17,7 +17,11 @@ const escapes =
 // oxlint-disable-next-line no-control-regex -- see above; tab stays
 const controls = /[\u0000-\u0008\u000b-\u001f\u007f-\u009f]/g;
 
+// oxlint-disable-next-line no-control-regex -- see above
+const anyControl = /[\u0000-\u0008\u000b-\u001f\u007f-\u009f]/;
+
 export function cleanText(text: string): string {
+  if (!anyControl.test(text)) return text;
   let clean = text;
   if (clean.includes('\u001b') || clean.includes('\u009b')) clean = clean.replace(escapes, '');
   if (clean.includes('\r')) clean = lastRewrite(clean);
@@ -48,28 +52,31 @@ const foldedRunMin = 4;
 export function fold(lines: readonly Line[]): Line[] {
   const folded: Line[] = [];
   for (let i = 0; i < lines.length;) {
-    const shape = shapeOf(lines[i]!.text);
+    const { text } = lines[i]!;
+    const shape = shapeOf(text);
+    const alike = (other: string) => other === text || shapeOf(other) === shape;
     let end = i + 1;
-    while (end < lines.length && shapeOf(lines[end]!.text) === shape) end++;
-    const run = lines.slice(i, end);
-    folded.push(...(run.length < foldedRunMin ? run : foldedRun(run)));
+    while (end < lines.length && alike(lines[end]!.text)) end++;
+    if (end - i >= foldedRunMin) folded.push(...foldedRun(lines, i, end));
+    else folded.push(...lines.slice(i, end));
     i = end;
   }
   return folded;
 }
 
-function foldedRun(run: readonly Line[]): Line[] {
-  const first = run[0]!;
-  const last = run.at(-1)!;
-  const hidden = run.length - 2;
-  const same = run.every((line) => line.text === first.text);
+function foldedRun(lines: readonly Line[], from: number, to: number): Line[] {
+  const first = lines[from]!;
+  const last = lines[to - 1]!;
+  const hidden = to - from - 2;
+  let same = true;
+  for (let i = from; i < to && same; i++) same = lines[i]!.text === first.text;
   if (same && first.text === '') return [{ ...last, at: first.at }];
   const remark = same ? 'more lines like this' : 'similar lines';
   const text = `[… ${number(hidden)} ${remark} …]`;
   return [first, { at: first.end, end: last.at, text, ended: true }, last];
 }
 
-const shapeOf = (text: string): string => text.replaceAll(/\d+/g, '#');
+const shapeOf = (text: string): string => (/\d/.test(text) ? text.replaceAll(/\d+/g, '#') : text);
 
 /** A long line keeps its beginning and its end. */
 export function shortened(text: string, bytesMax: number): string {

@@ -20,7 +20,9 @@ export interface Reading {
 /** A single line takes at most this much of an answer, unless raw. */
 const lineBytesMax = 1200;
 /** Cleaning shrinks: so much raw output is looked at to fill one answer. */
-const windowBytesMax = 4 * 2 ** 20;
+const windowBytesMax = 2 ** 20;
+/** So many short lines folded to a few say enough: looking at more would hold up others. */
+const linesMax = 10_000;
 /** Of `head_tail`, the beginning gets this share: the end is where failures are. */
 const headShare = 0.2;
 
@@ -29,11 +31,12 @@ export async function readTail(log: Log, options: ReadOptions, to = log.size): P
   if (options.raw) return readRaw(log, log.start, to, 'end', options.bytesMax);
   for (let span = Math.max(options.bytesMax, 4096) * 2; ; span *= 4) {
     const from = Math.max(to - Math.min(span, windowBytesMax), log.start);
-    const lines = linesOf(await log.bytes(from, to), from, log);
+    const { lines, many } = linesOf(await log.bytes(from, to), from, log);
     // Only the first line can be cut: without it the rest is whole.
     if (from > log.start && lines.length > 1) lines.shift();
     const taken = takeFromEnd(lines, options);
-    const complete = from === log.start || span >= windowBytesMax || taken.length < lines.length;
+    const complete =
+      from === log.start || span >= windowBytesMax || many || taken.length < lines.length;
     if (complete) return reading(taken, to);
   }
 }
@@ -50,10 +53,10 @@ export async function readForward(
   for (let span = options.bytesMax; ; span *= 4) {
     const window = await log.bytes(begin, Math.min(begin + Math.min(span, windowBytesMax), to));
     const whole = begin + window.length >= Math.min(to, log.size);
-    const lines = linesOf(window, begin, log);
+    const { lines, many } = linesOf(window, begin, log);
     if (!whole && lines.length > 1) lines.pop();
     const taken = takeFromStart(lines, options);
-    const complete = whole || span >= windowBytesMax || taken.length < lines.length;
+    const complete = whole || span >= windowBytesMax || many || taken.length < lines.length;
     if (complete) return reading(taken, begin);
   }
 }
@@ -85,10 +88,11 @@ export async function offsetOfLine(log: Log, line: number): Promise<number> {
   return log.size;
 }
 
-function linesOf(bytes: Buffer, base: number, log: Log): Line[] {
+function linesOf(bytes: Buffer, base: number, log: Log): { lines: Line[]; many: boolean } {
   const atEnd = base + bytes.length >= log.size;
   const window = wholeWindow(bytes, base, { start: base > 0, end: !atEnd || log.growing });
-  return fold(splitLines(window.bytes, window.base, true));
+  const lines = splitLines(window.bytes, window.base, true);
+  return { lines: fold(lines), many: lines.length > linesMax };
 }
 
 function takeFromEnd(lines: readonly Line[], options: ReadOptions): Line[] {

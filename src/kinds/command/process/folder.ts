@@ -132,8 +132,11 @@ function lastLaunch(jobFolder: string, attempt: number): number {
   return last;
 }
 
+/** Some numbers have two names; the first is the usual one. */
 const signalNames = new Map(
-  Object.entries(osConstants.signals).map(([name, number]) => [number, name]),
+  Object.entries(osConstants.signals)
+    .map(([name, number]) => [number, name] as const)
+    .toReversed(),
 );
 
 /**

@@ -1,0 +1,258 @@
+// Reading logs: cursors, budgets, cleaning, searching; on real files, also huge and broken ones.
+import assert from 'node:assert/strict';
+import { closeSync, openSync, truncateSync, writeFileSync, writeSync } from 'node:fs';
+import { join } from 'node:path';
+import { describe, test, type TestContext } from 'node:test';
+import { cleanText, fold, partialEnd, shortened } from '../../../src/kinds/command/output/clean.ts';
+import { findTroubles, grep, type GrepOptions } from '../../../src/kinds/command/output/grep.ts';
+import { Log, splitLines } from '../../../src/kinds/command/output/log.ts';
+import {
+  offsetOfLine,
+  readBothEnds,
+  readForward,
+  readTail,
+} from '../../../src/kinds/command/output/read.ts';
+import { renderScreen } from '../../../src/kinds/command/output/screen.ts';
+import { systemClock as clock } from '../../../src/runtime/clock.ts';
+import { tempFolder } from '../../helpers/folder.ts';
+
+async function logOf(t: TestContext, content: string | Buffer, growing = false): Promise<Log> {
+  const path = join(tempFolder(t), 'out');
+  writeFileSync(path, content);
+  return openLog(t, path, growing);
+}
+
+async function openLog(t: TestContext, path: string, growing = false, start = 0): Promise<Log> {
+  const log = await Log.open({ path, start, growing });
+  t.after(() => log[Symbol.asyncDispose]());
+  return log;
+}
+
+const clean = { bytesMax: 8192, raw: false };
+const raw = { bytesMax: 8192, raw: true };
+
+describe('cleaning', () => {
+  test('escapes, rewrites and backspaces become what a person sees', () => {
+    assert.equal(cleanText('\u001b[31mred\u001b[0m \u001b]0;title\u0007x'), 'red x');
+    assert.equal(cleanText('\u001b]8;;http://x\u001b\\link\u001b]8;;\u001b\\'), 'link');
+    assert.equal(cleanText('10%\r20%\r\u001b[K100%'), '100%');
+    assert.equal(cleanText('done\r'), 'done');
+    assert.equal(cleanText('abc\b\bX'), 'aX');
+    assert.equal(cleanText('a\u0000b\u0007\tc'), 'ab\tc');
+  });
+
+  test('runs that differ only in digits are folded, short ones are not', () => {
+    const lines = splitLines(Buffer.from('a 1\na 2\na 3\na 4\na 5\nb\nb\n'), 0, true);
+    assert.deepEqual(
+      fold(lines).map((line) => line.text),
+      ['a 1', '[… 3 similar lines …]', 'a 5', 'b', 'b'],
+    );
+    const folded = fold(lines);
+    for (let i = 1; i < folded.length; i++) assert.equal(folded[i]!.at, folded[i - 1]!.end);
+  });
+
+  test('a long line keeps both ends and whole characters', () => {
+    const short = shortened('ü'.repeat(5000), 200);
+    assert.ok(Buffer.byteLength(short) <= 200);
+    assert.match(short, /^ü+…\[\+9,800 bytes\]…ü+$/);
+  });
+
+  test('a cut character at the end is found for every length', () => {
+    for (const character of ['a', 'ü', '€', '😀']) {
+      const bytes = Buffer.from(`x${character}`);
+      assert.equal(partialEnd(bytes), 0);
+      for (let cut = 2; cut < bytes.length; cut++) {
+        assert.equal(partialEnd(bytes.subarray(0, cut)), cut - 1);
+      }
+    }
+  });
+});
+
+describe('reading', () => {
+  test('the tail keeps its budget and says where it begins', async (t) => {
+    const text = Array.from({ length: 5000 }, (_, i) => `${'x'.repeat(i % 40)} line ${i}`).join(
+      '\n',
+    );
+    const log = await logOf(t, text);
+    const tail = await readTail(log, { bytesMax: 1000, raw: false });
+    assert.ok(Buffer.byteLength(tail.text) <= 1000);
+    assert.match(tail.text, /line 4999$/);
+    assert.equal(tail.next, log.size);
+    const before = await readTail(log, { bytesMax: 1000, raw: false }, tail.from);
+    assert.equal(before.next, tail.from);
+  });
+
+  test('going on from cursor to cursor shows every byte once, in any budget', async (t) => {
+    const text = Array.from({ length: 400 }, (_, i) => `ü${i} ${'€'.repeat(i % 50)}\n`).join('');
+    const log = await logOf(t, text);
+    for (const bytesMax of [200, 333, 8192]) {
+      let at = 0;
+      let all = '';
+      while (at < log.size) {
+        const part = await readForward(log, at, { bytesMax, raw: true });
+        assert.equal(part.from, at);
+        assert.ok(part.next > at);
+        all += part.text;
+        at = part.next;
+      }
+      assert.equal(all, text);
+    }
+  });
+
+  test('both ends meet or say what lies between', async (t) => {
+    const words = 'alpha beta gamma delta epsilon zeta eta theta'.split(' ');
+    const line = (i: number) => `${words[i % 8]} ${words[(i * 3) % 7]} ${i}`;
+    const text = Array.from({ length: 3000 }, (_, i) => line(i)).join('\n');
+    const log = await logOf(t, text);
+    const { head, tail } = await readBothEnds(log, { bytesMax: 2000, raw: false });
+    assert.equal(head.from, 0);
+    assert.equal(tail?.next, log.size);
+    assert.ok(tail.from > head.next);
+    const small = await readBothEnds(await logOf(t, 'a\nb\n'), clean);
+    assert.equal(small.head.text, 'a\nb\n');
+    assert.equal(small.tail, undefined);
+  });
+
+  test('a prompt without newline is shown, an unfinished character waits for its rest', async (t) => {
+    const log = await logOf(t, 'Continue? ', true);
+    assert.equal((await readTail(log, clean)).text, 'Continue? ');
+    const cut = await logOf(t, Buffer.from('ok €').subarray(0, 5), true);
+    const part = await readForward(cut, 0, raw);
+    assert.deepEqual([part.text, part.next], ['ok ', 3]);
+    const over = await logOf(t, Buffer.from('ok €').subarray(0, 5), false);
+    assert.equal((await readForward(over, 0, raw)).next, 5);
+  });
+
+  test('invalid UTF-8 and NUL never break reading', async (t) => {
+    const bytes = Buffer.concat([
+      Buffer.from('a\n'),
+      Buffer.from([0xff, 0xfe, 0, 0xc3, 10]),
+      Buffer.from('z\n'),
+    ]);
+    const log = await logOf(t, bytes);
+    const text = (await readTail(log, clean)).text;
+    assert.match(text, /^a\n/);
+    assert.match(text, /z\n$/);
+    const noise = Buffer.from(Array.from({ length: 100_000 }, (_, i) => (i * 7919) % 256));
+    const noisy = await logOf(t, noise);
+    const part = await readForward(noisy, 0, { bytesMax: 1000, raw: true });
+    assert.ok(Buffer.byteLength(part.text) <= 1000 && part.next > 0);
+    assert.ok(
+      Buffer.byteLength((await readTail(noisy, { bytesMax: 1000, raw: false })).text) <= 1100,
+    );
+  });
+
+  test('lines by number', async (t) => {
+    const log = await logOf(t, 'one\ntwo\nthree\n');
+    assert.equal(await offsetOfLine(log, 1), 0);
+    assert.equal(await offsetOfLine(log, 3), 8);
+    assert.equal(await offsetOfLine(log, 9), 14);
+  });
+
+  test('a progress bar of many kilobytes is a few lines', async (t) => {
+    let text = 'start\n';
+    for (let i = 0; i <= 1000; i++) text += `\r\u001b[2K\u001b[32mloading ${i / 10}%\u001b[0m`;
+    for (let i = 0; i < 500; i++) text += `\nfetched package ${i} of 500`;
+    const { text: shown } = await readTail(await logOf(t, `${text}\ndone\n`), clean);
+    assert.ok(shown.length < 200, shown);
+    assert.match(shown, /start\n.*loading 100%\n.*\n\[… 498 similar lines …\]\n.*\ndone\n$/s);
+  });
+
+  test('five gigabytes are read from both ends at once, with bounded memory', async (t) => {
+    const path = join(tempFolder(t), 'out');
+    const fd = openSync(path, 'w');
+    writeSync(fd, 'first line\n');
+    truncateSync(path, 5_000_000_000);
+    writeSync(fd, '\nlast line\n', 5_000_000_000);
+    closeSync(fd);
+    const before = process.memoryUsage().rss;
+    const log = await openLog(t, path);
+    assert.equal((await readTail(log, clean)).text.endsWith('last line\n'), true);
+    assert.match((await readForward(log, 0, clean)).text, /^first line\n/);
+    const { tail } = await readBothEnds(log, clean);
+    assert.equal(tail?.next, log.size);
+    assert.ok(process.memoryUsage().rss - before < 200e6);
+  });
+
+  test('what a ring dropped is not there', async (t) => {
+    const path = join(tempFolder(t), 'out');
+    writeFileSync(path, 'gone\nkept\n');
+    const log = await openLog(t, path, true, 5);
+    assert.deepEqual(await readForward(log, 0, raw), { text: 'kept\n', from: 5, next: 10 });
+  });
+});
+
+describe('searching', () => {
+  const options: GrepOptions = {
+    pattern: 'needle',
+    regex: false,
+    ignoreCase: false,
+    context: 0,
+    countOnly: false,
+    from: 0,
+    bytesMax: 4000,
+    raw: false,
+  };
+
+  test('a literal, with context, across windows, with the place of each line', async (t) => {
+    const filler = `${'hay '.repeat(20)}\n`.repeat(30_000);
+    const log = await logOf(
+      t,
+      `${filler}before\na ne\u001b[31medle\u001b[0m\nafter\n${filler}needle`,
+    );
+    const found = await grep(log, { ...options, context: 1 }, clock);
+    assert.equal(found.matches, 2);
+    assert.equal(found.complete, true);
+    const at = filler.length + 'before\n'.length;
+    assert.match(found.text, new RegExp(`-before\n${at}:a needle\n\\d+-after\n--\n`));
+  });
+
+  test('RE2 expressions, case, counting; a hostile one is quick, a wrong one is explained', async (t) => {
+    const log = await logOf(t, 'Error: 1\nerror: 22\nok\n');
+    const count = async (more: Partial<GrepOptions>) =>
+      (await grep(log, { ...options, ...more }, clock)).matches;
+    assert.equal(await count({ pattern: 'error', ignoreCase: true }), 2);
+    assert.equal(await count({ pattern: String.raw`^\w+: \d{2}$`, regex: true }), 1);
+    assert.equal(await count({ pattern: '.', countOnly: true }), 0);
+    const evil = await logOf(t, `${'a'.repeat(20_000)}!\n`);
+    await grep(evil, { ...options, pattern: '(a+)+$', regex: true }, clock);
+    await assert.rejects(grep(log, { ...options, pattern: '(?=x)', regex: true }, clock), {
+      code: 'invalidInput',
+    });
+  });
+
+  test('more matches than the budget go on from the cursor', async (t) => {
+    const log = await logOf(t, 'needle in a line of some length\n'.repeat(1000));
+    let from = 0;
+    let matches = 0;
+    for (let calls = 0; calls < 100; calls++) {
+      const found = await grep(log, { ...options, from, bytesMax: 2000 }, clock);
+      assert.ok(Buffer.byteLength(found.text) <= 2000);
+      matches += found.matches;
+      from = found.next;
+      if (found.complete) break;
+    }
+    assert.equal(matches, 1000);
+  });
+
+  test('errors finds the lines that matter, with what follows', async (t) => {
+    const log = await logOf(
+      t,
+      `${'compiling a file\nlinking it\n'.repeat(2000)}src/a.ts:3 error TS2322: wrong\n  detail\n0 errors in b\nfine\nfine too\nother\nand more\nmore still\n`,
+    );
+    const found = await findTroubles(log, 2000);
+    assert.equal(found.matches, 1);
+    assert.match(found.text, /error TS2322: wrong\n\d+- {2}detail/);
+    assert.doesNotMatch(found.text, /more still/);
+  });
+});
+
+test('a screen is what a terminal shows', async (t) => {
+  const log = await logOf(
+    t,
+    'old\r\n\u001b[2J\u001b[H\u001b[1mTitle\u001b[0m\r\n\r\n> \u001b[3;10Hcursor',
+  );
+  const screen = await renderScreen(log, { cols: 40, rows: 10 });
+  assert.equal(screen.text, 'Title\n\n>        cursor');
+  assert.deepEqual(screen.cursor, { row: 3, col: 16 });
+});
