@@ -68,6 +68,8 @@ export interface Kind {
   view?(job: Job, caller?: Caller): Promise<Record<string, unknown>>;
   /** Whether somebody other than its owner may read a private job (a party to it). */
   readableBy?(job: Job, caller: Caller): Promise<boolean>;
+  /** Owners beside its own whose webhooks hear of it (the other parties to it). */
+  audience?(job: Job): Promise<readonly string[]>;
   /** One line for lists: the command line, the URL. */
   summary?(job: Job): string;
   /**

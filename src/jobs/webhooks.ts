@@ -306,9 +306,12 @@ export class Webhooks implements Service {
     const job = await jobs.ledger.find(event.jobId);
     if (!job) return [];
     const steps: Step[] = [];
-    for (const hook of wanted.filter(
-      ({ owner, jobId }) => jobId !== null || owner === job.owner || owner === '*',
-    )) {
+    const audience = new Set([
+      '*',
+      job.owner,
+      ...((await jobs.kind(job.kind).audience?.(job)) ?? []),
+    ]);
+    for (const hook of wanted.filter(({ owner, jobId }) => jobId !== null || audience.has(owner))) {
       const body = JSON.stringify(await this.body(hook, job, event));
       // The id names event and subscription, so a receiver sees the same one for every try.
       steps.push({

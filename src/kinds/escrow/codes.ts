@@ -13,6 +13,8 @@ export const escrowErrors: Record<string, ErrorKind> = {
   walletNotFound: { http: 404, exit: 4 },
   paymentNotFound: { http: 404, exit: 4 },
   walletRequired: { http: 400, exit: 2 },
+  walletNotActive: { http: 403, exit: 3 },
+  claimKeyInvalid: { http: 409, exit: 5 },
   walletFrozen: { http: 403, exit: 3 },
   walletExpired: { http: 403, exit: 3 },
   notInAllowlist: { http: 403, exit: 3 },

@@ -17,7 +17,7 @@ import { adminOperations } from './operations/admin.ts';
 import { deliveryOperations } from './operations/delivery.ts';
 import { walletOperations } from './operations/wallets.ts';
 import { workOperations } from './operations/work.ts';
-import { rolesOf } from './terms.ts';
+import { evaluatorsOf, rolesOf } from './terms.ts';
 import { viewFields } from './view.ts';
 
 export const escrowPlugin = definePlugin<EscrowSettings>({
@@ -120,6 +120,14 @@ export function escrowKind(services: () => EscrowServices): Kind {
       if (!work) return {};
       const wallet = await walletOf(services(), caller, work.terms);
       return viewFields(work, { wallet, now: clock.now(), paused: await store.paused() });
+    },
+    audience: async (job) => {
+      const { store } = services();
+      const work = await store.findWork(job.id);
+      if (!work) return [];
+      const parties = [work.client, work.provider, ...evaluatorsOf(work.terms)];
+      const wallets = await Promise.all([...new Set(parties)].map((id) => store.findWallet(id)));
+      return wallets.flatMap((wallet) => (wallet ? [wallet.owner] : []));
     },
     readableBy: async (job, caller) => {
       const work = await services().store.findWork(job.id);

@@ -46,6 +46,13 @@ export function spending(wallet: Wallet, spend: Spend): { day: string; spent: nu
 }
 
 export function refuseInactive(wallet: Wallet, now: number): void {
+  if (wallet.status === 'pending') {
+    throw refusal(
+      'walletNotActive',
+      `The wallet ${wallet.id} has no owner yet.`,
+      'Claim it first.',
+    );
+  }
   if (wallet.status === 'frozen') {
     throw refusal(
       'walletFrozen',

@@ -17,7 +17,8 @@ export interface Policy {
 export interface Wallet extends Account {
   owner: string;
   name: string | null;
-  status: 'active' | 'frozen';
+  /** `pending`: made without an owner, waiting to be claimed. */
+  status: 'active' | 'frozen' | 'pending';
   address: string;
   policy: Policy;
   /** UTC day of `spent`. */

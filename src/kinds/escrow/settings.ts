@@ -30,6 +30,9 @@ export const escrowSettingsSchema = z
       .int()
       .min(60_000)
       .default(30 * dayMs),
+    /** Whether anybody may open a wallet without a key; it can spend nothing until it is claimed. */
+    openWallets: z.boolean().default(false),
+    claimMsMax: z.int().default(7 * dayMs),
     sweepMs: z.int().min(10).default(1000),
     /** One node has a due evaluation for so long before another may take it. */
     evaluationLeaseMs: z.int().min(100).default(120_000),

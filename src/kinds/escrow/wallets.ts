@@ -28,7 +28,29 @@ export class Wallets {
     this.makeAddress = makeAddress;
   }
 
-  async create(owner: string, name: string | null, policy: Partial<Policy> = {}): Promise<Wallet> {
+  /** A wallet of nobody, for whoever brings the claim key. */
+  async open(name: string | null): Promise<{ wallet: Wallet; claimKey: string }> {
+    const claimKey = randomId('czk_', 32);
+    const wallet = await this.create(claimOwner(claimKey), name, {}, 'pending');
+    return { wallet, claimKey };
+  }
+
+  async claim(claimKey: string, owner: string, ageMsMax: number): Promise<Wallet> {
+    const [wallet] = await this.store.walletsOf(claimOwner(claimKey), 1);
+    if (!wallet || this.clock.now() - wallet.createdAt > ageMsMax) {
+      throw new AppError('claimKeyInvalid', 'This claim key is unknown, used or too old.', {
+        hint: 'Open a new wallet; a claim key works once.',
+      });
+    }
+    return this.update(wallet.id, { owner, status: 'active' });
+  }
+
+  async create(
+    owner: string,
+    name: string | null,
+    policy: Partial<Policy> = {},
+    status: Wallet['status'] = 'active',
+  ): Promise<Wallet> {
     const id = randomId('wal_');
     const made = await this.makeAddress?.();
     const wallet: Wallet = {
@@ -40,7 +62,7 @@ export class Wallets {
       head: genesis(id),
       owner,
       name,
-      status: 'active',
+      status,
       address: made?.address.toLowerCase() ?? `0x${hash('sha256', id).slice(0, 40)}`,
       policy: { ...noPolicy, ...policy },
       day: null,
@@ -176,3 +198,6 @@ export class Wallets {
     throw new AppError('unavailable', 'Too much was minted at once.', { hint: 'Try again.' });
   }
 }
+
+/** Until it is claimed a wallet belongs to whoever knows the key; only its hash is kept. */
+const claimOwner = (claimKey: string): string => `claim:${hash('sha256', claimKey)}`;

@@ -25,6 +25,8 @@ const repeat = z
 export function walletOperations(services: EscrowServices): Operation[] {
   return [
     createWallet(services),
+    openWallet(services),
+    claimWallet(services),
     getWallet(services),
     updateWallet(services),
     sendPayment(services),
@@ -62,6 +64,55 @@ function createWallet(services: EscrowServices): Operation {
       const view = viewWallet(wallet, currencyOf(services));
       if (!input.withKey) return view;
       return { ...view, key: await services.wallets.newKey(services.access, wallet) };
+    },
+  });
+}
+
+function openWallet(services: EscrowServices): Operation {
+  return defineOperation({
+    name: 'open_wallet',
+    title: 'Open unclaimed wallet',
+    description:
+      'Makes a wallet without an owner and answers a claim key for whoever shall own it. It can receive and cannot spend until it is claimed (claim_wallet). Without a key only where the operator allows it (setting escrow.openWallets). With a key of your own use create_wallet.',
+    effect: 'write',
+    scope: 'public',
+    input: z.strictObject({ name: z.string().min(1).max(50).optional() }),
+    output: walletView.extend({ claimKey: z.string() }),
+    http: { method: 'POST', path: '/api/wallets/open' },
+    cli: { words: ['wallet', 'open'], args: ['name'] },
+    run: async (input, { caller }) => {
+      if (!caller && !services.settings.openWallets) {
+        throw new AppError('unauthorized', 'Wallets are opened with a key here.', {
+          hint: 'Send a key, or let the operator set escrow.openWallets.',
+        });
+      }
+      const { wallet, claimKey } = await services.wallets.open(input.name ?? null);
+      return { ...viewWallet(wallet, currencyOf(services)), claimKey };
+    },
+  });
+}
+
+function claimWallet(services: EscrowServices): Operation {
+  return defineOperation({
+    name: 'claim_wallet',
+    title: 'Claim wallet',
+    description:
+      'Makes you the owner of a wallet that was opened without one, and answers a key bound to it, shown once. A claim key works once, for some days.',
+    effect: 'write',
+    scope: 'run',
+    input: z.strictObject({ claimKey: z.string().min(8).max(100) }),
+    output: walletView.extend({ key: z.string() }),
+    http: { method: 'POST', path: '/api/wallets/claim' },
+    cli: { words: ['wallet', 'claim'], args: ['claimKey'] },
+    run: async (input, context) => {
+      const { owner } = callerOf(context);
+      const wallet = await services.wallets.claim(
+        input.claimKey,
+        owner,
+        services.settings.claimMsMax,
+      );
+      const key = await services.wallets.newKey(services.access, wallet);
+      return { ...viewWallet(wallet, currencyOf(services)), key };
     },
   });
 }

@@ -1,0 +1,174 @@
+// CardZero's calls as calls of our operations: the same fields in, the same fields out. Routes and tools share them.
+// Amounts are internal credit of this server and are named so; nothing here claims to be a stablecoin.
+import type { DialectCall } from '../../dialect.ts';
+import { keccak256 } from '../../runtime/keccak.ts';
+import { invalid } from './errors.ts';
+
+export type Fields = Record<string, unknown>;
+export type Api = (call: DialectCall, input: Fields) => Promise<Fields>;
+
+/** CardZero's own limits, beside those of the operations. */
+export const budgetMicroMax = 100_000_000n;
+export const expiryMsMin = 86_400_000;
+/** Unix seconds cannot say milliseconds: a job posted in the same second is not too short. */
+const roundingMs = 1000;
+
+interface WorkView extends Fields {
+  id: string;
+  stage: string;
+  client: string;
+  provider: string;
+  budget: string;
+  expiresAt: string;
+  transactions: { kind: string; id: string; at: string; hash?: string }[];
+  evaluation: { rule: string; outcome?: string; reason?: string; by?: string; at?: string };
+  deliverable?: { hash: string; uri?: string };
+}
+
+const run = <T = Fields>(call: DialectCall, name: string, input: Fields): Promise<T> =>
+  call.operations.call<T>(name, input, call.context);
+
+/** The wallet of the key; else the one that the front's environment names. */
+export function walletField(call: DialectCall): { wallet?: string } {
+  const { caller, origin } = call.context;
+  const named = origin?.env?.CARDZERO_WALLET_ID;
+  return caller?.subject === undefined && named ? { wallet: named } : {};
+}
+
+const text = (value: unknown): string | undefined =>
+  typeof value === 'string' ? value : undefined;
+const optional = (name: string, value: unknown): Fields =>
+  value === undefined || value === null ? {} : { [name]: value };
+
+export const createJob: Api = async (call, input) => {
+  const expiredAt = input.expiredAt;
+  if (typeof expiredAt !== 'number' || !Number.isSafeInteger(expiredAt) || expiredAt > 8.64e12) {
+    throw invalid('MISSING_EXPIRED_AT', 'expiredAt must be a unix time in seconds.');
+  }
+  const budget = text(input.budgetUsdc) ?? '';
+  if (/^\d{1,30}$/.test(budget) && BigInt(budget) > budgetMicroMax) {
+    throw invalid('SOFT_START_CAP', 'A job may have at most 100 units.');
+  }
+  const work = await run<WorkView>(call, 'post_work', {
+    provider: input.providerAddress ?? input.providerWalletId,
+    budget,
+    title: input.title,
+    description: input.description,
+    rule: ruleOf(input.evaluatorRule),
+    expiresAt: new Date(expiredAt * 1000).toISOString(),
+    expiryMsMin: expiryMsMin - roundingMs,
+    ...optional('idempotencyKey', input.idempotencyKey),
+    ...walletField(call),
+  });
+  const { spec } = await run<{ spec: string }>(call, 'read_work', { id: work.id });
+  return {
+    jobId: work.id,
+    onchainJobId: Number(work.settlementId ?? 0) || null,
+    metadataHash: keccak256(spec),
+    createTxHash: txOf(work, 'create'),
+  };
+};
+
+function ruleOf(rule: unknown): unknown {
+  if (typeof rule !== 'object' || rule === null) {
+    throw invalid('INVALID_EVALUATOR_RULE', 'evaluatorRule must be an object with a type.');
+  }
+  return rule;
+}
+
+export const fundJob: Api = async (call, { jobId }) => {
+  const work = await run<WorkView>(call, 'fund_work', { id: jobId, ...walletField(call) });
+  return { status: work.stage, fundTxHash: txOf(work, 'fund') };
+};
+
+export const submitJob: Api = async (call, input) => {
+  const hash = text(input.contentHash) ?? '';
+  if (!/^0x[0-9a-fA-F]{64}$/.test(hash)) {
+    throw invalid('INVALID_HASH', 'contentHash must be 0x and 64 hex digits (keccak256).');
+  }
+  const work = await run<WorkView>(call, 'submit_work', {
+    id: input.jobId,
+    contentHash: hash,
+    ...optional('uri', input.contentURI),
+    ...walletField(call),
+  });
+  return { status: work.stage, submitTxHash: txOf(work, 'submit') };
+};
+
+export const refundJob: Api = async (call, { jobId }) => {
+  const work = await run<WorkView>(call, 'refund_work', { id: jobId, ...walletField(call) });
+  return { status: work.stage, refundTxHash: txOf(work, 'refund') };
+};
+
+export const getJob: Api = async (call, { jobId }) => {
+  const job = await run<WorkView>(call, 'get_job', { id: jobId });
+  if (job.kind !== 'escrow') throw invalid('JOB_NOT_FOUND', `There is no job ${String(jobId)}.`);
+  const { spec } = await run<{ spec: string }>(call, 'read_work', { id: jobId });
+  return jobRow(job, spec);
+};
+
+export const jobSpec = async (call: DialectCall, jobId: string): Promise<string> =>
+  (await run<{ spec: string }>(call, 'read_work', { id: jobId })).spec;
+
+export const jobsByWallet: Api = async (call, input) => {
+  const pageSize = Math.min(Math.max(Number(input.pageSize ?? 20) || 20, 1), 100);
+  const page = Math.max(Number(input.page ?? 1) || 1, 1);
+  const role = input.role === 'provider' ? 'provider' : 'client';
+  let cursor: string | undefined;
+  let answer: { work: WorkView[]; nextCursor?: string; total?: number } = { work: [] };
+  for (let n = 1; n <= page; n++) {
+    answer = await run(call, 'list_work', {
+      role,
+      limit: pageSize,
+      total: true,
+      wallet: input.walletId,
+      ...optional('cursor', cursor),
+    });
+    cursor = answer.nextCursor;
+    if (n < page && cursor === undefined) answer = { work: [], total: answer.total ?? 0 };
+    if (cursor === undefined) break;
+  }
+  return {
+    jobs: answer.work.map((work) => jobRow(work)),
+    total: answer.total ?? 0,
+    page,
+    pageSize,
+  };
+};
+
+function txOf(work: WorkView, ...kinds: string[]): string | null {
+  const tx = work.transactions.find(({ kind }) => kinds.includes(kind));
+  return tx ? (tx.hash ?? tx.id) : null;
+}
+
+function jobRow(work: WorkView, spec?: string): Fields {
+  const { evaluation, deliverable } = work;
+  const timings = work.timings as { createdAt?: string } | undefined;
+  return {
+    id: work.id,
+    onchain_job_id: Number(work.settlementId ?? 0) || null,
+    client_wallet_id: work.client,
+    provider_wallet_id: work.provider,
+    provider_address: work.provider,
+    evaluator_address: work.evaluator ?? null,
+    budget_usdc: work.budget,
+    currency: work.currency,
+    // CardZero knows no dispute: until it is resolved the job is still submitted.
+    status: work.stage === 'disputed' ? 'submitted' : work.stage,
+    expired_at: Math.floor(Date.parse(work.expiresAt) / 1000),
+    metadata_uri: `/cardzero/v1/jobs/${work.id}/spec`,
+    ...(spec === undefined ? {} : { metadata_hash: keccak256(spec) }),
+    deliverable_uri: deliverable?.uri ?? null,
+    deliverable_hash: deliverable?.hash ?? null,
+    evaluator_rule_type: evaluation.rule,
+    evaluation_outcome: evaluation.outcome ?? null,
+    evaluation_reason: evaluation.reason ?? null,
+    evaluated_by: evaluation.by === 'rule' ? 'cardzero_auto' : (evaluation.by ?? null),
+    evaluated_at: evaluation.at ?? null,
+    create_tx_hash: txOf(work, 'create'),
+    fund_tx_hash: txOf(work, 'fund'),
+    submit_tx_hash: txOf(work, 'submit'),
+    finalize_tx_hash: txOf(work, 'complete', 'reject', 'refund', 'split'),
+    created_at: timings?.createdAt ?? work.transactions[0]?.at ?? null,
+  };
+}

@@ -1,0 +1,104 @@
+// Our error codes under the names that CardZero's callers know, with their HTTP statuses. Pure.
+import { AppError, errorKind } from '../../errors.ts';
+
+export interface CardzeroError {
+  status: number;
+  error: string;
+  message: string;
+}
+
+const codes: Record<string, [code: string, status: number]> = {
+  unauthorized: ['UNAUTHORIZED', 401],
+  forbidden: ['FORBIDDEN', 403],
+  notFound: ['JOB_NOT_FOUND', 404],
+  walletNotFound: ['WALLET_NOT_FOUND', 404],
+  paymentNotFound: ['PAYMENT_NOT_FOUND', 404],
+  walletRequired: ['API_KEY_NOT_BOUND_TO_WALLET', 401],
+  walletFrozen: ['WALLET_FROZEN', 400],
+  walletExpired: ['WALLET_EXPIRED', 400],
+  walletNotActive: ['WALLET_NOT_ACTIVE', 400],
+  claimKeyInvalid: ['CLAIM_KEY_INVALID', 409],
+  notInAllowlist: ['NOT_IN_WHITELIST', 400],
+  txLimitExceeded: ['TX_LIMIT_EXCEEDED', 400],
+  dailyLimitExceeded: ['DAILY_LIMIT_EXCEEDED', 400],
+  insufficientBalance: ['INSUFFICIENT_BALANCE', 400],
+  expiryTooShort: ['EXPIRY_TOO_SHORT', 400],
+  expiryTooLong: ['INVALID_EXPIRY', 400],
+  ruleCannotRun: ['INVALID_EVALUATOR_RULE', 400],
+  unsupportedBySettlement: ['INVALID_EVALUATOR_RULE', 400],
+  invalidHash: ['INVALID_HASH', 400],
+  hashMismatch: ['INVALID_HASH', 400],
+  selfJob: ['SELF_JOB', 400],
+  notClient: ['NOT_CLIENT', 403],
+  notProvider: ['NOT_PROVIDER', 403],
+  notEvaluator: ['FORBIDDEN', 403],
+  notParty: ['FORBIDDEN', 403],
+  wrongStage: ['INVALID_STATUS', 400],
+  jobFinal: ['INVALID_STATUS', 400],
+  deadlinePassed: ['INVALID_STATUS', 400],
+  notYetExpired: ['NOT_YET_EXPIRED', 400],
+  evaluationPending: ['NOT_YET_EXPIRED', 400],
+  settlementPending: ['JOB_BUSY', 409],
+  budgetChanged: ['BUDGET_CHANGED', 409],
+  idempotencyConflict: ['IDEMPOTENCY_CONFLICT', 409],
+  maxAmountExceeded: ['EXCEEDS_MAX_AMOUNT', 400],
+  unsupported: ['UNSUPPORTED_NETWORK', 400],
+  escrowPaused: ['PAUSED', 503],
+  rateLimited: ['RATE_LIMITED', 429],
+  limitExceeded: ['RATE_LIMITED', 429],
+  settlementFailed: ['CHAIN_ERROR', 502],
+  unavailable: ['CHAIN_ERROR', 502],
+};
+
+/** The first wrong field names the code. */
+const fields: Record<string, string> = {
+  provider: 'INVALID_ADDRESS',
+  to: 'INVALID_ADDRESS',
+  recipient: 'INVALID_ADDRESS',
+  wallet: 'INVALID_ADDRESS',
+  title: 'INVALID_TITLE',
+  description: 'INVALID_DESCRIPTION',
+  rule: 'INVALID_EVALUATOR_RULE',
+  name: 'INVALID_NAME',
+  contentHash: 'INVALID_HASH',
+  budget: 'INVALID_BUDGET',
+  amount: 'INVALID_AMOUNT',
+  maxAmount: 'INVALID_AMOUNT',
+  url: 'INVALID_URL',
+};
+
+export function cardzeroError(error: unknown): CardzeroError {
+  if (!(error instanceof AppError)) {
+    return { status: 500, error: 'INTERNAL', message: 'An internal error happened.' };
+  }
+  const { code, message } = error;
+  if (code === 'invalidAmount' || code === 'invalidInput') {
+    return { status: 400, error: fieldCode(error), message };
+  }
+  const known = codes[code];
+  const { http } = errorKind(code);
+  return known
+    ? { status: known[1], error: known[0], message }
+    : { status: http, error: http === 500 ? 'INTERNAL' : code.toUpperCase(), message };
+}
+
+function fieldCode(error: AppError): string {
+  const issues = error.data?.issues as { path: string }[] | undefined;
+  const path = (error.data?.field as string | undefined) ?? issues?.[0]?.path ?? '';
+  return fields[path.split('.')[0]!] ?? 'INVALID_REQUEST';
+}
+
+export const invalid = (code: string, message: string): CardzeroFault =>
+  new CardzeroFault({ status: 400, error: code, message });
+
+/** An error that only CardZero's rules have. */
+export class CardzeroFault extends Error {
+  readonly fault: CardzeroError;
+  constructor(fault: CardzeroError) {
+    super(fault.message);
+    this.fault = fault;
+  }
+}
+
+export const faultOf = (error: unknown): CardzeroError =>
+  error instanceof CardzeroFault ? error.fault : cardzeroError(error);

@@ -1,0 +1,140 @@
+// CardZero: its HTTP API at /cardzero/v1 and its ten MCP tools, over the escrow operations.
+import type { Dialect, DialectCall, DialectRequest, DialectRoute } from '../../dialect.ts';
+import {
+  createJob,
+  fundJob,
+  getJob,
+  jobsByWallet,
+  jobSpec,
+  refundJob,
+  submitJob,
+  type Api,
+  type Fields,
+} from './api.ts';
+import { CardzeroFault, faultOf } from './errors.ts';
+import { cardzeroTools } from './tools.ts';
+import * as wallets from './wallets.ts';
+
+const root = '/cardzero/v1';
+const bodyBytesMax = 100_000;
+
+type Method = DialectRoute['method'];
+
+/** `open`: answers without a key. */
+interface Wish {
+  method: Method;
+  path: string;
+  api: Api;
+  open?: true;
+  status?: number;
+  /** Fields that the path itself says. */
+  fixed?: Fields;
+}
+
+const wishes: Wish[] = [
+  { method: 'POST', path: '/jobs', api: createJob, status: 201 },
+  { method: 'POST', path: '/jobs/{jobId}/fund', api: fundJob },
+  { method: 'POST', path: '/jobs/{jobId}/submit', api: submitJob },
+  { method: 'POST', path: '/jobs/{jobId}/refund', api: refundJob },
+  { method: 'GET', path: '/jobs/by-wallet/{walletId}', api: jobsByWallet },
+  { method: 'GET', path: '/jobs/{jobId}', api: getJob, open: true },
+  { method: 'POST', path: '/wallets', api: wallets.createWallet, open: true, status: 201 },
+  { method: 'GET', path: '/wallets', api: wallets.listWallets },
+  { method: 'POST', path: '/auth/claim', api: wallets.claimWallet, status: 201 },
+  { method: 'GET', path: '/wallets/{walletId}', api: wallets.getWallet },
+  { method: 'GET', path: '/wallets/{walletId}/balance', api: wallets.getBalance },
+  { method: 'GET', path: '/wallets/{walletId}/payments', api: wallets.listPayments },
+  { method: 'PATCH', path: '/wallets/{walletId}/config', api: wallets.configureWallet },
+  { method: 'PATCH', path: '/wallets/{walletId}/name', api: wallets.configureWallet },
+  {
+    method: 'POST',
+    path: '/wallets/{walletId}/freeze',
+    api: wallets.freezeWallet,
+    fixed: { frozen: true },
+  },
+  {
+    method: 'POST',
+    path: '/wallets/{walletId}/unfreeze',
+    api: wallets.freezeWallet,
+    fixed: { frozen: false },
+  },
+  { method: 'POST', path: '/wallets/{walletId}/api-key/rotate', api: wallets.rotateKey },
+  { method: 'POST', path: '/wallets/{walletId}/webhook', api: wallets.setWebhook, status: 201 },
+  { method: 'POST', path: '/payments', api: wallets.sendPayment, status: 201 },
+  { method: 'GET', path: '/payments/{paymentId}', api: wallets.getPayment, open: true },
+  { method: 'POST', path: '/x402/pay', api: wallets.payX402 },
+  { method: 'GET', path: '/reputation/{address}', api: wallets.reputation, open: true },
+  {
+    method: 'GET',
+    path: '/reputation/{address}/events',
+    api: wallets.reputationEvents,
+    open: true,
+  },
+];
+
+export const cardzeroDialect: Dialect = {
+  name: 'cardzero',
+  instructions:
+    'Escrow jobs between agents on this server. Amounts are internal credit, not money. A client creates and funds a job, the provider submits, the rule agreed on decides.',
+  tools: cardzeroTools,
+  routes: [...wishes.map(routeOf), specRoute()],
+};
+
+function routeOf({ method, path, api, open, status = 200, fixed }: Wish): DialectRoute {
+  return {
+    method,
+    path: `${root}${path}`,
+    auth: 'none',
+    bodyBytesMax,
+    handle: (request, call) =>
+      answered(request, open, async () => ({
+        status,
+        body: await api(call, { ...inputOf(request), ...request.params, ...fixed }),
+      })),
+  };
+}
+
+/** The exact bytes of the spec: their keccak256 is the job's metadata hash. */
+function specRoute(): DialectRoute {
+  return {
+    method: 'GET',
+    path: `${root}/jobs/{jobId}/spec`,
+    auth: 'none',
+    handle: (request, call: DialectCall) =>
+      answered(request, true, async () => ({
+        status: 200,
+        headers: { 'content-type': 'application/json' },
+        body: await jobSpec(call, request.params.jobId!),
+      })),
+  };
+}
+
+async function answered(
+  request: DialectRequest,
+  open: true | undefined,
+  handle: () => Promise<{ status: number; headers?: Record<string, string>; body: unknown }>,
+) {
+  try {
+    if (!open && !request.caller) throw keyNeeded(request);
+    return await handle();
+  } catch (error) {
+    const { status, ...body } = faultOf(error);
+    return { status, body };
+  }
+}
+
+function keyNeeded(request: DialectRequest): CardzeroFault {
+  const sent = request.headers.authorization !== undefined;
+  return new CardzeroFault(
+    sent
+      ? { status: 401, error: 'INVALID_API_KEY', message: 'The API key is unknown.' }
+      : { status: 401, error: 'UNAUTHORIZED', message: 'Send Authorization: Bearer <API key>.' },
+  );
+}
+
+function inputOf(request: DialectRequest): Fields {
+  if (request.method === 'GET') return Object.fromEntries(request.query);
+  if (request.body.length === 0) return {};
+  const body = request.json();
+  return typeof body === 'object' && body !== null ? (body as Fields) : {};
+}

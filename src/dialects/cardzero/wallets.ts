@@ -1,0 +1,205 @@
+// CardZero's wallets, payments, x402 and reputation over our operations.
+import type { DialectCall } from '../../dialect.ts';
+import { walletField, type Api, type Fields } from './api.ts';
+import { invalid } from './errors.ts';
+
+interface WalletView extends Fields {
+  id: string;
+  address: string;
+  balance: string;
+  currency: string;
+  status: string;
+}
+
+const run = <T = Fields>(call: DialectCall, name: string, input: Fields): Promise<T> =>
+  call.operations.call<T>(name, input, call.context);
+
+const given = (name: string, value: unknown): Fields =>
+  value === undefined || value === null ? {} : { [name]: value };
+
+export const createWallet: Api = async (call, input) => {
+  const version = input.version ?? 'v3';
+  if (version !== 'v2' && version !== 'v3')
+    throw invalid('INVALID_VERSION', 'version is v2 or v3.');
+  const wallet = await run<WalletView & { claimKey: string }>(call, 'open_wallet', {
+    ...given('name', input.name),
+  });
+  return {
+    id: wallet.id,
+    chainAddress: wallet.address,
+    claimKey: wallet.claimKey,
+    name: wallet.name ?? null,
+    status: wallet.status,
+    version,
+  };
+};
+
+export const claimWallet: Api = async (call, { claimKey }) => {
+  const wallet = await run<WalletView & { key: string; owner: string }>(call, 'claim_wallet', {
+    claimKey,
+  });
+  return {
+    userId: wallet.owner,
+    agentConfig: {
+      apiKey: wallet.key,
+      walletId: wallet.id,
+      summary: `Wallet ${wallet.id} with ${wallet.balance} ${wallet.currency}`,
+    },
+  };
+};
+
+/** The wallet named, or the caller's own. */
+async function oneWallet(call: DialectCall, walletId: unknown): Promise<WalletView> {
+  const named = walletId === undefined ? walletField(call) : { wallet: walletId };
+  const { wallets } = await run<{ wallets: WalletView[] }>(call, 'get_wallet', named);
+  if (wallets.length === 1) return wallets[0]!;
+  throw invalid('API_KEY_NOT_BOUND_TO_WALLET', 'Name a wallet: CARDZERO_WALLET_ID, or its key.');
+}
+
+export const getBalance: Api = async (call, { walletId }) => {
+  const wallet = await oneWallet(call, walletId);
+  return { walletId: wallet.id, balance: wallet.balance, currency: wallet.currency };
+};
+
+export const getWallet: Api = async (call, { walletId }) =>
+  walletRow(await oneWallet(call, walletId));
+
+export const listWallets: Api = async (call) => {
+  const { wallets } = await run<{ wallets: WalletView[] }>(call, 'get_wallet', {});
+  return { wallets: wallets.map(walletRow) };
+};
+
+function walletRow(wallet: WalletView): Fields {
+  const limits = (wallet.limits ?? {}) as Fields;
+  return {
+    id: wallet.id,
+    chainAddress: wallet.address,
+    name: wallet.name ?? null,
+    status: wallet.status,
+    balance: wallet.balance,
+    currency: wallet.currency,
+    txLimit: limits.perTransaction ?? null,
+    dailyLimit: limits.perDay ?? null,
+    whitelist: limits.allowlist ?? [],
+    expiresAt: limits.expiresAt ?? null,
+    createdAt: wallet.createdAt,
+  };
+}
+
+/** "0" removes a limit there; null does here. */
+const limitOf = (name: string, value: unknown): Fields =>
+  value === undefined ? {} : { [name]: value === '0' ? null : value };
+
+export const configureWallet: Api = async (call, input) => {
+  const limits = {
+    ...limitOf('perTransaction', input.txLimit),
+    ...limitOf('perDay', input.dailyLimit),
+    ...(input.whitelist === undefined ? {} : { allowlist: input.whitelist }),
+    ...(input.expiresAt === undefined ? {} : { expiresAt: input.expiresAt }),
+  };
+  const change = { wallet: input.walletId, ...given('name', input.name), limits };
+  return walletRow(await run<WalletView>(call, 'update_wallet', change));
+};
+
+export const freezeWallet: Api = async (call, { walletId, frozen }) =>
+  walletRow(await run<WalletView>(call, 'update_wallet', { wallet: walletId, frozen }));
+
+export const rotateKey: Api = async (call, { walletId }) => {
+  const change = { wallet: walletId, rotateKey: true };
+  const { key } = await run<{ key: string }>(call, 'update_wallet', change);
+  return { apiKey: key };
+};
+
+export const sendPayment: Api = async (call, input) => {
+  if (input.currency !== undefined && input.currency !== 'USDC' && input.currency !== 'CREDIT') {
+    throw invalid('UNSUPPORTED_CURRENCY', 'This server has internal credit only.');
+  }
+  const payment = await run(call, 'send_payment', {
+    to: input.to,
+    amount: input.amount,
+    ...given('memo', input.memo),
+    ...given('idempotencyKey', input.idempotencyKey),
+    ...walletField(call),
+  });
+  return { ...paymentRow(payment), remainingBalance: payment.balance };
+};
+
+export const listPayments: Api = async (call, input) => {
+  const wallet = input.walletId === undefined ? walletField(call) : { wallet: input.walletId };
+  const { payments } = await run<{ payments: Fields[] }>(call, 'list_payments', {
+    ...given('limit', input.limit),
+    ...given('offset', input.offset),
+    ...wallet,
+  });
+  return { payments: payments.map(paymentRow) };
+};
+
+export const getPayment: Api = async (call, { paymentId }) =>
+  paymentRow(await run(call, 'get_payment', { id: paymentId }));
+
+function paymentRow(payment: Fields): Fields {
+  return {
+    id: payment.id,
+    paymentId: payment.id,
+    txHash: payment.id,
+    status: payment.status === 'redeemed' ? 'confirmed' : payment.status,
+    amount: payment.amount,
+    feeAmount: payment.fee,
+    from: payment.from,
+    to: payment.to,
+    type: payment.kind,
+    ...given('memo', payment.memo),
+    createdAt: payment.at,
+  };
+}
+
+export const payX402: Api = async (call, input) => {
+  const network = input.network ?? 'errand:ledger';
+  if (network !== 'errand:ledger' && network !== 'eip155:8453') {
+    throw invalid('UNSUPPORTED_NETWORK', 'This server settles on errand:ledger.');
+  }
+  if (input.recipient === undefined) throw invalid('INVALID_ADDRESS', 'recipient is missing.');
+  const paid = await run(call, 'pay_x402', {
+    url: input.url,
+    maxAmount: input.maxAmount,
+    recipient: input.recipient,
+    ...given('idempotencyKey', input.idempotencyKey),
+    ...walletField(call),
+  });
+  return {
+    paymentId: paid.paymentId,
+    paymentHeader: paid.paymentHeader,
+    amount: paid.amount,
+    feeAmount: paid.fee,
+    network: 'errand:ledger',
+  };
+};
+
+export const reputation: Api = async (call, { address }) => {
+  const found = await run<Fields & { counts: Fields }>(call, 'get_reputation', { wallet: address });
+  return {
+    agentId: found.wallet,
+    agentURI: null,
+    onchainStatus: 'not_found',
+    score: found.score,
+    counts: { payments: found.counts.payments, jobs: found.counts.jobs, freezes: 0 },
+    firstSeenAt: found.firstSeenAt,
+    lastActiveAt: found.lastActiveAt,
+    trustSignals: { frozen: found.frozen, lifetimeVolumeUsdc: found.lifetimeVolume },
+  };
+};
+
+export const reputationEvents: Api = async (call, { address, limit }) => {
+  const asked = { wallet: address, limit: Math.min(Number(limit ?? 50) || 50, 100) };
+  const { events } = await run<{ events: Fields[] }>(call, 'get_reputation', asked);
+  return { events };
+};
+
+/** One webhook per wallet's owner; its secret is shown when it is set or rotated. */
+export const setWebhook: Api = async (call, { url }) => {
+  const made = await run<Fields & { secret: string }>(call, 'create_webhook', {
+    url,
+    events: ['*'],
+  });
+  return { webhookId: made.id, url: made.url, secret: made.secret };
+};

@@ -1,0 +1,286 @@
+// CardZero's API and tools against the real server: the twenty lines that its jobs can do, over HTTP and MCP.
+import assert from 'node:assert/strict';
+import { mkdirSync, writeFileSync } from 'node:fs';
+import { createServer, type Server } from 'node:http';
+import { join } from 'node:path';
+import { test, type TestContext } from 'node:test';
+import { keccak256 } from '../../src/runtime/keccak.ts';
+import { tempFolder } from '../helpers/folder.ts';
+import { startServer, type TestServer } from '../helpers/server.ts';
+import { until } from '../helpers/until.ts';
+
+type Json = ReturnType<typeof JSON.parse>;
+
+interface Party {
+  id: string;
+  address: string;
+  key: string;
+}
+
+interface Market {
+  server: TestServer;
+  /** As a party, or without a key. */
+  call(who: Party | undefined, method: string, path: string, body?: unknown): Promise<Answer>;
+  party(name: string, credit?: string): Promise<Party>;
+}
+
+interface Answer {
+  status: number;
+  body: Json;
+  text: string;
+}
+
+const daySeconds = 86_400;
+const inTwoDays = () => Math.floor(Date.now() / 1000) + 2 * daySeconds;
+
+async function openMarket(t: TestContext, allow: string[] = []): Promise<Market> {
+  const home = join(tempFolder(t), 'home');
+  mkdirSync(home, { recursive: true, mode: 0o700 });
+  const config = { escrow: { openWallets: true, sweepMs: 50 }, egress: { allow } };
+  writeFileSync(join(home, 'config.json'), JSON.stringify(config));
+  const server = await startServer(t, { home });
+  const call: Market['call'] = async (who, method, path, body) => {
+    const response = await fetch(`${server.url}/cardzero/v1${path}`, {
+      method,
+      headers: {
+        ...(who ? { authorization: `Bearer ${who.key}` } : {}),
+        'content-type': 'application/json',
+      },
+      ...(body === undefined ? {} : { body: JSON.stringify(body) }),
+    });
+    const text = await response.text();
+    return { status: response.status, text, body: text === '' ? undefined : JSON.parse(text) };
+  };
+  const owner = { id: '', address: '', key: server.key };
+  return {
+    server,
+    call,
+    party: async (name, credit) => {
+      const opened = await call(undefined, 'POST', '/wallets', { name });
+      assert.equal(opened.status, 201, opened.text);
+      const { id, chainAddress, claimKey } = opened.body;
+      const claimed = await call(owner, 'POST', '/auth/claim', { claimKey });
+      assert.equal(claimed.status, 201, claimed.text);
+      if (credit !== undefined) {
+        const input = { wallet: id, amount: credit, transferId: `start-${id}` };
+        const minted = await server.api('POST', '/api/escrow/mint', input);
+        assert.equal(minted.status, 200, minted.text);
+      }
+      return { id, address: chainAddress, key: claimed.body.agentConfig.apiKey };
+    },
+  };
+}
+
+const jobOf = (provider: Party, more: Record<string, unknown> = {}) => ({
+  providerAddress: provider.address,
+  budgetUsdc: '1000000',
+  expiredAt: inTwoDays(),
+  title: 'Translate',
+  description: 'To French.',
+  evaluatorRule: { type: 'manual' },
+  ...more,
+});
+
+/** A page on this machine that the guarded way out may reach, because the test's server is told so. */
+async function page(t: TestContext, answer: () => { status: number; body: string }) {
+  const server: Server = createServer((_request, response) => {
+    const { status, body } = answer();
+    response.writeHead(status, { 'content-type': 'application/json' }).end(body);
+  });
+  await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve));
+  t.after(() => server.close());
+  const { port } = server.address() as { port: number };
+  return { url: `http://127.0.0.1:${port}/result.json`, host: `127.0.0.1:${port}` };
+}
+
+test('jobs over HTTP: create, fund, submit, automatic verdict, public state', async (t) => {
+  let body = '{"words":12}';
+  const site = await page(t, () => ({ status: 200, body }));
+  const market = await openMarket(t, [site.host]);
+  const { call } = market;
+  const client = await market.party('client', '50.00');
+  const provider = await market.party('provider');
+  const schema = {
+    type: 'object',
+    required: ['words'],
+    properties: { words: { type: 'integer' } },
+  };
+  const rule = { type: 'json_schema', schema };
+
+  const key = { idempotencyKey: 'hire-1' };
+  const created = await call(
+    client,
+    'POST',
+    '/jobs',
+    jobOf(provider, { evaluatorRule: rule, ...key }),
+  );
+  assert.equal(created.status, 201, created.text);
+  const { jobId, metadataHash } = created.body;
+  assert.match(jobId, /^job_/);
+  const again = await call(
+    client,
+    'POST',
+    '/jobs',
+    jobOf(provider, { evaluatorRule: rule, ...key }),
+  );
+  assert.equal(again.body.jobId, jobId, 'the same key answers the same job');
+
+  const spec = await call(undefined, 'GET', `/jobs/${jobId}/spec`);
+  assert.equal(keccak256(spec.text), metadataHash, 'the exact bytes have the hash');
+  assert.equal(spec.body.version, '1.0');
+
+  assert.equal((await call(provider, 'POST', `/jobs/${jobId}/fund`)).body.error, 'NOT_CLIENT');
+  assert.equal((await call(undefined, 'POST', `/jobs/${jobId}/fund`)).body.error, 'UNAUTHORIZED');
+  const funded = await call(client, 'POST', `/jobs/${jobId}/fund`);
+  assert.equal(funded.body.status, 'funded');
+  assert.ok(funded.body.fundTxHash);
+  const balance = await call(client, 'GET', `/wallets/${client.id}/balance`);
+  assert.deepEqual(balance.body, { walletId: client.id, balance: '49.00', currency: 'CREDIT' });
+
+  const submission = { contentHash: keccak256(body), contentURI: site.url };
+  assert.equal(
+    (await call(client, 'POST', `/jobs/${jobId}/submit`, submission)).body.error,
+    'NOT_PROVIDER',
+  );
+  const bad = await call(provider, 'POST', `/jobs/${jobId}/submit`, { contentHash: '0x12' });
+  assert.equal(bad.body.error, 'INVALID_HASH');
+  const submitted = await call(provider, 'POST', `/jobs/${jobId}/submit`, submission);
+  assert.equal(submitted.status, 200, submitted.text);
+
+  const done = await until('the rule has decided', async () => {
+    const { body: row } = await call(undefined, 'GET', `/jobs/${jobId}`);
+    return row.status === 'completed' ? row : undefined;
+  });
+  assert.equal(done.evaluation_outcome, 'approved');
+  assert.equal(done.evaluated_by, 'cardzero_auto');
+  assert.equal(done.deliverable_uri, null, 'hidden from strangers');
+  assert.equal(done.metadata_hash, metadataHash);
+  for (const name of ['create', 'fund', 'submit', 'finalize']) assert.ok(done[`${name}_tx_hash`]);
+  const earned = await call(provider, 'GET', `/wallets/${provider.id}/balance`);
+  assert.equal(earned.body.balance, '0.93');
+
+  const second = await call(
+    client,
+    'POST',
+    '/jobs',
+    jobOf(provider, { evaluatorRule: rule, idempotencyKey: 'hire-2' }),
+  );
+  body = '{"words":"many"}';
+  const id = second.body.jobId;
+  await call(client, 'POST', `/jobs/${id}/fund`);
+  await call(provider, 'POST', `/jobs/${id}/submit`, {
+    contentHash: keccak256(body),
+    contentURI: site.url,
+  });
+  const rejected = await until('the rule has decided', async () => {
+    const { body: row } = await call(client, 'GET', `/jobs/${id}`);
+    return row.status === 'rejected' ? row : undefined;
+  });
+  assert.match(rejected.evaluation_reason, /json_schema: \/words/);
+
+  const mine = await call(client, 'GET', `/jobs/by-wallet/${client.id}?role=client&pageSize=1`);
+  assert.equal(mine.body.total, 2);
+  assert.equal(mine.body.jobs[0].id, id);
+  const reputation = await call(undefined, 'GET', `/reputation/${provider.address}`);
+  assert.deepEqual(reputation.body.score, { total: 2, success: 5, failure: -3 });
+  const events = await call(undefined, 'GET', `/reputation/${provider.address}/events`);
+  assert.deepEqual(events.body.events.map((e: Json) => e.type).toSorted(), [
+    'job_completed',
+    'job_rejected',
+  ]);
+  const verified = await market.server.cli('escrow', 'verify', '--json');
+  assert.equal(verified.json<{ ok: boolean }>().ok, true, verified.stdout);
+});
+
+test('refusals carry the codes that its callers know', async (t) => {
+  const market = await openMarket(t);
+  const { call } = market;
+  const client = await market.party('client', '200.00');
+  const provider = await market.party('provider');
+  const wrong: [string, Record<string, unknown>][] = [
+    ['INVALID_ADDRESS', { providerAddress: '0x12' }],
+    ['WALLET_NOT_FOUND', { providerAddress: `0x${'1'.repeat(40)}` }],
+    ['INVALID_BUDGET', { budgetUsdc: '0' }],
+    ['INVALID_BUDGET', { budgetUsdc: '-5' }],
+    ['INVALID_BUDGET', { budgetUsdc: '1.5' }],
+    ['INVALID_BUDGET', { budgetUsdc: '1e6' }],
+    ['SOFT_START_CAP', { budgetUsdc: String(2n ** 63n) }],
+    ['SOFT_START_CAP', { budgetUsdc: '100000001' }],
+    ['EXPIRY_TOO_SHORT', { expiredAt: Math.floor(Date.now() / 1000) + 3600 }],
+    ['MISSING_EXPIRED_AT', { expiredAt: 'tomorrow' }],
+    ['INVALID_TITLE', { title: 'x'.repeat(201) }],
+    ['INVALID_DESCRIPTION', { description: 'x'.repeat(2001) }],
+    ['INVALID_EVALUATOR_RULE', { evaluatorRule: { type: 'oracle' } }],
+    ['INVALID_EVALUATOR_RULE', { evaluatorRule: { type: 'http_check' } }],
+    [
+      'INVALID_EVALUATOR_RULE',
+      { evaluatorRule: { type: 'http_check', url: 'http://127.0.0.1/x' } },
+    ],
+    ['INVALID_EVALUATOR_RULE', { evaluatorRule: { type: 'json_schema', schema: { type: 5 } } }],
+    ['SELF_JOB', { providerAddress: client.address }],
+    ['SELF_JOB', { evaluatorRule: { type: 'manual', wallet: provider.address } }],
+  ];
+  for (const [code, more] of wrong) {
+    const answer = await call(client, 'POST', '/jobs', jobOf(provider, more));
+    assert.equal(answer.body.error, code, `${JSON.stringify(more)}: ${answer.text}`);
+    assert.equal(typeof answer.body.message, 'string');
+  }
+  assert.equal((await call(undefined, 'GET', '/jobs/job_0000000000000000')).status, 404);
+  const made = await call(client, 'POST', '/jobs', jobOf(provider));
+  const path = `/jobs/${made.body.jobId}`;
+  assert.equal((await call(client, 'POST', `${path}/refund`)).body.error, 'NOT_YET_EXPIRED');
+  assert.equal(
+    (await call(provider, 'POST', `${path}/submit`, { contentHash: keccak256('x') })).body.error,
+    'INVALID_STATUS',
+  );
+  const owner = { id: '', address: '', key: market.server.key };
+  const frozen = await call(owner, 'POST', `/wallets/${client.id}/freeze`);
+  assert.equal(frozen.body.status, 'frozen');
+  assert.equal((await call(client, 'POST', `${path}/fund`)).body.error, 'WALLET_FROZEN');
+  await call(owner, 'POST', `/wallets/${client.id}/unfreeze`);
+  const limit = { txLimit: '0.50' };
+  await call(owner, 'PATCH', `/wallets/${client.id}/config`, limit);
+  assert.equal((await call(client, 'POST', `${path}/fund`)).body.error, 'TX_LIMIT_EXCEEDED');
+  await call(owner, 'PATCH', `/wallets/${client.id}/config`, { txLimit: '0' });
+  assert.equal((await call(client, 'POST', `${path}/fund`)).body.status, 'funded');
+  const rotated = await call(owner, 'POST', `/wallets/${client.id}/api-key/rotate`);
+  const renewed = { ...client, key: rotated.body.apiKey };
+  assert.equal((await call(renewed, 'GET', `/wallets/${client.id}`)).status, 200);
+});
+
+test('payments and x402 over HTTP: a fee on top, once per key, public by id', async (t) => {
+  const market = await openMarket(t);
+  const { call } = market;
+  const payer = await market.party('payer', '10.00');
+  const payee = await market.party('payee');
+  const order = { to: payee.address, amount: '2.50', memo: 'thanks', idempotencyKey: 'order-7' };
+  const paid = await call(payer, 'POST', '/payments', order);
+  assert.equal(paid.status, 201, paid.text);
+  assert.equal(paid.body.feeAmount, '0.05');
+  assert.equal(paid.body.remainingBalance, '7.45');
+  const retried = await call(payer, 'POST', '/payments', order);
+  assert.equal(retried.body.paymentId, paid.body.paymentId);
+  const other = await call(payer, 'POST', '/payments', { ...order, amount: '3.00' });
+  assert.equal(other.body.error, 'IDEMPOTENCY_CONFLICT');
+  const open = await call(undefined, 'GET', `/payments/${paid.body.paymentId}`);
+  assert.equal(open.body.status, 'confirmed');
+  assert.equal(open.body.memo, undefined, 'the memo is for the two of them');
+  const list = await call(payee, 'GET', `/wallets/${payee.id}/payments?limit=5`);
+  assert.equal(list.body.payments.length, 1);
+  const header = await call(payer, 'POST', '/x402/pay', {
+    url: 'https://example.com/data',
+    maxAmount: '1.00',
+    recipient: payee.id,
+  });
+  assert.equal(header.status, 200, header.text);
+  assert.ok(header.body.paymentHeader);
+  const chain = {
+    url: 'https://example.com',
+    maxAmount: '1',
+    recipient: payee.id,
+    network: 'solana',
+  };
+  assert.equal((await call(payer, 'POST', '/x402/pay', chain)).body.error, 'UNSUPPORTED_NETWORK');
+  const poor = { to: payee.id, amount: '1000.00' };
+  assert.equal((await call(payer, 'POST', '/payments', poor)).body.error, 'INSUFFICIENT_BALANCE');
+});
