@@ -148,7 +148,7 @@ function settingRows(section: Property): string[] {
 
 function toolsTable(list: readonly Operation[]): string {
   const shown = list.filter(({ toolsets }) => toolsets?.includes('default'));
-  return `| tool | |\n|---|---|\n${shown.map(({ name, description }) => `| \`${name}\` | ${description.split(/(?<=[.:;]) /)[0]} |`).join('\n')}`;
+  return `| tool | |\n|---|---|\n${shown.map(({ name, description }) => `| \`${name}\` | ${description.split(/(?<=\.) /)[0]} |`).join('\n')}`;
 }
 
 function between(file: string, mark: string, text: string): void {
