@@ -1,0 +1,173 @@
+// The command line as scripts and people use it, with the real program against one server.
+import assert from 'node:assert/strict';
+import { spawn } from 'node:child_process';
+import { once } from 'node:events';
+import { mkdirSync, realpathSync } from 'node:fs';
+import { join } from 'node:path';
+import { test } from 'node:test';
+import { tempFolder } from '../helpers/folder.ts';
+import { bin, cli, serverEnv, startServer } from '../helpers/server.ts';
+import { until } from '../helpers/until.ts';
+
+interface Shown {
+  id: string;
+  status: string;
+  exitCode: number | null;
+  signal: string | null;
+  name?: string;
+  tags?: string[];
+  attempts: { number: number };
+}
+
+test('run follows the output and ends with the exit code of the job', async (t) => {
+  const server = await startServer(t);
+  const ok = await server.cli('run', '--', 'sh', '-c', 'echo out; echo err >&2');
+  assert.deepEqual([ok.code, ok.stdout], [0, 'out\nerr\n']);
+  const bad = await server.cli('run', '--shell', 'echo no; exit 9');
+  assert.deepEqual([bad.code, bad.stdout], [9, 'no\n']);
+  const json = await server.cli(
+    'run',
+    '--wait',
+    '--json',
+    '--name',
+    'n',
+    '--tag',
+    'a',
+    '--tag',
+    'b',
+    '--env',
+    'K=v w',
+    '--shell',
+    'test "$K" = "v w"',
+  );
+  const shown = json.json<Shown>();
+  assert.deepEqual(
+    [json.code, shown.status, shown.exitCode, shown.name, shown.tags],
+    [0, 'completed', 0, 'n', ['a', 'b']],
+  );
+  const slow = await server.cli('run', '--timeout', '1', '--', 'sleep', '60');
+  assert.equal(slow.code, 124);
+  const missing = await server.cli('run', '--', 'no-such-program-here');
+  assert.notEqual(missing.code, 0);
+  assert.match(missing.stderr, /no-such-program-here|127/);
+});
+
+test('the job runs where the caller stands', async (t) => {
+  const server = await startServer(t);
+  const folder = join(tempFolder(t), 'here');
+  mkdirSync(folder);
+  const answer = await cli(
+    server.home,
+    ['run', '--shell', 'pwd; echo "$MINE"'],
+    { MINE: 'yes', PATH: process.env.PATH! },
+    { cwd: folder },
+  );
+  assert.equal(answer.stdout.split('\n')[0], realpathSync(folder));
+});
+
+test('detach, list, show, logs, wait, cancel and retry answer as scripts expect', async (t) => {
+  const server = await startServer(t);
+  const started = (
+    await server.cli('run', '--detach', '--json', '--shell', 'echo one; echo two; exec sleep 60')
+  ).json<Shown>();
+  assert.match(started.id, /^job_/);
+  const running = await until('it runs', async () => {
+    const shown = (await server.cli('show', '--json', started.id)).json<Shown>();
+    return shown.status === 'running' ? shown : undefined;
+  });
+  assert.deepEqual([running.exitCode, running.signal, running.attempts.number], [null, null, 1]);
+  const list = (
+    await server.cli(
+      'list',
+      '--json',
+      '--status',
+      'running,queued',
+      '--kind',
+      'command',
+      '--limit',
+      '5',
+    )
+  ).json<{ jobs: Shown[] }>();
+  assert.deepEqual(
+    list.jobs.map(({ id }) => id),
+    [started.id],
+  );
+  await until(
+    'both lines are there',
+    async () => (await server.cli('logs', '--tail', '1', started.id)).stdout === 'two\n',
+  );
+  assert.equal((await server.cli('wait', '--timeout', '100ms', started.id)).code, 7);
+  const cancelled = (await server.cli('cancel', started.id, '--json')).json<Shown>();
+  assert.equal(cancelled.status, 'cancelled');
+  assert.equal((await server.cli('wait', started.id)).code, 1);
+  const retried = (await server.cli('retry', started.id, '--json')).json<Shown>();
+  assert.equal(retried.attempts.number, 2);
+  await server.cli('cancel', started.id);
+  const events = (await server.cli('events', started.id, '--json')).json<{
+    events: { n: number }[];
+  }>();
+  assert.deepEqual(
+    events.events.map(({ n }) => n),
+    events.events.map((_, i) => i + 1),
+  );
+  assert.equal((await server.cli('show', 'job_0000000000000000')).code, 4);
+  assert.equal((await server.cli('retry', started.id, '--wrong')).code, 2);
+});
+
+test('logs -f reads along until the job is over', async (t) => {
+  const server = await startServer(t);
+  const { id } = (
+    await server.cli('run', '-d', '--json', '--shell', 'echo a; read line; echo "got $line"')
+  ).json<Shown>();
+  const answer = await server.cli('logs', '-f', id);
+  assert.equal(answer.stdout, 'a\ngot \n');
+});
+
+test('ctrl-c leaves the job running, or stops it when asked to', async (t) => {
+  const server = await startServer(t);
+  const start = (...flags: string[]) => {
+    const child = spawn(
+      process.execPath,
+      [bin, 'run', ...flags, '--shell', 'echo ready; exec sleep 60'],
+      {
+        env: serverEnv(server.home),
+        stdio: ['ignore', 'pipe', 'pipe'],
+      },
+    );
+    t.after(() => child.kill('SIGKILL'));
+    return child;
+  };
+  const leaving = start();
+  await once(leaving.stdout, 'data');
+  leaving.kill('SIGINT');
+  assert.deepEqual(await once(leaving, 'exit'), [0, null]);
+  const [job] = (await server.cli('list', '--json')).json<{ jobs: Shown[] }>().jobs;
+  assert.equal(job!.status, 'running');
+  await server.cli('cancel', job!.id);
+  const stopping = start('--on-interrupt', 'cancel');
+  await once(stopping.stdout, 'data');
+  stopping.kill('SIGINT');
+  const [code] = (await once(stopping, 'exit')) as [number];
+  assert.notEqual(code, 0);
+  const [last] = (await server.cli('list', '--json')).json<{ jobs: Shown[] }>().jobs;
+  assert.equal(last!.status, 'cancelled');
+});
+
+test('queues limit and pause; every command has help; completion knows the words', async (t) => {
+  const server = await startServer(t);
+  await server.cli('queue', 'set', 'slow', '--concurrency-max', '1', '--paused');
+  const { id } = (
+    await server.cli('run', '-d', '--json', '--queue', 'slow', '--', 'true')
+  ).json<Shown>();
+  const queues = (await server.cli('queue', 'list', '--json')).json<{
+    queues: { name: string; queued: number }[];
+  }>();
+  assert.equal(queues.queues.find(({ name }) => name === 'slow')!.queued, 1);
+  await server.cli('queue', 'set', 'slow', '--no-paused');
+  assert.equal((await server.cli('wait', id)).code, 0);
+  const help = await server.cli('queue', 'set', '--help');
+  assert.match(help.stdout, /--concurrency-max/);
+  assert.match((await server.cli('help')).stdout, /queue list/);
+  assert.match((await server.cli('completion', 'words', 'queue')).stdout, /list set/);
+  assert.match((await server.cli('completion', 'bash')).stdout, /complete -F/);
+});
