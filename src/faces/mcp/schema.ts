@@ -1,18 +1,30 @@
-// From a zod schema to the small JSON schema a model reads: every byte of it is sent with each conversation, so what
-// says nothing (`$schema`, `additionalProperties: false`, safe-integer bounds, patterns beside formats) is left out.
-import { z } from 'zod';
+// From a zod schema to the small JSON schema a model reads: every byte of it is sent with each conversation. What says nothing
+// is left out (`$schema`, safe-integer bounds), and so is what the server checks anyway and explains when it is wrong
+// (lengths, patterns, `additionalProperties: false`, deep parts). The OpenAPI document has the whole.
+import type { z } from 'zod';
+import { toJSONSchema } from 'zod';
 import type { JsonObject } from './source.ts';
 
+/** What our own operations show: the input to this depth, of the output the fields and their types. */
 export function inputSchemaOf(schema: z.ZodType): JsonObject {
-  return jsonSchemaOf(schema, 'input');
+  return shallow(jsonSchemaOf(schema, 'input'), inputDepthMax);
 }
 
 export function outputSchemaOf(schema: z.ZodType): JsonObject {
-  return jsonSchemaOf(schema, 'output');
+  return bare(jsonSchemaOf(schema, 'output'), outputDepthMax);
 }
 
+/** For the tools of dialects, which answer for another system: whole. */
+export function wholeSchemaOf(schema: z.ZodType, io: 'input' | 'output'): JsonObject {
+  return jsonSchemaOf(schema, io);
+}
+
+/** Levels of properties that are described in full. */
+const inputDepthMax = 2;
+const outputDepthMax = 1;
+
 function jsonSchemaOf(schema: z.ZodType, io: 'input' | 'output'): JsonObject {
-  const json = z.toJSONSchema(schema, { io, unrepresentable: 'any' }) as JsonObject;
+  const json = toJSONSchema(schema, { io, unrepresentable: 'any' }) as JsonObject;
   return objectRoot(compact(json) as JsonObject);
 }
 
@@ -24,8 +36,8 @@ function objectRoot(schema: JsonObject): JsonObject {
   return { type: 'object', ...schema };
 }
 
-const noise = new Set(['$schema', 'title', 'propertyNames']);
 const safeIntegers = new Set([Number.MAX_SAFE_INTEGER, Number.MIN_SAFE_INTEGER]);
+const data = new Set(['default', 'const', 'enum', 'examples', 'required']);
 
 function compact(value: unknown): unknown {
   if (Array.isArray(value)) return value.map(compact);
@@ -34,35 +46,33 @@ function compact(value: unknown): unknown {
   const small: JsonObject = {};
   for (const [key, part] of Object.entries(schema)) {
     if (isNoise(schema, key, part)) continue;
-    small[key] =
-      key === 'properties' || key === '$defs'
-        ? compactEach(part as JsonObject)
-        : compactPart(key, part);
+    if (key === 'properties' || key === '$defs')
+      small[key] = mapValues(part as JsonObject, compact);
+    else small[key] = data.has(key) ? part : compact(part);
   }
   return nullable(small);
 }
 
-function compactEach(schemas: JsonObject): JsonObject {
-  return Object.fromEntries(Object.entries(schemas).map(([name, part]) => [name, compact(part)]));
-}
-
-/** Values are data, not schemas: they stay as they are. */
-function compactPart(key: string, part: unknown): unknown {
-  const isData = key === 'default' || key === 'const' || key === 'enum' || key === 'examples';
-  return isData ? part : compact(part);
-}
-
 function isNoise(schema: JsonObject, key: string, part: unknown): boolean {
-  if (noise.has(key) && typeof part !== 'object') return true;
-  if (key === 'propertyNames') return true;
-  if (key === 'additionalProperties') return part === false || isEmpty(part);
-  if (key === 'pattern') return typeof schema.format === 'string';
-  if (key === 'maximum' || key === 'minimum') return safeIntegers.has(part as number);
-  return key === 'required' && Array.isArray(part) && part.length === 0;
+  switch (key) {
+    case '$schema':
+    case 'propertyNames':
+      return true;
+    case 'additionalProperties':
+      return part === false || isEmpty(part);
+    case 'pattern':
+      return typeof schema.format === 'string';
+    case 'maximum':
+    case 'minimum':
+      return safeIntegers.has(part as number);
+    case 'type':
+      return 'const' in schema;
+    case 'required':
+      return Array.isArray(part) && part.length === 0;
+    default:
+      return false;
+  }
 }
-
-const isEmpty = (part: unknown): boolean =>
-  typeof part === 'object' && part !== null && Object.keys(part).length === 0;
 
 /** `anyOf: [{type: x, …}, {type: null}]` says `type: [x, null]` in a third of the bytes. */
 function nullable(schema: JsonObject): JsonObject {
@@ -70,8 +80,82 @@ function nullable(schema: JsonObject): JsonObject {
   if (branches?.length !== 2) return schema;
   const other = branches.find((branch) => branch.type !== 'null');
   const isNullable = branches.some((branch) => branch.type === 'null');
-  if (!isNullable || typeof other?.type !== 'string' || 'enum' in other || 'const' in other)
-    return schema;
+  if (!isNullable || typeof other?.type !== 'string' || 'enum' in other) return schema;
   const { anyOf: _, ...rest } = schema;
   return { ...rest, ...other, type: [other.type, 'null'] };
 }
+
+const checks = new Set(['pattern', 'minLength', 'maxLength', 'maxItems', 'minItems']);
+
+/** Without what only the server needs, and without properties below a depth. */
+function shallow(whole: JsonObject, depth: number): JsonObject {
+  const schema = merged(whole);
+  const small: JsonObject = {};
+  for (const [key, part] of Object.entries(schema)) {
+    if (checks.has(key) || isObvious(key, part)) continue;
+    const inner = (one: unknown) => shallow(one as JsonObject, depth);
+    if (key === 'properties') {
+      if (depth > 0)
+        small[key] = mapValues(part as JsonObject, (one) => shallow(one as JsonObject, depth - 1));
+    } else if (key === 'required') {
+      if (depth > 0) small[key] = part;
+    } else if (key === 'oneOf' || key === 'anyOf' || key === 'allOf') {
+      if (depth > 0) small[key] = (part as JsonObject[]).map(inner);
+      else small.type ??= 'object';
+    } else if (key === 'items' || key === 'additionalProperties') small[key] = inner(part);
+    else small[key] = part;
+  }
+  return small;
+}
+
+function isObvious(key: string, part: unknown): boolean {
+  if (key === 'minimum') return part === 0 || part === 1;
+  return key === 'default' && (part === false || isEmpty(part));
+}
+
+/** A union told apart by one constant field, as one object with the fields of all: half the bytes, the same meaning to a reader. */
+function merged(schema: JsonObject): JsonObject {
+  const branches = (schema.oneOf ?? []) as { properties?: JsonObject; required?: string[] }[];
+  if (branches.length < 3 || !branches.every((branch) => branch.properties)) return schema;
+  const isTag = (name: string) =>
+    branches.every(({ properties }) => 'const' in ((properties?.[name] ?? {}) as JsonObject));
+  const tag = Object.keys(branches[0]!.properties!).find(isTag);
+  if (!tag) return schema;
+  const values = branches.map(({ properties }) => (properties![tag] as JsonObject).const);
+  const { oneOf: _, ...rest } = schema;
+  const properties = Object.assign(
+    {},
+    ...branches.map((branch) => branch.properties),
+  ) as JsonObject;
+  properties[tag] = { enum: values };
+  return { ...rest, type: 'object', properties, required: [tag] };
+}
+
+/** Of an answer the fields, with the types of those that are always there. */
+function bare(schema: JsonObject, depth: number): JsonObject {
+  const { type, properties, items, required = [] } = schema;
+  const small: JsonObject = type === undefined ? {} : { type };
+  for (const key of ['anyOf', 'oneOf'] as const) {
+    const branches = schema[key] as JsonObject[] | undefined;
+    if (branches && depth > 0) small[key] = branches.map((branch) => bare(branch, depth));
+  }
+  if (items && depth >= 0) small.items = bare(items as JsonObject, depth - 1);
+  if (properties && depth > 0) {
+    const always = new Set(required as string[]);
+    small.properties = Object.fromEntries(
+      Object.entries(properties as JsonObject).map(([name, part]) => [
+        name,
+        always.has(name) ? bare(part as JsonObject, depth - 1) : {},
+      ]),
+    );
+    if (always.size > 0) small.required = required;
+  }
+  return small;
+}
+
+function mapValues(object: JsonObject, change: (part: unknown) => unknown): JsonObject {
+  return Object.fromEntries(Object.entries(object).map(([key, part]) => [key, change(part)]));
+}
+
+const isEmpty = (part: unknown): boolean =>
+  typeof part === 'object' && part !== null && Object.keys(part).length === 0;

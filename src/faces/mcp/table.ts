@@ -4,7 +4,7 @@ import type { CallContext, Caller, Operation, Operations, Scope } from '../../op
 import type { Dialect, DialectTool } from '../../dialect.ts';
 import { AppError } from '../../errors.ts';
 import { instructions } from './instructions.ts';
-import { inputSchemaOf, outputSchemaOf } from './schema.ts';
+import { inputSchemaOf, outputSchemaOf, wholeSchemaOf } from './schema.ts';
 import type { Answer, ToolCard } from './source.ts';
 
 export interface Tool {
@@ -159,8 +159,8 @@ function dialectCard(tool: DialectTool): ToolCard {
     name: tool.name,
     title: tool.title,
     description: tool.description,
-    inputSchema: inputSchemaOf(tool.input),
-    ...(tool.output ? { outputSchema: outputSchemaOf(tool.output) } : {}),
+    inputSchema: wholeSchemaOf(tool.input, 'input'),
+    ...(tool.output ? { outputSchema: wholeSchemaOf(tool.output, 'output') } : {}),
     annotations: annotations(tool),
   };
 }
