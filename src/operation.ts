@@ -56,6 +56,8 @@ export interface Operation<I = unknown, O = unknown> {
   toolsets?: readonly string[];
   input: z.ZodType<I>;
   output: z.ZodType<O>;
+  /** Input fields that an MCP tool only names, to spare every conversation their description. The other faces show them all. */
+  rareInput?: readonly string[];
   /** Path under the HTTP root, with {name} for fields of the input; the others come from the query (GET, DELETE) or the JSON body. */
   http?: { method: 'GET' | 'POST' | 'PUT' | 'PATCH' | 'DELETE'; path: string };
   cli?: CliShape;

@@ -66,8 +66,8 @@ export class JobTasks {
     if (!job) return undefined;
     const state = taskState(job);
     if (state.status === 'cancelled') return state;
-    const answer = await this.answer(job, context);
-    if (answer.jobId) return state;
+    const { jobId, ...answer } = await this.answer(job, context);
+    if (jobId && !finals.has(job.status)) return state;
     return { ...state, status: 'completed', answer };
   }
 

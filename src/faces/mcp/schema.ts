@@ -6,8 +6,12 @@ import { toJSONSchema } from 'zod';
 import type { JsonObject } from './source.ts';
 
 /** What our own operations show: the input to this depth, of the output the fields and their types. */
-export function inputSchemaOf(schema: z.ZodType): JsonObject {
-  return shallow(jsonSchemaOf(schema, 'input'), inputDepthMax);
+export function inputSchemaOf(schema: z.ZodType, rare: readonly string[] = []): JsonObject {
+  const { properties = {}, ...rest } = shallow(jsonSchemaOf(schema, 'input'), inputDepthMax);
+  if (rare.length === 0) return { ...rest, properties };
+  const shown = Object.entries(properties as JsonObject).filter(([name]) => !rare.includes(name));
+  const description = `Also accepted: ${rare.join(', ')}.`;
+  return { ...rest, description, properties: Object.fromEntries(shown) };
 }
 
 export function outputSchemaOf(schema: z.ZodType): JsonObject {
@@ -109,29 +113,34 @@ function shallow(whole: JsonObject, depth: number): JsonObject {
 }
 
 function isObvious(key: string, part: unknown): boolean {
-  if (key === 'minimum') return part === 0 || part === 1;
+  if (key === 'minimum') return (part as number) >= 0;
   return key === 'default' && (part === false || isEmpty(part));
 }
 
-/** A union told apart by one constant field, as one object with the fields of all: half the bytes, the same meaning to a reader. */
+/** A union told apart by one constant field is told in words: which fields belong to which value. */
 function merged(schema: JsonObject): JsonObject {
-  const branches = (schema.oneOf ?? []) as { properties?: JsonObject; required?: string[] }[];
+  const branches = (schema.oneOf ?? []) as { properties?: JsonObject }[];
   if (branches.length < 3 || !branches.every((branch) => branch.properties)) return schema;
   const isTag = (name: string) =>
     branches.every(({ properties }) => 'const' in ((properties?.[name] ?? {}) as JsonObject));
   const tag = Object.keys(branches[0]!.properties!).find(isTag);
   if (!tag) return schema;
   const values = branches.map(({ properties }) => (properties![tag] as JsonObject).const);
-  const { oneOf: _, ...rest } = schema;
-  const properties = Object.assign(
-    {},
-    ...branches.map((branch) => branch.properties),
-  ) as JsonObject;
-  properties[tag] = { enum: values };
-  return { ...rest, type: 'object', properties, required: [tag] };
+  const fields = branches.map(({ properties }, i) => {
+    const names = Object.keys(properties!).filter((name) => name !== tag);
+    return names.length === 0 ? String(values[i]) : `${String(values[i])} (${names.join(', ')})`;
+  });
+  const { oneOf: _, description = '', ...rest } = schema;
+  return {
+    ...rest,
+    description: `${String(description)}. Fields by ${tag}: ${fields.join('; ')}`,
+    type: 'object',
+    properties: { [tag]: { enum: values } },
+    required: [tag],
+  };
 }
 
-/** Of an answer the fields, with the types of those that are always there. */
+/** Of an answer what is always there, with its type; more may come. */
 function bare(schema: JsonObject, depth: number): JsonObject {
   const { type, properties, items, required = [] } = schema;
   const small: JsonObject = type === undefined ? {} : { type };
@@ -141,14 +150,13 @@ function bare(schema: JsonObject, depth: number): JsonObject {
   }
   if (items && depth >= 0) small.items = bare(items as JsonObject, depth - 1);
   if (properties && depth > 0) {
-    const always = new Set(required as string[]);
-    small.properties = Object.fromEntries(
-      Object.entries(properties as JsonObject).map(([name, part]) => [
-        name,
-        always.has(name) ? bare(part as JsonObject, depth - 1) : {},
-      ]),
+    const always = Object.entries(properties as JsonObject).filter(([name]) =>
+      (required as string[]).includes(name),
     );
-    if (always.size > 0) small.required = required;
+    const shown = always.length > 0 ? always : Object.entries(properties as JsonObject);
+    small.properties = Object.fromEntries(
+      shown.map(([name, part]) => [name, bare(part as JsonObject, depth - 1)]),
+    );
   }
   return small;
 }

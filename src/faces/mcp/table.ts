@@ -147,7 +147,7 @@ function operationCard(operation: Operation): ToolCard {
     name: operation.name,
     title: operation.title,
     description: operation.description,
-    inputSchema: inputSchemaOf(operation.input),
+    inputSchema: inputSchemaOf(operation.input, operation.rareInput),
     outputSchema: outputSchemaOf(operation.output),
     annotations: annotations(operation),
     ...(operation.startsJob ? { startsJob: true as const } : {}),

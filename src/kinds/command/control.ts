@@ -171,7 +171,7 @@ function sendSignal(needs: OutputNeeds): Operation {
       'Use it to interrupt, pause, go on or make a server reload. It does not mark the job cancelled: to stop it for good with its whole tree use cancel_job; to press ctrl-c in a terminal send_input. Each process is identified again before it is signalled.',
     effect: 'destroy',
     scope: 'run',
-    toolsets: ['default', 'command'],
+    toolsets: ['command'],
     input: z.strictObject({
       id: jobId,
       signal: z.preprocess(

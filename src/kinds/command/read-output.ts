@@ -114,6 +114,10 @@ export function readOutputOperation(needs: OutputNeeds): Operation {
     toolsets: ['default', 'command'],
     input: outputInput,
     output: outputAnswer,
+    rareInput: [
+      ...['to', 'fromLine', 'toLine', 'ignoreCase', 'countOnly', 'stream', 'attempt'],
+      ...['cursor', 'once', 'lossless'],
+    ],
     http: { method: 'GET', path: '/api/jobs/{id}/output' },
     cli: { words: ['logs'], args: ['id'], custom: true },
     text: outputText,

@@ -5,7 +5,7 @@ import { AppError } from '../../errors.ts';
 import { isFinal, type Job } from '../../jobs/job.ts';
 import type { Jobs, Submission } from '../../jobs/jobs.ts';
 import { jobText } from '../../jobs/operations.ts';
-import { jobView, viewJob } from '../../jobs/view.ts';
+import { jobView, ownJob, viewJob } from '../../jobs/view.ts';
 import type { Waiting } from '../../jobs/wait.ts';
 import { defineOperation, type CallContext, type Operation } from '../../operation.ts';
 import type { Clock } from '../../runtime/clock.ts';
@@ -132,7 +132,15 @@ export function runCommand(needs: RunNeeds): Operation {
     output: runOutput,
     http: { method: 'POST', path: '/api/commands' },
     cli: { words: ['run'], args: ['argv'], custom: true },
+    rareInput: [
+      ...['streams', 'queue', 'priority', 'runAt', 'ttlMs', 'after', 'attemptsMax'],
+      ...['idempotencyKey', 'outputBytesMax', 'ring'],
+    ],
     startsJob: (out) => (followed(out) ? out.id : undefined),
+    answerFor: async (id, context) => {
+      const job = await ownJob(needs.jobs, id, context.caller);
+      return job.kind === 'command' ? answer(id, false, { waitMs: 0 }, context, needs) : undefined;
+    },
     text: (out) => runText(out),
     run: async (input, context) => {
       if (process.platform === 'win32') {
@@ -260,7 +268,7 @@ async function isHealthy(job: Job, { jobs, waiting }: RunNeeds): Promise<boolean
 async function answer(
   id: string,
   existing: boolean,
-  input: RunInput,
+  input: Pick<RunInput, 'waitMs' | 'ready'>,
   { signal }: CallContext,
   needs: RunNeeds,
 ): Promise<RunOutput> {

@@ -100,7 +100,18 @@ function postWork(services: EscrowServices): Operation {
     output: answer,
     http: { method: 'POST', path: '/api/work' },
     cli: { words: ['escrow', 'post'], args: ['provider', 'budget', 'title'] },
+    rareInput: [
+      ...['fundBy', 'evaluationMs', 'silence', 'splitBps', 'dispute', 'milestones', 'settlement'],
+      ...['visibility', 'tags', 'repeat', 'expiryMsMin', 'wallet'],
+    ],
     startsJob: (view) => view.id,
+    answerFor: async (id, context) => {
+      const { kind } = await services.jobs.get(id);
+      if (kind !== 'escrow') return undefined;
+      const caller = callerOf(context);
+      const { client } = (await services.store.work(id)).terms;
+      return shown(services, await knownWork(services, id, caller, undefined), client.wallet);
+    },
     text: workText,
     run: async (input, context) => {
       const caller = callerOf(context);
