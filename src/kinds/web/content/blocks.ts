@@ -112,8 +112,9 @@ const insideByRole: Record<string, number> = {
 
 const blockTags = new Set(
   (
-    'address article aside blockquote body button caption center dd details dialog dir div dl dt fieldset ' +
-    'figcaption figure footer form h1 h2 h3 h4 h5 h6 header hgroup hr html legend li main menu nav ol p pre search ' +
+    'address article aside blockquote body button caption center dd details dialog dir div dl dt ' +
+    'fieldset figcaption figure footer form h1 h2 h3 h4 h5 h6 header hgroup hr html legend li ' +
+    'main menu nav ol p pre search ' +
     'section summary table tbody td tfoot th thead tr ul'
   ).split(' '),
 );

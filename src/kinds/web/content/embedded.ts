@@ -10,8 +10,13 @@ const sourceCharsMax = 4_000_000;
 const nodesMax = 100_000;
 const nestingMax = 60;
 
-const textKeys =
-  /^(?:cooked|body|bodyhtml|body_html|content|contents|text|html|description|shortdescription|longdescription|articlebody|reviewbody|answer|markdown|rendered|message|paragraph|acceptedanswer|value|caption|summary|bio)$/i;
+const textKeys = new Set(
+  (
+    'cooked body bodyhtml body_html content contents text html description shortdescription ' +
+    'longdescription articlebody reviewbody answer markdown rendered message paragraph value ' +
+    'acceptedanswer caption summary bio'
+  ).split(' '),
+);
 
 /** Texts in the order found, each once; HTML strings as they are. */
 export function embeddedTexts(root: AnyNode): string[] {
@@ -69,7 +74,7 @@ function collect(start: unknown, found: Map<string, string>): void {
 }
 
 function keep(key: string, value: string, found: Map<string, string>): void {
-  if (value.length < charsMin || !textKeys.test(key)) return;
+  if (value.length < charsMin || !textKeys.has(key.toLowerCase())) return;
   const plain = /<[a-z]/i.test(value) ? tidy(rawText(parseHtml(value))) : tidy(value);
   // Prose has spaces; code, style sheets and tokens have braces or none.
   if (

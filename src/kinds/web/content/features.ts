@@ -17,8 +17,8 @@ const container = levels.flatMap((level) =>
 /** In the order in which the writers below put them. */
 export const featureNames: readonly string[] = [
   ...list(
-    'words charsPerWord linkDensity links stops commas endsSentence digits uppers heading tag price date ' +
-      'copyright separator colon titleOverlap descriptionOverlap repeats',
+    'words charsPerWord linkDensity links stops commas endsSentence digits uppers heading tag ' +
+      'price date copyright separator colon titleOverlap descriptionOverlap repeats',
   ),
   ...list(
     'position wordPosition fromEnd depth afterTitle titleDistance headingDistance headingWords',
@@ -28,12 +28,13 @@ export const featureNames: readonly string[] = [
   ...container,
   ...list('pathCount pathWords pathLinkDensity pathSpread topShare topDistance topDepth'),
   ...list(
-    'prevWords prevLinkDensity prevHeading nextWords nextLinkDensity nextHeading prev2Words next2Words ' +
-      'prev2LinkDensity next2LinkDensity windowWords windowLinkDensity windowCommas wideWords wideLinkDensity',
+    'prevWords prevLinkDensity prevHeading nextWords nextLinkDensity nextHeading prev2Words ' +
+      'next2Words prev2LinkDensity next2LinkDensity windowWords windowLinkDensity windowCommas ' +
+      'wideWords wideLinkDensity',
   ),
   ...list(
-    'pageWords pageLinkDensity pageParagraphShare pageBlocks pageArticles pageHasMain pageArticle pageProduct ' +
-      'pageForum pageList pagePrices pageReplies pageCode',
+    'pageWords pageLinkDensity pageParagraphShare pageBlocks pageArticles pageHasMain ' +
+      'pageArticle pageProduct pageForum pageList pagePrices pageReplies pageCode',
   ),
 ];
 
@@ -185,13 +186,20 @@ export function headingLevel(block: Block): number {
 }
 
 const tagOrder =
-  'p pre blockquote h1 h2 h3 h4 h5 h6 li dd dt td th figcaption caption div section article summary ' +
-  'span label button legend address header footer nav aside form a body html';
+  'p pre blockquote h1 h2 h3 h4 h5 h6 li dd dt td th figcaption caption div section article ' +
+  'summary span label button legend address header footer nav aside form a body html';
 const tagNumbers = new Map(tagOrder.split(' ').map((tag, index) => [tag, index + 1]));
 
 const pricePattern = /[$€£¥₹]\s?\d|\d\s?(?:€|EUR|USD|GBP|kr)\b/;
-const datePattern =
-  /\b(?:19|20)\d\d\b|\b\d{1,2}[./-]\d{1,2}[./-]\d{2,4}\b|\b(?:jan|feb|mar|apr|may|jun|jul|aug|sep|oct|nov|dec)[a-z]*\.? \d{1,2}\b|\bago\b/i;
+const datePattern = new RegExp(
+  [
+    String.raw`\b(?:19|20)\d\d\b`,
+    String.raw`\b\d{1,2}[./-]\d{1,2}[./-]\d{2,4}\b`,
+    String.raw`\b(?:jan|feb|mar|apr|may|jun|jul|aug|sep|oct|nov|dec)[a-z]*\.? \d{1,2}\b`,
+    String.raw`\bago\b`,
+  ].join('|'),
+  'i',
+);
 const copyrightPattern = /©|\(c\)|copyright|all rights reserved/i;
 
 function writeOwn(writer: Writer, block: Block, context: Context): void {

@@ -8,8 +8,8 @@ import type { AnyNode, Element } from './dom.ts';
 /** Elements whose text is never part of what a page says. */
 const silent = new Set(
   (
-    'script style iframe object embed svg canvas math select datalist textarea input audio video map head link ' +
-    'meta base param source track progress meter rp noframes applet frameset'
+    'script style iframe object embed svg canvas math select datalist textarea input audio video ' +
+    'map head link meta base param source track progress meter rp noframes applet frameset'
   ).split(' '),
 );
 
@@ -72,14 +72,23 @@ export class Visibility {
   }
 }
 
-const offScreen =
-  /(?:^|[;\s])(?:font-size\s*:\s*0(?:px|em|rem|pt|%)?\s*(?:;|!|$)|(?:text-indent|left|top|margin-left)\s*:\s*-\d{4,}px|clip\s*:\s*rect\(\s*0|(?:max-)?(?:height|width)\s*:\s*0(?:px)?\s*;.*overflow\s*:\s*hidden)/i;
-const notDisplayed = /(?:^|[;\s])(?:display\s*:\s*none|visibility\s*:\s*(?:hidden|collapse))/i;
+const noSize = String.raw`font-size\s*:\s*0(?:px|em|rem|pt|%)?\s*(?:;|!|$)`;
+const farAway = String.raw`(?:text-indent|left|top|margin-left)\s*:\s*-\d{4,}px`;
+const clipped = String.raw`clip\s*:\s*rect\(\s*0`;
+const folded = String.raw`(?:max-)?(?:height|width)\s*:\s*0(?:px)?\s*;.*overflow\s*:\s*hidden`;
+const offScreen = anyOf(noSize, farAway, clipped, folded);
+const notShown = [String.raw`display\s*:\s*none`, String.raw`visibility\s*:\s*(?:hidden|collapse)`];
+const notDisplayed = anyOf(...notShown);
 const transparent = /(?:^|[;\s])opacity\s*:\s*0(?:\.0+)?\s*(?:;|!|$)/i;
 /** Transparent and longer than this: a page that fades in by script, not a hidden remark. */
 const fadedCharsMax = 1000;
 const panelName =
   /accordion|collaps|tab-?(?:panel|pane|content)|faq|answer|expand|toggle-?content/i;
+
+/** One of these declarations, at the start of one. */
+function anyOf(...declarations: string[]): RegExp {
+  return new RegExp(String.raw`(?:^|[;\s])(?:${declarations.join('|')})`, 'i');
+}
 
 function openedIds(root: AnyNode): Set<string> {
   const ids = new Set<string>();
@@ -99,8 +108,7 @@ function openedIds(root: AnyNode): Set<string> {
 const styleCharsMax = 200_000;
 const rule = /([^{}]+)\{([^{}]*)\}/g;
 const simpleSelector = /^[.#][\w-]+$/;
-const hidingBody =
-  /(?:^|[;\s{])(?:display\s*:\s*none|visibility\s*:\s*hidden|font-size\s*:\s*0(?:px)?\s*(?:;|!|$)|(?:text-indent|left|top)\s*:\s*-\d{4,}px)/i;
+const hidingBody = anyOf(...notShown, noSize, farAway);
 
 /**
  * Class and id names that the page's own style elements hide outright (single selectors, no media

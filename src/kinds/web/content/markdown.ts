@@ -304,8 +304,11 @@ function withBreaks(element: Element): string {
   return text;
 }
 
-const languageClass =
-  /(?:^|\s)(?:language|lang|brush:|highlight-source|highlight|sourceCode|prettyprint lang)[-:\s]*([a-z0-9+#]{1,20})(?=\s|$|;)/i;
+const languageMarks = 'language|lang|brush:|highlight-source|highlight|sourceCode|prettyprint lang';
+const languageClass = new RegExp(
+  String.raw`(?:^|\s)(?:${languageMarks})[-:\s]*([a-z0-9+#]{1,20})(?=\s|$|;)`,
+  'i',
+);
 
 function codeLanguage(pre: Element): string {
   const code = pre.children.find(

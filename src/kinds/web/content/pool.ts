@@ -205,7 +205,7 @@ const workerFile = import.meta.url.endsWith('.ts') ? './worker.ts' : './worker.j
 function tooSlow(entry: Entry, limitMs: number): AppError {
   const { url } = entry.task.options;
   return new AppError('timeout', `Reading ${url} took longer than ${limitMs} ms and was stopped.`, {
-    hint: 'The page is built in a way that costs too much to read; ask for `links` or the raw body.',
+    hint: 'It is built in a way that costs too much; ask for `links` only, or for the raw body.',
   });
 }
 

@@ -20,7 +20,7 @@ export function select(root: Document, selector: string): Element[] {
   } catch (error) {
     const reason = error instanceof Error ? error.message : String(error);
     throw new AppError('invalidInput', `Not a CSS selector: ${selector} (${reason})`, {
-      hint: 'Use CSS such as `h1`, `.price`, `table.specs td:nth-child(2)`; XPath is not understood.',
+      hint: 'Use CSS such as `h1`, `.price`, `td:nth-child(2)`; XPath is not understood.',
     });
   }
 }

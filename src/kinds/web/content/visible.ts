@@ -1,12 +1,12 @@
 // The text of one element as a reader sees it, on one line.
 import { isBlockTag } from './blocks.ts';
-import { isElement, isText, tidy, walk, type Element } from './dom.ts';
+import { isElement, isText, tidy, walk, type AnyNode } from './dom.ts';
 
 const unseen = new Set(['script', 'style', 'noscript', 'template', 'svg']);
 
-export function visibleText(element: Element): string {
+export function visibleText(root: AnyNode): string {
   const parts: string[] = [];
-  walk(element, (node) => {
+  walk(root, (node) => {
     if (isText(node)) parts.push(node.data);
     else if (isElement(node)) {
       if (unseen.has(node.name) || 'hidden' in node.attribs) return false;

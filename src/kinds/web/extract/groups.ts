@@ -8,8 +8,8 @@ import { isRecord, type JsonSchema } from './schema.ts';
 /** Objects that describe the site or the page's frame rather than its subject. */
 const sideTypes = new Set(
   (
-    'WebSite Organization BreadcrumbList ListItem WebPage SearchAction ImageObject EntryPoint ReadAction ' +
-    'SiteNavigationElement WPHeader WPFooter Corporation PostalAddress ContactPoint'
+    'WebSite Organization BreadcrumbList ListItem WebPage SearchAction ImageObject EntryPoint ' +
+    'ReadAction SiteNavigationElement WPHeader WPFooter Corporation PostalAddress ContactPoint'
   ).split(' '),
 );
 

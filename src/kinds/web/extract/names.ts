@@ -29,7 +29,8 @@ const groups: [names: string, paths: string][] = [
   ],
   ['author authorname authors byline writer creator', 'author.name author creator.name creator'],
   [
-    'published publishedat publisheddate publishdate datepublished publicationdate date posted postedat dateposted',
+    'published publishedat publisheddate publishdate datepublished publicationdate date posted ' +
+      'postedat dateposted',
     'datePublished datePosted dateCreated uploadDate published',
   ],
   ['modified modifiedat updated updatedat lastupdated datemodified', 'dateModified modified'],

@@ -163,10 +163,15 @@ function isSchemaWord(word: string, value: unknown): boolean {
   return typeof value === 'object' || word === 'const';
 }
 
+const annotations = new Set(
+  (
+    'type title description format minimum maximum minLength maxLength pattern default examples ' +
+    '$id $comment required'
+  ).split(' '),
+);
+
 function isAnnotation(key: string): boolean {
-  return /^(?:type|title|description|format|minimum|maximum|minLength|maxLength|pattern|default|examples|\$id|\$comment|required)$/.test(
-    key,
-  );
+  return annotations.has(key);
 }
 
 function isFlatValue(value: unknown): boolean {

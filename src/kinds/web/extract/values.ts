@@ -102,14 +102,15 @@ export function asText(value: unknown): string | undefined {
   return address.length > 0 ? address.join(', ') : undefined;
 }
 
+const before = String.raw`(?:[A-Z]{3}|[A-Za-z]{0,2}[$€£¥₹]?|kr\.?)?`;
+const behind = String.raw`(?:[A-Z]{3}|[$€£¥₹%]|kr\.?)?`;
+const amount = new RegExp(String.raw`^${before}\s*(-?\d[\d.,\s'\u00A0]*)\s*${behind}$`);
+
 export function fitNumber(value: unknown): number | undefined {
   if (typeof value === 'number') return Number.isFinite(value) ? value : undefined;
   const text = asText(value)?.trim();
   if (text === undefined) return undefined;
-  const match =
-    /^(?:[A-Z]{3}|[A-Za-z]{0,2}[$€£¥₹]?|kr\.?|CHF)?\s*(-?\d[\d.,\s'\u00A0]*)\s*(?:[A-Z]{3}|[$€£¥₹%]|kr\.?)?$/.exec(
-      text,
-    );
+  const match = amount.exec(text);
   return match ? decimal(match[1]!.replace(/[\s'\u00A0]/g, '')) : undefined;
 }
 

@@ -23,7 +23,8 @@ const suggestionsMax = 10;
 const warningsMax = 20;
 
 const howToConfigure =
-  'Set web.search.searxngUrl to a SearXNG instance of yours, or a key: BRAVE_API_KEY, TAVILY_API_KEY or SEARCHCLAW_API_KEY.';
+  'Set web.search.searxngUrl to a SearXNG instance of yours, or a key: ' +
+  'BRAVE_API_KEY, TAVILY_API_KEY or SEARCHCLAW_API_KEY.';
 
 export class Searcher {
   private readonly parts: SearchParts;
@@ -203,7 +204,8 @@ function finish(
   }
   const sources = answer.engines.filter(({ problem }) => !problem).map(({ engine }) => engine);
   if (generalEngines === 0) {
-    answer.notice = `No general web engine is configured: these rows are only from ${sources.join(', ')}. ${howToConfigure}`;
+    const only = `these rows are only from ${sources.join(', ')}`;
+    answer.notice = `No general web engine is configured: ${only}. ${howToConfigure}`;
   } else if (failed.length > 0) {
     const lines = failed.map(({ engine, problem }) => `${engine} failed: ${problem!.message}`);
     answer.notice = `${lines.join(' ')} These rows are from ${sources.join(', ')}.`;

@@ -95,12 +95,13 @@ function diagnose(status: number, body: string): AppError | undefined {
     return new AppError('unavailable', 'SearXNG refuses to answer in JSON (403).', {
       hint:
         'In its settings.yml add `- json` under `search: formats:` and restart it. ' +
-        'If it is there already, its limiter blocks us: set `server: limiter: false` or let this machine pass.',
+        'If it is there already, its limiter blocks us: set `server: limiter: false` ' +
+        'or let this machine pass.',
     });
   }
   if (status === 429 || /too many requests/i.test(body.slice(0, 2000))) {
     return new AppError('rateLimited', 'The limiter of SearXNG took us for a robot (429).', {
-      hint: 'Set `server: limiter: false` in its settings.yml, or let this machine pass in limiter.toml.',
+      hint: 'Set `server: limiter: false` in settings.yml, or let us pass in limiter.toml.',
     });
   }
   if (status === 404) {
