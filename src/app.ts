@@ -6,6 +6,7 @@ import { Access, accessMigrations } from './access/access.ts';
 import { accessOperations } from './access/operations.ts';
 import type { Config } from './config.ts';
 import type { Dialect } from './dialect.ts';
+import { backgroundJobDialect } from './dialects/background-job/index.ts';
 import { cardzeroDialect } from './dialects/cardzero/index.ts';
 import { runpodDialect } from './dialects/runpod/index.ts';
 import { registerErrors } from './errors.ts';
@@ -35,7 +36,7 @@ import { SqliteStore } from './store/sqlite/sqlite.ts';
 import type { Migration, Store } from './store/store.ts';
 
 export const kinds: readonly KindPlugin[] = [commandPlugin, endpointPlugin, escrowPlugin];
-export const dialects: readonly Dialect[] = [cardzeroDialect, runpodDialect];
+export const dialects: readonly Dialect[] = [backgroundJobDialect, cardzeroDialect, runpodDialect];
 
 export interface App {
   jobs: Jobs;

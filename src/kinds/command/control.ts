@@ -8,10 +8,11 @@ import { jobId } from '../../jobs/operations.ts';
 import { ownJob } from '../../jobs/view.ts';
 import { defineOperation, type Caller, type Operation } from '../../operation.ts';
 import { membersOf } from './conditions.ts';
+import type { StreamName } from './files.ts';
 import { terminalSize, type CommandInput } from './input.ts';
 import type { LaunchFolder } from './process/folder.ts';
 import { bootId, signalProcess, startOf } from './process/identity.ts';
-import { outputBytes } from './process/limits.ts';
+import { outputBytes, sizeOf } from './process/limits.ts';
 import { handledSignals } from './process/observe.ts';
 import { resizeTerminal } from './process/terminal.ts';
 import { identityOf, type ProcessRow } from './process/tree.ts';
@@ -130,17 +131,13 @@ function sendInput(needs: OutputNeeds): Operation {
       if (isFinal(job.status)) return over(job, needs, input.bytesMax);
       refuseClosed(stored);
       const folder = await launched(job, needs, signal);
-      const before = outputBytes(folder);
+      const before = sizes(job, needs);
       const tty = stored.tty !== undefined;
       const bytes = Buffer.from(bytesOf(input, tty));
       const sent = await writeAll(folder.stdin, bytes, needs, signal);
       if (input.eof && !tty) endInput(folder);
-      const finalJob = await settle(job, folder, before, input.waitMs, needs, signal);
-      const answer = await readOutput(
-        finalJob,
-        { mode: 'since', from: before, bytesMax: input.bytesMax },
-        needs,
-      );
+      const present = await settle(job, folder, input.waitMs, needs, signal);
+      const answer = await newOutput(present, before, input.bytesMax, needs);
       const { id, status, exitCode, signal: killedBy, text, next } = answer;
       const hint =
         sent < bytes.length
@@ -327,16 +324,33 @@ function endInput(folder: LaunchFolder): void {
   signalProcess({ pid, start, bootId: claim.identity.bootId }, 'SIGTERM');
 }
 
+type Sizes = { stream: StreamName; bytes: number }[];
+
+const sizes = (job: Job, { files }: OutputNeeds): Sizes =>
+  files.logs(job).map(({ stream, view }) => ({ stream, bytes: sizeOf(view.path) }));
+
+/** Each stream from its own place. */
+async function newOutput(job: Job, before: Sizes, bytesMax: number, needs: OutputNeeds) {
+  const parts = await Promise.all(
+    before.map(({ stream, bytes }) => {
+      const one = stream === 'merged' ? {} : { stream };
+      const share = Math.floor(bytesMax / before.length);
+      return readOutput(job, { mode: 'since', from: bytes, bytesMax: share, ...one }, needs);
+    }),
+  );
+  return { ...parts[0]!, text: parts.map(({ text }) => text).join('') };
+}
+
 /** Until the output falls quiet after something came, the job ends, or the time is up. */
 async function settle(
   job: Job,
   folder: LaunchFolder,
-  before: number,
   waitMs: number,
   { jobs, clock }: OutputNeeds,
   signal: AbortSignal,
 ): Promise<Job> {
   const step = 25;
+  const before = outputBytes(folder);
   let last = before;
   let quiet = 0;
   for (let waited = 0; waited < waitMs && !signal.aborted; waited += step) {
