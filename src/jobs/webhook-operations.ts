@@ -105,7 +105,7 @@ export function webhookOperations(webhooks: Webhooks): Operation[] {
       name: 'delete_webhook',
       title: 'Delete webhook',
       description:
-        'Ends a webhook; what was not delivered yet is given up. Jobs are not touched. list_webhooks shows the ids.',
+        'Ends a webhook, for when nobody listens any more; what was not delivered yet is given up. Jobs are not touched. list_webhooks shows the ids.',
       effect: 'destroy',
       idempotent: true,
       scope: 'run',

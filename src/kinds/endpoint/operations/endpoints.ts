@@ -125,7 +125,7 @@ function deleteEndpoint(desk: Desk): Operation {
     name: 'delete_endpoint',
     title: 'Delete endpoint',
     description:
-      'Removes an endpoint: waiting and running jobs are cancelled, its workers are stopped. Ended jobs and their results stay readable with get_job. Cannot be undone; to pause it instead, set workersMax to 0 with save_endpoint.',
+      'Removes an endpoint that nobody needs, for good: waiting and running jobs are cancelled, its workers are stopped. Ended jobs and their results stay readable with get_job. Cannot be undone; to pause it instead, set workersMax to 0 with save_endpoint.',
     effect: 'destroy',
     idempotent: true,
     scope: 'run',

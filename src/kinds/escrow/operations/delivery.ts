@@ -163,7 +163,7 @@ function refundWork(services: EscrowServices): Operation {
     name: 'refund_work',
     title: 'Conclude overdue work',
     description:
-      'After the deadline of the present stage has passed, does what was agreed for it: money back when nothing was delivered; the agreed answer to silence (refund, release or split) when nobody decided. The server does this by itself within seconds; use it only to have it now. Anybody may call it; nothing can block it. Before the deadline it fails.',
+      'After the deadline of the present stage has passed, does what was agreed for it: money back when nothing was delivered; the agreed answer to silence (refund, release or split) when nobody decided. The server does this by itself within seconds; use it only to have it now. Anybody may call it; nothing can block it. Before the deadline it fails: then evaluate_work decides.',
     effect: 'write',
     idempotent: true,
     scope: 'run',
@@ -192,7 +192,7 @@ function disputeWork(services: EscrowServices): Operation {
     name: 'dispute_work',
     title: 'Dispute a delivery, or resolve a dispute',
     description:
-      'Client or provider: brings a delivered job (or a verdict inside its dispute window) before the arbiter named at creation; the money stays until the arbiter decides or the dispute deadline applies the agreed answer. The arbiter: resolves it with resolution refund, release or split. Only for jobs created with an arbiter.',
+      'Client or provider: brings a delivered job (or a verdict inside its dispute window) before the arbiter named at creation; the money stays until the arbiter decides or the dispute deadline applies the agreed answer. The arbiter: resolves it with resolution refund, release or split. Only for jobs created with an arbiter; an ordinary verdict is evaluate_work.',
     effect: 'write',
     scope: 'run',
     toolsets: ['escrow'],

@@ -149,7 +149,7 @@ function fundWork(services: EscrowServices): Operation {
     title: 'Fund posted work',
     description:
       "Moves the job's budget from your wallet into the job's own escrow account; only the client can, only while the job is open. " +
-      'Fails without any effect when balance or limits do not allow it. Calling it again after it worked changes nothing. Set expectedBudget when the provider may have made a counter-offer.',
+      'Fails without any effect when balance or limits do not allow it. Calling it again after it worked changes nothing. Use it after post_work; set expectedBudget when the provider may have made a counter-offer.',
     effect: 'write',
     idempotent: true,
     scope: 'run',
