@@ -8,7 +8,7 @@ import type { Step } from '../../store/store.ts';
 import { moved, type Move, type MoveInput } from './move.ts';
 import type { Settlement } from './settlement/settlement.ts';
 import type { EscrowSettings } from './settings.ts';
-import { allowed, finalPhases, judge, type Action, type Effect, type Role } from './stage.ts';
+import { allowed, finalPhases, judge, type Action, type Effect } from './stage.ts';
 import type { EscrowStore } from './store.ts';
 import { rolesOf } from './terms.ts';
 import { errorOf, stageOf, statusOf, type Work } from './work.ts';
@@ -137,7 +137,10 @@ export class Escrow {
     const moment = work.deadlineAt !== null && now >= work.deadlineAt ? 'after' : 'before';
     const paused = await this.parts.store.paused();
     const answer = judge(work.phase, request.action, roles, moment, paused);
-    if ('refused' in answer) throw refusal(work, request.action, roles, answer.refused, moment);
+    if ('refused' in answer) {
+      const can = allowed(work.phase, roles, moment, paused);
+      throw refusal(work, request.action, answer.refused, can);
+    }
     refusePending(work);
     if (request.action === 'dispute' && !work.terms.dispute) throw noArbiter(work);
     if (expectedBudget !== undefined && expectedBudget !== work.budget) {
@@ -244,14 +247,7 @@ const reasons: Record<string, string> = {
   escrowPaused: 'The operator has paused the escrow; money can still go back.',
 };
 
-function refusal(
-  work: Work,
-  action: Action,
-  roles: ReadonlySet<Role>,
-  code: string,
-  moment: 'before' | 'after',
-): AppError {
-  const can = allowed(work.phase, roles, moment);
+function refusal(work: Work, action: Action, code: string, can: Action[]): AppError {
   const until = work.deadlineAt === null ? null : new Date(work.deadlineAt).toISOString();
   return new AppError(code, `Cannot ${action} ${work.jobId}: ${reasons[code]}`, {
     hint:

@@ -63,3 +63,36 @@ export async function shown(
   const paused = await services.store.paused();
   return viewWork(work, { wallet, now: services.clock.now(), paused });
 }
+
+/** Does it, or answers the job as it is when a call before this one (a retry, a twin) has done the same already. */
+export async function once(
+  services: EscrowServices,
+  id: string,
+  done: (work: Work) => boolean,
+  act: () => Promise<Work>,
+): Promise<{ work: Work; existing: boolean }> {
+  const before = await services.store.work(id);
+  if (done(before)) return { work: before, existing: true };
+  try {
+    return { work: await act(), existing: false };
+  } catch (error) {
+    const late = error instanceof AppError && ['wrongStage', 'jobFinal'].includes(error.code);
+    const work = late ? await services.store.work(id) : before;
+    if (late && done(work)) return { work, existing: true };
+    throw error;
+  }
+}
+
+export async function shownOnce(
+  services: EscrowServices,
+  answer: { work: Work; existing: boolean },
+  wallet: string,
+): Promise<WorkView> {
+  const view = await shown(services, answer.work, wallet);
+  return answer.existing ? { ...view, existing: true } : view;
+}
+
+export const isFundedBy = (wallet: string) => (work: Work) =>
+  work.client === wallet &&
+  work.phase !== 'open' &&
+  work.state.txs.some((tx) => tx.kind === 'fund');

@@ -4,9 +4,10 @@ import { AppError } from '../../../errors.ts';
 import { jobId } from '../../../jobs/operations.ts';
 import { defineOperation, type Operation } from '../../../operation.ts';
 import { contentHashPattern, hashMatches, sha256Of } from '../hashes.ts';
-import { callerOf, knownWork, shown, type EscrowServices } from '../services.ts';
+import { callerOf, knownWork, once, shown, shownOnce, type EscrowServices } from '../services.ts';
 import { rolesOf, silences, specHash } from '../terms.ts';
 import { workView } from '../view.ts';
+import type { Work } from '../work.ts';
 import { asWallet, stageNames } from './work.ts';
 import { fenced, workText } from './text.ts';
 
@@ -55,24 +56,25 @@ function submitWork(services: EscrowServices): Operation {
       const wallet = await services.wallets.actingFor(caller, input.wallet);
       const before = await knownWork(services, input.id, caller, wallet.id);
       const hash = deliveredHash(services, input);
-      const same = before.state.submission?.hash === hash && before.provider === wallet.id;
-      if (same) return { ...(await shown(services, before, wallet.id)), existing: true };
-      const now = services.clock.now();
+      const isSame = (work: Work) =>
+        work.state.submission?.hash === hash && work.provider === wallet.id;
       const submission = {
         n: before.state.txs.length,
         hash,
         uri: input.uri ?? null,
         inline: input.content !== undefined,
-        at: now,
+        at: services.clock.now(),
       };
       const row = { ...submission, content: input.content ?? null };
-      const work = await services.escrow.act(input.id, {
-        actor: { wallet: wallet.id },
-        action: 'submit',
-        submission,
-        steps: () => [services.store.insertDeliverable(input.id, row)],
-      });
-      return shown(services, work, wallet.id);
+      const answer = await once(services, input.id, isSame, () =>
+        services.escrow.act(input.id, {
+          actor: { wallet: wallet.id },
+          action: 'submit',
+          submission,
+          steps: () => [services.store.insertDeliverable(input.id, row)],
+        }),
+      );
+      return shownOnce(services, answer, wallet.id);
     },
   });
 }
@@ -176,13 +178,13 @@ function refundWork(services: EscrowServices): Operation {
     run: async (input, context) => {
       const caller = callerOf(context);
       const wallet = await services.wallets.actingFor(caller, input.wallet);
-      const before = await knownWork(services, input.id, caller, wallet.id);
-      if (before.phase === 'expired') {
-        return { ...(await shown(services, before, wallet.id)), existing: true };
-      }
+      await knownWork(services, input.id, caller, wallet.id);
       const actor = { wallet: wallet.id };
-      const work = await services.escrow.act(input.id, { actor, action: 'conclude' });
-      return shown(services, work, wallet.id);
+      const isOver = (work: Work) => work.phase === 'expired';
+      const answer = await once(services, input.id, isOver, () =>
+        services.escrow.act(input.id, { actor, action: 'conclude' }),
+      );
+      return shownOnce(services, answer, wallet.id);
     },
   });
 }

@@ -4,7 +4,15 @@ import { AppError } from '../../../errors.ts';
 import { jobId } from '../../../jobs/operations.ts';
 import { defineOperation, type Operation } from '../../../operation.ts';
 import { parseMicro } from '../money.ts';
-import { callerOf, knownWork, shown, type EscrowServices } from '../services.ts';
+import {
+  callerOf,
+  isFundedBy,
+  knownWork,
+  once,
+  shown,
+  shownOnce,
+  type EscrowServices,
+} from '../services.ts';
 import { phases } from '../stage.ts';
 import {
   descriptionCharsMax,
@@ -130,15 +138,14 @@ function postWork(services: EscrowServices): Operation {
           amount: parseMicro(amount, 'milestones.amount'),
         })),
       });
-      let { work } = posted;
-      if (fund && work.phase === 'open') {
-        work = await services.escrow.act(work.jobId, {
-          actor: { wallet: client.id },
-          action: 'fund',
-        });
-      }
-      const view = await shown(services, work, client.id);
-      return posted.existing ? { ...view, existing: true } : view;
+      const { existing } = posted;
+      const { jobId: id, phase } = posted.work;
+      if (!fund || phase !== 'open') return shownOnce(services, posted, client.id);
+      const actor = { wallet: client.id };
+      const { work } = await once(services, id, isFundedBy(client.id), () =>
+        services.escrow.act(id, { actor, action: 'fund' }),
+      );
+      return shownOnce(services, { work, existing }, client.id);
     },
   });
 }
@@ -162,19 +169,16 @@ function fundWork(services: EscrowServices): Operation {
     run: async (input, context) => {
       const caller = callerOf(context);
       const wallet = await services.wallets.actingFor(caller, input.wallet);
-      const before = await knownWork(services, input.id, caller, wallet.id);
-      const done = before.state.txs.some(({ kind }) => kind === 'fund');
-      if (done && before.client === wallet.id && before.phase !== 'open') {
-        return { ...(await shown(services, before, wallet.id)), existing: true };
-      }
-      const work = await services.escrow.act(input.id, {
-        actor: { wallet: wallet.id },
-        action: 'fund',
-        ...(input.expectedBudget === undefined
+      await knownWork(services, input.id, caller, wallet.id);
+      const expected =
+        input.expectedBudget === undefined
           ? {}
-          : { expectedBudget: parseMicro(input.expectedBudget, 'expectedBudget') }),
-      });
-      return shown(services, work, wallet.id);
+          : { expectedBudget: parseMicro(input.expectedBudget, 'expectedBudget') };
+      const actor = { wallet: wallet.id };
+      const answer = await once(services, input.id, isFundedBy(wallet.id), () =>
+        services.escrow.act(input.id, { actor, action: 'fund', ...expected }),
+      );
+      return shownOnce(services, answer, wallet.id);
     },
   });
 }
@@ -241,15 +245,18 @@ function declineWork(services: EscrowServices): Operation {
       const action = before.client === wallet.id ? 'cancel' : 'decline';
       const outcome = action === 'cancel' ? 'cancelled' : 'declined';
       const party = [before.client, before.provider].includes(wallet.id);
-      if (party && before.state.outcome === outcome) {
-        return { ...(await shown(services, before, wallet.id)), existing: true };
-      }
-      const work = await services.escrow.act(input.id, {
-        actor: { wallet: wallet.id },
-        action,
-        ...(input.reason === undefined ? {} : { reason: input.reason }),
-      });
-      return shown(services, work, wallet.id);
+      const answer = await once(
+        services,
+        input.id,
+        (work) => party && work.state.outcome === outcome,
+        () =>
+          services.escrow.act(input.id, {
+            actor: { wallet: wallet.id },
+            action,
+            ...(input.reason === undefined ? {} : { reason: input.reason }),
+          }),
+      );
+      return shownOnce(services, answer, wallet.id);
     },
   });
 }
