@@ -26,6 +26,7 @@ import { webhookMigrations, Webhooks, type WebhookSender } from './jobs/webhooks
 import { commandPlugin } from './kinds/command/index.ts';
 import { endpointPlugin } from './kinds/endpoint/index.ts';
 import { escrowPlugin } from './kinds/escrow/index.ts';
+import { webPlugin } from './kinds/web/index.ts';
 import { Operations } from './operation.ts';
 import type { Clock } from './runtime/clock.ts';
 import { createEgress, type Egress } from './runtime/egress/index.ts';
@@ -35,7 +36,12 @@ import { PostgresStore } from './store/postgres/postgres.ts';
 import { SqliteStore } from './store/sqlite/sqlite.ts';
 import type { Migration, Store } from './store/store.ts';
 
-export const kinds: readonly KindPlugin[] = [commandPlugin, endpointPlugin, escrowPlugin];
+export const kinds: readonly KindPlugin[] = [
+  commandPlugin,
+  endpointPlugin,
+  escrowPlugin,
+  webPlugin,
+];
 export const dialects: readonly Dialect[] = [backgroundJobDialect, cardzeroDialect, runpodDialect];
 
 export interface App {

@@ -1,0 +1,140 @@
+// Inputs of the web kind's actions: what a job of each action carries.
+import { z } from 'zod';
+import { actionsMax, browseAction } from '../browser/actions.ts';
+import { crawlOptions, reading, renderModes } from '../crawl/options.ts';
+import { pageFormats } from '../content/types.ts';
+import { freshnesses } from '../search/types.ts';
+import { countMax, queryCharsMax } from '../search/search.ts';
+
+const url = z.string().min(1).max(2000).describe('Address of the page');
+const schema = z
+  .looseObject({})
+  .describe('JSON Schema of the wished data, or a flat map {"field": "type"}');
+const render = z
+  .enum(renderModes)
+  .optional()
+  .describe('Browser: default auto (only where a page is empty without)');
+const robots = z.enum(['obey', 'ignore']).optional().describe('Default obey');
+const headers = z.record(z.string().max(100), z.string().max(4000)).optional();
+const timeoutMs = z.number().int().min(1000).max(120_000).optional();
+const query = z.string().min(1).max(queryCharsMax);
+const prompt = z.string().max(10_000).optional().describe('The wish in words (needs a model)');
+const selectors = z
+  .record(z.string(), z.string().max(500))
+  .optional()
+  .describe('Field → CSS selector');
+
+export const readInput = z.strictObject({
+  url,
+  formats: z.array(z.enum(pageFormats)).min(1).default(['markdown', 'metadata']),
+  render,
+  robots,
+  headers,
+  timeoutMs,
+  ...reading,
+});
+
+export const mapInput = z.strictObject({
+  url,
+  limit: z.number().int().min(1).max(50_000).default(500).describe('At most so many addresses'),
+  search: z
+    .string()
+    .max(200)
+    .optional()
+    .describe('Words the address or title should have; best first'),
+  sitemap: z.enum(['include', 'skip', 'only']).default('include'),
+  subdomains: z.boolean().default(false),
+  fetchMax: z.number().int().min(0).max(1000).default(30).describe('Pages fetched to find links'),
+});
+
+export const extractInput = z.strictObject({
+  url,
+  schema: schema.optional(),
+  prompt,
+  selectors,
+  render,
+  robots,
+  headers,
+  timeoutMs,
+});
+
+export const submissionInput = z.strictObject({
+  extractionId: z.string().max(80),
+  page: z.number().int().min(1).optional(),
+  data: z.unknown(),
+  sources: z.array(z.string().max(2000)).max(50).optional(),
+});
+
+export const screenshotInput = z.strictObject({
+  url,
+  fullPage: z.boolean().default(false).describe('The whole page instead of the first screen'),
+  format: z.enum(['jpeg', 'png']).default('jpeg'),
+  quality: z.number().int().min(1).max(100).optional(),
+  width: z.number().int().min(320).max(3840).default(1280),
+  height: z.number().int().min(240).max(2160).default(800),
+  waitForSelector: z.string().max(500).optional(),
+  timeoutMs,
+  headers,
+});
+
+export const browseInput = z.strictObject({
+  url,
+  actions: z
+    .array(browseAction)
+    .max(actionsMax)
+    .default([])
+    .describe('In order; results in the same order'),
+  width: z.number().int().min(320).max(3840).optional(),
+  height: z.number().int().min(240).max(2160).optional(),
+  timeoutMs,
+});
+
+export const searchInput = z.strictObject({
+  query,
+  type: z
+    .enum(['web', 'news', 'images', 'suggest', 'answer', 'crawled'])
+    .default('web')
+    .describe(
+      'answer: passages of the best pages with numbered sources; crawled: only pages crawled here',
+    ),
+  count: z.number().int().min(1).max(countMax).default(10),
+  offset: z.number().int().min(0).max(500).optional(),
+  language: z.string().max(10).optional(),
+  country: z.string().max(10).optional(),
+  safesearch: z.union([z.literal(0), z.literal(1), z.literal(2)]).optional(),
+  freshness: z.enum(freshnesses).optional(),
+});
+
+export const pipelineInput = z.strictObject({
+  query,
+  schema,
+  prompt,
+  selectors,
+  maxResults: z.number().int().min(1).max(50).default(10).describe('Search results looked at'),
+  extractFrom: z.number().int().min(1).max(50).default(5).describe('Of these, pages read'),
+  maxCredits: z.number().int().min(1).max(10_000).optional(),
+});
+
+export const agentInput = z.strictObject({
+  prompt: z.string().min(1).max(10_000).describe('What to find out'),
+  schema: schema.optional(),
+  urls: z.array(url).max(50).optional().describe('Pages to read first'),
+  onlyUrls: z.boolean().default(false).describe('Read nothing but `urls`'),
+  maxCredits: z.number().int().min(1).max(10_000).default(10),
+  maxSources: z.number().int().min(1).max(50).default(5),
+});
+
+export const actionInputs = {
+  crawl: crawlOptions,
+  map: mapInput,
+  markdown: readInput,
+  extract: extractInput,
+  submission: submissionInput,
+  screenshot: screenshotInput,
+  browse: browseInput,
+  search: searchInput,
+  pipeline: pipelineInput,
+  agent: agentInput,
+} as const;
+export type Action = keyof typeof actionInputs;
+export type ActionInput<A extends Action> = z.infer<(typeof actionInputs)[A]>;

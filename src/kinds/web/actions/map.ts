@@ -1,0 +1,165 @@
+// map: the addresses of a site from its sitemaps and links, without keeping any page. Fetches few pages, breadth first.
+import type { Run } from '../../../jobs/kind.ts';
+import { folderOf, Scope } from '../crawl/scope.ts';
+import { crawlOptions } from '../crawl/options.ts';
+import { cleanUrl, parseUrl, urlKey } from '../crawl/url.ts';
+import { loadPage } from '../fetch/load.ts';
+import { readSitemap } from '../fetch/sitemap.ts';
+import type { Services } from '../services.ts';
+import { creditTable } from '../usage/credits.ts';
+import type { ActionInput } from './inputs.ts';
+import { charge } from './pages.ts';
+
+interface Found {
+  url: string;
+  title?: string;
+  source: 'start' | 'sitemap' | 'link';
+  lastmod?: string;
+}
+
+const sitemapFilesMax = 50;
+const sitemapBytesMax = 50 * 1024 * 1024;
+
+export async function mapAction(run: Run, input: ActionInput<'map'>, services: Services) {
+  const map = new SiteMap(run, input, services);
+  await map.find();
+  const creditsUsed = creditTable.map;
+  await charge(run, services, 'map', { creditsUsed, bytes: map.bytes, pages: map.fetched });
+  const urls = ranked([...map.found.values()], input.search).slice(0, input.limit);
+  return {
+    url: map.start.href,
+    total: map.found.size,
+    urls,
+    pagesFetched: map.fetched,
+    ...(map.warnings.length > 0 ? { warnings: map.warnings } : {}),
+    creditsUsed,
+  };
+}
+
+class SiteMap {
+  readonly found = new Map<string, Found>();
+  readonly warnings: string[] = [];
+  readonly start: URL;
+  fetched = 0;
+  bytes = 0;
+  private readonly run: Run;
+  private readonly input: ActionInput<'map'>;
+  private readonly services: Services;
+  private readonly scope: Scope;
+  private readonly line: string[] = [];
+
+  constructor(run: Run, input: ActionInput<'map'>, services: Services) {
+    this.run = run;
+    this.input = input;
+    this.services = services;
+    this.start = cleanUrl(parseUrl(input.url));
+    const options = crawlOptions.parse({ url: this.start.href, subdomains: input.subdomains });
+    this.scope = new Scope(options, { hosts: [this.start.host], folders: [folderOf(this.start)] });
+  }
+
+  /** A search needs all there is to choose from; else the limit is enough. */
+  private get enough(): boolean {
+    return this.found.size >= (this.input.search === undefined ? this.input.limit : 50_000);
+  }
+
+  async find(): Promise<void> {
+    this.add(this.start.href, 'start');
+    if (this.input.sitemap !== 'skip') await this.readSitemaps();
+    if (this.input.sitemap !== 'only') await this.followLinks();
+  }
+
+  private add(address: string, source: Found['source'], more: Partial<Found> = {}): void {
+    const parsed = URL.parse(address);
+    if (!parsed) return;
+    const url = cleanUrl(parsed);
+    const isStart = source === 'start';
+    if (this.scope.skip({ url, depth: 0, fromExternal: false, isStart })) return;
+    const key = urlKey(url);
+    if (this.found.has(key)) return;
+    this.found.set(key, { url: url.href, source, ...more });
+    this.line.push(url.href);
+  }
+
+  private async readSitemaps(): Promise<void> {
+    const { robots, fetch, settings } = this.services;
+    const { origin } = this.start;
+    const rules = await robots.rules(origin, this.run.signal);
+    const files = rules.sitemaps.length > 0 ? [...rules.sitemaps] : [`${origin}/sitemap.xml`];
+    for (let i = 0; i < files.length && i < sitemapFilesMax && !this.enough; i++) {
+      this.run.signal.throwIfAborted();
+      try {
+        const request = { timeoutMs: 20_000, bytesMax: sitemapBytesMax, signal: this.run.signal };
+        const answer = await fetch({
+          url: files[i]!,
+          headers: { 'user-agent': settings.userAgent },
+          ...request,
+        });
+        if (answer.status !== 200) continue;
+        this.bytes += answer.body.byteLength;
+        const sitemap = readSitemap(answer.body, files[i]!);
+        files.push(...sitemap.files.filter((file) => !files.includes(file)));
+        for (const { url, lastmod } of sitemap.urls)
+          this.add(url, 'sitemap', lastmod === undefined ? {} : { lastmod });
+      } catch (error) {
+        this.run.signal.throwIfAborted();
+        this.warnings.push(`${files[i]}: ${(error as Error).message.slice(0, 200)}`);
+      }
+    }
+  }
+
+  private async followLinks(): Promise<void> {
+    for (
+      let i = 0;
+      i < this.line.length && this.fetched < this.input.fetchMax && !this.enough;
+      i++
+    ) {
+      this.run.signal.throwIfAborted();
+      const url = this.line[i]!;
+      const wish = {
+        url,
+        formats: ['links', 'metadata'] as const,
+        jobId: this.run.job.id,
+        signal: this.run.signal,
+      };
+      try {
+        const loaded = await loadPage({ ...wish, render: 'never' }, this.services);
+        this.fetched++;
+        this.bytes += loaded.bytes;
+        const entry = this.found.get(urlKey(cleanUrl(new URL(url))));
+        if (entry && loaded.page.title) entry.title = loaded.page.title;
+        for (const link of loaded.page.links ?? [])
+          this.add(link.url, 'link', link.text ? { title: link.text } : {});
+      } catch (error) {
+        this.run.signal.throwIfAborted();
+        if (i === 0) {
+          if (this.found.size <= 1) throw error;
+          this.warnings.push(`${url}: ${(error as Error).message.slice(0, 200)}`);
+        }
+      }
+      if (this.fetched % 10 === 0)
+        await this.run.report({ progress: { done: this.found.size, unit: 'addresses' } });
+    }
+  }
+}
+
+/** With words: those that have most of them, in title or address, first; without: as found. */
+function ranked(found: Found[], search: string | undefined): Found[] {
+  const words = search?.toLowerCase().match(/[\p{L}\p{N}]+/gu) ?? [];
+  if (words.length === 0) return found;
+  const score = ({ url, title = '' }: Found): number => {
+    const name = title.toLowerCase();
+    const path = decodeURI(safe(url)).toLowerCase();
+    return words.reduce(
+      (sum, word) => sum + (name.includes(word) ? 2 : 0) + (path.includes(word) ? 1 : 0),
+      0,
+    );
+  };
+  return found
+    .map((entry) => ({ entry, points: score(entry) }))
+    .filter(({ points }) => points > 0)
+    .toSorted((a, b) => b.points - a.points || a.entry.url.length - b.entry.url.length)
+    .map(({ entry }) => entry);
+}
+
+const safe = (url: string): string =>
+  url.replace(/%(?![0-9a-f]{2})/gi, '%25').replace(/%[89a-f][0-9a-f]/gi, '');

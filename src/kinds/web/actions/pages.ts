@@ -1,0 +1,194 @@
+// Actions on one page: markdown, extract, screenshot, browse. Each loads, does its one thing and charges for it.
+import type { Run } from '../../../jobs/kind.ts';
+import { runActions } from '../browser/actions.ts';
+import type { Picture } from '../browser/browser.ts';
+import { parseUrl } from '../crawl/url.ts';
+import type { Extraction } from '../extract/extract.ts';
+import { askModel } from '../extract/model.ts';
+import { loadPage } from '../fetch/load.ts';
+import type { Services } from '../services.ts';
+import { creditTable } from '../usage/credits.ts';
+import type { ActionInput } from './inputs.ts';
+
+const browseMs = 60_000;
+
+export async function readAction(run: Run, input: ActionInput<'markdown'>, services: Services) {
+  const { formats, url, render, robots, headers, timeoutMs, ...reading } = input;
+  const wish = { url, formats, render, robots, headers, timeoutMs, reading };
+  const loaded = await loadPage(
+    { ...given(wish), url, formats, jobId: run.job.id, signal: run.signal },
+    services,
+  );
+  const { page } = loaded;
+  const creditsUsed = creditTable.markdown + (loaded.rendered ? creditTable.renderedPage : 0);
+  await charge(run, services, 'markdown', {
+    creditsUsed,
+    bytes: loaded.bytes,
+    browserMs: loaded.browserMs,
+  });
+  const kept = Object.fromEntries(formats.map((format) => [format, page[format]]));
+  return {
+    url: loaded.url,
+    status: loaded.status,
+    kind: page.kind,
+    ...(page.title === undefined ? {} : { title: page.title }),
+    ...kept,
+    wordCount: page.wordCount,
+    ...(loaded.rendered ? { rendered: true } : {}),
+    ...(page.needsBrowser && !loaded.rendered ? { needsBrowser: true } : {}),
+    ...(page.truncated ? { truncated: true } : {}),
+    ...(page.pages === undefined ? {} : { pages: page.pages }),
+    creditsUsed,
+  };
+}
+
+export async function extractAction(run: Run, input: ActionInput<'extract'>, services: Services) {
+  const { url, schema, prompt, selectors, ...how } = input;
+  const loaded = await loadPage(
+    { ...given(how), url, formats: ['metadata'], jobId: run.job.id, signal: run.signal },
+    services,
+  );
+  const made = await extracted(
+    loaded.html,
+    loaded.url,
+    { schema, prompt, selectors },
+    services,
+    run.signal,
+  );
+  const { creditsUsed, ...extraction } = made;
+  await charge(run, services, 'extract', {
+    creditsUsed,
+    bytes: loaded.bytes,
+    browserMs: loaded.browserMs,
+  });
+  return { ...extraction, creditsUsed };
+}
+
+export type Extracted = Extraction & { creditsUsed: number; model?: string };
+
+/** Without a model first; with one, if the settings name one and something is missing. */
+export async function extracted(
+  html: string,
+  url: string,
+  wish: {
+    schema?: unknown;
+    prompt?: string | undefined;
+    selectors?: Record<string, string> | undefined;
+  },
+  services: Services,
+  signal: AbortSignal,
+): Promise<Extracted> {
+  const extraction = await services.reader.extract(
+    html,
+    { url, contentType: 'text/html' },
+    given(wish),
+  );
+  const { needsModel } = extraction;
+  const { model } = services.settings;
+  if (!needsModel || !model) return { ...extraction, creditsUsed: creditTable.extract };
+  const { url: address, name, timeoutMs, keyName } = model;
+  const key = services.secret(keyName);
+  const endpoint = { url: address, name, timeoutMs, egress: services.egress, ...given({ key }) };
+  const asked = await askModel(needsModel, endpoint, signal);
+  const creditsUsed = creditTable.extract + creditTable.extractWithModel;
+  // An answer that does not fit is no answer: what is known stays, and the caller may fill the rest.
+  if (!asked.valid) return { ...extraction, creditsUsed };
+  const { needsModel: _asked, ...known } = extraction;
+  return {
+    ...known,
+    missing: [],
+    data: asked.value,
+    valid: true,
+    problems: [],
+    creditsUsed,
+    model: asked.model,
+  };
+}
+
+export async function screenshotAction(
+  run: Run,
+  input: ActionInput<'screenshot'>,
+  services: Services,
+) {
+  const {
+    url,
+    fullPage,
+    format,
+    quality,
+    width,
+    height,
+    waitForSelector,
+    timeoutMs = 30_000,
+    headers,
+  } = input;
+  const { browser, clock } = services;
+  const start = clock.now();
+  const wish = { timeoutMs, width, height, signal: run.signal, ...(headers ? { headers } : {}) };
+  const taken = await browser.withPage(parseUrl(url).href, wish, async (page) => {
+    if (waitForSelector !== undefined)
+      await page.locator(waitForSelector).first().waitFor({ timeout: timeoutMs });
+    const quality_ = quality === undefined ? {} : { quality };
+    const picture = await browser.picture(page, run.job.id, { fullPage, format, ...quality_ });
+    return { picture, title: await page.title(), finalUrl: page.url() };
+  });
+  const creditsUsed = creditTable.screenshot;
+  await charge(run, services, 'screenshot', {
+    creditsUsed,
+    bytes: 0,
+    browserMs: clock.now() - start,
+  });
+  return { url: taken.finalUrl, title: taken.title, ...fileOf(taken.picture), creditsUsed };
+}
+
+export async function browseAction(run: Run, input: ActionInput<'browse'>, services: Services) {
+  const { browser, reader, clock } = services;
+  const start = clock.now();
+  const pictures: Picture[] = [];
+  const { url, actions, width, height, timeoutMs = browseMs } = input;
+  const size = { ...(width ? { width } : {}), ...(height ? { height } : {}) };
+  const wish = { timeoutMs, signal: run.signal, ...size };
+  const answer = await browser.withPage(parseUrl(url).href, wish, async (page) => {
+    const needs = {
+      browser,
+      reader,
+      jobId: run.job.id,
+      onPicture: (one: Picture) => pictures.push(one),
+    };
+    const results = await runActions(page, actions, needs);
+    return { results, finalUrl: page.url(), title: await page.title() };
+  });
+  const creditsUsed = creditTable.browse;
+  await charge(run, services, 'browse', { creditsUsed, bytes: 0, browserMs: clock.now() - start });
+  const success = answer.results.every((one) => one.success);
+  return { url, success, ...answer, pictures: pictures.map(fileOf), creditsUsed };
+}
+
+/** JSON that an agent or a person made from what extract_data handed out: kept as a job of its own. */
+export async function submissionAction(_run: Run, input: ActionInput<'submission'>) {
+  return {
+    extractionId: input.extractionId,
+    data: input.data,
+    valid: true,
+    source: 'model',
+    sources: input.sources ?? [],
+    creditsUsed: 0,
+  };
+}
+
+function fileOf({ path, mimeType, width, height, bytes }: Picture) {
+  return { path, mimeType, width, height, bytes: bytes.length };
+}
+
+export async function charge(
+  run: Run,
+  { usage }: Services,
+  action: string,
+  spent: { creditsUsed: number; bytes: number; browserMs?: number; pages?: number },
+): Promise<void> {
+  const { creditsUsed, bytes, browserMs = 0, pages = 1 } = spent;
+  await usage.spend(run.job.owner, action, { credits: creditsUsed, pages, bytes, browserMs });
+}
+
+export function given<T extends object>(value: T): { [K in keyof T]: Exclude<T[K], undefined> } {
+  return Object.fromEntries(Object.entries(value).filter(([, v]) => v !== undefined)) as never;
+}

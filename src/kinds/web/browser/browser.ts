@@ -1,0 +1,291 @@
+// The one browser of this server: started at need, ended when idle, every byte of it through the guarded proxy. Each
+// piece of work has a context of its own (no cookies shared), a time limit, and is gone afterwards whatever happened.
+import { mkdir, writeFile } from 'node:fs/promises';
+import { join } from 'node:path';
+import type { Browser as Chromium, BrowserContext, Page } from 'playwright-core';
+import { AppError } from '../../../errors.ts';
+import { randomId } from '../../../jobs/job.ts';
+import type { Clock } from '../../../runtime/clock.ts';
+import { createEgressProxy, type Egress, type EgressProxy } from '../../../runtime/egress/index.ts';
+import type { Log } from '../../../runtime/log.ts';
+import type { Service } from '../../../runtime/service.ts';
+import type { Rendered } from '../crawl/visit.ts';
+import type { WebSettings } from '../settings.ts';
+import { findBrowser } from './find.ts';
+
+export interface BrowserNeeds {
+  settings: WebSettings;
+  egress: Egress;
+  clock: Clock;
+  log: Log;
+  /** Pictures go here, a folder per job. */
+  folder: string;
+}
+
+export interface PageWish {
+  timeoutMs: number;
+  width?: number;
+  height?: number;
+  headers?: Record<string, string>;
+  signal?: AbortSignal;
+}
+
+export interface Picture {
+  path: string;
+  bytes: Buffer;
+  mimeType: string;
+  width: number;
+  height: number;
+}
+
+export interface PictureWish {
+  format?: 'jpeg' | 'png';
+  quality?: number;
+  fullPage?: boolean;
+}
+
+const viewport = { width: 1280, height: 800 };
+const launchMs = 30_000;
+const settleMs = 1500;
+/** A page may be endless; a picture may not. */
+const pictureHeightMax = 16_000;
+
+export class Browser implements Service {
+  readonly name = 'browser';
+  private readonly needs: BrowserNeeds;
+  private running: Promise<Chromium> | undefined;
+  private proxy: EgressProxy | undefined;
+  private refusal: AppError | undefined;
+  private active = 0;
+  private readonly line: (() => void)[] = [];
+  private cancelIdle = () => {};
+  private stopped = false;
+
+  constructor(needs: BrowserNeeds) {
+    this.needs = needs;
+  }
+
+  async start(): Promise<void> {
+    this.stopped = false;
+  }
+
+  async stop(): Promise<void> {
+    this.stopped = true;
+    for (const next of this.line.splice(0)) next();
+    await this.end();
+  }
+
+  /** The page as scripts leave it. */
+  async render(
+    url: string,
+    wish: PageWish & { jobId: string; screenshot: boolean },
+  ): Promise<Rendered> {
+    const start = this.needs.clock.now();
+    return this.withPage(url, wish, async (page) => {
+      const html = await page.content();
+      const picture = wish.screenshot ? await this.picture(page, wish.jobId, {}) : undefined;
+      const ms = this.needs.clock.now() - start;
+      return { html, url: page.url(), ms, ...(picture ? { screenshot: picture.path } : {}) };
+    });
+  }
+
+  async picture(page: Page, jobId: string, wish: PictureWish): Promise<Picture> {
+    const type = wish.format ?? 'jpeg';
+    const quality = type === 'jpeg' ? { quality: wish.quality ?? 60 } : {};
+    const size = wish.fullPage ? await pageSize(page) : page.viewportSize()!;
+    const clip = { x: 0, y: 0, width: size.width, height: Math.min(size.height, pictureHeightMax) };
+    const area = wish.fullPage ? { fullPage: true, clip } : {};
+    const bytes = await page.screenshot({ type, ...quality, ...area, animations: 'disabled' });
+    const folder = join(this.needs.folder, 'pictures', jobId);
+    await mkdir(folder, { recursive: true, mode: 0o700 });
+    const path = join(folder, `${randomId('')}.${type === 'jpeg' ? 'jpg' : 'png'}`);
+    await writeFile(path, bytes, { mode: 0o600 });
+    return { path, bytes, mimeType: `image/${type}`, width: clip.width, height: clip.height };
+  }
+
+  /** Opens a page, goes there (an empty url: nowhere yet), does the work, closes everything. */
+  async withPage<T>(url: string, wish: PageWish, work: (page: Page) => Promise<T>): Promise<T> {
+    await this.enter(wish.signal);
+    try {
+      const browser = await this.launched();
+      const context = await this.context(browser, wish);
+      try {
+        return await this.bounded(wish, async () => {
+          const page = await context.newPage();
+          if (url !== '') await this.visit(page, url, wish.timeoutMs);
+          return await work(page);
+        });
+      } finally {
+        await context.close().catch(() => {});
+      }
+    } catch (error) {
+      throw this.explained(error, url);
+    } finally {
+      this.leave();
+    }
+  }
+
+  async visit(page: Page, url: string, timeoutMs: number): Promise<void> {
+    this.refusal = undefined;
+    const answer = await page.goto(url, { waitUntil: 'domcontentloaded', timeout: timeoutMs });
+    const refused = answer?.headers()['x-errand-error'];
+    if (refused !== undefined) throw this.refusal ?? new AppError(refused, `${url} was refused.`);
+    // Pictures and scripts of a page that never falls silent are not waited for longer than this.
+    await page.waitForLoadState('networkidle', { timeout: settleMs }).catch(() => {});
+  }
+
+  private async bounded<T>(wish: PageWish, work: () => Promise<T>): Promise<T> {
+    const { clock } = this.needs;
+    const done = new AbortController();
+    const limit = clock.sleep(wish.timeoutMs + settleMs, done.signal).then((): never => {
+      throw new AppError('timeout', `The browser was not done within ${wish.timeoutMs} ms.`);
+    });
+    const aborted = new Promise<never>((_, reject) => {
+      const stop = () =>
+        reject(new AppError('unavailable', 'The work in the browser was given up.'));
+      if (wish.signal?.aborted) stop();
+      wish.signal?.addEventListener('abort', stop, { once: true });
+    });
+    const result = work();
+    result.catch(() => {});
+    limit.catch(() => {});
+    aborted.catch(() => {});
+    try {
+      return await Promise.race([result, limit, aborted]);
+    } finally {
+      done.abort();
+    }
+  }
+
+  private async context(browser: Chromium, wish: PageWish): Promise<BrowserContext> {
+    return browser.newContext({
+      viewport: { width: wish.width ?? viewport.width, height: wish.height ?? viewport.height },
+      serviceWorkers: 'block',
+      acceptDownloads: false,
+      userAgent: this.needs.settings.userAgent,
+      ...(wish.headers ? { extraHTTPHeaders: wish.headers } : {}),
+    });
+  }
+
+  private async launched(): Promise<Chromium> {
+    this.cancelIdle();
+    this.running ??= this.launch().catch((error: unknown) => {
+      this.running = undefined;
+      throw error;
+    });
+    const browser = await this.running;
+    if (browser.isConnected()) return browser;
+    this.running = undefined;
+    return this.launched();
+  }
+
+  private async launch(): Promise<Chromium> {
+    const { settings, egress, clock, log } = this.needs;
+    const { chromium } = await loadPlaywright();
+    if (settings.browser.cdpUrl !== undefined)
+      return chromium.connectOverCDP(settings.browser.cdpUrl);
+    const executablePath = findBrowser(settings.browser.path);
+    this.proxy ??= await createEgressProxy({
+      egress,
+      clock,
+      log,
+      onRefused: (_to, error) => (this.refusal = error),
+    });
+    const { url: server, username, password } = this.proxy;
+    const browser = await chromium.launch({
+      executablePath,
+      headless: true,
+      timeout: launchMs,
+      chromiumSandbox: settings.browser.sandbox,
+      proxy: { server, username, password, bypass: '<-loopback>' },
+      handleSIGINT: false,
+      handleSIGTERM: false,
+      handleSIGHUP: false,
+      args: [
+        '--disable-quic',
+        '--force-webrtc-ip-handling-policy=disable_non_proxied_udp',
+        '--disable-dev-shm-usage',
+        ...settings.browser.args,
+      ],
+    });
+    browser.on('disconnected', () => (this.running = undefined));
+    return browser;
+  }
+
+  /** Asks for a place; the longest waiting gets the next one. */
+  private async enter(signal: AbortSignal | undefined): Promise<void> {
+    if (this.stopped) throw new AppError('unavailable', 'The server is stopping.');
+    if (this.active >= this.needs.settings.browser.pagesMax) {
+      await new Promise<void>((resolve) => {
+        this.line.push(resolve);
+        signal?.addEventListener('abort', () => resolve(), { once: true });
+      });
+    }
+    if (this.stopped || signal?.aborted) {
+      throw new AppError('unavailable', 'The work was given up before a browser was free.');
+    }
+    this.active++;
+  }
+
+  private leave(): void {
+    this.active--;
+    const next = this.line.shift();
+    if (next) return next();
+    if (this.active > 0) return;
+    this.cancelIdle();
+    this.cancelIdle = this.needs.clock.after(this.needs.settings.browser.idleMs, () => {
+      if (this.active === 0) void this.end();
+    });
+  }
+
+  private async end(): Promise<void> {
+    this.cancelIdle();
+    const running = this.running;
+    this.running = undefined;
+    const browser = await running?.catch(() => undefined);
+    await browser?.close().catch(() => {});
+    const { proxy } = this;
+    this.proxy = undefined;
+    await proxy?.close();
+  }
+
+  private explained(error: unknown, url: string): unknown {
+    if (error instanceof AppError) return error;
+    const { message, name } = error as Error;
+    if (this.refusal && /ERR_TUNNEL|ERR_PROXY|ERR_EMPTY|ERR_ABORTED|ERR_INVALID/.test(message))
+      return this.refusal;
+    if (name === 'TimeoutError') {
+      return new AppError('timeout', `The page did not load in time: ${firstLine(message)}`, {
+        cause: error,
+      });
+    }
+    if (/closed|crashed|disconnected/i.test(message)) {
+      return new AppError('unavailable', 'The browser ended while it had the page.', {
+        hint: 'Try again: a new one is started.',
+        cause: error,
+      });
+    }
+    const where = url === '' ? 'The page' : url.slice(0, 200);
+    return new AppError('browserFailed', `${where}: ${firstLine(message)}`, { cause: error });
+  }
+}
+
+const firstLine = (text: string): string => text.split('\n')[0]!.slice(0, 300);
+
+async function pageSize(page: Page): Promise<{ width: number; height: number }> {
+  const size = (await page.evaluate(
+    '({ width: document.documentElement.scrollWidth, height: document.documentElement.scrollHeight })',
+  )) as { width: number; height: number };
+  return { width: Math.min(Math.max(size.width, 1), 4000), height: Math.max(size.height, 1) };
+}
+
+async function loadPlaywright(): Promise<typeof import('playwright-core')> {
+  try {
+    return await import('playwright-core');
+  } catch (error) {
+    throw new AppError('noBrowser', 'The part that drives browsers is not installed.', {
+      hint: 'Run `npm install playwright-core` where Errand is installed, then try again.',
+      cause: error,
+    });
+  }
+}

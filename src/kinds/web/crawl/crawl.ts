@@ -1,0 +1,451 @@
+// A crawl from its first start to its stop reason: fill the requests up, write what came back, until nothing waits or a
+// limit is reached. Everything that counts is in the store; killed at any moment, the next run goes on from there.
+import { randomId } from '../../../jobs/job.ts';
+import type { Run } from '../../../jobs/kind.ts';
+import type { Clock } from '../../../runtime/clock.ts';
+import type { Log } from '../../../runtime/log.ts';
+import type { Manners, Pacer } from '../fetch/pacer.ts';
+import { isOwnHost } from '../fetch/pacer.ts';
+import type { PageStore } from '../pages/store.ts';
+import type { WebSettings } from '../settings.ts';
+import type { CrawlRow, Waiting, WebStore } from '../store.ts';
+import { Discovery } from './discovery.ts';
+import { Frontier } from './frontier.ts';
+import { HostHealth } from './health.ts';
+import type { CrawlOptions } from './options.ts';
+import type { Result } from './result.ts';
+import { folderOf, Scope } from './scope.ts';
+import { Earlier } from './earlier.ts';
+import { PathBudgets } from './path-budgets.ts';
+import { parseUrl } from './url.ts';
+import { Visitor, type VisitNeeds } from './visit.ts';
+import { TakenOver, Writer } from './writer.ts';
+
+export type StopCause =
+  | 'exhausted'
+  | 'limit'
+  | 'time'
+  | 'bytes'
+  | 'credits'
+  | 'budget'
+  | 'cancelled'
+  | 'timeout'
+  | 'shutdown'
+  | 'lost';
+
+export interface CrawlNeeds {
+  store: WebStore;
+  pages: PageStore;
+  pacer: Pacer;
+  clock: Clock;
+  log: Log;
+  settings: WebSettings;
+  visit: Omit<
+    VisitNeeds,
+    'options' | 'settings' | 'clock' | 'signal' | 'isOwn' | 'earlier' | 'crawlDelay'
+  >;
+  sitemaps: (crawl: Crawl) => Promise<void>;
+  /** Credits the owner may still spend in this period. */
+  creditsLeft(owner: string): Promise<number>;
+  /** Told after every commit: which pages are new. */
+  onWritten?(results: readonly Result[]): void;
+}
+
+const resultsWaitingMax = 400;
+const batchResults = 100;
+const reportEveryMs = 1000;
+const budgetEveryMs = 2000;
+
+export class Crawl {
+  readonly options: CrawlOptions;
+  readonly needs: CrawlNeeds;
+  readonly stop = new AbortController();
+  writer!: Writer;
+  row!: CrawlRow;
+  private readonly run: Run;
+  private frontier!: Frontier;
+  private visitor!: Visitor;
+  private scope!: Scope;
+  private health!: HostHealth;
+  private earlier: Earlier | undefined;
+  private budgets!: PathBudgets;
+  private readonly results: Result[] = [];
+  private readonly reserved = new Map<number, string[]>();
+  private readonly delays = new Map<string, number>();
+  private readonly ended = Promise.withResolvers<void>();
+  private suspended = false;
+  private inflight = 0;
+  private flushing: Promise<void> | undefined;
+  private failure: unknown;
+  private wake = () => {};
+  private activeSince = 0;
+  private reportedAt = 0;
+  private budgetAt = 0;
+  private budgetLeft = Infinity;
+
+  constructor(run: Run, options: CrawlOptions, needs: CrawlNeeds) {
+    this.run = run;
+    this.options = options;
+    this.needs = needs;
+  }
+
+  get pages(): number {
+    const { counts } = this.writer;
+    return (counts.fetched ?? 0) + (counts.unchanged ?? 0);
+  }
+
+  /** Stands still with everything written; whoever adopts the job goes on. */
+  suspend(): Promise<void> {
+    this.suspended = true;
+    this.stop.abort();
+    this.wake();
+    return this.ended.promise;
+  }
+
+  setPaused(paused: boolean): void {
+    this.row.paused = paused;
+    this.wake();
+  }
+
+  async crawl(): Promise<StopCause> {
+    const onStop = () => {
+      this.stop.abort();
+      this.wake();
+    };
+    this.run.signal.addEventListener('abort', onStop, { once: true });
+    if (this.run.signal.aborted) this.stop.abort();
+    try {
+      await this.prepare();
+      const cause = await this.loop();
+      await this.drain(cause);
+      return cause;
+    } catch (error) {
+      this.stop.abort();
+      if (error instanceof TakenOver) return 'lost';
+      throw error;
+    } finally {
+      this.run.signal.removeEventListener('abort', onStop);
+      this.ended.resolve();
+    }
+  }
+
+  private async prepare(): Promise<void> {
+    const { store, clock, pages, settings } = this.needs;
+    const { job } = this.run;
+    const token = randomId('');
+    this.row = await store.open(job.id, job.owner, clock.now());
+    await store.takeOver(this.row.crawl, token);
+    const { crawl } = this.row;
+    this.activeSince = clock.now();
+    this.earlier = await Earlier.find(store, {
+      jobId: this.options.compareWith,
+      owner: this.row.owner,
+      formats: this.options.formats,
+    });
+    this.budgets = new PathBudgets(this.options, () => this.writer.counts);
+    this.scope = new Scope(this.options, this.row.state);
+    this.frontier = new Frontier({
+      store,
+      crawl,
+      clock,
+      pacer: this.needs.pacer,
+      manners: (host) => this.manners(host),
+      levels: this.options.maxDepth !== undefined,
+    });
+    this.health = new HostHealth({
+      clock,
+      failuresMax: settings.breakerFailures,
+      restMs: settings.breakerRestMs,
+      restsMax: settings.breakerRestsMax,
+      onRest: (host, until) => this.frontier.rest(host, until),
+    });
+    const discovery = new Discovery(this.options, this.scope);
+    this.writer = new Writer({
+      store,
+      pages,
+      crawl: this.row,
+      token,
+      discovery,
+      scope: this.scope,
+      health: this.health,
+      earlier: this.earlier?.crawl,
+      followsLinks: this.options.sitemap !== 'only',
+      queuedMax: settings.queuedMax,
+      now: () => clock.now(),
+      budgets: (url) => this.budgets.names(url),
+    });
+    this.writer.counts = await store.counts(crawl);
+    this.visitor = new Visitor({
+      ...this.needs.visit,
+      options: this.options,
+      settings,
+      clock,
+      signal: this.stop.signal,
+      isOwn: (url) => !this.scope.isExternal(url),
+      earlier: this.earlier,
+      crawlDelay: (host, delayMs) => this.noteDelay(host, delayMs),
+    });
+    for (const host of await store.readyHosts(crawl, Infinity, 10_000)) this.health.load(host);
+    await this.begin();
+  }
+
+  /** Starts and sitemaps, each once; failed pages again when this is a retry. */
+  private async begin(): Promise<void> {
+    const { state } = this.row;
+    if (this.row.seqNext === 1) {
+      const starts = [...new Set([this.options.url, ...(this.options.urls ?? [])])].flatMap((u) =>
+        u ? [parseUrl(u)] : [],
+      );
+      for (const url of starts) {
+        if (!state.hosts.includes(url.host)) state.hosts.push(url.host);
+        const folder = folderOf(url);
+        if (state.folders.length < 1000 && !state.folders.includes(folder))
+          state.folders.push(folder);
+      }
+      this.scope.widen(state);
+      await this.writer.add(
+        starts.map(({ href }) => href),
+        { parent: null, depth: 0, via: 'start' },
+      );
+    }
+    if (this.run.job.attempt > state.attempt) await this.retryFailed();
+    if (this.options.sitemap !== 'skip' && !this.stop.signal.aborted)
+      await this.needs.sitemaps(this);
+  }
+
+  private async retryFailed(): Promise<void> {
+    const { store } = this.needs;
+    for (let after = 0; ;) {
+      const fates = ['errored', 'disallowed'] as const;
+      const rows = await store.list(this.row.crawl, { after, limit: 200, fates });
+      if (rows.length === 0) break;
+      await this.writer.requeue(
+        rows.filter(({ fate, reason }) => fate === 'errored' || reason === 'robotsUnreachable'),
+      );
+      after = rows.at(-1)!.seq;
+    }
+    this.row.state.attempt = this.run.job.attempt;
+    delete this.row.state.stopReason;
+    await this.writer.save();
+  }
+
+  private async loop(): Promise<StopCause> {
+    for (;;) {
+      if (this.failure !== undefined) throw this.failure;
+      const cause = this.cause();
+      if (cause) return cause;
+      if (this.row.paused) await this.pause();
+      await this.checkBudget();
+      const next = await this.fill();
+      if (next === 'empty' && this.inflight === 0 && this.results.length === 0 && !this.flushing) {
+        return 'exhausted';
+      }
+      await this.changed(next === 'empty' ? Infinity : next);
+      await this.report(false);
+    }
+  }
+
+  private cause(): StopCause | undefined {
+    const { options, row } = this;
+    if (this.run.signal.aborted) {
+      const reason = this.run.signal.reason as string;
+      return reason === 'cancel' ? 'cancelled' : (reason as StopCause);
+    }
+    if (this.suspended) return 'shutdown';
+    if (this.pages >= options.maxPages) return 'limit';
+    if (options.bytesMax !== undefined && row.bytes >= options.bytesMax) return 'bytes';
+    if (options.creditsMax !== undefined && row.credits >= options.creditsMax) return 'credits';
+    if (this.budgetLeft <= 0) return 'budget';
+    this.tick();
+    if (options.timeMsMax !== undefined && row.activeMs >= options.timeMsMax) return 'time';
+    return undefined;
+  }
+
+  /** Starts as many requests as may start. Ms until it makes sense to look again. */
+  private async fill(): Promise<number | 'empty'> {
+    const concurrency = this.options.concurrency ?? this.needs.settings.concurrency;
+    while (!this.stop.signal.aborted) {
+      if (this.inflight >= concurrency || this.results.length >= resultsWaitingMax) return Infinity;
+      if (this.pages + this.reserved.size >= this.options.maxPages) return Infinity;
+      const { creditsMax } = this.options;
+      if (creditsMax !== undefined && this.row.credits + this.reserved.size >= creditsMax)
+        return Infinity;
+      const next = await this.frontier.next((row) =>
+        this.budgets.mayStart(row.url, this.reserved.values()),
+      );
+      if (next === 'empty') return 'empty';
+      if ('waitMs' in next) return next.waitMs;
+      this.launch(next.row);
+    }
+    return Infinity;
+  }
+
+  private launch(row: Waiting): void {
+    const names = this.budgets.names(row.url);
+    this.reserved.set(row.seq, names);
+    this.inflight++;
+    const over = this.health.isGivenUp(row.host)
+      ? { fate: 'errored' as const, reason: 'hostDown' }
+      : this.budgets.full(names);
+    const visit = over
+      ? Promise.resolve<Result>({ row, change: over, host: 'unknown', bytes: 0, credits: 0 })
+      : this.visitor.visit(row);
+    visit
+      .then(
+        (result) => this.results.push(result),
+        (error: unknown) => {
+          // Given up because the crawl stops: the row still waits, and the next run fetches it.
+          this.reserved.delete(row.seq);
+          this.frontier.done(row);
+          if (!this.stop.signal.aborted) this.failure = error;
+        },
+      )
+      .finally(() => {
+        this.inflight--;
+        this.needs.pacer.release(row.host);
+        this.flush();
+        this.wake();
+      });
+  }
+
+  /** One command at a time; what comes in meanwhile is the next one. */
+  private flush(): void {
+    if (this.flushing || this.results.length === 0 || this.failure !== undefined) return;
+    this.flushing = this.writeBatch()
+      .catch((error: unknown) => (this.failure ??= error))
+      .then(() => {
+        this.flushing = undefined;
+        this.flush();
+        this.wake();
+      });
+  }
+
+  private async writeBatch(): Promise<void> {
+    const batch = this.results.slice(0, batchResults);
+    this.tick();
+    for (let waitMs = 200; ; waitMs = Math.min(waitMs * 2, 5000)) {
+      const { seqNext, bytes, credits } = this.row;
+      try {
+        await this.writer.write(batch);
+        break;
+      } catch (error) {
+        // A full disk: nothing of the command happened, nothing fetched is thrown away, it is tried again.
+        if ((error as { code?: string }).code !== 'unavailable' || this.run.signal.aborted)
+          throw error;
+        Object.assign(this.row, { seqNext, bytes, credits });
+        this.needs.log.warn('pages could not be written yet', { jobId: this.run.job.id, error });
+        await this.needs.clock.sleep(waitMs, this.run.signal);
+      }
+    }
+    this.results.splice(0, batch.length);
+    for (const { row } of batch) {
+      this.reserved.delete(row.seq);
+      this.frontier.done(row);
+    }
+    this.frontier.touch();
+    this.needs.onWritten?.(batch);
+  }
+
+  private async changed(waitMs: number): Promise<void> {
+    if (this.results.length > 0 || this.flushing || this.failure !== undefined)
+      waitMs = Math.min(waitMs, 50);
+    const limit = Math.min(waitMs, reportEveryMs);
+    const done = new AbortController();
+    const changed = new Promise<void>((resolve) => (this.wake = resolve));
+    await Promise.race([changed, this.needs.clock.sleep(limit, done.signal)]);
+    done.abort();
+  }
+
+  /** Requests under way are given up when the crawl must stop now, and awaited when it simply has enough. */
+  private async drain(cause: StopCause): Promise<void> {
+    this.stop.abort();
+    while (
+      this.inflight > 0 ||
+      this.flushing ||
+      (this.results.length > 0 && this.failure === undefined)
+    ) {
+      this.flush();
+      await this.changed(Infinity);
+    }
+    if (this.failure !== undefined) throw this.failure;
+    if (cause === 'exhausted' && this.earlier) await this.noteRemoved(this.earlier.crawl);
+    if (cause !== 'shutdown' && cause !== 'lost') this.row.state.stopReason = cause;
+    this.tick();
+    await this.writer.save();
+  }
+
+  private async noteRemoved(earlier: number): Promise<void> {
+    for (let after = 0; ;) {
+      const rows = await this.needs.store.unseen(earlier, this.row.crawl, after, 200);
+      if (rows.length === 0) return;
+      await this.writer.addRemoved(rows);
+      after = rows.at(-1)!.seq;
+    }
+  }
+
+  private async pause(): Promise<void> {
+    while (this.inflight > 0 || this.flushing) await this.changed(Infinity);
+    this.tick();
+    await this.run.report({ stage: 'paused' });
+    while (this.row.paused && !this.stop.signal.aborted) await this.changed(Infinity);
+    this.activeSince = this.needs.clock.now();
+    await this.report(true);
+  }
+
+  private async checkBudget(): Promise<void> {
+    const now = this.needs.clock.now();
+    if (now - this.budgetAt < budgetEveryMs) return;
+    this.budgetAt = now;
+    this.budgetLeft = await this.needs.creditsLeft(this.row.owner);
+  }
+
+  private async report(always: boolean): Promise<void> {
+    const now = this.needs.clock.now();
+    if (!always && now - this.reportedAt < reportEveryMs) return;
+    this.reportedAt = now;
+    const { queued = 0 } = this.writer.counts;
+    await this.run.report({
+      stage: 'crawling',
+      progress: {
+        done: this.pages,
+        total: Math.min(this.options.maxPages, this.pages + queued),
+        unit: 'pages',
+        message: `${queued} addresses wait`,
+      },
+    });
+  }
+
+  private tick(): void {
+    const now = this.needs.clock.now();
+    this.row.activeMs += Math.max(0, now - this.activeSince);
+    this.activeSince = now;
+  }
+
+  private manners(host: string): Manners {
+    const { options } = this;
+    const { settings } = this.needs;
+    const own = isOwnHost(host);
+    const total = options.concurrency ?? settings.concurrency;
+    const usual = options.delayMs ?? (own ? 0 : settings.delayMs);
+    const delayMs = Math.max(usual, this.delays.get(host) ?? 0);
+    const concurrency =
+      options.hostConcurrency ?? (own ? total : Math.min(total, settings.hostConcurrency));
+    return { delayMs, concurrency: delayMs > 0 && options.delayMs !== undefined ? 1 : concurrency };
+  }
+
+  private noteDelay(host: string, wished: number): void {
+    const { crawlDelayMsMax } = this.needs.settings;
+    const delay = Math.min(wished, crawlDelayMsMax);
+    if (this.delays.get(host) === delay) return;
+    this.delays.set(host, delay);
+    if (wished <= crawlDelayMsMax) return;
+    this.warn(
+      `${host} asks for ${wished} ms between requests; ${crawlDelayMsMax} ms are kept (crawlDelayMsMax).`,
+    );
+  }
+
+  warn(text: string): void {
+    const { warnings } = this.row.state;
+    if (warnings.length < 20 && !warnings.includes(text)) warnings.push(text);
+  }
+}

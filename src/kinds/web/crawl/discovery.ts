@@ -1,0 +1,82 @@
+// From links to new rows: cleaned, placed in or out of the crawl, each address once. What was seen lately is remembered
+// (bounded), because most links of a site's pages lead to the same places.
+import type { CrawlOptions } from './options.ts';
+import type { Scope } from './scope.ts';
+import { cleanUrl, urlKey } from './url.ts';
+import type { Fate, NewUrl } from '../store.ts';
+
+export interface Origin {
+  /** Row of the page it was found on; null for starts and sitemaps. */
+  parent: number | null;
+  depth: number;
+  via: 'start' | 'link' | 'sitemap' | 'redirect' | 'canonical';
+  hops?: number;
+  /** The page it was found on is outside the site. */
+  fromExternal?: boolean;
+}
+
+export type Candidate = Omit<NewUrl, 'seq'>;
+
+const rememberedMax = 200_000;
+
+export class Discovery {
+  private readonly options: CrawlOptions;
+  private readonly scope: Scope;
+  private readonly seen = new Set<string>();
+
+  constructor(options: CrawlOptions, scope: Scope) {
+    this.options = options;
+    this.scope = scope;
+  }
+
+  /** New to this run, as far as it remembers; rows that exist already must still be taken out. */
+  candidates(links: readonly string[], origin: Origin): Candidate[] {
+    const found: Candidate[] = [];
+    for (const link of links) {
+      if (this.seen.has(link)) continue;
+      this.remember(link);
+      const candidate = this.place(link, origin);
+      if (candidate && !this.seen.has(candidate.key)) {
+        this.remember(candidate.key);
+        found.push(candidate);
+      }
+    }
+    return found;
+  }
+
+  /** One address whether or not it was seen: a redirect's or canonical link's target. */
+  place(link: string, origin: Origin): Candidate | undefined {
+    const parsed = URL.parse(link);
+    if (!parsed) return undefined;
+    const url = cleanUrl(parsed, this.options.query);
+    const reason = this.scope.skip({
+      url,
+      depth: origin.depth,
+      fromExternal: origin.fromExternal ?? false,
+      isStart: origin.via === 'start',
+    });
+    const fate: Fate = reason === undefined ? 'queued' : 'skipped';
+    return {
+      key: urlKey(url),
+      url: url.href,
+      host: url.host,
+      depth: origin.depth,
+      parent: origin.parent,
+      via: origin.via,
+      fate,
+      ...(reason === undefined ? {} : { reason }),
+      ...(origin.hops === undefined ? {} : { hops: origin.hops }),
+    };
+  }
+
+  private remember(text: string): void {
+    if (this.seen.size >= rememberedMax) {
+      let excess = rememberedMax / 4;
+      for (const old of this.seen) {
+        if (excess-- === 0) break;
+        this.seen.delete(old);
+      }
+    }
+    this.seen.add(text);
+  }
+}

@@ -1,0 +1,83 @@
+// Which addresses belong to a crawl, and why the others do not. Pure: decided once per address, when it is found.
+import type { CrawlOptions } from './options.ts';
+import { compilePatterns, type Matcher } from './patterns.ts';
+import type { CrawlState } from '../store.ts';
+import { loopsInPath, registrableDomain, urlCharsMax } from './url.ts';
+
+export type SkipReason =
+  | 'scheme'
+  | 'urlTooLong'
+  | 'pathLoop'
+  | 'fileType'
+  | 'external'
+  | 'outsidePath'
+  | 'excluded'
+  | 'notIncluded'
+  | 'tooDeep'
+  | 'pathBudget'
+  | 'similarPages';
+
+export interface Placed {
+  url: URL;
+  depth: number;
+  /** Found on a page that is itself outside (externalLinks goes one click out, not further). */
+  fromExternal: boolean;
+  isStart: boolean;
+}
+
+const otherFiles =
+  /\.(?:7z|aac|avi|avif|bin|bmp|bz2|css|dmg|doc|docx|eot|epub|exe|flac|flv|gif|gz|ico|iso|jar|jpe?g|js|m4a|m4v|map|mjs|mkv|mov|mp3|mp4|mpe?g|msi|odp|ods|odt|ogg|ogv|otf|png|ppt|pptx|rar|rpm|svg|swf|tar|tgz|tiff?|ttf|wasm|wav|webm|webp|wmv|woff2?|xls|xlsx|xz|zip)$/i;
+
+export class Scope {
+  private readonly options: CrawlOptions;
+  private readonly included: Matcher | undefined;
+  private readonly excluded: Matcher | undefined;
+  private hosts = new Set<string>();
+  private domains = new Set<string>();
+  private folders: string[] = [];
+
+  constructor(options: CrawlOptions, state: Pick<CrawlState, 'hosts' | 'folders'>) {
+    this.options = options;
+    this.included = options.include?.length ? compilePatterns(options.include) : undefined;
+    this.excluded = options.exclude?.length ? compilePatterns(options.exclude) : undefined;
+    this.widen(state);
+  }
+
+  widen({ hosts, folders }: Pick<CrawlState, 'hosts' | 'folders'>): void {
+    this.hosts = new Set(hosts);
+    this.domains = new Set(hosts.map((host) => registrableDomain(host.replace(/:\d+$/, ''))));
+    this.folders = folders;
+  }
+
+  /** Undefined: it belongs to the crawl. */
+  skip({ url, depth, fromExternal, isStart }: Placed): SkipReason | undefined {
+    if (url.protocol !== 'http:' && url.protocol !== 'https:') return 'scheme';
+    if (isStart) return undefined;
+    if (url.href.length > urlCharsMax) return 'urlTooLong';
+    if (loopsInPath(url.pathname)) return 'pathLoop';
+    if (otherFiles.test(url.pathname)) return 'fileType';
+    if (this.isExternal(url)) {
+      if (!this.options.externalLinks || fromExternal) return 'external';
+    } else if (this.options.scope === 'path' && !this.isBelow(url)) return 'outsidePath';
+    if (this.excluded?.(url.href)) return 'excluded';
+    if (this.included && !this.included(url.href)) return 'notIncluded';
+    if (this.options.maxDepth !== undefined && depth > this.options.maxDepth) return 'tooDeep';
+    return undefined;
+  }
+
+  isExternal(url: URL): boolean {
+    if (this.hosts.has(url.host)) return false;
+    if (!this.options.subdomains) return true;
+    return !this.domains.has(registrableDomain(url.hostname));
+  }
+
+  private isBelow(url: URL): boolean {
+    const place = `${url.host}${url.pathname}`;
+    return this.folders.some((folder) => place.startsWith(folder) || `${place}/` === folder);
+  }
+}
+
+/** The folder a start stands for: `/docs/intro` and `/docs/` both mean `/docs/`. */
+export function folderOf(url: URL): string {
+  return `${url.host}${url.pathname.replace(/[^/]*$/, '')}`;
+}

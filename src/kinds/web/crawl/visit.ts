@@ -1,0 +1,365 @@
+// One visit: ask robots.txt, fetch, read, and say what became of the address. Nothing is written here.
+import { createHash } from 'node:crypto';
+import { decodeBytes } from '../content/charset.ts';
+import type { Page, PageFormat, PageOptions } from '../content/types.ts';
+import {
+  failureOf,
+  retryAfterMs,
+  type Fetch,
+  type Fetched,
+  type Failure,
+} from '../fetch/fetcher.ts';
+import type { Reader } from '../fetch/reader.ts';
+import type { Robots } from '../fetch/robots.ts';
+import type { UrlRow, Waiting } from '../store.ts';
+import type { WebSettings } from '../settings.ts';
+import type { Clock } from '../../../runtime/clock.ts';
+import type { Earlier, EarlierRow } from './earlier.ts';
+import type { CrawlOptions } from './options.ts';
+import type { Result } from './result.ts';
+import { cleanUrl, urlKey } from './url.ts';
+
+export interface Rendered {
+  html: string;
+  url: string;
+  /** Path of the picture, if one was wanted. */
+  screenshot?: string;
+  ms: number;
+}
+
+export interface VisitNeeds {
+  options: CrawlOptions;
+  settings: WebSettings;
+  clock: Clock;
+  fetch: Fetch;
+  reader: Reader;
+  robots: Robots;
+  signal: AbortSignal;
+  isOwn(url: URL): boolean;
+  earlier: Earlier | undefined;
+  crawlDelay(host: string, delayMs: number): void;
+  render(url: string, screenshot: boolean): Promise<Rendered>;
+  extract(html: string, url: string): Promise<unknown>;
+  credits: { page: number; rendered: number };
+}
+
+/** Pages with fewer words are compared by their bytes: two «Loading…» are not one page. */
+const wordsMin = 20;
+const cookieTries = 3;
+
+export class Visitor {
+  private readonly needs: VisitNeeds;
+  private readonly formats: PageFormat[];
+  private readonly wishes: ReadonlySet<string>;
+
+  constructor(needs: VisitNeeds) {
+    this.needs = needs;
+    this.wishes = new Set(needs.options.formats);
+    const read = needs.options.formats.filter((f) => f !== 'raw' && f !== 'screenshot');
+    this.formats = [...new Set<PageFormat>([...read, 'links'])];
+  }
+
+  async visit(row: Waiting): Promise<Result> {
+    const url = new URL(row.url);
+    try {
+      const refused = await this.askRobots(row, url);
+      if (refused) return refused;
+      const earlier = await this.needs.earlier?.row(row.key);
+      const answer = await this.fetch(row, url, earlier?.row);
+      if (answer.status === 304 && earlier) return await this.notModified(row, answer, earlier);
+      return await this.judge(row, url, answer);
+    } catch (error) {
+      if (this.needs.signal.aborted) throw error;
+      return this.failed(row, failureOf(error));
+    }
+  }
+
+  private async askRobots(row: Waiting, url: URL): Promise<Result | undefined> {
+    const { robots, options, signal } = this.needs;
+    if (options.robots === 'ignore') return undefined;
+    const rules = await robots.rules(url.origin, signal);
+    if (rules.crawlDelayMs !== undefined) this.needs.crawlDelay(url.host, rules.crawlDelayMs);
+    if (rules.unreachable !== undefined) {
+      const failure = { reason: 'robotsUnreachable', message: rules.unreachable, passing: true };
+      const result = this.failed(row, failure);
+      if (result.change.fate === 'errored') result.change.fate = 'disallowed';
+      return result;
+    }
+    if (rules.allows(url.href)) return undefined;
+    return {
+      row,
+      change: { fate: 'disallowed', reason: 'robots' },
+      host: 'unknown',
+      bytes: 0,
+      credits: 0,
+    };
+  }
+
+  /** A redirect to the same address with a cookie is followed here: without the cookie it would never end. */
+  private async fetch(row: Waiting, url: URL, earlier: UrlRow | undefined): Promise<Fetched> {
+    const { fetch, options, settings, signal } = this.needs;
+    const headers: Record<string, string> = {
+      'user-agent': settings.userAgent,
+      accept: 'text/html,application/xhtml+xml,application/pdf;q=0.9,text/*;q=0.8,*/*;q=0.5',
+      'accept-language': 'en;q=0.9, *;q=0.5',
+      ...(this.needs.isOwn(url) ? options.headers : {}),
+      ...(earlier?.etag ? { 'if-none-match': earlier.etag } : {}),
+      ...(earlier?.modified ? { 'if-modified-since': earlier.modified } : {}),
+    };
+    const request = {
+      url: url.href,
+      timeoutMs: options.pageTimeoutMs,
+      bytesMax: settings.bodyBytesMax,
+      signal,
+    };
+    let answer = await fetch({ ...request, headers });
+    for (let i = 0; i < cookieTries && isRedirect(answer); i++) {
+      const cookie = answer.headers['set-cookie'];
+      const target = URL.parse(answer.headers.location ?? '', url.href);
+      if (cookie === undefined || !target || urlKey(cleanUrl(target)) !== row.key) break;
+      headers.cookie = cookie
+        .split(/,\s*(?=[^;,=\s]+=)/)
+        .map((one) => one.split(';')[0])
+        .join('; ');
+      answer = await fetch({ ...request, headers });
+    }
+    return answer;
+  }
+
+  private async notModified(row: Waiting, answer: Fetched, earlier: EarlierRow): Promise<Result> {
+    const { textHash, title, type, etag, modified, bytes, status } = earlier.row;
+    const change = { textHash, title, type, etag, modified, bytes, status };
+    return {
+      row,
+      change: { ...withoutNull(change), fate: 'unchanged', reason: 'notModified' },
+      links: await this.needs.earlier!.links(earlier.row),
+      unchangedSince: { crawl: earlier.crawl, seq: earlier.row.seq },
+      host: 'works',
+      bytes: answer.body.byteLength,
+      credits: this.needs.credits.page,
+    };
+  }
+
+  private async judge(row: Waiting, url: URL, answer: Fetched): Promise<Result> {
+    const { status, headers, body } = answer;
+    const seen = { status, bytes: body.byteLength, ...typeOf(headers) };
+    const base = { row, bytes: body.byteLength, credits: 0 };
+    if (isRedirect(answer)) return this.redirected(row, url, answer);
+    if (status === 429 || status === 503) return this.asked(row, answer);
+    if (status >= 500 || status === 408 || status === 425) {
+      return this.failed(
+        row,
+        { reason: `http${status}`, message: `answered ${status}`, passing: true },
+        seen,
+      );
+    }
+    if (status >= 400 || status < 200 || status === 204 || status === 205) {
+      return {
+        ...base,
+        change: { fate: 'errored', reason: `http${status}`, ...seen },
+        host: 'works',
+      };
+    }
+    return this.page(row, url, answer);
+  }
+
+  private redirected(row: Waiting, url: URL, { status, headers, body }: Fetched): Result {
+    const base = { row, bytes: body.byteLength, credits: 0, host: 'works' as const };
+    const target = URL.parse(headers.location ?? '', url.href);
+    const wrong = !target
+      ? 'badRedirect'
+      : urlKey(cleanUrl(target, this.needs.options.query)) === row.key
+        ? 'redirectLoop'
+        : row.hops >= this.needs.settings.redirectsMax
+          ? 'tooManyRedirects'
+          : undefined;
+    if (wrong !== undefined || !target)
+      return { ...base, change: { fate: 'errored', reason: wrong!, status } };
+    return { ...base, change: { fate: 'redirected', status }, redirect: target.href };
+  }
+
+  /** 429 and 503: the site says when. */
+  private asked(row: Waiting, { status, headers }: Fetched): Result {
+    const { settings, clock } = this.needs;
+    const wish = retryAfterMs(headers['retry-after'], clock.now());
+    const failure = { reason: `http${status}`, message: `answered ${status}`, passing: true };
+    if (wish === undefined) return this.failed(row, failure, { status });
+    if (wish > settings.retryAfterMsMax) {
+      const detail = `asked to come back after ${Math.round(wish / 1000)} s, longer than retryAfterMsMax`;
+      return {
+        ...this.failed(row, { ...failure, message: detail, passing: false }, { status }),
+        host: 'fails',
+      };
+    }
+    const result = this.failed(row, failure, { status }, wish);
+    return { ...result, host: { restMs: wish } };
+  }
+
+  private failed(row: Waiting, failure: Failure, seen: object = {}, waitMs?: number): Result {
+    const { settings, clock } = this.needs;
+    const tries = row.tries + 1;
+    const again = failure.passing && tries < settings.triesMax;
+    const pause = waitMs ?? settings.backoffMs * 2 ** row.tries * (0.75 + Math.random() / 2);
+    const hint = failure.hint === undefined ? '' : ` ${failure.hint}`;
+    return {
+      row,
+      change: {
+        ...seen,
+        fate: again ? 'queued' : 'errored',
+        reason: failure.reason,
+        detail: `${failure.message}${hint}`.slice(0, 500),
+        tries,
+        ...(again ? { readyAt: Math.round(clock.now() + pause) } : {}),
+      },
+      host: failure.passing ? 'fails' : 'unknown',
+      bytes: 0,
+      credits: 0,
+    };
+  }
+
+  private async page(row: Waiting, url: URL, answer: Fetched): Promise<Result> {
+    const { options, reader, credits } = this.needs;
+    const { headers, body, status } = answer;
+    const bytes = body.byteLength;
+    if (isBinary(body)) {
+      const change = {
+        fate: 'skipped',
+        reason: 'fileType',
+        status,
+        bytes,
+        ...typeOf(headers),
+      } as const;
+      return { row, bytes, credits: 0, host: 'works', change };
+    }
+    const bodyHash = createHash('sha256').update(body).digest('hex');
+    const raw = this.wishes.has('raw') ? Uint8Array.from(body) : undefined;
+    const type = headers['content-type'];
+    const html = options.schema ? decodeBytes(body, type).text : undefined;
+    const first =
+      options.render === 'always' ? undefined : await reader.read(body, this.reading(url, type));
+    const needsBrowser =
+      options.render === 'always' || (options.render === 'auto' && first!.needsBrowser);
+    const isHtml = !first || first.kind === 'html';
+    const wantsBrowser = (needsBrowser || this.wishes.has('screenshot')) && isHtml;
+    const rendered = wantsBrowser
+      ? await this.needs.render(url.href, this.wishes.has('screenshot'))
+      : undefined;
+    const page =
+      rendered && (needsBrowser || !first)
+        ? await reader.read(rendered.html, this.reading(url, 'text/html'))
+        : first!;
+    const base = {
+      row,
+      bytes,
+      credits: credits.page + (rendered ? credits.rendered : 0),
+      host: 'works' as const,
+    };
+    const seen = { status, bytes, ...typeOf(headers) };
+    if (page.kind === 'binary')
+      return { ...base, credits: 0, change: { fate: 'skipped', reason: 'fileType', ...seen } };
+    if (page.refresh !== undefined && urlKey(cleanUrl(new URL(page.refresh))) !== row.key) {
+      return {
+        ...base,
+        credits: 0,
+        change: { fate: 'redirected', reason: 'metaRefresh', ...seen },
+        redirect: page.refresh,
+      };
+    }
+    const data =
+      options.schema && page.kind === 'html'
+        ? await this.needs.extract(rendered?.html ?? html!, url.href)
+        : undefined;
+    return {
+      ...base,
+      change: {
+        ...seen,
+        fate: 'fetched',
+        ...(page.title === undefined ? {} : { title: page.title.slice(0, 500) }),
+        ...(headers.etag === undefined ? {} : { etag: headers.etag }),
+        ...(headers['last-modified'] === undefined ? {} : { modified: headers['last-modified'] }),
+        textHash: page.wordCount >= wordsMin ? page.textHash : bodyHash,
+      },
+      body: {
+        ...this.kept(page),
+        ...(raw ? { raw } : {}),
+        ...(data === undefined ? {} : { data }),
+        ...picture(rendered),
+      },
+      ...comparedText(page),
+      ...(mayFollow(page, headers) ? { links: followable(page) } : {}),
+      ...(page.canonical === undefined ? {} : { canonical: page.canonical }),
+      ...(rendered ? { browserMs: rendered.ms } : {}),
+    };
+  }
+
+  private reading(url: URL, contentType: string | undefined): PageOptions {
+    const { onlyMainContent, includeImages, includeLinks, includeSelectors, excludeSelectors } =
+      this.needs.options;
+    return {
+      url: url.href,
+      formats: this.formats,
+      ...(contentType === undefined ? {} : { contentType }),
+      ...(onlyMainContent === undefined ? {} : { onlyMainContent }),
+      ...(includeImages === undefined ? {} : { includeImages }),
+      ...(includeLinks === undefined ? {} : { includeLinks }),
+      ...(includeSelectors ? { includeSelectors } : {}),
+      ...(excludeSelectors ? { excludeSelectors } : {}),
+    };
+  }
+
+  private kept(page: Page): NonNullable<Result['body']> {
+    const wish = <T>(format: string, value: T): T | undefined =>
+      this.wishes.has(format) ? value : undefined;
+    return {
+      title: page.title,
+      markdown: wish('markdown', page.markdown),
+      text: wish('text', page.text),
+      html: wish('html', page.html),
+      links: wish(
+        'links',
+        page.links?.map(({ url, text }) => ({ url, text })),
+      ),
+      metadata: wish('metadata', page.metadata),
+      structuredData: wish('structuredData', page.structuredData),
+      images: wish('images', page.images),
+    };
+  }
+}
+
+const isRedirect = ({ status, headers }: Fetched): boolean =>
+  [301, 302, 303, 307, 308].includes(status) && headers.location !== undefined;
+
+function typeOf(headers: Record<string, string>): { type?: string } {
+  const type = headers['content-type']?.split(';')[0]?.trim().toLowerCase();
+  return type ? { type: type.slice(0, 100) } : {};
+}
+
+/** Zero bytes are in no text but UTF-16, and PDFs say what they are. */
+function isBinary(body: Uint8Array): boolean {
+  const head = Buffer.from(body.buffer, body.byteOffset, Math.min(body.byteLength, 512));
+  if (head.subarray(0, 5).toString('latin1') === '%PDF-') return false;
+  if ((head[0] === 0xff && head[1] === 0xfe) || (head[0] === 0xfe && head[1] === 0xff))
+    return false;
+  return head.includes(0);
+}
+
+function mayFollow(page: Page, headers: Record<string, string>): boolean {
+  return !page.robots.nofollow && !/\b(?:nofollow|none)\b/i.test(headers['x-robots-tag'] ?? '');
+}
+
+const followable = (page: Page): string[] =>
+  (page.links ?? []).filter(({ rel }) => !rel.includes('nofollow')).map(({ url }) => url);
+
+function comparedText(page: Page): { compared?: string } {
+  const text = page.markdown ?? page.text;
+  return text === undefined ? {} : { compared: text };
+}
+
+const picture = (rendered: Rendered | undefined): { screenshot?: string } =>
+  rendered?.screenshot === undefined ? {} : { screenshot: rendered.screenshot };
+
+function withoutNull<T extends object>(value: T): Partial<T> {
+  return Object.fromEntries(
+    Object.entries(value).filter(([, v]) => v !== null && v !== undefined),
+  ) as Partial<T>;
+}

@@ -1,0 +1,175 @@
+// One page for a caller who named it: robots.txt, pace, redirects hop by hop, reading; the browser where it is needed.
+import { AppError } from '../../../errors.ts';
+import { decodeBytes } from '../content/charset.ts';
+import { parseUrl } from '../crawl/url.ts';
+import type { Page, PageFormat, PageOptions } from '../content/types.ts';
+import type { Services } from '../services.ts';
+import { failureOf, type Fetched } from './fetcher.ts';
+import { isOwnHost } from './pacer.ts';
+
+export interface LoadWish {
+  url: string;
+  formats: readonly PageFormat[];
+  jobId: string;
+  signal: AbortSignal;
+  render?: 'never' | 'auto' | 'always';
+  robots?: 'obey' | 'ignore';
+  headers?: Record<string, string>;
+  timeoutMs?: number;
+  reading?: Partial<PageOptions>;
+}
+
+export interface Loaded {
+  url: string;
+  status: number;
+  page: Page;
+  /** The body as text, for extraction. */
+  html: string;
+  bytes: number;
+  rendered: boolean;
+  browserMs: number;
+}
+
+const timeoutMsDefault = 30_000;
+
+export async function loadPage(wish: LoadWish, services: Services): Promise<Loaded> {
+  const render = wish.render ?? 'auto';
+  const { url, answer } = await fetchFollowing(wish, services);
+  const { status, headers, body } = answer;
+  if (status < 200 || status >= 300) throw statusError(url, status);
+  const bytes = body.byteLength;
+  const contentType = headers['content-type'];
+  const html = isText(contentType) ? decodeBytes(body, contentType).text : '';
+  const options = {
+    ...wish.reading,
+    url,
+    formats: wish.formats,
+    ...(contentType === undefined ? {} : { contentType }),
+  };
+  const page = await services.reader.read(body, options);
+  const needs = render === 'always' || (render === 'auto' && page.needsBrowser);
+  const base = { url, status, bytes };
+  if (!needs || page.kind !== 'html') return { ...base, page, html, rendered: false, browserMs: 0 };
+  try {
+    const { timeoutMs = timeoutMsDefault, jobId, signal } = wish;
+    const made = await services.browser.render(url, {
+      timeoutMs,
+      jobId,
+      signal,
+      screenshot: false,
+    });
+    const again = await services.reader.read(made.html, {
+      ...options,
+      url: made.url,
+      contentType: 'text/html',
+    });
+    return {
+      ...base,
+      url: made.url,
+      page: again,
+      html: made.html,
+      rendered: true,
+      browserMs: made.ms,
+    };
+  } catch (error) {
+    // Without a browser the page is what it is without scripts, and says so by needsBrowser.
+    if (render === 'auto' && error instanceof AppError && error.code === 'noBrowser') {
+      return { ...base, page, html, rendered: false, browserMs: 0 };
+    }
+    throw error;
+  }
+}
+
+export async function fetchFollowing(
+  wish: LoadWish,
+  services: Services,
+): Promise<{ url: string; answer: Fetched }> {
+  const { settings } = services;
+  let url = parseUrl(wish.url);
+  url.hash = '';
+  const first = url.host;
+  for (let hop = 0; hop <= settings.redirectsMax; hop++) {
+    await refuseDisallowed(url, wish, services);
+    const answer = await fetchOne(url, first, wish, services);
+    const next =
+      answer.status >= 300 && answer.status < 400
+        ? URL.parse(answer.headers.location ?? '', url.href)
+        : null;
+    if (!next) return { url: url.href, answer };
+    url = parseUrl(next.href);
+  }
+  throw new AppError(
+    'pageFailed',
+    `${wish.url} redirects more than ${settings.redirectsMax} times.`,
+  );
+}
+
+async function fetchOne(
+  url: URL,
+  firstHost: string,
+  wish: LoadWish,
+  services: Services,
+): Promise<Fetched> {
+  const { settings, pacer, clock, fetch } = services;
+  const own = isOwnHost(url.host);
+  const manners = {
+    delayMs: own ? 0 : settings.delayMs,
+    concurrency: own ? 100 : settings.hostConcurrency,
+  };
+  for (let wait = pacer.take(url.host, manners); wait > 0; wait = pacer.take(url.host, manners)) {
+    await clock.sleep(Math.min(wait, 100), wish.signal);
+    wish.signal.throwIfAborted();
+  }
+  try {
+    return await fetch({
+      url: url.href,
+      headers: {
+        'user-agent': settings.userAgent,
+        accept: 'text/html,application/xhtml+xml,application/pdf;q=0.9,*/*;q=0.5',
+        ...(url.host === firstHost ? wish.headers : {}),
+      },
+      timeoutMs: wish.timeoutMs ?? timeoutMsDefault,
+      bytesMax: settings.bodyBytesMax,
+      signal: wish.signal,
+    });
+  } catch (error) {
+    wish.signal.throwIfAborted();
+    if (error instanceof AppError && ['egressRefused', 'invalidInput'].includes(error.code))
+      throw error;
+    const { reason, message, hint } = failureOf(error);
+    throw new AppError('pageFailed', `${url.href} could not be fetched (${reason}): ${message}`, {
+      ...(hint === undefined ? {} : { hint }),
+      data: { url: url.href, reason },
+      cause: error,
+    });
+  } finally {
+    pacer.release(url.host);
+  }
+}
+
+async function refuseDisallowed(url: URL, wish: LoadWish, { robots }: Services): Promise<void> {
+  if (wish.robots === 'ignore') return;
+  const rules = await robots.rules(url.origin, wish.signal);
+  // A page that a person asked for is not refused because robots.txt could not be had.
+  if (rules.unreachable !== undefined || rules.allows(url.href)) return;
+  throw new AppError(
+    'robotsDisallowed',
+    `robots.txt of ${url.host} does not allow ${url.pathname}.`,
+    {
+      hint: 'Read another page, or set robots to "ignore" if the site is yours or allows it.',
+      data: { url: url.href },
+    },
+  );
+}
+
+function statusError(url: string, status: number): AppError {
+  return new AppError('pageFailed', `${url} answered ${status}.`, {
+    hint:
+      status === 404
+        ? 'Check the address; map_site lists the addresses of a site.'
+        : 'Try again later, or read another page.',
+    data: { url, status },
+  });
+}
+
+const isText = (type = 'text/html'): boolean => /text|html|xml|json/i.test(type);

@@ -1,0 +1,112 @@
+// robots.txt by RFC 9309: 4xx means everything is allowed, 5xx or no answer means nothing is; kept for a day at most;
+// read up to 500 KiB; five redirects. Crawl-delay and Sitemap lines are what sites add to it.
+import robotsParser from 'robots-parser';
+import { AppError } from '../../../errors.ts';
+import type { Clock } from '../../../runtime/clock.ts';
+import type { Fetch } from './fetcher.ts';
+
+export interface Rules {
+  allows(url: string): boolean;
+  crawlDelayMs: number | undefined;
+  sitemaps: string[];
+  /** Why nothing is allowed although no rule says so. */
+  unreachable?: string;
+}
+
+const keptMs = 86_400_000;
+/** An unreachable robots.txt is asked for again soon. */
+const keptUnreachableMs = 60_000;
+const bytesMax = 512_000;
+const redirectsMax = 5;
+const entriesMax = 10_000;
+const timeoutMs = 15_000;
+
+const allowAll: Rules = { allows: () => true, crawlDelayMs: undefined, sitemaps: [] };
+
+interface RobotsParser {
+  isAllowed(url: string, ua?: string): boolean | undefined;
+  getCrawlDelay(ua?: string): number | undefined;
+  getSitemaps(): string[];
+}
+const parseRobots = robotsParser as unknown as (url: string, text: string) => RobotsParser;
+
+export class Robots {
+  private readonly needs: { fetch: Fetch; clock: Clock; userAgent: string };
+  private readonly kept = new Map<string, { rules: Promise<Rules>; until: number }>();
+
+  constructor(needs: { fetch: Fetch; clock: Clock; userAgent: string }) {
+    this.needs = needs;
+  }
+
+  /** The rules of an origin, fetched once at a time. */
+  rules(origin: string, signal?: AbortSignal): Promise<Rules> {
+    const now = this.needs.clock.now();
+    const known = this.kept.get(origin);
+    if (known && known.until > now) return known.rules;
+    if (this.kept.size >= entriesMax) this.kept.clear();
+    const entry = { rules: this.load(origin, signal), until: now + keptMs };
+    this.kept.set(origin, entry);
+    entry.rules.then(
+      (rules) => {
+        if (rules.unreachable !== undefined)
+          entry.until = this.needs.clock.now() + keptUnreachableMs;
+      },
+      () => this.kept.delete(origin),
+    );
+    return entry.rules;
+  }
+
+  private async load(origin: string, signal?: AbortSignal): Promise<Rules> {
+    let url = `${origin}/robots.txt`;
+    for (let hop = 0; hop <= redirectsMax; hop++) {
+      const answer = await this.get(url, signal);
+      if ('unreachable' in answer) return { ...allowAll, allows: () => false, ...answer };
+      const { status, headers, body } = answer;
+      if (status >= 300 && status < 400) {
+        const next = URL.parse(headers.location ?? '', url);
+        if (!next || !/^https?:$/.test(next.protocol)) return allowAll;
+        url = next.href;
+        continue;
+      }
+      if (status >= 500 || status === 429) {
+        return { ...allowAll, allows: () => false, unreachable: `robots.txt answered ${status}` };
+      }
+      if (status >= 400) return allowAll;
+      return this.parse(`${origin}/robots.txt`, Buffer.from(body).toString('utf8'));
+    }
+    return allowAll;
+  }
+
+  private async get(url: string, signal: AbortSignal | undefined) {
+    try {
+      const headers = { 'user-agent': this.needs.userAgent, accept: 'text/plain, */*;q=0.5' };
+      const stop = signal ? { signal } : {};
+      return await this.needs.fetch({ url, headers, timeoutMs, bytesMax, ...stop });
+    } catch (error) {
+      if (signal?.aborted) throw error;
+      if (error instanceof AppError && error.code === 'egressTooLarge') {
+        return { status: 404, headers: {} as Record<string, string>, body: new Uint8Array() };
+      }
+      if (error instanceof AppError && error.code === 'egressRefused') throw error;
+      return { unreachable: `robots.txt could not be had: ${(error as Error).message}` };
+    }
+  }
+
+  private parse(url: string, text: string): Rules {
+    const parsed = parseRobots(url, text.slice(0, bytesMax));
+    const token = this.needs.userAgent.split(/[/\s]/)[0]!;
+    const delay = parsed.getCrawlDelay(token);
+    return {
+      allows: (page) => parsed.isAllowed(normalEscapes(page), token) ?? true,
+      crawlDelayMs: delay === undefined || Number.isNaN(delay) ? undefined : delay * 1000,
+      sitemaps: parsed.getSitemaps().flatMap((line) => URL.parse(line, url)?.href ?? []),
+    };
+  }
+}
+
+/** RFC 9309 compares %7E and ~ as equal; the parser compares as written. */
+function normalEscapes(url: string): string {
+  return url.replace(/%(?:7E|2D|2E|5F)/gi, (hex) =>
+    String.fromCharCode(Number.parseInt(hex.slice(1), 16)),
+  );
+}

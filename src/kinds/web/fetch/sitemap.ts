@@ -1,0 +1,97 @@
+// Sitemaps of every kind: urlset, index, RSS, Atom, plain text, gzipped. Broken XML gives what could be read.
+import { gunzipSync } from 'node:zlib';
+import { Parser } from 'htmlparser2';
+
+export interface Sitemap {
+  urls: { url: string; lastmod?: string }[];
+  /** Further sitemap files, of an index. */
+  files: string[];
+}
+
+export const sitemapUrlsMax = 50_000;
+const inflatedBytesMax = 50 * 1024 * 1024;
+
+export function readSitemap(body: Uint8Array, base: string): Sitemap {
+  const text = new TextDecoder().decode(unpacked(body));
+  if (/^\uFEFF?\s*</.test(text)) return readXml(text, base);
+  const urls = text
+    .split(/\r?\n/)
+    .slice(0, sitemapUrlsMax)
+    .flatMap((line) => absolute(line, base));
+  return { urls: urls.map((url) => ({ url })), files: [] };
+}
+
+function unpacked(body: Uint8Array): Uint8Array {
+  if (body[0] !== 0x1f || body[1] !== 0x8b) return body;
+  try {
+    return gunzipSync(body, { maxOutputLength: inflatedBytesMax });
+  } catch {
+    return new Uint8Array();
+  }
+}
+
+function readXml(text: string, base: string): Sitemap {
+  const found: Sitemap = { urls: [], files: [] };
+  let inIndex = false;
+  let item: { loc?: string; lastmod?: string } | undefined;
+  let gathering: 'loc' | 'lastmod' | undefined;
+  let gathered = '';
+  const close = () => {
+    const { loc, lastmod } = item ?? {};
+    item = undefined;
+    const url = loc === undefined ? undefined : absolute(loc, base)[0];
+    if (url === undefined) return;
+    if (inIndex) found.files.push(url);
+    else if (found.urls.length < sitemapUrlsMax) {
+      found.urls.push({ url, ...(lastmod === undefined ? {} : { lastmod }) });
+    }
+  };
+  const parser = new Parser(
+    {
+      onopentag(name, attributes) {
+        const tag = local(name);
+        if (tag === 'sitemapindex') inIndex = true;
+        else if (tag === 'urlset') inIndex = false;
+        if (['url', 'sitemap', 'item', 'entry'].includes(tag)) item = {};
+        else if (!item) return;
+        else if (
+          (tag === 'loc' || tag === 'link') &&
+          item.loc === undefined &&
+          !name.startsWith('image:')
+        ) {
+          const rel = attributes.rel ?? 'alternate';
+          if (attributes.href !== undefined && rel === 'alternate') item.loc = attributes.href;
+          else start('loc');
+        } else if (['lastmod', 'pubdate', 'updated'].includes(tag)) start('lastmod');
+      },
+      ontext(data) {
+        if (gathering) gathered += data;
+      },
+      onclosetag(name) {
+        const tag = local(name);
+        if (gathering && item && (tag === 'loc' || tag === 'link' || gathering === 'lastmod')) {
+          const value = gathered.trim();
+          if (value !== '') item[gathering] ??= value;
+          gathering = undefined;
+        }
+        if (['url', 'sitemap', 'item', 'entry'].includes(tag)) close();
+      },
+    },
+    { xmlMode: true, decodeEntities: true },
+  );
+  const start = (what: 'loc' | 'lastmod') => {
+    gathering = what;
+    gathered = '';
+  };
+  parser.end(text);
+  return found;
+}
+
+const local = (name: string): string => name.replace(/^.*:/, '').toLowerCase();
+
+function absolute(text: string, base: string): string[] {
+  const trimmed = text.trim();
+  if (trimmed === '') return [];
+  const url = URL.parse(trimmed, base);
+  return url && /^https?:$/.test(url.protocol) ? [url.href] : [];
+}

@@ -1,0 +1,116 @@
+// The web kind's way in: settings, error codes, tables, and how its parts are put together.
+import { availableParallelism } from 'node:os';
+import { definePlugin } from '../../jobs/plugin.ts';
+import { Loop, type Service } from '../../runtime/service.ts';
+import { Browser } from './browser/browser.ts';
+import { PagePool } from './content/pool.ts';
+import { createFetch } from './fetch/fetcher.ts';
+import { Pacer } from './fetch/pacer.ts';
+import { Robots } from './fetch/robots.ts';
+import { createWebKind } from './kind.ts';
+import { webMigrations } from './migrations.ts';
+import { webOperations } from './operations/index.ts';
+import { PageStore } from './pages/store.ts';
+import { Searcher } from './search/search.ts';
+import type { Services } from './services.ts';
+import { webSettings } from './settings.ts';
+import { WebStore } from './store.ts';
+import { Usage } from './usage/credits.ts';
+import { UsageStore } from './usage/store.ts';
+
+const indexEveryMs = 2000;
+const pageReadMs = 5000;
+
+export const webPlugin = definePlugin({
+  name: 'web',
+  settings: webSettings,
+  errors: {
+    budgetExhausted: { http: 402, exit: 6 },
+    noBrowser: { http: 501, exit: 7 },
+    browserFailed: { http: 502, exit: 7, retryable: true },
+    pageFailed: { http: 502, exit: 7, retryable: true },
+    robotsDisallowed: { http: 403, exit: 3 },
+    nothingFetched: { http: 502, exit: 7 },
+    nothingFound: { http: 404, exit: 4 },
+    interrupted: { http: 409, exit: 5 },
+    invalidExtraction: { http: 422, exit: 2 },
+  },
+  migrations: webMigrations,
+  create: ({ jobs, waiting, store, clock, log, settings, folder, secret, egress }) => {
+    const fetch = createFetch(egress);
+    const pool = new PagePool({
+      clock,
+      threads: Math.max(1, availableParallelism()),
+      pageTimeoutMs: pageReadMs,
+    });
+    const browser = new Browser({ settings, egress, clock, log, folder });
+    const pages = new PageStore(store);
+    const services: Services = {
+      jobs,
+      waiting,
+      clock,
+      log,
+      settings,
+      folder,
+      secret,
+      fetch,
+      egress,
+      browser,
+      pages,
+      store: new WebStore(store),
+      usage: new Usage(new UsageStore(store), clock, settings.budget),
+      reader: pool,
+      robots: new Robots({ fetch, clock, userAgent: settings.userAgent }),
+      pacer: new Pacer(clock),
+      running: new Map(),
+      ending: { now: false },
+      searcher: (owner) =>
+        new Searcher({
+          settings: settings.search,
+          egress,
+          clock,
+          secret,
+          pages: { searchPages: (query, limit) => searchPages(pages, owner, query, limit) },
+        }),
+    };
+    const indexer = new Loop({
+      name: 'full text',
+      everyMs: indexEveryMs,
+      clock,
+      log,
+      // While a crawl runs its pages wait: the crawl needs the time, and a search indexes what is left itself.
+      run: async (signal) => {
+        while (services.running.size === 0 && !signal.aborted && (await pages.indexSome()) > 0);
+      },
+    });
+    return {
+      kind: createWebKind(services),
+      operations: webOperations(services),
+      services: [pool, browser, indexer, lifecycle(services)],
+    };
+  },
+});
+
+/** Stopped first: crawls write what they have and stand still before the parts they work with end. */
+function lifecycle({ ending, running }: Services): Service {
+  return {
+    name: 'web jobs',
+    start: async () => {
+      ending.now = false;
+    },
+    stop: async () => {
+      ending.now = true;
+      await Promise.all([...running.values()].map((crawl) => crawl.suspend()));
+    },
+  };
+}
+
+async function searchPages(pages: PageStore, owner: string, query: string, limit: number) {
+  const hits = await pages.search(owner, query, limit);
+  return hits.map(({ url, title, snippet, at }) => ({
+    url,
+    snippet,
+    fetchedAt: at,
+    ...(title ? { title } : {}),
+  }));
+}

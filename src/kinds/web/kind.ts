@@ -1,0 +1,148 @@
+// The web kind: one job per action, each run by its own function. A crawl goes on where it was after a restart; the
+// other actions only read and begin again, except browse, which may have changed something out there.
+import { rm } from 'node:fs/promises';
+import { join } from 'node:path';
+import { z } from 'zod';
+import { AppError } from '../../errors.ts';
+import { isFinal, type Job } from '../../jobs/job.ts';
+import type { Kind, Outcome, Run } from '../../jobs/kind.ts';
+import { runCrawl, summary } from './actions/crawl.ts';
+import { actionInputs, type Action } from './actions/inputs.ts';
+import { mapAction } from './actions/map.ts';
+import {
+  browseAction,
+  extractAction,
+  readAction,
+  screenshotAction,
+  submissionAction,
+} from './actions/pages.ts';
+import { agentAction, pipelineAction } from './actions/research.ts';
+import { searchAction } from './actions/search.ts';
+import type { Services } from './services.ts';
+
+export function createWebKind(services: Services): Kind {
+  return {
+    name: 'web',
+    input: z.unknown(),
+    dispatched: true,
+    retryable: true,
+    cancellable: true,
+    adopts: true,
+    capacity: () => services.settings.jobsMax,
+    run: (run) => runAction(run, services),
+    view: (job) => view(job, services),
+    summary: (job) => summaryOf(job),
+    forget: (jobIds) => forget(jobIds, services),
+  };
+}
+
+async function runAction(run: Run, services: Services): Promise<Outcome> {
+  try {
+    const outcome = await attempt(run, services);
+    if (outcome.type === 'lost') await aborted(run.signal);
+    return outcome;
+  } catch (error) {
+    // The parts it works with end before it is told to: its error is then no fact about the work.
+    if (services.ending.now) await aborted(run.signal);
+    if (!run.signal.aborted) throw error;
+    const reason = run.signal.reason as string;
+    if (reason === 'cancel') return { type: 'cancelled' };
+    if (reason === 'timeout') return { type: 'timed_out' };
+    return { type: 'lost' };
+  }
+}
+
+function aborted(signal: AbortSignal): Promise<void> {
+  return new Promise((resolve) => {
+    if (signal.aborted) resolve();
+    else signal.addEventListener('abort', () => resolve(), { once: true });
+  });
+}
+
+async function attempt(run: Run, services: Services): Promise<Outcome> {
+  const action = run.job.action as Action;
+  const parsed = actionInputs[action].safeParse(run.job.input);
+  if (!parsed.success) {
+    throw new AppError(
+      'invalidInput',
+      `The input of this ${action} cannot be used: ${parsed.error.message.slice(0, 300)}`,
+    );
+  }
+  const input = parsed.data as never;
+  switch (action) {
+    case 'crawl':
+      return runCrawl(run, input, services);
+    case 'pipeline':
+      return pipelineAction(run, input, services);
+    case 'agent':
+      return agentAction(run, input, services);
+    case 'map':
+      return completed(await mapAction(run, input, services));
+    case 'markdown':
+      return completed(await readAction(run, input, services));
+    case 'extract':
+      return completed(await extractAction(run, input, services));
+    case 'submission':
+      return completed(await submissionAction(run, input));
+    case 'screenshot':
+      return completed(await screenshotAction(run, input, services));
+    case 'search':
+      return completed(await searchAction(run, input, services));
+    case 'browse':
+      if (run.adopted) {
+        throw new AppError(
+          'interrupted',
+          'The server ended while the browser worked; what it did is not known.',
+          {
+            hint: 'Look at the page, then start it again if it is safe to.',
+          },
+        );
+      }
+      return completed(await browseAction(run, input, services));
+  }
+}
+
+const completed = (result: { creditsUsed?: number }): Outcome => ({
+  type: 'completed',
+  result,
+  cost: result.creditsUsed ?? 0,
+});
+
+async function view(job: Job, { store }: Services): Promise<Record<string, unknown>> {
+  if (job.action === 'crawl') {
+    const row = await store.find(job.id);
+    if (!row) return {};
+    const counts = summary(await store.counts(row.crawl));
+    const { stopReason, warnings } = row.state;
+    // The result of an ended crawl says the same; while it runs, this is how far it is.
+    const now = isFinal(job.status)
+      ? {}
+      : { ...counts, bytes: row.bytes, creditsUsed: row.credits };
+    return {
+      ...now,
+      ...(row.paused && !isFinal(job.status) ? { paused: true } : {}),
+      ...(stopReason === undefined || !isFinal(job.status) ? {} : { stopReason }),
+      ...(warnings.length > 0 && !isFinal(job.status) ? { warnings } : {}),
+    };
+  }
+  return !isFinal(job.status) && job.facts.steps ? { steps: job.facts.steps } : {};
+}
+
+function summaryOf(job: Job): string {
+  const input = job.input as Record<string, unknown> | null;
+  const urls = Array.isArray(input?.urls) ? (input.urls as string[]) : [];
+  const what = input?.url ?? input?.query ?? input?.prompt ?? urls[0] ?? input?.extractionId ?? '';
+  return `${job.action} ${String(what)}${urls.length > 1 ? ` and ${urls.length - 1} more` : ''}`;
+}
+
+async function forget(
+  jobIds: readonly string[],
+  { store, pages, folder }: Services,
+): Promise<void> {
+  for (const id of jobIds) {
+    const row = await store.find(id);
+    if (row) await pages.forget(row.crawl);
+    await rm(join(folder, 'pictures', id), { recursive: true, force: true });
+  }
+  await store.forget(jobIds);
+}

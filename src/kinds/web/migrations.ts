@@ -1,0 +1,58 @@
+// Tables of the web kind. `crawl` is a small number instead of the job's id, because every row of a crawl carries it.
+import type { Migration } from '../../store/store.ts';
+
+export const webMigrations: Migration[] = [
+  {
+    id: 'web/1',
+    statements: ({ int, blob, serial, strict, engine }) => [
+      // `runner` fences: whoever runs the crawl writes its own token first and commits only under it.
+      `CREATE TABLE web_crawls (
+        crawl ${serial}, job_id TEXT NOT NULL UNIQUE, owner TEXT NOT NULL, runner TEXT,
+        seq_next ${int} NOT NULL, bytes ${int} NOT NULL, credits ${int} NOT NULL, active_ms ${int} NOT NULL,
+        state TEXT NOT NULL, paused ${int} NOT NULL, created_at ${int} NOT NULL
+      ) ${strict}`,
+      `CREATE TABLE web_urls (
+        crawl ${int} NOT NULL, seq ${int} NOT NULL, key TEXT NOT NULL, url TEXT NOT NULL, host TEXT NOT NULL,
+        depth ${int} NOT NULL, parent ${int}, via TEXT NOT NULL, fate TEXT NOT NULL, reason TEXT, detail TEXT,
+        ready_at ${int} NOT NULL, tries ${int} NOT NULL, hops ${int} NOT NULL, flags ${int} NOT NULL,
+        target TEXT, status ${int}, bytes ${int}, type TEXT, title TEXT, etag TEXT, modified TEXT,
+        text_hash TEXT, change TEXT, fetched_at ${int}, PRIMARY KEY (crawl, seq)
+      ) ${strict}`,
+      'CREATE UNIQUE INDEX web_urls_key ON web_urls (crawl, key)',
+      // The frontier: a host's next address is the first entry of its range, at a thousand rows as at a million.
+      `CREATE INDEX web_urls_queued ON web_urls (crawl, host, ready_at, depth, seq) WHERE fate = 'queued'`,
+      `CREATE INDEX web_urls_fate ON web_urls (crawl, fate, seq) WHERE fate <> 'queued'`,
+      'CREATE INDEX web_urls_text ON web_urls (crawl, text_hash) WHERE text_hash IS NOT NULL',
+      // After «not modified» a page's links are those the earlier crawl found through it.
+      'CREATE INDEX web_urls_parent ON web_urls (crawl, parent) WHERE parent IS NOT NULL',
+      `CREATE INDEX web_urls_alias ON web_urls (crawl, target) WHERE fate = 'duplicate'`,
+      `CREATE TABLE web_hosts (
+        crawl ${int} NOT NULL, host TEXT NOT NULL, queued ${int} NOT NULL, ready_at ${int} NOT NULL,
+        failures ${int} NOT NULL, rests ${int} NOT NULL, PRIMARY KEY (crawl, host)
+      ) ${strict}`,
+      'CREATE INDEX web_hosts_ready ON web_hosts (crawl, ready_at) WHERE queued > 0',
+      `CREATE TABLE web_counts (
+        crawl ${int} NOT NULL, name TEXT NOT NULL, n ${int} NOT NULL, PRIMARY KEY (crawl, name)
+      ) ${strict}`,
+      `CREATE TABLE web_pages (
+        id ${serial}, crawl ${int} NOT NULL, seq ${int} NOT NULL, owner TEXT NOT NULL, url TEXT NOT NULL,
+        title TEXT, markdown TEXT, body TEXT, html TEXT, raw ${blob}, links TEXT, metadata TEXT, structured TEXT,
+        images TEXT, data TEXT, screenshot TEXT, diff TEXT, indexed ${int} NOT NULL, at ${int} NOT NULL,
+        UNIQUE (crawl, seq)
+      ) ${strict}`,
+      'CREATE INDEX web_pages_unindexed ON web_pages (id) WHERE indexed = 0',
+      `CREATE TABLE web_usage (
+        owner TEXT NOT NULL, day TEXT NOT NULL, action TEXT NOT NULL, calls ${int} NOT NULL, credits ${int} NOT NULL,
+        pages ${int} NOT NULL, bytes ${int} NOT NULL, browser_ms ${int} NOT NULL, PRIMARY KEY (owner, day, action)
+      ) ${strict}`,
+      ...(engine === 'sqlite'
+        ? [
+            `CREATE VIRTUAL TABLE web_text USING fts5(title, body, tokenize = 'unicode61 remove_diacritics 2')`,
+          ]
+        : [
+            `CREATE TABLE web_text (id BIGINT PRIMARY KEY, words tsvector NOT NULL, body TEXT NOT NULL)`,
+            'CREATE INDEX web_text_words ON web_text USING gin (words)',
+          ]),
+    ],
+  },
+];

@@ -1,0 +1,171 @@
+// Search, pipeline, agent, usage.
+import { z } from 'zod';
+import { defineOperation, type Operation } from '../../../operation.ts';
+import { agentInput, pipelineInput, searchInput } from '../actions/inputs.ts';
+import { readSchema } from '../extract/schema.ts';
+import type { Services } from '../services.ts';
+import { creditNotes, creditTable, type Charge } from '../usage/credits.ts';
+import {
+  answerOf,
+  type Answer,
+  common,
+  jobFields,
+  pendingJob,
+  submitAndWait,
+  waitMs,
+} from './run.ts';
+
+const answer: z.ZodType<Answer> = z.looseObject(jobFields);
+
+export function researchOperations(services: Services): Operation[] {
+  return [webSearch(services), runPipeline(services), runAgent(services), webUsage(services)];
+}
+
+function webSearch(services: Services): Operation {
+  return defineOperation({
+    name: 'web_search',
+    title: 'Web search',
+    description:
+      'Searches the web, news or images, suggests queries, answers with passages of the best pages (type answer), or searches the pages crawled here (type crawled). ' +
+      'Engines come from the settings; every row names its engine, and a missing general engine is said in `notice`. To read a result use read_page.',
+    effect: 'read',
+    openWorld: true,
+    scope: 'run',
+    toolsets: ['web'],
+    input: searchInput.extend({ waitMs }),
+    output: answer,
+    http: { method: 'POST', path: '/api/web/search' },
+    cli: {
+      words: ['search'],
+      args: ['query'],
+      table: { rows: 'rows', columns: ['position', 'title', 'url', 'engine'] },
+    },
+    startsJob: pendingJob,
+    run: async ({ waitMs: wait, ...input }, context) => {
+      const credits = { web: 1, news: 1, images: 1, suggest: 0, answer: 2, crawled: 0 }[input.type];
+      return answerOf(
+        await submitAndWait(services, context, { action: 'search', input, credits, waitMs: wait }),
+      );
+    },
+  });
+}
+
+function runPipeline(services: Services): Operation {
+  return defineOperation({
+    name: 'run_pipeline',
+    title: 'Run pipeline',
+    description:
+      'Searches for a query and fills your schema from each of the best pages, as one job: per page its data or its error, with the steps taken. For one known page use extract_data; for one merged answer run_agent.',
+    effect: 'read',
+    openWorld: true,
+    scope: 'run',
+    toolsets: ['web'],
+    input: pipelineInput.extend({ ...common, waitMs }),
+    output: answer,
+    http: { method: 'POST', path: '/api/web/pipelines' },
+    startsJob: pendingJob,
+    run: async ({ waitMs: wait, name, tags, idempotencyKey, ...input }, context) => {
+      readSchema(input.schema);
+      const credits = creditTable.pipelineSearch + creditTable.pipelineExtraction;
+      const wish = {
+        action: 'pipeline',
+        input,
+        credits,
+        waitMs: wait,
+        name,
+        tags,
+        idempotencyKey,
+      } as const;
+      return answerOf(await submitAndWait(services, context, wish));
+    },
+  });
+}
+
+function runAgent(services: Services): Operation {
+  return defineOperation({
+    name: 'run_agent',
+    title: 'Run agent',
+    description:
+      'Finds out something from several sources: searches, reads the best pages (or your `urls`), fills the schema from each and merges; every value has its sources, disagreements are listed as conflicts, and the passages that speak of the question are quoted by number. Bounded by maxCredits and maxSources. No model of its own: you draw the conclusions.',
+    effect: 'read',
+    openWorld: true,
+    scope: 'run',
+    toolsets: ['web'],
+    input: agentInput.extend({ ...common, waitMs }),
+    output: answer,
+    http: { method: 'POST', path: '/api/web/agents' },
+    startsJob: pendingJob,
+    run: async ({ waitMs: wait, name, tags, idempotencyKey, ...input }, context) => {
+      if (input.schema) readSchema(input.schema);
+      const wish = {
+        action: 'agent',
+        input,
+        credits: 1,
+        waitMs: wait,
+        name,
+        tags,
+        idempotencyKey,
+      } as const;
+      return answerOf(await submitAndWait(services, context, wish));
+    },
+  });
+}
+
+function webUsage(services: Services): Operation {
+  return defineOperation({
+    name: 'web_usage',
+    title: 'Web usage',
+    description:
+      'Shows what web jobs cost (the one credit table), what was spent by day and action, and what is left of the budgets. Credits are a local measure: nothing is billed.',
+    effect: 'read',
+    scope: 'read',
+    toolsets: ['web'],
+    input: z.strictObject({
+      from: z.iso.date().optional().describe('Default: first day of this month'),
+      to: z.iso.date().optional().describe('Default: today'),
+    }),
+    output: z.object({
+      period: z.string(),
+      creditsUsed: z.number(),
+      budgets: z.array(
+        z.object({
+          period: z.string(),
+          limit: z.number(),
+          used: z.number(),
+          remaining: z.number(),
+        }),
+      ),
+      rows: z.array(z.looseObject({ day: z.string(), action: z.string(), credits: z.number() })),
+      creditTable: z.record(
+        z.string(),
+        z.object({ credits: z.number(), note: z.string().optional() }),
+      ),
+    }),
+    http: { method: 'GET', path: '/api/web/usage' },
+    cli: { words: ['usage'] },
+    run: async (input, { caller }) => {
+      const { usage } = services;
+      const { owner } = caller!;
+      const month = await usage.month(owner);
+      const rows = await usage.rows(
+        owner,
+        input.from ?? `${month.period}-01`,
+        input.to ?? usage.today(),
+      );
+      const table = Object.entries(creditTable).map(([name, credits]) => {
+        const note = creditNotes[name as Charge];
+        return [name, { credits, ...(note === undefined ? {} : { note }) }];
+      });
+      return {
+        period: month.period,
+        creditsUsed: month.credits,
+        budgets: await usage.budgets(owner),
+        rows: rows.map((row) => ({ ...row })),
+        creditTable: Object.fromEntries(table) as Record<
+          string,
+          { credits: number; note?: string }
+        >,
+      };
+    },
+  });
+}

@@ -1,0 +1,100 @@
+// How an operation becomes a job: paid for, submitted, waited for as long as a call may take, answered.
+import { z } from 'zod';
+import { AppError } from '../../../errors.ts';
+import { isFinal, type Job } from '../../../jobs/job.ts';
+import type { CallContext } from '../../../operation.ts';
+import type { Action } from '../actions/inputs.ts';
+import type { Services } from '../services.ts';
+
+export const waitMs = z
+  .number()
+  .int()
+  .min(0)
+  .max(50_000)
+  .default(45_000)
+  .describe('Answer after this with a job id if it is not done');
+
+export const common = {
+  name: z.string().max(200).optional().describe('Name of the job'),
+  tags: z.array(z.string().max(100)).max(20).optional(),
+  idempotencyKey: z.string().max(200).optional(),
+};
+
+export interface Submit {
+  action: Action;
+  input: Record<string, unknown>;
+  credits: number;
+  timeoutMs?: number;
+  name?: string | undefined;
+  tags?: string[] | undefined;
+  idempotencyKey?: string | undefined;
+  parentId?: string;
+}
+
+export async function submit(services: Services, context: CallContext, wish: Submit): Promise<Job> {
+  const { owner } = context.caller!;
+  await services.usage.require(owner, wish.credits);
+  const { job } = await services.jobs.submit({
+    kind: 'web',
+    action: wish.action,
+    input: wish.input,
+    owner,
+    ...(wish.name === undefined ? {} : { name: wish.name }),
+    ...(wish.tags === undefined ? {} : { tags: wish.tags }),
+    ...(wish.idempotencyKey === undefined ? {} : { idempotencyKey: wish.idempotencyKey }),
+    ...(wish.timeoutMs === undefined ? {} : { timeoutMs: wish.timeoutMs }),
+    ...(wish.parentId === undefined ? {} : { parentId: wish.parentId }),
+    retry: { lostMax: 5 },
+  });
+  return job;
+}
+
+/** The ended job, or the running one when the time is over. A failed job is the caller's error. */
+export async function submitAndWait(
+  services: Services,
+  context: CallContext,
+  wish: Submit & { waitMs: number },
+): Promise<Job> {
+  const submitted = await submit(services, context, wish);
+  const { id } = submitted;
+  await services.waiting.wait({
+    ids: [id],
+    mode: 'all',
+    timeoutMs: wish.waitMs,
+    signal: context.signal,
+  });
+  const job = await services.jobs.get(id);
+  if (!isFinal(job.status) || job.status === 'completed') return job;
+  const error = job.error ?? { code: 'unavailable', message: `The job ended ${job.status}.` };
+  const { code, message, hint } = error;
+  throw new AppError(code, message, {
+    ...(hint === undefined ? {} : { hint }),
+    data: { ...error.data, jobId: id, ...(job.result === null ? {} : { result: job.result }) },
+  });
+}
+
+export const jobFields = {
+  jobId: z.string(),
+  status: z.string().describe('completed, or running: follow the job'),
+  next: z.string().optional(),
+};
+
+export type Answer = { jobId: string; status: string; next?: string | undefined } & Record<
+  string,
+  unknown
+>;
+
+/** What every such operation answers: the result with the job's id, or how to go on. */
+export function answerOf(job: Job): Answer {
+  if (job.status === 'completed') {
+    return { ...(job.result as Record<string, unknown>), jobId: job.id, status: job.status };
+  }
+  return {
+    jobId: job.id,
+    status: job.status,
+    next: 'Still running. Call wait_for_jobs with this id, then get_job with includeResult.',
+  };
+}
+
+export const pendingJob = (output: Answer): string | undefined =>
+  output.status === 'completed' ? undefined : output.jobId;

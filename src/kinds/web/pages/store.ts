@@ -1,0 +1,222 @@
+// Bodies of pages, apart from their rows: read by cursor and field, and found by full text (FTS5 or PostgreSQL) behind
+// one method. Indexing happens after the crawl's own commit, in slices, because a crawl must not wait for it.
+import type { Row, Step, Store, Value } from '../../../store/store.ts';
+
+export interface PageBody {
+  seq: number;
+  owner: string;
+  url: string;
+  title?: string | undefined;
+  markdown?: string | undefined;
+  text?: string | undefined;
+  html?: string | undefined;
+  raw?: Uint8Array | undefined;
+  links?: unknown;
+  metadata?: unknown;
+  structuredData?: unknown;
+  images?: unknown;
+  data?: unknown;
+  screenshot?: string | undefined;
+  diff?: string | undefined;
+  at: number;
+}
+
+export interface TextHit {
+  url: string;
+  title: string | null;
+  snippet: string;
+  jobId: string;
+  at: number;
+}
+
+const jsonFields = {
+  links: 'links',
+  metadata: 'metadata',
+  structuredData: 'structured',
+  images: 'images',
+  data: 'data',
+} as const;
+const textFields = {
+  markdown: 'markdown',
+  text: 'body',
+  html: 'html',
+  screenshot: 'screenshot',
+  diff: 'diff',
+} as const;
+const columnOf: Record<string, string> = { ...jsonFields, ...textFields, raw: 'raw' };
+export const bodyFields = Object.keys(columnOf);
+
+const indexedCharsMax = 200_000;
+const sliceRows = 50;
+
+export class PageStore {
+  private readonly store: Store;
+
+  constructor(store: Store) {
+    this.store = store;
+  }
+
+  /** The wished fields of some pages of a crawl, by seq. */
+  async bodies(
+    crawl: number,
+    seqs: readonly number[],
+    fields: readonly string[],
+  ): Promise<Map<number, Record<string, unknown>>> {
+    const found = new Map<number, Record<string, unknown>>();
+    const wished = fields.filter((field) => field in columnOf);
+    if (seqs.length === 0) return found;
+    const columns = wished.map((field) => `, ${columnOf[field]} AS "${field}"`).join('');
+    const rows = await this.store.read(
+      `SELECT seq${columns} FROM web_pages
+       WHERE crawl = ? AND seq IN (${seqs.map(() => '?').join(', ')})`,
+      [crawl, ...seqs],
+    );
+    for (const { seq, ...row } of rows) found.set(seq as number, decoded(row));
+    return found;
+  }
+
+  /** Full text over everything this owner has crawled, best first. */
+  async search(owner: string | undefined, query: string, limit: number): Promise<TextHit[]> {
+    await this.indexAll();
+    const words = query.match(/[\p{L}\p{N}_]+/gu)?.slice(0, 20) ?? [];
+    if (words.length === 0) return [];
+    return this.store.engine === 'sqlite'
+      ? this.searchSqlite(owner, words, limit)
+      : this.searchPostgres(owner, words, limit);
+  }
+
+  /** One slice of pages that are not indexed yet; the number done. */
+  async indexSome(): Promise<number> {
+    const rows = await this.store.read<{ id: number; title: string | null; body: string | null }>(
+      `SELECT id, title, coalesce(markdown, body, metadata) AS body FROM web_pages
+       WHERE indexed = 0 ORDER BY id LIMIT ?`,
+      [sliceRows],
+    );
+    const steps = rows.flatMap((row): Step[] => [
+      {
+        sql: 'UPDATE web_pages SET indexed = 1 WHERE id = ? AND indexed = 0',
+        params: [row.id],
+        expect: 1,
+      },
+      indexStep(this.store.engine, row),
+    ]);
+    if (steps.length > 0) await this.store.commit(steps);
+    return rows.length;
+  }
+
+  async forget(crawl: number): Promise<void> {
+    const inCrawl = '(SELECT id FROM web_pages WHERE crawl = ?)';
+    const id = this.store.engine === 'sqlite' ? 'rowid' : 'id';
+    await this.store.commit([
+      { sql: `DELETE FROM web_text WHERE ${id} IN ${inCrawl}`, params: [crawl] },
+      { sql: 'DELETE FROM web_pages WHERE crawl = ?', params: [crawl] },
+    ]);
+  }
+
+  private async indexAll(): Promise<void> {
+    while ((await this.indexSome()) > 0);
+  }
+
+  private searchSqlite(
+    owner: string | undefined,
+    words: string[],
+    limit: number,
+  ): Promise<TextHit[]> {
+    const match = words.map((word) => `"${word}"`).join(' OR ');
+    const mine = owner === undefined ? '' : ' AND p.owner = ?';
+    return this.store.read<TextHit>(
+      `SELECT p.url, p.title, snippet(web_text, 1, '', '', '…', 40) AS snippet, c.job_id AS "jobId", p.at
+       FROM web_text JOIN web_pages p ON p.id = web_text.rowid JOIN web_crawls c ON c.crawl = p.crawl
+       WHERE web_text MATCH ?${mine} ORDER BY bm25(web_text, 4.0, 1.0) LIMIT ?`,
+      [match, ...(owner === undefined ? [] : [owner]), limit],
+    );
+  }
+
+  private searchPostgres(
+    owner: string | undefined,
+    words: string[],
+    limit: number,
+  ): Promise<TextHit[]> {
+    const query = words.join(' | ');
+    const mine = owner === undefined ? '' : ' AND p.owner = ?';
+    return this.store.read<TextHit>(
+      `SELECT p.url, p.title,
+         ts_headline('simple', t.body, to_tsquery('simple', ?), 'StartSel="", StopSel="", MaxWords=40') AS snippet,
+         c.job_id AS "jobId", p.at
+       FROM web_text t JOIN web_pages p ON p.id = t.id JOIN web_crawls c ON c.crawl = p.crawl
+       WHERE t.words @@ to_tsquery('simple', ?)${mine}
+       ORDER BY ts_rank(t.words, to_tsquery('simple', ?)) DESC LIMIT ?`,
+      [query, query, ...(owner === undefined ? [] : [owner]), query, limit],
+    );
+  }
+}
+
+export function insertPage(crawl: number, page: PageBody): Step {
+  return {
+    sql: `INSERT INTO web_pages (crawl, seq, owner, url, title, markdown, body, html, raw, links, metadata, structured,
+            images, data, screenshot, diff, indexed, at)
+          VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, 0, ?)
+          ON CONFLICT (crawl, seq) DO NOTHING`,
+    params: [
+      crawl, page.seq, page.owner, page.url, page.title ?? null, page.markdown ?? null, page.text ?? null,
+      page.html ?? null, page.raw ?? null, json(page.links), json(page.metadata), json(page.structuredData),
+      json(page.images), json(page.data), page.screenshot ?? null, page.diff ?? null, page.at,
+    ], // prettier-ignore
+  };
+}
+
+/** «Not modified»: the page is what the earlier crawl stored. */
+export function copyPage(
+  from: { crawl: number; seq: number },
+  to: { crawl: number; seq: number; owner: string; at: number },
+): Step {
+  return {
+    sql: `INSERT INTO web_pages (crawl, seq, owner, url, title, markdown, body, html, raw, links, metadata, structured,
+            images, data, screenshot, indexed, at)
+          SELECT ?, ?, ?, url, title, markdown, body, html, raw, links, metadata, structured, images, data, screenshot, 0, ?
+          FROM web_pages WHERE crawl = ? AND seq = ? ON CONFLICT (crawl, seq) DO NOTHING`,
+    params: [to.crawl, to.seq, to.owner, to.at, from.crawl, from.seq],
+  };
+}
+
+export function setPageData(crawl: number, seq: number, data: unknown): Step {
+  return {
+    sql: 'UPDATE web_pages SET data = ? WHERE crawl = ? AND seq = ?',
+    params: [json(data), crawl, seq],
+    expect: 1,
+  };
+}
+
+function indexStep(
+  engine: Store['engine'],
+  row: { id: number; title: string | null; body: string | null },
+): Step {
+  const title = row.title ?? '';
+  const body = (row.body ?? '').slice(0, indexedCharsMax);
+  if (engine === 'sqlite') {
+    return {
+      sql: 'INSERT INTO web_text (rowid, title, body) VALUES (?, ?, ?)',
+      params: [row.id, title, body],
+    };
+  }
+  return {
+    sql: `INSERT INTO web_text (id, words, body)
+          VALUES (?, setweight(to_tsvector('simple', ?), 'A') || to_tsvector('simple', ?), ?)`,
+    params: [row.id, title, body, body],
+  };
+}
+
+function decoded(row: Row): Record<string, unknown> {
+  const fields: Record<string, unknown> = {};
+  for (const [field, value] of Object.entries(row)) {
+    if (value === null) continue;
+    fields[field] = field in jsonFields ? JSON.parse(value as string) : shown(value);
+  }
+  return fields;
+}
+
+const shown = (value: Value): unknown =>
+  value instanceof Uint8Array ? Buffer.from(value).toString('utf8') : value;
+
+const json = (value: unknown): string | null =>
+  value === undefined ? null : JSON.stringify(value);

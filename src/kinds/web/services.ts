@@ -1,0 +1,42 @@
+// What actions and operations share: made once in index.ts.
+import type { Jobs } from '../../jobs/jobs.ts';
+import type { Waiting } from '../../jobs/wait.ts';
+import type { Clock } from '../../runtime/clock.ts';
+import type { Egress } from '../../runtime/egress/index.ts';
+import type { Log } from '../../runtime/log.ts';
+import type { Browser } from './browser/browser.ts';
+import type { Crawl } from './crawl/crawl.ts';
+import type { Fetch } from './fetch/fetcher.ts';
+import type { Pacer } from './fetch/pacer.ts';
+import type { Reader } from './fetch/reader.ts';
+import type { Robots } from './fetch/robots.ts';
+import type { Searcher } from './search/search.ts';
+import type { PageStore } from './pages/store.ts';
+import type { WebSettings } from './settings.ts';
+import type { WebStore } from './store.ts';
+import type { Usage } from './usage/credits.ts';
+
+export interface Services {
+  jobs: Jobs;
+  waiting: Waiting;
+  clock: Clock;
+  log: Log;
+  settings: WebSettings;
+  folder: string;
+  store: WebStore;
+  pages: PageStore;
+  usage: Usage;
+  fetch: Fetch;
+  egress: Egress;
+  reader: Reader;
+  robots: Robots;
+  pacer: Pacer;
+  browser: Browser;
+  /** Engines for an owner: their own crawled pages are one of them. */
+  searcher(owner: string): Searcher;
+  secret(name: string): string | undefined;
+  /** Crawls that run here, for pause and resume. */
+  running: Map<string, Crawl>;
+  /** The server ends: what runs is left as it is, for whoever adopts it. */
+  ending: { now: boolean };
+}

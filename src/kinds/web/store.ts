@@ -1,0 +1,425 @@
+// The durable frontier: one row per address with its fate, hosts with what waits, kept counts. Every change of a crawl
+// is one command under the token of its runner, so that a runner that lost its lease can change nothing any more.
+import type { Step, Store, Value } from '../../store/store.ts';
+
+export const fates = [
+  'queued',
+  'fetched',
+  'unchanged',
+  'disallowed',
+  'skipped',
+  'errored',
+  'redirected',
+  'duplicate',
+] as const;
+export type Fate = (typeof fates)[number];
+
+/** A page is an address with one of these fates. */
+export const pageFates: ReadonlySet<Fate> = new Set(['fetched', 'unchanged']);
+
+export interface CrawlState {
+  /** Hosts that belong to the crawl: those of the starts and where they redirected to. */
+  hosts: string[];
+  /** Path folders for scope `path`, as origin + folder. */
+  folders: string[];
+  /** Sitemap files still to be read; undefined: not looked for yet. */
+  sitemaps?: string[];
+  /** Attempt of the job whose retry was prepared. */
+  attempt: number;
+  stopReason?: string;
+  warnings: string[];
+}
+
+export interface CrawlRow {
+  crawl: number;
+  jobId: string;
+  owner: string;
+  seqNext: number;
+  bytes: number;
+  credits: number;
+  activeMs: number;
+  state: CrawlState;
+  paused: boolean;
+}
+
+/** An address that waits to be fetched. */
+export interface Waiting {
+  seq: number;
+  key: string;
+  url: string;
+  host: string;
+  depth: number;
+  via: string;
+  tries: number;
+  hops: number;
+  /** 1: its canonical link is not believed. */
+  flags: number;
+}
+
+export interface NewUrl {
+  seq: number;
+  key: string;
+  url: string;
+  host: string;
+  depth: number;
+  parent: number | null;
+  via: string;
+  fate: Fate;
+  reason?: string;
+  hops?: number;
+}
+
+/** What a request did to a row. */
+export interface UrlChange {
+  seq: number;
+  fate: Fate;
+  reason?: string;
+  detail?: string;
+  readyAt?: number;
+  tries?: number;
+  target?: string;
+  status?: number;
+  bytes?: number;
+  type?: string;
+  title?: string;
+  etag?: string;
+  modified?: string;
+  textHash?: string;
+  change?: string;
+  fetchedAt?: number;
+}
+
+export interface UrlRow extends UrlChange {
+  key: string;
+  url: string;
+  depth: number;
+  via: string;
+}
+
+export interface HostRow {
+  host: string;
+  queued: number;
+  readyAt: number;
+  failures: number;
+  rests: number;
+}
+
+const waitingColumns = 'seq, key, url, host, depth, via, tries, hops, flags';
+const urlFields = {
+  seq: 'seq', key: 'key', url: 'url', depth: 'depth', via: 'via', fate: 'fate', reason: 'reason', detail: 'detail',
+  target: 'target', status: 'status', bytes: 'bytes', type: 'type', title: 'title', etag: 'etag', modified: 'modified',
+  textHash: 'text_hash', change: 'change', fetchedAt: 'fetched_at', readyAt: 'ready_at', tries: 'tries',
+}; // prettier-ignore
+const columnsOf = (table: string): string =>
+  Object.entries(urlFields)
+    .map(([field, column]) => `${table}${column} AS "${field}"`)
+    .join(', ');
+const urlColumns = columnsOf('');
+
+export class WebStore {
+  readonly store: Store;
+
+  constructor(store: Store) {
+    this.store = store;
+  }
+
+  async open(jobId: string, owner: string, now: number): Promise<CrawlRow> {
+    const state: CrawlState = { hosts: [], folders: [], attempt: 1, warnings: [] };
+    await this.store.commit([
+      {
+        sql: `INSERT INTO web_crawls (job_id, owner, seq_next, bytes, credits, active_ms, state, paused, created_at)
+              VALUES (?, ?, 1, 0, 0, 0, ?, 0, ?) ON CONFLICT DO NOTHING`,
+        params: [jobId, owner, JSON.stringify(state), now],
+      },
+    ]);
+    return (await this.find(jobId))!;
+  }
+
+  async find(jobId: string): Promise<CrawlRow | undefined> {
+    const [row] = await this.store.read(
+      `SELECT crawl, job_id, owner, seq_next, bytes, credits, active_ms, state, paused
+       FROM web_crawls WHERE job_id = ?`,
+      [jobId],
+    );
+    if (!row) return undefined;
+    return {
+      crawl: row.crawl as number,
+      jobId: row.job_id as string,
+      owner: row.owner as string,
+      seqNext: row.seq_next as number,
+      bytes: row.bytes as number,
+      credits: row.credits as number,
+      activeMs: row.active_ms as number,
+      state: JSON.parse(row.state as string) as CrawlState,
+      paused: row.paused === 1,
+    };
+  }
+
+  /** What an earlier crawl was asked for. */
+  async inputOf(jobId: string): Promise<{ formats?: string[] }> {
+    const [row] = await this.store.read<{ input: string }>('SELECT input FROM jobs WHERE id = ?', [
+      jobId,
+    ]);
+    return JSON.parse(row?.input ?? '{}') as { formats?: string[] };
+  }
+
+  /** From here on only commands with this token apply. */
+  async takeOver(crawl: number, token: string): Promise<void> {
+    await this.store.commit([
+      { sql: 'UPDATE web_crawls SET runner = ? WHERE crawl = ?', params: [token, crawl] },
+    ]);
+  }
+
+  async setPaused(crawl: number, paused: boolean): Promise<void> {
+    await this.store.commit([
+      { sql: 'UPDATE web_crawls SET paused = ? WHERE crawl = ?', params: [paused ? 1 : 0, crawl] },
+    ]);
+  }
+
+  async counts(crawl: number): Promise<Record<string, number>> {
+    const rows = await this.store.read<{ name: string; n: number }>(
+      'SELECT name, n FROM web_counts WHERE crawl = ? AND n <> 0',
+      [crawl],
+    );
+    return Object.fromEntries(rows.map(({ name, n }) => [name, n]));
+  }
+
+  /** Hosts with waiting addresses that may be asked now, longest waiting first. */
+  async readyHosts(crawl: number, now: number, limit: number): Promise<HostRow[]> {
+    return this.store.read<HostRow>(
+      `SELECT host, queued, ready_at AS "readyAt", failures, rests FROM web_hosts
+       WHERE crawl = ? AND queued > 0 AND ready_at <= ? ORDER BY ready_at LIMIT ?`,
+      [crawl, now, limit],
+    );
+  }
+
+  /** When the next resting host may be asked again. */
+  async nextHostAt(crawl: number): Promise<number | undefined> {
+    const [row] = await this.store.read<{ at: number }>(
+      `SELECT ready_at AS at FROM web_hosts WHERE crawl = ? AND queued > 0 ORDER BY ready_at LIMIT 1`,
+      [crawl],
+    );
+    return row?.at;
+  }
+
+  async host(crawl: number, host: string): Promise<HostRow | undefined> {
+    const [row] = await this.store.read<HostRow>(
+      `SELECT host, queued, ready_at AS "readyAt", failures, rests FROM web_hosts
+       WHERE crawl = ? AND host = ?`,
+      [crawl, host],
+    );
+    return row;
+  }
+
+  async next(crawl: number, host: string, now: number, limit: number): Promise<Waiting[]> {
+    return this.store.read<Waiting>(
+      `SELECT ${waitingColumns} FROM web_urls
+       WHERE crawl = ? AND host = ? AND fate = 'queued' AND ready_at <= ?
+       ORDER BY ready_at, depth, seq LIMIT ?`,
+      [crawl, host, now, limit],
+    );
+  }
+
+  /** When the first address of a host that must wait is due. */
+  async nextUrlAt(crawl: number, host: string): Promise<number | undefined> {
+    const [row] = await this.store.read<{ at: number }>(
+      `SELECT ready_at AS at FROM web_urls WHERE crawl = ? AND host = ? AND fate = 'queued'
+       ORDER BY ready_at LIMIT 1`,
+      [crawl, host],
+    );
+    return row?.at;
+  }
+
+  /** Which of these keys have a row, with what is needed to decide about them. */
+  async known(crawl: number, keys: readonly string[]): Promise<Map<string, UrlRow>> {
+    const found = new Map<string, UrlRow>();
+    for (const chunk of chunks(keys, 100)) {
+      const rows = await this.store.read<UrlRow>(
+        `SELECT ${urlColumns} FROM web_urls WHERE crawl = ? AND key IN (${marks(chunk.length)})`,
+        [crawl, ...chunk],
+      );
+      for (const row of rows) found.set(row.key, row);
+    }
+    return found;
+  }
+
+  /** The page of this crawl that has the same text. */
+  async sameText(
+    crawl: number,
+    textHash: string,
+  ): Promise<{ seq: number; url: string } | undefined> {
+    const [row] = await this.store.read<{ seq: number; url: string }>(
+      `SELECT seq, url FROM web_urls WHERE crawl = ? AND text_hash = ?
+       AND fate IN ('fetched', 'unchanged') ORDER BY seq LIMIT 1`,
+      [crawl, textHash],
+    );
+    return row;
+  }
+
+  async children(crawl: number, parent: number, limit: number): Promise<{ url: string }[]> {
+    return this.store.read<{ url: string }>(
+      'SELECT url FROM web_urls WHERE crawl = ? AND parent = ? LIMIT ?',
+      [crawl, parent, limit],
+    );
+  }
+
+  /** Pages that stepped back for one of these addresses (their canonical link). */
+  async aliasesOf(
+    crawl: number,
+    targets: readonly string[],
+  ): Promise<{ seq: number; host: string }[]> {
+    const found: { seq: number; host: string }[] = [];
+    for (const chunk of chunks(targets, 100)) {
+      const rows = await this.store.read<{ seq: number; host: string }>(
+        `SELECT seq, host FROM web_urls WHERE crawl = ? AND fate = 'duplicate' AND reason = 'canonical'
+         AND target IN (${marks(chunk.length)})`,
+        [crawl, ...chunk],
+      );
+      found.push(...rows);
+    }
+    return found;
+  }
+
+  /** Rows in the order in which the crawl found them, after a seq. */
+  async list(
+    crawl: number,
+    wish: { after: number; limit: number; fates?: readonly Fate[]; change?: string },
+  ): Promise<UrlRow[]> {
+    const params: Value[] = [crawl, wish.after];
+    let where = '';
+    if (wish.fates && wish.fates.length > 0) {
+      where += ` AND fate IN (${marks(wish.fates.length)})`;
+      params.push(...wish.fates);
+    }
+    if (wish.change !== undefined) {
+      where += ' AND change = ?';
+      params.push(wish.change);
+    }
+    return this.store.read<UrlRow>(
+      `SELECT ${urlColumns} FROM web_urls WHERE crawl = ? AND seq > ?${where} ORDER BY seq LIMIT ?`,
+      [...params, wish.limit],
+    );
+  }
+
+  async byKey(crawl: number, key: string): Promise<UrlRow | undefined> {
+    return (await this.known(crawl, [key])).get(key);
+  }
+
+  /** Pages of an earlier crawl that this one has no row for. */
+  async unseen(earlier: number, crawl: number, after: number, limit: number): Promise<UrlRow[]> {
+    return this.store.read<UrlRow>(
+      `SELECT ${columnsOf('e.')} FROM web_urls e
+       WHERE e.crawl = ? AND e.fate IN ('fetched', 'unchanged') AND e.seq > ?
+       AND NOT EXISTS (SELECT 1 FROM web_urls n WHERE n.crawl = ? AND n.key = e.key)
+       ORDER BY e.seq LIMIT ?`,
+      [earlier, after, crawl, limit],
+    );
+  }
+
+  /** False: another runner has taken over, and nothing happened. */
+  async commit(crawl: number, token: string, steps: readonly Step[]): Promise<boolean> {
+    const fence: Step = {
+      sql: 'UPDATE web_crawls SET runner = runner WHERE crawl = ? AND runner = ?',
+      params: [crawl, token],
+      expect: 1,
+    };
+    return (await this.store.commit([fence, ...steps])).applied;
+  }
+
+  async forget(jobIds: readonly string[]): Promise<void> {
+    for (const id of jobIds) {
+      const row = await this.find(id);
+      if (!row) continue;
+      const tables = ['web_urls', 'web_hosts', 'web_counts', 'web_crawls'];
+      await this.store.commit(
+        tables.map((table) => ({
+          sql: `DELETE FROM ${table} WHERE crawl = ?`,
+          params: [row.crawl],
+        })),
+      );
+    }
+  }
+}
+
+export function insertUrl(crawl: number, url: NewUrl): Step {
+  return {
+    sql: `INSERT INTO web_urls (crawl, seq, key, url, host, depth, parent, via, fate, reason, ready_at, tries, hops, flags)
+          VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, 0, 0, ?, 0)`,
+    params: [
+      crawl, url.seq, url.key, url.url, url.host, url.depth, url.parent, url.via, url.fate,
+      url.reason ?? null, url.hops ?? 0,
+    ], // prettier-ignore
+  };
+}
+
+/** Only a row that still waits can get a fate: the second of two results changes nothing and is a conflict. */
+export function updateUrl(crawl: number, change: UrlChange): Step {
+  return {
+    sql: `UPDATE web_urls SET fate = ?, reason = ?, detail = ?, ready_at = ?, tries = ?, target = ?, status = ?,
+            bytes = ?, type = ?, title = ?, etag = ?, modified = ?, text_hash = ?, change = ?, fetched_at = ?
+          WHERE crawl = ? AND seq = ? AND fate = 'queued'`,
+    params: [
+      change.fate, change.reason ?? null, change.detail ?? null, change.readyAt ?? 0, change.tries ?? 0,
+      change.target ?? null, change.status ?? null, change.bytes ?? null, change.type ?? null,
+      change.title ?? null, change.etag ?? null, change.modified ?? null, change.textHash ?? null,
+      change.change ?? null, change.fetchedAt ?? null, crawl, change.seq,
+    ], // prettier-ignore
+    expect: 1,
+  };
+}
+
+export function addCount(crawl: number, name: string, delta: number): Step {
+  return {
+    sql: `INSERT INTO web_counts (crawl, name, n) VALUES (?, ?, ?)
+          ON CONFLICT (crawl, name) DO UPDATE SET n = web_counts.n + excluded.n`,
+    params: [crawl, name, delta],
+  };
+}
+
+export function addQueued(crawl: number, host: string, delta: number): Step {
+  return {
+    sql: `INSERT INTO web_hosts (crawl, host, queued, ready_at, failures, rests) VALUES (?, ?, ?, 0, 0, 0)
+          ON CONFLICT (crawl, host) DO UPDATE SET queued = web_hosts.queued + excluded.queued`,
+    params: [crawl, host, delta],
+  };
+}
+
+export function setHost(crawl: number, host: Omit<HostRow, 'queued'>): Step {
+  return {
+    sql: 'UPDATE web_hosts SET ready_at = ?, failures = ?, rests = ? WHERE crawl = ? AND host = ?',
+    params: [host.readyAt, host.failures, host.rests, crawl, host.host],
+  };
+}
+
+export function saveCrawl(
+  crawl: number,
+  row: Pick<CrawlRow, 'seqNext' | 'bytes' | 'credits' | 'activeMs' | 'state'>,
+): Step {
+  return {
+    sql: `UPDATE web_crawls SET seq_next = ?, bytes = ?, credits = ?, active_ms = ?, state = ? WHERE crawl = ?`,
+    params: [
+      row.seqNext,
+      row.bytes,
+      row.credits,
+      Math.round(row.activeMs),
+      JSON.stringify(row.state),
+      crawl,
+    ],
+  };
+}
+
+/** Puts a row back into the frontier: a failed page that is tried again, an alias whose target could not be had. */
+export function requeueUrl(crawl: number, seq: number, from: Fate, flags: number): Step {
+  return {
+    sql: `UPDATE web_urls SET fate = 'queued', reason = NULL, target = NULL, ready_at = 0, tries = 0, flags = ?
+          WHERE crawl = ? AND seq = ? AND fate = ?`,
+    params: [flags, crawl, seq, from],
+    expect: 1,
+  };
+}
+
+export function* chunks<T>(items: readonly T[], size: number): Generator<T[]> {
+  for (let i = 0; i < items.length; i += size) yield items.slice(i, i + size);
+}
+
+const marks = (n: number): string => Array.from({ length: n }, () => '?').join(', ');

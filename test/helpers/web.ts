@@ -1,0 +1,181 @@
+// The web kind in this process on a store of its own: real runner, real egress (with names under .test), real pool.
+import type { TestContext } from 'node:test';
+import { EventFeed } from '../../src/jobs/events.ts';
+import { Jobs } from '../../src/jobs/jobs.ts';
+import { Runner } from '../../src/jobs/runner.ts';
+import { Waiting } from '../../src/jobs/wait.ts';
+import { webPlugin } from '../../src/kinds/web/index.ts';
+import { registerErrors } from '../../src/errors.ts';
+import { Operations, type CallContext } from '../../src/operation.ts';
+import { jobOperations } from '../../src/jobs/operations.ts';
+import { systemClock } from '../../src/runtime/clock.ts';
+import { createEgress } from '../../src/runtime/egress/index.ts';
+import { silentLog } from '../../src/runtime/log.ts';
+import type { Store } from '../../src/store/store.ts';
+import { resolveTest } from '../fixtures/site/site.ts';
+import { tempFolder } from './folder.ts';
+import { stores, type StoreFactory } from './stores.ts';
+
+export interface Web {
+  store: Store;
+  jobs: Jobs;
+  operations: Operations;
+  /** Calls an operation as the owner `me`. */
+  call<O = Record<string, unknown>>(name: string, input: unknown, owner?: string): Promise<O>;
+  /** Starts a crawl and waits for its end. */
+  crawl(options: Record<string, unknown>): Promise<CrawlEnd>;
+  stop(): Promise<void>;
+}
+
+export interface CrawlEnd {
+  id: string;
+  status: string;
+  error?: { code: string; message: string; data?: Record<string, unknown> };
+  result: {
+    pages: number;
+    fates: Record<string, number>;
+    reasons?: Record<string, number>;
+    changes?: Record<string, number>;
+    stopReason: string;
+    warnings?: string[];
+    creditsUsed: number;
+  };
+}
+
+export interface WebWish {
+  factory?: StoreFactory;
+  settings?: Record<string, unknown>;
+  allow?: string[];
+  secrets?: Record<string, string>;
+  store?: Store;
+}
+
+export const contextOf = (owner: string): CallContext => ({
+  caller: { owner, scopes: new Set(['read', 'run']), admin: false, local: true },
+  signal: new AbortController().signal,
+});
+
+export async function createWeb(t: TestContext, wish: WebWish = {}): Promise<Web> {
+  const clock = systemClock;
+  const log = silentLog;
+  registerErrors(webPlugin.errors!);
+  const store = wish.store ?? (await (wish.factory ?? stores[0]!).open(t, webPlugin.migrations));
+  const egress = createEgress({
+    policy: { allow: wish.allow ?? ['127.0.0.1', '*.test'] },
+    clock,
+    log,
+    resolve: resolveTest,
+  });
+  const jobs = new Jobs(store, clock);
+  const feed = new EventFeed(store, log);
+  const waiting = new Waiting(jobs, feed, clock);
+  const folder = tempFolder(t);
+  const given = {
+    delayMs: 0,
+    backoffMs: 10,
+    breakerRestMs: 50,
+    hostConcurrency: 20,
+    ...wish.settings,
+  };
+  const parts = await webPlugin.create({
+    jobs, feed, waiting, store, clock, log, egress, folder,
+    settings: webPlugin.settings!.parse(given),
+    node: 'node-1',
+    home: folder,
+    secret: (name: string) => wish.secrets?.[name],
+    baseUrl: () => undefined,
+    openBaseUrl: () => Promise.reject(new Error('no address in this test')),
+    sign: (_purpose: string, text: string) => text,
+  } as unknown as Parameters<typeof webPlugin.create>[0]); // prettier-ignore
+  jobs.addKind(parts.kind);
+  const runner = new Runner({
+    jobs,
+    clock,
+    log,
+    node: 'node-1',
+    leaseMs: 30_000,
+    stopMsMax: 20_000,
+    pollMs: 200,
+  });
+  const operations = new Operations();
+  operations.add(
+    jobOperations({ jobs, feed, waiting, clock, waitMsMax: 50_000, cancelMsDefault: 10_000 }),
+  );
+  operations.add(parts.operations);
+  const services = [runner, ...(parts.services ?? [])];
+  for (const service of services) await service.start();
+  let stopped = false;
+  const stop = async () => {
+    if (stopped) return;
+    stopped = true;
+    for (const service of services.toReversed()) await service.stop();
+    feed.close();
+    await egress.close();
+  };
+  t.after(stop);
+  const call = <O>(name: string, input: unknown, owner = 'me') =>
+    operations.call<O>(name, input, contextOf(owner));
+  return {
+    store,
+    jobs,
+    operations,
+    call,
+    stop,
+    crawl: async (options) => {
+      const { jobId } = await call<{ jobId: string }>('crawl_site', options);
+      return ended({ jobs, waiting }, jobId);
+    },
+  };
+}
+
+export async function ended(
+  { jobs, waiting }: { jobs: Jobs; waiting: Waiting },
+  id: string,
+): Promise<CrawlEnd> {
+  await waiting.wait({
+    ids: [id],
+    mode: 'all',
+    timeoutMs: 60_000,
+    signal: new AbortController().signal,
+  });
+  const job = await jobs.get(id);
+  return {
+    id,
+    status: job.status,
+    ...(job.error ? { error: job.error } : {}),
+    result: job.result as never,
+  };
+}
+
+/** Every address of a crawl with what became of it, by path. */
+export async function fatesOf(web: Web, id: string): Promise<Record<string, string>> {
+  const found: Record<string, string> = {};
+  let cursor: string | undefined;
+  do {
+    const page = await web.call<{
+      pages: { url: string; fate: string; reason?: string }[];
+      nextCursor?: string;
+    }>('read_pages', {
+      id,
+      limit: 500,
+      maxBytes: 1_000_000,
+      fates: [
+        'queued',
+        'fetched',
+        'unchanged',
+        'disallowed',
+        'skipped',
+        'errored',
+        'redirected',
+        'duplicate',
+      ],
+      ...(cursor === undefined ? {} : { cursor }),
+    });
+    for (const { url, fate, reason } of page.pages) {
+      const { pathname, search } = new URL(url);
+      found[pathname + search] = reason === undefined ? fate : `${fate}:${reason}`;
+    }
+    cursor = page.nextCursor;
+  } while (cursor !== undefined);
+  return found;
+}
