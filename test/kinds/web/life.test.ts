@@ -1,0 +1,195 @@
+// The life of a crawl: cancelled, paused, retried, compared with an earlier one, stopped by its budgets, and gone on
+// with after the server that ran it is killed.
+import assert from 'node:assert/strict';
+import { writeFileSync, mkdirSync } from 'node:fs';
+import { join } from 'node:path';
+import { test } from 'node:test';
+import { html, startSite, type Site } from '../../fixtures/site/site.ts';
+import { page } from '../../fixtures/site/pages.ts';
+import { tempFolder } from '../../helpers/folder.ts';
+import { startServer } from '../../helpers/server.ts';
+import { until } from '../../helpers/until.ts';
+import { createWeb, fatesOf } from '../../helpers/web.ts';
+
+test('cancel keeps what was fetched; retry goes on with the rest', async (t) => {
+  const site = await startSite(t, { pages: 200 });
+  const gate = gated(site, '/p/7');
+  const web = await createWeb(t);
+  const { jobId: id } = await web.call<{ jobId: string }>('crawl_site', {
+    url: site.url('/'), maxPages: 1000, sitemap: 'skip', concurrency: 3, delayMs: 5,
+  }); // prettier-ignore
+  await until('some pages are there', async () => (await pagesOf(web, id)) > 5);
+  const cancelled = await web.call('cancel_job', { id });
+  assert.equal(cancelled.status, 'cancelled');
+  const { pages, stopReason } = cancelled.result as { pages: number; stopReason: string };
+  assert.equal(stopReason, 'cancelled');
+  assert.ok(pages > 5 && pages < 200);
+  gate.open();
+  await web.call('retry_job', { id });
+  await until('it is over', async () => (await web.jobs.get(id)).status === 'completed');
+  const asked = site.hits.filter(({ path }) => path.startsWith('/p/')).map(({ path }) => path);
+  assert.equal(await pagesOf(web, id), 200);
+  assert.ok(asked.length - new Set(asked).size <= 3, 'only what was under way is asked for twice');
+});
+
+test('pause holds a crawl still, resume goes on', async (t) => {
+  const site = await startSite(t, { pages: 80 });
+  const web = await createWeb(t);
+  const { jobId: id } = await web.call<{ jobId: string }>('crawl_site', {
+    url: site.url('/'), maxPages: 1000, sitemap: 'skip', delayMs: 10,
+  }); // prettier-ignore
+  await until('it has begun', async () => (await pagesOf(web, id)) > 3);
+  await web.call('control_crawl', { id, action: 'pause' });
+  await until('it is paused', async () => (await web.call('get_job', { id })).stage === 'paused');
+  const still = site.hits.length;
+  assert.equal((await web.call('get_job', { id })).paused, true);
+  await web.call('control_crawl', { id, action: 'resume' });
+  await until('it is over', async () => (await web.jobs.get(id)).status === 'completed');
+  assert.ok(site.hits.length > still);
+  assert.equal(await pagesOf(web, id), 80);
+});
+
+test('retryFailed fetches the failed pages only', async (t) => {
+  const site = await startSite(t, { pages: 20 });
+  for (const n of [3, 4]) site.on(`/p/${n}`, html('', 500));
+  const web = await createWeb(t, { settings: { triesMax: 1 } });
+  const first = await web.crawl({ url: site.url('/'), sitemap: 'skip' });
+  assert.deepEqual([first.result.pages, first.result.fates.errored], [18, 2]);
+  site.routes.delete('/p/3');
+  site.routes.delete('/p/4');
+  site.hits.length = 0;
+  await web.call('control_crawl', { id: first.id, action: 'retryFailed' });
+  await until('it is over', async () => {
+    const job = await web.jobs.get(first.id);
+    return job.status === 'completed' && job.attempt === 2;
+  });
+  assert.deepEqual(site.hits.map(({ path }) => path).toSorted(), ['/p/3', '/p/4']);
+  assert.equal(await pagesOf(web, first.id), 20);
+});
+
+test('change tracking: new, same by 304, changed with a diff, removed', async (t) => {
+  const site = await startSite(t);
+  const shape = { pages: 4, links: 3, bytes: 600 };
+  const tagged = (n: number, body: string) => {
+    site.on(n === 0 ? '/' : `/p/${n}`, (request, response) => {
+      const etag = `"${Buffer.from(body).length}-${body.includes('news') ? 1 : 0}"`;
+      if (request.headers['if-none-match'] === etag) response.writeHead(304).end();
+      else response.writeHead(200, { 'content-type': 'text/html', etag }).end(body);
+    });
+  };
+  for (const n of [0, 1, 2, 3]) tagged(n, page(n, shape));
+  site.on('/p/0', html('', 301, { location: '/' }));
+  const web = await createWeb(t);
+  const first = await web.crawl({ url: site.url('/'), sitemap: 'skip' });
+  assert.equal(first.result.pages, 4);
+  tagged(
+    2,
+    page(2, shape).replace('<p>Number 2 part 1', '<p>Here is news for you.</p><p>Number 2 part 1'),
+  );
+  site.on('/p/3', html('', 404));
+  site.on('/p/9', page(9, shape));
+  tagged(
+    1,
+    page(1, shape)
+      .replace('</nav>', '<a href="/p/9">nine</a></nav>')
+      .replace('Number 1 part 0', 'Number 1, news'),
+  );
+  const again = await web.crawl({ url: site.url('/'), sitemap: 'skip', compareWith: first.id });
+  assert.deepEqual(again.result.changes, { same: 1, changed: 2, new: 1, removed: 1 });
+  assert.equal(again.result.fates.unchanged, 1);
+  const { pages } = await web.call<{ pages: { url: string; diff: string }[] }>('read_pages', {
+    id: again.id, change: 'changed', fields: ['diff'],
+  }); // prettier-ignore
+  assert.match(pages.find(({ url }) => url.endsWith('/p/2'))!.diff, /^\+Here is news for you\.$/m);
+  const same = await web.call<{ pages: { markdown: string }[] }>('read_pages', {
+    id: again.id, change: 'same', fields: ['markdown'],
+  }); // prettier-ignore
+  assert.match(
+    same.pages[0]!.markdown,
+    /Number 0 part 0/,
+    'the body of an unchanged page is there too',
+  );
+  await assert.rejects(
+    web.crawl({ url: site.url('/'), compareWith: 'job_none' }),
+    /no earlier crawl/,
+  );
+});
+
+test('budgets stop a crawl with their reason, and refuse before work starts', async (t) => {
+  const site = await startSite(t, { pages: 100 });
+  const web = await createWeb(t, { settings: { budget: { creditsPerDay: 12 } } });
+  const options = { url: site.url('/'), maxPages: 1000, sitemap: 'skip' };
+  assert.equal((await web.crawl({ ...options, creditsMax: 4 })).result.stopReason, 'credits');
+  const bytes = await web.crawl({ ...options, bytesMax: 5000, concurrency: 1 });
+  assert.equal(bytes.result.stopReason, 'bytes');
+  await web
+    .crawl({ ...options, maxPages: 20, delayMs: 150 })
+    .then((end) => assert.equal(end.result.stopReason, 'budget'));
+  await assert.rejects(web.crawl(options), { code: 'budgetExhausted' });
+  const usage = await web.call<{ creditsUsed: number; budgets: { remaining: number }[] }>(
+    'web_usage',
+    {},
+  );
+  assert.ok(usage.creditsUsed >= 12);
+  assert.equal(usage.budgets[0]!.remaining, 0);
+});
+
+test('kill -9 in the middle: the same pages as without, none lost, none twice', async (t) => {
+  const pages = 400;
+  const site = await startSite(t, { pages, links: 6 });
+  const home = join(tempFolder(t), 'home');
+  mkdirSync(home, { recursive: true });
+  writeFileSync(join(home, 'config.json'), JSON.stringify({ egress: { allow: ['127.0.0.1'] } }));
+  const options = {
+    url: site.url('/'),
+    maxPages: 10_000,
+    sitemap: 'skip',
+    concurrency: 8,
+    formats: ['links', 'metadata'],
+  };
+  let server = await startServer(t, { home });
+  const { jobId } = (await server.api('POST', '/api/web/crawls', options)).json<{
+    jobId: string;
+  }>();
+  for (const share of [0.2, 0.5]) {
+    await until('part of it is done', () => site.hits.length > pages * share);
+    await server.kill();
+    server = await startServer(t, { home });
+  }
+  const job = await until('it is over', async () => {
+    const view = (await server.api('GET', `/api/jobs/${jobId}`)).json<{
+      status: string;
+      result?: { pages: number; fates: object };
+    }>();
+    return view.status === 'completed' ? view : undefined;
+  });
+  assert.equal(job.result!.pages, pages);
+  const rows = (
+    await server.api('GET', `/api/web/crawls/${jobId}/pages?limit=500&maxBytes=1000000`)
+  ).json<{ pages: { url: string }[] }>();
+  assert.equal(new Set(rows.pages.map(({ url }) => url)).size, pages);
+  const asked = site.hits.filter(({ path }) => path.startsWith('/p/')).length;
+  assert.ok(asked <= pages * 1.1 + 16, `${asked} requests for ${pages} pages`);
+  assert.equal(await server.stop(), 0);
+});
+
+function gated(site: Site, path: string): { open(): void } {
+  const waiting: (() => void)[] = [];
+  let open = false;
+  const real = page(Number(path.split('/')[2]), site.options);
+  site.on(path, (request, response) => {
+    if (open) html(real)(request, response);
+    else waiting.push(() => response.destroy());
+  });
+  return {
+    open: () => {
+      open = true;
+      for (const end of waiting) end();
+    },
+  };
+}
+
+async function pagesOf(web: Awaited<ReturnType<typeof createWeb>>, id: string): Promise<number> {
+  const fates = Object.values(await fatesOf(web, id));
+  return fates.filter((fate) => fate === 'fetched' || fate.startsWith('unchanged')).length;
+}
