@@ -26,10 +26,13 @@ import { EndpointStore } from './store.ts';
 import { Streams } from './stream/store.ts';
 import { Supervisor } from './supervisor.ts';
 import { Timekeeper } from './timekeeper.ts';
+import { webhookBody } from './webhook-body.ts';
 
 export const endpointPlugin = definePlugin<EndpointsSection>({
   name: 'endpoints',
   settings: endpointsSection,
+  // What a worker did wrong while somebody waited for its answer over HTTP.
+  errors: { workerFailed: { http: 500, exit: 7 } },
   migrations: endpointMigrations,
   create,
 });
@@ -43,7 +46,8 @@ function create(needs: KindNeeds<EndpointsSection>): KindParts {
   const logs = new WorkerLogs(folder, clock);
   const results = new Results(folder);
   const streams = new Streams(needs.store, jobs);
-  const intake = new Intake(jobs, clock);
+  const intake = new Intake(jobs, clock, needs.webhooks);
+  needs.webhooks.addFormat('runpod', (job) => webhookBody(results, job));
   const supervisor = new Supervisor({
     jobs,
     hub,

@@ -1,6 +1,8 @@
 // From a request to a job: the endpoint's limits and times, RunPod's policy over them, and what a worker will be given.
 import { AppError } from '../../errors.ts';
+import { finalEvents } from '../../jobs/decide.ts';
 import type { Submission, Jobs } from '../../jobs/jobs.ts';
+import type { Webhooks } from '../../jobs/webhooks.ts';
 import type { Job } from '../../jobs/job.ts';
 import type { Clock } from '../../runtime/clock.ts';
 import type { Step } from '../../store/store.ts';
@@ -32,17 +34,20 @@ export interface RunWish {
 }
 
 const lowPriority = -10;
+const overEvents = [...finalEvents];
 const windowMs = 10_000;
 
 export class Intake {
   private readonly jobs: Jobs;
   private readonly clock: Clock;
+  private readonly webhooks: Pick<Webhooks, 'plan'>;
   /** Submits of the present ten seconds by endpoint. */
   private readonly windows = new Map<string, { startedAt: number; count: number }>();
 
-  constructor(jobs: Jobs, clock: Clock) {
+  constructor(jobs: Jobs, clock: Clock, webhooks: Pick<Webhooks, 'plan'>) {
     this.jobs = jobs;
     this.clock = clock;
+    this.webhooks = webhooks;
   }
 
   async submit(
@@ -51,7 +56,7 @@ export class Intake {
     wish: RunWish,
   ): Promise<{ job: Job; existing: boolean }> {
     await this.admit(endpoint, 1);
-    return this.jobs.submit(submission(endpoint, owner, wish));
+    return this.jobs.submit(this.submission(endpoint, owner, wish));
   }
 
   /** All or none. */
@@ -64,8 +69,7 @@ export class Intake {
   ): Promise<Job[]> {
     const answers = await this.jobs.submitMany(
       wishes.map((wish, i) => ({
-        ...submission(endpoint, owner, wish),
-        ...(i === 0 ? { steps } : {}),
+        ...this.submission(endpoint, owner, wish, i === 0 ? steps : undefined),
       })),
     );
     return answers.map(({ job }) => job);
@@ -82,6 +86,24 @@ export class Intake {
       hint: 'Wait until some jobs have run, or raise queueMax of the endpoint.',
       data: { limit: 'queueMax', retryAfterMs: 5000 },
     });
+  }
+
+  private submission(
+    endpoint: EndpointRow,
+    owner: string,
+    wish: RunWish,
+    more?: () => Step[],
+  ): Submission {
+    const { webhook: url } = wish;
+    if (url === undefined && !more) return submission(endpoint, owner, wish);
+    const hook = (jobId: string) => {
+      if (url === undefined) return [];
+      return this.webhooks.plan({ owner, url, events: overEvents, jobId, format: 'runpod' }).steps;
+    };
+    return {
+      ...submission(endpoint, owner, wish),
+      steps: (job) => [...hook(job.id), ...(more?.() ?? [])],
+    };
   }
 
   private countRuns(id: string, count: number, max: number): void {

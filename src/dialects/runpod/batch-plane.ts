@@ -1,0 +1,125 @@
+// RunPod's batch routes over our batches.
+import type { DialectCall, DialectRequest, DialectRoute } from '../../dialect.ts';
+import { AppError } from '../../errors.ts';
+import { dataRoutes, ok, submission } from './data-plane.ts';
+import { bodyOf, jobBody, type EndpointJob } from './words.ts';
+
+interface Batch {
+  id: string;
+  endpointId: string;
+  status: string;
+  draft: boolean;
+  name?: string;
+  counts: Record<string, number>;
+  createdAt: number;
+  added?: string[];
+}
+
+export const batchPlane: DialectRoute[] = [
+  ...dataRoutes(['POST'], '/batch', async (request, call) => {
+    const value = bodyOf(request);
+    const list = Array.isArray(value)
+      ? value
+      : Object.keys(value as object).length === 0
+        ? []
+        : value;
+    const wish = { endpointId: request.params.endpointId, requests: requestsOf(list) };
+    const batch = await call.operations.call<Batch>('draft_batch', wish, call.context);
+    return ok({ id: batch.id, status: 'DRAFT' });
+  }),
+  ...dataRoutes(['GET'], '/batch', async ({ params }, call) => {
+    const { endpointId } = params;
+    const { batches } = await call.operations.call<{ batches: Batch[] }>(
+      'list_batches',
+      { endpointId },
+      call.context,
+    );
+    return ok({ batches: batches.map(batchBody) });
+  }),
+  ...dataRoutes(['GET'], '/batch/{batchId}', async ({ params }, call) => {
+    const { endpointId, batchId } = params;
+    const wish = { endpointId, batchId };
+    return ok(batchBody(await call.operations.call<Batch>('get_batch', wish, call.context)));
+  }),
+  ...dataRoutes(['PUT'], '/batch/{batchId}', async (request, call) => {
+    const { name } = bodyOf(request) as { name?: unknown };
+    return ok(batchBody(await change(request, call, { name })));
+  }),
+  ...dataRoutes(['POST'], '/batch/{batchId}/requests', async (request, call) => {
+    const { requests } = bodyOf(request) as { requests?: unknown };
+    const { added = [] } = await change(request, call, { add: requestsOf(requests) });
+    return ok({ requests: added.map((id) => ({ id })) });
+  }),
+  ...dataRoutes(['DELETE'], '/batch/{batchId}/requests/{jobId}', async (request, call) => {
+    await change(request, call, { remove: request.params.jobId });
+    return ok({});
+  }),
+  ...dataRoutes(['POST'], '/batch/{batchId}/finalize', async (request, call) =>
+    ok(batchBody(await change(request, call, { finalize: true }))),
+  ),
+  ...dataRoutes(['POST'], '/batch/{batchId}/cancel', async (request, call) =>
+    ok(batchBody(await change(request, call, { cancel: true }))),
+  ),
+  ...dataRoutes(['GET'], '/batch/{batchId}/requests', async ({ params, query }, call) => {
+    const offset = Number(query.get('offset') ?? 0);
+    const limit = Number(query.get('limit') ?? 100);
+    const { endpointId, batchId } = params;
+    await call.operations.call('get_batch', { endpointId, batchId }, call.context);
+    const page = await call.operations.call<{
+      jobs: EndpointJob[];
+      total: number;
+      hasMore: boolean;
+    }>('list_batch_jobs', { batchId, offset, limit }, call.context);
+    const { total, hasMore } = page;
+    return ok({ requests: page.jobs.map(requestBody), total, offset, limit, hasMore });
+  }),
+];
+
+function change(
+  request: DialectRequest,
+  call: DialectCall,
+  more: Record<string, unknown>,
+): Promise<Batch> {
+  const { endpointId, batchId } = request.params;
+  return call.operations.call<Batch>(
+    'change_batch',
+    { endpointId, batchId, ...more },
+    call.context,
+  );
+}
+
+function requestsOf(value: unknown): Record<string, unknown>[] {
+  if (Array.isArray(value)) return value.map((one) => submission(one));
+  throw new AppError('invalidInput', 'The requests are not an array.', {
+    hint: 'Send [{"input": …}, …] to /batch, {"requests": [{"input": …}, …]} to /requests.',
+  });
+}
+
+/** There is no running or completed state: a batch is through when completed + failed is the total. */
+function batchBody(batch: Batch): Record<string, unknown> {
+  const { counts } = batch;
+  const status = batch.status === 'cancelled' ? 'CANCELLED' : batch.draft ? 'DRAFT' : 'FINALIZED';
+  return {
+    id: batch.id,
+    endpointId: batch.endpointId,
+    ...(batch.name === undefined ? {} : { name: batch.name }),
+    status,
+    requestTotal: counts.total,
+    requestInProgress: counts.running,
+    requestCompleted: counts.completed,
+    requestFailed: (counts.failed ?? 0) + (counts.cancelled ?? 0),
+    createdAt: batch.createdAt,
+  };
+}
+
+function requestBody(job: EndpointJob): Record<string, unknown> {
+  const { output, error, ...rest } = jobBody(job);
+  return {
+    id: job.id,
+    status: rest.status,
+    ...(output === undefined ? {} : { output }),
+    ...(error === undefined ? {} : { error }),
+    ...(job.startedAt === undefined ? {} : { startedAt: job.startedAt }),
+    ...(job.finishedAt === undefined ? {} : { completedAt: job.finishedAt }),
+  };
+}

@@ -1,0 +1,212 @@
+// RunPod's control plane: /v2/serverless…, in the shapes its MCP server reads.
+import type { DialectCall, DialectRequest, DialectResponse, DialectRoute } from '../../dialect.ts';
+import { AppError } from '../../errors.ts';
+import {
+  endpointBody,
+  endpointFields,
+  workersBody,
+  type EndpointView,
+  type WorkerView,
+} from './endpoint-shape.ts';
+import { bodyOf, problemAnswer } from './words.ts';
+
+type Handle = (request: DialectRequest, call: DialectCall, id: string) => Promise<DialectResponse>;
+
+function route(method: DialectRoute['method'], path: string, handle: Handle): DialectRoute {
+  return {
+    method,
+    path: `/v2/serverless${path}`,
+    auth: 'key',
+    handle: async (request, call) => {
+      try {
+        return await handle(request, call, request.params.id ?? '');
+      } catch (error) {
+        return problemAnswer(error);
+      }
+    },
+  };
+}
+
+export const controlPlane: DialectRoute[] = [
+  route('GET', '', async (request, call) => {
+    const { endpoints } = await call.operations.call<{ endpoints: EndpointView[] }>(
+      'list_endpoints',
+      { limit: 1000 },
+      call.context,
+    );
+    return {
+      status: 200,
+      body: { endpoints: endpoints.map((view) => endpointBody(view, request.baseUrl)) },
+    };
+  }),
+  route('POST', '', create),
+  route('GET', '/{id}', async (request, call, id) => ({
+    status: 200,
+    body: endpointBody(await get(call, id), request.baseUrl),
+  })),
+  route('PATCH', '/{id}', update),
+  route('DELETE', '/{id}', async (_request, call, id) => {
+    await call.operations.call('delete_endpoint', { id }, call.context);
+    return { status: 204 };
+  }),
+  route('GET', '/{id}/workers', async (_request, call, id) => {
+    const endpoint = await get(call, id);
+    const view = await call.operations.call<{ version: number; workers: WorkerView[] }>(
+      'list_workers',
+      { endpointId: id },
+      call.context,
+    );
+    return { status: 200, body: workersBody(view, endpoint.spec.recipe?.image ?? null) };
+  }),
+  route('GET', '/{id}/workers/{workerId}/logs', logs),
+  route('GET', '/{id}/releases', releases),
+  route('GET', '/{id}/builds', async (_request, call, id) => {
+    await get(call, id);
+    return { status: 200, body: { builds: [] } };
+  }),
+  route('GET', '/{id}/builds/{buildId}', async (request) => {
+    throw new AppError('notFound', `There is no build ${request.params.buildId}.`, {
+      hint: 'Endpoints here are not built from a repository; list-endpoint-releases shows versions.',
+    });
+  }),
+];
+
+function get(call: DialectCall, id: string): Promise<EndpointView> {
+  return call.operations.call<EndpointView>('get_endpoint', { id }, call.context);
+}
+
+export async function createEndpoint(value: unknown, call: DialectCall): Promise<EndpointView> {
+  const body = objectOf(value);
+  const missing = ['name', 'type', 'scaling'].filter((field) => body[field] === undefined);
+  if (missing.length > 0) {
+    throw new AppError('invalidInput', `Missing: ${missing.join(', ')}.`, {
+      data: { issues: missing.map((field) => ({ path: '$', message: `missing '${field}'` })) },
+    });
+  }
+  const fields = endpointFields(body);
+  return call.operations.call<EndpointView>(
+    'save_endpoint',
+    { ...fields, create: true },
+    call.context,
+  );
+}
+
+export async function updateEndpoint(
+  id: string,
+  value: unknown,
+  call: DialectCall,
+): Promise<EndpointView> {
+  const before = await get(call, id);
+  const fields = endpointFields(objectOf(value), before);
+  return call.operations.call<EndpointView>('save_endpoint', { id, ...fields }, call.context);
+}
+
+async function create(request: DialectRequest, call: DialectCall): Promise<DialectResponse> {
+  const view = await createEndpoint(bodyOf(request), call);
+  return { status: 201, body: endpointBody(view, request.baseUrl) };
+}
+
+async function update(
+  request: DialectRequest,
+  call: DialectCall,
+  id: string,
+): Promise<DialectResponse> {
+  const view = await updateEndpoint(id, bodyOf(request), call);
+  return { status: 200, body: endpointBody(view, request.baseUrl) };
+}
+
+export interface Releases {
+  version: number;
+  workers: number;
+  workersOnLatest: number;
+  releases: {
+    version: number;
+    by: string;
+    workers: number;
+    createdAt: string;
+    diff: unknown[];
+  }[];
+}
+
+async function releases(
+  _request: DialectRequest,
+  call: DialectCall,
+  id: string,
+): Promise<DialectResponse> {
+  const wish = { endpointId: id };
+  const found = await call.operations.call<Releases>('list_releases', wish, call.context);
+  return { status: 200, body: releasesBody(found) };
+}
+
+export function releasesBody(found: Releases): Record<string, unknown> {
+  const { version, workers, workersOnLatest } = found;
+  return {
+    endpointVersion: version,
+    rollout: {
+      inProgress: workersOnLatest < workers,
+      workersOnLatest,
+      workersTotal: workers,
+      percentOnLatest: workers === 0 ? 100 : Math.round((100 * workersOnLatest) / workers),
+    },
+    releases: found.releases.map((release) => ({
+      id: `release-${release.version}`,
+      version: release.version,
+      source: 'MANUAL',
+      buildId: null,
+      createdByUserId: release.by,
+      workerCount: release.workers,
+      createdAt: release.createdAt,
+      diff: release.diff,
+    })),
+  };
+}
+
+interface LogItem {
+  ts: string;
+  source: string;
+  line: string;
+}
+
+async function logs(
+  request: DialectRequest,
+  call: DialectCall,
+  id: string,
+): Promise<DialectResponse> {
+  const { query, headers, params } = request;
+  const last = headers['last-event-id'];
+  const tail = query.get('tail');
+  const wish = {
+    endpointId: id,
+    workerId: params.workerId,
+    ...(query.get('source') === null ? {} : { source: query.get('source') }),
+    ...(tail === null ? {} : { tail: Number(tail) }),
+    ...(query.get('since') === null ? {} : { since: query.get('since') }),
+    ...(typeof last === 'string' ? { cursor: last } : {}),
+  };
+  // Asked once before the stream opens, so that an unknown worker is a 404 and not an empty stream.
+  await call.operations.call('read_worker_log', wish, call.context);
+  return {
+    status: 200,
+    headers: {
+      'content-type': 'text/event-stream; charset=utf-8',
+      'cache-control': 'no-cache',
+      'x-accel-buffering': 'no',
+    },
+    stream: frames(wish, call),
+  };
+}
+
+async function* frames(wish: unknown, call: DialectCall): AsyncIterable<string> {
+  // The headers go out at once, also when nothing was printed yet.
+  yield ': log\n\n';
+  for await (const { id, data } of call.operations.stream('read_worker_log', wish, call.context)) {
+    const { ts, source, line } = data as LogItem;
+    yield `id: ${id}\ndata: ${JSON.stringify({ ts, source, line })}\n\n`;
+  }
+}
+
+function objectOf(value: unknown): Record<string, unknown> {
+  if (value !== null && typeof value === 'object' && !Array.isArray(value))
+    return value as Record<string, unknown>;
+  throw new AppError('invalidInput', 'The body is not a JSON object.');
+}

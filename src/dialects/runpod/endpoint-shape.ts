@@ -1,0 +1,195 @@
+// An endpoint in RunPod's shape (REST v2) and back. What RunPod has and this machine has not (GPUs, data centers, disks)
+// is kept and shown, not acted on.
+import { fileURLToPath, pathToFileURL } from 'node:url';
+import { AppError } from '../../errors.ts';
+
+export interface EndpointView {
+  id: string;
+  version: number;
+  spec: {
+    name?: string;
+    recipe?: Record<string, unknown>;
+    scaling: Record<string, unknown>;
+    workersMin: number;
+    workersMax: number;
+    idleTimeoutMs: number;
+    executionTimeoutMs: number;
+    env: Record<string, string>;
+    details?: Record<string, unknown>;
+  };
+  health: { jobs: Record<string, number>; workers: Record<string, number> };
+  trouble?: string;
+  createdAt: string;
+}
+
+const kept = [
+  'disk',
+  'ports',
+  'registry',
+  'gpu',
+  'cpu',
+  'dataCenterIds',
+  'networkVolumes',
+  'flashboot',
+  'templateId',
+] as const;
+const known = new Set<string>([
+  ...kept,
+  'name',
+  'type',
+  'scaling',
+  'image',
+  'args',
+  'env',
+  'workers',
+  'timeout',
+]);
+
+export function endpointBody(view: EndpointView, baseUrl: string): Record<string, unknown> {
+  const { id, spec } = view;
+  const root = `${baseUrl}/v2/${id}`;
+  const { recipe = {}, details = {} } = spec;
+  return {
+    id,
+    name: spec.name ?? id,
+    type: 'QUEUE',
+    requestUrls: {
+      run: `${root}/run`,
+      runSync: `${root}/runsync`,
+      status: `${root}/status/{jobId}`,
+      stream: `${root}/stream/{jobId}`,
+      cancel: `${root}/cancel/{jobId}`,
+      retry: `${root}/retry/{jobId}`,
+      purgeQueue: `${root}/purge-queue`,
+      health: `${root}/health`,
+    },
+    image: imageOf(recipe),
+    args: Array.isArray(recipe.args) ? recipe.args : [],
+    env: spec.env,
+    gpu: null,
+    cpu: null,
+    disk: null,
+    ports: [],
+    registry: null,
+    dataCenterIds: [],
+    networkVolumes: [],
+    flashboot: 'OFF',
+    ...details,
+    workers: {
+      min: spec.workersMin,
+      max: spec.workersMax,
+      idleTimeout: Math.round(spec.idleTimeoutMs / 1000),
+    },
+    scaling: spec.scaling,
+    timeout: spec.executionTimeoutMs,
+    version: view.version,
+    ...(view.trouble === undefined ? {} : { trouble: view.trouble }),
+    createdAt: view.createdAt,
+  };
+}
+
+/** A handler file on this machine is a `file:` image; a worker command has no image. */
+function imageOf(recipe: Record<string, unknown>): string | null {
+  if (typeof recipe.image === 'string') return recipe.image;
+  if (typeof recipe.module === 'string') return pathToFileURL(recipe.module).href;
+  return null;
+}
+
+/** Fields of save_endpoint from a create or (sparse) update body. */
+export function endpointFields(
+  body: Record<string, unknown>,
+  before?: EndpointView,
+): Record<string, unknown> {
+  refuseUnknown(body);
+  const { type, scaling, workers, image, args, env, timeout, name } = body;
+  if (type !== undefined && type !== 'QUEUE') {
+    throw new AppError('invalidInput', 'Only endpoints of type QUEUE are served here.', {
+      hint: 'Create it with "type": "QUEUE".',
+    });
+  }
+  const details = Object.fromEntries(
+    kept.flatMap((field) => (body[field] === undefined ? [] : [[field, body[field]]])),
+  );
+  const { min, max, idleTimeout } = (workers ?? {}) as Record<string, unknown>;
+  refuseIdleTimeout(idleTimeout, scaling ?? before?.spec.scaling);
+  const recipe =
+    image === undefined && args === undefined ? undefined : recipeOf(image, args, before);
+  return {
+    ...(name === undefined ? {} : { name }),
+    ...(scaling === undefined ? {} : { scaling }),
+    ...(recipe === undefined ? {} : { recipe }),
+    ...(env === undefined ? {} : { env }),
+    ...(min === undefined ? {} : { workersMin: min }),
+    ...(max === undefined ? {} : { workersMax: max }),
+    ...(typeof idleTimeout === 'number' ? { idleTimeoutMs: idleTimeout * 1000 } : {}),
+    ...(timeout === undefined ? {} : { executionTimeoutMs: timeout }),
+    ...(Object.keys(details).length === 0
+      ? {}
+      : { details: { ...before?.spec.details, ...details } }),
+  };
+}
+
+function recipeOf(image: unknown, args: unknown, before: EndpointView | undefined) {
+  const present = image ?? before?.spec.recipe?.image;
+  if (typeof present !== 'string' || present === '') return undefined;
+  if (present.startsWith('file:')) return { module: fileURLToPath(present) };
+  const list = typeof args === 'string' ? args.split(' ').filter((word) => word !== '') : args;
+  return { image: present, ...(Array.isArray(list) && list.length > 0 ? { args: list } : {}) };
+}
+
+function refuseIdleTimeout(idleTimeout: unknown, scaling: unknown): void {
+  if (idleTimeout === undefined) return;
+  if ((scaling as { type?: string } | undefined)?.type !== 'REQUEST_COUNT') return;
+  throw new AppError('invalidInput', 'workers.idleTimeout goes with QUEUE_DELAY scaling only.', {
+    hint: 'Leave idleTimeout out.',
+  });
+}
+
+function refuseUnknown(body: Record<string, unknown>): void {
+  const unknown = Object.keys(body).filter((field) => !known.has(field));
+  if (unknown.length === 0) return;
+  throw new AppError('invalidInput', 'The body has fields this does not know.', {
+    data: {
+      issues: unknown.map((field) => ({
+        path: '$',
+        message: `additional properties '${field}' not allowed`,
+      })),
+    },
+  });
+}
+
+export interface WorkerView {
+  id: string;
+  status: string;
+  version: number;
+  isStale: boolean;
+  uptimeSeconds: number;
+  startedAt: string;
+}
+
+export function workersBody(view: { version: number; workers: WorkerView[] }, image: unknown) {
+  const of = (word: string) => view.workers.filter(({ status }) => status === word).length;
+  return {
+    workers: view.workers.map((worker) => ({
+      id: worker.id,
+      status: worker.status,
+      isStale: worker.isStale,
+      version: worker.version,
+      gpuCount: 0,
+      image,
+      uptimeSeconds: worker.uptimeSeconds,
+      gpuTypeId: null,
+      dataCenterId: null,
+      startedAt: worker.startedAt,
+    })),
+    summary: {
+      running: of('RUNNING'),
+      idle: of('IDLE'),
+      initializing: of('INITIALIZING'),
+      throttled: of('THROTTLED'),
+      unhealthy: of('UNHEALTHY'),
+      total: view.workers.length,
+    },
+    endpointVersion: view.version,
+  };
+}

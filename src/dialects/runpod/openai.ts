@@ -1,0 +1,124 @@
+// /openai/v1/*: an OpenAI client against an endpoint. The worker gets the route and the body as job.input, as RunPod's
+// workers expect, and what it yields goes back as it comes.
+import type { DialectCall, DialectRequest, DialectResponse, DialectRoute } from '../../dialect.ts';
+import { AppError, errorBody, errorKind } from '../../errors.ts';
+import { runsyncBytesMax } from './data-plane.ts';
+import { bodyOf, statusOf, type EndpointJob } from './words.ts';
+
+/** An OpenAI client waits ten minutes by default; one call of an operation at most this long. */
+const waitMs = 300_000;
+const waitsMax = 2;
+
+export const openaiRoutes: DialectRoute[] = (['GET', 'POST'] as const).map((method) => ({
+  method,
+  path: '/v2/{endpointId}/openai/{rest*}',
+  auth: 'key',
+  bodyBytesMax: runsyncBytesMax,
+  handle: async (request, call) => {
+    try {
+      return await pass(request, call);
+    } catch (error) {
+      return errorAnswer(error);
+    }
+  },
+}));
+
+async function pass(request: DialectRequest, call: DialectCall): Promise<DialectResponse> {
+  const { endpointId, rest } = request.params;
+  const body = request.method === 'GET' ? undefined : bodyOf(request);
+  const input = { openai_route: `/${rest}`, openai_input: body ?? null };
+  const job = await call.operations.call<EndpointJob>(
+    'submit_endpoint_job',
+    { endpointId, input, sync: true },
+    call.context,
+  );
+  const streams = body !== null && typeof body === 'object' && 'stream' in body && body.stream;
+  if (streams) {
+    return {
+      status: 200,
+      headers: { 'content-type': 'text/event-stream; charset=utf-8', 'x-accel-buffering': 'no' },
+      stream: frames(job, call),
+    };
+  }
+  const ended = await wait(job, call);
+  if (ended.status !== 'completed') throw failed(ended);
+  return { status: 200, body: whole(ended.output) ?? (await firstChunk(ended, call)) };
+}
+
+async function wait(job: EndpointJob, call: DialectCall): Promise<EndpointJob> {
+  const wish = { endpointId: job.endpointId, id: job.id, waitMs };
+  for (let i = 0; i < waitsMax; i++) {
+    const now = await call.operations.call<EndpointJob>('get_endpoint_job', wish, call.context);
+    if (!['queued', 'running', 'input_required'].includes(now.status)) return now;
+  }
+  throw new AppError('timeout', `The job ${job.id} is not over yet; it goes on.`, {
+    hint: `Look at it with GET /v2/${job.endpointId}/status/${job.id}.`,
+  });
+}
+
+/** RunPod's workers answer a list of what they yielded; a plain handler answers the object itself. */
+function whole(output: unknown): unknown {
+  if (!Array.isArray(output)) return output;
+  return output.length > 0 ? output[0] : undefined;
+}
+
+async function firstChunk(job: EndpointJob, call: DialectCall): Promise<unknown> {
+  const { chunks } = await call.operations.call<{ chunks: { output: unknown }[] }>(
+    'follow_stream',
+    { id: job.id, limit: 1 },
+    call.context,
+  );
+  return chunks[0]?.output ?? null;
+}
+
+async function* frames(job: EndpointJob, call: DialectCall): AsyncIterable<string> {
+  let finished = false;
+  let count = 0;
+  for await (const { data } of call.operations.stream(
+    'follow_stream',
+    { id: job.id },
+    call.context,
+  )) {
+    count += 1;
+    const frame = frameOf((data as { output: unknown }).output);
+    finished ||= frame.includes('data: [DONE]');
+    yield frame;
+  }
+  const wish = { endpointId: job.endpointId, id: job.id };
+  const ended = await call.operations.call<EndpointJob>('get_endpoint_job', wish, call.context);
+  if (ended.status === 'completed') {
+    if (count === 0) yield frameOf(whole(ended.output) ?? null);
+  } else yield `data: ${JSON.stringify(errorShape(failed(ended)))}\n\n`;
+  if (!finished) yield 'data: [DONE]\n\n';
+}
+
+/** Workers that speak OpenAI yield finished frames; others yield the object of one. */
+function frameOf(output: unknown): string {
+  if (typeof output !== 'string') return `data: ${JSON.stringify(output)}\n\n`;
+  if (!output.startsWith('data:')) return `data: ${output}\n\n`;
+  return output.endsWith('\n\n') ? output : `${output.trimEnd()}\n\n`;
+}
+
+function failed(job: EndpointJob): AppError {
+  const code = job.status === 'cancelled' ? 'wrongState' : 'workerFailed';
+  return new AppError(code, job.error?.message ?? `The job ended ${statusOf(job)}.`, {
+    hint: `Job ${job.id}.`,
+  });
+}
+
+function errorAnswer(error: unknown): DialectResponse {
+  if (!(error instanceof AppError)) throw error;
+  const waitFor = error.data?.retryAfterMs;
+  return {
+    status: errorKind(error.code).http,
+    headers:
+      typeof waitFor === 'number' ? { 'retry-after': String(Math.ceil(waitFor / 1000)) } : {},
+    body: errorShape(error),
+  };
+}
+
+function errorShape(error: AppError): unknown {
+  const { code, message, hint } = errorBody(error);
+  const type = errorKind(code).http < 500 ? 'invalid_request_error' : 'server_error';
+  return { error: { message: hint ? `${message} ${hint}` : message, type, code, param: null } };
+}

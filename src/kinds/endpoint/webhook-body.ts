@@ -1,0 +1,35 @@
+// The body of a job's own webhook: RunPod's, as its docs and live captures show it, so that receivers need no change.
+import { isFinal, type Job } from '../../jobs/job.ts';
+import type { JobInput } from './intake.ts';
+import { delayMs } from './reports.ts';
+import type { Results } from './results.ts';
+
+const words: Record<string, string> = {
+  completed: 'COMPLETED',
+  failed: 'FAILED',
+  cancelled: 'CANCELLED',
+  timed_out: 'TIMED_OUT',
+};
+
+export function webhookBody(results: Results, job: Job): Record<string, unknown> {
+  const { input, webhook } = job.input as JobInput;
+  const output = isFinal(job.status) ? results.of(job) : undefined;
+  const ranTooLong = job.error?.code === 'executionTimeout';
+  const delay = delayMs(job);
+  return {
+    ...(delay === undefined ? {} : { delayTime: delay }),
+    ...(job.error && job.status !== 'cancelled'
+      ? { error: ranTooLong ? 'executionTimeout exceeded' : job.error.message }
+      : {}),
+    ...(job.startedAt === null || job.finishedAt === null
+      ? {}
+      : { executionTime: job.finishedAt - job.startedAt }),
+    id: job.id,
+    input,
+    ...(output === undefined ? {} : { output }),
+    ...(job.attempt > 1 ? { retries: job.attempt - 1 } : {}),
+    status: ranTooLong ? 'FAILED' : (words[job.status] ?? job.status),
+    ...(webhook === undefined ? {} : { webhook }),
+    ...(job.holder === null ? {} : { workerId: job.holder }),
+  };
+}
