@@ -45,6 +45,8 @@ export interface DialectRoute {
   /** `none`: answers without a key; `key`: the key is checked before; `own`: the route reads the credentials itself. */
   auth: 'none' | 'key';
   bodyBytesMax?: number;
+  /** It may hold the request (a long poll): when the server stops, its signal aborts at once and it answers what it has. */
+  waits?: boolean;
   handle(request: DialectRequest, call: DialectCall): Promise<DialectResponse>;
 }
 

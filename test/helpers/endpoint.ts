@@ -33,12 +33,15 @@ export interface EndpointServer {
 
 export async function startEndpoints(
   t: TestContext,
-  home = tempFolder(t),
+  wish: { home?: string } = {},
 ): Promise<EndpointServer> {
-  const running = await startServer({ home, port: 0 });
   let stopped: Promise<void> | undefined;
-  const stop = () => (stopped ??= running.stop());
+  let running: Awaited<ReturnType<typeof startServer>> | undefined;
+  const stop = () => (stopped ??= running?.stop() ?? Promise.resolve());
+  // Before the folder goes: hooks run in the order they were added.
   t.after(stop);
+  const home = wish.home ?? tempFolder(t);
+  running = await startServer({ home, port: 0 });
   return { ...client(running.url!, running.key), home, stop };
 }
 

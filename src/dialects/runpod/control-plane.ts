@@ -17,6 +17,7 @@ function route(method: DialectRoute['method'], path: string, handle: Handle): Di
     method,
     path: `/v2/serverless${path}`,
     auth: 'key',
+    waits: true,
     handle: async (request, call) => {
       try {
         return await handle(request, call, request.params.id ?? '');

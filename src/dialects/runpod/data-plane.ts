@@ -36,6 +36,7 @@ export function dataRoutes(
     path: `/v2/{endpointId}${path}`,
     auth: 'key',
     bodyBytesMax,
+    waits: true,
     handle: async (request, call) => {
       try {
         return await handle(request, call, request.params);

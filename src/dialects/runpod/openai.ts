@@ -14,6 +14,7 @@ export const openaiRoutes: DialectRoute[] = (['GET', 'POST'] as const).map((meth
   path: '/v2/{endpointId}/openai/{rest*}',
   auth: 'key',
   bodyBytesMax: runsyncBytesMax,
+  waits: true,
   handle: async (request, call) => {
     try {
       return await pass(request, call);

@@ -68,6 +68,8 @@ export async function answerDialect(
   parts: ExchangeParts,
 ): Promise<void> {
   const { request, caller } = exchange;
+  exchange.isStream = route.waits === true;
+  if (exchange.isStream && parts.stopping.aborted) exchange.gone.abort();
   const bytesMax = route.bodyBytesMax ?? parts.limits.bodyBytesMax;
   const body = await readBody(request, { bytesMax, setting: 'http.bodyBytesMax' });
   const dialectRequest: DialectRequest = {

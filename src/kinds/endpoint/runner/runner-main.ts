@@ -112,7 +112,7 @@ async function answer(job: WorkerJob, signal: AbortSignal): Promise<Record<strin
 async function post(jobId: string, body: string, isStream: boolean): Promise<void> {
   for (let waitMs = 100; ; waitMs = Math.min(waitMs * 2, 5000)) {
     const answer = await attempt(protocol.done(jobId, body, isStream));
-    if (answer && answer.status < 500) return;
+    if (answer && answer.status < 500 && answer.status !== 429) return;
     if (Date.now() - heardAt > orphanMs) leave(undefined);
     await pause(waitMs);
   }
