@@ -26,11 +26,11 @@ export function updateJob(job: Job, decision: Decision, now: number): Step[] {
     updatedAt: now,
     version: job.version + decision.events.length,
   };
-  const fields = Object.keys(patch) as JobField[];
-  const assignments = fields.map((field) => `${columnOf(field)} = ?`).join(', ');
+  // The version says that the row is as we know it: what stays the same is not written (and no index looked at).
+  const fields = (Object.keys(patch) as JobField[]).filter((field) => patch[field] !== job[field]);
   const steps: Step[] = [
     {
-      sql: `UPDATE jobs SET ${assignments} WHERE id = ? AND version = ?`,
+      sql: updateSql(fields),
       params: [...fields.map((field) => columnValue(field, patch[field])), job.id, job.version],
       expect: 1,
     },
@@ -42,6 +42,19 @@ export function updateJob(job: Job, decision: Decision, now: number): Step[] {
   }
   steps.push(...decision.intents);
   return steps;
+}
+
+const updateSqls = new Map<string, string>();
+
+function updateSql(fields: readonly JobField[]): string {
+  const key = fields.join();
+  let sql = updateSqls.get(key);
+  if (sql === undefined) {
+    const assignments = fields.map((field) => `${columnOf(field)} = ?`).join(', ');
+    sql = `UPDATE jobs SET ${assignments} WHERE id = ? AND version = ?`;
+    updateSqls.set(key, sql);
+  }
+  return sql;
 }
 
 /** The job as it is after the update, so that nobody has to read it again. */

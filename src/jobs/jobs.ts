@@ -1,6 +1,5 @@
 // The only writer of job state: submit, start, finish, cancel, retry. Each reads a job, lets decide() choose, and commits
 // with the version it decided on; on a conflict it reads and decides again.
-import { createHash } from 'node:crypto';
 import { AppError } from '../errors.ts';
 import type { Clock } from '../runtime/clock.ts';
 import type { Candidate, ClaimPlan, Step, Store } from '../store/store.ts';
@@ -14,6 +13,7 @@ import {
   type Fact,
   type Verdict,
 } from './decide.ts';
+import { bodyHash, sameOrConflict } from './idempotency.ts';
 import {
   attemptIdOf,
   defaultRetry,
@@ -120,14 +120,18 @@ export class Jobs {
     throw tooBusy();
   }
 
-  /** Reads, decides and commits until nobody came in between. */
+  /** Reads, decides and commits until nobody came in between. A caller that knows the job saves the first read. */
   async change(
     id: string,
     choose: (job: Job) => Change | undefined | Promise<Change | undefined>,
+    known?: Job,
   ): Promise<Job> {
     for (let tries = 0; tries < conflictsMax; tries++) {
-      const job = await this.get(id);
+      const trusted = tries === 0 ? known : undefined;
+      const job = trusted ?? (await this.get(id));
       const change = await choose(job);
+      // Only the version proves that what was known still holds; a decision to do nothing needs a fresh look.
+      if (!change && trusted) continue;
       if (!change) return job;
       const now = this.clock.now();
       const steps = [...updateJob(job, change, now), ...(change.steps ?? [])];
@@ -141,15 +145,17 @@ export class Jobs {
     id: string,
     fact: Fact,
     steps?: (job: Job) => Step[],
+    known?: Job,
   ): Promise<{ job: Job; applied: boolean; refusal?: Extract<Verdict, { refused: string }> }> {
     let refusal: Extract<Verdict, { refused: string }> | undefined;
-    const job = await this.change(id, (present) => {
+    const choose = (present: Job): Change | undefined => {
       const verdict = decide(present, fact, this.clock.now());
       refusal = isRefused(verdict) ? verdict : undefined;
       if (isRefused(verdict)) return undefined;
       if (verdict.events.length === 0 && Object.keys(verdict.patch).length === 0) return undefined;
       return steps ? { ...verdict, steps: steps(present) } : verdict;
-    });
+    };
+    const job = await this.change(id, choose, known);
     return refusal ? { job, applied: false, refusal } : { job, applied: true };
   }
 
@@ -189,9 +195,12 @@ export class Jobs {
     return taken.map(({ attemptId }) => started.get(attemptId)!);
   }
 
-  /** The end of an attempt, from whoever ran it. False: that attempt was over already, and nothing changed. */
+  /**
+   * The end of an attempt, from whoever ran it (with the job as `known` to it, where it has it). False: that attempt
+   * was over already, and nothing changed.
+   */
   async finish(
-    attempt: { jobId: string; attemptId: string },
+    attempt: { jobId: string; attemptId: string; known?: Job },
     outcome: Outcome,
     steps?: (job: Job) => Step[],
   ): Promise<{ job: Job; applied: boolean }> {
@@ -201,7 +210,7 @@ export class Jobs {
       outcome,
       random: Math.random(),
     };
-    const answer = await this.bring(attempt.jobId, fact, steps);
+    const answer = await this.bring(attempt.jobId, fact, steps, attempt.known);
     if (answer.applied && isFinal(answer.job.status)) await this.releaseDependents(answer.job);
     return answer;
   }
@@ -471,37 +480,6 @@ export function unknownJob(id: string): AppError {
   return new AppError('notFound', `There is no job ${id.slice(0, 80)}.`, {
     hint: 'list_jobs shows the jobs you can see; ids look like job_ and 16 letters and digits.',
   });
-}
-
-/** The same body means: everything the caller asked for, not who or when. */
-function bodyHash({
-  idempotencyKey: _key,
-  steps: _steps,
-  owner: _owner,
-  id: _id,
-  ...body
-}: Submission): string {
-  return createHash('sha256').update(canonicalJson(body)).digest('hex');
-}
-
-function canonicalJson(value: unknown): string {
-  return JSON.stringify(value, (_key, inner: unknown) =>
-    inner && typeof inner === 'object' && !Array.isArray(inner)
-      ? Object.fromEntries(Object.entries(inner).toSorted(([a], [b]) => (a < b ? -1 : 1)))
-      : inner,
-  );
-}
-
-function sameOrConflict(job: Job, hash: string): Job {
-  if (job.idempotencyHash === hash) return job;
-  throw new AppError(
-    'idempotencyConflict',
-    `The idempotency key was used for ${job.id} with another body.`,
-    {
-      hint: 'Use a new key for new work; send the same body again to get the same job.',
-      data: { jobId: job.id },
-    },
-  );
 }
 
 function tooBusy(): AppError {

@@ -4,7 +4,7 @@ import { AppError } from '../errors.ts';
 import type { Clock } from '../runtime/clock.ts';
 import type { Log } from '../runtime/log.ts';
 import { Loop, type Service } from '../runtime/service.ts';
-import { queueKey } from './decide.ts';
+import { queueKey, type Fact } from './decide.ts';
 import { isFinal, type Job } from './job.ts';
 import type { Jobs } from './jobs.ts';
 import type { Kind, Outcome, Run, StopReason } from './kind.ts';
@@ -152,9 +152,10 @@ export class Runner implements Service {
     const { jobs, log } = this.options;
     const kind = jobs.kind(job.kind);
     const cancelTimers = this.armTimers(job, stop);
+    const latest = { job };
     try {
       const outcome = await Promise.race([
-        kind.run!(this.context(job, adopted, stop.signal)).catch((error: unknown) =>
+        kind.run!(this.context(latest, adopted, stop.signal)).catch((error: unknown) =>
           crashed(error, log, job),
         ),
         this.givenUp(stop.signal),
@@ -164,7 +165,7 @@ export class Runner implements Service {
       if (outcome === 'leave' || (reason === 'shutdown' && kind.adopts && outcome.type === 'lost'))
         return;
       if (reason === 'lost') return;
-      await this.settle(job, outcome);
+      await this.settle(latest.job, outcome);
       this.claimLoop.wake();
     } finally {
       cancelTimers();
@@ -176,7 +177,8 @@ export class Runner implements Service {
     const { jobs, clock, log } = this.options;
     for (let waitMs = 100; ; waitMs = Math.min(waitMs * 2, 5000)) {
       try {
-        await jobs.finish({ jobId: job.id, attemptId: job.attemptId }, outcome);
+        const attempt = { jobId: job.id, attemptId: job.attemptId, known: job };
+        await jobs.finish(attempt, outcome);
         return;
       } catch (error) {
         if (error instanceof AppError && error.code === 'notFound') return;
@@ -187,20 +189,20 @@ export class Runner implements Service {
     }
   }
 
-  private context(job: Job, adopted: boolean, signal: AbortSignal): Run {
-    const { jobs } = this.options;
-    const { id, attemptId } = job;
+  /** `latest` is the job as last written from here: whoever writes next need not read it again. */
+  private context(latest: { job: Job }, adopted: boolean, signal: AbortSignal): Run {
+    const { job } = latest;
+    const { attemptId } = job;
+    const bring = async (fact: Fact) => {
+      latest.job = (await this.options.jobs.bring(job.id, fact, undefined, latest.job)).job;
+    };
     return {
       job,
       adopted,
       signal,
-      report: async (update) => {
-        await jobs.bring(id, { type: 'report', attemptId, ...update });
-      },
-      needInput: async (needed, message) => {
-        const why = message === undefined ? {} : { message };
-        await jobs.bring(id, { type: 'input', attemptId, needed, ...why });
-      },
+      report: (update) => bring({ type: 'report', attemptId, ...update }),
+      needInput: (needed, message) =>
+        bring({ type: 'input', attemptId, needed, ...(message === undefined ? {} : { message }) }),
     };
   }
 

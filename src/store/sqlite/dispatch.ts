@@ -7,7 +7,7 @@ export const dispatchMigrations: Migration[] = [
     id: 'dispatch/1',
     statements: () => [
       `CREATE TABLE dispatch (
-        seq INTEGER PRIMARY KEY AUTOINCREMENT,
+        seq INTEGER PRIMARY KEY,
         attempt_id TEXT NOT NULL UNIQUE,
         job_id TEXT NOT NULL,
         queue TEXT NOT NULL,

@@ -1,6 +1,6 @@
 // The embedded store: node:sqlite, one connection, one writer process per home. All commands of one turn of the event
-// loop share one COMMIT (group commit), each in its own savepoint; answers are given only after the COMMIT.
-import { DatabaseSync, backup, type StatementSync } from 'node:sqlite';
+// loop share one COMMIT (group commit), each undone alone if it fails; answers are given only after the COMMIT.
+import { backup, type DatabaseSync } from 'node:sqlite';
 import { statSync } from 'node:fs';
 import { AppError } from '../../errors.ts';
 import type {
@@ -8,6 +8,7 @@ import type {
   ClaimPlan,
   ClaimRequest,
   Commit,
+  Count,
   EventRow,
   Intent,
   LostAttempt,
@@ -17,8 +18,12 @@ import type {
   Store,
   Value,
 } from '../store.ts';
-import { openDatabase } from './open.ts';
+import { lostSql, SqliteDispatcher } from './dispatcher.ts';
 import { migrateSqlite } from './migrate.ts';
+import { openDatabase } from './open.ts';
+import { Statements } from './statements.ts';
+
+type Counter = Count['count'];
 
 interface Pending {
   run(): unknown;
@@ -26,7 +31,7 @@ interface Pending {
   reject(error: unknown): void;
 }
 
-/** Thrown inside a savepoint to roll it back: not an error for the caller. */
+/** Thrown inside a command to undo it: not an error for the caller. */
 class Conflict {
   readonly step: number;
   constructor(step: number) {
@@ -34,19 +39,17 @@ class Conflict {
   }
 }
 
-const ready = 0;
-const scheduled = 1;
-const leased = 2;
-
 export class SqliteStore implements Store {
   readonly engine = 'sqlite';
   private readonly db: DatabaseSync;
   private readonly path: string;
-  private readonly statements = new Map<string, StatementSync>();
+  private readonly statements: Statements;
+  private readonly dispatcher: SqliteDispatcher;
   private pending: Pending[] = [];
   private flushing = false;
   private closed = false;
-  private counts = new Map<string, number>();
+  private counts = new Map<string, Counter>();
+  private counted = 0;
   private readyQueues = new Set<string>();
   private readonly commitListeners = new Set<() => void>();
   private readonly readyListeners = new Set<(queue: string) => void>();
@@ -54,6 +57,11 @@ export class SqliteStore implements Store {
   constructor(path: string) {
     this.path = path;
     this.db = openDatabase(path);
+    this.statements = new Statements(this.db);
+    this.dispatcher = new SqliteDispatcher(this.statements, {
+      apply: (steps) => this.apply(steps),
+      ready: (queue) => this.readyQueues.add(queue),
+    });
   }
 
   async migrate(migrations: readonly Migration[]): Promise<void> {
@@ -61,57 +69,44 @@ export class SqliteStore implements Store {
   }
 
   async read<T extends object = Row>(sql: string, params: readonly Value[] = []): Promise<T[]> {
-    return this.prepare(sql).all(...params) as T[];
+    return this.statements.all<T>(sql, params);
   }
 
   commit(steps: readonly Step[]): Promise<Commit> {
-    return this.enqueue((): Commit => ({ applied: true, rows: this.apply(steps) })).catch(
-      (error: unknown): Commit => {
-        if (error instanceof Conflict) return { applied: false, step: error.step };
-        throw error;
-      },
-    );
-  }
-
-  claim(request: ClaimRequest, plan: (candidate: Candidate) => ClaimPlan): Promise<Candidate[]> {
-    return this.enqueue(() => this.take(request, plan));
-  }
-
-  heartbeat(attemptIds: readonly string[], holder: string, leaseUntil: number) {
-    return this.enqueue(() => {
-      const extend = this.prepare(
-        `UPDATE dispatch SET lease_until = ? WHERE attempt_id = ? AND state = ${leased} AND holder = ?`,
-      );
-      return new Set(attemptIds.filter((id) => extend.run(leaseUntil, id, holder).changes === 1));
+    return new Promise((resolve, reject) => {
+      this.add({
+        run: (): Commit => ({ applied: true, rows: this.apply(steps) }),
+        resolve: resolve as (value: unknown) => void,
+        reject: (error) => {
+          if (error instanceof Conflict) resolve({ applied: false, step: error.step });
+          else reject(error as Error);
+        },
+      });
     });
   }
 
-  lost(now: number, limit: number): Promise<LostAttempt[]> {
-    return this.read<LostAttempt>(
-      `SELECT attempt_id AS "attemptId", job_id AS "jobId", holder FROM dispatch
-       WHERE state = ${leased} AND lease_until <= ? LIMIT ?`,
-      [now, limit],
+  claim(request: ClaimRequest, plan: (candidate: Candidate) => ClaimPlan): Promise<Candidate[]> {
+    return this.enqueue(() => this.dispatcher.take(request, plan));
+  }
+
+  heartbeat(attemptIds: readonly string[], holder: string, leaseUntil: number) {
+    return this.enqueue(
+      () => new Set(attemptIds.filter((id) => this.dispatcher.extend(id, holder, leaseUntil))),
     );
   }
 
-  async renewAll(leaseUntil: number): Promise<void> {
-    await this.commit([
-      {
-        sql: `UPDATE dispatch SET lease_until = ? WHERE state = ${leased} AND lease_until < ?`,
-        params: [leaseUntil, leaseUntil],
-      },
-    ]);
+  lost(now: number, limit: number): Promise<LostAttempt[]> {
+    return this.read<LostAttempt>(lostSql, [now, limit]);
+  }
+
+  renewAll(leaseUntil: number): Promise<void> {
+    return this.enqueue(() => this.dispatcher.renewAll(leaseUntil));
   }
 
   async promote(now: number): Promise<{ queues: string[]; nextAt: number | undefined }> {
-    const due = this.prepare(
-      `SELECT 1 FROM dispatch WHERE state = ${scheduled} AND run_at <= ? LIMIT 1`,
-    ).get(now);
-    const queues = due ? await this.enqueue(() => this.promoteDue(now)) : [];
-    const next = this.prepare(
-      `SELECT run_at AS "runAt" FROM dispatch WHERE state = ${scheduled} ORDER BY run_at LIMIT 1`,
-    ).get() as { runAt: number } | undefined;
-    return { queues, nextAt: next?.runAt };
+    const due = this.dispatcher.isDue(now);
+    const queues = due ? await this.enqueue(() => this.dispatcher.promote(now)) : [];
+    return { queues, nextAt: this.dispatcher.nextDue() };
   }
 
   events(after: number, limit: number): Promise<EventRow[]> {
@@ -161,23 +156,21 @@ export class SqliteStore implements Store {
     this.db.close();
   }
 
-  private prepare(sql: string): StatementSync {
-    let statement = this.statements.get(sql);
-    if (!statement) {
-      statement = this.db.prepare(sql);
-      this.statements.set(sql, statement);
-    }
-    return statement;
+  private enqueue<T>(run: () => T): Promise<T> {
+    return new Promise<T>((resolve, reject) => {
+      this.add({ run, resolve: resolve as (value: unknown) => void, reject });
+    });
   }
 
-  private enqueue<T>(run: () => T): Promise<T> {
-    if (this.closed) return Promise.reject(new AppError('unavailable', 'The store is closed.'));
-    return new Promise<T>((resolve, reject) => {
-      this.pending.push({ run, resolve: resolve, reject });
-      if (this.flushing) return;
-      this.flushing = true;
-      setImmediate(() => this.flush());
-    });
+  private add(command: Pending): void {
+    if (this.closed) {
+      command.reject(new AppError('unavailable', 'The store is closed.'));
+      return;
+    }
+    this.pending.push(command);
+    if (this.flushing) return;
+    this.flushing = true;
+    setImmediate(() => this.flush());
   }
 
   /** One transaction for all that waits. A failed COMMIT fails the whole group. */
@@ -186,25 +179,11 @@ export class SqliteStore implements Store {
     const group = this.pending;
     if (group.length === 0 || this.closed) return;
     this.pending = [];
-    const answers: (() => void)[] = [];
+    let answers: (() => void)[];
     try {
-      this.prepare('BEGIN IMMEDIATE').run();
-      for (const { run, resolve, reject } of group) {
-        try {
-          const value = this.savepoint(run);
-          answers.push(() => resolve(value));
-        } catch (error) {
-          // A full disk ends the whole transaction; anything else only its own savepoint.
-          if (!this.db.isTransaction) throw error;
-          answers.push(() => reject(error));
-        }
-      }
-      this.writeCounts();
-      this.prepare('COMMIT').run();
+      answers = this.transaction(group, false) ?? this.transaction(group, true)!;
     } catch (error) {
-      if (this.db.isTransaction) this.db.exec('ROLLBACK');
-      this.counts.clear();
-      this.readyQueues.clear();
+      this.undo();
       const failure = storeError(error);
       for (const { reject } of group) reject(failure);
       return;
@@ -216,20 +195,57 @@ export class SqliteStore implements Store {
     for (const queue of queues) for (const listener of this.readyListeners) listener(queue);
   }
 
+  /**
+   * Most groups have no conflict, or one that shows before its command changed anything: they need no savepoints.
+   * Otherwise the answer is undefined, nothing happened, and the group runs again with a savepoint for each command.
+   */
+  private transaction(group: readonly Pending[], savepoints: boolean): (() => void)[] | undefined {
+    const answers: (() => void)[] = [];
+    this.statements.control('BEGIN IMMEDIATE');
+    for (const { run, resolve, reject } of group) {
+      const before = this.effects();
+      try {
+        const value = savepoints ? this.savepoint(run) : run();
+        answers.push(() => resolve(value));
+      } catch (error) {
+        // A full disk ends the whole transaction; anything else only its own command.
+        if (!this.db.isTransaction) throw error;
+        if (!savepoints && this.effects() !== before) {
+          this.undo();
+          return undefined;
+        }
+        answers.push(() => reject(error));
+      }
+    }
+    this.writeCounts();
+    this.statements.control('COMMIT');
+    return answers;
+  }
+
+  private effects(): number {
+    return this.statements.changes + this.counted;
+  }
+
+  private undo(): void {
+    if (this.db.isTransaction) this.db.exec('ROLLBACK');
+    this.counts.clear();
+    this.readyQueues.clear();
+  }
+
   private savepoint<T>(run: () => T): T {
-    const countsBefore = new Map(this.counts);
+    const countsBefore = new Map([...this.counts].map(([key, count]) => [key, { ...count }]));
     const queuesBefore = new Set(this.readyQueues);
-    this.prepare('SAVEPOINT command').run();
+    this.statements.control('SAVEPOINT command');
     try {
       const value = run();
-      this.prepare('RELEASE command').run();
+      this.statements.control('RELEASE command');
       return value;
     } catch (error) {
       this.counts = countsBefore;
       this.readyQueues = queuesBefore;
       if (this.db.isTransaction) {
-        this.prepare('ROLLBACK TO command').run();
-        this.prepare('RELEASE command').run();
+        this.statements.control('ROLLBACK TO command');
+        this.statements.control('RELEASE command');
       }
       throw error;
     }
@@ -238,136 +254,48 @@ export class SqliteStore implements Store {
   private apply(steps: readonly Step[]): Row[][] {
     const rows: Row[][] = [];
     for (const [index, step] of steps.entries()) {
-      if ('sql' in step) rows[index] = this.run(step.sql, step.params ?? [], step.expect, index);
-      else if ('count' in step) this.addCount(step.count);
-      else this.applyIntent(step, index);
+      if ('sql' in step) {
+        const { changes, returned } = this.statements.change(step.sql, step.params ?? []);
+        if (step.expect !== undefined && changes !== step.expect) throw new Conflict(index);
+        if (returned) rows[index] = returned;
+      } else if ('count' in step) this.addCount(step.count);
+      else if (!this.dispatch(step)) throw new Conflict(index);
     }
     return rows;
   }
 
-  private run(sql: string, params: readonly Value[], expect: number | undefined, index: number) {
-    const statement = this.prepare(sql);
-    if (/\bRETURNING\b/i.test(sql)) {
-      const rows = statement.all(...params) as Row[];
-      if (expect !== undefined && rows.length !== expect) throw new Conflict(index);
-      return rows;
+  private dispatch(intent: Intent): boolean {
+    switch (intent.dispatch) {
+      case 'enqueue':
+        this.dispatcher.enqueue(intent.entry);
+        return true;
+      case 'withdraw':
+        this.dispatcher.withdraw(intent.attemptId);
+        return true;
+      case 'settle':
+        return this.dispatcher.settle(intent.attemptId, intent.holder);
     }
-    const { changes } = statement.run(...params);
-    if (expect !== undefined && changes !== expect) throw new Conflict(index);
-    return [];
-  }
-
-  private applyIntent(intent: Intent, index: number): void {
-    if (intent.dispatch === 'enqueue') {
-      const { attemptId, jobId, queue, priority, runAt } = intent.entry;
-      const state = runAt > 0 ? scheduled : ready;
-      this.prepare(
-        'INSERT INTO dispatch (attempt_id, job_id, queue, priority, run_at, state) VALUES (?, ?, ?, ?, ?, ?)',
-      ).run(attemptId, jobId, queue, priority, runAt, state);
-      if (state === ready) this.readyQueues.add(queue);
-      return;
-    }
-    if (intent.dispatch === 'withdraw') {
-      this.prepare('DELETE FROM dispatch WHERE attempt_id = ?').run(intent.attemptId);
-      return;
-    }
-    const holder = intent.holder === undefined ? '' : ' AND holder = ?';
-    const params = [intent.attemptId, ...(intent.holder === undefined ? [] : [intent.holder])];
-    const { changes } = this.prepare(
-      `DELETE FROM dispatch WHERE attempt_id = ? AND state = ${leased}${holder}`,
-    ).run(...params);
-    if (changes !== 1) throw new Conflict(index);
-  }
-
-  private take(request: ClaimRequest, plan: (candidate: Candidate) => ClaimPlan): Candidate[] {
-    const taken: Candidate[] = [];
-    for (const { name, limit } of request.queues) {
-      let free = request.limit - taken.length;
-      if (limit !== undefined) free = Math.min(free, limit - this.leasedOf(name));
-      if (free > 0) taken.push(...this.takeFrom({ queue: name, free, request, plan }));
-      if (taken.length >= request.limit) break;
-    }
-    return taken;
-  }
-
-  private takeFrom(wish: {
-    queue: string;
-    free: number;
-    request: ClaimRequest;
-    plan: (candidate: Candidate) => ClaimPlan;
-  }): Candidate[] {
-    const { queue, request } = wish;
-    const taken: Candidate[] = [];
-    const rows = this.prepare(
-      `SELECT d.seq AS d_seq, d.attempt_id AS d_attempt, d.priority AS d_priority, d.run_at AS d_run_at, j.*
-       FROM dispatch d JOIN jobs j ON j.id = d.job_id
-       WHERE d.queue = ? AND d.state = ${ready} ORDER BY d.priority DESC, d.seq LIMIT ?`,
-    ).all(queue, wish.free + (request.lookahead ?? 0)) as Row[];
-    for (const row of rows) {
-      if (taken.length >= wish.free) break;
-      const candidate: Candidate = {
-        attemptId: row.d_attempt as string,
-        jobId: row.id as string,
-        queue,
-        priority: row.d_priority as number,
-        runAt: row.d_run_at as number,
-        job: row,
-      };
-      const decision = wish.plan(candidate);
-      if (decision.take) {
-        this.prepare(
-          `UPDATE dispatch SET state = ${leased}, lease_until = ?, holder = ? WHERE seq = ?`,
-        ).run(request.now + request.leaseMs, request.holder, row.d_seq!);
-        this.apply(decision.steps);
-        taken.push(candidate);
-      } else if (decision.drop) {
-        this.prepare('DELETE FROM dispatch WHERE seq = ?').run(row.d_seq!);
-      } else if (decision.runAt !== undefined) {
-        this.prepare(`UPDATE dispatch SET state = ${scheduled}, run_at = ? WHERE seq = ?`).run(
-          decision.runAt,
-          row.d_seq!,
-        );
-      }
-    }
-    return taken;
-  }
-
-  private leasedOf(queue: string): number {
-    const row = this.prepare(
-      `SELECT count(*) AS n FROM dispatch WHERE queue = ? AND state = ${leased}`,
-    ).get(queue) as { n: number };
-    return row.n;
-  }
-
-  private promoteDue(now: number): string[] {
-    const rows = this.prepare(
-      `UPDATE dispatch SET state = ${ready} WHERE seq IN
-         (SELECT seq FROM dispatch WHERE state = ${scheduled} AND run_at <= ? ORDER BY run_at LIMIT 1000)
-       RETURNING queue`,
-    ).all(now) as { queue: string }[];
-    const queues = new Set(rows.map((row) => row.queue));
-    for (const queue of queues) this.readyQueues.add(queue);
-    return [...queues];
   }
 
   /** Deltas of a whole group are written once: a counter touched by 500 submits costs one statement. */
-  private addCount({ scope, key, delta }: { scope: string; key: string; delta: number }): void {
+  private addCount({ scope, key, delta }: Counter): void {
+    this.counted += 1;
     const name = `${scope}\n${key}`;
-    this.counts.set(name, (this.counts.get(name) ?? 0) + delta);
+    const counter = this.counts.get(name);
+    if (counter) counter.delta += delta;
+    else this.counts.set(name, { scope, key, delta });
   }
 
   private writeCounts(): void {
-    for (const [name, delta] of this.counts) {
-      if (delta === 0) continue;
-      const [scope, key] = name.split('\n');
-      this.prepare(
-        `INSERT INTO counters (scope, key, n) VALUES (?, ?, ?)
-         ON CONFLICT (scope, key) DO UPDATE SET n = n + excluded.n`,
-      ).run(scope!, key!, delta);
+    for (const { scope, key, delta } of this.counts.values()) {
+      if (delta !== 0) this.statements.run(countSql, scope, key, delta);
     }
     this.counts.clear();
   }
 }
+
+const countSql = `INSERT INTO counters (scope, key, n) VALUES (?, ?, ?)
+  ON CONFLICT (scope, key) DO UPDATE SET n = n + excluded.n`;
 
 function storeError(error: unknown): unknown {
   const code = (error as { errcode?: number }).errcode;
