@@ -76,10 +76,10 @@ export class SqliteStore implements Store {
     return new Promise((resolve, reject) => {
       this.add({
         run: (): Commit => ({ applied: true, rows: this.apply(steps) }),
-        resolve: resolve as (value: unknown) => void,
+        resolve,
         reject: (error) => {
           if (error instanceof Conflict) resolve({ applied: false, step: error.step });
-          else reject(error as Error);
+          else reject(error);
         },
       });
     });
@@ -158,7 +158,7 @@ export class SqliteStore implements Store {
 
   private enqueue<T>(run: () => T): Promise<T> {
     return new Promise<T>((resolve, reject) => {
-      this.add({ run, resolve: resolve as (value: unknown) => void, reject });
+      this.add({ run, resolve, reject });
     });
   }
 

@@ -1,0 +1,153 @@
+// What every benchmark shares: rounds interleaved with the peer, one line with a ratio, and peers that are installed on
+// demand. A peer that cannot be had prints MISSING and counts as failed; the exit code says whether all bars were met.
+import { spawnSync } from 'node:child_process';
+import { mkdtempSync, readFileSync, rmSync, statSync } from 'node:fs';
+import { createRequire } from 'node:module';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { pathToFileURL } from 'node:url';
+
+/** One side of a comparison, ready to be measured again and again. */
+export interface Side {
+  name: string;
+  /** Not measured: what a round needs to be there, e.g. jobs to claim. */
+  prepare?(): Promise<void>;
+  /** One round; answers the figure that is compared: a rate, a time, a number of bytes. */
+  round(): Promise<number>;
+  close?(): Promise<void>;
+}
+
+export type Bar = { atLeast: number } | { atMost: number };
+
+export interface Peer {
+  name: string;
+  bar: Bar;
+  /** Throws when the peer cannot be had here. */
+  open(): Promise<Side>;
+}
+
+export interface Comparison {
+  name: string;
+  unit: string;
+  rounds: number;
+  ours: () => Promise<Side>;
+  peers: Peer[];
+}
+
+/** Rounds of all sides in turn, so that foreign load meets them alike; a ratio is the median of the rounds' ratios. */
+export async function compare(comparison: Comparison): Promise<void> {
+  const ours = await comparison.ours();
+  const sides: { peer: Peer; side: Side | undefined; why?: string }[] = [];
+  for (const peer of comparison.peers) {
+    try {
+      sides.push({ peer, side: await peer.open() });
+    } catch (error) {
+      sides.push({ peer, side: undefined, why: (error as Error).message });
+    }
+  }
+  const figures = new Map<Side, number[]>();
+  const present = [ours, ...sides.flatMap(({ side }) => (side ? [side] : []))];
+  try {
+    // The first round warms up caches and the compiler on every side and is not counted.
+    for (let round = 0; round <= comparison.rounds; round++) {
+      for (const side of present) {
+        await side.prepare?.();
+        const figure = await side.round();
+        if (round > 0) figures.set(side, [...(figures.get(side) ?? []), figure]);
+      }
+    }
+  } finally {
+    for (const side of present) await side.close?.();
+  }
+  for (const { peer, side, why } of sides) {
+    const title = `${comparison.name} vs ${peer.name}`;
+    if (!side) missing(title, peer.bar, why!);
+    else report(title, comparison.unit, figures.get(ours)!, figures.get(side)!, peer.bar);
+  }
+}
+
+function report(
+  title: string,
+  unit: string,
+  ours: readonly number[],
+  peer: readonly number[],
+  bar: Bar,
+): void {
+  const ratio = median(ours.map((value, i) => value / peer[i]!));
+  const met = 'atLeast' in bar ? ratio >= bar.atLeast : ratio <= bar.atMost;
+  if (!met) process.exitCode = 1;
+  const figures = `ours ${show(median(ours))}${unit}, peer ${show(median(peer))}${unit}`;
+  console.log(
+    `${title}: ${figures}, ratio ${ratio.toFixed(2)} (bar ${barText(bar)}) ${met ? 'ok' : 'BELOW'}`,
+  );
+}
+
+export function missing(title: string, bar: Bar, why: string): void {
+  process.exitCode = 1;
+  console.log(`${title}: MISSING (bar ${barText(bar)}): ${why.split('\n')[0]}`);
+}
+
+const barText = (bar: Bar): string => ('atLeast' in bar ? `≥ ${bar.atLeast}×` : `≤ ${bar.atMost}×`);
+
+export function median(values: readonly number[]): number {
+  const sorted = values.toSorted((a, b) => a - b);
+  const middle = sorted.length >> 1;
+  return sorted.length % 2 === 1 ? sorted[middle]! : (sorted[middle - 1]! + sorted[middle]!) / 2;
+}
+
+function show(value: number): string {
+  return value >= 100 ? Math.round(value).toLocaleString('en') : value.toPrecision(3);
+}
+
+/** So many workers at once until `total` calls were made; answers calls per second. */
+export async function rate(
+  total: number,
+  concurrency: number,
+  call: () => Promise<unknown>,
+): Promise<number> {
+  let left = total;
+  const worker = async () => {
+    while (left > 0) {
+      left -= 1;
+      await call();
+    }
+  };
+  const start = performance.now();
+  await Promise.all(Array.from({ length: concurrency }, worker));
+  return total / ((performance.now() - start) / 1000);
+}
+
+/** 230 bytes of JSON: the payload of every queue benchmark. */
+export const payload = { url: 'https://example.com/some/page', depth: 3, text: 'x'.repeat(173) };
+
+/** A package of bench/package.json; installs them all the first time one is asked for. */
+export async function importPeer<T>(name: string): Promise<T> {
+  installPeers();
+  const entry = createRequire(join(import.meta.dirname, 'package.json')).resolve(name);
+  return (await import(pathToFileURL(entry).href)) as T;
+}
+
+function installPeers(): void {
+  const time = (file: string) =>
+    statSync(join(import.meta.dirname, file), { throwIfNoEntry: false })?.mtimeMs ?? 0;
+  if (time('node_modules/.package-lock.json') >= time('package-lock.json')) return;
+  console.error('installing the peers of the benchmarks (once) …');
+  const npm = spawnSync('npm', ['ci', '--loglevel=error'], {
+    cwd: import.meta.dirname,
+    stdio: ['ignore', 'ignore', 'inherit'],
+  });
+  if (npm.status !== 0) throw new Error('npm ci failed in bench/');
+}
+
+/** A folder that is gone when the process ends, on the disk and never in memory: durability is what is measured. */
+export function scratchFolder(): string {
+  const folder = mkdtempSync(join(process.env.BENCH_DIR ?? tmpdir(), 'errand-bench-'));
+  process.on('exit', () => rmSync(folder, { recursive: true, force: true, maxRetries: 3 }));
+  return folder;
+}
+
+/** CPU time of another process so far, in µs (Linux). */
+export function cpuOf(pid: number): number {
+  const fields = readFileSync(`/proc/${pid}/stat`, 'utf8').split(') ')[1]!.split(' ');
+  return (Number(fields[11]) + Number(fields[12])) * 10_000;
+}

