@@ -4,9 +4,11 @@ import { mkdirSync, writeFileSync } from 'node:fs';
 import { createServer, type Server } from 'node:http';
 import { join } from 'node:path';
 import { test, type TestContext } from 'node:test';
+import { Client } from '@modelcontextprotocol/client';
+import { StdioClientTransport } from '@modelcontextprotocol/client/stdio';
 import { keccak256 } from '../../src/runtime/keccak.ts';
 import { tempFolder } from '../helpers/folder.ts';
-import { startServer, type TestServer } from '../helpers/server.ts';
+import { bin, serverEnv, startServer, type TestServer } from '../helpers/server.ts';
 import { until } from '../helpers/until.ts';
 
 type Json = ReturnType<typeof JSON.parse>;
@@ -283,4 +285,59 @@ test('payments and x402 over HTTP: a fee on top, once per key, public by id', as
   assert.equal((await call(payer, 'POST', '/x402/pay', chain)).body.error, 'UNSUPPORTED_NETWORK');
   const poor = { to: payee.id, amount: '1000.00' };
   assert.equal((await call(payer, 'POST', '/payments', poor)).body.error, 'INSUFFICIENT_BALANCE');
+});
+
+test('the ten tools over stdio, with their names, parameters and form of errors', async (t) => {
+  const market = await openMarket(t);
+  const client = await market.party('client', '5.00');
+  const provider = await market.party('provider');
+  const { home } = market.server;
+  const transport = new StdioClientTransport({
+    command: process.execPath,
+    args: [bin, 'mcp', '--dialect', 'cardzero'],
+    env: serverEnv(home, { CARDZERO_WALLET_ID: client.id }) as Record<string, string>,
+  });
+  const mcp = new Client({ name: 'test', version: '1' });
+  t.after(() => mcp.close());
+  await mcp.connect(transport);
+  const { tools } = await mcp.listTools();
+  const parameters = Object.fromEntries(
+    tools.map(({ name, inputSchema }) => [name, Object.keys(inputSchema.properties ?? {})]),
+  );
+  assert.deepEqual(parameters, {
+    create_wallet: ['name'],
+    get_balance: [],
+    send_payment: ['to', 'amount', 'memo', 'idempotencyKey'],
+    list_payments: ['limit', 'offset'],
+    pay_x402: ['url', 'maxAmount', 'recipient', 'network', 'asset', 'idempotencyKey'],
+    get_payment: ['paymentId'],
+    create_job: [
+      'providerAddress',
+      'budgetUsdc',
+      'expiredAt',
+      'title',
+      'description',
+      'evaluatorRule',
+      'idempotencyKey',
+    ],
+    fund_job: ['jobId'],
+    submit_job: ['jobId', 'contentHash', 'contentURI'],
+    get_job: ['jobId'],
+  });
+  const call = async (name: string, input: Record<string, unknown> = {}) => {
+    const answer = await mcp.callTool({ name, arguments: input });
+    const [content] = answer.content as { text: string }[];
+    return { text: content!.text, isError: answer.isError ?? false };
+  };
+  const balance = await call('get_balance');
+  assert.equal(JSON.parse(balance.text).balance, '5.00', balance.text);
+  const created = await call('create_job', jobOf(provider));
+  const { jobId } = JSON.parse(created.text);
+  assert.equal(JSON.parse((await call('fund_job', { jobId })).text).status, 'funded');
+  assert.equal(JSON.parse((await call('get_job', { jobId })).text).status, 'funded');
+  const missing = await call('get_job', { jobId: 'job_0000000000000000' });
+  assert.equal(missing.isError, true);
+  assert.match(missing.text, /^Get job failed: \[JOB_NOT_FOUND\] /);
+  const foreign = await call('submit_job', { jobId, contentHash: keccak256('x') });
+  assert.match(foreign.text, /^Submit job failed: \[NOT_PROVIDER\] /);
 });

@@ -184,7 +184,7 @@ function rejected(reason: string, criterion: string, evidence: string): Finding 
 
 /** A guarded address stays refused however often it is tried; so does a body that is too large. */
 const isRefused = (error: unknown): boolean =>
-  error instanceof AppError && ['egressRefused', 'policyRefused', 'tooLarge'].includes(error.code);
+  error instanceof AppError && ['egressRefused', 'egressTooLarge'].includes(error.code);
 
 function compile(schema: Record<string, unknown>): ValidateFunction {
   const dialect = typeof schema.$schema === 'string' ? schema.$schema : '';
