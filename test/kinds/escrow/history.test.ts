@@ -2,7 +2,7 @@
 // each job settles once, and a model that knows only the rules agrees on every balance.
 import assert from 'node:assert/strict';
 import { test, type TestContext } from 'node:test';
-import fc from 'fast-check';
+import * as fc from 'fast-check';
 import { verifyBooks } from '../../../src/kinds/escrow/verify.ts';
 import { AppError } from '../../../src/errors.ts';
 import type { Commit, Step, Store } from '../../../src/store/store.ts';
@@ -119,7 +119,7 @@ async function play(t: TestContext, open: () => Promise<Store>, commands: Comman
   let n = 0;
   let crashes = 0;
   /** Refusals are fine, a crash is survived, anything else is a fault. */
-  const tried = async (run: () => Promise<Answer>): Promise<Answer | undefined> => {
+  const tried = async (run: () => Promise<Answer>): Promise<Answer> => {
     try {
       return await run();
     } catch (error) {
@@ -141,18 +141,18 @@ async function play(t: TestContext, open: () => Promise<Store>, commands: Comman
         amount: `0.${String(one.amount).padStart(6, '0')}`,
         idempotencyKey: `pay-${n}`,
       };
-      const pay = () => world.call(agents[one.from]!, 'send_payment', input);
+      const pay = () => world.call(agents[one.from], 'send_payment', input);
       await tried(pay);
       if (one.twice) await tried(pay);
     } else if (one.do === 'post') {
       const made = await tried(() =>
-        world.call(agents[one.client]!, 'post_work', postOf(world, agents, one, n)),
+        world.call(agents[one.client], 'post_work', postOf(world, agents, one, n)),
       );
       if (made) jobs.push(made.id);
     } else if (jobs.length > 0) {
       const id = jobs[one.job % jobs.length]!;
       const [name, input] = calls[one.name]!;
-      const act = () => world.call(agents[one.who]!, name, input(id, n));
+      const act = () => world.call(agents[one.who], name, input(id, n));
       await tried(act);
       if (one.twice) await tried(act);
     }
