@@ -14,6 +14,9 @@ const pollMsIdle = 400;
 const chunkBytes = 65_536;
 /** More than this behind, a follower skips to the end (unless lossless). */
 const backlogBytesMax = 262_144;
+/** What it shows of a flood, and how often: more nobody reads. */
+const floodBytes = 16_384;
+const pollMsFlood = 500;
 const firstBytes = 8192;
 
 export async function* follow(
@@ -31,13 +34,15 @@ export async function* follow(
     const present = await jobs.get(job.id);
     const over = isFinal(present.status) || present.attempt > (request.attempt ?? present.attempt);
     let moved = false;
+    let flood = false;
     for (const { stream, view } of files.logs(present, request.attempt)) {
       if (request.stream && stream !== request.stream) continue;
       await using log = await Log.open(view);
       const from = cursors.get(stream) ?? request.from ?? (await firstCursor(log, request));
       let at = Math.min(Math.max(from, log.start), log.size);
       if (log.size - at > backlogBytesMax && !request.lossless) {
-        const next = log.size - chunkBytes;
+        flood = true;
+        const next = log.size - floodBytes;
         cursors.set(stream, next);
         yield { event: 'skipped', data: { stream, from: at, to: next }, id: cursors.id };
         at = next;
@@ -63,7 +68,8 @@ export async function* follow(
       return;
     }
     idle = moved ? 0 : idle + 1;
-    if (!over) await clock.sleep(idle > 5 ? pollMsIdle : pollMs, signal);
+    const pause = flood ? pollMsFlood : idle > 5 ? pollMsIdle : pollMs;
+    if (!over) await clock.sleep(pause, signal);
   }
 }
 

@@ -10,7 +10,7 @@ import type { Identity } from './process/identity.ts';
 import { outputBytes, turnRing } from './process/limits.ts';
 import { memoryPeak, waitingForInput } from './process/observe.ts';
 import { Registry } from './process/registry.ts';
-import { processTable, type ProcessRow } from './process/tree.ts';
+import { snapshot } from './process/tree.ts';
 import type { CommandSettings } from './settings.ts';
 import type { History } from './store.ts';
 
@@ -157,11 +157,11 @@ export class Keeper implements Service {
     const { clock } = this.options;
     if (process.platform !== 'linux' || this.kept.size === 0) return;
     const started = clock.now();
-    const rows = membersByWrapper(await processTable());
+    const now = await snapshot();
     for (const kept of this.kept.values()) {
       kept.wrapper ??= identityIn(kept.folder);
       if (!kept.wrapper) continue;
-      const members = rows(kept.wrapper.pid);
+      const members = now.relatives(kept.wrapper);
       kept.memoryPeakBytes = Math.max(kept.memoryPeakBytes, memoryPeak(members));
       if (kept.inputPath === undefined) continue;
       const waiting = waitingForInput(members, kept.inputPath) === true;
@@ -185,20 +185,4 @@ export class Keeper implements Service {
 function identityIn(folder: LaunchFolder): Identity | undefined {
   const claim = folder.readClaim();
   return claim.state === 'claimed' ? claim.identity : undefined;
-}
-
-/** Group members and descendants, without marks: cheap enough for a thousand jobs at once. */
-function membersByWrapper(table: ProcessRow[]): (pid: number) => ProcessRow[] {
-  const groups = Map.groupBy(table, (row) => row.pgid);
-  const children = Map.groupBy(table, (row) => row.ppid);
-  return (pid) => {
-    const members = new Map<number, ProcessRow>();
-    const open = [...(groups.get(pid) ?? []), ...(children.get(pid) ?? [])];
-    for (let row = open.pop(); row; row = open.pop()) {
-      if (row.pid === pid || members.has(row.pid) || row.state === 'Z') continue;
-      members.set(row.pid, row);
-      open.push(...(children.get(row.pid) ?? []));
-    }
-    return [...members.values()];
-  };
 }

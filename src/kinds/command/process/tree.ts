@@ -21,45 +21,109 @@ export const markName = 'ERRAND_ATTEMPT';
 /** The event loop gets a turn after so many processes. */
 const rowsPerTurn = 150;
 
-export async function processTable(): Promise<ProcessRow[]> {
-  if (process.platform !== 'linux') return tableFromPs();
-  const rows: ProcessRow[] = [];
-  let n = 0;
-  for (const name of readdirSync('/proc')) {
-    if (!isNumber(name)) continue;
-    if (++n % rowsPerTurn === 0) await turn();
-    const row = rowOf(name);
-    if (row) rows.push(row);
-  }
-  return rows;
-}
-
 export interface Tree {
-  /** The wrapper, its parents and what only helps it: never signalled before the record is written. */
+  /** Never signalled, nor its parents: the wrapper must live to write the record. */
   wrapper: Identity;
   mark: string;
 }
 
-/** Every living process of the attempt except the wrapper and the programs above it. */
-export async function treeMembers(tree: Tree, table?: ProcessRow[]): Promise<ProcessRow[]> {
-  const rows = (table ?? (await processTable())).filter((row) => row.state !== 'Z');
-  const byPid = new Map(rows.map((row) => [row.pid, row]));
-  const kept = protectedPids(tree.wrapper, byPid);
-  const members = new Map<number, ProcessRow>();
-  const wrapperLives = byPid.get(tree.wrapper.pid)?.start === tree.wrapper.start;
-  for (const row of rows) {
+/** All processes at one moment, with the indexes that everybody who looks then shares. */
+export class Snapshot {
+  readonly rows: readonly ProcessRow[];
+  private readonly byPid: Map<number, ProcessRow>;
+  private readonly groups: Map<number, ProcessRow[]>;
+  private readonly children: Map<number, ProcessRow[]>;
+  private marks: Map<string, ProcessRow[]> | undefined;
+
+  constructor(rows: readonly ProcessRow[]) {
+    this.rows = rows.filter((row) => row.state !== 'Z' && row.state !== 'X');
+    this.byPid = new Map(this.rows.map((row) => [row.pid, row]));
+    this.groups = Map.groupBy(this.rows, (row) => row.pgid);
+    this.children = Map.groupBy(this.rows, (row) => row.ppid);
+  }
+
+  /** Group members and descendants, without marks: no file is read for it. */
+  relatives(wrapper: Identity): ProcessRow[] {
+    return this.collect(wrapper, []);
+  }
+
+  /** Every process of the attempt except the wrapper and the programs above it. */
+  members({ wrapper, mark }: Tree): ProcessRow[] {
+    this.marks ??= this.readMarks();
+    return this.collect(wrapper, this.marks.get(mark) ?? []);
+  }
+
+  private collect(wrapper: Identity, marked: readonly ProcessRow[]): ProcessRow[] {
     // A group number can be reused like any other: only what is not older than the wrapper can be its member.
-    if (row.pgid === tree.wrapper.pid && notOlder(row, tree.wrapper)) members.set(row.pid, row);
+    const group = (this.groups.get(wrapper.pid) ?? []).filter((row) => notOlder(row, wrapper));
+    const lives = this.byPid.get(wrapper.pid)?.start === wrapper.start;
+    const open = [
+      ...group,
+      ...marked.filter((row) => notOlder(row, wrapper)),
+      ...(lives ? (this.children.get(wrapper.pid) ?? []) : []),
+    ];
+    const kept = this.protectedPids(wrapper);
+    const members = new Map<number, ProcessRow>();
+    for (let row = open.pop(); row; row = open.pop()) {
+      if (members.has(row.pid) || kept.has(row.pid)) continue;
+      members.set(row.pid, row);
+      open.push(...(this.children.get(row.pid) ?? []));
+    }
+    return [...members.values()];
   }
-  let n = 0;
-  for (const row of rows) {
-    if (members.has(row.pid) || !notOlder(row, tree.wrapper)) continue;
-    if (++n % rowsPerTurn === 0) await turn();
-    if (hasMark(row.pid, tree.mark)) members.set(row.pid, row);
+
+  private protectedPids(wrapper: Identity): Set<number> {
+    const kept = new Set([wrapper.pid, process.pid]);
+    const self = this.byPid.get(wrapper.pid);
+    if (self?.start !== wrapper.start) return kept;
+    for (let row = this.byPid.get(self.ppid); row && row.pid > 1; row = this.byPid.get(row.ppid)) {
+      if (kept.has(row.pid)) break;
+      kept.add(row.pid);
+    }
+    return kept;
   }
-  addDescendants(rows, members, wrapperLives ? tree.wrapper.pid : undefined);
-  for (const pid of kept) members.delete(pid);
-  return [...members.values()];
+
+  /** What a process carries does not change while it lives, so it is read once per process. */
+  private readMarks(): Map<string, ProcessRow[]> {
+    const marks = new Map<string, ProcessRow[]>();
+    for (const row of this.rows) {
+      const known = knownMarks.get(row.pid);
+      const mark = known?.start === row.start ? known.mark : markOf(row.pid);
+      if (known?.start !== row.start) knownMarks.set(row.pid, { start: row.start, mark });
+      if (mark === undefined) continue;
+      const holders = marks.get(mark);
+      if (holders) holders.push(row);
+      else marks.set(mark, [row]);
+    }
+    for (const pid of knownMarks.keys()) if (!this.byPid.has(pid)) knownMarks.delete(pid);
+    return marks;
+  }
+}
+
+const knownMarks = new Map<number, { start: string; mark: string | undefined }>();
+
+let running: Promise<Snapshot> | undefined;
+let next: Promise<Snapshot> | undefined;
+
+/** A snapshot that begins after this call. Whoever asks while one is being taken shares the next. */
+export function snapshot(): Promise<Snapshot> {
+  if (!running) {
+    running = processTable()
+      .then((rows) => new Snapshot(rows))
+      .finally(() => (running = undefined));
+    return running;
+  }
+  next ??= running
+    .catch(() => {})
+    .then(() => {
+      next = undefined;
+      return snapshot();
+    });
+  return next;
+}
+
+export async function treeMembers(tree: Tree): Promise<ProcessRow[]> {
+  return (await snapshot()).members(tree);
 }
 
 export const identityOf = (row: ProcessRow, bootId: string): Identity => ({
@@ -80,36 +144,21 @@ export function groupExists(pgid: number): boolean {
 
 /** Processes of this attempt by their mark alone, for a claim whose owner could not be read. */
 export async function markHolders(mark: string): Promise<ProcessRow[]> {
-  const rows = await processTable();
-  return rows.filter((row) => row.state !== 'Z' && hasMark(row.pid, mark));
+  const { rows } = await snapshot();
+  return rows.filter((row) => markOf(row.pid) === mark);
 }
 
-function protectedPids(wrapper: Identity, byPid: Map<number, ProcessRow>): Set<number> {
-  const kept = new Set([wrapper.pid, process.pid]);
-  const self = byPid.get(wrapper.pid);
-  if (self?.start !== wrapper.start) return kept;
-  for (let row = byPid.get(self.ppid); row && row.pid > 1; row = byPid.get(row.ppid)) {
-    if (kept.has(row.pid)) break;
-    kept.add(row.pid);
+async function processTable(): Promise<ProcessRow[]> {
+  if (process.platform !== 'linux') return tableFromPs();
+  const rows: ProcessRow[] = [];
+  let n = 0;
+  for (const name of readdirSync('/proc')) {
+    if (!isNumber(name)) continue;
+    if (++n % rowsPerTurn === 0) await turn();
+    const row = rowOf(name);
+    if (row) rows.push(row);
   }
-  return kept;
-}
-
-function addDescendants(
-  rows: ProcessRow[],
-  members: Map<number, ProcessRow>,
-  wrapperPid: number | undefined,
-): void {
-  const children = Map.groupBy(rows, (row) => row.ppid);
-  const open = [...members.keys()];
-  if (wrapperPid !== undefined) open.push(wrapperPid);
-  for (let pid = open.pop(); pid !== undefined; pid = open.pop()) {
-    for (const child of children.get(pid) ?? []) {
-      if (members.has(child.pid)) continue;
-      members.set(child.pid, child);
-      open.push(child.pid);
-    }
-  }
+  return rows;
 }
 
 function notOlder(row: ProcessRow, wrapper: Identity): boolean {
@@ -117,14 +166,16 @@ function notOlder(row: ProcessRow, wrapper: Identity): boolean {
   return Number(row.start) >= Number(wrapper.start);
 }
 
-function hasMark(pid: number, mark: string): boolean {
-  if (process.platform !== 'linux') return false;
+function markOf(pid: number): string | undefined {
+  if (process.platform !== 'linux') return undefined;
   try {
-    const environ = readFileSync(`/proc/${pid}/environ`, 'latin1');
-    const at = environ.indexOf(`${markName}=${mark}\0`);
-    return at === 0 || (at > 0 && environ[at - 1] === '\0');
+    const environ = `\0${readFileSync(`/proc/${pid}/environ`, 'latin1')}`;
+    const at = environ.indexOf(`\0${markName}=`);
+    if (at < 0) return undefined;
+    const from = at + markName.length + 2;
+    return environ.slice(from, environ.indexOf('\0', from));
   } catch {
-    return false;
+    return undefined;
   }
 }
 
