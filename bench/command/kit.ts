@@ -39,7 +39,11 @@ export async function startServer(settings: object = {}): Promise<BenchServer> {
     home,
     post: async <T>(path: string, body: unknown) => {
       const headers = { authorization, 'content-type': 'application/json' };
-      const answer = await fetch(url + path, { method: 'POST', headers, body: JSON.stringify(body) });
+      const answer = await fetch(url + path, {
+        method: 'POST',
+        headers,
+        body: JSON.stringify(body),
+      });
       if (!answer.ok) throw new Error(await answer.text());
       return (await answer.json()) as T;
     },

@@ -34,7 +34,11 @@ async function main(): Promise<void> {
   process.exit(0);
 }
 
-async function measure(server: BenchServer, follower: boolean, shellLine = command): Promise<number> {
+async function measure(
+  server: BenchServer,
+  follower: boolean,
+  shellLine = command,
+): Promise<number> {
   const before = cpuMs(server.pid);
   const body = { command: shellLine, waitMs: 0 };
   const { id } = await server.post<{ id: string }>('/api/commands', body);

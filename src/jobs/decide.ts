@@ -15,7 +15,7 @@ export type Fact =
   | { type: 'started'; holder: string; node: string | null; stage?: string }
   | { type: 'ended'; attemptId: string; outcome: Outcome; random: number }
   | { type: 'lost'; attemptId: string; random: number; message?: string }
-  | { type: 'cancel'; by: string; reason?: string }
+  | { type: 'cancel'; by: string; reason?: string; graceMs?: number }
   /** The running attempt did not stop in time after a cancel: it is declared over. */
   | { type: 'forceCancel' }
   | { type: 'expired' }
@@ -228,7 +228,13 @@ function cancel(job: Job, fact: Extract<Fact, { type: 'cancel' }>, now: number):
   }
   if (job.cancelRequestedAt !== null) return { patch: {}, events: [], intents: [] };
   return {
-    patch: { cancelRequestedAt: now },
+    patch: {
+      cancelRequestedAt: now,
+      // For the kind that stops it: how long it may take to stop by itself.
+      ...(fact.graceMs === undefined
+        ? {}
+        : { facts: { ...job.facts, cancelGraceMs: fact.graceMs } }),
+    },
     events: [{ type: 'cancelRequested', data: by }],
     intents: [],
   };

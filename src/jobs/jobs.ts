@@ -232,9 +232,10 @@ export class Jobs {
   }
 
   /** Queued jobs end at once; running ones are told to stop (listeners reach whoever runs them). */
-  async cancel(id: string, by: string, reason?: string): Promise<Job> {
+  async cancel(id: string, by: string, reason?: string, graceMs?: number): Promise<Job> {
     const why = reason === undefined ? {} : { reason };
-    const { job, applied } = await this.bring(id, { type: 'cancel', by, ...why });
+    const grace = graceMs === undefined ? {} : { graceMs };
+    const { job, applied } = await this.bring(id, { type: 'cancel', by, ...why, ...grace });
     if (applied && isFinal(job.status)) await this.releaseDependents(job);
     else if (applied) for (const listener of this.cancelListeners) listener(job);
     return job;

@@ -271,7 +271,7 @@ function cancelJob({ jobs, clock, waiting, cancelMsDefault }: JobOperationsNeeds
         );
       }
       const grace = input.graceMs ?? cancelMsDefault;
-      const told = await jobs.cancel(job.id, caller!.owner, input.reason);
+      const told = await jobs.cancel(job.id, caller!.owner, input.reason, input.graceMs);
       if (!isFinal(told.status)) {
         const limit = AbortSignal.any([signal]);
         const stop = new AbortController();

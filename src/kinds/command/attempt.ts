@@ -23,6 +23,8 @@ export interface AttemptNeeds {
   jobFolder(jobId: string): string;
   /** Words, environment and terminal of the payload; throws AppError when it cannot be run. */
   prepare(job: Job, input: CommandInput): Promise<Payload>;
+  /** How long the caller of cancel_job lets it take; undefined: the setting. */
+  cancelGraceMs(jobId: string): Promise<number | undefined>;
   /** Looks at a running attempt's ready check until it is met. */
   whenReady(run: Run, folder: LaunchFolder, signal: AbortSignal): Promise<void>;
 }
@@ -64,7 +66,7 @@ export async function runAttempt(run: Run, needs: AttemptNeeds): Promise<Outcome
     }
     const kill =
       end === 'stop' || end === 'lost'
-        ? await endTree(started, job.attemptId, end === 'lost' ? 'lost' : reason!, needs)
+        ? await endTree(started, job, end === 'lost' ? 'lost' : reason!, needs)
         : undefined;
     return await conclude(run, started.folder, needs, kill, keep);
   } catch (error) {
@@ -184,7 +186,7 @@ type EndCause = StopReason | EndingReason;
 /** Ends what still runs. Voids a wrapper that has not claimed yet; else notes why and kills the tree. */
 async function endTree(
   started: Started,
-  attemptId: string,
+  { id, attemptId }: Job,
   cause: EndCause,
   needs: AttemptNeeds,
 ): Promise<KillReport | 'voided'> {
@@ -197,7 +199,8 @@ async function endTree(
   const wrapper = await claimedBy(folder, clock);
   if (!wrapper) return { signalled: 0, forced: false, survivors: [] };
   if (!folder.readExit()) noteEnding(folder, endingOf(cause), clock.now());
-  const graceMs = cause === 'lost' ? 0 : settings.killGraceMs;
+  const wish = cause === 'cancel' ? await needs.cancelGraceMs(id) : undefined;
+  const graceMs = cause === 'lost' ? 0 : (wish ?? settings.killGraceMs);
   const report = await killTree({ wrapper, mark: attemptId }, { clock, graceMs });
   for (let waited = 0; waited < recordMsMax && !folder.readExit(); waited += 20) {
     if (cause === 'lost') break;

@@ -3,6 +3,7 @@ import { accessSync, constants, statSync } from 'node:fs';
 import { delimiter, join } from 'node:path';
 import { AppError } from '../../errors.ts';
 import { isFinal, type Job } from '../../jobs/job.ts';
+import type { Jobs } from '../../jobs/jobs.ts';
 import type { Kind, Run } from '../../jobs/kind.ts';
 import type { Clock } from '../../runtime/clock.ts';
 import { runAttempt, type AttemptNeeds, type Payload } from './attempt.ts';
@@ -30,6 +31,7 @@ import type { CommandSettings } from './settings.ts';
 import { commandKey, type History } from './store.ts';
 
 export interface CommandNeeds {
+  jobs: Jobs;
   clock: Clock;
   settings: CommandSettings;
   files: JobFiles;
@@ -58,6 +60,10 @@ export function commandKind(needs: CommandNeeds): CommandKind {
     settings,
     keeper,
     jobFolder: (id) => files.folder(id),
+    cancelGraceMs: async (id) => {
+      const { cancelGraceMs } = (await needs.jobs.get(id)).facts;
+      return typeof cancelGraceMs === 'number' ? cancelGraceMs : undefined;
+    },
     prepare: (job, input) => prepare(job, input, needs),
     whenReady: (run, folder, signal) => whenReady(run, folder, signal, conditions, ready),
   };
@@ -109,7 +115,8 @@ async function prepare(job: Job, input: CommandInput, needs: CommandNeeds): Prom
     jobId: job.id,
     passes: (name) => policy.passes(name),
   });
-  const argv = input.argv ?? [shellOf(settings.shell, env.PATH ?? ''), '-c', input.command!];
+  const words = input.argv ?? [shellOf(settings.shell, env.PATH ?? ''), '-c', input.command!];
+  const argv = policy.limited(words);
   if (!input.tty) return { argv, env };
   const method = await terminalMethod(settings.terminal);
   return { argv, env, terminal: { size: input.tty, method } };
@@ -172,7 +179,7 @@ async function viewOf(job: Job, needs: CommandNeeds): Promise<Record<string, unk
   const { clock, history } = needs;
   const input = job.input as CommandInput;
   const past = await history.of(historyKey(job));
-  const { startedAt: _startedAt, endedAt: _endedAt, ...facts } = job.facts;
+  const { startedAt: _began, endedAt: _ended, cancelGraceMs: _grace, ...facts } = job.facts;
   const interactive = input.stdin === 'open' ? { interactive: true } : {};
   const common = { cwd: input.cwd, ...interactive, ...(past ? { history: past } : {}) };
   if (isFinal(job.status)) return { exitCode: null, signal: null, ...facts, ...common };

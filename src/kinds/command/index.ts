@@ -37,6 +37,7 @@ export const commandPlugin = definePlugin<CommandSettings>({
     const probe = httpProbe(needs.egress);
     const serverValue = (name: string) => needs.secret(name);
     const kind = commandKind({
+      jobs,
       clock,
       settings,
       files,

@@ -25,6 +25,14 @@ export const policySettings = z.strictObject({
     .describe('Folders (and what is below them) commands may run in; left out: any'),
   allow: z.array(rule).optional().describe('Only commands that match one of these'),
   deny: z.array(rule).default([]).describe('Never commands that match one of these'),
+  processesMax: z
+    .number()
+    .int()
+    .min(10)
+    .optional()
+    .describe(
+      'Processes of this user above which a job cannot fork; refused where nothing enforces it',
+    ),
   envDeny: z
     .array(z.string().regex(/^[A-Za-z_]\w*\*?$/, 'a name, or the beginning of names and *'))
     .default([])
@@ -48,6 +56,16 @@ export class Policy {
     this.settings = settings;
     this.allow = settings.allow?.map(compileRule);
     this.deny = settings.deny.map(compileRule);
+    if (settings.processesMax !== undefined) refuseUnboundLimit();
+  }
+
+  /** The payload's words under the limits the system enforces for them. */
+  limited(argv: readonly string[]): readonly string[] {
+    const { processesMax } = this.settings;
+    if (processesMax === undefined) return argv;
+    // The one limit has two letters: bash says -u, dash says -p.
+    const line = 'ulimit -u "$0" 2>/dev/null || ulimit -p "$0" || exit 126; exec "$@"';
+    return ['/bin/sh', '-c', line, String(processesMax), ...argv];
   }
 
   /** Throws policyRefused with the rule that says no. */
@@ -121,6 +139,18 @@ function ruleProblem(text: string): string | undefined {
 function isWithin(folder: string, path: string): boolean {
   const way = relative(folder, path);
   return way === '' || (!way.startsWith('..') && !isAbsolute(way));
+}
+
+/** The kernel does not count root's processes: a limit that does not bind must not be believed in. */
+function refuseUnboundLimit(): void {
+  if (process.getuid?.() !== 0) return;
+  throw new AppError(
+    'invalidInput',
+    'command.policy.processesMax does not bind here: root may fork without limit.',
+    {
+      hint: 'Run the server as another user, or limit its cgroup or container (pids.max) and leave this setting out.',
+    },
+  );
 }
 
 function realPath(path: string): string | undefined {

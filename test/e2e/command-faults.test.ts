@@ -1,0 +1,191 @@
+// Faults that must not lose or double anything: kill -9 right after every acknowledgement, a full disk, a tree that
+// forks while it is killed, limits that do not bind.
+import assert from 'node:assert/strict';
+import { execFileSync } from 'node:child_process';
+import { existsSync, mkdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
+import { join } from 'node:path';
+import { describe, test } from 'node:test';
+import { commandSettings } from '../../src/kinds/command/settings.ts';
+import { Policy } from '../../src/kinds/command/policy.ts';
+import { programsOf } from '../../src/kinds/command/shell-words.ts';
+import { startApp } from '../helpers/app.ts';
+import { tempFolder } from '../helpers/folder.ts';
+import { startServer } from '../helpers/server.ts';
+import { until } from '../helpers/until.ts';
+
+interface View {
+  id: string;
+  status: string;
+  exitCode: number | null;
+  error?: { code: string };
+  [more: string]: unknown;
+}
+
+const rounds = process.env.ERRAND_TEST_DEEP === '1' ? 30 : 3;
+
+describe('kill -9 of the server', () => {
+  test('at any moment after an acknowledgement: every job runs exactly once and ends', async (t) => {
+    const folder = tempFolder(t);
+    const ran = join(folder, 'ran');
+    writeFileSync(ran, '');
+    let server = await startServer(t);
+    const acknowledged: string[] = [];
+    for (let round = 0; round < rounds; round++) {
+      const submit = async () => {
+        const body = { command: `echo $ERRAND_JOB_ID >> ${ran}; sleep 0.1; exit 4`, waitMs: 0 };
+        const answer = await server.api('POST', '/api/commands', body).catch(() => undefined);
+        if (answer?.status === 200) acknowledged.push(answer.json<View>().id);
+      };
+      const before = acknowledged.length;
+      const many = Promise.all(Array.from({ length: 6 }, submit));
+      await until('some are acknowledged', () => acknowledged.length > before + (round % 5));
+      await server.kill();
+      await many;
+      server = await startServer(t, { home: server.home });
+    }
+    for (const id of acknowledged) {
+      const end = await until(`${id} is over`, async () => {
+        const view = (await server.api('GET', `/api/jobs/${id}`)).json<View>();
+        return view.status === 'failed' ? view : undefined;
+      });
+      assert.deepEqual([end.exitCode, end.error?.code], [4, 'exitCode'], id);
+    }
+    const lines = readFileSync(ran, 'utf8').trim().split('\n');
+    assert.equal(new Set(lines).size, lines.length, 'none ran twice');
+    for (const id of acknowledged) assert.ok(lines.includes(id), `${id} ran`);
+  });
+});
+
+describe('limits of the machine', () => {
+  test('a full disk: the job ends with its true code, and the server goes on when there is room', async (t) => {
+    const root = join(tempFolder(t), 'small');
+    mkdirSync(root);
+    try {
+      execFileSync('mount', ['-t', 'tmpfs', '-o', 'size=6m', 'tmpfs', root], { stdio: 'ignore' });
+    } catch {
+      return t.skip('no right to mount a small tmpfs here');
+    }
+    let mounted = true;
+    const unmount = () => {
+      if (mounted) execFileSync('umount', ['-l', root]);
+      mounted = false;
+    };
+    try {
+      const home = join(root, 'home');
+      mkdirSync(home, { mode: 0o700 });
+      const ballast = join(root, 'ballast');
+      writeFileSync(ballast, Buffer.alloc(2 * 2 ** 20));
+      const server = await startServer(t, { home });
+      const body = { command: 'head -c 20000000 /dev/zero; echo $? >&2; exit 9', waitMs: 0 };
+      const { id } = (await server.api('POST', '/api/commands', body)).json<View>();
+      const exit = join(home, 'command/jobs', id.slice(-2), id, '1.1/exit');
+      await until(
+        'the record is there',
+        () => existsSync(exit) && readFileSync(exit, 'utf8').includes('code 9'),
+      );
+      rmSync(ballast);
+      const end = await until('the end is in the ledger', async () => {
+        const view = (await server.api('GET', `/api/jobs/${id}`)).json<View>();
+        return view.status === 'failed' ? view : undefined;
+      });
+      assert.equal(end.exitCode, 9);
+      await server.stop();
+    } finally {
+      unmount();
+    }
+  });
+
+  test('a tree that forks while it is killed leaves nobody', async (t) => {
+    const { call } = await startApp(t, { command: { checkMs: 50, killGraceMs: 100 } });
+    const folder = tempFolder(t);
+    // Each child starts its successor in a session of its own and ignores SIGTERM.
+    const script = join(folder, 'forker.sh');
+    writeFileSync(
+      script,
+      `trap '' TERM\n[ "$1" -gt 0 ] || exit 0\nsleep 0.03\nsetsid sh "$0" $(($1 - 1)) &\nsetsid sh "$0" 0 &\necho $$ >> ${folder}/pids\nsleep 300\n`,
+    );
+    const job = await call<View>('run_command', { argv: ['sh', script, '200'], waitMs: 0 });
+    await until(
+      'it forks',
+      () =>
+        existsSync(join(folder, 'pids')) &&
+        readFileSync(join(folder, 'pids'), 'utf8').split('\n').length > 8,
+    );
+    const end = await call<View>('cancel_job', { id: job.id });
+    assert.deepEqual([end.status, end.survivors], ['cancelled', undefined]);
+    const pids = readFileSync(join(folder, 'pids'), 'utf8').trim().split('\n');
+    for (const pid of pids) assert.ok(isGone(pid), `${pid} is gone`);
+  });
+
+  test('a process limit that would not bind is refused at the start', (t) => {
+    const make = () => new Policy(commandSettings.parse({ policy: { processesMax: 50 } }).policy);
+    if (process.getuid?.() === 0) {
+      assert.throws(make, /does not bind/);
+      return;
+    }
+    assert.deepEqual(make().limited(['true']).slice(-2), ['50', 'true']);
+    t.diagnostic('this user is not root: the kernel enforces the limit');
+  });
+});
+
+describe('policy', () => {
+  const policy = (settings: object) =>
+    new Policy(commandSettings.parse({ policy: settings }).policy);
+
+  test('a line is taken apart into its programs, or honestly not at all', () => {
+    const words = (line: string) => programsOf(line).programs;
+    assert.deepEqual(words('a "b c" | d\\ e && F=1 g > out 2>&1; h &'), [
+      ['a', 'b c'],
+      ['d e'],
+      ['g'],
+      ['h'],
+    ]);
+    assert.deepEqual(words('echo a # rm -rf /'), [['echo', 'a']]);
+    assert.deepEqual(words('echo x &> f'), [['echo', 'x']]);
+    for (const line of [
+      'a $(b)',
+      'a `b`',
+      '(a)',
+      'if a; then b; fi',
+      'a << E',
+      'a "b',
+      'bash -c a',
+      'xargs a',
+      'a "$(b)"',
+      'a <(b)',
+    ])
+      assert.equal(programsOf(line).complete, false, line);
+  });
+
+  test('allow, deny, folders and names', (t) => {
+    const folder = tempFolder(t);
+    const rules = policy({
+      allow: ['git', 'npm test', '/^make \\w+$/'],
+      deny: ['git push'],
+      cwds: [folder],
+      envDeny: ['AWS_*', 'TOKEN'],
+    });
+    const check =
+      (command: string | string[], cwd = folder) =>
+      () =>
+        rules.check({ command, cwd });
+    assert.doesNotThrow(check('git status && npm test --silent'));
+    assert.doesNotThrow(check(['make', 'all']));
+    for (const line of ['git push', 'npm publish', 'make all extra', 'git status; curl x'])
+      assert.throws(check(line), { code: 'policyRefused' }, line);
+    assert.throws(check('git status', '/'), /not below/);
+    assert.throws(check('git status', join(folder, '..')), /not below/);
+    assert.deepEqual(
+      [rules.passes('AWS_KEY'), rules.passes('TOKEN'), rules.passes('TOKENS')],
+      [false, false, true],
+    );
+  });
+});
+
+function isGone(pid: string): boolean {
+  try {
+    return /\) [ZX] /.test(readFileSync(`/proc/${pid}/stat`, 'latin1'));
+  } catch {
+    return true;
+  }
+}
