@@ -67,7 +67,8 @@ function startServer(program: Program, home: string): Attempt {
     detached: true,
     stdio: ['ignore', 'ignore', log],
     cwd: home,
-    env: program.env,
+    // A front may run inside a command job: the server it starts must not carry that job's mark, or it would end with it.
+    env: { ...program.env, ERRAND_ATTEMPT: undefined },
   });
   closeSync(log);
   const attempt: Attempt = { child, exitCode: undefined, logPath, logStart };
