@@ -1,5 +1,6 @@
 // One log file as bytes with absolute offsets. Reads are bounded: nothing here ever holds more than one window,
 // whatever the size of the file.
+import { statSync } from 'node:fs';
 import { open, type FileHandle } from 'node:fs/promises';
 import { cleanText, partialEnd, partialStart, type Line } from './clean.ts';
 
@@ -24,15 +25,10 @@ export class Log {
     this.growing = view.growing;
   }
 
-  /** A job that has not started has an empty log. */
+  /** A job that has not started has an empty log; an empty one is not worth opening. */
   static async open(view: LogView): Promise<Log> {
-    try {
-      const file = await open(view.path, 'r');
-      return new Log(file, (await file.stat()).size, view);
-    } catch (error) {
-      if ((error as NodeJS.ErrnoException).code !== 'ENOENT') throw error;
-      return new Log(undefined, 0, view);
-    }
+    const size = statSync(view.path, { throwIfNoEntry: false })?.size ?? 0;
+    return new Log(size === 0 ? undefined : await open(view.path, 'r'), size, view);
   }
 
   async bytes(from: number, to: number): Promise<Buffer> {

@@ -1,7 +1,7 @@
 // The attempts that run now, one small file each, for the guard: it enforces their limits while no server does.
 // Format: one line, words separated by blanks, read by sh: deadline (epoch seconds, 0 = none), bytes (0 = none),
 // mode (cap or ring), registered (epoch seconds), then the folder and the attempt's id.
-import { mkdirSync, readdirSync, rmSync, writeFileSync } from 'node:fs';
+import { mkdirSync, readdirSync, unlinkSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { textOf } from './folder.ts';
 
@@ -37,7 +37,11 @@ export class Registry {
   }
 
   remove(attemptId: string): void {
-    rmSync(this.file(attemptId), { force: true });
+    try {
+      unlinkSync(this.file(attemptId));
+    } catch (error) {
+      if ((error as NodeJS.ErrnoException).code !== 'ENOENT') throw error;
+    }
   }
 
   list(): Registered[] {
