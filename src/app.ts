@@ -2,8 +2,11 @@
 // One line per kind and per dialect; deleting a folder and its line leaves a system that compiles.
 import { createHmac } from 'node:crypto';
 import { join } from 'node:path';
-import { Access, accessMigrations } from './access/access.ts';
+import { Access, accessMigrations, ownerCaller } from './access/access.ts';
 import { accessOperations } from './access/operations.ts';
+import { createCluster, type Cluster } from './cluster/cluster.ts';
+import { nodeOperations } from './cluster/operations.ts';
+import { nodeMigrations } from './cluster/store.ts';
 import type { Config } from './config.ts';
 import type { Dialect } from './dialect.ts';
 import { backgroundJobDialect } from './dialects/background-job/index.ts';
@@ -34,7 +37,8 @@ import type { Log } from './runtime/log.ts';
 import type { Service } from './runtime/service.ts';
 import { PostgresStore } from './store/postgres/postgres.ts';
 import { SqliteStore } from './store/sqlite/sqlite.ts';
-import type { Migration, Store } from './store/store.ts';
+import type { EventRow, Migration, Store } from './store/store.ts';
+import { version } from './version.ts';
 
 export const kinds: readonly KindPlugin[] = [
   commandPlugin,
@@ -51,6 +55,11 @@ export interface App {
   access: Access;
   store: Store;
   runner: Runner;
+  /** The time all nodes agree on. */
+  clock: Clock;
+  cluster: Cluster;
+  /** Of the home, or of the whole cluster. */
+  ownerKey: string;
   start(): Promise<void>;
   /** Stops taking work, lets what runs here go on or stop, closes the store. */
   stop(): Promise<void>;
@@ -69,26 +78,58 @@ export interface AppNeeds {
   openBaseUrl(): Promise<string>;
 }
 
+const never = new AbortController().signal;
 const cancelMsDefault = 10_000;
+/** A node that sees many waiting jobs leaves some to the others. */
+const clusterClaimMax = 4;
 const webhookMsMax = 15_000;
 
-export async function createApp(needs: AppNeeds): Promise<App> {
+export async function createApp(wish: AppNeeds): Promise<App> {
+  const joined = await openStore(wish);
+  const needs = { ...wish, ...joined };
   const { config, home, clock, log } = needs;
   const core = await createCore(needs);
   const { store, jobs, feed, waiting, access, webhooks, egress } = core;
-  const parts = await createKinds(needs, core);
+  const operations = new Operations();
+  const parts = await createKinds(needs, core, operations);
   const { leaseMs, sweepMs, stopMsMax, waitMsMax } = config.server;
   const node = home.node;
-  const runner = new Runner({ jobs, clock, log, node, leaseMs, stopMsMax, pollMs: 1000 });
-  const retention = new Retention(jobs, clock, config.retention);
+  const cluster = await createCluster({
+    ...needs,
+    ...core,
+    operations,
+    node,
+    version,
+    secret: home.secret,
+    url: () => needs.baseUrl(),
+    running: (kind) => runner.activeCount(kind),
+    resumed: () => runner.wake(),
+  });
+  const shared = cluster.router !== undefined;
+  const runner = new Runner({
+    jobs,
+    clock,
+    log,
+    node,
+    leaseMs,
+    stopMsMax,
+    pollMs: 1000,
+    accepts: (job) => cluster.nodes.accepts(job),
+    startSteps: (job) => cluster.startSteps(job),
+    shared,
+    ...(shared ? { claimMax: clusterClaimMax } : {}),
+  });
+  const share = { node, forget: (ids: readonly string[]) => cluster.forget(ids) };
+  const retention = new Retention(jobs, clock, config.retention, shared ? share : undefined);
   const maintenance = new Maintenance({ jobs, clock, log, leaseMs, sweepMs, retention });
-  const operations = new Operations();
   operations.add(jobOperations({ jobs, feed, waiting, clock, waitMsMax, cancelMsDefault }));
   operations.add(queueOperations(jobs, () => runner.wake()));
   operations.add(webhookOperations(webhooks));
   operations.add(accessOperations(access, clock));
+  operations.add(nodeOperations(cluster.nodes, jobs, clock));
   for (const made of parts) operations.add(made.operations);
   const services: Service[] = [
+    ...cluster.services,
     runner,
     maintenance,
     webhooks,
@@ -101,8 +142,13 @@ export async function createApp(needs: AppNeeds): Promise<App> {
     access,
     store,
     runner,
+    clock,
+    cluster,
+    ownerKey: home.ownerKey,
     start: async () => {
       for (const service of services) await service.start();
+      // A cancel may come through any node; where one machine works alone, jobs tells the runner itself.
+      if (shared) await feed.subscribe((event) => onCancel(event, runner));
     },
     stop: async () => {
       for (const service of services.toReversed()) await service.stop();
@@ -125,15 +171,13 @@ interface Core {
   egress: Egress;
 }
 
-async function createCore({ config, home, clock, log }: AppNeeds): Promise<Core> {
-  const store = await openStore(config);
+function onCancel({ type, jobId }: EventRow, runner: Runner): void {
+  if (type === 'cancelRequested') runner.cancelRequested(jobId);
+}
+
+async function createCore(needs: AppNeeds & { store: Store }): Promise<Core> {
+  const { config, home, clock, log, store } = needs;
   for (const { errors } of kinds) if (errors) registerErrors(errors);
-  try {
-    await (store.check ?? store.migrate).call(store, allMigrations());
-  } catch (error) {
-    await store.close();
-    throw error;
-  }
   const jobs = new Jobs(store, clock);
   const feed = new EventFeed(store, log);
   const egress = createEgress({ policy: config.egress, clock, log });
@@ -150,7 +194,11 @@ async function createCore({ config, home, clock, log }: AppNeeds): Promise<Core>
   };
 }
 
-async function createKinds(needs: AppNeeds, core: Core): Promise<KindParts[]> {
+async function createKinds(
+  needs: AppNeeds,
+  core: Core,
+  operations: Operations,
+): Promise<KindParts[]> {
   const { config, home, clock, log } = needs;
   const parts: KindParts[] = [];
   for (const plugin of kinds) {
@@ -165,6 +213,8 @@ async function createKinds(needs: AppNeeds, core: Core): Promise<KindParts[]> {
       secret: (name) => config.secret(name),
       baseUrl: () => needs.baseUrl(),
       openBaseUrl: () => needs.openBaseUrl(),
+      call: (name, input, signal = never) =>
+        operations.call(name, input, { caller: ownerCaller(true), signal }),
       sign: (purpose, text) => hmac(home, purpose, text).toString('base64'),
     });
     core.jobs.addKind(made.kind);
@@ -207,12 +257,39 @@ export function allMigrations(): Migration[] {
   return [
     ...jobMigrations,
     ...accessMigrations,
+    ...nodeMigrations,
     ...webhookMigrations,
     ...kinds.flatMap((kind) => [...(kind.migrations ?? [])]),
   ];
 }
 
-async function openStore(config: Config): Promise<Store> {
-  if (/^postgres(ql)?:/.test(config.store)) return PostgresStore.open(config.store);
-  return new SqliteStore(join(config.home, 'errand.sqlite'));
+/** Opens the store and, in a cluster, takes over what its nodes share: the time, the secret, the owner's key. */
+async function openStore({
+  config,
+  home,
+  clock,
+}: AppNeeds): Promise<{ store: Store; home: Home; clock: Clock }> {
+  if (!/^postgres(ql)?:/.test(config.store)) {
+    const store = new SqliteStore(join(config.home, 'errand.sqlite'));
+    await closedOnError(store, () => store.migrate(allMigrations()));
+    return { store, home, clock };
+  }
+  const store = await PostgresStore.open(config.store, clock);
+  return closedOnError(store, async () => {
+    await store.check(allMigrations());
+    const key = config.secret('ERRAND_CLUSTER_KEY');
+    const secret = await store.join({ name: config.cluster.name, key });
+    const shared = { ...home, secret };
+    const ownerKey = `errand_${hmac(shared, 'owner key', '').toString('hex').slice(0, 40)}`;
+    return { store, home: { ...shared, ownerKey }, clock: store.clock };
+  });
+}
+
+async function closedOnError<T>(store: Store, run: () => Promise<T>): Promise<T> {
+  try {
+    return await run();
+  } catch (error) {
+    await store.close();
+    throw error;
+  }
 }

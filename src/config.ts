@@ -95,7 +95,29 @@ export const httpSettings = z.strictObject({
   stopTimeoutMs: count(10 * second, 'How long a stop waits for calls under way'),
 });
 
+export const clusterSettings = z.strictObject({
+  name: z
+    .string()
+    .regex(/^[\w.-]{1,60}$/)
+    .default('errand')
+    .describe('Name of the cluster; a schema belongs to one'),
+  labels: z
+    .array(z.string().regex(/^[\w.-]{1,60}(=[\w.-]{0,60})?$/))
+    .default([])
+    .describe('What jobs may ask of this node: gpu, zone=eu'),
+  nodeUrl: z.url().optional().describe('How other nodes reach this one; default: where it listens'),
+  archive: z
+    .strictObject({
+      endpoint: z.url().describe('S3 endpoint with the bucket: http://minio:9000/errand'),
+      region: z.string().default('auto'),
+      prefix: z.string().default('output/'),
+    })
+    .optional()
+    .describe('Where output of ended jobs is kept, so that it outlives its node'),
+});
+
 const core = {
+  cluster: clusterSettings.prefault({}),
   server: serverSettings.prefault({}),
   http: httpSettings.prefault({}),
   retention: retentionSettings.prefault({}),
@@ -115,6 +137,7 @@ export interface Config {
   http: z.infer<typeof httpSettings>;
   retention: z.infer<typeof retentionSettings>;
   egress: z.infer<typeof egressSettings>;
+  cluster: z.infer<typeof clusterSettings>;
   /** Sections of the kinds, parsed with their own schemas. */
   sections: Record<string, unknown>;
   logLevel: LogLevel;
@@ -130,6 +153,7 @@ export interface ConfigWish {
   store?: string;
   port?: number;
   host?: string;
+  labels?: readonly string[];
   sections?: readonly Section[];
 }
 
@@ -156,12 +180,29 @@ export function loadConfig(
     http: file.http,
     retention: file.retention,
     egress: file.egress,
+    cluster: clusterOf(file.cluster, wish, env),
     sections: file.sections,
     logLevel: logLevelOf(env.ERRAND_LOG),
     socketPath,
     secret: (name) => env[name] ?? readEnvFile(join(home, 'env'))[name],
     env,
   };
+}
+
+function clusterOf(
+  file: Config['cluster'],
+  wish: ConfigWish,
+  env: Record<string, string | undefined>,
+): Config['cluster'] {
+  const labels = wish.labels ?? env.ERRAND_LABELS?.split(',').filter((label) => label !== '');
+  const parsed = clusterSettings.safeParse({
+    ...file,
+    ...(labels === undefined ? {} : { labels }),
+    ...stringOverride('name', env.ERRAND_CLUSTER),
+    ...stringOverride('nodeUrl', env.ERRAND_NODE_URL),
+  });
+  if (!parsed.success) throw badConfig('the environment', parsed.error);
+  return parsed.data;
 }
 
 function readConfigFile(path: string, sections: readonly Section[]) {
@@ -186,6 +227,7 @@ function readConfigFile(path: string, sections: readonly Section[]) {
     http,
     retention,
     egress,
+    cluster,
     $schema: _schema,
     ...rest
   } = parsed.data as Record<string, unknown>;
@@ -194,6 +236,7 @@ function readConfigFile(path: string, sections: readonly Section[]) {
     http: http as Config['http'],
     retention: retention as Config['retention'],
     egress: egress as Config['egress'],
+    cluster: cluster as Config['cluster'],
     sections: rest,
   };
 }

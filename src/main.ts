@@ -36,6 +36,8 @@ const program: Program = {
   },
   ownerKey: () => undefined,
   restore: async (home, file) => (await import('./restore.ts')).restoreBackup(home, file),
+  migrate: async (address) => (await import('./store-tools.ts')).migrateStore(address),
+  copyStore: async (from, to) => (await import('./store-tools.ts')).copyBetween(from, to),
   examine: async (home) => (await import('./doctor.ts')).examine(home, env),
 };
 

@@ -58,6 +58,8 @@ export interface Operation<I = unknown, O = unknown> {
   output: z.ZodType<O>;
   /** Input fields that an MCP tool only names, to spare every conversation their description. The other faces show them all. */
   rareInput?: readonly string[];
+  /** `job`: needs the files of the job named by `id`; in a cluster the call goes to the node that has them. */
+  at?: 'job';
   /** Path under the HTTP root, with {name} for fields of the input; the others come from the query (GET, DELETE) or the JSON body. */
   http?: { method: 'GET' | 'POST' | 'PUT' | 'PATCH' | 'DELETE'; path: string };
   cli?: CliShape;
@@ -97,9 +99,23 @@ export function defineOperation<I, O>(operation: Operation<I, O>): Operation {
   return operation;
 }
 
+/** Other servers of the same cluster, for operations that say `at`. */
+export interface Elsewhere {
+  /** Where a call with this input must run; undefined: here. */
+  place(input: unknown): Promise<string | undefined>;
+  call(place: string, name: string, input: unknown, context: CallContext): Promise<unknown>;
+  stream(
+    place: string,
+    name: string,
+    input: unknown,
+    context: CallContext,
+  ): AsyncIterable<StreamItem>;
+}
+
 /** The one list. Faces and dialects find operations here by name and call them here only. */
 export class Operations {
   private readonly byName = new Map<string, Operation>();
+  elsewhere: Elsewhere | undefined;
 
   add(operations: readonly Operation[]): void {
     for (const operation of operations) {
@@ -126,10 +142,31 @@ export class Operations {
   /** Checks scope and input, then runs. The answer is the operation's own; its shape is checked by tests. */
   async call<O = unknown>(name: string, input: unknown, context: CallContext): Promise<O> {
     const operation = this.get(name);
-    return (await operation.run(this.check(operation, input, context), context)) as O;
+    const parsed = this.check(operation, input, context);
+    const { elsewhere } = this;
+    if (operation.at && elsewhere) {
+      const place = await elsewhere.place(parsed);
+      if (place !== undefined) return (await elsewhere.call(place, name, input, context)) as O;
+    }
+    return (await operation.run(parsed, context)) as O;
   }
 
   stream(name: string, input: unknown, context: CallContext): AsyncIterable<StreamItem> {
+    const operation = this.get(name);
+    if (!operation.stream) throw new AppError('unsupported', `${name} cannot be followed.`);
+    const parsed = this.check(operation, input, context);
+    const { elsewhere } = this;
+    if (!operation.at || !elsewhere) return operation.stream(parsed, context);
+    return follow(operation as Following, parsed, { elsewhere, input, context });
+  }
+
+  /** For a call that another server sent here: it is not sent on. */
+  async callHere(name: string, input: unknown, context: CallContext): Promise<unknown> {
+    const operation = this.get(name);
+    return operation.run(this.check(operation, input, context), context);
+  }
+
+  streamHere(name: string, input: unknown, context: CallContext): AsyncIterable<StreamItem> {
     const operation = this.get(name);
     if (!operation.stream) throw new AppError('unsupported', `${name} cannot be followed.`);
     return operation.stream(this.check(operation, input, context), context);
@@ -141,6 +178,18 @@ export class Operations {
     if (!parsed.success) throw inputError(operation.name, parsed.error);
     return parsed.data;
   }
+}
+
+type Following = Operation & Required<Pick<Operation, 'stream'>>;
+
+async function* follow(
+  operation: Following,
+  parsed: unknown,
+  call: { elsewhere: Elsewhere; input: unknown; context: CallContext },
+): AsyncGenerator<StreamItem> {
+  const place = await call.elsewhere.place(parsed);
+  if (place === undefined) yield* operation.stream(parsed, call.context);
+  else yield* call.elsewhere.stream(place, operation.name, call.input, call.context);
 }
 
 function authorize(operation: Operation, caller: Caller | undefined): void {

@@ -4,6 +4,7 @@ import { dirname, join } from 'node:path';
 import { z } from 'zod';
 import { ownerCaller } from './access/access.ts';
 import { createApp, dialects, kinds, type App } from './app.ts';
+import { clusterPath } from './cluster/router.ts';
 import { loadConfig, type Config } from './config.ts';
 import { Bridge } from './faces/cli/bridge.ts';
 import type { RunningServer, ServeWish } from './faces/cli/program.ts';
@@ -25,6 +26,7 @@ export async function startServer(wish: ServeWish): Promise<RunningServer> {
     ...(wish.port === undefined ? {} : { port: wish.port }),
     ...(wish.host === undefined ? {} : { host: wish.host }),
     ...(wish.store === undefined ? {} : { store: wish.store }),
+    ...(wish.labels === undefined ? {} : { labels: wish.labels }),
     sections: kinds,
   });
   const clock = systemClock;
@@ -39,6 +41,11 @@ export async function startServer(wish: ServeWish): Promise<RunningServer> {
     home.release();
     throw error;
   }
+}
+
+/** The name under which other nodes call this one. */
+function nodeHosts({ cluster }: Config): string[] {
+  return cluster.nodeUrl === undefined ? [] : [new URL(cluster.nodeUrl).hostname];
 }
 
 class Server {
@@ -106,7 +113,7 @@ class Server {
     });
     return {
       url: this.url,
-      key: home.ownerKey,
+      key: app.ownerKey,
       home: home.path,
       stop: () => this.stop(),
       ended: this.ended,
@@ -119,11 +126,12 @@ class Server {
     const http = createHttpFace({
       operations: app.operations,
       dialects,
-      authenticate: (key) => app.access.authenticate(key),
+      authenticate: async (key) =>
+        app.cluster.router?.authenticate(key) ?? app.access.authenticate(key),
       owner,
       version,
       limits: config.http,
-      allowedHosts: config.server.allowedHosts,
+      allowedHosts: [...config.server.allowedHosts, ...nodeHosts(config)],
       ...(config.server.publicUrl === undefined ? {} : { publicUrl: config.server.publicUrl }),
       health: () => ({ auto: this.auto }),
       clock,
@@ -134,6 +142,12 @@ class Server {
     http.mount('/internal/operations', (request, response, mounted) =>
       bridge.handle(request, response, mounted),
     );
+    const { router } = app.cluster;
+    if (router) {
+      http.mount(clusterPath, (request, response, { context }) =>
+        router.handle(request, response, context.signal),
+      );
+    }
     http.mount('/mcp', (request, response, { caller }) =>
       mcp.http.handle(request, response, caller),
     );

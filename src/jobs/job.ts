@@ -91,6 +91,8 @@ export interface Job {
   /** The kind's own record of the current attempt: exit code, pid, worker … */
   facts: Record<string, unknown>;
   cost: number | null;
+  /** What a node must have to run it: `gpu`, `zone=eu`. */
+  labels: string[];
   priority: number;
   /** Number of the current attempt, from 1. */
   attempt: number;
@@ -141,6 +143,7 @@ const columns = {
   progress: 'progress',
   facts: 'facts',
   cost: 'cost',
+  labels: 'labels',
   priority: 'priority',
   attempt: 'attempt',
   attemptId: 'attempt_id',
@@ -167,6 +170,7 @@ export const columnOf = (field: JobField): string => columns[field];
 
 const jsonFields: ReadonlySet<JobField> = new Set([
   'tags',
+  'labels',
   'input',
   'result',
   'error',
@@ -184,6 +188,7 @@ export function jobFromRow(row: Row): Job {
   }
   job.pinned = job.pinned === 1;
   job.tags ??= [];
+  job.labels ??= [];
   job.facts ??= {};
   job.retry = job.retry ? { ...defaultRetry, ...job.retry } : defaultRetry;
   return job as unknown as Job;
@@ -198,7 +203,7 @@ export function columnValue(field: JobField, value: unknown): Value {
 
 /** Most jobs have no tags, no facts and the default retry: a NULL is cheaper to write and to read. */
 function emptyAsNull(field: JobField, value: unknown): Value {
-  if (field === 'tags' && (value as string[]).length === 0) return null;
+  if ((field === 'tags' || field === 'labels') && (value as string[]).length === 0) return null;
   if (field === 'facts' && Object.keys(value as object).length === 0) return null;
   if (field === 'retry' && value === defaultRetry) return null;
   return JSON.stringify(value);

@@ -38,6 +38,8 @@ export interface Submission {
   tags?: readonly string[];
   visibility?: 'private' | 'public';
   parentId?: string;
+  /** Labels a node must have to run it. */
+  labels?: readonly string[];
   idempotencyKey?: string;
   priority?: number;
   /** Epoch ms. */
@@ -415,6 +417,7 @@ export class Jobs {
       stage: submission.stage ?? null,
       name: submission.name ?? null,
       tags: [...(submission.tags ?? [])],
+      labels: [...(submission.labels ?? [])],
       visibility: submission.visibility ?? 'private',
       owner: submission.owner,
       node: submission.node ?? null,

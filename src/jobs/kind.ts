@@ -81,6 +81,8 @@ export interface Kind {
     until: Record<string, unknown>,
     signal: AbortSignal,
   ): Promise<{ reason: string; detail?: unknown } | undefined>;
+  /** Where the files of a job are on this node, when the kind keeps some: kept in object storage where there is one. */
+  folder?(jobId: string): string;
   /** Removes files and rows of forgotten jobs. */
   forget?(jobIds: readonly string[]): Promise<void>;
   /** Exempt from retention (escrow books). */

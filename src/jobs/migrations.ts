@@ -52,4 +52,8 @@ export const jobMigrations: Migration[] = [
       ) ${strict}`,
     ],
   },
+  {
+    id: 'jobs/2',
+    statements: () => ['ALTER TABLE jobs ADD COLUMN labels TEXT'],
+  },
 ];

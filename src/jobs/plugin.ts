@@ -55,6 +55,8 @@ export interface KindNeeds<S = unknown> {
   baseUrl(): string | undefined;
   /** The same, opening a port on loopback when there is none yet. */
   openBaseUrl(): Promise<string>;
+  /** Calls an operation as the server itself; in a cluster where the job's files are. */
+  call<O>(name: string, input: unknown, signal?: AbortSignal): Promise<O>;
   /** Signs things that need no stored secret (webhooks, links): HMAC with the home's own secret. */
   sign(purpose: string, text: string): string;
 }

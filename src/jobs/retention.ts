@@ -10,6 +10,13 @@ export interface RetentionLimits {
   bytesMax: number;
 }
 
+/** In a cluster every node forgets the jobs whose files it has, and those of nodes that are gone. */
+export interface RetentionShare {
+  node: string;
+  /** Files that are kept elsewhere go, too. */
+  forget(ids: readonly string[]): Promise<void>;
+}
+
 const batch = 200;
 
 export class Retention {
@@ -17,11 +24,13 @@ export class Retention {
   private readonly jobs: Jobs;
   private readonly clock: Clock;
   private readonly limits: RetentionLimits;
+  private readonly share: RetentionShare | undefined;
 
-  constructor(jobs: Jobs, clock: Clock, limits: RetentionLimits) {
+  constructor(jobs: Jobs, clock: Clock, limits: RetentionLimits, share?: RetentionShare) {
     this.jobs = jobs;
     this.clock = clock;
     this.limits = limits;
+    this.share = share;
   }
 
   /** Answers how many jobs were forgotten. */
@@ -42,6 +51,7 @@ export class Retention {
     }
     // The kind's files go first: a crash in between leaves a job without files, never files without a job.
     for (const [name, own] of kinds) await this.jobs.kind(name).forget?.(own);
+    await this.share?.forget(ids);
     const marks = ids.map(() => '?').join(', ');
     const steps: Step[] = [
       { sql: `DELETE FROM events WHERE job_id IN (${marks})`, params: [...ids] },
@@ -86,12 +96,17 @@ export class Retention {
       .filter((kind) => kind.keeps)
       .map((kind) => kind.name);
     const notKept = kept.length > 0 ? `AND kind NOT IN (${kept.map(() => '?').join(', ')})` : '';
+    const share = this.share ? [this.share.node] : [];
+    const ours = this.share
+      ? `AND (j.node IS NULL OR j.node = ? OR NOT EXISTS
+           (SELECT 1 FROM nodes n WHERE n.id = j.node AND n.stopped_at IS NULL))`
+      : '';
     const rows = await this.jobs.store.read<{ id: string }>(
-      `SELECT j.id FROM jobs j WHERE j.finished_at IS NOT NULL AND j.pinned = 0 ${notKept} ${more}
+      `SELECT j.id FROM jobs j WHERE j.finished_at IS NOT NULL AND j.pinned = 0 ${notKept} ${ours} ${more}
          AND NOT EXISTS (SELECT 1 FROM jobs p WHERE p.id = j.parent_id AND p.finished_at IS NULL)
          AND NOT EXISTS (SELECT 1 FROM dependencies d WHERE d.after_id = j.id)
        ORDER BY j.seq LIMIT ?`,
-      [...kept, ...params, limit],
+      [...kept, ...share, ...params, limit],
     );
     return rows.map(({ id }) => id);
   }

@@ -8,6 +8,7 @@ import { queueKey, type Fact } from './decide.ts';
 import { isFinal, type Job } from './job.ts';
 import type { Jobs } from './jobs.ts';
 import type { Kind, Outcome, Run, StopReason } from './kind.ts';
+import type { Step } from '../store/store.ts';
 
 export interface RunnerOptions {
   jobs: Jobs;
@@ -20,6 +21,12 @@ export interface RunnerOptions {
   stopMsMax: number;
   /** Whether this node takes jobs that ask for labels; drain and cordon make it say no. */
   accepts?: (job: Job) => boolean;
+  /** Other nodes use the same store and may start what this one seems to have lost. */
+  shared?: boolean;
+  /** Taken in one go at most, so that other nodes get their share. */
+  claimMax?: number;
+  /** Statements of the transaction that starts an attempt here. */
+  startSteps?: (job: Job) => Step[];
   /** How often the queues are looked at without a wake-up. */
   pollMs: number;
 }
@@ -39,6 +46,7 @@ export class Runner implements Service {
   private readonly beatLoop: Loop;
   private readonly unsubscribe: (() => void)[] = [];
   private turn = 0;
+  private cancelSilence: () => void = () => {};
   private stopping = false;
 
   constructor(options: RunnerOptions) {
@@ -80,6 +88,14 @@ export class Runner implements Service {
     for (const { stop } of this.active.values()) stop.abort('shutdown' satisfies StopReason);
     await Promise.all([...this.active.values()].map(({ ended }) => ended));
     await this.beatLoop.stop();
+    this.cancelSilence();
+  }
+
+  /** A cancel that came through another node. */
+  cancelRequested(jobId: string): void {
+    for (const { job } of this.active.values()) {
+      if (job.id === jobId) this.stopAttempt(job.attemptId, 'cancel');
+    }
   }
 
   /** Looks for work now: a limit changed, a queue was resumed. */
@@ -112,9 +128,10 @@ export class Runner implements Service {
 
   private async claim(): Promise<void> {
     if (this.stopping) return;
-    const { jobs, node, leaseMs, accepts } = this.options;
+    const { jobs, clock, node, leaseMs, accepts, claimMax = Infinity, startSteps } = this.options;
     for (const kind of this.kinds) {
-      const free = kind.capacity() - this.activeCount(kind.name);
+      const room = kind.capacity() - this.activeCount(kind.name);
+      const free = Math.min(room, claimMax);
       if (free <= 0) continue;
       const rows = (await jobs.ledger.queues(kind.name)).filter(({ paused }) => !paused);
       if (rows.length === 0) continue;
@@ -132,8 +149,11 @@ export class Runner implements Service {
         node,
         leaseMs,
         ...(accepts ? { accept: accepts } : {}),
+        ...(startSteps ? { steps: startSteps } : {}),
       });
+      if (started.length > 0 && this.active.size === 0) this.watchSilence(clock.now() + leaseMs);
       for (const job of started) this.launch(job, false);
+      if (started.length === free && room > free) this.claimLoop.wake();
     }
   }
 
@@ -231,8 +251,11 @@ export class Runner implements Service {
 
   private async beat(): Promise<void> {
     const entries = [...this.active.values()];
+    const { clock, leaseMs } = this.options;
     if (entries.length === 0) return;
+    const sentAt = clock.now();
     const held = await this.extend(entries.map(({ job }) => job.attemptId));
+    this.watchSilence(sentAt + leaseMs);
     const rows = await this.options.jobs.ledger.findMany(entries.map(({ job }) => job.id));
     const byId = new Map(rows.map((row) => [row.id, row]));
     for (const { job } of entries) {
@@ -242,6 +265,24 @@ export class Runner implements Service {
       if (over || !held.has(job.attemptId)) this.stopAttempt(job.attemptId, 'lost');
       else if (row.cancelRequestedAt !== null) this.stopAttempt(job.attemptId, 'cancel');
     }
+  }
+
+  /**
+   * Cut off from the store for longer than a lease: whatever another node may start again must stop here, or it would run
+   * twice. An attempt that nobody will repeat goes on; its end is written when the store is back, if it still counts.
+   */
+  private watchSilence(leaseUntil: number): void {
+    const { clock, log, shared } = this.options;
+    if (!shared) return;
+    this.cancelSilence();
+    this.cancelSilence = clock.after(leaseUntil - clock.now(), () => {
+      const repeated = [...this.active.values()].filter(({ job }) => mayRunAgain(job));
+      if (repeated.length === 0) return;
+      log.warn('cut off from the store: stopping what may be started elsewhere', {
+        attempts: repeated.map(({ job }) => job.attemptId),
+      });
+      for (const { job } of repeated) this.stopAttempt(job.attemptId, 'lost');
+    });
   }
 
   private extend(attemptIds: string[]): Promise<Set<string>> {
@@ -255,6 +296,9 @@ export class Runner implements Service {
     if (entry && !entry.stop.signal.aborted) entry.stop.abort(reason);
   }
 }
+
+const mayRunAgain = ({ attempt, lost, retry }: Job): boolean =>
+  attempt < retry.attemptsMax && lost < retry.lostMax;
 
 function crashed(error: unknown, log: Log, job: Job): Outcome {
   if (error instanceof AppError) {

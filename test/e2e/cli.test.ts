@@ -123,14 +123,6 @@ test('logs -f reads along until the job is over', async (t) => {
   assert.equal(answer.stdout, 'a\ngot \n');
 });
 
-test('run --retries follows every attempt', async (t) => {
-  const server = await startServer(t);
-  const file = join(tempFolder(t), 'count');
-  const line = `echo x >> ${file}; n=$(wc -l < ${file}); echo "try $n"; test $n -ge 2`;
-  const answer = await server.cli('run', '--retries', '2', '--shell', line);
-  assert.deepEqual([answer.code, answer.stdout], [0, 'try 1\ntry 2\n']);
-});
-
 test('ctrl-c leaves the job running, or stops it when asked to', async (t) => {
   const server = await startServer(t);
   const start = (...flags: string[]) => {

@@ -10,6 +10,7 @@ import { logs } from './commands/logs.ts';
 import { run } from './commands/run.ts';
 import { serve } from './commands/serve.ts';
 import { service } from './commands/service.ts';
+import { migrate, store } from './commands/store.ts';
 import { show, wait } from './commands/show.ts';
 import { printOutput, type Screen } from './print.ts';
 import type { Program } from './program.ts';
@@ -37,6 +38,8 @@ const commands: Record<string, { run: Command; summary: string }> = {
   doctor: { run: doctor, summary: 'look for reasons when something does not work' },
   backup: { run: backup, summary: 'copy the database while the server runs' },
   restore: { run: restore, summary: 'put a backup back' },
+  migrate: { run: migrate, summary: 'bring a PostgreSQL store up to date' },
+  store: { run: store, summary: 'move everything to another store (store copy)' },
   service: { run: service, summary: 'start the server with your login (systemd, launchd)' },
   completion: { run: completion, summary: 'shell completion for bash, zsh, fish' },
 };

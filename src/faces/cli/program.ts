@@ -21,6 +21,10 @@ export interface Program {
   ownerKey(home: string): string | undefined;
   /** Offline work on a home nobody serves, or on a database address. */
   restore(home: string, file: string): Promise<void>;
+  /** Brings a PostgreSQL store up to date; answers what was applied. */
+  migrate(address: string): Promise<string[]>;
+  /** Moves everything from one store to an empty one. */
+  copyStore(from: string, to: string): Promise<StoreCopy>;
   /** Looks at Node, home, disk and the rest; one line each. */
   examine(home: string): Promise<Finding[]>;
 }
@@ -43,6 +47,12 @@ export interface RunningServer {
   stop(): Promise<void>;
   /** Resolves when it ended by itself (idle, asked to). */
   ended: Promise<void>;
+}
+
+export interface StoreCopy {
+  tables: { name: string; rows: number }[];
+  waiting: number;
+  held: number;
 }
 
 export interface FrontWish {

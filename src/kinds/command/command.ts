@@ -40,11 +40,21 @@ export interface CommandNeeds {
   policy: Policy;
   secrets: Secrets;
   probe: HttpProbe;
+  /** The job as it is now. */
+  find(id: string): Promise<Job>;
+  /** Watches a job that another node runs. */
+  watchThere(
+    id: string,
+    until: Record<string, unknown>,
+    signal: AbortSignal,
+  ): Promise<{ reason?: string; detail?: unknown }>;
 }
 
 /** Over this multiple of the usual time a running command is "slower than usual". */
 const slowFactor = 1.5;
 const slowMsMin = 10_000;
+/** Between two looks for the node of a job. */
+const movedMs = 200;
 
 export interface CommandKind extends Kind {
   conditions: ConditionNeeds;
@@ -84,12 +94,42 @@ export function commandKind(needs: CommandNeeds): CommandKind {
     },
     view: (job) => viewOf(job, needs),
     summary: (job) => commandText(job.input as CommandInput),
-    watch: (job, until, signal) => whenAny(job, until, conditions, signal),
+    watch: (job, until, signal) =>
+      watchAnywhere(job, needs, signal, {
+        here: (present) => whenAny(present, until, conditions, signal),
+        there: () => needs.watchThere(job.id, until, signal),
+      }),
+    folder: (id) => files.folder(id),
     forget: async (ids) => {
       for (const id of ids) await files.remove(id);
       keeper.forgotBytes(await history.forget(ids));
     },
   };
+}
+
+type Met = { reason: string; detail?: unknown } | undefined;
+
+/** A job that waits may be started by any node: when it turns out to run elsewhere, the watching moves there. */
+async function watchAnywhere(
+  job: Job,
+  { files, clock, find }: CommandNeeds,
+  signal: AbortSignal,
+  watch: {
+    here(job: Job): Promise<Met>;
+    there(): Promise<{ reason?: string; detail?: unknown }>;
+  },
+): Promise<Met> {
+  for (let present = job; ; present = await find(job.id)) {
+    try {
+      if (!files.isElsewhere(present)) return await watch.here(present);
+      const { reason, detail } = await watch.there();
+      return reason === undefined ? undefined : { reason, detail };
+    } catch (error) {
+      const moved = error instanceof AppError && error.code === 'unavailable';
+      if (!moved || signal.aborted) throw error;
+      await clock.sleep(movedMs, signal);
+    }
+  }
 }
 
 /** As a person would type it. */

@@ -95,6 +95,7 @@ function sendInput(needs: OutputNeeds): Operation {
     effect: 'write',
     openWorld: true,
     scope: 'run',
+    at: 'job',
     toolsets: ['default', 'command'],
     input: z.strictObject({
       id: jobId,
@@ -168,6 +169,7 @@ function sendSignal(needs: OutputNeeds): Operation {
       'Use it to interrupt, pause, go on or make a server reload. It does not mark the job cancelled: to stop it for good with its whole tree use cancel_job; to press ctrl-c in a terminal send_input. Each process is identified again before it is signalled.',
     effect: 'destroy',
     scope: 'run',
+    at: 'job',
     toolsets: ['command'],
     input: z.strictObject({
       id: jobId,
@@ -204,6 +206,7 @@ function resize(needs: OutputNeeds): Operation {
     effect: 'write',
     idempotent: true,
     scope: 'run',
+    at: 'job',
     toolsets: ['command'],
     input: terminalSize.extend({ id: jobId }),
     output: z.object({ id: z.string(), cols: z.number(), rows: z.number() }),

@@ -25,9 +25,14 @@ export class JobFiles {
     return join(this.root, jobId.slice(-2), jobId);
   }
 
+  /** In a cluster: its files are on another node, and were not brought here. */
+  isElsewhere(job: Job): boolean {
+    return job.node !== null && job.node !== this.node && !existsSync(this.folder(job.id));
+  }
+
   /** Undefined while the attempt was not launched. */
   launch(job: Job, attempt = job.attempt): LaunchFolder | undefined {
-    if (job.node !== null && job.node !== this.node && !existsSync(this.folder(job.id))) {
+    if (this.isElsewhere(job)) {
       throw new AppError('unavailable', `The files of ${job.id} are on the server ${job.node}.`, {
         hint: 'Ask that server.',
       });

@@ -32,7 +32,7 @@ export async function* follow(
   while (!signal.aborted) {
     // The state is read before the file: when it says over, everything printed is in the file.
     const present = await jobs.get(job.id);
-    const over = isFinal(present.status) || present.attempt > (request.attempt ?? present.attempt);
+    const over = isFinal(present.status);
     let moved = false;
     let flood = false;
     for (const { stream, view } of files.logs(present, request.attempt)) {

@@ -46,6 +46,8 @@ export const commandPlugin = definePlugin<CommandSettings>({
       policy,
       secrets,
       probe,
+      find: (id) => jobs.get(id),
+      watchThere: (id, until, signal) => needs.call('watch_job', { id, until }, signal),
     });
     const output = { jobs, files, clock };
     const run = runCommand({
@@ -58,6 +60,8 @@ export const commandPlugin = definePlugin<CommandSettings>({
       secrets,
       settings,
       serverValue,
+      nodeLabel: store.engine === 'postgres' ? `node=${node}` : undefined,
+      outputThere: ({ id }, request) => needs.call('read_output', { id, ...request }),
     });
     return {
       kind,

@@ -111,6 +111,7 @@ export function readOutputOperation(needs: OutputNeeds): Operation {
     effect: 'read',
     idempotent: true,
     scope: 'read',
+    at: 'job',
     toolsets: ['default', 'command'],
     input: outputInput,
     output: outputAnswer,

@@ -22,7 +22,7 @@ import {
 } from './input.ts';
 import type { Keeper } from './keeper.ts';
 import type { Policy } from './policy.ts';
-import { readOutput, type OutputAnswer } from './read-output.ts';
+import { readOutput, type OutputAnswer, type OutputRequest } from './read-output.ts';
 import type { Secrets } from './secrets.ts';
 import type { CommandSettings } from './settings.ts';
 
@@ -35,6 +35,10 @@ export interface RunNeeds {
   policy: Policy;
   secrets: Secrets;
   settings: CommandSettings;
+  /** In a cluster: the label that only this node has. */
+  nodeLabel: string | undefined;
+  /** The same of a job whose files another node has. */
+  outputThere(job: Job, request: OutputRequest): Promise<OutputAnswer>;
   /** A value of this server's environment, for callers that bring none. */
   serverValue(name: string): string | undefined;
 }
@@ -59,6 +63,11 @@ const runInput = z
       .describe("Names of variables to pass from the caller's environment without storing them"),
     name: z.string().min(1).max(200).optional(),
     tags: z.array(z.string().min(1).max(100)).max(20).default([]),
+    labels: z
+      .array(z.string().regex(/^[\w.-]{1,60}(=[\w.-]{0,60})?$/))
+      .max(10)
+      .default([])
+      .describe('In a cluster: labels of the node it must run on'),
     waitMs: z
       .number()
       .int()
@@ -191,6 +200,7 @@ async function prepareSubmission(
     input: stored,
     owner: caller.owner,
     tags: input.tags,
+    ...labelsOf(input, origin?.cwd !== undefined || input.secrets.length > 0, needs),
     ...(input.name === undefined ? {} : { name: input.name }),
     ...(input.queue === undefined ? {} : { queue: input.queue }),
     ...(input.priority === undefined ? {} : { priority: input.priority }),
@@ -202,6 +212,16 @@ async function prepareSubmission(
     ...(input.idempotencyKey === undefined ? {} : { idempotencyKey: input.idempotencyKey }),
     secretValues: needs.secrets.values(input.secrets, origin?.env),
   };
+}
+
+/** Whoever calls from this machine means its folders, and only this node knows the secrets it was given. */
+function labelsOf(
+  { labels }: RunInput,
+  isLocal: boolean,
+  { nodeLabel }: RunNeeds,
+): { labels?: string[] } {
+  if (labels.length > 0) return { labels };
+  return isLocal && nodeLabel !== undefined ? { labels: [nodeLabel] } : {};
 }
 
 async function submit(
@@ -285,7 +305,10 @@ async function answer(
   const job = await jobs.get(id);
   const view = await viewJob(jobs, job, clock.now());
   const bytesMax = job.status === 'completed' ? tailBytesOfSuccess : tailBytes;
-  const output = await readOutput(job, { mode: 'tail', bytesMax }, needs);
+  const request = { mode: 'tail', bytesMax } as const;
+  const output = needs.files.isElsewhere(job)
+    ? await needs.outputThere(job, request)
+    : await readOutput(job, request, needs);
   const hint = hintOf(job, output);
   return {
     ...view,

@@ -12,14 +12,10 @@ type Plan = (candidate: Candidate) => ClaimPlan;
 type Queue = ClaimRequest['queues'][number];
 
 const triesMax = 3;
+/** Looked at in one go after some were refused. */
+const lookMax = 25;
 /** Advisory locks are numbers; this one means "a limited queue". */
 const limitLock = 7_411_002;
-
-export interface Claimed {
-  taken: Candidate[];
-  /** Queues in which the plan left something waiting. */
-  queues: Set<string>;
-}
 
 export async function claimAttempts(
   parts: { pool: Pool; dispatcher: Dispatcher },
@@ -64,6 +60,8 @@ class Claim {
   private readonly plan: Plan;
   private readonly transaction: Transaction;
   private readonly taken: Candidate[] = [];
+  /** Entries that this claim takes out of the queue without starting them. */
+  private readonly gone = new Set<string>();
 
   constructor(parts: {
     client: PoolClient;
@@ -127,27 +125,23 @@ class Claim {
   }
 
   private async takeFrom(queue: string, free: number): Promise<void> {
-    const wanted = free + (this.request.lookahead ?? 0);
-    const entries = await this.dispatcher.take(this.client, queue, wanted);
-    if (entries.length === 0) return;
-    const jobs = await this.lockJobs(entries);
-    entries.sort((a, b) => b.priority - a.priority || a.readyAt - b.readyAt || seqOf(a) - seqOf(b));
     const back: string[] = [];
-    let taken = 0;
-    for (const entry of entries) {
-      const job = jobs.get(entry.jobId);
-      if (taken >= free || !job) back.push(entry.bossId);
-      else if (this.decide(entry, job)) taken += 1;
-      else if (!this.gone.has(entry.bossId)) back.push(entry.bossId);
+    let open = free;
+    // What is refused stays taken until the end, so that every further look finds others.
+    let left = free + (this.request.lookahead ?? 0);
+    for (let look = free; open > 0 && look > 0; look = Math.min(left, lookMax)) {
+      const entries = await this.dispatcher.take(this.client, queue, look);
+      const jobs = await this.lockJobs(entries);
+      for (const entry of inOrder(entries, jobs)) {
+        const job = jobs.get(entry.jobId);
+        if (open > 0 && job && this.decide(entry, job)) open -= 1;
+        else if (!this.gone.has(entry.bossId)) back.push(entry.bossId);
+      }
+      if (entries.length < look) break;
+      left -= look;
     }
     if (back.length > 0) await this.dispatcher.putBack(this.client, queue, back);
-
-    function seqOf({ jobId }: ReadyEntry): number {
-      return (jobs.get(jobId)?.seq as number | undefined) ?? 0;
-    }
   }
-
-  private readonly gone = new Set<string>();
 
   private decide(entry: ReadyEntry, job: Row): boolean {
     const { attemptId, jobId, queue, priority, runAt, bossId } = entry;
@@ -168,11 +162,36 @@ class Claim {
 
   /** Jobs that somebody is changing right now are left alone: their entry waits, or goes away with that change. */
   private async lockJobs(entries: readonly ReadyEntry[]): Promise<Map<string, Row>> {
+    if (entries.length === 0) return new Map();
     const ids = entries.map(({ jobId }) => jobId);
     const { rows } = await this.client.query({
       ...prepare('SELECT * FROM jobs WHERE id = ANY($1::text[]) FOR UPDATE SKIP LOCKED'),
       values: [ids],
     });
-    return new Map((rows as Row[]).map((row) => [row.id as string, row]));
+    const found = new Map((rows as Row[]).map((row) => [row.id as string, row]));
+    if (found.size < entries.length)
+      await this.dropLitter(entries.filter((e) => !found.has(e.jobId)));
+    return found;
   }
+
+  /** Not found means locked or gone; an entry whose job is gone for good would stand at the head of its queue for ever. */
+  private async dropLitter(entries: readonly ReadyEntry[]): Promise<void> {
+    const { rows } = await this.client.query('SELECT id FROM jobs WHERE id = ANY($1::text[])', [
+      entries.map(({ jobId }) => jobId),
+    ]);
+    const there = new Set((rows as { id: string }[]).map(({ id }) => id));
+    for (const { jobId, queue, attemptId, bossId } of entries) {
+      if (there.has(jobId)) continue;
+      this.gone.add(bossId);
+      this.transaction.remove(queue, attemptId);
+    }
+  }
+}
+
+/** Rows come back in no order: priority, then when they became ready, then the order of submission. */
+function inOrder(entries: readonly ReadyEntry[], jobs: ReadonlyMap<string, Row>): ReadyEntry[] {
+  const seq = ({ jobId }: ReadyEntry) => (jobs.get(jobId)?.seq as number | undefined) ?? 0;
+  return entries.toSorted(
+    (a, b) => b.priority - a.priority || a.readyAt - b.readyAt || seq(a) - seq(b),
+  );
 }

@@ -161,7 +161,7 @@ export const bossName = (queue: string): string =>
     char === ':' ? '/' : `.${char.codePointAt(0)!.toString(16)}.`,
   );
 
-const queueOfName = (name: string): string =>
+export const queueOfName = (name: string): string =>
   name.replaceAll(/\/|\.([0-9a-f]+)\./g, (_, code: string | undefined) =>
     code === undefined ? ':' : String.fromCodePoint(Number.parseInt(code, 16)),
   );

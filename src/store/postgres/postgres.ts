@@ -21,13 +21,17 @@ import { claimAttempts } from './claim.ts';
 import { Committer, withClient } from './committer.ts';
 import { Dispatcher } from './dispatcher.ts';
 import { EventReader } from './events.ts';
+import { joinCluster, type Identity } from './identity.ts';
 import { checkPostgres, migratePostgres } from './migrate.ts';
 import { bossSchema, databaseError, loadPg, openPool, parseAddress, type Address } from './open.ts';
+import { SkewClock } from './skew.ts';
 import { prepare } from './sql.ts';
 import { Wake } from './wake.ts';
 
 const promoteMax = 1000;
 const pollMs = 1000;
+/** Header and index entries of a row. */
+const rowOverheadBytes = 120;
 
 interface Working {
   dispatcher: Dispatcher;
@@ -40,11 +44,12 @@ export class PostgresStore implements Store {
   private readonly pool: Pool;
   private readonly address: Address;
   private readonly wake: Wake;
-  private readonly clock: Clock;
+  /** The database's time: what this node must use wherever nodes compare times. */
+  readonly clock: SkewClock;
   private working: Promise<Working> | undefined;
   private closed = false;
 
-  private constructor(parts: { pool: Pool; address: Address; wake: Wake; clock: Clock }) {
+  private constructor(parts: { pool: Pool; address: Address; wake: Wake; clock: SkewClock }) {
     this.pool = parts.pool;
     this.address = parts.address;
     this.wake = parts.wake;
@@ -57,7 +62,20 @@ export class PostgresStore implements Store {
     const pg = await loadPg();
     const pool = await openPool(pg, address);
     const wake = new Wake({ pg, pool, address, clock, pollMs });
-    return new PostgresStore({ pool, address, wake, clock });
+    const skewed = new SkewClock(clock, pool);
+    await skewed.start();
+    return new PostgresStore({ pool, address, wake, clock: skewed });
+  }
+
+  /** Answers the secret that all nodes of this cluster share; refuses a schema of another cluster. */
+  join(identity: Identity): Promise<Buffer> {
+    return this.told(() => joinCluster(this.pool, this.address, identity));
+  }
+
+  /** For metrics: connections in use, idle, and how many wait for one. */
+  poolCounts(): { total: number; idle: number; waiting: number } {
+    const { totalCount: total, idleCount: idle, waitingCount: waiting } = this.pool;
+    return { total, idle, waiting };
   }
 
   async migrate(migrations: readonly Migration[]): Promise<void> {
@@ -187,11 +205,15 @@ export class PostgresStore implements Store {
     });
   }
 
+  /** Of live rows, by the planner's statistics: files do not shrink when rows go. */
   async size(): Promise<number> {
     const [row] = await this.read<{ bytes: number }>(
-      `SELECT coalesce(sum(pg_total_relation_size(c.oid)), 0)::bigint AS bytes FROM pg_class c
-       JOIN pg_namespace n ON n.oid = c.relnamespace WHERE n.nspname IN (?, ?) AND c.relkind = 'r'`,
-      [this.address.schema, bossSchema(this.address.schema)],
+      `SELECT coalesce(sum(t.n_live_tup * (? + w.width)), 0)::bigint AS bytes
+       FROM pg_stat_user_tables t JOIN LATERAL (
+         SELECT coalesce(sum(s.avg_width), 0) AS width FROM pg_stats s
+         WHERE s.schemaname = t.schemaname AND s.tablename = t.relname) AS w ON true
+       WHERE t.schemaname = ?`,
+      [rowOverheadBytes, this.address.schema],
     );
     return row!.bytes;
   }
@@ -199,6 +221,7 @@ export class PostgresStore implements Store {
   async close(): Promise<void> {
     if (this.closed) return;
     this.closed = true;
+    this.clock.stop();
     const working = await this.working?.catch(() => undefined);
     await working?.committer.drain();
     await this.wake.stop();

@@ -26,7 +26,7 @@ export const clusterMigrations: Migration[] = [
       'CREATE TABLE sweeps (id BIGINT PRIMARY KEY CHECK (id = 1), at BIGINT NOT NULL)',
       // One row: which cluster this schema belongs to, as a fingerprint of the key its nodes share.
       `CREATE TABLE cluster (id BIGINT PRIMARY KEY CHECK (id = 1),
-        name TEXT NOT NULL, fingerprint TEXT NOT NULL)`,
+        name TEXT NOT NULL, secret TEXT, fingerprint TEXT NOT NULL)`,
     ],
   },
 ];

@@ -1,5 +1,13 @@
 // The embedded dispatcher: which attempt next, and is its holder alive. Everything here runs inside a group's transaction.
-import type { Candidate, ClaimPlan, ClaimRequest, DispatchEntry, Row, Step } from '../store.ts';
+import type {
+  Candidate,
+  ClaimPlan,
+  ClaimRequest,
+  DispatchEntry,
+  Row,
+  Step,
+  Value,
+} from '../store.ts';
 import type { Statements } from './statements.ts';
 
 const ready = 0;
@@ -95,21 +103,30 @@ export class SqliteDispatcher {
   ): void {
     const { request, plan, taken } = claim;
     const end = taken.length + free;
-    for (const row of this.statements.all(claimSql, [queue, free + (request.lookahead ?? 0)])) {
-      if (taken.length >= end) return;
-      const candidate = candidateOf(queue, row);
-      const decision = plan(candidate);
-      const seq = row.d_seq!;
-      if (decision.take) {
-        this.statements.run(leaseSql, request.now + request.leaseMs, request.holder, seq);
-        this.hooks.apply(decision.steps);
-        taken.push(candidate);
-      } else if (decision.drop) {
-        this.statements.run('DELETE FROM dispatch WHERE seq = ?', seq);
-      } else if (decision.runAt !== undefined) {
-        this.statements.run(delaySql, decision.runAt, seq);
+    const seen = new Set<string>();
+    // First as many as are wanted; more rows are read only after some were refused.
+    for (const limit of request.lookahead ? [free, free + request.lookahead] : [free]) {
+      const rows = this.statements.all(claimSql, [queue, limit]);
+      for (const row of rows) {
+        if (taken.length >= end) return;
+        const candidate = candidateOf(queue, row);
+        if (seen.has(candidate.attemptId)) continue;
+        seen.add(candidate.attemptId);
+        if (this.decide(row.d_seq!, plan(candidate), request)) taken.push(candidate);
       }
+      if (taken.length >= end || rows.length < limit) return;
     }
+  }
+
+  private decide(seq: Value, decision: ClaimPlan, request: ClaimRequest): boolean {
+    if (decision.take) {
+      this.statements.run(leaseSql, request.now + request.leaseMs, request.holder, seq);
+      this.hooks.apply(decision.steps);
+      return true;
+    }
+    if (decision.drop) this.statements.run('DELETE FROM dispatch WHERE seq = ?', seq);
+    else if (decision.runAt !== undefined) this.statements.run(delaySql, decision.runAt, seq);
+    return false;
   }
 
   private leasedOf(queue: string): number {

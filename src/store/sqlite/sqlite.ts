@@ -1,7 +1,6 @@
 // The embedded store: node:sqlite, one connection, one writer process per home. All commands of one turn of the event
 // loop share one COMMIT (group commit), each undone alone if it fails; answers are given only after the COMMIT.
 import { backup, type DatabaseSync } from 'node:sqlite';
-import { statSync } from 'node:fs';
 import { AppError } from '../../errors.ts';
 import type {
   Candidate,
@@ -42,7 +41,6 @@ class Conflict {
 export class SqliteStore implements Store {
   readonly engine = 'sqlite';
   private readonly db: DatabaseSync;
-  private readonly path: string;
   private readonly statements: Statements;
   private readonly dispatcher: SqliteDispatcher;
   private pending: Pending[] = [];
@@ -55,7 +53,6 @@ export class SqliteStore implements Store {
   private readonly readyListeners = new Set<(queue: string) => void>();
 
   constructor(path: string) {
-    this.path = path;
     this.db = openDatabase(path);
     this.statements = new Statements(this.db);
     this.dispatcher = new SqliteDispatcher(this.statements, {
@@ -146,7 +143,10 @@ export class SqliteStore implements Store {
   }
 
   async size(): Promise<number> {
-    return statSync(this.path).size;
+    // Pages that were freed are used again, but the file does not shrink.
+    const one = (name: string) =>
+      Object.values(this.statements.all<Record<string, number>>(`PRAGMA ${name}`)[0]!)[0]!;
+    return (one('page_count') - one('freelist_count')) * one('page_size');
   }
 
   async close(): Promise<void> {

@@ -4,7 +4,7 @@ import type { Client } from '../client.ts';
 import type { Command, CommandContext } from '../cli.ts';
 import { flags, wholeNumber } from '../flags.ts';
 
-const usage = 'Usage: errand logs [-f] [--tail N] [--attempt N] ID';
+const usage = 'Usage: errand logs [-f] [--tail N] [--raw] [--attempt N] ID';
 const tailBytesMax = 60_000;
 
 export const logs: Command = async (context) => {
@@ -13,7 +13,7 @@ export const logs: Command = async (context) => {
     {
       follow: { type: 'boolean', short: 'f' },
       tail: { type: 'string' },
-      attempt: { type: 'string' },
+      raw: { type: 'boolean' },
       json: { type: 'boolean' },
     },
     usage,
@@ -24,21 +24,19 @@ export const logs: Command = async (context) => {
   }
   const client = await context.client();
   const tail = wholeNumber(values.tail, 'tail');
-  const number = wholeNumber(values.attempt, 'attempt');
-  const which = number === undefined ? { id } : { id, attempt: number };
   if (values.json) {
-    const { output } = await client.call('read_output', { ...which, bytesMax: tailBytesMax });
+    const { output } = await client.call('read_output', { id, bytesMax: tailBytesMax });
     context.screen.out(`${JSON.stringify(output)}\n`);
     return 0;
   }
   if (tail !== undefined) {
-    const cursor = await printTail(context, client, { ...which, lines: tail });
-    if (values.follow) await followOutput(context, client, { ...which, cursor });
+    const cursor = await printTail(context, client, { id, lines: tail });
+    if (values.follow) await followOutput(context, client, { id, cursor });
     return 0;
   }
   // Without a limit the whole output is wanted: it is streamed from its first byte, never held.
   await followOutput(context, client, {
-    ...which,
+    id,
     cursor: '0',
     ...(values.follow ? {} : { once: true }),
   });
@@ -49,13 +47,12 @@ export const logs: Command = async (context) => {
 export async function followOutput(
   { program }: CommandContext,
   client: Client,
-  wish: { id: string; cursor?: string; once?: boolean; attempt?: number; signal?: AbortSignal },
+  wish: { id: string; cursor?: string; once?: boolean; signal?: AbortSignal },
 ): Promise<void> {
   const input = {
     id: wish.id,
     raw: true,
     lossless: true,
-    ...(wish.attempt === undefined ? {} : { attempt: wish.attempt }),
     ...(wish.cursor === undefined ? {} : { cursor: wish.cursor }),
     ...(wish.once ? { once: true } : {}),
   };
@@ -75,15 +72,15 @@ export async function followOutput(
 async function printTail(
   { screen }: CommandContext,
   client: Client,
-  { lines, ...which }: { id: string; attempt?: number; lines: number },
+  wish: { id: string; lines: number },
 ): Promise<string> {
   const { output } = await client.call<{ text: string; next: number }>('read_output', {
-    ...which,
+    id: wish.id,
     mode: 'tail',
     bytesMax: tailBytesMax,
     raw: true,
   });
-  const all = output.text.replace(/\n$/, '').split('\n');
-  screen.out(`${all.slice(-lines).join('\n')}\n`);
+  const lines = output.text.replace(/\n$/, '').split('\n');
+  screen.out(`${lines.slice(-wish.lines).join('\n')}\n`);
   return String(output.next);
 }

@@ -4,7 +4,7 @@ import { constants } from 'node:os';
 import { AppError } from '../../../errors.ts';
 import type { Client } from '../client.ts';
 import type { Command, CommandContext } from '../cli.ts';
-import { flags, wholeNumber } from '../flags.ts';
+import { flags } from '../flags.ts';
 import { dim } from '../print.ts';
 import { durationMs } from '../words.ts';
 import { followOutput } from './logs.ts';
@@ -79,9 +79,7 @@ function submission(values: Values, argv: string[]): Record<string, unknown> {
     ...(Object.keys(env).length > 0 ? { env } : {}),
     ...(values.timeout === undefined ? {} : { timeoutMs: durationMs(values.timeout, 1000) }),
     ...(values.queue === undefined ? {} : { queue: values.queue }),
-    ...(values.retries === undefined
-      ? {}
-      : { attemptsMax: wholeNumber(values.retries, 'retries')! + 1 }),
+    ...(values.retries === undefined ? {} : { attemptsMax: Number(values.retries) + 1 }),
     waitMs: 0,
   };
 }
@@ -95,26 +93,14 @@ async function follow(
   const leave = new AbortController();
   const stopListening = interrupts(context, client, { ...wish, leave });
   try {
-    if (!wish.quiet) await followAttempts(context, client, { id: wish.id, signal: leave.signal });
+    if (!wish.quiet)
+      await followOutput(context, client, { id: wish.id, cursor: '0', signal: leave.signal });
     return await end(client, wish.id, leave.signal);
   } catch (error) {
     if (leave.signal.aborted) return undefined;
     throw error;
   } finally {
     stopListening();
-  }
-}
-
-/** A job that is tried again goes on printing in a new attempt: each is read from its first byte to its last. */
-async function followAttempts(
-  context: CommandContext,
-  client: Client,
-  wish: { id: string; signal: AbortSignal },
-): Promise<void> {
-  for (let attempt = 1; ; attempt++) {
-    await followOutput(context, client, { ...wish, cursor: '0', attempt });
-    const { output } = await client.call<View>('get_job', { id: wish.id }, wish.signal);
-    if (output.attempts.number <= attempt) return;
   }
 }
 

@@ -1,0 +1,259 @@
+// Calls that need the files of a job go to the node that has them: over an internal route of that node, signed with the
+// cluster's secret. When that node is gone, files that were kept in object storage are fetched and read here.
+import { createHash, createHmac, timingSafeEqual } from 'node:crypto';
+import type { IncomingMessage, ServerResponse } from 'node:http';
+import { AppError, errorBody, errorFromBody, errorKind, type ErrorBody } from '../errors.ts';
+import type { Job } from '../jobs/job.ts';
+import type { Jobs } from '../jobs/jobs.ts';
+import type { CallContext, Caller, Elsewhere, Operations, StreamItem } from '../operation.ts';
+import { scopes } from '../operation.ts';
+import type { Clock } from '../runtime/clock.ts';
+import type { Egress, EgressResponse } from '../runtime/egress/index.ts';
+import type { Nodes } from './nodes.ts';
+
+export interface RouterOptions {
+  jobs: Jobs;
+  nodes: Nodes;
+  operations: Operations;
+  egress: Egress;
+  clock: Clock;
+  secret: Buffer;
+  /** Brings the files of an ended job here; false when they are not kept anywhere. */
+  restore(job: Job): Promise<boolean>;
+  /** Whether the files of this job are on this node. */
+  isHere(job: Job): boolean;
+}
+
+export const clusterPath = '/internal/cluster';
+const tokenWord = 'errandnode';
+/** A signature older than this is refused: it was heard somewhere and is being repeated. */
+const signatureMsMax = 60_000;
+/** A call may wait for something to happen there. */
+const callMsMax = 120_000;
+/** Egress takes silence of 30 s for a dead peer. */
+const stillMs = 10_000;
+const bodyBytesMax = 32 * 1024 * 1024;
+const answerBytesMax = 64 * 1024 * 1024;
+
+interface Call {
+  name: string;
+  input: unknown;
+  caller: Record<string, unknown> | null;
+  follow: boolean;
+}
+
+export class Router implements Elsewhere {
+  private readonly options: RouterOptions;
+
+  constructor(options: RouterOptions) {
+    this.options = options;
+  }
+
+  /** The node that must run a call about this job; undefined: this one. */
+  async place(input: unknown): Promise<string | undefined> {
+    const { jobs, nodes, isHere } = this.options;
+    const { id, attempt } = input as { id?: unknown; attempt?: number };
+    const job = typeof id === 'string' ? await jobs.ledger.find(id) : undefined;
+    if (!job) return undefined;
+    const node = await this.nodeOf(job, attempt ?? job.attempt);
+    if (node === null || node === nodes.id) return undefined;
+    const row = await nodes.rows.find(node);
+    if (row?.url && nodes.isAlive(row)) return row.url;
+    if (isHere(job) || (await this.options.restore(job))) return undefined;
+    const where = row ? `${row.name} (${row.id})` : node;
+    const seen = row ? `, which was last seen ${new Date(row.seenAt).toISOString()}` : '';
+    throw new AppError('gone', `The files of ${job.id} are on the node ${where}${seen}.`, {
+      hint: 'They can be read when it is back. With object storage (setting cluster.archive) output outlives its node.',
+      data: { node },
+    });
+  }
+
+  /** Every attempt may have run somewhere else. */
+  private async nodeOf(job: Job, attempt: number): Promise<string | null> {
+    if (attempt === job.attempt) return job.node;
+    const attempts = await this.options.jobs.ledger.attempts(job.id);
+    return attempts.find((one) => one.attempt === attempt)?.holder ?? null;
+  }
+
+  async call(place: string, name: string, input: unknown, context: CallContext): Promise<unknown> {
+    const response = await this.send(
+      place,
+      { name, input, caller: plain(context.caller), follow: false },
+      context.signal,
+    );
+    const body = JSON.parse(await response.body.text()) as { output?: unknown; error?: ErrorBody };
+    if (body.error) throw errorFromBody(body.error);
+    return body.output;
+  }
+
+  async *stream(
+    place: string,
+    name: string,
+    input: unknown,
+    context: CallContext,
+  ): AsyncIterable<StreamItem> {
+    const response = await this.send(
+      place,
+      { name, input, caller: plain(context.caller), follow: true },
+      context.signal,
+    );
+    let rest = '';
+    const text = new TextDecoder();
+    for await (const chunk of response.body) {
+      const lines = (rest + text.decode(chunk, { stream: true })).split('\n');
+      rest = lines.pop()!;
+      for (const line of lines) {
+        const item = JSON.parse(line) as StreamItem & { error?: ErrorBody; still?: true };
+        if (item.error) throw errorFromBody(item.error);
+        if (!item.still) yield item;
+      }
+    }
+  }
+
+  /** A call of another node counts as one with a key; what it may do says the caller it brings. */
+  authenticate(key: string): Caller | undefined {
+    const [word, time, given] = key.split('.');
+    if (word !== tokenWord || !time || !given) return undefined;
+    if (!this.isFresh(time) || !same(given, sign(this.options.secret, time, ''))) return undefined;
+    return { owner: 'cluster', scopes: new Set(), admin: false, local: false };
+  }
+
+  /** The other side: a call from another node. */
+  async handle(
+    request: IncomingMessage,
+    response: ServerResponse,
+    signal: AbortSignal,
+  ): Promise<void> {
+    try {
+      const body = await readBody(request);
+      this.verify(request, body);
+      const call = JSON.parse(body.toString()) as Call;
+      const caller = callerOf(call.caller);
+      const context: CallContext = { caller, signal };
+      if (call.follow) await this.follow(response, call, context);
+      else {
+        const output = await this.options.operations.callHere(call.name, call.input, context);
+        response
+          .writeHead(200, { 'content-type': 'application/json' })
+          .end(JSON.stringify({ output }));
+      }
+    } catch (error) {
+      const body = errorBody(error);
+      if (response.headersSent) return void response.end(`${JSON.stringify({ error: body })}\n`);
+      response
+        .writeHead(errorKind(body.code).http, { 'content-type': 'application/json' })
+        .end(JSON.stringify({ error: body }));
+    }
+  }
+
+  private async follow(response: ServerResponse, call: Call, context: CallContext): Promise<void> {
+    response.writeHead(200, { 'content-type': 'application/x-ndjson' });
+    // A quiet job says so from time to time, or its followers would take us for dead.
+    const items = this.options.operations.streamHere(call.name, call.input, context);
+    const stop = this.sayStill(response);
+    try {
+      for await (const item of items) {
+        if (!response.write(`${JSON.stringify(item)}\n`))
+          await new Promise((resolve) => response.once('drain', resolve).once('close', resolve));
+      }
+      response.end();
+    } finally {
+      stop();
+    }
+  }
+
+  private sayStill(response: ServerResponse): () => void {
+    let cancel = () => {};
+    const next = () => {
+      cancel = this.options.clock.after(stillMs, () => {
+        response.write('{"still":true}\n');
+        next();
+      });
+    };
+    next();
+    return () => cancel();
+  }
+
+  private async send(place: string, call: Call, signal: AbortSignal): Promise<EgressResponse> {
+    const { egress, clock, secret } = this.options;
+    const body = JSON.stringify(call);
+    const time = String(clock.now());
+    try {
+      return await egress.request({
+        url: `${place}${clusterPath}`,
+        method: 'POST',
+        trust: 'trusted',
+        headers: {
+          'content-type': 'application/json',
+          authorization: `Bearer ${tokenWord}.${time}.${sign(secret, time, '')}`,
+          'x-errand-time': time,
+          'x-errand-signature': sign(secret, time, body),
+        },
+        body,
+        signal,
+        bytesMax: answerBytesMax,
+        headersTimeoutMs: callMsMax,
+        timeoutMs: call.follow ? 0 : callMsMax,
+      });
+    } catch (error) {
+      if (signal.aborted) throw error;
+      throw new AppError(
+        'unavailable',
+        `The node at ${place}, which has the files of this job, does not answer.`,
+        {
+          hint: 'Try again; `errand node list` shows which nodes are alive.',
+          cause: error,
+        },
+      );
+    }
+  }
+
+  private isFresh(time: string): boolean {
+    return Math.abs(this.options.clock.now() - Number(time)) <= signatureMsMax;
+  }
+
+  private verify(request: IncomingMessage, body: Buffer): void {
+    const time = String(request.headers['x-errand-time'] ?? '');
+    const given = String(request.headers['x-errand-signature'] ?? '');
+    const right = sign(this.options.secret, time, body.toString());
+    if (this.isFresh(time) && same(given, right)) return;
+    throw new AppError('unauthorized', 'This call is not from a node of this cluster.', {
+      hint: 'All nodes need the same ERRAND_CLUSTER_KEY.',
+    });
+  }
+}
+
+function same(a: string, b: string): boolean {
+  const [left, right] = [Buffer.from(a), Buffer.from(b)];
+  return left.length === right.length && timingSafeEqual(left, right);
+}
+
+function sign(secret: Buffer, time: string, body: string): string {
+  const digest = createHash('sha256').update(body).digest('hex');
+  return createHmac('sha256', secret).update(`cluster\n${time}\n${digest}`).digest('hex');
+}
+
+/** Sets do not survive JSON. */
+function plain(caller: Caller | undefined): Record<string, unknown> | null {
+  return caller ? { ...caller, scopes: [...caller.scopes] } : null;
+}
+
+function callerOf(plainCaller: Record<string, unknown> | null): Caller | undefined {
+  if (!plainCaller) return undefined;
+  const held = new Set(plainCaller.scopes as string[]);
+  return {
+    ...(plainCaller as unknown as Caller),
+    scopes: new Set(scopes.filter((s) => held.has(s))),
+  };
+}
+
+async function readBody(request: IncomingMessage): Promise<Buffer> {
+  const chunks: Buffer[] = [];
+  let bytes = 0;
+  for await (const chunk of request as AsyncIterable<Buffer>) {
+    bytes += chunk.length;
+    if (bytes > bodyBytesMax) throw new AppError('tooLarge', 'The call is too large.');
+    chunks.push(chunk);
+  }
+  return Buffer.concat(chunks);
+}

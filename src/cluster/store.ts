@@ -1,0 +1,185 @@
+// The rows of nodes and of archived output, the same in both databases.
+import type { Migration, Row, Step, Store } from '../store/store.ts';
+
+export const nodeStates = ['active', 'cordoned', 'draining'] as const;
+export type NodeState = (typeof nodeStates)[number];
+
+export interface NodeRow {
+  id: string;
+  name: string;
+  /** Where other nodes reach it; null while it has no TCP port. */
+  url: string | null;
+  labels: string[];
+  /** Attempts at once, per kind. */
+  capacity: Record<string, number>;
+  running: Record<string, number>;
+  state: NodeState;
+  /** One run of a server: two with one id at the same time are a mistake. */
+  instance: string;
+  version: string;
+  startedAt: number;
+  seenAt: number;
+  stoppedAt: number | null;
+}
+
+export const nodeMigrations: Migration[] = [
+  {
+    id: 'nodes/1',
+    statements: ({ int, strict }) => [
+      `CREATE TABLE nodes (
+        id TEXT PRIMARY KEY, name TEXT NOT NULL, url TEXT, labels TEXT NOT NULL, capacity TEXT NOT NULL,
+        running TEXT NOT NULL, state TEXT NOT NULL, instance TEXT NOT NULL, version TEXT NOT NULL,
+        started_at ${int} NOT NULL, seen_at ${int} NOT NULL, stopped_at ${int}
+      ) ${strict}`,
+      // Files of ended jobs that are to be, or are, in object storage. `files` is set once they are there.
+      `CREATE TABLE archives (
+        job_id TEXT PRIMARY KEY, node TEXT NOT NULL, files TEXT, bytes ${int}, archived_at ${int}
+      ) ${strict}`,
+      'CREATE INDEX archives_open ON archives (node) WHERE files IS NULL',
+    ],
+  },
+];
+
+export class NodeRows {
+  private readonly store: Store;
+
+  constructor(store: Store) {
+    this.store = store;
+  }
+
+  async find(id: string): Promise<NodeRow | undefined> {
+    const [row] = await this.store.read('SELECT * FROM nodes WHERE id = ?', [id]);
+    return row && nodeOf(row);
+  }
+
+  async list(): Promise<NodeRow[]> {
+    return (await this.store.read('SELECT * FROM nodes ORDER BY name, id')).map(nodeOf);
+  }
+
+  /** A node keeps its state (cordoned stays cordoned) over restarts. */
+  async register(node: Omit<NodeRow, 'state' | 'stoppedAt'>): Promise<void> {
+    const { id, name, url, labels, capacity, running, instance, version } = node;
+    await this.store.commit([
+      {
+        sql: `INSERT INTO nodes (id, name, url, labels, capacity, running, state, instance, version, started_at, seen_at)
+              VALUES (?, ?, ?, ?, ?, ?, 'active', ?, ?, ?, ?)
+              ON CONFLICT (id) DO UPDATE SET name = excluded.name, url = excluded.url, labels = excluded.labels,
+                capacity = excluded.capacity, running = excluded.running, instance = excluded.instance,
+                version = excluded.version, started_at = excluded.started_at, seen_at = excluded.seen_at,
+                stopped_at = NULL`,
+        params: [
+          id,
+          name,
+          url,
+          JSON.stringify(labels),
+          JSON.stringify(capacity),
+          JSON.stringify(running),
+          instance,
+          version,
+          node.startedAt,
+          node.seenAt,
+        ],
+      },
+    ]);
+  }
+
+  /** Answers the state others gave it; undefined when another instance took the row over. */
+  async beat(beat: {
+    id: string;
+    instance: string;
+    url: string | null;
+    running: Record<string, number>;
+    at: number;
+  }): Promise<NodeState | undefined> {
+    const answer = await this.store.commit([
+      {
+        sql: 'UPDATE nodes SET seen_at = ?, url = ?, running = ? WHERE id = ? AND instance = ? RETURNING state',
+        params: [beat.at, beat.url, JSON.stringify(beat.running), beat.id, beat.instance],
+      },
+    ]);
+    return answer.applied ? (answer.rows[0]?.[0]?.state as NodeState | undefined) : undefined;
+  }
+
+  async stopped(id: string, instance: string, at: number): Promise<void> {
+    await this.store.commit([
+      {
+        sql: 'UPDATE nodes SET stopped_at = ?, seen_at = ? WHERE id = ? AND instance = ?',
+        params: [at, at, id, instance],
+      },
+    ]);
+  }
+
+  async setState(id: string, state: NodeState): Promise<boolean> {
+    const { applied } = await this.store.commit([
+      { sql: 'UPDATE nodes SET state = ? WHERE id = ?', params: [state, id], expect: 1 },
+    ]);
+    return applied;
+  }
+
+  async forget(id: string): Promise<void> {
+    await this.store.commit([{ sql: 'DELETE FROM nodes WHERE id = ?', params: [id] }]);
+  }
+
+  /** In the transaction that starts an attempt: its files will have to be kept. */
+  archiveStep(jobId: string, node: string): Step {
+    return {
+      sql: `INSERT INTO archives (job_id, node) VALUES (?, ?)
+            ON CONFLICT (job_id) DO UPDATE SET node = excluded.node, files = NULL, archived_at = NULL`,
+      params: [jobId, node],
+    };
+  }
+
+  /** Ended jobs of a node whose files are not kept yet. */
+  async toArchive(node: string, limit: number): Promise<string[]> {
+    const rows = await this.store.read<{ id: string }>(
+      `SELECT a.job_id AS id FROM archives a JOIN jobs j ON j.id = a.job_id
+       WHERE a.node = ? AND a.files IS NULL
+         AND j.status IN ('completed', 'failed', 'cancelled', 'timed_out') LIMIT ?`,
+      [node, limit],
+    );
+    return rows.map(({ id }) => id);
+  }
+
+  async archived(
+    jobId: string,
+    kept: { node: string; files: string[]; bytes: number; at: number },
+  ) {
+    await this.store.commit([
+      {
+        sql: 'UPDATE archives SET files = ?, bytes = ?, archived_at = ? WHERE job_id = ? AND node = ?',
+        params: [JSON.stringify(kept.files), kept.bytes, kept.at, jobId, kept.node],
+      },
+    ]);
+  }
+
+  async archiveOf(jobId: string): Promise<string[] | undefined> {
+    const [row] = await this.store.read<{ files: string | null }>(
+      'SELECT files FROM archives WHERE job_id = ?',
+      [jobId],
+    );
+    return row?.files ? (JSON.parse(row.files) as string[]) : undefined;
+  }
+
+  async dropArchives(jobIds: readonly string[]): Promise<void> {
+    await this.store.commit(
+      jobIds.map((id) => ({ sql: 'DELETE FROM archives WHERE job_id = ?', params: [id] })),
+    );
+  }
+}
+
+function nodeOf(row: Row): NodeRow {
+  return {
+    id: row.id as string,
+    name: row.name as string,
+    url: row.url as string | null,
+    labels: JSON.parse(row.labels as string) as string[],
+    capacity: JSON.parse(row.capacity as string) as Record<string, number>,
+    running: JSON.parse(row.running as string) as Record<string, number>,
+    state: row.state as NodeState,
+    instance: row.instance as string,
+    version: row.version as string,
+    startedAt: row.started_at as number,
+    seenAt: row.seen_at as number,
+    stoppedAt: row.stopped_at as number | null,
+  };
+}

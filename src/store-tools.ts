@@ -1,0 +1,96 @@
+// Work on a store that no server of ours has open: applying migrations, moving everything to another store.
+import { existsSync, mkdirSync } from 'node:fs';
+import { join, resolve } from 'node:path';
+import { allMigrations } from './app.ts';
+import { NodeRows } from './cluster/store.ts';
+import { AppError } from './errors.ts';
+import { openHome } from './home.ts';
+import { copyStore, type CopyReport } from './store/copy.ts';
+import { PostgresStore } from './store/postgres/postgres.ts';
+import { SqliteStore } from './store/sqlite/sqlite.ts';
+import type { Store } from './store/store.ts';
+
+/** Answers the ids of what was applied: none when the schema fits already. */
+export async function migrateStore(address: string): Promise<string[]> {
+  if (!isPostgres(address)) {
+    throw new AppError('invalidInput', 'Only a PostgreSQL store is migrated by hand.', {
+      hint: 'A home brings its own database up to date when its server starts.',
+    });
+  }
+  const store = await PostgresStore.open(address);
+  try {
+    return await store.applyMigrations(allMigrations());
+  } finally {
+    await store.close();
+  }
+}
+
+export async function copyBetween(from: string, to: string): Promise<CopyReport> {
+  const source = await openSide(from, false);
+  try {
+    await refuseServed(source.store);
+    const target = await openSide(to, true);
+    try {
+      return await copyStore(source.store, target.store);
+    } finally {
+      await target.close();
+    }
+  } finally {
+    await source.close();
+  }
+}
+
+interface Side {
+  store: Store;
+  close(): Promise<void>;
+}
+
+async function openSide(address: string, mayCreate: boolean): Promise<Side> {
+  if (isPostgres(address)) {
+    const store = await PostgresStore.open(address);
+    try {
+      if (mayCreate) await store.migrate(allMigrations());
+      else await store.check(allMigrations());
+    } catch (error) {
+      await store.close();
+      throw error;
+    }
+    return { store, close: () => store.close() };
+  }
+  const path = resolve(address.replace(/^sqlite:(\/\/)?/, ''));
+  const file = join(path, 'errand.sqlite');
+  if (!mayCreate && !existsSync(file))
+    throw new AppError('notFound', `There is no database in the home ${path}.`);
+  mkdirSync(path, { recursive: true, mode: 0o700 });
+  // The lock: a copy of a home that somebody serves would not be whole.
+  const home = openHome(path);
+  const store = new SqliteStore(file);
+  await store.migrate(allMigrations());
+  return {
+    store,
+    close: async () => {
+      await store.close();
+      home.release();
+    },
+  };
+}
+
+const aliveMs = 30_000;
+
+async function refuseServed(store: Store): Promise<void> {
+  if (!(store instanceof PostgresStore)) return;
+  const now = store.clock.now();
+  const alive = (await new NodeRows(store).list()).filter(
+    ({ seenAt, stoppedAt }) => stoppedAt === null && now - seenAt < aliveMs,
+  );
+  if (alive.length === 0) return;
+  throw new AppError(
+    'conflict',
+    `Nodes still work on it: ${alive.map(({ name }) => name).join(', ')}.`,
+    {
+      hint: 'Stop all nodes first; a copy of a store in use would not be whole.',
+    },
+  );
+}
+
+const isPostgres = (address: string): boolean => /^postgres(ql)?:/.test(address);

@@ -1,0 +1,215 @@
+// Moves everything from one store to another, whichever engines they are: every table row by row, then what waits and
+// what is held in the dispatcher. Both sides are read again afterwards and must have the same rows.
+import { createHash } from 'node:crypto';
+import { AppError } from '../errors.ts';
+import { dispatchedEntries, restoreEntries, type HeldEntry } from './copy-dispatch.ts';
+import type { Row, Store, Value } from './store.ts';
+
+export interface CopyReport {
+  tables: { name: string; rows: number }[];
+  waiting: number;
+  held: number;
+}
+
+interface Table {
+  name: string;
+  columns: string[];
+  key: string[];
+}
+
+/** What belongs to an engine or to the servers that ran, not to the jobs. */
+const own = new Set([
+  'migrations',
+  'dispatch',
+  'leases',
+  'scheduled',
+  'counter_deltas',
+  'cluster',
+  'sweeps',
+  'nodes',
+  'sqlite_sequence',
+]);
+
+const pageSize = 500;
+/** PostgreSQL takes 65,535 parameters in a statement; SQLite 32,766. */
+const parametersMax = 30_000;
+
+export async function copyStore(from: Store, to: Store): Promise<CopyReport> {
+  await refuseFull(to);
+  // Deltas are folded, so that counters are one table on both sides.
+  await from.promote(0);
+  const source = await tablesOf(from);
+  const target = new Map((await tablesOf(to)).map((table) => [table.name, table]));
+  const report: CopyReport = { tables: [], waiting: 0, held: 0 };
+  for (const table of source) {
+    const twin = target.get(table.name);
+    if (!twin || twin.columns.join() !== table.columns.join()) {
+      throw new AppError('conflict', `The table ${table.name} is not the same on both sides.`, {
+        hint: 'Start both stores once with the same version of Errand, then copy again.',
+      });
+    }
+    const sent = await copyTable(table, from, to);
+    const kept = await fingerprint(table, to);
+    if (sent.rows !== kept.rows || sent.sum !== kept.sum) {
+      throw new AppError(
+        'internal',
+        `${table.name} differs after the copy: ${sent.rows} rows, ${kept.rows} rows.`,
+        {
+          hint: 'Nobody may write to either side meanwhile. Empty the target and copy again.',
+        },
+      );
+    }
+    report.tables.push({ name: table.name, rows: kept.rows });
+  }
+  await resetSequences(to, source);
+  const entries = await dispatchedEntries(from);
+  await restoreEntries(to, entries);
+  const there = await dispatchedEntries(to);
+  if (same(entries) !== same(there))
+    throw new AppError('internal', 'What waits in the queues differs after the copy.');
+  report.held = entries.filter(({ holder }) => holder !== null).length;
+  report.waiting = entries.length - report.held;
+  return report;
+}
+
+async function refuseFull(to: Store): Promise<void> {
+  const rows = await to.read('SELECT id FROM jobs LIMIT 1');
+  if (rows.length === 0) return;
+  throw new AppError('conflict', 'The target already has jobs.', {
+    hint: 'Copy into an empty home or schema: nothing is ever mixed.',
+  });
+}
+
+async function tablesOf(store: Store): Promise<Table[]> {
+  const names = await tableNames(store);
+  const tables: Table[] = [];
+  for (const name of names.filter((one) => !own.has(one)).toSorted()) {
+    const { columns, key } = await columnsOf(store, name);
+    tables.push({ name, columns: columns.toSorted(), key });
+  }
+  return tables;
+}
+
+async function tableNames(store: Store): Promise<string[]> {
+  const sql =
+    store.engine === 'sqlite'
+      ? `SELECT name FROM sqlite_master WHERE type = 'table' AND name NOT LIKE 'sqlite_%'`
+      : `SELECT table_name AS name FROM information_schema.tables
+         WHERE table_schema = current_schema() AND table_type = 'BASE TABLE'`;
+  return (await store.read<{ name: string }>(sql)).map(({ name }) => name);
+}
+
+async function columnsOf(
+  store: Store,
+  table: string,
+): Promise<{ columns: string[]; key: string[] }> {
+  if (store.engine === 'sqlite') {
+    const rows = await store.read<{ name: string; pk: number }>(
+      `SELECT name, pk FROM pragma_table_info(?)`,
+      [table],
+    );
+    const keyed = rows.filter(({ pk }) => pk > 0).toSorted((a, b) => a.pk - b.pk);
+    return { columns: rows.map(({ name }) => name), key: keyed.map(({ name }) => name) };
+  }
+  const columns = await store.read<{ name: string }>(
+    `SELECT column_name AS name FROM information_schema.columns
+     WHERE table_schema = current_schema() AND table_name = ?`,
+    [table],
+  );
+  const key = await store.read<{ name: string }>(
+    `SELECT a.attname AS name FROM pg_index i
+     JOIN pg_attribute a ON a.attrelid = i.indrelid AND a.attnum = ANY (i.indkey)
+     WHERE i.indrelid = to_regclass(?) AND i.indisprimary
+     ORDER BY array_position(i.indkey::int2[], a.attnum)`,
+    [`${table}`],
+  );
+  return { columns: columns.map(({ name }) => name), key: key.map(({ name }) => name) };
+}
+
+async function* pages(table: Table, store: Store): AsyncGenerator<Row[]> {
+  const { name, columns, key } = table;
+  const order = key.map((column) => `"${column}"`).join(', ');
+  const marks = key.map(() => '?').join(', ');
+  let after: Value[] | undefined;
+  for (;;) {
+    const rows = await store.read<Row>(
+      `SELECT ${columns.map((column) => `"${column}"`).join(', ')} FROM "${name}"
+       ${after ? `WHERE (${order}) > (${marks})` : ''} ORDER BY ${order} LIMIT ${pageSize}`,
+      after ?? [],
+    );
+    if (rows.length === 0) return;
+    yield rows;
+    after = key.map((column) => rows.at(-1)![column]!);
+  }
+}
+
+interface Fingerprint {
+  rows: number;
+  /** Sum of the hashes of all rows: the order does not matter, every byte does. */
+  sum: bigint;
+}
+
+async function copyTable(table: Table, from: Store, to: Store): Promise<Fingerprint> {
+  const print: Fingerprint = { rows: 0, sum: 0n };
+  const perStatement = Math.max(1, Math.floor(parametersMax / table.columns.length));
+  for await (const page of pages(table, from)) {
+    addRows(print, table, page);
+    for (let i = 0; i < page.length; i += perStatement) {
+      const rows = page.slice(i, i + perStatement);
+      await to.commit([{ sql: insertSql(table, rows.length, to), params: values(table, rows) }]);
+    }
+  }
+  return print;
+}
+
+async function fingerprint(table: Table, store: Store): Promise<Fingerprint> {
+  const print: Fingerprint = { rows: 0, sum: 0n };
+  for await (const page of pages(table, store)) addRows(print, table, page);
+  return print;
+}
+
+function addRows(print: Fingerprint, { columns }: Table, rows: readonly Row[]): void {
+  for (const row of rows) {
+    const text = JSON.stringify(columns.map((column) => plain(row[column] ?? null)));
+    const hash = createHash('sha256').update(text).digest('hex').slice(0, 32);
+    print.sum = (print.sum + BigInt(`0x${hash}`)) & ((1n << 128n) - 1n);
+    print.rows += 1;
+  }
+}
+
+const plain = (value: Value): string | number | null =>
+  value instanceof Uint8Array ? `blob:${Buffer.from(value).toString('hex')}` : value;
+
+function insertSql({ name, columns }: Table, rows: number, { engine }: Store): string {
+  const names = columns.map((column) => `"${column}"`).join(', ');
+  const row = `(${columns.map(() => '?').join(', ')})`;
+  const kept = engine === 'postgres' ? ' OVERRIDING SYSTEM VALUE' : '';
+  return `INSERT INTO "${name}" (${names})${kept} VALUES ${Array.from({ length: rows }, () => row).join(', ')}`;
+}
+
+const values = ({ columns }: Table, rows: readonly Row[]): Value[] =>
+  rows.flatMap((row) => columns.map((column) => row[column] ?? null));
+
+/** Numbers that the database gives go on after the copied ones. SQLite sees to it by itself. */
+async function resetSequences(to: Store, tables: readonly Table[]): Promise<void> {
+  if (to.engine !== 'postgres') return;
+  for (const { name, key } of tables) {
+    for (const column of key) {
+      const [sequence] = await to.read<{ name: string | null }>(
+        'SELECT pg_get_serial_sequence(?, ?) AS name',
+        [`"${name}"`, column],
+      );
+      if (!sequence?.name) continue;
+      await to.read(
+        `SELECT setval(?::text, greatest((SELECT max("${column}") FROM "${name}"), 1)::bigint)`,
+        [sequence.name],
+      );
+    }
+  }
+}
+
+const same = (entries: readonly HeldEntry[]): string =>
+  entries
+    .map((entry) => JSON.stringify(Object.entries(entry).toSorted(([a], [b]) => (a < b ? -1 : 1))))
+    .toSorted()
+    .join('\n');

@@ -1,0 +1,161 @@
+// Three real servers on one database: jobs, output, waiting, cancel, drain and death, through any of them.
+import assert from 'node:assert/strict';
+import { randomUUID } from 'node:crypto';
+import { test } from 'node:test';
+import { Client, StreamableHTTPClientTransport } from '@modelcontextprotocol/client';
+import { startCluster } from '../helpers/cluster.ts';
+import { until } from '../helpers/until.ts';
+import type { TestServer } from '../helpers/server.ts';
+
+interface Shown {
+  id: string;
+  status: string;
+  exitCode?: number | null;
+  error?: { code: string };
+  attempts: { number: number };
+}
+
+const run = async (node: TestServer, body: Record<string, unknown>): Promise<Shown> => {
+  const answer = await node.api('POST', '/api/commands', { cwd: '/', waitMs: 0, ...body });
+  assert.equal(answer.status, 200, answer.text);
+  return answer.json<Shown>();
+};
+const show = async (node: TestServer, id: string): Promise<Shown> =>
+  (await node.api('GET', `/api/jobs/${id}`)).json<Shown>();
+const nodeOf = async (node: TestServer) =>
+  (await node.api('GET', '/api/nodes')).json<{
+    nodes: { id: string; here: boolean; alive: boolean; running: number; state: string }[];
+  }>().nodes;
+/** Ended, in this way. */
+const endedAs = (node: TestServer, id: string, status: string): Promise<Shown> =>
+  until(`${id} is ${status}`, async () => {
+    const one = await show(node, id);
+    return one.status === status ? one : undefined;
+  });
+const started = (node: TestServer, id: string) =>
+  until(`${id} runs`, async () => (await show(node, id)).status !== 'queued');
+const here = async (node: TestServer) => (await nodeOf(node)).find((one) => one.here)!.id;
+
+test('three servers on one database', async (t) => {
+  const cluster = await startCluster(t, 3);
+  const { nodes } = cluster;
+  const [a, b, c] = nodes as [TestServer, TestServer, TestServer];
+
+  await t.test(
+    'one key, one list, one truth on every node; output and input reach the node that runs the job',
+    async () => {
+      assert.equal(a.key, b.key);
+      assert.equal((await nodeOf(c)).filter(({ alive }) => alive).length, 3);
+      const label = `node=${await here(b)}`;
+      const job = await run(a, {
+        command: 'echo from b; read line; echo got $line',
+        stdin: 'open',
+        labels: [label],
+      });
+      await started(c, job.id);
+      const wait = await a.api('POST', '/api/wait', {
+        ids: [job.id],
+        until: { text: 'from b' },
+        timeoutMs: 20_000,
+      });
+      assert.equal(wait.status, 200, wait.text);
+      const first = (await c.api('GET', `/api/jobs/${job.id}/output`)).json<{ text: string }>();
+      assert.match(first.text, /from b/);
+      const sent = await c.api('POST', `/api/jobs/${job.id}/input`, { text: 'hello\n' });
+      assert.equal(sent.status, 200, sent.text);
+      const ended = await endedAs(a, job.id, 'completed');
+      assert.equal(ended.exitCode, 0);
+      const whole = (await a.api('GET', `/api/jobs/${job.id}/output`)).json<{ text: string }>();
+      assert.match(whole.text, /got hello/);
+    },
+  );
+
+  await t.test(
+    'a cancel through any node stops the job; a drained node gets nothing new',
+    async () => {
+      const idB = await here(b);
+      const job = await run(a, { command: 'sleep 300', labels: [`node=${idB}`] });
+      await started(a, job.id);
+      await a.api('POST', `/api/jobs/${job.id}/cancel`, {});
+      await endedAs(a, job.id, 'cancelled');
+      assert.equal((await a.api('POST', `/api/nodes/${idB}/drain`)).status, 200);
+      await until('b knows', async () => {
+        const held = await run(a, { command: 'true', labels: [`node=${idB}`], waitMs: 1000 });
+        return held.status === 'queued';
+      });
+      const free = await run(a, { command: 'true', waitMs: 20_000 });
+      assert.equal(free.status, 'completed');
+      assert.equal((await a.api('POST', `/api/nodes/${idB}/uncordon`)).status, 200);
+      await until('nothing waits any more', async () => {
+        const list = (await a.api('GET', '/api/jobs?status=queued')).json<{ jobs: unknown[] }>();
+        return list.jobs.length === 0;
+      });
+    },
+  );
+
+  await t.test('MCP needs no affinity: one conversation spread over three nodes', async () => {
+    let turn = 0;
+    // A load balancer without memory: every request goes to the next node.
+    const balanced: typeof fetch = (input, init) => {
+      const url = new URL(String(input));
+      const node = nodes[turn++ % nodes.length]!;
+      return fetch(new URL(url.pathname + url.search, node.url), init);
+    };
+    const client = new Client({ name: 'test', version: '1' });
+    const transport = new StreamableHTTPClientTransport(new URL('/mcp', nodes[0]!.url), {
+      fetch: balanced,
+      requestInit: { headers: { authorization: `Bearer ${nodes[0]!.key}` } },
+    });
+    await client.connect(transport);
+    const started = (await client.callTool({
+      name: 'run_command',
+      arguments: { command: 'echo spread', cwd: '/', waitMs: 20_000 },
+    })) as { structuredContent: Shown };
+    const { id } = started.structuredContent;
+    for (let i = 0; i < 6; i++) {
+      const answer = (await client.callTool({ name: 'get_job', arguments: { id } })) as {
+        structuredContent: Shown;
+      };
+      assert.equal(answer.structuredContent.status, 'completed');
+      const output = (await client.callTool({ name: 'read_output', arguments: { id } })) as {
+        structuredContent: { text: string };
+      };
+      assert.match(output.structuredContent.text, /spread/);
+    }
+    await client.close();
+    assert.ok(turn >= 12);
+  });
+  await t.test(
+    'kill -9 of a node: what may run again does elsewhere, a command with one attempt keeps its truth',
+    async () => {
+      // Its first life has a long lease, so that a slow restart is still in time.
+      const d = await cluster.add({ env: { ERRAND_LEASE_MS: '30000' } });
+      const label = `node=${await here(d)}`;
+      const marker = randomUUID();
+      const once = await run(a, { command: `sleep 1; echo ${marker}; exit 7`, labels: [label] });
+      await started(a, once.id);
+      await d.kill();
+      // Back within its lease: the wrapper went on, and its end is read from the disk.
+      const again = await cluster.add({ home: d.home });
+      const ended = await endedAs(a, once.id, 'failed');
+      assert.equal(ended.exitCode, 7);
+      const output = (await a.api('GET', `/api/jobs/${once.id}/output`)).json<{ text: string }>();
+      assert.match(output.text, new RegExp(marker));
+      // Gone for good: the lease runs out; the one with attempts left runs on a, the other is lost.
+      const twice = await run(a, { command: 'sleep 60', attemptsMax: 3, labels: [label] });
+      const never = await run(a, { command: 'sleep 60', labels: [label] });
+      for (const { id } of [twice, never]) await started(a, id);
+      await again.kill();
+      await until(
+        'the second attempt waits',
+        async () => (await show(a, twice.id)).attempts.number === 2,
+      );
+      const lost = await endedAs(a, never.id, 'failed');
+      assert.equal(lost.error?.code, 'lost');
+      const gone = await a.api('GET', `/api/jobs/${never.id}/output`);
+      assert.equal(gone.status, 410, gone.text);
+      assert.match(gone.text, /last seen/);
+      await a.api('POST', `/api/jobs/${twice.id}/cancel`, {});
+    },
+  );
+});
