@@ -142,6 +142,7 @@ export function runCommand(needs: RunNeeds): Operation {
     http: { method: 'POST', path: '/api/commands' },
     cli: { words: ['run'], args: ['argv'], custom: true },
     rareInput: [
+      'labels',
       ...['streams', 'queue', 'priority', 'runAt', 'ttlMs', 'after', 'attemptsMax'],
       ...['idempotencyKey', 'outputBytesMax', 'ring'],
     ],
