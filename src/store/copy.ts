@@ -121,7 +121,7 @@ async function columnsOf(
      JOIN pg_attribute a ON a.attrelid = i.indrelid AND a.attnum = ANY (i.indkey)
      WHERE i.indrelid = to_regclass(?) AND i.indisprimary
      ORDER BY array_position(i.indkey::int2[], a.attnum)`,
-    [`${table}`],
+    [table],
   );
   return { columns: columns.map(({ name }) => name), key: key.map(({ name }) => name) };
 }
