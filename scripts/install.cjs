@@ -27,22 +27,25 @@ function stale(folder) {
 function install(folder) {
   console.error(`installing the packages of ${folder} (once) …`);
   return new Promise((resolve, reject) => {
+    // `install` and not `ci`: registries that do not carry every platform's optional packages leave holes in the lock
+    // file, which `ci` refuses; what the lock file names is still installed exactly, with its hash.
     // --include=dev: NODE_ENV=production would leave out Node 24 itself.
-    const npm = spawn(
-      'npm',
-      ['ci', '--include=dev', '--no-audit', '--no-fund', '--loglevel=error'],
-      {
-        cwd: folder,
-        stdio: ['ignore', 'ignore', 'inherit'],
-      },
-    );
+    const args = [
+      'install',
+      '--no-save',
+      '--include=dev',
+      '--no-audit',
+      '--no-fund',
+      '--loglevel=error',
+    ];
+    const npm = spawn('npm', args, { cwd: folder, stdio: ['ignore', 'ignore', 'inherit'] });
     npm.on('error', reject);
     npm.on('exit', (code) =>
       code === 0
         ? resolve()
         : reject(
             new Error(
-              `npm ci failed in ${folder} (exit ${code}). Run it there by hand to see why.`,
+              `npm install failed in ${folder} (exit ${code}). Run it there by hand to see why.`,
             ),
           ),
     );
