@@ -1,5 +1,6 @@
 // Our side of the queue benchmarks: the job core on the embedded store, as the server uses it, every ledger row written.
 import { join } from 'node:path';
+import type { Job } from '../../src/jobs/job.ts';
 import { Jobs } from '../../src/jobs/jobs.ts';
 import type { Kind } from '../../src/jobs/kind.ts';
 import { jobMigrations } from '../../src/jobs/migrations.ts';
@@ -41,7 +42,13 @@ export async function submitMany({ jobs }: OwnCore, count: number): Promise<void
 }
 
 /** One claim of one job and its end: two durable transactions, as a worker makes them. */
-export async function cycleOne({ jobs }: OwnCore): Promise<void> {
+export async function cycleOne(core: OwnCore): Promise<void> {
+  const job = await claimOne(core);
+  const attempt = { jobId: job.id, attemptId: job.attemptId, known: job };
+  await core.jobs.finish(attempt, { type: 'completed', result: { ok: true } });
+}
+
+export async function claimOne({ jobs }: OwnCore): Promise<Job> {
   const [job] = await jobs.claim({
     queues: [{ name: 'bench:default' }],
     limit: 1,
@@ -50,6 +57,5 @@ export async function cycleOne({ jobs }: OwnCore): Promise<void> {
     leaseMs: 30_000,
   });
   if (!job) throw new Error('nothing was left to claim');
-  const attempt = { jobId: job.id, attemptId: job.attemptId, known: job };
-  await jobs.finish(attempt, { type: 'completed', result: { ok: true } });
+  return job;
 }

@@ -60,7 +60,10 @@ export async function peers(): Promise<Reader[]> {
 function install(): void {
   if (existsSync(join(folder, 'node_modules', 'defuddle'))) return;
   console.log('installing the peers …');
-  spawnSync('npm', ['ci', '--no-audit', '--no-fund'], { cwd: folder, stdio: 'ignore' });
+  spawnSync('npm', ['install', '--no-save', '--no-audit', '--no-fund'], {
+    cwd: folder,
+    stdio: 'ignore',
+  });
 }
 
 async function optional<T>(name: string): Promise<T | undefined> {

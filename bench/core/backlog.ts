@@ -1,0 +1,30 @@
+// The cost of a claim with a million jobs waiting, against the same with a thousand. CPU time, not wall time: the sync
+// of the commit would hide a slow query.
+import { compare, type Side } from '../harness.ts';
+import { claimOne, openCore, submitMany } from './ours.ts';
+
+const claims = 500;
+
+async function withBacklog(waiting: number): Promise<Side> {
+  const core = await openCore();
+  await submitMany(core, waiting);
+  return {
+    name: `${waiting} waiting`,
+    prepare: () => submitMany(core, claims),
+    round: async () => {
+      const before = process.cpuUsage();
+      for (let i = 0; i < claims; i++) await claimOne(core);
+      const { user, system } = process.cpuUsage(before);
+      return (user + system) / claims;
+    },
+    close: () => core.store.close(),
+  };
+}
+
+await compare({
+  name: 'claim with 1,000,000 waiting',
+  unit: ' µs CPU',
+  rounds: 9,
+  ours: () => withBacklog(1_000_000),
+  peers: [{ name: '1,000 waiting', bar: { atMost: 1.3 }, open: () => withBacklog(1000) }],
+});

@@ -1,0 +1,28 @@
+// Claim and finish of no-op jobs, 16 workers that take one job each: ours against BullMQ, pg-boss and graphile-worker.
+import { compare, rate } from '../harness.ts';
+import { cycleOne, openCore, submitMany } from './ours.ts';
+import { bossCycle, bullCycle, graphileCycle } from './peers.ts';
+
+const concurrency = 16;
+const fast = { concurrency, count: 5000 };
+const slow = { concurrency, count: 1000 };
+
+await compare({
+  name: 'claim + finish',
+  unit: '/s',
+  rounds: 5,
+  ours: async () => {
+    const core = await openCore();
+    return {
+      name: 'errand',
+      prepare: () => submitMany(core, fast.count),
+      round: () => rate(fast.count, concurrency, () => cycleOne(core)),
+      close: () => core.store.close(),
+    };
+  },
+  peers: [
+    { name: 'BullMQ', bar: { atLeast: 2 }, open: () => bullCycle(fast) },
+    { name: 'pg-boss', bar: { atLeast: 5 }, open: () => bossCycle(slow) },
+    { name: 'graphile-worker', bar: 'none', open: () => graphileCycle(slow) },
+  ],
+});

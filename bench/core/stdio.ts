@@ -1,0 +1,38 @@
+// A stdio server as a client sees it: started, greeted, asked. JSON lines by hand, so that the client costs nothing.
+import { spawn } from 'node:child_process';
+import { once } from 'node:events';
+import { createInterface } from 'node:readline';
+
+export interface StdioServer {
+  request(method: string, params: object): Promise<Record<string, unknown>>;
+  close(): Promise<void>;
+}
+
+export async function startStdio(args: string[], env: NodeJS.ProcessEnv): Promise<StdioServer> {
+  const child = spawn(process.execPath, args, { env, stdio: ['pipe', 'pipe', 'ignore'] });
+  const waiting = new Map<number, (answer: Record<string, unknown>) => void>();
+  createInterface({ input: child.stdout }).on('line', (line) => {
+    const message = JSON.parse(line) as { id?: number; result?: Record<string, unknown> };
+    if (message.id === undefined) return;
+    waiting.get(message.id)?.(message.result ?? message);
+    waiting.delete(message.id);
+  });
+  let lastId = 0;
+  const send = (message: object) =>
+    child.stdin.write(`${JSON.stringify({ jsonrpc: '2.0', ...message })}\n`);
+  const request = (method: string, params: object) =>
+    new Promise<Record<string, unknown>>((resolve) => {
+      lastId += 1;
+      waiting.set(lastId, resolve);
+      send({ id: lastId, method, params });
+    });
+  const clientInfo = { name: 'bench', version: '1' };
+  await request('initialize', { protocolVersion: '2025-11-25', capabilities: {}, clientInfo });
+  send({ method: 'notifications/initialized' });
+  const close = async () => {
+    const exited = once(child, 'exit');
+    child.stdin.end();
+    await exited;
+  };
+  return { request, close };
+}

@@ -1,0 +1,68 @@
+// What was acknowledged survives: the settings that sync every commit, and kill -9 of the writer in the middle of its work.
+import assert from 'node:assert/strict';
+import { spawn } from 'node:child_process';
+import { once } from 'node:events';
+import { join } from 'node:path';
+import { createInterface } from 'node:readline';
+import { test } from 'node:test';
+import { jobMigrations } from '../../src/jobs/migrations.ts';
+import { SqliteStore } from '../../src/store/sqlite/sqlite.ts';
+import { tempFolder } from '../helpers/folder.ts';
+
+const program = join(import.meta.dirname, '../fixtures/submitter.ts');
+const rounds = process.env.ERRAND_TEST_DEEP === '1' ? 50 : 3;
+const acknowledgedMin = 200;
+
+async function openStore(path: string): Promise<SqliteStore> {
+  const store = new SqliteStore(path);
+  await store.migrate(jobMigrations);
+  return store;
+}
+
+test('every commit is synced to the disk: WAL with synchronous = FULL', async (t) => {
+  const store = await openStore(join(tempFolder(t), 'errand.sqlite'));
+  t.after(() => store.close());
+  assert.deepEqual(await store.read('PRAGMA synchronous'), [{ __proto__: null, synchronous: 2 }]);
+  assert.deepEqual(await store.read('PRAGMA journal_mode'), [
+    { __proto__: null, journal_mode: 'wal' },
+  ]);
+});
+
+test('no acknowledged job is lost when its writer is killed', async (t) => {
+  const path = join(tempFolder(t), 'errand.sqlite');
+  await (await openStore(path)).close();
+  const acknowledged = new Set<string>();
+  for (let round = 0; round < rounds; round++) {
+    for (const id of await submitUntilKilled(path)) acknowledged.add(id);
+    const store = await openStore(path);
+    assert.deepEqual(await store.read('PRAGMA quick_check'), [
+      { __proto__: null, quick_check: 'ok' },
+    ]);
+    const jobs = await idsOf(store, 'SELECT id FROM jobs');
+    const lost = [...acknowledged].filter((id) => !jobs.has(id));
+    assert.deepEqual(lost, [], `round ${round}: ${lost.length} of ${acknowledged.size} lost`);
+    // A job is whole or not there: its event, its place in the queue and the counter belong to it.
+    assert.deepEqual(await idsOf(store, 'SELECT job_id AS id FROM events WHERE n = 1'), jobs);
+    assert.deepEqual(await idsOf(store, 'SELECT job_id AS id FROM dispatch'), jobs);
+    assert.deepEqual(await store.counters('queue:toy:default'), { queued: jobs.size });
+    await store.close();
+  }
+});
+
+async function submitUntilKilled(path: string): Promise<string[]> {
+  const child = spawn(process.execPath, [program, path], { stdio: ['ignore', 'pipe', 'inherit'] });
+  const exited = once(child, 'exit');
+  const ids: string[] = [];
+  for await (const id of createInterface({ input: child.stdout })) {
+    // The last line may be cut off by the kill, and then it says nothing.
+    if (id.length === 20) ids.push(id);
+    if (ids.length === acknowledgedMin) child.kill('SIGKILL');
+  }
+  const [, signal] = (await exited) as [number | null, string | null];
+  assert.equal(signal, 'SIGKILL', 'the writer ended by itself');
+  return ids;
+}
+
+async function idsOf(store: SqliteStore, sql: string): Promise<Set<string>> {
+  return new Set((await store.read<{ id: string }>(sql)).map(({ id }) => id));
+}
