@@ -1,7 +1,7 @@
 // What every benchmark shares: rounds interleaved with the peer, one line with a ratio, and peers that are installed on
 // demand. A peer that cannot be had prints MISSING and counts as failed; the exit code says whether all bars were met.
 import { spawnSync } from 'node:child_process';
-import { mkdtempSync, readFileSync, rmSync, statSync } from 'node:fs';
+import { mkdtempSync, readFileSync, readdirSync, rmSync, statSync } from 'node:fs';
 import { createRequire } from 'node:module';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
@@ -14,6 +14,10 @@ export interface Side {
   prepare?(): Promise<void>;
   /** One round; answers the figure that is compared: a rate, a time, a number of bytes. */
   round(): Promise<number>;
+  /** Operations of a round: then CPU time per operation is shown too, which foreign load hardly changes. */
+  operations?: number;
+  /** A process that works for this side, with all its children. */
+  servicePid?: number;
   close?(): Promise<void>;
 }
 
@@ -47,14 +51,19 @@ export async function compare(comparison: Comparison): Promise<void> {
     }
   }
   const figures = new Map<Side, number[]>();
+  const cpu = new Map<Side, number[]>();
   const present = [ours, ...sides.flatMap(({ side }) => (side ? [side] : []))];
   try {
     // The first round warms up caches and the compiler on every side and is not counted.
     for (let round = 0; round <= comparison.rounds; round++) {
       for (const side of present) {
         await side.prepare?.();
+        const before = cpuOf(side);
         const figure = await side.round();
-        if (round > 0) figures.set(side, [...(figures.get(side) ?? []), figure]);
+        if (round === 0) continue;
+        figures.set(side, [...(figures.get(side) ?? []), figure]);
+        const spent = (cpuOf(side) - before) / (side.operations ?? 1);
+        cpu.set(side, [...(cpu.get(side) ?? []), spent]);
       }
     }
   } finally {
@@ -63,23 +72,30 @@ export async function compare(comparison: Comparison): Promise<void> {
   for (const { peer, side, why } of sides) {
     const title = `${comparison.name} vs ${peer.name}`;
     if (!side) missing(title, peer.bar, why!);
-    else report(title, comparison.unit, figures.get(ours)!, figures.get(side)!, peer.bar);
+    else {
+      const cpuText = side.operations
+        ? cpuLine(median(cpu.get(ours)!), median(cpu.get(side)!))
+        : '';
+      const rates = { ours: figures.get(ours)!, peer: figures.get(side)! };
+      report(title, { ...rates, unit: comparison.unit, bar: peer.bar, cpuText });
+    }
   }
 }
 
+const cpuLine = (ours: number, peer: number): string =>
+  `; CPU per operation ours ${Math.round(ours)} µs, peer ${Math.round(peer)} µs`;
+
 function report(
   title: string,
-  unit: string,
-  ours: readonly number[],
-  peer: readonly number[],
-  bar: Bar,
+  measured: { ours: number[]; peer: number[]; unit: string; bar: Bar; cpuText: string },
 ): void {
+  const { ours, peer, unit, bar, cpuText } = measured;
   const ratio = median(ours.map((value, i) => value / peer[i]!));
   const met = isMet(ratio, bar);
   if (!met) process.exitCode = 1;
   const figures = `ours ${show(median(ours))}${unit}, peer ${show(median(peer))}${unit}`;
   console.log(
-    `${title}: ${figures}, ratio ${ratio.toFixed(2)} (bar ${barText(bar)}) ${met ? 'ok' : 'BELOW'}`,
+    `${title}: ${figures}, ratio ${ratio.toFixed(2)} (bar ${barText(bar)}) ${met ? 'ok' : 'BELOW'}${cpuText}`,
   );
 }
 
@@ -154,8 +170,29 @@ export function scratchFolder(): string {
   return folder;
 }
 
-/** CPU time of another process so far, in µs (Linux). */
-export function cpuOf(pid: number): number {
-  const fields = readFileSync(`/proc/${pid}/stat`, 'utf8').split(') ')[1]!.split(' ');
-  return (Number(fields[11]) + Number(fields[12])) * 10_000;
+/** CPU time so far in µs: of this process and of the side's service, with children that live or were waited for (Linux). */
+function cpuOf({ servicePid }: Side): number {
+  const { user, system } = process.cpuUsage();
+  return user + system + (servicePid === undefined ? 0 : treeCpu(servicePid));
 }
+
+function treeCpu(root: number): number {
+  const parents = new Map<number, number>();
+  const spent = new Map<number, number>();
+  for (const name of readdirSync('/proc').filter((entry) => /^\d+$/.test(entry))) {
+    try {
+      const fields = readFileSync(`/proc/${name}/stat`, 'utf8').split(') ')[1]!.split(' ');
+      parents.set(Number(name), Number(fields[1]));
+      spent.set(Number(name), sum(fields.slice(11, 15).map(Number)) * tickUs);
+    } catch {
+      // It ended while we looked.
+    }
+  }
+  const within = (pid: number | undefined): boolean =>
+    pid !== undefined && (pid === root || within(parents.get(pid)));
+  return sum([...spent].filter(([pid]) => within(pid)).map(([, us]) => us));
+}
+
+/** The kernel counts in hundredths of a second. */
+const tickUs = 10_000;
+const sum = (values: readonly number[]): number => values.reduce((a, b) => a + b, 0);

@@ -8,6 +8,7 @@ import { scratchFolder } from './harness.ts';
 
 export interface Service {
   port: number;
+  pid: number;
   close(): Promise<void>;
 }
 
@@ -73,7 +74,7 @@ async function started(
     stdio: ['pipe', 'ignore', 'ignore'],
   });
   await reachable(port, shell);
-  return { port, close: () => ended(shell) };
+  return { port, pid: shell.pid!, close: () => ended(shell) };
 }
 
 function ended(shell: ChildProcess): Promise<void> {

@@ -10,11 +10,12 @@ const slow = { concurrency, count: 1000 };
 await compare({
   name: 'claim + finish',
   unit: '/s',
-  rounds: 5,
+  rounds: 3,
   ours: async () => {
     const core = await openCore();
     return {
       name: 'errand',
+      operations: fast.count,
       prepare: () => submitMany(core, fast.count),
       round: () => rate(fast.count, concurrency, () => cycleOne(core)),
       close: () => core.store.close(),

@@ -40,6 +40,8 @@ export async function bullSubmit({ concurrency, count }: Load): Promise<Side> {
   await queue.waitUntilReady();
   return {
     name: 'BullMQ',
+    operations: count,
+    servicePid: redis.pid,
     round: () => rate(count, concurrency, () => queue.add('job', payload)),
     close: async () => {
       await queue.close();
@@ -55,6 +57,8 @@ export async function bullCycle({ concurrency, count }: Load): Promise<Side> {
   const queue = new Queue('bench', { connection });
   return {
     name: 'BullMQ',
+    operations: count,
+    servicePid: redis.pid,
     prepare: async () => {
       await queue.addBulk(Array.from({ length: count }, () => ({ name: 'job', data: payload })));
     },
@@ -92,22 +96,26 @@ async function openBoss(concurrency: number) {
     await boss.stop({ graceful: false });
     await postgres.close();
   };
-  return { boss, close, url: postgres.url };
+  return { boss, close, url: postgres.url, pid: postgres.pid };
 }
 
 export async function bossSubmit({ concurrency, count }: Load): Promise<Side> {
-  const { boss, close } = await openBoss(concurrency);
+  const { boss, close, pid } = await openBoss(concurrency);
   return {
     name: 'pg-boss',
+    operations: count,
+    servicePid: pid,
     round: () => rate(count, concurrency, () => boss.send('bench', payload)),
     close,
   };
 }
 
 export async function bossCycle({ concurrency, count }: Load): Promise<Side> {
-  const { boss, close, url } = await openBoss(concurrency);
+  const { boss, close, url, pid } = await openBoss(concurrency);
   return {
     name: 'pg-boss',
+    operations: count,
+    servicePid: pid,
     prepare: async () => {
       const jobs = Array.from({ length: count }, () => ({ data: payload }));
       await boss.insert('bench', jobs);
@@ -144,6 +152,8 @@ export async function graphileSubmit({ concurrency, count }: Load): Promise<Side
   await utils.migrate();
   return {
     name: 'graphile-worker',
+    operations: count,
+    servicePid: postgres.pid,
     round: () => rate(count, concurrency, () => utils.addJob('bench', payload)),
     close: async () => {
       await utils.release();
@@ -161,6 +171,8 @@ export async function graphileCycle({ concurrency, count }: Load): Promise<Side>
   await utils.migrate();
   return {
     name: 'graphile-worker',
+    operations: count,
+    servicePid: postgres.pid,
     prepare: async () => {
       const jobs = Array.from({ length: count }, () => ({ identifier: 'bench', payload }));
       await utils.addJobs(jobs);

@@ -10,11 +10,12 @@ const slow = { concurrency, count: 1200 };
 await compare({
   name: 'durable submit',
   unit: '/s',
-  rounds: 5,
+  rounds: 3,
   ours: async () => {
     const core = await openCore();
     return {
       name: 'errand',
+      operations: fast.count,
       round: () => rate(fast.count, concurrency, () => submitOne(core)),
       close: () => core.store.close(),
     };
