@@ -5,7 +5,6 @@
 import { writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { segment, type Place, type Segments } from '../../src/kinds/web/content/blocks.ts';
-import { contextNames, withContext } from '../../src/kinds/web/content/context.ts';
 import { parseHtml } from '../../src/kinds/web/content/dom.ts';
 import { featureNames, features } from '../../src/kinds/web/content/features.ts';
 import { Visibility } from '../../src/kinds/web/content/hidden.ts';
@@ -21,18 +20,20 @@ import { mean, wordScore } from './score.ts';
 import { blockTokens, Vocabulary, type WordRow } from './words.ts';
 
 const folds = 5;
-const base: BoostOptions = {
-  trees: 150,
-  depth: 5,
-  rate: 0.1,
-  lambda: 3,
-  leafMin: 1,
-  rowShare: 0.5,
-  columnShare: 0.35,
+/**
+ * Shallow trees, strong pull to zero, large leaves: with 420 pages the danger is to learn them by
+ * heart.
+ */
+const options: BoostOptions = {
+  trees: 250,
+  depth: 4,
+  rate: 0.06,
+  lambda: 10,
+  leafMin: 4,
+  rowShare: 0.35,
+  columnShare: 0.2,
   seed: 1,
 };
-const firstOptions: BoostOptions = base;
-const secondOptions: BoostOptions = { ...base, rate: 0.07, seed: 2 };
 
 interface Item {
   sample: Sample;
@@ -125,11 +126,8 @@ function rowsOf(item: Item, lexicon: Lexicon): Float32Array {
   return features(item.segments, item.signs, lexicon);
 }
 
-function table(
-  from: readonly Item[],
-  rows: ReadonlyMap<Item, Float32Array>,
-  columns: number,
-): Rows {
+function table(from: readonly Item[], rows: ReadonlyMap<Item, Float32Array>): Rows {
+  const columns = featureNames.length;
   const count = from.reduce((sum, { labels }) => sum + labels.length, 0);
   const values = new Float32Array(count * columns);
   const labels = new Float32Array(count);
@@ -148,47 +146,30 @@ function table(
 
 interface Trained {
   lexicon: Lexicon;
-  first: ForestTable;
-  second: ForestTable;
+  forest: ForestTable;
 }
 
-/** Rows and first-look scores of every page come from models that did not see its fold. */
-function trainStages(from: readonly Item[]): Trained {
-  const present = [...new Set(from.map(({ fold }) => fold))];
+/**
+ * The forest learns from word scores of lexicons that did not see the page's fold, as in real
+ * use.
+ */
+function learn(from: readonly Item[]): Trained {
   const rows = new Map<Item, Float32Array>();
-  for (const fold of present) {
+  for (const fold of new Set(from.map((item) => item.fold))) {
     const lexicon = learnWords(from.filter((item) => item.fold !== fold));
     for (const item of from) if (item.fold === fold) rows.set(item, rowsOf(item, lexicon));
   }
-  const wide = new Map<Item, Float32Array>();
-  for (const fold of present) {
-    const rest = from.filter((item) => item.fold !== fold);
-    const forest = new Forest(boost(table(rest, rows, featureNames.length), firstOptions));
-    for (const item of from) {
-      if (item.fold !== fold) continue;
-      const own = rows.get(item)!;
-      wide.set(item, withContext(item.segments, own, forest.predict(own, item.labels.length)));
-    }
-  }
-  return {
-    lexicon: learnWords(from),
-    first: boost(table(from, rows, featureNames.length), firstOptions),
-    second: boost(table(from, wide, contextNames.length), secondOptions),
-  };
+  return { lexicon: learnWords(from), forest: boost(table(from, rows), options) };
 }
 
-function scores(item: Item, { lexicon, first, second }: Trained): Float32Array {
-  const rows = rowsOf(item, lexicon);
-  const count = item.labels.length;
-  const one = new Forest(first).predict(rows, count);
-  const two = new Forest(second).predict(withContext(item.segments, rows, one), count);
-  return two.map((value, i) => (value + one[i]!) / 2);
+function scores(item: Item, { lexicon, forest }: Trained): Float32Array {
+  return new Forest(forest).predict(rowsOf(item, lexicon), item.labels.length);
 }
 
 function heldOut(all: readonly Item[]): Map<Item, number> {
   const result = new Map<Item, number>();
   for (let fold = 0; fold < folds; fold++) {
-    const trained = trainStages(all.filter((item) => item.fold !== fold));
+    const trained = learn(all.filter((item) => item.fold !== fold));
     for (const item of all) {
       if (item.fold !== fold) continue;
       const chosen = chooseBlocks(item.segments.blocks, scores(item, trained));
@@ -208,15 +189,14 @@ function report(name: string, results: ReadonlyMap<Item, number>): void {
 }
 
 function train(all: readonly Item[]): ModelTable {
-  const { lexicon, first, second } = trainStages(all);
+  const { lexicon, forest } = learn(all);
   return {
     lexicon: {
       near: written(lexicon.near),
       far: written(lexicon.far),
       text: written(lexicon.text),
     },
-    first,
-    second,
+    forest,
   };
 }
 

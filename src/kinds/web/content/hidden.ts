@@ -2,7 +2,7 @@
 // inline and in the page's own style elements. Hidden text is where instructions to a model are
 // put, so the doubtful goes out, but panels that a visible control opens (tabs, answers of an
 // FAQ) and text that fades in are content.
-import { elements, isElement, isText, rawText, walk } from './dom.ts';
+import { isElement, isText, rawText, walk } from './dom.ts';
 import type { AnyNode, Element } from './dom.ts';
 
 /** Elements whose text is never part of what a page says. */
@@ -32,8 +32,15 @@ export class Visibility {
   private readonly opened: ReadonlySet<string>;
 
   constructor(root: AnyNode) {
-    this.names = hiddenNames(root);
-    this.opened = openedIds(root);
+    const styles: Element[] = [];
+    const opened = new Set<string>();
+    walk(root, (node) => {
+      if (!isElement(node)) return;
+      if (node.name === 'style') styles.push(node);
+      addOpened(node, opened);
+    });
+    this.names = hiddenNames(styles);
+    this.opened = opened;
   }
 
   /** Whether this element and all below it are left out. */
@@ -90,19 +97,13 @@ function anyOf(...declarations: string[]): RegExp {
   return new RegExp(String.raw`(?:^|[;\s])(?:${declarations.join('|')})`, 'i');
 }
 
-function openedIds(root: AnyNode): Set<string> {
-  const ids = new Set<string>();
-  walk(root, (node) => {
-    if (!isElement(node)) return;
-    const { attribs } = node;
-    const controls = attribs['aria-controls'];
-    if (controls !== undefined) for (const id of controls.split(/\s+/)) ids.add(id);
-    const target = attribs['data-target'] ?? attribs['data-bs-target'];
-    if (target?.startsWith('#')) ids.add(target.slice(1));
-    if (node.name === 'a' && attribs.href?.startsWith('#')) ids.add(attribs.href.slice(1));
-  });
-  ids.delete('');
-  return ids;
+/** Ids of what this element opens when pressed. */
+function addOpened({ name, attribs }: Element, ids: Set<string>): void {
+  const controls = attribs['aria-controls'];
+  if (controls !== undefined) for (const id of controls.split(/\s+/)) ids.add(id);
+  const target = attribs['data-target'] ?? attribs['data-bs-target'];
+  if (target?.startsWith('#')) ids.add(target.slice(1));
+  if (name === 'a' && attribs.href?.startsWith('#')) ids.add(attribs.href.slice(1));
 }
 
 const styleCharsMax = 200_000;
@@ -114,9 +115,9 @@ const hidingBody = anyOf(...notShown, noSize, farAway);
  * Class and id names that the page's own style elements hide outright (single selectors, no media
  * queries).
  */
-function hiddenNames(root: AnyNode): Set<string> {
+function hiddenNames(styles: readonly Element[]): Set<string> {
   const names = new Set<string>();
-  for (const style of elements(root, 'style')) {
+  for (const style of styles) {
     if (style.attribs.media !== undefined && !/all|screen/i.test(style.attribs.media)) continue;
     const css = rawText(style).slice(0, styleCharsMax);
     if (!/none|hidden|font-size|indent|left|top/.test(css)) continue;

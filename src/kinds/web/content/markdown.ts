@@ -195,7 +195,7 @@ export class MarkdownWriter {
     const { name, attribs } = element;
     if (name === 'br') return '\n';
     if (name === 'img') return this.picture(element);
-    if (name === 'input') return checkbox(attribs);
+    if (name === 'input') return checkbox(element);
     if (!this.selection.has(element)) return this.lonePictures(element);
     if (this.nesting > nestingMax) return rawText(element);
     this.nesting++;
@@ -205,6 +205,7 @@ export class MarkdownWriter {
     const text = inner.trim();
     if (text === '') return inner === '' ? '' : ' ';
     if (codeTags.has(name)) return around(inner, codeSpan(text));
+    if (name === 'a' && isPermalink(attribs.href, text)) return '';
     if (name === 'a') return around(inner, this.anchor(element, text));
     const mark = marks[name];
     if (mark === undefined || text.includes('\n') || text.includes(mark)) return inner;
@@ -248,6 +249,11 @@ export class MarkdownWriter {
     }
     return pictures.filter(Boolean).join('\n\n');
   }
+}
+
+/** The mark beside a heading that links to itself. */
+function isPermalink(href: string | undefined, text: string): boolean {
+  return href !== undefined && href.includes('#') && /^(?:¶|#|§|🔗|\u{F0C1})$/u.test(text);
 }
 
 function heading(level: number, text: string): string {
@@ -326,8 +332,10 @@ function codeLanguage(pre: Element): string {
   return '';
 }
 
-function checkbox(attribs: Element['attribs']): string {
-  if (attribs.type !== 'checkbox') return '';
+/** Task lists only: elsewhere a checkbox is a control of the page. */
+function checkbox({ attribs, parent }: Element): string {
+  const above = parent && isElement(parent) && parent.name !== 'li' ? parent.parent : parent;
+  if (attribs.type !== 'checkbox' || !above || !isElement(above) || above.name !== 'li') return '';
   return 'checked' in attribs ? '[x] ' : '[ ] ';
 }
 

@@ -1,7 +1,6 @@
-// The learned part of main-content detection: two forests and a lexicon, trained by
-// bench/web-quality/train.ts and kept in model.json. Scores are probabilities that a block is
-// main content.
-import { withContext } from './context.ts';
+// The learned part of main-content detection: a forest and a lexicon, trained by
+// bench/web-quality/train.ts and kept in model.json. Scores are probabilities that a block is main
+// content.
 import type { Segments } from './blocks.ts';
 import { features } from './features.ts';
 import type { Lexicon } from './lexicon.ts';
@@ -12,32 +11,24 @@ import { Forest, type ForestTable } from './trees.ts';
 export interface ModelTable {
   /** word=weight in hundredths, with semicolons between. */
   lexicon: { near: string; far: string; text: string };
-  first: ForestTable;
-  second: ForestTable;
+  forest: ForestTable;
 }
 
 export class Model {
   private readonly lexicon: Lexicon;
-  private readonly first: Forest;
-  private readonly second: Forest;
+  private readonly forest: Forest;
 
-  constructor({ lexicon, first, second }: ModelTable) {
+  constructor({ lexicon, forest }: ModelTable) {
     this.lexicon = {
       near: weights(lexicon.near),
       far: weights(lexicon.far),
       text: weights(lexicon.text),
     };
-    this.first = new Forest(first);
-    this.second = new Forest(second);
+    this.forest = new Forest(forest);
   }
 
   score(segments: Segments, signs: PageSigns): Float32Array {
-    const count = segments.blocks.length;
-    const rows = features(segments, signs, this.lexicon);
-    const first = this.first.predict(rows, count);
-    const second = this.second.predict(withContext(segments, rows, first), count);
-    // The mean of both looks errs less than either.
-    return second.map((value, i) => (value + first[i]!) / 2);
+    return this.forest.predict(features(segments, signs, this.lexicon), segments.blocks.length);
   }
 }
 
