@@ -25,11 +25,11 @@ const folds = 5;
  * heart.
  */
 const options: BoostOptions = {
-  trees: 250,
-  depth: 4,
-  rate: 0.06,
-  lambda: 10,
-  leafMin: 4,
+  trees: 300,
+  depth: 5,
+  rate: 0.08,
+  lambda: 6,
+  leafMin: 2,
   rowShare: 0.35,
   columnShare: 0.2,
   seed: 1,

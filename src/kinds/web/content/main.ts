@@ -14,6 +14,9 @@ const repeatWordsMin = 8;
 const wholeShare = 0.8;
 const fillMin = 0.12;
 const fillWordsMax = 60;
+const tableShare = 0.5;
+/** Larger tables hold the layout of a page, or can spare a cell. */
+const tableWordsMax = 600;
 const asides =
   Inside.nav | Inside.aside | Inside.footer | Inside.form | Inside.button | Inside.dialog;
 /**
@@ -48,6 +51,7 @@ export function chooseBlocks(blocks: readonly Block[], scores: Float32Array): Bl
     chosen[index] = 1;
   }
   fillHoles(blocks, scores, chosen, said);
+  completeTables(blocks, chosen);
   return blocks.filter(({ index }) => chosen[index] === 1);
 }
 
@@ -92,6 +96,25 @@ function fillHoles(
     before = at;
   }
   for (let i = 0; i < chosen.length; i++) if (chosen[i] === 2) chosen[i] = 1;
+}
+
+/** A table in parts says something else than the table: mostly chosen, it is chosen whole. */
+function completeTables(blocks: readonly Block[], chosen: Uint8Array): void {
+  const tables = new Map<Place, number>();
+  for (const { index, place, words } of blocks) {
+    const table = chosen[index] === 1 ? tableAround(place) : undefined;
+    if (table) tables.set(table, (tables.get(table) ?? 0) + words);
+  }
+  for (const [{ words, firstBlock, lastBlock }, held] of tables) {
+    if (words <= tableWordsMax && held >= tableShare * words)
+      chosen.fill(1, firstBlock, lastBlock + 1);
+  }
+}
+
+function tableAround(place: Place): Place | undefined {
+  let at: Place | undefined = place;
+  while (at && at.element.name !== 'table') at = at.parent;
+  return at;
 }
 
 function isPart({ words, text, place }: Block, around: Place, said: ReadonlySet<string>): boolean {
