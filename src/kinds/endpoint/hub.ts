@@ -43,6 +43,8 @@ interface Waiter {
   limit: number;
   signal: AbortSignal;
   done: (jobs: Job[]) => void;
+  /** Its time was up: nobody takes an answer any more. */
+  over: boolean;
 }
 
 interface Line {
@@ -141,11 +143,12 @@ export class WorkerHub {
     const timeout = new AbortController();
     let waiter: Waiter | undefined;
     const jobs = new Promise<Job[]>((done) => {
-      waiter = { worker, endpoint, limit, signal, done };
+      waiter = { worker, endpoint, limit, signal, done, over: false };
       if (worker.state === 'ready') line.waiters.push(waiter);
     });
     this.pump(endpoint.id);
     const none = clock.sleep(wish.waitMs, AbortSignal.any([signal, timeout.signal])).then(() => {
+      waiter!.over = true;
       line.waiters = line.waiters.filter((other) => other !== waiter);
       waiter!.done([]);
     });
@@ -299,24 +302,36 @@ export class WorkerHub {
 
   private async drain(line: Line): Promise<void> {
     let width = 1;
-    while (line.waiters.length > 0) {
-      line.again = false;
-      const group = line.waiters.splice(0, width);
-      const taken = await Promise.all(group.map((waiter) => this.claim(waiter)));
-      const empty = group.filter((_, i) => taken[i] === 0);
-      line.waiters.unshift(...empty.filter(({ worker }) => worker.state === 'ready'));
-      if (empty.length > 0 && !line.again) return;
-      width = empty.length === 0 ? Math.min(width * 2, widthMax) : 1;
+    const skipped: Waiter[] = [];
+    const back = (waiters: Waiter[]) =>
+      line.waiters.unshift(
+        ...waiters.filter(({ worker, over }) => worker.state === 'ready' && !over),
+      );
+    try {
+      while (line.waiters.length > 0) {
+        line.again = false;
+        const group = line.waiters.splice(0, width);
+        const answers = await Promise.all(group.map((waiter) => this.claim(waiter)));
+        // A worker that must not get what waits does not stand in the way of the next one.
+        skipped.push(...group.filter((_, i) => answers[i] === 'refused'));
+        const empty = group.filter((_, i) => answers[i] === 'empty');
+        back(empty);
+        if (empty.length > 0 && !line.again) return;
+        width = empty.length === 0 ? Math.min(width * 2, widthMax) : 1;
+      }
+    } finally {
+      back(skipped);
     }
   }
 
-  private async claim(waiter: Waiter): Promise<number> {
+  private async claim(waiter: Waiter): Promise<'taken' | 'empty' | 'refused'> {
     const { jobs, clock, node, paused } = this.needs;
     const { worker, endpoint, limit, signal } = waiter;
-    if (signal.aborted) return (waiter.done([]), 1);
+    if (signal.aborted || waiter.over) return (waiter.done([]), 'taken');
     const queue = await paused(endpoint.id);
-    if (queue.paused) return 0;
+    if (queue.paused) return 'empty';
     const unknown: string[] = [];
+    let refused = false;
     const name = queueKey('endpoint', endpoint.id);
     const taken = await jobs.claim({
       queues: [{ name, ...(queue.limit === undefined ? {} : { limit: queue.limit }) }],
@@ -326,16 +341,21 @@ export class WorkerHub {
       leaseMs: endpoint.spec.leaseMs,
       stage: 'dispatched',
       lookahead: Math.min(this.refused.size, lookaheadMax),
-      accept: (job) => this.accepts(worker, job, unknown),
+      accept: (job) => {
+        const accepted = this.accepts(worker, job, unknown);
+        refused ||= !accepted;
+        return accepted;
+      },
     });
     for (const jobId of unknown) await this.learn(jobId);
-    if (unknown.length > 0) this.line(endpoint.id).again = true;
     for (const job of taken) {
       worker.running.set(job.id, job.attemptId);
       this.refused.delete(job.id);
     }
-    if (taken.length === 0) return 0;
-    if (signal.aborted) {
+    if (taken.length === 0 && unknown.length > 0) return this.claim(waiter);
+    if (taken.length === 0) return refused ? 'refused' : 'empty';
+    const unwanted = signal.aborted || waiter.over;
+    if (unwanted) {
       // Nobody is there to take the answer: the jobs go back as if they had never left.
       for (const job of taken) {
         const outcome = { type: 'snoozed', untilMs: clock.now() } as const;
@@ -344,8 +364,8 @@ export class WorkerHub {
       }
       await jobs.store.promote(clock.now());
     }
-    waiter.done(signal.aborted ? [] : taken);
-    return taken.length;
+    waiter.done(unwanted ? [] : taken);
+    return 'taken';
   }
 
   private accepts(worker: Worker, job: Job, unknown: string[]): boolean {

@@ -433,7 +433,10 @@ export class Supervisor implements Service {
   }
 
   private tail(endpointId: string, { lastWorkerId }: State): string[] {
-    const lines = this.needs.logs.read(endpointId, lastWorkerId!, { source: 'container', tail: 5 });
+    const lines = this.needs.logs.read(endpointId, lastWorkerId!, {
+      source: 'container',
+      tail: 15,
+    });
     return lines.map(({ line }) => line.slice(0, 300));
   }
 
