@@ -61,6 +61,19 @@ export const dataPlane: DialectRoute[] = [
   ...dataRoutes(['GET'], '/health', health),
   ...dataRoutes(['GET'], '/metrics', metrics),
   ...dataRoutes(['GET'], '/requests', requests),
+  {
+    method: 'POST',
+    path: '/v2/hooks/{attemptId}',
+    auth: 'none',
+    handle: async ({ params, query }, { operations, context }) => {
+      const wish = { attemptId: params.attemptId, token: query.get('token') ?? '' };
+      try {
+        return ok(await operations.call('notice_remote', wish, context));
+      } catch (error) {
+        return errorAnswer(error);
+      }
+    },
+  },
 ];
 
 async function run(request: DialectRequest, call: DialectCall): Promise<DialectResponse> {
@@ -138,6 +151,8 @@ async function stream(
   { operations, context }: DialectCall,
   { endpointId, jobId }: Record<string, string>,
 ): Promise<DialectResponse> {
+  const after = request.query.get('after');
+  if (after !== null) return streamAfter(Number(after), { operations, context }, jobId!);
   const wish = { endpointId, id: jobId, waitMs: waitOf(request, streamWaitMs) };
   const answer = await operations.call<{ status: string; chunks: unknown[]; error: unknown }>(
     'drain_stream',
@@ -148,6 +163,19 @@ async function stream(
     status: statusOf(answer),
     stream: answer.chunks.map((output) => ({ output })),
   });
+}
+
+/** Beyond RunPod: reads from a number on and takes nothing away, so that a lost answer loses no chunk. */
+async function streamAfter(
+  after: number,
+  { operations, context }: DialectCall,
+  jobId: string,
+): Promise<DialectResponse> {
+  const answer = await operations.call<{
+    status: string;
+    chunks: { n: number; output: unknown }[];
+  }>('follow_stream', { id: jobId, after, limit: 1000 }, context);
+  return ok({ status: statusOf(answer), stream: answer.chunks });
 }
 
 async function cancel(
@@ -246,6 +274,8 @@ async function requests(
   );
   return ok({
     requests: answer.jobs.map((job) => jobBody(job)),
+    // Says that this server knows such keys: an empty list is then certain.
+    ...(key === null ? {} : { idempotencyKey: key }),
     ...(answer.next === undefined ? {} : { cursor: String(answer.next) }),
   });
 }

@@ -3,6 +3,7 @@ import type { Job } from '../../jobs/job.ts';
 import type { Jobs } from '../../jobs/jobs.ts';
 import type { Clock } from '../../runtime/clock.ts';
 import type { Worker, WorkerHub } from './hub.ts';
+import type { RemoteClient } from './remote/client.ts';
 import type { EndpointRow } from './store.ts';
 
 export type WorkerStatus = 'RUNNING' | 'IDLE' | 'INITIALIZING' | 'THROTTLED' | 'UNHEALTHY';
@@ -43,10 +44,14 @@ export interface HealthNeeds {
   clock: Clock;
   trouble(endpoint: EndpointRow): Trouble;
   paused(endpointId: string): Promise<{ paused: boolean }>;
+  remote: Pick<RemoteClient, 'call' | 'hasKey'>;
 }
+
+const remoteCacheMs = 5000;
 
 export class HealthDesk {
   private readonly needs: HealthNeeds;
+  private readonly remotes = new Map<string, { at: number; workers: Record<string, number> }>();
 
   constructor(needs: HealthNeeds) {
     this.needs = needs;
@@ -62,6 +67,7 @@ export class HealthDesk {
       workers[status.toLowerCase() as keyof typeof workers] += 1;
       if (status === 'IDLE' || status === 'RUNNING') workers.ready += 1;
     }
+    if (endpoint.spec.remote) Object.assign(workers, await this.remoteWorkers(endpoint));
     const { failures } = this.needs.trouble(endpoint);
     if (failures > 0 && workers.ready === 0) workers.unhealthy = Math.max(workers.unhealthy, 1);
     return {
@@ -74,6 +80,18 @@ export class HealthDesk {
       },
       workers,
     };
+  }
+
+  /** The workers of a remote endpoint are the remote's; without an answer there are none to show. */
+  private async remoteWorkers(endpoint: EndpointRow): Promise<Record<string, number>> {
+    const { remote } = this.needs;
+    const now = this.needs.clock.now();
+    const known = this.remotes.get(endpoint.id);
+    if (known && now - known.at < remoteCacheMs) return known.workers;
+    const answer = await remote.call(endpoint.spec.remote!, { method: 'GET', path: '/health' });
+    const workers = answer.type === 'ok' ? (answer.body.workers as Record<string, number>) : {};
+    this.remotes.set(endpoint.id, { at: now, workers });
+    return workers;
   }
 
   statusOf(worker: Worker, endpoint: EndpointRow): WorkerStatus {
@@ -96,7 +114,10 @@ export class HealthDesk {
   async diagnosis(endpoint: EndpointRow, job: Job): Promise<string> {
     const { hub, trouble, paused } = this.needs;
     if ((await paused(endpoint.id)).paused) return 'The queue of this endpoint is paused.';
-    if (endpoint.spec.remote) return `It is to be sent to ${endpoint.spec.remote.baseUrl}.`;
+    const { remote } = endpoint.spec;
+    if (remote && !this.needs.remote.hasKey(remote))
+      return `It is for ${remote.baseUrl}, but the variable ${remote.keyEnv} with its key is not set on this server.`;
+    if (remote) return `It is to be sent to ${remote.baseUrl}.`;
     const found = trouble(endpoint);
     const workers = hub.of(endpoint.id);
     const ready = workers.filter(({ state }) => state === 'ready');

@@ -19,6 +19,10 @@ import { jobOperations } from './operations/jobs.ts';
 import { logOperations } from './operations/logs.ts';
 import { workerOperations } from './operations/workers.ts';
 import { queueStates } from './queues.ts';
+import { RemoteClient } from './remote/client.ts';
+import { RemoteDriver } from './remote/driver.ts';
+import { noticeRemote } from './remote/operation.ts';
+import { RemoteStore } from './remote/store.ts';
 import { Reports } from './reports.ts';
 import { Results } from './results.ts';
 import { endpointsSection, type EndpointsSection } from './spec.ts';
@@ -64,7 +68,8 @@ function create(needs: KindNeeds<EndpointsSection>): KindParts {
     openBaseUrl: needs.openBaseUrl,
   });
   const trouble = (row: Parameters<Supervisor['trouble']>[0]) => supervisor.trouble(row);
-  const health = new HealthDesk({ jobs, hub, clock, trouble, paused });
+  const remoteClient = new RemoteClient(needs.egress, needs.secret);
+  const health = new HealthDesk({ jobs, hub, clock, trouble, paused, remote: remoteClient });
   const batches = new Batches({
     jobs,
     store: new BatchStore(needs.store),
@@ -98,6 +103,18 @@ function create(needs: KindNeeds<EndpointsSection>): KindParts {
     batches,
     home,
   };
+  const remote = new RemoteDriver({
+    jobs,
+    endpoints,
+    store: new RemoteStore(needs.store),
+    client: remoteClient,
+    results,
+    streams,
+    clock,
+    log,
+    node,
+    sign: needs.sign,
+  });
   jobs.addKind(batches.kind);
   const timekeeper = new Timekeeper({
     jobs,
@@ -105,7 +122,7 @@ function create(needs: KindNeeds<EndpointsSection>): KindParts {
     store,
     clock,
     log,
-    stopRemote: async () => {},
+    stopRemote: (_jobId, attemptId) => remote.cancel(attemptId),
   });
   const followup = new Followup({ feed, jobs, hub, log, clock, endpoints, store });
   const opening: Service = {
@@ -124,8 +141,9 @@ function create(needs: KindNeeds<EndpointsSection>): KindParts {
       ...workerOperations(desk),
       ...logOperations(desk),
       ...batchOperations(desk),
+      noticeRemote(remote),
     ],
-    services: [opening, followup, timekeeper, batches, supervisor],
-    busy: () => supervisor.busy(),
+    services: [opening, followup, timekeeper, batches, remote, supervisor],
+    busy: async () => (await supervisor.busy()) || remote.busy(),
   };
 }

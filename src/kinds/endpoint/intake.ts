@@ -15,6 +15,8 @@ export interface JobInput {
   s3Config?: unknown;
   /** Asked for with a wait: it may be forgotten sooner. */
   sync?: boolean;
+  /** For a remote, which keeps the times itself. */
+  policy?: { executionTimeout?: number; lowPriority?: boolean };
 }
 
 export interface RunWish {
@@ -132,6 +134,7 @@ function submission(endpoint: EndpointRow, owner: string, wish: RunWish): Submis
     ...(wish.webhook === undefined ? {} : { webhook: wish.webhook }),
     ...(wish.s3Config === undefined ? {} : { s3Config: wish.s3Config }),
     ...(wish.sync ? { sync: true } : {}),
+    ...(spec.remote ? { policy: remotePolicy(wish) } : {}),
   };
   // A remote job is not handed out again here: the remote has it.
   const redeliveries = spec.remote ? 0 : spec.redeliveries;
@@ -141,7 +144,7 @@ function submission(endpoint: EndpointRow, owner: string, wish: RunWish): Submis
     input: body,
     owner,
     ttlMs: wish.ttlMs ?? spec.ttlMs,
-    timeoutMs: wish.executionTimeoutMs ?? spec.executionTimeoutMs,
+    ...(spec.remote ? {} : { timeoutMs: wish.executionTimeoutMs ?? spec.executionTimeoutMs }),
     retry: { attemptsMax: 1 + redeliveries, lostMax: redeliveries, backoffMs: 0, jitter: 0 },
     ...(wish.lowPriority ? { priority: lowPriority } : {}),
     ...(id === undefined ? {} : { id }),
@@ -149,6 +152,13 @@ function submission(endpoint: EndpointRow, owner: string, wish: RunWish): Submis
     ...(tags === undefined ? {} : { tags }),
     ...(parentId === undefined ? {} : { parentId }),
     ...(idempotencyKey === undefined ? {} : { idempotencyKey }),
+  };
+}
+
+function remotePolicy(wish: RunWish): NonNullable<JobInput['policy']> {
+  return {
+    ...(wish.executionTimeoutMs === undefined ? {} : { executionTimeout: wish.executionTimeoutMs }),
+    ...(wish.lowPriority ? { lowPriority: true } : {}),
   };
 }
 

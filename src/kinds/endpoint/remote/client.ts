@@ -1,0 +1,103 @@
+// RunPod's data plane as a client sees it: RunPod's cloud, or another Errand. The operator's config names the
+// destination, so it is trusted; what comes back is still bounded.
+import { AppError } from '../../../errors.ts';
+import type { Egress } from '../../../runtime/egress/index.ts';
+import { parseJson } from '../../../runtime/json.ts';
+import type { Remote } from '../spec.ts';
+
+/** What a call came to. `unanswered`: it may or may not have been done. */
+export type RemoteAnswer =
+  | { type: 'ok'; body: Record<string, unknown> }
+  | { type: 'later'; waitMs: number }
+  | { type: 'refused'; status: number; message: string }
+  | { type: 'unanswered'; message: string };
+
+const timeoutMs = 30_000;
+const bytesMax = 512 * 1024 * 1024;
+const laterMsDefault = 5000;
+const unreachableMs = 2000;
+
+export class RemoteClient {
+  private readonly egress: Egress;
+  private readonly secret: (name: string) => string | undefined;
+
+  constructor(egress: Egress, secret: (name: string) => string | undefined) {
+    this.egress = egress;
+    this.secret = secret;
+  }
+
+  hasKey(remote: Remote): boolean {
+    return this.secret(remote.keyEnv) !== undefined;
+  }
+
+  async call(
+    remote: Remote,
+    request: {
+      method: 'GET' | 'POST';
+      path: string;
+      body?: unknown;
+      key?: string;
+      holdMs?: number;
+    },
+  ): Promise<RemoteAnswer> {
+    const { method, path, body, key: idempotencyKey, holdMs = 0 } = request;
+    const root = remote.baseUrl.replace(/\/$/, '');
+    try {
+      const answer = await this.egress.request({
+        url: `${root}/${remote.endpointId}${path}`,
+        method,
+        trust: 'trusted',
+        redirects: 0,
+        bytesMax,
+        timeoutMs: timeoutMs + holdMs,
+        headersTimeoutMs: timeoutMs + holdMs,
+        headers: {
+          authorization: `Bearer ${this.secret(remote.keyEnv) ?? ''}`,
+          accept: 'application/json',
+          ...(method === 'POST' ? { 'content-type': 'application/json' } : {}),
+          ...(idempotencyKey === undefined ? {} : { 'idempotency-key': idempotencyKey }),
+        },
+        ...(method === 'POST' ? { body: JSON.stringify(body ?? {}) } : {}),
+      });
+      const text = await answer.body.text();
+      return answerOf(answer.status, text, header(answer.headers['retry-after']));
+    } catch (error) {
+      // Nothing was sent when there was no connection.
+      const reason = error instanceof AppError ? error.data?.reason : undefined;
+      if (reason === 'connect' || reason === 'dns' || reason === 'tls')
+        return { type: 'later', waitMs: unreachableMs };
+      return { type: 'unanswered', message: (error as Error).message };
+    }
+  }
+}
+
+function answerOf(status: number, text: string, retryAfter: string | undefined): RemoteAnswer {
+  if (status === 429 || status === 503) {
+    const seconds = Number(retryAfter);
+    const waitMs = Number.isFinite(seconds) && seconds > 0 ? seconds * 1000 : laterMsDefault;
+    return { type: 'later', waitMs };
+  }
+  if (status >= 500 || status === 408)
+    return { type: 'unanswered', message: `it answered ${status}` };
+  const body = parsed(text);
+  if (status >= 200 && status < 300) {
+    if (body) return { type: 'ok', body };
+    return { type: 'unanswered', message: 'its answer is not JSON' };
+  }
+  const message = typeof body?.error === 'string' ? body.error : text.slice(0, 300);
+  return { type: 'refused', status, message };
+}
+
+function parsed(text: string): Record<string, unknown> | undefined {
+  try {
+    const value = parseJson(text);
+    return value !== null && typeof value === 'object'
+      ? (value as Record<string, unknown>)
+      : undefined;
+  } catch {
+    return undefined;
+  }
+}
+
+const header = (value: string | string[] | undefined): string | undefined =>
+  Array.isArray(value) ? value[0] : value;

@@ -1,0 +1,93 @@
+// Jobs that were given to a remote: one row per attempt, written before anything is sent.
+import type { Step, Store } from '../../../store/store.ts';
+
+/** intent → sending → sent (its id is known) → gone; unsure: sent, but no answer came; cancel: to be stopped there. */
+export type RemoteState = 'intent' | 'sending' | 'unsure' | 'sent' | 'cancel';
+
+export interface RemoteRow {
+  attemptId: string;
+  jobId: string;
+  endpointId: string;
+  remoteId: string | null;
+  state: RemoteState;
+  tries: number;
+  dueAt: number;
+}
+
+const columns = `attempt_id AS "attemptId", job_id AS "jobId", endpoint_id AS "endpointId",
+  remote_id AS "remoteId", state, tries, due_at AS "dueAt"`;
+
+export class RemoteStore {
+  readonly store: Store;
+
+  constructor(store: Store) {
+    this.store = store;
+  }
+
+  insert(row: Omit<RemoteRow, 'remoteId' | 'state' | 'tries'>, now: number): Step[] {
+    return [
+      {
+        sql: `INSERT INTO endpoint_remote_jobs
+                (attempt_id, job_id, endpoint_id, state, tries, due_at, created_at)
+              VALUES (?, ?, ?, 'intent', 0, ?, ?) ON CONFLICT DO NOTHING`,
+        params: [row.attemptId, row.jobId, row.endpointId, row.dueAt, now],
+      },
+    ];
+  }
+
+  /** Fenced by the state it was read in: two nodes never do the same step. */
+  async move(
+    row: RemoteRow,
+    to: { state: RemoteState; dueAt: number; remoteId?: string; tries?: number },
+  ): Promise<boolean> {
+    const remoteId = to.remoteId ?? row.remoteId;
+    const { applied } = await this.store.commit([
+      {
+        sql: `UPDATE endpoint_remote_jobs SET state = ?, due_at = ?, remote_id = ?, tries = ?
+              WHERE attempt_id = ? AND state = ? AND due_at = ?`,
+        params: [
+          to.state,
+          to.dueAt,
+          remoteId,
+          to.tries ?? row.tries,
+          row.attemptId,
+          row.state,
+          row.dueAt,
+        ],
+        expect: 1,
+      },
+    ]);
+    if (applied) Object.assign(row, to, { remoteId });
+    return applied;
+  }
+
+  remove(attemptId: string): Step {
+    return { sql: 'DELETE FROM endpoint_remote_jobs WHERE attempt_id = ?', params: [attemptId] };
+  }
+
+  /** Whatever state it is in: it is to be cancelled there, or looked at now. */
+  async nudge(attemptId: string, state: 'cancel' | undefined, now: number): Promise<void> {
+    const set = state === undefined ? '' : `state = 'cancel', tries = 0,`;
+    await this.store.commit([
+      {
+        sql: `UPDATE endpoint_remote_jobs SET ${set} due_at = ? WHERE attempt_id = ?`,
+        params: [now, attemptId],
+      },
+    ]);
+  }
+
+  due(now: number, limit: number): Promise<RemoteRow[]> {
+    return this.store.read<RemoteRow>(
+      `SELECT ${columns} FROM endpoint_remote_jobs WHERE due_at <= ? ORDER BY due_at LIMIT ?`,
+      [now, limit],
+    );
+  }
+
+  all(): Promise<RemoteRow[]> {
+    return this.store.read<RemoteRow>(`SELECT ${columns} FROM endpoint_remote_jobs`);
+  }
+
+  async any(): Promise<boolean> {
+    return (await this.store.read('SELECT 1 FROM endpoint_remote_jobs LIMIT 1')).length > 0;
+  }
+}
