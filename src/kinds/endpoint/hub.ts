@@ -82,7 +82,9 @@ export class WorkerHub {
   /** After a restart: the workers as the ledger has them, with what they hold. */
   async load(): Promise<void> {
     const { jobs, store } = this.needs;
-    for (const row of await store.liveWorkers()) this.add(row);
+    // One that called before we came this far is known already.
+    for (const row of await store.liveWorkers())
+      if (!this.workers.has(keyOf(row))) this.add(row);
     for (const job of await jobs.ledger.running({ kinds: ['endpoint'] })) {
       const worker = job.holder === null ? undefined : this.find(job.queue, job.holder);
       worker?.running.set(job.id, job.attemptId);
@@ -122,8 +124,10 @@ export class WorkerHub {
       // A process of ours that was given up: it may call, it gets nothing.
       if (known && known.endedAt !== null && known.origin !== 'external')
         return { ...workerOf({ ...row, state: 'ended' }), seenAt: now };
-      await store.store.commit(known ? store.reviveWorker(name, now) : store.insertWorker(row));
-      worker = this.workers.get(keyOf(name)) ?? this.add(row);
+      const back = known && known.endedAt !== null;
+      if (!known || back)
+        await store.store.commit(back ? store.reviveWorker(name, now) : store.insertWorker(row));
+      worker = this.workers.get(keyOf(name)) ?? this.add(known && !back ? known : row);
     }
     await this.seen(worker, now);
     return worker;

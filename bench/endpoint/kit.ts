@@ -1,0 +1,101 @@
+// What the endpoint benchmarks share: a server in a process of its own, a bare HTTP echo, and a small keep-alive client.
+import { spawn, type ChildProcess } from 'node:child_process';
+import { readFileSync } from 'node:fs';
+import { Agent, request } from 'node:http';
+import { join } from 'node:path';
+import { setTimeout as sleep } from 'node:timers/promises';
+import { scratchFolder } from '../harness.ts';
+
+export interface Server {
+  url: string;
+  key: string;
+  close(): Promise<void>;
+}
+
+export async function startErrand(): Promise<Server> {
+  const home = scratchFolder();
+  const main = join(import.meta.dirname, '../../src/main.ts');
+  const child = spawn(process.execPath, [main, 'serve', '--port', '0', '--home', home], {
+    stdio: ['ignore', 'ignore', 'pipe'],
+    env: { ...process.env, ERRAND_HOME: home },
+  });
+  const url = await urlOf(child);
+  const key = readFileSync(join(home, 'owner.key'), 'utf8').trim();
+  return { url, key, close: () => end(child) };
+}
+
+/** The baseline: node:http that parses a JSON body and answers a small JSON, nothing else. */
+export async function startEcho(): Promise<Server> {
+  const program = `
+    const http = require('node:http');
+    http.createServer((q, r) => {
+      const parts = [];
+      q.on('data', (c) => parts.push(c));
+      q.on('end', () => {
+        const text = Buffer.concat(parts).toString();
+        const body = JSON.stringify({ id: 'x', status: 'IN_QUEUE', input: text ? JSON.parse(text).input : null });
+        r.writeHead(200, { 'content-type': 'application/json', 'content-length': Buffer.byteLength(body) });
+        r.end(body);
+      });
+    }).listen(0, '127.0.0.1', function () {
+      console.error(JSON.stringify({ url: 'http://127.0.0.1:' + this.address().port }));
+    });`;
+  const child = spawn(process.execPath, ['-e', program], { stdio: ['ignore', 'ignore', 'pipe'] });
+  return { url: await urlOf(child), key: '', close: () => end(child) };
+}
+
+async function urlOf(child: ChildProcess): Promise<string> {
+  let text = '';
+  for await (const chunk of child.stderr!) {
+    text += String(chunk);
+    const found = /"url":"(http:[^"]+)"/.exec(text);
+    if (found) {
+      child.stderr!.resume();
+      return found[1]!;
+    }
+  }
+  throw new Error(`it did not start: ${text}`);
+}
+
+async function end(child: ChildProcess): Promise<void> {
+  child.kill('SIGTERM');
+  await Promise.race([new Promise((resolve) => child.once('exit', resolve)), sleep(10_000)]);
+  child.kill('SIGKILL');
+}
+
+const agent = new Agent({ keepAlive: true, maxSockets: 64 });
+
+export function call(
+  { url, key }: { url: string; key: string },
+  method: string,
+  path: string,
+  body?: unknown,
+): Promise<Record<string, unknown>> {
+  const text = body === undefined ? undefined : JSON.stringify(body);
+  return new Promise((resolve, reject) => {
+    const sent = request(
+      `${url}${path}`,
+      {
+        method,
+        agent,
+        headers: {
+          authorization: `Bearer ${key}`,
+          ...(text === undefined
+            ? {}
+            : { 'content-type': 'application/json', 'content-length': Buffer.byteLength(text) }),
+        },
+      },
+      (response) => {
+        let answer = '';
+        response.setEncoding('utf8');
+        response.on('data', (chunk: string) => (answer += chunk));
+        response.on('end', () => {
+          if (response.statusCode! >= 300) reject(new Error(`${response.statusCode} ${answer}`));
+          else resolve((answer === '' ? {} : JSON.parse(answer)) as Record<string, unknown>);
+        });
+      },
+    );
+    sent.on('error', reject);
+    sent.end(text);
+  });
+}

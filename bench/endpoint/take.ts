@@ -1,0 +1,44 @@
+// The latency of job-take with 100,000 jobs queued on 100 endpoints, against the same server with empty queues: p99.
+import { compare, payload, type Side } from '../harness.ts';
+import { call, startErrand, type Server } from './kit.ts';
+
+const queued = Number(process.env.BENCH_QUEUED ?? 100_000);
+const endpoints = 100;
+const takes = 300;
+
+const full = await startErrand();
+const empty = await startErrand();
+for (const server of [full, empty])
+  for (let i = 0; i < endpoints; i++) await call(server, 'POST', '/api/endpoints', { id: `e${i}` });
+const inputs = Array.from({ length: queued / endpoints }, () => payload);
+for (let i = 0; i < endpoints; i++)
+  await call(full, 'POST', `/api/endpoints/e${i}/batches`, { inputs });
+
+await compare({
+  name: `take with ${queued} queued on ${endpoints} endpoints, p99`,
+  unit: ' ms',
+  rounds: 3,
+  ours: async () => side(full),
+  peers: [{ name: 'empty queues', bar: { atMost: 1.5 }, open: async () => side(empty) }],
+});
+await full.close();
+await empty.close();
+
+/** One job is submitted and one is taken and done, on another endpoint each time. */
+function side(server: Server): Side {
+  return {
+    name: server.url,
+    round: async () => {
+      const times: number[] = [];
+      for (let i = 0; i < takes; i++) {
+        const path = `/v2/e${i % endpoints}`;
+        await call(server, 'POST', `${path}/run`, { input: payload });
+        const start = performance.now();
+        const job = await call(server, 'GET', `${path}/job-take/bench?gpu=x`);
+        times.push(performance.now() - start);
+        await call(server, 'POST', `${path}/job-done/bench/${String(job.id)}?x=1`, { output: 1 });
+      }
+      return times.toSorted((a, b) => a - b)[Math.floor(takes * 0.99)]!;
+    },
+  };
+}

@@ -1,0 +1,108 @@
+// The `openai` package, unmodified, against /openai/v1 of an endpoint; RunPod's batch routes; the MCP dialect's tools.
+import assert from 'node:assert/strict';
+import { writeFileSync } from 'node:fs';
+import { createRequire } from 'node:module';
+import { join } from 'node:path';
+import { test } from 'node:test';
+import { runpodDialect } from '../../../src/dialects/runpod/index.ts';
+import { handlerFile, startEndpoints } from '../../helpers/endpoint.ts';
+import { tempFolder } from '../../helpers/folder.ts';
+import { until } from '../../helpers/until.ts';
+
+const require = createRequire(join(import.meta.dirname, '../../package.json'));
+
+test('openai: a completion, a stream, models and an error', async (t) => {
+  const server = await startEndpoints(t);
+  const file = join(tempFolder(t), 'llm.mjs');
+  writeFileSync(
+    file,
+    `const chunk = (content) => ({ id: 'c', object: 'chat.completion.chunk', created: 1, model: 'm',
+       choices: [{ index: 0, delta: { content }, finish_reason: null }] });
+     export default function ({ input }) {
+       if (input.openai_route === '/v1/models') return { object: 'list', data: [{ id: 'm', object: 'model' }] };
+       if (input.openai_input.model === 'none') throw new Error('no such model');
+       if (input.openai_input.stream) return stream();
+       const content = 'You said ' + input.openai_input.messages[0].content;
+       return { id: 'c', object: 'chat.completion', created: 1, model: 'm',
+         choices: [{ index: 0, message: { role: 'assistant', content }, finish_reason: 'stop' }] };
+     }
+     async function* stream() {
+       yield chunk('one ');
+       yield 'data: ' + JSON.stringify(chunk('two')) + '\\n\\n';
+     }`,
+  );
+  await server.save('llm', { recipe: { module: file } });
+  const { OpenAI } = (await import(require.resolve('openai'))) as typeof import('openai');
+  const baseURL = `${server.url}/v2/llm/openai/v1`;
+  const openai = new OpenAI({ apiKey: server.key, baseURL, maxRetries: 0 });
+  const messages = [{ role: 'user' as const, content: 'hello' }];
+  const answer = await openai.chat.completions.create({ model: 'm', messages });
+  assert.equal(answer.choices[0]!.message.content, 'You said hello');
+  const stream = await openai.chat.completions.create({ model: 'm', messages, stream: true });
+  let text = '';
+  for await (const part of stream) text += part.choices[0]?.delta.content ?? '';
+  assert.equal(text, 'one two');
+  const models = await openai.models.list();
+  assert.equal(models.data[0]!.id, 'm');
+  await assert.rejects(
+    openai.chat.completions.create({ model: 'none', messages }),
+    /no such model/,
+  );
+});
+
+test("RunPod's batch routes: draft, add, remove, finalize, page, cancel", async (t) => {
+  const server = await startEndpoints(t);
+  await server.save('many', { recipe: { module: handlerFile }, concurrency: 8, workersMax: 1 });
+  const post = async (path: string, body?: unknown) =>
+    (await server.call('POST', `/v2/many${path}`, body ?? '')).body;
+  const made = await post('/batch', [{ input: { n: 0 } }]);
+  assert.equal(made.status, 'DRAFT');
+  const batch = `/batch/${made.id as string}`;
+  const requests = Array.from({ length: 30 }, (_, i) => ({ input: { n: i + 1 } }));
+  const added = (await post(`${batch}/requests`, { requests })).requests as { id: string }[];
+  await server.call('DELETE', `/v2/many${batch}/requests/${added[29]!.id}`);
+  assert.equal((await post(`${batch}/finalize`)).status, 'FINALIZED');
+  assert.equal((await server.call('POST', `/v2/many${batch}/requests`, { requests })).status, 400);
+  await until('all are done', async () => {
+    const { body } = await server.call('GET', `/v2/many${batch}`);
+    return body.requestCompleted === 30 && body.requestTotal === 30;
+  });
+  const page = await server.call('GET', `/v2/many${batch}/requests?offset=10&limit=5`);
+  assert.deepEqual(
+    (page.body.requests as { output: { n: number } }[]).map(({ output }) => output.n),
+    [10, 11, 12, 13, 14],
+  );
+  assert.equal(page.body.hasMore, true);
+
+  await server.save('idle', {});
+  const inputs = Array.from({ length: 600 }, (_, n) => n);
+  const parent = await server.call('POST', '/api/endpoints/idle/batches', { inputs });
+  const path = `/v2/idle/batch/${parent.body.id as string}`;
+  assert.equal((await server.call('POST', `${path}/cancel`, '')).body.status, 'CANCELLED');
+  const { body } = await server.call('GET', '/v2/idle/health');
+  assert.equal((body.jobs as Record<string, number>).inQueue, 0);
+});
+
+test('the MCP dialect has the tools of the RunPod server under their names', () => {
+  const names = runpodDialect.tools!.map(({ name }) => name);
+  for (const name of [
+    'run-endpoint',
+    'runsync-endpoint',
+    'get-job-status',
+    'stream-job',
+    'cancel-job',
+    'retry-job',
+    'endpoint-health',
+    'purge-endpoint-queue',
+    'list-endpoints',
+    'get-endpoint',
+    'create-endpoint',
+    'update-endpoint',
+    'delete-endpoint',
+    'list-endpoint-workers',
+    'list-endpoint-releases',
+    'stream-worker-logs',
+  ])
+    assert.ok(names.includes(name), name);
+  for (const tool of runpodDialect.tools!) assert.ok(tool.output && tool.title, tool.name);
+});

@@ -1,0 +1,120 @@
+// kill -9 of the server with a thousand jobs in every state: nothing is lost, nothing that was acknowledged finished runs
+// again, and the workers it had started are taken over by the next one.
+import assert from 'node:assert/strict';
+import { spawn } from 'node:child_process';
+import { readFileSync, writeFileSync } from 'node:fs';
+import { createServer, type AddressInfo } from 'node:net';
+import { join } from 'node:path';
+import { test, type TestContext } from 'node:test';
+import { client, type EndpointServer } from '../../helpers/endpoint.ts';
+import { tempFolder } from '../../helpers/folder.ts';
+import { until } from '../../helpers/until.ts';
+
+const main = join(import.meta.dirname, '../../../src/main.ts');
+const jobs = 1000;
+
+test(
+  'kill -9 of the server loses nothing and runs nothing twice',
+  { timeout: 200_000 },
+  async (t) => {
+    const started: number[] = [];
+    t.after(() => started.forEach((pid) => kill(pid)));
+    const folder = tempFolder(t);
+    const home = join(folder, 'home');
+    const runs = join(folder, 'runs');
+    const handler = join(folder, 'handler.mjs');
+    writeFileSync(runs, '');
+    writeFileSync(
+      handler,
+      `import { appendFileSync } from 'node:fs';
+     export default async ({ id, input }) => {
+       appendFileSync(${JSON.stringify(runs)}, id + '\\n');
+       await new Promise((resolve) => setTimeout(resolve, 10));
+       if (input.n % 10 === 0) return { error: 'every tenth' };
+       return { n: input.n };
+     };`,
+    );
+    const port = await freePort();
+    const first = await serve(t, home, port);
+    started.push(first.pid);
+    await first.save('work', { recipe: { module: handler }, workersMax: 1, concurrency: 16 });
+    const cancelled = await first.run('work', { n: 1 }, { policy: { lowPriority: true } });
+    await first.call('POST', `/v2/work/cancel/${cancelled}`, '');
+    const inputs = Array.from({ length: jobs }, (_, n) => ({ n }));
+    const batch = await first.call('POST', '/api/endpoints/work/batches', { inputs });
+    assert.equal(batch.status, 200);
+    const batchId = batch.body.id as string;
+    const done = await until('a part is done', async () => {
+      const ids = await finished(first, batchId);
+      return ids.length >= 100 ? ids : undefined;
+    });
+    assert.ok(done.length < jobs, 'the kill comes in the middle');
+    const workers = await first.call('GET', '/api/endpoints/work/workers');
+    kill(first.pid);
+
+    const second = await serve(t, home, port);
+    started.push(second.pid);
+    const adopted = await second.call('GET', '/api/endpoints/work/workers');
+    const idOf = (answer: typeof workers) => (answer.body.workers as { id: string }[])[0]?.id;
+    assert.equal(idOf(adopted), idOf(workers), 'the worker is taken over');
+    await until(
+      'the batch is over',
+      async () => (await second.call('GET', `/api/jobs/${batchId}`)).body.status === 'completed',
+      120_000,
+    );
+    const { body } = await second.call('GET', `/api/jobs/${batchId}`);
+    const { total, completed, failed } = body.counts as Record<string, number>;
+    assert.deepEqual([total, completed, failed], [jobs, jobs - jobs / 10, jobs / 10]);
+    const times = new Map<string, number>();
+    for (const id of readFileSync(runs, 'utf8').trim().split('\n'))
+      times.set(id, (times.get(id) ?? 0) + 1);
+    assert.equal(times.size, jobs, 'every job ran');
+    for (const id of done) assert.equal(times.get(id), 1, `${id} was finished and ran again`);
+    const still = await second.call('GET', `/v2/work/status/${cancelled}`);
+    assert.equal(still.body.status, 'CANCELLED');
+    await second.call('DELETE', '/api/endpoints/work');
+    await until('its worker is gone', async () => {
+      const found = await second.call('GET', '/api/endpoints');
+      return (found.body.endpoints as unknown[]).length === 0;
+    });
+  },
+);
+
+async function finished(server: EndpointClient, batchId: string): Promise<string[]> {
+  const { body } = await server.call('GET', `/api/batches/${batchId}/jobs?limit=1000`);
+  return (body.jobs as { id: string; status: string }[])
+    .filter(({ status }) => status === 'completed' || status === 'failed')
+    .map(({ id }) => id);
+}
+
+type EndpointClient = Omit<EndpointServer, 'home' | 'stop'>;
+
+async function serve(t: TestContext, home: string, port: number) {
+  const child = spawn(process.execPath, [main, 'serve', '--port', String(port), '--home', home], {
+    stdio: ['ignore', 'ignore', 'pipe'],
+    env: { ...process.env, ERRAND_HOME: home },
+  });
+  t.after(() => child.kill('SIGKILL'));
+  child.stderr.resume();
+  const url = `http://127.0.0.1:${port}`;
+  await until('it serves', async () => (await fetch(`${url}/health`)).ok);
+  const key = readFileSync(join(home, 'owner.key'), 'utf8').trim();
+  return { ...client(url, key), pid: child.pid! };
+}
+
+function freePort(): Promise<number> {
+  return new Promise((resolve) => {
+    const server = createServer().listen(0, '127.0.0.1', () => {
+      const { port } = server.address() as AddressInfo;
+      server.close(() => resolve(port));
+    });
+  });
+}
+
+function kill(pid: number): void {
+  try {
+    process.kill(pid, 'SIGKILL');
+  } catch {
+    // already gone
+  }
+}
