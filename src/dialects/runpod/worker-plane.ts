@@ -52,7 +52,9 @@ export const workerPlane: DialectRoute[] = [
 
 function take(request: DialectRequest, call: DialectCall, count: number): Promise<Taken> {
   const { endpointId, workerId } = request.params;
-  const wish = { endpointId, workerId, count, waitMs: holdMs };
+  const named = request.query.get('running');
+  const running = named === null ? {} : { running: named.split(',').filter((id) => id !== '') };
+  const wish = { endpointId, workerId, count, waitMs: holdMs, ...running };
   return call.operations.call<Taken>('take_jobs', wish, call.context);
 }
 

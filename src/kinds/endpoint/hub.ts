@@ -83,8 +83,7 @@ export class WorkerHub {
   async load(): Promise<void> {
     const { jobs, store } = this.needs;
     // One that called before we came this far is known already.
-    for (const row of await store.liveWorkers())
-      if (!this.workers.has(keyOf(row))) this.add(row);
+    for (const row of await store.liveWorkers()) if (!this.workers.has(keyOf(row))) this.add(row);
     for (const job of await jobs.ledger.running({ kinds: ['endpoint'] })) {
       const worker = job.holder === null ? undefined : this.find(job.queue, job.holder);
       worker?.running.set(job.id, job.attemptId);
@@ -174,6 +173,21 @@ export class WorkerHub {
         line.pumping = false;
         if (line.again && line.waiters.length > 0) this.pump(endpointId);
       });
+  }
+
+  /** What the worker does not run although it was given to it never reached it: it goes back at once. */
+  async reconcile(worker: Worker, running: ReadonlySet<string>): Promise<void> {
+    const { jobs, clock } = this.needs;
+    const missing = [...worker.running].filter(([id]) => !running.has(id));
+    if (missing.length === 0) return;
+    for (const [id, attemptId] of missing) await this.giveBack(worker, id, attemptId);
+    await jobs.store.promote(clock.now());
+  }
+
+  private async giveBack(worker: Worker, jobId: string, attemptId: string): Promise<void> {
+    const { jobs, clock } = this.needs;
+    worker.running.delete(jobId);
+    await jobs.finish({ jobId, attemptId }, { type: 'snoozed', untilMs: clock.now() });
   }
 
   /** The attempt this worker holds of this job; undefined when it holds none (any more). */
@@ -361,11 +375,7 @@ export class WorkerHub {
     const unwanted = signal.aborted || waiter.over;
     if (unwanted) {
       // Nobody is there to take the answer: the jobs go back as if they had never left.
-      for (const job of taken) {
-        const outcome = { type: 'snoozed', untilMs: clock.now() } as const;
-        await jobs.finish({ jobId: job.id, attemptId: job.attemptId }, outcome);
-        worker.running.delete(job.id);
-      }
+      for (const job of taken) await this.giveBack(worker, job.id, job.attemptId);
       await jobs.store.promote(clock.now());
     }
     waiter.done(unwanted ? [] : taken);

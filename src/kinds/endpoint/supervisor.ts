@@ -47,6 +47,15 @@ interface Own {
   ending?: { reason: string; since: number; killed: boolean; failure: boolean };
 }
 
+/** The job that is next. */
+interface Head {
+  id: string;
+  /** It was handed out before. */
+  again: boolean;
+  low: boolean;
+  since: number;
+}
+
 interface State {
   failures: number;
   lastEnd?: string;
@@ -200,6 +209,7 @@ export class Supervisor implements Service {
     const { jobs, clock } = this.needs;
     const counts = await jobs.store.counters(`queue:endpoint:${endpoint.id}`);
     const head = (counts.queued ?? 0) > 0 ? await this.head(endpoint) : undefined;
+    if (head?.again) await this.makeRoom(head.id, endpoint, live);
     const normal = head !== undefined && !head.low;
     return {
       queued: normal ? (counts.queued ?? 0) : 0,
@@ -212,9 +222,9 @@ export class Supervisor implements Service {
   }
 
   /** Looks at the first waiting job without taking it. */
-  private async head(endpoint: EndpointRow): Promise<{ low: boolean; since: number } | undefined> {
+  private async head(endpoint: EndpointRow): Promise<Head | undefined> {
     const { jobs, clock } = this.needs;
-    let head: { low: boolean; since: number } | undefined;
+    let head: Head | undefined;
     await jobs.claim({
       queues: [{ name: queueKey('endpoint', endpoint.id) }],
       limit: 1,
@@ -223,11 +233,25 @@ export class Supervisor implements Service {
       node: null,
       leaseMs: 0,
       accept: (job) => {
-        head = { low: isLowPriority(job), since: Math.min(job.runAt, clock.now()) };
+        head = {
+          id: job.id,
+          again: job.attempt > 1,
+          low: isLowPriority(job),
+          since: Math.min(job.runAt, clock.now()),
+        };
         return false;
       },
     });
     return head;
+  }
+
+  /** A job whose attempt was lost never goes to that worker again: when there is no other, an idle one is replaced. */
+  private async makeRoom(jobId: string, endpoint: EndpointRow, live: Own[]): Promise<void> {
+    if (live.length < endpoint.spec.workersMax) return;
+    const lost = new Set(await this.needs.store.lostHolders(jobId));
+    if (live.some(({ worker }) => !lost.has(worker.id))) return;
+    const idle = live.find(({ worker, ending }) => !ending && worker.running.size === 0);
+    if (idle) this.retire(idle.worker, `it lost job ${jobId}, which must go to another worker`);
   }
 
   private async launch(endpoint: EndpointRow, state: State): Promise<void> {

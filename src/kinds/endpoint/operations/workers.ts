@@ -36,12 +36,18 @@ function takeJobs(desk: Desk): Operation {
       ...place,
       count: z.number().int().min(1).max(batchMax).default(1),
       waitMs: z.number().int().min(0).max(waitMsMax).default(25_000),
+      running: z
+        .array(jobId)
+        .max(batchMax)
+        .optional()
+        .describe('All it runs now: others it was given never reached it and go back'),
     }),
     output: z.object({ jobs: z.array(z.looseObject({ id: z.string(), input: z.unknown() })) }),
     run: async (input, { caller, signal }) => {
       const endpoint = await workerEndpoint(desk, input.endpointId, caller);
       const worker = await desk.hub.join(endpoint, input.workerId);
       const { count: limit, waitMs } = input;
+      if (input.running) await desk.hub.reconcile(worker, new Set(input.running));
       const jobs = await desk.hub.take({ endpoint, worker, limit, waitMs, signal });
       return {
         jobs: jobs.map((job) => {

@@ -26,9 +26,10 @@ export class Protocol {
     this.options = options;
   }
 
-  take(count: number, busy: boolean): Promise<Answer> {
+  /** Beyond RunPod's protocol it names what it runs: what the server thinks it has and it has not goes back at once. */
+  take(count: number, running: readonly string[]): Promise<Answer> {
     const base = this.url(this.options.takeUrl).replace('$ID', this.options.workerId);
-    const state = `job_in_progress=${busy ? 1 : 0}`;
+    const state = `job_in_progress=${running.length > 0 ? 1 : 0}&running=${running.join(',')}`;
     const batch = base.replace('/job-take/', '/job-take-batch/');
     return this.call('GET', `${batch}&batch_size=${count}&${state}`);
   }

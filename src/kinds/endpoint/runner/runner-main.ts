@@ -58,7 +58,7 @@ async function takeLoop(): Promise<void> {
       await new Promise<void>((resolve) => (wakeTake = resolve));
       continue;
     }
-    const answer = await attempt(protocol.take(free, running.size > 0));
+    const answer = await attempt(protocol.take(free, [...running.keys()]));
     if (!answer) await pause(500);
     else if (answer.status === 401 || answer.status === 403 || answer.status === 404) leave(answer);
     else if (answer.status === 200) for (const job of jobsOf(answer.text)) void run(job);
