@@ -45,8 +45,19 @@ export type Reply =
   | { id: number; result: unknown }
   | { id: number; error: ErrorBody };
 
+const unsent = new WeakMap<Duplex, string[]>();
+
+/** Frames of one turn of the event loop leave in one piece: waking the other process costs more than a line. */
 export function writeFrame(stream: Duplex, frame: Request | Reply): void {
-  if (stream.writable) stream.write(`${JSON.stringify(frame)}\n`);
+  const line = `${JSON.stringify(frame)}\n`;
+  const lines = unsent.get(stream);
+  if (lines) return void lines.push(line);
+  unsent.set(stream, [line]);
+  setImmediate(() => {
+    const text = unsent.get(stream)!.join('');
+    unsent.delete(stream);
+    if (stream.writable) stream.write(text);
+  });
 }
 
 /** Reads frames until the stream ends; `head` is what came with the upgrade. A frame that is no JSON ends the stream. */
