@@ -121,7 +121,7 @@ function listJobs({ jobs, clock }: JobOperationsNeeds): Operation {
       cursor: z.string().max(40).optional().describe('nextCursor of the page before'),
     }),
     output: z.object({ jobs: z.array(jobLine), nextCursor: z.string().optional() }),
-    rareInput: ['queue', 'parent', 'since', 'before'],
+    rareInput: ['queue', 'name', 'tag', 'parent', 'since', 'before'],
     http: { method: 'GET', path: '/api/jobs' },
     cli: {
       words: ['list'],

@@ -122,6 +122,7 @@ function sendInput(needs: OutputNeeds): Operation {
       next: z.number(),
       hint: z.string().optional(),
     }),
+    rareInput: ['bytesMax'],
     http: { method: 'POST', path: '/api/jobs/{id}/input' },
     cli: { words: ['send'], args: ['id', 'text'] },
     text: (out) =>

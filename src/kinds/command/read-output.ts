@@ -117,7 +117,7 @@ export function readOutputOperation(needs: OutputNeeds): Operation {
     output: outputAnswer,
     rareInput: [
       ...['to', 'fromLine', 'toLine', 'ignoreCase', 'countOnly', 'stream', 'attempt'],
-      ...['cursor', 'once', 'lossless'],
+      ...['context', 'raw', 'cursor', 'once', 'lossless'],
     ],
     http: { method: 'GET', path: '/api/jobs/{id}/output' },
     cli: { words: ['logs'], args: ['id'], custom: true },

@@ -142,8 +142,8 @@ export function runCommand(needs: RunNeeds): Operation {
     http: { method: 'POST', path: '/api/commands' },
     cli: { words: ['run'], args: ['argv'], custom: true },
     rareInput: [
-      'labels',
-      ...['streams', 'queue', 'priority', 'runAt', 'ttlMs', 'after', 'attemptsMax'],
+      ...['labels', 'tags', 'streams', 'queue', 'priority', 'runAt', 'ttlMs', 'after'],
+      'attemptsMax',
       ...['idempotencyKey', 'outputBytesMax', 'ring'],
     ],
     startsJob: (out) => (followed(out) ? out.id : undefined),

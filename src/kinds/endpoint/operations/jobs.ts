@@ -89,6 +89,7 @@ function runEndpoint(desk: Desk): Operation {
       waitMs: z.number().int().min(0).max(agentWaitMsMax).default(0),
     }),
     output: jobView,
+    rareInput: ['webhook', 's3Config', 'ttlMs', 'lowPriority', 'idempotencyKey', 'name', 'tags'],
     http: { method: 'POST', path: '/api/endpoints/{endpointId}/run' },
     cli: { words: ['endpoint', 'run'], args: ['endpointId', 'input'] },
     startsJob: (view) => (isFinal(view.status) ? undefined : view.id),

@@ -34,6 +34,13 @@ function crawlSite(services: Services): Operation {
     toolsets: ['default', 'web'],
     input: crawlOptions.extend(common),
     output: z.object({ jobId: z.string(), status: z.string(), next: z.string() }),
+    rareInput: [
+      ...['urls', 'subdomains', 'externalLinks', 'query', 'sitemap', 'robots', 'delayMs'],
+      ...['concurrency', 'hostConcurrency', 'pathBudgets', 'similarPagesMax', 'timeMsMax'],
+      ...['bytesMax', 'creditsMax', 'headers', 'webhook', 'schema', 'selectors', 'compareWith'],
+      ...['pageTimeoutMs', 'onlyMainContent', 'includeSelectors', 'excludeSelectors'],
+      ...['includeImages', 'includeLinks', 'name', 'tags', 'idempotencyKey'],
+    ],
     http: { method: 'POST', path: '/api/web/crawls' },
     cli: { words: ['crawl'], args: ['url'] },
     startsJob: (output) => output.jobId,

@@ -125,7 +125,7 @@ function submitExtraction(services: Services): Operation {
     name: 'submit_extraction',
     title: 'Submit extraction',
     description:
-      'Takes the JSON you made from what extract_data (needsModel) or a crawl with a schema handed out, checks it against that schema and keeps it. A wrong one is refused with every problem: mend it and submit again.',
+      'Takes the JSON you made from what extract_data (needsModel) or a crawl with a schema handed out, checks it against that schema and keeps it. A wrong one is refused with every problem: mend it and submit again. Use it only for what was handed out; to get data without a model of your own use extract_data with selectors.',
     effect: 'write',
     idempotent: true,
     scope: 'run',

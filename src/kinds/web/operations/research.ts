@@ -86,7 +86,7 @@ function runAgent(services: Services): Operation {
     name: 'run_agent',
     title: 'Run agent',
     description:
-      'Finds out something from several sources: searches, reads the best pages (or your `urls`), fills the schema from each and merges; every value has its sources, disagreements are listed as conflicts, and the passages that speak of the question are quoted by number. Bounded by maxCredits and maxSources. No model of its own: you draw the conclusions.',
+      'Finds out something from several sources: searches, reads the best pages (or your `urls`), fills the schema from each and merges; every value has its sources, disagreements are listed as conflicts, and the passages that speak of the question are quoted by number. Bounded by maxCredits and maxSources. No model of its own: you draw the conclusions. Use it for questions that no single page answers; for one page use read_page, for a list of results web_search.',
     effect: 'read',
     openWorld: true,
     scope: 'run',
@@ -116,7 +116,7 @@ function webUsage(services: Services): Operation {
     name: 'web_usage',
     title: 'Web usage',
     description:
-      'Shows what web jobs cost (the one credit table), what was spent by day and action, and what is left of the budgets. Credits are a local measure: nothing is billed.',
+      'Shows what web jobs cost (the one credit table), what was spent by day and action, and what is left of the budgets. Credits are a local measure: nothing is billed. Use it before a large crawl_site, or when a job ended for want of credits; the cost of one job is in get_job.',
     effect: 'read',
     scope: 'read',
     toolsets: ['web'],
