@@ -1,5 +1,6 @@
 // The escrow kind: one agent hires another under a budget; the rule agreed on decides; the money moves once.
 import { z } from 'zod';
+import type { Job } from '../../jobs/job.ts';
 import type { Kind } from '../../jobs/kind.ts';
 import { definePlugin, type KindNeeds, type KindParts } from '../../jobs/plugin.ts';
 import type { Caller, Operation } from '../../operation.ts';
@@ -19,6 +20,7 @@ import { walletOperations } from './operations/wallets.ts';
 import { workOperations } from './operations/work.ts';
 import { evaluatorsOf, rolesOf } from './terms.ts';
 import { viewFields } from './view.ts';
+import type { Work } from './work.ts';
 
 export const escrowPlugin = definePlugin<EscrowSettings>({
   name: 'escrow',
@@ -100,8 +102,23 @@ export function escrowOperations(services: EscrowServices): Operation[] {
 
 const input = z.object({ title: z.string(), budget: z.string(), provider: z.string() });
 
+/** Works of jobs that are looked at again and again, as they were at that version of the job. */
+const worksKept = 1000;
+
 /** `services` is asked for late: the kind is registered before its parts exist. */
 export function escrowKind(services: () => EscrowServices): Kind {
+  const kept = new Map<string, { version: number; updatedAt: number; work: Work }>();
+  const workOf = async (job: Job): Promise<Work | undefined> => {
+    const { version, updatedAt } = job;
+    const known = kept.get(job.id);
+    if (known && known.version === version && known.updatedAt === updatedAt) return known.work;
+    const work = await services().store.findWork(job.id);
+    if (!work) return undefined;
+    if (kept.size >= worksKept) kept.clear();
+    // A change between the two reads shows in the work first: that one is not kept.
+    if (work.updatedAt <= updatedAt) kept.set(job.id, { version, updatedAt, work });
+    return work;
+  };
   return {
     name: 'escrow',
     input,
@@ -116,10 +133,12 @@ export function escrowKind(services: () => EscrowServices): Kind {
     },
     view: async (job, caller) => {
       const { store, clock } = services();
-      const work = await store.findWork(job.id);
+      const work = await workOf(job);
       if (!work) return {};
       const wallet = await walletOf(services(), caller, work.terms);
-      return viewFields(work, { wallet, now: clock.now(), paused: await store.paused() });
+      // The pause changes nothing for strangers: what they may do is never paused.
+      const paused = wallet !== undefined && (await store.paused());
+      return viewFields(work, { wallet, now: clock.now(), paused });
     },
     audience: async (job) => {
       const { store } = services();

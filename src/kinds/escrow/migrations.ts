@@ -6,8 +6,6 @@ import { feeAccounts, genesis, worldAccount } from './settlement/ledger/book.ts'
 export const escrowMigrations: Migration[] = [{ id: 'escrow/1', statements: tables }];
 
 function tables(ddl: Ddl): string[] {
-  // Clustered by account and number: verifying a chain is then one pass in the order of the file.
-  const clustered = ddl.engine === 'sqlite' ? `${ddl.strict}, WITHOUT ROWID` : ddl.strict;
   return [
     `CREATE TABLE escrow_accounts (
       id TEXT PRIMARY KEY, kind TEXT NOT NULL, owner TEXT, name TEXT, status TEXT NOT NULL,
@@ -18,11 +16,12 @@ function tables(ddl: Ddl): string[] {
       WHERE address IS NOT NULL`,
     `CREATE INDEX escrow_accounts_owner ON escrow_accounts (owner, created_at)
       WHERE owner IS NOT NULL`,
+    // In the order of time: what many wallets pay at once is written side by side.
     `CREATE TABLE escrow_entries (
-      account TEXT NOT NULL, seq ${ddl.int} NOT NULL, transfer TEXT NOT NULL, line ${ddl.int} NOT NULL,
-      credit TEXT NOT NULL, amount ${ddl.int} NOT NULL CHECK (amount > 0), kind TEXT NOT NULL,
-      job_id TEXT, at ${ddl.int} NOT NULL, hash TEXT NOT NULL,
-      PRIMARY KEY (account, seq), CHECK (account <> credit)) ${clustered}`,
+      id ${ddl.serial}, account TEXT NOT NULL, seq ${ddl.int} NOT NULL, transfer TEXT NOT NULL,
+      line ${ddl.int} NOT NULL, credit TEXT NOT NULL, amount ${ddl.int} NOT NULL CHECK (amount > 0),
+      kind TEXT NOT NULL, job_id TEXT, at ${ddl.int} NOT NULL, hash TEXT NOT NULL,
+      CHECK (account <> credit)) ${ddl.strict}`,
     'CREATE UNIQUE INDEX escrow_entries_transfer ON escrow_entries (transfer, line)',
     `CREATE TABLE escrow_work (
       job_id TEXT PRIMARY KEY, client TEXT NOT NULL, provider TEXT NOT NULL, evaluator TEXT,

@@ -55,19 +55,19 @@ export class Payments {
   }
 
   private async payNow(request: PayRequest): Promise<{ payment: Payment; existing: boolean }> {
-    const payee = await this.store.wallet(request.payee);
+    const isAddress = request.payee.startsWith('0x');
+    const to = isAddress ? (await this.store.wallet(request.payee)).id : request.payee;
+    if (request.payer === to) {
+      throw new AppError('selfJob', 'A wallet cannot pay itself.', { hint: 'Name another payee.' });
+    }
     for (let tries = 0; tries < conflictsMax; tries++) {
       const now = this.clock.now();
-      const payer = await this.store.wallet(request.payer);
-      if (payer.id === payee.id) {
-        throw new AppError('selfJob', 'A wallet cannot pay itself.', {
-          hint: 'Name another payee.',
-        });
-      }
+      const { payer, payee, paused } = await this.store.paying(request.payer, to);
       const payment = this.paymentOf(request, payer, payee, now);
       const keys = this.keysOf(request, payment, now);
       const existing = await this.existing(keys, now);
       if (existing) return { payment: existing, existing: true };
+      if (paused) throw pausedError();
       if (await this.tryPay(payment, payer, keys, now)) return { payment, existing: false };
     }
     throw new AppError('unavailable', 'The wallet paid too often at once.', { hint: 'Try again.' });
@@ -79,9 +79,6 @@ export class Payments {
     keys: RememberedKey[],
     now: number,
   ): Promise<boolean> {
-    if (await this.store.paused()) {
-      throw new AppError('escrowPaused', 'The operator has paused the escrow: no payments now.');
-    }
     const amount = payment.amount + payment.fee;
     const also = spending(payer, { amount, payee: payment.payee, now });
     const lines: Line[] = [{ credit: payment.payee, amount: payment.amount, kind: 'payment' }];
@@ -97,7 +94,7 @@ export class Payments {
 
   private paymentOf(request: PayRequest, payer: Wallet, payee: Wallet, now: number): Payment {
     return {
-      id: randomId('pay_'),
+      id: paymentId(now),
       payer: payer.id,
       payee: payee.id,
       amount: request.amount,
@@ -139,3 +136,9 @@ export class Payments {
     return undefined;
   }
 }
+
+/** Time first, so that ids of one moment lie together in every index; then 80 random bits, so that nobody guesses one. */
+const paymentId = (now: number): string => `pay_${now.toString(32)}${randomId('')}`;
+
+const pausedError = (): AppError =>
+  new AppError('escrowPaused', 'The operator has paused the escrow: no payments now.');

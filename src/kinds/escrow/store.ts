@@ -47,12 +47,24 @@ export class EscrowStore {
 
   async wallet(idOrAddress: string): Promise<Wallet> {
     const wallet = await this.findWallet(idOrAddress);
-    if (!wallet) {
-      throw new AppError('walletNotFound', `There is no wallet ${idOrAddress}.`, {
-        hint: 'create_wallet makes one; get_wallet lists yours.',
-      });
-    }
+    if (!wallet) throw walletNotFound(idOrAddress);
     return wallet;
+  }
+
+  /** Both sides of a payment and the operator's switch, in one read. */
+  async paying(
+    payer: string,
+    payee: string,
+  ): Promise<{ payer: Wallet; payee: Wallet; paused: boolean }> {
+    const rows = await this.store.read(
+      `SELECT * FROM escrow_accounts WHERE id IN (?, ?, 'world')`,
+      [payer, payee],
+    );
+    const row = (id: string) => rows.find((one) => one.id === id && one.kind === 'wallet');
+    const [from, to] = [row(payer), row(payee)];
+    if (!from || !to) throw walletNotFound(from ? payee : payer);
+    const paused = rows.some(({ id, status }) => id === 'world' && status === 'paused');
+    return { payer: walletOf(from), payee: walletOf(to), paused };
   }
 
   async walletsOf(owner: string, limit: number): Promise<Wallet[]> {
@@ -393,3 +405,8 @@ export class EscrowStore {
     return { sql: 'DELETE FROM escrow_keys WHERE until <= ?', params: [now] };
   }
 }
+
+const walletNotFound = (id: string): AppError =>
+  new AppError('walletNotFound', `There is no wallet ${id}.`, {
+    hint: 'create_wallet makes one; get_wallet lists yours.',
+  });

@@ -86,7 +86,7 @@ function escrowFields(work: Work, held: Set<Role>, viewer: Viewer, party: boolea
     ...(state.dispute ? { dispute: disputeOf(work, party) } : {}),
     ...(state.outcome ? { outcome: state.outcome } : {}),
     transactions: state.txs.map((tx) => ({ ...tx, amount: String(tx.amount), at: iso(tx.at) })),
-    specHash: specHash(work.spec),
+    specHash: (work.specHash ??= specHash(work.spec)),
   };
 }
 

@@ -21,6 +21,8 @@ export interface Work {
   /** When the sweeper must look at it next. */
   nextAt: number | null;
   spec: string;
+  /** Of the spec's bytes, once somebody asked. */
+  specHash?: string;
   terms: Terms;
   state: WorkState;
   version: number;

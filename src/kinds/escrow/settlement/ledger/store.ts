@@ -2,58 +2,64 @@
 import type { Step, Store } from '../../../../store/store.ts';
 import { entriesOf, totalOf, type Entry, type TransferPlan } from './book.ts';
 
+const debitSql = `UPDATE escrow_accounts SET balance = balance - ?, seq = ?, head = ?,
+  version = version + 1 WHERE id = ? AND version = ? AND balance - ? >= ?`;
+const spendSql = `UPDATE escrow_accounts SET balance = balance - ?, seq = ?, head = ?, day = ?,
+  spent = ?, version = version + 1 WHERE id = ? AND version = ? AND balance - ? >= ?`;
+const creditSql = 'UPDATE escrow_accounts SET balance = balance + ? WHERE id = ?';
+
+/** All entries of a transfer in one statement, by their number. */
+const entrySqls = Array.from(
+  { length: 20 },
+  (_, lines) => `INSERT INTO escrow_entries
+  (account, seq, transfer, line, credit, amount, kind, job_id, at, hash)
+  VALUES ${Array.from({ length: lines }, () => '(?, ?, ?, ?, ?, ?, ?, ?, ?, ?)').join(', ')}
+  ON CONFLICT DO NOTHING`,
+);
+
 /** Every step has an `expect`: a payer that changed, a missing payee or a used id undoes the whole command. */
 export function transferSteps(plan: TransferPlan): Step[] {
   const entries = entriesOf(plan);
   const total = totalOf(plan.lines);
   const last = entries.at(-1)!;
-  const also = plan.also ? ', day = ?, spent = ?' : '';
-  const steps: Step[] = [
+  const { source, also, floor = 0 } = plan;
+  return [
     {
-      sql: `UPDATE escrow_accounts SET balance = balance - ?, seq = ?, head = ?,
-        version = version + 1${also} WHERE id = ? AND version = ? AND balance - ? >= ?`,
+      sql: also ? spendSql : debitSql,
       params: [
         total,
         last.seq,
         last.hash,
-        ...(plan.also ? [plan.also.day, plan.also.spent] : []),
-        plan.source.id,
-        plan.source.version,
+        ...(also ? [also.day, also.spent] : []),
+        source.id,
+        source.version,
         total,
-        plan.floor ?? 0,
+        floor,
       ],
       expect: 1,
     },
-  ];
-  for (const entry of entries) {
-    steps.push(entryStep(entry), {
-      sql: 'UPDATE escrow_accounts SET balance = balance + ? WHERE id = ?',
+    {
+      sql: entrySqls[entries.length]!,
+      params: entries.flatMap((entry) => [
+        entry.account,
+        entry.seq,
+        entry.transfer,
+        entry.line,
+        entry.credit,
+        entry.amount,
+        entry.kind,
+        entry.jobId,
+        entry.at,
+        entry.hash,
+      ]),
+      expect: entries.length,
+    },
+    ...entries.map((entry) => ({
+      sql: creditSql,
       params: [entry.amount, entry.credit],
       expect: 1,
-    });
-  }
-  return steps;
-}
-
-function entryStep(entry: Entry): Step {
-  return {
-    sql: `INSERT INTO escrow_entries
-      (account, seq, transfer, line, credit, amount, kind, job_id, at, hash)
-      VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?) ON CONFLICT DO NOTHING`,
-    params: [
-      entry.account,
-      entry.seq,
-      entry.transfer,
-      entry.line,
-      entry.credit,
-      entry.amount,
-      entry.kind,
-      entry.jobId,
-      entry.at,
-      entry.hash,
-    ],
-    expect: 1,
-  };
+    })),
+  ];
 }
 
 export interface BalanceRow {
@@ -64,16 +70,16 @@ export interface BalanceRow {
   head: string;
 }
 
-/** A page of entries in the order of the chains. */
+/** A page of entries in the order of time; those of one account come in the order of its chain. */
 export function entriesAfter(
   store: Store,
-  after: { account: string; seq: number },
+  after: number,
   limit: number,
-): Promise<Entry[]> {
-  return store.read<Entry>(
-    `SELECT account, seq, transfer, line, credit, amount, kind, job_id AS "jobId", at, hash
-      FROM escrow_entries WHERE (account, seq) > (?, ?) ORDER BY account, seq LIMIT ?`,
-    [after.account, after.seq, limit],
+): Promise<(Entry & { id: number })[]> {
+  return store.read<Entry & { id: number }>(
+    `SELECT id, account, seq, transfer, line, credit, amount, kind, job_id AS "jobId", at, hash
+      FROM escrow_entries WHERE id > ? ORDER BY id LIMIT ?`,
+    [after, limit],
   );
 }
 
