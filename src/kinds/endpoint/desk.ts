@@ -42,7 +42,23 @@ export async function endpointJob(
   wish: { endpointId: string; id: string },
   caller: Caller | undefined,
 ): Promise<Job> {
-  const job = await desk.jobs.ledger.find(wish.id);
+  return checked(await desk.jobs.ledger.find(wish.id), wish, caller);
+}
+
+/** The same without its input, for status answers. */
+export async function statusJob(
+  desk: Desk,
+  wish: { endpointId: string; id: string },
+  caller: Caller | undefined,
+): Promise<Job> {
+  return checked(await desk.store.statusJob(wish.id), wish, caller);
+}
+
+function checked(
+  job: Job | undefined,
+  wish: { endpointId: string; id: string },
+  caller: Caller | undefined,
+): Job {
   if (!job || job.kind !== 'endpoint' || job.queue !== wish.endpointId) throw unknownJob(wish.id);
   if (!mayRead(job, caller)) throw unknownJob(wish.id);
   return job;

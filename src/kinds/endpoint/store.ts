@@ -1,5 +1,6 @@
 // The SQL of endpoints, releases and workers: one function per statement, for both databases. Writes are answered as
 // steps, so that they can share a transaction with what they belong to.
+import { jobFromRow, type Job } from '../../jobs/job.ts';
 import type { Row, Step, Store } from '../../store/store.ts';
 import type { EndpointSpec, FieldChange } from './spec.ts';
 
@@ -250,6 +251,16 @@ export class EndpointStore {
       sql: 'DELETE FROM endpoint_workers WHERE endpoint_id = ? AND id = ?',
       params: [endpointId, id],
     }));
+  }
+
+  /** What a status answer needs of a job, and no more: its input may be megabytes. */
+  async statusJob(id: string): Promise<Job | undefined> {
+    const [row] = await this.store.read(
+      `SELECT id, kind, queue, status, visibility, owner, result, error, facts, attempt, attempt_id,
+         lost, holder, run_at, created_at, started_at, finished_at FROM jobs WHERE id = ?`,
+      [id],
+    );
+    return row && jobFromRow(row);
   }
 
   /** Running jobs whose time is over or whose cancel nobody has acted on yet. */

@@ -5,7 +5,7 @@ import { isFinal, type Job } from '../../../jobs/job.ts';
 import { statuses } from '../../../jobs/job.ts';
 import { jobView, viewJob } from '../../../jobs/view.ts';
 import { defineOperation, type Operation } from '../../../operation.ts';
-import { endpointJob, ownEndpointJob, type Desk } from '../desk.ts';
+import { endpointJob, ownEndpointJob, statusJob, type Desk } from '../desk.ts';
 import type { JobInput, RunWish } from '../intake.ts';
 import { delayMs } from '../reports.ts';
 import { endpointId } from '../spec.ts';
@@ -149,7 +149,7 @@ function getEndpointJob(desk: Desk): Operation {
     }),
     output: endpointJobView,
     run: async ({ waitMs, ttlMs, includeInput, ...wish }, { caller, signal }) => {
-      let job = await endpointJob(desk, wish, caller);
+      let job = await (includeInput ? endpointJob : statusJob)(desk, wish, caller);
       if (ttlMs !== undefined) job = await setTtl(desk, job.id, ttlMs);
       if (waitMs && !isFinal(job.status))
         job = (await waitFor(desk, job.id, waitMs, signal)) ?? (await desk.jobs.get(job.id));
@@ -358,7 +358,7 @@ function retryEndpointJob(desk: Desk): Operation {
 }
 
 export function viewEndpointJob(desk: Desk, job: Job, includeInput = false): EndpointJobView {
-  const body = job.input as JobInput;
+  const body = (job.input ?? {}) as Partial<JobInput>;
   const output = isFinal(job.status) ? desk.results.of(job) : job.facts.progressOutput;
   return {
     ...listed(job),
