@@ -39,6 +39,9 @@ export const runFields = {
   tags: z.array(z.string().max(100)).max(20).optional(),
 };
 
+/** The tool list is paid for in every conversation: agents get the fields they use. */
+const { s3Config: _s3, tags: _tags, ...agentFields } = runFields;
+
 /** A job as dialects need it: every fact, the result wherever it is. */
 export const endpointJobView = z.object({
   id: z.string(),
@@ -85,7 +88,7 @@ function runEndpoint(desk: Desk): Operation {
     toolsets: ['default', 'endpoints'],
     input: z.object({
       endpointId,
-      ...runFields,
+      ...agentFields,
       waitMs: z.number().int().min(0).max(agentWaitMsMax).default(0),
     }),
     output: jobView,
