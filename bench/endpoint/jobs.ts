@@ -19,6 +19,7 @@ import { call, startErrand } from './kit.ts';
 const perRound = Number(process.env.BENCH_JOBS ?? 1500);
 const atOnce = 16;
 const handler = join(import.meta.dirname, 'handler.mjs');
+const marks = scratchFolder();
 const server = await startErrand();
 const recipe = { module: handler };
 const warm = { recipe, workersMin: 1, workersMax: 1, concurrency: atOnce };
@@ -68,7 +69,7 @@ async function warmDelay(): Promise<number> {
 }
 
 async function coldStart(): Promise<number> {
-  const mark = join(scratchFolder(), 'mark');
+  const mark = join(marks, 'mark');
   const id = `cold${Math.random().toString(36).slice(2)}`;
   await call(server, 'POST', '/api/endpoints', { id, recipe, env: { BENCH_MARK: mark } });
   const start = Date.now();
@@ -79,7 +80,7 @@ async function coldStart(): Promise<number> {
 }
 
 async function byHand(): Promise<number> {
-  const mark = join(scratchFolder(), 'mark');
+  const mark = join(marks, 'mark');
   const start = Date.now();
   const child = spawn(process.execPath, [handler], {
     stdio: 'ignore',

@@ -1,8 +1,6 @@
 // The two things the runner can run: a handler of a module, and a command per job. Both become one function from a job
 // to what is posted back.
 import { spawn } from 'node:child_process';
-import { pathToFileURL } from 'node:url';
-import { resolve } from 'node:path';
 import { systemClock } from '../../../runtime/clock.ts';
 
 export interface WorkerJob {
@@ -33,8 +31,7 @@ export interface Handler {
 type Result = unknown;
 type HandlerFunction = (job: WorkerJob, context: JobContext) => Result;
 
-export async function moduleHandler(path: string): Promise<Handler> {
-  const module = (await import(pathToFileURL(resolve(path)).href)) as Record<string, unknown>;
+export function moduleHandler(path: string, module: Record<string, unknown>): Handler {
   const found = module.default ?? module.handler;
   if (typeof found !== 'function') {
     throw new Error(`${path} has no handler: export a function as default or as \`handler\``);

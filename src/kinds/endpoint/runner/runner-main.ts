@@ -1,8 +1,9 @@
 // The runner: one worker process. It loads a handler (or knows a command), asks for jobs, runs up to `concurrency` of
 // them at once and posts what they answer. It outlives a restart of the server and ends when told to or left alone.
-import { AsyncLocalStorage } from 'node:async_hooks';
-import { commandHandler, moduleHandler, type Handler, type WorkerJob } from './handlers.ts';
-import { Protocol, type Answer } from './protocol.ts';
+import { resolve } from 'node:path';
+import { pathToFileURL } from 'node:url';
+import type { Handler, WorkerJob } from './handlers.ts';
+import type { Answer } from './protocol.ts';
 
 const env = process.env;
 const task = JSON.parse(env.ERRAND_RUNNER ?? '{}') as {
@@ -10,6 +11,11 @@ const task = JSON.parse(env.ERRAND_RUNNER ?? '{}') as {
   perJob?: string[];
   concurrency?: number;
 };
+/** The handler loads before anything else of the runner: what it does first is often the slow part of a start. */
+const loaded = task.module ? await load(task.module) : undefined;
+const { AsyncLocalStorage } = await import('node:async_hooks');
+const { commandHandler, moduleHandler } = await import('./handlers.ts');
+const { Protocol } = await import('./protocol.ts');
 const concurrency = task.concurrency ?? 1;
 const pingMs = Math.max(Number(env.RUNPOD_PING_INTERVAL ?? 10_000), 1000);
 /** Without any answer of the server for so long, nobody will ever ask for the results. */
@@ -42,7 +48,7 @@ process.on('unhandledRejection', (error) => {
 
 let handler: Handler;
 try {
-  handler = task.module ? await moduleHandler(task.module) : commandHandler(task.perJob ?? [], env);
+  handler = loaded ? moduleHandler(task.module!, loaded) : commandHandler(task.perJob ?? [], env);
 } catch (error) {
   console.error(error);
   process.exit(1);
@@ -50,6 +56,15 @@ try {
 void takeLoop();
 void stopLoop();
 setInterval(() => void ping(), pingMs);
+
+async function load(path: string): Promise<Record<string, unknown>> {
+  try {
+    return (await import(pathToFileURL(resolve(path)).href)) as Record<string, unknown>;
+  } catch (error) {
+    console.error(error);
+    process.exit(1);
+  }
+}
 
 async function takeLoop(): Promise<void> {
   while (!stopping.signal.aborted) {
