@@ -82,7 +82,10 @@ for (const factory of stores) {
       const present = await jobs.get(job.id);
       const parts = await Promise.all([streams.drain(present, 3), streams.drain(present, 3)]);
       const all = parts.flat() as { i: number }[];
-      assert.deepEqual(all.map(({ i }) => i).toSorted(), [0, 1, 2, 3, 4, 5]);
+      assert.deepEqual(
+        all.map(({ i }) => i).toSorted((a, b) => a - b),
+        [0, 1, 2, 3, 4, 5],
+      );
       assert.deepEqual(await streams.drain(present, 3), []);
       assert.equal((await streams.read(present, 4, 10)).length, 2, 'reading takes nothing away');
       await jobs.finish(attempt, { type: 'completed' });
