@@ -10,8 +10,11 @@ export function bodyHash({
   steps: _steps,
   owner: _owner,
   id: _id,
+  idempotencyBody,
   ...body
 }: Submission): string {
+  if (idempotencyBody !== undefined)
+    return createHash('sha256').update(canonicalJson(idempotencyBody)).digest('hex');
   return createHash('sha256').update(canonicalJson(body)).digest('hex');
 }
 

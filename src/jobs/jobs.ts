@@ -41,6 +41,8 @@ export interface Submission {
   /** Labels a node must have to run it. */
   labels?: readonly string[];
   idempotencyKey?: string;
+  /** What counts as the same body, where `input` also holds where the caller stands (PATH, language). */
+  idempotencyBody?: unknown;
   priority?: number;
   /** Epoch ms. */
   runAt?: number;

@@ -41,6 +41,8 @@ interface Started {
 const adoptedPollMs = 1000;
 /** After its payload was killed the wrapper only has to write its record. */
 const recordMsMax = 5000;
+/** What another attempt of the same job cannot mend without somebody doing something. */
+const neverByItself = new Set(['secretMissing', 'policyRefused', 'unsupported']);
 /** A claim without its content is a wrapper in its first microseconds, or one that died there. */
 const claimMsMax = 10_000;
 
@@ -73,7 +75,13 @@ export async function runAttempt(run: Run, needs: AttemptNeeds): Promise<Outcome
     if (!(error instanceof AppError)) throw error;
     const { code, message, hint } = error;
     const facts = { exitCode: null, signal: null };
-    return { type: 'failed', error: { code, message, ...(hint ? { hint } : {}) }, facts };
+    const lasting = neverByItself.has(code) ? { retry: false } : {};
+    return {
+      type: 'failed',
+      error: { code, message, ...(hint ? { hint } : {}) },
+      facts,
+      ...lasting,
+    };
   } finally {
     watching.abort();
     needs.keeper.remove(job.attemptId, over);

@@ -43,6 +43,8 @@ export interface KeeperOptions {
 /** Looking at processes may take this share of the time, however many there are. */
 const lookShare = 1 / 200;
 const beatMs = 5000;
+/** Long enough for a start to adopt everything. */
+const litterMs = 120_000;
 
 export class Keeper implements Service {
   readonly name = 'commands';
@@ -53,6 +55,7 @@ export class Keeper implements Service {
   private readonly loop: Loop;
   private lookAt = 0;
   private beatAt = 0;
+  private litterAt = 0;
   private endedBytes = 0;
   private runningBytes = 0;
 
@@ -75,7 +78,7 @@ export class Keeper implements Service {
   }
 
   async start(): Promise<void> {
-    this.forgetEnded();
+    this.litterAt = this.options.clock.now() + litterMs;
     this.endedBytes = await this.options.history.bytes();
     await this.loop.start();
   }
@@ -125,6 +128,7 @@ export class Keeper implements Service {
   private async turn(): Promise<void> {
     if (this.options.clock.now() >= this.beatAt) this.beat();
     await this.options.history.flush();
+    this.forgetLitter();
     await this.checkCaps();
     if (this.options.clock.now() >= this.lookAt) await this.look();
   }
@@ -173,11 +177,14 @@ export class Keeper implements Service {
     this.lookAt = started + cost / lookShare;
   }
 
-  /** Attempts that ended while no server lived are adopted and removed by their runs; what is left is litter. */
-  private forgetEnded(): void {
-    for (const { attemptId, folder } of this.registry.list()) {
-      if (this.kept.has(attemptId)) continue;
-      if (new LaunchFolder(folder).readExit()) this.registry.remove(attemptId);
+  /** This server knows all that runs: an old entry of anything else is litter of a crash. */
+  private forgetLitter(): void {
+    const { clock } = this.options;
+    if (clock.now() < this.litterAt) return;
+    this.litterAt = clock.now() + litterMs;
+    for (const { attemptId, registeredAt } of this.registry.list()) {
+      if (!this.kept.has(attemptId) && clock.now() - registeredAt > litterMs)
+        this.registry.remove(attemptId);
     }
   }
 }

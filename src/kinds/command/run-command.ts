@@ -168,6 +168,11 @@ export function runCommand(needs: RunNeeds): Operation {
   });
 }
 
+/** The same call from another terminal is the same work, whatever PATH it has. */
+function sameWork({ waitMs: _waitMs, ...input }: RunInput, cwd: string) {
+  return { idempotencyKey: input.idempotencyKey!, idempotencyBody: { ...input, cwd } };
+}
+
 type Prepared = Submission & { secretValues: Record<string, string> };
 
 async function prepareSubmission(
@@ -210,7 +215,7 @@ async function prepareSubmission(
     ...(input.timeoutMs === undefined ? {} : { timeoutMs: input.timeoutMs }),
     ...(input.after === undefined ? {} : { after: input.after }),
     ...(input.attemptsMax === 1 ? {} : { retry: { attemptsMax: input.attemptsMax } }),
-    ...(input.idempotencyKey === undefined ? {} : { idempotencyKey: input.idempotencyKey }),
+    ...(input.idempotencyKey === undefined ? {} : sameWork(input, cwd)),
     secretValues: needs.secrets.values(input.secrets, origin?.env),
   };
 }

@@ -230,6 +230,18 @@ describe('run_command', () => {
     await cancel(view.id);
   });
 
+  test('the same idempotency key is the same job, whatever PATH the caller has', async (t) => {
+    const { run } = await start(t);
+    const input = { command: 'echo once', idempotencyKey: 'k' };
+    const origin = (path: string) => ({ origin: { cwd: '/tmp', env: { PATH: path } } });
+    const first = await run(input, origin('/usr/bin:/bin'));
+    const again = await run(input, origin('/bin:/usr/bin'));
+    assert.deepEqual([again.id, again.existing], [first.id, true]);
+    await assert.rejects(run({ ...input, command: 'echo other' }, origin('/bin')), {
+      code: 'idempotencyConflict',
+    });
+  });
+
   test('history: past runs, success rate, expected time', async (t) => {
     const { run, get } = await start(t);
     const flag = join(tempFolder(t), 'flag');
