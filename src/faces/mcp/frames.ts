@@ -47,16 +47,21 @@ export type Reply =
 
 const unsent = new WeakMap<Duplex, string[]>();
 
-/** Frames of one turn of the event loop leave in one piece: waking the other process costs more than a line. */
+/**
+ * The first frame of a turn of the event loop leaves at once, those that follow in the same turn in one piece: waking the
+ * other process costs more than a line.
+ */
 export function writeFrame(stream: Duplex, frame: Request | Reply): void {
+  if (!stream.writable) return;
   const line = `${JSON.stringify(frame)}\n`;
-  const lines = unsent.get(stream);
-  if (lines) return void lines.push(line);
-  unsent.set(stream, [line]);
+  const following = unsent.get(stream);
+  if (following) return void following.push(line);
+  stream.write(line);
+  unsent.set(stream, []);
   setImmediate(() => {
-    const text = unsent.get(stream)!.join('');
+    const lines = unsent.get(stream)!;
     unsent.delete(stream);
-    if (stream.writable) stream.write(text);
+    if (lines.length > 0 && stream.writable) stream.write(lines.join(''));
   });
 }
 
