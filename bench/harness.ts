@@ -16,8 +16,8 @@ export interface Side {
   round(): Promise<number>;
   /** Operations of a round: then CPU time per operation is shown too, which foreign load hardly changes. */
   operations?: number;
-  /** A process that works for this side, with all its children. */
-  servicePid?: number;
+  /** Processes that work for this side, with all their children. */
+  servicePids?: number[];
   close?(): Promise<void>;
 }
 
@@ -171,9 +171,9 @@ export function scratchFolder(): string {
 }
 
 /** CPU time so far in µs: of this process and of the side's service, with children that live or were waited for (Linux). */
-function cpuOf({ servicePid }: Side): number {
+function cpuOf({ servicePids = [] }: Side): number {
   const { user, system } = process.cpuUsage();
-  return user + system + (servicePid === undefined ? 0 : treeCpu(servicePid));
+  return user + system + sum(servicePids.map(treeCpu));
 }
 
 function treeCpu(root: number): number {

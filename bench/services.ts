@@ -4,6 +4,7 @@ import { spawn, spawnSync, type ChildProcess } from 'node:child_process';
 import { chownSync, chmodSync, existsSync, mkdirSync, readdirSync } from 'node:fs';
 import { connect, createServer } from 'node:net';
 import { join } from 'node:path';
+import { Client } from 'pg';
 import { scratchFolder } from './harness.ts';
 
 export interface Service {
@@ -44,7 +45,9 @@ export async function startPostgres(): Promise<Service & { url: string }> {
   const flags = Object.entries({ ...settings, ...tuned }).flatMap(([k, v]) => ['-c', `${k}=${v}`]);
   const line = `exec "${join(bin, 'postgres')}" -D "${data}" "$@"`;
   const service = await started(port, line, flags, identity);
-  return { ...service, url: `postgres://postgres@127.0.0.1:${port}/postgres` };
+  const url = `postgres://postgres@127.0.0.1:${port}/postgres`;
+  await answers(url);
+  return { ...service, url };
 }
 
 function postgresFolder(): string {
@@ -82,6 +85,22 @@ function ended(shell: ChildProcess): Promise<void> {
     shell.once('exit', () => resolve());
     shell.stdin!.end();
   });
+}
+
+/** The port is open some time before the database has recovered. */
+async function answers(url: string): Promise<void> {
+  for (let tries = 0; ; tries++) {
+    const client = new Client(url);
+    client.on('error', () => {});
+    try {
+      await client.connect();
+      await client.end();
+      return;
+    } catch (error) {
+      if (tries === 300) throw error;
+      await new Promise((resolve) => setTimeout(resolve, 100));
+    }
+  }
 }
 
 async function reachable(port: number, shell: ChildProcess): Promise<void> {

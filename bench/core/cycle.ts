@@ -10,7 +10,7 @@ const slow = { concurrency, count: 1000 };
 await compare({
   name: 'claim + finish',
   unit: '/s',
-  rounds: 3,
+  rounds: 5,
   ours: async () => {
     const core = await openCore();
     return {

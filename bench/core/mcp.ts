@@ -22,7 +22,13 @@ async function callsOf(args: string[], tool: string, input: object, atOnce: numb
   const call = () => front.request('tools/call', { name: tool, arguments: input });
   const answer = await call();
   if (answer.isError || answer.error) throw new Error(`${tool}: ${JSON.stringify(answer)}`);
-  return { name: tool, round: () => rate(calls, atOnce, call), close: front.close };
+  return {
+    name: tool,
+    operations: calls,
+    servicePids: tool === 'hello' ? [front.pid] : [front.pid, server.pid!],
+    round: () => rate(calls, atOnce, call),
+    close: front.close,
+  };
 }
 
 /** Milliseconds from the start of the process to its list of tools. */

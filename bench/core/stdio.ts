@@ -4,6 +4,7 @@ import { once } from 'node:events';
 import { createInterface } from 'node:readline';
 
 export interface StdioServer {
+  pid: number;
   request(method: string, params: object): Promise<Record<string, unknown>>;
   close(): Promise<void>;
 }
@@ -34,5 +35,5 @@ export async function startStdio(args: string[], env: NodeJS.ProcessEnv): Promis
     child.stdin.end();
     await exited;
   };
-  return { request, close };
+  return { pid: child.pid!, request, close };
 }

@@ -10,7 +10,7 @@ const slow = { concurrency, count: 1200 };
 await compare({
   name: 'durable submit',
   unit: '/s',
-  rounds: 3,
+  rounds: 5,
   ours: async () => {
     const core = await openCore();
     return {

@@ -1,6 +1,6 @@
 // The SQL of endpoints, releases and workers: one function per statement, for both databases. Writes are answered as
 // steps, so that they can share a transaction with what they belong to.
-import { jobFromRow, type Job } from '../../jobs/job.ts';
+import { jobFromRow, openSql, type Job } from '../../jobs/job.ts';
 import type { Row, Step, Store } from '../../store/store.ts';
 import type { EndpointSpec, FieldChange } from './spec.ts';
 
@@ -269,7 +269,7 @@ export class EndpointStore {
       `SELECT id, attempt_id AS "attemptId", queue, holder, started_at AS "startedAt",
          deadline_at AS "deadlineAt", expires_at AS "expiresAt",
          cancel_requested_at AS "cancelRequestedAt"
-       FROM jobs WHERE status IN ('running', 'input_required') AND kind = 'endpoint'
+       FROM jobs WHERE ${openSql} AND kind = 'endpoint'
          AND (deadline_at <= ? OR expires_at <= ? OR cancel_requested_at IS NOT NULL) LIMIT ?`,
       [now, now, limit],
     );

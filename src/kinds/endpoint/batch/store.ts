@@ -1,4 +1,5 @@
 // The SQL of batches: drafts that are not queued yet, and the counts of a batch's jobs.
+import { openSql } from '../../../jobs/job.ts';
 import type { Step, Store } from '../../../store/store.ts';
 
 export interface Draft {
@@ -76,7 +77,7 @@ export class BatchStore {
 
   async openBatches(): Promise<string[]> {
     const rows = await this.store.read<{ id: string }>(
-      `SELECT id FROM jobs WHERE kind = 'batch' AND status IN ('running', 'input_required')`,
+      `SELECT id FROM jobs WHERE kind = 'batch' AND ${openSql}`,
     );
     return rows.map(({ id }) => id);
   }
