@@ -11,6 +11,7 @@ import type { RunningServer, ServeWish } from './faces/cli/program.ts';
 import { createHttpFace, type HttpFace } from './faces/http/index.ts';
 import { createMcpFace, type McpFace } from './faces/mcp/index.ts';
 import { openHome, type Home } from './home.ts';
+import { answerMetrics } from './metrics.ts';
 import { defineOperation, type Operation } from './operation.ts';
 import { systemClock, type Clock } from './runtime/clock.ts';
 import { createLog, type Log } from './runtime/log.ts';
@@ -148,6 +149,9 @@ class Server {
         router.handle(request, response, context.signal),
       );
     }
+    http.mount('/metrics', (_request, response, { caller }) =>
+      caller?.admin ? answerMetrics(app, response) : false,
+    );
     http.mount('/mcp', (request, response, { caller }) =>
       mcp.http.handle(request, response, caller),
     );

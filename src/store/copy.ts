@@ -30,6 +30,11 @@ const own = new Set([
   'sqlite_sequence',
 ]);
 
+/** Search indexes are another thing in each engine: they are not copied but filled again by their kind. */
+const indexes = [{ table: 'web_text', refill: 'UPDATE web_pages SET indexed = 0' }];
+const isIndex = (name: string): boolean =>
+  indexes.some(({ table }) => name === table || name.startsWith(`${table}_`));
+
 const pageSize = 500;
 /** PostgreSQL takes 65,535 parameters in a statement; SQLite 32,766. */
 const parametersMax = 30_000;
@@ -62,6 +67,9 @@ export async function copyStore(from: Store, to: Store): Promise<CopyReport> {
     report.tables.push({ name: table.name, rows: kept.rows });
   }
   await resetSequences(to, source);
+  const all = await tableNames(to);
+  for (const { table, refill } of indexes)
+    if (all.includes(table)) await to.commit([{ sql: refill }]);
   const entries = await dispatchedEntries(from);
   await restoreEntries(to, entries);
   const there = await dispatchedEntries(to);
@@ -83,7 +91,7 @@ async function refuseFull(to: Store): Promise<void> {
 async function tablesOf(store: Store): Promise<Table[]> {
   const names = await tableNames(store);
   const tables: Table[] = [];
-  for (const name of names.filter((one) => !own.has(one)).toSorted()) {
+  for (const name of names.filter((one) => !own.has(one) && !isIndex(one)).toSorted()) {
     const { columns, key } = await columnsOf(store, name);
     tables.push({ name, columns: columns.toSorted(), key });
   }
@@ -151,6 +159,8 @@ interface Fingerprint {
 
 async function copyTable(table: Table, from: Store, to: Store): Promise<Fingerprint> {
   const print: Fingerprint = { rows: 0, sum: 0n };
+  // A migration may have put first rows there; they come again with the copy, as they are now.
+  await to.commit([{ sql: `DELETE FROM "${table.name}"` }]);
   const perStatement = Math.max(1, Math.floor(parametersMax / table.columns.length));
   for await (const page of pages(table, from)) {
     addRows(print, table, page);

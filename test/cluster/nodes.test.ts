@@ -45,6 +45,9 @@ test('three servers on one database', async (t) => {
     'one key, one list, one truth on every node; output and input reach the node that runs the job',
     async () => {
       assert.equal(a.key, b.key);
+      const metrics = await c.api('GET', '/metrics');
+      assert.match(metrics.text, /^errand_nodes\{state="active"\} 3$/m);
+      assert.match(metrics.text, /^errand_store_connections\{state="idle"\} \d+$/m);
       assert.equal((await nodeOf(c)).filter(({ alive }) => alive).length, 3);
       const label = `node=${await here(b)}`;
       const job = await run(a, {

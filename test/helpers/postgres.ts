@@ -103,8 +103,13 @@ export async function startServer(settings: Record<string, string> = {}): Promis
     const postmaster = Number(readFileSync(join(data, 'postmaster.pid'), 'utf8').split('\n')[0]);
     // SIGQUIT of the postmaster kills its children without any clean-up of theirs.
     process.kill(postmaster, 'SIGQUIT');
-    await until('PostgreSQL is gone', () => !existsSync(`/proc/${postmaster}`));
-    process_?.stdin?.end();
+    const shell = process_!;
+    // It does not keep this process alive, but now we wait for it.
+    shell.ref();
+    const ended = new Promise((resolve) => shell.once('exit', resolve));
+    // The shell reaps it and leaves the data where they are.
+    shell.stdin!.end('keep\n');
+    await ended;
   };
   await start();
   return { url, data, port, kill, start };
@@ -132,7 +137,7 @@ function launch({ bin, data, port, settings, root }: Launch): ChildProcess {
   };
   const flags = Object.entries(options).map(([name, value]) => `-c ${name}='${value}'`);
   const script = `"${join(bin, 'postgres')}" -D "${data}" ${flags.join(' ')} </dev/null >>"${root}/log" 2>&1 &
-    server=$!; read _; kill -QUIT $server 2>/dev/null; wait $server; [ -n "$keep" ] || rm -rf "${root}"`;
+    server=$!; read word; kill -QUIT $server 2>/dev/null; wait $server; [ "$word" = keep ] || rm -rf "${root}"`;
   const child = spawn('/bin/sh', ['-c', script], {
     ...identity,
     cwd: '/',

@@ -1,0 +1,194 @@
+// What breaks in a cluster: the database dies while it acknowledges, the network between a node and the database goes
+// silent, a migration runs while others work, the disk of the database fills up.
+import assert from 'node:assert/strict';
+import { connect, createServer, type Socket } from 'node:net';
+import { test, type TestContext } from 'node:test';
+import { allMigrations } from '../../src/app.ts';
+import { AppError } from '../../src/errors.ts';
+import { Jobs } from '../../src/jobs/jobs.ts';
+import { Runner } from '../../src/jobs/runner.ts';
+import { systemClock } from '../../src/runtime/clock.ts';
+import { silentLog } from '../../src/runtime/log.ts';
+import { PostgresStore } from '../../src/store/postgres/postgres.ts';
+import { manualKind, toyKind } from '../helpers/jobs.ts';
+import { migratedDatabase, startServer } from '../helpers/postgres.ts';
+import { until } from '../helpers/until.ts';
+
+const migrations = allMigrations();
+const rounds = process.env.ERRAND_TEST_DEEP === '1' ? 20 : 1;
+const base = { kind: 'toy', owner: 'ada', input: 1 };
+
+async function open(t: TestContext, url: string): Promise<PostgresStore> {
+  const store = await PostgresStore.open(url);
+  t.after(() => store.close());
+  await store.check(migrations);
+  return store;
+}
+
+test('kill -9 of PostgreSQL during acknowledgements: what was acknowledged is there afterwards', async (t) => {
+  const server = await startServer({ fsync: 'on' });
+  const store = await PostgresStore.open(server.url);
+  let stop = false;
+  t.after(async () => {
+    stop = true;
+    await store.close();
+    await server.kill();
+  });
+  await store.migrate(migrations);
+  const jobs = new Jobs(store, systemClock);
+  jobs.addKind(toyKind);
+  const acknowledged: string[] = [];
+  const refusals: unknown[] = [];
+  const submitters = Array.from({ length: 8 }, async () => {
+    while (!stop) {
+      try {
+        acknowledged.push((await jobs.submit(base)).job.id);
+      } catch (error) {
+        refusals.push(error);
+        await systemClock.sleep(20);
+      }
+    }
+  });
+  for (let round = 0; round < rounds; round++) {
+    const before = acknowledged.length;
+    await until('some are acknowledged', () => acknowledged.length > before + 40, 60_000);
+    await server.kill();
+    await until('the outage is noticed', () => refusals.length > 0);
+    await server.start();
+    const since = acknowledged.length;
+    await until('it goes on by itself', () => acknowledged.length > since + 10, 60_000);
+  }
+  stop = true;
+  await Promise.all(submitters);
+  for (const error of refusals)
+    assert.ok(error instanceof AppError && error.code === 'unavailable', String(error));
+  const rows = await store.read<{ id: string }>('SELECT id FROM jobs');
+  const kept = new Set(rows.map(({ id }) => id));
+  assert.deepEqual(
+    acknowledged.filter((id) => !kept.has(id)),
+    [],
+  );
+  // What was written without an answer is whole, too: its event, its place in the queue.
+  const counts = await store.read<{ jobs: number; events: number; waiting: number }>(
+    `SELECT (SELECT count(*) FROM jobs) AS jobs, (SELECT count(*) FROM events) AS events,
+       (SELECT count(*) FROM errand_boss.job) AS waiting`,
+  );
+  assert.deepEqual(counts[0], { jobs: kept.size, events: kept.size, waiting: kept.size });
+});
+
+test('a silent network: the node stops what others may start, goes on with the rest, and settles it later', async (t) => {
+  const url = new URL(await migratedDatabase(migrations));
+  const proxy = await silentProxy(t, Number(url.port));
+  url.port = String(proxy.port);
+  const store = await open(t, url.href);
+  const kind = manualKind();
+  const jobs = new Jobs(store, systemClock);
+  jobs.addKind(kind);
+  const runner = new Runner({
+    jobs,
+    clock: systemClock,
+    log: silentLog,
+    node: 'node_a',
+    leaseMs: 1500,
+    stopMsMax: 100,
+    pollMs: 200,
+    shared: true,
+  });
+  await runner.start();
+  t.after(() => runner.stop());
+  const { job: again } = await jobs.submit({ ...base, retry: { attemptsMax: 3, lostMax: 3 } });
+  const { job: once } = await jobs.submit(base);
+  await until('both run', () => kind.runs.size === 2);
+  const runOf = (id: string) => kind.runs.get(`${id}.1`)!;
+  proxy.freeze(true);
+  await until('what may be repeated is stopped', () => runOf(again.id).run.signal.aborted);
+  assert.equal(runOf(again.id).run.signal.reason, 'lost');
+  assert.equal(runOf(once.id).run.signal.aborted, false);
+  runOf(once.id).end({ type: 'completed', result: 'late but true' });
+  proxy.freeze(false);
+  const ended = await until('the end arrived', async () => {
+    const job = await jobs.get(once.id);
+    return job.status === 'completed' ? job : undefined;
+  });
+  assert.equal(ended.result, 'late but true');
+  // The other one: its lease ran out, and a late end of the old attempt changes nothing.
+  await until('its lease is over', async () => {
+    const lost = await store.lost(systemClock.now(), 10);
+    return lost.some(({ jobId }) => jobId === again.id);
+  });
+  await jobs.lose({ jobId: again.id, attemptId: `${again.id}.1` });
+  const late = await jobs.finish(
+    { jobId: again.id, attemptId: `${again.id}.1` },
+    { type: 'completed' },
+  );
+  assert.equal(late.applied, false);
+  assert.equal((await jobs.get(again.id)).attempt, 2);
+});
+
+test('a migration while others work: nobody fails, and the old program goes on', async (t) => {
+  const url = await migratedDatabase(migrations);
+  const store = await open(t, url);
+  const jobs = new Jobs(store, systemClock);
+  jobs.addKind(toyKind);
+  let stop = false;
+  let submitted = 0;
+  const work = Array.from({ length: 4 }, async () => {
+    while (!stop) {
+      await jobs.submit(base);
+      submitted += 1;
+    }
+  });
+  await until('they work', () => submitted > 20);
+  const newer = await PostgresStore.open(url);
+  t.after(() => newer.close());
+  const next = {
+    id: 'later/1',
+    statements: () => [
+      'ALTER TABLE jobs ADD COLUMN later TEXT',
+      'CREATE TABLE later (id TEXT PRIMARY KEY)',
+    ],
+  };
+  assert.deepEqual(await newer.applyMigrations([...migrations, next]), ['later/1']);
+  const since = submitted;
+  await until('they still work', () => submitted > since + 20);
+  stop = true;
+  await Promise.all(work);
+  await store.check(migrations);
+});
+
+/** Forwards to a local port until it is frozen: then connections stay open and nothing passes. */
+async function silentProxy(t: TestContext, target: number) {
+  const pairs = new Set<[Socket, Socket]>();
+  let frozen = false;
+  const server = createServer((client) => {
+    const upstream = connect(target, '127.0.0.1');
+    const pair: [Socket, Socket] = [client, upstream];
+    pairs.add(pair);
+    for (const [from, to] of [pair, pair.toReversed()] as [Socket, Socket][]) {
+      from.on('error', () => to.destroy());
+      from.on('close', () => (to.destroy(), pairs.delete(pair)));
+      from.pipe(to);
+      if (frozen) from.pause();
+    }
+  });
+  await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve));
+  t.after(() => {
+    server.close();
+    for (const pair of pairs) for (const socket of pair) socket.destroy();
+  });
+  return {
+    port: (server.address() as { port: number }).port,
+    freeze: (silent: boolean) => {
+      frozen = silent;
+      for (const [client, upstream] of pairs) {
+        for (const [from, to] of [
+          [client, upstream],
+          [upstream, client],
+        ] as const) {
+          if (silent) from.unpipe(to).pause();
+          else from.pipe(to);
+        }
+      }
+    },
+  };
+}
