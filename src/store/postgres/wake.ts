@@ -104,7 +104,8 @@ export class Wake {
   /** One connection for LISTEN and NOTIFY; when it breaks it is replaced, and everything is looked at once. */
   private async listen(): Promise<void> {
     const { pg, address } = this.options;
-    const client = new pg.Client(connectionOptions(pg, address));
+    const options = { ...connectionOptions(pg, address), pipeline: true };
+    const client = new pg.Client(options);
     client.on('notification', (message) => this.heard(message));
     client.on('error', () => {});
     client.once('end', () => {

@@ -1,0 +1,173 @@
+// The cluster store against bare pg-boss that does the same transactions with a ledger written by hand: submits of 16
+// callers, and full cycles (claim and end) of 4 workers. Same server, same database settings, rounds interleaved.
+import { Pool, type PoolClient } from 'pg';
+import { PgBoss } from 'pg-boss';
+import { Jobs } from '../../src/jobs/jobs.ts';
+import type { Kind } from '../../src/jobs/kind.ts';
+import { jobMigrations } from '../../src/jobs/migrations.ts';
+import { z } from '../../src/operation.ts';
+import { systemClock } from '../../src/runtime/clock.ts';
+import { PostgresStore } from '../../src/store/postgres/postgres.ts';
+import { compare, payload, type Side } from '../harness.ts';
+import { startPostgres } from '../services.ts';
+
+const count = Number(process.env.BENCH_COUNT ?? 400);
+const rounds = Number(process.env.BENCH_ROUNDS ?? 5);
+const submitters = 16;
+const workers = 4;
+
+const server = await startPostgres();
+
+const kind: Kind = {
+  name: 'bench',
+  input: z.unknown(),
+  dispatched: true,
+  retryable: true,
+  cancellable: true,
+  capacity: () => 1000,
+};
+
+interface Queue {
+  submit(): Promise<unknown>;
+  cycle(): Promise<unknown>;
+  close(): Promise<void>;
+}
+
+async function ours(): Promise<Queue> {
+  const store = await PostgresStore.open(`${server.url}?schema=bench`);
+  await store.migrate(jobMigrations);
+  const jobs = new Jobs(store, systemClock);
+  jobs.addKind(kind);
+  const queues = [{ name: 'bench:default' }];
+  return {
+    submit: () => jobs.submit({ kind: 'bench', owner: 'bench', input: payload }),
+    cycle: async () => {
+      const request = { queues, limit: 1, holder: 'worker', node: null, leaseMs: 30_000 };
+      const [job] = await jobs.claim(request);
+      if (!job) throw new Error('nothing was left to claim');
+      const attempt = { jobId: job.id, attemptId: job.attemptId, known: job };
+      await jobs.finish(attempt, { type: 'completed' });
+    },
+    close: () => store.close(),
+  };
+}
+
+/** The same rows with pg and pg-boss alone: a job, its events, a transaction for each step. */
+async function bare(): Promise<Queue> {
+  const pool = new Pool({ connectionString: server.url, max: 10 });
+  await pool.query(`CREATE TABLE bare_jobs (id uuid PRIMARY KEY, status text, input text, updated_at bigint);
+    CREATE TABLE bare_events (cursor bigint GENERATED ALWAYS AS IDENTITY PRIMARY KEY, job_id uuid, n int,
+      type text, at bigint, data text, UNIQUE (job_id, n))`);
+  const boss = new PgBoss({
+    connectionString: server.url,
+    schema: 'bare_boss',
+    supervise: false,
+    schedule: false,
+  });
+  boss.on('error', () => {});
+  await boss.start();
+  await boss.createQueue('bench', { retryLimit: 0 });
+  const inTransaction = async (run: (client: PoolClient) => Promise<void>) => {
+    const client = await pool.connect();
+    try {
+      await client.query('BEGIN');
+      await run(client);
+      await client.query('COMMIT');
+    } finally {
+      client.release();
+    }
+  };
+  const db = (client: PoolClient) => ({
+    executeSql: (text: string, values?: unknown[]) => client.query(text, values),
+  });
+  const event = (client: PoolClient, id: string, n: number, type: string) =>
+    client.query(
+      'INSERT INTO bare_events (job_id, n, type, at, data) VALUES ($1, $2, $3, $4, $5)',
+      [id, n, type, Date.now(), '{}'],
+    );
+  return {
+    submit: () =>
+      inTransaction(async (client) => {
+        const id = crypto.randomUUID();
+        const input = JSON.stringify(payload);
+        await client.query('INSERT INTO bare_jobs VALUES ($1, $2, $3, $4)', [
+          id,
+          'queued',
+          input,
+          Date.now(),
+        ]);
+        await event(client, id, 1, 'submitted');
+        await boss.send('bench', {}, { id, db: db(client) });
+      }),
+    cycle: async () => {
+      let id = '';
+      await inTransaction(async (client) => {
+        const [job] = await boss.fetch('bench', { db: db(client) });
+        id = job!.id;
+        await client.query('UPDATE bare_jobs SET status = $2, updated_at = $3 WHERE id = $1', [
+          id,
+          'running',
+          Date.now(),
+        ]);
+        await event(client, id, 2, 'started');
+      });
+      await inTransaction(async (client) => {
+        await client.query('UPDATE bare_jobs SET status = $2, updated_at = $3 WHERE id = $1', [
+          id,
+          'completed',
+          Date.now(),
+        ]);
+        await event(client, id, 3, 'completed');
+        await boss.complete('bench', { id, retryCount: 0 }, undefined, { db: db(client) });
+      });
+    },
+    close: async () => {
+      await boss.stop({ graceful: false });
+      await pool.end();
+    },
+  };
+}
+
+async function many(at: number, total: number, one: () => Promise<unknown>): Promise<void> {
+  let left = total;
+  const worker = async () => {
+    while (left-- > 0) await one();
+  };
+  await Promise.all(Array.from({ length: at }, worker));
+}
+
+const rate = async (run: () => Promise<void>): Promise<number> => {
+  const start = performance.now();
+  await run();
+  return (count / (performance.now() - start)) * 1000;
+};
+
+const submits = (queue: Queue, name: string): Side => ({
+  name,
+  round: () => rate(() => many(submitters, count, () => queue.submit())),
+});
+const cycles = (queue: Queue, name: string): Side => ({
+  name,
+  prepare: () => many(submitters, count, () => queue.submit()),
+  round: () => rate(() => many(workers, count, () => queue.cycle())),
+});
+
+const queue = await ours();
+const peer = await bare();
+const against = (make: (queue: Queue, name: string) => Side) => ({
+  unit: '/s',
+  rounds,
+  ours: async () => make(queue, 'errand'),
+  peers: [
+    {
+      name: 'bare pg-boss 12 with a ledger',
+      bar: { atLeast: 0.9 },
+      open: async () => make(peer, 'pg-boss'),
+    },
+  ],
+});
+await compare({ name: `durable submit, ${submitters} callers`, ...against(submits) });
+await compare({ name: `claim + finish, ${workers} workers`, ...against(cycles) });
+await queue.close();
+await peer.close();
+await server.close();
