@@ -11,6 +11,8 @@ import type { Config } from './config.ts';
 import type { Dialect } from './dialect.ts';
 import { backgroundJobDialect } from './dialects/background-job/index.ts';
 import { cardzeroDialect } from './dialects/cardzero/index.ts';
+import { firecrawlDialect } from './dialects/firecrawl/index.ts';
+import { searchclawDialect } from './dialects/searchclaw/index.ts';
 import { runpodDialect } from './dialects/runpod/index.ts';
 import { registerErrors } from './errors.ts';
 import type { Home } from './home.ts';
@@ -46,7 +48,13 @@ export const kinds: readonly KindPlugin[] = [
   escrowPlugin,
   webPlugin,
 ];
-export const dialects: readonly Dialect[] = [backgroundJobDialect, cardzeroDialect, runpodDialect];
+export const dialects: readonly Dialect[] = [
+  backgroundJobDialect,
+  cardzeroDialect,
+  runpodDialect,
+  firecrawlDialect,
+  searchclawDialect,
+];
 
 export interface App {
   jobs: Jobs;

@@ -29,7 +29,7 @@ export async function readAction(run: Run, input: ActionInput<'markdown'>, servi
   const kept = Object.fromEntries(formats.map((format) => [format, page[format]]));
   return {
     url: loaded.url,
-    status: loaded.status,
+    httpStatus: loaded.status,
     kind: page.kind,
     ...(page.title === undefined ? {} : { title: page.title }),
     ...kept,

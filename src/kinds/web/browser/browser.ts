@@ -2,7 +2,12 @@
 // piece of work has a context of its own (no cookies shared), a time limit, and is gone afterwards whatever happened.
 import { mkdir, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
-import type { Browser as Chromium, BrowserContext, Page } from 'playwright-core';
+import type {
+  Browser as Chromium,
+  BrowserContext,
+  BrowserContextOptions,
+  Page,
+} from 'playwright-core';
 import { AppError } from '../../../errors.ts';
 import { randomId } from '../../../jobs/job.ts';
 import type { Clock } from '../../../runtime/clock.ts';
@@ -107,11 +112,9 @@ export class Browser implements Service {
   async withPage<T>(url: string, wish: PageWish, work: (page: Page) => Promise<T>): Promise<T> {
     await this.enter(wish.signal);
     try {
-      const browser = await this.launched();
-      const context = await this.context(browser, wish);
+      const { context, page } = await this.open(wish);
       try {
         return await this.bounded(wish, async () => {
-          const page = await context.newPage();
           if (url !== '') await this.visit(page, url, wish.timeoutMs);
           return await work(page);
         });
@@ -157,14 +160,29 @@ export class Browser implements Service {
     }
   }
 
-  private async context(browser: Chromium, wish: PageWish): Promise<BrowserContext> {
-    return browser.newContext({
+  /** A browser that died while nobody used it is noticed here, and replaced once. */
+  private async open(wish: PageWish): Promise<{ context: BrowserContext; page: Page }> {
+    for (let attempt = 1; ; attempt++) {
+      const browser = await this.launched();
+      try {
+        const context = await browser.newContext(this.contextOptions(wish));
+        return { context, page: await context.newPage() };
+      } catch (error) {
+        if (attempt > 1) throw error;
+        this.running = undefined;
+        await browser.close().catch(() => {});
+      }
+    }
+  }
+
+  private contextOptions(wish: PageWish): BrowserContextOptions {
+    return {
       viewport: { width: wish.width ?? viewport.width, height: wish.height ?? viewport.height },
       serviceWorkers: 'block',
       acceptDownloads: false,
       userAgent: this.needs.settings.userAgent,
       ...(wish.headers ? { extraHTTPHeaders: wish.headers } : {}),
-    });
+    };
   }
 
   private async launched(): Promise<Chromium> {

@@ -53,6 +53,8 @@ export interface CrawlNeeds {
 
 const resultsWaitingMax = 400;
 const batchResults = 100;
+const gatheredResults = 16;
+const gatherMs = 25;
 const reportEveryMs = 1000;
 const budgetEveryMs = 2000;
 
@@ -76,6 +78,7 @@ export class Crawl {
   private suspended = false;
   private inflight = 0;
   private flushing: Promise<void> | undefined;
+  private cancelGather: (() => void) | undefined;
   private failure: unknown;
   private wake = () => {};
   private activeSince = 0;
@@ -308,9 +311,21 @@ export class Crawl {
       });
   }
 
-  /** One command at a time; what comes in meanwhile is the next one. */
-  private flush(): void {
+  /**
+   * One command at a time; what comes in meanwhile is the next one. A command costs a sync of the disk, so a few
+   * results are gathered first while more are under way.
+   */
+  private flush(atOnce = false): void {
     if (this.flushing || this.results.length === 0 || this.failure !== undefined) return;
+    if (!atOnce && this.inflight > 0 && this.results.length < gatheredResults) {
+      this.cancelGather ??= this.needs.clock.after(gatherMs, () => {
+        this.cancelGather = undefined;
+        this.flush(true);
+      });
+      return;
+    }
+    this.cancelGather?.();
+    this.cancelGather = undefined;
     this.flushing = this.writeBatch()
       .catch((error: unknown) => (this.failure ??= error))
       .then(() => {
@@ -364,7 +379,7 @@ export class Crawl {
       this.flushing ||
       (this.results.length > 0 && this.failure === undefined)
     ) {
-      this.flush();
+      this.flush(true);
       await this.changed(Infinity);
     }
     if (this.failure !== undefined) throw this.failure;

@@ -48,26 +48,14 @@ export const crawlOptions = z.strictObject({
     .max(seedsMax)
     .optional()
     .describe('Several starts; with maxDepth 0: a list of pages'),
-  maxPages: z
-    .number()
-    .int()
-    .min(1)
-    .max(pagesMax)
-    .default(100)
-    .describe('Exact: pages fetched or unchanged'),
-  maxDepth: z
-    .number()
-    .int()
-    .min(0)
-    .max(1000)
-    .optional()
-    .describe('Clicks from the start; 0: only the start'),
+  maxPages: z.number().int().min(1).max(pagesMax).default(100).describe('Exact'),
+  maxDepth: z.number().int().min(0).max(1000).optional().describe('Clicks from the start'),
   include: z
     .array(pattern)
     .max(patternsMax)
     .optional()
-    .describe('RE2, any must match the address (starts are exempt)'),
-  exclude: z.array(pattern).max(patternsMax).optional().describe('RE2, none may match the address'),
+    .describe('RE2: any must match (starts are exempt)'),
+  exclude: z.array(pattern).max(patternsMax).optional().describe('RE2: none may match'),
   scope: z
     .enum(['path', 'host'])
     .default('host')

@@ -51,6 +51,7 @@ class Batch {
   readonly queued = new Map<string, number>();
   readonly fresh = new Map<string, Candidate>();
   readonly texts = new Map<string, string>();
+  readonly spent = { credits: 0, pages: 0, bytes: 0, browserMs: 0 };
 
   count(name: string, delta: number): void {
     this.counts.set(name, (this.counts.get(name) ?? 0) + delta);
@@ -291,15 +292,11 @@ export class Writer {
     }
   }
 
-  private spend(batch: Batch, result: Result, isPage: boolean): void {
-    const day = new Date(this.needs.now()).toISOString().slice(0, 10);
-    const spent = {
-      credits: result.credits,
-      pages: isPage ? 1 : 0,
-      bytes: result.bytes,
-      browserMs: result.browserMs ?? 0,
-    };
-    batch.steps.push(spendStep(this.needs.crawl.owner, day, 'crawl', spent));
+  private spend({ spent }: Batch, result: Result, isPage: boolean): void {
+    spent.credits += result.credits;
+    spent.pages += isPage ? 1 : 0;
+    spent.bytes += result.bytes;
+    spent.browserMs += result.browserMs ?? 0;
   }
 
   private insert(batch: Batch, candidate: Candidate): void {
@@ -347,6 +344,10 @@ export class Writer {
       if (delta !== 0) batch.steps.push(addQueued(id, host, delta));
     for (const [name, delta] of batch.counts)
       if (delta !== 0) batch.steps.push(addCount(id, name, delta));
+    if (batch.spent.bytes > 0 || batch.spent.credits > 0) {
+      const day = new Date(this.needs.now()).toISOString().slice(0, 10);
+      batch.steps.push(spendStep(crawl.owner, day, 'crawl', batch.spent));
+    }
     batch.steps.push(saveCrawl(id, crawl));
     if (!(await store.commit(id, token, batch.steps))) throw new TakenOver();
     for (const [name, delta] of batch.counts) this.counts[name] = (this.counts[name] ?? 0) + delta;

@@ -26,21 +26,15 @@ function crawlSite(services: Services): Operation {
     name: 'crawl_site',
     title: 'Crawl site',
     description:
-      'Reads a web site page by page as a job: follows links and sitemaps from `url`, obeys robots.txt and pace, keeps markdown (or the formats asked for) of at most maxPages pages. ' +
-      'Use it for documentation or any site of more than a few pages; for one page use read_page, for addresses only map_site. Answers at once with a job id: follow with wait_for_jobs, read with read_pages (also while it runs). It survives restarts and goes on exactly where it was.',
+      'Reads a web site as a job: follows links and sitemaps from `url`, politely, and keeps the markdown of at most maxPages pages. ' +
+      'Use it for more than a few pages; not for one page (read_page). Answers at once: follow with wait_for_jobs, read with read_pages, also while it runs.',
     effect: 'write',
     openWorld: true,
     scope: 'run',
     toolsets: ['default', 'web'],
     input: crawlOptions.extend(common),
+    rareInput,
     output: z.object({ jobId: z.string(), status: z.string(), next: z.string() }),
-    rareInput: [
-      ...['urls', 'subdomains', 'externalLinks', 'query', 'sitemap', 'robots', 'delayMs'],
-      ...['concurrency', 'hostConcurrency', 'pathBudgets', 'similarPagesMax', 'timeMsMax'],
-      ...['bytesMax', 'creditsMax', 'headers', 'webhook', 'schema', 'selectors', 'compareWith'],
-      ...['pageTimeoutMs', 'onlyMainContent', 'includeSelectors', 'excludeSelectors'],
-      ...['includeImages', 'includeLinks', 'name', 'tags', 'idempotencyKey'],
-    ],
     http: { method: 'POST', path: '/api/web/crawls' },
     cli: { words: ['crawl'], args: ['url'] },
     startsJob: (output) => output.jobId,
@@ -65,6 +59,14 @@ function crawlSite(services: Services): Operation {
     },
   });
 }
+
+/** Shown by name only: models rarely need them, and the tool list stands in every conversation. */
+const rareInput = [
+  'urls', 'scope', 'render', 'schema', 'compareWith', 'subdomains', 'externalLinks', 'query', 'sitemap', 'robots', 'delayMs', 'concurrency', 'hostConcurrency',
+  'pathBudgets', 'similarPagesMax', 'timeMsMax', 'bytesMax', 'creditsMax', 'headers', 'webhook', 'selectors',
+  'pageTimeoutMs', 'onlyMainContent', 'includeSelectors', 'excludeSelectors', 'includeImages', 'includeLinks',
+  'name', 'tags', 'idempotencyKey',
+]; // prettier-ignore
 
 /** What can be known to be wrong is said now, not by a failed job. */
 async function checkOptions(

@@ -33,6 +33,7 @@ function webSearch(services: Services): Operation {
     scope: 'run',
     toolsets: ['web'],
     input: searchInput.extend({ waitMs }),
+    rareInput: ['waitMs', 'offset', 'country', 'safesearch'],
     output: answer,
     http: { method: 'POST', path: '/api/web/search' },
     cli: {
@@ -61,6 +62,7 @@ function runPipeline(services: Services): Operation {
     scope: 'run',
     toolsets: ['web'],
     input: pipelineInput.extend({ ...common, waitMs }),
+    rareInput: ['name', 'tags', 'idempotencyKey', 'waitMs', 'selectors'],
     output: answer,
     http: { method: 'POST', path: '/api/web/pipelines' },
     startsJob: pendingJob,
@@ -92,6 +94,7 @@ function runAgent(services: Services): Operation {
     scope: 'run',
     toolsets: ['web'],
     input: agentInput.extend({ ...common, waitMs }),
+    rareInput: ['name', 'tags', 'idempotencyKey', 'waitMs'],
     output: answer,
     http: { method: 'POST', path: '/api/web/agents' },
     startsJob: pendingJob,

@@ -1,0 +1,235 @@
+// Crawls and batches: start, status with paging, errors, cancel, list.
+import type { Api, Asked } from './index.ts';
+import { documentOf, given, readingOf, statusOf, wishOf, type Fields } from './translate.ts';
+
+interface JobView extends Fields {
+  id: string;
+  action?: string;
+  status: string;
+  result?: Fields;
+  error?: { message: string };
+  input?: Fields;
+  timings: { createdAt: string; finishedAt?: string; runMs?: number };
+}
+
+interface PagesOut {
+  pages: Fields[];
+  nextCursor?: string;
+  more: boolean;
+}
+
+const bytesMax = 1_000_000;
+const pageLimit = 100;
+const dayMs = 86_400_000;
+const bodies = ['markdown', 'html', 'raw', 'links', 'images', 'metadata', 'data', 'screenshot'];
+
+const run = <T>({ call }: Asked, name: string, input: Fields): Promise<T> =>
+  call.operations.call<T>(name, input, call.context);
+
+export const start: Api = async (asked) => {
+  const { input, base } = asked;
+  const options = (input.scrapeOptions ?? {}) as Fields;
+  const out = await run<{ jobId: string }>(asked, 'crawl_site', {
+    ...given({
+      url: input.url,
+      maxPages: Math.min(Number(input.limit ?? 10_000), 1_000_000),
+      maxDepth: input.maxDiscoveryDepth,
+      sitemap: input.sitemap,
+      subdomains: input.allowSubdomains,
+      externalLinks: input.allowExternalLinks,
+      query: input.ignoreQueryParameters === true ? 'strip' : undefined,
+      robots: input.ignoreRobotsTxt === true ? 'ignore' : undefined,
+      delayMs: typeof input.delay === 'number' ? input.delay * 1000 : undefined,
+      concurrency: input.maxConcurrency,
+    }),
+    ...patternsOf(input),
+    scope: input.crawlEntireDomain === true ? 'host' : 'path',
+    ...formatsOf(options),
+    ...hookOf(input),
+  });
+  return { success: true, id: out.jobId, url: `${base}/crawl/${out.jobId}` };
+};
+
+export const startBatch: Api = async (asked) => {
+  const { input, base } = asked;
+  const urls = (input.urls ?? []) as string[];
+  const valid = urls.filter((url) => /^https?:\/\//i.test(url) && URL.canParse(url));
+  const invalid = urls.filter((url) => !valid.includes(url));
+  const asking = input.ignoreInvalidURLs === false ? urls : valid;
+  const out = await run<{ jobId: string }>(asked, 'crawl_site', {
+    urls: asking,
+    maxDepth: 0,
+    maxPages: Math.max(asking.length, 1),
+    sitemap: 'skip',
+    ...given({ concurrency: input.maxConcurrency }),
+    ...formatsOf(input),
+    ...hookOf(input),
+  });
+  return {
+    success: true,
+    id: out.jobId,
+    url: `${base}/batch/scrape/${out.jobId}`,
+    ...(invalid.length > 0 ? { invalidURLs: invalid } : {}),
+  };
+};
+
+function formatsOf(options: Fields): Fields {
+  const wish = wishOf(options);
+  const screenshot = wish.screenshot ? ['screenshot'] : [];
+  return {
+    formats: [...new Set([...wish.formats, 'metadata', ...screenshot])],
+    ...(wish.json?.schema ? { schema: wish.json.schema } : {}),
+    ...readingOf(options),
+  };
+}
+
+/** Theirs match the path, ours the whole address: the part before the path is put in front. */
+function patternsOf(input: Fields): Fields {
+  const whole = input.regexOnFullURL === true;
+  const place = (pattern: string): string => {
+    if (whole) return pattern;
+    if (!pattern.startsWith('^')) return `^https?://[^/]+[^?#]*?(?:${pattern})`;
+    const rest = pattern.slice(1);
+    return `^https?://[^/]+${rest.startsWith('/') ? '' : '/'}(?:${rest})`;
+  };
+  const list = (value: unknown) => (value as string[] | undefined)?.map(place);
+  return given({ include: list(input.includePaths), exclude: list(input.excludePaths) });
+}
+
+function hookOf(input: Fields): Fields {
+  const hook = input.webhook as string | Fields | undefined;
+  if (hook === undefined) return {};
+  const url = typeof hook === 'string' ? hook : hook.url;
+  const wanted = typeof hook === 'string' ? undefined : (hook.events as string[] | undefined);
+  const events = (wanted ?? ['completed', 'page']).map((event) =>
+    event === 'page' ? 'page' : 'end',
+  );
+  return { webhook: { url, events: [...new Set(events)] } };
+}
+
+export const status: Api = async (asked) => {
+  const { params, query, base } = asked;
+  const id = params.id!;
+  const job = await run<JobView>(asked, 'get_job', { id, includeInput: true });
+  const counts = (job.result ?? job) as {
+    pages?: number;
+    fates?: Record<string, number>;
+    creditsUsed?: number;
+  };
+  const skip = Number(query.get('skip') ?? 0);
+  const limit = Math.min(Number(query.get('limit') ?? pageLimit), pageLimit);
+  const read = await run<PagesOut>(asked, 'read_pages', {
+    id,
+    fields: bodies,
+    limit,
+    maxBytes: bytesMax,
+    ...(skip > 0 ? { cursor: String(skip) } : {}),
+  });
+  const state = statusOf(job.status);
+  const pages = counts.pages ?? 0;
+  const waiting = state === 'scraping' ? (counts.fates?.queued ?? 0) : 0;
+  const kind = isBatch(job) ? 'batch/scrape' : 'crawl';
+  const last = read.pages.at(-1)?.n as number | undefined;
+  const goesOn = read.nextCursor ?? (state === 'scraping' ? String(last ?? skip) : undefined);
+  const { createdAt, finishedAt, runMs = 0 } = job.timings;
+  return {
+    success: true,
+    status: state,
+    total: pages + waiting,
+    completed: pages,
+    creditsUsed: counts.creditsUsed ?? pages,
+    createdAt,
+    ...(finishedAt ? { completedAt: finishedAt } : {}),
+    duration: Math.round(runMs / 1000),
+    expiresAt: new Date(Date.parse(finishedAt ?? createdAt) + 30 * dayMs).toISOString(),
+    next: goesOn === undefined ? null : `${base}/${kind}/${id}?skip=${goesOn}&limit=${limit}`,
+    data: read.pages.map(documentOf),
+    ...(job.error ? { error: job.error.message } : {}),
+  };
+};
+
+const isBatch = ({ input }: JobView): boolean => Array.isArray(input?.urls) && input.maxDepth === 0;
+
+export const cancel: Api = async (asked) => {
+  const id = asked.params.id!;
+  const job = await run<JobView>(asked, 'cancel_job', { id });
+  return { success: true, status: job.status === 'cancelled' ? 'cancelled' : statusOf(job.status) };
+};
+
+export const errors: Api = async (asked) => {
+  const id = asked.params.id!;
+  const list = async (fates: string[]) => {
+    const found: Fields[] = [];
+    for (let cursor: string | undefined = ''; cursor !== undefined && found.length < 10_000;) {
+      const more: Fields = cursor === '' ? {} : { cursor };
+      const page: PagesOut = await run<PagesOut>(asked, 'read_pages', {
+        id,
+        fates,
+        limit: 500,
+        maxBytes: bytesMax,
+        ...more,
+      });
+      found.push(...page.pages);
+      cursor = page.nextCursor;
+    }
+    return found;
+  };
+  const failed = await list(['errored']);
+  const blocked = await list(['disallowed']);
+  return {
+    success: true,
+    errors: failed.map(({ n, url, reason, detail, at }) =>
+      given({
+        id: `${id}-${String(n)}`,
+        timestamp: at,
+        url,
+        error: detail ?? reason,
+        code: reason,
+      }),
+    ),
+    robotsBlocked: blocked.map(({ url }) => url),
+  };
+};
+
+export const active: Api = async (asked) => {
+  const list = await run<{ jobs: { id: string }[] }>(asked, 'list_jobs', {
+    kind: ['web'],
+    status: ['queued', 'running'],
+    limit: 100,
+  });
+  const jobs = await Promise.all(
+    list.jobs.map(({ id }) => run<JobView>(asked, 'get_job', { id, includeInput: true })),
+  );
+  const crawls = jobs.filter(({ action }) => action === 'crawl');
+  return {
+    success: true,
+    crawls: crawls.map(({ id, input = {}, timings }) => ({
+      id,
+      teamId: 'local',
+      team_id: 'local',
+      url: input.url ?? (input.urls as string[] | undefined)?.[0],
+      created_at: timings.createdAt,
+      options: { limit: input.maxPages, maxDiscoveryDepth: input.maxDepth },
+    })),
+  };
+};
+
+export const queueStatus: Api = async (asked) => {
+  const list = async (state: string) =>
+    (
+      await run<{ jobs: Fields[] }>(asked, 'list_jobs', {
+        kind: ['web'],
+        status: [state],
+        limit: 200,
+      })
+    ).jobs.length;
+  const running = await list('running');
+  const queued = await list('queued');
+  return {
+    success: true,
+    jobsInQueue: running + queued,
+    activeJobsInQueue: running,
+    waitingJobsInQueue: queued,
+    maxConcurrency: 50,
+  };
+};

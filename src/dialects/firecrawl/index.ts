@@ -1,0 +1,88 @@
+// Firecrawl's API v2 at /firecrawl/v2, over the web operations: scrape, crawl, batch, map, search, extract, agent, usage.
+import type {
+  Dialect,
+  DialectCall,
+  DialectRequest,
+  DialectResponse,
+  DialectRoute,
+} from '../../dialect.ts';
+import { AppError, errorKind } from '../../errors.ts';
+import * as crawl from './crawl.ts';
+import * as pages from './pages.ts';
+import type { Fields } from './translate.ts';
+
+const root = '/firecrawl/v2';
+const bodyBytesMax = 5_000_000;
+
+export interface Asked {
+  call: DialectCall;
+  input: Fields;
+  params: Record<string, string>;
+  query: URLSearchParams;
+  /** Address of the dialect as the client sees it. */
+  base: string;
+}
+export type Api = (asked: Asked) => Promise<Fields>;
+
+const wishes: [method: DialectRoute['method'], path: string, api: Api][] = [
+  ['POST', '/scrape', pages.scrape],
+  ['POST', '/map', pages.map],
+  ['POST', '/search', pages.search],
+  ['POST', '/extract', pages.extract],
+  ['GET', '/extract/{id}', pages.extractStatus],
+  ['POST', '/agent', pages.agent],
+  ['GET', '/agent/{id}', pages.extractStatus],
+  ['DELETE', '/agent/{id}', crawl.cancel],
+  ['POST', '/crawl', crawl.start],
+  ['GET', '/crawl/active', crawl.active],
+  ['GET', '/crawl/{id}', crawl.status],
+  ['DELETE', '/crawl/{id}', crawl.cancel],
+  ['GET', '/crawl/{id}/errors', crawl.errors],
+  ['POST', '/batch/scrape', crawl.startBatch],
+  ['GET', '/batch/scrape/{id}', crawl.status],
+  ['DELETE', '/batch/scrape/{id}', crawl.cancel],
+  ['GET', '/batch/scrape/{id}/errors', crawl.errors],
+  ['GET', '/team/credit-usage', pages.creditUsage],
+  ['GET', '/team/queue-status', crawl.queueStatus],
+];
+
+export const firecrawlDialect: Dialect = {
+  name: 'firecrawl',
+  routes: wishes.map(([method, path, api]) => ({
+    method,
+    path: `${root}${path}`,
+    auth: 'key',
+    bodyBytesMax,
+    handle: (request, call) => answered(request, call, api),
+  })),
+};
+
+async function answered(
+  request: DialectRequest,
+  call: DialectCall,
+  api: Api,
+): Promise<DialectResponse> {
+  try {
+    const body = request.body.length > 0 ? request.json() : {};
+    const input = typeof body === 'object' && body !== null ? (body as Fields) : {};
+    const base = `${request.baseUrl}${root}`;
+    const answer = await api({ call, input, params: request.params, query: request.query, base });
+    return { status: 200, body: answer };
+  } catch (error) {
+    return failure(error);
+  }
+}
+
+function failure(error: unknown): DialectResponse {
+  if (!(error instanceof AppError)) {
+    return { status: 500, body: { success: false, error: 'An internal error happened.' } };
+  }
+  const { http } = errorKind(error.code);
+  const hint = error.hint === undefined ? '' : ` ${error.hint}`;
+  const status = error.code === 'pageFailed' || error.code === 'nothingFetched' ? 502 : http;
+  // Its clients try a 502 again three times; a page that cannot be had is an answer, not an outage.
+  return {
+    status: status === 502 ? 500 : status,
+    body: { success: false, error: `${error.message}${hint}`, code: error.code },
+  };
+}

@@ -1,0 +1,221 @@
+// Single pages and questions: scrape, map, search, extract, agent, credit usage.
+import { AppError } from '../../errors.ts';
+import type { Api, Asked } from './index.ts';
+import { documentOf, given, readingOf, statusOf, wishOf, type Fields } from './translate.ts';
+
+const dayMs = 86_400_000;
+
+const run = <T = Fields>({ call }: Asked, name: string, input: Fields): Promise<T> =>
+  call.operations.call<T>(name, input, call.context);
+
+export const scrape: Api = async (asked) => ({
+  success: true,
+  data: await scraped(asked, asked.input),
+});
+
+async function scraped(asked: Asked, options: Fields): Promise<Fields> {
+  const { url } = options;
+  if (Array.isArray(options.actions) && options.actions.length > 0) {
+    throw new AppError('unsupported', 'Actions are not part of scrape here.', {
+      hint: 'Use browse_page (MCP, or POST /api/web/browse), which has them all.',
+    });
+  }
+  const wish = wishOf(options);
+  const how = given({
+    render: options.waitFor ? 'always' : undefined,
+    timeoutMs: timeoutOf(options),
+  });
+  const formats = [...new Set([...wish.formats.filter((one) => one !== 'raw'), 'metadata'])];
+  if (wish.formats.includes('raw') && !formats.includes('html')) formats.push('html');
+  const page = done(await run(asked, 'read_page', { url, formats, ...readingOf(options), ...how }));
+  const extra: Fields = {};
+  if (wish.json) {
+    const made = done(
+      await run(
+        asked,
+        'extract_data',
+        given({ url, schema: wish.json.schema, prompt: wish.json.prompt }),
+      ),
+    );
+    extra.data = { data: made.data };
+    if (made.needsModel)
+      extra.warning =
+        'Some fields need a model to be read: set web.model, or fill them with submit_extraction.';
+  }
+  if (wish.screenshot) {
+    const shot = done(
+      await run(asked, 'take_screenshot', { url, fullPage: wish.screenshot.fullPage === true }),
+    );
+    const [image] = asked.call.operations.find('take_screenshot')?.content?.(shot) ?? [];
+    extra.screenshot = image ? `data:${image.mimeType};base64,${image.data}` : shot.path;
+  }
+  const raw = wish.formats.includes('raw') ? { raw: page.html } : {};
+  const document = documentOf({ ...page, ...raw, status: page.httpStatus, ...extra });
+  const metadata = {
+    ...(document.metadata as Fields),
+    sourceURL: url,
+    url: page.url,
+    statusCode: 200,
+  };
+  const warnings = [
+    extra.warning,
+    wish.unknown.length > 0 ? `Not available here: ${wish.unknown.join(', ')}.` : undefined,
+  ];
+  const warning = warnings.filter(Boolean).join(' ');
+  return { ...document, metadata, ...(warning ? { warning } : {}) };
+}
+
+function timeoutOf({ timeout }: Fields): number | undefined {
+  return typeof timeout === 'number' ? Math.min(Math.max(timeout, 1000), 120_000) : undefined;
+}
+
+/** Longer than a call may take: a scrape has no job to poll, so it is a timeout that may be tried again. */
+function done(out: Fields): Fields {
+  if (out.status === 'completed') return out;
+  throw new AppError('timeout', 'The page was not done in time.', {
+    hint: 'Try again, or crawl it with a limit of 1.',
+  });
+}
+
+export const map: Api = async (asked) => {
+  const { input } = asked;
+  const wish = given({
+    url: input.url,
+    limit: Math.min(Number(input.limit ?? 5000), 50_000),
+    search: input.search,
+    sitemap: input.sitemap,
+    subdomains: input.includeSubdomains,
+  });
+  const out = done(await run(asked, 'map_site', wish)) as {
+    urls?: { url: string; title?: string }[];
+  };
+  return { success: true, links: (out.urls ?? []).map(({ url, title }) => given({ url, title })) };
+};
+
+export const search: Api = async (asked) => {
+  const { input } = asked;
+  const sources = ((input.sources ?? ['web']) as (string | Fields)[]).map((one) =>
+    typeof one === 'string' ? one : String(one.type),
+  );
+  const data: Fields = {};
+  let credits = 0;
+  for (const type of sources.filter((one) => ['web', 'news', 'images'].includes(one))) {
+    const count = Math.min(Number(input.limit ?? 10), 50);
+    const out = done(
+      await run(
+        asked,
+        'web_search',
+        given({ query: input.query, type, count, country: input.country }),
+      ),
+    );
+    credits += Number(out.creditsUsed ?? 0);
+    const rows = (out.rows ?? []) as Fields[];
+    data[type] = rows.map(({ title, url, snippet, position, published, imageUrl, width, height }) =>
+      given({
+        title,
+        url,
+        description: snippet,
+        snippet,
+        position,
+        date: published,
+        imageUrl,
+        imageWidth: width,
+        imageHeight: height,
+      }),
+    );
+    if (out.notice !== undefined) data.warning = out.notice;
+  }
+  if (input.scrapeOptions && Array.isArray(data.web))
+    data.web = await withPages(asked, data.web as Fields[]);
+  const { warning, ...found } = data;
+  return { success: true, data: found, creditsUsed: credits, ...(warning ? { warning } : {}) };
+};
+
+async function withPages(asked: Asked, rows: Fields[]): Promise<Fields[]> {
+  const options = asked.input.scrapeOptions as Fields;
+  return Promise.all(
+    rows.map(async (row) => {
+      try {
+        return { ...row, ...(await scraped(asked, { ...options, url: row.url })) };
+      } catch (error) {
+        const message = error instanceof AppError ? error.message : 'It could not be read.';
+        return { ...row, metadata: { sourceURL: row.url, error: message } };
+      }
+    }),
+  );
+}
+
+/** Starts and answers the id; the clients poll. */
+async function research(asked: Asked, wish: Fields): Promise<Fields> {
+  const out = await run<{ jobId: string }>(asked, 'run_agent', { ...wish, waitMs: 0 });
+  return { success: true, id: out.jobId };
+}
+
+export const extract: Api = (asked) => {
+  const { urls = [], prompt, schema } = asked.input;
+  const list = (urls as string[]).map((url) => url.replace(/\/?\*$/, '/'));
+  const maxSources = Math.min(Math.max(list.length, 1), 50);
+  const question = (prompt as string | undefined) ?? 'Fill the schema.';
+  return research(
+    asked,
+    given({
+      prompt: question,
+      schema,
+      urls: list,
+      onlyUrls: list.length > 0,
+      maxSources,
+      maxCredits: 1000,
+    }),
+  );
+};
+
+export const agent: Api = (asked) => {
+  const { prompt, urls, schema, maxCredits, strictConstrainToURLs } = asked.input;
+  const credits = Math.min(Number(maxCredits ?? 100), 10_000);
+  return research(
+    asked,
+    given({ prompt, schema, urls, onlyUrls: strictConstrainToURLs, maxCredits: credits }),
+  );
+};
+
+export const extractStatus: Api = async (asked) => {
+  const id = asked.params.id!;
+  const job = await run<{
+    status: string;
+    result?: Fields;
+    error?: { message: string };
+    timings: { createdAt: string };
+  }>(asked, 'get_job', { id, includeResult: true });
+  const state = statusOf(job.status);
+  return {
+    success: state !== 'failed',
+    status: state === 'scraping' ? 'processing' : state,
+    data: job.result?.data ?? job.result?.context ?? (state === 'completed' ? {} : null),
+    sources: job.result?.sources ?? [],
+    creditsUsed: job.result?.creditsUsed ?? 0,
+    expiresAt: new Date(Date.parse(job.timings.createdAt) + dayMs).toISOString(),
+    ...(job.error ? { error: job.error.message } : {}),
+  };
+};
+
+export const creditUsage: Api = async (asked) => {
+  const out = await run<{
+    period: string;
+    creditsUsed: number;
+    budgets: { limit: number; remaining: number; period: string }[];
+  }>(asked, 'web_usage', {});
+  const budget = out.budgets.find(({ period }) => period === 'month') ?? out.budgets[0];
+  const start = new Date(`${out.period}-01T00:00:00Z`);
+  const end = new Date(Date.UTC(start.getUTCFullYear(), start.getUTCMonth() + 1, 1));
+  return {
+    success: true,
+    data: {
+      // Without a budget nothing limits: the largest number that JSON keeps exactly says so.
+      remainingCredits: budget?.remaining ?? Number.MAX_SAFE_INTEGER,
+      planCredits: budget?.limit ?? Number.MAX_SAFE_INTEGER,
+      usedCredits: out.creditsUsed,
+      billingPeriodStart: start.toISOString(),
+      billingPeriodEnd: end.toISOString(),
+    },
+  };
+};

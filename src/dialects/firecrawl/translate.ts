@@ -1,0 +1,82 @@
+// Between Firecrawl's options and documents and ours. Pure.
+export type Fields = Record<string, unknown>;
+
+const formats: Record<string, string> = {
+  markdown: 'markdown',
+  html: 'html',
+  rawHtml: 'raw',
+  links: 'links',
+  images: 'images',
+};
+
+export interface Wish {
+  formats: string[];
+  json?: { schema?: unknown; prompt?: unknown };
+  screenshot?: { fullPage?: boolean };
+  /** Formats that this server has not got: said in the answer, not silently left out. */
+  unknown: string[];
+}
+
+export function wishOf(options: Fields): Wish {
+  const wish: Wish = { formats: [], unknown: [] };
+  for (const one of (options.formats as (string | Fields)[] | undefined) ?? ['markdown']) {
+    const type = typeof one === 'string' ? one : String(one.type);
+    const more = typeof one === 'string' ? {} : one;
+    if (formats[type]) wish.formats.push(formats[type]);
+    else if (type === 'json') wish.json = given({ schema: more.schema, prompt: more.prompt });
+    else if (type === 'screenshot' || type === 'screenshot@fullPage')
+      wish.screenshot = { fullPage: more.fullPage === true || type !== 'screenshot' };
+    else wish.unknown.push(type);
+  }
+  return wish;
+}
+
+export function readingOf(options: Fields): Fields {
+  return given({
+    onlyMainContent: options.onlyMainContent,
+    includeSelectors: options.includeTags,
+    excludeSelectors: options.excludeTags,
+    headers: options.headers,
+  });
+}
+
+/** One of our pages as Firecrawl's document. */
+export function documentOf(page: Fields): Fields {
+  const metadata = (page.metadata ?? {}) as Fields;
+  const links = page.links as (string | { url: string })[] | undefined;
+  const images = page.images as (string | { url: string })[] | undefined;
+  return given({
+    markdown: page.markdown,
+    html: page.html,
+    rawHtml: page.raw,
+    links: links?.map((link) => (typeof link === 'string' ? link : link.url)),
+    images: images?.map((image) => (typeof image === 'string' ? image : image.url)),
+    screenshot: page.screenshot,
+    json: (page.data as Fields | undefined)?.data,
+    metadata: given({
+      ...metadata,
+      social: undefined,
+      title: page.title ?? metadata.title,
+      sourceURL: page.url,
+      url: page.target ?? page.url,
+      statusCode: page.status,
+      contentType: page.type,
+      proxyUsed: 'basic',
+      cacheState: 'miss',
+      creditsUsed: 1,
+    }),
+  });
+}
+
+export function given(fields: Fields): Fields {
+  return Object.fromEntries(
+    Object.entries(fields).filter(([, value]) => value !== undefined && value !== null),
+  );
+}
+
+export const statusOf = (status: string): string =>
+  status === 'completed' || status === 'cancelled'
+    ? status
+    : ['failed', 'timed_out'].includes(status)
+      ? 'failed'
+      : 'scraping';

@@ -1,0 +1,390 @@
+// SearchClaw's calls as calls of our operations: the same fields in, its shapes out as a superset. Pure but for calls.
+import type { DialectCall } from '../../dialect.ts';
+import { chunked } from './chunks.ts';
+import { jobStatusOf } from './jobs.ts';
+
+export type Fields = Record<string, unknown>;
+export type Api = (call: DialectCall, input: Fields) => Promise<Fields>;
+
+export interface Image {
+  data: string;
+  mimeType: string;
+}
+
+interface Row {
+  title: string;
+  url: string;
+  snippet: string;
+  engine: string;
+  source?: string;
+  position: number;
+  published?: string;
+  imageUrl?: string;
+  thumbnailUrl?: string;
+  width?: number;
+  height?: number;
+}
+
+interface SearchOut extends Fields {
+  jobId: string;
+  rows?: Row[];
+  suggestions?: string[];
+  infobox?: Fields;
+  engines?: { engine: string; ms: number }[];
+  notice?: string;
+  creditsUsed?: number;
+}
+
+export const run = <T = Fields>(call: DialectCall, name: string, input: Fields): Promise<T> =>
+  call.operations.call<T>(name, input, call.context);
+
+export function given(fields: Fields): Fields {
+  return Object.fromEntries(
+    Object.entries(fields).filter(([, value]) => value !== undefined && value !== null),
+  );
+}
+
+const number = (value: unknown): number | undefined =>
+  value === undefined || value === null || value === '' ? undefined : Number(value);
+
+/** GET carries everything as text. */
+function searchInput(type: string, input: Fields): Fields {
+  return given({
+    query: input.q ?? input.query,
+    type,
+    count: number(input.count),
+    offset: number(input.offset),
+    language: input.language,
+    country: input.country,
+    safesearch: number(input.safesearch),
+    freshness: input.freshness,
+  });
+}
+
+const searchOf =
+  (type: string): Api =>
+  async (call, input) => {
+    const found = await run<SearchOut>(call, 'web_search', searchInput(type, input));
+    return searchShape(found);
+  };
+
+function searchShape(found: SearchOut): Fields {
+  const { rows = [], suggestions = [], infobox, engines = [], notice, creditsUsed } = found;
+  return {
+    query: found.query,
+    results: rows.map(resultOf),
+    infobox: infobox ?? null,
+    suggestions: suggestions.slice(0, 10),
+    meta: {
+      total_results: rows.length,
+      cached: false,
+      response_time_ms: engines.reduce((sum, { ms }) => sum + ms, 0),
+      engines_used: [...new Set(rows.map(({ engine }) => engine))],
+      credits_used: creditsUsed,
+      ...(notice === undefined ? {} : { notice }),
+    },
+    job_id: found.jobId,
+  };
+}
+
+function resultOf(row: Row): Fields {
+  const {
+    title,
+    url,
+    snippet,
+    engine,
+    source,
+    position,
+    published,
+    imageUrl,
+    thumbnailUrl,
+    width,
+    height,
+  } = row;
+  return given({
+    title,
+    url,
+    snippet,
+    source: engine,
+    position,
+    published_date: published,
+    source_name: source,
+    thumbnail: thumbnailUrl,
+    thumbnail_url: thumbnailUrl,
+    img_src: imageUrl,
+    source_url: imageUrl === undefined ? undefined : url,
+    width,
+    height,
+  });
+}
+
+export const search = searchOf('web');
+export const news = searchOf('news');
+export const images = searchOf('images');
+
+export const searchAi: Api = async (call, input) => {
+  const found = await run<SearchOut>(call, 'web_search', searchInput('answer', input));
+  return { ...searchShape(found), context: found.context ?? '', sources: found.sources ?? [] };
+};
+
+export const suggest: Api = async (call, input) => {
+  const found = await run<SearchOut>(call, 'web_search', searchInput('suggest', input));
+  return { query: found.query ?? input.q, suggestions: found.suggestions ?? [] };
+};
+
+export const extract: Api = async (call, input) => {
+  const wish = given({
+    url: input.url,
+    schema: input.schema,
+    prompt: input.prompt,
+    timeoutMs: number(input.timeout_ms),
+  });
+  const out = await run(call, 'extract_data', wish);
+  if (out.status !== 'completed') return pending(out);
+  const method = out.model ? 'llm' : out.schema === undefined && !input.schema ? 'raw' : 'rule';
+  return {
+    url: out.url,
+    data: out.data,
+    fields: out.fields,
+    missing: out.missing,
+    valid: out.valid,
+    ...(out.needsModel ? { needs_model: out.needsModel } : {}),
+    meta: {
+      cached: false,
+      response_time_ms: null,
+      credits_used: out.creditsUsed,
+      extraction_method: method,
+      model_used: out.model ?? null,
+      tokens_used: 0,
+      page_title: out.title ?? null,
+    },
+    job_id: out.jobId,
+  };
+};
+
+export const markdown: Api = async (call, input) => {
+  const wish = given({
+    url: input.url,
+    formats: ['markdown', 'metadata'],
+    includeImages: input.include_images,
+    includeLinks: input.include_links,
+    onlyMainContent: input.main_content_only,
+    timeoutMs: number(input.timeout_ms),
+  });
+  const out = await run(call, 'read_page', wish);
+  if (out.status !== 'completed') return pending(out);
+  const text = String(out.markdown ?? '');
+  return {
+    url: out.url,
+    title: out.title ?? null,
+    markdown: text,
+    meta: {
+      cached: false,
+      credits_used: out.creditsUsed,
+      word_count: out.wordCount,
+      metadata: out.metadata,
+    },
+    ...chunked(text, input.chunking as Fields | undefined),
+    job_id: out.jobId,
+  };
+};
+
+export async function screenshot(
+  call: DialectCall,
+  input: Fields,
+): Promise<Fields & { image?: Image }> {
+  const wish = given({
+    url: input.url,
+    fullPage: input.full_page,
+    format: input.format,
+    quality: number(input.quality),
+    width: number(input.width),
+    height: number(input.height),
+  });
+  const out = await run(call, 'take_screenshot', wish);
+  if (out.status !== 'completed') return pending(out);
+  const [image] = call.operations.find('take_screenshot')?.content?.(out) ?? [];
+  return {
+    url: out.url,
+    format: String(out.mimeType).replace('image/', ''),
+    path: out.path,
+    width: out.width,
+    height: out.height,
+    meta: { credits_used: out.creditsUsed, bytes: out.bytes },
+    ...(image ? { image: { data: image.data, mimeType: image.mimeType } } : {}),
+  };
+}
+
+export const crawl: Api = async (call, input) => {
+  const pagination = (input.pagination ?? {}) as Fields;
+  const hook =
+    typeof input.webhook_url === 'string'
+      ? { webhook: given({ url: input.webhook_url, secret: input.webhook_secret }) }
+      : {};
+  const out = await run<{ jobId: string }>(call, 'crawl_site', {
+    ...given({
+      url: input.url,
+      maxPages: number(input.max_pages) ?? number(pagination.max_pages) ?? 10,
+      schema: input.schema,
+      maxDepth: number(input.max_depth),
+      include: input.include_paths,
+      exclude: input.exclude_paths,
+      timeMsMax: number(input.timeout_ms),
+    }),
+    ...hook,
+  });
+  return { job_id: out.jobId, status: 'processing', poll_url: `/v1/jobs/${out.jobId}` };
+};
+
+export const jobStatus: Api = (call, input) => jobStatusOf(call, input);
+
+export const map: Api = async (call, input) => {
+  const wish = given({
+    url: input.url,
+    limit: number(input.max_pages) ?? number(input.limit) ?? 100,
+    search: input.search,
+    subdomains: input.include_subdomains,
+    sitemap: input.ignore_sitemap === true ? 'skip' : undefined,
+  });
+  const out = await run<Fields & { urls?: { url: string; title?: string; source: string }[] }>(
+    call,
+    'map_site',
+    wish,
+  );
+  if (out.status !== 'completed') return pending(out);
+  const urls = (out.urls ?? []).map(({ url, title, source }) => ({
+    url,
+    title: title ?? null,
+    source: source === 'sitemap' ? 'sitemap' : 'crawl',
+  }));
+  return {
+    success: true,
+    url: out.url,
+    total_discovered: out.total,
+    urls,
+    credits_used: out.creditsUsed,
+  };
+};
+
+export const pipeline: Api = async (call, input) => {
+  const wish = given({
+    query: input.query,
+    schema: input.schema,
+    prompt: input.prompt,
+    maxResults: number(input.max_results),
+    extractFrom: number(input.extract_from),
+  });
+  const out = await run(call, 'run_pipeline', wish);
+  if (out.status !== 'completed') return pending(out);
+  const items = (out.items ?? []) as Fields[];
+  return {
+    success: true,
+    status: 'completed',
+    query: out.query,
+    results: items.map(({ url, title, data, error }) => given({ url, title, data, error })),
+    meta: { extracted: out.extracted, failed: out.failed, credits_used: out.creditsUsed },
+    steps: out.steps,
+    job_id: out.jobId,
+    ...(out.notice === undefined ? {} : { notice: out.notice }),
+  };
+};
+
+export const browse: Api = async (call, input) => {
+  const actions = ((input.actions ?? []) as Fields[]).map(actionOf);
+  const out = await run(call, 'browse_page', { url: input.url, actions });
+  if (out.status !== 'completed') return pending(out);
+  const { success, url, results, finalUrl, creditsUsed } = out;
+  return { success, url, results, final_url: finalUrl, credits_used: creditsUsed };
+};
+
+/** Its clients name the same things in several ways. */
+function actionOf(action: Fields): Fields {
+  const type = String(action.type ?? action.action ?? '');
+  const text = action.value ?? action.text;
+  const byType: Record<string, Fields> = {
+    navigate: { url: action.url },
+    wait: {
+      selector: action.selector,
+      ms: number(action.ms ?? action.milliseconds ?? action.timeout),
+    },
+    click: { selector: action.selector },
+    fill: { selector: action.selector, value: text },
+    type: { selector: action.selector, text },
+    select: { selector: action.selector, value: text },
+    scroll: { direction: action.direction, amount: number(action.amount ?? action.pixels) },
+    press: { key: action.key ?? text },
+    screenshot: { fullPage: action.full_page },
+    extract: { selector: action.selector, format: action.format },
+    evaluate: { script: action.script ?? action.expression ?? action.code },
+  };
+  return given({ type, ...(byType[type] ?? action) });
+}
+
+export const agent: Api = async (call, input) => {
+  const wish = given({
+    prompt: input.prompt,
+    schema: input.schema,
+    urls: input.urls,
+    maxCredits: number(input.max_credits),
+    maxSources: number(input.max_sources),
+  });
+  const out = await run(call, 'run_agent', wish);
+  if (out.status !== 'completed')
+    return { ...pending(out), success: true, data: null, sources: [], steps: [], error: null };
+  return {
+    success: true,
+    status: 'completed',
+    job_id: out.jobId,
+    data: out.data ?? null,
+    context: out.context,
+    provenance: out.provenance,
+    conflicts: out.conflicts,
+    sources: out.sources,
+    credits_used: out.creditsUsed,
+    steps: out.steps,
+    error: null,
+  };
+};
+
+interface UsageOut {
+  period: string;
+  creditsUsed: number;
+  budgets: { period: string; limit: number; remaining: number }[];
+  rows: { day: string; action: string; credits: number; calls: number; pages: number }[];
+  creditTable: Fields;
+}
+
+export const usage: Api = async (call) => {
+  const out = await run<UsageOut>(call, 'web_usage', {});
+  const month = out.budgets.find(({ period }) => period === 'month') ?? out.budgets[0];
+  return {
+    plan: 'local',
+    billing_period: out.period,
+    credits_used: out.creditsUsed,
+    credits_limit: month?.limit ?? null,
+    credits_remaining: month?.remaining ?? null,
+    rate_limit_per_sec: null,
+    credit_table: out.creditTable,
+  };
+};
+
+export const usageHistory: Api = async (call, input) => {
+  const out = await run<UsageOut>(call, 'web_usage', given({ from: input.from, to: input.to }));
+  const rows = out.rows.filter(
+    ({ action }) => input.endpoint === undefined || action === input.endpoint,
+  );
+  const key = (day: string) => (input.group_by === 'month' ? day.slice(0, 7) : day);
+  const groups = new Map<string, { period: string; credits: number; requests: number }>();
+  for (const { day, credits, calls } of rows) {
+    const group = groups.get(key(day)) ?? { period: key(day), credits: 0, requests: 0 };
+    group.credits += credits;
+    group.requests += calls;
+    groups.set(key(day), group);
+  }
+  return { history: [...groups.values()] };
+};
+
+/** Longer than one call may take: the job goes on, and job_status follows it. */
+function pending(out: Fields): Fields {
+  return { job_id: out.jobId, status: 'processing', poll_url: `/v1/jobs/${String(out.jobId)}` };
+}

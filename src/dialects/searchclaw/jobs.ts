@@ -1,0 +1,133 @@
+// job_status: SearchClaw's shape of a job, with counts by fate, a cursor and the stop reason beside what it knows.
+import type { DialectCall } from '../../dialect.ts';
+import type { Fields } from './api.ts';
+
+interface JobView extends Fields {
+  id: string;
+  kind: string;
+  action?: string;
+  status: string;
+  result?: Fields;
+  error?: { code: string; message: string; hint?: string };
+  progress?: { done?: number; total?: number };
+  timings: { runMs?: number };
+  fates?: Record<string, number>;
+  pages?: number;
+}
+
+const bytesDefault = 60_000;
+const final = new Set(['completed', 'failed', 'cancelled', 'timed_out']);
+
+export async function jobStatusOf(call: DialectCall, input: Fields): Promise<Fields> {
+  const id = String(input.job_id ?? '');
+  const job = await call.operations.call<JobView>(
+    'get_job',
+    { id, includeResult: true },
+    call.context,
+  );
+  return job.action === 'crawl' ? crawlStatus(call, job, input) : otherStatus(job);
+}
+
+async function crawlStatus(call: DialectCall, job: JobView, input: Fields): Promise<Fields> {
+  const counts = (job.result ?? job) as {
+    fates?: Record<string, number>;
+    pages?: number;
+    stopReason?: string;
+    creditsUsed?: number;
+  };
+  const { fates = {}, pages = 0, stopReason, creditsUsed = 0 } = counts;
+  const isOver = final.has(job.status);
+  const wants = isOver || input.cursor !== undefined;
+  const read = wants ? await readPages(call, job.id, input) : undefined;
+  const status = statusOf(job, pages, fates);
+  return {
+    job_id: job.id,
+    status,
+    progress: {
+      pages_crawled: pages,
+      total_pages: isOver ? pages : (job.progress?.total ?? pages),
+      items_extracted: pages,
+    },
+    counts: fates,
+    data: read?.data ?? null,
+    next_cursor: read?.next ?? null,
+    stop_reason: stopReason ?? null,
+    error: job.error?.message ?? null,
+    meta: isOver
+      ? {
+          total_items: pages,
+          pages_crawled: pages,
+          credits_used: creditsUsed,
+          duration_ms: job.timings.runMs ?? 0,
+        }
+      : null,
+  };
+}
+
+async function readPages(call: DialectCall, id: string, { cursor, max_bytes: maxBytes }: Fields) {
+  const out = await call.operations.call<{ pages: Fields[]; nextCursor?: string }>(
+    'read_pages',
+    {
+      id,
+      fields: ['markdown', 'data'],
+      maxBytes: Number(maxBytes ?? bytesDefault),
+      ...(cursor === undefined || cursor === null ? {} : { cursor: String(cursor) }),
+    },
+    call.context,
+  );
+  const data = out.pages.map(({ url, title, markdown, data: found, status }) => ({
+    url,
+    title: title ?? null,
+    status_code: status,
+    ...(found === undefined
+      ? { markdown }
+      : { data: (found as Fields).data, extraction: found, markdown }),
+  }));
+  return { data, next: out.nextCursor };
+}
+
+/** `partial`: it ended with pages, but not with all that were wanted. */
+function statusOf({ status }: JobView, pages: number, fates: Record<string, number>): string {
+  if (status === 'queued') return 'queued';
+  if (!final.has(status)) return 'processing';
+  if (status === 'completed') return (fates.errored ?? 0) > 0 ? 'partial' : 'completed';
+  return pages > 0 ? 'partial' : 'failed';
+}
+
+function otherStatus(job: JobView): Fields {
+  const isOver = final.has(job.status);
+  const result = job.result ?? null;
+  const items = (result?.items as unknown[] | undefined) ?? (result === null ? [] : [result]);
+  const credits = (result?.creditsUsed as number | undefined) ?? 0;
+  return {
+    job_id: job.id,
+    status:
+      job.status === 'queued'
+        ? 'queued'
+        : !isOver
+          ? 'processing'
+          : job.status === 'completed'
+            ? 'completed'
+            : 'failed',
+    progress: {
+      pages_crawled: items.length,
+      total_pages: items.length,
+      items_extracted: items.length,
+    },
+    data: isOver && result !== null ? items : null,
+    ...(result?.data === undefined
+      ? {}
+      : { result: result.data, sources: result.sources, conflicts: result.conflicts }),
+    steps: result?.steps ?? job.steps ?? [],
+    stop_reason: result?.stopReason ?? null,
+    error: job.error?.message ?? null,
+    meta: isOver
+      ? {
+          total_items: items.length,
+          pages_crawled: items.length,
+          credits_used: credits,
+          duration_ms: job.timings.runMs ?? 0,
+        }
+      : null,
+  };
+}

@@ -1,0 +1,144 @@
+// The fifteen tools under their exact names and parameters. Costs are those of our one credit table.
+import { z } from 'zod';
+import type { DialectTool } from '../../dialect.ts';
+import * as api from './api.ts';
+
+export type SearchclawTool = Omit<DialectTool, 'run'> & { call: api.Api };
+
+const q = z.object({ q: z.string().describe('Search query') });
+const url = z.string().describe('URL of the page');
+const schema = z
+  .record(z.string(), z.unknown())
+  .describe('JSON Schema, or a map of field names to types');
+
+function tool(
+  name: string,
+  title: string,
+  description: string,
+  input: z.ZodType,
+  call: api.Api,
+  effect: 'read' | 'write' = 'read',
+): SearchclawTool {
+  return { name, title, description, input, call, effect, openWorld: true };
+}
+
+export const searchclawTools: SearchclawTool[] = [
+  tool(
+    'search',
+    'Search',
+    'Search the web. Costs 1 credit. To read a result use markdown.',
+    q,
+    api.search,
+  ),
+  tool(
+    'search_ai',
+    'Search for AI',
+    'Search the web and get passages of the best pages with numbered sources, ready for a prompt. Costs 2 credits.',
+    q,
+    api.searchAi,
+  ),
+  tool('news', 'News', 'Search news. Costs 1 credit.', q, api.news),
+  tool('images', 'Images', 'Search images. Costs 1 credit.', q, api.images),
+  tool('suggest', 'Suggest', 'Suggest queries for a beginning. Costs 0 credits.', q, api.suggest),
+  tool(
+    'extract',
+    'Extract',
+    'Extract structured data from a URL by a schema; every value names its source, absent ones are null. Costs 1 credit.',
+    z.object({
+      url,
+      schema: schema.optional(),
+      prompt: z.string().optional().describe('What to extract, in words (needs a model)'),
+    }),
+    api.extract,
+  ),
+  tool(
+    'markdown',
+    'Markdown',
+    'Convert a URL to clean markdown of its main content. Costs 1 credit.',
+    z.object({ url }),
+    api.markdown,
+  ),
+  tool(
+    'screenshot',
+    'Screenshot',
+    'Take a screenshot of a URL in a real browser. Costs 1 credit.',
+    z.object({ url, full_page: z.boolean().default(true).describe('Capture the whole page') }),
+    api.screenshot,
+  ),
+  tool(
+    'crawl',
+    'Crawl',
+    'Crawl a site, following its links, up to exactly max_pages pages. Returns a job_id at once: follow it with job_status. Costs 1 credit per page.',
+    z.object({
+      url,
+      max_pages: z.number().int().min(1).default(10).describe('Maximum pages to crawl'),
+      schema: schema.optional(),
+    }),
+    api.crawl,
+    'write',
+  ),
+  tool(
+    'job_status',
+    'Job status',
+    'Check the status of an async job (e.g. crawl). Costs 0 credits. Gives counts by fate, the stop reason, and the data in pages: pass next_cursor as cursor to go on.',
+    z.object({
+      job_id: z.string().describe('Job ID returned by crawl or other async endpoints'),
+      cursor: z.string().optional().describe('next_cursor of the answer before'),
+      max_bytes: z.number().int().min(500).max(1_000_000).optional(),
+    }),
+    api.jobStatus,
+  ),
+  tool(
+    'map',
+    'Map',
+    'Discover the URLs of a site from its sitemaps and links. Costs 1 credit.',
+    z.object({
+      url,
+      max_pages: z.number().int().min(1).default(100),
+      search: z.string().optional().describe('Words to rank the URLs by'),
+    }),
+    api.map,
+  ),
+  tool(
+    'pipeline',
+    'Pipeline',
+    'Search, then extract data by a schema from the best results, with an error per item that failed. Costs 1 credit plus 1 per extraction.',
+    z.object({
+      query: z.string(),
+      schema,
+      max_results: z.number().int().min(1).max(50).default(10),
+      extract_from: z.number().int().min(1).max(50).default(5),
+    }),
+    api.pipeline,
+  ),
+  tool(
+    'browse',
+    'Browse',
+    'Do a list of actions on a page in a real browser: navigate, wait, click, fill, type, select, scroll, press, screenshot, extract, evaluate. Costs 2 credits.',
+    z.object({
+      url,
+      actions: z.array(z.looseObject({ type: z.string() })).describe('Actions in order'),
+    }),
+    api.browse,
+    'write',
+  ),
+  tool(
+    'agent',
+    'Agent',
+    'Research a question over several sources and merge what they say, with sources and conflicts. Costs 1 credit per search and page, at most max_credits.',
+    z.object({
+      prompt: z.string(),
+      schema: schema.optional(),
+      max_credits: z.number().int().min(1).default(10),
+      max_sources: z.number().int().min(1).max(50).default(5),
+    }),
+    api.agent,
+  ),
+  tool(
+    'usage',
+    'Usage',
+    'Show credits used and left, and what everything costs. Costs 0 credits.',
+    z.object({}),
+    api.usage,
+  ),
+];

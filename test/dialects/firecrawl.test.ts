@@ -1,0 +1,158 @@
+// Firecrawl's own clients, unmodified, against the real server: the JavaScript SDK and the MCP server from npm.
+import assert from 'node:assert/strict';
+import { mkdirSync, writeFileSync } from 'node:fs';
+import { join } from 'node:path';
+import { test, type TestContext } from 'node:test';
+import { html, startSite, type Site } from '../fixtures/site/site.ts';
+import { tempFolder } from '../helpers/folder.ts';
+import { startServer, type TestServer } from '../helpers/server.ts';
+
+type Json = ReturnType<typeof JSON.parse>;
+
+async function open(t: TestContext): Promise<{ server: TestServer; site: Site }> {
+  const site = await startSite(t, { pages: 40 });
+  site.on('/api/rest_v1', html('', 404));
+  const home = join(tempFolder(t), 'home');
+  mkdirSync(home, { recursive: true, mode: 0o700 });
+  site.on('/search', (request, response) => {
+    void request;
+    const results = [
+      { title: 'Target', url: site.url('/target'), content: 'about the target', engine: 'fixture' },
+    ];
+    response
+      .writeHead(200, { 'content-type': 'application/json' })
+      .end(JSON.stringify({ query: 'q', results, suggestions: [] }));
+  });
+  const config = {
+    egress: { allow: ['127.0.0.1'] },
+    web: { search: { searxngUrl: site.url('') } },
+  };
+  writeFileSync(join(home, 'config.json'), JSON.stringify(config));
+  return { server: await startServer(t, { home }), site };
+}
+
+test('@mendable/firecrawl-js: crawl, paging, cancel, errors, active, batch, map, scrape, search, extract, credits', async (t) => {
+  const { server, site } = await open(t);
+  const { default: Firecrawl } = (await import('@mendable/firecrawl-js')) as Json;
+  const client = new Firecrawl({ apiKey: server.key, apiUrl: `${server.url}/firecrawl` });
+  site.on('/p/5', html('', 404));
+  const crawl: Json = await client.crawl(site.url('/'), {
+    limit: 30,
+    sitemap: 'skip',
+    pollInterval: 1,
+    timeout: 60,
+  });
+  assert.equal(crawl.status, 'completed');
+  assert.equal(crawl.completed, 30);
+  assert.equal(crawl.data.length, 30);
+  assert.match(crawl.data[0].markdown, /Number/);
+  assert.equal(crawl.data[0].metadata.statusCode, 200);
+  assert.ok(crawl.data.every((page: Json) => page.metadata.sourceURL.startsWith(site.url('/'))));
+  const errors: Json = await client.getCrawlErrors(crawl.id ?? (await lastJob(server)));
+  assert.equal(errors.errors.filter((one: Json) => one.url.endsWith('/p/5')).length, 1);
+  const started: Json = await client.startCrawl(site.url('/'), {
+    limit: 40,
+    sitemap: 'skip',
+    delay: 1,
+  });
+  const active: Json = await client.getActiveCrawls();
+  assert.ok(active.crawls.some((one: Json) => one.id === started.id));
+  assert.equal(await client.cancelCrawl(started.id), true);
+  const cancelled: Json = await client.getCrawlStatus(started.id, { autoPaginate: false });
+  assert.equal(cancelled.status, 'cancelled');
+  const paths: Json = await client.crawl(site.url('/'), {
+    limit: 50,
+    sitemap: 'skip',
+    includePaths: ['^/p/1[0-9]$', '^/p/1$'],
+    pollInterval: 1,
+  });
+  assert.ok(
+    paths.data.every((page: Json) => /\/(p\/1\d?)?$/.test(page.metadata.sourceURL)),
+    'patterns match the path',
+  );
+  const batch: Json = await client.batchScrape([site.url('/p/1'), site.url('/p/2'), 'not-a-url'], {
+    options: { formats: ['markdown', 'links'] },
+    pollInterval: 1,
+    ignoreInvalidURLs: true,
+  });
+  assert.equal(batch.data.length, 2);
+  assert.ok(batch.data[0].links.length > 3);
+  const map: Json = await client.map(site.url('/'), { limit: 12, sitemap: 'skip' });
+  assert.equal(map.links.length, 12);
+  const page: Json = await client.scrape(site.url('/p/3'), {
+    formats: [
+      'markdown',
+      'html',
+      { type: 'json', schema: { type: 'object', properties: { title: { type: 'string' } } } },
+    ],
+  });
+  assert.match(page.markdown, /Number 3/);
+  assert.equal(page.metadata.title, 'Page 3');
+  assert.equal(page.json.title, 'Page 3');
+  await assert.rejects(client.scrape('http://10.0.0.1/'), /private address/);
+  const found: Json = await client.search('target', { limit: 3 });
+  assert.equal(found.web[0].url, site.url('/target'));
+  const extracted: Json = await client.extract({
+    urls: [site.url('/p/1')],
+    schema: { type: 'object', properties: { title: { type: 'string' } } },
+    pollInterval: 1,
+  });
+  assert.equal(extracted.data.title, 'Page 1');
+  const credits: Json = await client.getCreditUsage();
+  assert.ok(credits.remainingCredits > 0);
+});
+
+test('firecrawl-mcp: scrape, map, crawl and its status through the stdio server from npm', async (t) => {
+  const { server, site } = await open(t);
+  const { Client, StdioClientTransport } = await mcpClient();
+  const program = join(
+    import.meta.dirname,
+    '..',
+    'node_modules',
+    'firecrawl-mcp',
+    'dist',
+    'index.js',
+  );
+  const transport = new StdioClientTransport({
+    command: process.execPath,
+    args: [program],
+    env: {
+      PATH: process.env.PATH ?? '',
+      FIRECRAWL_API_URL: `${server.url}/firecrawl`,
+      FIRECRAWL_API_KEY: server.key,
+    },
+    stderr: 'ignore',
+  });
+  const client = new Client({ name: 'test', version: '1' });
+  t.after(() => client.close());
+  await client.connect(transport);
+  const call = async (name: string, input: object): Promise<string> => {
+    const answer: Json = await client.callTool({ name, arguments: input }, undefined, {
+      timeout: 60_000,
+    });
+    assert.notEqual(answer.isError, true, JSON.stringify(answer));
+    return answer.content[0].text;
+  };
+  assert.match(
+    await call('firecrawl_scrape', { url: site.url('/p/4'), formats: ['markdown'] }),
+    /Number 4/,
+  );
+  assert.match(await call('firecrawl_map', { url: site.url('/'), limit: 5 }), /\/p\//);
+  const crawled = await call('firecrawl_crawl', { url: site.url('/'), limit: 5, sitemap: 'skip' });
+  const id = /job_[0-9a-z]{16}/.exec(crawled)?.[0] ?? (await lastJob(server));
+  assert.match(await call('firecrawl_check_crawl_status', { id }), /completed/);
+});
+
+async function lastJob(server: TestServer): Promise<string> {
+  const { jobs } = (await server.api('GET', '/api/jobs?limit=20')).json<{
+    jobs: { id: string; summary: string }[];
+  }>();
+  return jobs.find(({ summary }) => summary.startsWith('crawl'))!.id;
+}
+
+async function mcpClient(): Promise<Json> {
+  const { Client } = (await import('@modelcontextprotocol/sdk/client/index.js')) as Json;
+  const { StdioClientTransport } =
+    (await import('@modelcontextprotocol/sdk/client/stdio.js')) as Json;
+  return { Client, StdioClientTransport };
+}

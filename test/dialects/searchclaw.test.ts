@@ -1,0 +1,203 @@
+// SearchClaw's API and its fifteen tools, with every defect of the original as a line that must hold here.
+import assert from 'node:assert/strict';
+import { test, type TestContext } from 'node:test';
+import { searchclawDialect } from '../../src/dialects/searchclaw/index.ts';
+import type { DialectCall } from '../../src/dialect.ts';
+import { html, startSite, type Site } from '../fixtures/site/site.ts';
+import { until } from '../helpers/until.ts';
+import { contextOf, createWeb, type Web } from '../helpers/web.ts';
+
+type Json = ReturnType<typeof JSON.parse>;
+
+async function open(t: TestContext): Promise<{
+  web: Web;
+  site: Site;
+  tool(name: string, input: object): Promise<Json>;
+  http(method: string, path: string, body?: object): Promise<{ status: number; body: Json }>;
+}> {
+  const site = await startSite(t, { pages: 30 });
+  site.on('/search', (request, response) => {
+    const news = new URL(request.url, 'http://x').searchParams.get('categories') ?? 'general';
+    const results = [
+      { title: 'Target', url: site.url('/target'), content: 'target snippet', engine: 'fixture', publishedDate: '2026-01-02', img_src: site.url('/i.png'), thumbnail: site.url('/t.png'), category: news },
+      { title: 'Gone', url: site.url('/gone'), content: 'gone snippet', engine: 'fixture' },
+      { title: 'Shop', url: site.url('/shop'), content: 'shop snippet', engine: 'fixture' },
+    ]; // prettier-ignore
+    response
+      .writeHead(200, { 'content-type': 'application/json' })
+      .end(JSON.stringify({ query: 'q', results, suggestions: ['target two'] }));
+  });
+  site.on(
+    '/shop',
+    '<html><head><title>Shop</title><script type="application/ld+json">{"@type":"Product","name":"Lamp","offers":{"price":"12.50"}}</script></head><body><h1>Lamp</h1></body></html>',
+  );
+  const web = await createWeb(t, { settings: { search: { searxngUrl: site.url('') } } });
+  const call: DialectCall = { operations: web.operations, context: contextOf('me') };
+  return {
+    web,
+    site,
+    tool: async (name, input) => {
+      const found = searchclawDialect.tools!.find((one) => one.name === name)!;
+      const answer = await found.run(found.input.parse(input), call);
+      assert.notEqual(answer.isError, true, answer.text);
+      assert.deepEqual(JSON.parse(answer.text!), JSON.parse(JSON.stringify(answer.structured)));
+      return answer.structured;
+    },
+    http: async (method, path, body) => {
+      const [plain, query = ''] = path.split('?');
+      const route = searchclawDialect.routes!.find(
+        (one) => one.method === method && matches(one.path, `/searchclaw/v1${plain}`),
+      )!;
+      const params = paramsOf(route.path, `/searchclaw/v1${plain}`);
+      const bytes = Buffer.from(body ? JSON.stringify(body) : '');
+      const answer = await route.handle(
+        { method, path: plain!, params, query: new URLSearchParams(query), headers: {}, body: bytes, json: () => JSON.parse(bytes.toString()), caller: call.context.caller, remoteAddress: '', baseUrl: '' },
+        call,
+      ); // prettier-ignore
+      return { status: answer.status, body: answer.body };
+    },
+  };
+}
+
+const matches = (pattern: string, path: string) =>
+  new RegExp(`^${pattern.replace(/\{\w+\}/g, '[^/]+')}$`).test(path);
+const paramsOf = (pattern: string, path: string) => {
+  const names = [...pattern.matchAll(/\{(\w+)\}/g)].map(([, name]) => name!);
+  const values = new RegExp(`^${pattern.replace(/\{\w+\}/g, '([^/]+)')}$`).exec(path)!.slice(1);
+  return Object.fromEntries(names.map((name, i) => [name, values[i]!]));
+};
+
+test('the fifteen names', () => {
+  assert.deepEqual(
+    searchclawDialect.tools!.map(({ name }) => name),
+    'search search_ai news images suggest extract markdown screenshot crawl job_status map pipeline browse agent usage'.split(
+      ' ',
+    ),
+  );
+});
+
+test('crawl follows links up to exactly max_pages; job_status pages with counts, cursor and stop reason', async (t) => {
+  const { tool, http, site } = await open(t);
+  const {
+    job_id: id,
+    status,
+    poll_url: poll,
+  } = await tool('crawl', { url: site.url('/'), max_pages: 12 });
+  assert.equal(status, 'processing');
+  assert.equal(poll, `/v1/jobs/${id}`);
+  const done = await until('it is done', async () => {
+    const answer = await tool('job_status', { job_id: id });
+    return ['completed', 'partial'].includes(answer.status) ? answer : undefined;
+  });
+  assert.equal(done.progress.pages_crawled, 12);
+  assert.equal(done.stop_reason, 'limit');
+  assert.equal(done.counts.fetched, 12);
+  assert.ok(done.meta.credits_used >= 12);
+  const urls = new Set<string>();
+  for (let cursor: string | undefined; ;) {
+    const page = await tool('job_status', {
+      job_id: id,
+      max_bytes: 4000,
+      ...(cursor ? { cursor } : {}),
+    });
+    assert.ok(JSON.stringify(page).length < 8000);
+    for (const item of page.data) urls.add(item.url);
+    cursor = page.next_cursor ?? undefined;
+    if (!cursor) break;
+  }
+  assert.equal(urls.size, 12);
+  const other = await http('GET', `/jobs/${id}`);
+  assert.equal(other.body.job_id, id);
+  const unknown = await http('GET', '/jobs/job_0000000000000000');
+  assert.equal(unknown.status, 404);
+  assert.deepEqual([unknown.body.error.code, unknown.body.error.status], ['not_found', 404]);
+});
+
+test('search, news, images, suggest, search_ai: rich rows, each with its engine', async (t) => {
+  const { tool, http, site } = await open(t);
+  const found = await tool('search', { q: 'target' });
+  assert.equal(found.results[0].url, site.url('/target'));
+  assert.equal(found.results[0].source, 'searxng');
+  for (const method of ['GET', 'POST']) {
+    const news = await http(
+      method,
+      method === 'GET' ? '/search/news?q=x' : '/search/news',
+      method === 'GET' ? undefined : { q: 'x' },
+    );
+    assert.equal(news.status, 200);
+    assert.match(news.body.results[0].published_date, /^2026-01-02/);
+  }
+  const images = await tool('images', { q: 'x' });
+  assert.match(images.results[0].img_src, /i\.png$/);
+  const ai = await tool('search_ai', { q: 'target page says a sentence' });
+  assert.match(ai.context, /\[1\]/);
+  assert.equal(ai.sources.length, 3);
+  assert.match(ai.sources[1].error, /404/);
+  assert.ok(Array.isArray((await tool('suggest', { q: 'tar' })).suggestions));
+});
+
+test('extract takes a real JSON Schema and the flat map; null instead of invention', async (t) => {
+  const { tool, site } = await open(t);
+  const schema = {
+    type: 'object',
+    properties: { name: { type: 'string' }, price: { type: 'number' }, colour: { type: 'string' } },
+    required: ['name'],
+  };
+  const real = await tool('extract', { url: site.url('/shop'), schema });
+  assert.deepEqual(real.data, { name: 'Lamp', price: 12.5, colour: null });
+  assert.equal(real.meta.extraction_method, 'rule');
+  const flat = await tool('extract', {
+    url: site.url('/shop'),
+    schema: { name: 'string', price: 'number' },
+  });
+  assert.deepEqual(flat.data, { name: 'Lamp', price: 12.5 });
+  assert.ok(real.needs_model.content.length > 0);
+});
+
+test('markdown is main content, chunked on demand; map answers what was asked for; agent and pipeline give data', async (t) => {
+  const { tool, http, site } = await open(t);
+  const page = await tool('markdown', { url: site.url('/p/3') });
+  assert.match(page.markdown, /Number 3 part 0/);
+  assert.doesNotMatch(page.markdown, /Generated for tests/);
+  const chunks = await http('POST', '/markdown', {
+    url: site.url('/p/3'),
+    chunking: { enabled: true, max_chunk_size: 300, strategy: 'sentence' },
+  });
+  assert.equal(chunks.body.total_chunks, chunks.body.chunks.length);
+  assert.ok(chunks.body.chunks.every((chunk: Json) => chunk.content.length <= 320));
+  const map = await tool('map', { url: site.url('/'), max_pages: 25 });
+  assert.equal(map.urls.length, 25);
+  const schema = { type: 'object', properties: { name: { type: 'string' } } };
+  const pipeline = await tool('pipeline', { query: 'lamp', schema, extract_from: 3 });
+  assert.equal(pipeline.meta.failed, 1);
+  assert.match(pipeline.results.find((one: Json) => one.url.endsWith('/gone')).error, /404/);
+  const agent = await tool('agent', {
+    prompt: 'the name of the lamp',
+    schema,
+    max_credits: 10,
+    max_sources: 3,
+  });
+  const told = agent.conflicts[0].values.map((one: Json) => one.value);
+  assert.deepEqual(told.toSorted(), ['Lamp', 'Trap'], 'sources that disagree are shown');
+  assert.ok(agent.provenance.name.length > 0);
+  assert.ok(agent.credits_used <= 10);
+  const later = await tool('job_status', { job_id: agent.job_id });
+  assert.deepEqual(later.result, agent.data, 'the result of an agent job can be read by its id');
+  const usage = await tool('usage', {});
+  assert.ok(usage.credits_used > 5);
+  assert.equal(usage.credit_table.crawlPage.credits, 1);
+});
+
+test('private addresses are refused, robots.txt is obeyed', async (t) => {
+  const { http, site } = await open(t);
+  const refused = await http('POST', '/markdown', { url: 'http://169.254.169.254/latest/' });
+  assert.equal(refused.status, 403);
+  site.on(
+    '/robots.txt',
+    html('User-agent: *\nDisallow: /p/', 200, { 'content-type': 'text/plain' }),
+  );
+  const disallowed = await http('POST', '/markdown', { url: site.url('/p/1') });
+  assert.equal(disallowed.status, 403);
+  const bad = await http('POST', '/markdown', { url: 'not a url' });
+  assert.deepEqual([bad.status, bad.body.error.code], [400, 'invalid_request']);
+});

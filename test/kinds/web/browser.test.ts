@@ -1,0 +1,184 @@
+// A real Chromium: screenshots, browsing, rendered crawls, the guard in front of it, and no process left behind.
+import assert from 'node:assert/strict';
+import { execFileSync } from 'node:child_process';
+import { existsSync, readdirSync, readFileSync } from 'node:fs';
+import { test, type TestContext } from 'node:test';
+import { html, startSite } from '../../fixtures/site/site.ts';
+import { chromiumPath } from '../../helpers/chromium.ts';
+import { until } from '../../helpers/until.ts';
+import { createWeb } from '../../helpers/web.ts';
+
+const path = await chromiumPath();
+const skip = typeof path === 'string' ? false : `no browser can start here: ${path.reason}`;
+
+function browserWeb(t: TestContext, more: Record<string, unknown> = {}) {
+  const browser = { path, sandbox: false, args: ['--headless=shell'], ...more };
+  return createWeb(t, { settings: { browser } });
+}
+
+test(
+  'a styled picture as file and image, browse with snapshot refs, evaluate and extract',
+  { skip },
+  async (t) => {
+    const site = await startSite(t);
+    site.on('/styled', (_request, response) =>
+      response
+        .writeHead(200, { 'content-type': 'text/html' })
+        .end(
+          '<link rel=stylesheet href=/s.css><h1>Hello</h1><form><input id=q aria-label=Query><button type=button onclick="document.title=q.value;out.textContent=q.value">Go</button></form><p id=out></p>',
+        ),
+    );
+    site.on('/s.css', html('body{background:rgb(1,2,3)}', 200, { 'content-type': 'text/css' }));
+    const web = await browserWeb(t);
+    const shot = await web.call('take_screenshot', {
+      url: site.url('/styled'),
+      width: 400,
+      height: 300,
+    });
+    assert.equal(shot.status, 'completed');
+    assert.ok(existsSync(shot.path as string));
+    assert.ok(site.count('/s.css') > 0, 'style sheets are loaded');
+    const [image] = web.operations.get('take_screenshot').content!(shot);
+    assert.equal(image!.mimeType, 'image/jpeg');
+    assert.deepEqual(readFileSync(shot.path as string).subarray(0, 2), Buffer.from([0xff, 0xd8]));
+    const first = await web.call<{ results: { content: string }[] }>('browse_page', {
+      url: site.url('/styled'),
+      actions: [{ type: 'snapshot' }],
+    });
+    const ref = /button "Go".*?\[ref=(\w+)\]/.exec(first.results[0]!.content)?.[1];
+    assert.ok(ref, first.results[0]!.content);
+    const done = await web.call<{ success: boolean; title: string; results: { success: boolean; data?: unknown; content?: string; action: string }[] }>('browse_page', {
+    url: site.url('/styled'),
+    actions: [
+      { type: 'snapshot' },
+      { type: 'fill', selector: '#q', value: 'words' },
+      { type: 'click', selector: `ref=${ref}` },
+      { type: 'evaluate', script: 'getComputedStyle(document.body).backgroundColor' },
+      { type: 'extract', format: 'text' },
+      { type: 'select', selector: 'h1', value: 'x' },
+      { type: 'screenshot' },
+      { type: 'wait', selector: '#never', ms: 200 },
+      { type: 'press', key: 'Enter' },
+    ],
+  }); // prettier-ignore
+    assert.equal(done.title, 'words');
+    const results = done.results;
+    assert.equal(results[3]!.data, 'rgb(1, 2, 3)');
+    assert.match(results[4]!.content!, /words/);
+    assert.deepEqual(
+      results.map((one) => one.success),
+      [true, true, true, true, true, false, true, false],
+    );
+  },
+);
+
+test('rendered pages, and no way around the guard', { skip }, async (t) => {
+  const site = await startSite(t);
+  const web = await browserWeb(t);
+  const page = await web.call('read_page', { url: site.url('/js-only') });
+  assert.match(page.markdown as string, /only a browser brings/);
+  assert.equal(page.rendered, true);
+  const end = await web.crawl({
+    url: site.url('/js-only'),
+    render: 'auto',
+    sitemap: 'skip',
+    formats: ['markdown', 'screenshot'],
+  });
+  assert.equal(end.result.pages, 2, 'links that scripts made are followed');
+  for (const target of ['/to-metadata', '/to-private']) {
+    await assert.rejects(web.call('take_screenshot', { url: site.url(target) }), {
+      code: 'egressRefused',
+    });
+  }
+  site.on(
+    '/inside',
+    html(
+      '<h1>x</h1><img src="http://169.254.169.254/x.png"><iframe src="http://10.0.0.1/"></iframe>',
+    ),
+  );
+  const inside = await web.call('take_screenshot', { url: site.url('/inside') });
+  assert.equal(inside.status, 'completed');
+});
+
+test(
+  'a browser killed in the middle is an error, and the next call has a new one; none is left over',
+  { skip },
+  async (t) => {
+    const site = await startSite(t);
+    site.on('/wait', html('<h1>Wait</h1>'));
+    const web = await browserWeb(t, { idleMs: 200 });
+    const mine = () => browserPids(path as string);
+    const before = new Set(mine());
+    const slow = web.call('browse_page', {
+      url: site.url('/wait'),
+      actions: [{ type: 'wait', ms: 20_000 }],
+    });
+    slow.catch(() => {});
+    const started = await until('it runs', () =>
+      site.count('/wait') > 0 ? mine().filter((pid) => !before.has(pid)) : undefined,
+    );
+    for (const pid of started) kill(pid);
+    await assert.rejects(slow, { code: 'unavailable' });
+    const rounds = process.env.ERRAND_TEST_DEEP === '1' ? 50 : 8;
+    for (let i = 0; i < rounds; i++) {
+      const { status } = await web.call('take_screenshot', { url: site.url('/wait') });
+      assert.equal(status, 'completed');
+      if (i % 4 === 3) for (const pid of mine()) if (!before.has(pid)) kill(pid);
+    }
+    await until('the idle browser has ended', () => mine().every((pid) => before.has(pid)));
+  },
+);
+
+test('without a browser it says so and what to do', async (t) => {
+  const site = await startSite(t);
+  const web = await createWeb(t, { settings: { browser: { path: '/nowhere/chrome' } } });
+  await assert.rejects(web.call('take_screenshot', { url: site.url('/target') }), {
+    code: 'noBrowser',
+    hint: /web\.browser\.path/,
+  });
+  const page = await web.call('read_page', { url: site.url('/js-only') });
+  assert.equal(page.needsBrowser, true, 'a page is still read as far as it goes');
+});
+
+function browserPids(program: string): number[] {
+  if (process.platform !== 'linux') {
+    return execFileSync('pgrep', ['-f', program])
+      .toString()
+      .split('\n')
+      .filter(Boolean)
+      .map(Number);
+  }
+  return readdirSync('/proc')
+    .filter((name) => /^\d+$/.test(name))
+    .map(Number)
+    .filter((pid) => isMine(pid, program));
+}
+
+function isMine(pid: number, program: string): boolean {
+  try {
+    return (
+      readFileSync(`/proc/${pid}/cmdline`, 'utf8').startsWith(program) &&
+      / S | R /.test(readFileSync(`/proc/${pid}/stat`, 'utf8')) &&
+      parents(pid).includes(process.pid)
+    );
+  } catch {
+    return false;
+  }
+}
+
+function parents(pid: number): number[] {
+  const found: number[] = [];
+  for (let one = pid; one > 1 && found.length < 20;) {
+    one = Number(readFileSync(`/proc/${one}/stat`, 'utf8').split(') ')[1]!.split(' ')[1]);
+    found.push(one);
+  }
+  return found;
+}
+
+function kill(pid: number): void {
+  try {
+    process.kill(pid, 'SIGKILL');
+  } catch {
+    // gone already
+  }
+}

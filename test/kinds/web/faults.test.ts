@@ -1,0 +1,199 @@
+// Bad input and faults: each has a clear error or fate, and nothing fetched is lost.
+import assert from 'node:assert/strict';
+import { createServer } from 'node:http';
+import type { AddressInfo } from 'node:net';
+import { test } from 'node:test';
+import { html, startSite } from '../../fixtures/site/site.ts';
+import { createWeb, fatesOf } from '../../helpers/web.ts';
+
+test('bad input is refused before anything is done', async (t) => {
+  const web = await createWeb(t);
+  const refused = async (name: string, input: object, code: string | RegExp) =>
+    assert.rejects(web.call(name, input), (error: { code: string; message: string }) => {
+      if (typeof code === 'string') assert.equal(error.code, code, error.message);
+      else assert.match(error.message, code);
+      return true;
+    });
+  for (const url of [
+    '',
+    'not a url',
+    'javascript:alert(1)',
+    'file:///etc/passwd',
+    'ftp://a.test/',
+    'http://',
+    'x'.repeat(3000),
+  ])
+    await refused('crawl_site', { url }, 'invalidInput');
+  await refused('crawl_site', {}, /needs a start/);
+  await refused('crawl_site', { url: 'http://a.test/', include: ['(?=x)'] }, /cannot be used/);
+  await refused('crawl_site', { url: 'http://a.test/', exclude: ['('] }, 'invalidInput');
+  await refused('crawl_site', { url: 'http://a.test/', maxPages: 0 }, 'invalidInput');
+  await refused(
+    'crawl_site',
+    { url: 'http://a.test/', schema: { type: 'nonsense' } },
+    'invalidInput',
+  );
+  await refused('extract_data', { url: 'http://a.test/' }, /what to extract/);
+  await refused(
+    'extract_data',
+    { url: 'http://a.test/', schema: { type: 'object', properties: 5 } },
+    'invalidInput',
+  );
+  await refused('read_pages', { id: 'job_0000000000000000' }, 'notFound');
+  await refused(
+    'browse_page',
+    { url: 'http://a.test/', actions: Array.from({ length: 21 }, () => ({ type: 'snapshot' })) },
+    'invalidInput',
+  );
+  await refused('web_search', { query: '' }, 'invalidInput');
+});
+
+test('IP tricks of every form end as refused', async (t) => {
+  const web = await createWeb(t, { allow: [] });
+  const forms = [
+    'http://127.0.0.1/', 'http://127.1/', 'http://0x7f.1/', 'http://2130706433/', 'http://0177.0.0.1/', 'http://[::1]/',
+    'http://[::ffff:127.0.0.1]/', 'http://[64:ff9b::7f00:1]/', 'http://①②⑦.0.0.1/', 'http://169.254.169.254/', 'http://10.0.0.1/',
+    'http://192.168.1.1/', 'http://172.16.0.1/', 'http://100.64.0.1/', 'http://0.0.0.0/', 'http://localhost/', 'http://any.test/',
+    'http://user@127.0.0.1/', 'http://127.0.0.1:22/',
+  ]; // prettier-ignore
+  for (const url of forms) {
+    await assert.rejects(
+      web.call('read_page', { url, robots: 'ignore' }),
+      { code: 'egressRefused' },
+      url,
+    );
+  }
+  const crawl = await web.crawl({ url: 'http://127.1/', sitemap: 'skip' });
+  assert.equal(crawl.status, 'failed');
+  assert.equal(crawl.error!.code, 'egressRefused');
+});
+
+test('an endless pattern, a lying sitemap and a wild page do not stop a crawl', async (t) => {
+  const site = await startSite(t, { pages: 10 });
+  site.on(
+    '/sitemap.xml',
+    html(
+      '<urlset><url><loc>http://10.0.0.1/</loc></url><url><loc>not a url</loc></url><url><loc>/p/3',
+      200,
+      { 'content-type': 'application/xml' },
+    ),
+  );
+  const web = await createWeb(t);
+  const begin = Date.now();
+  const end = await web.crawl({ url: site.url('/'), exclude: ['(a+)+$', '(x|x)*y'] });
+  assert.equal(end.result.pages, 10);
+  assert.ok(Date.now() - begin < 30_000);
+  const fates = await fatesOf(web, end.id);
+  assert.equal(fates['/p/3'], 'fetched');
+});
+
+test('extraction that needs a model: handed out, checked, kept; or asked at an endpoint of the settings', async (t) => {
+  const site = await startSite(t);
+  const schema = {
+    type: 'object',
+    properties: { chef: { type: 'string' }, minutes: { type: 'number' } },
+    required: ['chef', 'minutes'],
+  };
+  const web = await createWeb(t);
+  const out = await web.call('extract_data', { url: site.url('/injection'), schema });
+  const needs = out.needsModel as { content: string; schema: object };
+  assert.doesNotMatch(needs.content, /IGNORE ALL/);
+  assert.deepEqual(out.data, { chef: null, minutes: null });
+  await assert.rejects(web.call('submit_extraction', { jobId: out.jobId, data: { chef: 5 } }), {
+    code: 'invalidExtraction',
+  });
+  const kept = await web.call('submit_extraction', {
+    jobId: out.jobId,
+    data: { chef: 'Ada', minutes: 12 },
+  });
+  assert.deepEqual(kept.data, { chef: 'Ada', minutes: 12 });
+  const crawl = await web.crawl({ url: site.url('/injection'), schema, sitemap: 'skip' });
+  await web.call('submit_extraction', {
+    jobId: crawl.id,
+    url: site.url('/injection'),
+    data: { chef: 'Bo', minutes: 3 },
+  });
+  const read = await web.call<{ pages: { data: { data: unknown; source: string } }[] }>(
+    'read_pages',
+    { id: crawl.id, fields: ['data'] },
+  );
+  assert.deepEqual(read.pages[0]!.data.data, { chef: 'Bo', minutes: 3 });
+  const model = createServer((_request, response) => {
+    response.setHeader('content-type', 'application/json');
+    response.end(
+      JSON.stringify({ choices: [{ message: { content: '{"chef":"Cy","minutes":7}' } }] }),
+    );
+  }).listen(0, '127.0.0.1');
+  t.after(() => model.close());
+  await new Promise((resolve) => model.once('listening', resolve));
+  const url = `http://127.0.0.1:${(model.address() as AddressInfo).port}/v1`;
+  const asked = await createWeb(t, { settings: { model: { url, name: 'tiny' } } });
+  const answer = await asked.call('extract_data', { url: site.url('/injection'), schema });
+  assert.deepEqual(answer.data, { chef: 'Cy', minutes: 7 });
+  assert.equal(answer.model, 'tiny');
+});
+
+test('what was crawled can be searched; engines that fail are named', async (t) => {
+  const site = await startSite(t, { pages: 12 });
+  site.on('/search', html('no', 403));
+  const web = await createWeb(t, {
+    settings: { search: { searxngUrl: site.url(''), engines: ['searxng', 'local'] } },
+  });
+  await web.crawl({ url: site.url('/'), sitemap: 'skip' });
+  const mine = await web.call<{ rows: { url: string; engine: string }[] }>('web_search', {
+    query: 'number 7 part',
+    type: 'crawled',
+  });
+  assert.ok(mine.rows.length > 0);
+  assert.equal(mine.rows[0]!.engine, 'local');
+  const fallen = await web.call<{ rows: { engine: string }[]; notice: string }>('web_search', {
+    query: 'lantern meadow harbour',
+  });
+  assert.match(fallen.notice, /searxng/i);
+  assert.ok(fallen.rows.every(({ engine }) => engine === 'local'));
+  const other = await web.call<{ rows: unknown[] }>(
+    'web_search',
+    { query: 'number 7 part', type: 'crawled' },
+    'somebody',
+  );
+  assert.equal(other.rows.length, 0, 'nobody finds the pages of another');
+  const none = await createWeb(t, { settings: { search: { engines: ['searxng'] } } });
+  await assert.rejects(none.call('web_search', { query: 'x' }), {
+    code: 'unavailable',
+    hint: /searxngUrl/,
+  });
+});
+
+test('pages are read in pieces that fit', async (t) => {
+  const site = await startSite(t, { pages: 15, bytes: 3000 });
+  const web = await createWeb(t);
+  const { id } = await web.crawl({
+    url: site.url('/'),
+    sitemap: 'skip',
+    formats: ['markdown', 'links', 'metadata', 'raw'],
+  });
+  const seen = new Set<string>();
+  for (let cursor: string | undefined; ;) {
+    const answer = await web.call<{
+      pages: { url: string; markdown: string }[];
+      nextCursor?: string;
+    }>('read_pages', { id, fields: ['markdown'], maxBytes: 9000, ...(cursor ? { cursor } : {}) });
+    assert.ok(Buffer.byteLength(JSON.stringify(answer)) <= 9600);
+    for (const { url, markdown } of answer.pages) {
+      seen.add(url);
+      assert.ok(markdown.length > 100);
+    }
+    cursor = answer.nextCursor;
+    if (!cursor) break;
+  }
+  assert.equal(seen.size, 15);
+  const tiny = await web.call<{ pages: { cut?: string }[] }>('read_pages', {
+    id,
+    fields: ['raw'],
+    maxBytes: 700,
+    limit: 1,
+  });
+  assert.match(tiny.pages[0]!.cut!, /raise maxBytes/);
+  const view = await web.call('get_job', { id });
+  assert.ok(JSON.stringify(view).length < 3000, 'no body in a status');
+});

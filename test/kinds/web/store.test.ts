@@ -1,0 +1,176 @@
+// The web kind's store on every database: frontier, fence, counts, paging, bodies, full text, usage.
+import assert from 'node:assert/strict';
+import { test } from 'node:test';
+import { webPlugin } from '../../../src/kinds/web/index.ts';
+import { insertPage, PageStore } from '../../../src/kinds/web/pages/store.ts';
+import {
+  addCount,
+  addQueued,
+  insertUrl,
+  requeueUrl,
+  saveCrawl,
+  setHost,
+  updateUrl,
+  WebStore,
+  type NewUrl,
+} from '../../../src/kinds/web/store.ts';
+import { UsageStore } from '../../../src/kinds/web/usage/store.ts';
+import { stores, type StoreFactory } from '../../helpers/stores.ts';
+
+const row = (seq: number, more: Partial<NewUrl> = {}): NewUrl => ({
+  seq,
+  key: `key-${seq}`,
+  url: `http://a.test/${seq}`,
+  host: 'a.test',
+  depth: seq % 3,
+  parent: seq === 1 ? null : 1,
+  via: 'link',
+  fate: 'queued',
+  ...more,
+});
+
+for (const factory of stores) contract(factory);
+
+function contract(factory: StoreFactory): void {
+  test(`${factory.name}: a frontier hands out by host and depth; a fate is given once, under the fence`, async (t) => {
+    const store = await factory.open(t, webPlugin.migrations);
+    const web = new WebStore(store);
+    const crawl = await web.open('job_1', 'me', 1000);
+    assert.equal((await web.open('job_1', 'me', 2000)).crawl, crawl.crawl, 'opened once');
+    await web.takeOver(crawl.crawl, 'one');
+    const id = crawl.crawl;
+    const rows = [1, 2, 3, 4, 5, 6].map((seq) => row(seq, seq === 6 ? { host: 'b.test' } : {}));
+    const born = [
+      ...rows.map((one) => insertUrl(id, one)),
+      addQueued(id, 'a.test', 5),
+      addQueued(id, 'b.test', 1),
+      addCount(id, 'queued', 6),
+      saveCrawl(id, { ...crawl, seqNext: 7 }),
+    ];
+    assert.equal(await web.commit(id, 'one', born), true);
+    assert.deepEqual(
+      (await web.next(id, 'a.test', 5000, 10)).map(({ seq }) => seq),
+      [3, 1, 4, 2, 5],
+    );
+    assert.deepEqual((await web.readyHosts(id, 5000, 10)).map(({ host }) => host).toSorted(), [
+      'a.test',
+      'b.test',
+    ]);
+    const done = [
+      updateUrl(id, { seq: 3, fate: 'fetched', textHash: 'h', etag: '"e"' }),
+      addQueued(id, 'a.test', -1),
+      addCount(id, 'queued', -1),
+      addCount(id, 'fetched', 1),
+    ];
+    assert.equal(await web.commit(id, 'one', done), true);
+    assert.equal(
+      await web.commit(id, 'one', done),
+      false,
+      'a second result of one row changes nothing',
+    );
+    assert.deepEqual(await web.counts(id), { queued: 5, fetched: 1 });
+    const later = [
+      updateUrl(id, { seq: 1, fate: 'queued', readyAt: 9000, tries: 1 }),
+      setHost(id, { host: 'b.test', readyAt: 8000, failures: 1, rests: 0 }),
+    ];
+    await web.commit(id, 'one', later);
+    assert.deepEqual(
+      (await web.next(id, 'a.test', 5000, 10)).map(({ seq }) => seq),
+      [4, 2, 5],
+    );
+    assert.equal(await web.nextHostAt(id), 0);
+    assert.deepEqual(
+      (await web.readyHosts(id, 5000, 10)).map(({ host }) => host),
+      ['a.test'],
+    );
+    await web.takeOver(id, 'two');
+    assert.equal(
+      await web.commit(id, 'one', [addCount(id, 'fetched', 1)]),
+      false,
+      'the runner before can write nothing',
+    );
+    const known = await web.known(id, ['key-3', 'key-99']);
+    assert.equal(known.get('key-3')!.etag, '"e"');
+    assert.equal(known.size, 1);
+    assert.equal((await web.sameText(id, 'h'))!.seq, 3);
+    assert.deepEqual((await web.children(id, 1, 10)).length, 5);
+    await web.commit(id, 'two', [
+      updateUrl(id, { seq: 4, fate: 'duplicate', reason: 'canonical', target: 'http://a.test/3' }),
+    ]);
+    assert.deepEqual(
+      (await web.aliasesOf(id, ['http://a.test/3'])).map(({ seq, host }) => [seq, host]),
+      [[4, 'a.test']],
+    );
+    await web.commit(id, 'two', [requeueUrl(id, 4, 'duplicate', 1)]);
+    assert.equal((await web.next(id, 'a.test', 5000, 1))[0]!.flags, 1);
+    const listed = await web.list(id, { after: 2, limit: 2, fates: ['fetched', 'queued'] });
+    assert.deepEqual(
+      listed.map(({ seq }) => seq),
+      [3, 4],
+    );
+    const newer = await web.open('job_2', 'me', 1000);
+    assert.deepEqual(
+      (await web.unseen(id, newer.crawl, 0, 10)).map(({ seq }) => seq),
+      [3],
+    );
+    await web.forget(['job_1']);
+    assert.equal(await web.find('job_1'), undefined);
+  });
+
+  test(`${factory.name}: bodies by field, full text by owner, usage by day`, async (t) => {
+    const store = await factory.open(t, webPlugin.migrations);
+    const web = new WebStore(store);
+    const pages = new PageStore(store);
+    const { crawl } = await web.open('job_1', 'me', 1000);
+    const body = (seq: number, markdown: string, owner = 'me') =>
+      insertPage(crawl, {
+        seq,
+        owner,
+        url: `http://a.test/${seq}`,
+        title: `Title ${seq}`,
+        markdown,
+        raw: Buffer.from('<p>'),
+        links: [{ url: 'x' }],
+        at: 5,
+      });
+    await store.commit([
+      body(1, 'the quick brown fox'),
+      body(2, 'a slow green turtle and a fox'),
+      body(3, 'fox of another', 'other'),
+      body(1, 'again'),
+    ]);
+    const read = await pages.bodies(crawl, [1, 2], ['markdown', 'links', 'raw']);
+    assert.deepEqual(read.get(1), {
+      markdown: 'the quick brown fox',
+      links: [{ url: 'x' }],
+      raw: '<p>',
+    });
+    const hits = await pages.search('me', 'fox', 10);
+    assert.deepEqual(hits.map(({ url }) => url).toSorted(), ['http://a.test/1', 'http://a.test/2']);
+    assert.match(hits[0]!.snippet, /fox/);
+    assert.equal(hits[0]!.jobId, 'job_1');
+    assert.equal((await pages.search(undefined, 'fox', 10)).length, 3);
+    assert.deepEqual(await pages.search('me', `"); DROP TABLE web_pages; -- '`, 10), []);
+    await pages.forget(crawl);
+    assert.deepEqual(await pages.search('me', 'fox', 10), []);
+    const usage = new UsageStore(store);
+    await usage.spend('me', '2026-01-31', 'crawl', { credits: 2, pages: 2, calls: 1 });
+    await usage.spend('me', '2026-01-31', 'crawl', { credits: 3, bytes: 10 });
+    await usage.spend('me', '2026-02-01', 'map', { credits: 1 });
+    assert.equal(await usage.creditsSince('me', '2026-01-31'), 6);
+    assert.equal(await usage.creditsSince('me', '2026-02-01'), 1);
+    const [first] = await usage.rows('me', '2026-01-01', '2026-01-31');
+    assert.deepEqual(
+      { ...first },
+      {
+        day: '2026-01-31',
+        action: 'crawl',
+        calls: 1,
+        credits: 5,
+        pages: 2,
+        bytes: 10,
+        browserMs: 0,
+      },
+    );
+  });
+}
