@@ -37,8 +37,11 @@ while :; do
   due= any=
   for file in "$home/running"/*; do
     [ -f "$file" ] || continue
-    any=1
     read -r deadline bytes mode since attempt folder < "$file" || continue
+    pid=
+    [ ! -r "$folder/claim" ] || read -r pid < "$folder/claim"
+    [ -n "$pid" ] && kill -0 "$pid" 2>/dev/null || continue
+    any=1
     if [ "$deadline" -gt 0 ] && [ "$now" -ge "$deadline" ]; then due=1; break; fi
     [ "$bytes" -gt 0 ] || continue
     size=0
