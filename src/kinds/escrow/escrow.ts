@@ -184,6 +184,11 @@ export class Escrow {
     events: { type: string; data: Record<string, unknown> }[],
     steps: Step[],
   ): Promise<Work | undefined> {
+    // Nothing that the job itself shows: only the record of the kind changes, under its own fence.
+    if (events.length === 0) {
+      const { applied } = await this.parts.store.store.commit(steps);
+      return applied ? { ...after, version: before.version + 1 } : undefined;
+    }
     let asked = false;
     try {
       const job = await this.parts.jobs.change(before.jobId, (present) => {

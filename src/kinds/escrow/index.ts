@@ -102,21 +102,26 @@ export function escrowOperations(services: EscrowServices): Operation[] {
 
 const input = z.object({ title: z.string(), budget: z.string(), provider: z.string() });
 
-/** Works of jobs that are looked at again and again, as they were at that version of the job. */
+/** Works of jobs that are looked at again and again: reading one anew costs more than asking for its version. */
 const worksKept = 1000;
+
+interface KeptWork {
+  work: Work;
+  /** As strangers see it. */
+  seen?: { over: boolean; fields: Record<string, unknown> };
+}
 
 /** `services` is asked for late: the kind is registered before its parts exist. */
 export function escrowKind(services: () => EscrowServices): Kind {
-  const kept = new Map<string, { version: number; updatedAt: number; work: Work }>();
+  const kept = new Map<string, KeptWork>();
   const workOf = async (job: Job): Promise<Work | undefined> => {
-    const { version, updatedAt } = job;
+    const { store } = services();
     const known = kept.get(job.id);
-    if (known && known.version === version && known.updatedAt === updatedAt) return known.work;
-    const work = await services().store.findWork(job.id);
+    if (known && (await store.workVersion(job.id)) === known.work.version) return known.work;
+    const work = await store.findWork(job.id);
     if (!work) return undefined;
     if (kept.size >= worksKept) kept.clear();
-    // A change between the two reads shows in the work first: that one is not kept.
-    if (work.updatedAt <= updatedAt) kept.set(job.id, { version, updatedAt, work });
+    kept.set(job.id, { work });
     return work;
   };
   return {
@@ -136,9 +141,17 @@ export function escrowKind(services: () => EscrowServices): Kind {
       const work = await workOf(job);
       if (!work) return {};
       const wallet = await walletOf(services(), caller, work.terms);
-      // The pause changes nothing for strangers: what they may do is never paused.
-      const paused = wallet !== undefined && (await store.paused());
-      return viewFields(work, { wallet, now: clock.now(), paused });
+      const now = clock.now();
+      if (wallet !== undefined) {
+        return viewFields(work, { wallet, now, paused: await store.paused() });
+      }
+      // All strangers see the same until the job or its deadline changes it; a pause is nothing to them.
+      const over = work.deadlineAt !== null && now >= work.deadlineAt;
+      const known = kept.get(job.id);
+      if (known?.work === work && known.seen?.over === over) return known.seen.fields;
+      const fields = viewFields(work, { now, paused: false });
+      if (known?.work === work) known.seen = { over, fields };
+      return fields;
     },
     audience: async (job) => {
       const { store } = services();

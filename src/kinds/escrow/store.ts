@@ -151,6 +151,14 @@ export class EscrowStore {
     return row && workOf(row);
   }
 
+  async workVersion(jobId: string): Promise<number | undefined> {
+    const [row] = await this.store.read<{ version: number }>(
+      'SELECT version FROM escrow_work WHERE job_id = ?',
+      [jobId],
+    );
+    return row && Number(row.version);
+  }
+
   async work(jobId: string): Promise<Work> {
     const work = await this.findWork(jobId);
     if (!work) {
