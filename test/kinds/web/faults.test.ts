@@ -30,7 +30,7 @@ test('bad input is refused before anything is done', async (t) => {
   await refused('crawl_site', { url: 'http://a.test/', maxPages: 0 }, 'invalidInput');
   await refused(
     'crawl_site',
-    { url: 'http://a.test/', schema: { type: 'nonsense' } },
+    { url: 'http://a.test/', schema: { type: 'object', required: 'x' } },
     'invalidInput',
   );
   await refused('extract_data', { url: 'http://a.test/' }, /what to extract/);
