@@ -1,6 +1,6 @@
 // What a job is: the model, its closed statuses, ids, and the mapping between a row and a job.
 // Pure: no clock, no store.
-import { randomFillSync, randomInt } from 'node:crypto';
+import { randomFillSync } from 'node:crypto';
 import { parseJson } from '../runtime/json.ts';
 import type { Row, Value } from '../store/store.ts';
 
@@ -227,18 +227,18 @@ const pool = Buffer.alloc(4096);
 let poolUsed = pool.length;
 
 /**
- * The first characters count on from a random start, so that jobs born together lie together in every index and a
- * commit touches few pages; the other ten (50 random bits) keep the id unguessable.
+ * Jobs born together share their first two characters, so that they lie together in every index and a commit touches
+ * few pages; the other fourteen (70 random bits) keep the id unguessable.
  */
 export function newJobId(): string {
-  birth = (birth + 1) % birthsMax;
-  let prefix = '';
-  for (let shift = 25; shift >= 0; shift -= 5) prefix += alphabet[(birth >> shift) & 31];
-  return randomId(`job_${prefix}`, 10);
+  if (born % shelfSize === 0) shelf = randomId('job_', 2);
+  born += 1;
+  return randomId(shelf, 14);
 }
 
-const birthsMax = 2 ** 30;
-let birth = randomInt(birthsMax);
+const shelfSize = 64;
+let born = 0;
+let shelf = '';
 
 export const isJobId = (text: string): boolean => /^job_[0-9a-hjkmnp-tv-z]{16}$/.test(text);
 
