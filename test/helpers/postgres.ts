@@ -96,8 +96,19 @@ export async function startServer(settings: Record<string, string> = {}): Promis
   const url = `postgres://postgres@127.0.0.1:${port}/postgres`;
   let process_: ChildProcess | undefined;
   const start = async () => {
-    process_ = launch({ bin, data, port, settings, root });
-    await until('PostgreSQL answers', () => answers(url), 60_000);
+    for (let tries = 1; ; tries++) {
+      process_ = launch({ bin, data, port, settings, root });
+      try {
+        return void (await until('PostgreSQL answers', () => answers(url), 15_000));
+      } catch (error) {
+        if (tries === 4)
+          throw new Error(`PostgreSQL did not start: ${tail(join(root, 'log'))}`, { cause: error });
+        // Right after a crash its old children may still hold what the new one needs.
+        const ended = new Promise((resolve) => process_!.once('exit', resolve));
+        process_.stdin!.end('keep\n');
+        await ended;
+      }
+    }
   };
   const kill = async () => {
     const postmaster = Number(readFileSync(join(data, 'postmaster.pid'), 'utf8').split('\n')[0]);
@@ -163,16 +174,24 @@ async function answers(url: string): Promise<boolean> {
   }
 }
 
-export function freePort(): Promise<number> {
-  return new Promise((resolve, reject) => {
+/** Below the range from which the system gives ports by itself: nobody takes it while a server is down. */
+export async function freePort(): Promise<number> {
+  for (;;) {
+    const port = 15_000 + Math.floor(Math.random() * 15_000);
+    if (await isFree(port)) return port;
+  }
+}
+
+function isFree(port: number): Promise<boolean> {
+  return new Promise((resolve) => {
     const server = createServer();
-    server.once('error', reject);
-    server.listen(0, '127.0.0.1', () => {
-      const { port } = server.address() as { port: number };
-      server.close(() => resolve(port));
-    });
+    server.once('error', () => resolve(false));
+    server.listen(port, '127.0.0.1', () => server.close(() => resolve(true)));
   });
 }
+
+const tail = (file: string): string =>
+  existsSync(file) ? readFileSync(file, 'utf8').slice(-800) : '';
 
 /** Where an unprivileged user can run them: in the repository, or in a copy when its path is closed to others. */
 async function binaries(): Promise<string> {

@@ -108,15 +108,24 @@ export class Wake {
     const client = new pg.Client(options);
     client.on('notification', (message) => this.heard(message));
     client.on('error', () => {});
+    // Only the connection in use is replaced when it ends: one that never came up is the reconnecting loop's business,
+    // and a second loop for each of them would soon be hundreds of connections.
     client.once('end', () => {
-      if (this.client === client) this.client = undefined;
+      if (this.client !== client) return;
+      this.client = undefined;
       this.cancelCheck();
       if (!this.closing.signal.aborted) void this.reconnect();
     });
-    await client.connect();
-    // A notification needs no fsync: it means nothing after a crash.
-    await client.query('SET synchronous_commit = off');
-    await client.query(`LISTEN ${this.channel}`);
+    try {
+      await client.connect();
+      // A notification needs no fsync: it means nothing after a crash.
+      await client.query('SET synchronous_commit = off');
+      await client.query(`LISTEN ${this.channel}`);
+    } catch (error) {
+      await client.end().catch(() => {});
+      throw error;
+    }
+    if (this.closing.signal.aborted) return void (await client.end().catch(() => {}));
     this.client = client;
     this.check(client);
   }
