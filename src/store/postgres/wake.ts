@@ -125,7 +125,10 @@ export class Wake {
       await client.end().catch(() => {});
       throw error;
     }
-    if (this.closing.signal.aborted) return void (await client.end().catch(() => {}));
+    if (this.closing.signal.aborted) {
+      await client.end().catch(() => {});
+      return;
+    }
     this.client = client;
     this.check(client);
   }
