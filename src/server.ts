@@ -106,12 +106,9 @@ class Server {
     }
     writeFileSync(join(home.path, 'server.pid'), `${process.pid}\n`, { mode: 0o600 });
     if (this.auto) await this.idleLoop.start();
-    log.info('serving', {
-      home: home.path,
-      url: this.url,
-      socket: config.socketPath,
-      pid: process.pid,
-    });
+    // In the foreground the greeting says it already.
+    const facts = { home: home.path, url: this.url, socket: config.socketPath, pid: process.pid };
+    log[this.auto ? 'info' : 'debug']('serving', facts);
     return {
       url: this.url,
       key: app.ownerKey,
