@@ -6,6 +6,7 @@ import {
   mkdirSync,
   readFileSync,
   renameSync,
+  rmSync,
   statfsSync,
   writeFileSync,
 } from 'node:fs';
@@ -50,18 +51,13 @@ export function openHome(path: string): Home {
   };
 }
 
-/** The owner key, for programs of the same user that do not hold the home. */
-export function readOwnerKey(path: string): string | undefined {
-  const file = join(path, 'owner.key');
-  return existsSync(file) ? readFileSync(file, 'utf8').trim() : undefined;
-}
-
 function prepare(path: string): void {
   try {
     mkdirSync(path, { recursive: true, mode: 0o700 });
     chmodSync(path, 0o700);
     const probe = join(path, '.writable');
     writeFileSync(probe, '', { mode: 0o600 });
+    rmSync(probe);
   } catch (error) {
     throw new AppError(
       'unavailable',

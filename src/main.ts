@@ -34,7 +34,6 @@ const program: Program = {
       log,
     });
   },
-  ownerKey: () => undefined,
   restore: async (home, file) => (await import('./restore.ts')).restoreBackup(home, file),
   migrate: async (address) => (await import('./store-tools.ts')).migrateStore(address),
   copyStore: async (from, to) => (await import('./store-tools.ts')).copyBetween(from, to),

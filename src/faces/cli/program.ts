@@ -18,7 +18,6 @@ export interface Program {
   /** Starts a server in this process; resolves when it answers. */
   serve(wish: ServeWish): Promise<RunningServer>;
   runFront(wish: FrontWish): Promise<void>;
-  ownerKey(home: string): string | undefined;
   /** Offline work on a home nobody serves, or on a database address. */
   restore(home: string, file: string): Promise<void>;
   /** Brings a PostgreSQL store up to date; answers what was applied. */

@@ -1,6 +1,6 @@
 // Operations of the worker plane (scope `worker`): what RunPod's worker protocol is made of; and looking at workers.
 import { z } from 'zod';
-import { defineOperation, type Operation } from '../../../operation.ts';
+import { defineOperation, type Caller, type Operation } from '../../../operation.ts';
 import { workerEndpoint, type Desk } from '../desk.ts';
 import type { JobInput } from '../intake.ts';
 import type { EndpointRow } from '../store.ts';
@@ -12,6 +12,7 @@ const waitMsMax = 85_000;
 const batchMax = 1000;
 const place = { endpointId: z.string().max(100), workerId };
 const body = z.instanceof(Buffer) as z.ZodType<Buffer>;
+const report = z.object({ ...place, jobId, body });
 
 export function workerOperations(desk: Desk): Operation[] {
   return [
@@ -92,19 +93,9 @@ function finishJob(desk: Desk): Operation {
     effect: 'write',
     idempotent: true,
     scope: 'worker',
-    input: z.object({ ...place, jobId, body }),
+    input: report,
     output: z.object({ applied: z.boolean() }),
-    run: async (input, { caller }) => {
-      const endpoint = await workerEndpoint(desk, input.endpointId, caller);
-      const worker = await desk.hub.join(endpoint, input.workerId);
-      const applied = await desk.reports.done({
-        endpoint,
-        worker,
-        jobId: input.jobId,
-        body: input.body,
-      });
-      return { applied };
-    },
+    run: (input, { caller }) => post(desk, 'done', input, caller),
   });
 }
 
@@ -115,20 +106,23 @@ function streamChunk(desk: Desk): Operation {
     description: 'For workers: adds one chunk to the stream of a job it holds.',
     effect: 'write',
     scope: 'worker',
-    input: z.object({ ...place, jobId, body }),
+    input: report,
     output: z.object({ applied: z.boolean() }),
-    run: async (input, { caller }) => {
-      const endpoint = await workerEndpoint(desk, input.endpointId, caller);
-      const worker = await desk.hub.join(endpoint, input.workerId);
-      const applied = await desk.reports.chunk({
-        endpoint,
-        worker,
-        jobId: input.jobId,
-        body: input.body,
-      });
-      return { applied };
-    },
+    run: (input, { caller }) => post(desk, 'chunk', input, caller),
   });
+}
+
+/** What a worker posts about a job it holds; what came too late changes nothing. */
+async function post(
+  desk: Desk,
+  way: 'done' | 'chunk',
+  input: z.infer<typeof report>,
+  caller: Caller | undefined,
+): Promise<{ applied: boolean }> {
+  const { endpointId, workerId, jobId, body } = input;
+  const endpoint = await workerEndpoint(desk, endpointId, caller);
+  const worker = await desk.hub.join(endpoint, workerId);
+  return { applied: await desk.reports[way]({ endpoint, worker, jobId, body }) };
 }
 
 function ping(desk: Desk): Operation {
