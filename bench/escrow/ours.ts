@@ -93,7 +93,7 @@ export async function hireOnce(bank: Bank): Promise<string> {
     actor: { wallet: provider.id },
     action: 'submit',
     submission,
-    steps: () => [bank.store.insertDeliverable(id, { ...submission, content: 'done' })],
+    steps: () => [bank.store.works.insertDeliverable(id, { ...submission, content: 'done' })],
   });
   await bank.evaluation.decide(id, client.id, { outcome: 'approved', reason: 'ok', checks: [] });
   return id;

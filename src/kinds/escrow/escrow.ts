@@ -71,7 +71,7 @@ export class Escrow {
   /** One action on one job. Exactly one of two that exclude each other wins; the other is judged anew and refused. */
   async act(jobId: string, request: ActRequest): Promise<Work> {
     for (let tries = 0; tries < conflictsMax; tries++) {
-      const work = await this.parts.store.work(jobId);
+      const work = await this.parts.store.works.work(jobId);
       const { effect, input } = await this.judge(work, request);
       const move = moved(work, effect, input);
       const plan = await this.settlement(work.settlement).plan({
@@ -98,7 +98,7 @@ export class Escrow {
     steps: (before: Work) => Step[],
   ): Promise<Work> {
     for (let tries = 0; tries < conflictsMax; tries++) {
-      const work = await this.parts.store.work(jobId);
+      const work = await this.parts.store.works.work(jobId);
       const after = await this.tryApply(work, moved(work, effect, input), steps(work));
       if (after) return after;
     }
@@ -114,11 +114,11 @@ export class Escrow {
     steps: (before: Work) => Step[] = () => [],
   ): Promise<Work> {
     for (let tries = 0; tries < conflictsMax; tries++) {
-      const before = await this.parts.store.work(jobId);
+      const before = await this.parts.store.works.work(jobId);
       const noted = change(before);
       if (!noted) return before;
       const events = noted.event ? [noted.event] : [];
-      const own = [this.parts.store.updateWork(before, noted.work), ...steps(before)];
+      const own = [this.parts.store.works.updateWork(before, noted.work), ...steps(before)];
       const after = await this.commit(before, noted.work, events, own);
       if (after) return after;
     }
@@ -153,7 +153,7 @@ export class Escrow {
   }
 
   private async tryApply(before: Work, move: Move, steps: Step[]): Promise<Work | undefined> {
-    const own = [this.parts.store.updateWork(before, move.work), ...steps];
+    const own = [this.parts.store.works.updateWork(before, move.work), ...steps];
     const after = await this.commit(before, move.work, [move.event], own);
     if (after && after.nextAt !== null && after.nextAt <= this.parts.clock.now()) this.due();
     return after;
@@ -167,7 +167,7 @@ export class Escrow {
   ): Promise<Work | undefined> {
     const pending = { action: input.action, id: plan.id, since: input.now };
     const work = { ...before, state: { ...before.state, pending }, updatedAt: input.now };
-    const own = [this.parts.store.updateWork(before, work), ...plan.steps, ...extra];
+    const own = [this.parts.store.works.updateWork(before, work), ...plan.steps, ...extra];
     const event = {
       type: 'settling',
       data: { action: input.action, by: input.by, intent: plan.id },

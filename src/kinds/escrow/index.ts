@@ -46,7 +46,7 @@ async function createEscrow(needs: KindNeeds<EscrowSettings>): Promise<KindParts
     kind: escrowKind(() => services),
     operations: escrowOperations(services),
     services: loops.map((loop) => waking(loop, services)),
-    busy: async () => (await services.store.openWork()) > 0,
+    busy: async () => (await services.store.works.openWork()) > 0,
   };
 
   function sweepLoop(of: Assembled, { settings: { sweepMs: everyMs } }: KindNeeds<EscrowSettings>) {
@@ -117,8 +117,8 @@ export function escrowKind(services: () => EscrowServices): Kind {
   const workOf = async (job: Job): Promise<Work | undefined> => {
     const { store } = services();
     const known = kept.get(job.id);
-    if (known && (await store.workVersion(job.id)) === known.work.version) return known.work;
-    const work = await store.findWork(job.id);
+    if (known && (await store.works.workVersion(job.id)) === known.work.version) return known.work;
+    const work = await store.works.findWork(job.id);
     if (!work) return undefined;
     if (kept.size >= worksKept) kept.clear();
     kept.set(job.id, { work });
@@ -155,14 +155,14 @@ export function escrowKind(services: () => EscrowServices): Kind {
     },
     audience: async (job) => {
       const { store } = services();
-      const work = await store.findWork(job.id);
+      const work = await store.works.findWork(job.id);
       if (!work) return [];
       const parties = [work.client, work.provider, ...evaluatorsOf(work.terms)];
       const wallets = await Promise.all([...new Set(parties)].map((id) => store.findWallet(id)));
       return wallets.flatMap((wallet) => (wallet ? [wallet.owner] : []));
     },
     readableBy: async (job, caller) => {
-      const work = await services().store.findWork(job.id);
+      const work = await services().store.works.findWork(job.id);
       return work !== undefined && (await walletOf(services(), caller, work.terms)) !== undefined;
     },
   };

@@ -87,7 +87,7 @@ export class Payments {
     const { applied } = await this.store.store.commit([
       ...keys.map((key) => this.store.rememberKey(key, now)),
       ...transferSteps({ id: payment.id, source: payer, lines, at: now, also }),
-      this.store.insertPayment(payment),
+      this.store.payments.insertPayment(payment),
     ]);
     return applied;
   }
@@ -126,7 +126,7 @@ export class Payments {
     for (const key of keys) {
       const found = await this.store.remembered(key.key, now);
       if (!found) continue;
-      if (found.body === key.body) return this.store.findPayment(found.ref);
+      if (found.body === key.body) return this.store.payments.findPayment(found.ref);
       throw new AppError(
         'idempotencyConflict',
         `This idempotency key stands for another payment (${found.ref}).`,

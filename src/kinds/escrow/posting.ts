@@ -63,7 +63,7 @@ export class Posting {
       }
       const steps = [
         ...keys.map((key, i) => store.rememberKey(key, now, before.replaces[i])),
-        store.insertWork(work),
+        store.works.insertWork(work),
         ...plan.steps,
       ];
       if (await this.write(request, work, steps)) return { work, existing: false };
@@ -219,7 +219,7 @@ export class Posting {
           { hint: 'Use a new key for a new purchase.', data: { jobId: found.ref } },
         );
       }
-      const work = await store.work(found.ref);
+      const work = await store.works.work(found.ref);
       const over = ['completed', 'rejected', 'expired'].includes(work.phase);
       if (!over || key.key.startsWith('post:')) return { work, replaces };
       replaces[replaces.length - 1] = found.ref;

@@ -32,9 +32,9 @@ export interface Reputation {
 
 export async function reputationOf(store: EscrowStore, wallet: Wallet): Promise<Reputation> {
   const [provided, hired, payments] = await Promise.all([
-    store.endings(wallet.id, 'provider'),
-    store.endings(wallet.id, 'client'),
-    store.paymentTotals(wallet.id),
+    store.works.endings(wallet.id, 'provider'),
+    store.works.endings(wallet.id, 'client'),
+    store.payments.paymentTotals(wallet.id),
   ]);
   const count = (rows: typeof provided, fits: (row: (typeof provided)[number]) => boolean) =>
     rows.filter(fits).reduce((sum, { n }) => sum + Number(n), 0);
@@ -69,7 +69,7 @@ export async function reputationOf(store: EscrowStore, wallet: Wallet): Promise<
 }
 
 export async function reputationEvents(store: EscrowStore, wallet: Wallet, limit: number) {
-  const rows = await store.ended(wallet.id, limit);
+  const rows = await store.works.ended(wallet.id, limit);
   return rows.map((row) => ({
     source: row.jobId,
     type: row.phase === 'completed' ? 'job_completed' : `job_${row.outcome}`,

@@ -43,7 +43,7 @@ export async function knownWork(
   caller: Caller | undefined,
   wallet: string | undefined,
 ): Promise<Work> {
-  const work = await services.store.work(id);
+  const work = await services.store.works.work(id);
   const party = rolesOf(work.terms, wallet).size > 1 || caller?.admin;
   if (party) return work;
   const job = await services.jobs.get(id);
@@ -71,13 +71,13 @@ export async function once(
   done: (work: Work) => boolean,
   act: () => Promise<Work>,
 ): Promise<{ work: Work; existing: boolean }> {
-  const before = await services.store.work(id);
+  const before = await services.store.works.work(id);
   if (done(before)) return { work: before, existing: true };
   try {
     return { work: await act(), existing: false };
   } catch (error) {
     const late = error instanceof AppError && ['wrongStage', 'jobFinal'].includes(error.code);
-    const work = late ? await services.store.work(id) : before;
+    const work = late ? await services.store.works.work(id) : before;
     if (late && done(work)) return { work, existing: true };
     throw error;
   }

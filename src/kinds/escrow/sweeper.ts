@@ -23,7 +23,7 @@ export class Sweeper {
     const { store, clock } = this.escrow.parts;
     const seen = new Set<string>();
     for (;;) {
-      const due = await store.dueWork(clock.now(), batch);
+      const due = await store.works.dueWork(clock.now(), batch);
       const fresh = due.filter(({ jobId, nextAt }) => !seen.has(`${jobId}@${nextAt}`));
       if (fresh.length === 0 || signal?.aborted) break;
       for (const work of fresh) {

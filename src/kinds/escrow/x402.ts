@@ -134,7 +134,7 @@ export class X402 {
     if (problem) return this.required(charge, payTo, problem);
     const detail = { ...payment.detail, redeemed: true };
     const { applied } = await this.store.store.commit([
-      this.store.redeemPayment(payment.id, detail),
+      this.store.payments.redeemPayment(payment.id, detail),
     ]);
     if (!applied) return this.required(charge, payTo, 'the payment was used already');
     const receipt = {
@@ -207,7 +207,7 @@ export class X402 {
     const wanted = Buffer.from(this.sign(paymentId));
     const given = Buffer.from(token);
     if (wanted.length !== given.length || !timingSafeEqual(wanted, given)) return undefined;
-    const payment = await this.store.findPayment(paymentId);
+    const payment = await this.store.payments.findPayment(paymentId);
     return payment?.kind === 'x402' ? payment : undefined;
   }
 }

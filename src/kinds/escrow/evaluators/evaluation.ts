@@ -25,7 +25,7 @@ export class Evaluation {
   /** The decision of a wallet: of the evaluator, of a quorum's member, or of the client about its own money. */
   async decide(jobId: string, wallet: string, given: PersonalVerdict): Promise<Work> {
     const { store, clock } = this.escrow.parts;
-    const work = await store.work(jobId);
+    const work = await store.works.work(jobId);
     const action = given.outcome === 'approved' ? 'approve' : 'reject';
     const verdict = { ...given, by: wallet, at: clock.now() };
     const member = memberOf(work.terms.evaluation, wallet, work.client);
@@ -41,7 +41,7 @@ export class Evaluation {
   private async vote(jobId: string, actor: Actor, vote: Vote): Promise<Work> {
     const { store } = this.escrow.parts;
     for (;;) {
-      const work = await store.work(jobId);
+      const work = await store.works.work(jobId);
       if (work.state.votes.some(({ member }) => member === vote.member)) {
         throw new AppError('wrongStage', 'This member of the quorum has voted already.');
       }
@@ -70,9 +70,9 @@ export class Evaluation {
     const submission = work.state.submission;
     if (work.phase !== 'submitted' || !submission) return;
     const until = clock.now() + settings.evaluationLeaseMs;
-    const leased = await store.store.commit([store.lease(work.jobId, work.nextAt!, until)]);
+    const leased = await store.store.commit([store.works.lease(work.jobId, work.nextAt!, until)]);
     if (!leased.applied) return;
-    const deliverable = await store.deliverable(work.jobId, submission.n);
+    const deliverable = await store.works.deliverable(work.jobId, submission.n);
     if (!deliverable) return;
     const last = work.state.tries + 1 >= settings.evaluationTriesMax;
     let waiting = '';

@@ -180,8 +180,8 @@ function escrowHealth(services: EscrowServices): Operation {
       for (const [name, settlement] of escrow.parts.settlements) {
         settlements[name] = (await settlement.trouble()) ?? 'ok';
       }
-      const backlog = await store.backlog(now - settings.sweepMs * 10);
-      const stuck = await store.stuck(now - settings.stuckMs);
+      const backlog = await store.works.backlog(now - settings.sweepMs * 10);
+      const stuck = await store.works.stuck(now - settings.stuckMs);
       const paused = await store.paused();
       const sound = Object.values(settlements).every((state) => state === 'ok');
       return { ok: sound && backlog === 0 && stuck === 0, backlog, stuck, paused, settlements };

@@ -71,7 +71,7 @@ function submitWork(services: EscrowServices): Operation {
           actor: { wallet: wallet.id },
           action: 'submit',
           submission,
-          steps: () => [services.store.insertDeliverable(input.id, row)],
+          steps: () => [services.store.works.insertDeliverable(input.id, row)],
         }),
       );
       return shownOnce(services, answer, wallet.id);
@@ -260,7 +260,7 @@ function listWork(services: EscrowServices): Operation {
       const stages = input.stage?.flatMap((stage) =>
         stage === 'submitted' ? ['submitted', 'decided'] : [stage],
       );
-      const rows = await services.store.listWork(
+      const rows = await services.store.works.listWork(
         { wallet: wallet.id, role: input.role, ...(stages ? { stages } : {}) },
         { limit: input.limit + 1, ...cursorOf(input.cursor) },
       );
@@ -271,7 +271,9 @@ function listWork(services: EscrowServices): Operation {
         ...(rows.length > page.length && last
           ? { nextCursor: `${last.createdAt}.${last.jobId}` }
           : {}),
-        ...(input.total ? { total: await services.store.countWork(wallet.id, input.role) } : {}),
+        ...(input.total
+          ? { total: await services.store.works.countWork(wallet.id, input.role) }
+          : {}),
       };
     },
   });
@@ -303,7 +305,8 @@ function readWork(services: EscrowServices): Operation {
       const work = await knownWork(services, input.id, caller, wallet?.id);
       const party = rolesOf(work.terms, wallet?.id).size > 1;
       const { submission } = work.state;
-      const found = submission && (await services.store.deliverable(work.jobId, submission.n));
+      const found =
+        submission && (await services.store.works.deliverable(work.jobId, submission.n));
       return {
         id: work.jobId,
         spec: work.spec,

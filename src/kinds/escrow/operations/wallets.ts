@@ -262,7 +262,7 @@ function getPayment(services: EscrowServices): Operation {
     http: { method: 'GET', path: '/api/payments/{id}' },
     cli: { words: ['wallet', 'payment'], args: ['id'] },
     run: async (input, { caller }) => {
-      const payment = await services.store.findPayment(input.id);
+      const payment = await services.store.payments.findPayment(input.id);
       if (!payment) throw new AppError('paymentNotFound', `There is no payment ${input.id}.`);
       const mine = caller ? await services.wallets.list(caller) : [];
       const party = mine.some(({ id }) => id === payment.payer || id === payment.payee);
@@ -292,7 +292,7 @@ function listPayments(services: EscrowServices): Operation {
     },
     run: async (input, context) => {
       const wallet = await services.wallets.actingFor(callerOf(context), input.wallet);
-      const rows = await services.store.listPayments(wallet.id, input.limit, input.offset);
+      const rows = await services.store.payments.listPayments(wallet.id, input.limit, input.offset);
       return { payments: rows.map((payment) => viewPayment(payment, true)) };
     },
   });

@@ -117,7 +117,7 @@ function postWork(services: EscrowServices): Operation {
       const { kind } = await services.jobs.get(id);
       if (kind !== 'escrow') return undefined;
       const caller = callerOf(context);
-      const { client } = (await services.store.work(id)).terms;
+      const { client } = (await services.store.works.work(id)).terms;
       return shown(services, await knownWork(services, id, caller, undefined), client.wallet);
     },
     text: workText,

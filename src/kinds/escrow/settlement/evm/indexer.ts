@@ -138,7 +138,7 @@ export class Indexer {
     remember: (before: Work) => Step[];
   }): Promise<void> {
     const { event, intent, jobId, now, remember } = of;
-    const work = await this.parts.store.work(jobId);
+    const work = await this.parts.store.works.work(jobId);
     const effect = (intent?.effect as Effect | null) ?? effectOf(event.name, work.phase);
     if (!effect) return;
     const given = intent
@@ -176,7 +176,7 @@ export class Indexer {
 
   private deliverable(jobId: string, input: MoveInput): Step {
     const { n, hash, uri, at } = input.submission!;
-    return this.parts.store.insertDeliverable(jobId, { n, hash, uri, at, content: null });
+    return this.parts.store.works.insertDeliverable(jobId, { n, hash, uri, at, content: null });
   }
 }
 

@@ -57,7 +57,8 @@ export class Sender {
   private async advance(intent: Intent): Promise<void> {
     const tx = await this.parts.evmStore.txOf(intent.id, intent.step);
     if (tx) return this.follow(intent, tx);
-    const work = intent.jobId === null ? undefined : await this.parts.store.work(intent.jobId);
+    const work =
+      intent.jobId === null ? undefined : await this.parts.store.works.work(intent.jobId);
     const calls = await this.callsOf(intent, work);
     const call = calls[intent.step];
     if (call === 'wait') return;

@@ -1,0 +1,63 @@
+// The rows of payments between wallets. SQL for both databases.
+import type { Step, Store } from '../../store/store.ts';
+import { paymentOf, type Payment } from './rows.ts';
+
+export class PaymentStore {
+  private readonly store: Store;
+
+  constructor(store: Store) {
+    this.store = store;
+  }
+
+  insertPayment(payment: Payment): Step {
+    return {
+      sql: `INSERT INTO escrow_payments (id, payer, payee, amount, fee, kind, status, memo, detail, at)
+        VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`,
+      params: [
+        payment.id,
+        payment.payer,
+        payment.payee,
+        payment.amount,
+        payment.fee,
+        payment.kind,
+        payment.status,
+        payment.memo,
+        payment.detail ? JSON.stringify(payment.detail) : null,
+        payment.at,
+      ],
+      expect: 1,
+    };
+  }
+
+  /** A payment for a protected resource is spent once: `settled` becomes `redeemed`. */
+  redeemPayment(id: string, detail: Record<string, unknown>): Step {
+    return {
+      sql: `UPDATE escrow_payments SET status = 'redeemed', detail = ?
+        WHERE id = ? AND status = 'confirmed'`,
+      params: [JSON.stringify(detail), id],
+      expect: 1,
+    };
+  }
+
+  async findPayment(id: string): Promise<Payment | undefined> {
+    const [row] = await this.store.read('SELECT * FROM escrow_payments WHERE id = ?', [id]);
+    return row && paymentOf(row);
+  }
+
+  async listPayments(wallet: string, limit: number, offset: number): Promise<Payment[]> {
+    const rows = await this.store.read(
+      `SELECT * FROM escrow_payments WHERE payer = ? OR payee = ?
+        ORDER BY at DESC, id DESC LIMIT ? OFFSET ?`,
+      [wallet, wallet, limit, offset],
+    );
+    return rows.map(paymentOf);
+  }
+
+  async paymentTotals(payer: string): Promise<{ n: number; amount: number }> {
+    const [row] = await this.store.read<{ n: number; amount: number | null }>(
+      'SELECT count(*) AS n, sum(amount) AS amount FROM escrow_payments WHERE payer = ?',
+      [payer],
+    );
+    return { n: Number(row!.n), amount: Number(row!.amount ?? 0) };
+  }
+}

@@ -1,0 +1,205 @@
+// The rows of escrow jobs and of what was delivered for them. SQL for both databases.
+import { AppError } from '../../errors.ts';
+import type { Step, Store, Value } from '../../store/store.ts';
+import { workOf, type Deliverable } from './rows.ts';
+import type { Work } from './work.ts';
+
+export class WorkStore {
+  private readonly store: Store;
+
+  constructor(store: Store) {
+    this.store = store;
+  }
+
+  async findWork(jobId: string): Promise<Work | undefined> {
+    const [row] = await this.store.read('SELECT * FROM escrow_work WHERE job_id = ?', [jobId]);
+    return row && workOf(row);
+  }
+
+  async workVersion(jobId: string): Promise<number | undefined> {
+    const [row] = await this.store.read<{ version: number }>(
+      'SELECT version FROM escrow_work WHERE job_id = ?',
+      [jobId],
+    );
+    return row && Number(row.version);
+  }
+
+  async work(jobId: string): Promise<Work> {
+    const work = await this.findWork(jobId);
+    if (!work) {
+      throw new AppError('notFound', `There is no escrow job ${jobId}.`, {
+        hint: 'list_work shows the jobs of your wallet.',
+      });
+    }
+    return work;
+  }
+
+  insertWork(work: Work): Step {
+    return {
+      sql: `INSERT INTO escrow_work (job_id, client, provider, evaluator, settlement, external, phase,
+        budget, held, deadline_at, next_at, spec, state, version, created_at, updated_at)
+        VALUES (?, ?, ?, ?, ?, ?, ?, ?, 0, ?, ?, ?, ?, 1, ?, ?)`,
+      params: [
+        work.jobId,
+        work.client,
+        work.provider,
+        work.evaluator,
+        work.settlement,
+        work.external,
+        work.phase,
+        work.budget,
+        work.deadlineAt,
+        work.nextAt,
+        work.spec,
+        JSON.stringify(work.state),
+        work.createdAt,
+        work.updatedAt,
+      ],
+      expect: 1,
+    };
+  }
+
+  updateWork(before: Work, after: Work): Step {
+    return {
+      sql: `UPDATE escrow_work SET phase = ?, outcome = ?, budget = ?, held = ?, deadline_at = ?, next_at = ?,
+        external = ?, state = ?, updated_at = ?, version = version + 1
+        WHERE job_id = ? AND version = ?`,
+      params: [
+        after.phase,
+        after.state.outcome,
+        after.budget,
+        after.held,
+        after.deadlineAt,
+        after.nextAt,
+        after.external,
+        JSON.stringify(after.state),
+        after.updatedAt,
+        before.jobId,
+        before.version,
+      ],
+      expect: 1,
+    };
+  }
+
+  /** Takes a due job for a while, so that one node evaluates it; a crash lets the next one take it later. */
+  lease(jobId: string, nextAt: number, until: number): Step {
+    return {
+      sql: 'UPDATE escrow_work SET next_at = ? WHERE job_id = ? AND next_at = ?',
+      params: [until, jobId, nextAt],
+      expect: 1,
+    };
+  }
+
+  async dueWork(now: number, limit: number): Promise<Work[]> {
+    const rows = await this.store.read(
+      `SELECT * FROM escrow_work WHERE next_at IS NOT NULL AND next_at <= ?
+        ORDER BY next_at LIMIT ?`,
+      [now, limit],
+    );
+    return rows.map(workOf);
+  }
+
+  /** Newest first; `before` is the last row of the page before. */
+  async listWork(
+    filter: { wallet: string; role: 'client' | 'provider' | 'evaluator'; stages?: string[] },
+    page: { limit: number; before?: { at: number; jobId: string } },
+  ): Promise<Work[]> {
+    const where = [`${filter.role} = ?`];
+    const params: Value[] = [filter.wallet];
+    if (filter.stages) {
+      where.push(`phase IN (${filter.stages.map(() => '?').join(', ')})`);
+      params.push(...filter.stages);
+    }
+    if (page.before) {
+      where.push('(created_at < ? OR (created_at = ? AND job_id < ?))');
+      params.push(page.before.at, page.before.at, page.before.jobId);
+    }
+    const rows = await this.store.read(
+      `SELECT * FROM escrow_work WHERE ${where.join(' AND ')}
+        ORDER BY created_at DESC, job_id DESC LIMIT ?`,
+      [...params, page.limit],
+    );
+    return rows.map(workOf);
+  }
+
+  async countWork(wallet: string, role: 'client' | 'provider' | 'evaluator'): Promise<number> {
+    const [row] = await this.store.read<{ n: number }>(
+      `SELECT count(*) AS n FROM escrow_work WHERE ${role} = ?`,
+      [wallet],
+    );
+    return Number(row!.n);
+  }
+
+  /** How the jobs of a wallet ended, by role, phase and outcome. */
+  endings(
+    wallet: string,
+    role: 'client' | 'provider' | 'evaluator',
+  ): Promise<{ phase: string; outcome: string; n: number; amount: number; last: number }[]> {
+    return this.store.read(
+      `SELECT phase, outcome, count(*) AS n, sum(budget) AS amount, max(updated_at) AS last
+        FROM escrow_work WHERE ${role} = ? AND outcome IS NOT NULL GROUP BY phase, outcome`,
+      [wallet],
+    );
+  }
+
+  /** Newest ends of a provider's jobs: each job is one source. */
+  ended(
+    provider: string,
+    limit: number,
+  ): Promise<{ jobId: string; phase: string; outcome: string; at: number }[]> {
+    return this.store.read(
+      `SELECT job_id AS "jobId", phase, outcome, updated_at AS at FROM escrow_work
+        WHERE provider = ? AND outcome IS NOT NULL ORDER BY updated_at DESC, job_id DESC LIMIT ?`,
+      [provider, limit],
+    );
+  }
+
+  /** Deliveries that nobody has decided on since then: the alarm of health. */
+  async stuck(since: number): Promise<number> {
+    const [row] = await this.store.read<{ n: number }>(
+      `SELECT count(*) AS n FROM escrow_work WHERE next_at IS NOT NULL AND phase = 'submitted'
+        AND updated_at <= ?`,
+      [since],
+    );
+    return Number(row!.n);
+  }
+
+  async openWork(): Promise<number> {
+    const [row] = await this.store.read<{ n: number }>(
+      'SELECT count(*) AS n FROM escrow_work WHERE next_at IS NOT NULL',
+    );
+    return Number(row!.n);
+  }
+
+  async backlog(now: number): Promise<number> {
+    const [row] = await this.store.read<{ n: number }>(
+      'SELECT count(*) AS n FROM escrow_work WHERE next_at IS NOT NULL AND next_at <= ?',
+      [now],
+    );
+    return Number(row!.n);
+  }
+
+  insertDeliverable(jobId: string, deliverable: Deliverable): Step {
+    return {
+      sql: `INSERT INTO escrow_deliverables (job_id, n, hash, uri, content, at)
+        VALUES (?, ?, ?, ?, ?, ?)`,
+      params: [
+        jobId,
+        deliverable.n,
+        deliverable.hash,
+        deliverable.uri,
+        deliverable.content,
+        deliverable.at,
+      ],
+      expect: 1,
+    };
+  }
+
+  async deliverable(jobId: string, n: number): Promise<Deliverable | undefined> {
+    const [row] = await this.store.read<Deliverable>(
+      'SELECT n, hash, uri, content, at FROM escrow_deliverables WHERE job_id = ? AND n = ?',
+      [jobId, n],
+    );
+    return row;
+  }
+}
