@@ -1,127 +1,30 @@
 // run_command: starts a command as a job, waits a moment for a short one, and answers with what it printed.
-import { isAbsolute, resolve } from 'node:path';
-import { z } from 'zod';
 import { AppError } from '../../errors.ts';
 import { isFinal, type Job } from '../../jobs/job.ts';
-import type { Jobs, Submission } from '../../jobs/jobs.ts';
+import type { Jobs } from '../../jobs/jobs.ts';
 import { jobText } from '../../jobs/operations.ts';
-import { jobView, ownJob, viewJob } from '../../jobs/view.ts';
+import { ownJob, viewJob } from '../../jobs/view.ts';
 import type { Waiting } from '../../jobs/wait.ts';
 import { defineOperation, type CallContext, type Operation } from '../../operation.ts';
 import type { Clock } from '../../runtime/clock.ts';
-import { callerEnvironment } from './environment.ts';
 import type { JobFiles } from './files.ts';
-import {
-  commandLine,
-  commandWords,
-  environmentName,
-  environmentValues,
-  readyCheck,
-  terminalSize,
-  type CommandInput,
-} from './input.ts';
-import type { Keeper } from './keeper.ts';
-import type { Policy } from './policy.ts';
+import type { CommandInput } from './input.ts';
 import { readOutput, type OutputAnswer, type OutputRequest } from './read-output.ts';
-import type { Secrets } from './secrets.ts';
-import type { CommandSettings } from './settings.ts';
+import { runInput, runOutput, type RunInput, type RunOutput } from './run-input.ts';
+import { prepareSubmission, type Prepared, type SubmissionNeeds } from './submission.ts';
 
-export interface RunNeeds {
+export interface RunNeeds extends SubmissionNeeds {
   jobs: Jobs;
   waiting: Waiting;
   clock: Clock;
   files: JobFiles;
-  keeper: Keeper;
-  policy: Policy;
-  secrets: Secrets;
-  settings: CommandSettings;
-  /** In a cluster: the label that only this node has. */
-  nodeLabel: string | undefined;
-  /** The same of a job whose files another node has. */
+  /** The output of a job whose files another node has. */
   outputThere(job: Job, request: OutputRequest): Promise<OutputAnswer>;
-  /** A value of this server's environment, for callers that bring none. */
-  serverValue(name: string): string | undefined;
 }
 
-const stdinBytesMax = 4 * 2 ** 20;
-/** Below the 60 s after which most MCP clients give up. */
-const waitMsMax = 50_000;
 const tailBytes = 4000;
 /** A success is told briefly; a failure with its last words. */
 const tailBytesOfSuccess = 2000;
-
-const runInput = z
-  .strictObject({
-    command: commandLine.optional().describe('Shell line: pipes, &&, quotes and $VARS work'),
-    argv: commandWords.optional().describe('Program and arguments instead of a line; no shell'),
-    cwd: z.string().max(4096).optional().describe("Folder; default: the caller's own"),
-    env: environmentValues.default({}).describe('Variables; stored with the job, so no secrets'),
-    secrets: z
-      .array(environmentName)
-      .max(100)
-      .default([])
-      .describe("Names of variables to pass from the caller's environment without storing them"),
-    name: z.string().min(1).max(200).optional(),
-    tags: z.array(z.string().min(1).max(100)).max(20).default([]),
-    labels: z
-      .array(z.string().regex(/^[\w.-]{1,60}(=[\w.-]{0,60})?$/))
-      .max(10)
-      .default([])
-      .describe('In a cluster: labels of the node it must run on'),
-    waitMs: z
-      .number()
-      .int()
-      .min(0)
-      .max(waitMsMax)
-      .default(5000)
-      .describe('Answer at the end (or when ready), at the latest after this; 0: at once'),
-    timeoutMs: z.number().int().min(1).optional().describe('End it after so long; default never'),
-    stdin: z
-      .union([z.enum(['none', 'open']), z.strictObject({ text: z.string().max(stdinBytesMax) })])
-      .default('none')
-      .describe('open: send_input later'),
-    tty: z
-      .union([z.boolean(), terminalSize])
-      .default(false)
-      .describe('A real terminal, for REPLs and full-screen programs'),
-    streams: z.enum(['merged', 'split']).default('merged').describe('split: stderr apart'),
-    ready: readyCheck.optional().describe('When a server counts as up'),
-    ensure: z
-      .boolean()
-      .default(false)
-      .describe('With name: return the healthy running one instead of starting a second'),
-    queue: z
-      .string()
-      .regex(/^[\w.-]{1,100}$/)
-      .optional(),
-    priority: z.number().int().min(-1000).max(1000).optional(),
-    runAt: z.iso.datetime({ offset: true }).optional().describe('Not before'),
-    ttlMs: z.number().int().min(1).optional().describe('Give up if not started by then'),
-    after: z.array(z.string().max(80)).max(100).optional().describe('Job ids to complete first'),
-    attemptsMax: z.number().int().min(1).max(100).default(1),
-    idempotencyKey: z.string().min(1).max(200).optional(),
-    outputBytesMax: z.number().int().min(1024).optional().describe('Cap of its output'),
-    ring: z.boolean().optional().describe('At the cap drop the oldest output instead (Linux)'),
-  })
-  .superRefine((input, context) => {
-    const wrong = (message: string) => context.addIssue({ code: 'custom', message });
-    if ((input.command === undefined) === (input.argv === undefined))
-      wrong('give exactly one of command and argv');
-    if (input.ensure && input.name === undefined) wrong('ensure needs a name');
-    if (input.tty !== false && input.streams === 'split') wrong('a terminal has one stream');
-    if (input.ring && input.streams === 'split') wrong('a ring needs merged streams');
-    if (input.tty !== false && typeof input.stdin === 'object')
-      wrong('with tty send text by send_input');
-  });
-
-export type RunInput = z.infer<typeof runInput>;
-
-const runOutput = jobView.extend({
-  existing: z.boolean().optional().describe('It ran already: ensure or idempotencyKey'),
-  output: z.looseObject({ text: z.string(), next: z.number() }).optional(),
-  hint: z.string().optional(),
-});
-type RunOutput = z.infer<typeof runOutput>;
 
 export function runCommand(needs: RunNeeds): Operation {
   const starting = new Map<string, Promise<unknown>>();
@@ -158,7 +61,7 @@ export function runCommand(needs: RunNeeds): Operation {
           hint: 'Run the server in WSL.',
         });
       }
-      const submission = await prepareSubmission(input, context, needs);
+      const submission = prepareSubmission(input, context, needs);
       const key = `${submission.owner}\n${input.name}`;
       const { job, existing } = input.ensure
         ? await oneAtATime(starting, key, () => ensure(submission, context, needs))
@@ -166,68 +69,6 @@ export function runCommand(needs: RunNeeds): Operation {
       return answer(job.id, existing, input, context, needs);
     },
   });
-}
-
-/** The same call from another terminal is the same work, whatever PATH it has. */
-function sameWork({ waitMs: _waitMs, ...input }: RunInput, cwd: string) {
-  return { idempotencyKey: input.idempotencyKey!, idempotencyBody: { ...input, cwd } };
-}
-
-type Prepared = Submission & { secretValues: Record<string, string> };
-
-async function prepareSubmission(
-  input: RunInput,
-  context: CallContext,
-  needs: RunNeeds,
-): Promise<Prepared> {
-  const { origin } = context;
-  const caller = context.caller!;
-  refuseForeign(caller.kinds, 'command', 'kind');
-  refuseForeign(caller.queues, input.queue ?? 'default', 'queue');
-  const cwd = folderOf(input.cwd, origin?.cwd, needs);
-  needs.policy.check({ command: input.command ?? input.argv ?? [], cwd });
-  checkRoom(needs);
-  const tty = input.tty === true ? terminalSize.parse({}) : input.tty || undefined;
-  const stored: CommandInput = {
-    ...(input.command === undefined ? { argv: input.argv! } : { command: input.command }),
-    cwd,
-    callerEnv: callerEnvironment(origin, needs.serverValue),
-    env: input.env,
-    secrets: input.secrets,
-    stdin: tty ? 'open' : input.stdin,
-    streams: input.streams,
-    ...(tty ? { tty } : {}),
-    ...(input.ready ? { ready: input.ready } : {}),
-    ...(input.outputBytesMax === undefined ? {} : { outputBytesMax: input.outputBytesMax }),
-    ...(input.ring ? { ring: ringOrRefuse() } : {}),
-  };
-  return {
-    kind: 'command',
-    input: stored,
-    owner: caller.owner,
-    tags: input.tags,
-    ...labelsOf(input, origin?.cwd !== undefined || input.secrets.length > 0, needs),
-    ...(input.name === undefined ? {} : { name: input.name }),
-    ...(input.queue === undefined ? {} : { queue: input.queue }),
-    ...(input.priority === undefined ? {} : { priority: input.priority }),
-    ...(input.runAt === undefined ? {} : { runAt: Date.parse(input.runAt) }),
-    ...(input.ttlMs === undefined ? {} : { ttlMs: input.ttlMs }),
-    ...(input.timeoutMs === undefined ? {} : { timeoutMs: input.timeoutMs }),
-    ...(input.after === undefined ? {} : { after: input.after }),
-    ...(input.attemptsMax === 1 ? {} : { retry: { attemptsMax: input.attemptsMax } }),
-    ...(input.idempotencyKey === undefined ? {} : sameWork(input, cwd)),
-    secretValues: needs.secrets.values(input.secrets, origin?.env),
-  };
-}
-
-/** Whoever calls from this machine means its folders, and only this node knows the secrets it was given. */
-function labelsOf(
-  { labels }: RunInput,
-  isLocal: boolean,
-  { nodeLabel }: RunNeeds,
-): { labels?: string[] } {
-  if (labels.length > 0) return { labels };
-  return isLocal && nodeLabel !== undefined ? { labels: [nodeLabel] } : {};
 }
 
 async function submit(
@@ -350,39 +191,6 @@ function runText(out: RunOutput): string {
   if (out.output?.text) parts.push(out.output.text);
   if (out.hint) parts.push(out.hint);
   return parts.join('\n');
-}
-
-function folderOf(wish: string | undefined, origin: string | undefined, needs: RunNeeds): string {
-  if (wish === undefined) return origin ?? needs.serverValue('HOME') ?? '/';
-  const home = needs.serverValue('HOME');
-  if (home && (wish === '~' || wish.startsWith('~/'))) return resolve(home, wish.slice(2));
-  if (isAbsolute(wish)) return wish;
-  if (origin) return resolve(origin, wish);
-  throw new AppError('invalidInput', 'cwd must be an absolute path.', {
-    hint: 'A call over HTTP has no folder of its own that a relative path could begin at.',
-  });
-}
-
-function checkRoom({ keeper, settings }: RunNeeds): void {
-  if (keeper.totalBytes <= settings.outputTotalBytesMax) return;
-  throw new AppError('limitExceeded', 'The output of all jobs together is over its limit.', {
-    hint: 'Forget old jobs (retention), or raise command.outputTotalBytesMax in config.json.',
-    data: { bytes: keeper.totalBytes, bytesMax: settings.outputTotalBytesMax },
-  });
-}
-
-function ringOrRefuse(): true {
-  if (process.platform === 'linux') return true;
-  throw new AppError('unsupported', 'A ring needs holes in files, which only Linux has here.', {
-    hint: 'Leave ring out; outputBytesMax then ends the job at the cap.',
-  });
-}
-
-function refuseForeign(allowed: readonly string[] | undefined, name: string, what: string): void {
-  if (!allowed || allowed.includes(name)) return;
-  throw new AppError('forbidden', `The key may not use the ${what} ${name}.`, {
-    hint: `It is limited to: ${allowed.join(', ')}.`,
-  });
 }
 
 /** Two callers that ensure the same name at once get the same job. */
