@@ -13,52 +13,15 @@ import {
   type Fact,
   type Verdict,
 } from './decide.ts';
+import { openDependencies, refuseUnmetDependencies, unknownJob } from './dependencies.ts';
 import { bodyHash, sameOrConflict } from './idempotency.ts';
-import {
-  attemptIdOf,
-  defaultRetry,
-  isFinal,
-  jobFromRow,
-  newJobId,
-  type Job,
-  type RetryPolicy,
-} from './job.ts';
+import { isFinal, jobFromRow, type Job } from './job.ts';
 import type { Kind, Outcome } from './kind.ts';
 import { Ledger } from './ledger.ts';
+import { newJob, type Submission } from './submission.ts';
 
-export interface Submission {
-  /** Chosen by the caller only where a dialect needs it; else made here. */
-  id?: string;
-  kind: string;
-  action?: string;
-  queue?: string;
-  input: unknown;
-  owner: string;
-  name?: string;
-  tags?: readonly string[];
-  visibility?: 'private' | 'public';
-  parentId?: string;
-  /** Labels a node must have to run it. */
-  labels?: readonly string[];
-  idempotencyKey?: string;
-  /** What counts as the same body, where `input` also holds where the caller stands (PATH, language). */
-  idempotencyBody?: unknown;
-  priority?: number;
-  /** Epoch ms. */
-  runAt?: number;
-  /** Time it may wait in the queue. */
-  ttlMs?: number;
-  timeoutMs?: number;
-  retry?: Partial<RetryPolicy>;
-  after?: readonly string[];
-  /** First stage and status of kinds that are not dispatched. */
-  stage?: string;
-  status?: 'queued' | 'running' | 'input_required';
-  facts?: Record<string, unknown>;
-  node?: string;
-  /** Statements of the kind that must happen together with the submit. */
-  steps?: (job: Job) => Step[];
-}
+export { unknownJob } from './dependencies.ts';
+export type { Submission } from './submission.ts';
 
 interface Plan {
   job: Job;
@@ -266,7 +229,7 @@ export class Jobs {
     if (!this.kind(before.kind).retryable) {
       throw new AppError('wrongState', `Jobs of kind ${before.kind} are never run again.`);
     }
-    await this.refuseUnmetDependencies(id);
+    await refuseUnmetDependencies(this.ledger, id);
     const { job, refusal } = await this.bring(id, { type: 'retry', by });
     if (refusal) {
       throw new AppError('wrongState', refusal.message, {
@@ -385,8 +348,12 @@ export class Jobs {
       const before = await this.ledger.findByKey(submission.owner, submission.idempotencyKey);
       if (before) return { job: sameOrConflict(before, hash!), existing: true, steps: [] };
     }
-    const dependencies = await this.openDependencies(submission);
-    const job = this.newJob(submission, { hash, waitingFor: dependencies.length });
+    const dependencies = await openDependencies(this.ledger, submission);
+    const job = newJob(submission, {
+      now: this.clock.now(),
+      hash,
+      waitingFor: dependencies.length,
+    });
     const event = {
       type: 'submitted',
       data: { kind: job.kind, ...(job.name ? { name: job.name } : {}) },
@@ -406,86 +373,6 @@ export class Jobs {
     if (submission.steps) steps.push(...submission.steps(job));
     return { job, existing: false, steps };
   }
-
-  private newJob(submission: Submission, more: { hash: string | null; waitingFor: number }): Job {
-    const now = this.clock.now();
-    const id = submission.id ?? newJobId();
-    return {
-      id,
-      kind: submission.kind,
-      action: submission.action ?? null,
-      queue: submission.queue ?? 'default',
-      status: submission.status ?? 'queued',
-      stage: submission.stage ?? null,
-      name: submission.name ?? null,
-      tags: [...(submission.tags ?? [])],
-      labels: [...(submission.labels ?? [])],
-      visibility: submission.visibility ?? 'private',
-      owner: submission.owner,
-      node: submission.node ?? null,
-      parentId: submission.parentId ?? null,
-      idempotencyKey: submission.idempotencyKey ?? null,
-      idempotencyHash: more.hash,
-      input: submission.input,
-      result: null,
-      error: null,
-      progress: null,
-      facts: submission.facts ?? {},
-      cost: null,
-      priority: submission.priority ?? 0,
-      attempt: 1,
-      attemptId: attemptIdOf(id, 1),
-      lost: 0,
-      retry: submission.retry ? { ...defaultRetry, ...submission.retry } : defaultRetry,
-      holder: null,
-      runAt: submission.runAt ?? now,
-      expiresAt: submission.ttlMs === undefined ? null : now + submission.ttlMs,
-      timeoutMs: submission.timeoutMs ?? null,
-      deadlineAt: null,
-      waitingFor: more.waitingFor,
-      cancelRequestedAt: null,
-      createdAt: now,
-      updatedAt: now,
-      startedAt: submission.status === undefined || submission.status === 'queued' ? null : now,
-      finishedAt: null,
-      pinned: false,
-      version: 0,
-    };
-  }
-
-  private async openDependencies(submission: Submission): Promise<string[]> {
-    if (!submission.after || submission.after.length === 0) return [];
-    const ids = [...new Set(submission.after)];
-    const found = new Map((await this.ledger.findMany(ids)).map((job) => [job.id, job]));
-    const open: string[] = [];
-    for (const id of ids) {
-      const job = found.get(id);
-      if (!job || job.owner !== submission.owner) throw unknownJob(id);
-      if (!isFinal(job.status)) open.push(id);
-      else if (job.status !== 'completed') {
-        throw new AppError('wrongState', `It cannot run after ${id}, which ended ${job.status}.`, {
-          hint: `Retry ${id} first, or leave it out of \`after\`.`,
-        });
-      }
-    }
-    return open;
-  }
-
-  private async refuseUnmetDependencies(id: string): Promise<void> {
-    const unmet = (await this.ledger.dependenciesOf(id)).find(
-      ({ status }) => status !== 'completed',
-    );
-    if (!unmet) return;
-    throw new AppError('wrongState', `It runs after ${unmet.afterId}, which is ${unmet.status}.`, {
-      hint: `Retry it once ${unmet.afterId} has completed.`,
-    });
-  }
-}
-
-export function unknownJob(id: string): AppError {
-  return new AppError('notFound', `There is no job ${id.slice(0, 80)}.`, {
-    hint: 'list_jobs shows the jobs you can see; ids look like job_ and 16 letters and digits.',
-  });
 }
 
 function tooBusy(): AppError {

@@ -170,3 +170,24 @@ function timings(job: Job, now: number): JobView['timings'] {
 
 const shorten = (text: string): string =>
   text.length <= summaryCharsMax ? text : `${text.slice(0, summaryCharsMax - 1)}…`;
+
+/** A few lines for a model or a person: the state first, so that it survives any truncation. */
+export function jobText(view: Record<string, unknown>): string {
+  const { id, status, stage, kind, name, summary, error, progress, result, exitCode, signal } =
+    view;
+  const head = [
+    `${String(id)} ${String(status)}${stage ? ` (${String(stage)})` : ''}`,
+    `${String(kind)}${name ? ` "${String(name)}"` : ''}`,
+    ...(exitCode === undefined || exitCode === null ? [] : [`exit code ${String(exitCode)}`]),
+    ...(signal ? [`signal ${String(signal)}`] : []),
+  ];
+  const lines = [head.join(' · ')];
+  if (summary) lines.push(String(summary));
+  if (progress) lines.push(`progress: ${JSON.stringify(progress)}`);
+  if (error) {
+    const { code, message, hint } = error as { code: string; message: string; hint?: string };
+    lines.push(`${code}: ${message}${hint ? ` ${hint}` : ''}`);
+  }
+  if (result !== undefined) lines.push(`result: ${JSON.stringify(result).slice(0, 2000)}`);
+  return lines.join('\n');
+}

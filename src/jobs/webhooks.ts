@@ -4,65 +4,15 @@ import { AppError } from '../errors.ts';
 import type { Clock } from '../runtime/clock.ts';
 import type { Log } from '../runtime/log.ts';
 import { Loop, type Service } from '../runtime/service.ts';
-import type { EventRow, Migration, Row, Step, Store } from '../store/store.ts';
+import type { EventRow, Step, Store } from '../store/store.ts';
 import { randomId, type Job } from './job.ts';
 import type { Jobs } from './jobs.ts';
 import { viewJob } from './view.ts';
-import { signWebhook } from './webhook-signature.ts';
+import { deliveryFromRow, webhookFromRow, type Delivery, type Webhook } from './webhook.ts';
+import { WebhookDelivery, type WebhookSender } from './webhook-delivery.ts';
 
-export const webhookMigrations: Migration[] = [
-  {
-    id: 'webhooks/1',
-    statements: ({ int, serial, strict }) => [
-      `CREATE TABLE webhooks (
-        id TEXT PRIMARY KEY, owner TEXT NOT NULL, url TEXT NOT NULL, events TEXT NOT NULL, job_id TEXT,
-        format TEXT NOT NULL, created_at ${int} NOT NULL
-      ) ${strict}`,
-      'CREATE INDEX webhooks_job ON webhooks (job_id) WHERE job_id IS NOT NULL',
-      `CREATE TABLE deliveries (
-        seq ${serial}, id TEXT NOT NULL UNIQUE, webhook_id TEXT NOT NULL, job_id TEXT NOT NULL, event TEXT NOT NULL,
-        body TEXT NOT NULL, status TEXT NOT NULL, tries ${int} NOT NULL, next_at ${int} NOT NULL,
-        answer TEXT, created_at ${int} NOT NULL, delivered_at ${int}
-      ) ${strict}`,
-      `CREATE INDEX deliveries_due ON deliveries (next_at) WHERE status = 'pending'`,
-      'CREATE INDEX deliveries_webhook ON deliveries (webhook_id, seq)',
-      `CREATE TABLE marks (name TEXT PRIMARY KEY, value ${int} NOT NULL) ${strict}`,
-      `INSERT INTO marks (name, value) VALUES ('webhooks', 0)`,
-    ],
-  },
-];
-
-export interface Webhook {
-  id: string;
-  owner: string;
-  url: string;
-  /** Event types, or `*`. */
-  events: string[];
-  jobId: string | null;
-  /** The shape of the body: `errand`, or one a kind added for its dialect. */
-  format: string;
-  createdAt: number;
-}
-
-export interface Delivery {
-  id: string;
-  webhookId: string;
-  jobId: string;
-  event: string;
-  status: 'pending' | 'delivered' | 'failed';
-  tries: number;
-  nextAt: number;
-  answer: string | null;
-  createdAt: number;
-  deliveredAt: number | null;
-}
-
-/** Sends one request; answers the status, throws when there was no answer. */
-export type WebhookSender = (request: {
-  url: string;
-  headers: Record<string, string>;
-  body: string;
-}) => Promise<number>;
+export { webhookMigrations, type Delivery, type Webhook } from './webhook.ts';
+export type { WebhookSender } from './webhook-delivery.ts';
 
 export type WebhookFormat = (job: Job, event: EventRow) => unknown;
 
@@ -76,28 +26,22 @@ export interface WebhooksOptions {
   secretOf(webhookId: string): Buffer;
 }
 
-/** 0 s, 5 s, 30 s, 2 min, 10 min, 1 h, 6 h, 24 h: then it is given up and can be replayed. */
-const waitsMs = [5000, 30_000, 120_000, 600_000, 3_600_000, 21_600_000, 86_400_000];
 const page = 500;
-const sendsAtOnce = 8;
-/** While one node sends, the others leave the delivery alone for so long. */
-const sendLeaseMs = 60_000;
 const anyMs = 5000;
-const keptMs = 7 * 86_400_000;
-
 export class Webhooks implements Service {
   readonly name = 'webhooks';
   private readonly options: WebhooksOptions;
   private readonly formats = new Map<string, WebhookFormat>();
   private readonly pumpLoop: Loop;
   private readonly sendLoop: Loop;
+  private readonly delivery: WebhookDelivery;
   private off = () => {};
-  private forgotAt = 0;
   /** Without any subscription the log is not read at all; looked up anew now and then for other nodes' sake. */
   private any: { value: boolean; at: number } | undefined;
 
   constructor(options: WebhooksOptions) {
     this.options = options;
+    this.delivery = new WebhookDelivery(options);
     const { clock, log } = options;
     this.pumpLoop = new Loop({
       name: 'webhook pump',
@@ -111,7 +55,7 @@ export class Webhooks implements Service {
       everyMs: 1000,
       clock,
       log,
-      run: () => this.sendDue(),
+      run: () => this.delivery.sendDue(),
     });
   }
 
@@ -344,111 +288,9 @@ export class Webhooks implements Service {
       },
     };
   }
-
-  private async sendDue(): Promise<void> {
-    const { store, clock } = this.options;
-    for (;;) {
-      const now = clock.now();
-      const due = await store.read(
-        `SELECT d.*, w.url FROM deliveries d LEFT JOIN webhooks w ON w.id = d.webhook_id
-         WHERE d.status = 'pending' AND d.next_at <= ? ORDER BY d.next_at LIMIT ?`,
-        [now, sendsAtOnce],
-      );
-      if (due.length === 0) break;
-      await Promise.all(due.map((row) => this.sendOne(row)));
-    }
-    await this.forgetOld();
-  }
-
-  private async forgetOld(): Promise<void> {
-    const { store, clock } = this.options;
-    const before = clock.now() - keptMs;
-    if (clock.now() - this.forgotAt < keptMs / 100) return;
-    this.forgotAt = clock.now();
-    await store.commit([
-      {
-        sql: `DELETE FROM deliveries WHERE status <> 'pending' AND created_at < ?`,
-        params: [before],
-      },
-    ]);
-  }
-
-  private async sendOne(row: Row): Promise<void> {
-    const { store, clock, send, secretOf } = this.options;
-    const id = row.id as string;
-    const mine = await store.commit([
-      {
-        sql: `UPDATE deliveries SET next_at = ?, tries = tries + 1 WHERE id = ? AND status = 'pending' AND next_at = ?`,
-        params: [clock.now() + sendLeaseMs, id, row.next_at!],
-        expect: 1,
-      },
-    ]);
-    if (!mine.applied) return;
-    const body = row.body as string;
-    const timestamp = Math.floor(clock.now() / 1000);
-    const headers = {
-      'content-type': 'application/json',
-      ...signWebhook({ id, timestamp, body, secret: secretOf(row.webhook_id as string) }),
-    };
-    let answer: string;
-    let ok = false;
-    try {
-      const status = row.url === null ? 410 : await send({ url: row.url as string, headers, body });
-      ok = status >= 200 && status < 300;
-      answer = `HTTP ${status}`;
-    } catch (error) {
-      answer = error instanceof AppError ? `${error.code}: ${error.message}` : 'no answer';
-    }
-    await this.note(row, { ok, answer });
-  }
-
-  private async note(row: Row, end: { ok: boolean; answer: string }): Promise<void> {
-    const { store, clock } = this.options;
-    const waitMs = waitsMs[row.tries as number];
-    const status = end.ok ? 'delivered' : waitMs === undefined ? 'failed' : 'pending';
-    await store.commit([
-      {
-        sql: 'UPDATE deliveries SET status = ?, next_at = ?, answer = ?, delivered_at = ? WHERE id = ?',
-        params: [
-          status,
-          clock.now() + (waitMs ?? 0),
-          end.answer.slice(0, 500),
-          end.ok ? clock.now() : null,
-          row.id!,
-        ],
-      },
-    ]);
-  }
 }
 
 function checkUrl(url: string): void {
   if (URL.canParse(url) && /^https?:$/.test(new URL(url).protocol)) return;
   throw new AppError('invalidInput', `${url.slice(0, 200)} is not an http(s) address.`);
-}
-
-function webhookFromRow(row: Row): Webhook {
-  return {
-    id: row.id as string,
-    owner: row.owner as string,
-    url: row.url as string,
-    events: JSON.parse(row.events as string) as string[],
-    jobId: row.job_id as string | null,
-    format: row.format as string,
-    createdAt: row.created_at as number,
-  };
-}
-
-function deliveryFromRow(row: Row): Delivery {
-  return {
-    id: row.id as string,
-    webhookId: row.webhook_id as string,
-    jobId: row.job_id as string,
-    event: row.event as string,
-    status: row.status as Delivery['status'],
-    tries: row.tries as number,
-    nextAt: row.next_at as number,
-    answer: row.answer as string | null,
-    createdAt: row.created_at as number,
-    deliveredAt: row.delivered_at as number | null,
-  };
 }

@@ -1,0 +1,109 @@
+// The operations that change a job: cancel, retry, pin.
+import { z } from 'zod';
+import { AppError } from '../errors.ts';
+import { defineOperation, type Operation } from '../operation.ts';
+import { isFinal } from './job.ts';
+import { jobId, type JobOperationsNeeds } from './operation-needs.ts';
+import { jobText, jobView, ownJob, viewJob } from './view.ts';
+
+export function cancelJob({
+  jobs,
+  clock,
+  waiting,
+  cancelMsDefault,
+}: JobOperationsNeeds): Operation {
+  return defineOperation({
+    name: 'cancel_job',
+    title: 'Cancel job',
+    description:
+      'Stops a job: a queued one never runs, a running one is asked to stop and after graceMs forced to (for a command: the whole process tree). ' +
+      'Use it for work that is no longer wanted. Waits until it is over. A job that is over already stays as it is. To send a command a signal only, use send_signal; to run it again later, retry_job. What it printed or fetched so far stays readable.',
+    effect: 'destroy',
+    idempotent: true,
+    scope: 'run',
+    toolsets: ['default', 'jobs'],
+    input: z.object({
+      id: jobId,
+      reason: z.string().max(500).optional(),
+      graceMs: z
+        .number()
+        .int()
+        .min(0)
+        .max(600_000)
+        .optional()
+        .describe('Time to stop by itself before it is forced; default 10 s'),
+    }),
+    output: jobView,
+    http: { method: 'POST', path: '/api/jobs/{id}/cancel' },
+    cli: { words: ['cancel'], args: ['id'] },
+    text: (view) => jobText(view),
+    run: async (input, { caller, signal }) => {
+      const job = await ownJob(jobs, input.id, caller);
+      const kind = jobs.kind(job.kind);
+      if (!kind.cancellable && !isFinal(job.status)) {
+        throw new AppError(
+          'wrongState',
+          `A job of kind ${job.kind} is ended only by its own rules.`,
+          {
+            hint: 'get_job shows which actions are open to you.',
+          },
+        );
+      }
+      const grace = input.graceMs ?? cancelMsDefault;
+      const told = await jobs.cancel(job.id, caller!.owner, input.reason, input.graceMs);
+      if (!isFinal(told.status)) {
+        const limit = AbortSignal.any([signal]);
+        const stop = new AbortController();
+        const off = clock.after(grace + cancelMsDefault, () => stop.abort());
+        const over = await waiting.ended(job.id, AbortSignal.any([limit, stop.signal]));
+        off();
+        if (!over && stop.signal.aborted) await jobs.forceCancel(job.id);
+      }
+      return viewJob(jobs, await jobs.get(job.id), clock.now());
+    },
+  });
+}
+
+export function retryJob({ jobs, clock }: JobOperationsNeeds): Operation {
+  return defineOperation({
+    name: 'retry_job',
+    title: 'Retry job',
+    description:
+      'Runs an ended job again as a new attempt of the same id, with the same input. Only for jobs that failed, timed out or were cancelled; completed ones are refused. ' +
+      'Use it after the cause is gone (network back, file fixed). Earlier attempts stay readable (get_job with includeAttempts). To change the command or input, start a new job instead. Answers at once: follow it with wait_for_jobs.',
+    effect: 'write',
+    scope: 'run',
+    toolsets: ['default', 'jobs'],
+    input: z.object({ id: jobId }),
+    output: jobView,
+    http: { method: 'POST', path: '/api/jobs/{id}/retry' },
+    cli: { words: ['retry'], args: ['id'] },
+    startsJob: (view) => view.id,
+    text: (view) => jobText(view),
+    run: async (input, { caller }) => {
+      const job = await ownJob(jobs, input.id, caller);
+      return viewJob(jobs, await jobs.retry(job.id, caller!.owner), clock.now());
+    },
+  });
+}
+
+export function pinJob({ jobs, clock }: JobOperationsNeeds): Operation {
+  return defineOperation({
+    name: 'pin_job',
+    title: 'Pin job',
+    description:
+      'Keeps an ended job and its files beyond the retention limits (pinned true), or lets it go again (false). Use it for results you will need in weeks; running jobs are never forgotten anyway. Changes nothing else about the job. get_job shows whether it is pinned.',
+    effect: 'write',
+    idempotent: true,
+    scope: 'run',
+    toolsets: ['jobs'],
+    input: z.object({ id: jobId, pinned: z.boolean().default(true) }),
+    output: jobView,
+    http: { method: 'POST', path: '/api/jobs/{id}/pin' },
+    cli: { words: ['pin'], args: ['id'] },
+    run: async (input, { caller }) => {
+      const job = await ownJob(jobs, input.id, caller);
+      return viewJob(jobs, await jobs.setPinned(job.id, input.pinned), clock.now());
+    },
+  });
+}

@@ -1,0 +1,22 @@
+// What the operations on jobs are made from, and the input they share.
+import { z } from 'zod';
+import type { Clock } from '../runtime/clock.ts';
+import type { EventFeed } from './events.ts';
+import type { Jobs } from './jobs.ts';
+import type { Waiting } from './wait.ts';
+
+export interface JobOperationsNeeds {
+  jobs: Jobs;
+  feed: EventFeed;
+  waiting: Waiting;
+  clock: Clock;
+  /** Longest a wait may hold a call: below the 60 s after which most MCP clients give up. */
+  waitMsMax: number;
+  /** How long a cancelled job may take to stop before it is given up. */
+  cancelMsDefault: number;
+}
+
+export const jobId = z
+  .string()
+  .regex(/^[A-Za-z0-9_-]{1,80}$/, 'not a job id')
+  .describe('Job id, like job_7f3k2m9q4t8x1b5n');

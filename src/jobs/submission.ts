@@ -1,0 +1,87 @@
+// What is asked for, and the job that comes of it.
+import type { Step } from '../store/store.ts';
+import { attemptIdOf, defaultRetry, newJobId, type Job, type RetryPolicy } from './job.ts';
+
+export interface Submission {
+  /** Chosen by the caller only where a dialect needs it; else made here. */
+  id?: string;
+  kind: string;
+  action?: string;
+  queue?: string;
+  input: unknown;
+  owner: string;
+  name?: string;
+  tags?: readonly string[];
+  visibility?: 'private' | 'public';
+  parentId?: string;
+  /** Labels a node must have to run it. */
+  labels?: readonly string[];
+  idempotencyKey?: string;
+  /** What counts as the same body, where `input` also holds where the caller stands (PATH, language). */
+  idempotencyBody?: unknown;
+  priority?: number;
+  /** Epoch ms. */
+  runAt?: number;
+  /** Time it may wait in the queue. */
+  ttlMs?: number;
+  timeoutMs?: number;
+  retry?: Partial<RetryPolicy>;
+  after?: readonly string[];
+  /** First stage and status of kinds that are not dispatched. */
+  stage?: string;
+  status?: 'queued' | 'running' | 'input_required';
+  facts?: Record<string, unknown>;
+  node?: string;
+  /** Statements of the kind that must happen together with the submit. */
+  steps?: (job: Job) => Step[];
+}
+
+/** A job as it is first written. */
+export function newJob(
+  submission: Submission,
+  more: { now: number; hash: string | null; waitingFor: number },
+): Job {
+  const { now } = more;
+  const id = submission.id ?? newJobId();
+  return {
+    id,
+    kind: submission.kind,
+    action: submission.action ?? null,
+    queue: submission.queue ?? 'default',
+    status: submission.status ?? 'queued',
+    stage: submission.stage ?? null,
+    name: submission.name ?? null,
+    tags: [...(submission.tags ?? [])],
+    labels: [...(submission.labels ?? [])],
+    visibility: submission.visibility ?? 'private',
+    owner: submission.owner,
+    node: submission.node ?? null,
+    parentId: submission.parentId ?? null,
+    idempotencyKey: submission.idempotencyKey ?? null,
+    idempotencyHash: more.hash,
+    input: submission.input,
+    result: null,
+    error: null,
+    progress: null,
+    facts: submission.facts ?? {},
+    cost: null,
+    priority: submission.priority ?? 0,
+    attempt: 1,
+    attemptId: attemptIdOf(id, 1),
+    lost: 0,
+    retry: submission.retry ? { ...defaultRetry, ...submission.retry } : defaultRetry,
+    holder: null,
+    runAt: submission.runAt ?? now,
+    expiresAt: submission.ttlMs === undefined ? null : now + submission.ttlMs,
+    timeoutMs: submission.timeoutMs ?? null,
+    deadlineAt: null,
+    waitingFor: more.waitingFor,
+    cancelRequestedAt: null,
+    createdAt: now,
+    updatedAt: now,
+    startedAt: submission.status === undefined || submission.status === 'queued' ? null : now,
+    finishedAt: null,
+    pinned: false,
+    version: 0,
+  };
+}
