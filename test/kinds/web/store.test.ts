@@ -12,8 +12,8 @@ import {
   setHost,
   updateUrl,
   WebStore,
-  type NewUrl,
 } from '../../../src/kinds/web/store.ts';
+import type { NewUrl } from '../../../src/kinds/web/crawl/rows.ts';
 import { UsageStore } from '../../../src/kinds/web/usage/store.ts';
 import { stores, type StoreFactory } from '../../helpers/stores.ts';
 

@@ -2,13 +2,14 @@
 import { createHmac } from 'node:crypto';
 import { AppError } from '../../../errors.ts';
 import type { Outcome, Run } from '../../../jobs/kind.ts';
-import { Crawl, type StopCause } from '../crawl/crawl.ts';
+import { Crawl } from '../crawl/crawl.ts';
+import type { StopCause } from '../crawl/needs.ts';
 import type { CrawlOptions } from '../crawl/options.ts';
 import type { Result } from '../crawl/result.ts';
 import { loadSitemaps } from '../crawl/sitemaps.ts';
 import type { Reader } from '../fetch/reader.ts';
 import type { Services } from '../services.ts';
-import { pageFates } from '../store.ts';
+import { pageFates } from '../crawl/rows.ts';
 import { creditTable } from '../usage/credits.ts';
 
 const webhookTries = [0, 1000, 5000];

@@ -4,6 +4,7 @@
 // holds on others.
 import { Inside, type Block, type Place, type Segments } from './blocks.ts';
 import { nameScore, textScore, type Lexicon } from './lexicon.ts';
+import { log, pageNumbers, pricePattern, signedLog } from './page-features.ts';
 import type { PageSigns } from './signs.ts';
 
 const levels = [1, 2, 3, 5];
@@ -190,7 +191,6 @@ const tagOrder =
   'summary span label button legend address header footer nav aside form a body html';
 const tagNumbers = new Map(tagOrder.split(' ').map((tag, index) => [tag, index + 1]));
 
-const pricePattern = /[$€£¥₹]\s?\d|\d\s?(?:€|EUR|USD|GBP|kr)\b/;
 const datePattern = new RegExp(
   [
     String.raw`\b(?:19|20)\d\d\b`,
@@ -351,38 +351,6 @@ function writeWindow(
   if (commas) writer.put(commaCount / Math.max(words, 1));
 }
 
-function pageNumbers({ blocks, words, linkWords }: Segments, signs: PageSigns): number[] {
-  let running = 0;
-  let prices = 0;
-  let replies = 0;
-  let code = 0;
-  for (const block of blocks) {
-    if (block.words >= 15 && block.linkWords * 3 < block.words) running += block.words;
-    if (block.words <= 12 && pricePattern.test(block.text)) prices++;
-    if (
-      block.words <= 4 &&
-      /\b(?:reply|quote|replies|posted|joined|posts|views)\b/i.test(block.text)
-    )
-      replies++;
-    if ((block.place.inside & Inside.pre) !== 0) code++;
-  }
-  return [
-    log(words),
-    linkWords / Math.max(words, 1),
-    running / Math.max(words, 1),
-    log(blocks.length),
-    log(signs.articles),
-    signs.hasMain ? 1 : 0,
-    signs.isArticle ? 1 : 0,
-    signs.isProduct ? 1 : 0,
-    signs.isForum ? 1 : 0,
-    signs.isList ? 1 : 0,
-    log(prices),
-    log(replies),
-    log(code),
-  ];
-}
-
 /** Share of the text's words that are in the set. */
 export function overlap(text: string, set: ReadonlySet<string>): number {
   if (set.size === 0) return 0;
@@ -395,12 +363,4 @@ export function overlap(text: string, set: ReadonlySet<string>): number {
 
 function density(block: Block): number {
   return block.linkWords / Math.max(block.words, 1);
-}
-
-function log(value: number): number {
-  return Math.log2(1 + Math.max(value, 0));
-}
-
-function signedLog(value: number): number {
-  return value < 0 ? -log(-value) : log(value);
 }

@@ -2,59 +2,23 @@
 // limit is reached. Everything that counts is in the store; killed at any moment, the next run goes on from there.
 import { randomId } from '../../../jobs/job.ts';
 import type { Run } from '../../../jobs/kind.ts';
-import type { Clock } from '../../../runtime/clock.ts';
-import type { Log } from '../../../runtime/log.ts';
-import type { Manners, Pacer } from '../fetch/pacer.ts';
-import { isOwnHost } from '../fetch/pacer.ts';
-import type { PageStore } from '../pages/store.ts';
-import type { WebSettings } from '../settings.ts';
-import type { CrawlRow, Waiting, WebStore } from '../store.ts';
+import type { CrawlRow, Waiting } from './rows.ts';
+import { Batches } from './batches.ts';
 import { Discovery } from './discovery.ts';
 import { Frontier } from './frontier.ts';
 import { HostHealth } from './health.ts';
+import { HostManners } from './manners.ts';
 import type { CrawlOptions } from './options.ts';
 import type { Result } from './result.ts';
 import { folderOf, Scope } from './scope.ts';
 import { Earlier } from './earlier.ts';
 import { PathBudgets } from './path-budgets.ts';
 import { parseUrl } from './url.ts';
-import { Visitor, type VisitNeeds } from './visit.ts';
+import type { CrawlNeeds, StopCause } from './needs.ts';
+import { Visitor } from './visit.ts';
 import { TakenOver, Writer } from './writer.ts';
 
-export type StopCause =
-  | 'exhausted'
-  | 'limit'
-  | 'time'
-  | 'bytes'
-  | 'credits'
-  | 'budget'
-  | 'cancelled'
-  | 'timeout'
-  | 'shutdown'
-  | 'lost';
-
-export interface CrawlNeeds {
-  store: WebStore;
-  pages: PageStore;
-  pacer: Pacer;
-  clock: Clock;
-  log: Log;
-  settings: WebSettings;
-  visit: Omit<
-    VisitNeeds,
-    'options' | 'settings' | 'clock' | 'signal' | 'isOwn' | 'earlier' | 'crawlDelay'
-  >;
-  sitemaps: (crawl: Crawl) => Promise<void>;
-  /** Credits the owner may still spend in this period. */
-  creditsLeft(owner: string): Promise<number>;
-  /** Told after every commit: which pages are new. */
-  onWritten?(results: readonly Result[]): void;
-}
-
 const resultsWaitingMax = 400;
-const batchResults = 100;
-const gatheredResults = 16;
-const gatherMs = 25;
 const reportEveryMs = 1000;
 const budgetEveryMs = 2000;
 
@@ -71,14 +35,12 @@ export class Crawl {
   private health!: HostHealth;
   private earlier: Earlier | undefined;
   private budgets!: PathBudgets;
-  private readonly results: Result[] = [];
+  private readonly batches: Batches;
+  private readonly manners: HostManners;
   private readonly reserved = new Map<number, string[]>();
-  private readonly delays = new Map<string, number>();
   private readonly ended = Promise.withResolvers<void>();
   private suspended = false;
   private inflight = 0;
-  private flushing: Promise<void> | undefined;
-  private cancelGather: (() => void) | undefined;
   private failure: unknown;
   private wake = () => {};
   private activeSince = 0;
@@ -90,6 +52,18 @@ export class Crawl {
     this.run = run;
     this.options = options;
     this.needs = needs;
+    this.manners = new HostManners(options, needs.settings, (text) => this.warn(text));
+    this.batches = new Batches({
+      clock: needs.clock,
+      signal: run.signal,
+      moreComing: () => this.inflight > 0,
+      write: (batch) => this.write(batch),
+      written: (batch) => this.written(batch),
+      onDelayed: (error) =>
+        needs.log.warn('pages could not be written yet', { jobId: run.job.id, error }),
+      onFailure: (error) => (this.failure ??= error),
+      onChange: () => this.wake(),
+    });
   }
 
   get pages(): number {
@@ -152,7 +126,7 @@ export class Crawl {
       crawl,
       clock,
       pacer: this.needs.pacer,
-      manners: (host) => this.manners(host),
+      manners: (host) => this.manners.of(host),
       levels: this.options.maxDepth !== undefined,
     });
     this.health = new HostHealth({
@@ -186,7 +160,7 @@ export class Crawl {
       signal: this.stop.signal,
       isOwn: (url) => !this.scope.isExternal(url),
       earlier: this.earlier,
-      crawlDelay: (host, delayMs) => this.noteDelay(host, delayMs),
+      crawlDelay: (host, delayMs) => this.manners.noteDelay(host, delayMs),
     });
     for (const host of await store.readyHosts(crawl, Infinity, 10_000)) this.health.load(host);
     await this.begin();
@@ -240,9 +214,7 @@ export class Crawl {
       if (this.row.paused) await this.pause();
       await this.checkBudget();
       const next = await this.fill();
-      if (next === 'empty' && this.inflight === 0 && this.results.length === 0 && !this.flushing) {
-        return 'exhausted';
-      }
+      if (next === 'empty' && this.inflight === 0 && !this.isWriting) return 'exhausted';
       await this.changed(next === 'empty' ? Infinity : next);
       await this.report(false);
     }
@@ -268,7 +240,8 @@ export class Crawl {
   private async fill(): Promise<number | 'empty'> {
     const concurrency = this.options.concurrency ?? this.needs.settings.concurrency;
     while (!this.stop.signal.aborted) {
-      if (this.inflight >= concurrency || this.results.length >= resultsWaitingMax) return Infinity;
+      if (this.inflight >= concurrency || this.batches.waiting >= resultsWaitingMax)
+        return Infinity;
       if (this.pages + this.reserved.size >= this.options.maxPages) return Infinity;
       const { creditsMax } = this.options;
       if (creditsMax !== undefined && this.row.credits + this.reserved.size >= creditsMax)
@@ -295,7 +268,7 @@ export class Crawl {
       : this.visitor.visit(row);
     visit
       .then(
-        (result) => this.results.push(result),
+        (result) => this.batches.push(result),
         (error: unknown) => {
           // Given up because the crawl stops: the row still waits, and the next run fetches it.
           this.reserved.delete(row.seq);
@@ -306,53 +279,29 @@ export class Crawl {
       .finally(() => {
         this.inflight--;
         this.needs.pacer.release(row.host);
-        this.flush();
+        this.batches.flush();
         this.wake();
       });
   }
 
-  /**
-   * One command at a time; what comes in meanwhile is the next one. A command costs a sync of the disk, so a few
-   * results are gathered first while more are under way.
-   */
-  private flush(atOnce = false): void {
-    if (this.flushing || this.results.length === 0 || this.failure !== undefined) return;
-    if (!atOnce && this.inflight > 0 && this.results.length < gatheredResults) {
-      this.cancelGather ??= this.needs.clock.after(gatherMs, () => {
-        this.cancelGather = undefined;
-        this.flush(true);
-      });
-      return;
-    }
-    this.cancelGather?.();
-    this.cancelGather = undefined;
-    this.flushing = this.writeBatch()
-      .catch((error: unknown) => (this.failure ??= error))
-      .then(() => {
-        this.flushing = undefined;
-        this.flush();
-        this.wake();
-      });
+  /** Something fetched is not in the store yet. */
+  private get isWriting(): boolean {
+    const { batches } = this;
+    return batches.isWriting || (batches.waiting > 0 && this.failure === undefined);
   }
 
-  private async writeBatch(): Promise<void> {
-    const batch = this.results.slice(0, batchResults);
+  private async write(batch: readonly Result[]): Promise<void> {
     this.tick();
-    for (let waitMs = 200; ; waitMs = Math.min(waitMs * 2, 5000)) {
-      const { seqNext, bytes, credits } = this.row;
-      try {
-        await this.writer.write(batch);
-        break;
-      } catch (error) {
-        // A full disk: nothing of the command happened, nothing fetched is thrown away, it is tried again.
-        if ((error as { code?: string }).code !== 'unavailable' || this.run.signal.aborted)
-          throw error;
-        Object.assign(this.row, { seqNext, bytes, credits });
-        this.needs.log.warn('pages could not be written yet', { jobId: this.run.job.id, error });
-        await this.needs.clock.sleep(waitMs, this.run.signal);
-      }
+    const { seqNext, bytes, credits } = this.row;
+    try {
+      await this.writer.write(batch);
+    } catch (error) {
+      Object.assign(this.row, { seqNext, bytes, credits });
+      throw error;
     }
-    this.results.splice(0, batch.length);
+  }
+
+  private written(batch: readonly Result[]): void {
     for (const { row } of batch) {
       this.reserved.delete(row.seq);
       this.frontier.done(row);
@@ -362,8 +311,7 @@ export class Crawl {
   }
 
   private async changed(waitMs: number): Promise<void> {
-    if (this.results.length > 0 || this.flushing || this.failure !== undefined)
-      waitMs = Math.min(waitMs, 50);
+    if (this.isWriting || this.failure !== undefined) waitMs = Math.min(waitMs, 50);
     const limit = Math.min(waitMs, reportEveryMs);
     const done = new AbortController();
     const changed = new Promise<void>((resolve) => (this.wake = resolve));
@@ -374,12 +322,8 @@ export class Crawl {
   /** Requests under way are given up when the crawl must stop now, and awaited when it simply has enough. */
   private async drain(cause: StopCause): Promise<void> {
     this.stop.abort();
-    while (
-      this.inflight > 0 ||
-      this.flushing ||
-      (this.results.length > 0 && this.failure === undefined)
-    ) {
-      this.flush(true);
+    while (this.inflight > 0 || this.isWriting) {
+      this.batches.flush(true);
       await this.changed(Infinity);
     }
     if (this.failure !== undefined) throw this.failure;
@@ -399,7 +343,7 @@ export class Crawl {
   }
 
   private async pause(): Promise<void> {
-    while (this.inflight > 0 || this.flushing) await this.changed(Infinity);
+    while (this.inflight > 0 || this.isWriting) await this.changed(Infinity);
     this.tick();
     await this.run.report({ stage: 'paused' });
     while (this.row.paused && !this.stop.signal.aborted) await this.changed(Infinity);
@@ -434,29 +378,6 @@ export class Crawl {
     const now = this.needs.clock.now();
     this.row.activeMs += Math.max(0, now - this.activeSince);
     this.activeSince = now;
-  }
-
-  private manners(host: string): Manners {
-    const { options } = this;
-    const { settings } = this.needs;
-    const own = isOwnHost(host);
-    const total = options.concurrency ?? settings.concurrency;
-    const usual = options.delayMs ?? (own ? 0 : settings.delayMs);
-    const delayMs = Math.max(usual, this.delays.get(host) ?? 0);
-    const concurrency =
-      options.hostConcurrency ?? (own ? total : Math.min(total, settings.hostConcurrency));
-    return { delayMs, concurrency: delayMs > 0 && options.delayMs !== undefined ? 1 : concurrency };
-  }
-
-  private noteDelay(host: string, wished: number): void {
-    const { crawlDelayMsMax } = this.needs.settings;
-    const delay = Math.min(wished, crawlDelayMsMax);
-    if (this.delays.get(host) === delay) return;
-    this.delays.set(host, delay);
-    if (wished <= crawlDelayMsMax) return;
-    this.warn(
-      `${host} asks for ${wished} ms between requests; ${crawlDelayMsMax} ms are kept (crawlDelayMsMax).`,
-    );
   }
 
   warn(text: string): void {

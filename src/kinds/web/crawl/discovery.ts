@@ -3,7 +3,7 @@
 import type { CrawlOptions } from './options.ts';
 import type { Scope } from './scope.ts';
 import { cleanUrl, urlKey } from './url.ts';
-import type { Fate, NewUrl } from '../store.ts';
+import type { Fate, NewUrl } from './rows.ts';
 
 export interface Origin {
   /** Row of the page it was found on; null for starts and sitemaps. */

@@ -1,6 +1,7 @@
 // The crawl before this one, for change tracking: what it knew about an address, and which links led on from a page
 // that has not changed since.
-import { pageFates, type UrlRow, type WebStore } from '../store.ts';
+import { pageFates, type UrlRow } from './rows.ts';
+import type { WebStore } from '../store.ts';
 
 export interface EarlierRow {
   crawl: number;

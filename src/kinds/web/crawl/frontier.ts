@@ -2,7 +2,8 @@
 // addresses per host in memory; the rest stays in the store, so that a million waiting ones cost nothing.
 import type { Clock } from '../../../runtime/clock.ts';
 import type { Manners, Pacer } from '../fetch/pacer.ts';
-import type { HostRow, Waiting, WebStore } from '../store.ts';
+import type { HostRow, Waiting } from './rows.ts';
+import type { WebStore } from '../store.ts';
 
 export interface FrontierOptions {
   store: WebStore;

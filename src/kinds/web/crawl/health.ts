@@ -1,7 +1,7 @@
 // The health of hosts within a crawl: failures in a row rest a host, some rests give it up. Kept in the store too, so
 // that a restart does not forget what a site asked for.
 import type { Clock } from '../../../runtime/clock.ts';
-import type { HostRow } from '../store.ts';
+import type { HostRow } from './rows.ts';
 import type { Result } from './result.ts';
 
 export interface HealthOptions {

@@ -1,6 +1,6 @@
 // What a visit to one address brought, before it is decided (against what the crawl has already) and written.
 import type { PageBody } from '../pages/store.ts';
-import type { UrlChange, Waiting } from '../store.ts';
+import type { UrlChange, Waiting } from './rows.ts';
 
 export interface Result {
   row: Waiting;

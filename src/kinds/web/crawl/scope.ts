@@ -1,7 +1,7 @@
 // Which addresses belong to a crawl, and why the others do not. Pure: decided once per address, when it is found.
 import type { CrawlOptions } from './options.ts';
 import { compilePatterns, type Matcher } from './patterns.ts';
-import type { CrawlState } from '../store.ts';
+import type { CrawlState } from './rows.ts';
 import { loopsInPath, registrableDomain, urlCharsMax } from './url.ts';
 
 export type SkipReason =

@@ -11,7 +11,7 @@ import {
 } from '../fetch/fetcher.ts';
 import type { Reader } from '../fetch/reader.ts';
 import type { Robots } from '../fetch/robots.ts';
-import type { UrlRow, Waiting } from '../store.ts';
+import type { UrlRow, Waiting } from './rows.ts';
 import type { WebSettings } from '../settings.ts';
 import type { Clock } from '../../../runtime/clock.ts';
 import type { Earlier, EarlierRow } from './earlier.ts';

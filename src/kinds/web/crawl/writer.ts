@@ -2,18 +2,15 @@
 // command, so a crawl's counts, rows and bodies always agree, whenever it is killed.
 import type { Step } from '../../../store/store.ts';
 import { copyPage, insertPage, type PageStore } from '../pages/store.ts';
+import { pageFates, type CrawlRow, type UrlChange, type UrlRow } from './rows.ts';
 import {
   addCount,
   addQueued,
   insertUrl,
-  pageFates,
   requeueUrl,
   saveCrawl,
   setHost,
   updateUrl,
-  type CrawlRow,
-  type UrlChange,
-  type UrlRow,
   type WebStore,
 } from '../store.ts';
 import { spendStep } from '../usage/store.ts';

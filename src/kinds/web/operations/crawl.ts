@@ -11,7 +11,7 @@ import { parseUrl } from '../crawl/url.ts';
 import { readSchema } from '../extract/schema.ts';
 import { bodyFields } from '../pages/store.ts';
 import type { Services } from '../services.ts';
-import { fates, pageFates, type CrawlRow, type Fate, type UrlRow } from '../store.ts';
+import { fates, pageFates, type CrawlRow, type Fate, type UrlRow } from '../crawl/rows.ts';
 import { creditTable } from '../usage/credits.ts';
 import { common, submit } from './run.ts';
 

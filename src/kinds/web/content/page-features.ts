@@ -1,0 +1,45 @@
+// Numbers about the page as a whole, the same for each of its blocks, and the scales all numbers are put on.
+import { Inside, type Segments } from './blocks.ts';
+import type { PageSigns } from './signs.ts';
+
+export const pricePattern = /[$€£¥₹]\s?\d|\d\s?(?:€|EUR|USD|GBP|kr)\b/;
+
+export function pageNumbers({ blocks, words, linkWords }: Segments, signs: PageSigns): number[] {
+  let running = 0;
+  let prices = 0;
+  let replies = 0;
+  let code = 0;
+  for (const block of blocks) {
+    if (block.words >= 15 && block.linkWords * 3 < block.words) running += block.words;
+    if (block.words <= 12 && pricePattern.test(block.text)) prices++;
+    if (
+      block.words <= 4 &&
+      /\b(?:reply|quote|replies|posted|joined|posts|views)\b/i.test(block.text)
+    )
+      replies++;
+    if ((block.place.inside & Inside.pre) !== 0) code++;
+  }
+  return [
+    log(words),
+    linkWords / Math.max(words, 1),
+    running / Math.max(words, 1),
+    log(blocks.length),
+    log(signs.articles),
+    signs.hasMain ? 1 : 0,
+    signs.isArticle ? 1 : 0,
+    signs.isProduct ? 1 : 0,
+    signs.isForum ? 1 : 0,
+    signs.isList ? 1 : 0,
+    log(prices),
+    log(replies),
+    log(code),
+  ];
+}
+
+export function log(value: number): number {
+  return Math.log2(1 + Math.max(value, 0));
+}
+
+export function signedLog(value: number): number {
+  return value < 0 ? -log(-value) : log(value);
+}

@@ -1,0 +1,91 @@
+// Results on their way to the store: one command at a time, a few gathered first, none thrown away while the disk is full.
+import type { Clock } from '../../../runtime/clock.ts';
+import type { Result } from './result.ts';
+
+export interface BatchesNeeds {
+  clock: Clock;
+  /** The job must stop: a write that fails is not tried again. */
+  signal: AbortSignal;
+  /** More results are under way, so it pays to wait a moment. */
+  moreComing(): boolean;
+  write(batch: readonly Result[]): Promise<void>;
+  written(batch: readonly Result[]): void;
+  onDelayed(error: unknown): void;
+  onFailure(error: unknown): void;
+  onChange(): void;
+}
+
+const batchResults = 100;
+const gatheredResults = 16;
+const gatherMs = 25;
+const retryMsMin = 200;
+const retryMsMax = 5000;
+
+export class Batches {
+  private readonly needs: BatchesNeeds;
+  private readonly results: Result[] = [];
+  private writing: Promise<void> | undefined;
+  private cancelGather: (() => void) | undefined;
+  private failed = false;
+
+  constructor(needs: BatchesNeeds) {
+    this.needs = needs;
+  }
+
+  get waiting(): number {
+    return this.results.length;
+  }
+
+  get isWriting(): boolean {
+    return this.writing !== undefined;
+  }
+
+  push(result: Result): void {
+    this.results.push(result);
+  }
+
+  /**
+   * One command at a time; what comes in meanwhile is the next one. A command costs a sync of the disk, so a few
+   * results are gathered first while more are under way.
+   */
+  flush(atOnce = false): void {
+    if (this.writing || this.results.length === 0 || this.failed) return;
+    if (!atOnce && this.needs.moreComing() && this.results.length < gatheredResults) {
+      this.cancelGather ??= this.needs.clock.after(gatherMs, () => {
+        this.cancelGather = undefined;
+        this.flush(true);
+      });
+      return;
+    }
+    this.cancelGather?.();
+    this.cancelGather = undefined;
+    this.writing = this.writeBatch()
+      .catch((error: unknown) => {
+        this.failed = true;
+        this.needs.onFailure(error);
+      })
+      .then(() => {
+        this.writing = undefined;
+        this.flush();
+        this.needs.onChange();
+      });
+  }
+
+  private async writeBatch(): Promise<void> {
+    const { clock, signal } = this.needs;
+    const batch = this.results.slice(0, batchResults);
+    for (let waitMs = retryMsMin; ; waitMs = Math.min(waitMs * 2, retryMsMax)) {
+      try {
+        await this.needs.write(batch);
+        break;
+      } catch (error) {
+        // A full disk: nothing of the command happened, nothing fetched is thrown away, it is tried again.
+        if ((error as { code?: string }).code !== 'unavailable' || signal.aborted) throw error;
+        this.needs.onDelayed(error);
+        await clock.sleep(waitMs, signal);
+      }
+    }
+    this.results.splice(0, batch.length);
+    this.needs.written(batch);
+  }
+}

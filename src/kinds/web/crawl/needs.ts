@@ -1,0 +1,40 @@
+// What a crawl is given to work with, and the causes for which it stops.
+import type { Clock } from '../../../runtime/clock.ts';
+import type { Log } from '../../../runtime/log.ts';
+import type { Pacer } from '../fetch/pacer.ts';
+import type { PageStore } from '../pages/store.ts';
+import type { WebSettings } from '../settings.ts';
+import type { WebStore } from '../store.ts';
+import type { Crawl } from './crawl.ts';
+import type { Result } from './result.ts';
+import type { VisitNeeds } from './visit.ts';
+
+export type StopCause =
+  | 'exhausted'
+  | 'limit'
+  | 'time'
+  | 'bytes'
+  | 'credits'
+  | 'budget'
+  | 'cancelled'
+  | 'timeout'
+  | 'shutdown'
+  | 'lost';
+
+export interface CrawlNeeds {
+  store: WebStore;
+  pages: PageStore;
+  pacer: Pacer;
+  clock: Clock;
+  log: Log;
+  settings: WebSettings;
+  visit: Omit<
+    VisitNeeds,
+    'options' | 'settings' | 'clock' | 'signal' | 'isOwn' | 'earlier' | 'crawlDelay'
+  >;
+  sitemaps: (crawl: Crawl) => Promise<void>;
+  /** Credits the owner may still spend in this period. */
+  creditsLeft(owner: string): Promise<number>;
+  /** Told after every commit: which pages are new. */
+  onWritten?(results: readonly Result[]): void;
+}

@@ -1,0 +1,102 @@
+// What a crawl remembers, as the rest of it sees it: fates, the crawl itself, its addresses and its hosts.
+export const fates = [
+  'queued',
+  'fetched',
+  'unchanged',
+  'disallowed',
+  'skipped',
+  'errored',
+  'redirected',
+  'duplicate',
+] as const;
+export type Fate = (typeof fates)[number];
+
+/** A page is an address with one of these fates. */
+export const pageFates: ReadonlySet<Fate> = new Set(['fetched', 'unchanged']);
+
+export interface CrawlState {
+  /** Hosts that belong to the crawl: those of the starts and where they redirected to. */
+  hosts: string[];
+  /** Path folders for scope `path`, as origin + folder. */
+  folders: string[];
+  /** Sitemap files still to be read; undefined: not looked for yet. */
+  sitemaps?: string[];
+  /** Attempt of the job whose retry was prepared. */
+  attempt: number;
+  stopReason?: string;
+  warnings: string[];
+}
+
+export interface CrawlRow {
+  crawl: number;
+  jobId: string;
+  owner: string;
+  seqNext: number;
+  bytes: number;
+  credits: number;
+  activeMs: number;
+  state: CrawlState;
+  paused: boolean;
+}
+
+/** An address that waits to be fetched. */
+export interface Waiting {
+  seq: number;
+  key: string;
+  url: string;
+  host: string;
+  depth: number;
+  via: string;
+  tries: number;
+  hops: number;
+  /** 1: its canonical link is not believed. */
+  flags: number;
+}
+
+export interface NewUrl {
+  seq: number;
+  key: string;
+  url: string;
+  host: string;
+  depth: number;
+  parent: number | null;
+  via: string;
+  fate: Fate;
+  reason?: string;
+  hops?: number;
+}
+
+/** What a request did to a row. */
+export interface UrlChange {
+  seq: number;
+  fate: Fate;
+  reason?: string;
+  detail?: string;
+  readyAt?: number;
+  tries?: number;
+  target?: string;
+  status?: number;
+  bytes?: number;
+  type?: string;
+  title?: string;
+  etag?: string;
+  modified?: string;
+  textHash?: string;
+  change?: string;
+  fetchedAt?: number;
+}
+
+export interface UrlRow extends UrlChange {
+  key: string;
+  url: string;
+  depth: number;
+  via: string;
+}
+
+export interface HostRow {
+  host: string;
+  queued: number;
+  readyAt: number;
+  failures: number;
+  rests: number;
+}
