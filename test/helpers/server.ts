@@ -4,9 +4,22 @@ import { once } from 'node:events';
 import { join } from 'node:path';
 import type { TestContext } from 'node:test';
 import { createInterface } from 'node:readline';
+import { allMigrations } from '../../src/app.ts';
 import { tempFolder } from './folder.ts';
+import { migratedDatabase } from './postgres.ts';
 
 export const bin = join(import.meta.dirname, '..', '..', 'bin', 'errand.js');
+
+/** test/cluster/e2e*.test.ts run the end-to-end files again with this. */
+export const onPostgres = process.env.ERRAND_TEST_STORE === 'postgres';
+
+/** A database per home, so that a server that comes back finds its own. */
+const databases = new Map<string, string>();
+
+export async function prepareStore(home: string, env: Record<string, string> = {}): Promise<void> {
+  if (!onPostgres || env.ERRAND_STORE !== undefined || databases.has(home)) return;
+  databases.set(home, await migratedDatabase(allMigrations()));
+}
 
 export interface TestServer {
   url: string;
@@ -52,6 +65,7 @@ export interface ServerWish {
 /** Starts a server on a free port; it is ended with the test. */
 export async function startServer(t: TestContext, wish: ServerWish = {}): Promise<TestServer> {
   const home = wish.home ?? join(tempFolder(t), 'home');
+  await prepareStore(home, wish.env);
   const env = serverEnv(home, wish.env);
   const child = spawn(
     process.execPath,
@@ -88,15 +102,24 @@ export async function startServer(t: TestContext, wish: ServerWish = {}): Promis
 }
 
 export function serverEnv(home: string, env: Record<string, string> = {}): NodeJS.ProcessEnv {
-  return { ...process.env, ERRAND_HOME: home, ERRAND_LOG: 'info', NO_COLOR: '1', ...env };
+  const store = databases.get(home);
+  return {
+    ...process.env,
+    ...(store === undefined ? {} : { ERRAND_STORE: store }),
+    ERRAND_HOME: home,
+    ERRAND_LOG: 'info',
+    NO_COLOR: '1',
+    ...env,
+  };
 }
 
-export function cli(
+export async function cli(
   home: string,
   args: readonly string[],
   env: Record<string, string> = {},
   options: { cwd?: string } = {},
 ): Promise<CliAnswer> {
+  await prepareStore(home, env);
   return new Promise((resolve) => {
     execFile(
       process.execPath,

@@ -1,0 +1,51 @@
+// What only the embedded store has: the database file of the home, what it holds, its backup.
+import assert from 'node:assert/strict';
+import { mkdirSync, readFileSync, writeFileSync } from 'node:fs';
+import { join } from 'node:path';
+import { DatabaseSync } from 'node:sqlite';
+import { test } from 'node:test';
+import { tempFolder } from '../helpers/folder.ts';
+import { cli, startServer } from '../helpers/server.ts';
+
+test('a key is nowhere in the database, only its hash', async (t) => {
+  const server = await startServer(t);
+  const made = (await server.cli('key', 'create', 'k', '--json')).json<{ key: string }>();
+  await server.stop();
+  const stored = readFileSync(join(server.home, 'errand.sqlite'));
+  assert.equal(stored.includes(made.key), false);
+});
+
+test('a database of a newer program and a damaged one are refused, untouched', async (t) => {
+  const first = await startServer(t);
+  await first.stop();
+  const file = join(first.home, 'errand.sqlite');
+  const db = new DatabaseSync(file);
+  db.exec(`INSERT INTO migrations (id, applied_at) VALUES ('jobs/999', 0)`);
+  db.close();
+  const newer = await cli(first.home, ['serve', '--port', '0']);
+  assert.equal(newer.code, 7);
+  assert.match(newer.stderr, /newer Errand/);
+  const damaged = join(tempFolder(t), 'home');
+  mkdirSync(damaged, { mode: 0o700 });
+  writeFileSync(join(damaged, 'errand.sqlite'), Buffer.alloc(8192, 0x5a));
+  const broken = await cli(damaged, ['serve', '--port', '0']);
+  assert.equal(broken.code, 7);
+  assert.match(broken.stderr, /damaged/);
+  assert.equal(readFileSync(join(damaged, 'errand.sqlite')).length, 8192);
+});
+
+test('backup while it serves, restore into an empty home', async (t) => {
+  const server = await startServer(t);
+  const made = (await server.cli('key', 'create', 'kept', '--json')).json<{ key: string }>();
+  const file = join(tempFolder(t), 'backup.sqlite');
+  assert.equal((await server.cli('backup', file)).code, 0);
+  const home = join(tempFolder(t), 'home');
+  assert.equal((await cli(home, ['restore', file])).code, 0);
+  const again = await startServer(t, { home });
+  const answer = await again.api('GET', '/api/jobs', undefined, {
+    authorization: `Bearer ${made.key}`,
+  });
+  assert.equal(answer.status, 200);
+  const refused = await again.cli('restore', file);
+  assert.equal(refused.code, 5);
+});
