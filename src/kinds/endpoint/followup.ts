@@ -44,7 +44,7 @@ export class Followup implements Service {
     const { feed, jobs, hub } = this.needs;
     this.unsubscribe.push(
       jobs.store.onReady((queue) => {
-        if (queue.startsWith('endpoint:')) hub.pump(queue.slice('endpoint:'.length));
+        if (queue.startsWith('endpoint:')) hub.handout.pump(queue.slice('endpoint:'.length));
       }),
       await feed.subscribe((event) => this.seen(event)),
     );
@@ -57,7 +57,7 @@ export class Followup implements Service {
   }
 
   private seen(event: EventRow): void {
-    if (finalEvents.has(event.type)) this.needs.hub.forgetJob(event.jobId);
+    if (finalEvents.has(event.type)) this.needs.hub.handout.forgetJob(event.jobId);
     if (event.type !== 'attemptLost' && event.type !== 'retried') return;
     this.countRetry(event.jobId).catch((error: unknown) =>
       this.needs.log.warn('a retry could not be counted', { error }),

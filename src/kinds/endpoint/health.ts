@@ -2,9 +2,10 @@
 import type { Job } from '../../jobs/job.ts';
 import type { Jobs } from '../../jobs/jobs.ts';
 import type { Clock } from '../../runtime/clock.ts';
-import type { Worker, WorkerHub } from './hub.ts';
+import type { WorkerHub } from './hub.ts';
 import type { RemoteClient } from './remote/client.ts';
 import type { EndpointRow } from './store.ts';
+import type { Worker } from './worker.ts';
 
 export type WorkerStatus = 'RUNNING' | 'IDLE' | 'INITIALIZING' | 'THROTTLED' | 'UNHEALTHY';
 

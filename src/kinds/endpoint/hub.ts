@@ -1,82 +1,22 @@
 // The workers that talk to this server, and what they hold: who waits for work, who must be told to stop, who is alive.
 // Workers' posts carry no attempt id, so a worker that may still post for an old attempt never gets the next one.
-import type { Jobs } from '../../jobs/jobs.ts';
-import { queueKey } from '../../jobs/decide.ts';
-import { isFinal, type Job } from '../../jobs/job.ts';
-import type { Clock } from '../../runtime/clock.ts';
-import type { Log } from '../../runtime/log.ts';
-import type {
-  EndpointRow,
-  EndpointStore,
-  WorkerName,
-  WorkerOrigin,
-  WorkerRow,
-  WorkerState,
-} from './store.ts';
-
-export interface Worker {
-  id: string;
-  endpointId: string;
-  origin: WorkerOrigin;
-  version: number;
-  state: WorkerState;
-  createdAt: number;
-  readyAt: number | null;
-  seenAt: number | null;
-  /** When it last began to have nothing to do. */
-  idleSince: number;
-  /** Job → attempt, as handed out. */
-  running: Map<string, string>;
-  acknowledged: Set<string>;
-  /** Job → when it was to be told to stop; gone once the worker no longer names the job. */
-  stopping: Map<string, number>;
-  toTell: Set<string>;
-  tell: () => void;
-  /** Said by the worker itself: a failed fitness check. */
-  unhealthy: string | undefined;
-  savedAt: number;
-}
-
-interface Waiter {
-  worker: Worker;
-  endpoint: EndpointRow;
-  limit: number;
-  signal: AbortSignal;
-  done: (jobs: Job[]) => void;
-  /** Its time was up: nobody takes an answer any more. */
-  over: boolean;
-}
-
-interface Line {
-  waiters: Waiter[];
-  pumping: boolean;
-  again: boolean;
-}
+import { isFinal } from '../../jobs/job.ts';
+import { Handout, type HandoutNeeds } from './handout.ts';
+import type { EndpointRow, WorkerRow, WorkerState } from './store.ts';
+import { externalRow, keyOf, workerOf, type Worker } from './worker.ts';
 
 /** How often the last sign of life of an external worker is written down. */
 const saveSeenMs = 10_000;
-const widthMax = 32;
-const lookaheadMax = 200;
-
-export interface HubNeeds {
-  jobs: Jobs;
-  store: EndpointStore;
-  clock: Clock;
-  log: Log;
-  node: string;
-  paused(endpointId: string): Promise<{ paused: boolean; limit?: number }>;
-}
 
 export class WorkerHub {
   readonly workers = new Map<string, Worker>();
-  private readonly needs: HubNeeds;
-  private readonly lines = new Map<string, Line>();
-  /** Jobs that were handed out before, with the workers that must not get them again. */
-  private readonly refused = new Map<string, Set<string>>();
+  readonly handout: Handout;
+  private readonly needs: HandoutNeeds;
   private readonly changeListeners = new Set<(worker: Worker) => void>();
 
-  constructor(needs: HubNeeds) {
+  constructor(needs: HandoutNeeds) {
     this.needs = needs;
+    this.handout = new Handout(needs);
   }
 
   /** After a restart: the workers as the ledger has them, with what they hold. */
@@ -132,62 +72,13 @@ export class WorkerHub {
     return worker;
   }
 
-  /** Waits for work. Empty: none came in time, or this worker gets none any more. */
-  async take(wish: {
-    endpoint: EndpointRow;
-    worker: Worker;
-    limit: number;
-    waitMs: number;
-    signal: AbortSignal;
-  }): Promise<Job[]> {
-    const { clock } = this.needs;
-    const { endpoint, worker, limit, signal } = wish;
-    const line = this.line(endpoint.id);
-    const timeout = new AbortController();
-    let waiter: Waiter | undefined;
-    const jobs = new Promise<Job[]>((done) => {
-      waiter = { worker, endpoint, limit, signal, done, over: false };
-      if (worker.state === 'ready') line.waiters.push(waiter);
-    });
-    this.pump(endpoint.id);
-    const none = clock.sleep(wish.waitMs, AbortSignal.any([signal, timeout.signal])).then(() => {
-      waiter!.over = true;
-      line.waiters = line.waiters.filter((other) => other !== waiter);
-      waiter!.done([]);
-    });
-    const taken = await jobs;
-    timeout.abort();
-    await none;
-    return taken;
-  }
-
-  /** Work may have come: hands it to those who wait, never more claims than there is work. */
-  pump(endpointId: string): void {
-    const line = this.line(endpointId);
-    line.again = true;
-    if (line.pumping || line.waiters.length === 0) return;
-    line.pumping = true;
-    this.drain(line)
-      .catch((error: unknown) => this.needs.log.error('handing out work failed', { error }))
-      .finally(() => {
-        line.pumping = false;
-        if (line.again && line.waiters.length > 0) this.pump(endpointId);
-      });
-  }
-
   /** What the worker does not run although it was given to it never reached it: it goes back at once. */
   async reconcile(worker: Worker, running: ReadonlySet<string>): Promise<void> {
     const { jobs, clock } = this.needs;
     const missing = [...worker.running].filter(([id]) => !running.has(id));
     if (missing.length === 0) return;
-    for (const [id, attemptId] of missing) await this.giveBack(worker, id, attemptId);
+    for (const [id, attemptId] of missing) await this.handout.giveBack(worker, id, attemptId);
     await jobs.store.promote(clock.now());
-  }
-
-  private async giveBack(worker: Worker, jobId: string, attemptId: string): Promise<void> {
-    const { jobs, clock } = this.needs;
-    worker.running.delete(jobId);
-    await jobs.finish({ jobId, attemptId }, { type: 'snoozed', untilMs: clock.now() });
   }
 
   /** The attempt this worker holds of this job; undefined when it holds none (any more). */
@@ -278,7 +169,7 @@ export class WorkerHub {
     const { store, clock } = this.needs;
     if (worker.state === state) return;
     worker.state = state;
-    if (state !== 'ready') this.dismiss(worker);
+    if (state !== 'ready') this.handout.dismiss(worker);
     await store.store.commit(store.workerState(worker, state, clock.now()));
     this.changed(worker);
   }
@@ -291,7 +182,7 @@ export class WorkerHub {
     const { store, clock, jobs } = this.needs;
     worker.state = 'ended';
     this.workers.delete(keyOf(worker));
-    this.dismiss(worker);
+    this.handout.dismiss(worker);
     await store.store.commit(
       store.workerEnded(worker, {
         at: clock.now(),
@@ -304,93 +195,6 @@ export class WorkerHub {
     for (const { id: jobId, attemptId } of held.filter((job) => job.queue === worker.endpointId))
       await jobs.lose({ jobId, attemptId }, `Its worker ${worker.id} is gone: ${end.reason}`);
     this.changed(worker);
-  }
-
-  /** The job is over: nobody needs to know any more who lost it. */
-  forgetJob(jobId: string): void {
-    this.refused.delete(jobId);
-  }
-
-  private dismiss(worker: Worker): void {
-    const line = this.line(worker.endpointId);
-    const gone = line.waiters.filter((waiter) => waiter.worker === worker);
-    line.waiters = line.waiters.filter((waiter) => waiter.worker !== worker);
-    for (const waiter of gone) waiter.done([]);
-  }
-
-  private async drain(line: Line): Promise<void> {
-    let width = 1;
-    const skipped: Waiter[] = [];
-    const back = (waiters: Waiter[]) =>
-      line.waiters.unshift(
-        ...waiters.filter(({ worker, over }) => worker.state === 'ready' && !over),
-      );
-    try {
-      while (line.waiters.length > 0) {
-        line.again = false;
-        const group = line.waiters.splice(0, width);
-        const answers = await Promise.all(group.map((waiter) => this.claim(waiter)));
-        // A worker that must not get what waits does not stand in the way of the next one.
-        skipped.push(...group.filter((_, i) => answers[i] === 'refused'));
-        const empty = group.filter((_, i) => answers[i] === 'empty');
-        back(empty);
-        if (empty.length > 0 && !line.again) return;
-        width = empty.length === 0 ? Math.min(width * 2, widthMax) : 1;
-      }
-    } finally {
-      back(skipped);
-    }
-  }
-
-  private async claim(waiter: Waiter): Promise<'taken' | 'empty' | 'refused'> {
-    const { jobs, clock, node, paused } = this.needs;
-    const { worker, endpoint, limit, signal } = waiter;
-    if (signal.aborted || waiter.over) return (waiter.done([]), 'taken');
-    const queue = await paused(endpoint.id);
-    if (queue.paused) return 'empty';
-    const unknown: string[] = [];
-    let refused = false;
-    const name = queueKey('endpoint', endpoint.id);
-    const taken = await jobs.claim({
-      queues: [{ name, ...(queue.limit === undefined ? {} : { limit: queue.limit }) }],
-      limit,
-      holder: worker.id,
-      node,
-      leaseMs: endpoint.spec.leaseMs,
-      stage: 'dispatched',
-      lookahead: Math.min(this.refused.size, lookaheadMax),
-      accept: (job) => {
-        const accepted = this.accepts(worker, job, unknown);
-        refused ||= !accepted;
-        return accepted;
-      },
-    });
-    for (const jobId of unknown) await this.learn(jobId);
-    for (const job of taken) {
-      worker.running.set(job.id, job.attemptId);
-      this.refused.delete(job.id);
-    }
-    if (taken.length === 0 && unknown.length > 0) return this.claim(waiter);
-    if (taken.length === 0) return refused ? 'refused' : 'empty';
-    const unwanted = signal.aborted || waiter.over;
-    if (unwanted) {
-      // Nobody is there to take the answer: the jobs go back as if they had never left.
-      for (const job of taken) await this.giveBack(worker, job.id, job.attemptId);
-      await jobs.store.promote(clock.now());
-    }
-    waiter.done(unwanted ? [] : taken);
-    return 'taken';
-  }
-
-  private accepts(worker: Worker, job: Job, unknown: string[]): boolean {
-    if (job.attempt === 1) return true;
-    const refused = this.refused.get(job.id);
-    if (!refused) unknown.push(job.id);
-    return refused !== undefined && !refused.has(worker.id);
-  }
-
-  private async learn(jobId: string): Promise<void> {
-    this.refused.set(jobId, new Set(await this.needs.store.lostHolders(jobId)));
   }
 
   private async seen(worker: Worker, now: number): Promise<void> {
@@ -407,60 +211,7 @@ export class WorkerHub {
     }
   }
 
-  private line(endpointId: string): Line {
-    let line = this.lines.get(endpointId);
-    if (!line) {
-      line = { waiters: [], pumping: false, again: false };
-      this.lines.set(endpointId, line);
-    }
-    return line;
-  }
-
   private changed(worker: Worker): void {
     for (const listener of this.changeListeners) listener(worker);
   }
-}
-
-const keyOf = ({ endpointId, id }: WorkerName): string => `${endpointId}/${id}`;
-
-function workerOf(row: WorkerRow): Worker {
-  return {
-    id: row.id,
-    endpointId: row.endpointId,
-    origin: row.origin,
-    version: row.version,
-    state: row.state,
-    createdAt: row.createdAt,
-    readyAt: row.readyAt,
-    seenAt: row.seenAt,
-    idleSince: row.readyAt ?? row.createdAt,
-    running: new Map(),
-    acknowledged: new Set(),
-    stopping: new Map(),
-    toTell: new Set(),
-    tell: () => {},
-    unhealthy: undefined,
-    savedAt: row.seenAt ?? 0,
-  };
-}
-
-function externalRow(endpoint: EndpointRow, id: string, now: number): WorkerRow {
-  return {
-    id,
-    endpointId: endpoint.id,
-    node: null,
-    version: endpoint.version,
-    origin: 'external',
-    pid: null,
-    processStart: null,
-    keyId: null,
-    state: 'ready',
-    reason: null,
-    createdAt: now,
-    readyAt: now,
-    seenAt: now,
-    endedAt: null,
-    exitCode: null,
-    exitSignal: null,
-  };
 }

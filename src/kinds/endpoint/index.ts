@@ -17,6 +17,7 @@ import { batchOperations } from './operations/batches.ts';
 import { endpointOperations } from './operations/endpoints.ts';
 import { jobOperations } from './operations/jobs.ts';
 import { logOperations } from './operations/logs.ts';
+import { streamOperations } from './operations/streams.ts';
 import { workerOperations } from './operations/workers.ts';
 import { queueStates } from './queues.ts';
 import { RemoteClient } from './remote/client.ts';
@@ -84,7 +85,7 @@ function create(needs: KindNeeds<EndpointsSection>): KindParts {
     results,
     streams,
     retire: (worker, reason) => supervisor.retire(worker, reason),
-    proven: (endpointId) => supervisor.proven(endpointId),
+    proven: (endpointId) => supervisor.starts.proven(endpointId),
   });
   const desk: Desk = {
     jobs,
@@ -138,6 +139,7 @@ function create(needs: KindNeeds<EndpointsSection>): KindParts {
     operations: [
       ...endpointOperations(desk),
       ...jobOperations(desk),
+      ...streamOperations(desk),
       ...workerOperations(desk),
       ...logOperations(desk),
       ...batchOperations(desk),

@@ -1,6 +1,5 @@
 // From a recipe to a command line and an environment: every kind of worker is a process that speaks the RunPod worker
 // protocol; handlers and per-job commands do so through our runner.
-import { execFile } from 'node:child_process';
 import { extname, join } from 'node:path';
 import type { EndpointRow } from './store.ts';
 
@@ -111,35 +110,4 @@ export const containerName = (workerId: string): string => `errand-${workerId}`;
 /** In a clone the runner is TypeScript beside this file, in a package JavaScript. */
 function runnerPath(): string {
   return join(import.meta.dirname, 'runner', `runner-main${extname(import.meta.filename)}`);
-}
-
-export type Engine = { command: string } | { missing: string };
-
-/** The container engine that answers, or in plain words why none does. */
-export async function findEngine(path: string | undefined): Promise<Engine> {
-  const reasons: string[] = [];
-  for (const command of ['docker', 'podman']) {
-    const reason = await asksEngine(command, path);
-    if (reason === undefined) return { command };
-    reasons.push(`${command}: ${reason}`);
-  }
-  return { missing: reasons.join('; ') };
-}
-
-const engineTimeoutMs = 5000;
-
-function asksEngine(command: string, path: string | undefined): Promise<string | undefined> {
-  const args = ['info', '--format', '{{.ID}}'];
-  return new Promise((resolve) => {
-    execFile(
-      command,
-      args,
-      { timeout: engineTimeoutMs, env: path === undefined ? {} : { PATH: path } },
-      (error, _stdout, stderr) => {
-        if (!error) return resolve(undefined);
-        if ((error as NodeJS.ErrnoException).code === 'ENOENT') return resolve('not installed');
-        resolve(stderr.trim().split('\n').at(-1)?.slice(0, 200) || 'does not answer');
-      },
-    );
-  });
 }

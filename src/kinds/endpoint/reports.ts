@@ -3,10 +3,11 @@
 import type { Jobs } from '../../jobs/jobs.ts';
 import type { Job } from '../../jobs/job.ts';
 import { parseLenientJson } from '../../runtime/json.ts';
-import type { WorkerHub, Worker } from './hub.ts';
+import type { WorkerHub } from './hub.ts';
 import type { Results } from './results.ts';
 import type { EndpointRow } from './store.ts';
 import type { Streams } from './stream/store.ts';
+import type { Worker } from './worker.ts';
 
 export interface ReportsNeeds {
   jobs: Jobs;

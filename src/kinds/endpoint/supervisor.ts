@@ -1,73 +1,28 @@
 // Keeps the right number of worker processes for every endpoint with a recipe: starts, replaces, stops, and after a
-// restart of this server takes over those that live and ends the rest. Also the clock of running jobs.
-import { closeSync } from 'node:fs';
-import { execFile } from 'node:child_process';
-import type { Access } from '../../access/access.ts';
-import { randomId } from '../../jobs/job.ts';
+// restart of this server takes over those that live and ends the rest.
 import type { Jobs } from '../../jobs/jobs.ts';
-import { queueKey } from '../../jobs/decide.ts';
-import type { Clock } from '../../runtime/clock.ts';
 import type { Log } from '../../runtime/log.ts';
 import { Loop, type Service } from '../../runtime/service.ts';
+import { demandOf } from './demand.ts';
 import type { Endpoints } from './endpoints.ts';
+import { Engines } from './engine.ts';
 import type { Trouble } from './health.ts';
-import type { Worker, WorkerHub } from './hub.ts';
-import { isLowPriority } from './intake.ts';
-import type { WorkerLogs } from './logs.ts';
-import { findWorkerProcess, isAlive, signalGroup, startOf, startProcess } from './process.ts';
-import { containerName, findEngine, launchOf, type Engine, type LaunchNeeds } from './recipe.ts';
-import { startDelayMs, workersWanted } from './scaling.ts';
-import type { EndpointRow, EndpointStore, WorkerRow } from './store.ts';
+import { Launcher, type LauncherNeeds, type Own } from './launcher.ts';
+import { findWorkerProcess, isAlive, signalGroup, startOf } from './process.ts';
+import { workersWanted, type Load } from './scaling.ts';
+import { Starts } from './starts.ts';
+import type { EndpointRow } from './store.ts';
+import type { Worker } from './worker.ts';
 
-export interface SupervisorNeeds {
+export interface SupervisorNeeds extends Omit<LauncherNeeds, 'engines' | 'started' | 'gone'> {
   jobs: Jobs;
-  hub: WorkerHub;
   endpoints: Endpoints;
-  store: EndpointStore;
-  logs: WorkerLogs;
-  access: Access;
-  clock: Clock;
   log: Log;
-  node: string;
-  folder: string;
-  home: string;
-  secret(name: string): string | undefined;
-  openBaseUrl(): Promise<string>;
-}
-
-/** A process of ours. */
-interface Own {
-  worker: Worker;
-  pid: number | undefined;
-  start: string | undefined;
-  keyId: string | null;
-  /** Not started by this run of the server: its end is seen by looking, not by an event. */
-  adopted: boolean;
-  /** Why it is to end; undefined while it should live. */
-  ending?: { reason: string; since: number; killed: boolean; failure: boolean };
-}
-
-/** The job that is next. */
-interface Head {
-  id: string;
-  /** It was handed out before. */
-  again: boolean;
-  low: boolean;
-  since: number;
-}
-
-interface State {
-  failures: number;
-  lastEnd?: string;
-  lastWorkerId?: string;
-  nextStartAt: number;
-  startedAt: number;
 }
 
 const tickMs = 500;
 /** A worker that lived so long was no failed start, whatever it died of. */
 const provenMs = 60_000;
-const engineCheckMs = 30_000;
 /** Rows and logs of ended workers are kept for so long. */
 const endedKeepMs = 7 * 86_400_000;
 const externalSilentMs = 90_000;
@@ -76,16 +31,25 @@ export class Supervisor implements Service {
   readonly name = 'endpoint workers';
   private readonly needs: SupervisorNeeds;
   private readonly own = new Map<string, Own>();
-  private readonly states = new Map<string, State>();
+  readonly starts: Starts;
+  private readonly engines: Engines;
+  private readonly launcher: Launcher;
   private readonly loop: Loop;
   private readonly unsubscribe: (() => void)[] = [];
-  private engine: { found: Engine; at: number } | undefined;
   private forgotAt = 0;
   private stopped = false;
 
   constructor(needs: SupervisorNeeds) {
     this.needs = needs;
     const { clock, log } = needs;
+    this.starts = new Starts(needs);
+    this.engines = new Engines(clock, needs.secret);
+    this.launcher = new Launcher({
+      ...needs,
+      engines: this.engines,
+      started: (own) => this.own.set(own.worker.id, own),
+      gone: (own, reason, code, signal) => this.gone(own, reason, code, signal),
+    });
     this.loop = new Loop({
       name: 'endpoint workers',
       everyMs: tickMs,
@@ -135,23 +99,8 @@ export class Supervisor implements Service {
       .catch((error: unknown) => this.needs.log.warn('a worker could not be drained', { error }));
   }
 
-  /** A job was done: whatever failed before, workers of this endpoint work. */
-  proven(endpointId: string): void {
-    const state = this.states.get(endpointId);
-    if (state) state.failures = 0;
-  }
-
   trouble(endpoint: EndpointRow): Trouble {
-    const state = this.state(endpoint.id);
-    const reason = this.missingReason(endpoint);
-    const tail = state.failures > 0 && state.lastWorkerId ? this.tail(endpoint.id, state) : [];
-    return {
-      failures: state.failures,
-      ...(reason === undefined ? {} : { reason }),
-      ...(state.lastEnd === undefined ? {} : { lastEnd: state.lastEnd }),
-      ...(state.lastWorkerId === undefined ? {} : { lastWorkerId: state.lastWorkerId }),
-      ...(state.failures > 0 ? { nextStartAt: state.nextStartAt, logTail: tail } : {}),
-    };
+    return this.starts.trouble(endpoint.id, this.engines.missingReason(endpoint));
   }
 
   /** Something is due without a job: workers to keep, workers to end. */
@@ -199,50 +148,29 @@ export class Supervisor implements Service {
     }
     for (const { worker } of live.slice(0, Math.max(0, live.length - spec.workersMax)))
       this.retire(worker, 'there are more workers than workersMax');
-    const state = this.state(endpoint.id);
-    if (live.length >= wanted || clock.now() < state.nextStartAt) return;
-    if ((await this.blocked(endpoint)) !== undefined) return;
-    for (let i = live.length; i < wanted; i++) await this.launch(endpoint, state);
+    const start = this.starts.of(endpoint.id);
+    if (live.length >= wanted || clock.now() < start.nextStartAt) return;
+    if ('image' in spec.recipe) await this.engines.check();
+    if (this.engines.missingReason(endpoint) !== undefined) return;
+    for (let i = live.length; i < wanted; i++) {
+      start.startedAt = clock.now();
+      await this.launcher.launch(endpoint);
+    }
   }
 
-  private async load(endpoint: EndpointRow, live: Own[]) {
-    const { jobs, clock } = this.needs;
-    const counts = await jobs.store.counters(`queue:endpoint:${endpoint.id}`);
-    const head = (counts.queued ?? 0) > 0 ? await this.head(endpoint) : undefined;
+  private async load(endpoint: EndpointRow, live: Own[]): Promise<Load> {
+    const { clock } = this.needs;
+    const { head, queued, running } = await demandOf(this.needs, endpoint);
     if (head?.again) await this.makeRoom(head.id, endpoint, live);
     const normal = head !== undefined && !head.low;
     return {
-      queued: normal ? (counts.queued ?? 0) : 0,
-      running: counts.running ?? 0,
+      queued: normal ? queued : 0,
+      running,
       oldestWaitMs: normal ? clock.now() - head.since : 0,
       workers: live.length,
       starting: live.filter(({ worker }) => worker.state === 'starting').length,
-      sinceStartMs: clock.now() - this.state(endpoint.id).startedAt,
+      sinceStartMs: clock.now() - this.starts.of(endpoint.id).startedAt,
     };
-  }
-
-  /** Looks at the first waiting job without taking it. */
-  private async head(endpoint: EndpointRow): Promise<Head | undefined> {
-    const { jobs, clock } = this.needs;
-    let head: Head | undefined;
-    await jobs.claim({
-      queues: [{ name: queueKey('endpoint', endpoint.id) }],
-      limit: 1,
-      lookahead: 0,
-      holder: 'nobody',
-      node: null,
-      leaseMs: 0,
-      accept: (job) => {
-        head = {
-          id: job.id,
-          again: job.attempt > 1,
-          low: isLowPriority(job),
-          since: Math.min(job.runAt, clock.now()),
-        };
-        return false;
-      },
-    });
-    return head;
   }
 
   /** A job whose attempt was lost never goes to that worker again: when there is no other, an idle one is replaced. */
@@ -252,80 +180,6 @@ export class Supervisor implements Service {
     if (live.some(({ worker }) => !lost.has(worker.id))) return;
     const idle = live.find(({ worker, ending }) => !ending && worker.running.size === 0);
     if (idle) this.retire(idle.worker, `it lost job ${jobId}, which must go to another worker`);
-  }
-
-  private async launch(endpoint: EndpointRow, state: State): Promise<void> {
-    const { store, access, clock, hub, logs, node } = this.needs;
-    const now = clock.now();
-    const id = randomId('w', 14);
-    const key = access.plan({
-      owner: endpoint.owner,
-      name: `worker ${id}`,
-      scopes: ['worker'],
-      kinds: ['endpoint'],
-      queues: [endpoint.id],
-      subject: `endpoint:${endpoint.id}`,
-    });
-    const row: WorkerRow = {
-      id,
-      endpointId: endpoint.id,
-      node,
-      version: endpoint.version,
-      origin: 'image' in endpoint.spec.recipe! ? 'container' : 'process',
-      pid: null,
-      processStart: null,
-      keyId: key.row.id,
-      state: 'starting',
-      reason: null,
-      createdAt: now,
-      readyAt: null,
-      seenAt: null,
-      endedAt: null,
-      exitCode: null,
-      exitSignal: null,
-    };
-    // The row is there before the process can ask for work: after a kill it is found and adopted or ended.
-    await store.store.commit([...key.steps, ...store.insertWorker(row)]);
-    state.startedAt = now;
-    const worker = hub.add(row);
-    const own: Own = { worker, pid: undefined, start: undefined, keyId: row.keyId, adopted: false };
-    this.own.set(id, own);
-    logs.note(endpoint.id, id, `start worker of version ${endpoint.version}`);
-    await this.spawn(endpoint, own, key.key);
-  }
-
-  private async spawn(endpoint: EndpointRow, own: Own, key: string): Promise<void> {
-    const { store, logs } = this.needs;
-    const { worker } = own;
-    const logFd = logs.open(endpoint.id, worker.id);
-    try {
-      const launch = launchOf(endpoint, { id: worker.id, key }, await this.launchNeeds());
-      const child = startProcess({ ...launch, logFd });
-      child.once(
-        'error',
-        (error) => void this.gone(own, `it could not be started: ${error.message}`),
-      );
-      child.once(
-        'exit',
-        (code, signal) => void this.gone(own, exitText(code, signal), code, signal),
-      );
-      if (child.pid === undefined) return;
-      own.pid = child.pid;
-      own.start = startOf(child.pid);
-      await store.store.commit(store.workerProcess(worker, child.pid, own.start));
-    } catch (error) {
-      await this.gone(own, `it could not be started: ${(error as Error).message}`);
-    } finally {
-      closeSync(logFd);
-    }
-  }
-
-  private async launchNeeds(): Promise<LaunchNeeds> {
-    const { secret, openBaseUrl, folder, home } = this.needs;
-    const found = this.engine?.found;
-    const engine = found && 'command' in found ? found.command : undefined;
-    const baseUrl = await openBaseUrl();
-    return { secret, baseUrl, cacheFolder: `${folder}/compiled`, home, engine };
   }
 
   /** The process is no more: what it held is lost now, its key ends, and a series of such ends slows the next start. */
@@ -341,7 +195,7 @@ export class Supervisor implements Service {
     const why = own.ending ? `${own.ending.reason} (${reason})` : reason;
     const lived = clock.now() - worker.createdAt;
     if (!this.stopped && (own.ending ? own.ending.failure : lived < provenMs))
-      this.failed(worker, why);
+      this.starts.failed(worker, why);
     try {
       logs.tick(worker.endpointId, worker.id);
       logs.note(worker.endpointId, worker.id, `worker ended: ${why}`);
@@ -353,15 +207,6 @@ export class Supervisor implements Service {
       if (!this.stopped) log.error('the end of a worker could not be written', { error });
     }
     this.loop.wake();
-  }
-
-  private failed(worker: Worker, why: string): void {
-    const state = this.state(worker.endpointId);
-    state.failures += 1;
-    state.lastEnd = why;
-    state.lastWorkerId = worker.id;
-    state.nextStartAt = this.needs.clock.now() + startDelayMs(state.failures);
-    this.needs.log.warn('a worker died', { endpoint: worker.endpointId, worker: worker.id, why });
   }
 
   /** One process: is it alive, late, disobedient, or through? */
@@ -399,13 +244,8 @@ export class Supervisor implements Service {
       signalGroup(pid, own.start ?? null, stuck ? 'SIGKILL' : 'SIGTERM');
     } else if (overdue) {
       signalGroup(pid, own.start ?? null, 'SIGKILL');
-      if (worker.origin === 'container') this.removeContainer(worker.id);
+      if (worker.origin === 'container') this.engines.removeContainer(worker.id);
     }
-  }
-
-  private removeContainer(workerId: string): void {
-    if (!this.engine || !('command' in this.engine.found)) return;
-    execFile(this.engine.found.command, ['rm', '--force', containerName(workerId)], () => {});
   }
 
   private async watchExternal(rows: readonly EndpointRow[]): Promise<void> {
@@ -436,34 +276,6 @@ export class Supervisor implements Service {
     }
   }
 
-  private async blocked(endpoint: EndpointRow): Promise<string | undefined> {
-    if ('image' in endpoint.spec.recipe!) await this.checkEngine();
-    return this.missingReason(endpoint);
-  }
-
-  private async checkEngine(): Promise<void> {
-    const now = this.needs.clock.now();
-    if (this.engine && now - this.engine.at < engineCheckMs) return;
-    this.engine = { found: await findEngine(this.needs.secret('PATH')), at: now };
-  }
-
-  /** Why this endpoint can have no workers here, in plain words. */
-  private missingReason(endpoint: EndpointRow): string | undefined {
-    const { recipe } = endpoint.spec;
-    if (recipe && 'image' in recipe && this.engine && 'missing' in this.engine.found) {
-      return `It runs the image ${recipe.image}, but no container engine answers (${this.engine.found.missing}). Start docker or podman; the jobs wait.`;
-    }
-    return undefined;
-  }
-
-  private tail(endpointId: string, { lastWorkerId }: State): string[] {
-    const lines = this.needs.logs.read(endpointId, lastWorkerId!, {
-      source: 'container',
-      tail: 15,
-    });
-    return lines.map(({ line }) => line.slice(0, 300));
-  }
-
   private async forgetOld(): Promise<void> {
     const { store, logs, clock } = this.needs;
     if (clock.now() - this.forgotAt < 60_000) return;
@@ -473,22 +285,7 @@ export class Supervisor implements Service {
     for (const { endpointId, id } of old) logs.forget(endpointId, id);
     await store.store.commit(store.forgetWorkers(old));
   }
-
-  private state(endpointId: string): State {
-    let state = this.states.get(endpointId);
-    if (!state) {
-      state = { failures: 0, nextStartAt: 0, startedAt: 0 };
-      this.states.set(endpointId, state);
-    }
-    return state;
-  }
 }
 
 const isRunner = ({ spec }: EndpointRow): boolean =>
   spec.recipe !== undefined && ('module' in spec.recipe || 'perJob' in spec.recipe);
-
-function exitText(code: number | null, signal: string | null): string {
-  return signal === null
-    ? `its process exited with code ${code}`
-    : `its process was ended by ${signal}`;
-}

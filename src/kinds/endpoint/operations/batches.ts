@@ -8,7 +8,8 @@ import type { Job } from '../../../jobs/job.ts';
 import type { RunWish } from '../intake.ts';
 import { requestsMax } from '../batch/batches.ts';
 import { endpointId } from '../spec.ts';
-import { endpointJobView, jobId, runFields, viewEndpointJob } from './jobs.ts';
+import { endpointJobView, jobId, viewEndpointJob } from './job-view.ts';
+import { runFields } from './jobs.ts';
 import { withPresent } from './present.ts';
 
 const request = z.object(runFields);

@@ -4,8 +4,8 @@ import { defineOperation, type Caller, type Operation } from '../../../operation
 import { workerEndpoint, type Desk } from '../desk.ts';
 import type { JobInput } from '../intake.ts';
 import type { EndpointRow } from '../store.ts';
-import type { Worker } from '../hub.ts';
-import { jobId } from './jobs.ts';
+import type { Worker } from '../worker.ts';
+import { jobId } from './job-view.ts';
 
 const workerId = z.string().regex(/^[\w.:-]{1,120}$/, 'not a worker id');
 const waitMsMax = 85_000;
@@ -49,7 +49,7 @@ function takeJobs(desk: Desk): Operation {
       const worker = await desk.hub.join(endpoint, input.workerId);
       const { count: limit, waitMs } = input;
       if (input.running) await desk.hub.reconcile(worker, new Set(input.running));
-      const jobs = await desk.hub.take({ endpoint, worker, limit, waitMs, signal });
+      const jobs = await desk.hub.handout.take({ endpoint, worker, limit, waitMs, signal });
       return {
         jobs: jobs.map((job) => {
           const { input: value, webhook, s3Config } = job.input as JobInput;

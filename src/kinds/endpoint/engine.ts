@@ -1,0 +1,77 @@
+// The container engine of this machine: which one answers, in plain words why none does, and the removal of a container
+// whose client was killed.
+import { execFile } from 'node:child_process';
+import type { Clock } from '../../runtime/clock.ts';
+import { containerName } from './recipe.ts';
+import type { EndpointRow } from './store.ts';
+
+const engineCheckMs = 30_000;
+
+export class Engines {
+  private readonly clock: Clock;
+  private readonly secret: (name: string) => string | undefined;
+  private last: { found: Engine; at: number } | undefined;
+
+  constructor(clock: Clock, secret: (name: string) => string | undefined) {
+    this.clock = clock;
+    this.secret = secret;
+  }
+
+  /** The program to call; undefined while none is known to answer. */
+  command(): string | undefined {
+    const found = this.last?.found;
+    return found && 'command' in found ? found.command : undefined;
+  }
+
+  /** Asks again, but not all the time. */
+  async check(): Promise<void> {
+    const now = this.clock.now();
+    if (this.last && now - this.last.at < engineCheckMs) return;
+    this.last = { found: await findEngine(this.secret('PATH')), at: now };
+  }
+
+  /** Why this endpoint can have no workers here, in plain words. */
+  missingReason(endpoint: EndpointRow): string | undefined {
+    const { recipe } = endpoint.spec;
+    if (recipe && 'image' in recipe && this.last && 'missing' in this.last.found) {
+      return `It runs the image ${recipe.image}, but no container engine answers (${this.last.found.missing}). Start docker or podman; the jobs wait.`;
+    }
+    return undefined;
+  }
+
+  removeContainer(workerId: string): void {
+    const command = this.command();
+    if (command) execFile(command, ['rm', '--force', containerName(workerId)], () => {});
+  }
+}
+
+type Engine = { command: string } | { missing: string };
+
+/** The container engine that answers, or in plain words why none does. */
+async function findEngine(path: string | undefined): Promise<Engine> {
+  const reasons: string[] = [];
+  for (const command of ['docker', 'podman']) {
+    const reason = await asksEngine(command, path);
+    if (reason === undefined) return { command };
+    reasons.push(`${command}: ${reason}`);
+  }
+  return { missing: reasons.join('; ') };
+}
+
+const engineTimeoutMs = 5000;
+
+function asksEngine(command: string, path: string | undefined): Promise<string | undefined> {
+  const args = ['info', '--format', '{{.ID}}'];
+  return new Promise((resolve) => {
+    execFile(
+      command,
+      args,
+      { timeout: engineTimeoutMs, env: path === undefined ? {} : { PATH: path } },
+      (error, _stdout, stderr) => {
+        if (!error) return resolve(undefined);
+        if ((error as NodeJS.ErrnoException).code === 'ENOENT') return resolve('not installed');
+        resolve(stderr.trim().split('\n').at(-1)?.slice(0, 200) || 'does not answer');
+      },
+    );
+  });
+}

@@ -1,0 +1,121 @@
+// Starts one worker process: its row, its key, its log, its command line.
+import { closeSync } from 'node:fs';
+import type { Access } from '../../access/access.ts';
+import { randomId } from '../../jobs/job.ts';
+import type { Clock } from '../../runtime/clock.ts';
+import type { Engines } from './engine.ts';
+import type { WorkerHub } from './hub.ts';
+import type { WorkerLogs } from './logs.ts';
+import { startOf, startProcess } from './process.ts';
+import { launchOf, type LaunchNeeds } from './recipe.ts';
+import type { EndpointRow, EndpointStore, WorkerRow } from './store.ts';
+import type { Worker } from './worker.ts';
+
+/** A process of ours. */
+export interface Own {
+  worker: Worker;
+  pid: number | undefined;
+  start: string | undefined;
+  keyId: string | null;
+  /** Not started by this run of the server: its end is seen by looking, not by an event. */
+  adopted: boolean;
+  /** Why it is to end; undefined while it should live. */
+  ending?: { reason: string; since: number; killed: boolean; failure: boolean };
+}
+
+export interface LauncherNeeds {
+  store: EndpointStore;
+  access: Access;
+  clock: Clock;
+  hub: WorkerHub;
+  logs: WorkerLogs;
+  node: string;
+  folder: string;
+  home: string;
+  engines: Engines;
+  secret(name: string): string | undefined;
+  openBaseUrl(): Promise<string>;
+  /** It is about to be a process. */
+  started(own: Own): void;
+  /** Its process is no more, or never was. */
+  gone(own: Own, reason: string, code?: number | null, signal?: string | null): Promise<void>;
+}
+
+export class Launcher {
+  private readonly needs: LauncherNeeds;
+
+  constructor(needs: LauncherNeeds) {
+    this.needs = needs;
+  }
+
+  /** The row is there before the process can ask for work: after a kill it is found and adopted or ended. */
+  async launch(endpoint: EndpointRow): Promise<void> {
+    const { store, access, clock, hub, logs, node } = this.needs;
+    const now = clock.now();
+    const id = randomId('w', 14);
+    const key = access.plan({
+      owner: endpoint.owner,
+      name: `worker ${id}`,
+      scopes: ['worker'],
+      kinds: ['endpoint'],
+      queues: [endpoint.id],
+      subject: `endpoint:${endpoint.id}`,
+    });
+    const row: WorkerRow = {
+      id,
+      endpointId: endpoint.id,
+      node,
+      version: endpoint.version,
+      origin: 'image' in endpoint.spec.recipe! ? 'container' : 'process',
+      pid: null,
+      processStart: null,
+      keyId: key.row.id,
+      state: 'starting',
+      reason: null,
+      createdAt: now,
+      readyAt: null,
+      seenAt: null,
+      endedAt: null,
+      exitCode: null,
+      exitSignal: null,
+    };
+    await store.store.commit([...key.steps, ...store.insertWorker(row)]);
+    const worker = hub.add(row);
+    const own: Own = { worker, pid: undefined, start: undefined, keyId: row.keyId, adopted: false };
+    this.needs.started(own);
+    logs.note(endpoint.id, id, `start worker of version ${endpoint.version}`);
+    await this.spawn(endpoint, own, key.key);
+  }
+
+  private async spawn(endpoint: EndpointRow, own: Own, key: string): Promise<void> {
+    const { store, logs, gone } = this.needs;
+    const { worker } = own;
+    const logFd = logs.open(endpoint.id, worker.id);
+    try {
+      const launch = launchOf(endpoint, { id: worker.id, key }, await this.launchNeeds());
+      const child = startProcess({ ...launch, logFd });
+      child.once('error', (error) => void gone(own, `it could not be started: ${error.message}`));
+      child.once('exit', (code, signal) => void gone(own, exitText(code, signal), code, signal));
+      if (child.pid === undefined) return;
+      own.pid = child.pid;
+      own.start = startOf(child.pid);
+      await store.store.commit(store.workerProcess(worker, child.pid, own.start));
+    } catch (error) {
+      await gone(own, `it could not be started: ${(error as Error).message}`);
+    } finally {
+      closeSync(logFd);
+    }
+  }
+
+  private async launchNeeds(): Promise<LaunchNeeds> {
+    const { secret, openBaseUrl, folder, home, engines } = this.needs;
+    const baseUrl = await openBaseUrl();
+    return { secret, baseUrl, cacheFolder: `${folder}/compiled`, home, engine: engines.command() };
+  }
+}
+
+function exitText(code: number | null, signal: string | null): string {
+  return signal === null
+    ? `its process exited with code ${code}`
+    : `its process was ended by ${signal}`;
+}

@@ -1,0 +1,59 @@
+// An endpoint job as operations answer it to dialects.
+import { z } from 'zod';
+import { isFinal, statuses, type Job } from '../../../jobs/job.ts';
+import type { Desk } from '../desk.ts';
+import type { JobInput } from '../intake.ts';
+import { delayMs } from '../reports.ts';
+
+export const jobId = z.string().regex(/^[A-Za-z0-9_-]{1,80}$/, 'not a job id');
+
+/** A job as dialects need it: every fact, the result wherever it is. */
+export const endpointJobView = z.object({
+  id: z.string(),
+  endpointId: z.string(),
+  status: z.enum(statuses),
+  output: z.unknown().optional(),
+  error: z.looseObject({ code: z.string(), message: z.string() }).optional(),
+  delayMs: z.number().optional(),
+  executionMs: z.number().optional(),
+  retries: z.number(),
+  workerId: z.string().optional(),
+  input: z.unknown().optional(),
+  webhook: z.string().optional(),
+  createdAt: z.number(),
+  startedAt: z.number().optional(),
+  finishedAt: z.number().optional(),
+});
+export type EndpointJobView = z.infer<typeof endpointJobView>;
+
+export function viewEndpointJob(desk: Desk, job: Job, includeInput = false): EndpointJobView {
+  const body = (job.input ?? {}) as Partial<JobInput>;
+  const output = isFinal(job.status) ? desk.results.of(job) : job.facts.progressOutput;
+  return {
+    ...listed(job),
+    ...(output === undefined || output === null ? {} : { output }),
+    ...(includeInput ? { input: body.input } : {}),
+    ...(body.webhook === undefined ? {} : { webhook: body.webhook }),
+  };
+}
+
+/** Without input and output. */
+export function listed(job: Job): EndpointJobView {
+  const delay = delayMs(job);
+  const started = job.startedAt !== null;
+  return {
+    id: job.id,
+    endpointId: job.queue,
+    status: job.status,
+    retries: job.attempt - 1,
+    createdAt: job.createdAt,
+    ...(job.error ? { error: { ...job.error } } : {}),
+    ...(delay === undefined ? {} : { delayMs: delay }),
+    ...(started && job.finishedAt !== null
+      ? { executionMs: Math.max(job.finishedAt - job.startedAt!, 0) }
+      : {}),
+    ...(job.holder === null ? {} : { workerId: job.holder }),
+    ...(started ? { startedAt: job.startedAt! } : {}),
+    ...(job.finishedAt === null ? {} : { finishedAt: job.finishedAt }),
+  };
+}
