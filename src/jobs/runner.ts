@@ -178,7 +178,7 @@ export class Runner implements Service {
         kind.run!(this.context(latest, adopted, stop.signal)).catch((error: unknown) =>
           crashed(error, log, job),
         ),
-        this.givenUp(stop.signal),
+        this.givenUp(job, stop.signal),
       ]);
       const reason = stop.signal.reason as StopReason | undefined;
       // The server ends, the work goes on: whoever adopts it will write the end.
@@ -237,13 +237,17 @@ export class Runner implements Service {
   }
 
   /** A kind that does not stop when told to never holds up its job: after a while the attempt is given up. */
-  private async givenUp(signal: AbortSignal): Promise<Outcome | 'leave'> {
+  private async givenUp({ id }: Job, signal: AbortSignal): Promise<Outcome | 'leave'> {
     await new Promise<void>((resolve) => {
       if (signal.aborted) resolve();
       else signal.addEventListener('abort', () => resolve(), { once: true });
     });
-    await this.options.clock.sleep(this.options.stopMsMax);
+    const { clock, jobs, stopMsMax } = this.options;
     const reason = signal.reason as StopReason;
+    // Whoever cancelled may have granted more time than a stop usually gets.
+    const row = reason === 'cancel' ? await jobs.ledger.find(id).catch(() => undefined) : undefined;
+    const granted = row?.facts.cancelGraceMs;
+    await clock.sleep(stopMsMax + (typeof granted === 'number' ? granted : 0));
     if (reason === 'shutdown' || reason === 'lost') return 'leave';
     const error = { code: 'stuck', message: 'It did not stop in time and was given up.' };
     return reason === 'timeout' ? { type: 'timed_out', error } : { type: 'cancelled', error };

@@ -211,7 +211,7 @@ function remember(
     endedAt: clock.now(),
     runMs: facts.runMs,
     ok: outcome.type === 'completed',
-    bytes: Number(facts.outputBytes ?? 0),
+    bytes: Number(facts.outputBytes ?? 0) - Number(facts.droppedBytes ?? 0),
   });
 }
 

@@ -7,7 +7,7 @@ import type { EndingReason } from './process/ending.ts';
 import { LaunchFolder } from './process/folder.ts';
 import { Guard } from './process/guard.ts';
 import type { Identity } from './process/identity.ts';
-import { outputBytes, turnRing } from './process/limits.ts';
+import { keptBytes, outputBytes, turnRing } from './process/limits.ts';
 import { memoryPeak, waitingForInput } from './process/observe.ts';
 import { Registry } from './process/registry.ts';
 import { snapshot } from './process/tree.ts';
@@ -58,6 +58,8 @@ export class Keeper implements Service {
   private litterAt = 0;
   private endedBytes = 0;
   private runningBytes = 0;
+  /** Of each at the last look. */
+  private readonly seenBytes = new WeakMap<Kept, number>();
 
   constructor(options: KeeperOptions) {
     this.options = options;
@@ -109,7 +111,7 @@ export class Keeper implements Service {
     if (!over) return;
     this.kept.delete(attemptId);
     this.registry.remove(attemptId);
-    if (kept) this.endedBytes += outputBytes(kept.folder);
+    if (kept) this.endedBytes += keptBytes(kept.folder);
   }
 
   find(attemptId: string): Kept | undefined {
@@ -142,19 +144,22 @@ export class Keeper implements Service {
 
   private async checkCaps(): Promise<void> {
     let sum = 0;
-    let largest: { kept: Kept; bytes: number } | undefined;
+    let loudest: { kept: Kept; grown: number } | undefined;
     for (const kept of this.kept.values()) {
-      const bytes = outputBytes(kept.folder);
+      if (outputBytes(kept.folder) > kept.outputBytesMax) {
+        if (kept.ring) await turnRing(kept.folder, kept.outputBytesMax);
+        else kept.end('outputLimit');
+      }
+      const bytes = keptBytes(kept.folder);
+      const grown = bytes - (this.seenBytes.get(kept) ?? 0);
+      this.seenBytes.set(kept, bytes);
       sum += bytes;
-      if (!largest || bytes > largest.bytes) largest = { kept, bytes };
-      if (bytes <= kept.outputBytesMax) continue;
-      if (kept.ring) await turnRing(kept.folder, kept.outputBytesMax);
-      else kept.end('outputLimit');
+      if (grown > (loudest?.grown ?? 0)) loudest = { kept, grown };
     }
     this.runningBytes = sum;
-    // Whoever printed most makes room for the others.
-    if (this.totalBytes > this.options.settings.outputTotalBytesMax && largest?.bytes)
-      largest.kept.end('totalOutputLimit');
+    // Ending one frees nothing (its log stays), so only somebody who still prints is ended.
+    if (this.totalBytes > this.options.settings.outputTotalBytesMax)
+      loudest?.kept.end('totalOutputLimit');
   }
 
   private async look(): Promise<void> {

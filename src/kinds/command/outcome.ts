@@ -4,7 +4,7 @@ import type { Job, JobError } from '../../jobs/job.ts';
 import type { Outcome } from '../../jobs/kind.ts';
 import type { Ending, EndingReason } from './process/ending.ts';
 import type { ExitRecord, LaunchFolder } from './process/folder.ts';
-import { outputBytes } from './process/limits.ts';
+import { droppedBytes, outputBytes } from './process/limits.ts';
 
 export interface EndFacts {
   job: Job;
@@ -65,7 +65,7 @@ function endedByUs(
           code: 'outputLimit',
           message:
             reason === 'totalOutputLimit'
-              ? 'All jobs together printed more than they may, this one most; it was ended.'
+              ? 'All jobs together printed more than they may, this one most of late; it was ended.'
               : 'It printed more than it may and was ended.',
           hint: 'Its log is intact (read_output). Print less, or raise outputBytesMax / outputTotalBytesMax.',
           data: { outputBytes: facts.outputBytes },
@@ -113,6 +113,7 @@ function failure({ exitCode, signal }: ExitRecord): JobError {
 function factsOf(end: EndFacts): Record<string, unknown> {
   const { record, startedAt, survivors, leftBehind, memoryPeakBytes } = end;
   const endedAt = record?.at ?? end.now;
+  const dropped = droppedBytes(end.folder);
   return {
     exitCode: record?.exitCode ?? null,
     signal: record?.signal ?? null,
@@ -121,6 +122,7 @@ function factsOf(end: EndFacts): Record<string, unknown> {
       ? {}
       : { startedAt, endedAt, runMs: Math.max(Math.round(endedAt - startedAt), 0) }),
     outputBytes: outputBytes(end.folder),
+    ...(dropped > 0 ? { droppedBytes: dropped } : {}),
     ...(memoryPeakBytes > 0 ? { memoryPeakBytes } : {}),
     ...(survivors.length > 0 ? { survivors } : {}),
     ...(leftBehind.length > 0 ? { leftBehind } : {}),

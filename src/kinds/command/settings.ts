@@ -29,7 +29,9 @@ export const commandSettings = z
       .int()
       .min(1024)
       .default(20 * 1024 * mebibyte)
-      .describe('Output of all jobs together; above it nothing new starts'),
+      .describe(
+        'Output of all jobs together; above it nothing new starts and whoever prints most is ended',
+      ),
     checkMs: z
       .number()
       .int()

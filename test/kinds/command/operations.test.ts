@@ -10,59 +10,10 @@ import {
   writeFileSync,
 } from 'node:fs';
 import { join } from 'node:path';
-import { describe, test, type TestContext } from 'node:test';
-import { startApp, type CallMore, type TestApp } from '../../helpers/app.ts';
+import { describe, test } from 'node:test';
 import { tempFolder } from '../../helpers/folder.ts';
 import { until } from '../../helpers/until.ts';
-
-interface View {
-  id: string;
-  status: string;
-  stage?: string;
-  exitCode: number | null;
-  signal: string | null;
-  existing?: boolean;
-  hint?: string;
-  output?: { text: string; from: number; next: number };
-  error?: { code: string; message: string; hint?: string };
-  [more: string]: unknown;
-}
-interface Reading {
-  status: string;
-  exitCode: number | null;
-  text: string;
-  from: number;
-  next: number;
-  size: number;
-  omitted?: string;
-  matches?: number;
-  streams?: { stream: string; next: number }[];
-}
-
-const programs = join(import.meta.dirname, '../../fixtures/programs');
-const quick = { checkMs: 50, killGraceMs: 300 };
-
-async function start(t: TestContext, command: object = {}, env: Record<string, string> = {}) {
-  const { app, ...rest } = await startApp(t, { command: { ...quick, ...command } }, { env });
-  return { app, ...rest, ...helpers({ app, ...rest }) };
-}
-
-function helpers({ call }: TestApp) {
-  const run = (input: object, more?: CallMore) =>
-    call<View>('run_command', { waitMs: 20_000, ...input }, more);
-  return {
-    run,
-    background: (input: object, more?: CallMore) => run({ waitMs: 0, ...input }, more),
-    read: (id: string, input: object = {}) => call<Reading>('read_output', { id, ...input }),
-    get: (id: string) => call<View>('get_job', { id }),
-    cancel: (id: string) => call<View>('cancel_job', { id }),
-    wait: (id: string, more: object = {}) =>
-      call<{ done: boolean; reached: { reason: string; detail?: unknown }[]; jobs: View[] }>(
-        'wait_for_jobs',
-        { ids: [id], timeoutMs: 20_000, ...more },
-      ),
-  };
-}
+import { programs, start, type Reading, type View } from './kit.ts';
 
 describe('run_command', () => {
   test('a real shell: pipes, &&, variables, quotes; and argv without one', async (t) => {
@@ -171,8 +122,8 @@ describe('run_command', () => {
     assert.equal(ended.error?.code, 'secretMissing');
   });
 
-  test('stdin as text; a ring keeps the newest; split streams are exact alone', async (t) => {
-    const { run, read, background, get } = await start(t);
+  test('stdin as text; split streams are exact alone', async (t) => {
+    const { run, read } = await start(t);
     assert.equal(
       (await run({ command: 'wc -c', stdin: { text: 'x'.repeat(99_999) } })).output?.text.trim(),
       '99999',
@@ -184,42 +135,6 @@ describe('run_command', () => {
     await assert.rejects(read((await run({ command: 'true' })).id, { stream: 'stderr' }), {
       code: 'invalidInput',
     });
-    if (process.platform !== 'linux') return;
-    const ring = await background({
-      command: 'seq 1 40000; sleep 0.5; seq 40001 80000; sleep 300',
-      outputBytesMax: 65_536,
-      ring: true,
-    });
-    await until('it printed', async () => Number((await get(ring.id)).outputBytes) > 400_000);
-    const first = await until('the oldest is dropped', async () => {
-      const from = await read(ring.id, { mode: 'range', from: 0, bytesMax: 200 });
-      return from.from > 300_000 ? from : undefined;
-    });
-    assert.match(first.omitted!, /dropped by the ring/);
-    assert.match((await read(ring.id)).text, /80000\n$/);
-    assert.equal((await get(ring.id)).status, 'running');
-  });
-
-  test('the output cap ends the job, its log stays; the total cap refuses new ones', async (t) => {
-    const { run, read } = await start(t, { outputTotalBytesMax: 50_000 });
-    const loud = await run({ command: 'yes', outputBytesMax: 100_000 });
-    assert.deepEqual([loud.status, loud.error?.code], ['failed', 'outputLimit']);
-    assert.ok((await read(loud.id)).size > 100_000);
-    await until('refused', () =>
-      run({ command: 'true' }).then(
-        () => false,
-        (error: { code: string }) => error.code === 'limitExceeded',
-      ),
-    );
-  });
-
-  test('a timeout ends it and says so, even when it exits 0 on SIGTERM', async (t) => {
-    const { run } = await start(t);
-    const view = await run({
-      command: "trap 'exit 0' TERM; while :; do sleep 0.05; done",
-      timeoutMs: 300,
-    });
-    assert.deepEqual([view.status, view.error?.code], ['timed_out', 'timeout']);
   });
 
   test('waitMs 0 answers at once; the answer says how to go on', async (t) => {

@@ -48,7 +48,9 @@ while :; do
     for log in "$folder/out" "$folder/err"; do
       [ ! -f "$log" ] || size=$((size + $(wc -c < "$log")))
     done
-    if [ "$size" -gt "$bytes" ]; then due=1; break; fi
+    dropped=0
+    [ ! -r "$folder/dropped" ] || read -r dropped < "$folder/dropped"
+    if [ $((size - dropped)) -gt "$bytes" ]; then due=1; break; fi
   done
   [ -n "$any" ] || exit 0
   [ -z "$due" ] || "$node" "$main" "$home" "$grace" >/dev/null 2>&1

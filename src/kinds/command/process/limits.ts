@@ -18,6 +18,11 @@ export function outputBytes(folder: LaunchFolder): number {
   return sizeOf(folder.out) + sizeOf(folder.err);
 }
 
+/** The same without what a ring gave back: this is what counts against all jobs together. */
+export function keptBytes(folder: LaunchFolder): number {
+  return outputBytes(folder) - droppedBytes(folder);
+}
+
 export function overLimit(entry: Registered, now: number, gaps: Gap[]): OverLimit | undefined {
   const folder = new LaunchFolder(entry.folder);
   if (entry.deadlineAt !== null && now >= entry.deadlineAt + asleepMs(gaps, entry.registeredAt))

@@ -1,0 +1,83 @@
+// Limits of commands while a server lives: time, output of one job and of all, rings, and how long a stop may take.
+import assert from 'node:assert/strict';
+import { join } from 'node:path';
+import { test } from 'node:test';
+import { isAlive } from '../../../src/kinds/command/process/identity.ts';
+import { launchFolder } from '../../../src/kinds/command/process/folder.ts';
+import { until } from '../../helpers/until.ts';
+import { programs, start } from './kit.ts';
+
+test('the output cap ends the job, its log stays; the total cap refuses new ones', async (t) => {
+  const { run, read } = await start(t, { outputTotalBytesMax: 50_000 });
+  const loud = await run({ command: 'yes', outputBytesMax: 100_000 });
+  assert.deepEqual([loud.status, loud.error?.code], ['failed', 'outputLimit']);
+  assert.ok((await read(loud.id)).size > 100_000);
+  await until('refused', () =>
+    run({ command: 'true' }).then(
+      () => false,
+      (error: { code: string }) => error.code === 'limitExceeded',
+    ),
+  );
+});
+
+test('a timeout ends it and says so, even when it exits 0 on SIGTERM', async (t) => {
+  const { run } = await start(t);
+  const view = await run({
+    command: "trap 'exit 0' TERM; while :; do sleep 0.05; done",
+    timeoutMs: 300,
+  });
+  assert.deepEqual([view.status, view.error?.code], ['timed_out', 'timeout']);
+});
+
+const linux = { skip: process.platform !== 'linux' };
+
+test(
+  'a ring keeps the newest, says what it dropped, and counts only what it keeps',
+  linux,
+  async (t) => {
+    const { background, run, read, get } = await start(t, { outputTotalBytesMax: 300_000 });
+    const ring = await background({
+      command: 'seq 1 40000; sleep 0.5; seq 40001 80000; sleep 300',
+      outputBytesMax: 65_536,
+      ring: true,
+    });
+    await until('it printed', async () => Number((await get(ring.id)).outputBytes) > 400_000);
+    const first = await until('the oldest is dropped', async () => {
+      const from = await read(ring.id, { mode: 'range', from: 0, bytesMax: 200 });
+      return from.from > 300_000 ? from : undefined;
+    });
+    assert.match(first.omitted!, /dropped by the ring/);
+    assert.match((await read(ring.id)).text, /80000\n$/);
+    assert.equal((await get(ring.id)).status, 'running');
+    assert.equal((await run({ command: 'echo room' })).output?.text, 'room\n');
+  },
+);
+
+test('the total cap ends whoever prints most; jobs that print nothing more go on', async (t) => {
+  const { background, wait, get, cancel } = await start(t, { outputTotalBytesMax: 200_000 });
+  const quiet = await background({ command: 'seq 1 5000; sleep 300' });
+  await until('it printed', async () => Number((await get(quiet.id)).outputBytes) > 20_000);
+  const loud = await background({ command: 'yes' });
+  const [ended] = (await wait(loud.id)).jobs;
+  assert.deepEqual([ended!.status, ended!.error?.code], ['failed', 'outputLimit']);
+  assert.match(ended!.error!.message, /All jobs together/);
+  assert.match(ended!.error!.hint!, /outputTotalBytesMax/);
+  const later = await wait(quiet.id, { timeoutMs: 500 });
+  assert.deepEqual([later.done, later.jobs[0]!.status], [false, 'running']);
+  await cancel(quiet.id);
+});
+
+test('a grace longer than the stop limit is kept: cancelled means that nothing runs any more', async (t) => {
+  const { background, wait, call, home } = await start(t, {}, {}, { stopMsMax: 2500 });
+  const job = await background({ argv: ['sh', join(programs, 'ignore-term.sh')] });
+  await wait(job.id, { until: { text: 'ready' } });
+  const folder = launchFolder(join(home, 'command', 'jobs', job.id.slice(-2), job.id), 1)!;
+  const claim = folder.readClaim();
+  assert.ok(claim.state === 'claimed');
+  const view = await call<{ status: string; signal: string }>('cancel_job', {
+    id: job.id,
+    graceMs: 3000,
+  });
+  assert.deepEqual([view.status, view.signal], ['cancelled', 'SIGKILL']);
+  assert.equal(isAlive(claim.identity), false);
+});
