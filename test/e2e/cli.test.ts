@@ -171,3 +171,42 @@ test('queues limit and pause; every command has help; completion knows the words
   assert.match((await server.cli('completion', 'words', 'queue')).stdout, /list set/);
   assert.match((await server.cli('completion', 'bash')).stdout, /complete -F/);
 });
+
+test('every command written by hand explains itself, and a wrong flag points there', async (t) => {
+  const server = await startServer(t);
+  for (const name of ['run', 'logs', 'show', 'wait', 'serve', 'mcp', 'doctor', 'store']) {
+    const help = await server.cli(name, '--help');
+    assert.equal(help.code, 0);
+    assert.match(help.stdout, new RegExp(`^Usage: errand ${name} `));
+  }
+  assert.match((await server.cli('run', '--help')).stdout, /--timeout 10m +end it after this/);
+  // After -- the words belong to the command.
+  assert.match((await server.cli('run', '--', 'printf', '%s', '--help')).stdout, /^--help/);
+  const wrong = await server.cli('logs', '--bad');
+  assert.notEqual(wrong.code, 0);
+  assert.match(wrong.stderr, /Unknown option '--bad'[\s\S]*Usage: errand logs/);
+});
+
+test('logs --attempt reads an earlier attempt', async (t) => {
+  const server = await startServer(t);
+  const marker = join(tempFolder(t), 'marker');
+  const line = `if [ -e ${marker} ]; then echo second; else touch ${marker}; echo first; exit 1; fi`;
+  const failed = await server.cli('run', '--json', '--shell', line);
+  const { id } = failed.json<Shown>();
+  await server.cli('retry', id);
+  await server.cli('wait', id);
+  assert.equal((await server.cli('logs', id)).stdout, 'second\n');
+  assert.equal((await server.cli('logs', '--attempt', '1', id)).stdout, 'first\n');
+});
+
+test('a bare number of a duration means seconds everywhere, unless the flag says ms', async (t) => {
+  const server = await startServer(t);
+  const ttl = async (...flags: string[]) => {
+    const saved = await server.cli('endpoint', 'save', 'e1', '--json', ...flags);
+    return saved.json<{ spec: { ttlMs: number } }>().spec.ttlMs;
+  };
+  assert.deepEqual(
+    [await ttl('--ttl', '90'), await ttl('--ttl', '2m'), await ttl('--ttl-ms', '60500')],
+    [90_000, 120_000, 60_500],
+  );
+});

@@ -12,36 +12,25 @@ import { serve } from './commands/serve.ts';
 import { service } from './commands/service.ts';
 import { migrate, store } from './commands/store.ts';
 import { show, wait } from './commands/show.ts';
+import type { Command, CommandContext } from './command.ts';
 import { printOutput, type Screen } from './print.ts';
 import type { Program } from './program.ts';
 import { findEntry, help, parseInput } from './words.ts';
 
-export interface CommandContext {
-  program: Program;
-  screen: Screen;
-  /** Words after the command's own name. */
-  args: string[];
-  /** A client of the home's server (started if need be), or of ERRAND_URL. */
-  client(): Promise<Client>;
-}
-
-/** Answers the exit code. */
-export type Command = (context: CommandContext) => Promise<number>;
-
-const commands: Record<string, { run: Command; summary: string }> = {
-  serve: { run: serve, summary: 'run the server in the foreground' },
-  mcp: { run: front, summary: 'the MCP server an agent launches (stdio)' },
-  run: { run, summary: 'run a command as a job and follow it' },
-  logs: { run: logs, summary: 'what a job printed; -f follows' },
-  show: { run: show, summary: 'one job' },
-  wait: { run: wait, summary: 'wait until jobs are over' },
-  doctor: { run: doctor, summary: 'look for reasons when something does not work' },
-  backup: { run: backup, summary: 'copy the database while the server runs' },
-  restore: { run: restore, summary: 'put a backup back' },
-  migrate: { run: migrate, summary: 'bring a PostgreSQL store up to date' },
-  store: { run: store, summary: 'move everything to another store (store copy)' },
-  service: { run: service, summary: 'start the server with your login (systemd, launchd)' },
-  completion: { run: completion, summary: 'shell completion for bash, zsh, fish' },
+const commands: Record<string, Command> = {
+  run,
+  logs,
+  show,
+  wait,
+  serve,
+  mcp: front,
+  doctor,
+  service,
+  backup,
+  restore,
+  migrate,
+  store,
+  completion,
 };
 
 export async function runCli(argv: readonly string[], program: Program): Promise<number> {
@@ -63,7 +52,7 @@ async function dispatch(
   program: Program,
   screen: Screen,
 ): Promise<number> {
-  const [word] = argv;
+  const [word, ...args] = argv;
   if (word === '--version' || word === '-v' || word === 'version') {
     screen.out(`${program.version}\n`);
     return 0;
@@ -71,13 +60,17 @@ async function dispatch(
   const context: CommandContext = {
     program,
     screen,
-    args: argv.slice(1),
+    commands,
     client: () => clientOf(program),
   };
   if (word === undefined || word === 'help' || word === '--help' || word === '-h')
     return overview(context);
-  const command = commands[word];
-  if (command) return command.run(context);
+  const command = Object.hasOwn(commands, word) ? commands[word] : undefined;
+  if (command && asksHelp(args)) {
+    screen.out(command.help(word));
+    return 0;
+  }
+  if (command) return command.run(context, word, args);
   return generated(argv, context);
 }
 
@@ -114,20 +107,28 @@ async function generated(
   return 0;
 }
 
+/** Jobs first, then the area words (`queue …`) each in a block of its own. */
 async function overview({ screen, client, program }: CommandContext): Promise<number> {
-  const rows = Object.entries(commands).map(([name, { summary }]) => [name, summary]);
+  const blocks = new Map<string, [string, string][]>([
+    ['', Object.entries(commands).map(([name, { summary }]) => [name, summary])],
+  ]);
   try {
     const { operations } = await (await client()).catalog();
     for (const { cli, title } of operations) {
-      if (cli && !cli.custom) rows.push([cli.words.join(' '), title.toLowerCase()]);
+      if (!cli || cli.custom) continue;
+      const area = cli.words.length > 1 ? cli.words[0]! : '';
+      const rows = blocks.get(area) ?? [];
+      blocks.set(area, [...rows, [cli.words.join(' '), title.toLowerCase()]]);
     }
   } catch (error) {
     program.log.debug('no server for the list of commands', { error });
   }
-  const width = Math.max(...rows.map(([name]) => name!.length));
-  const lines = rows.map(([name, summary]) => `  ${name!.padEnd(width)}  ${summary}`);
+  const width = Math.max(...[...blocks.values()].flat().map(([name]) => name.length));
+  const texts = [...blocks.values()].map((rows) =>
+    rows.map(([name, summary]) => `  ${name.padEnd(width)}  ${summary}`).join('\n'),
+  );
   screen.out(
-    `errand ${program.version}: jobs for AI agents\n\n${lines.join('\n')}\n\nerrand <command> --help says more.\n`,
+    `errand ${program.version}: jobs for AI agents\n\n${texts.join('\n\n')}\n\nerrand <command> --help says more.\n`,
   );
   return 0;
 }
@@ -155,6 +156,11 @@ function screenOf(program: Program): Screen {
     err: (text) => void stderr.write(text),
     columns: seen ? (stdout.columns ?? 100) : undefined,
   };
+}
+
+function asksHelp(args: readonly string[]): boolean {
+  const own = args.includes('--') ? args.slice(0, args.indexOf('--')) : args;
+  return own.includes('--help') || own.includes('-h');
 }
 
 function isAfterDashes(argv: readonly string[], flag: string): boolean {

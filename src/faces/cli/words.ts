@@ -1,6 +1,7 @@
 // From words to an input: which operation is meant, and its fields from flags, by the operation's own JSON Schema.
 import { AppError } from '../../errors.ts';
 import type { CatalogEntry } from './bridge.ts';
+import { helpText } from './command.ts';
 
 export interface Schema {
   type?: string | string[];
@@ -50,7 +51,7 @@ export function parseInput(
       else {
         const text = inline ?? argv[++i];
         if (text === undefined) throw new AppError('invalidInput', `--${flag} needs a value.`);
-        put(input, field.name, property, text);
+        put(input, field.name, property, milliseconds(flag, text));
       }
     } else loose.push(word);
   }
@@ -90,23 +91,19 @@ export function help(entry: CatalogEntry): string {
   const schema = entry.input as Schema;
   const rows = Object.entries(schema.properties ?? {})
     .filter(([name]) => !(entry.cli!.args ?? []).includes(name))
-    .map(([name, property]) => [
+    .map(([name, property]): [string, string] => [
       `--${flagName(name)}`,
       property.description ?? property.enum?.join(' | ') ?? '',
     ]);
-  const width = Math.max(0, ...rows.map(([flag]) => flag!.length));
-  const flags = rows.map(([flag, text]) => `  ${flag!.padEnd(width)}  ${text}`);
-  return [
-    usage(entry),
-    '',
-    entry.description,
-    ...(flags.length > 0 ? ['', 'Flags:', ...flags] : []),
-    '',
-  ].join('\n');
+  return helpText(usage(entry), entry.description, rows);
 }
 
-/** `timeoutMs` is `--timeout` on a terminal, which takes 30s, 5m, or milliseconds. */
+/** `timeoutMs` is `--timeout` on a terminal, which takes 30s, 5m, or seconds (`--timeout-ms` takes milliseconds). */
 export const flagName = (name: string): string => kebab(name.replace(/Ms$/, ''));
+
+/** `--timeout-ms 500` says its unit in the flag. */
+const milliseconds = (flag: string, text: string): string =>
+  flag.endsWith('-ms') && /^\d+$/.test(text) ? `${text}ms` : text;
 
 const kebab = (name: string): string =>
   name.replaceAll(/[A-Z]/g, (letter) => `-${letter.toLowerCase()}`);
@@ -140,7 +137,7 @@ function value(name: string, property: Schema, text: string): unknown {
   if (text === 'null' && type !== 'string') return null;
   if (type === 'boolean') return text === 'true' || text === 'yes' || text === '1';
   if (type === 'number' || type === 'integer')
-    return name.endsWith('Ms') ? durationMs(text, 1) : number(name, text);
+    return name.endsWith('Ms') ? durationMs(text, 1000) : number(name, text);
   if (type === 'object' || type === 'any') {
     try {
       return JSON.parse(text);

@@ -1,21 +1,7 @@
 // `errand completion bash|zsh|fish`: a script that asks `errand completion words` for what may come next.
 import { AppError } from '../../../errors.ts';
-import type { Command } from '../cli.ts';
-
-const byHand = [
-  'serve',
-  'mcp',
-  'run',
-  'logs',
-  'show',
-  'wait',
-  'doctor',
-  'backup',
-  'restore',
-  'service',
-  'completion',
-  'help',
-];
+import { command } from '../command.ts';
+import { flagName } from '../words.ts';
 
 const scripts: Record<string, string> = {
   bash: `_errand() { COMPREPLY=($(compgen -W "$(errand completion words "\${COMP_WORDS[@]:1:COMP_CWORD-1}" 2>/dev/null)" -- "\${COMP_WORDS[COMP_CWORD]}")); }
@@ -29,40 +15,43 @@ compdef _errand errand
 `,
 };
 
-export const completion: Command = async ({ args, client, screen }) => {
-  const [what, ...before] = args;
-  const script = what === undefined ? undefined : scripts[what];
-  if (script) {
-    screen.out(script);
+export const completion = command({
+  summary: 'shell completion for bash, zsh, fish',
+  args: 'bash|zsh|fish',
+  flags: {},
+  async run({ client, screen, commands }, { positionals: [what, ...before] }) {
+    const script = what === undefined ? undefined : scripts[what];
+    if (script) {
+      screen.out(script);
+      return 0;
+    }
+    if (what !== 'words') {
+      throw new AppError('invalidInput', 'Name your shell: bash, zsh or fish.', {
+        hint: 'e.g. source <(errand completion bash)',
+      });
+    }
+    const { operations } = await (await client()).catalog();
+    const words = operations.flatMap(({ cli }) => (cli ? [cli.words] : []));
+    const next = words
+      .filter(
+        (parts) => parts.length > before.length && before.every((word, i) => parts[i] === word),
+      )
+      .map((parts) => parts[before.length]!);
+    const first = before.length === 0 ? [...Object.keys(commands), 'help'] : [];
+    const flagNames = operations
+      .filter(
+        ({ cli }) =>
+          cli &&
+          cli.words.length <= before.length &&
+          cli.words.every((word, i) => before[i] === word),
+      )
+      .flatMap(({ input }) => Object.keys((input as { properties?: object }).properties ?? {}))
+      .map((name) => `--${flagName(name)}`);
+    const jobs = flagNames.length > 0 ? await recentIds(client) : [];
+    screen.out(`${[...new Set([...first, ...next, ...flagNames, ...jobs])].join(' ')}\n`);
     return 0;
-  }
-  if (what !== 'words') {
-    throw new AppError('invalidInput', 'Name your shell: bash, zsh or fish.', {
-      hint: 'e.g. source <(errand completion bash)',
-    });
-  }
-  const { operations } = await (await client()).catalog();
-  const words = operations.flatMap(({ cli }) => (cli ? [cli.words] : []));
-  const next = words
-    .filter((parts) => parts.length > before.length && before.every((word, i) => parts[i] === word))
-    .map((parts) => parts[before.length]!);
-  const first = before.length === 0 ? byHand : [];
-  const flagNames = operations
-    .filter(
-      ({ cli }) =>
-        cli &&
-        cli.words.length <= before.length &&
-        cli.words.every((word, i) => before[i] === word),
-    )
-    .flatMap(({ input }) => Object.keys((input as { properties?: object }).properties ?? {}))
-    .map(
-      (name) =>
-        `--${name.replace(/Ms$/, '').replaceAll(/[A-Z]/g, (letter) => `-${letter.toLowerCase()}`)}`,
-    );
-  const jobs = flagNames.length > 0 ? await recentIds(client) : [];
-  screen.out(`${[...new Set([...first, ...next, ...flagNames, ...jobs])].join(' ')}\n`);
-  return 0;
-};
+  },
+});
 
 async function recentIds(
   client: () => Promise<{

@@ -1,26 +1,27 @@
 // `errand doctor`: one line per thing looked at, and what to do about the bad ones. Exit 1 when there is a problem.
 import { styleText } from 'node:util';
-import type { Command } from '../cli.ts';
-import { flags } from '../flags.ts';
+import { command } from '../command.ts';
 
 const mark = { ok: '✓', note: '·', problem: '✗' } as const;
 const colour = { ok: 'green', note: 'yellow', problem: 'red' } as const;
 
-export const doctor: Command = async ({ args, program, screen }) => {
-  const { values } = flags(
-    args,
-    { json: { type: 'boolean' }, home: { type: 'string' } },
-    'Usage: errand doctor [--json]',
-  );
-  const { home } = program.place(values.home === undefined ? {} : { home: values.home });
-  const findings = await program.examine(home);
-  if (values.json) screen.out(`${JSON.stringify({ findings })}\n`);
-  else {
-    for (const { state, name, text, hint } of findings) {
-      const sign =
-        screen.columns === undefined ? mark[state] : styleText(colour[state], mark[state]);
-      screen.out(`${sign} ${name}: ${text}\n${hint ? `    ${hint}\n` : ''}`);
+export const doctor = command({
+  summary: 'look for reasons when something does not work',
+  flags: {
+    json: { type: 'boolean', help: 'print JSON, for scripts' },
+    home: { type: 'string', value: 'DIR', help: 'the home, instead of ERRAND_HOME' },
+  },
+  async run({ program, screen }, { values }) {
+    const { home } = program.place(values.home === undefined ? {} : { home: values.home });
+    const findings = await program.examine(home);
+    if (values.json) screen.out(`${JSON.stringify({ findings })}\n`);
+    else {
+      for (const { state, name, text, hint } of findings) {
+        const sign =
+          screen.columns === undefined ? mark[state] : styleText(colour[state], mark[state]);
+        screen.out(`${sign} ${name}: ${text}\n${hint ? `    ${hint}\n` : ''}`);
+      }
     }
-  }
-  return findings.some(({ state }) => state === 'problem') ? 1 : 0;
-};
+    return findings.some(({ state }) => state === 'problem') ? 1 : 0;
+  },
+});

@@ -1,31 +1,37 @@
 // `errand mcp`: the stdio front. It ends with its stdin; jobs go on.
-import type { Command } from '../cli.ts';
+import { command } from '../command.ts';
 import { connectServer } from '../connect.ts';
-import { flags } from '../flags.ts';
 
-const usage = 'Usage: errand mcp [--toolsets a,b] [--dialect a,b] [--home DIR]';
-
-export const front: Command = async ({ program, args }) => {
-  const { values } = flags(
-    args,
-    {
-      toolsets: { type: 'string', multiple: true },
-      dialect: { type: 'string', multiple: true },
-      home: { type: 'string' },
+export const front = command({
+  summary: 'the MCP server an agent launches (stdio)',
+  flags: {
+    toolsets: {
+      type: 'string',
+      multiple: true,
+      value: 'A,B',
+      help: 'more tools: jobs, endpoints, web, escrow … (all of them: all)',
     },
-    usage,
-  );
-  const list = (texts: string[] | undefined) =>
-    (texts ?? []).flatMap((text) =>
-      text
-        .split(',')
-        .map((part) => part.trim())
-        .filter(Boolean),
-    );
-  await program.runFront({
-    connect: () => connectServer(program, values.home),
-    toolsets: list(values.toolsets),
-    dialects: list(values.dialect),
-  });
-  return 0;
-};
+    dialect: {
+      type: 'string',
+      multiple: true,
+      value: 'A,B',
+      help: 'the tools of background-job, runpod, searchclaw, firecrawl or cardzero instead',
+    },
+    home: { type: 'string', value: 'DIR', help: 'the home, instead of ERRAND_HOME' },
+  },
+  async run({ program }, { values }) {
+    const list = (texts: string[] | undefined) =>
+      (texts ?? []).flatMap((text) =>
+        text
+          .split(',')
+          .map((part) => part.trim())
+          .filter(Boolean),
+      );
+    await program.runFront({
+      connect: () => connectServer(program, values.home),
+      toolsets: list(values.toolsets),
+      dialects: list(values.dialect),
+    });
+    return 0;
+  },
+});

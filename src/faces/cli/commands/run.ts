@@ -3,67 +3,75 @@
 import { constants } from 'node:os';
 import { AppError } from '../../../errors.ts';
 import type { Client } from '../client.ts';
-import type { Command, CommandContext } from '../cli.ts';
-import { flags } from '../flags.ts';
+import { command, wholeNumber, type CommandContext, type Words } from '../command.ts';
 import { dim } from '../print.ts';
 import { durationMs } from '../words.ts';
 import { followOutput } from './logs.ts';
 import { scripted, type View } from './show.ts';
 
-const usage =
-  "Usage: errand run [--detach] [--wait] [--json] [--name N] [--tag T] [--cwd D] [--env K=V] [--timeout 10m] [--queue Q] [--retries N] [--on-interrupt detach|cancel] -- argv…  (or --shell 'line')";
-
-const options = {
-  detach: { type: 'boolean', short: 'd' },
-  wait: { type: 'boolean' },
-  json: { type: 'boolean' },
-  shell: { type: 'string' },
-  name: { type: 'string' },
-  tag: { type: 'string', multiple: true },
-  cwd: { type: 'string' },
-  env: { type: 'string', multiple: true },
-  timeout: { type: 'string' },
-  queue: { type: 'string' },
-  retries: { type: 'string' },
-  'on-interrupt': { type: 'string' },
+const flags = {
+  detach: { type: 'boolean', short: 'd', help: 'answer at once with the job id' },
+  wait: { type: 'boolean', help: 'until it is over, with its exit code (the default)' },
+  json: { type: 'boolean', help: 'print the job as JSON instead of its output' },
+  shell: { type: 'string', value: "'LINE'", help: 'a shell line instead of words after --' },
+  name: { type: 'string', value: 'N', help: 'a name to find it by' },
+  tag: { type: 'string', multiple: true, value: 'T', help: 'a tag; may be repeated' },
+  cwd: { type: 'string', value: 'DIR', help: 'where it runs (default: here)' },
+  env: { type: 'string', multiple: true, value: 'K=V', help: 'a variable; may be repeated' },
+  timeout: { type: 'string', value: '10m', help: 'end it after this (a bare number: seconds)' },
+  queue: { type: 'string', value: 'Q', help: 'the queue it waits in' },
+  retries: { type: 'string', value: 'N', help: 'further attempts after a failure' },
+  'on-interrupt': {
+    type: 'string',
+    value: 'detach|cancel',
+    help: 'what ctrl-c does (default: leave it running)',
+  },
 } as const;
 
 const roundMs = 45_000;
 
-export const run: Command = async (context) => {
-  const dashes = context.args.indexOf('--');
-  const own = dashes < 0 ? context.args : context.args.slice(0, dashes);
-  const { values, positionals } = flags(own, options, usage);
-  const argv = [...positionals, ...(dashes < 0 ? [] : context.args.slice(dashes + 1))];
-  if ((argv.length === 0) === (values.shell === undefined)) {
-    throw new AppError('invalidInput', 'Give a command after -- or a line with --shell.', {
-      hint: usage,
-    });
-  }
-  const onInterrupt = values['on-interrupt'] ?? 'detach';
-  if (onInterrupt !== 'detach' && onInterrupt !== 'cancel') {
-    throw new AppError('invalidInput', `--on-interrupt is detach or cancel, not ${onInterrupt}.`, {
-      hint: usage,
-    });
-  }
-  const client = await context.client();
-  const { output: started } = await client.call<View>('run_command', submission(values, argv));
-  if (values.detach) {
-    context.screen.out(values.json ? `${JSON.stringify(scripted(started))}\n` : `${started.id}\n`);
-    return 0;
-  }
-  const quiet = values.json === true;
-  if (!quiet) context.screen.err(dim(context.screen, `${started.id}\n`));
-  const ended = await follow(context, client, { id: started.id, quiet, onInterrupt });
-  if (!ended) return 0;
-  if (quiet) context.screen.out(`${JSON.stringify(scripted(ended))}\n`);
-  else sayEnd(context, ended);
-  return exitCode(ended);
-};
+export const run = command({
+  summary: 'run a command as a job and follow it',
+  args: '-- COMMAND…',
+  flags,
+  async run(context, { values, positionals: argv, usage }) {
+    if ((argv.length === 0) === (values.shell === undefined)) {
+      throw new AppError('invalidInput', 'Give a command after -- or a line with --shell.', {
+        hint: usage,
+      });
+    }
+    const onInterrupt = values['on-interrupt'] ?? 'detach';
+    if (onInterrupt !== 'detach' && onInterrupt !== 'cancel') {
+      throw new AppError(
+        'invalidInput',
+        `--on-interrupt is detach or cancel, not ${onInterrupt}.`,
+        {
+          hint: usage,
+        },
+      );
+    }
+    const client = await context.client();
+    const { output: started } = await client.call<View>('run_command', submission(values, argv));
+    if (values.detach) {
+      context.screen.out(
+        values.json ? `${JSON.stringify(scripted(started))}\n` : `${started.id}\n`,
+      );
+      return 0;
+    }
+    const quiet = values.json === true;
+    if (!quiet) context.screen.err(dim(context.screen, `${started.id}\n`));
+    const ended = await follow(context, client, { id: started.id, quiet, onInterrupt });
+    if (!ended) return 0;
+    if (quiet) context.screen.out(`${JSON.stringify(scripted(ended))}\n`);
+    else sayEnd(context, ended);
+    return exitCode(ended);
+  },
+});
 
-type Values = ReturnType<typeof flags<typeof options>>['values'];
-
-function submission(values: Values, argv: string[]): Record<string, unknown> {
+function submission(
+  values: Words<typeof flags>['values'],
+  argv: string[],
+): Record<string, unknown> {
   const env = Object.fromEntries(
     (values.env ?? []).map((pair) => {
       const at = pair.indexOf('=');
@@ -71,6 +79,7 @@ function submission(values: Values, argv: string[]): Record<string, unknown> {
       return [pair.slice(0, at), pair.slice(at + 1)];
     }),
   );
+  const retries = wholeNumber(values.retries, 'retries');
   return {
     ...(values.shell === undefined ? { argv } : { command: values.shell }),
     ...(values.name === undefined ? {} : { name: values.name }),
@@ -79,7 +88,7 @@ function submission(values: Values, argv: string[]): Record<string, unknown> {
     ...(Object.keys(env).length > 0 ? { env } : {}),
     ...(values.timeout === undefined ? {} : { timeoutMs: durationMs(values.timeout, 1000) }),
     ...(values.queue === undefined ? {} : { queue: values.queue }),
-    ...(values.retries === undefined ? {} : { attemptsMax: Number(values.retries) + 1 }),
+    ...(retries === undefined ? {} : { attemptsMax: retries + 1 }),
     waitMs: 0,
   };
 }

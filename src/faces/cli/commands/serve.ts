@@ -1,44 +1,39 @@
 // `errand serve`: the server in the foreground. With --json exactly one line when it is ready.
 import { AppError } from '../../../errors.ts';
 import { Client } from '../client.ts';
-import type { Command, CommandContext } from '../cli.ts';
+import { command, wholeNumber, type CommandContext } from '../command.ts';
 import { findServer } from '../connect.ts';
-import { flags, wholeNumber } from '../flags.ts';
 import { clientConfigs } from '../greeting.ts';
 import type { RunningServer, ServeWish } from '../program.ts';
 
-const usage =
-  'Usage: errand serve [--port N] [--host H] [--home DIR] [--store postgres://…] [--label NAME] [--json]';
-
-export const serve: Command = async (context) => {
-  const { values } = flags(
-    context.args,
-    {
-      port: { type: 'string' },
-      host: { type: 'string' },
-      home: { type: 'string' },
-      store: { type: 'string' },
-      label: { type: 'string', multiple: true },
-      json: { type: 'boolean' },
-      auto: { type: 'boolean' },
-    },
-    usage,
-  );
-  const port = wholeNumber(values.port, 'port');
-  const wish: ServeWish = {
-    ...(port === undefined ? {} : { port }),
-    ...(values.host === undefined ? {} : { host: values.host }),
-    ...(values.home === undefined ? {} : { home: values.home }),
-    ...(values.store === undefined ? {} : { store: values.store }),
-    ...(values.label === undefined ? {} : { labels: values.label }),
-    ...(values.auto ? { auto: true } : {}),
-  };
-  // Signals count from the first moment: one that comes while the server starts stops it right after.
-  const signalled = signals(context);
-  const server = await startOrTakeOver(context, wish);
-  if (!values.auto) greet(context, server, values.json === true);
-  return signalled(server);
-};
+export const serve = command({
+  summary: 'run the server in the foreground',
+  flags: {
+    port: { type: 'string', value: 'N', help: 'TCP port; 0 takes a free one' },
+    host: { type: 'string', value: 'H', help: 'address to listen on (default 127.0.0.1)' },
+    home: { type: 'string', value: 'DIR', help: 'the home, instead of ERRAND_HOME' },
+    store: { type: 'string', value: 'postgres://…', help: 'a cluster instead of a file' },
+    label: { type: 'string', multiple: true, value: 'NAME', help: 'what this node can do' },
+    auto: { type: 'boolean', help: 'as fronts start it: private socket only, ends when idle' },
+    json: { type: 'boolean', help: 'print one line of JSON when ready' },
+  },
+  async run(context, { values }) {
+    const port = wholeNumber(values.port, 'port');
+    const wish: ServeWish = {
+      ...(port === undefined ? {} : { port }),
+      ...(values.host === undefined ? {} : { host: values.host }),
+      ...(values.home === undefined ? {} : { home: values.home }),
+      ...(values.store === undefined ? {} : { store: values.store }),
+      ...(values.label === undefined ? {} : { labels: values.label }),
+      ...(values.auto ? { auto: true } : {}),
+    };
+    // Signals count from the first moment: one that comes while the server starts stops it right after.
+    const signalled = signals(context);
+    const server = await startOrTakeOver(context, wish);
+    if (!values.auto) greet(context, server, values.json === true);
+    return signalled(server);
+  },
+});
 
 /** A server that a front started in the background makes room for one in the foreground; its jobs go on. */
 async function startOrTakeOver(context: CommandContext, wish: ServeWish): Promise<RunningServer> {

@@ -4,32 +4,35 @@ import { mkdirSync, rmSync, writeFileSync } from 'node:fs';
 import { homedir } from 'node:os';
 import { dirname, join } from 'node:path';
 import { AppError } from '../../../errors.ts';
-import type { Command } from '../cli.ts';
+import { command } from '../command.ts';
 import type { Program } from '../program.ts';
 
-const usage = 'Usage: errand service install | remove | print';
-
-export const service: Command = async ({ args, program, screen }) => {
-  const unit = unitOf(program);
-  if (args[0] === 'print') {
-    screen.out(unit.text);
-    return 0;
-  }
-  if (args[0] === 'install') {
-    mkdirSync(dirname(unit.path), { recursive: true });
-    writeFileSync(unit.path, unit.text, { mode: 0o644 });
-    tell(unit.start);
-    screen.out(`wrote ${unit.path} and started it\n`);
-    return 0;
-  }
-  if (args[0] === 'remove') {
-    tell(unit.stop);
-    rmSync(unit.path, { force: true });
-    screen.out(`removed ${unit.path}\n`);
-    return 0;
-  }
-  throw new AppError('invalidInput', 'Say what to do with the service.', { hint: usage });
-};
+export const service = command({
+  summary: 'start the server with your login (systemd, launchd)',
+  args: 'install | remove | print',
+  flags: {},
+  async run({ program, screen }, { positionals: [verb], usage }) {
+    const unit = unitOf(program);
+    if (verb === 'print') {
+      screen.out(unit.text);
+      return 0;
+    }
+    if (verb === 'install') {
+      mkdirSync(dirname(unit.path), { recursive: true });
+      writeFileSync(unit.path, unit.text, { mode: 0o644 });
+      tell(unit.start);
+      screen.out(`wrote ${unit.path} and started it\n`);
+      return 0;
+    }
+    if (verb === 'remove') {
+      tell(unit.stop);
+      rmSync(unit.path, { force: true });
+      screen.out(`removed ${unit.path}\n`);
+      return 0;
+    }
+    throw new AppError('invalidInput', 'Say what to do with the service.', { hint: usage });
+  },
+});
 
 interface Unit {
   path: string;

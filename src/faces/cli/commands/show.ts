@@ -1,7 +1,6 @@
 // `errand show` and `errand wait`: one job, or the end of several.
 import { AppError } from '../../../errors.ts';
-import type { Command, CommandContext } from '../cli.ts';
-import { flags } from '../flags.ts';
+import { command, type CommandContext } from '../command.ts';
 import { duration, localTime } from '../print.ts';
 import { durationMs } from '../words.ts';
 
@@ -12,26 +11,28 @@ export type View = Record<string, unknown> & {
   timings: { createdAt: string; startedAt?: string; finishedAt?: string; runMs?: number };
 };
 
-export const show: Command = async (context) => {
-  const usage = 'Usage: errand show [--json] [--input] ID';
-  const { values, positionals } = flags(
-    context.args,
-    { json: { type: 'boolean' }, input: { type: 'boolean' } },
-    usage,
-  );
-  if (positionals.length !== 1)
-    throw new AppError('invalidInput', 'Name one job.', { hint: usage });
-  const client = await context.client();
-  const input = {
-    id: positionals[0],
-    includeAttempts: true,
-    ...(values.input ? { includeInput: true } : {}),
-  };
-  const { output, text } = await client.call<View>('get_job', input);
-  if (values.json) context.screen.out(`${JSON.stringify(scripted(output))}\n`);
-  else context.screen.out(`${text}\n${timingsText(output)}`);
-  return 0;
-};
+export const show = command({
+  summary: 'one job',
+  args: 'ID',
+  flags: {
+    input: { type: 'boolean', help: 'also what it was submitted with' },
+    json: { type: 'boolean', help: 'print JSON, for scripts' },
+  },
+  async run(context, { values, positionals, usage }) {
+    if (positionals.length !== 1)
+      throw new AppError('invalidInput', 'Name one job.', { hint: usage });
+    const client = await context.client();
+    const input = {
+      id: positionals[0],
+      includeAttempts: true,
+      ...(values.input ? { includeInput: true } : {}),
+    };
+    const { output, text } = await client.call<View>('get_job', input);
+    if (values.json) context.screen.out(`${JSON.stringify(scripted(output))}\n`);
+    else context.screen.out(`${text}\n${timingsText(output)}`);
+    return 0;
+  },
+});
 
 /** Scripts rely on these three being there, null when there is nothing to say. */
 export const scripted = (view: View): View => ({
@@ -51,27 +52,30 @@ function timingsText({ timings, attempts }: View): string {
   return `${parts.join(' · ')}\n`;
 }
 
-const waitUsage = 'Usage: errand wait [--any] [--timeout 10m] [--json] ID…';
 const roundMs = 45_000;
 
 /** Exit code: 0 when all completed, 1 when one ended otherwise, 7 when the time was up. */
-export const wait: Command = async (context) => {
-  const { values, positionals: ids } = flags(
-    context.args,
-    { any: { type: 'boolean' }, timeout: { type: 'string' }, json: { type: 'boolean' } },
-    waitUsage,
-  );
-  if (ids.length === 0)
-    throw new AppError('invalidInput', 'Name the jobs to wait for.', { hint: waitUsage });
-  const limitMs = values.timeout === undefined ? Infinity : durationMs(values.timeout, 1000);
-  const answer = await waitFor(context, { ids, mode: values.any ? 'any' : 'all', limitMs });
-  if (values.json)
-    context.screen.out(`${JSON.stringify({ ...answer, jobs: answer.jobs.map(scripted) })}\n`);
-  else for (const { id, status } of answer.jobs) context.screen.out(`${id} ${status}\n`);
-  if (!answer.done) return 7;
-  const ended = new Set(answer.reached.map(({ id }) => id));
-  return answer.jobs.every(({ id, status }) => !ended.has(id) || status === 'completed') ? 0 : 1;
-};
+export const wait = command({
+  summary: 'wait until jobs are over',
+  args: 'ID…',
+  flags: {
+    any: { type: 'boolean', help: 'until the first of them is over' },
+    timeout: { type: 'string', value: '10m', help: 'give up after this (exit code 7)' },
+    json: { type: 'boolean', help: 'print JSON, for scripts' },
+  },
+  async run(context, { values, positionals: ids, usage }) {
+    if (ids.length === 0)
+      throw new AppError('invalidInput', 'Name the jobs to wait for.', { hint: usage });
+    const limitMs = values.timeout === undefined ? Infinity : durationMs(values.timeout, 1000);
+    const answer = await waitFor(context, { ids, mode: values.any ? 'any' : 'all', limitMs });
+    if (values.json)
+      context.screen.out(`${JSON.stringify({ ...answer, jobs: answer.jobs.map(scripted) })}\n`);
+    else for (const { id, status } of answer.jobs) context.screen.out(`${id} ${status}\n`);
+    if (!answer.done) return 7;
+    const ended = new Set(answer.reached.map(({ id }) => id));
+    return answer.jobs.every(({ id, status }) => !ended.has(id) || status === 'completed') ? 0 : 1;
+  },
+});
 
 interface WaitAnswer {
   done: boolean;
