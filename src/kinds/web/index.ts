@@ -11,6 +11,7 @@ import { createWebKind } from './kind.ts';
 import { webMigrations } from './migrations.ts';
 import { webOperations } from './operations/index.ts';
 import { PageStore } from './pages/store.ts';
+import { ReadStore } from './reads/store.ts';
 import { Searcher } from './search/search.ts';
 import type { Services } from './services.ts';
 import { webSettings } from './settings.ts';
@@ -57,6 +58,7 @@ export const webPlugin = definePlugin({
       egress,
       browser,
       pages,
+      reads: new ReadStore(store),
       store: new WebStore(store),
       usage: new Usage(new UsageStore(store), clock, settings.budget),
       reader: pool,

@@ -137,12 +137,13 @@ function summaryOf(job: Job): string {
 
 async function forget(
   jobIds: readonly string[],
-  { store, pages, folder }: Services,
+  { store, pages, reads, folder }: Services,
 ): Promise<void> {
   for (const id of jobIds) {
     const row = await store.find(id);
     if (row) await pages.forget(row.crawl);
     await rm(join(folder, 'pictures', id), { recursive: true, force: true });
   }
+  await reads.forget(jobIds);
   await store.forget(jobIds);
 }

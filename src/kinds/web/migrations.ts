@@ -55,4 +55,13 @@ export const webMigrations: Migration[] = [
           ]),
     ],
   },
+  {
+    id: 'web/2',
+    statements: ({ int, strict }) => [
+      `CREATE TABLE web_reads (
+        owner TEXT NOT NULL, key TEXT NOT NULL, job_id TEXT NOT NULL, at ${int} NOT NULL, PRIMARY KEY (owner, key)
+      ) ${strict}`,
+      'CREATE INDEX web_reads_job ON web_reads (job_id)',
+    ],
+  },
 ];

@@ -12,6 +12,7 @@ import type { Reader } from './fetch/reader.ts';
 import type { Robots } from './fetch/robots.ts';
 import type { Searcher } from './search/search.ts';
 import type { PageStore } from './pages/store.ts';
+import type { ReadStore } from './reads/store.ts';
 import type { WebSettings } from './settings.ts';
 import type { WebStore } from './store.ts';
 import type { Usage } from './usage/credits.ts';
@@ -25,6 +26,7 @@ export interface Services {
   folder: string;
   store: WebStore;
   pages: PageStore;
+  reads: ReadStore;
   usage: Usage;
   fetch: Fetch;
   egress: Egress;

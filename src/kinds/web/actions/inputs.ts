@@ -6,6 +6,7 @@ import { pageFormats } from '../content/types.ts';
 import { freshnesses } from '../search/types.ts';
 import { countMax, queryCharsMax } from '../search/search.ts';
 
+const ageMsMax = 30 * 86_400_000;
 const url = z.string().min(1).max(2000).describe('Address of the page');
 const schema = z
   .looseObject({})
@@ -31,6 +32,13 @@ export const readInput = z.strictObject({
   robots,
   headers,
   timeoutMs,
+  maxAgeMs: z
+    .number()
+    .int()
+    .min(0)
+    .max(ageMsMax)
+    .optional()
+    .describe('An earlier reading of yours will do if it is no older; default: always fetched'),
   ...reading,
 });
 

@@ -6,6 +6,7 @@ import { parseUrl } from '../crawl/url.ts';
 import type { Extraction } from '../extract/extract.ts';
 import { askModel } from '../extract/model.ts';
 import { loadPage } from '../fetch/load.ts';
+import { readingKey } from '../reads/store.ts';
 import type { Services } from '../services.ts';
 import { creditTable } from '../usage/credits.ts';
 import type { ActionInput } from './inputs.ts';
@@ -13,7 +14,7 @@ import type { ActionInput } from './inputs.ts';
 const browseMs = 60_000;
 
 export async function readAction(run: Run, input: ActionInput<'markdown'>, services: Services) {
-  const { formats, url, render, robots, headers, timeoutMs, ...reading } = input;
+  const { formats, url, render, robots, headers, timeoutMs, maxAgeMs: _age, ...reading } = input;
   const wish = { url, formats, render, robots, headers, timeoutMs, reading };
   const loaded = await loadPage(
     { ...given(wish), url, formats, jobId: run.job.id, signal: run.signal },
@@ -26,6 +27,10 @@ export async function readAction(run: Run, input: ActionInput<'markdown'>, servi
     bytes: loaded.bytes,
     browserMs: loaded.browserMs,
   });
+  const at = services.clock.now();
+  const key = readingKey(input);
+  if (key !== undefined)
+    await services.reads.remember(run.job.owner, key, { jobId: run.job.id, at });
   const kept = Object.fromEntries(formats.map((format) => [format, page[format]]));
   return {
     url: loaded.url,
@@ -34,6 +39,7 @@ export async function readAction(run: Run, input: ActionInput<'markdown'>, servi
     ...(page.title === undefined ? {} : { title: page.title }),
     ...kept,
     wordCount: page.wordCount,
+    fetchedAt: new Date(at).toISOString(),
     ...(loaded.rendered ? { rendered: true } : {}),
     ...(page.needsBrowser && !loaded.rendered ? { needsBrowser: true } : {}),
     ...(page.truncated ? { truncated: true } : {}),

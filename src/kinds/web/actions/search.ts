@@ -8,7 +8,7 @@ import type { ActionInput } from './inputs.ts';
 import { charge, given } from './pages.ts';
 import { bestPassages } from './passages.ts';
 
-const chargeOf: Record<ActionInput<'search'>['type'], Charge> = {
+export const chargeOf: Record<ActionInput<'search'>['type'], Charge> = {
   web: 'search',
   news: 'news',
   images: 'images',

@@ -21,6 +21,12 @@ export function crawlOperations(services: Services): Operation[] {
   return [crawlSite(services), readPages(services), controlCrawl(services)];
 }
 
+const crawlAnswer = z.looseObject({
+  jobId: z.string(),
+  status: z.string(),
+  next: z.string(),
+});
+
 function crawlSite(services: Services): Operation {
   return defineOperation({
     name: 'crawl_site',
@@ -34,10 +40,14 @@ function crawlSite(services: Services): Operation {
     toolsets: ['default', 'web'],
     input: crawlOptions.extend(common),
     rareInput,
-    output: z.object({ jobId: z.string(), status: z.string(), next: z.string() }),
+    output: crawlAnswer,
     http: { method: 'POST', path: '/api/web/crawls' },
     cli: { words: ['crawl'], args: ['url'] },
-    startsJob: (output) => output.jobId,
+    startsJob: ({ jobId: id, status }) => (isFinal(status as Job['status']) ? undefined : id),
+    answerFor: async (id, { caller }) => {
+      const job = await visibleJob(services.jobs, id, caller);
+      return job.kind === 'web' && job.action === 'crawl' ? answerOf(job) : undefined;
+    },
     text: (output) => `${output.jobId} ${output.status}. ${output.next}`,
     run: async ({ name, tags, idempotencyKey, ...options }, context) => {
       await checkOptions(options, services, context.caller!.owner);
@@ -51,13 +61,19 @@ function crawlSite(services: Services): Operation {
         idempotencyKey,
       } as const;
       const job = await submit(services, context, wish);
-      return {
-        jobId: job.id,
-        status: job.status,
-        next: `Follow with wait_for_jobs, read with read_pages {"id":"${job.id}"}.`,
-      };
+      return answerOf(job);
     },
   });
+}
+
+/** Counts and stop reason of an ended crawl; of a running one only where it is read. */
+function answerOf(job: Job): z.infer<typeof crawlAnswer> {
+  const pages = `read_pages {"id":"${job.id}"}`;
+  const { id, status, error, result } = job;
+  if (!isFinal(status))
+    return { jobId: id, status, next: `Follow with wait_for_jobs, read with ${pages}.` };
+  const told = { ...(result as object | null), ...(error ? { error } : {}) };
+  return { ...told, jobId: id, status, next: `Read the pages with ${pages}.` };
 }
 
 /** Shown by name only: models rarely need them, and the tool list stands in every conversation. */

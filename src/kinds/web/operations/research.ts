@@ -1,115 +1,62 @@
 // Search, pipeline, agent, usage.
 import { z } from 'zod';
 import { defineOperation, type Operation } from '../../../operation.ts';
-import { agentInput, pipelineInput, searchInput } from '../actions/inputs.ts';
+import { chargeOf } from '../actions/search.ts';
 import { readSchema } from '../extract/schema.ts';
 import type { Services } from '../services.ts';
 import { creditNotes, creditTable, type Charge } from '../usage/credits.ts';
-import {
-  answerOf,
-  type Answer,
-  common,
-  jobFields,
-  pendingJob,
-  submitAndWait,
-  waitMs,
-} from './run.ts';
-
-const answer: z.ZodType<Answer> = z.looseObject(jobFields);
+import { jobOperation } from './job-operation.ts';
 
 export function researchOperations(services: Services): Operation[] {
   return [webSearch(services), runPipeline(services), runAgent(services), webUsage(services)];
 }
 
 function webSearch(services: Services): Operation {
-  return defineOperation({
+  return jobOperation(services, {
+    action: 'search',
     name: 'web_search',
     title: 'Web search',
     description:
       'Searches the web, news or images, suggests queries, answers with passages of the best pages (type answer), or searches the pages crawled here (type crawled). ' +
       'Engines come from the settings; every row names its engine, and a missing general engine is said in `notice`. To read a result use read_page.',
-    effect: 'read',
-    openWorld: true,
-    scope: 'run',
-    toolsets: ['web'],
-    input: searchInput.extend({ waitMs }),
-    rareInput: ['waitMs', 'offset', 'country', 'safesearch'],
-    output: answer,
+    rareInput: ['offset', 'country', 'safesearch'],
     http: { method: 'POST', path: '/api/web/search' },
     cli: {
       words: ['search'],
       args: ['query'],
       table: { rows: 'rows', columns: ['position', 'title', 'url', 'engine'] },
     },
-    startsJob: pendingJob,
-    run: async ({ waitMs: wait, ...input }, context) => {
-      const credits = { web: 1, news: 1, images: 1, suggest: 0, answer: 2, crawled: 0 }[input.type];
-      return answerOf(
-        await submitAndWait(services, context, { action: 'search', input, credits, waitMs: wait }),
-      );
-    },
+    credits: ({ type }) => creditTable[chargeOf[type]],
   });
 }
 
 function runPipeline(services: Services): Operation {
-  return defineOperation({
+  return jobOperation(services, {
+    action: 'pipeline',
     name: 'run_pipeline',
     title: 'Run pipeline',
     description:
       'Searches for a query and fills your schema from each of the best pages, as one job: per page its data or its error, with the steps taken. For one known page use extract_data; for one merged answer run_agent.',
-    effect: 'read',
-    openWorld: true,
-    scope: 'run',
-    toolsets: ['web'],
-    input: pipelineInput.extend({ ...common, waitMs }),
-    rareInput: ['name', 'tags', 'idempotencyKey', 'waitMs', 'selectors'],
-    output: answer,
+    rareInput: ['selectors'],
     http: { method: 'POST', path: '/api/web/pipelines' },
-    startsJob: pendingJob,
-    run: async ({ waitMs: wait, name, tags, idempotencyKey, ...input }, context) => {
-      readSchema(input.schema);
-      const credits = creditTable.pipelineSearch + creditTable.pipelineExtraction;
-      const wish = {
-        action: 'pipeline',
-        input,
-        credits,
-        waitMs: wait,
-        name,
-        tags,
-        idempotencyKey,
-      } as const;
-      return answerOf(await submitAndWait(services, context, wish));
-    },
+    named: true,
+    credits: () => creditTable.pipelineSearch + creditTable.pipelineExtraction,
+    check: ({ schema }) => void readSchema(schema),
   });
 }
 
 function runAgent(services: Services): Operation {
-  return defineOperation({
+  return jobOperation(services, {
+    action: 'agent',
     name: 'run_agent',
     title: 'Run agent',
     description:
       'Finds out something from several sources: searches, reads the best pages (or your `urls`), fills the schema from each and merges; every value has its sources, disagreements are listed as conflicts, and the passages that speak of the question are quoted by number. Bounded by maxCredits and maxSources. No model of its own: you draw the conclusions. Use it for questions that no single page answers; for one page use read_page, for a list of results web_search.',
-    effect: 'read',
-    openWorld: true,
-    scope: 'run',
-    toolsets: ['web'],
-    input: agentInput.extend({ ...common, waitMs }),
-    rareInput: ['name', 'tags', 'idempotencyKey', 'waitMs'],
-    output: answer,
     http: { method: 'POST', path: '/api/web/agents' },
-    startsJob: pendingJob,
-    run: async ({ waitMs: wait, name, tags, idempotencyKey, ...input }, context) => {
-      if (input.schema) readSchema(input.schema);
-      const wish = {
-        action: 'agent',
-        input,
-        credits: 1,
-        waitMs: wait,
-        name,
-        tags,
-        idempotencyKey,
-      } as const;
-      return answerOf(await submitAndWait(services, context, wish));
+    named: true,
+    credits: () => creditTable.agentSearch,
+    check: ({ schema }) => {
+      if (schema) readSchema(schema);
     },
   });
 }

@@ -89,6 +89,11 @@ export function answerOf(job: Job): Answer {
   if (job.status === 'completed') {
     return { ...(job.result as Record<string, unknown>), jobId: job.id, status: job.status };
   }
+  if (isFinal(job.status)) {
+    const { error, result } = job;
+    const known = { ...(result as object | null), ...(error ? { error } : {}) };
+    return { ...known, jobId: job.id, status: job.status };
+  }
   return {
     jobId: job.id,
     status: job.status,
@@ -97,4 +102,4 @@ export function answerOf(job: Job): Answer {
 }
 
 export const pendingJob = (output: Answer): string | undefined =>
-  output.status === 'completed' ? undefined : output.jobId;
+  isFinal(output.status as Job['status']) ? undefined : output.jobId;

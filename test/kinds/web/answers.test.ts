@@ -1,0 +1,79 @@
+// What a call answers later and from before: MCP tasks get the result of the tool that started the job, and an earlier
+// reading of a page is used only when asked for, and says so.
+import assert from 'node:assert/strict';
+import { test } from 'node:test';
+import { JobTasks } from '../../../src/faces/mcp/jobs.ts';
+import { systemClock } from '../../../src/runtime/clock.ts';
+import { html, startSite } from '../../fixtures/site/site.ts';
+import { contextOf, createWeb } from '../../helpers/web.ts';
+
+interface Structured {
+  structured: Record<string, unknown>;
+}
+
+test('a task of crawl_site ends with its counts and stop reason, one of read_page with the page', async (t) => {
+  const site = await startSite(t, { pages: 6 });
+  const web = await createWeb(t);
+  const tasks = new JobTasks({ operations: web.operations, clock: systemClock });
+  const started = await web.call<{ jobId: string; status: string; next: string }>('crawl_site', {
+    url: site.url('/'), sitemap: 'skip',
+  }); // prettier-ignore
+  assert.match(started.next, /read_pages/);
+  const over = await tasks.settled(started.jobId, contextOf('me'));
+  assert.equal(over!.status, 'completed');
+  const { structured } = over!.answer as unknown as Structured;
+  assert.deepEqual(
+    [structured.jobId, structured.status, structured.pages, structured.stopReason],
+    [started.jobId, 'completed', 6, 'exhausted'],
+  );
+  const read = await web.call<{ jobId: string }>('read_page', { url: site.url('/p/1') });
+  const page = await tasks.settled(read.jobId, contextOf('me'));
+  const shown = (page!.answer as unknown as Structured).structured;
+  assert.match(String(shown.markdown), /Number 1 part 0/);
+  site.on('/', html('', 500));
+  const broken = await createWeb(t, { settings: { triesMax: 1 } });
+  const theirs = new JobTasks({ operations: broken.operations, clock: systemClock });
+  const failed = await broken.call<{ jobId: string }>('crawl_site', {
+    url: site.url('/'), sitemap: 'skip',
+  }); // prettier-ignore
+  const end = await theirs.settled(failed.jobId, contextOf('me'));
+  const told = (end!.answer as unknown as Structured).structured;
+  assert.equal(told.status, 'failed');
+  assert.equal((told.error as { code: string }).code, 'nothingFetched');
+  assert.equal(
+    await theirs.task(failed.jobId, contextOf('somebody')),
+    undefined,
+    'it is nobody else’s task',
+  );
+});
+
+test('maxAgeMs takes an earlier reading of the same kind, and says how old it is', async (t) => {
+  const site = await startSite(t);
+  const web = await createWeb(t);
+  const url = site.url('/p/1');
+  const first = await web.call('read_page', { url });
+  assert.equal(first.cached, undefined);
+  assert.ok(Date.parse(String(first.fetchedAt)) > 0);
+  await web.call('read_page', { url });
+  assert.equal(site.count('/p/1'), 2, 'without maxAgeMs a page is always fetched');
+  const kept = await web.call('read_page', { url, maxAgeMs: 60_000 });
+  assert.equal(site.count('/p/1'), 2);
+  assert.equal(kept.cached, true);
+  assert.equal(kept.creditsUsed, 0);
+  assert.ok(Number(kept.ageMs) >= 0);
+  assert.equal(kept.markdown, first.markdown);
+  const other = await web.call('read_page', { url, maxAgeMs: 60_000, onlyMainContent: false });
+  assert.equal(other.cached, undefined, 'another way to read is another reading');
+  assert.notEqual(other.markdown, first.markdown);
+  const formats = await web.call('read_page', { url, maxAgeMs: 60_000, formats: ['links'] });
+  assert.equal(formats.cached, undefined);
+  assert.ok(Array.isArray(formats.links));
+  const before = site.count('/p/1');
+  await web.call('read_page', { url, maxAgeMs: 60_000 }, 'somebody');
+  assert.equal(site.count('/p/1'), before + 1, 'nobody is given the reading of another');
+  for (let i = 0; i < 2; i++)
+    await web.call('read_page', { url, maxAgeMs: 60_000, headers: { cookie: 'a=1' } });
+  assert.equal(site.count('/p/1'), before + 3, 'what was asked for with headers is not kept');
+  const usage = await web.call<{ creditsUsed: number }>('web_usage', {});
+  assert.equal(usage.creditsUsed, site.count('/p/1') - 1, 'only what was fetched is charged');
+});
