@@ -11,6 +11,7 @@ import {
   jobView,
   lineOf,
   owns,
+  pageText,
   viewJob,
   viewPublicJob,
   visibleJob,
@@ -99,6 +100,7 @@ export function listJobs({ jobs, clock }: JobOperationsNeeds): Operation {
         columns: ['id', 'status', 'kind', 'name', 'summary', 'runMs', 'createdAt'],
       },
     },
+    text: pageText,
     run: async (input, { caller }) => {
       const filter: JobFilter = {
         ...(caller!.admin ? {} : { owner: caller!.owner }),

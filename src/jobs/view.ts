@@ -172,6 +172,23 @@ const shorten = (text: string): string =>
   text.length <= summaryCharsMax ? text : `${text.slice(0, summaryCharsMax - 1)}…`;
 
 /** A few lines for a model or a person: the state first, so that it survives any truncation. */
+/** A page of jobs, a line each: what a model needs to pick one. */
+export function pageText(page: {
+  jobs: z.infer<typeof jobLine>[];
+  nextCursor?: string | undefined;
+}): string {
+  if (page.jobs.length === 0) return 'No job fits.';
+  const lines = page.jobs.map(({ id, status, kind, name, summary, createdAt, error }) =>
+    [
+      `${id} ${status}${typeof error === 'string' ? ` (${error})` : ''}`,
+      `${kind}${name ? ` "${name}"` : ''}`,
+      createdAt.replace(/\.\d+Z$/, 'Z'),
+      ...(summary ? [summary.replaceAll(/\s+/g, ' ')] : []),
+    ].join(' · '),
+  );
+  return [...lines, ...(page.nextCursor ? [`more: cursor ${page.nextCursor}`] : [])].join('\n');
+}
+
 export function jobText(view: Record<string, unknown>): string {
   const { id, status, stage, kind, name, summary, error, progress, result, exitCode, signal } =
     view;

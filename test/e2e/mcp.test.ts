@@ -58,6 +58,11 @@ test('an agent runs a command over a front; another reads it over HTTP', async (
   });
   assert.equal(short.isError ?? false, false, 'an exit code is a result');
   assert.equal(structured(short).exitCode, 3);
+  const listed = await front.callTool({ name: 'list_jobs', arguments: {} });
+  assert.match(
+    textOf(listed as ToolAnswer),
+    /^job_\w{16} failed \(exitCode\) · command · \S+Z · echo hello; exit 3$/,
+  );
   assert.match(textOf(short), /hello/);
   const refused = await front.callTool({ name: 'run_command', arguments: { cmd: 'x' } });
   assert.equal(refused.isError, true);
