@@ -37,7 +37,7 @@ const program: Program = {
   restore: async (home, file) => (await import('./restore.ts')).restoreBackup(home, file),
   migrate: async (address) => (await import('./store-tools.ts')).migrateStore(address),
   copyStore: async (from, to) => (await import('./store-tools.ts')).copyBetween(from, to),
-  examine: async (home) => (await import('./doctor.ts')).examine(home, env),
+  examine: async (home) => (await import('./doctor/doctor.ts')).examine(home, env),
 };
 
 process.exitCode = await runCli(process.argv.slice(2), program);

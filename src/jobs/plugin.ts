@@ -6,6 +6,7 @@ import type { Operation } from '../operation.ts';
 import type { Clock } from '../runtime/clock.ts';
 import type { Egress } from '../runtime/egress/index.ts';
 import type { Log } from '../runtime/log.ts';
+import type { Finding, Machine } from '../runtime/machine.ts';
 import type { Service } from '../runtime/service.ts';
 import type { Migration, Store } from '../store/store.ts';
 import type { EventFeed } from './events.ts';
@@ -20,6 +21,8 @@ export interface KindPlugin<S = unknown> {
   settings?: z.ZodType<S>;
   errors?: Record<string, ErrorKind>;
   migrations?: readonly Migration[];
+  /** For `errand doctor`: what of this machine its jobs lack. Looks only. */
+  examine?(settings: S, machine: Machine): Finding[];
   create(needs: KindNeeds<S>): KindParts | Promise<KindParts>;
 }
 

@@ -2,6 +2,7 @@
 import type { Readable, Writable } from 'node:stream';
 import type { Clock } from '../../runtime/clock.ts';
 import type { Log } from '../../runtime/log.ts';
+import type { Finding } from '../../runtime/machine.ts';
 
 export interface Program {
   version: string;
@@ -58,11 +59,4 @@ export interface FrontWish {
   connect(): Promise<string>;
   toolsets: readonly string[];
   dialects: readonly string[];
-}
-
-export interface Finding {
-  name: string;
-  state: 'ok' | 'note' | 'problem';
-  text: string;
-  hint?: string;
 }

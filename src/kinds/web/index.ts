@@ -3,6 +3,7 @@ import { availableParallelism } from 'node:os';
 import { definePlugin } from '../../jobs/plugin.ts';
 import { Loop, type Service } from '../../runtime/service.ts';
 import { Browser } from './browser/browser.ts';
+import { examineBrowser } from './browser/examine.ts';
 import { PagePool } from './content/pool.ts';
 import { createFetch } from './fetch/fetcher.ts';
 import { Pacer } from './fetch/pacer.ts';
@@ -37,6 +38,7 @@ export const webPlugin = definePlugin({
     invalidExtraction: { http: 422, exit: 2 },
   },
   migrations: webMigrations,
+  examine: (settings, machine) => [examineBrowser(settings, machine)],
   create: ({ jobs, waiting, store, clock, log, settings, folder, secret, egress }) => {
     const fetch = createFetch(egress);
     const pool = new PagePool({

@@ -1,0 +1,205 @@
+// What `errand doctor` looks at: Node, the system and its gaps, home and permissions, disk, shell, settings, the server
+// and its log, the browser, clients, and whether jobs would die with whoever starts the server.
+import { accessSync, constants, existsSync, readFileSync, statSync, statfsSync } from 'node:fs';
+import { dirname, join } from 'node:path';
+import { loadConfig } from '../config.ts';
+import { kinds } from '../app.ts';
+import { errorBody } from '../errors.ts';
+import { Client } from '../faces/cli/client.ts';
+import { thisMachine, type Finding, type Machine } from '../runtime/machine.ts';
+import { clients } from './clients.ts';
+import { survival } from './survival.ts';
+
+type Env = Machine['env'];
+
+const freeBytesMin = 1024 ** 3;
+
+export async function examine(
+  home: string,
+  env: Env,
+  machine: Machine = thisMachine(env),
+): Promise<Finding[]> {
+  return [
+    nodeVersion(),
+    ...platform(machine),
+    homeFolder(home),
+    ...permissions(home),
+    disk(home),
+    shell(env),
+    ...settings(home, machine),
+    await server(home, env),
+    ...logTail(home),
+    ...clients(machine),
+    ...survival(pidOf(home), machine),
+  ];
+}
+
+function nodeVersion(): Finding {
+  const { node, sqlite } = process.versions;
+  return { name: 'Node', state: 'ok', text: `${node} with SQLite ${sqlite}` };
+}
+
+/** What only Linux can do; docs/command.md has the same list. */
+const macGaps = [
+  'a process that leaves its group and its parents escapes a cancel',
+  'whether a job waits for input, its ports, memory and CPU are not seen while it runs (ready checks by text only)',
+  'no ring: a job at its output cap ends',
+  'a terminal (tty) needs the optional package @lydell/node-pty',
+  'start times of processes are known to the second only',
+];
+
+function platform({ platform: name }: Machine): Finding[] {
+  if (name === 'linux') return [{ name: 'system', state: 'ok', text: 'Linux: everything works' }];
+  if (name === 'darwin') {
+    return [
+      {
+        name: 'system',
+        state: 'note',
+        text: 'macOS: best effort, with these gaps',
+        hint: macGaps.map((gap) => `- ${gap}`).join('\n    '),
+      },
+    ];
+  }
+  return [
+    {
+      name: 'system',
+      state: 'problem',
+      text: `${name}: commands are not supported yet`,
+      hint: 'On Windows run the server in WSL.',
+    },
+  ];
+}
+
+function homeFolder(home: string): Finding {
+  if (!existsSync(home))
+    return { name: 'home', state: 'ok', text: `${home} (made at first start)` };
+  try {
+    accessSync(home, constants.W_OK);
+  } catch {
+    return {
+      name: 'home',
+      state: 'problem',
+      text: `${home} cannot be written`,
+      hint: 'Choose another with ERRAND_HOME.',
+    };
+  }
+  const mode = statSync(home).mode & 0o777;
+  if ((mode & 0o077) !== 0) {
+    return {
+      name: 'home',
+      state: 'problem',
+      text: `${home} is open to others (${mode.toString(8)})`,
+      hint: `chmod 700 ${home}`,
+    };
+  }
+  return { name: 'home', state: 'ok', text: home };
+}
+
+/** Files whose content is a secret, or leads to one. */
+const privateFiles = ['owner.key', 'secret', 'env', 'errand.sqlite', 'config.json', 'server.log'];
+
+function permissions(home: string): Finding[] {
+  const open = privateFiles
+    .map((name) => join(home, name))
+    .filter((path) => existsSync(path) && (statSync(path).mode & 0o077) !== 0);
+  if (!existsSync(home)) return [];
+  if (open.length === 0)
+    return [{ name: 'permissions', state: 'ok', text: 'keys and database are yours alone' }];
+  return [
+    {
+      name: 'permissions',
+      state: 'problem',
+      text: `open to others: ${open.join(', ')}`,
+      hint: `chmod 600 ${open.join(' ')}`,
+    },
+  ];
+}
+
+function disk(home: string): Finding {
+  let folder = home;
+  while (!existsSync(folder)) folder = dirname(folder);
+  const { bavail, bsize } = statfsSync(folder);
+  const free = bavail * bsize;
+  const text = `${(free / 1024 ** 3).toFixed(1)} GiB free`;
+  return free < freeBytesMin
+    ? {
+        name: 'disk',
+        state: 'problem',
+        text,
+        hint: 'Free some space: a full disk stops new jobs (nothing is lost).',
+      }
+    : { name: 'disk', state: 'ok', text };
+}
+
+function shell(env: Env): Finding {
+  const path = env.SHELL ?? '/bin/sh';
+  return existsSync(path)
+    ? { name: 'shell', state: 'ok', text: path }
+    : {
+        name: 'shell',
+        state: 'problem',
+        text: `${path} does not exist`,
+        hint: 'Set SHELL; commands fall back to /bin/sh.',
+      };
+}
+
+/** Whether the settings are understood, and what the kinds say about the machine with these settings. */
+function settings(home: string, machine: Machine): Finding[] {
+  try {
+    const { sections } = loadConfig({ home, sections: kinds }, machine.env);
+    const text = existsSync(join(home, 'config.json')) ? 'config.json is valid' : 'defaults';
+    const found = kinds.flatMap((kind) => kind.examine?.(sections[kind.name], machine) ?? []);
+    return [{ name: 'settings', state: 'ok', text }, ...found];
+  } catch (error) {
+    return [
+      {
+        name: 'settings',
+        state: 'problem',
+        text: errorBody(error).message,
+        hint: 'Mend config.json or the ERRAND_ variables.',
+      },
+    ];
+  }
+}
+
+async function server(home: string, env: Env): Promise<Finding> {
+  let socketPath: string;
+  try {
+    ({ socketPath } = loadConfig({ home }, { ...env }));
+  } catch {
+    return { name: 'server', state: 'note', text: 'not looked for: the settings are wrong' };
+  }
+  try {
+    const { version } = await new Client({ socketPath }).health();
+    const pid = pidOf(home);
+    const process = pid === undefined ? '' : `, process ${pid}`;
+    return { name: 'server', state: 'ok', text: `running, version ${version}${process}` };
+  } catch {
+    return {
+      name: 'server',
+      state: 'note',
+      text: 'not running',
+      hint: 'Fronts and commands start it by themselves; `errand serve` runs it for good.',
+    };
+  }
+}
+
+function pidOf(home: string): string | undefined {
+  const path = join(home, 'server.pid');
+  return existsSync(path) ? readFileSync(path, 'utf8').trim() : undefined;
+}
+
+function logTail(home: string): Finding[] {
+  const path = join(home, 'server.log');
+  if (!existsSync(path)) return [];
+  const lines = readFileSync(path, 'utf8').trim().split('\n');
+  const bad = lines.filter((line) => /"level":"(error|warn)"|^errand:/.test(line)).slice(-3);
+  if (bad.length === 0) return [{ name: 'log', state: 'ok', text: `${path}: no warnings` }];
+  return [
+    {
+      name: 'log',
+      state: 'note',
+      text: `${path}, last warnings:\n    ${bad.map((line) => line.slice(0, 300)).join('\n    ')}`,
+    },
+  ];
+}

@@ -1,0 +1,212 @@
+// What `errand doctor` says about machines of every sort: real files below a root of the test's own.
+import assert from 'node:assert/strict';
+import { chmodSync, mkdirSync, writeFileSync } from 'node:fs';
+import { dirname, join } from 'node:path';
+import { describe, test, type TestContext } from 'node:test';
+import { examine } from '../src/doctor/doctor.ts';
+import { thisMachine, type Finding, type Machine } from '../src/runtime/machine.ts';
+import { tempFolder } from './helpers/folder.ts';
+
+interface Wish {
+  /** Files of the machine: path → text. */
+  files?: Record<string, string>;
+  /** Files of the home. */
+  home?: Record<string, string>;
+  machine?: Partial<Machine>;
+  env?: Record<string, string>;
+}
+
+async function findings(t: TestContext, wish: Wish = {}): Promise<Finding[]> {
+  const root = tempFolder(t);
+  const put = (folder: string, files: Record<string, string>) => {
+    for (const [path, text] of Object.entries(files)) {
+      mkdirSync(dirname(join(folder, path)), { recursive: true, mode: 0o700 });
+      writeFileSync(join(folder, path), text, { mode: 0o600 });
+    }
+  };
+  put(root, wish.files ?? {});
+  const home = join(root, 'errand-home');
+  if (wish.home) put(home, wish.home);
+  const env = { HOME: '/home/ada', PATH: '/usr/bin', ERRAND_HOME: home, ...wish.env };
+  const machine = {
+    ...thisMachine(env, root),
+    platform: 'linux',
+    userName: 'ada',
+    isRoot: false,
+    ...wish.machine,
+  };
+  return examine(home, env, machine);
+}
+
+const one = (found: Finding[], name: string): Finding => {
+  const finding = found.find((each) => each.name === name);
+  assert.ok(finding, `${name} is looked at`);
+  return finding;
+};
+
+test('a good machine: every thing is looked at, nothing is a problem', async (t) => {
+  const found = await findings(t, { home: { 'owner.key': 'errand_x\n' } });
+  for (const name of [
+    'Node',
+    'system',
+    'home',
+    'permissions',
+    'disk',
+    'shell',
+    'settings',
+    'server',
+  ])
+    assert.notEqual(one(found, name).state, 'problem', name);
+  for (const name of ['browser', 'clients', 'survival']) one(found, name);
+  assert.equal(one(found, 'survival').text, 'jobs outlive the client and the server');
+});
+
+test('every problem says what to do', async (t) => {
+  const found = await findings(t, {
+    home: { 'config.json': '{"server": {"prot": 1}}', 'server.log': 'errand: it broke\n' },
+    env: { SHELL: '/no/such/shell' },
+  });
+  for (const name of ['settings', 'shell']) {
+    assert.equal(one(found, name).state, 'problem');
+    assert.ok(one(found, name).hint, name);
+  }
+  assert.match(one(found, 'settings').text, /prot/);
+  assert.match(one(found, 'log').text, /it broke/);
+});
+
+test('files of the home that others may read are named with the cure', async (t) => {
+  const folder = tempFolder(t);
+  const home = join(folder, 'home');
+  mkdirSync(home, { mode: 0o700 });
+  writeFileSync(join(home, 'owner.key'), 'errand_x\n', { mode: 0o644 });
+  const env = { HOME: folder, ERRAND_HOME: home };
+  const open = one(await examine(home, env), 'permissions');
+  assert.deepEqual([open.state, open.hint], ['problem', `chmod 600 ${join(home, 'owner.key')}`]);
+  chmodSync(join(home, 'owner.key'), 0o600);
+  assert.equal(one(await examine(home, env), 'permissions').state, 'ok');
+  chmodSync(home, 0o755);
+  assert.equal(one(await examine(home, env), 'home').hint, `chmod 700 ${home}`);
+});
+
+test('macOS: the gaps are listed; Windows: not supported yet', async (t) => {
+  const mac = one(await findings(t, { machine: { platform: 'darwin' } }), 'system');
+  assert.equal(mac.state, 'note');
+  for (const gap of [/escapes a cancel/, /waits for input/, /ports/, /ring/, /node-pty/, /second/])
+    assert.match(mac.hint!, gap);
+  const windows = one(await findings(t, { machine: { platform: 'win32' } }), 'system');
+  assert.deepEqual([windows.state, /WSL/.test(windows.hint!)], ['problem', true]);
+});
+
+test('clients: those that know Errand, those that do not', async (t) => {
+  const found = one(
+    await findings(t, {
+      files: {
+        'home/ada/.claude.json': '{"mcpServers": {"errand": {}}}',
+        'home/ada/.cursor/mcp.json': '{}',
+        'home/ada/.codex/config.toml': '',
+      },
+    }),
+    'clients',
+  );
+  assert.match(found.text, /Claude Code know Errand; found without it: Codex, Cursor/);
+  assert.match(found.hint!, /errand serve/);
+});
+
+describe('the browser', () => {
+  const chromium = { 'usr/bin/chromium': '' };
+  const browser = async (t: TestContext, wish: Wish) => one(await findings(t, wish), 'browser');
+
+  test('its sandbox works, or what stands in the way and the way out', async (t) => {
+    assert.match((await browser(t, { files: chromium })).text, /in its sandbox/);
+    const cases: [Wish, RegExp][] = [
+      [{ files: chromium, machine: { isRoot: true } }, /as root/],
+      [
+        { files: { ...chromium, 'proc/sys/kernel/unprivileged_userns_clone': '0\n' } },
+        /no namespaces/,
+      ],
+      [
+        { files: { ...chromium, 'proc/sys/kernel/apparmor_restrict_unprivileged_userns': '1\n' } },
+        /AppArmor/,
+      ],
+    ];
+    for (const [wish, text] of cases) {
+      const found = await browser(t, wish);
+      assert.equal(found.state, 'note');
+      assert.match(found.text, text);
+      assert.match(found.hint!, /web\.browser\.sandbox/);
+    }
+  });
+
+  test('none, or one without a sandbox by the settings', async (t) => {
+    assert.match((await browser(t, {})).hint!, /web\.browser\.path/);
+    const off = await browser(t, {
+      files: chromium,
+      home: { 'config.json': '{"web": {"browser": {"sandbox": false}}}' },
+    });
+    assert.match(off.text, /without its sandbox/);
+    assert.match(off.hint!, /only what you trust/);
+  });
+});
+
+describe('whether jobs die with the client', () => {
+  const survival = async (t: TestContext, wish: Wish) =>
+    (await findings(t, wish)).filter(({ name }) => name === 'survival');
+
+  test('a container', async (t) => {
+    const signs: Wish[] = [
+      { files: { '.dockerenv': '' } },
+      { files: { 'run/.containerenv': '' } },
+      { env: { container: 'podman' } },
+      { files: { 'proc/1/cgroup': '0::/kubepods.slice/pod1/abc\n' } },
+    ];
+    for (const wish of signs) {
+      const [found] = await survival(t, wish);
+      assert.match(found!.text, /end with the container/);
+      assert.match(found!.hint!, /volume/);
+    }
+  });
+
+  test('a cgroup that systemd empties: of the client, or of the running server', async (t) => {
+    const service = '0::/system.slice/code-server.service\n';
+    const [client] = await survival(t, { files: { 'proc/self/cgroup': service } });
+    assert.match(client!.text, /would be part of code-server\.service/);
+    assert.match(client!.hint!, /errand service install/);
+    const scope = '0::/user.slice/user-1000.slice/session-2.scope\n';
+    const [server] = await survival(t, {
+      files: { 'proc/self/cgroup': scope, 'proc/77/cgroup': service },
+      home: { 'server.pid': '77\n' },
+    });
+    assert.match(server!.text, /the server is part of code-server\.service/);
+    const [ours] = await survival(t, {
+      files: {
+        'proc/77/cgroup': '0::/user.slice/user@1000.service/app.slice/errand.service\n',
+        'proc/self/cgroup': service,
+      },
+      home: { 'server.pid': '77\n' },
+    });
+    assert.equal(ours!.state, 'ok');
+    assert.equal((await survival(t, { files: { 'proc/self/cgroup': scope } }))[0]!.state, 'ok');
+  });
+
+  test('KillUserProcesses: the last word of logind counts; lingering keeps the service', async (t) => {
+    const yes = { 'etc/systemd/logind.conf': '[Login]\nKillUserProcesses=yes\n' };
+    const [kills] = await survival(t, { files: yes });
+    assert.equal(kills!.state, 'problem');
+    assert.match(kills!.hint!, /enable-linger/);
+    const [dropIn] = await survival(t, {
+      files: { 'etc/systemd/logind.conf.d/10-kill.conf': 'KillUserProcesses=true\n' },
+    });
+    assert.equal(dropIn!.state, 'problem');
+    const [overruled] = await survival(t, {
+      files: { ...yes, 'etc/systemd/logind.conf.d/90-keep.conf': 'KillUserProcesses=no\n' },
+    });
+    assert.equal(overruled!.state, 'ok');
+    const comment = { 'etc/systemd/logind.conf': '#KillUserProcesses=yes\n' };
+    assert.equal((await survival(t, { files: comment }))[0]!.state, 'ok');
+    const unit = { 'home/ada/.config/systemd/user/errand.service': '' };
+    const [logout] = await survival(t, { files: unit });
+    assert.match(logout!.text, /when you log out/);
+    const lingering = { ...yes, ...unit, 'var/lib/systemd/linger/ada': '' };
+    assert.equal((await survival(t, { files: lingering }))[0]!.state, 'ok');
+  });
+});
