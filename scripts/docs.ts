@@ -9,6 +9,7 @@ import { configSchema, loadConfig } from '../src/config.ts';
 import { errorTable } from '../src/errors.ts';
 import { openHome } from '../src/home.ts';
 import type { Operation } from '../src/operation.ts';
+import { serverOperations } from '../src/server-operations.ts';
 import { systemClock } from '../src/runtime/clock.ts';
 import { silentLog } from '../src/runtime/log.ts';
 
@@ -32,14 +33,16 @@ async function listOperations(): Promise<Operation[]> {
   const path = mkdtempSync(join(tmpdir(), 'errand-docs-'));
   const home = openHome(path);
   const config = loadConfig({ home: path, sections: kinds }, {});
+  const never = () => Promise.reject(new Error('the docs need no server'));
   const app = await createApp({
     config,
     home,
     clock: systemClock,
     log: silentLog,
     baseUrl: () => undefined,
-    openBaseUrl: () => Promise.reject(new Error('the docs need no server')),
+    openBaseUrl: never,
   });
+  app.operations.add(serverOperations({ idle: never, stop: () => {}, backup: never }));
   const list = app.operations.list();
   await app.stop();
   rmSync(path, { recursive: true, force: true });

@@ -1,7 +1,6 @@
 // A running server: the home's lock, the app, its faces on the private socket and (unless a front started it) on TCP.
-import { mkdirSync, rmSync, statSync, writeFileSync } from 'node:fs';
+import { mkdirSync, rmSync, writeFileSync } from 'node:fs';
 import { dirname, join } from 'node:path';
-import { z } from 'zod';
 import { ownerCaller } from './access/access.ts';
 import { createApp, dialects, kinds, type App } from './app.ts';
 import { clusterPath } from './cluster/router.ts';
@@ -12,11 +11,11 @@ import { createHttpFace, type HttpFace } from './faces/http/index.ts';
 import { createMcpFace, type McpFace } from './faces/mcp/index.ts';
 import { openHome, type Home } from './home.ts';
 import { answerMetrics } from './metrics.ts';
-import { defineOperation, type Operation } from './operation.ts';
 import { systemClock, type Clock } from './runtime/clock.ts';
 import { createLog, type Log } from './runtime/log.ts';
 import { Loop } from './runtime/service.ts';
 import { createRotatingFile } from './runtime/rotate.ts';
+import { serverOperations } from './server-operations.ts';
 import { version } from './version.ts';
 
 const idleCheckMs = 1000;
@@ -92,7 +91,14 @@ class Server {
       openBaseUrl: () => this.openBaseUrl(),
     });
     this.app = app;
-    app.operations.add(this.operations());
+    app.operations.add(
+      serverOperations({
+        idle: () => app.idle(),
+        // After the answer: a stop waits for the calls under way, and asking for it is one.
+        stop: () => void setImmediate(() => void this.stop()),
+        backup: (path) => app.store.backup(path),
+      }),
+    );
     this.mount(app);
     try {
       mkdirSync(dirname(config.socketPath), { recursive: true, mode: 0o700 });
@@ -194,42 +200,5 @@ class Server {
     rmSync(join(this.home.path, 'server.pid'), { force: true });
     this.end();
     await idle;
-  }
-
-  private operations(): Operation[] {
-    return [
-      defineOperation({
-        name: 'stop_server',
-        title: 'Stop server',
-        description:
-          'Stops this server after the calls under way. Commands go on and are adopted by the next server; other work is continued then. Used by newer fronts to replace an idle server (ifIdle) and by `errand serve` to take over; not for agents.',
-        effect: 'destroy',
-        scope: 'admin',
-        input: z.object({ ifIdle: z.boolean().optional() }),
-        output: z.object({ stopping: z.boolean() }),
-        cli: { words: ['stop'] },
-        run: async ({ ifIdle }) => {
-          const stopping = !ifIdle || (await this.app!.idle());
-          // After the answer: a stop waits for the calls under way, and this is one.
-          if (stopping) setImmediate(() => void this.stop());
-          return { stopping };
-        },
-      }),
-      defineOperation({
-        name: 'backup_store',
-        title: 'Back up',
-        description:
-          'Writes a consistent copy of the database to a file while the server works (SQLite; for PostgreSQL use pg_dump). Use it before an upgrade; `errand restore` puts it back. Output files of jobs are not part of it.',
-        effect: 'write',
-        scope: 'admin',
-        input: z.object({ path: z.string().min(1).max(4000) }),
-        output: z.object({ path: z.string(), bytes: z.number() }),
-        http: { method: 'POST', path: '/api/backup' },
-        run: async ({ path }) => {
-          await this.app!.store.backup(path);
-          return { path, bytes: statSync(path).size };
-        },
-      }),
-    ];
   }
 }

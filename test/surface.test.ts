@@ -7,9 +7,12 @@ import { join } from 'node:path';
 import { test, type TestContext } from 'node:test';
 import { dialects } from '../src/app.ts';
 import { errorTable } from '../src/errors.ts';
+import { openApiDocument } from '../src/faces/http/openapi.ts';
+import { routeOf } from '../src/faces/http/routes.ts';
 import { ToolTables } from '../src/faces/mcp/table.ts';
 import { instructions } from '../src/faces/mcp/instructions.ts';
 import type { ToolCard } from '../src/faces/mcp/source.ts';
+import { serverOperations } from '../src/server-operations.ts';
 import { startApp } from './helpers/app.ts';
 
 const folder = join(import.meta.dirname, 'snapshots');
@@ -37,6 +40,8 @@ function pin(name: string, entries: Record<string, unknown>): void {
 async function surface(t: TestContext) {
   const { app } = await startApp(t);
   const { operations } = app;
+  const never = () => Promise.reject(new Error('a surface is not called'));
+  operations.add(serverOperations({ idle: never, stop: () => {}, backup: never }));
   const tables = new ToolTables(operations, dialects);
   const cards = (choice: Parameters<ToolTables['table']>[0]) =>
     [...tables.table(choice).tools.values()].map((tool) => tool.card);
@@ -61,15 +66,33 @@ test('every tool, of every toolset and dialect', async (t) => {
 
 test('every route', async (t) => {
   const { operations } = await surface(t);
-  const own = operations.list().flatMap((operation) => {
-    if (!operation.http) return [];
-    const { method, path } = operation.http;
-    return [[`${method} ${path}`, `${operation.name} (${operation.scope})`]];
+  const own = operations.list().map((operation) => {
+    const { method, path } = routeOf(operation);
+    return [`${method} ${path}`, `${operation.name} (${operation.scope})`];
   });
   const foreign = dialects.flatMap(({ name, routes = [] }) =>
     routes.map(({ method, path, auth }) => [`${method} ${path}`, `${name} (${auth})`]),
   );
   pin('routes', Object.fromEntries([...own, ...foreign]) as Record<string, unknown>);
+});
+
+test('the OpenAPI document lists every route, also of the dialects, each under an id of its own', async (t) => {
+  const { operations } = await surface(t);
+  const { paths } = openApiDocument(operations.list(), '1', dialects) as {
+    paths: Record<string, Record<string, { operationId: string; summary: string }>>;
+  };
+  const routes = [
+    ...operations.list().map(routeOf),
+    ...dialects.flatMap(({ routes: foreign = [] }) => foreign),
+  ];
+  for (const { method, path } of routes) {
+    const listed = paths[path.replaceAll('*}', '}')]?.[method.toLowerCase()];
+    assert.ok(listed?.summary, `${method} ${path}`);
+  }
+  const ids = Object.values(paths).flatMap((methods) =>
+    Object.values(methods).map(({ operationId }) => operationId),
+  );
+  assert.deepEqual(ids.length, new Set(ids).size);
 });
 
 test('every command of the command line that comes from an operation', async (t) => {

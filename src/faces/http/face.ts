@@ -230,8 +230,8 @@ class Face {
   }
 
   private answerDocument(response: ServerResponse): void {
-    const { operations, version } = this.options;
-    this.document ??= JSON.stringify(openApiDocument(operations.list(), version));
+    const { operations, version, dialects } = this.options;
+    this.document ??= JSON.stringify(openApiDocument(operations.list(), version, dialects));
     sendText(response, 200, this.document, { 'content-type': 'application/json' });
   }
 

@@ -1,17 +1,28 @@
-// The OpenAPI 3.1 document, made from the operation list. Schemas live under components, so that references inside
+// The OpenAPI 3.1 document, made from the operation list and the routes of the dialects. Schemas live under components, so that references inside
 // them still point somewhere once they stand in a larger document.
+import type { Dialect, DialectRoute } from '../../dialect.ts';
 import type { Operation } from '../../operation.ts';
 import { inputSchema, outputSchema, propertiesOf } from './input.ts';
 import { routeOf } from './routes.ts';
 
 type Json = Record<string, unknown>;
 
-export function openApiDocument(operations: readonly Operation[], version: string): Json {
+export function openApiDocument(
+  operations: readonly Operation[],
+  version: string,
+  dialects: readonly Dialect[] = [],
+): Json {
   const schemas: Json = { Problem: problemSchema };
   const paths: Record<string, Json> = {};
   for (const operation of operations) {
     const { method, path } = routeOf(operation);
     (paths[path] ??= {})[method.toLowerCase()] = describe(operation, schemas);
+  }
+  for (const { name, routes = [] } of dialects) {
+    for (const route of routes) {
+      const path = route.path.replaceAll('*}', '}');
+      (paths[path] ??= {})[route.method.toLowerCase()] = describeForeign(name, route, path);
+    }
   }
   return {
     openapi: '3.1.0',
@@ -60,6 +71,28 @@ function describe(operation: Operation, schemas: Json): Json {
         content: { 'application/problem+json': { schema: ref('Problem') } },
       },
     },
+  };
+}
+
+/** Another system's route: what it takes and answers is that system's own, and documented there. */
+function describeForeign(dialect: string, { method, auth }: DialectRoute, path: string): Json {
+  const fields = [...path.matchAll(/\{(\w+)\}/g)].map((match) => match[1]!);
+  return {
+    operationId: [dialect, method.toLowerCase(), ...path.split(/\W+/).filter(Boolean)].join('_'),
+    tags: [`dialect ${dialect}`],
+    summary: `${method} ${path} as ${dialect} has it`,
+    ...(auth === 'none' ? { security: [{}, { bearer: [] }] } : {}),
+    ...(fields.length > 0
+      ? {
+          parameters: fields.map((name) => ({
+            name,
+            in: 'path',
+            required: true,
+            schema: { type: 'string' },
+          })),
+        }
+      : {}),
+    responses: { default: { description: `An answer in the shape of ${dialect}.` } },
   };
 }
 

@@ -1,0 +1,48 @@
+// Operations of the server itself: its end, and a copy of its store.
+import { statSync } from 'node:fs';
+import { z } from 'zod';
+import { defineOperation, type Operation } from './operation.ts';
+
+export interface ServerParts {
+  /** Nothing is due, ever. */
+  idle(): Promise<boolean>;
+  /** Begins to stop; calls under way are answered first. */
+  stop(): void;
+  backup(path: string): Promise<void>;
+}
+
+export function serverOperations(server: ServerParts): Operation[] {
+  return [
+    defineOperation({
+      name: 'stop_server',
+      title: 'Stop server',
+      description:
+        'Stops this server after the calls under way. Commands go on and are adopted by the next server; other work is continued then. Used by newer fronts to replace an idle server (ifIdle) and by `errand serve` to take over; not for agents.',
+      effect: 'destroy',
+      scope: 'admin',
+      input: z.object({ ifIdle: z.boolean().optional() }),
+      output: z.object({ stopping: z.boolean() }),
+      cli: { words: ['stop'] },
+      run: async ({ ifIdle }) => {
+        const stopping = !ifIdle || (await server.idle());
+        if (stopping) server.stop();
+        return { stopping };
+      },
+    }),
+    defineOperation({
+      name: 'backup_store',
+      title: 'Back up',
+      description:
+        'Writes a consistent copy of the database to a file while the server works (SQLite; for PostgreSQL use pg_dump). Use it before an upgrade; `errand restore` puts it back. Output files of jobs are not part of it.',
+      effect: 'write',
+      scope: 'admin',
+      input: z.object({ path: z.string().min(1).max(4000) }),
+      output: z.object({ path: z.string(), bytes: z.number() }),
+      http: { method: 'POST', path: '/api/backup' },
+      run: async ({ path }) => {
+        await server.backup(path);
+        return { path, bytes: statSync(path).size };
+      },
+    }),
+  ];
+}
