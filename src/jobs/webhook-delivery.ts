@@ -16,6 +16,16 @@ export interface DeliveryNeeds {
   clock: Clock;
   send: WebhookSender;
   secretOf(webhookId: string): Buffer;
+  /** Headers of the format a delivery has. */
+  headersOf(format: string, message: WebhookMessage): Record<string, string>;
+}
+
+export interface WebhookMessage {
+  jobId: string;
+  event: string;
+  body: string;
+  /** Given by the caller; undefined: only the derived one signs. */
+  secret: string | undefined;
 }
 
 /** 0 s, 5 s, 30 s, 2 min, 10 min, 1 h, 6 h, 24 h: then it is given up and can be replayed. */
@@ -38,7 +48,7 @@ export class WebhookDelivery {
     for (;;) {
       const now = clock.now();
       const due = await store.read(
-        `SELECT d.*, w.url FROM deliveries d LEFT JOIN webhooks w ON w.id = d.webhook_id
+        `SELECT d.*, w.url, w.headers, w.secret, w.format FROM deliveries d LEFT JOIN webhooks w ON w.id = d.webhook_id
          WHERE d.status = 'pending' AND d.next_at <= ? ORDER BY d.next_at LIMIT ?`,
         [now, sendsAtOnce],
       );
@@ -75,7 +85,14 @@ export class WebhookDelivery {
     const body = row.body as string;
     const timestamp = Math.floor(clock.now() / 1000);
     const headers = {
+      ...(JSON.parse((row.headers as string | null) ?? '{}') as Record<string, string>),
       'content-type': 'application/json',
+      ...this.options.headersOf((row.format as string | null) ?? '', {
+        jobId: row.job_id as string,
+        event: row.event as string,
+        body,
+        secret: (row.secret as string | null) ?? undefined,
+      }),
       ...signWebhook({ id, timestamp, body, secret: secretOf(row.webhook_id as string) }),
     };
     let answer: string;

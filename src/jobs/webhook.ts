@@ -21,6 +21,14 @@ export const webhookMigrations: Migration[] = [
       `INSERT INTO marks (name, value) VALUES ('webhooks', 0)`,
     ],
   },
+  {
+    // What a caller gave for one subscription: headers of their own, and a secret instead of the derived one's use.
+    id: 'webhooks/2',
+    statements: () => [
+      'ALTER TABLE webhooks ADD COLUMN headers TEXT',
+      'ALTER TABLE webhooks ADD COLUMN secret TEXT',
+    ],
+  },
 ];
 
 export interface Webhook {

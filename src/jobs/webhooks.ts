@@ -9,12 +9,13 @@ import { randomId, type Job } from './job.ts';
 import type { Jobs } from './jobs.ts';
 import { viewJob } from './view.ts';
 import { deliveryFromRow, webhookFromRow, type Delivery, type Webhook } from './webhook.ts';
-import { WebhookDelivery, type WebhookSender } from './webhook-delivery.ts';
+import { WebhookDelivery, type WebhookMessage, type WebhookSender } from './webhook-delivery.ts';
 
 export { webhookMigrations, type Delivery, type Webhook } from './webhook.ts';
-export type { WebhookSender } from './webhook-delivery.ts';
+export type { WebhookMessage, WebhookSender } from './webhook-delivery.ts';
 
 export type WebhookFormat = (job: Job, event: EventRow) => unknown;
+export type WebhookHeaders = (message: WebhookMessage) => Record<string, string>;
 
 export interface WebhooksOptions {
   jobs: Jobs;
@@ -32,6 +33,7 @@ export class Webhooks implements Service {
   readonly name = 'webhooks';
   private readonly options: WebhooksOptions;
   private readonly formats = new Map<string, WebhookFormat>();
+  private readonly headers = new Map<string, WebhookHeaders>();
   private readonly pumpLoop: Loop;
   private readonly sendLoop: Loop;
   private readonly delivery: WebhookDelivery;
@@ -41,7 +43,10 @@ export class Webhooks implements Service {
 
   constructor(options: WebhooksOptions) {
     this.options = options;
-    this.delivery = new WebhookDelivery(options);
+    this.delivery = new WebhookDelivery({
+      ...options,
+      headersOf: (format, message) => this.headers.get(format)?.(message) ?? {},
+    });
     const { clock, log } = options;
     this.pumpLoop = new Loop({
       name: 'webhook pump',
@@ -59,8 +64,9 @@ export class Webhooks implements Service {
     });
   }
 
-  addFormat(name: string, format: WebhookFormat): void {
+  addFormat(name: string, format: WebhookFormat, headers?: WebhookHeaders): void {
     this.formats.set(name, format);
+    if (headers) this.headers.set(name, headers);
   }
 
   async start(): Promise<void> {
@@ -82,6 +88,8 @@ export class Webhooks implements Service {
     events: readonly string[];
     jobId?: string;
     format?: string;
+    headers?: Record<string, string> | undefined;
+    secret?: string | undefined;
   }): { webhook: Webhook; steps: Step[] } {
     checkUrl(wish.url);
     const webhook: Webhook = {
@@ -94,7 +102,8 @@ export class Webhooks implements Service {
       createdAt: this.options.clock.now(),
     };
     const step: Step = {
-      sql: 'INSERT INTO webhooks (id, owner, url, events, job_id, format, created_at) VALUES (?, ?, ?, ?, ?, ?, ?)',
+      sql: `INSERT INTO webhooks (id, owner, url, events, job_id, format, created_at, headers, secret)
+            VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)`,
       params: [
         webhook.id,
         webhook.owner,
@@ -103,6 +112,8 @@ export class Webhooks implements Service {
         webhook.jobId,
         webhook.format,
         webhook.createdAt,
+        wish.headers ? JSON.stringify(wish.headers) : null,
+        wish.secret ?? null,
       ],
     };
     this.any = undefined;
@@ -112,6 +123,41 @@ export class Webhooks implements Service {
             WHERE name = 'webhooks' AND NOT EXISTS (SELECT 1 FROM webhooks)`,
     };
     return { webhook, steps: [begin, step] };
+  }
+
+  /**
+   * A message that is no event of the job (a page of a crawl), for the transaction in which it became true. `name`
+   * tells it from the job's other messages.
+   */
+  message(wish: {
+    webhookId: string;
+    jobId: string;
+    event: string;
+    name: string;
+    body: unknown;
+  }): Step {
+    const { webhookId, jobId, event, name, body } = wish;
+    const now = this.options.clock.now();
+    return {
+      sql: `INSERT INTO deliveries (id, webhook_id, job_id, event, body, status, tries, next_at, created_at)
+            VALUES (?, ?, ?, ?, ?, 'pending', 0, ?, ?) ON CONFLICT DO NOTHING`,
+      // The id names message and subscription, so a receiver sees the same one for every try.
+      params: [
+        `msg_${webhookId.slice(5)}_${jobId.slice(4)}_${name}`,
+        webhookId,
+        jobId,
+        event,
+        JSON.stringify(body),
+        now,
+        now,
+      ],
+    };
+  }
+
+  /** Subscriptions to one job. */
+  async ofJob(jobId: string): Promise<Webhook[]> {
+    const rows = await this.options.store.read('SELECT * FROM webhooks WHERE job_id = ?', [jobId]);
+    return rows.map(webhookFromRow);
   }
 
   async create(wish: {
@@ -246,7 +292,7 @@ export class Webhooks implements Service {
         (hook.events.includes('*') || hook.events.includes(event.type)),
     );
     if (wanted.length === 0) return [];
-    const { jobs, clock } = this.options;
+    const { jobs } = this.options;
     const job = await jobs.ledger.find(event.jobId);
     if (!job) return [];
     const steps: Step[] = [];
@@ -256,21 +302,9 @@ export class Webhooks implements Service {
       ...((await jobs.kind(job.kind).audience?.(job)) ?? []),
     ]);
     for (const hook of wanted.filter(({ owner, jobId }) => jobId !== null || audience.has(owner))) {
-      const body = JSON.stringify(await this.body(hook, job, event));
-      // The id names event and subscription, so a receiver sees the same one for every try.
-      steps.push({
-        sql: `INSERT INTO deliveries (id, webhook_id, job_id, event, body, status, tries, next_at, created_at)
-              VALUES (?, ?, ?, ?, ?, 'pending', 0, ?, ?) ON CONFLICT DO NOTHING`,
-        params: [
-          `msg_${hook.id.slice(5)}_${job.id.slice(4)}_${event.n}`,
-          hook.id,
-          job.id,
-          event.type,
-          body,
-          clock.now(),
-          clock.now(),
-        ],
-      });
+      const body = await this.body(hook, job, event);
+      const wish = { webhookId: hook.id, jobId: job.id, event: event.type, body };
+      steps.push(this.message({ ...wish, name: String(event.n) }));
     }
     return steps;
   }

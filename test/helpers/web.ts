@@ -4,6 +4,7 @@ import { EventFeed } from '../../src/jobs/events.ts';
 import { Jobs } from '../../src/jobs/jobs.ts';
 import { Runner } from '../../src/jobs/runner.ts';
 import { Waiting } from '../../src/jobs/wait.ts';
+import { Webhooks } from '../../src/jobs/webhooks.ts';
 import { webPlugin } from '../../src/kinds/web/index.ts';
 import { registerErrors } from '../../src/errors.ts';
 import { Operations, type CallContext } from '../../src/operation.ts';
@@ -77,8 +78,28 @@ export async function createWeb(t: TestContext, wish: WebWish = {}): Promise<Web
     hostConcurrency: 20,
     ...wish.settings,
   };
+  const webhooks = new Webhooks({
+    jobs,
+    store,
+    clock,
+    log,
+    secretOf: (id) => Buffer.from(id),
+    send: async ({ url, headers, body }) => {
+      const answer = await egress.request({
+        url,
+        headers,
+        body,
+        method: 'POST',
+        trust: 'guarded',
+        redirects: 0,
+        timeoutMs: 5000,
+      });
+      answer.body.discard();
+      return answer.status;
+    },
+  });
   const parts = await webPlugin.create({
-    jobs, feed, waiting, store, clock, log, egress, folder,
+    jobs, webhooks, feed, waiting, store, clock, log, egress, folder,
     settings: webPlugin.settings!.parse(given),
     node: 'node-1',
     home: folder,
@@ -102,7 +123,7 @@ export async function createWeb(t: TestContext, wish: WebWish = {}): Promise<Web
     jobOperations({ jobs, feed, waiting, clock, waitMsMax: 50_000, cancelMsDefault: 10_000 }),
   );
   operations.add(parts.operations);
-  const services = [runner, ...(parts.services ?? [])];
+  const services = [webhooks, runner, ...(parts.services ?? [])];
   for (const service of services) await service.start();
   let stopped = false;
   const stop = async () => {

@@ -96,15 +96,18 @@ function patternsOf(input: Fields): Fields {
   return given({ include: list(input.includePaths), exclude: list(input.excludePaths) });
 }
 
+const hookEvents: Record<string, string> = { started: 'start', page: 'page' };
+
+/** In the shape its receivers know; started, page, completed and failed unless it says which. */
 function hookOf(input: Fields): Fields {
-  const hook = input.webhook as string | Fields | undefined;
-  if (hook === undefined) return {};
-  const url = typeof hook === 'string' ? hook : hook.url;
-  const wanted = typeof hook === 'string' ? undefined : (hook.events as string[] | undefined);
-  const events = (wanted ?? ['completed', 'page']).map((event) =>
-    event === 'page' ? 'page' : 'end',
-  );
-  return { webhook: { url, events: [...new Set(events)] } };
+  if (input.webhook === undefined || input.webhook === null) return {};
+  const hook = (
+    typeof input.webhook === 'string' ? { url: input.webhook } : input.webhook
+  ) as Fields;
+  const { url, headers, metadata } = hook;
+  const wanted = (hook.events as string[] | undefined) ?? ['started', 'page', 'completed'];
+  const events = [...new Set(wanted.map((event) => hookEvents[event] ?? 'end'))];
+  return { webhook: given({ url, headers, metadata, events, format: 'firecrawl' }) };
 }
 
 export const status: Api = async (asked) => {

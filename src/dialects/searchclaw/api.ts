@@ -217,10 +217,6 @@ export async function screenshot(
 
 export const crawl: Api = async (call, input) => {
   const pagination = (input.pagination ?? {}) as Fields;
-  const hook =
-    typeof input.webhook_url === 'string'
-      ? { webhook: given({ url: input.webhook_url, secret: input.webhook_secret }) }
-      : {};
   const out = await run<{ jobId: string }>(call, 'crawl_site', {
     ...given({
       url: input.url,
@@ -231,10 +227,19 @@ export const crawl: Api = async (call, input) => {
       exclude: input.exclude_paths,
       timeMsMax: number(input.timeout_ms),
     }),
-    ...hook,
+    ...hookOf(input),
   });
   return { job_id: out.jobId, status: 'processing', poll_url: `/v1/jobs/${out.jobId}` };
 };
+
+/** With a URL to tell, the work goes on as a job and the call answers at once. */
+function hookOf(input: Fields): Fields {
+  const { webhook_url: url, webhook_secret: secret } = input;
+  return typeof url === 'string' ? { webhook: given({ url, secret, format: 'searchclaw' }) } : {};
+}
+
+const inBackground = (input: Fields): Fields =>
+  typeof input.webhook_url === 'string' ? { ...hookOf(input), waitMs: 0 } : {};
 
 export const jobStatus: Api = (call, input) => jobStatusOf(call, input);
 
@@ -274,7 +279,7 @@ export const pipeline: Api = async (call, input) => {
     maxResults: number(input.max_results),
     extractFrom: number(input.extract_from),
   });
-  const out = await run(call, 'run_pipeline', wish);
+  const out = await run(call, 'run_pipeline', { ...wish, ...inBackground(input) });
   if (out.status !== 'completed') return pending(out);
   const items = (out.items ?? []) as Fields[];
   return {
@@ -328,7 +333,7 @@ export const agent: Api = async (call, input) => {
     maxCredits: number(input.max_credits),
     maxSources: number(input.max_sources),
   });
-  const out = await run(call, 'run_agent', wish);
+  const out = await run(call, 'run_agent', { ...wish, ...inBackground(input) });
   if (out.status !== 'completed')
     return { ...pending(out), success: true, data: null, sources: [], steps: [], error: null };
   return {

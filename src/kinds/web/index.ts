@@ -18,6 +18,7 @@ import type { Services } from './services.ts';
 import { webSettings } from './settings.ts';
 import { WebStore } from './store.ts';
 import { Usage } from './usage/credits.ts';
+import { addWebhookFormats } from './webhooks.ts';
 import { UsageStore } from './usage/store.ts';
 
 const indexEveryMs = 2000;
@@ -39,7 +40,7 @@ export const webPlugin = definePlugin({
   },
   migrations: webMigrations,
   examine: (settings, machine) => [examineBrowser(settings, machine)],
-  create: ({ jobs, waiting, store, clock, log, settings, folder, secret, egress }) => {
+  create: ({ jobs, waiting, webhooks, store, clock, log, settings, folder, secret, egress }) => {
     const fetch = createFetch(egress);
     const pool = new PagePool({
       clock,
@@ -51,6 +52,7 @@ export const webPlugin = definePlugin({
     const services: Services = {
       jobs,
       waiting,
+      webhooks,
       clock,
       log,
       settings,
@@ -77,6 +79,7 @@ export const webPlugin = definePlugin({
           pages: { searchPages: (query, limit) => searchPages(pages, owner, query, limit) },
         }),
     };
+    addWebhookFormats(services);
     const indexer = new Loop({
       name: 'full text',
       everyMs: indexEveryMs,

@@ -6,7 +6,8 @@ import { z } from 'zod';
 import { AppError } from '../../errors.ts';
 import { isFinal, type Job } from '../../jobs/job.ts';
 import type { Kind, Outcome, Run } from '../../jobs/kind.ts';
-import { runCrawl, summary } from './actions/crawl.ts';
+import { runCrawl } from './actions/crawl.ts';
+import { summary } from './crawl/summary.ts';
 import { actionInputs, type Action } from './actions/inputs.ts';
 import { mapAction } from './actions/map.ts';
 import {

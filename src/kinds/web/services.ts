@@ -1,6 +1,7 @@
 // What actions and operations share: made once in index.ts.
 import type { Jobs } from '../../jobs/jobs.ts';
 import type { Waiting } from '../../jobs/wait.ts';
+import type { Webhooks } from '../../jobs/webhooks.ts';
 import type { Clock } from '../../runtime/clock.ts';
 import type { Egress } from '../../runtime/egress/index.ts';
 import type { Log } from '../../runtime/log.ts';
@@ -20,6 +21,7 @@ import type { Usage } from './usage/credits.ts';
 export interface Services {
   jobs: Jobs;
   waiting: Waiting;
+  webhooks: Webhooks;
   clock: Clock;
   log: Log;
   settings: WebSettings;

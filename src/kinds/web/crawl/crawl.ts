@@ -150,6 +150,7 @@ export class Crawl {
       queuedMax: settings.queuedMax,
       now: () => clock.now(),
       budgets: (url) => this.budgets.names(url),
+      told: this.needs.told,
     });
     this.writer.counts = await store.counts(crawl);
     this.visitor = new Visitor({
@@ -307,7 +308,6 @@ export class Crawl {
       this.frontier.done(row);
     }
     this.frontier.touch();
-    this.needs.onWritten?.(batch);
   }
 
   private async changed(waitMs: number): Promise<void> {

@@ -1,12 +1,13 @@
 // What a crawl is given to work with, and the causes for which it stops.
 import type { Clock } from '../../../runtime/clock.ts';
+import type { Step } from '../../../store/store.ts';
 import type { Log } from '../../../runtime/log.ts';
 import type { Pacer } from '../fetch/pacer.ts';
 import type { PageStore } from '../pages/store.ts';
 import type { WebSettings } from '../settings.ts';
 import type { WebStore } from '../store.ts';
+import type { Told } from '../webhooks.ts';
 import type { Crawl } from './crawl.ts';
-import type { Result } from './result.ts';
 import type { VisitNeeds } from './visit.ts';
 
 export type StopCause =
@@ -35,6 +36,6 @@ export interface CrawlNeeds {
   sitemaps: (crawl: Crawl) => Promise<void>;
   /** Credits the owner may still spend in this period. */
   creditsLeft(owner: string): Promise<number>;
-  /** Told after every commit: which pages are new. */
-  onWritten?(results: readonly Result[]): void;
+  /** What somebody is to be told of these pages, for the command that writes them. */
+  told(pages: readonly Told[]): Step[];
 }

@@ -41,6 +41,20 @@ export const reading = {
 
 export const renderModes = ['never', 'auto', 'always'] as const;
 
+export const webhook = z.strictObject({
+  url: webUrl,
+  events: z.array(z.enum(['start', 'page', 'end'])).default(['end']),
+  secret: z
+    .string()
+    .max(200)
+    .optional()
+    .describe('Signs the body (HMAC-SHA256); not kept in the job'),
+  headers: z.record(z.string().max(100), z.string().max(4000)).optional(),
+  format: z.enum(['errand', 'searchclaw', 'firecrawl']).default('errand'),
+  metadata: z.record(z.string(), z.unknown()).optional().describe('Given back with every message'),
+});
+export type WebhookWish = z.infer<typeof webhook>;
+
 export const crawlOptions = z.strictObject({
   url: webUrl.optional().describe('Where to start'),
   urls: z
@@ -102,14 +116,7 @@ export const crawlOptions = z.strictObject({
     .record(z.string().max(100), z.string().max(4000))
     .optional()
     .describe('Sent to the hosts of the start only'),
-  webhook: z
-    .strictObject({
-      url: webUrl,
-      events: z.array(z.enum(['page', 'end'])).default(['end']),
-      secret: z.string().max(200).optional(),
-      headers: z.record(z.string(), z.string()).optional(),
-    })
-    .optional(),
+  webhook: webhook.optional(),
   schema: z.looseObject({}).optional().describe('JSON Schema: data of each page'),
   selectors: z
     .record(z.string(), z.string().max(500))

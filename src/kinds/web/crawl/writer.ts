@@ -13,6 +13,7 @@ import {
   updateUrl,
   type WebStore,
 } from '../store.ts';
+import type { Told } from '../webhooks.ts';
 import { spendStep } from '../usage/store.ts';
 import { diffLines } from './diff.ts';
 import type { Candidate, Discovery, Origin } from './discovery.ts';
@@ -35,6 +36,8 @@ export interface WriterNeeds {
   now(): number;
   /** Names under which a page counts beyond its fate (path budgets). */
   budgets(url: string): string[];
+  /** Messages about what became of pages, of the same command. */
+  told(pages: readonly Told[]): Step[];
 }
 
 /** Rows that only say «not part of this crawl» stop being written here; their number is still counted. */
@@ -90,9 +93,11 @@ export class Writer {
     );
     const known = await this.known(keys);
     const ended: string[] = [];
+    const told: Told[] = [];
     for (const [i, result] of results.entries()) {
       const change = await this.decide(result, targets[i], known, batch);
       this.apply(batch, result, change);
+      told.push({ result, change });
       const isPage = pageFates.has(change.fate);
       // Equal pages have equal links; following them again is how endless sites begin.
       if (isPage || change.reason === 'canonical')
@@ -101,6 +106,7 @@ export class Writer {
       if (!isPage && change.fate !== 'queued') ended.push(result.row.url);
     }
     await this.releaseAliases(batch, ended);
+    batch.steps.push(...this.needs.told(told));
     await this.commit(batch);
   }
 
@@ -268,8 +274,9 @@ export class Writer {
     const { row } = result;
     const at = this.needs.now();
     batch.steps.push(updateUrl(crawl.crawl, { ...change, seq: row.seq, fetchedAt: at }));
+    const isPage = pageFates.has(change.fate);
     crawl.bytes += result.bytes;
-    crawl.credits += result.credits;
+    crawl.credits += isPage ? result.credits : 0;
     if (change.fate !== 'queued') {
       batch.wait(row.host, -1);
       batch.count(change.fate, 1);
@@ -278,8 +285,8 @@ export class Writer {
     }
     const resting = health.note(row.host, result.host);
     if (resting) batch.steps.push(setHost(crawl.crawl, resting));
-    this.spend(batch, result, pageFates.has(change.fate));
-    if (!pageFates.has(change.fate)) return;
+    this.spend(batch, result, isPage);
+    if (!isPage) return;
     for (const name of this.needs.budgets(row.url)) batch.count(name, 1);
     const { owner, crawl: id } = crawl;
     if (result.unchangedSince) {
@@ -290,7 +297,7 @@ export class Writer {
   }
 
   private spend({ spent }: Batch, result: Result, isPage: boolean): void {
-    spent.credits += result.credits;
+    spent.credits += isPage ? result.credits : 0;
     spent.pages += isPage ? 1 : 0;
     spent.bytes += result.bytes;
     spent.browserMs += result.browserMs ?? 0;

@@ -13,6 +13,7 @@ import { bodyFields } from '../pages/store.ts';
 import type { Services } from '../services.ts';
 import { fates, pageFates, type CrawlRow, type Fate, type UrlRow } from '../crawl/rows.ts';
 import { creditTable } from '../usage/credits.ts';
+import { withoutSecrets } from '../webhooks.ts';
 import { common, submit } from './run.ts';
 
 const jobId = z.string().regex(/^[A-Za-z0-9_-]{1,80}$/, 'not a job id');
@@ -51,14 +52,16 @@ function crawlSite(services: Services): Operation {
     text: (output) => `${output.jobId} ${output.status}. ${output.next}`,
     run: async ({ name, tags, idempotencyKey, ...options }, context) => {
       await checkOptions(options, services, context.caller!.owner);
+      const { webhook } = options;
       const credits = creditTable.crawlPage;
       const wish = {
         action: 'crawl',
-        input: options,
+        input: webhook ? { ...options, webhook: withoutSecrets(webhook) } : options,
         credits,
         name,
         tags,
         idempotencyKey,
+        webhook,
       } as const;
       const job = await submit(services, context, wish);
       return answerOf(job);
@@ -95,7 +98,6 @@ async function checkOptions(
     throw new AppError('invalidInput', 'A crawl needs a start.', { hint: 'Give `url` or `urls`.' });
   }
   for (const url of starts) parseUrl(url);
-  if (options.webhook) parseUrl(options.webhook.url);
   compilePatterns([...(options.include ?? []), ...(options.exclude ?? [])]);
   if (options.schema) readSchema(options.schema);
   if (options.compareWith === undefined) return;

@@ -4,6 +4,7 @@ import { z } from 'zod';
 import { visibleJob } from '../../../jobs/view.ts';
 import { defineOperation, type Operation } from '../../../operation.ts';
 import { actionInputs, type Action, type ActionInput } from '../actions/inputs.ts';
+import type { WebhookWish } from '../crawl/options.ts';
 import type { Services } from '../services.ts';
 import {
   answerOf,
@@ -36,6 +37,7 @@ interface Asked {
   name?: string;
   tags?: string[];
   idempotencyKey?: string;
+  webhook?: WebhookWish;
 }
 
 export const answer: z.ZodType<Answer> = z.looseObject(jobFields);
@@ -62,13 +64,13 @@ export function jobOperation<A extends Action>(
       return job.kind === 'web' && job.action === action ? complete(answerOf(job)) : undefined;
     },
     run: async (asked, context) => {
-      const { waitMs: wait, name, tags, idempotencyKey, ...rest } = asked as Asked;
+      const { waitMs: wait, name, tags, idempotencyKey, webhook, ...rest } = asked as Asked;
       const input = rest as ActionInput<A>;
       check?.(input);
       const have = await known?.(input, context.caller!.owner);
       if (have) return have;
       const wish = { action, input: rest, credits: credits(input), waitMs: wait };
-      const job = { ...wish, name, tags, idempotencyKey };
+      const job = { ...wish, name, tags, idempotencyKey, webhook };
       return complete(answerOf(await submitAndWait(services, context, job)));
     },
   });

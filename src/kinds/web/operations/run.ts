@@ -4,7 +4,10 @@ import { AppError } from '../../../errors.ts';
 import { isFinal, type Job } from '../../../jobs/job.ts';
 import type { CallContext } from '../../../operation.ts';
 import type { Action } from '../actions/inputs.ts';
+import { webhook, type WebhookWish } from '../crawl/options.ts';
+import { parseUrl } from '../crawl/url.ts';
 import type { Services } from '../services.ts';
+import { subscription } from '../webhooks.ts';
 
 export const waitMs = z
   .number()
@@ -18,6 +21,7 @@ export const common = {
   name: z.string().max(200).optional().describe('Name of the job'),
   tags: z.array(z.string().max(100)).max(20).optional(),
   idempotencyKey: z.string().max(200).optional(),
+  webhook: webhook.optional().describe('Told by POST; secret and headers are not kept in the job'),
 };
 
 export interface Submit {
@@ -28,6 +32,7 @@ export interface Submit {
   name?: string | undefined;
   tags?: string[] | undefined;
   idempotencyKey?: string | undefined;
+  webhook?: WebhookWish | undefined;
   parentId?: string;
 }
 
@@ -44,9 +49,17 @@ export async function submit(services: Services, context: CallContext, wish: Sub
     ...(wish.idempotencyKey === undefined ? {} : { idempotencyKey: wish.idempotencyKey }),
     ...(wish.timeoutMs === undefined ? {} : { timeoutMs: wish.timeoutMs }),
     ...(wish.parentId === undefined ? {} : { parentId: wish.parentId }),
+    ...hooked(wish.webhook, services),
     retry: { lostMax: 5 },
   });
   return job;
+}
+
+/** Checked now, subscribed with the submit. */
+function hooked(wish: WebhookWish | undefined, { webhooks }: Services) {
+  if (!wish) return {};
+  parseUrl(wish.url);
+  return { steps: (job: Job) => subscription(webhooks, job, wish) };
 }
 
 /** The ended job, or the running one when the time is over. A failed job is the caller's error. */

@@ -1,0 +1,126 @@
+// Webhooks of web jobs: durable, signed, every page told exactly once, in the shape the receiver expects.
+import assert from 'node:assert/strict';
+import { createHmac } from 'node:crypto';
+import { test } from 'node:test';
+import { html, startSite, type Hit, type Site } from '../../fixtures/site/site.ts';
+import { until } from '../../helpers/until.ts';
+import { createWeb } from '../../helpers/web.ts';
+
+type Json = ReturnType<typeof JSON.parse>;
+
+function receiver(site: Site): () => Hit[] {
+  site.on('/hook', html('ok'));
+  return () => site.hits.filter(({ path }) => path === '/hook');
+}
+
+test('each page is told once, with the commit that stores it, and the end after them', async (t) => {
+  const site = await startSite(t, { pages: 40 });
+  const heard = receiver(site);
+  site.on('/p/5', html('', 404));
+  const web = await createWeb(t);
+  const webhook = { url: site.url('/hook'), events: ['start', 'page', 'end'], secret: 's3cret', headers: { 'x-mine': 'yes' } }; // prettier-ignore
+  const end = await web.crawl({ url: site.url('/'), sitemap: 'skip', webhook });
+  const kept = await web.store.read<{ body: string }>(
+    `SELECT body FROM deliveries WHERE job_id = ? AND event = 'page'`,
+    [end.id],
+  );
+  const urls = kept.flatMap(({ body }) => JSON.parse(body).pages.map(({ url }: Json) => url));
+  assert.equal(urls.length, end.result.pages + 1, 'pages and the one that failed');
+  assert.equal(new Set(urls).size, urls.length, 'none is told twice');
+  const last = await until('the end is told', async () =>
+    heard().find(({ headers }) => headers['x-errand-event'] === 'end'),
+  );
+  assert.equal(JSON.parse(last.body).result.pages, end.result.pages);
+  const mac = createHmac('sha256', 's3cret').update(last.body).digest('hex');
+  assert.equal(last.headers['x-errand-signature'], `sha256=${mac}`);
+  assert.equal(last.headers['x-mine'], 'yes');
+  assert.ok(last.headers['webhook-signature'], 'and signed as every webhook here');
+  const job = await web.call('get_job', { id: end.id, includeInput: true });
+  assert.doesNotMatch(JSON.stringify(job), /s3cret|x-mine/, 'the secret is not part of the job');
+  await until('all are delivered', async () => heard().length >= kept.length + 2);
+  const messages = heard().map(({ headers }) => headers['webhook-id']);
+  assert.equal(new Set(messages).size, messages.length);
+});
+
+test('messages wait for a receiver that is down, and for a server that comes back', async (t) => {
+  const site = await startSite(t, { pages: 8 });
+  let broken = true;
+  site.on('/hook', (request, response) => html('', broken ? 503 : 200)(request, response));
+  const first = await createWeb(t);
+  const webhook = { url: site.url('/hook'), events: ['page', 'end'] };
+  const { id } = await first.crawl({ url: site.url('/'), sitemap: 'skip', webhook });
+  await until('the end was tried', async () =>
+    site.hits.some(({ body }) => body.includes('"end"')),
+  );
+  await first.stop();
+  broken = false;
+  const before = site.count('/hook');
+  await first.store.commit([
+    {
+      sql: `UPDATE deliveries SET next_at = 0 WHERE job_id = ? AND status = 'pending'`,
+      params: [id],
+    },
+  ]);
+  await createWeb(t, { store: first.store });
+  await until('the end is told after all', async () =>
+    site.hits.slice(before).some(({ path, body }) => path === '/hook' && body.includes('"end"')),
+  );
+});
+
+test('a receiver inside is refused, and the crawl goes on', async (t) => {
+  const site = await startSite(t, { pages: 5 });
+  const web = await createWeb(t);
+  const webhook = { url: 'http://169.254.169.254/hook', events: ['page', 'end'] };
+  const end = await web.crawl({ url: site.url('/'), sitemap: 'skip', webhook });
+  assert.equal(end.result.pages, 5);
+  const [row] = await until('it was refused', async () => {
+    const rows = await web.store.read<{ answer: string }>(
+      'SELECT answer FROM deliveries WHERE job_id = ? AND answer IS NOT NULL',
+      [end.id],
+    );
+    return rows.length > 0 ? rows : undefined;
+  });
+  assert.match(row!.answer, /egressRefused/);
+  await assert.rejects(web.crawl({ url: site.url('/'), webhook: { url: 'ftp://a.test/' } }), {
+    code: 'invalidInput',
+  });
+});
+
+test('SearchClaw’s and Firecrawl’s receivers get their own shapes', async (t) => {
+  const site = await startSite(t, { pages: 4 });
+  const heard = receiver(site);
+  const web = await createWeb(t, {
+    settings: { search: { engines: ['local'] } },
+  });
+  const url = site.url('/hook');
+  const options = { url: site.url('/'), sitemap: 'skip' };
+  await web.crawl({ ...options, webhook: { url, secret: 'k', format: 'searchclaw' } });
+  const claw = await until('SearchClaw is told', async () => heard()[0]);
+  assert.equal(claw.headers['x-searchclaw-event'], 'job.completed');
+  const mac = createHmac('sha256', 'k').update(claw.body).digest('hex');
+  assert.equal(claw.headers['x-searchclaw-signature'], `sha256=${mac}`);
+  const told: Json = JSON.parse(claw.body);
+  assert.deepEqual([told.status, told.progress.pages_crawled], ['completed', 4]);
+  assert.match(told.data[0].markdown, /Number 0/);
+  site.hits.length = 0;
+  const hook = { url, events: ['start', 'page', 'end'], format: 'firecrawl', metadata: { a: 1 } };
+  await web.crawl({ ...options, webhook: hook });
+  const bodies = await until('Firecrawl is told', async () => {
+    const all: Json[] = heard().map(({ body }) => JSON.parse(body));
+    return all.length >= 6 ? all : undefined;
+  });
+  const types = bodies.map(({ type }) => String(type)).toSorted();
+  assert.deepEqual(types, [
+    'crawl.completed',
+    ...Array.from({ length: 4 }, () => 'crawl.page'),
+    'crawl.started',
+  ]);
+  const page: Json = bodies.find(({ type }) => type === 'crawl.page');
+  assert.match(page.data[0].markdown, /Number/);
+  assert.deepEqual(page.metadata, { a: 1 });
+  site.hits.length = 0;
+  const wish = { prompt: 'page', urls: [site.url('/p/1')], onlyUrls: true, waitMs: 0 };
+  await web.call('run_agent', { ...wish, webhook: { url, format: 'searchclaw' } });
+  const agent = await until('the agent’s end is told', async () => heard()[0]);
+  assert.equal(JSON.parse(agent.body).status, 'completed');
+});
