@@ -1,7 +1,7 @@
 // The process layer alone: real wrappers, real signals, real files. No server.
 import assert from 'node:assert/strict';
 import { spawn, spawnSync } from 'node:child_process';
-import { existsSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
+import { existsSync, mkdtempSync, readFileSync, rmSync, statSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { after, before, describe, test } from 'node:test';
@@ -137,6 +137,16 @@ describe('claim', () => {
     assert.equal(spec.folder.readClaim().state, 'void');
     const job = await start('sleep 300');
     assert.equal(job.folder.voidClaim(), false);
+    await killTree(job.tree, { clock, graceMs: 5000 });
+    await job.ended;
+  });
+
+  test('its files are for the owner alone, the payload keeps the usual mask', async () => {
+    const job = await start('umask; read -r x', { stdin: 'open' });
+    await until('the holder is there', () => existsSync(job.folder.holder) && job.output());
+    for (const path of [job.folder.claim, job.folder.holder, job.folder.out, job.folder.exit])
+      assert.equal(statSync(path).mode & 0o077, 0, path);
+    assert.equal(Number.parseInt(job.output(), 8), process.umask());
     await killTree(job.tree, { clock, graceMs: 5000 });
     await job.ended;
   });

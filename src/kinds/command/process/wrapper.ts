@@ -7,10 +7,12 @@
 //   The shell's own remark about a signal ("Terminated") lands in front of the code: that is how `exit 143` and
 //   SIGTERM are told apart. The record counts only with its last line, `end`.
 // - Signals are caught (not ignored: that would be inherited), so that the wrapper lives to write the record.
+// - Its own files are for the owner alone; the payload gets the file mode mask it would have had.
 // - The payload runs in the foreground: a shell gives background children ignored SIGINT and no stdin.
 
-export const wrapperScript = `dir=$1 input=$2
-shift 2
+export const wrapperScript = `dir=$1 input=$2 mask=$3
+shift 3
+umask 077
 trap : HUP INT QUIT TERM USR1 USR2 PIPE ALRM
 set -C
 boot= stat=
@@ -28,6 +30,7 @@ if [ "$input" = open ]; then
   echo "$holder" > "$dir/holder"
   exec < "$dir/stdin"
 fi
+umask "$mask"
 exec 3>&2 2<>"$dir/exit"
 ( exec "$@" 2>&3 3>&- )
 code=$?
@@ -41,14 +44,16 @@ export const exitRecordBytes = 512;
 
 /** Words for `sh -c`, with the payload last. */
 export function wrapperArgs(folder: string, input: 'none' | 'open', argv: readonly string[]) {
-  return ['-c', wrapperScript, 'errand-job', folder, input, ...argv];
+  return ['-c', wrapperScript, 'errand-job', folder, input, mask(), ...argv];
 }
 
 /** The same as a script file: a terminal's helper program takes a command line, not words. */
 export function wrapperFile(folder: string, argv: readonly string[], size: TerminalSize): string {
-  const words = [folder, 'none', ...argv].map(quoted).join(' ');
+  const words = [folder, 'none', mask(), ...argv].map(quoted).join(' ');
   return `stty rows ${size.rows} cols ${size.cols} 2>/dev/null\nset -- ${words}\n${wrapperScript}`;
 }
+
+const mask = (): string => process.umask().toString(8).padStart(4, '0');
 
 export interface TerminalSize {
   cols: number;
