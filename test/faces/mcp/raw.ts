@@ -66,7 +66,8 @@ export function rawFront(
   args: string[],
   env = process.env,
 ): RawFront {
-  const child = spawn(command, args, { stdio: ['pipe', 'pipe', 'inherit'], env });
+  const child = spawn(command, args, { stdio: ['pipe', 'pipe', 'pipe'], env });
+  child.stderr.on('data', (chunk: Buffer) => process.stderr.write(chunk));
   t.after(() => void child.kill('SIGKILL'));
   const waiting = new Map<number, (reply: Reply) => void>();
   const heard: RawFront['heard'] = [];
