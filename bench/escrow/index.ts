@@ -1,10 +1,10 @@
 // The bars of escrow: transfers, whole hires, public reads, and the proof of the books.
-// node bench/escrow/index.ts [transfers|hires|reads|verify]
+// node bench/escrow/index.ts [transfers|payments|hires|reads|verify]
 import { DatabaseSync } from 'node:sqlite';
 import { genesis, entriesOf, feeAccount } from '../../src/kinds/escrow/settlement/ledger/book.ts';
 import { verifyBooks } from '../../src/kinds/escrow/verify.ts';
 import { compare, rate } from '../harness.ts';
-import { concurrency, hireOnce, openBank, transferOnce, type Bank } from './ours.ts';
+import { concurrency, hireOnce, openBank, payOnce, transferOnce, type Bank } from './ours.ts';
 import { RawBank } from './raw.ts';
 import { compareReads } from './reads.ts';
 
@@ -22,6 +22,7 @@ if (wants('transfers')) {
     rounds: 5,
     ours: async () => ({
       name: 'errand',
+      operations: transfers,
       round: () => rate(transfers, concurrency, () => transferOnce(bank)),
       close: () => bank.close(),
     }),
@@ -29,6 +30,33 @@ if (wants('transfers')) {
       {
         name: 'one SQLite transaction each',
         bar: { atLeast: 4 },
+        open: async () => rawSide('pay', transfers),
+      },
+    ],
+  });
+}
+
+if (wants('payments')) {
+  const bank = await openBank();
+  await compare({
+    name: `send_payment, ${concurrency} at once`,
+    unit: '/s',
+    rounds: 5,
+    ours: async () => ({
+      name: 'errand',
+      operations: transfers,
+      round: () => rate(transfers, concurrency, () => payOnce(bank)),
+      close: () => bank.close(),
+    }),
+    peers: [
+      {
+        name: 'one SQLite transaction with the same reads and rows each',
+        bar: { atLeast: 4 },
+        open: async () => rawSide('send', transfers),
+      },
+      {
+        name: 'one SQLite transaction each, without fee, record and key',
+        bar: 'none',
         open: async () => rawSide('pay', transfers),
       },
     ],
@@ -98,10 +126,11 @@ if (wants('verify')) {
   });
 }
 
-async function rawSide(what: 'pay' | 'hire', total: number) {
+async function rawSide(what: 'pay' | 'send' | 'hire', total: number) {
   const raw = new RawBank();
   return {
     name: 'raw SQL',
+    operations: total,
     round: async () => {
       const start = performance.now();
       for (let i = 0; i < total; i++) raw[what]();

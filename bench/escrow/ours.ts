@@ -7,11 +7,12 @@ import { Jobs } from '../../src/jobs/jobs.ts';
 import { jobMigrations } from '../../src/jobs/migrations.ts';
 import { assemble, type Assembled } from '../../src/kinds/escrow/assemble.ts';
 import { escrowErrors } from '../../src/kinds/escrow/codes.ts';
-import { escrowKind } from '../../src/kinds/escrow/index.ts';
+import { escrowKind, escrowOperations } from '../../src/kinds/escrow/index.ts';
 import { escrowMigrations } from '../../src/kinds/escrow/migrations.ts';
 import type { Wallet } from '../../src/kinds/escrow/rows.ts';
 import { transferSteps } from '../../src/kinds/escrow/settlement/ledger/store.ts';
 import { escrowSettingsSchema } from '../../src/kinds/escrow/settings.ts';
+import { Operations, type Caller } from '../../src/operation.ts';
 import { systemClock } from '../../src/runtime/clock.ts';
 import { silentLog } from '../../src/runtime/log.ts';
 import { SqliteStore } from '../../src/store/sqlite/sqlite.ts';
@@ -21,6 +22,7 @@ export interface Bank extends Assembled {
   sqlite: SqliteStore;
   path: string;
   wallets16: Wallet[];
+  operations: Operations;
   close(): Promise<void>;
 }
 
@@ -53,10 +55,13 @@ export async function openBank(): Promise<Bank> {
     const wallet = await services.wallets.create('bench', `wallet ${i}`);
     wallets16.push(await services.wallets.mint(wallet.id, 10_000_000_000, `start ${i}`));
   }
-  return { ...services, sqlite, path, wallets16, close: () => sqlite.close() };
+  const operations = new Operations();
+  operations.add(escrowOperations(services));
+  return { ...services, sqlite, path, wallets16, operations, close: () => sqlite.close() };
 }
 
 let turn = 0;
+const never = new AbortController().signal;
 
 /** One transfer of the ledger: payer and payee, an entry in the payer's chain, once per id. */
 export async function transferOnce(bank: Bank): Promise<void> {
@@ -69,6 +74,22 @@ export async function transferOnce(bank: Bank): Promise<void> {
   const lines = [{ credit, amount: 1000, kind: 'payment' as const }];
   const { applied } = await bank.sqlite.commit(transferSteps({ id, source, lines, at }));
   if (!applied) throw new Error('a transfer was refused');
+}
+
+/** The operation as faces call it: input checked, key and limits looked up, fee, record, remembered key. */
+export async function payOnce(bank: Bank): Promise<void> {
+  const n = turn++;
+  const from = n % concurrency;
+  const caller: Caller = {
+    owner: 'bench',
+    scopes: new Set(['read', 'run']),
+    admin: false,
+    local: false,
+    subject: `wallet:${bank.wallets16[from]!.id}`,
+  };
+  const to = bank.wallets16[(from + 1) % concurrency]!.id;
+  const input = { to, amount: '0.001', idempotencyKey: `purchase ${n}` };
+  await bank.operations.call('send_payment', input, { caller, signal: never });
 }
 
 /** Post, fund, deliver, approve: four durable steps. */

@@ -9,6 +9,7 @@ const wallets = 16;
 export class RawBank {
   readonly db: DatabaseSync;
   private readonly statements: Record<string, ReturnType<DatabaseSync['prepare']>>;
+  private readonly reads: Record<string, ReturnType<DatabaseSync['prepare']>>;
   private turn = 0;
   private seq = 0;
   private head = 'genesis';
@@ -17,7 +18,7 @@ export class RawBank {
     this.db = new DatabaseSync(join(scratchFolder(), 'raw.sqlite'));
     this.db.exec(`PRAGMA journal_mode = WAL; PRAGMA synchronous = FULL;
       CREATE TABLE accounts (id TEXT PRIMARY KEY, balance INTEGER NOT NULL CHECK (balance >= 0),
-        seq INTEGER NOT NULL, head TEXT NOT NULL) STRICT;
+        seq INTEGER NOT NULL, head TEXT NOT NULL, status TEXT NOT NULL) STRICT;
       CREATE TABLE entries (id INTEGER PRIMARY KEY, account TEXT, seq INTEGER, transfer TEXT, line INTEGER,
         credit TEXT, amount INTEGER, kind TEXT, at INTEGER, hash TEXT) STRICT;
       CREATE UNIQUE INDEX entries_transfer ON entries (transfer, line);
@@ -30,12 +31,18 @@ export class RawBank {
         spec TEXT, state TEXT) STRICT;
       CREATE INDEX work_client ON work (client); CREATE INDEX work_provider ON work (provider);
       CREATE INDEX work_deadline ON work (deadline);
-      CREATE TABLE deliverables (job TEXT, n INTEGER, content TEXT, PRIMARY KEY (job, n)) STRICT;`);
+      CREATE TABLE deliverables (job TEXT, n INTEGER, content TEXT, PRIMARY KEY (job, n)) STRICT;
+      CREATE TABLE payments (id TEXT PRIMARY KEY, payer TEXT, payee TEXT, amount INTEGER, fee INTEGER,
+        kind TEXT, status TEXT, at INTEGER) STRICT;
+      CREATE INDEX payments_payer ON payments (payer, at, id);
+      CREATE INDEX payments_payee ON payments (payee, at, id);
+      CREATE TABLE keys (key TEXT PRIMARY KEY, body TEXT, ref TEXT, until INTEGER) STRICT;
+      CREATE INDEX keys_until ON keys (until);`);
     const sql: Record<string, string> = {
       debit:
         'UPDATE accounts SET balance = balance - ?, seq = ?, head = ? WHERE id = ? AND balance >= ?',
       credit: 'UPDATE accounts SET balance = balance + ? WHERE id = ?',
-      account: 'INSERT INTO accounts VALUES (?, ?, 0, ?)',
+      account: "INSERT INTO accounts VALUES (?, ?, 0, ?, 'active')",
       entry: `INSERT INTO entries (account, seq, transfer, line, credit, amount, kind, at, hash)
         VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)`,
       job: 'INSERT INTO jobs VALUES (?, ?, ?, ?, ?, NULL, ?, ?, 1)',
@@ -44,11 +51,17 @@ export class RawBank {
       event: 'INSERT INTO events (job, n, type, at, data) VALUES (?, ?, ?, ?, ?)',
       work: 'INSERT INTO work VALUES (?, ?, ?, ?, ?, ?, ?)',
       moveWork: 'UPDATE work SET phase = ?, deadline = ?, state = ? WHERE job = ?',
+      payment: 'INSERT INTO payments VALUES (?, ?, ?, ?, ?, ?, ?, ?)',
+      key: 'INSERT INTO keys VALUES (?, ?, ?, ?)',
       deliverable: 'INSERT INTO deliverables VALUES (?, ?, ?)',
     };
     this.statements = Object.fromEntries(
       Object.entries(sql).map(([name, text]) => [name, this.db.prepare(text)]),
     );
+    this.reads = {
+      payer: this.db.prepare('SELECT * FROM accounts WHERE id = ?'),
+      key: this.db.prepare('SELECT * FROM keys WHERE key = ? AND until > ?'),
+    };
     for (let i = 0; i < wallets; i++) this.run('account', `w${i}`, 10_000_000_000, 'genesis');
     this.run('account', 'fees', 0, 'genesis');
   }
@@ -58,6 +71,25 @@ export class RawBank {
     this.transaction(() =>
       this.transfer(from, `t${Date.now().toString(32)}-${this.turn}`, [[to, 1000]]),
     );
+  }
+
+  /** A payment with all its rows: the payer and the key looked up; key, fee and the record of the payment written. */
+  send(): void {
+    const [from, to] = this.pair();
+    const now = Date.now();
+    const id = `pay_${now.toString(32)}${randomBytes(10).toString('hex')}`;
+    const body = hash('sha256', JSON.stringify([from, to, 1000]));
+    this.transaction(() => {
+      const payer = this.reads.payer!.get(from) as { balance: number; status: string };
+      const known = this.reads.key!.get(`pay:${from}:purchase ${this.turn}`, now);
+      if (known || payer.status !== 'active' || payer.balance < 1020) throw new Error('refused');
+      this.run('key', `pay:${from}:purchase ${this.turn}`, body, id, now);
+      this.transfer(from, id, [
+        [to, 1000],
+        ['fees', 20],
+      ]);
+      this.run('payment', id, from, to, 1000, 20, 'direct', 'confirmed', now);
+    });
   }
 
   hire(): void {

@@ -9,7 +9,14 @@ export class PaymentStore {
     this.store = store;
   }
 
-  insertPayment(payment: Payment): Step {
+  /** The payment, and its place in the lists of both wallets. */
+  insertPayment(payment: Payment): Step[] {
+    const { id, payer, payee, at } = payment;
+    const sides: Step = { sql: sidesSql, params: [payer, at, id, payee, at, id], expect: 2 };
+    return [this.insertRow(payment), sides];
+  }
+
+  private insertRow(payment: Payment): Step {
     return {
       sql: `INSERT INTO escrow_payments (id, payer, payee, amount, fee, kind, status, memo, detail, at)
         VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`,
@@ -46,18 +53,21 @@ export class PaymentStore {
 
   async listPayments(wallet: string, limit: number, offset: number): Promise<Payment[]> {
     const rows = await this.store.read(
-      `SELECT * FROM escrow_payments WHERE payer = ? OR payee = ?
-        ORDER BY at DESC, id DESC LIMIT ? OFFSET ?`,
-      [wallet, wallet, limit, offset],
+      `SELECT p.* FROM escrow_payment_sides s JOIN escrow_payments p ON p.id = s.id
+        WHERE s.wallet = ? ORDER BY s.at DESC, s.id DESC LIMIT ? OFFSET ?`,
+      [wallet, limit, offset],
     );
     return rows.map(paymentOf);
   }
 
   async paymentTotals(payer: string): Promise<{ n: number; amount: number }> {
     const [row] = await this.store.read<{ n: number; amount: number | null }>(
-      'SELECT count(*) AS n, sum(amount) AS amount FROM escrow_payments WHERE payer = ?',
+      `SELECT count(*) AS n, sum(p.amount) AS amount FROM escrow_payment_sides s
+        JOIN escrow_payments p ON p.id = s.id WHERE s.wallet = ? AND p.payer = s.wallet`,
       [payer],
     );
     return { n: Number(row!.n), amount: Number(row!.amount ?? 0) };
   }
 }
+
+const sidesSql = 'INSERT INTO escrow_payment_sides (wallet, at, id) VALUES (?, ?, ?), (?, ?, ?)';

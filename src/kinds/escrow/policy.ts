@@ -2,7 +2,7 @@
 // wallet as it was read; the transfer's fence makes sure that it still is so.
 import { AppError } from '../../errors.ts';
 import { formatUnits } from './money.ts';
-import type { Wallet } from './rows.ts';
+import type { Spender } from './rows.ts';
 
 export interface Spend {
   /** Everything that leaves the wallet, fees included. */
@@ -12,7 +12,7 @@ export interface Spend {
 }
 
 /** Refuses with the one reason that applies first; else answers the day's spending after this. */
-export function spending(wallet: Wallet, spend: Spend): { day: string; spent: number } {
+export function spending(wallet: Spender, spend: Spend): { day: string; spent: number } {
   refuseInactive(wallet, spend.now);
   const { policy } = wallet;
   if (policy.allowlist.length > 0 && !policy.allowlist.includes(spend.payee)) {
@@ -45,7 +45,7 @@ export function spending(wallet: Wallet, spend: Spend): { day: string; spent: nu
   return { day, spent };
 }
 
-export function refuseInactive(wallet: Wallet, now: number): void {
+export function refuseInactive(wallet: Spender, now: number): void {
   if (wallet.status === 'pending') {
     throw refusal(
       'walletNotActive',

@@ -14,16 +14,20 @@ export interface Policy {
   expiresAt: number | null;
 }
 
-export interface Wallet extends Account {
-  owner: string;
-  name: string | null;
+/** What decides whether an account may pay. */
+export interface Spender extends Account {
   /** `pending`: made without an owner, waiting to be claimed. */
   status: 'active' | 'frozen' | 'pending';
-  address: string;
   policy: Policy;
   /** UTC day of `spent`. */
   day: string | null;
   spent: number;
+}
+
+export interface Wallet extends Spender {
+  owner: string;
+  name: string | null;
+  address: string;
   createdAt: number;
   /** Encrypted signing key, where the settlement needs one. */
   secret: string | null;
@@ -70,16 +74,22 @@ export function accountOf(row: Row): Account {
   };
 }
 
-export function walletOf(row: Row): Wallet {
+export function spenderOf(row: Row): Spender {
   return {
     ...accountOf(row),
-    owner: row.owner as string,
-    name: row.name as string | null,
     status: row.status as Wallet['status'],
-    address: row.address as string,
     policy: JSON.parse(row.policy as string) as Policy,
     day: row.day as string | null,
     spent: Number(row.spent),
+  };
+}
+
+export function walletOf(row: Row): Wallet {
+  return {
+    ...spenderOf(row),
+    owner: row.owner as string,
+    name: row.name as string | null,
+    address: row.address as string,
     createdAt: Number(row.created_at),
     secret: row.secret as string | null,
   };

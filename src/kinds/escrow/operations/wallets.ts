@@ -228,10 +228,10 @@ function sendPayment(services: EscrowServices): Operation {
     http: { method: 'POST', path: '/api/payments' },
     cli: { words: ['wallet', 'pay'], args: ['to', 'amount'] },
     run: async (input, context) => {
-      const payer = await services.wallets.actingFor(callerOf(context), input.wallet);
+      const payer = await services.wallets.actingId(callerOf(context), input.wallet);
       const { memo, repeat: again } = input;
-      const { payment, existing } = await services.payments.pay({
-        payer: payer.id,
+      const { payment, existing, balance } = await services.payments.pay({
+        payer,
         payee: input.to,
         amount: parseUnits(input.amount, 'amount'),
         kind: 'direct',
@@ -239,10 +239,9 @@ function sendPayment(services: EscrowServices): Operation {
         ...(input.idempotencyKey === undefined ? {} : { idempotencyKey: input.idempotencyKey }),
         ...(again ? { repeat: true } : {}),
       });
-      const { balance } = await services.store.wallet(payer.id);
       return {
         ...viewPayment(payment, true),
-        balance: formatUnits(balance),
+        balance: formatUnits(balance ?? (await services.store.wallet(payer)).balance),
         ...(existing ? { existing: true } : {}),
       };
     },

@@ -1,11 +1,13 @@
 // A transfer as steps of the caller's transaction, and the reads that verify needs. SQL for both databases.
 import type { Step, Store } from '../../../../store/store.ts';
-import { entriesOf, totalOf, type Entry, type TransferPlan } from './book.ts';
+import { entriesOf, totalOf, worldAccount, type Entry, type TransferPlan } from './book.ts';
 
 const debitSql = `UPDATE escrow_accounts SET balance = balance - ?, seq = ?, head = ?,
   version = version + 1 WHERE id = ? AND version = ? AND balance - ? >= ?`;
 const spendSql = `UPDATE escrow_accounts SET balance = balance - ?, seq = ?, head = ?, day = ?,
-  spent = ?, version = version + 1 WHERE id = ? AND version = ? AND balance - ? >= ?`;
+  spent = ?, version = version + 1 WHERE id = ? AND version = ? AND balance - ? >= ?
+  AND NOT EXISTS (SELECT 1 FROM escrow_accounts WHERE id = '${worldAccount}' AND status = 'paused')
+  RETURNING balance`;
 const creditSql = 'UPDATE escrow_accounts SET balance = balance + ? WHERE id = ?';
 
 /** All entries of a transfer in one statement, by their number. */
@@ -18,8 +20,7 @@ const entrySqls = Array.from(
 );
 
 /** Every step has an `expect`: a payer that changed, a missing payee or a used id undoes the whole command. */
-export function transferSteps(plan: TransferPlan): Step[] {
-  const entries = entriesOf(plan);
+export function transferSteps(plan: TransferPlan, entries = entriesOf(plan)): Step[] {
   const total = totalOf(plan.lines);
   const last = entries.at(-1)!;
   const { source, also, floor = 0 } = plan;
