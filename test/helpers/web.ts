@@ -49,6 +49,8 @@ export interface WebWish {
   allow?: string[];
   secrets?: Record<string, string>;
   store?: Store;
+  /** Names other than those under .test. */
+  resolve?: typeof resolveTest;
 }
 
 export const contextOf = (owner: string): CallContext => ({
@@ -65,7 +67,7 @@ export async function createWeb(t: TestContext, wish: WebWish = {}): Promise<Web
     policy: { allow: wish.allow ?? ['127.0.0.1', '*.test'] },
     clock,
     log,
-    resolve: resolveTest,
+    resolve: wish.resolve ?? resolveTest,
   });
   const jobs = new Jobs(store, clock);
   const feed = new EventFeed(store, log);

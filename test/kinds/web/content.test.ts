@@ -5,6 +5,7 @@ import { test } from 'node:test';
 import { decodeBytes } from '../../../src/kinds/web/content/charset.ts';
 import { readPage } from '../../../src/kinds/web/content/page.ts';
 import { AppError } from '../../../src/errors.ts';
+import { smallPdf } from '../../fixtures/site/pdf.ts';
 
 const url = 'https://example.test/guide/page.html';
 const prose = (topic: string, count = 6) =>
@@ -251,24 +252,3 @@ test('hostile nesting and size end quickly and do not overflow', async () => {
   });
   assert.equal(cut.truncated, true);
 });
-
-function smallPdf(text: string): Uint8Array {
-  const stream = `BT /F1 18 Tf 20 100 Td (${text}) Tj ET`;
-  const objects = [
-    '<< /Type /Catalog /Pages 2 0 R >>',
-    '<< /Type /Pages /Kids [3 0 R] /Count 1 >>',
-    '<< /Type /Page /Parent 2 0 R /MediaBox [0 0 300 200] /Contents 4 0 R /Resources << /Font << /F1 5 0 R >> >> >>',
-    `<< /Length ${stream.length} >>\nstream\n${stream}\nendstream`,
-    '<< /Type /Font /Subtype /Type1 /BaseFont /Helvetica >>',
-  ];
-  let pdf = '%PDF-1.4\n';
-  const offsets = objects.map((body, i) => {
-    const at = pdf.length;
-    pdf += `${i + 1} 0 obj\n${body}\nendobj\n`;
-    return at;
-  });
-  const start = pdf.length;
-  const rows = offsets.map((at) => `${String(at).padStart(10, '0')} 00000 n \n`).join('');
-  pdf += `xref\n0 6\n0000000000 65535 f \n${rows}trailer << /Size 6 /Root 1 0 R >>\nstartxref\n${start}\n%%EOF`;
-  return Buffer.from(pdf, 'latin1');
-}
