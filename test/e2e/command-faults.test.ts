@@ -1,7 +1,6 @@
 // Faults that must not lose or double anything: kill -9 right after every acknowledgement, a full disk, a tree that
 // forks while it is killed, limits that do not bind.
 import assert from 'node:assert/strict';
-import { execFileSync } from 'node:child_process';
 import { existsSync, mkdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { describe, test } from 'node:test';
@@ -9,6 +8,7 @@ import { commandSettings } from '../../src/kinds/command/settings.ts';
 import { Policy } from '../../src/kinds/command/policy.ts';
 import { programsOf } from '../../src/kinds/command/shell-words.ts';
 import { startApp } from '../helpers/app.ts';
+import { smallDisk } from '../helpers/disk.ts';
 import { tempFolder } from '../helpers/folder.ts';
 import { startServer } from '../helpers/server.ts';
 import { until } from '../helpers/until.ts';
@@ -57,42 +57,34 @@ describe('kill -9 of the server', () => {
 });
 
 describe('limits of the machine', () => {
-  test('a full disk: the job ends with its true code, and the server goes on when there is room', async (t) => {
-    const root = join(tempFolder(t), 'small');
-    mkdirSync(root);
-    try {
-      execFileSync('mount', ['-t', 'tmpfs', '-o', 'size=6m', 'tmpfs', root], { stdio: 'ignore' });
-    } catch {
-      return t.skip('no right to mount a small tmpfs here');
-    }
-    let mounted = true;
-    const unmount = () => {
-      if (mounted) execFileSync('umount', ['-l', root]);
-      mounted = false;
-    };
-    try {
-      const home = join(root, 'home');
-      mkdirSync(home, { mode: 0o700 });
-      const ballast = join(root, 'ballast');
-      writeFileSync(ballast, Buffer.alloc(2 * 2 ** 20));
-      const server = await startServer(t, { home });
-      const body = { command: 'head -c 20000000 /dev/zero; echo $? >&2; exit 9', waitMs: 0 };
-      const { id } = (await server.api('POST', '/api/commands', body)).json<View>();
-      const exit = join(home, 'command/jobs', id.slice(-2), id, '1.1/exit');
-      await until(
-        'the record is there',
-        () => existsSync(exit) && readFileSync(exit, 'utf8').includes('code 9'),
-      );
-      rmSync(ballast);
-      const end = await until('the end is in the ledger', async () => {
-        const view = (await server.api('GET', `/api/jobs/${id}`)).json<View>();
-        return view.status === 'failed' ? view : undefined;
-      });
-      assert.equal(end.exitCode, 9);
-      await server.stop();
-    } finally {
-      unmount();
-    }
+  test('a full disk: the job ends with its true code, new ones are refused, and the server goes on when there is room', async (t) => {
+    const root = smallDisk(t, '6m');
+    if (root === undefined) return;
+    const home = join(root, 'home');
+    mkdirSync(home, { mode: 0o700 });
+    const ballast = join(root, 'ballast');
+    writeFileSync(ballast, Buffer.alloc(2 * 2 ** 20));
+    const server = await startServer(t, { home });
+    const body = { command: 'head -c 20000000 /dev/zero; echo $? >&2; exit 9', waitMs: 0 };
+    const { id } = (await server.api('POST', '/api/commands', body)).json<View>();
+    const exit = join(home, 'command/jobs', id.slice(-2), id, '1.1/exit');
+    await until(
+      'the record is there',
+      () => existsSync(exit) && readFileSync(exit, 'utf8').includes('code 9'),
+    );
+    const refused = await server.api('POST', '/api/commands', { command: 'true' });
+    const { code, detail, hint } = refused.json<Record<string, string>>();
+    assert.deepEqual([refused.status, code], [503, 'unavailable'], refused.text);
+    assert.match(detail!, /disk is full/);
+    assert.match(hint!, /Free space/);
+    rmSync(ballast);
+    const end = await until('the end is in the ledger', async () => {
+      const view = (await server.api('GET', `/api/jobs/${id}`)).json<View>();
+      return view.status === 'failed' ? view : undefined;
+    });
+    assert.equal(end.exitCode, 9);
+    assert.equal((await server.api('POST', '/api/commands', { command: 'true' })).status, 200);
+    await server.stop();
   });
 
   test('a tree that forks while it is killed leaves nobody', async (t) => {

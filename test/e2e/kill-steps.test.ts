@@ -1,0 +1,182 @@
+// kill -9 of everything of ours at every step of a job's life. Each step is what such a kill leaves behind: a ledger that says
+// "running", and the files of the attempt as far as they had come. The next server must go on from there: nothing lost,
+// nothing twice, no end invented.
+import assert from 'node:assert/strict';
+import { readFileSync, readdirSync, rmSync, truncateSync, writeFileSync } from 'node:fs';
+import { join } from 'node:path';
+import { test } from 'node:test';
+import { LaunchFolder } from '../../src/kinds/command/process/folder.ts';
+import { bootId, signalProcess } from '../../src/kinds/command/process/identity.ts';
+import { identityOf, markHolders } from '../../src/kinds/command/process/tree.ts';
+import { tempFolder } from '../helpers/folder.ts';
+import { startServer, type TestServer } from '../helpers/server.ts';
+import { until } from '../helpers/until.ts';
+
+interface View {
+  id: string;
+  status: string;
+  exitCode: number | null;
+  error?: { code: string };
+  attempts: { number: number };
+}
+
+interface Left {
+  folder: LaunchFolder;
+  /** Lets the payload end. */
+  open(): void;
+  /** Ends wrapper and payload the hard way, as if they had never come so far. */
+  unmake(): Promise<void>;
+}
+
+/** What the kill leaves, how the job must end, and how often its payload must have run in all. */
+const steps: Record<string, { leave(left: Left): Promise<void> | void; end: string; ran: number }> =
+  {
+    'before the folder was made': {
+      leave: async ({ folder, unmake }) => {
+        await unmake();
+        rmSync(join(folder.path, '..'), { recursive: true });
+      },
+      end: 'failed 4 exitCode',
+      ran: 1,
+    },
+    'after the folder, before the wrapper': {
+      leave: async ({ folder, unmake }) => {
+        await unmake();
+        rmSync(folder.claim);
+        truncateSync(folder.out);
+      },
+      end: 'failed 4 exitCode',
+      ran: 1,
+    },
+    'the wrapper, while it wrote its claim': {
+      leave: async ({ folder, unmake }) => {
+        await unmake();
+        truncateSync(folder.claim);
+      },
+      end: 'failed 4 exitCode',
+      ran: 1,
+    },
+    'after a launch was voided, before the next': {
+      leave: async ({ folder, unmake }) => {
+        await unmake();
+        writeFileSync(folder.claim, 'void\n');
+      },
+      end: 'failed 4 exitCode',
+      ran: 1,
+    },
+    'while the payload runs': { leave: () => {}, end: 'failed 4 exitCode', ran: 1 },
+    'after the exit record, before the ledger': {
+      leave: async ({ folder, open }) => {
+        open();
+        await until('the record is complete', () => folder.readExit());
+      },
+      end: 'failed 4 exitCode',
+      ran: 1,
+    },
+    'the wrapper, while it wrote the exit record': {
+      leave: async ({ folder, unmake }) => {
+        await unmake();
+        writeFileSync(folder.exit, '\ncode 4\n0m0.0');
+      },
+      end: 'failed null lost',
+      ran: 0,
+    },
+    'wrapper and payload, at once': {
+      leave: ({ unmake }) => unmake(),
+      end: 'failed null lost',
+      ran: 0,
+    },
+  };
+
+test('each step: the next server goes on', async (t) => {
+  const folder = tempFolder(t);
+  const first = await startServer(t);
+  const names = Object.keys(steps);
+  const jobs = await Promise.all(names.map((_, i) => submit(first, folder, i)));
+  await until('all run', () => names.every((_, i) => ran(folder, i) === 1));
+  await first.kill();
+  for (const [i, name] of names.entries()) {
+    const path = launchPath(first.home, jobs[i]!);
+    await steps[name]!.leave({
+      folder: new LaunchFolder(path),
+      open: () => writeFileSync(join(folder, `gate${i}`), ''),
+      unmake: async () => {
+        const claim = new LaunchFolder(path).readClaim();
+        // The wrapper first, or it would still write its record.
+        if (claim.state === 'claimed') process.kill(claim.identity.pid, 'SIGKILL');
+        const mark = attemptIn(first.home, jobs[i]!);
+        await until('it is gone', async () => {
+          const rows = await markHolders(mark);
+          for (const row of rows) signalProcess(identityOf(row, bootId()), 'SIGKILL');
+          return rows.length === 0;
+        });
+        writeFileSync(join(folder, `ran${i}`), '');
+      },
+    });
+  }
+  const second = await startServer(t, { home: first.home });
+  for (const [i, name] of names.entries()) {
+    const { end, ran: times } = steps[name]!;
+    if (times > 0) await until(`${name}: it runs`, () => ran(folder, i) === times);
+    writeFileSync(join(folder, `gate${i}`), '');
+    const view = await until(`${name}: it ends`, async () => {
+      const now = (await second.api('GET', `/api/jobs/${jobs[i]}`)).json<View>();
+      return now.status === 'running' || now.status === 'queued' ? undefined : now;
+    });
+    assert.equal(`${view.status} ${view.exitCode} ${view.error?.code}`, end, name);
+    assert.equal(view.attempts.number, 1, name);
+    assert.equal(ran(folder, i), times, `${name}: how often it ran`);
+  }
+});
+
+test('queued, delayed, and in the middle of a cancel', async (t) => {
+  const folder = tempFolder(t);
+  const first = await startServer(t);
+  await first.cli('queue', 'set', 'closed', '--paused');
+  const queued = await submit(first, folder, 1, { queue: 'closed' });
+  const stubborn = `trap '' TERM; echo x >> ${folder}/ran2; while :; do sleep 0.05; done`;
+  const body = { command: stubborn, waitMs: 0 };
+  const { id } = (await first.api('POST', '/api/commands', body)).json<View>();
+  await until('it ignores', () => ran(folder, 2) === 1);
+  void first.api('POST', `/api/jobs/${id}/cancel`, { graceMs: 2000 }).catch(() => {});
+  const ending = new LaunchFolder(launchPath(first.home, id)).ending;
+  await until('the reason is noted', () => readFileSync(ending, 'utf8').startsWith('cancel'));
+  await first.kill();
+  const second = await startServer(t, { home: first.home });
+  const get = async (job: string) => (await second.api('GET', `/api/jobs/${job}`)).json<View>();
+  const over = await until('the cancel is carried out', async () => {
+    const view = await get(id);
+    return view.status === 'cancelled' ? view : undefined;
+  });
+  assert.equal(over.exitCode, null);
+  assert.equal((await get(queued)).status, 'queued');
+  writeFileSync(join(folder, 'gate1'), '');
+  await second.cli('queue', 'set', 'closed', '--no-paused');
+  await until('it ran', async () => (await get(queued)).exitCode === 4);
+  assert.equal(ran(folder, 1), 1);
+});
+
+async function submit(server: TestServer, folder: string, i: number, more: object = {}) {
+  const command = `echo x >> ${folder}/ran${i}; until [ -e ${folder}/gate${i} ]; do sleep 0.05; done; exit 4`;
+  const answer = await server.api('POST', '/api/commands', { command, waitMs: 0, ...more });
+  assert.equal(answer.status, 200, answer.text);
+  return answer.json<View>().id;
+}
+
+const launchPath = (home: string, id: string): string =>
+  join(home, 'command', 'jobs', id.slice(-2), id, '1.1');
+
+/** The mark of the attempt, as the guard's registry has it. */
+function attemptIn(home: string, id: string): string {
+  const name = readdirSync(join(home, 'command', 'running')).find((one) => one.startsWith(id));
+  assert.ok(name, `${id} is registered`);
+  return name;
+}
+
+function ran(folder: string, i: number): number {
+  try {
+    return readFileSync(join(folder, `ran${i}`), 'utf8').length / 2;
+  } catch {
+    return 0;
+  }
+}
