@@ -298,9 +298,15 @@ const countSql = `INSERT INTO counters (scope, key, n) VALUES (?, ?, ?)
   ON CONFLICT (scope, key) DO UPDATE SET n = n + excluded.n`;
 
 function storeError(error: unknown): unknown {
-  const code = (error as { errcode?: number }).errcode;
-  // SQLITE_FULL and SQLITE_IOERR: nothing of the group happened, and the caller may try again.
-  if (code !== undefined && ((code & 0xff) === 13 || (code & 0xff) === 10)) {
+  const code = ((error as { errcode?: number }).errcode ?? 0) & 0xff;
+  // SQLITE_BUSY and SQLITE_LOCKED, SQLITE_FULL and SQLITE_IOERR: nothing of the group happened; the caller may try again.
+  if (code === 5 || code === 6) {
+    return new AppError('unavailable', 'The database is locked: nothing was changed.', {
+      hint: 'Another program has it open for writing; close that, then try again.',
+      cause: error,
+    });
+  }
+  if (code === 13 || code === 10) {
     return new AppError('unavailable', 'The disk is full or failing: nothing was changed.', {
       hint: 'Free space on the disk of the home, then try again.',
       cause: error,

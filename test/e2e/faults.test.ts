@@ -1,0 +1,102 @@
+// Faults of the world around a server: a database somebody else holds, a very long list, a very loud job.
+import assert from 'node:assert/strict';
+import { readFileSync } from 'node:fs';
+import { join } from 'node:path';
+import { DatabaseSync } from 'node:sqlite';
+import { test } from 'node:test';
+import { startApp } from '../helpers/app.ts';
+import { cli, startServer } from '../helpers/server.ts';
+import { until } from '../helpers/until.ts';
+
+const deep = process.env.ERRAND_TEST_DEEP === '1';
+
+test('a database that another program holds: refused at the start, told to callers, nothing lost', async (t) => {
+  const server = await startServer(t);
+  const body = { command: 'echo one', waitMs: 20_000 };
+  const first = (await server.api('POST', '/api/commands', body)).json<{ id: string }>();
+  const other = new DatabaseSync(join(server.home, 'errand.sqlite'));
+  t.after(() => other.isOpen && other.close());
+  other.exec('BEGIN IMMEDIATE');
+  const refused = await server.api('POST', '/api/commands', { command: 'echo two' });
+  const { code, detail, hint } = refused.json<Record<string, string>>();
+  assert.deepEqual([refused.status, code], [503, 'unavailable'], refused.text);
+  assert.match(detail!, /database is locked/);
+  assert.ok(hint);
+  other.exec('ROLLBACK');
+  const again = await server.api('POST', '/api/commands', body);
+  assert.equal(again.status, 200, again.text);
+  assert.equal((await server.api('GET', `/api/jobs/${first.id}`)).status, 200);
+  await server.stop();
+
+  other.exec('PRAGMA locking_mode = EXCLUSIVE; BEGIN EXCLUSIVE');
+  const start = await cli(server.home, ['serve', '--port', '0']);
+  assert.equal(start.code, 7);
+  assert.match(start.stderr, /locked by another program[^]*Close the other program/);
+  other.close();
+});
+
+test('ten thousand jobs in the list: every page is small, nothing is missing or twice', async (t) => {
+  const { app, call } = await startApp(t);
+  const total = 10_000;
+  const input = { command: 'true', cwd: '/', callerEnv: {}, env: {}, secrets: [], stdin: 'none' };
+  const runAt = Date.now() + 86_400_000;
+  for (let n = 0; n < total; n += 500) {
+    await Promise.all(
+      Array.from({ length: 500 }, (_, i) =>
+        app.jobs.submit({
+          kind: 'command',
+          owner: 'me',
+          runAt,
+          name: `job ${n + i}`,
+          tags: [(n + i) % 100 === 0 ? 'rare' : 'common'],
+          input: { ...input, streams: 'merged' },
+        }),
+      ),
+    );
+  }
+  interface Page {
+    jobs: { id: string }[];
+    nextCursor?: string;
+  }
+  const seen = new Set<string>();
+  let cursor: string | undefined;
+  do {
+    const page = await call<Page>('list_jobs', { limit: 100, ...(cursor ? { cursor } : {}) });
+    assert.ok(JSON.stringify(page).length < 100_000, 'a page is bounded');
+    for (const { id } of page.jobs) seen.add(id);
+    cursor = page.nextCursor;
+  } while (cursor);
+  assert.equal(seen.size, total);
+  assert.ok((await call<Page>('list_jobs', {})).jobs.length <= 50, 'a page is small by default');
+  const rare = await call<Page>('list_jobs', { tag: ['rare'], limit: 100 });
+  assert.equal(rare.jobs.length, 100);
+});
+
+test('a job that prints gigabytes: the server stays small, both ends and the needle are found', async (t) => {
+  const server = await startServer(t);
+  const bytes = deep ? 5 * 2 ** 30 : 200 * 2 ** 20;
+  const command = `echo FIRST; yes 'the quick brown fox jumps over the lazy dog' | head -c ${bytes}; echo; echo NEEDLE; yes tail | head -c 1000000; echo LAST`;
+  const body = { command, waitMs: 0, outputBytesMax: 8 * 2 ** 30 };
+  const { id } = (await server.api('POST', '/api/commands', body)).json<{ id: string }>();
+  const view = await until(
+    'it is over',
+    async () => {
+      const now = (await server.api('GET', `/api/jobs/${id}`)).json<Record<string, unknown>>();
+      return now.status === 'completed' ? now : undefined;
+    },
+    deep ? 600_000 : 120_000,
+  );
+  assert.ok(Number(view.outputBytes) > bytes);
+  const read = async (query: string) =>
+    (await server.api('GET', `/api/jobs/${id}/output?${query}`)).json<{ text: string }>().text;
+  assert.match(await read('mode=tail'), /LAST\n$/);
+  const ends = await read('mode=head_tail');
+  assert.match(ends, /^FIRST\n/);
+  assert.ok(ends.length < 20_000);
+  const from = Number(view.outputBytes) - 20_000_000;
+  assert.match(await read(`mode=grep&pattern=NEEDLE&from=${from}`), /NEEDLE/);
+  if (process.platform !== 'linux') return;
+  const status = readFileSync(`/proc/${server.pid}/status`, 'utf8');
+  const peakKib = Number(/^VmHWM:\s+(\d+)/m.exec(status)![1]);
+  assert.ok(peakKib < 400 * 1024, `${peakKib} kB at most`);
+});
