@@ -50,7 +50,7 @@ await compare({
   name: 'cold start of a JS handler',
   unit: ' ms',
   rounds: 5,
-  ours: async () => ({ name: 'errand', round: coldStart }),
+  ours: async () => ({ name: 'errand', prepare: settled, round: () => coldStart(true) }),
   peers: [
     {
       name: '`node handler.mjs` by hand',
@@ -59,7 +59,25 @@ await compare({
     },
   ],
 });
+await compare({
+  name: 'cold start of a JS handler without a spare runner',
+  unit: ' ms',
+  rounds: 5,
+  ours: async () => ({ name: 'errand', prepare: settled, round: () => coldStart(false) }),
+  peers: [
+    {
+      name: '`node handler.mjs` by hand',
+      bar: 'none',
+      open: async () => ({ name: 'by hand', round: byHand }),
+    },
+  ],
+});
 await server.close();
+
+/** A start is cold after a pause, not in the wake of the one before, which the next spare runner waits for. */
+function settled(): Promise<void> {
+  return sleep(2500);
+}
 
 async function warmDelay(): Promise<number> {
   const delays: number[] = [];
@@ -68,10 +86,15 @@ async function warmDelay(): Promise<number> {
   return Math.max(median(delays), 0.5);
 }
 
-async function coldStart(): Promise<number> {
+async function coldStart(spareRunner: boolean): Promise<number> {
   const mark = join(marks, 'mark');
   const id = `cold${Math.random().toString(36).slice(2)}`;
-  await call(server, 'POST', '/api/endpoints', { id, recipe, env: { BENCH_MARK: mark } });
+  await call(server, 'POST', '/api/endpoints', {
+    id,
+    recipe,
+    env: { BENCH_MARK: mark },
+    spareRunner,
+  });
   const start = Date.now();
   await call(server, 'POST', `/v2/${id}/run`, { input: payload });
   const at = await markedAt(mark);

@@ -16,7 +16,7 @@ export async function startErrand(): Promise<Server> {
   const home = scratchFolder();
   const main = join(import.meta.dirname, '../../src/main.ts');
   const child = spawn(process.execPath, [main, 'serve', '--port', '0', '--home', home], {
-    stdio: ['ignore', 'ignore', 'pipe'],
+    stdio: ['ignore', 'pipe', 'ignore'],
     env: { ...process.env, ERRAND_HOME: home },
   });
   const url = await urlOf(child);
@@ -38,19 +38,19 @@ export async function startEcho(): Promise<Server> {
         r.end(body);
       });
     }).listen(0, '127.0.0.1', function () {
-      console.error(JSON.stringify({ url: 'http://127.0.0.1:' + this.address().port }));
+      console.log('http://127.0.0.1:' + this.address().port);
     });`;
-  const child = spawn(process.execPath, ['-e', program], { stdio: ['ignore', 'ignore', 'pipe'] });
+  const child = spawn(process.execPath, ['-e', program], { stdio: ['ignore', 'pipe', 'ignore'] });
   return { url: await urlOf(child), key: '', close: () => end(child) };
 }
 
 async function urlOf(child: ChildProcess): Promise<string> {
   let text = '';
-  for await (const chunk of child.stderr!) {
+  for await (const chunk of child.stdout!) {
     text += String(chunk);
-    const found = /"url":"(http:[^"]+)"/.exec(text);
+    const found = /(http:\/\/[\w.]+:\d+)/.exec(text);
     if (found) {
-      child.stderr!.resume();
+      child.stdout!.resume();
       return found[1]!;
     }
   }

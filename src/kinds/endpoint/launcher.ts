@@ -1,4 +1,5 @@
 // Starts one worker process: its row, its key, its log, its command line.
+import type { ChildProcess } from 'node:child_process';
 import { closeSync } from 'node:fs';
 import type { Access } from '../../access/access.ts';
 import { randomId } from '../../jobs/job.ts';
@@ -7,7 +8,8 @@ import type { Engines } from './engine.ts';
 import type { WorkerHub } from './hub.ts';
 import type { WorkerLogs } from './logs.ts';
 import { startOf, startProcess } from './process.ts';
-import { launchOf, type LaunchNeeds } from './recipe.ts';
+import { cacheFolder, launchOf, type Launch, type LaunchNeeds } from './recipe.ts';
+import type { Spare, SpareRunner } from './spare.ts';
 import type { EndpointRow, EndpointStore, WorkerRow } from './store.ts';
 import type { Worker } from './worker.ts';
 
@@ -33,6 +35,7 @@ export interface LauncherNeeds {
   folder: string;
   home: string;
   engines: Engines;
+  spares: SpareRunner;
   secret(name: string): string | undefined;
   openBaseUrl(): Promise<string>;
   /** It is about to be a process. */
@@ -50,7 +53,8 @@ export class Launcher {
 
   /** The row is there before the process can ask for work: after a kill it is found and adopted or ended. */
   async launch(endpoint: EndpointRow): Promise<void> {
-    const { store, access, clock, hub, logs, node } = this.needs;
+    const { store, access, clock, hub, logs, node, spares } = this.needs;
+    const spare = spares.take(endpoint);
     const now = clock.now();
     const id = randomId('w', 14);
     const key = access.plan({
@@ -67,8 +71,8 @@ export class Launcher {
       node,
       version: endpoint.version,
       origin: 'image' in endpoint.spec.recipe! ? 'container' : 'process',
-      pid: null,
-      processStart: null,
+      pid: spare?.pid ?? null,
+      processStart: spare?.start ?? null,
       keyId: key.row.id,
       state: 'starting',
       reason: null,
@@ -81,36 +85,56 @@ export class Launcher {
     };
     await store.store.commit([...key.steps, ...store.insertWorker(row)]);
     const worker = hub.add(row);
-    const own: Own = { worker, pid: undefined, start: undefined, keyId: row.keyId, adopted: false };
+    const { pid, start } = spare ?? { pid: undefined, start: undefined };
+    const own: Own = { worker, pid, start, keyId: row.keyId, adopted: false };
     this.needs.started(own);
     logs.note(endpoint.id, id, `start worker of version ${endpoint.version}`);
-    await this.spawn(endpoint, own, key.key);
+    try {
+      const launch = launchOf(endpoint, { id, key: key.key }, await this.launchNeeds());
+      if (spare) this.convert(own, spare, launch);
+      else await this.spawn(own, launch);
+    } catch (error) {
+      await this.needs.gone(own, `it could not be started: ${(error as Error).message}`);
+    }
   }
 
-  private async spawn(endpoint: EndpointRow, own: Own, key: string): Promise<void> {
-    const { store, logs, gone } = this.needs;
+  /** The process is there already: its log gets its name, and it is told what it is. */
+  private convert(own: Own, spare: Spare, launch: Launch): void {
+    const { logs, spares } = this.needs;
+    logs.nameSpare(spare.name, own.worker.endpointId, own.worker.id);
+    this.follow(own, spare.child);
+    spares.give(spare, launch);
+  }
+
+  private async spawn(own: Own, launch: Launch): Promise<void> {
+    const { store, logs } = this.needs;
     const { worker } = own;
-    const logFd = logs.open(endpoint.id, worker.id);
+    const logFd = logs.open(worker.endpointId, worker.id);
     try {
-      const launch = launchOf(endpoint, { id: worker.id, key }, await this.launchNeeds());
       const child = startProcess({ ...launch, logFd });
-      child.once('error', (error) => void gone(own, `it could not be started: ${error.message}`));
-      child.once('exit', (code, signal) => void gone(own, exitText(code, signal), code, signal));
+      this.follow(own, child);
       if (child.pid === undefined) return;
       own.pid = child.pid;
       own.start = startOf(child.pid);
       await store.store.commit(store.workerProcess(worker, child.pid, own.start));
-    } catch (error) {
-      await gone(own, `it could not be started: ${(error as Error).message}`);
     } finally {
       closeSync(logFd);
     }
   }
 
+  private follow(own: Own, child: ChildProcess): void {
+    const { gone } = this.needs;
+    child.once('error', (error) => void gone(own, `it could not be started: ${error.message}`));
+    child.once('exit', (code, signal) => void gone(own, exitText(code, signal), code, signal));
+    // It may have ended while its row was written.
+    if (child.exitCode !== null || child.signalCode !== null)
+      void gone(own, exitText(child.exitCode, child.signalCode), child.exitCode, child.signalCode);
+  }
+
   private async launchNeeds(): Promise<LaunchNeeds> {
     const { secret, openBaseUrl, folder, home, engines } = this.needs;
     const baseUrl = await openBaseUrl();
-    return { secret, baseUrl, cacheFolder: `${folder}/compiled`, home, engine: engines.command() };
+    return { secret, baseUrl, cacheFolder: cacheFolder(folder), home, engine: engines.command() };
   }
 }
 

@@ -42,6 +42,8 @@ export const logBytesMax = 8 * 1024 * 1024;
 const readBytesMax = 2 * 1024 * 1024;
 export const tailMax = 5000;
 const lineCharsMax = 8192;
+/** No endpoint can have this id. */
+const sparesFolder = '.spare';
 
 export class WorkerLogs {
   private readonly folder: string;
@@ -57,6 +59,27 @@ export class WorkerLogs {
   open(endpointId: string, workerId: string): number {
     mkdirSync(join(this.folder, endpointId), { recursive: true, mode: 0o700 });
     return openSync(this.path(endpointId, workerId), 'a', 0o600);
+  }
+
+  /** The log of a process that is no worker yet. */
+  openSpare(name: string): number {
+    mkdirSync(join(this.folder, sparesFolder), { recursive: true, mode: 0o700 });
+    return openSync(join(this.folder, sparesFolder, name), 'a', 0o600);
+  }
+
+  /** It became a worker: what it writes from now on is that worker's log. */
+  nameSpare(name: string, endpointId: string, workerId: string): void {
+    mkdirSync(join(this.folder, endpointId), { recursive: true, mode: 0o700 });
+    renameSync(join(this.folder, sparesFolder, name), this.path(endpointId, workerId));
+  }
+
+  forgetSpare(name: string): void {
+    rmSync(join(this.folder, sparesFolder, name), { force: true });
+  }
+
+  /** What a killed server left behind. */
+  forgetSpares(): void {
+    rmSync(join(this.folder, sparesFolder), { recursive: true, force: true });
   }
 
   /** A line of the server about a worker. */

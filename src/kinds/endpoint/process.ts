@@ -9,6 +9,7 @@ export interface ProcessStart {
   env: Record<string, string>;
   /** Open file for both outputs. */
   logFd: number;
+  stdin?: 'ignore' | 'pipe';
 }
 
 export function startProcess(start: ProcessStart): ChildProcess {
@@ -17,7 +18,7 @@ export function startProcess(start: ProcessStart): ChildProcess {
     cwd: start.cwd,
     env: start.env,
     detached: true,
-    stdio: ['ignore', start.logFd, start.logFd],
+    stdio: [start.stdin ?? 'ignore', start.logFd, start.logFd],
   });
   child.unref();
   return child;

@@ -47,13 +47,32 @@ export function launchOf(
   };
 }
 
+/** A runner that will be told what to run: no endpoint, no key, no secret. */
+export function spareLaunch(
+  needs: Pick<LaunchNeeds, 'secret' | 'home'> & { folder: string },
+): Launch {
+  const cache = { NODE_COMPILE_CACHE: cacheFolder(needs.folder) };
+  const env = { ...cache, ...variables(passedOn, needs) };
+  return { command: [process.execPath, runnerPath()], cwd: needs.home, env };
+}
+
+/** Where runners keep compiled code between starts. */
+export const cacheFolder = (folder: string): string => join(folder, 'compiled');
+
 function environment(endpoint: EndpointRow, needs: LaunchNeeds): Record<string, string> {
+  return { ...variables([...passedOn, ...endpoint.spec.envFrom], needs), ...endpoint.spec.env };
+}
+
+function variables(
+  names: readonly string[],
+  { secret }: Pick<LaunchNeeds, 'secret'>,
+): Record<string, string> {
   const env: Record<string, string> = {};
-  for (const name of [...passedOn, ...endpoint.spec.envFrom]) {
-    const value = needs.secret(name);
+  for (const name of names) {
+    const value = secret(name);
     if (value !== undefined) env[name] = value;
   }
-  return { ...env, ...endpoint.spec.env };
+  return env;
 }
 
 /** What the unmodified `runpod` package reads. */

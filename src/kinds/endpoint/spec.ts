@@ -161,6 +161,10 @@ export const endpointSpec = z.strictObject({
     .max(100)
     .default([])
     .describe("Names of the server's own environment (or home/env) to pass on"),
+  spareRunner: z
+    .boolean()
+    .default(true)
+    .describe('A runner without a handler is kept started for module recipes, for a quick start'),
   queueMax: z.number().int().min(0).optional().describe('More waiting jobs are refused (429)'),
   runsPer10s: z.number().int().min(1).optional().describe('More submits are refused (429)'),
   details: z

@@ -10,11 +10,15 @@ import type { Trouble } from './health.ts';
 import { Launcher, type LauncherNeeds, type Own } from './launcher.ts';
 import { findWorkerProcess, isAlive, signalGroup, startOf } from './process.ts';
 import { workersWanted, type Load } from './scaling.ts';
+import { SpareRunner } from './spare.ts';
 import { Starts } from './starts.ts';
 import type { EndpointRow } from './store.ts';
 import type { Worker } from './worker.ts';
 
-export interface SupervisorNeeds extends Omit<LauncherNeeds, 'engines' | 'started' | 'gone'> {
+export interface SupervisorNeeds extends Omit<
+  LauncherNeeds,
+  'engines' | 'spares' | 'started' | 'gone'
+> {
   jobs: Jobs;
   endpoints: Endpoints;
   log: Log;
@@ -33,6 +37,7 @@ export class Supervisor implements Service {
   private readonly own = new Map<string, Own>();
   readonly starts: Starts;
   private readonly engines: Engines;
+  private readonly spares: SpareRunner;
   private readonly launcher: Launcher;
   private readonly loop: Loop;
   private readonly unsubscribe: (() => void)[] = [];
@@ -44,9 +49,11 @@ export class Supervisor implements Service {
     const { clock, log } = needs;
     this.starts = new Starts(needs);
     this.engines = new Engines(clock, needs.secret);
+    this.spares = new SpareRunner(needs);
     this.launcher = new Launcher({
       ...needs,
       engines: this.engines,
+      spares: this.spares,
       started: (own) => this.own.set(own.worker.id, own),
       gone: (own, reason, code, signal) => this.gone(own, reason, code, signal),
     });
@@ -64,9 +71,9 @@ export class Supervisor implements Service {
     await this.adopt();
     this.unsubscribe.push(
       jobs.store.onReady((queue) => {
-        if (queue.startsWith('endpoint:')) this.loop.wake();
+        if (queue.startsWith('endpoint:')) this.used();
       }),
-      endpoints.onChange(() => this.loop.wake()),
+      endpoints.onChange(() => this.used()),
       hub.onChange((worker) => {
         if (worker.state === 'draining' && worker.running.size === 0) this.loop.wake();
       }),
@@ -80,6 +87,7 @@ export class Supervisor implements Service {
     this.stopped = true;
     for (const off of this.unsubscribe.splice(0)) off();
     await this.loop.stop();
+    this.spares.end();
     for (const own of this.own.values()) {
       if (own.worker.running.size > 0 || own.pid === undefined) continue;
       await this.needs.hub.setState(own.worker, 'draining');
@@ -109,6 +117,11 @@ export class Supervisor implements Service {
     return rows.some(({ spec }) => spec.recipe !== undefined && spec.workersMin > 0);
   }
 
+  private used(): void {
+    this.spares.touch();
+    this.loop.wake();
+  }
+
   private async tick(): Promise<void> {
     const rows = await this.needs.endpoints.list();
     const known = new Set(rows.map(({ id }) => id));
@@ -117,6 +130,7 @@ export class Supervisor implements Service {
       if (!known.has(own.worker.endpointId)) this.retire(own.worker, 'its endpoint was deleted');
     for (const own of [...this.own.values()]) await this.watch(own);
     await this.watchExternal(rows);
+    this.spares.keep(rows);
     await this.forgetOld();
   }
 

@@ -1,0 +1,193 @@
+// The loop of one worker process: asks for jobs, runs up to `concurrency` of them at once and posts what they answer. It
+// outlives a restart of the server and ends when told to or left alone.
+import { AsyncLocalStorage } from 'node:async_hooks';
+import { flushCompileCache } from 'node:module';
+import { systemClock } from '../../../runtime/clock.ts';
+import type { Handler, WorkerJob } from './handlers.ts';
+import { Protocol, type Answer } from './protocol.ts';
+
+export interface LoopOptions {
+  handler: Handler;
+  concurrency: number;
+  /** What the server set for RunPod's protocol. */
+  env: Record<string, string | undefined>;
+}
+
+/** Without any answer of the server for so long, nobody will ever ask for the results. */
+const orphanMs = 600_000;
+/** What was compiled for this start is kept for the next, once the first jobs are through. */
+const flushAfterMs = 2000;
+
+export class WorkerLoop {
+  private readonly handler: Handler;
+  private readonly concurrency: number;
+  private readonly workerId: string;
+  private readonly pingMs: number;
+  private readonly protocol: Protocol;
+  private readonly running = new Map<string, AbortController>();
+  private readonly present = new AsyncLocalStorage<string>();
+  private readonly stopping = new AbortController();
+  private heardAt = systemClock.now();
+  private wakeTake = () => {};
+
+  constructor({ handler, concurrency, env }: LoopOptions) {
+    this.handler = handler;
+    this.concurrency = concurrency;
+    this.workerId = env.RUNPOD_POD_ID ?? '';
+    this.pingMs = Math.max(Number(env.RUNPOD_PING_INTERVAL ?? 10_000), 1000);
+    this.protocol = new Protocol({
+      takeUrl: env.RUNPOD_WEBHOOK_GET_JOB ?? '',
+      doneUrl: env.RUNPOD_WEBHOOK_POST_OUTPUT ?? '',
+      streamUrl: env.RUNPOD_WEBHOOK_POST_STREAM ?? '',
+      pingUrl: env.RUNPOD_WEBHOOK_PING ?? '',
+      key: env.RUNPOD_AI_API_KEY ?? '',
+      workerId: this.workerId,
+    });
+  }
+
+  start(): void {
+    process.on('SIGTERM', () => {
+      this.stopping.abort();
+      this.wakeTake();
+      if (this.running.size === 0) process.exit(0);
+    });
+    this.attribute('stdout', 'INFO');
+    this.attribute('stderr', 'ERROR');
+    process.on('unhandledRejection', (error) => {
+      console.error('unhandled rejection:', error);
+    });
+    void this.takeLoop();
+    void this.stopLoop();
+    void this.pingLoop();
+    systemClock.after(flushAfterMs, () => flushCompileCache());
+  }
+
+  private async pingLoop(): Promise<void> {
+    for (;;) {
+      await systemClock.sleep(this.pingMs);
+      await this.ping();
+    }
+  }
+
+  private async takeLoop(): Promise<void> {
+    while (!this.stopping.signal.aborted) {
+      const free = this.concurrency - this.running.size;
+      if (free <= 0) {
+        await new Promise<void>((resolve) => (this.wakeTake = resolve));
+        continue;
+      }
+      const answer = await this.attempt(this.protocol.take(free, [...this.running.keys()]));
+      if (!answer) await systemClock.sleep(500);
+      else if (answer.status === 401 || answer.status === 403 || answer.status === 404)
+        leave(answer);
+      else if (answer.status === 200) for (const job of jobsOf(answer.text)) void this.run(job);
+      else if (answer.status >= 400) await systemClock.sleep(1000);
+    }
+  }
+
+  private async stopLoop(): Promise<void> {
+    while (!this.stopping.signal.aborted) {
+      const answer = await this.attempt(this.protocol.stops());
+      if (answer?.status !== 200) {
+        if (answer?.status !== 204) await systemClock.sleep(1000);
+        continue;
+      }
+      const { jobsToStop = [] } = JSON.parse(answer.text) as { jobsToStop?: string[] };
+      for (const id of jobsToStop) this.running.get(id)?.abort();
+      if (jobsToStop.some((id) => !this.running.has(id))) void this.ping();
+    }
+  }
+
+  private async run(job: WorkerJob): Promise<void> {
+    const stop = new AbortController();
+    this.running.set(job.id, stop);
+    const posted = await this.present.run(job.id, () => this.answer(job, stop.signal));
+    const { isStream = false, ...body } = posted;
+    // A stopped job posts nothing, as with RunPod's own worker: the next ping says that it is gone.
+    if (!stop.signal.aborted) await this.post(job.id, JSON.stringify(body), isStream === true);
+    this.running.delete(job.id);
+    if (stop.signal.aborted) void this.ping();
+    this.wakeTake();
+    if (this.stopping.signal.aborted && this.running.size === 0) process.exit(0);
+  }
+
+  private async answer(job: WorkerJob, signal: AbortSignal): Promise<Record<string, unknown>> {
+    const progress = async (output: unknown) => {
+      await this.attempt(
+        this.protocol.done(job.id, JSON.stringify({ status: 'IN_PROGRESS', output }), false),
+      );
+    };
+    const emit = async (output: unknown) => {
+      await this.attempt(this.protocol.chunk(job.id, JSON.stringify({ output })));
+    };
+    try {
+      const posted = await this.handler.run(job, { signal, progress }, emit);
+      JSON.stringify(posted);
+      return posted;
+    } catch (error) {
+      return { error: JSON.stringify(errorOf(error, this.workerId)) };
+    }
+  }
+
+  /** The result must arrive: as long as the server is away, try again. */
+  private async post(jobId: string, body: string, isStream: boolean): Promise<void> {
+    for (let waitMs = 100; ; waitMs = Math.min(waitMs * 2, 5000)) {
+      const answer = await this.attempt(this.protocol.done(jobId, body, isStream));
+      if (answer && answer.status < 500 && answer.status !== 429) return;
+      if (systemClock.now() - this.heardAt > orphanMs) leave(undefined);
+      await systemClock.sleep(waitMs);
+    }
+  }
+
+  private async ping(): Promise<void> {
+    const answer = await this.attempt(this.protocol.ping([...this.running.keys()]));
+    if (!answer && systemClock.now() - this.heardAt > orphanMs) leave(undefined);
+  }
+
+  private async attempt(call: Promise<Answer>): Promise<Answer | undefined> {
+    try {
+      const answer = await call;
+      this.heardAt = systemClock.now();
+      return answer;
+    } catch {
+      return undefined;
+    }
+  }
+
+  /** What a handler prints becomes lines with the job they belong to. */
+  private attribute(name: 'stdout' | 'stderr', level: string): void {
+    const stream = process[name];
+    const write = stream.write.bind(stream);
+    const wrapped = (chunk: string | Uint8Array, ...rest: unknown[]): boolean => {
+      const requestId = this.present.getStore() ?? null;
+      const text = typeof chunk === 'string' ? chunk : Buffer.from(chunk).toString('utf8');
+      const lines = text.split('\n').filter((line) => line !== '');
+      const callback = rest.find((one) => typeof one === 'function') as (() => void) | undefined;
+      const json = lines.map((message) => `${JSON.stringify({ requestId, message, level })}\n`);
+      return write(json.join(''), callback);
+    };
+    stream.write = wrapped;
+  }
+}
+
+function leave(answer: Answer | undefined): never {
+  console.error(answer ? `the server answered ${answer.status}` : 'the server is gone');
+  process.exit(answer ? 0 : 1);
+}
+
+function jobsOf(text: string): WorkerJob[] {
+  const value = JSON.parse(text) as WorkerJob | WorkerJob[];
+  return Array.isArray(value) ? value : [value];
+}
+
+function errorOf(error: unknown, workerId: string): Record<string, unknown> {
+  const known = error instanceof Error ? error : new Error(String(error));
+  return {
+    error_type: known.name,
+    error_message: known.message,
+    error_traceback: known.stack ?? '',
+    hostname: '',
+    worker_id: workerId,
+    runpod_version: 'errand',
+  };
+}
