@@ -10,18 +10,14 @@ import type { ActionInput } from './inputs.ts';
 import { merge, type Sourced } from './merge.ts';
 import { extracted, type Extracted } from './pages.ts';
 import { bestPassages } from './passages.ts';
-
-export interface Step {
-  phase: 'search' | 'read' | 'merge';
-  detail: string;
-  ok: boolean;
-  credits: number;
-}
+import { Trail } from './trail.ts';
 
 interface Item {
   url: string;
   title?: string;
   data?: unknown;
+  /** Each value with where on the page it stands. */
+  fields?: unknown[];
   valid?: boolean;
   missing?: unknown[];
   error?: string;
@@ -32,64 +28,51 @@ const pagesAtOnce = 3;
 const textCharsMax = 8000;
 const contextCharsMax = 12_000;
 const queriesMax = 3;
-
-/** What has been spent and done so far; the job shows it while it runs. */
-class Trail {
-  readonly steps: Step[] = [];
-  credits = 0;
-  private readonly run: Run;
-  private readonly max: number;
-
-  constructor(run: Run, max: number) {
-    this.run = run;
-    this.max = max;
-  }
-
-  affords(credits: number): boolean {
-    return this.credits + credits <= this.max;
-  }
-
-  reserve(credits: number): boolean {
-    if (!this.affords(credits)) return false;
-    this.credits += credits;
-    return true;
-  }
-
-  async note(step: Step): Promise<void> {
-    this.steps.push(step);
-    const { length } = this.steps;
-    await this.run.report({
-      stage: step.phase,
-      progress: { done: length, unit: 'steps', message: step.detail.slice(0, 200) },
-      facts: { steps: this.steps },
-    });
-  }
-}
+const searchRows = 10;
 
 export async function pipelineAction(
   run: Run,
   input: ActionInput<'pipeline'>,
   services: Services,
 ): Promise<Outcome> {
-  const budget = Math.min(input.maxCredits ?? Infinity, await services.usage.left(run.job.owner));
-  const trail = new Trail(run, budget);
-  const { rows, notice } = await findRows(run, input.query, input.maxResults, trail, services);
-  const items = await readAll(run, rows.slice(0, input.extractFrom), input, trail, services);
-  const { steps, credits } = trail;
-  await services.usage.spend(run.job.owner, 'pipeline', { credits, pages: items.length, bytes: 0 });
+  const trail = new Trail(run, services.usage, input.maxCredits ?? Infinity);
+  const prices = { search: creditTable.pipelineSearch, page: creditTable.pipelineExtraction };
+  const found = await findRows(run, input.query, input.maxResults, { trail, prices, services });
+  const wanted = found.rows.slice(0, input.extractFrom);
+  const { items, unread } = await readAll(run, wanted, input, { trail, prices, services });
   const done = items.filter(({ error }) => error === undefined).length;
   const result = {
     query: input.query,
     items: items.map(({ text: _text, ...item }) => item),
     extracted: done,
     failed: items.length - done,
-    results: rows.map(({ title, url, snippet, engine }) => ({ title, url, snippet, engine })),
+    results: found.rows.map(({ title, url, snippet, engine }) => ({ title, url, snippet, engine })),
+    ...ending(trail, unread),
+    ...(found.notice === undefined ? {} : { notice: found.notice }),
+  };
+  const cost = trail.credits;
+  if (items.length > 0) return { type: 'completed', result, cost };
+  return { type: 'failed', error: nothing(items, found.notice), result, retry: false, cost };
+}
+
+/** What every such job ends with: its steps, its price, and what it left unread for want of credits. */
+function ending({ steps, credits, short }: Trail, unread: readonly string[]) {
+  return {
     steps,
     creditsUsed: credits,
-    stopReason: trail.affords(1) ? 'done' : 'credits',
-    ...(notice === undefined ? {} : { notice }),
+    stopReason: short ?? 'done',
+    ...(unread.length > 0 ? { unread } : {}),
   };
-  return { type: 'completed', result, cost: credits };
+}
+
+function nothing(items: readonly Item[], notice: string | undefined) {
+  const what =
+    items.length === 0 ? 'No source was found.' : `None of ${items.length} sources could be read.`;
+  return {
+    code: 'nothingFound',
+    message: notice === undefined ? what : `${what} ${notice}`.slice(0, 500),
+    hint: 'Give `urls` (run_agent), configure a search engine (web.search in config.json), or raise maxCredits. The steps show what was tried.',
+  };
 }
 
 export async function agentAction(
@@ -97,8 +80,9 @@ export async function agentAction(
   input: ActionInput<'agent'>,
   services: Services,
 ): Promise<Outcome> {
-  const budget = Math.min(input.maxCredits, await services.usage.left(run.job.owner));
-  const trail = new Trail(run, budget);
+  const trail = new Trail(run, services.usage, input.maxCredits);
+  const prices = { search: creditTable.agentSearch, page: creditTable.agentPage };
+  const means = { trail, prices, services };
   const rows: Pick<SearchRow, 'url' | 'title' | 'snippet'>[] = (input.urls ?? []).map((url) => ({
     url,
     title: url,
@@ -107,8 +91,9 @@ export async function agentAction(
   const notices: string[] = [];
   if (!input.onlyUrls && rows.length < input.maxSources) {
     for (const query of queriesOf(input.prompt)) {
-      if (!trail.affords(creditTable.agentSearch + creditTable.agentPage)) break;
-      const found = await findRows(run, query, 10, trail, services);
+      // A search without a page to read after it would be money for nothing.
+      if (!trail.affords(prices.search + prices.page)) break;
+      const found = await findRows(run, query, searchRows, means);
       const known = new Set(rows.map(({ url }) => url));
       rows.push(...found.rows.filter(({ url }) => !known.has(url)));
       if (found.notice !== undefined) notices.push(found.notice);
@@ -116,21 +101,22 @@ export async function agentAction(
     }
   }
   const wish = { ...(input.schema ? { schema: input.schema } : {}), prompt: input.prompt };
-  const items = await readAll(run, rows.slice(0, input.maxSources), wish, trail, services);
+  const wanted = rows.slice(0, input.maxSources);
+  const { items, unread } = await readAll(run, wanted, wish, means);
   const good = items.filter(({ error }) => error === undefined);
   const sourced = good
     .filter(({ data }) => data !== undefined)
     .map(({ url, data }): Sourced => ({ url, data }));
   const merged = input.schema ? merge(sourced) : undefined;
-  const texts = good.map(({ text = '' }, i) => ({ number: i + 1, text }));
+  const texts = items.flatMap(({ text, error }, i) =>
+    error === undefined ? [{ number: i + 1, text: text ?? '' }] : [],
+  );
   await trail.note({
     phase: 'merge',
     detail: `${good.length} of ${items.length} sources`,
     ok: good.length > 0,
     credits: 0,
   });
-  const { steps, credits } = trail;
-  await services.usage.spend(run.job.owner, 'agent', { credits, pages: good.length, bytes: 0 });
   const result = {
     ...(merged
       ? { data: merged.data, provenance: merged.provenance, conflicts: merged.conflicts }
@@ -138,50 +124,57 @@ export async function agentAction(
     context: bestPassages(input.prompt, texts, contextCharsMax)
       .map(({ number, text }) => `[${number}] ${text}`)
       .join('\n\n'),
-    sources: items.map(({ url, title, error }) => ({
+    sources: items.map(({ url, title, error }, i) => ({
+      number: i + 1,
       url,
       ...(title ? { title } : {}),
       ...(error ? { error } : {}),
     })),
-    steps,
-    creditsUsed: credits,
-    stopReason: trail.affords(1) ? 'done' : 'credits',
+    ...ending(trail, unread),
     ...(notices.length > 0 ? { notice: notices[0] } : {}),
   };
-  if (good.length > 0) return { type: 'completed', result, cost: credits };
-  const error = {
-    code: 'nothingFound',
-    message:
-      items.length === 0
-        ? 'No source was found.'
-        : `None of ${items.length} sources could be read.`,
-    hint: 'Give `urls`, configure a search engine (web.search in config.json), or raise maxCredits. The steps show what was tried.',
-  };
-  return { type: 'failed', error, result, retry: false, cost: credits };
+  const cost = trail.credits;
+  if (good.length > 0) return { type: 'completed', result, cost };
+  return { type: 'failed', error: nothing(items, notices[0]), result, retry: false, cost };
 }
 
-async function findRows(run: Run, query: string, count: number, trail: Trail, services: Services) {
-  const credits = creditTable.agentSearch;
-  if (!trail.reserve(credits)) return { rows: [], notice: 'The credits do not allow a search.' };
+/** What the steps are taken with, and what each costs. */
+interface Means {
+  trail: Trail;
+  prices: { search: number; page: number };
+  services: Services;
+}
+
+async function findRows(run: Run, query: string, count: number, means: Means) {
+  const { trail, prices, services } = means;
+  const credits = prices.search;
+  if (!(await trail.reserve(credits)))
+    return { rows: [], notice: 'The credits do not allow a search.' };
   try {
     const answer = await services
       .searcher(run.job.owner)
       .search({ query, kind: 'web', count }, run.signal);
-    await trail.note({
-      phase: 'search',
-      detail: `"${query}": ${answer.rows.length} results`,
-      ok: true,
+    await trail.note(
+      {
+        phase: 'search',
+        detail: `"${query}": ${answer.rows.length} results`,
+        ok: answer.rows.length > 0,
+        credits,
+      },
       credits,
-    });
+    );
     return { rows: answer.rows, notice: answer.notice };
   } catch (error) {
     run.signal.throwIfAborted();
-    await trail.note({
-      phase: 'search',
-      detail: (error as Error).message.slice(0, 300),
-      ok: false,
+    await trail.note(
+      {
+        phase: 'search',
+        detail: (error as Error).message.slice(0, 300),
+        ok: false,
+        credits,
+      },
       credits,
-    });
+    );
     return { rows: [], notice: (error as Error).message };
   }
 }
@@ -195,20 +188,24 @@ async function readAll(
     prompt?: string | undefined;
     selectors?: Record<string, string> | undefined;
   },
-  trail: Trail,
-  services: Services,
-): Promise<Item[]> {
+  means: Means,
+): Promise<{ items: Item[]; unread: string[] }> {
+  const { trail, prices, services } = means;
+  // With a model each page may cost more; what is not needed is given back.
+  const model = wish.schema && services.settings.model ? creditTable.extractWithModel : 0;
+  const kept = prices.page + model;
   const items: Item[] = [];
   const waiting = rows.map((row, i) => ({ row, i }));
   const worker = async () => {
     for (let next = waiting.shift(); next; next = waiting.shift()) {
       run.signal.throwIfAborted();
-      if (!trail.reserve(creditTable.agentPage)) return;
-      items[next.i] = await readOne(run, next.row, wish, trail, services);
+      if (!(await trail.reserve(kept))) return;
+      items[next.i] = await readOne(run, next.row, wish, { ...means, kept });
     }
   };
   await Promise.all(Array.from({ length: pagesAtOnce }, worker));
-  return items.filter(Boolean);
+  const unread = rows.filter((_, i) => !items[i]).map(({ url }) => url);
+  return { items: items.filter(Boolean), unread };
 }
 
 async function readOne(
@@ -219,10 +216,9 @@ async function readOne(
     prompt?: string | undefined;
     selectors?: Record<string, string> | undefined;
   },
-  trail: Trail,
-  services: Services,
+  means: Means & { kept: number },
 ): Promise<Item> {
-  const credits = creditTable.agentPage;
+  const { trail, prices, services, kept } = means;
   try {
     const load = {
       url: row.url,
@@ -244,15 +240,22 @@ async function readOne(
           run.signal,
         )
       : undefined;
-    await trail.note({ phase: 'read', detail: loaded.url, ok: true, credits });
+    const model = Math.max(0, (made?.creditsUsed ?? creditTable.extract) - creditTable.extract);
+    const credits = prices.page + model;
+    await trail.note({ phase: 'read', detail: loaded.url, ok: true, credits }, kept);
     const title = loaded.page.title ?? row.title;
     const text = (loaded.page.text ?? '').slice(0, textCharsMax);
-    const data = made ? { data: made.data, valid: made.valid, missing: made.missing } : {};
+    const data = made
+      ? { data: made.data, fields: made.fields, valid: made.valid, missing: made.missing }
+      : {};
     return { url: loaded.url, title, text, ...data };
   } catch (error) {
     run.signal.throwIfAborted();
     const message = error instanceof AppError ? error.message : 'It could not be read.';
-    await trail.note({ phase: 'read', detail: `${row.url}: ${message}`, ok: false, credits });
+    // A page that gave nothing costs a pipeline nothing; an agent pays for what it tried.
+    const credits = run.job.action === 'pipeline' ? 0 : prices.page;
+    const detail = `${row.url}: ${message}`;
+    await trail.note({ phase: 'read', detail, ok: false, credits }, kept);
     return { url: row.url, title: row.title, error: message };
   }
 }

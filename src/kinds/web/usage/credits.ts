@@ -34,7 +34,7 @@ export const creditNotes: Partial<Record<Charge, string>> = {
   renderedPage: 'added for a page that the browser rendered or pictured',
   extractWithModel: 'added when a model endpoint was asked',
   pipelineExtraction: 'per page that gave data',
-  agentPage: 'per page read',
+  agentPage: 'per page tried',
 };
 
 export interface Budget {

@@ -1,0 +1,166 @@
+// pipeline and agent: steps one can see, an error per item, provenance, conflicts, and bounds that hold; and what
+// engines and budgets do to them half-way.
+import assert from 'node:assert/strict';
+import { test } from 'node:test';
+import { html, startSite, type Handler, type Site } from '../../fixtures/site/site.ts';
+import { until } from '../../helpers/until.ts';
+import { createWeb } from '../../helpers/web.ts';
+
+interface Step {
+  phase: string;
+  ok: boolean;
+  credits: number;
+  detail: string;
+}
+interface Result extends Record<string, unknown> {
+  jobId: string;
+  items: { url: string; error?: string; data?: unknown; fields?: { source: object }[] }[];
+  steps: Step[];
+  creditsUsed: number;
+  stopReason: string;
+  unread?: string[];
+}
+
+const product = (name: string, price: number, tags: string[]) =>
+  `<html><head><title>${name}</title><script type="application/ld+json">${JSON.stringify({ '@type': 'Product', name, price, keywords: tags })}</script></head><body><h1>${name}</h1><p>The ${name} costs ${price}.</p></body></html>`;
+const schema = {
+  type: 'object',
+  properties: { name: { type: 'string' }, price: { type: 'number' } },
+};
+
+/** An engine that answers these paths of the site. */
+function engine(site: Site, paths: readonly string[]): void {
+  site.on('/search', (_request, response) => {
+    const results = paths.map((path) => ({ title: path, url: site.url(path), content: path, engine: 'x' })); // prettier-ignore
+    response
+      .writeHead(200, { 'content-type': 'application/json' })
+      .end(JSON.stringify({ query: 'q', results, suggestions: [] }));
+  });
+}
+
+async function open(t: Parameters<typeof startSite>[0], settings: object = {}) {
+  const site = await startSite(t);
+  for (const [i, price] of [5, 5, 7].entries())
+    site.on(`/shop/${i}`, html(product('Lamp', price, [`t${i}`])));
+  engine(site, ['/shop/0', '/gone', '/shop/1', '/shop/2']);
+  const web = await createWeb(t, {
+    settings: { search: { searxngUrl: site.url('') }, ...settings },
+  });
+  return { site, web };
+}
+
+test('a pipeline shows its steps, an error per item, where each value comes from, and charges what gave data', async (t) => {
+  const { web, site } = await open(t);
+  const out = await web.call<Result>('run_pipeline', { query: 'lamp', schema, extractFrom: 4 });
+  assert.equal(out.stopReason, 'done');
+  assert.deepEqual(out.steps.map(({ phase }) => phase).toSorted(), [
+    'read',
+    'read',
+    'read',
+    'read',
+    'search',
+  ]);
+  const gone = out.items.find(({ url }) => url.endsWith('/gone'))!;
+  assert.match(gone.error!, /404/);
+  const lamp = out.items.find(({ url }) => url.endsWith('/shop/0'))!;
+  assert.deepEqual(lamp.data, { name: 'Lamp', price: 5 });
+  assert.ok(
+    lamp.fields!.length >= 2 &&
+      lamp.fields!.every(({ source }) => JSON.stringify(source).includes('json-ld')),
+  );
+  assert.equal(out.creditsUsed, 1 + 3, 'the page that failed costs nothing');
+  const usage = await web.call<{ creditsUsed: number }>('web_usage', {});
+  assert.equal(usage.creditsUsed, out.creditsUsed, 'the ledger says the same');
+  const bounded = await web.call<Result>('run_pipeline', { query: 'lamp', schema, extractFrom: 4, maxCredits: 2 }); // prettier-ignore
+  assert.equal(bounded.stopReason, 'credits');
+  assert.ok(bounded.creditsUsed <= 2);
+  assert.ok(bounded.items.length >= 1 && bounded.unread!.length >= 1, 'what was read stays');
+  assert.equal(bounded.items.length + bounded.unread!.length, 4);
+  site.on('/search', html('', 429));
+  await assert.rejects(web.call('run_pipeline', { query: 'lamp', schema }), (error: { code: string; message: string; data: { result: Result } }) => {
+    assert.equal(error.code, 'nothingFound');
+    assert.match(error.message, /429|many/i);
+    assert.equal(error.data.result.steps[0]!.ok, false);
+    return true;
+  }); // prettier-ignore
+});
+
+test('an agent merges with provenance, shows conflicts, and keeps to maxSources and maxCredits', async (t) => {
+  const { web } = await open(t);
+  const out = await web.call<Result & { data: unknown; provenance: Record<string, string[]>; conflicts: { field: string; values: { value: unknown; sources: string[] }[] }[]; context: string; sources: { number: number; url: string; error?: string }[] }>('run_agent', {
+    prompt: 'what does the lamp cost', schema, maxSources: 4, maxCredits: 20,
+  }); // prettier-ignore
+  assert.deepEqual(out.data, { name: 'Lamp', price: 5 });
+  assert.deepEqual(out.conflicts.map(({ field }) => field), ['price']); // prettier-ignore
+  assert.deepEqual(out.conflicts[0]!.values.map(({ value, sources }) => [value, sources.length]), [[5, 2], [7, 1]]); // prettier-ignore
+  assert.ok(out.provenance.name!.every((url) => url.includes('/shop/')));
+  for (const [, number] of out.context.matchAll(/^\[(\d+)\]/gm)) {
+    const source = out.sources.find((one) => one.number === Number(number))!;
+    assert.equal(source.error, undefined, 'a quoted number is a source that was read');
+  }
+  assert.equal(out.sources.filter(({ error }) => error !== undefined).length, 1);
+  const two = await web.call<Result & { sources: unknown[] }>('run_agent', {
+    prompt: 'the lamp', maxSources: 2,
+  }); // prettier-ignore
+  assert.equal(two.sources.length, 2);
+  for (const maxCredits of [1, 2, 3]) {
+    const end = await web
+      .call<Result>('run_agent', { prompt: 'the lamp costs', maxCredits, maxSources: 4 })
+      .catch((error: { code: string; data: { result: Result } }) => {
+        assert.equal(error.code, 'nothingFound');
+        return error.data.result;
+      });
+    assert.ok(end.creditsUsed <= maxCredits, `${end.creditsUsed} of ${maxCredits}`);
+  }
+});
+
+test('a budget that runs out half-way keeps what was read and says so; the next call is refused', async (t) => {
+  const { web } = await open(t, { budget: { creditsPerDay: 3 } });
+  const out = await web.call<Result>('run_pipeline', { query: 'lamp', schema, extractFrom: 4 });
+  assert.equal(out.stopReason, 'budget');
+  assert.ok(out.items.some(({ data }) => data !== undefined));
+  assert.ok(out.unread!.length >= 1);
+  const { creditsUsed } = await web.call<{ creditsUsed: number }>('web_usage', {});
+  assert.ok(creditsUsed <= 3, `${creditsUsed} of 3`);
+  await assert.rejects(web.call('run_pipeline', { query: 'lamp', schema }), {
+    code: 'budgetExhausted',
+  });
+});
+
+test('steps can be seen while an agent runs; cancel ends it', async (t) => {
+  const { web, site } = await open(t);
+  const slow: Handler = () => {};
+  site.on('/shop/2', slow);
+  const { jobId } = await web.call<{ jobId: string }>('run_agent', {
+    prompt: 'the lamp', maxSources: 4, waitMs: 0,
+  }); // prettier-ignore
+  const seen = await until('two steps are seen', async () => {
+    const view = await web.call<{ steps?: Step[]; stage?: string }>('get_job', { id: jobId });
+    return (view.steps?.length ?? 0) >= 2 ? view : undefined;
+  });
+  assert.equal(seen.steps![0]!.phase, 'search');
+  const end = await web.call('cancel_job', { id: jobId });
+  assert.equal(end.status, 'cancelled');
+});
+
+test('engines that refuse or stay silent are named, and the next one answers', async (t) => {
+  const { site, web } = await open(t, {});
+  await web.crawl({ url: site.url('/p/1'), maxPages: 3, sitemap: 'skip' });
+  // Two servers on one store would share the work.
+  await web.stop();
+  const faults: [Handler, RegExp][] = [
+    [html('', 403), /403|formats/],
+    [() => {}, /searxng/i],
+  ];
+  const search = { searxngUrl: site.url(''), engines: ['searxng', 'local'], timeoutMs: 1000 };
+  for (const [answer, words] of faults) {
+    site.on('/search', answer);
+    const one = await createWeb(t, { store: web.store, settings: { search } });
+    const out = await one.call<{ notice: string; rows: { engine: string }[] }>('web_search', {
+      query: 'number part',
+    });
+    assert.match(out.notice, words);
+    assert.ok(out.rows.length > 0 && out.rows.every(({ engine: name }) => name === 'local'));
+    await one.stop();
+  }
+});
