@@ -79,6 +79,13 @@ export const remote = z
     baseUrl: z.url().describe('https://api.runpod.ai/v2, or another Errand: http://host:7411/v2'),
     endpointId: z.string().regex(/^[a-zA-Z0-9_-]{1,100}$/),
     keyEnv: envName.describe('Name of the environment variable with its key'),
+    timeoutMs: z
+      .number()
+      .int()
+      .min(second)
+      .max(10 * minute)
+      .default(30 * second)
+      .describe('How long the remote may take to answer one call'),
     callbackUrl: z
       .url()
       .optional()

@@ -2,7 +2,7 @@
 // steps, so that they can share a transaction with what they belong to.
 import { jobFromRow, openSql, type Job } from '../../jobs/job.ts';
 import type { Row, Step, Store } from '../../store/store.ts';
-import type { EndpointSpec, FieldChange } from './spec.ts';
+import { endpointSpec, type EndpointSpec, type FieldChange } from './spec.ts';
 
 export interface EndpointRow {
   id: string;
@@ -310,7 +310,8 @@ function endpointFromRow(row: Row): EndpointRow {
   return {
     id: row.id as string,
     owner: row.owner as string,
-    spec: JSON.parse(row.spec as string) as EndpointSpec,
+    // Fields that came after it was saved have their defaults.
+    spec: endpointSpec.parse(JSON.parse(row.spec as string)),
     version: row.version as number,
     source: row.source as EndpointRow['source'],
     createdAt: row.created_at as number,

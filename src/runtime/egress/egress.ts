@@ -56,6 +56,10 @@ export interface EgressRequest {
   /** A stream cannot be sent again, so a redirect that wants it again fails. */
   body?: string | Buffer | AsyncIterable<Uint8Array>;
   trust: Trust;
+  /** On a connection of its own: for what must not be sent twice, so that an old connection cannot swallow it. */
+  fresh?: boolean;
+  /** Called when the first byte is about to leave: what failed before was never sent. */
+  onSent?(): void;
   signal?: AbortSignal;
   /** How many redirects are followed; 0 answers the redirect itself. */
   redirects?: number;
@@ -217,7 +221,11 @@ class Way {
   private start(errand: Errand, hop: Hop): Transfer {
     const { bytesMax, timeouts, request } = errand;
     const url = hop.url.href;
-    const options = { bytesMax, tooLarge: () => tooLarge(url, bytesMax) };
+    const options = {
+      bytesMax,
+      tooLarge: () => tooLarge(url, bytesMax),
+      started: () => request.onSent?.(),
+    };
     const transfer: Transfer = new Transfer(options, () => {
       if (errand.final === transfer) errand.done();
     });
@@ -227,7 +235,8 @@ class Way {
       return transfer;
     }
     try {
-      this.pools.dispatch(hop.trust, dispatchOptions(hop, timeouts), transfer);
+      const way = { trust: hop.trust, fresh: request.fresh === true };
+      this.pools.dispatch(way, dispatchOptions(hop, timeouts), transfer);
     } catch (error) {
       transfer.fail(error as Error);
     }

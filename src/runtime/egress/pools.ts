@@ -13,21 +13,30 @@ export interface PoolLimits {
 }
 
 export class Pools {
-  private readonly agents: Record<Trust, Agent>;
+  private readonly kept: Record<Trust, Agent>;
+  /** Every request has a connection of its own, which ends with it. */
+  private readonly fresh: Record<Trust, Agent>;
 
   constructor(connector: Connector, limits: PoolLimits) {
-    this.agents = {
-      trusted: createAgent(connector, limits, 'trusted'),
-      guarded: createAgent(connector, limits, 'guarded'),
-    };
+    const agents = (pipelining: number) => ({
+      trusted: createAgent(connector, limits, { trust: 'trusted', pipelining }),
+      guarded: createAgent(connector, limits, { trust: 'guarded', pipelining }),
+    });
+    this.kept = agents(1);
+    this.fresh = agents(0);
   }
 
-  dispatch(trust: Trust, options: Dispatcher.DispatchOptions, transfer: Transfer): void {
-    this.agents[trust].dispatch(options, transfer);
+  dispatch(
+    way: { trust: Trust; fresh: boolean },
+    options: Dispatcher.DispatchOptions,
+    transfer: Transfer,
+  ): void {
+    (way.fresh ? this.fresh : this.kept)[way.trust].dispatch(options, transfer);
   }
 
   async close(): Promise<void> {
-    await Promise.all([this.agents.trusted.destroy(), this.agents.guarded.destroy()]);
+    const all = [...Object.values(this.kept), ...Object.values(this.fresh)];
+    await Promise.all(all.map((agent) => agent.destroy()));
   }
 }
 
@@ -52,7 +61,11 @@ class PeerClient extends Client {
   }
 }
 
-function createAgent(connector: Connector, limits: PoolLimits, trust: Trust): Agent {
+function createAgent(
+  connector: Connector,
+  limits: PoolLimits,
+  { trust, pipelining }: { trust: Trust; pipelining: number },
+): Agent {
   const connect =
     (peer: Peer): Connect =>
     ({ hostname, port, protocol }, done) => {
@@ -76,7 +89,7 @@ function createAgent(connector: Connector, limits: PoolLimits, trust: Trust): Ag
     factory: (origin, options) =>
       new Pool(origin, { ...(options as Pool.Options), factory: clientFactory }),
     connections: limits.connectionsPerOriginMax,
-    pipelining: 1,
+    pipelining,
     allowH2: false,
     keepAliveTimeout: limits.keepAliveMs,
     maxHeaderSize: limits.headerBytesMax,

@@ -17,6 +17,8 @@ export interface Peer {
 export interface TransferOptions {
   bytesMax: number;
   tooLarge(): Error;
+  /** It has a connection and goes out now. */
+  started(): void;
 }
 
 const queuedBytesMax = 256 * 1024;
@@ -59,6 +61,7 @@ export class Transfer implements Dispatcher.DispatchHandler {
   onRequestStart(controller: Dispatcher.DispatchController): void {
     this.controller = controller;
     if (this.peer) this.peer.used += 1;
+    this.options.started();
     if (this.error) controller.abort(this.error);
   }
 

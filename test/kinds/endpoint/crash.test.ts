@@ -1,16 +1,13 @@
 // kill -9 of the server with a thousand jobs in every state: nothing is lost, nothing that was acknowledged finished runs
 // again, and the workers it had started are taken over by the next one.
 import assert from 'node:assert/strict';
-import { spawn } from 'node:child_process';
 import { readFileSync, writeFileSync } from 'node:fs';
-import { createServer, type AddressInfo } from 'node:net';
 import { join } from 'node:path';
-import { test, type TestContext } from 'node:test';
-import { client, type EndpointServer } from '../../helpers/endpoint.ts';
+import { test } from 'node:test';
+import { freePort, kill, serve, type EndpointClient } from '../../helpers/endpoint-process.ts';
 import { tempFolder } from '../../helpers/folder.ts';
 import { until } from '../../helpers/until.ts';
 
-const main = join(import.meta.dirname, '../../../src/main.ts');
 const jobs = 1000;
 
 test(
@@ -85,36 +82,4 @@ async function finished(server: EndpointClient, batchId: string): Promise<string
   return (body.jobs as { id: string; status: string }[])
     .filter(({ status }) => status === 'completed' || status === 'failed')
     .map(({ id }) => id);
-}
-
-type EndpointClient = Omit<EndpointServer, 'home' | 'stop'>;
-
-async function serve(t: TestContext, home: string, port: number) {
-  const child = spawn(process.execPath, [main, 'serve', '--port', String(port), '--home', home], {
-    stdio: ['ignore', 'ignore', 'pipe'],
-    env: { ...process.env, ERRAND_HOME: home },
-  });
-  t.after(() => child.kill('SIGKILL'));
-  child.stderr.resume();
-  const url = `http://127.0.0.1:${port}`;
-  await until('it serves', async () => (await fetch(`${url}/health`)).ok);
-  const key = readFileSync(join(home, 'owner.key'), 'utf8').trim();
-  return { ...client(url, key), pid: child.pid! };
-}
-
-function freePort(): Promise<number> {
-  return new Promise((resolve) => {
-    const server = createServer().listen(0, '127.0.0.1', () => {
-      const { port } = server.address() as AddressInfo;
-      server.close(() => resolve(port));
-    });
-  });
-}
-
-function kill(pid: number): void {
-  try {
-    process.kill(pid, 'SIGKILL');
-  } catch {
-    // already gone
-  }
 }

@@ -1,6 +1,5 @@
 // RunPod's data plane as a client sees it: RunPod's cloud, or another Errand. The operator's config names the
 // destination, so it is trusted; what comes back is still bounded.
-import { AppError } from '../../../errors.ts';
 import type { Egress } from '../../../runtime/egress/index.ts';
 import { parseJson } from '../../../runtime/json.ts';
 import type { Remote } from '../spec.ts';
@@ -12,7 +11,6 @@ export type RemoteAnswer =
   | { type: 'refused'; status: number; message: string }
   | { type: 'unanswered'; message: string };
 
-const timeoutMs = 30_000;
 const bytesMax = 512 * 1024 * 1024;
 const laterMsDefault = 5000;
 const unreachableMs = 2000;
@@ -41,16 +39,21 @@ export class RemoteClient {
     },
   ): Promise<RemoteAnswer> {
     const { method, path, body, key: idempotencyKey, holdMs = 0 } = request;
+    const timeoutMs = remote.timeoutMs + holdMs;
     const root = remote.baseUrl.replace(/\/$/, '');
+    let sent = false;
     try {
       const answer = await this.egress.request({
         url: `${root}/${remote.endpointId}${path}`,
         method,
         trust: 'trusted',
+        // An old connection may be closed under a submit, and nobody could tell whether it arrived.
+        fresh: method === 'POST',
+        onSent: () => (sent = true),
         redirects: 0,
         bytesMax,
-        timeoutMs: timeoutMs + holdMs,
-        headersTimeoutMs: timeoutMs + holdMs,
+        timeoutMs,
+        headersTimeoutMs: timeoutMs,
         headers: {
           authorization: `Bearer ${this.secret(remote.keyEnv) ?? ''}`,
           accept: 'application/json',
@@ -62,10 +65,7 @@ export class RemoteClient {
       const text = await answer.body.text();
       return answerOf(answer.status, text, header(answer.headers['retry-after']));
     } catch (error) {
-      // Nothing was sent when there was no connection.
-      const reason = error instanceof AppError ? error.data?.reason : undefined;
-      if (reason === 'connect' || reason === 'dns' || reason === 'tls')
-        return { type: 'later', waitMs: unreachableMs };
+      if (!sent) return { type: 'later', waitMs: unreachableMs };
       return { type: 'unanswered', message: (error as Error).message };
     }
   }

@@ -32,8 +32,6 @@ export interface RemoteNeeds {
 const everyMs = 200;
 const atOnce = 32;
 const claimAtOnce = 100;
-/** While one step of a row is under way, nobody else takes it. */
-const stepMs = 60_000;
 const pollMs = { first: 150, factor: 1.5, max: 5000 };
 const cancelTriesMax = 8;
 const holdMs = 1000;
@@ -162,7 +160,7 @@ export class RemoteDriver implements Service {
 
   private async send(row: RemoteRow, endpoint: EndpointRow, job: Job): Promise<void> {
     const { client, store, clock } = this.needs;
-    const sending = { state: 'sending', dueAt: clock.now() + stepMs } as const;
+    const sending = { state: 'sending', dueAt: clock.now() + stepMsOf(endpoint) } as const;
     if (!(await store.move(row, sending))) return;
     const remote = endpoint.spec.remote!;
     const body = this.requestBody(endpoint, job);
@@ -191,18 +189,19 @@ export class RemoteDriver implements Service {
   private async ask(row: RemoteRow, endpoint: EndpointRow): Promise<void> {
     const { client, store, clock } = this.needs;
     const { attemptId } = row;
-    if (!(await store.move(row, { state: 'unsure', dueAt: clock.now() + stepMs }))) return;
+    if (!(await store.move(row, { state: 'unsure', dueAt: clock.now() + stepMsOf(endpoint) }))) return;
     const path = `/requests?idempotencyKey=${encodeURIComponent(attemptId)}`;
     const answer = await client.call(endpoint.spec.remote!, { method: 'GET', path });
     const now = clock.now();
     if (answer.type !== 'ok') {
-      if (answer.type === 'refused') return this.finish(row, unknownFate());
+      if (answer.type === 'refused' && !isAboutKey(answer))
+        return this.finish(row, unknownFate(endpoint));
       const tries = row.tries + 1;
       const waitMs = answer.type === 'later' ? answer.waitMs : delayOf(tries);
       return void (await store.move(row, { state: 'unsure', dueAt: now + waitMs, tries }));
     }
     // Only a remote that knows idempotency keys can say for sure that it has no such job.
-    if (answer.body.idempotencyKey !== attemptId) return this.finish(row, unknownFate());
+    if (answer.body.idempotencyKey !== attemptId) return this.finish(row, unknownFate(endpoint));
     const [found] = (answer.body.requests ?? []) as { id?: string }[];
     await store.move(
       row,
@@ -214,12 +213,12 @@ export class RemoteDriver implements Service {
 
   private async poll(row: RemoteRow, endpoint: EndpointRow, job: Job): Promise<void> {
     const { client, store, clock } = this.needs;
-    if (!(await store.move(row, { state: 'sent', dueAt: clock.now() + stepMs }))) return;
+    if (!(await store.move(row, { state: 'sent', dueAt: clock.now() + stepMsOf(endpoint) }))) return;
     const remote = endpoint.spec.remote!;
     const path = `/status/${row.remoteId}`;
     const answer = await client.call(remote, { method: 'GET', path });
     const now = clock.now();
-    if (answer.type === 'refused') {
+    if (answer.type === 'refused' && !isAboutKey(answer)) {
       const text = `The remote no longer knows it (${answer.status}: ${answer.message}).`;
       return this.finish(row, failure('remoteForgot', text));
     }
@@ -301,7 +300,7 @@ export class RemoteDriver implements Service {
 
   private async stopThere(row: RemoteRow, endpoint: EndpointRow): Promise<void> {
     const { client, store, clock } = this.needs;
-    if (!(await store.move(row, { state: 'cancel', dueAt: clock.now() + stepMs }))) return;
+    if (!(await store.move(row, { state: 'cancel', dueAt: clock.now() + stepMsOf(endpoint) }))) return;
     const remote = endpoint.spec.remote!;
     const remoteId = row.remoteId ?? (await this.idThere(row, endpoint));
     const answer = remoteId
@@ -355,6 +354,11 @@ export class RemoteDriver implements Service {
 
 export const holderOf = (endpointId: string): string => `remote:${endpointId}`;
 
+/** While one step of a row is under way, nobody else takes it: longer than any call may last. */
+function stepMsOf({ spec }: EndpointRow): number {
+  return 2 * spec.remote!.timeoutMs + holdMs;
+}
+
 function delayOf(tries: number): number {
   return Math.round(Math.min(pollMs.first * pollMs.factor ** tries, pollMs.max));
 }
@@ -363,14 +367,18 @@ function failure(code: string, message: string): Outcome {
   return { type: 'failed', error: { code, message }, retry: false };
 }
 
-function unknownFate(): Outcome {
+/** A key that is wrong today may be right tomorrow; it says nothing about the job. */
+function isAboutKey({ status }: { status: number }): boolean {
+  return status === 401 || status === 402 || status === 403;
+}
+
+function unknownFate({ spec }: EndpointRow): Outcome {
   return {
     type: 'failed',
     error: {
       code: 'submitUnknown',
-      message:
-        'It was sent to the remote, no answer came, and the remote cannot say whether it has it.',
-      hint: 'Look at the remote; retry_job sends it again. Nothing is ever sent twice by itself.',
+      message: `It was sent to ${spec.remote!.baseUrl}, no answer came, and that remote cannot say whether it has the job: it may run there, or not.`,
+      hint: 'Look at the requests of the endpoint there; if it is not among them, retry_job sends it again. Nothing is ever sent twice by itself.',
     },
     retry: false,
   };

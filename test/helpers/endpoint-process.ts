@@ -1,0 +1,46 @@
+// A server in a process of its own, for tests that kill it.
+import { spawn } from 'node:child_process';
+import { readFileSync } from 'node:fs';
+import { createServer, type AddressInfo } from 'node:net';
+import { join } from 'node:path';
+import type { TestContext } from 'node:test';
+import { client, type EndpointServer } from './endpoint.ts';
+import { until } from './until.ts';
+
+const main = join(import.meta.dirname, '../../src/main.ts');
+
+export type EndpointClient = Omit<EndpointServer, 'home' | 'stop'>;
+
+export async function serve(
+  t: TestContext,
+  home: string,
+  port: number,
+): Promise<EndpointClient & { pid: number }> {
+  const child = spawn(process.execPath, [main, 'serve', '--port', String(port), '--home', home], {
+    stdio: ['ignore', 'ignore', 'pipe'],
+    env: { ...process.env, ERRAND_HOME: home },
+  });
+  t.after(() => child.kill('SIGKILL'));
+  child.stderr.resume();
+  const url = `http://127.0.0.1:${port}`;
+  await until('it serves', async () => (await fetch(`${url}/health`)).ok);
+  const key = readFileSync(join(home, 'owner.key'), 'utf8').trim();
+  return { ...client(url, key), pid: child.pid! };
+}
+
+export function freePort(): Promise<number> {
+  return new Promise((resolve) => {
+    const server = createServer().listen(0, '127.0.0.1', () => {
+      const { port } = server.address() as AddressInfo;
+      server.close(() => resolve(port));
+    });
+  });
+}
+
+export function kill(pid: number): void {
+  try {
+    process.kill(pid, 'SIGKILL');
+  } catch {
+    // already gone
+  }
+}

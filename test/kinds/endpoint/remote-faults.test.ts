@@ -1,0 +1,196 @@
+// Remotes that fail at the worst moment: an answer that never comes, a server killed while it sends, a remote that
+// forgets, one that has no way to be asked. Nothing is sent twice, nothing is lost in silence.
+import assert from 'node:assert/strict';
+import { createServer, request, type IncomingMessage, type ServerResponse } from 'node:http';
+import type { AddressInfo } from 'node:net';
+import { join } from 'node:path';
+import { test, type TestContext } from 'node:test';
+import { freePort, kill, serve } from '../../helpers/endpoint-process.ts';
+import { handlerFile, startEndpoints, type EndpointServer } from '../../helpers/endpoint.ts';
+import { tempFolder } from '../../helpers/folder.ts';
+import { until } from '../../helpers/until.ts';
+
+process.env.TEST_FAULT_KEY = 'some-key';
+
+test('another Errand that times out after accepting has the job once', async (t) => {
+  const far = await startEndpoints(t);
+  process.env.TEST_FAR_KEY = far.key;
+  await far.save('there', { recipe: { module: handlerFile }, workersMax: 1 });
+  const near = await startEndpoints(t);
+  // The first submits are done there, but their answers never come.
+  let deaf = 3;
+  const line = await proxy(t, far.url, (incoming) => isRun(incoming) && deaf-- > 0);
+  const remote = {
+    baseUrl: line.url,
+    endpointId: 'there',
+    keyEnv: 'TEST_FAR_KEY',
+    timeoutMs: 1000,
+  };
+  await near.save('here', { remote });
+  const ids = await Promise.all([1, 2, 3, 4].map((n) => near.run('here', { n })));
+  for (const [i, id] of ids.entries())
+    assert.deepEqual((await near.ended('here', id)).output, { n: i + 1 });
+  assert.ok(deaf < 0);
+  assert.equal(await countThere(far), 4);
+
+  // Everything is copied here: what the remote forgets later is no loss.
+  const big = await near.run('here', { do: 'large', count: 2_000_000 });
+  assert.equal(((await near.ended('here', big)).output as string).length, 2_000_000);
+  const streamed = await near.run('here', { do: 'stream', count: 3 });
+  await near.ended('here', streamed);
+  await far.call('DELETE', '/api/endpoints/there');
+  const kept = await near.call('GET', `/v2/here/status/${big}`);
+  assert.equal((kept.body.output as string).length, 2_000_000);
+  const chunks = await near.call('GET', `/v2/here/stream/${streamed}`);
+  assert.equal((chunks.body.stream as unknown[]).length, 3);
+});
+
+test(
+  'kill -9 in the middle of a send: the next server asks before it sends',
+  { timeout: 120_000 },
+  async (t) => {
+    const far = await startEndpoints(t);
+    process.env.TEST_FAR_KEY = far.key;
+    await far.save('there', { recipe: { module: handlerFile }, workersMax: 1 });
+    let deaf = true;
+    const line = await proxy(t, far.url, (incoming) => isRun(incoming) && deaf);
+    const home = join(tempFolder(t), 'home');
+    const port = await freePort();
+    const first = await serve(t, home, port);
+    const remote = { baseUrl: line.url, endpointId: 'there', keyEnv: 'TEST_FAR_KEY' };
+    await first.save('here', { remote });
+    const id = await first.run('here', { n: 1 });
+    await until('it arrived there and no answer came', async () => (await countThere(far)) === 1);
+    kill(first.pid);
+    deaf = false;
+    const second = await serve(t, home, port);
+    t.after(() => kill(second.pid));
+    const job = await second.ended('here', id);
+    assert.deepEqual(job.output, { n: 1 });
+    assert.equal(await countThere(far), 1, 'it was asked for, not sent again');
+    kill(second.pid);
+  },
+);
+
+test("a submit that is lost on the way to RunPod's cloud is submitUnknown, in plain words", async (t) => {
+  const near = await startEndpoints(t);
+  const sockets = new Set<unknown>();
+  const inputs: number[] = [];
+  const cloud = await fake(t, async (incoming, response, body) => {
+    if (!isRun(incoming)) return answer(response, 200, { requests: [] });
+    sockets.add(incoming.socket);
+    const { n } = (body as { input: { n: number } }).input;
+    inputs.push(n);
+    // Accepted, and the line breaks.
+    if (n === 0) return void incoming.socket.destroy();
+    return answer(response, 400, { error: 'no more today' });
+  });
+  await near.save('cloud', { remote: { ...cloud, keyEnv: 'TEST_FAULT_KEY' } });
+  const lost = await near.ended('cloud', await near.run('cloud', { n: 0 }));
+  assert.equal(lost.status, 'FAILED');
+  assert.match(lost.error as string, /no answer came.*cannot say whether it has the job/);
+  const shown = await near.call('GET', `/api/jobs/${lost.id as string}`);
+  const error = shown.body.error as { code: string; hint: string };
+  assert.equal(error.code, 'submitUnknown');
+  assert.match(error.hint, /retry_job sends it again/);
+  for (const n of [1, 2, 3]) await near.ended('cloud', await near.run('cloud', { n }));
+  assert.deepEqual(inputs, [0, 1, 2, 3], 'each was sent once');
+  assert.equal(sockets.size, 4, 'each submit had a connection of its own');
+});
+
+test('a remote that calls back, forgets, or turns the key away for a while', async (t) => {
+  const near = await startEndpoints(t);
+  const jobs = new Map<string, { status: string; webhook: string }>();
+  let locked = 0;
+  const cloud = await fake(t, async (incoming, response, body) => {
+    const [, , route, id = ''] = incoming.url!.split(/[/?]/);
+    if (route === 'run') {
+      const made = `r${jobs.size}`;
+      const { webhook } = body as { webhook: string };
+      jobs.set(made, { status: 'IN_PROGRESS', webhook });
+      return answer(response, 200, { id: made, status: 'IN_QUEUE' });
+    }
+    if (route === 'status' && locked > 0 && locked--)
+      return answer(response, 401, { error: 'key is being rotated' });
+    const job = jobs.get(id);
+    if (!job) return answer(response, 404, { error: 'job not found' });
+    if (route === 'stream') return answer(response, 200, { status: job.status, stream: [] });
+    return answer(response, 200, { id, status: job.status, output: `of ${id}` });
+  });
+  const remote = { ...cloud, keyEnv: 'TEST_FAULT_KEY', callbackUrl: near.url };
+  await near.save('cloud', { remote });
+  const called = await near.run('cloud', {});
+  const forgotten = await near.run('cloud', {});
+  await until('both are there', () => jobs.size === 2);
+  locked = 2;
+  await until('the key was turned away', () => locked === 0);
+  jobs.get('r0')!.status = 'COMPLETED';
+  const { webhook } = jobs.get('r0')!;
+  const forged = await fetch(webhook.replace(/token=.*/, 'token=no'), { method: 'POST' });
+  assert.equal(forged.status, 404, 'a callback proves itself');
+  assert.equal((await fetch(webhook, { method: 'POST', body: '{}' })).status, 200);
+  const byId = new Map<unknown, string>();
+  const done = await Promise.race([called, forgotten].map((id) => near.ended('cloud', id)));
+  byId.set(done.output, done.id as string);
+  assert.ok(byId.has('of r0'));
+  jobs.delete('r1');
+  const other = done.id === called ? forgotten : called;
+  const gone = await near.ended('cloud', other);
+  assert.equal(gone.status, 'FAILED');
+  assert.match(gone.error as string, /no longer knows it/);
+});
+
+const isRun = ({ method, url }: IncomingMessage): boolean =>
+  method === 'POST' && url!.endsWith('/run');
+
+async function countThere(far: EndpointServer): Promise<number> {
+  const { body } = await far.call('GET', '/v2/there/requests?limit=200');
+  return (body.requests as unknown[]).length;
+}
+
+/** Passes everything on; where `swallow` says so, the answer is kept back for ever. */
+async function proxy(
+  t: TestContext,
+  to: string,
+  swallow: (incoming: IncomingMessage) => boolean,
+): Promise<{ url: string }> {
+  const url = await listen(t, (incoming, outgoing) => {
+    const silent = swallow(incoming);
+    const { method, headers } = incoming;
+    const onward = request(`${to}${incoming.url}`, { method: method!, headers }, (response) => {
+      if (silent) return void response.resume();
+      outgoing.writeHead(response.statusCode!, response.headers);
+      response.pipe(outgoing);
+    });
+    onward.on('error', () => outgoing.destroy());
+    incoming.pipe(onward);
+  });
+  return { url: `${url}/v2` };
+}
+
+/** A remote that is not an Errand. */
+async function fake(
+  t: TestContext,
+  handle: (incoming: IncomingMessage, response: ServerResponse, body: unknown) => unknown,
+): Promise<{ baseUrl: string; endpointId: string }> {
+  const baseUrl = await listen(t, async (incoming, response) => {
+    let text = '';
+    for await (const part of incoming) text += String(part);
+    await handle(incoming, response, text === '' ? {} : JSON.parse(text));
+  });
+  return { baseUrl, endpointId: 'x' };
+}
+
+function answer(response: ServerResponse, status: number, body: unknown): void {
+  response.writeHead(status, { 'content-type': 'application/json' }).end(JSON.stringify(body));
+}
+
+async function listen(
+  t: TestContext,
+  handle: (incoming: IncomingMessage, outgoing: ServerResponse) => void,
+): Promise<string> {
+  const server = createServer(handle);
+  await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve));
+  t.after(() => (server.closeAllConnections(), server.close()));
+  return `http://127.0.0.1:${(server.address() as AddressInfo).port}`;
+}
