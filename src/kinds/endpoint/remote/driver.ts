@@ -189,7 +189,8 @@ export class RemoteDriver implements Service {
   private async ask(row: RemoteRow, endpoint: EndpointRow): Promise<void> {
     const { client, store, clock } = this.needs;
     const { attemptId } = row;
-    if (!(await store.move(row, { state: 'unsure', dueAt: clock.now() + stepMsOf(endpoint) }))) return;
+    if (!(await store.move(row, { state: 'unsure', dueAt: clock.now() + stepMsOf(endpoint) })))
+      return;
     const path = `/requests?idempotencyKey=${encodeURIComponent(attemptId)}`;
     const answer = await client.call(endpoint.spec.remote!, { method: 'GET', path });
     const now = clock.now();
@@ -213,7 +214,8 @@ export class RemoteDriver implements Service {
 
   private async poll(row: RemoteRow, endpoint: EndpointRow, job: Job): Promise<void> {
     const { client, store, clock } = this.needs;
-    if (!(await store.move(row, { state: 'sent', dueAt: clock.now() + stepMsOf(endpoint) }))) return;
+    if (!(await store.move(row, { state: 'sent', dueAt: clock.now() + stepMsOf(endpoint) })))
+      return;
     const remote = endpoint.spec.remote!;
     const path = `/status/${row.remoteId}`;
     const answer = await client.call(remote, { method: 'GET', path });
@@ -300,7 +302,8 @@ export class RemoteDriver implements Service {
 
   private async stopThere(row: RemoteRow, endpoint: EndpointRow): Promise<void> {
     const { client, store, clock } = this.needs;
-    if (!(await store.move(row, { state: 'cancel', dueAt: clock.now() + stepMsOf(endpoint) }))) return;
+    if (!(await store.move(row, { state: 'cancel', dueAt: clock.now() + stepMsOf(endpoint) })))
+      return;
     const remote = endpoint.spec.remote!;
     const remoteId = row.remoteId ?? (await this.idThere(row, endpoint));
     const answer = remoteId
