@@ -70,7 +70,7 @@ function chainLoop(evm: Evm, services: Assembled, needs: KindNeeds<EscrowSetting
 async function chainOf(needs: KindNeeds<EscrowSettings>): Promise<Evm | undefined> {
   const { store, clock, log, settings, egress } = needs;
   if (!settings.evm) return undefined;
-  const rpc = rpcOf(egress, settings.evm.rpcUrl);
+  const rpc = rpcOf(egress, settings.evm.rpcUrl, settings.evm.timeoutMs);
   const secret = needs.sign('escrow keystore', 'v1');
   return createEvm({ store, clock, log, settings: settings.evm, rpc, secret });
 }

@@ -5,7 +5,6 @@ import { RpcError, type Rpc } from './settlement/evm/chain.ts';
 import type { Fetch } from './x402.ts';
 
 const probeTimeoutMs = 3000;
-const rpcTimeoutMs = 20_000;
 const rpcBytesMax = 20_000_000;
 
 export function guardedFetch(egress: Egress): Fetch {
@@ -34,7 +33,7 @@ export async function vetUrl(egress: Egress, url: string): Promise<void> {
   }
 }
 
-export function rpcOf(egress: Egress, url: string): Rpc {
+export function rpcOf(egress: Egress, url: string, timeoutMs: number): Rpc {
   let id = 0;
   return async (method, params) => {
     id += 1;
@@ -46,7 +45,7 @@ export function rpcOf(egress: Egress, url: string): Rpc {
         headers: { 'content-type': 'application/json' },
         body: JSON.stringify({ jsonrpc: '2.0', id, method, params }),
         trust: 'trusted',
-        timeoutMs: rpcTimeoutMs,
+        timeoutMs,
         bytesMax: rpcBytesMax,
       });
       answer = (await response.body.json()) as typeof answer;

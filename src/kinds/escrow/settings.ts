@@ -51,8 +51,14 @@ export const escrowSettingsSchema = z
         contract: z.string().regex(/^0x[0-9a-fA-F]{40}$/),
         token: z.string().regex(/^0x[0-9a-fA-F]{40}$/),
         currency: z.string().default('USDC'),
+        /** Which chain the node must speak for; without it the first one seen is kept. */
+        chainId: z.int().min(1).optional(),
         confirmations: z.int().min(1).default(2),
         pollMs: z.int().min(10).default(2000),
+        /** So long a question to the node may take. */
+        timeoutMs: z.int().min(10).default(20_000),
+        /** A transaction that is not mined for so long is replaced by one that pays more. */
+        stuckMs: z.int().min(10).default(120_000),
         /** Environment-free: the file that holds the operator's private key, 0600. */
         operatorKeyFile: z.string(),
         /** Wei that a wallet gets from the operator when it has less than a fifth of this. */

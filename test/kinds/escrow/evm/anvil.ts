@@ -33,6 +33,8 @@ export interface Anvil {
   url: string;
   keyFile: string;
   rpc<T = unknown>(method: string, params?: unknown[]): Promise<T>;
+  /** The same with whatever the node says, errors too. */
+  raw(method: string, params: unknown[]): Promise<RpcAnswer>;
   deploy(artifact: Artifact, args?: unknown[]): Promise<Hex>;
   /** Sends from any address: the node signs for it. */
   send(from: string, to: Hex, artifact: Artifact, name: string, args: unknown[]): Promise<boolean>;
@@ -42,7 +44,14 @@ export interface Anvil {
   start(): Promise<void>;
 }
 
-export async function startAnvil(t: TestContext, startSeconds: number): Promise<Anvil> {
+/** `fees`: as real nodes do, higher ones first, and a replacement must pay more; `fifo`: as they come. */
+export type Order = 'fees' | 'fifo';
+
+export async function startAnvil(
+  t: TestContext,
+  startSeconds: number,
+  order: Order = 'fifo',
+): Promise<Anvil> {
   const folder = tempFolder(t);
   const port = await freePort();
   const url = `http://127.0.0.1:${port}`;
@@ -50,7 +59,7 @@ export async function startAnvil(t: TestContext, startSeconds: number): Promise<
   let child: ChildProcess | undefined;
   const start = async () => {
     const args = ['--port', String(port), '--silent', '--state', state, '--chain-id', '31337'];
-    args.push('--timestamp', String(startSeconds), '--order', 'fifo');
+    args.push('--timestamp', String(startSeconds), '--order', order);
     child = spawn(binary(), args, { stdio: 'ignore', detached: false });
     await until('anvil answers', async () => (await rpc(url, 'eth_chainId', [])) !== undefined);
   };
@@ -73,6 +82,7 @@ export async function startAnvil(t: TestContext, startSeconds: number): Promise<
     url,
     keyFile,
     rpc: call,
+    raw: (method, params) => rawRpc(url, method, params),
     start,
     stop,
     deploy: async ({ abi, bytecode }, args = []) => {
@@ -102,14 +112,23 @@ function binary(): string {
 }
 
 async function rpc(url: string, method: string, params: unknown[]): Promise<unknown> {
+  const body = await rawRpc(url, method, params);
+  if (body.error) throw new Error(`${method}: ${body.error.message}`);
+  return body.result;
+}
+
+interface RpcAnswer {
+  result?: unknown;
+  error?: { message: string };
+}
+
+async function rawRpc(url: string, method: string, params: unknown[]): Promise<RpcAnswer> {
   const answer = await fetch(url, {
     method: 'POST',
     headers: { 'content-type': 'application/json' },
     body: JSON.stringify({ jsonrpc: '2.0', id: 1, method, params }),
   });
-  const body = (await answer.json()) as { result?: unknown; error?: { message: string } };
-  if (body.error) throw new Error(`${method}: ${body.error.message}`);
-  return body.result;
+  return (await answer.json()) as RpcAnswer;
 }
 
 function freePort(): Promise<number> {

@@ -13,7 +13,7 @@ import type { Store } from '../../../../src/store/store.ts';
 import { stores } from '../../../helpers/stores.ts';
 import { until } from '../../../helpers/until.ts';
 import { createWorld, type Agent, type Answer, type World } from '../world.ts';
-import { contracts, operatorAddress, startAnvil, type Anvil } from './anvil.ts';
+import { contracts, operatorAddress, startAnvil, type Anvil, type Order } from './anvil.ts';
 import type { Hex } from 'viem';
 
 export interface ChainWorld extends World {
@@ -38,8 +38,8 @@ export interface Chained {
   tokenAddress: Hex;
 }
 
-export async function deployAll(t: TestContext): Promise<Chained> {
-  const anvil = await startAnvil(t, start / 1000);
+export async function deployAll(t: TestContext, order?: Order): Promise<Chained> {
+  const anvil = await startAnvil(t, start / 1000, order);
   const tokenAddress = await anvil.deploy(contracts.token);
   const args = [operatorAddress, 200, 500, 60n, BigInt(evaluationSeconds)];
   const escrowAddress = await anvil.deploy(contracts.escrow, args);
@@ -48,7 +48,14 @@ export async function deployAll(t: TestContext): Promise<Chained> {
 
 export async function createChainWorld(
   t: TestContext,
-  options: { chained?: Chained; store?: Store; clock?: ManualClock; confirmations?: number } = {},
+  options: {
+    chained?: Chained;
+    store?: Store;
+    clock?: ManualClock;
+    confirmations?: number;
+    /** Further settings of the chain: another address of the node, its time-outs. */
+    evm?: Record<string, unknown>;
+  } = {},
 ): Promise<ChainWorld> {
   const chained = options.chained ?? (await deployAll(t));
   const { anvil, tokenAddress, escrowAddress } = chained;
@@ -65,6 +72,7 @@ export async function createChainWorld(
       token: tokenAddress,
       confirmations: options.confirmations ?? 1,
       operatorKeyFile: anvil.keyFile,
+      ...options.evm,
     },
   });
   const evm = await createEvm({
@@ -72,7 +80,7 @@ export async function createChainWorld(
     clock,
     log: silentLog,
     settings: settings.evm!,
-    rpc: rpcOf(egress, anvil.url),
+    rpc: rpcOf(egress, settings.evm!.rpcUrl, settings.evm!.timeoutMs),
     secret: 'the home of this test',
   });
   const world = await createWorld(t, {

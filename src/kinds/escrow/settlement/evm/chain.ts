@@ -61,6 +61,9 @@ const reverts: Record<string, string> = {
   InsufficientBalance: 'insufficientBalance',
 };
 
+/** Nodes take a replacement only if it pays at least a tenth more. */
+const feeBumpPercent = 125n;
+
 const tokenAbi = [
   {
     type: 'function',
@@ -103,8 +106,13 @@ export class Chain {
     this.accounts = parts.accounts;
   }
 
+  /** Asked anew: the node behind an address may change. */
+  async askChainId(): Promise<number> {
+    return Number(await this.rpc('eth_chainId', []));
+  }
+
   async chainId(): Promise<number> {
-    this.chainIdKnown ??= Number(await this.rpc('eth_chainId', []));
+    this.chainIdKnown ??= await this.askChainId();
     return this.chainIdKnown;
   }
 
@@ -159,7 +167,9 @@ export class Chain {
     return found ? { ok: Number(found.status) === 1, block: Number(found.blockNumber) } : undefined;
   }
 
-  async nonce(address: string, tag: 'latest' | 'pending'): Promise<number> {
+  /** How many transactions of an address are in the chain up to a block. */
+  async nonce(address: string, block: number | 'latest' = 'latest'): Promise<number> {
+    const tag = block === 'latest' ? block : this.viem.numberToHex(block);
     return Number(await this.rpc('eth_getTransactionCount', [address, tag]));
   }
 
@@ -180,6 +190,11 @@ export class Chain {
   async read(name: string, args: unknown[] = []): Promise<unknown> {
     const data = this.encode(name, args).data;
     const answer = (await this.rpc('eth_call', [{ to: this.contract, data }, 'latest'])) as Hex;
+    if (answer === '0x') {
+      throw new AppError('unavailable', `There is no escrow contract at ${this.contract}.`, {
+        hint: 'Settings escrow.evm.contract and escrow.evm.rpcUrl: is it the right chain?',
+      });
+    }
     const abi = contract.abi as import('viem').Abi;
     return this.viem.decodeFunctionResult({ abi, functionName: name, data: answer });
   }
@@ -205,10 +220,6 @@ export class Chain {
     const value = call.value ?? 0n;
     const request = { from, to: call.to, data: call.data, value: numberToHex(value) };
     const gas = BigInt(await this.tryCall(request));
-    const latest = (await this.rpc('eth_getBlockByNumber', ['latest', false])) as {
-      baseFeePerGas?: string;
-    };
-    const priority = 1_000_000_000n;
     const raw = await this.accounts.privateKeyToAccount(key).signTransaction({
       type: 'eip1559',
       chainId: await this.chainId(),
@@ -217,10 +228,41 @@ export class Chain {
       data: call.data,
       value,
       gas: (gas * 13n) / 10n,
-      maxPriorityFeePerGas: priority,
-      maxFeePerGas: BigInt(latest.baseFeePerGas ?? '0x0') * 2n + priority,
+      ...(await this.fees()),
     });
     return { raw, hash: keccak256(raw) };
+  }
+
+  /** The same call with the same nonce and a higher fee: at most one of the two can ever happen. */
+  async replacement(key: Hex, raw: Hex): Promise<SignedTx> {
+    const { keccak256, parseTransaction } = this.viem;
+    const before = parseTransaction(raw as `0x02${string}`);
+    const now = await this.fees();
+    const higher = (old: bigint | undefined, present: bigint) => {
+      const raised = ((old ?? 0n) * feeBumpPercent) / 100n + 1n;
+      return raised > present ? raised : present;
+    };
+    const replaced = await this.accounts.privateKeyToAccount(key).signTransaction({
+      type: 'eip1559',
+      chainId: before.chainId!,
+      nonce: before.nonce ?? 0,
+      to: before.to!,
+      data: before.data ?? '0x',
+      value: before.value ?? 0n,
+      gas: before.gas!,
+      maxPriorityFeePerGas: higher(before.maxPriorityFeePerGas, now.maxPriorityFeePerGas),
+      maxFeePerGas: higher(before.maxFeePerGas, now.maxFeePerGas),
+    });
+    return { raw: replaced, hash: keccak256(replaced) };
+  }
+
+  private async fees(): Promise<{ maxPriorityFeePerGas: bigint; maxFeePerGas: bigint }> {
+    const latest = (await this.rpc('eth_getBlockByNumber', ['latest', false])) as {
+      baseFeePerGas?: string;
+    };
+    const maxPriorityFeePerGas = 1_000_000_000n;
+    const maxFeePerGas = BigInt(latest.baseFeePerGas ?? '0x0') * 2n + maxPriorityFeePerGas;
+    return { maxPriorityFeePerGas, maxFeePerGas };
   }
 
   /** The same raw transaction may be sent any number of times: a node that has it says so, and that is fine. */

@@ -10,6 +10,7 @@ import type { EscrowStore } from '../../store.ts';
 import type { Work } from '../../work.ts';
 import type { FixedTerms, Plan, Settlement } from '../settlement.ts';
 import type { Chain, Hex } from './chain.ts';
+import type { Identity } from './identity.ts';
 import type { EvmStore, Intent } from './store.ts';
 
 export interface EvmParts {
@@ -17,6 +18,7 @@ export interface EvmParts {
   evmStore: EvmStore;
   store: EscrowStore;
   operator: { address: string; key: Hex };
+  identity: Identity;
   currency: string;
   now(): number;
 }
@@ -38,7 +40,8 @@ export class EvmSettlement implements Settlement {
 
   /** Asked again for every job: the contract's owner may change the fees of later jobs. */
   async fixed(): Promise<FixedTerms> {
-    const { chain } = this.parts;
+    const { chain, identity } = this.parts;
+    await identity.check();
     const platformBps = Number(await chain.read('platformBps'));
     const evaluatorBps = Number(await chain.read('evaluatorBps'));
     this.fixedTerms ??= {
@@ -68,7 +71,8 @@ export class EvmSettlement implements Settlement {
 
   async trouble(): Promise<string | undefined> {
     try {
-      const { chain, operator } = this.parts;
+      const { chain, operator, identity } = this.parts;
+      await identity.check();
       const gas = await chain.gasBalance(operator.address);
       return gas === 0n ? `the operator ${operator.address} has no gas` : undefined;
     } catch (error) {

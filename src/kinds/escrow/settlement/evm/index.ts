@@ -9,6 +9,7 @@ import type { EscrowSettings } from '../../settings.ts';
 import { EscrowStore } from '../../store.ts';
 import type { MakeAddress } from '../../wallets.ts';
 import { Chain, loadViem, type Hex, type Rpc } from './chain.ts';
+import { Identity } from './identity.ts';
 import { EvmSettlement, type EvmParts } from './evm.ts';
 import { Indexer } from './indexer.ts';
 import { Keystore } from './keystore.ts';
@@ -40,7 +41,9 @@ export async function createEvm(needs: {
   const key = operatorKey(settings.operatorKeyFile);
   const operator = { key, address: chain.addressOf(key) };
   const { confirmations, currency } = settings;
-  const parts: EvmParts = { chain, evmStore, store, operator, currency, now: () => clock.now() };
+  const identity = new Identity(chain, evmStore, settings.chainId);
+  const now = () => clock.now();
+  const parts: EvmParts = { chain, evmStore, store, operator, identity, currency, now };
   const gasTopUpWei = BigInt(settings.gasTopUpWei);
   let workers: { sender: Sender; indexer: Indexer } | undefined;
   return {
@@ -51,9 +54,20 @@ export async function createEvm(needs: {
       return { address: made.address, secret: keystore.seal(made.key) };
     },
     turn: async (escrow) => {
+      await identity.check();
+      const { stuckMs } = settings;
+      const sameChain = () => identity.checkGenesis();
       workers ??= {
-        sender: new Sender({ ...parts, escrow, keystore, confirmations, gasTopUpWei, log }),
-        indexer: new Indexer({ chain, evmStore, store, escrow, confirmations, log }),
+        sender: new Sender({
+          ...parts,
+          escrow,
+          keystore,
+          confirmations,
+          gasTopUpWei,
+          stuckMs,
+          log,
+        }),
+        indexer: new Indexer({ chain, evmStore, store, escrow, confirmations, sameChain, log }),
       };
       await workers.indexer.turn();
       await workers.sender.turn();

@@ -20,6 +20,8 @@ export interface IndexerParts {
   store: EscrowStore;
   escrow: Escrow;
   confirmations: number;
+  /** Throws when the node's first block is not the one that this server knows. */
+  sameChain(): Promise<void>;
   log: Log;
 }
 
@@ -59,6 +61,7 @@ export class Indexer {
       return block.number;
     }
     if (known.length > 0) {
+      await this.parts.sameChain();
       log.warn('no common block with the chain: everything is read again');
       await this.rewind(-1);
     }
@@ -112,6 +115,8 @@ export class Indexer {
     await this.parts.escrow.note(
       jobId,
       (work) => {
+        // Of two transactions for one step only the first made this job.
+        if (work.external !== null) return undefined;
         const txs = work.state.txs.map((tx, i) => (i === 0 ? { ...tx, hash } : tx));
         return { work: { ...work, external, state: { ...work.state, txs } } };
       },

@@ -3,16 +3,19 @@
 import { AppError } from '../../../../errors.ts';
 import { randomId } from '../../../../jobs/job.ts';
 import type { Log } from '../../../../runtime/log.ts';
+import type { Step } from '../../../../store/store.ts';
 import type { Escrow } from '../../escrow.ts';
 import type { MoveInput } from '../../move.ts';
 import { evaluatorsOf, specHash } from '../../terms.ts';
 import type { Work } from '../../work.ts';
-import { RpcError, type Call, type Hex } from './chain.ts';
+import { RpcError, type Call, type Hex, type SignedTx } from './chain.ts';
 import type { EvmParts } from './evm.ts';
 import type { Keystore } from './keystore.ts';
-import type { Intent, Tx } from './store.ts';
+import { isCurrent, type Intent, type Tx } from './store.ts';
 
 const batch = 200;
+/** Fee raises of one transaction: the last pays about six times the first. */
+const replacementsMax = 8;
 const noHook = '0x0000000000000000000000000000000000000000';
 
 export interface SenderParts extends EvmParts {
@@ -20,6 +23,8 @@ export interface SenderParts extends EvmParts {
   keystore: Keystore;
   confirmations: number;
   gasTopUpWei: bigint;
+  /** Not mined for so long: its fee is raised. */
+  stuckMs: number;
   log: Log;
 }
 
@@ -55,8 +60,8 @@ export class Sender {
   }
 
   private async advance(intent: Intent): Promise<void> {
-    const tx = await this.parts.evmStore.txOf(intent.id, intent.step);
-    if (tx) return this.follow(intent, tx);
+    const txs = await this.parts.evmStore.txsOf(intent.id, intent.step);
+    if (await this.follow(intent, txs)) return;
     const work =
       intent.jobId === null ? undefined : await this.parts.store.works.work(intent.jobId);
     const calls = await this.callsOf(intent, work);
@@ -68,36 +73,102 @@ export class Sender {
   }
 
   private async signAndSend(intent: Intent, call: Call): Promise<void> {
-    const { chain, evmStore, now } = this.parts;
+    const { chain, evmStore } = this.parts;
     const key = await this.keyOf(intent.signer);
     const nonce = Math.max(
-      await chain.nonce(intent.signer, 'pending'),
+      await chain.nonce(intent.signer),
       await evmStore.nonceAfter(intent.signer),
     );
-    const { raw, hash } = await chain.sign(key, intent.signer, nonce, call);
+    await this.writeAndSend(intent, nonce, await chain.sign(key, intent.signer, nonce, call));
+  }
+
+  /** Written down first: whatever happens next, these bytes are known. */
+  private async writeAndSend(
+    intent: Intent,
+    nonce: number,
+    { raw, hash }: SignedTx,
+    before: Step[] = [],
+  ): Promise<void> {
+    const { chain, evmStore, now } = this.parts;
     const { signer, step, id: intentId } = intent;
-    const tx: Tx = { hash, intentId, step, signer, nonce, raw, status: 'signed', block: null };
-    const written = await evmStore.commit([evmStore.insertTx(tx, now())]);
+    const status = 'signed';
+    const tx: Tx = {
+      hash,
+      intentId,
+      step,
+      signer,
+      nonce,
+      raw,
+      status,
+      block: null,
+      createdAt: now(),
+    };
+    const written = await evmStore.commit([...before, evmStore.insertTx(tx)]);
     if (written.applied) await chain.send(raw);
   }
 
-  /** Sent already: is it in the chain deep enough, or lost, or must it be sent again? */
-  private async follow(intent: Intent, tx: Tx): Promise<void> {
-    const { chain, evmStore, confirmations } = this.parts;
-    const receipt = await chain.receipt(tx.hash);
-    if (!receipt) {
-      const used = await chain.nonce(tx.signer, 'latest');
-      if (used > tx.nonce) {
-        // Another transaction took the nonce: this one can never happen, so the step is signed anew.
-        await evmStore.commit([evmStore.txStatus(tx.hash, 'dropped', null)]);
-        return;
-      }
-      return chain.send(tx.raw);
+  /** Signed already: is one in the chain deep enough, or lost, or stuck, or must it be sent again? False: sign it anew. */
+  private async follow(intent: Intent, txs: readonly Tx[]): Promise<boolean> {
+    const { chain, evmStore } = this.parts;
+    for (const tx of txs) {
+      const receipt = await chain.receipt(tx.hash);
+      if (!receipt) continue;
+      await this.mined(intent, tx, txs, receipt);
+      return true;
     }
+    const current = txs.find(isCurrent);
+    if (!current) return false;
+    if ((await this.usedNonces(current.signer)) > current.nonce) {
+      // Another transaction took the nonce for good: this one can never happen.
+      await evmStore.commit([evmStore.txStatus(current.hash, 'dropped', null)]);
+    } else if (this.parts.now() - current.createdAt < this.parts.stuckMs) {
+      await chain.send(current.raw);
+    } else await this.unstick(intent, current, txs);
+    return true;
+  }
+
+  /** Counted where no reorganisation is expected any more; the newest block may be taken back. */
+  private async usedNonces(signer: string): Promise<number> {
+    const { chain, confirmations } = this.parts;
+    const head = await chain.block('latest');
+    const deep = (head?.number ?? 0) - confirmations;
+    return deep < 0 ? 0 : chain.nonce(signer, deep);
+  }
+
+  /** Not mined for long: pay more for it, or, when a nonce before it belongs to nobody, take that one. */
+  private async unstick(intent: Intent, current: Tx, txs: readonly Tx[]): Promise<void> {
+    const { chain, evmStore, log } = this.parts;
+    const next = await chain.nonce(current.signer);
+    const ours = await evmStore.noncesFrom(current.signer, next);
+    if (next < current.nonce && !ours.has(next)) {
+      log.warn('an escrow transaction waits for a nonce of nobody', { hash: current.hash, next });
+      await evmStore.commit([evmStore.txStatus(current.hash, 'dropped', null)]);
+    } else if (next < current.nonce || txs.length > replacementsMax) await chain.send(current.raw);
+    else {
+      const key = await this.keyOf(current.signer);
+      const signed = await chain.replacement(key, current.raw as Hex);
+      log.warn('an escrow transaction is stuck: its fee is raised', {
+        stuck: current.hash,
+        replacement: signed.hash,
+      });
+      const replaced = evmStore.txStatus(current.hash, 'replaced', null);
+      await this.writeAndSend(intent, current.nonce, signed, [replaced]);
+    }
+  }
+
+  private async mined(
+    intent: Intent,
+    tx: Tx,
+    txs: readonly Tx[],
+    receipt: { ok: boolean; block: number },
+  ): Promise<void> {
+    const { chain, evmStore, confirmations } = this.parts;
     const head = await chain.block('latest');
     if (!head || head.number - receipt.block + 1 < confirmations) return;
     if (!receipt.ok) throw new AppError('settlementFailed', `The chain reverted ${tx.hash}.`);
+    const others = txs.filter((one) => one !== tx && one.status !== 'dropped');
     await evmStore.commit([
+      ...others.map(({ hash }) => evmStore.txStatus(hash, 'dropped', null)),
       evmStore.txStatus(tx.hash, 'mined', receipt.block),
       evmStore.intentStep(intent.id, intent.step + 1, 'active'),
     ]);

@@ -25,6 +25,18 @@ export const evmMigrations: Migration[] = [
         PRIMARY KEY (block, log_index)) ${ddl.strict}`,
     ],
   },
+  {
+    id: 'escrow/4',
+    statements: (ddl: Ddl) => [
+      // A stuck transaction and its replacement have the same nonce; one of them is the current one.
+      'DROP INDEX escrow_txs_nonce',
+      `CREATE UNIQUE INDEX escrow_txs_nonce ON escrow_txs (signer, nonce)
+        WHERE status IN ('signed', 'mined')`,
+      `CREATE TABLE escrow_chains (
+        n ${ddl.int} PRIMARY KEY, chain_id ${ddl.int} NOT NULL, genesis TEXT NOT NULL)
+        ${ddl.strict}`,
+    ],
+  },
 ];
 
 export interface Intent {
@@ -48,8 +60,18 @@ export interface Tx {
   signer: string;
   nonce: number;
   raw: string;
-  status: 'signed' | 'mined' | 'dropped';
+  /** `replaced`: by one with the same nonce and a higher fee; either may still be mined. `dropped`: given up. */
+  status: 'signed' | 'mined' | 'replaced' | 'dropped';
   block: number | null;
+  createdAt: number;
+}
+
+export const isCurrent = ({ status }: Tx): boolean => status === 'signed' || status === 'mined';
+
+/** Which chain all of this is about: a node that speaks for another one is not listened to. */
+export interface ChainIdentity {
+  chainId: number;
+  genesis: string;
 }
 
 export class EvmStore {
@@ -101,11 +123,11 @@ export class EvmStore {
     return row && intentOf(row);
   }
 
-  insertTx(tx: Tx, at: number): Step {
+  insertTx(tx: Tx): Step {
     return {
       sql: `INSERT INTO escrow_txs (hash, intent_id, step, signer, nonce, raw, status, created_at)
         VALUES (?, ?, ?, ?, ?, ?, 'signed', ?) ON CONFLICT DO NOTHING`,
-      params: [tx.hash, tx.intentId, tx.step, tx.signer, tx.nonce, tx.raw, at],
+      params: [tx.hash, tx.intentId, tx.step, tx.signer, tx.nonce, tx.raw, tx.createdAt],
       expect: 1,
     };
   }
@@ -118,13 +140,39 @@ export class EvmStore {
     };
   }
 
-  /** The transaction of an intent's step that is not given up. */
-  async txOf(intentId: string, step: number): Promise<Tx | undefined> {
-    const [row] = await this.store.read(
-      `SELECT * FROM escrow_txs WHERE intent_id = ? AND step = ? AND status <> 'dropped'`,
+  /** Every transaction that was ever signed for an intent's step, newest first: any of them may be mined. */
+  async txsOf(intentId: string, step: number): Promise<Tx[]> {
+    const rows = await this.store.read(
+      `SELECT * FROM escrow_txs WHERE intent_id = ? AND step = ?
+        ORDER BY created_at DESC, nonce DESC, hash`,
       [intentId, step],
     );
-    return row && txOf(row);
+    return rows.map(txOf);
+  }
+
+  /** Nonces of a signer that current transactions have, from this one on. */
+  async noncesFrom(signer: string, nonce: number): Promise<Set<number>> {
+    const rows = await this.store.read<{ nonce: number }>(
+      `SELECT nonce FROM escrow_txs WHERE signer = ? AND nonce >= ?
+        AND status IN ('signed', 'mined')`,
+      [signer, nonce],
+    );
+    return new Set(rows.map((row) => Number(row.nonce)));
+  }
+
+  async identity(): Promise<ChainIdentity | undefined> {
+    const [row] = await this.store.read<{ chain_id: number; genesis: string }>(
+      'SELECT chain_id, genesis FROM escrow_chains WHERE n = 1',
+    );
+    return row && { chainId: Number(row.chain_id), genesis: row.genesis };
+  }
+
+  insertIdentity({ chainId, genesis }: ChainIdentity): Step {
+    return {
+      sql: `INSERT INTO escrow_chains (n, chain_id, genesis) VALUES (1, ?, ?)
+        ON CONFLICT DO NOTHING`,
+      params: [chainId, genesis],
+    };
   }
 
   async tx(hash: string): Promise<Tx | undefined> {
@@ -134,7 +182,8 @@ export class EvmStore {
 
   async nonceAfter(signer: string): Promise<number> {
     const [row] = await this.store.read<{ n: number | null }>(
-      `SELECT max(nonce) AS n FROM escrow_txs WHERE signer = ? AND status <> 'dropped'`,
+      `SELECT max(nonce) AS n FROM escrow_txs WHERE signer = ?
+        AND status IN ('signed', 'mined')`,
       [signer],
     );
     return row?.n === null || row?.n === undefined ? 0 : Number(row.n) + 1;
@@ -260,5 +309,6 @@ function txOf(row: Row): Tx {
     raw: row.raw as string,
     status: row.status as Tx['status'],
     block: row.block === null ? null : Number(row.block),
+    createdAt: Number(row.created_at),
   };
 }
