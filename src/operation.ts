@@ -58,8 +58,11 @@ export interface Operation<I = unknown, O = unknown> {
   output: z.ZodType<O>;
   /** Input fields that an MCP tool only names, to spare every conversation their description. The other faces show them all. */
   rareInput?: readonly string[];
-  /** `job`: needs the files of the job named by `id`; in a cluster the call goes to the node that has them. */
-  at?: 'job';
+  /**
+   * In a cluster the call goes elsewhere. `job`: to the node that has the files of the job named by `id`; `attempt`: to
+   * the node that runs it, or nowhere when none does.
+   */
+  at?: 'job' | 'attempt';
   /** Path under the HTTP root, with {name} for fields of the input; the others come from the query (GET, DELETE) or the JSON body. */
   http?: { method: 'GET' | 'POST' | 'PUT' | 'PATCH' | 'DELETE'; path: string };
   cli?: CliShape;
@@ -102,7 +105,7 @@ export function defineOperation<I, O>(operation: Operation<I, O>): Operation {
 /** Other servers of the same cluster, for operations that say `at`. */
 export interface Elsewhere {
   /** Where a call with this input must run; undefined: here. */
-  place(input: unknown): Promise<string | undefined>;
+  place(input: unknown, at: 'job' | 'attempt'): Promise<string | undefined>;
   call(place: string, name: string, input: unknown, context: CallContext): Promise<unknown>;
   stream(
     place: string,
@@ -145,7 +148,7 @@ export class Operations {
     const parsed = this.check(operation, input, context);
     const { elsewhere } = this;
     if (operation.at && elsewhere) {
-      const place = await elsewhere.place(parsed);
+      const place = await elsewhere.place(parsed, operation.at);
       if (place !== undefined) return (await elsewhere.call(place, name, input, context)) as O;
     }
     return (await operation.run(parsed, context)) as O;
@@ -187,7 +190,7 @@ async function* follow(
   parsed: unknown,
   call: { elsewhere: Elsewhere; input: unknown; context: CallContext },
 ): AsyncGenerator<StreamItem> {
-  const place = await call.elsewhere.place(parsed);
+  const place = await call.elsewhere.place(parsed, operation.at!);
   if (place === undefined) yield* operation.stream(parsed, call.context);
   else yield* call.elsewhere.stream(place, operation.name, call.input, call.context);
 }

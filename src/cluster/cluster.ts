@@ -68,6 +68,7 @@ export async function createCluster(needs: ClusterNeeds): Promise<Cluster> {
     running: () => perKind((kind) => needs.running(kind.name)),
     resumed: () => needs.resumed(),
   });
+  jobs.admits = () => nodes.takesWork;
   const folderOf = (job: Job) => jobs.kind(job.kind).folder?.(job.id);
   const archive = await openArchive(needs, rows, folderOf);
   const router =

@@ -4,6 +4,7 @@ import { createHash, randomBytes } from 'node:crypto';
 import { hostname } from 'node:os';
 import { AppError } from '../errors.ts';
 import type { Job } from '../jobs/job.ts';
+import { hasLabels } from '../jobs/labels.ts';
 import type { Clock } from '../runtime/clock.ts';
 import type { Log } from '../runtime/log.ts';
 import { Loop, type Service } from '../runtime/service.ts';
@@ -81,9 +82,14 @@ export class Nodes implements Service {
       .catch((error: unknown) => this.options.log.warn('the store is away at the end', { error }));
   }
 
+  /** False while somebody holds it back: cordoned or draining. */
+  get takesWork(): boolean {
+    return this.state === 'active';
+  }
+
   /** Whether this node takes the job now: it has every label the job asks for, and nobody holds it back. */
   accepts(job: Pick<Job, 'labels'>): boolean {
-    return this.state === 'active' && hasLabels(this.labels, job.labels);
+    return this.takesWork && hasLabels(this.labels, job.labels);
   }
 
   isAlive({ seenAt, stoppedAt }: NodeRow): boolean {
@@ -138,10 +144,3 @@ export class Nodes implements Service {
 
 const placeOf = (home: string): string =>
   createHash('sha256').update(`${hostname()}\n${home}`).digest('hex').slice(0, 12);
-
-/** `gpu` is met by `gpu` and by `gpu=a100`; `gpu=a100` only by itself. */
-export function hasLabels(has: ReadonlySet<string>, wanted: readonly string[]): boolean {
-  return wanted.every(
-    (label) => has.has(label) || [...has].some((one) => one.startsWith(`${label}=`)),
-  );
-}

@@ -50,7 +50,7 @@ export class Router implements Elsewhere {
   }
 
   /** The node that must run a call about this job; undefined: this one. */
-  async place(input: unknown): Promise<string | undefined> {
+  async place(input: unknown, at: 'job' | 'attempt'): Promise<string | undefined> {
     const { jobs, nodes, isHere } = this.options;
     const { id, attempt } = input as { id?: unknown; attempt?: number };
     const job = typeof id === 'string' ? await jobs.ledger.find(id) : undefined;
@@ -59,6 +59,7 @@ export class Router implements Elsewhere {
     if (node === null || node === nodes.id) return undefined;
     const row = await nodes.rows.find(node);
     if (row?.url && nodes.isAlive(row)) return row.url;
+    if (at === 'attempt') return undefined;
     if (isHere(job) || (await this.options.restore(job))) return undefined;
     const where = row ? `${row.name} (${row.id})` : node;
     const seen = row ? `, which was last seen ${new Date(row.seenAt).toISOString()}` : '';

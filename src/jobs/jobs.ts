@@ -36,6 +36,8 @@ const conflictsMax = 50;
 
 export class Jobs {
   readonly ledger: Ledger;
+  /** Whether this server takes new work of any kind; a drained node does not. */
+  admits: () => boolean = () => true;
   readonly store: Store;
   private readonly clock: Clock;
   private readonly kinds = new Map<string, Kind>();
@@ -139,6 +141,7 @@ export class Jobs {
     lookahead?: number;
     steps?: (job: Job) => Step[];
   }): Promise<Job[]> {
+    if (!this.admits()) return [];
     const now = this.clock.now();
     const started = new Map<string, Job>();
     const plan = (candidate: Candidate): ClaimPlan => {

@@ -7,10 +7,12 @@ import { ownJob, viewJob } from '../../jobs/view.ts';
 import type { Waiting } from '../../jobs/wait.ts';
 import { defineOperation, type CallContext, type Operation } from '../../operation.ts';
 import type { Clock } from '../../runtime/clock.ts';
+import type { Step } from '../../store/store.ts';
 import type { JobFiles } from './files.ts';
 import type { CommandInput } from './input.ts';
 import { readOutput, type OutputAnswer, type OutputRequest } from './read-output.ts';
 import { runInput, runOutput, type RunInput, type RunOutput } from './run-input.ts';
+import { Names } from './store.ts';
 import { prepareSubmission, type Prepared, type SubmissionNeeds } from './submission.ts';
 
 export interface RunNeeds extends SubmissionNeeds {
@@ -74,25 +76,47 @@ export function runCommand(needs: RunNeeds): Operation {
 async function submit(
   { secretValues, ...submission }: Prepared,
   { jobs, secrets }: RunNeeds,
+  more: (job: Job) => Step[] = () => [],
 ): Promise<{ job: Job; existing: boolean }> {
   const answer = await jobs.submit({
     ...submission,
     // In memory before the row can be claimed.
     steps: (job) => {
       secrets.keep(job.id, secretValues);
-      return [];
+      return more(job);
     },
   });
   return answer;
 }
 
-/** The healthy one with this name, else a new one in its place. Healthy: running, and ready if that was asked. */
+/** Another node was faster: what it started is looked at instead. */
+class NameTaken extends Error {}
+
+/** The healthy one with this name, else a new one in its place; one over all nodes. */
 async function ensure(
+  submission: Prepared,
+  context: CallContext,
+  needs: RunNeeds,
+): Promise<{ job: Job; existing: boolean }> {
+  for (;;) {
+    try {
+      return await ensureOnce(submission, context, needs);
+    } catch (error) {
+      if (!(error instanceof NameTaken)) throw error;
+    }
+  }
+}
+
+/** Healthy: running, and ready if that was asked. */
+async function ensureOnce(
   submission: Prepared,
   { signal }: CallContext,
   needs: RunNeeds,
 ): Promise<{ job: Job; existing: boolean }> {
   const { jobs, waiting } = needs;
+  const names = new Names(jobs.store);
+  const { owner, name = '' } = submission;
+  const before = await names.holder(owner, name);
   const { jobs: found } = await jobs.ledger.list(
     {
       owner: submission.owner,
@@ -107,7 +131,13 @@ async function ensure(
     await jobs.cancel(job.id, submission.owner, 'Replaced: it was not healthy any more.');
     await waiting.ended(job.id, signal);
   }
-  return submit(submission, needs);
+  let planned = false;
+  return submit(submission, needs, ({ id }) => {
+    // Planned a second time: the first was refused, because the name is not what it was.
+    if (planned) throw new NameTaken();
+    planned = true;
+    return [names.take({ owner, name }, id, before)];
+  });
 }
 
 /** A server that was ready must still be; one that is starting up is given its time. */

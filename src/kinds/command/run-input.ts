@@ -1,5 +1,6 @@
 // What run_command takes and answers, as schemas.
 import { z } from 'zod';
+import { labelList } from '../../jobs/labels.ts';
 import { jobView } from '../../jobs/view.ts';
 import {
   commandLine,
@@ -27,11 +28,7 @@ export const runInput = z
       .describe("Names of variables to pass from the caller's environment without storing them"),
     name: z.string().min(1).max(200).optional(),
     tags: z.array(z.string().min(1).max(100)).max(20).default([]),
-    labels: z
-      .array(z.string().regex(/^[\w.-]{1,60}(=[\w.-]{0,60})?$/))
-      .max(10)
-      .default([])
-      .describe('In a cluster: labels of the node it must run on'),
+    labels: labelList.default([]).describe('In a cluster: labels of the node it must run on'),
     waitMs: z
       .number()
       .int()

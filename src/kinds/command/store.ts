@@ -20,7 +20,46 @@ export const commandMigrations: readonly Migration[] = [
       'CREATE INDEX command_runs_job ON command_runs (job_id)',
     ],
   },
+  {
+    id: 'command/2',
+    statements: ({ strict }) => [
+      // The newest job that `ensure` started under a name: the fence of the next one, on whatever node it is asked for.
+      `CREATE TABLE command_names (
+        owner TEXT NOT NULL, name TEXT NOT NULL, job_id TEXT NOT NULL, PRIMARY KEY (owner, name)
+      ) ${strict}`,
+      'CREATE INDEX command_names_job ON command_names (job_id)',
+    ],
+  },
 ];
+
+/** Names under which one job at a time is kept running, over all nodes. */
+export class Names {
+  private readonly store: Store;
+
+  constructor(store: Store) {
+    this.store = store;
+  }
+
+  /** The job that had it last; empty: nobody yet. */
+  async holder(owner: string, name: string): Promise<string> {
+    const [row] = await this.store.read<{ id: string }>(
+      'SELECT job_id AS id FROM command_names WHERE owner = ? AND name = ?',
+      [owner, name],
+    );
+    return row?.id ?? '';
+  }
+
+  /** A conflict when somebody else got the name since `before` was read. */
+  take(name: { owner: string; name: string }, jobId: string, before: string): Step {
+    return {
+      sql: `INSERT INTO command_names (owner, name, job_id) VALUES (?, ?, ?)
+            ON CONFLICT (owner, name) DO UPDATE SET job_id = excluded.job_id
+            WHERE command_names.job_id = ?`,
+      params: [name.owner, name.name, jobId, before],
+      expect: 1,
+    };
+  }
+}
 
 export interface PastRun {
   attemptId: string;
@@ -98,6 +137,7 @@ export class History {
     );
     await this.store.commit([
       { sql: `DELETE FROM command_runs WHERE job_id IN (${marks})`, params: [...jobIds] },
+      { sql: `DELETE FROM command_names WHERE job_id IN (${marks})`, params: [...jobIds] },
     ]);
     return Number(row?.bytes ?? 0);
   }

@@ -49,7 +49,7 @@ function create(needs: KindNeeds<EndpointsSection>): KindParts {
   const paused = queueStates(jobs, clock);
   const hub = new WorkerHub({ jobs, store, clock, log, node, paused });
   const logs = new WorkerLogs(folder, clock);
-  const results = new Results(folder);
+  const results = new Results(folder, { shared: needs.store.engine === 'postgres' });
   const streams = new Streams(needs.store, jobs);
   const intake = new Intake(jobs, clock, needs.webhooks);
   needs.webhooks.addFormat('runpod', (job) => webhookBody(results, job));

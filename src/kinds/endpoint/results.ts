@@ -31,9 +31,12 @@ export type Report =
 
 export class Results {
   private readonly folder: string;
+  private readonly inlineBytesMax: number;
 
-  constructor(folder: string) {
+  /** Where several nodes share the ledger, every result is in it: a file would be on one of them only. */
+  constructor(folder: string, wish: { shared?: boolean } = {}) {
     this.folder = join(folder, 'results');
+    this.inlineBytesMax = wish.shared ? Infinity : inlineBytesMax;
   }
 
   /** What a post of a worker means. The file is written before the ledger says it is there. */
@@ -77,9 +80,9 @@ export class Results {
     output: unknown,
     bytes: number,
   ): { result?: unknown; facts?: Record<string, unknown> } {
-    if (bytes <= inlineBytesMax) return { result: output };
+    if (bytes <= this.inlineBytesMax) return { result: output };
     const text = JSON.stringify(output);
-    if (text === undefined || text.length <= inlineBytesMax) return { result: output };
+    if (text === undefined || text.length <= this.inlineBytesMax) return { result: output };
     return { facts: { resultFile: this.write(attemptId, Buffer.from(text), true) } };
   }
 
@@ -93,7 +96,9 @@ export class Results {
         hint: 'The whole of it is kept: read it with read_job_result.',
       },
       retry: false,
-      facts: { resultFile: this.write(attemptId, body, false) },
+      ...(this.inlineBytesMax === Infinity
+        ? { result: body.toString('utf8').replaceAll('\0', '\uFFFD') }
+        : { facts: { resultFile: this.write(attemptId, body, false) } }),
     };
   }
 

@@ -136,7 +136,7 @@ export class Supervisor implements Service {
 
   /** One endpoint: replace what is outdated, stop what is idle, start what is missing. */
   private async keep(endpoint: EndpointRow): Promise<void> {
-    const { clock } = this.needs;
+    const { clock, jobs } = this.needs;
     const mine = [...this.own.values()].filter(({ worker }) => worker.endpointId === endpoint.id);
     const { spec } = endpoint;
     for (const { worker, ending } of mine) {
@@ -163,7 +163,7 @@ export class Supervisor implements Service {
     for (const { worker } of live.slice(0, Math.max(0, live.length - spec.workersMax)))
       this.retire(worker, 'there are more workers than workersMax');
     const start = this.starts.of(endpoint.id);
-    if (live.length >= wanted || clock.now() < start.nextStartAt) return;
+    if (live.length >= wanted || clock.now() < start.nextStartAt || !jobs.admits()) return;
     if ('image' in spec.recipe) await this.engines.check();
     if (this.engines.missingReason(endpoint) !== undefined) return;
     for (let i = live.length; i < wanted; i++) {
@@ -263,12 +263,17 @@ export class Supervisor implements Service {
   }
 
   private async watchExternal(rows: readonly EndpointRow[]): Promise<void> {
-    const { hub, clock } = this.needs;
+    const { hub, clock, store } = this.needs;
     const leases = new Map(rows.map(({ id, spec }) => [id, spec.leaseMs]));
     for (const worker of hub.workers.values()) {
       if (worker.origin !== 'external' || worker.seenAt === null) continue;
       const silentMs = clock.now() - worker.seenAt;
-      if (silentMs > Math.max(externalSilentMs, 2 * (leases.get(worker.endpointId) ?? 0)))
+      if (silentMs <= Math.max(externalSilentMs, 2 * (leases.get(worker.endpointId) ?? 0)))
+        continue;
+      // It may speak to another node, which writes down when it last did.
+      const { seenAt = null, endedAt = null } = (await store.worker(worker)) ?? {};
+      if (endedAt === null && seenAt !== null && seenAt > worker.seenAt) worker.seenAt = seenAt;
+      else
         await hub.end(worker, {
           reason: `it has been silent for ${Math.round(silentMs / 1000)} s`,
         });

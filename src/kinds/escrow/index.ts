@@ -38,7 +38,7 @@ async function createEscrow(needs: KindNeeds<EscrowSettings>): Promise<KindParts
     fetch: guardedFetch(egress),
     vetUrl: (url) => vetUrl(egress, url),
     sign: (text) => needs.sign('x402', text),
-    runCheck: commandChecks(needs.jobs, settings, needs.home),
+    runCheck: commandChecks(needs.jobs, settings, checkFolder(needs)),
     ...(evm ? { settlements: [evm.settlement], makeAddress: evm.makeAddress } : {}),
   });
   const loops = [sweepLoop(services, needs), ...(evm ? [chainLoop(evm, services, needs)] : [])];
@@ -54,6 +54,10 @@ async function createEscrow(needs: KindNeeds<EscrowSettings>): Promise<KindParts
     return new Loop({ name: 'escrow sweep', everyMs, clock, log, run });
   }
 }
+
+/** A check may run on any node of a cluster, and the homes of nodes are not in the same place. */
+const checkFolder = ({ store, home }: KindNeeds<EscrowSettings>): string =>
+  store.engine === 'sqlite' ? home : '/';
 
 function chainLoop(evm: Evm, services: Assembled, needs: KindNeeds<EscrowSettings>): Loop {
   const { clock, log, settings } = needs;

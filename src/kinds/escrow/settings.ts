@@ -1,5 +1,6 @@
 // The settings of escrow with their defaults, units and limits; the operator's file overrides them under `escrow`.
 import { z } from 'zod';
+import { labelList } from '../../jobs/labels.ts';
 import { feeBpsMax } from './money.ts';
 
 const hourMs = 3_600_000;
@@ -9,6 +10,7 @@ export const checkSchema = z.strictObject({
   command: z.string().min(1).describe('Command line; the deliverable comes on its standard input'),
   cwd: z.string().optional(),
   timeoutMs: z.int().min(100).max(hourMs).default(60_000),
+  labels: labelList.default([]).describe('In a cluster: labels of the node it must run on'),
 });
 
 export const escrowSettingsSchema = z

@@ -40,7 +40,8 @@ export const webPlugin = definePlugin({
   },
   migrations: webMigrations,
   examine: (settings, machine) => [examineBrowser(settings, machine)],
-  create: ({ jobs, waiting, webhooks, store, clock, log, settings, folder, secret, egress }) => {
+  create: (needs) => {
+    const { jobs, waiting, webhooks, store, clock, log, settings, folder, secret, egress } = needs;
     const fetch = createFetch(egress);
     const pool = new PagePool({
       clock,
@@ -58,6 +59,7 @@ export const webPlugin = definePlugin({
       settings,
       folder,
       secret,
+      call: (name, input) => needs.call(name, input),
       fetch,
       egress,
       browser,

@@ -1,7 +1,6 @@
 // The web kind: one job per action, each run by its own function. A crawl goes on where it was after a restart; the
 // other actions only read and begin again, except browse, which may have changed something out there.
 import { rm } from 'node:fs/promises';
-import { join } from 'node:path';
 import { z } from 'zod';
 import { AppError } from '../../errors.ts';
 import { isFinal, type Job } from '../../jobs/job.ts';
@@ -19,6 +18,7 @@ import {
 } from './actions/pages.ts';
 import { agentAction, pipelineAction } from './actions/research.ts';
 import { searchAction } from './actions/search.ts';
+import { pictureFolder } from './browser/pictures.ts';
 import type { Services } from './services.ts';
 
 export function createWebKind(services: Services): Kind {
@@ -33,6 +33,7 @@ export function createWebKind(services: Services): Kind {
     run: (run) => runAction(run, services),
     view: (job) => view(job, services),
     summary: (job) => summaryOf(job),
+    folder: (jobId) => pictureFolder(services.folder, jobId),
     forget: (jobIds) => forget(jobIds, services),
   };
 }
@@ -143,7 +144,7 @@ async function forget(
   for (const id of jobIds) {
     const row = await store.find(id);
     if (row) await pages.forget(row.crawl);
-    await rm(join(folder, 'pictures', id), { recursive: true, force: true });
+    await rm(pictureFolder(folder, id), { recursive: true, force: true });
   }
   await reads.forget(jobIds);
   await store.forget(jobIds);

@@ -39,6 +39,8 @@ export interface Services {
   /** Engines for an owner: their own crawled pages are one of them. */
   searcher(owner: string): Searcher;
   secret(name: string): string | undefined;
+  /** An operation, called as the server itself: where the files of a job are. */
+  call<O>(name: string, input: unknown): Promise<O>;
   /** Crawls that run here, for pause and resume. */
   running: Map<string, Crawl>;
   /** The server ends: what runs is left as it is, for whoever adopts it. */

@@ -1,5 +1,6 @@
 // Settings of the web kind (section `web` of config.json): limits, manners, engines, budgets.
 import { z } from 'zod';
+import { labelList } from '../../jobs/labels.ts';
 import { searchSettings } from './search/settings.ts';
 
 const mebibyte = 1024 * 1024;
@@ -11,6 +12,9 @@ export const webSettings = z
       .default('Errand/0.1 (+https://www.npmjs.com/package/errand)')
       .describe('Sent with every request; the first word is the robots.txt token'),
     jobsMax: z.number().int().min(1).default(50).describe('Web jobs at once on this node'),
+    labels: labelList
+      .default([])
+      .describe('In a cluster: labels of the nodes for web jobs that name none, e.g. browser'),
     concurrency: z
       .number()
       .int()

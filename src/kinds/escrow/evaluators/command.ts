@@ -8,14 +8,17 @@ import type { RunCheck } from './runner.ts';
 /** Check jobs belong to the operator: neither party can touch them. */
 const checkOwner = 'owner';
 
-export function commandChecks(jobs: Jobs, settings: EscrowSettings, home: string): RunCheck {
+export function commandChecks(jobs: Jobs, settings: EscrowSettings, folder: string): RunCheck {
   return async ({ jobId, n, attempt, check, content }) => {
-    const { command, cwd, timeoutMs } = settings.checks[check]!;
+    const known = settings.checks[check];
+    // Settings are each node's own: one that has the check takes its turn.
+    if (!known) return { waiting: `check ${check} is not configured on this node` };
+    const { command, cwd, timeoutMs, labels } = known;
     const { job } = await jobs.submit({
       kind: 'command',
       input: {
         command,
-        cwd: cwd ?? home,
+        cwd: cwd ?? folder,
         callerEnv: {},
         env: {},
         secrets: [],
@@ -25,6 +28,7 @@ export function commandChecks(jobs: Jobs, settings: EscrowSettings, home: string
       owner: checkOwner,
       name: `check ${check}`,
       parentId: jobId,
+      labels,
       timeoutMs,
       idempotencyKey: `escrow-check/${jobId}/${n}/${attempt}/${check}`,
     });

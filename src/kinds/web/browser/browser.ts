@@ -15,6 +15,7 @@ import { createEgressProxy, type Egress, type EgressProxy } from '../../../runti
 import type { Log } from '../../../runtime/log.ts';
 import type { Service } from '../../../runtime/service.ts';
 import type { Rendered } from '../crawl/visit.ts';
+import { pictureFolder } from './pictures.ts';
 import type { WebSettings } from '../settings.ts';
 import { findBrowser } from './find.ts';
 
@@ -101,7 +102,7 @@ export class Browser implements Service {
     const clip = { x: 0, y: 0, width: size.width, height: Math.min(size.height, pictureHeightMax) };
     const area = wish.fullPage ? { fullPage: true, clip } : {};
     const bytes = await page.screenshot({ type, ...quality, ...area, animations: 'disabled' });
-    const folder = join(this.needs.folder, 'pictures', jobId);
+    const folder = pictureFolder(this.needs.folder, jobId);
     await mkdir(folder, { recursive: true, mode: 0o700 });
     const path = join(folder, `${randomId('')}.${type === 'jpeg' ? 'jpg' : 'png'}`);
     await writeFile(path, bytes, { mode: 0o600 });

@@ -50,7 +50,7 @@ function crawlSite(services: Services): Operation {
       return job.kind === 'web' && job.action === 'crawl' ? answerOf(job) : undefined;
     },
     text: (output) => `${output.jobId} ${output.status}. ${output.next}`,
-    run: async ({ name, tags, idempotencyKey, ...options }, context) => {
+    run: async ({ name, tags, idempotencyKey, labels, ...options }, context) => {
       await checkOptions(options, services, context.caller!.owner);
       const { webhook } = options;
       const credits = creditTable.crawlPage;
@@ -62,6 +62,7 @@ function crawlSite(services: Services): Operation {
         tags,
         idempotencyKey,
         webhook,
+        labels,
       } as const;
       const job = await submit(services, context, wish);
       return answerOf(job);
@@ -84,7 +85,7 @@ const rareInput = [
   'urls', 'scope', 'render', 'schema', 'compareWith', 'subdomains', 'externalLinks', 'query', 'sitemap', 'robots', 'delayMs', 'concurrency', 'hostConcurrency',
   'pathBudgets', 'similarPagesMax', 'timeMsMax', 'bytesMax', 'creditsMax', 'headers', 'webhook', 'selectors',
   'pageTimeoutMs', 'onlyMainContent', 'includeSelectors', 'excludeSelectors', 'includeImages', 'includeLinks',
-  'name', 'tags', 'idempotencyKey',
+  'name', 'tags', 'idempotencyKey', 'labels',
 ]; // prettier-ignore
 
 /** What can be known to be wrong is said now, not by a failed job. */
@@ -276,6 +277,7 @@ function controlCrawl(services: Services): Operation {
       'Pauses a running crawl (it keeps all it has), resumes it, or (retryFailed) opens an ended crawl again to fetch only the pages that failed and what was left when it stopped. To end it use cancel_job.',
     effect: 'write',
     scope: 'run',
+    at: 'attempt',
     input: z.strictObject({ id: jobId, action: z.enum(['pause', 'resume', 'retryFailed']) }),
     output: z.object({ jobId: z.string(), status: z.string(), paused: z.boolean() }),
     http: { method: 'POST', path: '/api/web/crawls/{id}/control' },

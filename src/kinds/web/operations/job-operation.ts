@@ -38,6 +38,7 @@ interface Asked {
   tags?: string[];
   idempotencyKey?: string;
   webhook?: WebhookWish;
+  labels?: string[];
 }
 
 export const answer: z.ZodType<Answer> = z.looseObject(jobFields);
@@ -64,13 +65,13 @@ export function jobOperation<A extends Action>(
       return job.kind === 'web' && job.action === action ? complete(answerOf(job)) : undefined;
     },
     run: async (asked, context) => {
-      const { waitMs: wait, name, tags, idempotencyKey, webhook, ...rest } = asked as Asked;
+      const { waitMs: wait, name, tags, idempotencyKey, webhook, labels, ...rest } = asked as Asked;
       const input = rest as ActionInput<A>;
       check?.(input);
       const have = await known?.(input, context.caller!.owner);
       if (have) return have;
       const wish = { action, input: rest, credits: credits(input), waitMs: wait };
-      const job = { ...wish, name, tags, idempotencyKey, webhook };
+      const job = { ...wish, name, tags, idempotencyKey, webhook, labels };
       return complete(answerOf(await submitAndWait(services, context, job)));
     },
   });

@@ -1,5 +1,4 @@
 // Operations on single pages and sites: read, map, extract, submit, screenshot, browse.
-import { readFile } from 'node:fs/promises';
 import { z } from 'zod';
 import { AppError } from '../../../errors.ts';
 import { ownJob } from '../../../jobs/view.ts';
@@ -11,6 +10,7 @@ import { setPageData } from '../pages/store.ts';
 import type { Services } from '../services.ts';
 import { creditTable } from '../usage/credits.ts';
 import { readingKey } from '../reads/store.ts';
+import { picturesOf, readPicture, withImage } from './pictures.ts';
 import { answer, jobOperation } from './job-operation.ts';
 import { answerOf, type Answer, submitAndWait } from './run.ts';
 
@@ -22,6 +22,7 @@ export function pageOperations(services: Services): Operation[] {
     submitExtraction(services),
     takeScreenshot(services),
     browsePage(services),
+    readPicture(services),
   ];
 }
 
@@ -191,37 +192,13 @@ function takeScreenshot(services: Services): Operation {
     rareInput: ['headers', 'timeoutMs', 'quality', 'waitForSelector'],
     http: { method: 'POST', path: '/api/web/screenshots' },
     cli: { words: ['screenshot'], args: ['url'] },
-    content: (out) => pictures(out),
+    content: (out) => picturesOf(out),
     text: (out) => String(out.path ?? out.next),
     credits: () => creditTable.screenshot,
     check: ({ url }) => void parseUrl(url),
-    shown: withImage,
+    shown: (out) => withImage(services, out),
   });
 }
-
-const imageBytesMax = 3_000_000;
-const imageOf = new WeakMap<object, { data: string; mimeType: string }[]>();
-
-/** The picture goes beside the structure, never into its text. */
-async function withImage(out: Answer): Promise<Answer> {
-  const files = (out.pictures ?? (out.path ? [out] : [])) as {
-    path: string;
-    mimeType: string;
-    bytes: number;
-  }[];
-  const shown = files.filter(({ bytes }) => bytes <= imageBytesMax).slice(0, 5);
-  const images = await Promise.all(
-    shown.map(async ({ path, mimeType }) => ({
-      mimeType,
-      data: (await readFile(path)).toString('base64'),
-    })),
-  );
-  imageOf.set(out, images);
-  return out;
-}
-
-const pictures = (out: object) =>
-  (imageOf.get(out) ?? []).map((image) => ({ type: 'image' as const, ...image }));
 
 function browsePage(services: Services): Operation {
   return jobOperation(services, {
@@ -234,9 +211,9 @@ function browsePage(services: Services): Operation {
     effect: 'write',
     rareInput: ['timeoutMs', 'width', 'height'],
     http: { method: 'POST', path: '/api/web/browse' },
-    content: (out) => pictures(out),
+    content: (out) => picturesOf(out),
     credits: () => creditTable.browse,
     check: ({ url }) => void parseUrl(url),
-    shown: withImage,
+    shown: (out) => withImage(services, out),
   });
 }

@@ -2,6 +2,7 @@
 import { z } from 'zod';
 import { AppError } from '../../../errors.ts';
 import { isFinal, type Job } from '../../../jobs/job.ts';
+import { labelList } from '../../../jobs/labels.ts';
 import type { CallContext } from '../../../operation.ts';
 import type { Action } from '../actions/inputs.ts';
 import { webhook, type WebhookWish } from '../crawl/options.ts';
@@ -22,6 +23,7 @@ export const common = {
   tags: z.array(z.string().max(100)).max(20).optional(),
   idempotencyKey: z.string().max(200).optional(),
   webhook: webhook.optional().describe('Told by POST; secret and headers are not kept in the job'),
+  labels: labelList.optional().describe('In a cluster: labels of the node it must run on'),
 };
 
 export interface Submit {
@@ -33,6 +35,7 @@ export interface Submit {
   tags?: string[] | undefined;
   idempotencyKey?: string | undefined;
   webhook?: WebhookWish | undefined;
+  labels?: string[] | undefined;
   parentId?: string;
 }
 
@@ -50,6 +53,7 @@ export async function submit(services: Services, context: CallContext, wish: Sub
     ...(wish.timeoutMs === undefined ? {} : { timeoutMs: wish.timeoutMs }),
     ...(wish.parentId === undefined ? {} : { parentId: wish.parentId }),
     ...hooked(wish.webhook, services),
+    labels: wish.labels ?? services.settings.labels,
     retry: { lostMax: 5 },
   });
   return job;
