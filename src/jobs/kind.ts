@@ -60,6 +60,8 @@ export interface Kind {
   readonly dispatched: boolean;
   /** Default for jobs of this kind; false: never retried. */
   readonly retryable: boolean;
+  /** Attempts beyond the first are only for those that were lost with their node: a failure of the work itself is final. */
+  readonly repeatsLostOnly?: boolean;
   /** False: cancelled only by the kind's own operations. */
   readonly cancellable: boolean;
   /** Attempts of this kind at once on this node. */

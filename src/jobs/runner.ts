@@ -185,7 +185,7 @@ export class Runner implements Service {
       if (outcome === 'leave' || (reason === 'shutdown' && kind.adopts && outcome.type === 'lost'))
         return;
       if (reason === 'lost') return;
-      await this.settle(latest.job, outcome);
+      await this.settle(latest.job, kind.repeatsLostOnly ? final(outcome) : outcome);
       this.claimLoop.wake();
     } finally {
       cancelTimers();
@@ -303,6 +303,11 @@ export class Runner implements Service {
 
 const mayRunAgain = ({ attempt, lost, retry }: Job): boolean =>
   attempt < retry.attemptsMax && lost < retry.lostMax;
+
+function final(outcome: Outcome): Outcome {
+  const fails = outcome.type === 'failed' || outcome.type === 'timed_out';
+  return fails ? { ...outcome, retry: false } : outcome;
+}
 
 function crashed(error: unknown, log: Log, job: Job): Outcome {
   if (error instanceof AppError) {

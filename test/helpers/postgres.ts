@@ -16,6 +16,7 @@ import { readFileSync, chownSync, renameSync, statSync } from 'node:fs';
 import { createServer } from 'node:net';
 import { tmpdir } from 'node:os';
 import { dirname, join } from 'node:path';
+import type { TestContext } from 'node:test';
 import { Client } from 'pg';
 import { PostgresStore } from '../../src/store/postgres/postgres.ts';
 import type { Migration } from '../../src/store/store.ts';
@@ -234,4 +235,11 @@ function readableByOthers(file: string): boolean {
 /** For tests that let a server of their own die: its log says why. */
 export function serverLog({ data }: PostgresServer): string {
   return readFileSync(join(dirname(data), 'log'), 'utf8');
+}
+
+/** A second pair of eyes on a database that servers use. */
+export async function onlooker(t: TestContext, url: string): Promise<PostgresStore> {
+  const store = await PostgresStore.open(url);
+  t.after(() => store.close());
+  return store;
 }

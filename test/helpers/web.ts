@@ -100,6 +100,7 @@ export async function createWeb(t: TestContext, wish: WebWish = {}): Promise<Web
       return answer.status;
     },
   });
+  const operations = new Operations();
   const parts = await webPlugin.create({
     jobs, webhooks, feed, waiting, store, clock, log, egress, folder,
     settings: webPlugin.settings!.parse(given),
@@ -109,6 +110,7 @@ export async function createWeb(t: TestContext, wish: WebWish = {}): Promise<Web
     baseUrl: () => undefined,
     openBaseUrl: () => Promise.reject(new Error('no address in this test')),
     sign: (_purpose: string, text: string) => text,
+    call: (name: string, input: unknown) => operations.call(name, input, contextOf('me')),
   } as unknown as Parameters<typeof webPlugin.create>[0]); // prettier-ignore
   jobs.addKind(parts.kind);
   const runner = new Runner({
@@ -120,7 +122,6 @@ export async function createWeb(t: TestContext, wish: WebWish = {}): Promise<Web
     stopMsMax: 20_000,
     pollMs: 200,
   });
-  const operations = new Operations();
   operations.add(
     jobOperations({ jobs, feed, waiting, clock, waitMsMax: 50_000, cancelMsDefault: 10_000 }),
   );

@@ -36,7 +36,9 @@ export class Endpoints {
 
   /** Undefined when there is none; a known one costs no read. */
   async find(id: string): Promise<EndpointRow | undefined> {
-    if (this.clock.now() - this.readAt >= cacheMs || !this.byId.has(id)) await this.refresh();
+    const old = this.clock.now() - this.readAt >= cacheMs;
+    // One that is not known may have been saved through another node a moment ago.
+    if (old || !this.byId.has(id)) await this.refresh(true);
     return this.byId.get(id);
   }
 
@@ -90,10 +92,14 @@ export class Endpoints {
     this.changed(id);
   }
 
-  /** Makes the table what config.json says; endpoints saved by operation are left alone. */
-  async applyConfig(section: EndpointsSection, owner: string): Promise<void> {
+  /**
+   * Makes the table what config.json says; endpoints saved by operation are left alone. `prune`: what an earlier
+   * config.json had goes; not where several nodes each have a config.json of their own.
+   */
+  async applyConfig(section: EndpointsSection, owner: string, prune: boolean): Promise<void> {
     for (const [id, fields] of Object.entries(section))
       await this.save({ id, fields, owner, source: 'config', merge: false });
+    if (!prune) return;
     for (const row of await this.list())
       if (row.source === 'config' && !(row.id in section)) await this.delete(row.id);
   }

@@ -45,11 +45,12 @@ export const endpointPlugin = definePlugin<EndpointsSection>({
 function create(needs: KindNeeds<EndpointsSection>): KindParts {
   const { jobs, feed, waiting, clock, log, node, folder, access, home } = needs;
   const store = new EndpointStore(needs.store);
+  const shared = needs.store.engine === 'postgres';
   const endpoints = new Endpoints(store, clock);
   const paused = queueStates(jobs, clock);
   const hub = new WorkerHub({ jobs, store, clock, log, node, paused });
   const logs = new WorkerLogs(folder, clock);
-  const results = new Results(folder, { shared: needs.store.engine === 'postgres' });
+  const results = new Results(folder, { shared });
   const streams = new Streams(needs.store, jobs);
   const intake = new Intake(jobs, clock, needs.webhooks);
   needs.webhooks.addFormat('runpod', (job) => webhookBody(results, job));
@@ -129,7 +130,7 @@ function create(needs: KindNeeds<EndpointsSection>): KindParts {
   const opening: Service = {
     name: 'endpoints',
     start: async () => {
-      await endpoints.applyConfig(needs.settings, ownerName);
+      await endpoints.applyConfig(needs.settings, ownerName, !shared);
       await hub.load();
     },
     stop: async () => {},

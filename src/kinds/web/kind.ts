@@ -29,6 +29,7 @@ export function createWebKind(services: Services): Kind {
     retryable: true,
     cancellable: true,
     adopts: true,
+    repeatsLostOnly: true,
     capacity: () => services.settings.jobsMax,
     run: (run) => runAction(run, services),
     view: (job) => view(job, services),

@@ -18,6 +18,9 @@ import type { CrawlNeeds, StopCause } from './needs.ts';
 import { Visitor } from './visit.ts';
 import { TakenOver, Writer } from './writer.ts';
 
+/** Later than every time that is written down. */
+const anyTime = Number.MAX_SAFE_INTEGER;
+
 const resultsWaitingMax = 400;
 const reportEveryMs = 1000;
 const budgetEveryMs = 2000;
@@ -163,7 +166,7 @@ export class Crawl {
       earlier: this.earlier,
       crawlDelay: (host, delayMs) => this.manners.noteDelay(host, delayMs),
     });
-    for (const host of await store.readyHosts(crawl, Infinity, 10_000)) this.health.load(host);
+    for (const host of await store.readyHosts(crawl, anyTime, 10_000)) this.health.load(host);
     await this.begin();
   }
 

@@ -26,6 +26,9 @@ export const common = {
   labels: labelList.optional().describe('In a cluster: labels of the node it must run on'),
 };
 
+/** A node that dies takes no reading with it; browse_page may have changed something and is never repeated. */
+const lostMax = 5;
+
 export interface Submit {
   action: Action;
   input: Record<string, unknown>;
@@ -54,7 +57,7 @@ export async function submit(services: Services, context: CallContext, wish: Sub
     ...(wish.parentId === undefined ? {} : { parentId: wish.parentId }),
     ...hooked(wish.webhook, services),
     labels: wish.labels ?? services.settings.labels,
-    retry: { lostMax: 5 },
+    retry: { attemptsMax: wish.action === 'browse' ? 1 : 1 + lostMax, lostMax, backoffMs: 0 },
   });
   return job;
 }
