@@ -1,15 +1,15 @@
 // From a decision to the steps of one transaction: the guarded update of the job's row, its events, the kept counters,
 // the archived attempt. The version in the WHERE clause is the fence: whoever decided on an older row gets a conflict.
 import type { Step } from '../store/store.ts';
-import { queueKey, type Decision, type NewEvent } from './decide.ts';
+import type { Decision, NewEvent } from './decision.ts';
+import { counterScope } from './intents.ts';
 import { columnOf, columnValue, jobFields, type Job, type JobField } from './job.ts';
 
 export function insertJob(job: Job, events: NewEvent[]): Step[] {
-  const born = { ...job, version: events.length };
   return [
     {
       sql: insertSql,
-      params: jobFields.map((field) => columnValue(field, born[field])),
+      params: jobFields.map((field) => columnValue(field, job[field])),
       expect: 1,
     },
     ...insertEvents({ job, after: 0, events, at: job.createdAt }),
@@ -19,6 +19,14 @@ export function insertJob(job: Job, events: NewEvent[]): Step[] {
 
 const insertSql = `INSERT INTO jobs (${jobFields.map(columnOf).join(', ')})
   VALUES (${jobFields.map(() => '?').join(', ')}) ON CONFLICT DO NOTHING`;
+
+/** The text that was written as the input of a new job. */
+export function writtenInput([insert]: readonly Step[]): string {
+  const params = insert && 'sql' in insert ? insert.params : undefined;
+  return (params?.[inputAt] as string | null | undefined) ?? 'null';
+}
+
+const inputAt = jobFields.indexOf('input');
 
 export function updateJob(job: Job, decision: Decision, now: number): Step[] {
   const patch: Partial<Job> = {
@@ -98,6 +106,6 @@ function archiveAttempt(job: Job, decision: Decision, now: number): Step {
 
 const asJson = (value: unknown): string | null => (value === null ? null : JSON.stringify(value));
 
-function countStep(job: Job, status: string, delta: number): Step {
-  return { count: { scope: `queue:${queueKey(job.kind, job.queue)}`, key: status, delta } };
+function countStep({ kind, queue }: Job, status: string, delta: number): Step {
+  return { count: { scope: counterScope(kind, queue), key: status, delta } };
 }

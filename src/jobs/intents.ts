@@ -24,3 +24,7 @@ export const withdrawOf = (job: Job): Intent => ({
 
 /** A queue belongs to a kind: the dispatcher's name for it. */
 export const queueKey = (kind: string, queue: string): string => `${kind}:${queue}`;
+
+/** The counters of a queue: how many of its jobs are in each status. */
+export const counterScope = (kind: string, queue: string): string =>
+  `queue:${queueKey(kind, queue)}`;

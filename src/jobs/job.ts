@@ -227,16 +227,16 @@ const pool = Buffer.alloc(4096);
 let poolUsed = pool.length;
 
 /**
- * Jobs born together share their first two characters, so that they lie together in every index and a commit touches
- * few pages; the other fourteen (70 random bits) keep the id unguessable.
+ * Jobs born together share their first three characters, so that they lie together in every index and a commit touches
+ * few pages; the other thirteen (65 random bits) keep the id unguessable.
  */
 export function newJobId(): string {
-  if (born % shelfSize === 0) shelf = randomId('job_', 2);
+  if (born % shelfSize === 0) shelf = randomId('job_', 3);
   born += 1;
-  return randomId(shelf, 14);
+  return randomId(shelf, 13);
 }
 
-const shelfSize = 64;
+const shelfSize = 16;
 let born = 0;
 let shelf = '';
 

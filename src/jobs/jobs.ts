@@ -3,7 +3,7 @@
 import { AppError } from '../errors.ts';
 import type { Clock } from '../runtime/clock.ts';
 import type { Candidate, ClaimPlan, Step, Store } from '../store/store.ts';
-import { insertJob, patched, updateJob } from './changes.ts';
+import { insertJob, patched, updateJob, writtenInput } from './changes.ts';
 import {
   decide,
   enqueue,
@@ -18,6 +18,7 @@ import { bodyHash, sameOrConflict } from './idempotency.ts';
 import { isFinal, jobFromRow, type Job } from './job.ts';
 import type { Kind, Outcome } from './kind.ts';
 import { Ledger } from './ledger.ts';
+import { Recent } from './recent.ts';
 import { newJob, type Submission } from './submission.ts';
 
 export { unknownJob } from './dependencies.ts';
@@ -41,6 +42,7 @@ export class Jobs {
   readonly store: Store;
   private readonly clock: Clock;
   private readonly kinds = new Map<string, Kind>();
+  private readonly recent = new Recent();
   private readonly knownQueues = new Set<string>();
   private readonly cancelListeners = new Set<(job: Job) => void>();
 
@@ -83,6 +85,9 @@ export class Jobs {
       const steps = plans.flatMap((plan) => plan.steps);
       if (steps.length === 0) return plans.map(({ job, existing }) => ({ job, existing }));
       if ((await this.store.commit(steps)).applied) {
+        for (const plan of plans) {
+          if (!plan.existing) this.recent.add(plan.job, writtenInput(plan.steps));
+        }
         return plans.map(({ job, existing }) => ({ job, existing }));
       }
     }
@@ -145,7 +150,7 @@ export class Jobs {
     const now = this.clock.now();
     const started = new Map<string, Job>();
     const plan = (candidate: Candidate): ClaimPlan => {
-      const job = jobFromRow(candidate.job);
+      const job = (candidate.unread && this.recent.take(candidate)) || jobFromRow(candidate.job);
       if (job.attemptId !== candidate.attemptId || job.status !== 'queued')
         return { take: false, drop: true };
       if (request.accept && !request.accept(job)) return { take: false };
@@ -257,7 +262,7 @@ export class Jobs {
 
   /** After an end: jobs that waited for it run, or end too. The sweep finds those a crash left here. */
   async releaseDependents(job: Job): Promise<void> {
-    for (const { jobId } of await this.ledger.dependents(job.id)) {
+    for (const jobId of await this.ledger.dependents(job.id)) {
       await this.dependencyEnded(jobId, job);
     }
   }

@@ -1,5 +1,6 @@
 // The ledger's reads: one function per query. Writing happens only through changes.ts and jobs.ts.
 import type { EventRow, Row, Store, Value } from '../store/store.ts';
+import { DependentsRead } from './dependents.ts';
 import {
   brokenSql,
   brokenStatuses,
@@ -47,9 +48,11 @@ export interface QueueRow {
 
 export class Ledger {
   private readonly store: Store;
+  private readonly dependentsRead: DependentsRead;
 
   constructor(store: Store) {
     this.store = store;
+    this.dependentsRead = new DependentsRead(store);
   }
 
   async find(id: string): Promise<Job | undefined> {
@@ -158,10 +161,8 @@ export class Ledger {
     );
   }
 
-  dependents(afterId: string): Promise<{ jobId: string }[]> {
-    return this.store.read('SELECT job_id AS "jobId" FROM dependencies WHERE after_id = ?', [
-      afterId,
-    ]);
+  dependents(afterId: string): Promise<string[]> {
+    return this.dependentsRead.of(afterId);
   }
 
   dependenciesOf(jobId: string): Promise<{ afterId: string; status: Status }[]> {

@@ -56,4 +56,23 @@ export const jobMigrations: Migration[] = [
     id: 'jobs/2',
     statements: () => ['ALTER TABLE jobs ADD COLUMN labels TEXT'],
   },
+  {
+    // AUTOINCREMENT writes a second table for every event; without it, keeping the newest event does the same.
+    id: 'jobs/3',
+    statements: ({ engine }) =>
+      engine === 'postgres'
+        ? []
+        : [
+            `CREATE TABLE events_numbered (
+              cursor INTEGER PRIMARY KEY,
+              job_id TEXT NOT NULL, n INTEGER NOT NULL, type TEXT NOT NULL, at INTEGER NOT NULL, data TEXT NOT NULL,
+              UNIQUE (job_id, n)
+            ) STRICT`,
+            'INSERT INTO events_numbered SELECT cursor, job_id, n, type, at, data FROM events',
+            `INSERT INTO events_numbered SELECT seq, '', seq, 'forgotten', 0, '{}' FROM sqlite_sequence
+              WHERE name = 'events' AND seq > (SELECT coalesce(max(cursor), 0) FROM events)`,
+            'DROP TABLE events',
+            'ALTER TABLE events_numbered RENAME TO events',
+          ],
+  },
 ];

@@ -2,6 +2,7 @@
 // children of open parents stay.
 import type { Clock } from '../runtime/clock.ts';
 import type { Step, Value } from '../store/store.ts';
+import { counterScope } from './intents.ts';
 import type { Jobs } from './jobs.ts';
 
 export interface RetentionLimits {
@@ -54,6 +55,7 @@ export class Retention {
     await this.share?.forget(ids);
     const marks = ids.map(() => '?').join(', ');
     const steps: Step[] = [
+      ...keepNewestEvent(marks, ids),
       { sql: `DELETE FROM events WHERE job_id IN (${marks})`, params: [...ids] },
       { sql: `DELETE FROM attempts WHERE job_id IN (${marks})`, params: [...ids] },
       { sql: `DELETE FROM dependencies WHERE job_id IN (${marks})`, params: [...ids] },
@@ -62,7 +64,7 @@ export class Retention {
     ];
     for (const job of await this.jobs.ledger.findMany(ids)) {
       steps.push({
-        count: { scope: `queue:${job.kind}:${job.queue}`, key: job.status, delta: -1 },
+        count: { scope: counterScope(job.kind, job.queue), key: job.status, delta: -1 },
       });
     }
     await this.jobs.store.commit(steps);
@@ -83,7 +85,7 @@ export class Retention {
   private async countEnded(): Promise<number> {
     let total = 0;
     for (const queue of await this.jobs.ledger.queues()) {
-      const counts = await this.jobs.store.counters(`queue:${queue.kind}:${queue.name}`);
+      const counts = await this.jobs.store.counters(counterScope(queue.kind, queue.name));
       for (const status of ['completed', 'failed', 'cancelled', 'timed_out'])
         total += counts[status] ?? 0;
     }
@@ -110,4 +112,17 @@ export class Retention {
     );
     return rows.map(({ id }) => id);
   }
+}
+
+/** The global cursor only grows, and SQLite counts on from the newest event: that one stays, as nobody's. */
+function keepNewestEvent(marks: string, ids: readonly string[]): Step[] {
+  const newest = '(SELECT max(cursor) FROM events)';
+  return [
+    {
+      sql: `UPDATE events SET job_id = '', n = cursor, type = 'forgotten', data = '{}'
+            WHERE cursor = ${newest} AND job_id IN (${marks})`,
+      params: [...ids],
+    },
+    { sql: `DELETE FROM events WHERE job_id = '' AND cursor < ${newest}` },
+  ];
 }

@@ -82,6 +82,7 @@ export function newJob(
     startedAt: submission.status === undefined || submission.status === 'queued' ? null : now,
     finishedAt: null,
     pinned: false,
-    version: 0,
+    // Its first event is its submission.
+    version: 1,
   };
 }

@@ -58,7 +58,9 @@ export interface ClaimRequest {
 
 export interface Candidate extends DispatchEntry {
   /** The job's row as the ledger has it, read in the same transaction. */
-  job: Row;
+  readonly job: Row;
+  /** `job` is read only when asked for: whoever knows the job saves that. A plan on an older row is asked for again. */
+  readonly unread?: true;
 }
 
 /** What to do with a candidate: start it with these steps, or leave it waiting until `runAt` (a limit was hit), or drop a stale entry. */

@@ -1,13 +1,5 @@
 // The embedded dispatcher: which attempt next, and is its holder alive. Everything here runs inside a group's transaction.
-import type {
-  Candidate,
-  ClaimPlan,
-  ClaimRequest,
-  DispatchEntry,
-  Row,
-  Step,
-  Value,
-} from '../store.ts';
+import type { Candidate, ClaimPlan, ClaimRequest, DispatchEntry, Row, Step } from '../store.ts';
 import type { Statements } from './statements.ts';
 
 const ready = 0;
@@ -15,34 +7,52 @@ const scheduled = 1;
 const leased = 2;
 
 /** One index, read in order and only as far as needed. */
-export const claimSql = `SELECT d.seq AS d_seq, d.attempt_id AS d_attempt, d.priority AS d_priority,
-    d.run_at AS d_run_at, j.*
-  FROM dispatch d JOIN jobs j ON j.id = d.job_id
-  WHERE d.queue = ? AND d.state = ${ready} ORDER BY d.priority DESC, d.seq LIMIT ?`;
+export const claimSql = `SELECT seq, attempt_id, job_id, priority, run_at FROM dispatch
+  WHERE queue = ? AND state = ${ready} ORDER BY priority DESC, seq LIMIT ?`;
 
 export const lostSql = `SELECT attempt_id AS "attemptId", job_id AS "jobId", holder FROM dispatch
   WHERE state = ${leased} AND lease_until <= ? LIMIT ?`;
 
 interface Hooks {
-  /** Applies the steps of a plan in the present transaction. */
-  apply(steps: readonly Step[]): void;
+  /** Applies the steps of a plan in the present transaction. False: the first one did not fit, and nothing happened. */
+  apply(steps: readonly Step[]): boolean;
   /** The queue has something to claim once the transaction is durable. */
   ready(queue: string): void;
 }
 
+/** The head of a queue as the present transaction has read it. */
+interface Head {
+  waiting: Waiting[];
+  /** Nothing waits behind these. */
+  whole: boolean;
+}
+
+/** Most that is read ahead for the other claims of a group. */
+const aheadMax = 100;
+
 export class SqliteDispatcher {
   private readonly statements: Statements;
   private readonly hooks: Hooks;
+  private readonly heads = new Map<string, Head>();
+  private ahead = 0;
 
   constructor(statements: Statements, hooks: Hooks) {
     this.statements = statements;
     this.hooks = hooks;
   }
 
+  /** A transaction begins, or a part of it was undone. `wanted`: what its claims want in all, read in one go. */
+  begin(wanted: number): void {
+    this.ahead = Math.min(wanted, aheadMax);
+    this.heads.clear();
+  }
+
   enqueue({ attemptId, jobId, queue, priority, runAt }: DispatchEntry): void {
     const state = runAt > 0 ? scheduled : ready;
     this.statements.run(insertSql, attemptId, jobId, queue, priority, runAt, state);
-    if (state === ready) this.hooks.ready(queue);
+    if (state !== ready) return;
+    this.heads.delete(queue);
+    this.hooks.ready(queue);
   }
 
   /** Answers whether the entry was there, and held (by this holder). */
@@ -55,6 +65,7 @@ export class SqliteDispatcher {
   }
 
   withdraw(attemptId: string): void {
+    this.heads.clear();
     this.statements.run('DELETE FROM dispatch WHERE attempt_id = ?', attemptId);
   }
 
@@ -86,6 +97,7 @@ export class SqliteDispatcher {
   }
 
   promote(now: number): string[] {
+    this.heads.clear();
     const rows = this.statements.all<{ queue: string }>(promoteSql, [now]);
     const queues = [...new Set(rows.map((row) => row.queue))];
     for (const queue of queues) this.hooks.ready(queue);
@@ -101,32 +113,61 @@ export class SqliteDispatcher {
       taken: Candidate[];
     },
   ): void {
-    const { request, plan, taken } = claim;
+    const { request, taken } = claim;
     const end = taken.length + free;
-    const seen = new Set<string>();
+    const seen = new Set<number>();
     // First as many as are wanted; more rows are read only after some were refused.
     for (const limit of request.lookahead ? [free, free + request.lookahead] : [free]) {
-      const rows = this.statements.all(claimSql, [queue, limit]);
-      for (const row of rows) {
+      const { waiting, whole } = this.head(queue, limit);
+      for (const entry of waiting.slice(0, limit)) {
         if (taken.length >= end) return;
-        const candidate = candidateOf(queue, row);
-        if (seen.has(candidate.attemptId)) continue;
-        seen.add(candidate.attemptId);
-        if (this.decide(row.d_seq!, plan(candidate), request)) taken.push(candidate);
+        if (seen.has(entry.seq)) continue;
+        seen.add(entry.seq);
+        const candidate = this.decide(queue, entry, claim);
+        if (candidate) taken.push(candidate);
       }
-      if (taken.length >= end || rows.length < limit) return;
+      if (taken.length >= end || (whole && waiting.length <= limit)) return;
     }
   }
 
-  private decide(seq: Value, decision: ClaimPlan, request: ClaimRequest): boolean {
-    if (decision.take) {
-      this.statements.run(leaseSql, request.now + request.leaseMs, request.holder, seq);
-      this.hooks.apply(decision.steps);
-      return true;
+  /** At least `limit` of what waits, or all. */
+  private head(queue: string, limit: number): Head {
+    const known = this.heads.get(queue);
+    if (known && (known.whole || known.waiting.length >= limit)) return known;
+    const asked = Math.max(limit, this.ahead);
+    const waiting = this.statements.all<Waiting>(claimSql, [queue, asked]);
+    const head = { waiting, whole: waiting.length < asked };
+    this.heads.set(queue, head);
+    return head;
+  }
+
+  private decide(
+    queue: string,
+    entry: Waiting,
+    { request, plan }: { request: ClaimRequest; plan: (candidate: Candidate) => ClaimPlan },
+  ): Candidate | undefined {
+    const candidate = new Unread(this.statements, queue, entry);
+    for (let tries = 0; tries < 2; tries++) {
+      const decision = plan(candidate);
+      if (decision.take) {
+        // What was known of the job no longer holds: the plan is made again, on the row.
+        if (!this.hooks.apply(decision.steps)) continue;
+        this.statements.run(leaseSql, request.now + request.leaseMs, request.holder, entry.seq);
+      } else if (decision.drop)
+        this.statements.run('DELETE FROM dispatch WHERE seq = ?', entry.seq);
+      else if (decision.runAt !== undefined)
+        this.statements.run(delaySql, decision.runAt, entry.seq);
+      else return undefined;
+      this.leave(queue, entry);
+      return decision.take ? candidate : undefined;
     }
-    if (decision.drop) this.statements.run('DELETE FROM dispatch WHERE seq = ?', seq);
-    else if (decision.runAt !== undefined) this.statements.run(delaySql, decision.runAt, seq);
-    return false;
+    return undefined;
+  }
+
+  private leave(queue: string, entry: Waiting): void {
+    const head = this.heads.get(queue);
+    const at = head ? head.waiting.indexOf(entry) : -1;
+    if (at >= 0) head!.waiting.splice(at, 1);
   }
 
   private leasedOf(queue: string): number {
@@ -134,17 +175,38 @@ export class SqliteDispatcher {
   }
 }
 
-function candidateOf(queue: string, row: Row): Candidate {
-  return {
-    attemptId: row.d_attempt as string,
-    jobId: row.id as string,
-    queue,
-    priority: row.d_priority as number,
-    runAt: row.d_run_at as number,
-    job: row,
-  };
+interface Waiting {
+  seq: number;
+  attempt_id: string;
+  job_id: string;
+  priority: number;
+  run_at: number;
 }
 
+class Unread implements Candidate {
+  readonly unread = true;
+  readonly attemptId: string;
+  readonly jobId: string;
+  readonly queue: string;
+  readonly priority: number;
+  readonly runAt: number;
+  private readonly statements: Statements;
+
+  constructor(statements: Statements, queue: string, entry: Waiting) {
+    this.statements = statements;
+    this.queue = queue;
+    this.attemptId = entry.attempt_id;
+    this.jobId = entry.job_id;
+    this.priority = entry.priority;
+    this.runAt = entry.run_at;
+  }
+
+  get job(): Row {
+    return this.statements.all(jobSql, [this.jobId])[0] ?? {};
+  }
+}
+
+const jobSql = 'SELECT * FROM jobs WHERE id = ?';
 const insertSql = `INSERT INTO dispatch (attempt_id, job_id, queue, priority, run_at, state)
   VALUES (?, ?, ?, ?, ?, ?)`;
 const settleSql = `DELETE FROM dispatch WHERE attempt_id = ? AND state = ${leased}`;

@@ -26,6 +26,8 @@ type Counter = Count['count'];
 
 interface Pending {
   run(): unknown;
+  /** How many attempts it wants, if it is a claim. */
+  wanted?: number;
   resolve(value: unknown): void;
   reject(error: unknown): void;
 }
@@ -56,7 +58,7 @@ export class SqliteStore implements Store {
     this.db = openDatabase(path);
     this.statements = new Statements(this.db);
     this.dispatcher = new SqliteDispatcher(this.statements, {
-      apply: (steps) => this.apply(steps),
+      apply: (steps) => this.fits(steps),
       ready: (queue) => this.readyQueues.add(queue),
     });
   }
@@ -83,7 +85,7 @@ export class SqliteStore implements Store {
   }
 
   claim(request: ClaimRequest, plan: (candidate: Candidate) => ClaimPlan): Promise<Candidate[]> {
-    return this.enqueue(() => this.dispatcher.take(request, plan));
+    return this.enqueue(() => this.dispatcher.take(request, plan), request.limit);
   }
 
   heartbeat(attemptIds: readonly string[], holder: string, leaseUntil: number) {
@@ -156,9 +158,9 @@ export class SqliteStore implements Store {
     this.db.close();
   }
 
-  private enqueue<T>(run: () => T): Promise<T> {
+  private enqueue<T>(run: () => T, wanted = 0): Promise<T> {
     return new Promise<T>((resolve, reject) => {
-      this.add({ run, resolve, reject });
+      this.add({ run, wanted, resolve, reject });
     });
   }
 
@@ -202,6 +204,7 @@ export class SqliteStore implements Store {
   private transaction(group: readonly Pending[], savepoints: boolean): (() => void)[] | undefined {
     const answers: (() => void)[] = [];
     this.statements.control('BEGIN IMMEDIATE');
+    this.dispatcher.begin(group.reduce((sum, { wanted = 0 }) => sum + wanted, 0));
     for (const { run, resolve, reject } of group) {
       const before = this.effects();
       try {
@@ -243,11 +246,23 @@ export class SqliteStore implements Store {
     } catch (error) {
       this.counts = countsBefore;
       this.readyQueues = queuesBefore;
+      this.dispatcher.begin(0);
       if (this.db.isTransaction) {
         this.statements.control('ROLLBACK TO command');
         this.statements.control('RELEASE command');
       }
       throw error;
+    }
+  }
+
+  private fits(steps: readonly Step[]): boolean {
+    const before = this.effects();
+    try {
+      this.apply(steps);
+      return true;
+    } catch (error) {
+      if (!(error instanceof Conflict) || this.effects() !== before) throw error;
+      return false;
     }
   }
 
