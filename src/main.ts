@@ -1,4 +1,5 @@
 // Hands argv to the command line, with what it needs of the rest imported when it is needed.
+import { constants } from 'node:os';
 import { join } from 'node:path';
 import { runCli } from './faces/cli/cli.ts';
 import type { Program } from './faces/cli/program.ts';
@@ -40,6 +41,12 @@ const program: Program = {
   examine: async (home) => (await import('./doctor/doctor.ts')).examine(home, env),
 };
 
+// Whoever reads us left (`errand logs … | head`): end as quietly as every other program does.
+for (const stream of [process.stdout, process.stderr]) {
+  stream.on('error', (error: NodeJS.ErrnoException) => {
+    if (error.code === 'EPIPE') process.exit(128 + constants.signals.SIGPIPE);
+  });
+}
 process.exitCode = await runCli(process.argv.slice(2), program);
 // Sockets kept alive and timers of libraries must not hold a finished command; what was printed is flushed first.
 await Promise.all(

@@ -60,7 +60,7 @@ test('an agent runs a command over a front; another reads it over HTTP', async (
   assert.equal(structured(short).exitCode, 3);
   const listed = await front.callTool({ name: 'list_jobs', arguments: {} });
   assert.match(
-    textOf(listed as ToolAnswer),
+    textOf(listed),
     /^job_\w{16} failed \(exitCode\) · command · \S+Z · echo hello; exit 3$/,
   );
   assert.match(textOf(short), /hello/);

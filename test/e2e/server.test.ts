@@ -163,7 +163,7 @@ test('doctor says what it found; an unknown command says what there is', async (
   assert.match(unknown.stderr, /errand help/);
 });
 
-test('SIGTERM right after the greeting drains; a second one ends at once', async (t) => {
+test('SIGTERM right after the greeting drains', async (t) => {
   const home = join(tempFolder(t), 'home');
   await prepareStore(home);
   const child = spawn(process.execPath, [bin, 'serve', '--json', '--port', '0'], {
@@ -175,4 +175,42 @@ test('SIGTERM right after the greeting drains; a second one ends at once', async
   child.kill('SIGTERM');
   const [code] = (await once(child, 'exit')) as [number];
   assert.equal(code, 0);
+});
+
+test('SIGTERM lets calls under way finish; a second one ends at once; the job goes on', async (t) => {
+  const folder = tempFolder(t);
+  const home = join(folder, 'home');
+  mkdirSync(home, { mode: 0o700 });
+  const patient = { http: { stopTimeoutMs: 600_000 } };
+  writeFileSync(join(home, 'config.json'), JSON.stringify(patient));
+  const first = await startServer(t, { home });
+  const command = `echo here; until [ -e ${folder}/go ]; do sleep 0.05; done; exit 6`;
+  const call = first.api('POST', '/api/commands', { command, waitMs: 50_000 });
+  const cut = assert.rejects(call);
+  const jobs = () =>
+    first
+      .api('GET', '/api/jobs?status=running')
+      .then((answer) => answer.json<{ jobs: { id: string }[] }>().jobs);
+  const [job] = await until('it runs', async () => {
+    const list = await jobs();
+    return list.length > 0 ? list : undefined;
+  });
+  first.child.kill('SIGTERM');
+  await until('it takes no new calls', () =>
+    jobs().then(
+      () => false,
+      () => true,
+    ),
+  );
+  assert.equal(first.child.exitCode, null, 'the call under way is waited for');
+  first.child.kill('SIGTERM');
+  const [code] = (await once(first.child, 'exit')) as [number];
+  assert.equal(code, 143);
+  await cut;
+  writeFileSync(join(folder, 'go'), '');
+  const second = await startServer(t, { home });
+  await until('its true end', async () => {
+    const view = await second.api('GET', `/api/jobs/${job!.id}`);
+    return view.json<{ exitCode: number | null }>().exitCode === 6;
+  });
 });

@@ -13,7 +13,7 @@ import { service } from './commands/service.ts';
 import { migrate, store } from './commands/store.ts';
 import { show, wait } from './commands/show.ts';
 import type { Command, CommandContext } from './command.ts';
-import { printOutput, type Screen } from './print.ts';
+import { printOutput, terminalWords, type Screen } from './print.ts';
 import type { Program } from './program.ts';
 import { findEntry, help, parseInput } from './words.ts';
 
@@ -42,7 +42,7 @@ export async function runCli(argv: readonly string[], program: Program): Promise
     const body = errorBody(error);
     if (!(error instanceof AppError)) program.log.error('the command failed', { error });
     if (json) screen.out(`${JSON.stringify({ error: body })}\n`);
-    else screen.err(`errand: ${body.message}${body.hint ? `\n${body.hint}` : ''}\n`);
+    else screen.err(`errand: ${body.message}${body.hint ? `\n${terminalWords(body.hint)}` : ''}\n`);
     return errorKind(body.code).exit;
   }
 }

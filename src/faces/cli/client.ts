@@ -42,10 +42,10 @@ export class Client {
   async *follow(name: string, input: unknown, signal?: AbortSignal): AsyncIterable<FollowItem> {
     const path = `/internal/operations/${name}?follow=true`;
     const response = await this.send('POST', path, input, signal);
-    if (response.statusCode !== 200) throw await failure(response);
+    if (response.statusCode !== 200) throw await failure(response, this.target);
     let rest = '';
     response.setEncoding('utf8');
-    for await (const chunk of response as AsyncIterable<string>) {
+    for await (const chunk of unbroken(response, this.target)) {
       const lines = (rest + chunk).split('\n');
       rest = lines.pop()!;
       for (const line of lines) {
@@ -63,8 +63,8 @@ export class Client {
     signal?: AbortSignal,
   ): Promise<unknown> {
     const response = await this.send(method, path, body, signal);
-    if (response.statusCode !== 200) throw await failure(response);
-    return JSON.parse(await text(response));
+    if (response.statusCode !== 200) throw await failure(response, this.target);
+    return JSON.parse(await text(response, this.target));
   }
 
   private send(
@@ -96,6 +96,15 @@ export class Client {
   }
 }
 
+/** A connection that breaks in the middle is told like one that cannot be made. */
+async function* unbroken(response: http.IncomingMessage, target: Target): AsyncIterable<string> {
+  try {
+    yield* response as AsyncIterable<string>;
+  } catch (error) {
+    throw unreachable(error as NodeJS.ErrnoException, target);
+  }
+}
+
 export const isUnreachable = (error: unknown): boolean =>
   error instanceof AppError && error.code === 'unavailable' && error.data?.unreachable === true;
 
@@ -109,8 +118,8 @@ function unreachable(error: NodeJS.ErrnoException, target: Target): Error {
   });
 }
 
-async function failure(response: http.IncomingMessage): Promise<Error> {
-  const body = await text(response);
+async function failure(response: http.IncomingMessage, target: Target): Promise<Error> {
+  const body = await text(response, target);
   try {
     const parsed = JSON.parse(body) as {
       error?: ErrorBody;
@@ -135,8 +144,9 @@ async function failure(response: http.IncomingMessage): Promise<Error> {
   );
 }
 
-async function text(response: http.IncomingMessage): Promise<string> {
-  const chunks: Buffer[] = [];
-  for await (const chunk of response as AsyncIterable<Buffer>) chunks.push(chunk);
-  return Buffer.concat(chunks).toString('utf8');
+async function text(response: http.IncomingMessage, target: Target): Promise<string> {
+  let all = '';
+  response.setEncoding('utf8');
+  for await (const chunk of unbroken(response, target)) all += chunk;
+  return all;
 }

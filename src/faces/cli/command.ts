@@ -16,6 +16,8 @@ export interface CommandContext {
 
 export interface Command {
   summary: string;
+  /** `--detach` …, for completion. */
+  flags: readonly string[];
   help(name: string): string;
   /** Takes the words after its own name; answers the exit code. */
   run(context: CommandContext, name: string, args: string[]): Promise<number>;
@@ -52,6 +54,7 @@ export function command<T extends Flags>(spec: Spec<T>): Command {
     ['Usage: errand', name, '[flags]', spec.args].filter(Boolean).join(' ');
   return {
     summary: spec.summary,
+    flags: Object.keys(spec.flags).map((name) => `--${name}`),
     help: (name) => helpText(usageOf(name), spec.summary, Object.entries(spec.flags).map(flagRow)),
     run(context, name, args) {
       const usage = usageOf(name);

@@ -111,6 +111,14 @@ export function duration(ms: number): string {
   return `${Math.floor(minutes / 60)}h${String(minutes % 60).padStart(2, '0')}m`;
 }
 
+export function size(bytes: number): string {
+  const units = ['B', 'kB', 'MB', 'GB'];
+  let value = bytes;
+  let unit = 0;
+  for (; value >= 1000 && unit < units.length - 1; unit++) value /= 1000;
+  return `${unit === 0 ? value : value.toFixed(1)} ${units[unit]}`;
+}
+
 export function localTime(iso: string): string {
   const time = new Date(iso);
   if (Number.isNaN(time.getTime())) return iso;
@@ -121,3 +129,27 @@ export function localTime(iso: string): string {
 
 export const dim = (screen: Screen, text: string): string =>
   screen.columns === undefined ? text : styleText('dim', text);
+
+/** What an agent calls, as a person types it. */
+const spoken: Record<string, string> = {
+  run_command: 'errand run',
+  get_job: 'errand show',
+  list_jobs: 'errand list',
+  wait_for_jobs: 'errand wait',
+  read_output: 'errand logs',
+  send_input: 'errand send',
+  send_signal: 'errand signal',
+  cancel_job: 'errand cancel',
+  retry_job: 'errand retry',
+};
+
+/** Hints are written for agents: on a terminal they name commands. */
+export function terminalWords(text: string): string {
+  return text
+    .replace(/read_output with mode errors( or tail)?/g, '`errand logs --errors`')
+    .replace(
+      'Start it with stdin: "open" (or tty: true)',
+      'Start it with `errand run --stdin open` (or --tty)',
+    )
+    .replaceAll(/\b[a-z]+(_[a-z]+)+\b/g, (word) => (spoken[word] ? `\`${spoken[word]}\`` : word));
+}

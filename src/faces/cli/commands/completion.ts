@@ -1,17 +1,18 @@
 // `errand completion bash|zsh|fish`: a script that asks `errand completion words` for what may come next.
 import { AppError } from '../../../errors.ts';
-import { command } from '../command.ts';
-import { flagName } from '../words.ts';
+import type { CatalogEntry } from '../bridge.ts';
+import { command, type CommandContext } from '../command.ts';
+import { findEntry, flagName } from '../words.ts';
 
 const scripts: Record<string, string> = {
-  bash: `_errand() { COMPREPLY=($(compgen -W "$(errand completion words "\${COMP_WORDS[@]:1:COMP_CWORD-1}" 2>/dev/null)" -- "\${COMP_WORDS[COMP_CWORD]}")); }
+  bash: `_errand() { COMPREPLY=($(compgen -W "$(errand completion words -- "\${COMP_WORDS[@]:1:COMP_CWORD-1}" 2>/dev/null)" -- "\${COMP_WORDS[COMP_CWORD]}")); }
 complete -F _errand errand
 `,
   zsh: `#compdef errand
-_errand() { compadd -- \${(f)"$(errand completion words "\${words[@]:1:$((CURRENT-2))}" 2>/dev/null | tr ' ' '\\n')"} }
+_errand() { compadd -- \${(f)"$(errand completion words -- "\${words[@]:1:$((CURRENT-2))}" 2>/dev/null | tr ' ' '\\n')"} }
 compdef _errand errand
 `,
-  fish: `complete -c errand -f -a '(errand completion words (commandline -opc)[2..] 2>/dev/null | string split " ")'
+  fish: `complete -c errand -f -a '(errand completion words -- (commandline -opc)[2..] 2>/dev/null | string split " ")'
 `,
 };
 
@@ -38,20 +39,25 @@ export const completion = command({
       )
       .map((parts) => parts[before.length]!);
     const first = before.length === 0 ? [...Object.keys(commands), 'help'] : [];
-    const flagNames = operations
-      .filter(
-        ({ cli }) =>
-          cli &&
-          cli.words.length <= before.length &&
-          cli.words.every((word, i) => before[i] === word),
-      )
-      .flatMap(({ input }) => Object.keys((input as { properties?: object }).properties ?? {}))
-      .map((name) => `--${flagName(name)}`);
+    const flagNames = flagsAfter(before, commands, operations);
     const jobs = flagNames.length > 0 ? await recentIds(client) : [];
     screen.out(`${[...new Set([...first, ...next, ...flagNames, ...jobs])].join(' ')}\n`);
     return 0;
   },
 });
+
+/** Of the command that the words name already: one written by hand, or one made from an operation. */
+function flagsAfter(
+  before: readonly string[],
+  commands: CommandContext['commands'],
+  operations: readonly CatalogEntry[],
+): string[] {
+  const own = before[0] !== undefined && Object.hasOwn(commands, before[0]) && commands[before[0]];
+  if (own) return [...own.flags];
+  const entry = findEntry(operations, before);
+  const { properties = {} } = (entry?.input ?? {}) as { properties?: object };
+  return Object.keys(properties).map((name) => `--${flagName(name)}`);
+}
 
 async function recentIds(
   client: () => Promise<{

@@ -2,6 +2,8 @@
 import { AppError } from '../../../errors.ts';
 import type { Client } from '../client.ts';
 import { command, wholeNumber, type CommandContext } from '../command.ts';
+import { throughRestarts } from '../patience.ts';
+import type { Program } from '../program.ts';
 
 const tailBytesMax = 60_000;
 
@@ -11,6 +13,8 @@ export const logs = command({
   flags: {
     follow: { type: 'boolean', short: 'f', help: 'go on until the job is over' },
     tail: { type: 'string', value: 'N', help: 'only the last N lines' },
+    errors: { type: 'boolean', help: 'only the last lines that look like trouble' },
+    grep: { type: 'string', value: 'TEXT', help: 'only lines with this text' },
     attempt: { type: 'string', value: 'N', help: 'an earlier attempt' },
     json: { type: 'boolean', help: 'print JSON, for scripts' },
   },
@@ -23,9 +27,15 @@ export const logs = command({
     const tail = wholeNumber(values.tail, 'tail');
     const attempt = wholeNumber(values.attempt, 'attempt');
     const wish = { id, ...(attempt === undefined ? {} : { attempt }) };
-    if (values.json) {
-      const { output } = await client.call('read_output', { ...wish, bytesMax: tailBytesMax });
-      context.screen.out(`${JSON.stringify(output)}\n`);
+    const mode = values.errors
+      ? { mode: 'errors' }
+      : values.grep === undefined
+        ? {}
+        : { mode: 'grep', pattern: values.grep };
+    if (values.json || 'mode' in mode) {
+      const input = { ...wish, ...mode, bytesMax: tailBytesMax };
+      const { output } = await client.call<{ text: string }>('read_output', input);
+      context.screen.out(values.json ? `${JSON.stringify(output)}\n` : wholeLines(output.text));
       return 0;
     }
     if (tail !== undefined) {
@@ -43,31 +53,51 @@ export const logs = command({
   },
 });
 
-/** Writes output as it comes, byte for byte; ends with the job (or, with `once`, at the present end). */
+/**
+ * Writes output as it comes, byte for byte; ends with the job (or, with `once`, at the present end). A restart of the server
+ * in between is not seen: it goes on from the last byte.
+ */
 export async function followOutput(
-  { program }: CommandContext,
+  context: CommandContext,
   client: Client,
   wish: { id: string; attempt?: number; cursor?: string; once?: boolean; signal?: AbortSignal },
 ): Promise<void> {
+  const { program } = context;
   const input = {
     id: wish.id,
     ...(wish.attempt === undefined ? {} : { attempt: wish.attempt }),
     raw: true,
     lossless: true,
-    ...(wish.cursor === undefined ? {} : { cursor: wish.cursor }),
     ...(wish.once ? { once: true } : {}),
   };
-  for await (const item of client.follow('read_output', input, wish.signal)) {
-    const { text, base64, stream } = item.data as {
-      text?: string;
-      base64?: string;
-      stream?: string;
-    };
-    const bytes = base64 === undefined ? Buffer.from(text ?? '') : Buffer.from(base64, 'base64');
-    const target = stream === 'stderr' ? program.stderr : program.stdout;
-    if (bytes.length > 0 && !target.write(bytes))
-      await new Promise((resolve) => target.once('drain', resolve));
-  }
+  let { cursor } = wish;
+  await throughRestarts(context, client, async (server, progress) => {
+    const from = cursor === undefined ? {} : { cursor };
+    for await (const item of server.follow('read_output', { ...input, ...from }, wish.signal)) {
+      progress();
+      await writeItem(program, item.data as OutputItem);
+      cursor = item.id ?? cursor;
+      if (item.event === 'end') return;
+    }
+    // A stream without its last event: the server stops, the job goes on.
+    return wish.once ? undefined : 'again';
+  });
+}
+
+const wholeLines = (text: string): string =>
+  text === '' || text.endsWith('\n') ? text : `${text}\n`;
+
+interface OutputItem {
+  text?: string;
+  base64?: string;
+  stream?: string;
+}
+
+async function writeItem(program: Program, { text, base64, stream }: OutputItem): Promise<void> {
+  const bytes = base64 === undefined ? Buffer.from(text ?? '') : Buffer.from(base64, 'base64');
+  const target = stream === 'stderr' ? program.stderr : program.stdout;
+  if (bytes.length > 0 && !target.write(bytes))
+    await new Promise((resolve) => target.once('drain', resolve));
 }
 
 async function printTail(
@@ -81,7 +111,7 @@ async function printTail(
     bytesMax: tailBytesMax,
     raw: true,
   });
-  const lines = output.text.replace(/\n$/, '').split('\n');
-  screen.out(`${lines.slice(-count).join('\n')}\n`);
+  const lines = output.text.split(/(?<=\n)/);
+  screen.out(lines.slice(Math.max(lines.length - count, 0)).join(''));
   return String(output.next);
 }

@@ -1,10 +1,12 @@
-// `errand run -- npm test`: a command as a job, followed until it is over. ctrl-c leaves the job running (a second one
-// stops it), unless --on-interrupt cancel says otherwise.
+// `errand run -- npm test`: a command as a job, followed until it is over, through restarts of the server. ctrl-c leaves the
+// job running, or stops it with --on-interrupt cancel.
 import { constants } from 'node:os';
-import { AppError } from '../../../errors.ts';
+import { AppError, errorBody } from '../../../errors.ts';
 import type { Client } from '../client.ts';
 import { command, wholeNumber, type CommandContext, type Words } from '../command.ts';
-import { dim } from '../print.ts';
+import { Interrupts } from '../interrupts.ts';
+import { throughRestarts } from '../patience.ts';
+import { dim, terminalWords } from '../print.ts';
 import { durationMs } from '../words.ts';
 import { followOutput } from './logs.ts';
 import { scripted, type View } from './show.ts';
@@ -19,6 +21,8 @@ const flags = {
   cwd: { type: 'string', value: 'DIR', help: 'where it runs (default: here)' },
   env: { type: 'string', multiple: true, value: 'K=V', help: 'a variable; may be repeated' },
   timeout: { type: 'string', value: '10m', help: 'end it after this (a bare number: seconds)' },
+  stdin: { type: 'string', value: 'none|open', help: 'open: `errand send` types into it' },
+  tty: { type: 'boolean', help: 'give it a terminal (`errand send` types into it)' },
   queue: { type: 'string', value: 'Q', help: 'the queue it waits in' },
   retries: { type: 'string', value: 'N', help: 'further attempts after a failure' },
   'on-interrupt': {
@@ -50,7 +54,12 @@ export const run = command({
         },
       );
     }
+    // SIGTERM and SIGHUP are how a script or a closed terminal says ctrl-c.
+    const interrupts = new Interrupts(
+      onInterrupt === 'cancel' ? ['SIGINT', 'SIGTERM', 'SIGHUP'] : ['SIGINT'],
+    );
     const client = await context.client();
+    interrupts.starting();
     const { output: started } = await client.call<View>('run_command', submission(values, argv));
     if (values.detach) {
       context.screen.out(
@@ -60,7 +69,12 @@ export const run = command({
     }
     const quiet = values.json === true;
     if (!quiet) context.screen.err(dim(context.screen, `${started.id}\n`));
-    const ended = await follow(context, client, { id: started.id, quiet, onInterrupt });
+    const ended = await follow(context, client, {
+      id: started.id,
+      quiet,
+      onInterrupt,
+      interrupts,
+    });
     if (!ended) return 0;
     if (quiet) context.screen.out(`${JSON.stringify(scripted(ended))}\n`);
     else sayEnd(context, ended);
@@ -87,6 +101,8 @@ function submission(
     ...(values.cwd === undefined ? {} : { cwd: values.cwd }),
     ...(Object.keys(env).length > 0 ? { env } : {}),
     ...(values.timeout === undefined ? {} : { timeoutMs: durationMs(values.timeout, 1000) }),
+    ...(values.stdin === undefined ? {} : { stdin: values.stdin }),
+    ...(values.tty ? { tty: true } : {}),
     ...(values.queue === undefined ? {} : { queue: values.queue }),
     ...(retries === undefined ? {} : { attemptsMax: retries + 1 }),
     waitMs: 0,
@@ -97,49 +113,61 @@ function submission(
 async function follow(
   context: CommandContext,
   client: Client,
-  wish: { id: string; quiet: boolean; onInterrupt: 'detach' | 'cancel' },
+  wish: {
+    id: string;
+    quiet: boolean;
+    onInterrupt: 'detach' | 'cancel';
+    interrupts: Interrupts;
+  },
 ): Promise<View | undefined> {
   const leave = new AbortController();
-  const stopListening = interrupts(context, client, { ...wish, leave });
+  wish.interrupts.started(onSignal(context, { ...wish, leave }));
   try {
     if (!wish.quiet)
       await followOutput(context, client, { id: wish.id, cursor: '0', signal: leave.signal });
-    return await end(client, wish.id, leave.signal);
+    return await end(context, client, wish.id, leave.signal);
   } catch (error) {
     if (leave.signal.aborted) return undefined;
     throw error;
   } finally {
-    stopListening();
+    wish.interrupts.stop();
   }
 }
 
-async function end(client: Client, id: string, signal: AbortSignal): Promise<View> {
-  for (;;) {
+async function end(
+  context: CommandContext,
+  client: Client,
+  id: string,
+  signal: AbortSignal,
+): Promise<View> {
+  return throughRestarts(context, client, async (server, progress) => {
     const input = { ids: [id], timeoutMs: roundMs };
-    const { output } = await client.call<{ done: boolean; jobs: View[] }>(
+    const { output } = await server.call<{ done: boolean; jobs: View[] }>(
       'wait_for_jobs',
       input,
       signal,
     );
-    if (output.done) return output.jobs[0]!;
-  }
+    progress();
+    return output.done ? output.jobs[0]! : 'again';
+  });
 }
 
-function interrupts(
-  { screen }: CommandContext,
-  client: Client,
+function onSignal(
+  { screen, client }: CommandContext,
   wish: { id: string; onInterrupt: 'detach' | 'cancel'; leave: AbortController },
-): () => void {
-  let count = 0;
-  const cancel = () => {
-    screen.err(`\nstopping ${wish.id} …\n`);
-    client.call('cancel_job', { id: wish.id }).catch(() => wish.leave.abort());
+): (count: number) => void {
+  const cancel = async () => {
+    try {
+      await (await client()).call('cancel_job', { id: wish.id });
+    } catch (error) {
+      screen.err(`errand: ${wish.id} could not be stopped: ${errorBody(error).message}\n`);
+      wish.leave.abort();
+    }
   };
-  const onInt = () => {
-    count += 1;
-    if (wish.onInterrupt === 'cancel') {
-      if (count === 1) cancel();
-      else wish.leave.abort();
+  return (count) => {
+    if (wish.onInterrupt === 'cancel' && count === 1) {
+      screen.err(`\nstopping ${wish.id} …\n`);
+      void cancel();
       return;
     }
     screen.err(
@@ -147,15 +175,13 @@ function interrupts(
     );
     wish.leave.abort();
   };
-  process.on('SIGINT', onInt);
-  return () => process.off('SIGINT', onInt);
 }
 
 function sayEnd({ screen }: CommandContext, view: View): void {
   if (view.status === 'completed') return;
   const { message, hint } = (view.error ?? {}) as { message?: string; hint?: string };
   screen.err(
-    `errand: ${view.id} ${view.status}${message ? `: ${message}` : ''}${hint ? `\n${hint}` : ''}\n`,
+    `errand: ${view.id} ${view.status}${message ? `: ${message}` : ''}${hint ? `\n${terminalWords(hint)}` : ''}\n`,
   );
 }
 

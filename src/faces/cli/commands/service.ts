@@ -41,11 +41,11 @@ interface Unit {
   stop: string[][];
 }
 
-function unitOf(program: Program): Unit {
+export function unitOf(program: Program, platform: string = process.platform): Unit {
   const { home } = program.place({});
-  if (process.platform === 'darwin') return launchd(program, home);
-  if (process.platform === 'linux') return systemd(program, home);
-  throw new AppError('unsupported', `There is no service for ${process.platform} yet.`, {
+  if (platform === 'darwin') return launchd(program, home);
+  if (platform === 'linux') return systemd(program, home);
+  throw new AppError('unsupported', `There is no service for ${platform} yet.`, {
     hint: 'Start `errand serve` yourself.',
   });
 }
@@ -62,8 +62,8 @@ function systemd(program: Program, home: string): Unit {
 Description=Errand, jobs for AI agents
 
 [Service]
-ExecStart=${process.execPath} ${program.binPath} serve
-Environment=ERRAND_HOME=${home}
+ExecStart=${unitWord(process.execPath)} ${unitWord(program.binPath)} serve
+Environment=${unitWord(`ERRAND_HOME=${home}`)}
 KillMode=process
 Restart=on-failure
 
@@ -84,14 +84,14 @@ WantedBy=default.target
 function launchd(program: Program, home: string): Unit {
   const path = join(homedir(), 'Library', 'LaunchAgents', 'dev.errand.server.plist');
   const words = [process.execPath, program.binPath, 'serve']
-    .map((word) => `<string>${word}</string>`)
+    .map((word) => `<string>${xml(word)}</string>`)
     .join('');
   const text = `<?xml version="1.0" encoding="UTF-8"?>
 <!DOCTYPE plist PUBLIC "-//Apple//DTD PLIST 1.0//EN" "http://www.apple.com/DTDs/PropertyList-1.0.dtd">
 <plist version="1.0"><dict>
 <key>Label</key><string>dev.errand.server</string>
 <key>ProgramArguments</key><array>${words}</array>
-<key>EnvironmentVariables</key><dict><key>ERRAND_HOME</key><string>${home}</string></dict>
+<key>EnvironmentVariables</key><dict><key>ERRAND_HOME</key><string>${xml(home)}</string></dict>
 <key>RunAtLoad</key><true/><key>KeepAlive</key><true/><key>AbandonProcessGroup</key><true/>
 </dict></plist>
 `;
@@ -102,6 +102,15 @@ function launchd(program: Program, home: string): Unit {
     stop: [['launchctl', 'unload', '-w', path]],
   };
 }
+
+/** In a unit file blanks part words, and %, $ and the backslash have meanings of their own. */
+const unitWord = (text: string): string => {
+  const plain = text.replaceAll('%', '%%').replaceAll('$', () => '$$');
+  return /[\s"'\\;]/.test(plain) ? `"${plain.replaceAll(/["\\]/g, (sign) => `\\${sign}`)}"` : plain;
+};
+
+const xml = (text: string): string =>
+  text.replaceAll('&', '&amp;').replaceAll('<', '&lt;').replaceAll('>', '&gt;');
 
 function tell(commands: string[][]): void {
   for (const [program, ...args] of commands) {

@@ -1,7 +1,7 @@
 // `errand show` and `errand wait`: one job, or the end of several.
 import { AppError } from '../../../errors.ts';
 import { command, type CommandContext } from '../command.ts';
-import { duration, localTime } from '../print.ts';
+import { duration, localTime, size, terminalWords } from '../print.ts';
 import { durationMs } from '../words.ts';
 
 export type View = Record<string, unknown> & {
@@ -29,7 +29,10 @@ export const show = command({
     };
     const { output, text } = await client.call<View>('get_job', input);
     if (values.json) context.screen.out(`${JSON.stringify(scripted(output))}\n`);
-    else context.screen.out(`${text}\n${timingsText(output)}`);
+    else
+      context.screen.out(
+        `${terminalWords(text ?? '')}\n${placeText(output)}${timingsText(output)}`,
+      );
     return 0;
   },
 });
@@ -41,12 +44,26 @@ export const scripted = (view: View): View => ({
   signal: view.signal ?? null,
 });
 
+/** Where it runs and what it uses, as far as its kind says so. */
+function placeText(view: View): string {
+  const { cwd, pid, ports, outputBytes, memoryPeakBytes, waitingForInput } = view;
+  const parts = [
+    ...(typeof cwd === 'string' ? [`in ${cwd}`] : []),
+    ...(typeof pid === 'number' ? [`process ${pid}`] : []),
+    ...(Array.isArray(ports) ? [`port ${ports.join(', ')}`] : []),
+    ...(typeof outputBytes === 'number' ? [`${size(outputBytes)} of output`] : []),
+    ...(typeof memoryPeakBytes === 'number' ? [`${size(memoryPeakBytes)} of memory`] : []),
+    ...(waitingForInput === true ? ['waits for input'] : []),
+  ];
+  return parts.length > 0 ? `${parts.join(' · ')}\n` : '';
+}
+
 function timingsText({ timings, attempts }: View): string {
   const { createdAt, startedAt, finishedAt, runMs } = timings;
   const parts = [`created ${localTime(createdAt)}`];
   if (startedAt) parts.push(`started ${localTime(startedAt)}`);
   if (finishedAt) parts.push(`finished ${localTime(finishedAt)}`);
-  if (runMs !== undefined) parts.push(`ran ${duration(runMs)}`);
+  if (runMs !== undefined) parts.push(`${finishedAt ? 'ran' : 'running for'} ${duration(runMs)}`);
   if (attempts.max > 1 || attempts.number > 1)
     parts.push(`attempt ${attempts.number} of ${attempts.max}`);
   return `${parts.join(' · ')}\n`;

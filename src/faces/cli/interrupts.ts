@@ -1,0 +1,38 @@
+// ctrl-c while a job is started and followed. Listened to from the first moment: whoever presses it between the call that
+// starts the job and its answer means the job, too, and must get what they chose.
+
+export class Interrupts {
+  private readonly names: readonly NodeJS.Signals[];
+  private stage: 'before' | 'starting' | 'started' = 'before';
+  private count = 0;
+  private act: (count: number) => void = () => {};
+  private readonly listener = (signal: NodeJS.Signals) => this.take(signal);
+
+  constructor(names: readonly NodeJS.Signals[]) {
+    this.names = names;
+    for (const name of names) process.on(name, this.listener);
+  }
+
+  /** From here on a job may exist. */
+  starting(): void {
+    this.stage = 'starting';
+  }
+
+  /** The job is known: signals go to `act`, and so does one that came meanwhile. */
+  started(act: (count: number) => void): void {
+    this.stage = 'started';
+    this.act = act;
+    if (this.count > 0) act(this.count);
+  }
+
+  stop(): void {
+    for (const name of this.names) process.off(name, this.listener);
+  }
+
+  private take(signal: NodeJS.Signals): void {
+    this.count += 1;
+    if (this.stage === 'started') return this.act(this.count);
+    // Nothing was started yet, or somebody does not want to wait for the answer.
+    if (this.stage === 'before' || this.count > 1) process.exit(signal === 'SIGTERM' ? 143 : 130);
+  }
+}

@@ -1,0 +1,67 @@
+// `errand service`: the unit of systemd and the plist of launchd, written where they belong and started.
+import assert from 'node:assert/strict';
+import { existsSync, mkdirSync, readFileSync, writeFileSync } from 'node:fs';
+import { join } from 'node:path';
+import { test } from 'node:test';
+import { unitOf } from '../../../src/faces/cli/commands/service.ts';
+import type { Program } from '../../../src/faces/cli/program.ts';
+import { tempFolder } from '../../helpers/folder.ts';
+import { bin, cli } from '../../helpers/server.ts';
+
+const programOf = (home: string, binPath: string) =>
+  ({ binPath, env: {}, place: () => ({ home, socketPath: '' }) }) as unknown as Program;
+
+test('install writes the unit and starts it, remove takes both back', async (t) => {
+  if (process.platform !== 'linux') return t.skip('systemd is Linux');
+  const folder = tempFolder(t);
+  const tools = join(folder, 'bin');
+  mkdirSync(tools);
+  const said = join(folder, 'said');
+  writeFileSync(join(tools, 'systemctl'), `#!/bin/sh\necho "$@" >> ${said}\n`, { mode: 0o755 });
+  const home = join(folder, 'home');
+  const env = { PATH: `${tools}:${process.env.PATH}`, XDG_CONFIG_HOME: join(folder, 'config') };
+  const service = (verb: string) => cli(home, ['service', verb], env);
+  const path = join(folder, 'config/systemd/user/errand.service');
+  const installed = await service('install');
+  assert.equal(installed.code, 0, installed.stderr);
+  assert.match(installed.stdout, new RegExp(path));
+  const unit = readFileSync(path, 'utf8');
+  assert.match(unit, new RegExp(`^ExecStart=${process.execPath} ${bin} serve$`, 'm'));
+  assert.match(unit, new RegExp(`^Environment=ERRAND_HOME=${home}$`, 'm'));
+  assert.match(unit, /^KillMode=process$/m);
+  assert.match(unit, /^WantedBy=default\.target$/m);
+  assert.equal((await service('print')).stdout, unit);
+  assert.equal((await service('remove')).code, 0);
+  assert.equal(existsSync(path), false);
+  assert.deepEqual(readFileSync(said, 'utf8').trim().split('\n'), [
+    '--user daemon-reload',
+    '--user enable --now errand.service',
+    '--user disable --now errand.service',
+  ]);
+});
+
+test('a systemd that does not answer is told with the way by hand', async (t) => {
+  if (process.platform !== 'linux') return t.skip('systemd is Linux');
+  const folder = tempFolder(t);
+  const tools = join(folder, 'bin');
+  mkdirSync(tools);
+  writeFileSync(join(tools, 'systemctl'), '#!/bin/sh\necho no bus >&2; exit 1\n', { mode: 0o755 });
+  const env = { PATH: `${tools}:${process.env.PATH}`, XDG_CONFIG_HOME: join(folder, 'config') };
+  const answer = await cli(join(folder, 'home'), ['service', 'install'], env);
+  assert.equal(answer.code, 7);
+  assert.match(answer.stderr, /systemctl --user daemon-reload failed[^]*errand service print/);
+});
+
+test('odd paths are quoted; launchd keeps the jobs of a server it ends', () => {
+  const program = programOf('/home/a b/50%', '/opt/my "apps"/errand.js');
+  const unit = unitOf(program, 'linux').text;
+  assert.match(unit, /^ExecStart=\S+ "\/opt\/my \\"apps\\"\/errand\.js" serve$/m);
+  assert.match(unit, /^Environment="ERRAND_HOME=\/home\/a b\/50%%"$/m);
+  const mac = unitOf(programOf('/Users/a&b/home', '/opt/errand.js'), 'darwin');
+  assert.match(mac.path, /Library\/LaunchAgents\/dev\.errand\.server\.plist$/);
+  assert.match(mac.text, /<string>\/opt\/errand\.js<\/string><string>serve<\/string>/);
+  assert.match(mac.text, /<key>ERRAND_HOME<\/key><string>\/Users\/a&amp;b\/home<\/string>/);
+  assert.match(mac.text, /<key>AbandonProcessGroup<\/key><true\/>/);
+  assert.deepEqual(mac.start, [['launchctl', 'load', '-w', mac.path]]);
+  assert.throws(() => unitOf(program, 'win32'), { code: 'unsupported' });
+});
