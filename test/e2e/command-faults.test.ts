@@ -10,14 +10,14 @@ import { programsOf } from '../../src/kinds/command/shell-words.ts';
 import { startApp } from '../helpers/app.ts';
 import { smallDisk } from '../helpers/disk.ts';
 import { tempFolder } from '../helpers/folder.ts';
-import { startServer } from '../helpers/server.ts';
+import { onPostgres, startServer, type TestServer } from '../helpers/server.ts';
 import { until } from '../helpers/until.ts';
 
 interface View {
   id: string;
   status: string;
   exitCode: number | null;
-  error?: { code: string };
+  error?: { code: string; message: string };
   [more: string]: unknown;
 }
 
@@ -72,11 +72,7 @@ describe('limits of the machine', () => {
       'the record is there',
       () => existsSync(exit) && readFileSync(exit, 'utf8').includes('code 9'),
     );
-    const refused = await server.api('POST', '/api/commands', { command: 'true' });
-    const { code, detail, hint } = refused.json<Record<string, string>>();
-    assert.deepEqual([refused.status, code], [503, 'unavailable'], refused.text);
-    assert.match(detail!, /disk is full/);
-    assert.match(hint!, /Free space/);
+    await refusedForLackOfRoom(server);
     rmSync(ballast);
     const end = await until('the end is in the ledger', async () => {
       const view = (await server.api('GET', `/api/jobs/${id}`)).json<View>();
@@ -86,6 +82,20 @@ describe('limits of the machine', () => {
     assert.equal((await server.api('POST', '/api/commands', { command: 'true' })).status, 200);
     await server.stop();
   });
+
+  /** With its database on the same disk the server takes nothing; else it takes the job, which cannot start. */
+  async function refusedForLackOfRoom(server: TestServer): Promise<void> {
+    const answer = await server.api('POST', '/api/commands', { command: 'true', waitMs: 20_000 });
+    const { code, detail, hint, error } = answer.json<Record<string, string> & View>();
+    if (onPostgres) {
+      assert.equal(error?.code, 'cannotStart', answer.text);
+      assert.match(error.message, /disk of the home is full/);
+      return;
+    }
+    assert.deepEqual([answer.status, code], [503, 'unavailable'], answer.text);
+    assert.match(detail!, /disk is full/);
+    assert.match(hint!, /Free space/);
+  }
 
   test('a tree that forks while it is killed leaves nobody', async (t) => {
     const { call } = await startApp(t, { command: { checkMs: 50, killGraceMs: 100 } });

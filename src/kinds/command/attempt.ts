@@ -71,7 +71,8 @@ export async function runAttempt(run: Run, needs: AttemptNeeds): Promise<Outcome
         ? await endTree(started, job, end === 'lost' ? 'lost' : reason!, needs)
         : undefined;
     return await conclude(run, started.folder, needs, kill, keep);
-  } catch (error) {
+  } catch (thrown) {
+    const error = systemRefusal(thrown) ?? thrown;
     if (!(error instanceof AppError)) throw error;
     const { code, message, hint } = error;
     const facts = { exitCode: null, signal: null };
@@ -86,6 +87,25 @@ export async function runAttempt(run: Run, needs: AttemptNeeds): Promise<Outcome
     watching.abort();
     needs.keeper.remove(job.attemptId, over);
   }
+}
+
+/** What the system said while the files of the attempt were made. */
+function systemRefusal(error: unknown): AppError | undefined {
+  const { code } = error as NodeJS.ErrnoException;
+  const causes: Record<string, string> = {
+    ENOSPC: 'the disk of the home is full',
+    EDQUOT: 'the quota on the disk of the home is used up',
+    EROFS: 'the disk of the home is read-only',
+    EACCES: 'the home may not be written',
+    EMFILE: 'the server has too many files open',
+    ENFILE: 'the system has too many files open',
+  };
+  const why = error instanceof AppError ? undefined : causes[code ?? ''];
+  if (why === undefined) return undefined;
+  return new AppError('cannotStart', `The command could not be started: ${why}.`, {
+    hint: 'Nothing ran. `errand doctor` looks at the home; retry_job when it is mended.',
+    cause: error,
+  });
 }
 
 async function begin(
