@@ -458,6 +458,17 @@ describe('times', () => {
     await assert.rejects(pieces, { code: 'timeout' });
   });
 
+  it('gives up on a connection that is never made whole', async () => {
+    // Takes the connection and says nothing: the handshake waits for ever.
+    const mute = await serveRaw(() => {});
+    const url = `https://127.0.0.1:${mute}/`;
+    await assert.rejects(egress.request({ url, trust: 'guarded' }), (error: AppError) => {
+      assert.deepEqual([error.code, error.data?.phase], ['timeout', 'connect']);
+      assert.match(error.message, /did not connect within 300 ms/);
+      return true;
+    });
+  });
+
   it('stops when told, before, during and while reading', async () => {
     const silent = await serveRaw(() => {});
     await assert.rejects(at(silent, { signal: AbortSignal.abort() }), { name: 'AbortError' });

@@ -95,6 +95,7 @@ export class Listeners {
         headersTimeout: limits.headersTimeoutMs,
         requestTimeout: limits.requestTimeoutMs,
         keepAliveTimeout: limits.idleTimeoutMs,
+        connectionsCheckingInterval: checkingMs(limits),
         noDelay: true,
       },
       (request, response) => handle(request, response, local),
@@ -109,6 +110,12 @@ export class Listeners {
     );
     return server;
   }
+}
+
+/** Node looks only so often whether somebody is late; its own 30 s would make our limits a guess. */
+function checkingMs({ headersTimeoutMs, requestTimeoutMs }: HttpLimits): number {
+  const shortest = Math.min(...[headersTimeoutMs, requestTimeoutMs].filter((ms) => ms > 0), 20_000);
+  return Math.max(Math.ceil(shortest / 4), 20);
 }
 
 function listening(
