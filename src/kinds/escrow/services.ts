@@ -10,10 +10,10 @@ import type { Payments } from './payments.ts';
 import type { Posting } from './posting.ts';
 import type { EscrowSettings } from './settings.ts';
 import type { EscrowStore } from './store.ts';
-import { rolesOf } from './terms.ts';
+import { rolesOf, type Silence } from './terms.ts';
 import { viewWork, type WorkView } from './view.ts';
 import type { Wallets } from './wallets.ts';
-import type { Work } from './work.ts';
+import type { Verdict, Work } from './work.ts';
 import type { X402 } from './x402.ts';
 
 export interface EscrowServices {
@@ -96,3 +96,18 @@ export const isFundedBy = (wallet: string) => (work: Work) =>
   work.client === wallet &&
   work.phase !== 'open' &&
   work.state.txs.some((tx) => tx.kind === 'fund');
+
+/** The wallet has said so before, alone or as one of a quorum: its call came again. */
+export const isJudgedBy = (wallet: string, outcome: Verdict['outcome']) => (work: Work) => {
+  const { verdict, votes } = work.state;
+  const said = [...(work.phase === 'submitted' || !verdict ? [] : [verdict]), ...votes];
+  return said.some((one) => one.by === wallet && one.outcome === outcome);
+};
+
+export const isDisputedBy = (wallet: string) => (work: Work) =>
+  work.phase === 'disputed' && work.state.dispute?.by === wallet;
+
+export const isResolvedBy = (wallet: string, answer: Silence) => (work: Work) =>
+  work.terms.dispute?.arbiter === wallet &&
+  work.state.outcome === (answer === 'split' ? 'split' : 'resolved') &&
+  work.phase === (answer === 'refund' ? 'rejected' : 'completed');

@@ -24,7 +24,8 @@ export async function startProxy(t: TestContext, anvil: Anvil): Promise<Proxy> {
   const server = createServer((request, response) => {
     let text = '';
     request.setEncoding('utf8').on('data', (part: string) => (text += part));
-    request.on('end', async () => {
+    request.on('end', () => void serve());
+    const serve = async () => {
       const { id, method, params } = JSON.parse(text) as RpcCall & { id: number };
       const answer = (body: object) =>
         response.end(JSON.stringify({ jsonrpc: '2.0', id, ...body }));
@@ -40,7 +41,7 @@ export async function startProxy(t: TestContext, anvil: Anvil): Promise<Proxy> {
         if (error instanceof NodeError) answer({ error: error.body });
         else response.destroy();
       }
-    });
+    };
   });
   await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve));
   t.after(() => {

@@ -1,0 +1,160 @@
+// The real server on a real chain, killed with SIGKILL at each step of each transaction: the intent is written, the
+// transaction is signed, it is sent, it is mined, its event is read. After every restart the same bytes go out again.
+import assert from 'node:assert/strict';
+import { mkdirSync, writeFileSync } from 'node:fs';
+import { join } from 'node:path';
+import { test } from 'node:test';
+import { keccak256 } from '../../../../src/runtime/keccak.ts';
+import { tempFolder } from '../../../helpers/folder.ts';
+import { startServer, type TestServer } from '../../../helpers/server.ts';
+import { until } from '../../../helpers/until.ts';
+import { contracts, operatorAddress, startAnvil } from './anvil.ts';
+import { startProxy, type RpcCall } from './proxy.ts';
+
+type Json = ReturnType<typeof JSON.parse>;
+
+const deep = process.env.ERRAND_TEST_DEEP === '1';
+const points = ['signed', 'sent', 'mined', 'read'] as const;
+type Point = (typeof points)[number];
+
+/** Where in the life of a transaction this call is, and whether the node hears of it first. */
+function pointOf({ method, params }: RpcCall, answer: Json): [Point, string][] {
+  const found = answer !== null && answer !== undefined;
+  if (method === 'eth_getTransactionReceipt' && found) return [['mined', String(params[0])]];
+  if (method !== 'eth_getLogs') return [];
+  const hashes = new Set((answer as Json[]).map(({ transactionHash }) => String(transactionHash)));
+  return [...hashes].map((hash) => ['read', hash]);
+}
+
+test('kill -9 at every step of every transaction: re-sent byte for byte, paid once', async (t) => {
+  const anvil = await startAnvil(t, Math.floor(Date.now() / 1000), 'fees');
+  const token = await anvil.deploy(contracts.token);
+  const escrow = await anvil.deploy(contracts.escrow, [operatorAddress, 200, 500, 1n, 3600n]);
+  const proxy = await startProxy(t, anvil);
+  const home = join(tempFolder(t), 'home');
+  mkdirSync(home, { mode: 0o700 });
+  const evm = {
+    rpcUrl: proxy.url,
+    contract: escrow,
+    token,
+    confirmations: 1,
+    pollMs: 40,
+    operatorKeyFile: anvil.keyFile,
+  };
+  const settings = { settlement: 'evm', expiryMsMin: 1, sweepMs: 100, evm };
+  writeFileSync(join(home, 'config.json'), JSON.stringify({ escrow: settings }));
+  let server: TestServer = await startServer(t, { home });
+
+  /** Every transaction that the server ever sent, by its hash, and where it died for it. */
+  const sent = new Map<string, { raw: string; deaths: Set<Point>; wanted: Set<Point> }>();
+  let deaths = 0;
+  let reborn = Promise.resolve();
+  const die = (hash: string, point: Point): Promise<never> | undefined => {
+    const tx = sent.get(hash);
+    if (!tx || !tx.wanted.has(point) || tx.deaths.has(point)) return undefined;
+    tx.deaths.add(point);
+    deaths += 1;
+    const dead = server.kill();
+    reborn = reborn
+      .then(() => dead)
+      .then(async () => {
+        server = await startServer(t, { home });
+      });
+    return new Promise(() => undefined);
+  };
+  proxy.meddle = async (call, pass) => {
+    if (call.method !== 'eth_sendRawTransaction') {
+      const answer = await pass();
+      for (const [point, hash] of pointOf(call, answer)) await die(hash, point);
+      return answer;
+    }
+    const raw = String(call.params[0]);
+    const hash = keccak256(Buffer.from(raw.slice(2), 'hex'));
+    // In turn one point of each transaction; all of them in the deep run.
+    const wanted = new Set(deep ? points : [points[sent.size % points.length]!]);
+    if (!sent.has(hash)) sent.set(hash, { raw, deaths: new Set(), wanted });
+    assert.equal(raw, sent.get(hash)!.raw);
+    await die(hash, 'signed');
+    const answer = await pass();
+    await die(hash, 'sent');
+    return answer;
+  };
+
+  /** Repeats what was cut off: the server is coming back. */
+  const call = (method: string, path: string, body?: unknown): Promise<Json> =>
+    until(
+      path,
+      async () => {
+        await reborn;
+        const answer = await server.api(method, path, body);
+        if (answer.status >= 500 || answer.text.includes('settlementPending')) return undefined;
+        assert.ok(answer.status < 400, `${path}: ${answer.text}`);
+        return answer.json();
+      },
+      120_000,
+    );
+  const reaches = (id: string, stage: string) =>
+    until(
+      `${id} is ${stage}`,
+      async () => {
+        const job = await call('GET', `/api/jobs/${id}`);
+        return job.stage === stage && job.settling === undefined ? job : undefined;
+      },
+      120_000,
+    );
+  const wallet = (name: string) => call('POST', '/api/wallets', { name });
+  const [client, provider] = [await wallet('client'), await wallet('provider')];
+  const owns = async (address: string) => {
+    const data = keccak256('balanceOf(address)').slice(0, 10) + address.slice(2).padStart(64, '0');
+    return Number(await anvil.rpc('eth_call', [{ to: token, data }, 'latest']));
+  };
+  await anvil.send(operatorAddress, token, contracts.token, 'mint', [client.address, 10_000_000n]);
+
+  const hire = async (key: string, expiresAt?: string): Promise<string> => {
+    const { id } = await call('POST', '/api/work', {
+      wallet: client.id,
+      provider: provider.id,
+      budget: '1000000',
+      title: key,
+      description: 'x',
+      idempotencyKey: key,
+      ...(expiresAt === undefined ? {} : { expiresAt }),
+    });
+    await reaches(id, 'open');
+    return id;
+  };
+  const act = (id: string, path: string, who: Json, more: object = {}) =>
+    call('POST', `/api/work/${id}/${path}`, { wallet: who.id, ...more });
+
+  const good = await hire('good');
+  await act(good, 'fund', client);
+  await reaches(good, 'funded');
+  await act(good, 'submit', provider, { content: 'done' });
+  await reaches(good, 'submitted');
+  await act(good, 'evaluate', client, { verdict: 'approve', reason: 'good' });
+  await reaches(good, 'completed');
+  if (deep) {
+    const declined = await hire('declined');
+    await act(declined, 'fund', client);
+    await reaches(declined, 'funded');
+    await act(declined, 'decline', provider);
+    await reaches(declined, 'rejected');
+    const late = await hire('late', new Date(Date.now() + 60_000).toISOString());
+    await act(late, 'fund', client);
+    await reaches(late, 'expired');
+  }
+
+  assert.deepEqual(
+    [await owns(client.address), await owns(provider.address), await owns(escrow)],
+    [9_050_000, 930_000, 0],
+    'the client is its own evaluator',
+  );
+  const mined = await Promise.all(
+    [...sent.keys()].map((hash) => anvil.rpc<Json>('eth_getTransactionReceipt', [hash])),
+  );
+  assert.ok(
+    mined.every((receipt) => receipt?.status === '0x1'),
+    'no transaction was made that did not happen',
+  );
+  assert.ok(deaths >= 6, `${deaths} deaths in ${sent.size} transactions`);
+});
