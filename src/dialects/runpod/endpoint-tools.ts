@@ -5,7 +5,7 @@ import { createEndpoint, releasesBody, updateEndpoint, type Releases } from './c
 import { endpointBody, workersBody, type EndpointView, type WorkerView } from './endpoint-shape.ts';
 import { answered, endpointId } from './tools.ts';
 
-type Input = Record<string, unknown>;
+export type Input = Record<string, unknown>;
 
 const body = z.looseObject({
   name: z.string().optional(),
@@ -103,11 +103,25 @@ export const endpointTools: DialectTool[] = [
   }),
 ];
 
+/** What a list shows of an endpoint. */
+const fields = [
+  'id',
+  'name',
+  'type',
+  'image',
+  'gpu',
+  'cpu',
+  'workers',
+  'scaling',
+  'dataCenterIds',
+  'flashboot',
+  'createdAt',
+];
 /** Tools are read by people beside the server, who know where it is; links are paths. */
 const base = '';
 const logBytesMax = 256 * 1024;
 
-function tool(
+export function tool(
   name: string,
   title: string,
   effect: DialectTool['effect'],
@@ -132,7 +146,7 @@ function tool(
   };
 }
 
-function get(wanted: unknown, { operations, context }: DialectCall): Promise<EndpointView> {
+export function get(wanted: unknown, { operations, context }: DialectCall): Promise<EndpointView> {
   return operations.call<EndpointView>('get_endpoint', { id: wanted }, context);
 }
 
@@ -149,7 +163,6 @@ async function list(input: Input, { operations, context }: DialectCall): Promise
       : 0;
   const page = endpoints.slice(offset, offset + limit);
   const truncated = offset + limit < endpoints.length;
-  const fields = ['id', 'name', 'type', 'image', 'gpu', 'cpu', 'workers', 'scaling', 'createdAt'];
   return {
     items: page.map((view) => {
       const whole = endpointBody(view, base);

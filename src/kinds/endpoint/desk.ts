@@ -34,6 +34,8 @@ export interface Desk {
   health: HealthDesk;
   batches: Batches;
   home: string;
+  /** What webhooks of its jobs are signed with. */
+  secretOf(endpointId: string): string;
 }
 
 /** A job of this endpoint that the caller may see; of another endpoint it looks unknown. */

@@ -31,7 +31,7 @@ import { EndpointStore } from './store.ts';
 import { Streams } from './stream/store.ts';
 import { Supervisor } from './supervisor.ts';
 import { Timekeeper } from './timekeeper.ts';
-import { webhookBody } from './webhook-body.ts';
+import { webhookBody, webhookHeaders } from './webhook-body.ts';
 
 export const endpointPlugin = definePlugin<EndpointsSection>({
   name: 'endpoints',
@@ -52,8 +52,9 @@ function create(needs: KindNeeds<EndpointsSection>): KindParts {
   const logs = new WorkerLogs(folder, clock);
   const results = new Results(folder, { shared });
   const streams = new Streams(needs.store, jobs);
-  const intake = new Intake(jobs, clock, needs.webhooks);
-  needs.webhooks.addFormat('runpod', (job) => webhookBody(results, job));
+  const secretOf = (id: string) => `whsec_${needs.sign('endpoint webhook', id)}`;
+  const intake = new Intake({ jobs, clock, webhooks: needs.webhooks, secretOf });
+  needs.webhooks.addFormat('runpod', (job) => webhookBody(results, job), webhookHeaders);
   const supervisor = new Supervisor({
     jobs,
     hub,
@@ -104,6 +105,7 @@ function create(needs: KindNeeds<EndpointsSection>): KindParts {
     health,
     batches,
     home,
+    secretOf,
   };
   const remote = new RemoteDriver({
     jobs,

@@ -38,18 +38,32 @@ export interface RunWish {
 const lowPriority = -10;
 const overEvents = [...finalEvents];
 const windowMs = 10_000;
+const countedMs = 1000;
+
+export interface IntakeNeeds {
+  jobs: Jobs;
+  clock: Clock;
+  webhooks: Pick<Webhooks, 'plan'>;
+  /** What the webhooks of an endpoint's jobs are signed with, for receivers that know the endpoint and no webhook. */
+  secretOf(endpointId: string): string;
+}
 
 export class Intake {
   private readonly jobs: Jobs;
   private readonly clock: Clock;
   private readonly webhooks: Pick<Webhooks, 'plan'>;
+  private readonly secretOf: IntakeNeeds['secretOf'];
   /** Submits of the present ten seconds by endpoint. */
   private readonly windows = new Map<string, { startedAt: number; count: number }>();
 
-  constructor(jobs: Jobs, clock: Clock, webhooks: Pick<Webhooks, 'plan'>) {
-    this.jobs = jobs;
-    this.clock = clock;
-    this.webhooks = webhooks;
+  /** How many may wait at most: those that waited when it was counted, and all submitted since. */
+  private readonly rooms = new Map<string, { countedAt: number; queuedMax: number }>();
+
+  constructor(needs: IntakeNeeds) {
+    this.jobs = needs.jobs;
+    this.clock = needs.clock;
+    this.webhooks = needs.webhooks;
+    this.secretOf = needs.secretOf;
   }
 
   async submit(
@@ -80,14 +94,26 @@ export class Intake {
   /** Refuses what is over the endpoint's own limits, and says when to come again. */
   async admit(endpoint: EndpointRow, count: number): Promise<void> {
     const { runsPer10s, queueMax } = endpoint.spec;
-    if (runsPer10s !== undefined) this.countRuns(endpoint.id, count, runsPer10s);
-    if (queueMax === undefined) return;
-    const counts = await this.jobs.store.counters(`queue:endpoint:${endpoint.id}`);
-    if ((counts.queued ?? 0) + count <= queueMax) return;
+    this.countRuns(endpoint.id, count, runsPer10s);
+    if (await this.hasRoom(endpoint.id, count, queueMax)) return;
     throw new AppError('limitExceeded', `The queue of ${endpoint.id} is full (${queueMax}).`, {
       hint: 'Wait until some jobs have run, or raise queueMax of the endpoint.',
       data: { limit: 'queueMax', retryAfterMs: 5000 },
     });
+  }
+
+  /** Counts anew only now and then while there is room; a refusal always rests on a fresh count. */
+  private async hasRoom(id: string, count: number, max: number): Promise<boolean> {
+    const now = this.clock.now();
+    let room = this.rooms.get(id);
+    if (!room || now - room.countedAt >= countedMs || room.queuedMax + count > max) {
+      const counts = await this.jobs.store.counters(`queue:endpoint:${id}`);
+      room = { countedAt: now, queuedMax: counts.queued ?? 0 };
+      this.rooms.set(id, room);
+    }
+    if (room.queuedMax + count > max) return false;
+    room.queuedMax += count;
+    return true;
   }
 
   private submission(
@@ -100,7 +126,9 @@ export class Intake {
     if (url === undefined && !more) return submission(endpoint, owner, wish);
     const hook = (jobId: string) => {
       if (url === undefined) return [];
-      return this.webhooks.plan({ owner, url, events: overEvents, jobId, format: 'runpod' }).steps;
+      const secret = this.secretOf(endpoint.id);
+      const hook = { owner, url, events: overEvents, jobId, format: 'runpod', secret };
+      return this.webhooks.plan(hook).steps;
     };
     return {
       ...submission(endpoint, owner, wish),

@@ -172,14 +172,41 @@ export const endpointSpec = z.strictObject({
     .boolean()
     .default(true)
     .describe('A runner without a handler is kept started for module recipes, for a quick start'),
-  queueMax: z.number().int().min(0).optional().describe('More waiting jobs are refused (429)'),
-  runsPer10s: z.number().int().min(1).optional().describe('More submits are refused (429)'),
+  queueMax: z
+    .number()
+    .int()
+    .min(0)
+    .default(1_000_000)
+    .describe('More waiting jobs are refused (429)'),
+  runsPer10s: z
+    .number()
+    .int()
+    .min(1)
+    .default(100_000)
+    .describe('More submits within ten seconds are refused (429)'),
   details: z
     .record(z.string(), z.unknown())
     .optional()
     .describe('Kept and shown, not acted on: gpu, cpu, disk … of a RunPod endpoint'),
 });
 export type EndpointSpec = z.infer<typeof endpointSpec>;
+
+type Shape = typeof endpointSpec.shape;
+/** Null takes them away: then an endpoint can change from a recipe to a remote and back. */
+const removable: ReadonlySet<string> = new Set(['recipe', 'remote', 'retentionMs']);
+
+/** The fields of a change: none has a default, because what is left out stays as it is. */
+export const endpointChanges = Object.fromEntries(
+  Object.entries(endpointSpec.shape).map(([name, field]) => [name, changeOf(name, field)]),
+) as { [K in keyof Shape]: z.ZodOptional<z.ZodType<z.output<Shape[K]> | null>> };
+
+function changeOf(name: string, field: z.ZodType): z.ZodType {
+  const text = field.description;
+  const hasDefault = field instanceof z.ZodDefault || field instanceof z.ZodPrefault;
+  const bare = hasDefault || field instanceof z.ZodOptional ? (field.unwrap() as z.ZodType) : field;
+  const named = text === undefined ? bare : bare.describe(text);
+  return removable.has(name) ? named.nullable().optional() : named.optional();
+}
 
 /** The section of config.json: endpoints by id. */
 export const endpointsSection = z.record(endpointId, endpointSpec).prefault({});

@@ -1,5 +1,7 @@
 // The body of a job's own webhook: RunPod's, as its docs and live captures show it, so that receivers need no change.
+import { createHmac } from 'node:crypto';
 import { isFinal, type Job } from '../../jobs/job.ts';
+import type { WebhookMessage } from '../../jobs/webhooks.ts';
 import type { JobInput } from './intake.ts';
 import { delayMs } from './reports.ts';
 import type { Results } from './results.ts';
@@ -19,7 +21,7 @@ export function webhookBody(results: Results, job: Job): Record<string, unknown>
   return {
     ...(delay === undefined ? {} : { delayTime: delay }),
     ...(job.error && job.status !== 'cancelled'
-      ? { error: ranTooLong ? 'executionTimeout exceeded' : job.error.message }
+      ? { error: errorText(job.error, job.attempt - 1) }
       : {}),
     ...(job.startedAt === null || job.finishedAt === null
       ? {}
@@ -32,4 +34,16 @@ export function webhookBody(results: Results, job: Job): Record<string, unknown>
     ...(webhook === undefined ? {} : { webhook }),
     ...(job.holder === null ? {} : { workerId: job.holder }),
   };
+}
+
+/** Beside the usual signature, whose secret belongs to one webhook: one that a receiver can check for all of them. */
+export function webhookHeaders({ body, secret }: WebhookMessage): Record<string, string> {
+  if (secret === undefined) return {};
+  const mac = createHmac('sha256', secret).update(body).digest('hex');
+  return { 'x-errand-signature-256': `sha256=${mac}` };
+}
+
+function errorText({ code, message }: { code: string; message: string }, retries: number): string {
+  if (code === 'executionTimeout') return 'executionTimeout exceeded';
+  return code === 'lost' ? `job timed out after ${retries} retries` : message;
 }

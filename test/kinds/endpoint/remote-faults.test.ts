@@ -1,13 +1,13 @@
 // Remotes that fail at the worst moment: an answer that never comes, a server killed while it sends, a remote that
 // forgets, one that has no way to be asked. Nothing is sent twice, nothing is lost in silence.
 import assert from 'node:assert/strict';
-import { createServer, request, type IncomingMessage, type ServerResponse } from 'node:http';
-import type { AddressInfo } from 'node:net';
+import { request, type IncomingMessage, type ServerResponse } from 'node:http';
 import { join } from 'node:path';
 import { test, type TestContext } from 'node:test';
 import { freePort, kill, serve } from '../../helpers/endpoint-process.ts';
 import { handlerFile, startEndpoints, type EndpointServer } from '../../helpers/endpoint.ts';
 import { tempFolder } from '../../helpers/folder.ts';
+import { listen, textOf } from '../../helpers/listener.ts';
 import { until } from '../../helpers/until.ts';
 
 process.env.TEST_FAULT_KEY = 'some-key';
@@ -174,8 +174,7 @@ async function fake(
   handle: (incoming: IncomingMessage, response: ServerResponse, body: unknown) => unknown,
 ): Promise<{ baseUrl: string; endpointId: string }> {
   const baseUrl = await listen(t, async (incoming, response) => {
-    let text = '';
-    for await (const part of incoming) text += String(part);
+    const text = await textOf(incoming);
     await handle(incoming, response, text === '' ? {} : JSON.parse(text));
   });
   return { baseUrl, endpointId: 'x' };
@@ -183,14 +182,4 @@ async function fake(
 
 function answer(response: ServerResponse, status: number, body: unknown): void {
   response.writeHead(status, { 'content-type': 'application/json' }).end(JSON.stringify(body));
-}
-
-async function listen(
-  t: TestContext,
-  handle: (incoming: IncomingMessage, outgoing: ServerResponse) => void,
-): Promise<string> {
-  const server = createServer(handle);
-  await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve));
-  t.after(() => (server.closeAllConnections(), server.close()));
-  return `http://127.0.0.1:${(server.address() as AddressInfo).port}`;
 }

@@ -6,7 +6,7 @@ import { randomId } from '../../../jobs/job.ts';
 import { defineOperation, type Caller, type Operation, type Origin } from '../../../operation.ts';
 import type { Desk } from '../desk.ts';
 import { mayChange, mayUse, unknownEndpoint } from '../endpoints.ts';
-import { endpointId, endpointSpec } from '../spec.ts';
+import { endpointChanges, endpointId, endpointSpec } from '../spec.ts';
 import type { EndpointRow } from '../store.ts';
 
 const healthView = z.object({
@@ -21,6 +21,7 @@ export const endpointView = z.looseObject({
   spec: endpointSpec,
   health: healthView,
   trouble: z.string().optional().describe('Why its workers do not come up'),
+  webhookSecret: z.string().optional(),
   createdAt: z.string(),
 });
 
@@ -48,7 +49,7 @@ function saveEndpoint(desk: Desk): Operation {
     toolsets: ['endpoints'],
     input: z.object({
       id: endpointId.optional().describe('Default: a new random id'),
-      ...endpointSpec.partial().shape,
+      ...endpointChanges,
       create: z.boolean().optional().describe('Refuse when it exists already'),
     }),
     output: endpointView,
@@ -109,14 +110,18 @@ function getEndpoint(desk: Desk): Operation {
     name: 'get_endpoint',
     title: 'Get endpoint',
     description:
-      'Shows one endpoint: recipe, scaling, times, version and health. Use list_endpoints to find its id. Changes nothing.',
+      'Shows one endpoint: recipe, scaling, times, version and health; to its owner also what the webhooks of its jobs are signed with. Use list_endpoints to find its id. Changes nothing.',
     effect: 'read',
     scope: 'read',
     input: z.object({ id: z.string().max(100) }),
     output: endpointView,
     http: { method: 'GET', path: '/api/endpoints/{id}' },
     cli: { words: ['endpoint', 'show'], args: ['id'] },
-    run: async ({ id }, { caller }) => viewEndpoint(desk, await desk.endpoints.get(id, caller)),
+    run: async ({ id }, { caller }) => {
+      const row = await desk.endpoints.get(id, caller);
+      const view = await viewEndpoint(desk, row);
+      return mayChange(row, caller) ? { ...view, webhookSecret: desk.secretOf(id) } : view;
+    },
   });
 }
 

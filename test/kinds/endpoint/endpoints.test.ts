@@ -1,0 +1,124 @@
+// Endpoints as things: what a save changes and what it leaves, new versions, deletion with workers that do not listen,
+// the published schema, and the restraint of scaling.
+import assert from 'node:assert/strict';
+import { existsSync, readFileSync } from 'node:fs';
+import { createRequire } from 'node:module';
+import { join } from 'node:path';
+import { test } from 'node:test';
+import { isAlive } from '../../../src/kinds/endpoint/process.ts';
+import { handlerFile, startEndpoints, type EndpointServer } from '../../helpers/endpoint.ts';
+import { tempFolder } from '../../helpers/folder.ts';
+import { until } from '../../helpers/until.ts';
+
+const root = join(import.meta.dirname, '../../..');
+
+test('a save changes what it names and nothing else', async (t) => {
+  const server = await startEndpoints(t);
+  const made = { workersMax: 7, leaseMs: 5000, queueMax: 9, recipe: { module: handlerFile } };
+  await server.save('kept', made);
+  const { spec } = (await server.save('kept', { env: { A: '1' } })) as { spec: typeof made };
+  assert.deepEqual([spec.workersMax, spec.leaseMs, spec.queueMax], [7, 5000, 9]);
+  const remote = { baseUrl: 'http://127.0.0.1:9/v2', endpointId: 'x', keyEnv: 'NO_SUCH' };
+  const both = await server.call('POST', '/api/endpoints', { id: 'kept', remote });
+  assert.equal(both.status, 400, 'a recipe and a remote do not go together');
+  const moved = await server.save('kept', { recipe: null, remote });
+  assert.equal('recipe' in (moved.spec as object), false);
+
+  const key = await server.call('POST', '/api/keys', { scopes: ['read', 'run'], owner: 'guest' });
+  const guest = { authorization: `Bearer ${key.body.key as string}` };
+  const post = (fields: object) => server.call('POST', '/api/endpoints', fields, guest);
+  assert.equal((await post({ id: 'guests', workersMax: 2 })).status, 200, 'workers from outside');
+  const code = await post({ id: 'guests', recipe: { module: handlerFile } });
+  assert.equal(code.status, 403, 'what runs on this machine is for admins to say');
+});
+
+test('a new version replaces idle workers at once and busy ones after their job', async (t) => {
+  const server = await startEndpoints(t);
+  await server.save('ver', { recipe: { module: handlerFile }, workersMin: 2, workersMax: 2 });
+  await until('both are idle', async () => (await idle(server, 'ver')) === 2);
+  const job = await server.run('ver', { do: 'wait', ms: 4000, value: 'whole' });
+  const busy = await until('one is busy', async () => {
+    const now = await server.call('GET', `/v2/ver/status/${job}`);
+    return now.body.workerId as string;
+  });
+  const before = await workers(server, 'ver');
+  await server.save('ver', { env: { MODEL: '2' } });
+  await until('the idle one is replaced while the busy one works', async () => {
+    const now = await workers(server, 'ver');
+    const old = now.filter(({ version }) => version === 1);
+    const news = now.filter(({ version }) => version === 2);
+    return old.length === 1 && old[0]!.id === busy && news.length >= 1;
+  });
+  const still = await server.call('GET', `/v2/ver/status/${job}`);
+  const ended = await server.ended('ver', job);
+  assert.deepEqual([ended.output, ended.workerId], ['whole', busy], String(still.body.status));
+  await until('then it goes too', async () => {
+    const now = await workers(server, 'ver');
+    return now.length === 2 && now.every(({ version }) => version === 2);
+  });
+  assert.ok(before.some(({ id }) => id === busy));
+});
+
+test('a deleted endpoint ends its workers, deaf ones and what they started too', async (t) => {
+  const server = await startEndpoints(t);
+  const folder = tempFolder(t);
+  const script = `trap '' TERM; sleep 300 & echo $! > child; echo $$ > pid; while :; do sleep 1; done`;
+  const recipe = { worker: ['sh', '-c', script], cwd: folder };
+  await server.save('deaf', { recipe, workersMin: 1, workersMax: 1 });
+  const file = join(folder, 'pid');
+  const pid = await until('it runs', () => existsSync(file) && Number(readFileSync(file, 'utf8')));
+  const child = Number(readFileSync(join(folder, 'child'), 'utf8'));
+  assert.ok(isAlive(pid as number, null) && isAlive(child, null));
+  await server.call('DELETE', '/api/endpoints/deaf');
+  await until('it is gone', () => !isAlive(pid as number, null) && !isAlive(child, null));
+});
+
+test('pauses between jobs start no new workers', async (t) => {
+  const server = await startEndpoints(t);
+  const scaling = { type: 'REQUEST_COUNT', requestCount: 1 };
+  await server.save('calm', { recipe: { module: handlerFile }, scaling, workersMax: 2 });
+  const seen = new Set<unknown>();
+  for (let i = 0; i < 12; i++) {
+    const ids = await Promise.all([1, 2].map((n) => server.run('calm', { do: 'wait', ms: 20, n })));
+    for (const id of ids) seen.add((await server.ended('calm', id)).workerId);
+  }
+  const { body } = await server.call('GET', '/api/endpoints/calm/workers');
+  assert.equal((body.ended as unknown[]).length, 0, 'none was stopped in between');
+  assert.ok(seen.size <= 2, 'twelve bursts, two workers');
+});
+
+test('the published JSON Schema takes the endpoints of the docs and refuses nonsense', async () => {
+  const require = createRequire(join(root, 'package.json'));
+  const { Ajv2020 } = (await import(require.resolve('ajv/dist/2020.js'))) as {
+    Ajv2020: typeof import('ajv/dist/2020.js').Ajv2020;
+  };
+  const schema = JSON.parse(readFileSync(join(root, 'docs/config.schema.json'), 'utf8')) as object;
+  const check = new Ajv2020({ strict: false, validateFormats: false }).compile(schema);
+  const docs = readFileSync(join(root, 'docs/endpoint.md'), 'utf8');
+  const samples = [...docs.matchAll(/```json\n(\{[^`]*"endpoints"[^`]*)```/g)];
+  assert.ok(samples.length >= 2);
+  for (const [, sample] of samples) assert.ok(check(JSON.parse(sample!)), sample);
+  for (const bad of [
+    { recipe: { module: 'x', image: 'y' } },
+    { workersMax: -1 },
+    { scaling: { type: 'SOMETIMES' } },
+    { nonsense: 1 },
+  ])
+    assert.equal(check({ endpoints: { a: bad } }), false, JSON.stringify(bad));
+  assert.equal(check({ endpoints: { 'a b': {} } }), false, 'ids are checked too');
+});
+
+interface WorkerInfo {
+  id: string;
+  version: number;
+  status: string;
+}
+
+async function workers(server: EndpointServer, id: string): Promise<WorkerInfo[]> {
+  const { body } = await server.call('GET', `/api/endpoints/${id}/workers`);
+  return body.workers as WorkerInfo[];
+}
+
+async function idle(server: EndpointServer, id: string): Promise<number> {
+  return (await workers(server, id)).filter(({ status }) => status === 'IDLE').length;
+}
