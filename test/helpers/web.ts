@@ -15,6 +15,7 @@ import { silentLog } from '../../src/runtime/log.ts';
 import type { Store } from '../../src/store/store.ts';
 import { resolveTest } from '../fixtures/site/site.ts';
 import { tempFolder } from './folder.ts';
+import { onPostgres } from './server.ts';
 import { stores, type StoreFactory } from './stores.ts';
 
 export interface Web {
@@ -62,7 +63,7 @@ export async function createWeb(t: TestContext, wish: WebWish = {}): Promise<Web
   const clock = systemClock;
   const log = silentLog;
   registerErrors(webPlugin.errors!);
-  const store = wish.store ?? (await (wish.factory ?? stores[0]!).open(t, webPlugin.migrations));
+  const store = wish.store ?? (await (wish.factory ?? stores[onPostgres ? 1 : 0]!).open(t, webPlugin.migrations));
   const egress = createEgress({
     policy: { allow: wish.allow ?? ['127.0.0.1', '*.test'] },
     clock,

@@ -1,13 +1,8 @@
-// The life of a crawl: cancelled, paused, retried, compared with an earlier one, stopped by its budgets, and gone on
-// with after the server that ran it is killed.
+// The life of a crawl: cancelled, paused, retried, compared with an earlier one, stopped by its budgets.
 import assert from 'node:assert/strict';
-import { writeFileSync, mkdirSync } from 'node:fs';
-import { join } from 'node:path';
 import { test } from 'node:test';
 import { html, startSite, type Site } from '../../fixtures/site/site.ts';
 import { page } from '../../fixtures/site/pages.ts';
-import { tempFolder } from '../../helpers/folder.ts';
-import { startServer } from '../../helpers/server.ts';
 import { until } from '../../helpers/until.ts';
 import { createWeb, fatesOf } from '../../helpers/web.ts';
 
@@ -132,45 +127,6 @@ test('budgets stop a crawl with their reason, and refuse before work starts', as
   );
   assert.ok(usage.creditsUsed >= 12);
   assert.equal(usage.budgets[0]!.remaining, 0);
-});
-
-test('kill -9 in the middle: the same pages as without, none lost, none twice', async (t) => {
-  const pages = 400;
-  const site = await startSite(t, { pages, links: 6 });
-  const home = join(tempFolder(t), 'home');
-  mkdirSync(home, { recursive: true });
-  writeFileSync(join(home, 'config.json'), JSON.stringify({ egress: { allow: ['127.0.0.1'] } }));
-  const options = {
-    url: site.url('/'),
-    maxPages: 10_000,
-    sitemap: 'skip',
-    concurrency: 8,
-    formats: ['links', 'metadata'],
-  };
-  let server = await startServer(t, { home });
-  const { jobId } = (await server.api('POST', '/api/web/crawls', options)).json<{
-    jobId: string;
-  }>();
-  for (const share of [0.2, 0.5]) {
-    await until('part of it is done', () => site.hits.length > pages * share);
-    await server.kill();
-    server = await startServer(t, { home });
-  }
-  const job = await until('it is over', async () => {
-    const view = (await server.api('GET', `/api/jobs/${jobId}`)).json<{
-      status: string;
-      result?: { pages: number; fates: object };
-    }>();
-    return view.status === 'completed' ? view : undefined;
-  });
-  assert.equal(job.result!.pages, pages);
-  const rows = (
-    await server.api('GET', `/api/web/crawls/${jobId}/pages?limit=500&maxBytes=1000000`)
-  ).json<{ pages: { url: string }[] }>();
-  assert.equal(new Set(rows.pages.map(({ url }) => url)).size, pages);
-  const asked = site.hits.filter(({ path }) => path.startsWith('/p/')).length;
-  assert.ok(asked <= pages * 1.1 + 16, `${asked} requests for ${pages} pages`);
-  assert.equal(await server.stop(), 0);
 });
 
 function gated(site: Site, path: string): { open(): void } {

@@ -15,6 +15,8 @@ export interface BatchesNeeds {
   onChange(): void;
 }
 
+const resultsMax = 400;
+const bytesMax = 64 * 1024 * 1024;
 const batchResults = 100;
 const gatheredResults = 16;
 const gatherMs = 25;
@@ -27,6 +29,7 @@ export class Batches {
   private writing: Promise<void> | undefined;
   private cancelGather: (() => void) | undefined;
   private failed = false;
+  private bytes = 0;
 
   constructor(needs: BatchesNeeds) {
     this.needs = needs;
@@ -36,12 +39,18 @@ export class Batches {
     return this.results.length;
   }
 
+  /** As much as may be held in memory waits already: nothing more is to be fetched. */
+  get isFull(): boolean {
+    return this.results.length >= resultsMax || this.bytes >= bytesMax;
+  }
+
   get isWriting(): boolean {
     return this.writing !== undefined;
   }
 
   push(result: Result): void {
     this.results.push(result);
+    this.bytes += result.bytes;
   }
 
   /**
@@ -86,6 +95,7 @@ export class Batches {
       }
     }
     this.results.splice(0, batch.length);
+    for (const { bytes } of batch) this.bytes -= bytes;
     this.needs.written(batch);
   }
 }

@@ -21,7 +21,6 @@ import { TakenOver, Writer } from './writer.ts';
 /** Later than every time that is written down. */
 const anyTime = Number.MAX_SAFE_INTEGER;
 
-const resultsWaitingMax = 400;
 const reportEveryMs = 1000;
 const budgetEveryMs = 2000;
 
@@ -244,7 +243,7 @@ export class Crawl {
   private async fill(): Promise<number | 'empty'> {
     const concurrency = this.options.concurrency ?? this.needs.settings.concurrency;
     while (!this.stop.signal.aborted) {
-      if (this.inflight >= concurrency || this.batches.waiting >= resultsWaitingMax)
+      if (this.inflight >= concurrency || this.batches.isFull)
         return Infinity;
       if (this.pages + this.reserved.size >= this.options.maxPages) return Infinity;
       const { creditsMax } = this.options;

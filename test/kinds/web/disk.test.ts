@@ -1,0 +1,65 @@
+// A full disk in the middle of a crawl: it waits, goes on when there is room, and asks for no page a second time.
+import assert from 'node:assert/strict';
+import { execFileSync } from 'node:child_process';
+import { mkdtempSync, rmdirSync, rmSync, statfsSync, writeFileSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { test, type TestContext } from 'node:test';
+import { jobMigrations } from '../../../src/jobs/migrations.ts';
+import { webhookMigrations } from '../../../src/jobs/webhooks.ts';
+import { webPlugin } from '../../../src/kinds/web/index.ts';
+import { SqliteStore } from '../../../src/store/sqlite/sqlite.ts';
+import { startSite } from '../../fixtures/site/site.ts';
+import { until } from '../../helpers/until.ts';
+import { createWeb } from '../../helpers/web.ts';
+
+const pages = 60;
+
+test('a full disk loses nothing that was fetched', async (t) => {
+  const root = smallDisk(t, '24m');
+  if (root === undefined) return t.skip('no right to mount a small tmpfs here');
+  const ballast = join(root, 'ballast');
+  writeFileSync(ballast, Buffer.alloc(20 * 2 ** 20));
+  const store = new SqliteStore(join(root, 'errand.sqlite'));
+  t.after(() => store.close());
+  await store.migrate([...jobMigrations, ...webhookMigrations, ...(webPlugin.migrations ?? [])]);
+  const site = await startSite(t, { pages, bytes: 60_000, links: 12 });
+  const web = await createWeb(t, { store });
+  const { jobId: id } = await web.call<{ jobId: string }>('crawl_site', {
+    url: site.url('/'), sitemap: 'skip', formats: ['markdown', 'html', 'raw'], concurrency: 4,
+  }); // prettier-ignore
+  const free = () => {
+    const { bavail, bsize } = statfsSync(root);
+    return bavail * bsize;
+  };
+  await until('the disk is full', () => free() < 200_000);
+  await until('it stands still', async () => {
+    const before = site.hits.length;
+    await new Promise((resolve) => setTimeout(resolve, 300));
+    return site.hits.length === before;
+  });
+  assert.equal((await web.jobs.get(id)).status, 'running', 'it waits for room');
+  rmSync(ballast);
+  await until('it is over', async () => (await web.jobs.get(id)).status === 'completed');
+  const job = await web.jobs.get(id);
+  assert.equal((job.result as { pages: number }).pages, pages);
+  const asked = site.hits.filter(({ path }) => path.startsWith('/p/')).map(({ path }) => path);
+  assert.equal(asked.length, new Set(asked).size, 'no page is asked for twice');
+});
+
+function smallDisk(t: TestContext, size: string): string | undefined {
+  const root = mkdtempSync(join(tmpdir(), 'errand-disk-'));
+  try {
+    execFileSync('mount', ['-t', 'tmpfs', '-o', `size=${size}`, 'tmpfs', root], {
+      stdio: 'ignore',
+    });
+  } catch {
+    rmdirSync(root);
+    return undefined;
+  }
+  t.after(() => {
+    execFileSync('umount', ['-l', root]);
+    rmdirSync(root);
+  });
+  return root;
+}
