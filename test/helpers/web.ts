@@ -63,7 +63,9 @@ export async function createWeb(t: TestContext, wish: WebWish = {}): Promise<Web
   const clock = systemClock;
   const log = silentLog;
   registerErrors(webPlugin.errors!);
-  const store = wish.store ?? (await (wish.factory ?? stores[onPostgres ? 1 : 0]!).open(t, webPlugin.migrations));
+  const store =
+    wish.store ??
+    (await (wish.factory ?? stores[onPostgres ? 1 : 0]!).open(t, webPlugin.migrations));
   const egress = createEgress({
     policy: { allow: wish.allow ?? ['127.0.0.1', '*.test'] },
     clock,

@@ -231,7 +231,7 @@ export class WebStore {
       params: [crawl, token],
       expect: 1,
     };
-    return (await this.store.commit([fence, ...steps])).applied;
+    return (await this.store.commit([fence, ...steps.map(withoutNul)])).applied;
   }
 
   async forget(jobIds: readonly string[]): Promise<void> {
@@ -248,6 +248,15 @@ export class WebStore {
     }
   }
 }
+
+/** Pages are strangers' text: a zero character, which one of the databases cannot hold, is left out. */
+function withoutNul(step: Step): Step {
+  if (!step.params?.some(hasNul)) return step;
+  return { ...step, params: step.params.map((one) => (hasNul(one) ? plain(one) : one)) };
+}
+
+const hasNul = (value: Value): value is string => typeof value === 'string' && value.includes('\0');
+const plain = (text: string): string => text.replaceAll('\0', '');
 
 export function insertUrl(crawl: number, url: NewUrl): Step {
   return {

@@ -28,7 +28,7 @@ test('every trap has a fate, and none stops the crawl', async (t) => {
     '/huge', '/slow', '/silent', '/half', '/lying-length', '/lying-type', '/to-metadata', '/to-private', '/to-file',
     '/moved', '/round', '/hops/0', '/cookie-wall', '/refresh', '/latin1', '/meta-charset', '/bomb', '/gzip', '/br',
     '/zstd', '/gone', '/session', '/copy/1', '/copy/2', '/bad-canonical', '/same/1', '/same/2', '/js-only',
-    '/injection', '/nofollow', 'http://10.1.2.3/', 'http://[::ffff:7f00:1]:1/', 'http://nowhere.invalid/', 'ftp://a.test/x',
+    '/injection', '/nofollow', '/zeros', 'http://10.1.2.3/', 'http://[::ffff:7f00:1]:1/', 'http://nowhere.invalid/', 'ftp://a.test/x',
     '/picture.png', 'javascript:alert(1)', 'https://127.0.0.1:1/',
   ]; // prettier-ignore
   site.on(
@@ -78,6 +78,7 @@ test('every trap has a fate, and none stops the crawl', async (t) => {
     '/bad-canonical': /^fetched$/,
     '/js-only': /^fetched$/,
     '/injection': /^fetched$/,
+    '/zeros': /^(fetched|skipped:fileType)$/,
     '/picture.png': /^skipped:fileType$/,
   };
   for (const [path, fate] of Object.entries(expected))
