@@ -243,8 +243,7 @@ export class Crawl {
   private async fill(): Promise<number | 'empty'> {
     const concurrency = this.options.concurrency ?? this.needs.settings.concurrency;
     while (!this.stop.signal.aborted) {
-      if (this.inflight >= concurrency || this.batches.isFull)
-        return Infinity;
+      if (this.inflight >= concurrency || this.batches.isFull) return Infinity;
       if (this.pages + this.reserved.size >= this.options.maxPages) return Infinity;
       const { creditsMax } = this.options;
       if (creditsMax !== undefined && this.row.credits + this.reserved.size >= creditsMax)
