@@ -251,7 +251,7 @@ export class WebStore {
 
 /** Pages are strangers' text: a zero character, which one of the databases cannot hold, is left out. */
 function withoutNul(step: Step): Step {
-  if (!step.params?.some(hasNul)) return step;
+  if (!('params' in step) || !step.params?.some(hasNul)) return step;
   return { ...step, params: step.params.map((one) => (hasNul(one) ? plain(one) : one)) };
 }
 
