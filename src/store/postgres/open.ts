@@ -111,25 +111,37 @@ export async function openPool(pg: Pg, address: Address): Promise<Pool> {
   // A broken idle connection is replaced at next use.
   pool.on('error', () => {});
   try {
-    const { rows } = await pool.query<{ version: number; shown: string; standby: boolean }>(
+    const { rows } = await pool.query<ServerFacts>(
       `SELECT current_setting('server_version_num')::int AS version,
          current_setting('server_version') AS shown, pg_is_in_recovery() AS standby`,
     );
-    const { version, shown, standby } = rows[0]!;
-    if (version < versionMin * 10_000) {
-      throw new AppError('unavailable', `PostgreSQL ${shown} at ${address.shown} is too old.`, {
-        hint: `Errand needs PostgreSQL ${versionMin} or newer.`,
-      });
-    }
-    if (standby) {
-      throw new AppError('unavailable', `The server at ${address.shown} is a read-only standby.`, {
-        hint: 'Give the address of the primary.',
-      });
-    }
+    refuseServer(rows[0]!, address);
     return pool;
   } catch (error) {
     await pool.end().catch(() => {});
     throw databaseError(error, address);
+  }
+}
+
+export interface ServerFacts {
+  /** `server_version_num`: 150004 is 15.4. */
+  version: number;
+  /** `server_version`, as people know it. */
+  shown: string;
+  standby: boolean;
+}
+
+/** What a server says of itself before anything is asked of it. */
+export function refuseServer({ version, shown, standby }: ServerFacts, address: Address): void {
+  if (version < versionMin * 10_000) {
+    throw new AppError('unavailable', `PostgreSQL ${shown} at ${address.shown} is too old.`, {
+      hint: `Errand needs PostgreSQL ${versionMin} or newer.`,
+    });
+  }
+  if (standby) {
+    throw new AppError('unavailable', `The server at ${address.shown} is a read-only standby.`, {
+      hint: 'Give the address of the primary.',
+    });
   }
 }
 
