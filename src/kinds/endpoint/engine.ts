@@ -39,9 +39,13 @@ export class Engines {
     return undefined;
   }
 
-  removeContainer(workerId: string): void {
+  /** The container lives on when the program that started it is killed: whoever is done with it takes it away. */
+  async removeContainer(workerId: string): Promise<void> {
+    await this.check();
     const command = this.command();
-    if (command) execFile(command, ['rm', '--force', containerName(workerId)], () => {});
+    if (!command) return;
+    const args = ['rm', '--force', containerName(workerId)];
+    await callEngine(command, args, this.secret('PATH'));
   }
 }
 
@@ -58,10 +62,18 @@ async function findEngine(path: string | undefined): Promise<Engine> {
   return { missing: reasons.join('; ') };
 }
 
-const engineTimeoutMs = 5000;
+const engineTimeoutMs = 10_000;
 
 function asksEngine(command: string, path: string | undefined): Promise<string | undefined> {
-  const args = ['info', '--format', '{{.ID}}'];
+  return callEngine(command, ['info', '--format', '{{.ID}}'], path);
+}
+
+/** Undefined: done. Else why not, in a few words. */
+function callEngine(
+  command: string,
+  args: readonly string[],
+  path: string | undefined,
+): Promise<string | undefined> {
   return new Promise((resolve) => {
     execFile(
       command,

@@ -215,6 +215,7 @@ export class Supervisor implements Service {
       logs.note(worker.endpointId, worker.id, `worker ended: ${why}`);
       // What it started and left behind goes with it.
       if (own.pid !== undefined) signalGroup(own.pid, own.start ?? null, 'SIGKILL');
+      if (worker.origin === 'container') void this.engines.removeContainer(worker.id);
       await hub.end(worker, { reason: why, exitCode, exitSignal });
       if (own.keyId) await access.revoke(own.keyId);
     } catch (error) {
@@ -258,7 +259,6 @@ export class Supervisor implements Service {
       signalGroup(pid, own.start ?? null, stuck ? 'SIGKILL' : 'SIGTERM');
     } else if (overdue) {
       signalGroup(pid, own.start ?? null, 'SIGKILL');
-      if (worker.origin === 'container') this.engines.removeContainer(worker.id);
     }
   }
 

@@ -146,10 +146,6 @@ test('bad input and limits of the data plane', async (t) => {
   });
   const second = await post(`/v2/lim/cancel/${String(a.body.id)}`, '');
   assert.equal(second.body.status, 'CANCELLED', 'a second cancel is harmless');
-  const sized = (megabytes: number) => `{"input":"${'x'.repeat(megabytes * 1024 * 1024)}"}`;
-  assert.equal((await post('/v2/other/run', sized(10))).status, 413);
-  assert.equal((await post('/v2/other/runsync?wait=1000', sized(19))).body.status, 'IN_QUEUE');
-  assert.equal((await post('/v2/other/runsync?wait=1000', sized(21))).status, 413);
 });
 
 test('endpoints of config.json, a new version, low priority and TTL', async (t) => {

@@ -1,0 +1,137 @@
+// Many at once, large, odd and misplaced: a thousand workers that poll, inputs at the limits, numbers JSON cannot hold,
+// and posts about jobs that are somebody else's.
+import assert from 'node:assert/strict';
+import { Agent, request } from 'node:http';
+import { test } from 'node:test';
+import { startEndpoints, type EndpointServer } from '../../helpers/endpoint.ts';
+import { until } from '../../helpers/until.ts';
+
+const crowd = 1000;
+
+test(
+  'a thousand workers poll at once: every job goes to exactly one',
+  { timeout: 120_000 },
+  async (t) => {
+    const server = await startEndpoints(t);
+    await server.save('crowd', {});
+    const agent = new Agent({ maxSockets: Infinity, keepAlive: false });
+    t.after(() => agent.destroy());
+    const stop = new AbortController();
+    const polls = Array.from({ length: crowd }, (_, i) =>
+      take(server, agent, `w${i}`, stop.signal),
+    );
+    await until(
+      'all are known',
+      async () => {
+        const { body } = await server.call('GET', '/v2/crowd/health');
+        return (body.workers as Record<string, number>).idle === crowd;
+      },
+      90_000,
+    );
+    const one = await server.run('crowd', { first: true });
+    const first = await Promise.race(polls);
+    assert.equal(first?.id, one);
+    const inputs = Array.from({ length: crowd - 1 }, (_, n) => ({ n }));
+    await server.call('POST', '/api/endpoints/crowd/batches', { inputs });
+    const jobs = await Promise.all(polls);
+    assert.equal(
+      new Set(jobs.map((job) => job!.id)).size,
+      crowd,
+      'no job twice, no worker without',
+    );
+    const { body } = await server.call('GET', '/v2/crowd/health');
+    assert.equal((body.jobs as Record<string, number>).inProgress, crowd);
+    const gone = take(server, agent, 'late', stop.signal);
+    stop.abort();
+    assert.equal(await gone, undefined);
+    // Whoever left gets nothing: the next job is for the one who waits.
+    const next = take(server, agent, 'next', new AbortController().signal);
+    const id = await server.run('crowd', {});
+    assert.equal((await next)?.id, id);
+  },
+);
+
+test('inputs of 20 and 21 MB, 2^53, NaN, deep nesting', async (t) => {
+  const server = await startEndpoints(t);
+  await server.save('odd', {});
+  const post = (path: string, body: string) => server.call('POST', `/v2/odd/${path}`, body);
+  const sized = (bytes: number) => `{"input":"${'x'.repeat(bytes - 12)}"}`;
+  const mebibyte = 1024 * 1024;
+  const whole = await post('runsync?wait=1000', sized(20 * mebibyte));
+  assert.equal(whole.body.status, 'IN_QUEUE', 'exactly 20 MB is taken');
+  const over = await post('runsync?wait=1000', sized(21 * mebibyte));
+  assert.equal(over.status, 413);
+  assert.match(JSON.stringify(over.body), /20971520/, 'it names the limit');
+  assert.equal((await post('run', sized(10 * mebibyte))).status, 200);
+  assert.equal((await post('run', sized(10 * mebibyte + 1))).status, 413);
+  const agent = new Agent();
+  t.after(() => agent.destroy());
+  const none = new AbortController().signal;
+  const large = await take(server, agent, 'w1', none, 'odd');
+  assert.equal((large!.input as string).length, 20 * mebibyte - 12, 'and reaches its worker');
+  await server.call('POST', '/v2/odd/purge-queue', '');
+
+  assert.equal((await post('run', '{"input":{"n":NaN}}')).status, 400, 'NaN is not JSON');
+  const deep = (levels: number) => `{"input":${'['.repeat(levels)}${']'.repeat(levels)}}`;
+  const refused = await post('run', deep(5000));
+  assert.equal(refused.status, 400);
+  assert.match(refused.body.error as string, /deep|nest/i);
+  assert.equal((await post('run', deep(100))).status, 200);
+  await server.call('POST', '/v2/odd/purge-queue', '');
+  assert.equal((await post('run', '{"input":{"n":9007199254740993}}')).status, 200);
+  const taken = await raw(server, agent, '/v2/odd/job-take/w2?gpu=x', none);
+  assert.match(taken, /"n":9007199254740993/, 'digits are kept on the way in');
+});
+
+test('a worker that posts about a job of another endpoint, or of nobody, changes nothing', async (t) => {
+  const server = await startEndpoints(t);
+  await server.save('mine', {});
+  await server.save('yours', {});
+  const id = await server.run('mine', {});
+  const agent = new Agent();
+  t.after(() => agent.destroy());
+  await take(server, agent, 'w1', new AbortController().signal, 'mine');
+  for (const [endpoint, worker, job] of [
+    ['yours', 'w1', id],
+    ['mine', 'w2', id],
+    ['mine', 'w1', 'job_0000000000000000'],
+  ])
+    for (const verb of ['job-done', 'job-stream']) {
+      const path = `/v2/${endpoint}/${verb}/${worker}/${job}?x=1`;
+      assert.equal((await server.call('POST', path, { output: 'not yours' })).status, 200, path);
+    }
+  const { body } = await server.call('GET', `/v2/mine/status/${id}`);
+  assert.equal(body.status, 'IN_PROGRESS');
+  assert.equal((await server.call('GET', `/v2/yours/status/${id}`)).status, 404);
+  assert.equal((await server.call('POST', `/v2/yours/cancel/${id}`, '')).status, 404);
+  const stream = await server.call('GET', `/v2/mine/stream/${id}?wait=1000`);
+  assert.deepEqual(stream.body.stream, []);
+});
+
+async function take(
+  server: EndpointServer,
+  agent: Agent,
+  worker: string,
+  signal: AbortSignal,
+  endpoint = 'crowd',
+): Promise<{ id: string; input: unknown } | undefined> {
+  try {
+    const text = await raw(server, agent, `/v2/${endpoint}/job-take/${worker}?gpu=x`, signal);
+    return JSON.parse(text) as { id: string; input: unknown };
+  } catch {
+    return undefined;
+  }
+}
+
+function raw(server: EndpointServer, agent: Agent, path: string, signal: AbortSignal) {
+  const options = { agent, signal, headers: { authorization: server.key } };
+  return new Promise<string>((resolve, reject) => {
+    const call = request(`${server.url}${path}`, options, (response) => {
+      const parts: Buffer[] = [];
+      response.on('data', (part: Buffer) => parts.push(part));
+      response.on('end', () => resolve(Buffer.concat(parts).toString('utf8')));
+    });
+    call.on('error', reject);
+    call.end();
+  });
+}
