@@ -24,10 +24,12 @@ test('a server below 15 and a standby are refused by what they say of themselves
 
 test('starts that cannot work say why and leave nothing behind; then the same homes start', async (t) => {
   const postgres = await startPostgres();
-  t.after(() => postgres.kill());
   const admin = new Client(postgres.url);
   await admin.connect();
-  t.after(() => admin.end());
+  t.after(async () => {
+    await admin.end();
+    await postgres.kill();
+  });
   const sql = async (...lines: string[]) => {
     for (const line of lines) await admin.query(line);
   };
