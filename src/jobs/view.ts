@@ -171,7 +171,6 @@ function timings(job: Job, now: number): JobView['timings'] {
 const shorten = (text: string): string =>
   text.length <= summaryCharsMax ? text : `${text.slice(0, summaryCharsMax - 1)}…`;
 
-/** A few lines for a model or a person: the state first, so that it survives any truncation. */
 /** A page of jobs, a line each: what a model needs to pick one. */
 export function pageText(page: {
   jobs: z.infer<typeof jobLine>[];
@@ -189,6 +188,7 @@ export function pageText(page: {
   return [...lines, ...(page.nextCursor ? [`more: cursor ${page.nextCursor}`] : [])].join('\n');
 }
 
+/** A few lines for a model or a person: the state first, so that it survives any truncation. */
 export function jobText(view: Record<string, unknown>): string {
   const { id, status, stage, kind, name, summary, error, progress, result, exitCode, signal } =
     view;

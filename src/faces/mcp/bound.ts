@@ -3,6 +3,8 @@
 
 export interface Bounded {
   value: unknown;
+  /** Its JSON, where it had to be made anyway and nothing was left out. */
+  json?: string | undefined;
   /** `path: what was left out`; empty when nothing was. */
   left: string[];
 }
@@ -11,7 +13,8 @@ const stringBytesMin = 200;
 const roundsMax = 12;
 
 export function bound(value: unknown, bytesMax: number): Bounded {
-  if (bytesOf(value) <= bytesMax) return { value, left: [] };
+  const json = JSON.stringify(value) as string | undefined;
+  if (json === undefined || Buffer.byteLength(json) <= bytesMax) return { value, json, left: [] };
   let allowed = bytesMax / 2;
   let bounded: Bounded = { value, left: [] };
   for (let round = 0; round < roundsMax; round++) {

@@ -10,7 +10,7 @@ import {
   type Reply,
   type Welcome,
 } from './frames.ts';
-import type { ProgressUpdate, SourceCall } from './source.ts';
+import type { ProgressUpdate, SourceCall, ToolCard } from './source.ts';
 
 /** The connection ended before the answer came. */
 export class BrokenError extends AppError {
@@ -101,6 +101,33 @@ export class Connection {
     });
   }
 
+  /** Asks for JSON that is passed on unread; undefined: it did not come. Answers a number for `cancel`. */
+  askRaw(
+    question: { method: Method; params: unknown[]; more: boolean },
+    done: (raw: string | undefined) => void,
+  ): number {
+    const { method, params, more } = question;
+    const id = ++this.lastId;
+    const over = (raw: string | undefined) => {
+      this.waiting.delete(id);
+      done(raw);
+    };
+    this.waiting.set(id, {
+      resolve: (raw) => over(raw as string),
+      reject: () => over(undefined),
+    });
+    writeFrame(this.socket, { id, method, params }, more);
+    return id;
+  }
+
+  cancel(id: number): void {
+    if (this.waiting.delete(id)) writeFrame(this.socket, { cancel: id });
+  }
+
+  card(name: string): ToolCard | undefined {
+    return this.welcome.tools.find((tool) => tool.name === name);
+  }
+
   close(): void {
     this.socket.destroy();
   }
@@ -110,7 +137,7 @@ export class Connection {
     if (!waiting) return;
     if ('item' in frame) waiting.progress?.(frame.item as unknown as ProgressUpdate);
     else if ('error' in frame) waiting.reject(errorFromBody(frame.error));
-    else waiting.resolve(frame.result);
+    else waiting.resolve('raw' in frame ? frame.raw : frame.result);
   }
 
   private broken(): void {

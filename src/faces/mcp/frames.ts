@@ -1,6 +1,6 @@
 // The private protocol between a front and its server: one JSON object per line over one connection of the private
 // socket, many calls at once. Additive between versions: unknown fields and methods are answered, never fatal.
-import type { Duplex } from 'node:stream';
+import type { Duplex, Writable } from 'node:stream';
 import { StringDecoder } from 'node:string_decoder';
 import type { ErrorBody } from '../../errors.ts';
 import type { Origin } from '../../operation.ts';
@@ -16,6 +16,8 @@ const lineCharsMax = 32_000_000;
 export type Method =
   | 'hello'
   | 'call'
+  /** A call whose answer comes in protocol form, for a front that passes it on unread. */
+  | 'rawCall'
   | 'task'
   | 'settledTask'
   | 'cancelTask'
@@ -43,21 +45,35 @@ export type Request = { id: number; method: Method; params: unknown[] } | { canc
 export type Reply =
   | { id: number; item: JsonObject }
   | { id: number; result: unknown }
+  /** JSON of a result, not to be read on the way. */
+  | { id: number; raw: string }
   | { id: number; error: ErrorBody };
 
-const unsent = new WeakMap<Duplex, string[]>();
+/** `more`: others are likely to follow in this turn of the event loop. */
+export function writeFrame(stream: Writable, frame: Request | Reply, more = false): void {
+  const raw = 'raw' in frame;
+  const line = raw ? `${rawStart}${frame.id}${rawMiddle}${frame.raw}}` : JSON.stringify(frame);
+  writeLine(stream, line, more);
+}
+
+const rawStart = '{"id":';
+const rawMiddle = ',"raw":';
+/** Where it stands at the latest: after a number. */
+const rawAtMost = rawStart.length + 17;
+
+const unsent = new WeakMap<Writable, string[]>();
 
 /**
- * The first frame of a turn of the event loop leaves at once, those that follow in the same turn in one piece: waking the
- * other process costs more than a line.
+ * A lone line leaves at once, those that follow in the same turn of the event loop in one piece: waking the other
+ * process costs more than a line.
  */
-export function writeFrame(stream: Duplex, frame: Request | Reply): void {
+export function writeLine(stream: Writable, text: string, more = false): void {
   if (!stream.writable) return;
-  const line = `${JSON.stringify(frame)}\n`;
+  const line = `${text}\n`;
   const following = unsent.get(stream);
   if (following) return void following.push(line);
-  stream.write(line);
-  unsent.set(stream, []);
+  if (!more) stream.write(line);
+  unsent.set(stream, more ? [line] : []);
   setImmediate(() => {
     const lines = unsent.get(stream)!;
     unsent.delete(stream);
@@ -87,6 +103,11 @@ export function readFrames(stream: Duplex, head: string, onFrame: (frame: unknow
 }
 
 function parse(line: string): unknown {
+  const middle = line.indexOf(rawMiddle, rawStart.length);
+  if (middle > 0 && middle < rawAtMost && line.startsWith(rawStart)) {
+    const raw = line.slice(middle + rawMiddle.length, -1);
+    return { id: Number(line.slice(rawStart.length, middle)), raw };
+  }
   try {
     return JSON.parse(line) as unknown;
   } catch {

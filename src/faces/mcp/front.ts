@@ -7,6 +7,7 @@ import type { Origin } from '../../operation.ts';
 import type { Clock } from '../../runtime/clock.ts';
 import type { Log } from '../../runtime/log.ts';
 import { instructions } from './instructions.ts';
+import { Lane } from './lane.ts';
 import { ListenWatch } from './listen.ts';
 import { RemoteSource } from './remote.ts';
 import { createServer } from './server.ts';
@@ -45,7 +46,9 @@ export async function runFront(options: FrontOptions): Promise<void> {
   });
   source.warm();
   const finished = new FinishedTasks(clock);
-  const transport = new StdioServerTransport(options.stdin, options.stdout, {
+  const { stdin, stdout } = options;
+  const lane = new Lane({ stdin, stdout, connected: () => source.connected() });
+  const transport = new StdioServerTransport(lane.rest, stdout, {
     maxBufferSize: messageBytesMax,
   });
   const watch = new ListenWatch(source, (uri) => {

@@ -3,6 +3,7 @@ import type { CallContext, Caller, Origin } from '../../operation.ts';
 import { errorBody } from '../../errors.ts';
 import type { Log } from '../../runtime/log.ts';
 import { bound, cutText } from './bound.ts';
+import { resultJson } from './protocol.ts';
 import { JobTasks, taskState } from './jobs.ts';
 import { jobTemplates } from './templates.ts';
 import { mayUse, type ToolTable, type ToolTables } from './table.ts';
@@ -53,12 +54,21 @@ export class LocalSource implements Source {
   }
 
   async call(name: string, args: JsonObject, call: SourceCall): Promise<Answer> {
+    return boundAnswer(await this.answer(name, args, call)).answer;
+  }
+
+  async rawCall(name: string, args: JsonObject, call: SourceCall): Promise<string> {
+    const { answer, json } = boundAnswer(await this.answer(name, args, call));
+    return resultJson(answer, json);
+  }
+
+  private async answer(name: string, args: JsonObject, call: SourceCall): Promise<Answer> {
     const tool = this.table.tools.get(name);
     if (!tool) return errorAnswer({ code: 'notFound', message: `There is no tool ${name}.` });
     try {
       const answer = await tool.run(args, this.context(call));
       if (answer.jobId) this.options.jobs.started(answer.jobId, name);
-      return boundAnswer(answer);
+      return answer;
     } catch (error) {
       const body = errorBody(error);
       if (body.code === 'internal' && !call.signal.aborted)
@@ -142,10 +152,10 @@ function jobIdOf(uri: string): string | undefined {
 }
 
 function boundTask(task: TaskState | undefined): TaskState | undefined {
-  return task?.answer ? { ...task, answer: boundAnswer(task.answer) } : task;
+  return task?.answer ? { ...task, answer: boundAnswer(task.answer).answer } : task;
 }
 
-function boundAnswer(answer: Answer): Answer {
+function boundAnswer(answer: Answer): { answer: Answer; json: string | undefined } {
   const structured = bound(answer.structured, structuredBytesMax);
   const text = answer.text ?? JSON.stringify(structured.value);
   const bounded: Answer = { ...answer };
@@ -158,5 +168,5 @@ function boundAnswer(answer: Answer): Answer {
     notes.push('Ask for less at once (limit, cursor, byte budget) to see the rest.');
     bounded.text = `${kept}\n${notes.join('\n')}`;
   } else if (text !== undefined) bounded.text = kept;
-  return bounded;
+  return { answer: bounded, json: structured.json };
 }

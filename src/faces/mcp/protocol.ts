@@ -46,3 +46,13 @@ export function resultOf(answer: Answer): JsonObject {
     ...(answer.isError ? { isError: true } : {}),
   };
 }
+
+/** The same as JSON; `json` is that of the structure, where it is known already. */
+export function resultJson(answer: Answer, json?: string): string {
+  const { structured, content = [], raw } = answer;
+  if (raw || json === undefined || answer.text === undefined || structured === undefined)
+    return JSON.stringify(resultOf(answer));
+  const blocks = JSON.stringify([{ type: 'text', text: answer.text }, ...content]);
+  const isError = answer.isError ? ',"isError":true' : '';
+  return `{"content":${blocks},"structuredContent":${json}${isError}}`;
+}

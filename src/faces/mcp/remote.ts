@@ -38,6 +38,7 @@ const triesMax = 3;
 export class RemoteSource implements Source {
   private readonly options: RemoteSourceOptions;
   private connection: Promise<Connection> | undefined;
+  private opened: Connection | undefined;
   private listed: string | undefined;
   private ended = false;
 
@@ -53,6 +54,11 @@ export class RemoteSource implements Source {
   close(): void {
     this.ended = true;
     this.connection?.then((connection) => connection.close()).catch(() => {});
+  }
+
+  /** The open connection, if there is one now. */
+  connected(): Connection | undefined {
+    return this.opened;
   }
 
   async catalog(): Promise<Catalog> {
@@ -164,7 +170,11 @@ export class RemoteSource implements Source {
     for (let tried = 1; ; tried++) {
       try {
         const connection = await this.greet(await Connection.open(await this.options.connect()));
-        connection.onClose = () => (this.connection = undefined);
+        this.opened = connection;
+        connection.onClose = () => {
+          this.connection = undefined;
+          this.opened = undefined;
+        };
         this.noteTools(connection.welcome);
         return connection;
       } catch (error) {

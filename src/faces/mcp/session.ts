@@ -14,7 +14,8 @@ import {
   type Request,
   type Welcome,
 } from './frames.ts';
-import type { Source, SourceCall } from './source.ts';
+import { resultJson } from './protocol.ts';
+import type { JsonObject, Source, SourceCall } from './source.ts';
 
 export interface SessionOptions {
   /** A source for the home's owner; throws an AppError for a choice that cannot be served. */
@@ -90,11 +91,12 @@ class Session {
     }
     this.calls.set(id, stop);
     try {
-      const result = await this.answer(method, params, {
+      const call: SourceCall = {
         signal: stop.signal,
         progress: (update) => this.reply({ id, item: { ...update } }),
-      });
-      this.reply({ id, result: result ?? null });
+      };
+      if (method === 'rawCall') this.reply({ id, raw: await this.rawAnswer(params, call) });
+      else this.reply({ id, result: (await this.answer(method, params, call)) ?? null });
     } catch (error) {
       if (!(error instanceof AppError) && !stop.signal.aborted)
         this.options.log.error('a call of a front failed', { method, error });
@@ -107,8 +109,7 @@ class Session {
   private async answer(method: string, params: unknown[], call: SourceCall): Promise<unknown> {
     const [first, second, third] = params;
     if (method === 'hello') return this.hello(first as Hello, call);
-    const source = this.source;
-    if (!source) throw new AppError('wrongState', 'The first frame must be `hello`.');
+    const source = this.opened();
     const id = first as string;
     switch (method) {
       case 'call':
@@ -136,12 +137,23 @@ class Session {
     }
   }
 
+  private async rawAnswer([name, args]: unknown[], { signal }: SourceCall): Promise<string> {
+    const source = this.opened();
+    if (source.rawCall) return source.rawCall(name as string, args as JsonObject, { signal });
+    return resultJson(await source.call(name as string, args as JsonObject, { signal }));
+  }
+
+  private opened(): Source {
+    if (this.source) return this.source;
+    throw new AppError('wrongState', 'The first frame must be `hello`.');
+  }
+
   private async hello(hello: Hello, call: SourceCall): Promise<Welcome> {
     this.source = this.options.source(hello);
     return { ...(await this.source.catalog(call)), version: this.options.version };
   }
 
   private reply(frame: Reply): void {
-    writeFrame(this.socket, frame);
+    writeFrame(this.socket, frame, this.calls.size > 1);
   }
 }

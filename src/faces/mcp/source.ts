@@ -106,6 +106,8 @@ export interface SourceCall {
 export interface Source {
   catalog(call: SourceCall): Promise<Catalog>;
   call(name: string, args: JsonObject, call: SourceCall): Promise<Answer>;
+  /** The same as JSON in protocol form, where that is cheaper than making it from the answer. */
+  rawCall?(name: string, args: JsonObject, call: SourceCall): Promise<string>;
 
   task(id: string, call: SourceCall): Promise<TaskState | undefined>;
   /** Answers when the task is over, or with its present state when the signal aborts. */

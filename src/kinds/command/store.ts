@@ -1,6 +1,6 @@
 // Past runs of each command: how often it was well, how long it takes, how much it printed. Written in batches
 // beside the ledger: losing the last second of it in a crash costs a statistic, never a job.
-import { createHash } from 'node:crypto';
+import { hash } from 'node:crypto';
 import type { Migration, Step, Store } from '../../store/store.ts';
 
 export const commandMigrations: readonly Migration[] = [
@@ -150,7 +150,7 @@ export function commandKey(
   cwd: string,
 ): string {
   const text = JSON.stringify([owner, command, cwd]);
-  return createHash('sha256').update(text).digest('base64url').slice(0, 22);
+  return hash('sha256', text, 'base64url').slice(0, 22);
 }
 
 function insertRun(run: PastRun): Step {

@@ -65,6 +65,7 @@ export class SqliteStore implements Store {
 
   async migrate(migrations: readonly Migration[]): Promise<void> {
     migrateSqlite(this.db, migrations);
+    this.statements.forget();
   }
 
   async read<T extends object = Row>(sql: string, params: readonly Value[] = []): Promise<T[]> {
