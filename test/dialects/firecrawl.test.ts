@@ -4,12 +4,17 @@ import { mkdirSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { test, type TestContext } from 'node:test';
 import { html, startSite, type Site } from '../fixtures/site/site.ts';
+import { chromiumPath } from '../helpers/chromium.ts';
 import { tempFolder } from '../helpers/folder.ts';
 import { startServer, type TestServer } from '../helpers/server.ts';
+import { until } from '../helpers/until.ts';
 
 type Json = ReturnType<typeof JSON.parse>;
 
-async function open(t: TestContext): Promise<{ server: TestServer; site: Site }> {
+const browser = await chromiumPath();
+const skip = typeof browser === 'string' ? false : `no browser can start here: ${browser.reason}`;
+
+async function open(t: TestContext, driven?: object): Promise<{ server: TestServer; site: Site }> {
   const site = await startSite(t, { pages: 40 });
   site.on('/api/rest_v1', html('', 404));
   const home = join(tempFolder(t), 'home');
@@ -25,7 +30,7 @@ async function open(t: TestContext): Promise<{ server: TestServer; site: Site }>
   });
   const config = {
     egress: { allow: ['127.0.0.1'] },
-    web: { search: { searxngUrl: site.url('') } },
+    web: { search: { searxngUrl: site.url('') }, ...(driven ? { browser: driven } : {}) },
   };
   writeFileSync(join(home, 'config.json'), JSON.stringify(config));
   return { server: await startServer(t, { home }), site };
@@ -102,7 +107,92 @@ test('@mendable/firecrawl-js: crawl, paging, cancel, errors, active, batch, map,
   assert.ok(credits.remainingCredits > 0);
 });
 
-test('firecrawl-mcp: scrape, map, crawl and its status through the stdio server from npm', async (t) => {
+test('firecrawl-js: change tracking, actions, cache, batches, agent, queue and what is refused', async (t) => {
+  const { server, site } = await open(t);
+  const { default: Firecrawl } = (await import('@mendable/firecrawl-js')) as Json;
+  const client = new Firecrawl({ apiKey: server.key, apiUrl: `${server.url}/firecrawl` });
+  const tracked = { limit: 3, sitemap: 'skip', pollInterval: 1, scrapeOptions: { formats: ['markdown', { type: 'changeTracking', modes: ['git-diff'] }] } }; // prettier-ignore
+  const first: Json = await client.crawl(site.url('/'), tracked);
+  assert.ok(first.data.every((one: Json) => one.changeTracking.changeStatus === 'new'));
+  site.on('/', `<main><h1>Page 0</h1><p>All of this is other text now, and it says so.</p></main>`);
+  const second: Json = await client.crawl(site.url('/'), tracked);
+  const home: Json = second.data.find((one: Json) => one.metadata.sourceURL === site.url('/'));
+  assert.equal(home.changeTracking.changeStatus, 'changed');
+  assert.ok(Date.parse(home.changeTracking.previousScrapeAt) > 0);
+  assert.match(home.changeTracking.diff.text, /other text now|rewritten/);
+  const page = { formats: ['markdown', 'changeTracking'] };
+  const seen: Json[] = [];
+  for (let i = 0; i < 2; i++) seen.push(await client.scrape(site.url('/p/9'), page));
+  assert.deepEqual(
+    seen.map(({ changeTracking }) => changeTracking.changeStatus),
+    ['new', 'same'],
+  );
+  const before = site.count('/p/8');
+  for (let i = 0; i < 2; i++) await client.scrape(site.url('/p/8'), { maxAge: 60_000 });
+  assert.equal(site.count('/p/8') - before, 1, 'the second is the first');
+  const kept: Json = await client.scrape(site.url('/p/8'), { maxAge: 60_000 });
+  assert.equal(kept.metadata.cacheState, 'hit');
+  const gone: Json = await client.scrape(site.url('/gone'));
+  assert.equal(gone.metadata.statusCode, 404, 'an answer of the site is data');
+  const batch: Json = await client.startBatchScrape([site.url('/p/1'), site.url('/gone')]);
+  const done: Json = await until('the batch is done', async () => {
+    const status: Json = await client.getBatchScrapeStatus(batch.id);
+    return status.status === 'completed' ? status : undefined;
+  });
+  assert.equal(done.data.length, 1);
+  assert.equal((await client.getBatchScrapeErrors(batch.id)).errors.length, 1);
+  const slow: Json = await client.startBatchScrape([site.url('/silent')]);
+  assert.equal(await client.cancelBatchScrape(slow.id), true);
+  const agent: Json = await client.agent({ prompt: 'Which page is it?', urls: [site.url('/p/2')], strictConstrainToURLs: true, schema: { type: 'object', properties: { title: { type: 'string' } } }, pollInterval: 1 }); // prettier-ignore
+  assert.equal(agent.data.title, 'Page 2');
+  assert.ok((await client.getQueueStatus()).success);
+  await assert.rejects(
+    client.scrape(site.url('/p/1'), { actions: [{ type: 'pdf' }] }),
+    /pdf is not available/,
+  );
+  await assert.rejects(client.crawl('not a url', { limit: 1 }), /url|address/i);
+});
+
+test(
+  'firecrawl-js: actions happen in a real browser before the page is read',
+  { skip },
+  async (t) => {
+    const { server, site } = await open(t, {
+      path: browser,
+      sandbox: false,
+      args: ['--headless=shell'],
+    });
+    const { default: Firecrawl } = (await import('@mendable/firecrawl-js')) as Json;
+    const client = new Firecrawl({ apiKey: server.key, apiUrl: `${server.url}/firecrawl` });
+    site.on('/form', html(`<title>Form</title><main><h1>Form</h1><input id=q><button onclick="out.textContent='You wrote '+q.value">Go</button><p id=out></p><a href=/target>t</a></main>`)); // prettier-ignore
+    const page: Json = await client.scrape(site.url('/form'), {
+      formats: ['markdown', 'links', 'screenshot'],
+      actions: [
+        { type: 'click', selector: '#q' },
+        { type: 'write', text: 'lantern' },
+        { type: 'click', selector: 'button' },
+        { type: 'wait', milliseconds: 50 },
+        { type: 'scroll', direction: 'down' },
+        { type: 'press', key: 'Tab' },
+        { type: 'screenshot' },
+        { type: 'executeJavascript', script: 'document.title' },
+        { type: 'scrape' },
+      ],
+    });
+    assert.match(page.markdown, /You wrote lantern/);
+    assert.deepEqual(page.links, [site.url('/target')]);
+    assert.match(page.screenshot, /^data:image\/jpeg/);
+    assert.equal(page.actions.screenshots.length, 1);
+    assert.equal(page.actions.javascriptReturns[0].value, 'Form');
+    assert.match(page.actions.scrapes[0].html, /You wrote lantern/);
+    await assert.rejects(
+    client.scrape(site.url('/form'), { actions: [{ type: 'wait', selector: '#never', milliseconds: 100 }] }),
+    /wait failed/,
+  ); // prettier-ignore
+  },
+);
+
+test('firecrawl-mcp: scrape, map, crawl, status, search, JSON, agent and credits through the stdio server from npm', async (t) => {
   const { server, site } = await open(t);
   const { Client, StdioClientTransport } = await mcpClient();
   const program = join(
@@ -141,6 +231,17 @@ test('firecrawl-mcp: scrape, map, crawl and its status through the stdio server 
   const crawled = await call('firecrawl_crawl', { url: site.url('/'), limit: 5, sitemap: 'skip' });
   const id = /job_[0-9a-z]{16}/.exec(crawled)?.[0] ?? (await lastJob(server));
   assert.match(await call('firecrawl_check_crawl_status', { id }), /completed/);
+  assert.match(await call('firecrawl_search', { query: 'target', limit: 2 }), /\/target/);
+  const schema = { type: 'object', properties: { title: { type: 'string' } } };
+  const urls = [site.url('/p/1')];
+  const json = { url: urls[0], formats: ['json'], jsonOptions: { schema, prompt: 'title' } };
+  assert.match(await call('firecrawl_scrape', json), /Page 1/);
+  const agent = await call('firecrawl_agent', { prompt: 'title of the page', urls, schema });
+  const agentId = /job_[0-9a-z]{16}/.exec(agent)![0];
+  await until('the agent is done', async () =>
+    /completed/.test(await call('firecrawl_agent_status', { id: agentId })),
+  );
+  assert.match(await call('firecrawl_credit_usage', {}), /remaining/i);
 });
 
 async function lastJob(server: TestServer): Promise<string> {

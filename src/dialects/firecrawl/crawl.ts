@@ -1,5 +1,7 @@
 // Crawls and batches: start, status with paging, errors, cancel, list.
+import { AppError } from '../../errors.ts';
 import type { Api, Asked } from './index.ts';
+import { changeOf, trackedSince, trackingOf } from './tracking.ts';
 import { documentOf, given, readingOf, statusOf, wishOf, type Fields } from './translate.ts';
 
 interface JobView extends Fields {
@@ -29,6 +31,7 @@ const run = <T>({ call }: Asked, name: string, input: Fields): Promise<T> =>
 export const start: Api = async (asked) => {
   const { input, base } = asked;
   const options = (input.scrapeOptions ?? {}) as Fields;
+  const { tracking } = wishOf(options);
   const out = await run<{ jobId: string }>(asked, 'crawl_site', {
     ...given({
       url: input.url,
@@ -45,6 +48,7 @@ export const start: Api = async (asked) => {
     ...patternsOf(input),
     scope: input.crawlEntireDomain === true ? 'host' : 'path',
     ...formatsOf(options),
+    ...(await trackingOf(asked, [String(input.url)], tracking)),
     ...hookOf(input),
   });
   return { success: true, id: out.jobId, url: `${base}/crawl/${out.jobId}` };
@@ -56,15 +60,7 @@ export const startBatch: Api = async (asked) => {
   const valid = urls.filter((url) => /^https?:\/\//i.test(url) && URL.canParse(url));
   const invalid = urls.filter((url) => !valid.includes(url));
   const asking = input.ignoreInvalidURLs === false ? urls : valid;
-  const out = await run<{ jobId: string }>(asked, 'crawl_site', {
-    urls: asking,
-    maxDepth: 0,
-    maxPages: Math.max(asking.length, 1),
-    sitemap: 'skip',
-    ...given({ concurrency: input.maxConcurrency }),
-    ...formatsOf(input),
-    ...hookOf(input),
-  });
+  const out = await startList(asked, asking, input);
   return {
     success: true,
     id: out.jobId,
@@ -73,11 +69,47 @@ export const startBatch: Api = async (asked) => {
   };
 };
 
+/** A list of pages is a crawl that follows no links. */
+export async function startList(
+  asked: Asked,
+  urls: readonly string[],
+  options: Fields,
+): Promise<{ jobId: string }> {
+  if (options.appendToId !== undefined) {
+    throw new AppError('unsupported', 'Pages cannot be added to a batch that runs.', {
+      hint: 'Start another batch with them.',
+    });
+  }
+  return run(asked, 'crawl_site', {
+    urls,
+    maxDepth: 0,
+    maxPages: Math.max(urls.length, 1),
+    sitemap: 'skip',
+    ...given({ concurrency: options.maxConcurrency, idempotencyKey: asked.idempotencyKey }),
+    ...formatsOf(options),
+    ...(await trackingOf(asked, urls, wishOf(options).tracking)),
+    ...hookOf(options),
+  });
+}
+
 function formatsOf(options: Fields): Fields {
+  if (Array.isArray(options.actions) && options.actions.length > 0) {
+    throw new AppError('unsupported', 'Actions belong to one page, not to a crawl or a batch.', {
+      hint: 'Scrape the pages that need them one by one.',
+    });
+  }
   const wish = wishOf(options);
   const screenshot = wish.screenshot ? ['screenshot'] : [];
   return {
-    formats: [...new Set([...wish.formats, 'metadata', ...screenshot])],
+    // What is compared is the text.
+    formats: [
+      ...new Set([
+        ...wish.formats,
+        ...(wish.tracking ? ['markdown'] : []),
+        'metadata',
+        ...screenshot,
+      ]),
+    ],
     ...(wish.json?.schema ? { schema: wish.json.schema } : {}),
     ...readingOf(options),
   };
@@ -119,11 +151,12 @@ export const status: Api = async (asked) => {
     fates?: Record<string, number>;
     creditsUsed?: number;
   };
+  const since = await trackedSince(asked, job);
   const skip = Number(query.get('skip') ?? 0);
   const limit = Math.min(Number(query.get('limit') ?? pageLimit), pageLimit);
   const read = await run<PagesOut>(asked, 'read_pages', {
     id,
-    fields: bodies,
+    fields: since === undefined ? bodies : [...bodies, 'diff'],
     limit,
     maxBytes: bytesMax,
     ...(skip > 0 ? { cursor: String(skip) } : {}),
@@ -146,10 +179,15 @@ export const status: Api = async (asked) => {
     duration: Math.round(runMs / 1000),
     expiresAt: new Date(Date.parse(finishedAt ?? createdAt) + 30 * dayMs).toISOString(),
     next: goesOn === undefined ? null : `${base}/${kind}/${id}?skip=${goesOn}&limit=${limit}`,
-    data: read.pages.map(documentOf),
+    data: read.pages.map((page) => tracked(page, since)),
     ...(job.error ? { error: job.error.message } : {}),
   };
 };
+
+function tracked(page: Fields, since: string | null | undefined): Fields {
+  const document = documentOf(page);
+  return since === undefined ? document : { ...document, changeTracking: changeOf(page, since) };
+}
 
 const isBatch = ({ input }: JobView): boolean => Array.isArray(input?.urls) && input.maxDepth === 0;
 

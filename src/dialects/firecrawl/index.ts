@@ -19,6 +19,8 @@ export interface Asked {
   input: Fields;
   params: Record<string, string>;
   query: URLSearchParams;
+  /** Of the request header: the same one starts nothing twice. */
+  idempotencyKey?: string;
   /** Address of the dialect as the client sees it. */
   base: string;
 }
@@ -66,7 +68,15 @@ async function answered(
     const body = request.body.length > 0 ? request.json() : {};
     const input = typeof body === 'object' && body !== null ? (body as Fields) : {};
     const base = `${request.baseUrl}${root}`;
-    const answer = await api({ call, input, params: request.params, query: request.query, base });
+    const key = request.headers['x-idempotency-key'];
+    const answer = await api({
+      call,
+      input,
+      params: request.params,
+      query: request.query,
+      base,
+      ...(typeof key === 'string' ? { idempotencyKey: key } : {}),
+    });
     return { status: 200, body: answer };
   } catch (error) {
     return failure(error);

@@ -1,7 +1,17 @@
 // Single pages and questions: scrape, map, search, extract, agent, credit usage.
 import { AppError } from '../../errors.ts';
 import type { Api, Asked } from './index.ts';
-import { documentOf, given, readingOf, statusOf, wishOf, type Fields } from './translate.ts';
+import { actedOn } from './actions.ts';
+import { startList, status } from './crawl.ts';
+import {
+  documentOf,
+  given,
+  readingOf,
+  statusOf,
+  wishOf,
+  type Fields,
+  type Wish,
+} from './translate.ts';
 
 const dayMs = 86_400_000;
 
@@ -15,19 +25,19 @@ export const scrape: Api = async (asked) => ({
 
 async function scraped(asked: Asked, options: Fields): Promise<Fields> {
   const { url } = options;
-  if (Array.isArray(options.actions) && options.actions.length > 0) {
-    throw new AppError('unsupported', 'Actions are not part of scrape here.', {
-      hint: 'Use browse_page (MCP, or POST /api/web/browse), which has them all.',
-    });
-  }
   const wish = wishOf(options);
+  if (Array.isArray(options.actions) && options.actions.length > 0)
+    return { ...(await actedOn(asked, options, wish)), ...noteOf(wish) };
+  if (wish.tracking) return { ...(await comparedPage(asked, options)), ...noteOf(wish) };
   const how = given({
     render: options.waitFor ? 'always' : undefined,
     timeoutMs: timeoutOf(options),
+    maxAgeMs: ageOf(options),
   });
   const formats = [...new Set([...wish.formats.filter((one) => one !== 'raw'), 'metadata'])];
   if (wish.formats.includes('raw') && !formats.includes('html')) formats.push('html');
-  const page = done(await run(asked, 'read_page', { url, formats, ...readingOf(options), ...how }));
+  const page = await readPage(asked, { url, formats, ...readingOf(options), ...how });
+  if (page.error !== undefined) return { metadata: page };
   const extra: Fields = {};
   if (wish.json) {
     const made = done(
@@ -55,14 +65,44 @@ async function scraped(asked: Asked, options: Fields): Promise<Fields> {
     ...(document.metadata as Fields),
     sourceURL: url,
     url: page.url,
-    statusCode: 200,
+    statusCode: page.httpStatus,
   };
-  const warnings = [
-    extra.warning,
-    wish.unknown.length > 0 ? `Not available here: ${wish.unknown.join(', ')}.` : undefined,
-  ];
-  const warning = warnings.filter(Boolean).join(' ');
-  return { ...document, metadata, ...(warning ? { warning } : {}) };
+  return { ...document, metadata, ...noteOf(wish, extra.warning) };
+}
+
+/** An answer of the site that is no page is a document too: its status says what happened. */
+async function readPage(asked: Asked, wish: Fields): Promise<Fields> {
+  try {
+    return done(await run(asked, 'read_page', wish));
+  } catch (error) {
+    const status = error instanceof AppError ? error.data?.status : undefined;
+    if (typeof status !== 'number') throw error;
+    const { message } = error as AppError;
+    return { sourceURL: wish.url, url: wish.url, statusCode: status, error: message };
+  }
+}
+
+/** What was asked for and is not there is said. */
+function noteOf({ unknown }: Wish, first?: unknown): Fields {
+  const missing = unknown.length > 0 ? `Not available here: ${unknown.join(', ')}.` : undefined;
+  const warning = [first, missing].filter(Boolean).join(' ');
+  return warning ? { warning } : {};
+}
+
+/** A page with change tracking is a list of one page, so that the next one finds it. */
+async function comparedPage(asked: Asked, options: Fields): Promise<Fields> {
+  const { jobId: id } = await startList(asked, [String(options.url)], options);
+  await run(asked, 'wait_for_jobs', { ids: [id], timeoutMs: 45_000 });
+  const out = await status({ ...asked, params: { id }, query: new URLSearchParams() });
+  const [document] = out.data as Fields[];
+  if (document) return document;
+  const reason = typeof out.error === 'string' ? out.error : 'The page was not done in time.';
+  throw new AppError('pageFailed', reason);
+}
+
+/** Only what the client says: nothing old is given to who did not ask for it. */
+function ageOf({ maxAge }: Fields): number | undefined {
+  return typeof maxAge === 'number' && maxAge > 0 ? Math.min(maxAge, 30 * dayMs) : undefined;
 }
 
 function timeoutOf({ timeout }: Fields): number | undefined {

@@ -13,6 +13,7 @@ export interface Wish {
   formats: string[];
   json?: { schema?: unknown; prompt?: unknown };
   screenshot?: { fullPage?: boolean };
+  tracking?: { tag?: string };
   /** Formats that this server has not got: said in the answer, not silently left out. */
   unknown: string[];
 }
@@ -26,6 +27,7 @@ export function wishOf(options: Fields): Wish {
     else if (type === 'json') wish.json = given({ schema: more.schema, prompt: more.prompt });
     else if (type === 'screenshot' || type === 'screenshot@fullPage')
       wish.screenshot = { fullPage: more.fullPage === true || type !== 'screenshot' };
+    else if (type === 'changeTracking') wish.tracking = given({ tag: more.tag });
     else wish.unknown.push(type);
   }
   return wish;
@@ -62,7 +64,8 @@ export function documentOf(page: Fields): Fields {
       statusCode: page.status,
       contentType: page.type,
       proxyUsed: 'basic',
-      cacheState: 'miss',
+      cacheState: page.cached === true ? 'hit' : 'miss',
+      cachedAt: page.cached === true ? page.fetchedAt : undefined,
       creditsUsed: 1,
     }),
   });

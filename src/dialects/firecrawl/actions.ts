@@ -1,0 +1,113 @@
+// A scrape with actions: they are done in the browser, and the page is read as they left it.
+import { AppError } from '../../errors.ts';
+import type { Asked } from './index.ts';
+import { documentOf, given, type Fields, type Wish } from './translate.ts';
+
+interface Outcome {
+  action: string;
+  success: boolean;
+  data?: unknown;
+  content?: string;
+  error?: string;
+}
+
+interface Browsed extends Fields {
+  status: string;
+  results: Outcome[];
+  finalUrl: string;
+  title?: string;
+}
+
+const linksScript = '[...document.links].map((link) => link.href)';
+const imagesScript = '[...document.images].map((image) => image.src)';
+
+export async function actedOn(asked: Asked, options: Fields, wish: Wish): Promise<Fields> {
+  const wanted = (options.actions as Fields[]).map(actionOf);
+  const wait = typeof options.waitFor === 'number' ? [{ type: 'wait', ms: options.waitFor }] : [];
+  const reads = readsOf(options, wish);
+  const actions = [...wait, ...wanted, ...reads.map(({ action }) => action)];
+  const { operations, context } = asked.call;
+  const out = await operations.call<Browsed>('browse_page', { url: options.url, actions }, context);
+  if (out.status !== 'completed') {
+    throw new AppError('timeout', 'The actions were not done in time.', {
+      hint: 'Ask for fewer actions, or shorter waits.',
+    });
+  }
+  const failed = out.results.find(({ success }) => !success);
+  if (failed) {
+    throw new AppError('wrongState', `The action ${failed.action} failed: ${failed.error ?? ''}`, {
+      hint: 'Check its selector; browse_page with a snapshot shows what is on the page.',
+    });
+  }
+  const images = operations.find('browse_page')?.content?.(out) ?? [];
+  const pictures = images.map(({ data, mimeType }) => `data:${mimeType};base64,${data}`);
+  const own = out.results.slice(wait.length, wait.length + wanted.length);
+  const page: Fields = { url: options.url, title: out.title, status: 200 };
+  for (const [i, { field }] of reads.entries()) {
+    const { content, data } = out.results[wait.length + wanted.length + i]!;
+    page[field] = field === 'screenshot' ? pictures.at(-1) : (content ?? data);
+  }
+  const document = documentOf(page);
+  return {
+    ...document,
+    metadata: { ...(document.metadata as Fields), url: out.finalUrl },
+    actions: {
+      screenshots: page.screenshot === undefined ? pictures : pictures.slice(0, -1),
+      scrapes: own
+        .filter(({ action }) => action === 'extract')
+        .map(({ content }) => ({ url: out.finalUrl, html: content })),
+      javascriptReturns: own
+        .filter(({ action }) => action === 'evaluate')
+        .map(({ data }) => ({ type: typeof data, value: data })),
+      pdfs: [],
+    },
+  };
+}
+
+/** Their names, ours beside them. */
+function actionOf(action: Fields): Fields {
+  const type = String(action.type);
+  switch (type) {
+    case 'wait':
+      return given({ type, selector: action.selector, ms: action.milliseconds });
+    case 'click':
+      return action.all === true
+        ? {
+            type: 'evaluate',
+            script: `document.querySelectorAll(${JSON.stringify(action.selector)}).forEach((one) => one.click())`,
+          }
+        : given({ type, selector: action.selector });
+    case 'write':
+      return { type: 'type', text: action.text };
+    case 'press':
+      return { type, key: action.key };
+    case 'scroll':
+      return given({ type, direction: action.direction });
+    case 'screenshot':
+      return given({ type, fullPage: action.fullPage });
+    case 'scrape':
+      return { type: 'extract', format: 'html' };
+    case 'executeJavascript':
+      return { type: 'evaluate', script: action.script };
+    default:
+      throw new AppError('unsupported', `The action ${type} is not available here.`, {
+        hint: 'wait, click, write, press, scroll, screenshot, scrape and executeJavascript are.',
+      });
+  }
+}
+
+/** How each wished format is read from the page at the end. */
+function readsOf(options: Fields, wish: Wish): { field: string; action: Fields }[] {
+  const whole = options.onlyMainContent === false ? { selector: 'body' } : {};
+  const ways: Record<string, Fields> = {
+    markdown: { type: 'extract', format: 'markdown', ...whole },
+    html: { type: 'extract', format: 'html', selector: 'body' },
+    raw: { type: 'extract', format: 'html' },
+    links: { type: 'evaluate', script: linksScript },
+    images: { type: 'evaluate', script: imagesScript },
+  };
+  const reads = [...new Set(wish.formats)].map((field) => ({ field, action: ways[field]! }));
+  if (!wish.screenshot) return reads;
+  const fullPage = wish.screenshot.fullPage === true;
+  return [...reads, { field: 'screenshot', action: { type: 'screenshot', fullPage } }];
+}
