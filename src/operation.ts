@@ -82,8 +82,23 @@ export interface Operation<I = unknown, O = unknown> {
 export interface StreamItem {
   event: string;
   data: unknown;
+  /** Content that is no JSON: faces send it as it is where they can, else as `base64` in `data`. Valid until the next item. */
+  bytes?: Buffer;
   /** Cursor to go on from after a broken connection (SSE id). */
   id?: string;
+}
+
+/** The data of an item as JSON. By hand where there are bytes: a serializer would look at every letter of them again. */
+export function itemData({ data, bytes }: Pick<StreamItem, 'data' | 'bytes'>): string {
+  const json = JSON.stringify(data ?? null);
+  if (!bytes) return json;
+  return `${json === '{}' ? '{' : `${json.slice(0, -1)},`}"base64":"${bytes.toString('base64')}"}`;
+}
+
+/** A whole item as one line of JSON. */
+export function itemLine({ event, id, ...item }: StreamItem): string {
+  const head = JSON.stringify({ event, ...(id === undefined ? {} : { id }) });
+  return `${head.slice(0, -1)},"data":${itemData(item)}}\n`;
 }
 
 export interface CliShape {

@@ -1,5 +1,6 @@
 // CPU of the server per gigabyte that a job prints: without a reader, and with one SSE follower and cap checks on,
-// against a Node process that takes the same output through a pipe and writes it to a file.
+// against a Node process that takes the same output through a pipe and writes it to a file. The usual follower skips ahead in a
+// flood; two more lines, without a bar of their own, are of followers that take every byte: as events (base64), and as they are.
 import { spawn } from 'node:child_process';
 import { once } from 'node:events';
 import { closeSync, openSync, rmSync, writeSync } from 'node:fs';
@@ -9,6 +10,7 @@ import { cpuMs, report, startServer, tempHome, type BenchServer } from './kit.ts
 const bytes = Number(process.env.BENCH_BYTES ?? 1e9);
 const line = 'a line of some length, as a build tool would print it.';
 const command = `yes '${line}' | head -c ${bytes}`;
+type Follower = 'none' | 'skipping' | 'lossless' | 'bytes';
 
 if (process.argv[2] === 'pipe') await pipeThrough(process.argv[3]!);
 else await main();
@@ -16,9 +18,12 @@ else await main();
 async function main(): Promise<void> {
   const server = await startServer({ command: { outputBytesMax: bytes * 2 } });
   // Both sides are measured warm: the pipe's side starts counting after its own start, too.
-  for (const follower of [false, true]) await measure(server, follower, 'seq 1 200000');
-  const alone = await measure(server, false);
-  const followed = await measure(server, true);
+  for (const follower of ['none', 'skipping', 'lossless', 'bytes'] as const)
+    await measure(server, follower, 'seq 1 200000');
+  const alone = await measure(server, 'none');
+  const followed = await measure(server, 'skipping');
+  const whole = await measure(server, 'lossless');
+  const bare = await measure(server, 'bytes');
   await server.stop();
   const piped = await measurePipe();
   const perGb = (ms: number) => Number((ms / 1000 / (bytes / 1e9)).toFixed(3));
@@ -31,18 +36,26 @@ async function main(): Promise<void> {
     seconds: perGb(alone),
     ...facts,
   });
+  report('server CPU per GB, an SSE follower that takes every byte', whole / piped, 'none', {
+    seconds: perGb(whole),
+    ...facts,
+  });
+  report('server CPU per GB, a follower that takes the bytes as they are', bare / piped, 'none', {
+    seconds: perGb(bare),
+    ...facts,
+  });
   process.exit(0);
 }
 
 async function measure(
   server: BenchServer,
-  follower: boolean,
+  follower: Follower,
   shellLine = command,
 ): Promise<number> {
   const before = cpuMs(server.pid);
   const body = { command: shellLine, waitMs: 0 };
   const { id } = await server.post<{ id: string }>('/api/commands', body);
-  const following = follower ? followOutput(server, id) : undefined;
+  const following = follower === 'none' ? undefined : followOutput(server, id, follower);
   for (;;) {
     const wait = { ids: [id], timeoutMs: 45_000 };
     const { done } = await server.post<{ done: boolean }>('/api/wait', wait);
@@ -52,11 +65,15 @@ async function measure(
   return cpuMs(server.pid) - before;
 }
 
-async function followOutput(server: BenchServer, id: string): Promise<void> {
-  const answer = await server.get(`/api/jobs/${id}/output`, { accept: 'text/event-stream' });
+async function followOutput(server: BenchServer, id: string, how: Follower): Promise<void> {
+  const whole = how !== 'skipping';
+  const query = whole ? '?raw=true&lossless=true&from=0' : '';
+  const headers = { accept: how === 'bytes' ? 'application/octet-stream' : 'text/event-stream' };
+  const answer = await server.get(`/api/jobs/${id}/output${query}`, headers);
   let seen = 0;
   for await (const chunk of answer.body!) seen += (chunk as Uint8Array).length;
   if (seen === 0) throw new Error('the follower saw nothing');
+  if (whole && seen < 1e6) throw new Error('the follower did not see all');
 }
 
 async function measurePipe(): Promise<number> {

@@ -5,7 +5,14 @@ import type { IncomingMessage, ServerResponse } from 'node:http';
 import { AppError, errorBody, errorFromBody, errorKind, type ErrorBody } from '../errors.ts';
 import type { Job } from '../jobs/job.ts';
 import type { Jobs } from '../jobs/jobs.ts';
-import type { CallContext, Caller, Elsewhere, Operations, StreamItem } from '../operation.ts';
+import {
+  itemLine,
+  type CallContext,
+  type Caller,
+  type Elsewhere,
+  type Operations,
+  type StreamItem,
+} from '../operation.ts';
 import { scopes } from '../operation.ts';
 import type { Clock } from '../runtime/clock.ts';
 import type { Egress, EgressResponse } from '../runtime/egress/index.ts';
@@ -154,7 +161,7 @@ export class Router implements Elsewhere {
     const stop = this.sayStill(response);
     try {
       for await (const item of items) {
-        if (!response.write(`${JSON.stringify(item)}\n`))
+        if (!response.write(itemLine(item)))
           await new Promise((resolve) => response.once('drain', resolve).once('close', resolve));
       }
       response.end();

@@ -1,11 +1,13 @@
-// Faults of the world around a server: a database somebody else holds, a very long list, a very loud job.
+// Faults of the world around a server: a database somebody else holds, a very long list, a very loud job, bytes that are no text.
 import assert from 'node:assert/strict';
+import { execFile } from 'node:child_process';
 import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { DatabaseSync } from 'node:sqlite';
 import { test } from 'node:test';
+import { promisify } from 'node:util';
 import { startApp } from '../helpers/app.ts';
-import { cli, startServer } from '../helpers/server.ts';
+import { bin, cli, serverEnv, startServer } from '../helpers/server.ts';
 import { until } from '../helpers/until.ts';
 
 const deep = process.env.ERRAND_TEST_DEEP === '1';
@@ -33,6 +35,35 @@ test('a database that another program holds: refused at the start, told to calle
   assert.equal(start.code, 7);
   assert.match(start.stderr, /locked by another program[^]*Close the other program/);
   other.close();
+});
+
+test('bytes that are no text arrive as they are: over HTTP, as events, on the command line', async (t) => {
+  const server = await startServer(t);
+  const printed = Buffer.from([0xff, 0, 0xc3, 10, 0xe2, 0x82, 27, 91, 51, 49, 109, 13, 10, 0x80]);
+  const octal = [...printed].map((byte) => `\\${byte.toString(8).padStart(3, '0')}`).join('');
+  const body = { argv: ['printf', octal], waitMs: 20_000 };
+  const { id } = (await server.api('POST', '/api/commands', body)).json<{ id: string }>();
+  const get = (accept: string) =>
+    fetch(`${server.url}/api/jobs/${id}/output?raw=true&lossless=true&from=0`, {
+      headers: { accept, authorization: `Bearer ${server.key}` },
+    });
+  const bare = await get('application/octet-stream');
+  assert.equal(bare.headers.get('content-type'), 'application/octet-stream');
+  assert.deepEqual(Buffer.from(await bare.arrayBuffer()), printed);
+  const events = await (await get('text/event-stream')).text();
+  const { base64 } = JSON.parse(/^event: output\ndata: (.*)$/m.exec(events)![1]!) as {
+    base64: string;
+  };
+  assert.deepEqual(Buffer.from(base64, 'base64'), printed);
+  const { stdout } = await promisify(execFile)(process.execPath, [bin, 'logs', id], {
+    env: serverEnv(server.home),
+    encoding: 'buffer',
+  });
+  assert.deepEqual(stdout, printed);
+  const unknown = await fetch(`${server.url}/api/jobs/job_0000000000000000/output?raw=true`, {
+    headers: { accept: 'application/octet-stream', authorization: `Bearer ${server.key}` },
+  });
+  assert.equal(unknown.status, 404);
 });
 
 test('ten thousand jobs in the list: every page is small, nothing is missing or twice', async (t) => {

@@ -3,7 +3,7 @@
 import type { IncomingMessage, ServerResponse } from 'node:http';
 import { z } from 'zod';
 import { AppError, errorBody, errorKind } from '../../errors.ts';
-import type { CallContext, Operation, Operations } from '../../operation.ts';
+import { itemLine, type CallContext, type Operation, type Operations } from '../../operation.ts';
 
 export interface Catalog {
   version: string;
@@ -78,7 +78,7 @@ export class Bridge {
       for await (const item of items) {
         if (!open) response.writeHead(200, { 'content-type': 'application/x-ndjson' });
         open = true;
-        if (!response.write(`${JSON.stringify(item)}\n`)) await drained(response);
+        if (!response.write(itemLine(item))) await drained(response);
         if (call.context.signal.aborted) break;
       }
       if (!open) response.writeHead(200, { 'content-type': 'application/x-ndjson' });

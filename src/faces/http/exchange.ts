@@ -10,6 +10,7 @@ import { checkJsonType, readBody } from './body.ts';
 import { requestOrigin } from './credentials.ts';
 import { type InputShape, jsonBody, pathInput, queryInput } from './input.ts';
 import type { HttpLimits } from './settings.ts';
+import { bytesType, sendBytes } from './bytes.ts';
 import { sendEvents } from './sse.ts';
 
 export interface Exchange {
@@ -54,6 +55,7 @@ export async function answerOperation(
     if (parts.stopping.aborted) exchange.gone.abort();
     const { signal } = exchange.gone;
     const items = parts.operations.stream(operation.name, input, context);
+    if (accepts(exchange, bytesType)) return sendBytes(response, items, signal);
     const { clock, limits } = parts;
     const options = { clock, keepAliveMs: limits.sseKeepAliveMs, signal };
     return sendEvents(request, response, items, options);
@@ -121,11 +123,14 @@ async function operationInput(
   return { ...fromQuery, ...body, ...fromPath };
 }
 
+const accepts = ({ request }: Exchange, type: string): boolean =>
+  (request.headers.accept ?? '').includes(type);
+
 /** `follow` belongs to this face unless the operation has a field of that name. */
 function follows(exchange: Exchange, input: Record<string, unknown>, shape: InputShape): boolean {
-  const { accept = '' } = exchange.request.headers;
   // Clients that take both (`application/json, text/event-stream`) get the plain answer.
-  const isAsked = accept.includes('text/event-stream') && !accept.includes('json');
+  const isStreamType = accepts(exchange, 'text/event-stream') || accepts(exchange, bytesType);
+  const isAsked = isStreamType && !accepts(exchange, 'json');
   if (shape.has('follow') || !('follow' in input)) return isAsked;
   const { follow } = input;
   delete input.follow;

@@ -1,7 +1,7 @@
 // Server-sent events: items of an operation's stream with their ids, comments that keep proxies from closing the line,
 // and one last event `end` when the stream is over, so that a client can tell an end from a broken connection.
 import type { IncomingMessage, ServerResponse } from 'node:http';
-import type { StreamItem } from '../../operation.ts';
+import { itemData, type StreamItem } from '../../operation.ts';
 import type { Clock } from '../../runtime/clock.ts';
 import { drained, problemOf, sendProblem } from './answer.ts';
 
@@ -43,10 +43,10 @@ export async function sendEvents(
   }
 }
 
-export function frame({ id, event, data }: StreamItem): string {
-  const lines = id === undefined ? [] : [`id: ${oneLine(id)}`];
-  lines.push(`event: ${oneLine(event)}`, `data: ${JSON.stringify(data ?? null)}`);
-  return `${lines.join('\n')}\n\n`;
+export function frame(item: StreamItem): string {
+  const { id, event } = item;
+  const head = id === undefined ? '' : `id: ${oneLine(id)}\n`;
+  return `${head}event: ${oneLine(event)}\ndata: ${itemData(item)}\n\n`;
 }
 
 class Line {
@@ -77,7 +77,7 @@ class Line {
         const result = await this.orGone(next);
         if (!result) return void response.end();
         if (result.done) return void response.end(this.piece + frame({ event: 'end', data: {} }));
-        this.send(frame(result.value));
+        this.send(frame(result.value), result.value.bytes ? 'latin1' : 'utf8');
         if (response.writableNeedDrain && !(await this.orGone(drained(request, response))))
           return void response.end();
       }
@@ -91,7 +91,13 @@ class Line {
     }
   }
 
-  private send(text: string): void {
+  /** `latin1`: nothing but ASCII, so nobody need look at its letters again. */
+  private send(text: string, encoding: 'utf8' | 'latin1'): void {
+    if (encoding === 'latin1') {
+      this.flush();
+      this.response.write(text, encoding);
+      return;
+    }
     this.piece += text;
     if (this.piece.length >= pieceBytesMax) return this.flush();
     if (this.isDue) return;

@@ -70,7 +70,7 @@ const outputInput = z.strictObject({
   lossless: z
     .boolean()
     .default(false)
-    .describe('For following: never skip ahead, however fast the job prints'),
+    .describe('For following: never skip ahead, however fast the job prints; with raw as base64'),
 });
 
 type OutputInput = z.infer<typeof outputInput>;

@@ -31,11 +31,13 @@ export class Log {
     return new Log(size === 0 ? undefined : await open(view.path, 'r'), size, view);
   }
 
-  async bytes(from: number, to: number): Promise<Buffer> {
+  /** `into`: read there instead of into a new buffer, as far as it reaches. */
+  async bytes(from: number, to: number, into?: Buffer): Promise<Buffer> {
     const begin = Math.max(from, this.start);
-    const length = Math.max(Math.min(to, this.size) - begin, 0);
+    const end = Math.min(to, this.size, begin + (into?.length ?? Infinity));
+    const length = Math.max(end - begin, 0);
     if (!this.file || length === 0) return Buffer.alloc(0);
-    const buffer = Buffer.allocUnsafe(length);
+    const buffer = into ?? Buffer.allocUnsafe(length);
     let done = 0;
     while (done < length) {
       const { bytesRead } = await this.file.read(buffer, done, length - done, begin + done);
