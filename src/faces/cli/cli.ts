@@ -13,7 +13,7 @@ import { service } from './commands/service.ts';
 import { migrate, store } from './commands/store.ts';
 import { show, wait } from './commands/show.ts';
 import type { Command, CommandContext } from './command.ts';
-import { printOutput, terminalWords, type Screen } from './print.ts';
+import { followedLine, printOutput, terminalWords, type Screen } from './print.ts';
 import type { Program } from './program.ts';
 import { findEntry, help, parseInput } from './words.ts';
 
@@ -99,6 +99,11 @@ async function generated(
   const { input, common } = parseInput(entry, argv);
   if (common.help) {
     screen.out(help(entry));
+    return 0;
+  }
+  if (common.follow) {
+    for await (const { data } of server.follow(entry.name, input))
+      screen.out(common.json ? `${JSON.stringify(data)}\n` : followedLine(entry, data));
     return 0;
   }
   const { output, text } = await server.call(entry.name, input);

@@ -39,6 +39,15 @@ export function printOutput(
   else screen.out(fieldsText(output));
 }
 
+/** One thing of a followed list: the columns its table would have, without waiting for the widths of what comes. */
+export function followedLine(entry: CatalogEntry, data: unknown): string {
+  const columns = entry.cli?.table?.columns;
+  if (!columns || data === null || typeof data !== 'object') return `${JSON.stringify(data)}\n`;
+  const row = data as Record<string, unknown>;
+  const cells = columns.map((column) => cell(column, row[column])).filter((text) => text !== '');
+  return `${cells.join('  ')}\n`;
+}
+
 export function tableText(
   screen: Screen,
   rows: readonly Record<string, unknown>[],

@@ -18,6 +18,8 @@ export interface Schema {
 export interface Common {
   json: boolean;
   help: boolean;
+  /** Goes on with what comes, for operations that can be followed. */
+  follow: boolean;
 }
 
 /** The entry whose words are the longest beginning of argv. */
@@ -36,12 +38,13 @@ export function parseInput(
   const schema = entry.input as Schema;
   const properties = schema.properties ?? {};
   const input: Record<string, unknown> = {};
-  const common: Common = { json: false, help: false };
+  const common: Common = { json: false, help: false, follow: false };
   const loose: string[] = [];
   for (let i = entry.cli!.words.length; i < argv.length; i++) {
     const word = argv[i]!;
     if (word === '--json') common.json = true;
     else if (word === '--help' || word === '-h') common.help = true;
+    else if (entry.streams && (word === '--follow' || word === '-f')) common.follow = true;
     else if (word.startsWith('--')) {
       const [flag, inline] = split(word.slice(2));
       const field = fieldOf(flag, properties);
@@ -95,6 +98,7 @@ export function help(entry: CatalogEntry): string {
       `--${flagName(name)}`,
       property.description ?? property.enum?.join(' | ') ?? '',
     ]);
+  if (entry.streams) rows.push(['--follow', 'go on with what comes, until ctrl-c or its end']);
   return helpText(usage(entry), entry.description, rows);
 }
 

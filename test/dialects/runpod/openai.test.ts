@@ -4,7 +4,6 @@ import { writeFileSync } from 'node:fs';
 import { createRequire } from 'node:module';
 import { join } from 'node:path';
 import { test } from 'node:test';
-import { runpodDialect } from '../../../src/dialects/runpod/index.ts';
 import { handlerFile, startEndpoints } from '../../helpers/endpoint.ts';
 import { tempFolder } from '../../helpers/folder.ts';
 import { until } from '../../helpers/until.ts';
@@ -83,26 +82,31 @@ test("RunPod's batch routes: draft, add, remove, finalize, page, cancel", async 
   assert.equal((body.jobs as Record<string, number>).inQueue, 0);
 });
 
-test('the MCP dialect has the tools of the RunPod server under their names', () => {
-  const names = runpodDialect.tools!.map(({ name }) => name);
-  for (const name of [
-    'run-endpoint',
-    'runsync-endpoint',
-    'get-job-status',
-    'stream-job',
-    'cancel-job',
-    'retry-job',
-    'endpoint-health',
-    'purge-endpoint-queue',
-    'list-endpoints',
-    'get-endpoint',
-    'create-endpoint',
-    'update-endpoint',
-    'delete-endpoint',
-    'list-endpoint-workers',
-    'list-endpoint-releases',
-    'stream-worker-logs',
-  ])
-    assert.ok(names.includes(name), name);
-  for (const tool of runpodDialect.tools!) assert.ok(tool.output && tool.title, tool.name);
+test('a client that leaves before the first chunk holds nothing and makes nothing spin', async (t) => {
+  const server = await startEndpoints(t);
+  await server.save('mute', {});
+  const url = `${server.url}/v2/mute/openai/v1/chat/completions`;
+  const headers = { authorization: `Bearer ${server.key}`, 'content-type': 'application/json' };
+  const leave = new AbortController();
+  const asked = [true, false].map((stream) =>
+    fetch(url, {
+      method: 'POST',
+      headers,
+      body: JSON.stringify({ model: 'm', messages: [], stream }),
+      signal: leave.signal,
+    }).then((response) => response.text()),
+  );
+  const inQueue = async () => {
+    const { body } = await server.call('GET', '/v2/mute/health');
+    return (body.jobs as Record<string, number>).inQueue;
+  };
+  await until('both wait', async () => (await inQueue()) === 2);
+  leave.abort();
+  for (const one of asked) await assert.rejects(one, { name: 'AbortError' });
+  const before = performance.eventLoopUtilization();
+  await new Promise((resolve) => setTimeout(resolve, 500));
+  const { utilization } = performance.eventLoopUtilization(before);
+  assert.ok(utilization < 0.9, `the server is idle, but its loop is ${utilization} busy`);
+  assert.equal(await inQueue(), 2, 'the jobs go on');
+  await server.stop();
 });

@@ -1,0 +1,80 @@
+// What workers print: followed on the command line and over SSE while it comes, with the job each line belongs to.
+import assert from 'node:assert/strict';
+import { spawn } from 'node:child_process';
+import { join } from 'node:path';
+import { test, type TestContext } from 'node:test';
+import { handlerFile, startEndpoints, type EndpointServer } from '../../helpers/endpoint.ts';
+import { until } from '../../helpers/until.ts';
+
+const main = join(import.meta.dirname, '../../../src/main.ts');
+
+test('logs are followed by the command line and over SSE, in both dialects', async (t) => {
+  const server = await startEndpoints(t);
+  await server.save('talk', { recipe: { module: handlerFile }, workersMax: 1, workersMin: 1 });
+  const first = await server.ended('talk', await server.run('talk', { do: 'print' }));
+  const worker = first.workerId as string;
+  const cli = errand(t, server, ['endpoint', 'log', 'talk', worker, '--follow']);
+  const lines = errand(t, server, ['endpoint', 'log', 'talk', '-f', '--json']);
+  const sse = events(t, server, '/api/endpoints/talk/log');
+  const runpod = events(t, server, `/v2/serverless/talk/workers/${worker}/logs?tail=0`);
+  const mine = (text: string, id: unknown) => text.includes(`printed for ${String(id)}`);
+  await until(
+    'the old line is there',
+    () => mine(cli.text(), first.id) && mine(lines.text(), first.id),
+  );
+  const second = await server.ended('talk', await server.run('talk', { do: 'print' }));
+  await until('the new line comes', () => mine(cli.text(), second.id));
+  await until('as JSON', () => mine(lines.text(), second.id));
+  await until('over SSE', () => mine(sse.text(), second.id));
+  await until("in RunPod's shape", () => mine(runpod.text(), second.id));
+  const line = lines
+    .text()
+    .split('\n')
+    .find((text) => mine(text, second.id));
+  const { jobId, source } = JSON.parse(line!) as Record<string, unknown>;
+  assert.deepEqual([jobId, source], [second.id, 'container'], 'it belongs to its job');
+  const frame = runpod
+    .text()
+    .split('\n\n')
+    .find((text) => mine(text, second.id))!;
+  assert.match(
+    frame,
+    /^id: \d{4}-\d\d-\d\dT[^\n]+\/\d{12}\ndata: \{"ts":"[^"]+","source":"container"/,
+  );
+  assert.equal(mine(runpod.text(), first.id), false, 'tail=0: only what is new');
+  const one = await server.call('GET', `/api/endpoints/talk/log?jobId=${second.id as string}`);
+  const own = one.body.lines as { jobId: string }[];
+  assert.ok(own.length > 0 && own.every(({ jobId: id }) => id === second.id));
+
+  await server.call('DELETE', '/api/endpoints/talk');
+  await until('a follower ends with its worker', () => cli.code() !== undefined);
+  assert.equal(cli.code(), 0);
+});
+
+/** The command line against this server. */
+function errand(t: TestContext, server: EndpointServer, args: string[]) {
+  const child = spawn(process.execPath, [main, ...args], {
+    stdio: ['ignore', 'pipe', 'inherit'],
+    env: { ...process.env, ERRAND_HOME: server.home },
+  });
+  t.after(() => child.kill('SIGKILL'));
+  let text = '';
+  let code: number | null | undefined;
+  child.stdout.on('data', (part: Buffer) => (text += part.toString('utf8')));
+  child.on('exit', (end) => (code = end));
+  return { text: () => text, code: () => code };
+}
+
+function events(t: TestContext, server: EndpointServer, path: string) {
+  const stop = new AbortController();
+  t.after(() => stop.abort());
+  let text = '';
+  const headers = { authorization: `Bearer ${server.key}`, accept: 'text/event-stream' };
+  const read = async () => {
+    const response = await fetch(`${server.url}${path}`, { headers, signal: stop.signal });
+    const decoder = new TextDecoder();
+    for await (const part of response.body!) text += decoder.decode(part, { stream: true });
+  };
+  read().catch(() => {});
+  return { text: () => text };
+}
