@@ -1,6 +1,7 @@
 // SearchClaw's API and its fifteen tools, with every defect of the original as a line that must hold here.
 import assert from 'node:assert/strict';
 import { test, type TestContext } from 'node:test';
+import { gzipSync } from 'node:zlib';
 import { searchclawDialect } from '../../src/dialects/searchclaw/index.ts';
 import type { DialectCall } from '../../src/dialect.ts';
 import { html, startSite, type Site } from '../fixtures/site/site.ts';
@@ -119,13 +120,14 @@ test('search, news, images, suggest, search_ai: rich rows, each with its engine'
   assert.equal(found.results[0].url, site.url('/target'));
   assert.equal(found.results[0].source, 'searxng');
   for (const method of ['GET', 'POST']) {
-    const news = await http(
-      method,
-      method === 'GET' ? '/search/news?q=x' : '/search/news',
-      method === 'GET' ? undefined : { q: 'x' },
-    );
+    const ask = (what: string) =>
+      method === 'GET'
+        ? http(method, `/search/${what}?q=x`)
+        : http(method, `/search/${what}`, { q: 'x' });
+    const news = await ask('news');
     assert.equal(news.status, 200);
     assert.match(news.body.results[0].published_date, /^2026-01-02/);
+    assert.equal((await ask('images')).status, 200);
   }
   const images = await tool('images', { q: 'x' });
   assert.match(images.results[0].img_src, /i\.png$/);
@@ -200,4 +202,79 @@ test('private addresses are refused, robots.txt is obeyed', async (t) => {
   assert.equal(disallowed.status, 403);
   const bad = await http('POST', '/markdown', { url: 'not a url' });
   assert.deepEqual([bad.status, bad.body.error.code], [400, 'invalid_request']);
+});
+
+test('not its cuts and caches: long pages are whole, the cache is asked for and knows the options', async (t) => {
+  const { http, site } = await open(t);
+  const paragraph = (n: number) => `<p>Paragraph ${n}: ${'the river runs to the sea, '.repeat(8)}and ends.</p>`; // prettier-ignore
+  const long = Array.from({ length: 300 }, (_, n) => paragraph(n)).join('');
+  site.on('/long', html(`<title>Long</title><main><article><h1>Long</h1>${long}</article></main>`));
+  const url = site.url('/long');
+  const first = await http('POST', '/markdown', { url, cache: true });
+  assert.ok(first.body.markdown.length > 60_000, 'nothing is cut at 32,000 characters');
+  assert.match(first.body.markdown, /Paragraph 299/);
+  assert.equal(first.body.meta.cached, false);
+  const again = await http('POST', '/markdown', { url, cache: true });
+  assert.equal(again.body.meta.cached, true);
+  const other = await http('POST', '/markdown', { url, cache: true, main_content_only: false });
+  assert.equal(other.body.meta.cached, false, 'other options are another page');
+  assert.equal((await http('POST', '/markdown', { url })).body.meta.cached, false);
+});
+
+test('not its map: the default is what it says, words are ranked, sitemaps that loop end, gzip is read', async (t) => {
+  const { tool, site } = await open(t);
+  const xml = { 'content-type': 'application/xml' };
+  const urls = Array.from({ length: 140 }, (_, n) => `<url><loc>${site.url(`/doc/${n}`)}</loc></url>`); // prettier-ignore
+  const guide = `<url><loc>${site.url('/doc/install-guide-linux')}</loc></url>`;
+  site.on(
+    '/sitemap.xml',
+    html(
+      `<sitemapindex><sitemap><loc>${site.url('/sitemap.xml')}</loc></sitemap><sitemap><loc>${site.url('/more.xml.gz')}</loc></sitemap></sitemapindex>`,
+      200,
+      xml,
+    ),
+  );
+  site.on('/more.xml.gz', (_request, response) => {
+    response
+      .writeHead(200, { 'content-type': 'application/gzip' })
+      .end(gzipSync(`<urlset>${guide}${urls.join('')}</urlset>`));
+  });
+  const map = await tool('map', { url: site.url('/') });
+  assert.equal(map.urls.length, 100, 'max_pages is 100 by default, and that many are answered');
+  assert.ok(map.total_discovered > 100);
+  const found = await tool('map', { url: site.url('/'), search: 'linux install' });
+  assert.match(found.urls[0].url, /install-guide-linux/, 'both words, in any order');
+});
+
+test('not its doors: a job is its owner’s, spent credits are 402, a long pipeline goes on as a job', async (t) => {
+  const { web, tool, http, site } = await open(t);
+  const { job_id: id } = await tool('crawl', { url: site.url('/'), max_pages: 2 });
+  const stranger: DialectCall = { operations: web.operations, context: contextOf('somebody') };
+  const status = searchclawDialect.tools!.find(({ name }) => name === 'job_status')!;
+  const refused = await status.run(status.input.parse({ job_id: id }), stranger);
+  assert.equal(refused.isError, true);
+  assert.match(refused.text!, /error 404/);
+  site.on('/hook', html('ok'));
+  const started = await http('POST', '/pipeline', {
+    query: 'lamp',
+    schema: { name: 'string' },
+    extract_from: 3,
+    webhook_url: site.url('/hook'),
+    webhook_secret: 'k',
+  });
+  assert.equal(started.body.status, 'processing');
+  await until('the receiver was told', () => site.count('/hook') > 0);
+  const later = await tool('job_status', { job_id: started.body.job_id });
+  assert.equal(later.status, 'completed');
+  assert.ok(later.data.length > 0);
+  const poor = await createWeb(t, { settings: { budget: { creditsPerDay: 0 } } });
+  const call: DialectCall = { operations: poor.operations, context: contextOf('me') };
+  const markdown = searchclawDialect.routes!.find(({ path }) => path.endsWith('/markdown'))!;
+  const body = Buffer.from(JSON.stringify({ url: site.url('/p/1') }));
+  const answer = await markdown.handle(
+    { method: 'POST', path: '/markdown', params: {}, query: new URLSearchParams(), headers: {}, body, json: () => JSON.parse(body.toString()), caller: call.context.caller, remoteAddress: '', baseUrl: '' },
+    call,
+  ); // prettier-ignore
+  assert.equal(answer.status, 402);
+  assert.equal((answer.body as Json).error.code, 'credits_exhausted');
 });

@@ -44,6 +44,9 @@ export function given(fields: Fields): Fields {
   );
 }
 
+/** How old a page may be for who asks for the cache. */
+const cacheMs = 3_600_000;
+
 const number = (value: unknown): number | undefined =>
   value === undefined || value === null || value === '' ? undefined : Number(value);
 
@@ -170,6 +173,7 @@ export const markdown: Api = async (call, input) => {
     includeLinks: input.include_links,
     onlyMainContent: input.main_content_only,
     timeoutMs: number(input.timeout_ms),
+    maxAgeMs: input.cache === true ? cacheMs : undefined,
   });
   const out = await run(call, 'read_page', wish);
   if (out.status !== 'completed') return pending(out);
@@ -179,7 +183,8 @@ export const markdown: Api = async (call, input) => {
     title: out.title ?? null,
     markdown: text,
     meta: {
-      cached: false,
+      cached: out.cached === true,
+      ...given({ age_ms: out.ageMs }),
       credits_used: out.creditsUsed,
       word_count: out.wordCount,
       metadata: out.metadata,
@@ -349,44 +354,6 @@ export const agent: Api = async (call, input) => {
     steps: out.steps,
     error: null,
   };
-};
-
-interface UsageOut {
-  period: string;
-  creditsUsed: number;
-  budgets: { period: string; limit: number; remaining: number }[];
-  rows: { day: string; action: string; credits: number; calls: number; pages: number }[];
-  creditTable: Fields;
-}
-
-export const usage: Api = async (call) => {
-  const out = await run<UsageOut>(call, 'web_usage', {});
-  const month = out.budgets.find(({ period }) => period === 'month') ?? out.budgets[0];
-  return {
-    plan: 'local',
-    billing_period: out.period,
-    credits_used: out.creditsUsed,
-    credits_limit: month?.limit ?? null,
-    credits_remaining: month?.remaining ?? null,
-    rate_limit_per_sec: null,
-    credit_table: out.creditTable,
-  };
-};
-
-export const usageHistory: Api = async (call, input) => {
-  const out = await run<UsageOut>(call, 'web_usage', given({ from: input.from, to: input.to }));
-  const rows = out.rows.filter(
-    ({ action }) => input.endpoint === undefined || action === input.endpoint,
-  );
-  const key = (day: string) => (input.group_by === 'month' ? day.slice(0, 7) : day);
-  const groups = new Map<string, { period: string; credits: number; requests: number }>();
-  for (const { day, credits, calls } of rows) {
-    const group = groups.get(key(day)) ?? { period: key(day), credits: 0, requests: 0 };
-    group.credits += credits;
-    group.requests += calls;
-    groups.set(key(day), group);
-  }
-  return { history: [...groups.values()] };
 };
 
 /** Longer than one call may take: the job goes on, and job_status follows it. */

@@ -8,6 +8,7 @@ import type {
   DialectRoute,
 } from '../../dialect.ts';
 import * as api from './api.ts';
+import { usage, usageHistory } from './usage.ts';
 import { faultOf } from './errors.ts';
 import { searchclawTools } from './tools.ts';
 
@@ -34,8 +35,8 @@ const wishes: [method: Method, path: string, call: api.Api][] = [
   ['POST', '/pipeline', api.pipeline],
   ['POST', '/browse', api.browse],
   ['POST', '/agent', api.agent],
-  ['GET', '/usage', api.usage],
-  ['GET', '/usage/history', api.usageHistory],
+  ['GET', '/usage', usage],
+  ['GET', '/usage/history', usageHistory],
 ];
 
 export const searchclawDialect: Dialect = {

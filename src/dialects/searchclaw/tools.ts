@@ -2,6 +2,7 @@
 import { z } from 'zod';
 import type { DialectTool } from '../../dialect.ts';
 import * as api from './api.ts';
+import { usage } from './usage.ts';
 
 export type SearchclawTool = Omit<DialectTool, 'run'> & { call: api.Api };
 
@@ -139,6 +140,6 @@ export const searchclawTools: SearchclawTool[] = [
     'Usage',
     'Show credits used and left, and what everything costs. Costs 0 credits.',
     z.object({}),
-    api.usage,
+    usage,
   ),
 ];

@@ -1,0 +1,40 @@
+// What was spent, in SearchClaw's shapes: the month, and the history by period.
+import { given, run, type Api, type Fields } from './api.ts';
+
+interface UsageOut {
+  period: string;
+  creditsUsed: number;
+  budgets: { period: string; limit: number; remaining: number }[];
+  rows: { day: string; action: string; credits: number; calls: number; pages: number }[];
+  creditTable: Fields;
+}
+
+export const usage: Api = async (call) => {
+  const out = await run<UsageOut>(call, 'web_usage', {});
+  const month = out.budgets.find(({ period }) => period === 'month') ?? out.budgets[0];
+  return {
+    plan: 'local',
+    billing_period: out.period,
+    credits_used: out.creditsUsed,
+    credits_limit: month?.limit ?? null,
+    credits_remaining: month?.remaining ?? null,
+    rate_limit_per_sec: null,
+    credit_table: out.creditTable,
+  };
+};
+
+export const usageHistory: Api = async (call, input) => {
+  const out = await run<UsageOut>(call, 'web_usage', given({ from: input.from, to: input.to }));
+  const rows = out.rows.filter(
+    ({ action }) => input.endpoint === undefined || action === input.endpoint,
+  );
+  const key = (day: string) => (input.group_by === 'month' ? day.slice(0, 7) : day);
+  const groups = new Map<string, { period: string; credits: number; requests: number }>();
+  for (const { day, credits, calls } of rows) {
+    const group = groups.get(key(day)) ?? { period: key(day), credits: 0, requests: 0 };
+    group.credits += credits;
+    group.requests += calls;
+    groups.set(key(day), group);
+  }
+  return { history: [...groups.values()] };
+};
