@@ -10,6 +10,7 @@ import { programsOf } from '../../src/kinds/command/shell-words.ts';
 import { startApp } from '../helpers/app.ts';
 import { smallDisk } from '../helpers/disk.ts';
 import { tempFolder } from '../helpers/folder.ts';
+import { isGone } from '../helpers/process.ts';
 import { onPostgres, startServer, type TestServer } from '../helpers/server.ts';
 import { until } from '../helpers/until.ts';
 
@@ -183,11 +184,3 @@ describe('policy', () => {
     );
   });
 });
-
-function isGone(pid: string): boolean {
-  try {
-    return /\) [ZX] /.test(readFileSync(`/proc/${pid}/stat`, 'latin1'));
-  } catch {
-    return true;
-  }
-}

@@ -1,9 +1,10 @@
 // Commands with the real program: what a script and an agent rely on, and what kill -9 must not lose.
 import assert from 'node:assert/strict';
-import { existsSync, mkdirSync, readFileSync, writeFileSync } from 'node:fs';
+import { existsSync, mkdirSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { describe, test } from 'node:test';
 import { tempFolder } from '../helpers/folder.ts';
+import { isGone } from '../helpers/process.ts';
 import { startServer, type TestServer } from '../helpers/server.ts';
 import { until } from '../helpers/until.ts';
 
@@ -98,7 +99,7 @@ describe('commands and kill -9', () => {
     assert.deepEqual([end.status, end.exitCode, end.error?.code], ['failed', null, 'lost']);
     const read = await second.api('GET', `/api/jobs/${job.id}/output`);
     const pid = read.json<{ text: string }>().text.trim();
-    await until('the orphan is gone', () => !existsSync(`/proc/${pid}/environ`) || isDead(pid));
+    await until('the orphan is gone', () => !existsSync(`/proc/${pid}/environ`) || isGone(pid));
   });
 
   test('timeouts and output caps hold while no server lives', async (t) => {
@@ -117,7 +118,7 @@ describe('commands and kill -9', () => {
     });
     await first.kill();
     writeFileSync(join(folder, 'go'), '');
-    for (const pid of pids) await until('the guard ended it', () => isDead(String(pid)), 60_000);
+    for (const pid of pids) await until('the guard ended it', () => isGone(String(pid)), 60_000);
     const second = await startServer(t, { home });
     const a = await ended(second, slow.id);
     assert.deepEqual([a.status, a.signal, a.error?.code], ['timed_out', 'SIGTERM', 'timeout']);
@@ -142,11 +143,3 @@ describe('commands and kill -9', () => {
     assert.equal((await ended(second, job.id)).exitCode, 5);
   });
 });
-
-function isDead(pid: string): boolean {
-  try {
-    return /\) [ZX] /.test(readFileSync(`/proc/${pid}/stat`, 'latin1'));
-  } catch {
-    return true;
-  }
-}

@@ -40,8 +40,9 @@ export interface KeeperOptions {
   history: History;
 }
 
-/** Looking at processes may take this share of the time, however many there are. */
+/** Looking at processes may take this share of a core, however many there are; but nobody waits longer than this for a look. */
 const lookShare = 1 / 200;
+const lookMsMax = 10_000;
 const beatMs = 5000;
 /** Long enough for a start to adopt everything. */
 const litterMs = 120_000;
@@ -166,6 +167,7 @@ export class Keeper implements Service {
     const { clock } = this.options;
     if (process.platform !== 'linux' || this.kept.size === 0) return;
     const started = clock.now();
+    const used = process.cpuUsage();
     const now = await snapshot();
     for (const kept of this.kept.values()) {
       kept.wrapper ??= identityIn(kept.folder);
@@ -178,8 +180,10 @@ export class Keeper implements Service {
       kept.waiting = waiting;
       kept.onWaiting(waiting);
     }
-    const cost = Math.max(clock.now() - started, 1);
-    this.lookAt = started + cost / lookShare;
+    // By CPU time: on a busy machine a cheap look may take long.
+    const { user, system } = process.cpuUsage(used);
+    const cost = Math.max((user + system) / 1000, 1);
+    this.lookAt = started + Math.min(cost / lookShare, lookMsMax);
   }
 
   /** This server knows all that runs: an old entry of anything else is litter of a crash. */

@@ -12,6 +12,7 @@ import {
 import { join } from 'node:path';
 import { describe, test } from 'node:test';
 import { tempFolder } from '../../helpers/folder.ts';
+import { isGone } from '../../helpers/process.ts';
 import { until } from '../../helpers/until.ts';
 import { programs, start, type Reading, type View } from './kit.ts';
 
@@ -319,7 +320,7 @@ describe('cancel', () => {
     assert.deepEqual([b.status, b.signal, b.survivors], ['cancelled', 'SIGTERM', undefined]);
     for (const name of ['background', 'session', 'orphan']) {
       const pid = readFileSync(join(folder, name), 'utf8').trim();
-      await until(`${name} is gone`, () => !existsSync(`/proc/${pid}/exe`) || isZombie(pid));
+      await until(`${name} is gone`, () => !existsSync(`/proc/${pid}/exe`) || isGone(pid));
     }
   });
 
@@ -379,11 +380,3 @@ describe('retry, forget, follow', () => {
     assert.ok(events.has('skipped') && events.has('output') && events.has('end'));
   });
 });
-
-function isZombie(pid: string): boolean {
-  try {
-    return /\) [ZX] /.test(readFileSync(`/proc/${pid}/stat`, 'latin1'));
-  } catch {
-    return true;
-  }
-}
