@@ -5,6 +5,8 @@ import { missing, scratchFolder } from '../harness.ts';
 import { crawlEnd, firstLine, peakMb, start, startOurs, startSite } from './kit.ts';
 
 const pages = Number(process.env.BENCH_PAGES ?? 5000);
+/** Only one of the two: BENCH_MODE=links or markdown. */
+const only = process.env.BENCH_MODE;
 const site = await startSite(pages);
 
 interface Figures {
@@ -38,6 +40,7 @@ for (const [mode, formats] of [
   ['links', ['links', 'metadata']],
   ['markdown', ['markdown', 'metadata']],
 ] as const) {
+  if (only !== undefined && only !== mode) continue;
   const mine = await ours([...formats]);
   const title = `durable crawl, ${mode}, ${pages} pages`;
   try {

@@ -129,6 +129,22 @@ test(
   },
 );
 
+test('a browser killed in the middle of a crawl costs no page', { skip }, async (t) => {
+  const site = await startSite(t, { pages: 6 });
+  const web = await browserWeb(t, { pagesMax: 2 });
+  const before = new Set(browserPids(path as string));
+  const { jobId: id } = await web.call<{ jobId: string }>('crawl_site', {
+    url: site.url('/'), render: 'always', sitemap: 'skip', concurrency: 2,
+  }); // prettier-ignore
+  await until('a page is being rendered', () => site.count('/p/1') > 0);
+  for (const pid of browserPids(path as string)) if (!before.has(pid)) kill(pid);
+  const job = await until('it is over', async () => {
+    const present = await web.jobs.get(id);
+    return present.status === 'completed' ? present : undefined;
+  });
+  assert.equal((job.result as { pages: number }).pages, 6);
+});
+
 test('without a browser it says so and what to do', async (t) => {
   const site = await startSite(t);
   const web = await createWeb(t, { settings: { browser: { path: '/nowhere/chrome' } } });
