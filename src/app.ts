@@ -40,6 +40,7 @@ import type { Service } from './runtime/service.ts';
 import { PostgresStore } from './store/postgres/postgres.ts';
 import { SqliteStore } from './store/sqlite/sqlite.ts';
 import type { EventRow, Migration, Store } from './store/store.ts';
+import { createTracing } from './tracing.ts';
 import { version } from './version.ts';
 
 export const kinds: readonly KindPlugin[] = [
@@ -99,6 +100,8 @@ export async function createApp(wish: AppNeeds): Promise<App> {
   const core = await createCore(needs);
   const { store, jobs, feed, waiting, access, webhooks, egress } = core;
   const operations = new Operations();
+  const tracing = createTracing({ ...needs, egress, node: home.node });
+  operations.tracer = jobs.tracer = tracing?.tracer;
   const parts = await createKinds(needs, core, operations);
   const { leaseMs, sweepMs, stopMsMax, waitMsMax } = config.server;
   const node = home.node;
@@ -137,6 +140,7 @@ export async function createApp(wish: AppNeeds): Promise<App> {
   operations.add(nodeOperations(cluster.nodes, jobs, clock));
   for (const made of parts) operations.add(made.operations);
   const services: Service[] = [
+    ...(tracing ? [tracing.service] : []),
     ...cluster.services,
     runner,
     maintenance,

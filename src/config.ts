@@ -116,7 +116,22 @@ export const clusterSettings = z.strictObject({
     .describe('Where output of ended jobs is kept, so that it outlives its node'),
 });
 
+export const tracingSettings = z.strictObject({
+  endpoint: z
+    .url()
+    .optional()
+    .describe('OTLP over HTTP: http://collector:4318 (or the whole address …/v1/traces)'),
+  ratio: z
+    .number()
+    .min(0)
+    .max(1)
+    .default(1)
+    .describe('Share of calls without a trace of their own that start one'),
+  serviceName: z.string().min(1).max(200).default('errand').describe('service.name of the spans'),
+});
+
 const core = {
+  tracing: tracingSettings.prefault({}),
   cluster: clusterSettings.prefault({}),
   server: serverSettings.prefault({}),
   http: httpSettings.prefault({}),
@@ -138,6 +153,7 @@ export interface Config {
   retention: z.infer<typeof retentionSettings>;
   egress: z.infer<typeof egressSettings>;
   cluster: z.infer<typeof clusterSettings>;
+  tracing: z.infer<typeof tracingSettings>;
   /** Sections of the kinds, parsed with their own schemas. */
   sections: Record<string, unknown>;
   logLevel: LogLevel;
@@ -181,6 +197,7 @@ export function loadConfig(
     retention: file.retention,
     egress: file.egress,
     cluster: clusterOf(file.cluster, wish, env),
+    tracing: tracingOf(file.tracing, env),
     sections: file.sections,
     logLevel: logLevelOf(env.ERRAND_LOG),
     socketPath,
@@ -200,6 +217,21 @@ function clusterOf(
     ...(labels === undefined ? {} : { labels }),
     ...stringOverride('name', env.ERRAND_CLUSTER),
     ...stringOverride('nodeUrl', env.ERRAND_NODE_URL),
+  });
+  if (!parsed.success) throw badConfig('the environment', parsed.error);
+  return parsed.data;
+}
+
+/** The variables that every OpenTelemetry program reads. */
+function tracingOf(
+  file: Config['tracing'],
+  env: Record<string, string | undefined>,
+): Config['tracing'] {
+  const endpoint = env.OTEL_EXPORTER_OTLP_TRACES_ENDPOINT ?? env.OTEL_EXPORTER_OTLP_ENDPOINT;
+  const parsed = tracingSettings.safeParse({
+    ...file,
+    ...stringOverride('endpoint', endpoint),
+    ...stringOverride('serviceName', env.OTEL_SERVICE_NAME),
   });
   if (!parsed.success) throw badConfig('the environment', parsed.error);
   return parsed.data;
@@ -228,6 +260,7 @@ function readConfigFile(path: string, sections: readonly Section[]) {
     retention,
     egress,
     cluster,
+    tracing,
     $schema: _schema,
     ...rest
   } = parsed.data as Record<string, unknown>;
@@ -237,6 +270,7 @@ function readConfigFile(path: string, sections: readonly Section[]) {
     retention: retention as Config['retention'],
     egress: egress as Config['egress'],
     cluster: cluster as Config['cluster'],
+    tracing: tracing as Config['tracing'],
     sections: rest,
   };
 }

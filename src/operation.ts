@@ -2,6 +2,7 @@
 // docs tables are projections of the one list. No face has logic of its own.
 import { z } from 'zod';
 import { AppError } from './errors.ts';
+import type { Tracer } from './runtime/trace.ts';
 
 /** The language of input and output; tests take it from here, so that theirs is ours. */
 export { z };
@@ -134,6 +135,8 @@ export interface Elsewhere {
 export class Operations {
   private readonly byName = new Map<string, Operation>();
   elsewhere: Elsewhere | undefined;
+  /** Set where the operator wants traces. */
+  tracer: Tracer | undefined;
 
   add(operations: readonly Operation[]): void {
     for (const operation of operations) {
@@ -160,11 +163,18 @@ export class Operations {
   /** Checks scope and input, then runs. The answer is the operation's own; its shape is checked by tests. */
   async call<O = unknown>(name: string, input: unknown, context: CallContext): Promise<O> {
     const operation = this.get(name);
+    if (!this.tracer) return this.perform(operation, input, context);
+    const attributes = { 'errand.operation': name, 'errand.effect': operation.effect };
+    return this.tracer.call(name, attributes, () => this.perform<O>(operation, input, context));
+  }
+
+  private async perform<O>(operation: Operation, input: unknown, context: CallContext): Promise<O> {
     const parsed = this.check(operation, input, context);
     const { elsewhere } = this;
     if (operation.at && elsewhere) {
       const place = await elsewhere.place(parsed, operation.at);
-      if (place !== undefined) return (await elsewhere.call(place, name, input, context)) as O;
+      if (place !== undefined)
+        return (await elsewhere.call(place, operation.name, input, context)) as O;
     }
     return (await operation.run(parsed, context)) as O;
   }
@@ -181,7 +191,9 @@ export class Operations {
   /** For a call that another server sent here: it is not sent on. */
   async callHere(name: string, input: unknown, context: CallContext): Promise<unknown> {
     const operation = this.get(name);
-    return operation.run(this.check(operation, input, context), context);
+    const run = async () => operation.run(this.check(operation, input, context), context);
+    if (!this.tracer) return run();
+    return this.tracer.call(`${name} here`, { 'errand.operation': name }, run);
   }
 
   streamHere(name: string, input: unknown, context: CallContext): AsyncIterable<StreamItem> {

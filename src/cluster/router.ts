@@ -16,6 +16,7 @@ import {
 import { scopes } from '../operation.ts';
 import type { Clock } from '../runtime/clock.ts';
 import type { Egress, EgressResponse } from '../runtime/egress/index.ts';
+import { currentTrace, traceparentOf } from '../runtime/trace.ts';
 import type { Nodes } from './nodes.ts';
 
 export interface RouterOptions {
@@ -196,6 +197,7 @@ export class Router implements Elsewhere {
           authorization: `Bearer ${tokenWord}.${time}.${sign(secret, time, '')}`,
           'x-errand-time': time,
           'x-errand-signature': sign(secret, time, body),
+          ...traceHeader(),
         },
         body,
         signal,
@@ -229,6 +231,12 @@ export class Router implements Elsewhere {
       hint: 'All nodes need the same ERRAND_CLUSTER_KEY.',
     });
   }
+}
+
+/** The other node's part of a call belongs to the same trace. */
+function traceHeader(): Record<string, string> {
+  const trace = currentTrace();
+  return trace ? { traceparent: traceparentOf(trace) } : {};
 }
 
 function same(a: string, b: string): boolean {

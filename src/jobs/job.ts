@@ -117,6 +117,8 @@ export interface Job {
   finishedAt: number | null;
   /** Kept by retention. */
   pinned: boolean;
+  /** `traceparent` of the call that submitted it, where there was one. */
+  trace: string | null;
   /** Number of events so far: the fence of every change. */
   version: number;
 }
@@ -161,6 +163,7 @@ const columns = {
   startedAt: 'started_at',
   finishedAt: 'finished_at',
   pinned: 'pinned',
+  trace: 'trace',
   version: 'version',
 } as const satisfies Record<keyof Job, string>;
 

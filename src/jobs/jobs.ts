@@ -2,7 +2,9 @@
 // with the version it decided on; on a conflict it reads and decides again.
 import { AppError } from '../errors.ts';
 import type { Clock } from '../runtime/clock.ts';
+import type { Tracer } from '../runtime/trace.ts';
 import type { Candidate, ClaimPlan, Step, Store } from '../store/store.ts';
+import { recordAttempt } from './attempt-trace.ts';
 import { insertJob, patched, updateJob, writtenInput } from './changes.ts';
 import {
   decide,
@@ -39,6 +41,8 @@ export class Jobs {
   readonly ledger: Ledger;
   /** Whether this server takes new work of any kind; a drained node does not. */
   admits: () => boolean = () => true;
+  /** Set where the operator wants traces. */
+  tracer: Tracer | undefined;
   readonly store: Store;
   private readonly clock: Clock;
   private readonly kinds = new Map<string, Kind>();
@@ -122,7 +126,9 @@ export class Jobs {
     known?: Job,
   ): Promise<{ job: Job; applied: boolean; refusal?: Extract<Verdict, { refused: string }> }> {
     let refusal: Extract<Verdict, { refused: string }> | undefined;
+    let before: Job | undefined;
     const choose = (present: Job): Change | undefined => {
+      before = present;
       const verdict = decide(present, fact, this.clock.now());
       refusal = isRefused(verdict) ? verdict : undefined;
       if (isRefused(verdict)) return undefined;
@@ -130,6 +136,7 @@ export class Jobs {
       return steps ? { ...verdict, steps: steps(present) } : verdict;
     };
     const job = await this.change(id, choose, known);
+    if (this.tracer && before && !refusal) recordAttempt(this.tracer, before, fact, job);
     return refusal ? { job, applied: false, refusal } : { job, applied: true };
   }
 

@@ -75,4 +75,8 @@ export const jobMigrations: Migration[] = [
             'ALTER TABLE events_numbered RENAME TO events',
           ],
   },
+  {
+    id: 'jobs/4',
+    statements: () => ['ALTER TABLE jobs ADD COLUMN trace TEXT'],
+  },
 ];

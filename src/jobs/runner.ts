@@ -4,6 +4,8 @@ import { AppError } from '../errors.ts';
 import type { Clock } from '../runtime/clock.ts';
 import type { Log } from '../runtime/log.ts';
 import { Loop, type Service } from '../runtime/service.ts';
+import { withTrace } from '../runtime/trace.ts';
+import { attemptTrace } from './attempt-trace.ts';
 import { queueKey, type Fact } from './decide.ts';
 import { isFinal, type Job } from './job.ts';
 import type { Jobs } from './jobs.ts';
@@ -175,9 +177,9 @@ export class Runner implements Service {
     const latest = { job };
     try {
       const outcome = await Promise.race([
-        kind.run!(this.context(latest, adopted, stop.signal)).catch((error: unknown) =>
-          crashed(error, log, job),
-        ),
+        withTrace(attemptTrace(job), () =>
+          kind.run!(this.context(latest, adopted, stop.signal)),
+        ).catch((error: unknown) => crashed(error, log, job)),
         this.givenUp(job, stop.signal),
       ]);
       const reason = stop.signal.reason as StopReason | undefined;

@@ -1,4 +1,5 @@
 // What is asked for, and the job that comes of it.
+import { currentTrace, traceparentOf } from '../runtime/trace.ts';
 import type { Step } from '../store/store.ts';
 import { attemptIdOf, defaultRetry, newJobId, type Job, type RetryPolicy } from './job.ts';
 
@@ -53,6 +54,7 @@ export function newJob(
     name: submission.name ?? null,
     tags: [...(submission.tags ?? [])],
     labels: [...(submission.labels ?? [])],
+    trace: traceOfCall(),
     visibility: submission.visibility ?? 'private',
     owner: submission.owner,
     node: submission.node ?? null,
@@ -85,4 +87,10 @@ export function newJob(
     // Its first event is its submission.
     version: 1,
   };
+}
+
+/** The call under way, or the job that this one is a part of. */
+function traceOfCall(): string | null {
+  const trace = currentTrace();
+  return trace ? traceparentOf(trace) : null;
 }

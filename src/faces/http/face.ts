@@ -6,6 +6,7 @@ import { AppError } from '../../errors.ts';
 import type { CallContext, Caller, Operations } from '../../operation.ts';
 import type { Clock } from '../../runtime/clock.ts';
 import type { Log } from '../../runtime/log.ts';
+import { parseTraceparent, withTrace } from '../../runtime/trace.ts';
 import { keyNeeded, sendJson, sendProblem, sendText } from './answer.ts';
 import { requestKey } from './credentials.ts';
 import {
@@ -146,7 +147,10 @@ class Face {
       if (this.active.size === 0) this.idle?.();
     });
     if (this.stopping.signal.aborted) response.setHeader('connection', 'close');
-    this.answer(exchange).catch((error: unknown) => this.fail(exchange, error));
+    const trace = parseTraceparent(request.headers.traceparent);
+    withTrace(trace, () => this.answer(exchange)).catch((error: unknown) =>
+      this.fail(exchange, error),
+    );
   }
 
   async stop(): Promise<void> {

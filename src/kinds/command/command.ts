@@ -15,6 +15,8 @@ import {
   whenAny,
   type ConditionNeeds,
 } from './conditions.ts';
+import { attemptTrace } from '../../jobs/attempt-trace.ts';
+import { traceparentOf } from '../../runtime/trace.ts';
 import { payloadEnvironment } from './environment.ts';
 import type { JobFiles } from './files.ts';
 import { commandInput, type CommandInput } from './input.ts';
@@ -153,6 +155,7 @@ async function prepare(job: Job, input: CommandInput, needs: CommandNeeds): Prom
     safe: settings.safeEnvironment,
     tty: input.tty !== undefined,
     jobId: job.id,
+    trace: traceOf(job),
     passes: (name) => policy.passes(name),
   });
   const words = input.argv ?? [shellOf(settings.shell, env.PATH ?? ''), '-c', input.command!];
@@ -160,6 +163,11 @@ async function prepare(job: Job, input: CommandInput, needs: CommandNeeds): Prom
   if (!input.tty) return { argv, env };
   const method = await terminalMethod(settings.terminal);
   return { argv, env, terminal: { size: input.tty, method } };
+}
+
+function traceOf(job: Job): string | undefined {
+  const trace = attemptTrace(job);
+  return trace && traceparentOf(trace);
 }
 
 /** A shell that agents expect: bash where the job's own PATH has it. */

@@ -59,6 +59,8 @@ export interface EnvironmentParts {
   safe: boolean;
   tty: boolean;
   jobId: string;
+  /** `traceparent` of the attempt, for programs that trace themselves. */
+  trace?: string | undefined;
   passes(name: string): boolean;
 }
 
@@ -70,6 +72,7 @@ export function payloadEnvironment(parts: EnvironmentParts): Record<string, stri
     ...terminal,
     ...parts.given,
     ...parts.secrets,
+    ...(parts.trace === undefined ? {} : { TRACEPARENT: parts.trace }),
     ERRAND_JOB_ID: parts.jobId,
   };
   return Object.fromEntries(Object.entries(env).filter(([name]) => parts.passes(name)));
