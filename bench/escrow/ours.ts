@@ -4,6 +4,7 @@ import { Access } from '../../src/access/access.ts';
 import { accessMigrations } from '../../src/access/access.ts';
 import { registerErrors } from '../../src/errors.ts';
 import { Jobs } from '../../src/jobs/jobs.ts';
+import { Webhooks } from '../../src/jobs/webhooks.ts';
 import { jobMigrations } from '../../src/jobs/migrations.ts';
 import { assemble, type Assembled } from '../../src/kinds/escrow/assemble.ts';
 import { escrowErrors } from '../../src/kinds/escrow/codes.ts';
@@ -41,6 +42,14 @@ export async function openBank(): Promise<Bank> {
     jobs,
     store: sqlite,
     access: new Access(sqlite, clock, 'owner-key'),
+    webhooks: new Webhooks({
+      jobs,
+      store: sqlite,
+      clock,
+      log: silentLog,
+      send: async () => 200,
+      secretOf: () => Buffer.alloc(32),
+    }),
     clock,
     log: silentLog,
     settings: escrowSettingsSchema.parse({}),

@@ -14,7 +14,7 @@ import { WebhookDelivery, type WebhookMessage, type WebhookSender } from './webh
 export { webhookMigrations, type Delivery, type Webhook } from './webhook.ts';
 export type { WebhookMessage, WebhookSender } from './webhook-delivery.ts';
 
-export type WebhookFormat = (job: Job, event: EventRow) => unknown;
+export type WebhookFormat = (job: Job, event: EventRow, webhook: Webhook) => unknown;
 export type WebhookHeaders = (message: WebhookMessage) => Record<string, string>;
 
 export interface WebhooksOptions {
@@ -165,6 +165,8 @@ export class Webhooks implements Service {
     url: string;
     events: readonly string[];
     jobId?: string;
+    format?: string;
+    secret?: string;
   }): Promise<Webhook> {
     const { webhook, steps } = this.plan(wish);
     await this.options.store.commit(steps);
@@ -191,6 +193,21 @@ export class Webhooks implements Service {
 
   secret(id: string): string {
     return `whsec_${this.options.secretOf(id).toString('base64')}`;
+  }
+
+  /** The secret that a subscription was given, where it was given one. */
+  async givenSecret(id: string): Promise<string | undefined> {
+    const [row] = await this.options.store.read<{ secret: string | null }>(
+      'SELECT secret FROM webhooks WHERE id = ?',
+      [id],
+    );
+    return row?.secret ?? undefined;
+  }
+
+  /** The one before it signs nothing any more, not even what waits to be sent. */
+  async giveSecret(id: string, secret: string): Promise<void> {
+    const sql = 'UPDATE webhooks SET secret = ? WHERE id = ?';
+    await this.options.store.commit([{ sql, params: [secret, id] }]);
   }
 
   async deliveries(
@@ -311,7 +328,7 @@ export class Webhooks implements Service {
 
   private async body(hook: Webhook, job: Job, event: EventRow): Promise<unknown> {
     const format = this.formats.get(hook.format);
-    if (format) return format(job, event);
+    if (format) return format(job, event, hook);
     const { jobs, clock } = this.options;
     return {
       type: `job.${event.type}`,

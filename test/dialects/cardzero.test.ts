@@ -1,99 +1,12 @@
 // CardZero's API and tools against the real server: the twenty lines that its jobs can do, over HTTP and MCP.
 import assert from 'node:assert/strict';
-import { mkdirSync, writeFileSync } from 'node:fs';
-import { createServer, type Server } from 'node:http';
-import { join } from 'node:path';
-import { test, type TestContext } from 'node:test';
+import { test } from 'node:test';
 import { Client } from '@modelcontextprotocol/client';
 import { StdioClientTransport } from '@modelcontextprotocol/client/stdio';
 import { keccak256 } from '../../src/runtime/keccak.ts';
-import { tempFolder } from '../helpers/folder.ts';
-import { bin, serverEnv, startServer, type TestServer } from '../helpers/server.ts';
+import { bin, serverEnv } from '../helpers/server.ts';
 import { until } from '../helpers/until.ts';
-
-type Json = ReturnType<typeof JSON.parse>;
-
-interface Party {
-  id: string;
-  address: string;
-  key: string;
-}
-
-interface Market {
-  server: TestServer;
-  /** As a party, or without a key. */
-  call(who: Party | undefined, method: string, path: string, body?: unknown): Promise<Answer>;
-  party(name: string, credit?: string): Promise<Party>;
-}
-
-interface Answer {
-  status: number;
-  body: Json;
-  text: string;
-}
-
-const daySeconds = 86_400;
-const inTwoDays = () => Math.floor(Date.now() / 1000) + 2 * daySeconds;
-
-async function openMarket(t: TestContext, allow: string[] = []): Promise<Market> {
-  const home = join(tempFolder(t), 'home');
-  mkdirSync(home, { recursive: true, mode: 0o700 });
-  const config = { escrow: { openWallets: true, sweepMs: 50 }, egress: { allow } };
-  writeFileSync(join(home, 'config.json'), JSON.stringify(config));
-  const server = await startServer(t, { home });
-  const call: Market['call'] = async (who, method, path, body) => {
-    const response = await fetch(`${server.url}/cardzero/v1${path}`, {
-      method,
-      headers: {
-        ...(who ? { authorization: `Bearer ${who.key}` } : {}),
-        'content-type': 'application/json',
-      },
-      ...(body === undefined ? {} : { body: JSON.stringify(body) }),
-    });
-    const text = await response.text();
-    return { status: response.status, text, body: text === '' ? undefined : JSON.parse(text) };
-  };
-  const owner = { id: '', address: '', key: server.key };
-  return {
-    server,
-    call,
-    party: async (name, credit) => {
-      const opened = await call(undefined, 'POST', '/wallets', { name });
-      assert.equal(opened.status, 201, opened.text);
-      const { id, chainAddress, claimKey } = opened.body;
-      const claimed = await call(owner, 'POST', '/auth/claim', { claimKey });
-      assert.equal(claimed.status, 201, claimed.text);
-      if (credit !== undefined) {
-        const input = { wallet: id, amount: credit, transferId: `start-${id}` };
-        const minted = await server.api('POST', '/api/escrow/mint', input);
-        assert.equal(minted.status, 200, minted.text);
-      }
-      return { id, address: chainAddress, key: claimed.body.agentConfig.apiKey };
-    },
-  };
-}
-
-const jobOf = (provider: Party, more: Record<string, unknown> = {}) => ({
-  providerAddress: provider.address,
-  budgetUsdc: '1000000',
-  expiredAt: inTwoDays(),
-  title: 'Translate',
-  description: 'To French.',
-  evaluatorRule: { type: 'manual' },
-  ...more,
-});
-
-/** A page on this machine that the guarded way out may reach, because the test's server is told so. */
-async function page(t: TestContext, answer: () => { status: number; body: string }) {
-  const server: Server = createServer((_request, response) => {
-    const { status, body } = answer();
-    response.writeHead(status, { 'content-type': 'application/json' }).end(body);
-  });
-  await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve));
-  t.after(() => server.close());
-  const { port } = server.address() as { port: number };
-  return { url: `http://127.0.0.1:${port}/result.json`, host: `127.0.0.1:${port}` };
-}
+import { jobOf, openMarket, page, type Json } from './cardzero-market.ts';
 
 test('jobs over HTTP: create, fund, submit, automatic verdict, public state', async (t) => {
   let body = '{"words":12}';
@@ -235,7 +148,7 @@ test('refusals carry the codes that its callers know', async (t) => {
     (await call(provider, 'POST', `${path}/submit`, { contentHash: keccak256('x') })).body.error,
     'INVALID_STATUS',
   );
-  const owner = { id: '', address: '', key: market.server.key };
+  const owner = market.operator;
   const frozen = await call(owner, 'POST', `/wallets/${client.id}/freeze`);
   assert.equal(frozen.body.status, 'frozen');
   assert.equal((await call(client, 'POST', `${path}/fund`)).body.error, 'WALLET_FROZEN');
@@ -292,14 +205,15 @@ test('the ten tools over stdio, with their names, parameters and form of errors'
   const client = await market.party('client', '5.00');
   const provider = await market.party('provider');
   const { home } = market.server;
-  const transport = new StdioClientTransport({
-    command: process.execPath,
-    args: [bin, 'mcp', '--dialect', 'cardzero'],
-    env: serverEnv(home, { CARDZERO_WALLET_ID: client.id }) as Record<string, string>,
-  });
+  const front = (wallet: string) =>
+    new StdioClientTransport({
+      command: process.execPath,
+      args: [bin, 'mcp', '--dialect', 'cardzero'],
+      env: serverEnv(home, { CARDZERO_WALLET_ID: wallet }) as Record<string, string>,
+    });
   const mcp = new Client({ name: 'test', version: '1' });
   t.after(() => mcp.close());
-  await mcp.connect(transport);
+  await mcp.connect(front(client.id));
   const { tools } = await mcp.listTools();
   const parameters = Object.fromEntries(
     tools.map(({ name, inputSchema }) => [name, Object.keys(inputSchema.properties ?? {})]),
@@ -329,15 +243,58 @@ test('the ten tools over stdio, with their names, parameters and form of errors'
     const [content] = answer.content as { text: string }[];
     return { text: content!.text, isError: answer.isError ?? false };
   };
-  const balance = await call('get_balance');
-  assert.equal(JSON.parse(balance.text).balance, '5.00', balance.text);
-  const created = await call('create_job', jobOf(provider));
-  const { jobId } = JSON.parse(created.text);
-  assert.equal(JSON.parse((await call('fund_job', { jobId })).text).status, 'funded');
-  assert.equal(JSON.parse((await call('get_job', { jobId })).text).status, 'funded');
-  const missing = await call('get_job', { jobId: 'job_0000000000000000' });
-  assert.equal(missing.isError, true);
-  assert.match(missing.text, /^Get job failed: \[JOB_NOT_FOUND\] /);
-  const foreign = await call('submit_job', { jobId, contentHash: keccak256('x') });
-  assert.match(foreign.text, /^Submit job failed: \[NOT_PROVIDER\] /);
+  const json = async (name: string, input: Record<string, unknown> = {}): Promise<Json> => {
+    const { text, isError } = await call(name, input);
+    assert.equal(isError, false, text);
+    return JSON.parse(text);
+  };
+  const opened = await json('create_wallet', { name: 'third' });
+  assert.match(opened.claimKey, /^czk_/);
+  assert.equal((await json('get_balance')).balance, '5.00');
+  const order = { to: provider.address, amount: '0.50', memo: 'hello', idempotencyKey: 'one' };
+  const paid = await json('send_payment', order);
+  assert.equal((await json('send_payment', order)).paymentId, paid.paymentId);
+  assert.equal((await json('get_payment', { paymentId: paid.paymentId })).amount, '0.50');
+  assert.equal((await json('list_payments', { limit: 5, offset: 0 })).payments.length, 1);
+  const resource = { url: 'https://example.com/data', maxAmount: '0.10' };
+  const x402 = await json('pay_x402', { ...resource, recipient: provider.id });
+  assert.ok(x402.paymentHeader);
+  const { jobId } = await json('create_job', jobOf(provider));
+  assert.equal((await json('fund_job', { jobId })).status, 'funded');
+  assert.equal((await json('fund_job', { jobId })).status, 'funded', 'funded once');
+  assert.equal((await json('get_balance')).balance, '3.388');
+  assert.equal((await json('get_job', { jobId })).status, 'funded');
+
+  const refused: [string, Record<string, unknown>, RegExp][] = [
+    ['create_wallet', { name: 'x'.repeat(51) }, /^Create wallet failed: \[INVALID_NAME\] /],
+    [
+      'send_payment',
+      { to: provider.id, amount: '99' },
+      /^Payment failed: \[INSUFFICIENT_BALANCE\] /,
+    ],
+    ['list_payments', { limit: 1000 }, /^List payments failed: \[INVALID_REQUEST\] /],
+    [
+      'pay_x402',
+      { ...resource, recipient: provider.id, network: 'solana' },
+      /^x402 payment failed: \[UNSUPPORTED_NETWORK\] /,
+    ],
+    ['get_payment', { paymentId: 'pay_0' }, /^Get payment failed: \[PAYMENT_NOT_FOUND\] /],
+    ['create_job', jobOf(provider, { budgetUsdc: '0' }), /^Create job failed: \[INVALID_BUDGET\] /],
+    ['fund_job', { jobId: 'job_0000000000000000' }, /^Fund job failed: \[JOB_NOT_FOUND\] /],
+    ['submit_job', { jobId, contentHash: keccak256('x') }, /^Submit job failed: \[NOT_PROVIDER\] /],
+    ['get_job', { jobId: 'job_0000000000000000' }, /^Get job failed: \[JOB_NOT_FOUND\] /],
+  ];
+  for (const [name, input, form] of refused) {
+    const { text, isError } = await call(name, input);
+    assert.equal(isError, true, name);
+    assert.match(text, form);
+  }
+
+  const other = new Client({ name: 'provider', version: '1' });
+  t.after(() => other.close());
+  await other.connect(front(provider.id));
+  const delivery = { jobId, contentHash: keccak256('done') };
+  const answer = await other.callTool({ name: 'submit_job', arguments: delivery });
+  const [content] = answer.content as { text: string }[];
+  assert.equal(JSON.parse(content!.text).status, 'submitted', content!.text);
 });

@@ -57,7 +57,10 @@ export const createJob: Api = async (call, input) => {
     rule: ruleOf(input.evaluatorRule),
     expiresAt: new Date(expiredAt * 1000).toISOString(),
     expiryMsMin: expiryMsMin - roundingMs,
-    ...optional('idempotencyKey', input.idempotencyKey),
+    // There a new key is a new job. Without any key the same purchase within minutes is recognised by its fields.
+    ...(typeof input.idempotencyKey === 'string'
+      ? { idempotencyKey: input.idempotencyKey, repeat: true }
+      : {}),
     ...walletField(call),
   });
   const { spec } = await run<{ spec: string }>(call, 'read_work', { id: work.id });

@@ -5,6 +5,7 @@ export interface CardzeroError {
   status: number;
   error: string;
   message: string;
+  headers?: Record<string, string>;
 }
 
 const codes: Record<string, [code: string, status: number]> = {

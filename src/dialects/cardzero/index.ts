@@ -12,11 +12,13 @@ import {
   type Fields,
 } from './api.ts';
 import { CardzeroFault, faultOf } from './errors.ts';
+import { Limits, moneyLimit, reputationLimit, walletLimit, type Limit } from './limits.ts';
 import { cardzeroTools } from './tools.ts';
 import * as wallets from './wallets.ts';
 
 const root = '/cardzero/v1';
 const bodyBytesMax = 100_000;
+const limits = new Limits();
 
 type Method = DialectRoute['method'];
 
@@ -27,18 +29,26 @@ interface Wish {
   api: Api;
   open?: true;
   status?: number;
+  limit?: Limit;
   /** Fields that the path itself says. */
   fixed?: Fields;
 }
 
 const wishes: Wish[] = [
-  { method: 'POST', path: '/jobs', api: createJob, status: 201 },
-  { method: 'POST', path: '/jobs/{jobId}/fund', api: fundJob },
-  { method: 'POST', path: '/jobs/{jobId}/submit', api: submitJob },
-  { method: 'POST', path: '/jobs/{jobId}/refund', api: refundJob },
+  { method: 'POST', path: '/jobs', api: createJob, status: 201, limit: moneyLimit },
+  { method: 'POST', path: '/jobs/{jobId}/fund', api: fundJob, limit: moneyLimit },
+  { method: 'POST', path: '/jobs/{jobId}/submit', api: submitJob, limit: moneyLimit },
+  { method: 'POST', path: '/jobs/{jobId}/refund', api: refundJob, limit: moneyLimit },
   { method: 'GET', path: '/jobs/by-wallet/{walletId}', api: jobsByWallet },
   { method: 'GET', path: '/jobs/{jobId}', api: getJob, open: true },
-  { method: 'POST', path: '/wallets', api: wallets.createWallet, open: true, status: 201 },
+  {
+    method: 'POST',
+    path: '/wallets',
+    api: wallets.createWallet,
+    open: true,
+    status: 201,
+    limit: walletLimit,
+  },
   { method: 'GET', path: '/wallets', api: wallets.listWallets },
   { method: 'POST', path: '/auth/claim', api: wallets.claimWallet, status: 201 },
   { method: 'GET', path: '/wallets/{walletId}', api: wallets.getWallet },
@@ -60,15 +70,29 @@ const wishes: Wish[] = [
   },
   { method: 'POST', path: '/wallets/{walletId}/api-key/rotate', api: wallets.rotateKey },
   { method: 'POST', path: '/wallets/{walletId}/webhook', api: wallets.setWebhook, status: 201 },
-  { method: 'POST', path: '/payments', api: wallets.sendPayment, status: 201 },
+  { method: 'GET', path: '/wallets/{walletId}/webhook-secret', api: wallets.webhookSecret },
+  {
+    method: 'POST',
+    path: '/wallets/{walletId}/webhook-secret/rotate',
+    api: wallets.webhookSecret,
+    fixed: { rotateSecret: true },
+  },
+  { method: 'POST', path: '/payments', api: wallets.sendPayment, status: 201, limit: moneyLimit },
   { method: 'GET', path: '/payments/{paymentId}', api: wallets.getPayment, open: true },
-  { method: 'POST', path: '/x402/pay', api: wallets.payX402 },
-  { method: 'GET', path: '/reputation/{address}', api: wallets.reputation, open: true },
+  { method: 'POST', path: '/x402/pay', api: wallets.payX402, limit: moneyLimit },
+  {
+    method: 'GET',
+    path: '/reputation/{address}',
+    api: wallets.reputation,
+    open: true,
+    limit: reputationLimit,
+  },
   {
     method: 'GET',
     path: '/reputation/{address}/events',
     api: wallets.reputationEvents,
     open: true,
+    limit: reputationLimit,
   },
 ];
 
@@ -80,14 +104,14 @@ export const cardzeroDialect: Dialect = {
   routes: [...wishes.map(routeOf), specRoute()],
 };
 
-function routeOf({ method, path, api, open, status = 200, fixed }: Wish): DialectRoute {
+function routeOf({ method, path, api, open, status = 200, fixed, limit }: Wish): DialectRoute {
   return {
     method,
     path: `${root}${path}`,
     auth: 'none',
     bodyBytesMax,
     handle: (request, call) =>
-      answered(request, open, async () => ({
+      answered(request, open, limit, async () => ({
         status,
         body: await api(call, { ...inputOf(request), ...request.params, ...fixed }),
       })),
@@ -101,7 +125,7 @@ function specRoute(): DialectRoute {
     path: `${root}/jobs/{jobId}/spec`,
     auth: 'none',
     handle: (request, call: DialectCall) =>
-      answered(request, true, async () => ({
+      answered(request, true, undefined, async () => ({
         status: 200,
         headers: { 'content-type': 'application/json' },
         body: await jobSpec(call, request.params.jobId!),
@@ -112,14 +136,18 @@ function specRoute(): DialectRoute {
 async function answered(
   request: DialectRequest,
   open: true | undefined,
+  limit: Limit | undefined,
   handle: () => Promise<{ status: number; headers?: Record<string, string>; body: unknown }>,
 ) {
+  let headers: Record<string, string> = {};
   try {
     if (!open && !request.caller) throw keyNeeded(request);
-    return await handle();
+    if (limit) headers = limits.take(limit, request);
+    const answer = await handle();
+    return { ...answer, headers: { ...headers, ...answer.headers } };
   } catch (error) {
-    const { status, ...body } = faultOf(error);
-    return { status, body };
+    const { status, headers: told, ...body } = faultOf(error);
+    return { status, headers: { ...headers, ...told }, body };
   }
 }
 

@@ -195,11 +195,25 @@ export const reputationEvents: Api = async (call, { address, limit }) => {
   return { events };
 };
 
-/** One webhook per wallet's owner; its secret is shown when it is set or rotated. */
-export const setWebhook: Api = async (call, { url }) => {
-  const made = await run<Fields & { secret: string }>(call, 'create_webhook', {
-    url,
-    events: ['*'],
-  });
-  return { webhookId: made.id, url: made.url, secret: made.secret };
+interface WalletHook {
+  webhookId?: string;
+  url?: string;
+  secret?: string;
+}
+
+/** Self-serve here: one address per wallet; the secret stays the same when the address changes. */
+export const setWebhook: Api = async (call, { walletId, url }) => {
+  if (typeof url !== 'string') throw invalid('MISSING_URL', 'url is missing.');
+  const wish = { wallet: walletId, url };
+  const { webhookId, secret } = await run<WalletHook>(call, 'set_wallet_webhook', wish);
+  return { webhookId, url, secret };
+};
+
+export const webhookSecret: Api = async (call, { walletId, rotateSecret }) => {
+  const wish = { wallet: walletId, ...given('rotateSecret', rotateSecret) };
+  const { secret, url } = await run<WalletHook>(call, 'set_wallet_webhook', wish);
+  if (secret === undefined) {
+    throw invalid('WEBHOOK_NO_SECRET', 'The wallet has no webhook yet: POST its url first.');
+  }
+  return { secret, webhookUrl: url };
 };

@@ -1,6 +1,7 @@
 // Puts the parts of escrow together. The plugin gives the real outside world; tests give their own clock and network.
 import type { Access } from '../../access/access.ts';
 import type { Jobs } from '../../jobs/jobs.ts';
+import type { Webhooks } from '../../jobs/webhooks.ts';
 import type { Clock } from '../../runtime/clock.ts';
 import type { Log } from '../../runtime/log.ts';
 import type { Store } from '../../store/store.ts';
@@ -15,6 +16,7 @@ import { LedgerSettlement } from './settlement/ledger/ledger.ts';
 import type { Settlement } from './settlement/settlement.ts';
 import { EscrowStore } from './store.ts';
 import { Sweeper } from './sweeper.ts';
+import { WalletHooks } from './webhooks.ts';
 import { Wallets, type MakeAddress } from './wallets.ts';
 import { X402, type Fetch } from './x402.ts';
 
@@ -22,6 +24,7 @@ export interface Outside {
   jobs: Jobs;
   store: Store;
   access: Access;
+  webhooks: Webhooks;
   clock: Clock;
   log: Log;
   settings: EscrowSettings;
@@ -60,6 +63,7 @@ export function assemble(outside: Outside): Assembled {
     posting: new Posting(escrow, rules),
     evaluation,
     wallets: new Wallets(store, clock, outside.makeAddress),
+    hooks: new WalletHooks(outside.webhooks, store),
     payments,
     x402: new X402({ payments, store, fetch, sign }),
     store,

@@ -20,6 +20,7 @@ import { walletOperations } from './operations/wallets.ts';
 import { workOperations } from './operations/work.ts';
 import { evaluatorsOf, rolesOf } from './terms.ts';
 import { viewFields } from './view.ts';
+import { listenerOf } from './webhooks.ts';
 import type { Work } from './work.ts';
 
 export const escrowPlugin = definePlugin<EscrowSettings>({
@@ -163,7 +164,7 @@ export function escrowKind(services: () => EscrowServices): Kind {
       if (!work) return [];
       const parties = [work.client, work.provider, ...evaluatorsOf(work.terms)];
       const wallets = await Promise.all([...new Set(parties)].map((id) => store.findWallet(id)));
-      return wallets.flatMap((wallet) => (wallet ? [wallet.owner] : []));
+      return wallets.flatMap((wallet) => (wallet ? [wallet.owner, listenerOf(wallet.id)] : []));
     },
     readableBy: async (job, caller) => {
       const work = await services().store.works.findWork(job.id);

@@ -53,7 +53,14 @@ export class Posting {
       const terms = await this.terms(request, now);
       const keys = this.keysOf(request, terms, now);
       const before = await this.existing(request, keys, now);
-      if (before.work) return { work: before.work, existing: true };
+      if (before.work) {
+        // Found by its fields: from now on the key that came with it stands for this job too.
+        const unknown = keys.filter(({ key }) => !before.known.has(key) && isOwnKey(key));
+        const ref = before.work.jobId;
+        const steps = unknown.map((key) => store.rememberKey({ ...key, ref }, now));
+        if (steps.length > 0) await store.store.commit(steps);
+        return { work: before.work, existing: true };
+      }
       await this.refuse(request, terms);
       if (await store.paused()) throw pausedError();
       const work = newWork(request, terms, now);
@@ -205,13 +212,15 @@ export class Posting {
     request: PostRequest,
     keys: RememberedKey[],
     now: number,
-  ): Promise<{ work?: Work; replaces: string[] }> {
+  ): Promise<{ work?: Work; replaces: string[]; known: Set<string> }> {
     const { store } = this.escrow.parts;
     const replaces: string[] = [];
+    const known = new Set<string>();
     for (const key of keys) {
       const found = await store.remembered(key.key, now);
       replaces.push('');
       if (!found) continue;
+      known.add(key.key);
       if (found.body !== key.body) {
         throw new AppError(
           'idempotencyConflict',
@@ -221,12 +230,15 @@ export class Posting {
       }
       const work = await store.works.work(found.ref);
       const over = ['completed', 'rejected', 'expired'].includes(work.phase);
-      if (!over || key.key.startsWith('post:')) return { work, replaces };
+      if (!over || isOwnKey(key.key)) return { work, replaces, known };
       replaces[replaces.length - 1] = found.ref;
     }
-    return { replaces };
+    return { replaces, known };
   }
 }
+
+/** Given by the caller, not made of the purchase's fields. */
+const isOwnKey = (key: string): boolean => key.startsWith('post:');
 
 function newWork(request: PostRequest, terms: Terms, now: number): Work {
   const fundBy = Date.parse(terms.fundBy);

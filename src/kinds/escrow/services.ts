@@ -13,6 +13,7 @@ import type { EscrowStore } from './store.ts';
 import { rolesOf, type Silence } from './terms.ts';
 import { viewWork, type WorkView } from './view.ts';
 import type { Wallets } from './wallets.ts';
+import type { WalletHooks } from './webhooks.ts';
 import type { Verdict, Work } from './work.ts';
 import type { X402 } from './x402.ts';
 
@@ -21,6 +22,7 @@ export interface EscrowServices {
   posting: Posting;
   evaluation: Evaluation;
   wallets: Wallets;
+  hooks: WalletHooks;
   payments: Payments;
   x402: X402;
   store: EscrowStore;

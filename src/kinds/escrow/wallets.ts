@@ -1,6 +1,6 @@
 // Wallets: who owns them, what they may spend, freezing, and internal credit that an operator mints explicitly.
 import { hash } from 'node:crypto';
-import type { Access } from '../../access/access.ts';
+import type { Access, NewKey } from '../../access/access.ts';
 import { AppError } from '../../errors.ts';
 import { randomId } from '../../jobs/job.ts';
 import type { Caller } from '../../operation.ts';
@@ -9,10 +9,13 @@ import { formatUnits, supplyMicroMax } from './money.ts';
 import { noPolicy, type Policy, type Wallet } from './rows.ts';
 import { genesis, worldAccount } from './settlement/ledger/book.ts';
 import { transferSteps } from './settlement/ledger/store.ts';
+import type { EscrowSettings } from './settings.ts';
 import type { EscrowStore } from './store.ts';
 
 const conflictsMax = 100;
 const walletsShownMax = 100;
+/** So long a claim whose answer was lost can be repeated. */
+const claimAgainMs = 600_000;
 
 /** A settlement that needs signing keys makes an address with its encrypted key; else an address is derived. */
 export type MakeAddress = () => Promise<{ address: string; secret: string }>;
@@ -35,14 +38,39 @@ export class Wallets {
     return { wallet, claimKey };
   }
 
-  async claim(claimKey: string, owner: string, ageMsMax: number): Promise<Wallet> {
-    const [wallet] = await this.store.walletsOf(claimOwner(claimKey), 1);
-    if (!wallet || this.clock.now() - wallet.createdAt > ageMsMax) {
-      throw new AppError('claimKeyInvalid', 'This claim key is unknown, used or too old.', {
-        hint: 'Open a new wallet; a claim key works once.',
-      });
-    }
-    return this.update(wallet.id, { owner, status: 'active' });
+  /** Owner, first key and the memory of the claim are one commit; whoever lost the answer claims again. */
+  async claim(
+    claimKey: string,
+    owner: string,
+    { access, settings }: { access: Access; settings: EscrowSettings },
+  ): Promise<{ wallet: Wallet; key: string }> {
+    const name = claimOwner(claimKey);
+    const now = this.clock.now();
+    const [wallet] = await this.store.walletsOf(name, 1);
+    if (!wallet) return this.claimAgain(name, owner, access);
+    if (now - wallet.createdAt > settings.claimMsMax) throw claimKeyInvalid();
+    const after: Wallet = { ...wallet, owner, status: 'active' };
+    const made = access.plan(keyWish(after));
+    const entry = { key: name, body: owner, ref: wallet.id, until: now + claimAgainMs };
+    const { applied } = await this.store.store.commit([
+      this.store.updateWallet(wallet, after),
+      this.store.rememberKey(entry, now),
+      ...made.steps,
+    ]);
+    if (!applied) return this.claimAgain(name, owner, access);
+    return { wallet: { ...after, version: wallet.version + 1 }, key: made.key };
+  }
+
+  private async claimAgain(name: string, owner: string, access: Access) {
+    const known = await this.store.remembered(name, this.clock.now());
+    if (!known || known.body !== owner) throw claimKeyInvalid();
+    const wallet = await this.store.wallet(known.ref);
+    const roles = ['client', 'provider', 'evaluator'] as const;
+    const works = await Promise.all(
+      roles.map((role) => this.store.works.countWork(wallet.id, role)),
+    );
+    if (wallet.seq > 0 || works.some((count) => count > 0)) throw claimKeyInvalid();
+    return { wallet, key: await this.newKey(access, wallet, true) };
   }
 
   async create(
@@ -142,13 +170,7 @@ export class Wallets {
   async newKey(access: Access, wallet: Wallet, replace = false): Promise<string> {
     const subject = `wallet:${wallet.id}`;
     const before = replace ? await access.list({ subject }) : [];
-    const made = await access.create({
-      owner: wallet.owner,
-      name: wallet.name ?? wallet.id,
-      scopes: ['read', 'run'],
-      kinds: ['escrow'],
-      subject,
-    });
+    const made = await access.create(keyWish(wallet));
     for (const { id, revokedAt } of before) if (revokedAt === null) await access.revoke(id);
     return made.key;
   }
@@ -208,6 +230,19 @@ export class Wallets {
 
 const boundWallet = (caller: Caller): string | undefined =>
   caller.subject?.startsWith('wallet:') ? caller.subject.slice(7) : undefined;
+
+const keyWish = (wallet: Wallet): NewKey => ({
+  owner: wallet.owner,
+  name: wallet.name ?? wallet.id,
+  scopes: ['read', 'run'],
+  kinds: ['escrow'],
+  subject: `wallet:${wallet.id}`,
+});
+
+const claimKeyInvalid = (): AppError =>
+  new AppError('claimKeyInvalid', 'This claim key is unknown, used or too old.', {
+    hint: 'Open a new wallet; a claim key works once. Its owner gets a new key with update_wallet (rotateKey).',
+  });
 
 /** Until it is claimed a wallet belongs to whoever knows the key; only its hash is kept. */
 const claimOwner = (claimKey: string): string => `claim:${hash('sha256', claimKey)}`;

@@ -5,6 +5,7 @@ import { AppError, registerErrors } from '../../../src/errors.ts';
 import { EventFeed } from '../../../src/jobs/events.ts';
 import { Jobs } from '../../../src/jobs/jobs.ts';
 import { jobOperations } from '../../../src/jobs/operations.ts';
+import { Webhooks } from '../../../src/jobs/webhooks.ts';
 import { Waiting } from '../../../src/jobs/wait.ts';
 import { assemble, type Assembled, type Outside } from '../../../src/kinds/escrow/assemble.ts';
 import { escrowErrors } from '../../../src/kinds/escrow/codes.ts';
@@ -60,10 +61,19 @@ export async function createWorld(t: TestContext, options: WorldOptions = {}): P
   let services: Assembled | undefined;
   jobs.addKind(escrowKind(() => services!));
   const access = new Access(store, clock, 'errand_owner_key_of_the_test');
+  const webhooks = new Webhooks({
+    jobs,
+    store,
+    clock,
+    log: silentLog,
+    send: async () => 200,
+    secretOf: () => Buffer.alloc(32),
+  });
   services = assemble({
     jobs,
     store,
     access,
+    webhooks,
     clock,
     log: silentLog,
     settings: escrowSettingsSchema.parse(options.settings ?? {}),

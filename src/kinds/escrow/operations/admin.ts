@@ -1,5 +1,6 @@
 // What the operator does: internal credit, pause, health, verify; and x402, which is paid or charged for.
 import { z } from 'zod';
+import { AppError } from '../../../errors.ts';
 import { defineOperation, type Operation } from '../../../operation.ts';
 import { formatUnits, parseMicro, parseUnits } from '../money.ts';
 import { callerOf, type EscrowServices } from '../services.ts';
@@ -194,13 +195,21 @@ function verifyEscrow(services: EscrowServices): Operation {
     name: 'verify_escrow',
     title: 'Verify the books',
     description:
-      "Recomputes every hash chain, every balance, the sum of all money and every job's escrow from the entries alone, and names what does not fit. Keep `fold` elsewhere and compare it later to notice a rewritten history. Changes nothing.",
+      "Recomputes every hash chain, every balance, the sum of all money and every job's escrow from the entries alone, and fails naming what does not fit. Keep `fold` elsewhere and compare it later to notice a rewritten history. Changes nothing.",
     effect: 'read',
     scope: 'read',
     input: z.strictObject({}),
     output: z.looseObject({ ok: z.boolean(), problems: z.array(z.string()) }),
     http: { method: 'GET', path: '/api/escrow/verify' },
     cli: { words: ['escrow', 'verify'] },
-    run: async () => ({ ...(await verifyBooks(services.store.store)) }),
+    run: async () => {
+      const report = await verifyBooks(services.store.store);
+      if (report.ok) return { ...report };
+      const { problems } = report;
+      throw new AppError('escrowMismatch', `The books do not fit: ${problems.join('; ')}.`, {
+        hint: 'Pause the escrow, keep a copy of the database, and compare it with the last backup that verifies.',
+        data: { ...report },
+      });
+    },
   });
 }

@@ -29,6 +29,7 @@ export function walletOperations(services: EscrowServices): Operation[] {
     claimWallet(services),
     getWallet(services),
     updateWallet(services),
+    walletWebhook(services),
     sendPayment(services),
     getPayment(services),
     listPayments(services),
@@ -97,7 +98,7 @@ function claimWallet(services: EscrowServices): Operation {
     name: 'claim_wallet',
     title: 'Claim wallet',
     description:
-      'Makes you the owner of a wallet that was opened without one, and answers a key bound to it, shown once. A claim key works once, for some days.',
+      'Makes you the owner of a wallet that was opened without one, and answers a key bound to it, shown once. A claim key works once, for some days; claiming again within ten minutes, before the wallet has done anything, replaces a key whose answer was lost.',
     effect: 'write',
     scope: 'run',
     input: z.strictObject({ claimKey: z.string().min(8).max(100) }),
@@ -106,12 +107,7 @@ function claimWallet(services: EscrowServices): Operation {
     cli: { words: ['wallet', 'claim'], args: ['claimKey'] },
     run: async (input, context) => {
       const { owner } = callerOf(context);
-      const wallet = await services.wallets.claim(
-        input.claimKey,
-        owner,
-        services.settings.claimMsMax,
-      );
-      const key = await services.wallets.newKey(services.access, wallet);
+      const { wallet, key } = await services.wallets.claim(input.claimKey, owner, services);
       return { ...viewWallet(wallet, currencyOf(services)), key };
     },
   });
@@ -179,6 +175,40 @@ function updateWallet(services: EscrowServices): Operation {
       const view = viewWallet(after, currencyOf(services));
       if (!input.rotateKey) return view;
       return { ...view, key: await services.wallets.newKey(services.access, after, true) };
+    },
+  });
+}
+
+function walletWebhook(services: EscrowServices): Operation {
+  return defineOperation({
+    name: 'set_wallet_webhook',
+    title: 'Wallet webhook',
+    description:
+      "Sets the address that is called whenever a job in which this wallet has a part is posted, funded, delivered or ends; shows it with its secret when none is given; null ends it. Each call is signed with the wallet's secret (HMAC-SHA256 over the raw body). For all jobs of an owner use create_webhook.",
+    effect: 'write',
+    idempotent: true,
+    openWorld: true,
+    scope: 'run',
+    input: z.strictObject({
+      wallet: walletIdSchema,
+      url: z.url().max(2000).nullable().optional(),
+      rotateSecret: z.boolean().optional().describe('A new secret; the one before ends at once'),
+    }),
+    output: z.object({
+      wallet: z.string(),
+      webhookId: z.string().optional(),
+      url: z.string().optional(),
+      secret: z.string().optional(),
+    }),
+    http: { method: 'PUT', path: '/api/wallets/{wallet}/webhook' },
+    cli: { words: ['wallet', 'webhook'], args: ['wallet', 'url'] },
+    run: async (input, context) => {
+      const { hooks, wallets } = services;
+      const wallet = await wallets.owned(callerOf(context), input.wallet);
+      if (input.url === null) await hooks.remove(wallet);
+      const hook = input.url ? await hooks.set(wallet, input.url) : await hooks.find(wallet);
+      const shown = hook && input.rotateSecret ? await hooks.rotate(hook) : hook;
+      return { wallet: wallet.id, ...shown };
     },
   });
 }

@@ -244,7 +244,7 @@ export class Chain {
     };
     const replaced = await this.accounts.privateKeyToAccount(key).signTransaction({
       type: 'eip1559',
-      chainId: before.chainId!,
+      chainId: before.chainId,
       nonce: before.nonce ?? 0,
       to: before.to!,
       data: before.data ?? '0x',
