@@ -21,6 +21,11 @@ const activeMax = 100;
 /** Jobs queued in one transaction. */
 const queueAtOnce = 500;
 const everyMs = 500;
+/** After counting, it rests for so many times as long as that took. */
+const restFactor = 20;
+const restMsMax = 3000;
+/** A retry and an end at once leave the number of ended jobs as it was: now and then it is counted anyway. */
+const recountMs = 30_000;
 
 export interface BatchCounts {
   total: number;
@@ -40,12 +45,21 @@ export interface BatchesNeeds {
   log: Log;
 }
 
+/** When an open batch was last counted. */
+interface Look {
+  /** Jobs of its endpoint that were over then. */
+  ended: number;
+  nextAt: number;
+}
+
 export class Batches implements Service {
   readonly name = 'endpoint batches';
   readonly kind: Kind;
   private readonly needs: BatchesNeeds;
   private readonly loop: Loop;
   private off = () => {};
+  private looks = new Map<string, Look>();
+  private readonly queueing = new Map<string, Promise<void>>();
 
   constructor(needs: BatchesNeeds) {
     this.needs = needs;
@@ -176,15 +190,46 @@ export class Batches implements Service {
 
   private async look(): Promise<void> {
     const { jobs, store } = this.needs;
-    for (const id of await store.openBatches()) {
-      const batch = await jobs.get(id);
-      if (batch.cancelRequestedAt !== null) await this.cancel(batch);
-      else if (batch.stage === 'finalized') await this.advance(batch);
+    const open = await store.openBatches();
+    const ended = new Map<string, number>();
+    for (const queue of new Set(open.map(({ queue: name }) => name)))
+      ended.set(queue, await this.endedJobs(queue));
+    const seen = new Map<string, Look>();
+    for (const { id, queue, cancelRequestedAt } of open) {
+      const before = this.looks.get(id);
+      seen.set(id, before ?? { ended: -1, nextAt: 0 });
+      if (cancelRequestedAt !== null) await this.cancel(await jobs.get(id));
+      else if (this.isDue(before, ended.get(queue)!))
+        seen.set(id, await this.lookAt(id, ended.get(queue)!));
     }
+    this.looks = seen;
+  }
+
+  /** Counting the jobs of a large batch is work: only when some job of its endpoint ended, and not all the time. */
+  private isDue(before: Look | undefined, ended: number): boolean {
+    const now = this.needs.clock.now();
+    if (!before || now >= before.nextAt + recountMs) return true;
+    return before.ended !== ended && now >= before.nextAt;
+  }
+
+  private async lookAt(id: string, ended: number): Promise<Look> {
+    const { jobs, clock } = this.needs;
+    const batch = await jobs.get(id);
+    if (batch.stage !== 'finalized') return { ended: -1, nextAt: 0 };
+    await this.queue(batch);
+    const startedAt = clock.now();
+    await this.advance(batch);
+    const now = clock.now();
+    return { ended, nextAt: now + Math.min((now - startedAt) * restFactor, restMsMax) };
+  }
+
+  private async endedJobs(queue: string): Promise<number> {
+    const counts = await this.needs.jobs.store.counters(`queue:endpoint:${queue}`);
+    const { completed = 0, failed = 0, cancelled = 0, timed_out: timedOut = 0 } = counts;
+    return completed + failed + cancelled + timedOut;
   }
 
   private async advance(batch: Job): Promise<void> {
-    await this.queue(batch);
     const counts = await this.counts(batch);
     const done = counts.completed + counts.failed + counts.cancelled;
     if (done === (batch.progress?.done ?? 0) && done < counts.total) return;
@@ -232,8 +277,18 @@ export class Batches implements Service {
     };
   }
 
+  /** One at a time: the call that made the batch and the loop that finds it must not queue the same piece. */
+  private queue(batch: Job): Promise<void> {
+    let queueing = this.queueing.get(batch.id);
+    if (!queueing) {
+      queueing = this.queueDrafts(batch).finally(() => this.queueing.delete(batch.id));
+      this.queueing.set(batch.id, queueing);
+    }
+    return queueing;
+  }
+
   /** From drafts to jobs, a piece at a time; a piece and its drafts move in one transaction. */
-  private async queue(batch: Job): Promise<void> {
+  private async queueDrafts(batch: Job): Promise<void> {
     const { store, endpoints, intake, jobs } = this.needs;
     const endpoint = await endpoints.find(batch.queue);
     for (;;) {

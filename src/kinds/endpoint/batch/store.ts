@@ -8,6 +8,12 @@ export interface Draft {
   body: string;
 }
 
+export interface OpenBatch {
+  id: string;
+  queue: string;
+  cancelRequestedAt: number | null;
+}
+
 export class BatchStore {
   readonly store: Store;
 
@@ -75,10 +81,10 @@ export class BatchStore {
     return rows.map(({ id }) => id);
   }
 
-  async openBatches(): Promise<string[]> {
-    const rows = await this.store.read<{ id: string }>(
-      `SELECT id FROM jobs WHERE kind = 'batch' AND ${openSql}`,
+  openBatches(): Promise<OpenBatch[]> {
+    return this.store.read<OpenBatch>(
+      `SELECT id, queue, cancel_requested_at AS "cancelRequestedAt" FROM jobs
+       WHERE kind = 'batch' AND ${openSql}`,
     );
-    return rows.map(({ id }) => id);
   }
 }
