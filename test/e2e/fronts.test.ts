@@ -1,5 +1,6 @@
 // Fronts as clients launch them: many at once, killed, of another version, with several dialects, fed with rubbish.
 import assert from 'node:assert/strict';
+import { spawn } from 'node:child_process';
 import { cpSync, readFileSync, symlinkSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { test, type TestContext } from 'node:test';
@@ -160,4 +161,42 @@ test('lines that are no JSON, no JSON-RPC or too long harm nothing', async (t) =
   assert.equal(unknown.isError, true);
   assert.match(JSON.stringify(unknown), /notFound.*list_jobs/);
   await leave(fed);
+});
+
+test('questions piped in are answered before the front ends with its stdin', async (t) => {
+  const home = join(tempFolder(t), 'home');
+  const call = (id: number, name: string, args: object) => ({
+    jsonrpc: '2.0',
+    id,
+    method: 'tools/call',
+    params: { name, arguments: args },
+  });
+  const lines = [
+    {
+      jsonrpc: '2.0',
+      id: 0,
+      method: 'initialize',
+      params: {
+        protocolVersion: '2025-06-18',
+        capabilities: {},
+        clientInfo: { name: 'pipe', version: '1' },
+      },
+    },
+    { jsonrpc: '2.0', method: 'notifications/initialized' },
+    call(1, 'run_command', { command: 'echo piped', waitMs: 5000 }),
+    call(2, 'list_jobs', {}),
+  ];
+  const front = spawn(process.execPath, [bin, 'mcp'], {
+    env: serverEnv(home),
+    stdio: ['pipe', 'pipe', 'ignore'],
+  });
+  t.after(() => cli(home, ['stop']));
+  front.stdin.end(lines.map((line) => `${JSON.stringify(line)}\n`).join(''));
+  const out = (await front.stdout.toArray()).join('');
+  const ids = out
+    .trim()
+    .split('\n')
+    .map((line) => (JSON.parse(line) as { id: number }).id);
+  assert.deepEqual(ids.toSorted(), [0, 1, 2]);
+  assert.match(out, /piped/);
 });

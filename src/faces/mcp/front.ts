@@ -9,8 +9,10 @@ import type { Log } from '../../runtime/log.ts';
 import { instructions } from './instructions.ts';
 import { Lane } from './lane.ts';
 import { ListenWatch } from './listen.ts';
+import { OpenCalls } from './open-calls.ts';
 import { RemoteSource } from './remote.ts';
 import { createServer } from './server.ts';
+import { tapped } from './tap.ts';
 import { FinishedTasks } from './tasks.ts';
 
 export interface FrontOptions {
@@ -31,6 +33,8 @@ export interface FrontOptions {
 const helloWaitMs = 5000;
 /** Larger than any answer or question of ours. */
 const messageBytesMax = 32_000_000;
+/** What was asked before stdin ended is still answered if it takes no longer. */
+const farewellMsMax = 10_000;
 
 /** Resolves when stdin has ended and everything is closed. */
 export async function runFront(options: FrontOptions): Promise<void> {
@@ -47,7 +51,8 @@ export async function runFront(options: FrontOptions): Promise<void> {
   source.warm();
   const finished = new FinishedTasks(clock);
   const { stdin, stdout } = options;
-  const lane = new Lane({ stdin, stdout, connected: () => source.connected() });
+  const open = new OpenCalls(clock);
+  const lane = new Lane({ stdin, stdout, connected: () => source.connected(), open });
   const transport = new StdioServerTransport(lane.rest, stdout, {
     maxBufferSize: messageBytesMax,
   });
@@ -55,10 +60,10 @@ export async function runFront(options: FrontOptions): Promise<void> {
     void current?.sendResourceUpdated({ uri }).catch(() => {});
   });
   const ended = new Promise<void>((resolve) => {
-    options.stdin.once('end', resolve);
-    options.stdin.once('close', resolve);
-    options.stdout.once('error', () => resolve());
+    stdin.once('end', resolve);
+    stdin.once('close', resolve);
   });
+  const deaf = new Promise<void>((resolve) => stdout.once('error', () => resolve()));
   const handle = serveStdio(
     async ({ era }) => {
       const server = createServer({
@@ -75,11 +80,11 @@ export async function runFront(options: FrontOptions): Promise<void> {
       return server;
     },
     {
-      transport: watch.tap(transport),
+      transport: tapped(transport, [watch, open]),
       onerror: (error) => log.debug('stdio', { error }),
     },
   );
-  await ended;
+  await Promise.race([ended.then(() => open.settled(farewellMsMax)), deaf]);
   watch.close();
   source.close();
   await handle.close();

@@ -4,6 +4,7 @@
 import { PassThrough, type Readable, type Writable } from 'node:stream';
 import type { Connection } from './connection.ts';
 import { writeLine } from './frames.ts';
+import type { OpenCalls } from './open-calls.ts';
 import type { JsonObject, ToolCard } from './source.ts';
 
 export interface LaneOptions {
@@ -11,6 +12,7 @@ export interface LaneOptions {
   stdout: Writable;
   /** The open connection with a server, if there is one now. */
   connected(): Connection | undefined;
+  open: OpenCalls;
 }
 
 /** A longer line takes the long way. */
@@ -38,7 +40,8 @@ export class Lane {
     this.options = options;
     const { stdin } = options;
     stdin.on('data', (chunk: Buffer) => this.take(chunk));
-    stdin.on('end', () => this.rest.end(this.flushed()));
+    // The SDK is not told of the end: it would drop what it is asked. Whoever made this closes it.
+    stdin.on('end', () => this.rest.write(this.flushed()));
     stdin.on('error', (error) => this.rest.destroy(error));
   }
 
@@ -95,8 +98,10 @@ export class Lane {
       if (raw === undefined) return void this.rest.write(bytes);
       const line = `{"jsonrpc":"2.0","id":${JSON.stringify(id)},"result":${raw}}`;
       writeLine(this.options.stdout, line, this.pending.size > 0);
+      this.options.open.answered(id);
     });
     this.pending.set(id, { connection, ask });
+    this.options.open.asked(id);
     return true;
   }
 
@@ -106,6 +111,7 @@ export class Lane {
     const call = this.pending.get(params?.requestId as string | number);
     if (!call) return false;
     this.pending.delete(params!.requestId!);
+    this.options.open.answered(params!.requestId);
     call.connection.cancel(call.ask);
     return true;
   }

@@ -1,11 +1,11 @@
 // Which job resources a 2026 client listens to. The SDK answers `subscriptions/listen` itself and passes on the updates it is
 // given, but does not tell for which resources they are wanted; so the requests are read on their way in.
-import type { Transport } from '@modelcontextprotocol/server';
 import type { JsonObject, Source } from './source.ts';
+import type { Tap } from './tap.ts';
 
 const urisMax = 200;
 
-export class ListenWatch {
+export class ListenWatch implements Tap {
   private readonly source: Source;
   private readonly updated: (uri: string) => void;
   private readonly wanted = new Map<unknown, AbortController>();
@@ -15,31 +15,15 @@ export class ListenWatch {
     this.updated = updated;
   }
 
-  /** The same transport, with its incoming messages seen here first. */
-  tap(transport: Transport): Transport {
-    const see = (message: unknown) => this.see(message as JsonObject);
-    return new Proxy(transport, {
-      set: (target, key, value) => {
-        const deliver = value as (message: unknown, extra: unknown) => void;
-        const seen = (message: unknown, extra: unknown) => (see(message), deliver(message, extra));
-        return Reflect.set(target, key, key === 'onmessage' && value ? seen : value, target);
-      },
-      get: (target, key) => {
-        const value: unknown = Reflect.get(target, key, target);
-        return typeof value === 'function' ? value.bind(target) : value;
-      },
-    });
+  received(message: JsonObject): void {
+    const params = message.params as JsonObject | undefined;
+    if (message.method === 'subscriptions/listen') this.start(message.id, urisOf(params));
+    if (message.method === 'notifications/cancelled') this.stop(params?.requestId);
   }
 
   close(): void {
     for (const stop of this.wanted.values()) stop.abort();
     this.wanted.clear();
-  }
-
-  private see(message: JsonObject): void {
-    const params = message.params as JsonObject | undefined;
-    if (message.method === 'subscriptions/listen') this.start(message.id, urisOf(params));
-    if (message.method === 'notifications/cancelled') this.stop(params?.requestId);
   }
 
   private start(id: unknown, uris: string[]): void {

@@ -45,6 +45,8 @@ export function createSessions(options: SessionOptions): Sessions {
       }
       open.add(socket);
       socket.on('close', () => open.delete(socket));
+      // Sockets of an HTTP server stay half open by themselves: a front that is gone would count as one that is here.
+      socket.on('end', () => socket.destroy());
       socket.write(
         `HTTP/1.1 101 Switching Protocols\r\nConnection: Upgrade\r\nUpgrade: ${sessionProtocol}\r\n\r\n`,
       );
