@@ -132,6 +132,8 @@ test('firecrawl-js: change tracking, actions, cache, batches, agent, queue and w
   assert.equal(site.count('/p/8') - before, 1, 'the second is the first');
   const kept: Json = await client.scrape(site.url('/p/8'), { maxAge: 60_000 });
   assert.equal(kept.metadata.cacheState, 'hit');
+  const raw: Json = await client.scrape(site.url('/p/7'), { formats: ['rawHtml'] });
+  assert.match(raw.rawHtml, /^<!doctype html>.*<footer>Generated/s, 'the page as it was sent');
   const gone: Json = await client.scrape(site.url('/gone'));
   assert.equal(gone.metadata.statusCode, 404, 'an answer of the site is data');
   const batch: Json = await client.startBatchScrape([site.url('/p/1'), site.url('/gone')]);

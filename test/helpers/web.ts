@@ -5,6 +5,7 @@ import { Jobs } from '../../src/jobs/jobs.ts';
 import { Runner } from '../../src/jobs/runner.ts';
 import { Waiting } from '../../src/jobs/wait.ts';
 import { Webhooks } from '../../src/jobs/webhooks.ts';
+import { fates } from '../../src/kinds/web/crawl/rows.ts';
 import { webPlugin } from '../../src/kinds/web/index.ts';
 import { registerErrors } from '../../src/errors.ts';
 import { Operations, type CallContext } from '../../src/operation.ts';
@@ -186,16 +187,7 @@ export async function fatesOf(web: Web, id: string): Promise<Record<string, stri
       id,
       limit: 500,
       maxBytes: 1_000_000,
-      fates: [
-        'queued',
-        'fetched',
-        'unchanged',
-        'disallowed',
-        'skipped',
-        'errored',
-        'redirected',
-        'duplicate',
-      ],
+      fates,
       ...(cursor === undefined ? {} : { cursor }),
     });
     for (const { url, fate, reason } of page.pages) {

@@ -34,8 +34,7 @@ async function scraped(asked: Asked, options: Fields): Promise<Fields> {
     timeoutMs: timeoutOf(options),
     maxAgeMs: ageOf(options),
   });
-  const formats = [...new Set([...wish.formats.filter((one) => one !== 'raw'), 'metadata'])];
-  if (wish.formats.includes('raw') && !formats.includes('html')) formats.push('html');
+  const formats = [...new Set([...wish.formats, 'metadata'])];
   const page = await readPage(asked, { url, formats, ...readingOf(options), ...how });
   if (page.error !== undefined) return { metadata: page };
   const extra: Fields = {};
@@ -59,8 +58,7 @@ async function scraped(asked: Asked, options: Fields): Promise<Fields> {
     const [image] = asked.call.operations.find('take_screenshot')?.content?.(shot) ?? [];
     extra.screenshot = image ? `data:${image.mimeType};base64,${image.data}` : shot.path;
   }
-  const raw = wish.formats.includes('raw') ? { raw: page.html } : {};
-  const document = documentOf({ ...page, ...raw, status: page.httpStatus, ...extra });
+  const document = documentOf({ ...page, status: page.httpStatus, ...extra });
   const metadata = {
     ...(document.metadata as Fields),
     sourceURL: url,

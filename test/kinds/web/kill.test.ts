@@ -4,6 +4,7 @@ import { mkdirSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { test, type TestContext } from 'node:test';
 import { allMigrations } from '../../../src/app.ts';
+import { fates } from '../../../src/kinds/web/crawl/rows.ts';
 import { html, startSite, type Site } from '../../fixtures/site/site.ts';
 import { tempFolder } from '../../helpers/folder.ts';
 import { migratedDatabase } from '../../helpers/postgres.ts';
@@ -90,7 +91,6 @@ async function crawl(
 
 async function rowsOf(server: TestServer, id: string): Promise<Row[]> {
   const found: Row[] = [];
-  const fates = ['queued', 'fetched', 'unchanged', 'disallowed', 'skipped', 'errored', 'redirected', 'duplicate']; // prettier-ignore
   for (let cursor: string | undefined = ''; cursor !== undefined;) {
     const query = new URLSearchParams({ limit: '500', maxBytes: '1000000' });
     for (const fate of fates) query.append('fates', fate);

@@ -27,7 +27,10 @@ const selectors = z
 
 export const readInput = z.strictObject({
   url,
-  formats: z.array(z.enum(pageFormats)).min(1).default(['markdown', 'metadata']),
+  formats: z
+    .array(z.enum([...pageFormats, 'raw']))
+    .min(1)
+    .default(['markdown', 'metadata']),
   render,
   robots,
   headers,

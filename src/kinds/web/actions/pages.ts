@@ -14,7 +14,17 @@ import type { ActionInput } from './inputs.ts';
 const browseMs = 60_000;
 
 export async function readAction(run: Run, input: ActionInput<'markdown'>, services: Services) {
-  const { formats, url, render, robots, headers, timeoutMs, maxAgeMs: _age, ...reading } = input;
+  const {
+    url,
+    render,
+    robots,
+    headers,
+    timeoutMs,
+    maxAgeMs: _age,
+    formats: all,
+    ...reading
+  } = input;
+  const formats = all.filter((format) => format !== 'raw');
   const wish = { url, formats, render, robots, headers, timeoutMs, reading };
   const loaded = await loadPage(
     { ...given(wish), url, formats, jobId: run.job.id, signal: run.signal },
@@ -32,12 +42,14 @@ export async function readAction(run: Run, input: ActionInput<'markdown'>, servi
   if (key !== undefined)
     await services.reads.remember(run.job.owner, key, { jobId: run.job.id, at });
   const kept = Object.fromEntries(formats.map((format) => [format, page[format]]));
+  const raw = all.includes('raw') ? { raw: loaded.html } : {};
   return {
     url: loaded.url,
     httpStatus: loaded.status,
     kind: page.kind,
     ...(page.title === undefined ? {} : { title: page.title }),
     ...kept,
+    ...raw,
     wordCount: page.wordCount,
     fetchedAt: new Date(at).toISOString(),
     ...(loaded.rendered ? { rendered: true } : {}),
