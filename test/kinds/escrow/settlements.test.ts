@@ -11,6 +11,7 @@ import {
   type Answer,
   type World,
 } from './world.ts';
+import type { Outside } from '../../../src/kinds/escrow/assemble.ts';
 import { createChainWorld } from './evm/chain-world.ts';
 
 interface Ground {
@@ -23,11 +24,21 @@ interface Ground {
   sound(): Promise<void>;
 }
 
+/** The world outside: one page that answers, one check of the operator that reads the delivery. */
+const outside: Partial<Outside> = {
+  fetch: async () => ({ status: 200, headers: {}, body: Buffer.from('ok') }),
+  runCheck: async ({ content }) => ({
+    exitCode: content.toString() === 'fine' ? 0 : 1,
+    jobId: 'job_0000000000000000',
+  }),
+};
+const checks = { lint: { command: 'lint' } };
+
 const settlements: { name: string; open(t: TestContext): Promise<Ground> }[] = [
   {
     name: 'ledger',
     open: async (t) => {
-      const world = await createWorld(t);
+      const world = await createWorld(t, { outside, settings: { checks } });
       return {
         world,
         settled: (id) => world.call(world.admin, 'get_job', { id }),
@@ -42,7 +53,7 @@ const settlements: { name: string; open(t: TestContext): Promise<Ground> }[] = [
   {
     name: 'evm',
     open: async (t) => {
-      const world = await createChainWorld(t);
+      const world = await createChainWorld(t, { outside, settings: { checks } });
       return {
         world,
         settled: world.settled,
@@ -143,6 +154,41 @@ for (const settlement of settlements) {
   });
 }
 
+for (const settlement of settlements) {
+  test(`${settlement.name}: a rule decides, and the server brings its verdict to the money`, async (t) => {
+    const ground = await settlement.open(t);
+    const { world, settled, funds } = ground;
+    const client = await world.agent('client', '10.00');
+    const provider = await world.agent('provider');
+    const decided = async (rule: unknown, content: string) => {
+      const { id } = await posted(world, client, provider, { rule, repeat: true });
+      await settled(id);
+      await world.call(client, 'fund_work', { id });
+      await settled(id);
+      await world.call(provider, 'submit_work', { id, content });
+      await settled(id);
+      // A chain's clock may be some seconds ahead of the server's.
+      await ground.pass(60_000);
+      await world.services.sweeper.sweep();
+      return settled(id);
+    };
+    const schema = { type: 'object', required: ['words'] };
+    const good = await decided({ type: 'json_schema', schema }, '{"words":3}');
+    assert.deepEqual([good.stage, good.evaluation.by], ['completed', 'rule']);
+    const bad = await decided({ type: 'json_schema', schema }, '{}');
+    assert.equal(bad.stage, 'rejected');
+    const page = await decided({ type: 'http_check', url: 'https://site.example/' }, 'x');
+    assert.equal(page.stage, 'completed', JSON.stringify(page.evaluation));
+    const checked = await decided({ type: 'command', check: 'lint' }, 'fine');
+    assert.equal(checked.stage, 'completed', JSON.stringify(checked.evaluation));
+    const refused = await decided({ type: 'command', check: 'lint' }, 'broken');
+    assert.equal(refused.stage, 'rejected');
+    assert.equal(await funds(client), 7_000_000);
+    assert.equal(await funds(provider), 3 * 930_000);
+    await ground.sound();
+  });
+}
+
 test('evm: what the contract cannot do is refused at creation', async (t) => {
   const world = await createChainWorld(t);
   const client = await world.agent('client');
@@ -152,6 +198,16 @@ test('evm: what the contract cannot do is refused at creation', async (t) => {
     { silence: 'split' },
     { silence: 'release' },
     { dispute: { arbiter: (await world.agent('arbiter')).wallet } },
+    {
+      rule: {
+        type: 'quorum',
+        need: 1,
+        members: [
+          { type: 'manual' },
+          { type: 'manual', wallet: (await world.agent('judge')).wallet },
+        ],
+      },
+    },
     { evaluationMs: 1 },
   ];
   for (const wish of wishes) {

@@ -1,6 +1,7 @@
 // A world whose money is on a chain: the same operations as in every world, and a pump that lets the adapter work until
 // nothing is under way.
 import type { TestContext } from 'node:test';
+import type { Outside } from '../../../../src/kinds/escrow/assemble.ts';
 import { createEvm, type Evm } from '../../../../src/kinds/escrow/settlement/evm/index.ts';
 import { evmMigrations } from '../../../../src/kinds/escrow/settlement/evm/store.ts';
 import { escrowMigrations } from '../../../../src/kinds/escrow/migrations.ts';
@@ -55,6 +56,8 @@ export async function createChainWorld(
     confirmations?: number;
     /** Further settings of the chain: another address of the node, its time-outs. */
     evm?: Record<string, unknown>;
+    settings?: Record<string, unknown>;
+    outside?: Partial<Outside>;
   } = {},
 ): Promise<ChainWorld> {
   const chained = options.chained ?? (await deployAll(t));
@@ -65,6 +68,7 @@ export async function createChainWorld(
   const egress = createEgress({ policy: { allow: [] }, clock: systemClock, log: silentLog });
   t.after(() => egress.close());
   const settings = escrowSettingsSchema.parse({
+    ...options.settings,
     settlement: 'evm',
     evm: {
       rpcUrl: anvil.url,
@@ -87,7 +91,7 @@ export async function createChainWorld(
     store,
     clock,
     settings,
-    outside: { settlements: [evm.settlement], makeAddress: evm.makeAddress },
+    outside: { ...options.outside, settlements: [evm.settlement], makeAddress: evm.makeAddress },
   });
   return extend(world, evm, chained);
 }
