@@ -197,6 +197,9 @@ test('questions piped in are answered before the front ends with its stdin', asy
     .trim()
     .split('\n')
     .map((line) => (JSON.parse(line) as { id: number }).id);
-  assert.deepEqual(ids.toSorted((a, b) => a - b), [0, 1, 2]);
+  assert.deepEqual(
+    ids.toSorted((a, b) => a - b),
+    [0, 1, 2],
+  );
   assert.match(out, /piped/);
 });
