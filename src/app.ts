@@ -223,6 +223,7 @@ async function createKinds(
       folder: home.folder(plugin.name),
       home: home.path,
       secret: (name) => config.secret(name),
+      homeSecret: (name) => config.homeSecret(name),
       baseUrl: () => needs.baseUrl(),
       openBaseUrl: () => needs.openBaseUrl(),
       call: (name, input, signal = never) =>

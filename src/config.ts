@@ -1,6 +1,6 @@
 // Every setting of the server with its default, unit and limit. The only reader of config.json (and, with
 // config-place.ts, of the environment).
-import { existsSync, readFileSync } from 'node:fs';
+import { existsSync, readFileSync, statSync } from 'node:fs';
 import { join } from 'node:path';
 import { z } from 'zod';
 import { environment, homePlace, logLevelOf } from './config-place.ts';
@@ -160,6 +160,8 @@ export interface Config {
   socketPath: string;
   /** A named value of the environment or of home/env (0600). */
   secret(name: string): string | undefined;
+  /** The same of home/env alone: what callers may name. */
+  homeSecret(name: string): string | undefined;
   /** The environment of this process, for the places that hand it on (jobs started from the command line). */
   env: Record<string, string | undefined>;
 }
@@ -202,6 +204,7 @@ export function loadConfig(
     logLevel: logLevelOf(env.ERRAND_LOG),
     socketPath,
     secret: (name) => env[name] ?? readEnvFile(join(home, 'env'))[name],
+    homeSecret: (name) => readEnvFile(join(home, 'env'))[name],
     env,
   };
 }
@@ -296,6 +299,11 @@ export function configSchema(sections: readonly Section[]): unknown {
 
 function readEnvFile(path: string): Record<string, string> {
   if (!existsSync(path)) return {};
+  if ((statSync(path).mode & 0o077) !== 0) {
+    throw new AppError('unavailable', `${path} holds secrets, but others may read it.`, {
+      hint: `chmod 600 ${path}`,
+    });
+  }
   const values: Record<string, string> = {};
   for (const line of readFileSync(path, 'utf8').split('\n')) {
     const match = /^\s*(?:export\s+)?([A-Za-z_]\w*)\s*=\s*(.*?)\s*$/.exec(line);

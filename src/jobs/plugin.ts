@@ -54,6 +54,8 @@ export interface KindNeeds<S = unknown> {
   home: string;
   /** A named secret from the environment or the home's 0600 env file. Never stored or shown. */
   secret(name: string): string | undefined;
+  /** The same from the env file alone, for names that come from a caller: what the server was started with is not theirs. */
+  homeSecret(name: string): string | undefined;
   /** Where this server's HTTP is reached by things on this machine: undefined when it listens on the socket only. */
   baseUrl(): string | undefined;
   /** The same, opening a port on loopback when there is none yet. */

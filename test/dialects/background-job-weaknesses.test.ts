@@ -9,7 +9,7 @@ import { kinds } from '../../src/app.ts';
 import { loadConfig } from '../../src/config.ts';
 import { backgroundJobDialect } from '../../src/dialects/background-job/index.ts';
 import { tempFolder } from '../helpers/folder.ts';
-import { isGone } from '../helpers/process.ts';
+import { awaitFile, isGone } from '../helpers/process.ts';
 import { bin, serverEnv, startServer } from '../helpers/server.ts';
 import { until } from '../helpers/until.ts';
 import { programs, start, type Output } from './background-job-kit.ts';
@@ -130,7 +130,7 @@ describe('weaknesses it does not have', () => {
     const first = await startServer(t);
     const folder = tempFolder(t);
     const body = {
-      command: `echo early; while [ ! -f ${folder}/go ]; do sleep 0.05; done; exit 6`,
+      command: `echo early; ${awaitFile(`${folder}/go`)}; exit 6`,
       waitMs: 0,
       streams: 'split',
       stdin: 'open',

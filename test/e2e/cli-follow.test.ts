@@ -10,6 +10,7 @@ import { join } from 'node:path';
 import { text } from 'node:stream/consumers';
 import { describe, test, type TestContext } from 'node:test';
 import { tempFolder } from '../helpers/folder.ts';
+import { awaitFile } from '../helpers/process.ts';
 import { bin, cli, serverEnv, startServer, type TestServer } from '../helpers/server.ts';
 import { until } from '../helpers/until.ts';
 
@@ -140,7 +141,7 @@ test('kill -9 of the server while it is followed: output and exit code come from
   const home = join(tempFolder(t), 'home');
   const folder = tempFolder(t);
   t.after(() => cli(home, ['stop']));
-  const line = `seq 1 5000; until [ -e ${folder}/go ]; do sleep 0.05; done; seq 5001 9000; exit 7`;
+  const line = `seq 1 5000; ${awaitFile(`${folder}/go`)}; seq 5001 9000; exit 7`;
   const child = start(t, home, ['run', '--shell', line]);
   let out = '';
   child.stdout.setEncoding('utf8').on('data', (part: string) => (out += part));

@@ -4,7 +4,7 @@ import { existsSync, mkdirSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { describe, test } from 'node:test';
 import { tempFolder } from '../helpers/folder.ts';
-import { isGone } from '../helpers/process.ts';
+import { awaitFile, isGone } from '../helpers/process.ts';
 import { startServer, type TestServer } from '../helpers/server.ts';
 import { until } from '../helpers/until.ts';
 
@@ -58,7 +58,7 @@ describe('commands and kill -9', () => {
     const home = quickHome(t);
     const first = await startServer(t, { home });
     const go = join(folder, 'go');
-    const wait = `while [ ! -f ${go} ]; do sleep 0.05; done`;
+    const wait = `${awaitFile(go)}`;
     const jobs = await Promise.all([
       run(first, { command: `echo before; ${wait}; echo after; exit 9`, waitMs: 0 }),
       run(first, { command: `${wait}; kill -SEGV $$`, waitMs: 0 }),
@@ -132,7 +132,7 @@ describe('commands and kill -9', () => {
     const home = quickHome(t);
     const first = await startServer(t, { home });
     const job = await run(first, {
-      command: `while [ ! -f ${folder}/go ]; do sleep 0.05; done; exit 5`,
+      command: `${awaitFile(`${folder}/go`)}; exit 5`,
       waitMs: 0,
     });
     await until('it runs', async () => (await get(first, job.id)).pid);

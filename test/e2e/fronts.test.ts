@@ -6,6 +6,7 @@ import { join } from 'node:path';
 import { test, type TestContext } from 'node:test';
 import { envelope, rawFront, type RawFront } from '../faces/mcp/raw.ts';
 import { tempFolder } from '../helpers/folder.ts';
+import { awaitFile } from '../helpers/process.ts';
 import { bin, cli, serverEnv, startServer } from '../helpers/server.ts';
 import { until } from '../helpers/until.ts';
 
@@ -64,7 +65,7 @@ test('kill -9 of a front: its call is gone, the job and other fronts go on', asy
   const gate = join(tempFolder(t), 'gate');
   t.after(() => cli(home, ['stop']));
   const [killed, other] = [front(t, home), front(t, home)];
-  const line = { command: `until [ -e ${gate} ]; do sleep 0.05; done; exit 3`, waitMs: 0 };
+  const line = { command: `${awaitFile(gate)}; exit 3`, waitMs: 0 };
   const { id } = await call(killed, 'run_command', line);
   void killed.request('tools/call', {
     name: 'wait_for_jobs',
@@ -94,7 +95,7 @@ test('a newer front restarts an idle server and leaves a busy one; it says so; j
 
   const old = front(t, home);
   const first = await call(old, 'run_command', { command: 'echo kept; exit 6', waitMs: 20_000 });
-  const line = { command: `until [ -e ${gate} ]; do sleep 0.05; done; exit 4`, waitMs: 0 };
+  const line = { command: `${awaitFile(gate)}; exit 4`, waitMs: 0 };
   const busy = await call(old, 'run_command', line);
   const pid = pidOf(home);
   const early = newerFront(home);

@@ -9,6 +9,7 @@ import { LaunchFolder } from '../../src/kinds/command/process/folder.ts';
 import { bootId, signalProcess } from '../../src/kinds/command/process/identity.ts';
 import { identityOf, markHolders } from '../../src/kinds/command/process/tree.ts';
 import { tempFolder } from '../helpers/folder.ts';
+import { awaitFile } from '../helpers/process.ts';
 import { startServer, type TestServer } from '../helpers/server.ts';
 import { until } from '../helpers/until.ts';
 
@@ -157,7 +158,7 @@ test('queued, delayed, and in the middle of a cancel', async (t) => {
 });
 
 async function submit(server: TestServer, folder: string, i: number, more: object = {}) {
-  const command = `echo x >> ${folder}/ran${i}; until [ -e ${folder}/gate${i} ]; do sleep 0.05; done; exit 4`;
+  const command = `echo x >> ${folder}/ran${i}; ${awaitFile(`${folder}/gate${i}`)}; exit 4`;
   const answer = await server.api('POST', '/api/commands', { command, waitMs: 0, ...more });
   assert.equal(answer.status, 200, answer.text);
   return answer.json<View>().id;

@@ -71,7 +71,8 @@ test('an agent runs a command over a front; another reads it over HTTP', async (
   const long = await front.callTool({
     name: 'run_command',
     arguments: {
-      command: 'echo started; until [ -e gate ]; do sleep 0.05; done; echo got through',
+      command:
+        'echo started; until [ -e gate ] || [ ! -d "$PWD" ]; do sleep 0.05; done; echo got through',
       cwd: tempFolder(t),
       waitMs: 0,
     },
@@ -113,7 +114,7 @@ test('a task of 2026 outlives a killed server and ends with the true exit code',
     return reply.result!;
   };
   const run = {
-    command: 'until [ -e gate ]; do sleep 0.05; done; echo last words; exit 5',
+    command: 'until [ -e gate ] || [ ! -d "$PWD" ]; do sleep 0.05; done; echo last words; exit 5',
     cwd: folder,
     waitMs: 0,
   };

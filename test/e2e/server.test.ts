@@ -7,6 +7,7 @@ import http from 'node:http';
 import { join } from 'node:path';
 import { test } from 'node:test';
 import { tempFolder } from '../helpers/folder.ts';
+import { awaitFile } from '../helpers/process.ts';
 import { bin, cli, onPostgres, prepareStore, serverEnv, startServer } from '../helpers/server.ts';
 import { until } from '../helpers/until.ts';
 
@@ -79,6 +80,46 @@ test('keys: scopes, expiry, rotation and owners', async (t) => {
   assert.equal((await as(rotated.key, 'GET', '/api/jobs')).status, 200);
   await server.cli('key', 'revoke', rotated.id);
   assert.equal((await as(rotated.key, 'GET', '/api/jobs')).status, 401);
+});
+
+test('a key sees only the jobs of its owner; the home’s owner sees all', async (t) => {
+  const server = await startServer(t);
+  const key = async (owner: string) =>
+    (
+      await server.cli('key', 'create', owner, '--owner', owner, '--scopes', 'read,run', '--json')
+    ).json<{ key: string }>().key;
+  const [ada, bob] = [await key('ada'), await key('bob')];
+  const as = (secret: string, method: string, path: string, body?: unknown) =>
+    server.api(method, path, body, { authorization: `Bearer ${secret}` });
+  const started = await as(ada, 'POST', '/api/commands', { command: 'echo hers', waitMs: 20_000 });
+  const { id } = started.json<{ id: string }>();
+  const list = async (secret: string) =>
+    (await as(secret, 'GET', '/api/jobs')).json<{ jobs: { id: string }[] }>().jobs.length;
+  assert.deepEqual([await list(ada), await list(bob), await list(server.key)], [1, 0, 1]);
+  for (const path of ['', '/output', '/events'])
+    assert.equal((await as(bob, 'GET', `/api/jobs/${id}${path}`)).status, 404, path);
+  for (const verb of ['cancel', 'retry', 'input'])
+    assert.equal((await as(bob, 'POST', `/api/jobs/${id}/${verb}`, {})).status, 404, verb);
+  assert.equal((await as(ada, 'GET', `/api/jobs/${id}/output`)).status, 200);
+});
+
+test('the greeting names every client with absolute paths', async (t) => {
+  const home = join(tempFolder(t), 'home');
+  await prepareStore(home);
+  const child = spawn(process.execPath, [bin, 'serve', '--port', '0'], {
+    env: serverEnv(home),
+    stdio: ['ignore', 'pipe', 'inherit'],
+  });
+  t.after(() => child.kill('SIGKILL'));
+  let said = '';
+  child.stdout.setEncoding('utf8').on('data', (text: string) => (said += text));
+  await until('it has greeted', () => said.includes('Stop with ctrl-c'));
+  for (const client of ['Claude Code', 'Codex', 'Gemini CLI', 'opencode', 'Cursor']) {
+    const line = said.split('\n').find((one) => one.includes(client));
+    assert.ok(line?.includes(process.execPath) && line.includes(bin), client);
+  }
+  child.kill('SIGTERM');
+  await once(child, 'exit');
 });
 
 test('a second server on one home is refused and names the first', async (t) => {
@@ -184,7 +225,7 @@ test('SIGTERM lets calls under way finish; a second one ends at once; the job go
   const patient = { http: { stopTimeoutMs: 600_000 } };
   writeFileSync(join(home, 'config.json'), JSON.stringify(patient));
   const first = await startServer(t, { home });
-  const command = `echo here; until [ -e ${folder}/go ]; do sleep 0.05; done; exit 6`;
+  const command = `echo here; ${awaitFile(`${folder}/go`)}; exit 6`;
   const call = first.api('POST', '/api/commands', { command, waitMs: 50_000 });
   const cut = assert.rejects(call);
   const jobs = () =>

@@ -33,7 +33,7 @@ export const commandPlugin = definePlugin<CommandSettings>({
     const history = new History(store);
     const keeper = new Keeper({ folder, settings, clock, log, history });
     const policy = new Policy(settings.policy);
-    const secrets = new Secrets((name) => needs.secret(name));
+    const secrets = new Secrets((name) => needs.homeSecret(name));
     const probe = httpProbe(needs.egress);
     const serverValue = (name: string) => needs.secret(name);
     const kind = commandKind({

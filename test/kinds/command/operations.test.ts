@@ -94,7 +94,10 @@ describe('run_command', () => {
   });
 
   test('secrets are named, never stored or shown, and a retry without them says so', async (t) => {
-    const { run, call, home, app, get } = await start(t);
+    const { run, call, home, app, get } = await start(t, {}, { SECRET_OF_SERVER: 'no' });
+    await assert.rejects(run({ command: 'true', secrets: ['SECRET_OF_SERVER'] }), {
+      code: 'secretMissing',
+    });
     const origin = { cwd: '/', env: { TOKEN: 'hush-hush-123' } };
     const view = await run(
       { command: 'printf %s "$TOKEN" | wc -c', secrets: ['TOKEN'] },
@@ -109,6 +112,9 @@ describe('run_command', () => {
     writeFileSync(join(home, 'env'), 'TOKEN=from-file\n', { mode: 0o600 });
     const filed = await run({ command: 'echo $TOKEN; exit 1', secrets: ['TOKEN'] });
     assert.equal(filed.output?.text, 'from-file\n');
+    chmodSync(join(home, 'env'), 0o644);
+    await assert.rejects(run({ command: 'true', secrets: ['TOKEN'] }), /others may read it/);
+    chmodSync(join(home, 'env'), 0o600);
     writeFileSync(join(home, 'env'), '');
     // What a restart does: the values that came with the call are gone.
     const job = await app.jobs.submit({

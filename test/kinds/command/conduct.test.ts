@@ -1,0 +1,142 @@
+// How commands behave beside each other and over time: places, health, waiting for several, survivors, a machine that slept.
+import assert from 'node:assert/strict';
+import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
+import { createServer } from 'node:net';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { test } from 'node:test';
+import { outcomeOf } from '../../../src/kinds/command/outcome.ts';
+import { nextLaunchFolder } from '../../../src/kinds/command/process/folder.ts';
+import { overLimit, readGaps } from '../../../src/kinds/command/process/limits.ts';
+import type { Job } from '../../../src/jobs/job.ts';
+import { tempFolder } from '../../helpers/folder.ts';
+import { awaitFile } from '../../helpers/process.ts';
+import { until } from '../../helpers/until.ts';
+import { start } from './kit.ts';
+
+function freePort(): Promise<number> {
+  return new Promise((resolve) => {
+    const probe = createServer().listen(0, '127.0.0.1', () => {
+      const { port } = probe.address() as { port: number };
+      probe.close(() => resolve(port));
+    });
+  });
+}
+
+test('more commands than jobsMax wait for a place', async (t) => {
+  const { background, get, cancel, wait } = await start(t, { jobsMax: 1 });
+  const first = await background({ command: 'sleep 300' });
+  await until('it runs', async () => (await get(first.id)).status === 'running');
+  const second = await background({ command: 'echo then' });
+  assert.equal((await wait(second.id, { timeoutMs: 300 })).done, false);
+  assert.equal((await get(second.id)).status, 'queued');
+  await cancel(first.id);
+  assert.equal((await wait(second.id)).jobs[0]!.status, 'completed');
+});
+
+test('ensure replaces a server that lives but no longer answers', async (t) => {
+  const { run, get, cancel, call } = await start(t);
+  const port = await freePort();
+  const program = `const s = require("net").createServer().listen(${port}, "127.0.0.1", () => console.log("up"));
+    process.on("SIGUSR2", () => { s.close(); console.log("closed"); }); setInterval(() => {}, 1000)`;
+  const input = {
+    argv: [process.execPath, '-e', program],
+    name: 'web',
+    ensure: true,
+    ready: { text: 'up', port },
+  };
+  const first = await run(input);
+  assert.equal(first.stage, 'ready');
+  assert.equal((await run(input)).id, first.id);
+  await call('send_signal', { id: first.id, signal: 'USR2' });
+  await call('wait_for_jobs', { ids: [first.id], until: { text: 'closed' }, timeoutMs: 20_000 });
+  const second = await run(input);
+  assert.notEqual(second.id, first.id);
+  assert.equal(second.stage, 'ready');
+  const replaced = await get(first.id);
+  assert.equal(replaced.status, 'cancelled');
+  await cancel(second.id);
+});
+
+test('waiting for any or all of several jobs; for a port and an address', async (t) => {
+  const { background, call, cancel } = await start(t);
+  interface Waited {
+    done: boolean;
+    reached: { id: string; reason: string }[];
+  }
+  const gate = join(tempFolder(t), 'gate');
+  const port = await freePort();
+  const quick = await background({ command: 'exit 3' });
+  const gated = await background({ command: `${awaitFile(gate)}` });
+  const ids = [quick.id, gated.id];
+  const wait = (more: object) => call<Waited>('wait_for_jobs', { timeoutMs: 45_000, ...more });
+  const any = await wait({ ids, mode: 'any' });
+  assert.deepEqual(
+    any.reached.map(({ id }) => id),
+    [quick.id],
+  );
+  assert.equal((await wait({ ids, mode: 'all', timeoutMs: 100 })).done, false);
+  writeFileSync(gate, '');
+  const all = await wait({ ids, mode: 'all' });
+  assert.equal(all.reached.length, 2);
+  const program = `setTimeout(() => require("http").createServer((q, s) => s.end("hi")).listen(${port}, "127.0.0.1"), 300)`;
+  const server = await background({ argv: [process.execPath, '-e', program] });
+  const reason = async (until_: object) =>
+    (await wait({ ids: [server.id], until: until_ })).reached[0]?.reason;
+  assert.equal(await reason({ port }), 'port');
+  assert.equal(await reason({ http: `http://127.0.0.1:${port}/` }), 'http');
+  await cancel(server.id);
+});
+
+test('processes that could not be ended are named, and the job says so', () => {
+  const root = mkdtempSync(join(tmpdir(), 'errand-t-'));
+  try {
+    const folder = nextLaunchFolder(root, 1);
+    folder.create();
+    const outcome = outcomeOf({
+      job: { timeoutMs: null } as Job,
+      folder,
+      record: undefined,
+      ending: { reason: 'cancel', at: 1 },
+      survivors: [4711],
+      leftBehind: [],
+      memoryPeakBytes: 0,
+      startedAt: 0,
+      now: 2,
+    });
+    assert.equal(outcome.type, 'cancelled');
+    assert.ok('error' in outcome && outcome.error);
+    assert.equal(outcome.error.code, 'survivors');
+    assert.match(outcome.error.message, /4711/);
+    assert.deepEqual((outcome as { facts?: object }).facts, {
+      exitCode: null,
+      signal: null,
+      startedAt: 0,
+      endedAt: 2,
+      runMs: 2,
+      outputBytes: 0,
+      survivors: [4711],
+    });
+  } finally {
+    rmSync(root, { recursive: true, force: true });
+  }
+});
+
+test('time the machine slept, or a clock that jumped, does not use up a timeout', (t) => {
+  const folder = tempFolder(t);
+  const entry = {
+    attemptId: 'job_x.1',
+    folder: join(folder, '1.1'),
+    deadlineAt: 100_000,
+    outputBytesMax: null,
+    ring: false,
+    registeredAt: 40_000,
+  };
+  assert.equal(overLimit(entry, 99_999, readGaps(folder)), undefined);
+  assert.equal(overLimit(entry, 100_000, readGaps(folder))?.reason, 'timeout');
+  // What the guard notes: when it last was awake, and how many seconds were missing.
+  writeFileSync(join(folder, 'gaps'), '30 500\n50 3600\n');
+  const gaps = readGaps(folder);
+  assert.equal(overLimit(entry, 100_000 + 3_599_999, gaps), undefined);
+  assert.equal(overLimit(entry, 100_000 + 3_600_000, gaps)?.reason, 'timeout');
+});
