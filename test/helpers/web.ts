@@ -163,7 +163,7 @@ export async function ended(
   await waiting.wait({
     ids: [id],
     mode: 'all',
-    timeoutMs: 60_000,
+    timeoutMs: 180_000,
     signal: new AbortController().signal,
   });
   const job = await jobs.get(id);

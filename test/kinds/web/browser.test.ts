@@ -138,10 +138,14 @@ test('a browser killed in the middle of a crawl costs no page', { skip }, async 
   }); // prettier-ignore
   await until('a page is being rendered', () => site.count('/p/1') > 0);
   for (const pid of browserPids(path as string)) if (!before.has(pid)) kill(pid);
-  const job = await until('it is over', async () => {
-    const present = await web.jobs.get(id);
-    return present.status === 'completed' ? present : undefined;
-  });
+  const job = await until(
+    'it is over',
+    async () => {
+      const present = await web.jobs.get(id);
+      return present.status === 'completed' ? present : undefined;
+    },
+    120_000,
+  );
   assert.equal((job.result as { pages: number }).pages, 6);
 });
 

@@ -39,7 +39,7 @@ test('a full disk loses nothing that was fetched', async (t) => {
   });
   assert.equal((await web.jobs.get(id)).status, 'running', 'it waits for room');
   rmSync(ballast);
-  await until('it is over', async () => (await web.jobs.get(id)).status === 'completed');
+  await until('it is over', async () => (await web.jobs.get(id)).status === 'completed', 120_000);
   const job = await web.jobs.get(id);
   assert.equal((job.result as { pages: number }).pages, pages);
   const asked = site.hits.filter(({ path }) => path.startsWith('/p/')).map(({ path }) => path);

@@ -24,6 +24,8 @@ const deep = process.env.ERRAND_TEST_DEEP === '1';
 const kills = deep ? 15 : 2;
 const pages = deep ? 1500 : 300;
 const underWayMax = 8;
+/** A busy machine may take so long. */
+const slowMs = 120_000;
 
 for (const engine of ['sqlite', 'postgres']) {
   test(`${engine}: killed at random moments, a crawl ends as if it had not been`, async (t) => {
@@ -72,13 +74,17 @@ async function crawl(
   const goal = Math.min(pages, limit.maxPages);
   for (let i = 0; i < kills; i++) {
     const moment = site.hits.length + Math.random() * (goal / (kills + 1));
-    await until('it has gone on', () => site.hits.length > Math.min(moment, goal * 0.9));
+    await until('it has gone on', () => site.hits.length > Math.min(moment, goal * 0.9), slowMs);
     server = await open();
   }
-  const view = await until('it is over', async () => {
-    const job = (await server.api('GET', `/api/jobs/${jobId}`)).json<View>();
-    return job.status === 'completed' ? job : undefined;
-  });
+  const view = await until(
+    'it is over',
+    async () => {
+      const job = (await server.api('GET', `/api/jobs/${jobId}`)).json<View>();
+      return job.status === 'completed' ? job : undefined;
+    },
+    slowMs,
+  );
   const rows = await rowsOf(server, jobId);
   assert.equal(new Set(rows.map(({ url }) => url)).size, rows.length, 'one row per address');
   for (const [fate, n] of Object.entries(view.result!.fates))
