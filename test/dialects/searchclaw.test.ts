@@ -14,7 +14,11 @@ async function open(t: TestContext): Promise<{
   web: Web;
   site: Site;
   tool(name: string, input: object): Promise<Json>;
-  http(method: string, path: string, body?: object): Promise<{ status: number; body: Json }>;
+  http(
+    method: string,
+    path: string,
+    body?: object,
+  ): Promise<{ status: number; body: Json; headers: Record<string, string> }>;
 }> {
   const site = await startSite(t, { pages: 30 });
   site.on('/search', (request, response) => {
@@ -55,7 +59,7 @@ async function open(t: TestContext): Promise<{
         { method, path: plain!, params, query: new URLSearchParams(query), headers: {}, body: bytes, json: () => JSON.parse(bytes.toString()), caller: call.context.caller, remoteAddress: '', baseUrl: '' },
         call,
       ); // prettier-ignore
-      return { status: answer.status, body: answer.body };
+      return { status: answer.status, body: answer.body, headers: answer.headers ?? {} };
     },
   };
 }
@@ -185,6 +189,11 @@ test('markdown is main content, chunked on demand; map answers what was asked fo
   assert.ok(agent.credits_used <= 10);
   const later = await tool('job_status', { job_id: agent.job_id });
   assert.deepEqual(later.result, agent.data, 'the result of an agent job can be read by its id');
+  const history = await http('GET', '/usage/history?group_by=week');
+  assert.ok(history.body.history[0].credits > 5);
+  const csv = await http('GET', '/usage/history?format=csv');
+  assert.match(String(csv.body), /^period,credits,requests\n\d{4}-\d\d-\d\d,\d+/);
+  assert.equal(chunks.headers['x-credits-used'], '1');
   const usage = await tool('usage', {});
   assert.ok(usage.credits_used > 5);
   assert.equal(usage.credit_table.crawlPage.credits, 1);

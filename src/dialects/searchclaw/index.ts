@@ -8,7 +8,7 @@ import type {
   DialectRoute,
 } from '../../dialect.ts';
 import * as api from './api.ts';
-import { usage, usageHistory } from './usage.ts';
+import { historyCsv, usage, usageHistory } from './usage.ts';
 import { faultOf } from './errors.ts';
 import { searchclawTools } from './tools.ts';
 
@@ -36,7 +36,6 @@ const wishes: [method: Method, path: string, call: api.Api][] = [
   ['POST', '/browse', api.browse],
   ['POST', '/agent', api.agent],
   ['GET', '/usage', usage],
-  ['GET', '/usage/history', usageHistory],
 ];
 
 export const searchclawDialect: Dialect = {
@@ -47,7 +46,11 @@ export const searchclawDialect: Dialect = {
     ...tool,
     run: (input, context) => answered(() => call(context, input as api.Fields), context),
   })),
-  routes: [...wishes.map(([method, path, call]) => route(method, path, call)), screenshotRoute()],
+  routes: [
+    ...wishes.map(([method, path, call]) => route(method, path, call)),
+    screenshotRoute(),
+    historyRoute(),
+  ],
 };
 
 function route(method: Method, path: string, run: api.Api): DialectRoute {
@@ -57,7 +60,37 @@ function route(method: Method, path: string, run: api.Api): DialectRoute {
     auth: 'key',
     bodyBytesMax,
     handle: (request, call) =>
-      safely(async () => ({ status: 200, body: await run(call, inputOf(request)) })),
+      safely(async () => {
+        const body = await run(call, inputOf(request));
+        return { status: 200, headers: creditHeaders(body), body };
+      }),
+  };
+}
+
+/** Its clients read what a call cost from a header. */
+function creditHeaders(body: api.Fields): Record<string, string> {
+  const used = body.credits_used ?? (body.meta as api.Fields | null | undefined)?.credits_used;
+  const left = body.credits_remaining;
+  return {
+    ...(typeof used === 'number' ? { 'x-credits-used': String(used) } : {}),
+    ...(typeof left === 'number' ? { 'x-credits-remaining': String(left) } : {}),
+  };
+}
+
+/** The history as JSON, or as a table for spreadsheets. */
+function historyRoute(): DialectRoute {
+  return {
+    method: 'GET',
+    path: `${root}/usage/history`,
+    auth: 'key',
+    bodyBytesMax,
+    handle: (request, call) =>
+      safely(async () => {
+        const body = await usageHistory(call, inputOf(request));
+        if (request.query.get('format') !== 'csv') return { status: 200, body };
+        const headers = { 'content-type': 'text/csv; charset=utf-8' };
+        return { status: 200, headers, body: Buffer.from(historyCsv(body)) };
+      }),
   };
 }
 

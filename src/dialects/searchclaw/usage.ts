@@ -28,7 +28,7 @@ export const usageHistory: Api = async (call, input) => {
   const rows = out.rows.filter(
     ({ action }) => input.endpoint === undefined || action === input.endpoint,
   );
-  const key = (day: string) => (input.group_by === 'month' ? day.slice(0, 7) : day);
+  const key = (day: string) => periodOf(day, input.group_by);
   const groups = new Map<string, { period: string; credits: number; requests: number }>();
   for (const { day, credits, calls } of rows) {
     const group = groups.get(key(day)) ?? { period: key(day), credits: 0, requests: 0 };
@@ -38,3 +38,18 @@ export const usageHistory: Api = async (call, input) => {
   }
   return { history: [...groups.values()] };
 };
+
+/** The ledger has days: an hour is answered by its day. Weeks begin on Monday. */
+function periodOf(day: string, group: unknown): string {
+  if (group === 'month') return day.slice(0, 7);
+  if (group !== 'week') return day;
+  const date = new Date(`${day}T00:00:00Z`);
+  date.setUTCDate(date.getUTCDate() - ((date.getUTCDay() + 6) % 7));
+  return date.toISOString().slice(0, 10);
+}
+
+export function historyCsv({ history }: Fields): string {
+  const rows = history as { period: string; credits: number; requests: number }[];
+  const lines = rows.map(({ period, credits, requests }) => `${period},${credits},${requests}`);
+  return `${['period,credits,requests', ...lines].join('\n')}\n`;
+}
