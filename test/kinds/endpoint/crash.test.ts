@@ -47,6 +47,7 @@ test(
     });
     assert.ok(done.length < jobs, 'the kill comes in the middle');
     const workers = await first.call('GET', '/api/endpoints/work/workers');
+    const parked = await park(first);
     kill(first.pid);
 
     const second = await serve(t, home, port);
@@ -54,6 +55,7 @@ test(
     const adopted = await second.call('GET', '/api/endpoints/work/workers');
     const idOf = (answer: typeof workers) => (answer.body.workers as { id: string }[])[0]?.id;
     assert.equal(idOf(adopted), idOf(workers), 'the worker is taken over');
+    await parked.check(second);
     await until(
       'the batch is over',
       async () => (await second.call('GET', `/api/jobs/${batchId}`)).body.status === 'completed',
@@ -69,7 +71,7 @@ test(
     for (const id of done) assert.equal(times.get(id), 1, `${id} was finished and ran again`);
     const still = await second.call('GET', `/v2/work/status/${cancelled}`);
     assert.equal(still.body.status, 'CANCELLED');
-    await second.call('DELETE', '/api/endpoints/work');
+    for (const id of ['work', 'out']) await second.call('DELETE', `/api/endpoints/${id}`);
     await until('its worker is gone', async () => {
       const found = await second.call('GET', '/api/endpoints');
       return (found.body.endpoints as unknown[]).length === 0;
@@ -82,4 +84,45 @@ async function finished(server: EndpointClient, batchId: string): Promise<string
   return (body.jobs as { id: string; status: string }[])
     .filter(({ status }) => status === 'completed' || status === 'failed')
     .map(({ id }) => id);
+}
+
+/** One job in each state that a worker from outside can bring it to, and what must be true of each afterwards. */
+async function park(server: EndpointClient) {
+  await server.save('out', { leaseMs: 60_000 });
+  const names = ['dispatched', 'acknowledged', 'progress', 'streaming', 'completed', 'failed'];
+  const ids = new Map<string, string>();
+  for (const name of names) {
+    ids.set(name, await server.run('out', { name }));
+    await server.call('GET', '/v2/out/job-take/w1?gpu=x');
+  }
+  const post = (from: EndpointClient, verb: string, name: string, body: unknown) =>
+    from.call('POST', `/v2/out/${verb}/w1/${ids.get(name)}?x=1`, body);
+  await server.call('GET', `/v2/out/ping/w1?job_id=${ids.get('acknowledged')}`);
+  await post(server, 'job-done', 'progress', { status: 'IN_PROGRESS', output: 'half' });
+  await post(server, 'job-stream', 'streaming', { output: 'first' });
+  await post(server, 'job-done', 'completed', { output: 'kept' });
+  await post(server, 'job-done', 'failed', { error: 'kept' });
+  ids.set('queued', await server.run('out', {}));
+  ids.set('low', await server.run('out', {}, { policy: { lowPriority: true } }));
+  const status = async (from: EndpointClient, name: string) =>
+    (await from.call('GET', `/v2/out/status/${ids.get(name)}`)).body;
+  return {
+    check: async (next: EndpointClient) => {
+      for (const name of ['queued', 'low'])
+        assert.equal((await status(next, name)).status, 'IN_QUEUE', name);
+      assert.equal((await status(next, 'completed')).output, 'kept');
+      assert.equal((await status(next, 'failed')).error, 'kept');
+      assert.equal((await status(next, 'progress')).output, 'half');
+      await post(next, 'job-stream', 'streaming', { output: 'second' });
+      // Their worker lives on and brings its results to the next server.
+      for (const name of names.slice(0, 4)) {
+        assert.equal((await status(next, name)).status, 'IN_PROGRESS', name);
+        await post(next, 'job-done', name, { output: name });
+        const { status: word, output, retries } = await status(next, name);
+        assert.deepEqual([word, output, retries], ['COMPLETED', name, undefined]);
+      }
+      const stream = await next.call('GET', `/v2/out/stream/${ids.get('streaming')}`);
+      assert.deepEqual(stream.body.stream, [{ output: 'first' }, { output: 'second' }]);
+    },
+  };
 }

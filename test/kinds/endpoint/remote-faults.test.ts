@@ -33,6 +33,13 @@ test('another Errand that times out after accepting has the job once', async (t)
   assert.ok(deaf < 0);
   assert.equal(await countThere(far), 4);
 
+  const failed = await near.ended('here', await near.run('here', { do: 'throw' }));
+  assert.equal(failed.status, 'FAILED');
+  await near.call('POST', `/v2/here/retry/${failed.id as string}`, '');
+  const again = await near.ended('here', failed.id as string);
+  assert.deepEqual([again.status, again.retries], ['FAILED', 1]);
+  assert.equal(await countThere(far), 6, 'a retry runs there again, once');
+
   // Everything is copied here: what the remote forgets later is no loss.
   const big = await near.run('here', { do: 'large', count: 2_000_000 });
   assert.equal(((await near.ended('here', big)).output as string).length, 2_000_000);
