@@ -33,7 +33,7 @@ export type Payload = Pick<LaunchSpec, 'argv' | 'env' | 'terminal'>;
 
 interface Started {
   folder: LaunchFolder;
-  /** Resolves with the end of the wrapper when it is our child. */
+  /** Resolves with the end of the wrapper when this server had it started. */
   ended: Promise<void> | undefined;
 }
 
@@ -84,7 +84,7 @@ export async function runAttempt(run: Run, needs: AttemptNeeds): Promise<Outcome
       ...lasting,
     };
   } finally {
-    watching.abort();
+    watching.abort('over');
     needs.keeper.remove(job.attemptId, over);
   }
 }
@@ -124,14 +124,15 @@ async function begin(
   const payload = await needs.prepare(job, input);
   const folder = nextLaunchFolder(jobFolder, job.attempt);
   known(folder);
-  const { ended } = await launch({
+  const spec: LaunchSpec = {
     ...payload,
     folder,
     cwd: input.cwd,
     attemptId: job.attemptId,
     stdin: input.stdin,
     streams: input.streams,
-  });
+  };
+  const { ended } = await launch(spec, needs.keeper.launcher);
   return { folder, ended };
 }
 

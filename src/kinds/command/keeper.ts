@@ -6,6 +6,7 @@ import { Loop, type Service } from '../../runtime/service.ts';
 import type { EndingReason } from './process/ending.ts';
 import { LaunchFolder } from './process/folder.ts';
 import { Guard } from './process/guard.ts';
+import { Launcher } from './process/launcher.ts';
 import type { Identity } from './process/identity.ts';
 import { keptBytes, outputBytes, turnRing } from './process/limits.ts';
 import { memoryPeak, waitingForInput } from './process/observe.ts';
@@ -44,18 +45,22 @@ export interface KeeperOptions {
 const lookShare = 1 / 200;
 const lookMsMax = 10_000;
 const beatMs = 5000;
+const freshMs = 1000;
 /** Long enough for a start to adopt everything. */
 const litterMs = 120_000;
 
 export class Keeper implements Service {
   readonly name = 'commands';
   readonly registry: Registry;
+  readonly launcher: Launcher;
   private readonly options: KeeperOptions;
   private readonly guard: Guard;
   private readonly kept = new Map<string, Kept>();
   private readonly loop: Loop;
   private lookAt = 0;
   private beatAt = 0;
+  /** When there last was a heartbeat and a guard. */
+  private guardedAt = 0;
   private litterAt = 0;
   private endedBytes = 0;
   private runningBytes = 0;
@@ -66,6 +71,7 @@ export class Keeper implements Service {
     this.options = options;
     const { settings, folder, clock, log } = options;
     this.registry = new Registry(folder);
+    this.launcher = new Launcher(clock);
     this.guard = new Guard(folder, {
       everySeconds: settings.guardSeconds,
       staleSeconds: settings.staleSeconds,
@@ -88,6 +94,7 @@ export class Keeper implements Service {
 
   async stop(): Promise<void> {
     await this.loop.stop();
+    this.launcher.close();
     await this.options.history.flush();
     this.guard.release(this.kept.size > 0);
   }
@@ -103,7 +110,9 @@ export class Keeper implements Service {
       ring: kept.ring,
       registeredAt: this.options.clock.now(),
     });
-    if (this.kept.size === 1) this.beat();
+    // The first one needs a guard and a heartbeat now; when commands come and go, the last ones are still fresh.
+    const { clock } = this.options;
+    if (this.kept.size === 1 && clock.now() - this.guardedAt >= freshMs) this.beat();
   }
 
   /** A server that only stops leaves the attempt in the registry: the guard goes on with it. */
@@ -139,8 +148,10 @@ export class Keeper implements Service {
   private beat(): void {
     const now = this.options.clock.now();
     this.guard.beat(now);
-    if (this.kept.size > 0) this.guard.ensure();
     this.beatAt = now + beatMs;
+    if (this.kept.size === 0) return;
+    this.guard.ensure();
+    this.guardedAt = now;
   }
 
   private async checkCaps(): Promise<void> {

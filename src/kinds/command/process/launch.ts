@@ -1,11 +1,13 @@
 // Starting a payload: a new session, output straight to files opened for appending, the attempt's mark in its
 // environment. Nothing of the output ever passes through this process.
-import { execFile, spawn, type ChildProcess } from 'node:child_process';
-import { closeSync, constants, openSync, rmSync, statSync, writeFileSync } from 'node:fs';
+import { execFile } from 'node:child_process';
+import { constants, rmSync, statSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { promisify } from 'node:util';
 import { AppError } from '../../../errors.ts';
 import type { LaunchFolder } from './folder.ts';
+import { here, type Launched, type Starter } from './launcher.ts';
+import type { Order } from './start.ts';
 import { terminalCommand, type TerminalMethod } from './terminal.ts';
 import { markName } from './tree.ts';
 import { wrapperArgs, wrapperFile, type TerminalSize } from './wrapper.ts';
@@ -21,48 +23,28 @@ export interface LaunchSpec {
   terminal?: { size: TerminalSize; method: TerminalMethod };
 }
 
-export interface Launched {
-  /** Resolves when the wrapper is gone (it was our child). */
-  ended: Promise<void>;
-  pid: number;
-}
-
 /** The shell of the wrapper itself; the payload's shell is a setting. */
 const wrapperShell = '/bin/sh';
 
-export async function launch(spec: LaunchSpec): Promise<Launched> {
+export async function launch(spec: LaunchSpec, starter: Starter = here): Promise<Launched> {
   checkCwd(spec.cwd);
-  spec.folder.create();
+  const { folder, cwd } = spec;
+  folder.create();
   const { command, args, input } = await programOf(spec);
-  const opened: number[] = [];
-  const open = (path: string, flags: string | number) => {
-    const fd = openSync(path, flags, 0o600);
-    opened.push(fd);
-    return fd;
+  const order: Order = {
+    command,
+    args,
+    cwd,
+    env: { ...spec.env, [markName]: spec.attemptId },
+    ...(input ? { stdin: input } : {}),
+    out: folder.out,
+    ...(spec.streams === 'split' ? { err: folder.err } : {}),
   };
   try {
-    const stdin = input === undefined ? 'ignore' : open(input.path, input.flags);
-    const out = open(spec.folder.out, 'a');
-    const err = spec.streams === 'split' ? open(spec.folder.err, 'a') : out;
-    const child = spawn(command, args, {
-      cwd: spec.cwd,
-      env: { ...spec.env, [markName]: spec.attemptId },
-      detached: true,
-      stdio: [stdin, out, err],
-      windowsHide: true,
-    });
-    const ended = whenEnded(child);
-    child.unref();
-    if (child.pid === undefined) {
-      await ended;
-      throw new AppError('cannotStart', 'The command could not be started.');
-    }
-    return { ended, pid: child.pid };
+    return await starter.start(order, folder);
   } finally {
-    for (const fd of opened) closeSync(fd);
     // The text went with its open file; a copy on disk would only outlive its use.
-    if (typeof spec.stdin === 'object' && !spec.terminal)
-      rmSync(spec.folder.stdin, { force: true });
+    if (typeof spec.stdin === 'object' && !spec.terminal) rmSync(folder.stdin, { force: true });
   }
 }
 
@@ -114,25 +96,5 @@ function checkCwd(cwd: string): void {
   throw new AppError('cwdMissing', `The working directory ${cwd} is not a folder one can enter.`, {
     hint: 'Give `cwd` as an absolute path of an existing folder.',
     cause,
-  });
-}
-
-function whenEnded(child: ChildProcess): Promise<void> {
-  return new Promise((resolve, reject) => {
-    child.once('exit', () => resolve());
-    child.once('error', (cause: NodeJS.ErrnoException) => {
-      const why =
-        cause.code === 'EACCES'
-          ? 'no permission to enter its working directory'
-          : cause.code === 'EAGAIN' || cause.code === 'ENOMEM'
-            ? 'the system has no room for another process'
-            : (cause.code ?? cause.message);
-      reject(
-        new AppError('cannotStart', `The command could not be started: ${why}.`, {
-          hint: 'Nothing ran. Fix the cause, then retry_job.',
-          cause,
-        }),
-      );
-    });
   });
 }
