@@ -68,6 +68,7 @@ test('jobs over HTTP: create, fund, submit, automatic verdict, public state', as
   });
   assert.equal(done.evaluation_outcome, 'approved');
   assert.equal(done.evaluated_by, 'cardzero_auto');
+  assert.equal(done.provider_address, provider.address);
   assert.equal(done.deliverable_uri, null, 'hidden from strangers');
   assert.equal(done.metadata_hash, metadataHash);
   for (const name of ['create', 'fund', 'submit', 'finalize']) assert.ok(done[`${name}_tx_hash`]);

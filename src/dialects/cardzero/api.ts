@@ -144,6 +144,12 @@ function txOf(work: WorkView, ...kinds: string[]): string | null {
   return tx ? (tx.hash ?? tx.id) : null;
 }
 
+/** The spec names the provider's address for good. */
+function addressOf(spec: string | undefined): string | undefined {
+  if (spec === undefined) return undefined;
+  return (JSON.parse(spec) as { provider: { address?: string } }).provider.address;
+}
+
 function jobRow(work: WorkView, spec?: string): Fields {
   const { evaluation, deliverable } = work;
   const timings = work.timings as { createdAt?: string } | undefined;
@@ -152,7 +158,7 @@ function jobRow(work: WorkView, spec?: string): Fields {
     onchain_job_id: Number(work.settlementId ?? 0) || null,
     client_wallet_id: work.client,
     provider_wallet_id: work.provider,
-    provider_address: work.provider,
+    provider_address: addressOf(spec) ?? work.provider,
     evaluator_address: work.evaluator ?? null,
     budget_usdc: work.budget,
     currency: work.currency,

@@ -218,13 +218,13 @@ function jobPatch(job: Job, work: Work): Partial<Job> {
   };
 }
 
+/** How it ended; the transactions stand beside it in every view of the job. */
 function resultOf(work: Work): Record<string, unknown> {
-  const { outcome, verdict, txs } = work.state;
+  const { outcome, verdict } = work.state;
   return {
     outcome,
     ...(verdict ? { verdict: verdict.outcome, reason: verdict.reason } : {}),
     settlement: work.settlement,
-    transactions: txs.map((tx) => ({ ...tx, amount: String(tx.amount) })),
   };
 }
 

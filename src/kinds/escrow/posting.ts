@@ -123,8 +123,8 @@ export class Posting {
       title: request.title,
       description: request.description,
       settlement,
-      client: { wallet: request.client.id },
-      provider: { wallet: provider.id },
+      client: { wallet: request.client.id, address: request.client.address },
+      provider: { wallet: provider.id, address: provider.address },
       budget: {
         amount: String(request.budget),
         currency: this.escrow.settlement(settlement).currency,

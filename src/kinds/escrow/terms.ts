@@ -88,6 +88,12 @@ export interface Milestone {
   amount: number;
 }
 
+/** A party as the spec names it for good. */
+export interface Party {
+  wallet: string;
+  address?: string;
+}
+
 /** Frozen at creation; only the budget can be renegotiated, and only while the job is open. */
 export interface Terms {
   version: '1.0';
@@ -95,8 +101,8 @@ export interface Terms {
   title: string;
   description: string;
   settlement: string;
-  client: { wallet: string };
-  provider: { wallet: string };
+  client: Party;
+  provider: Party;
   budget: { amount: string; currency: string; decimals: 6 };
   evaluation: Rule;
   fees: Fees;

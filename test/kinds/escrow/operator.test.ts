@@ -21,7 +21,7 @@ async function openBank(t: TestContext, config: object) {
   const call = async (on: TestServer, method: string, path: string, body?: unknown) => {
     const answer = await on.api(method, path, body);
     assert.ok(answer.status < 300, answer.text);
-    return answer.json() as Json;
+    return answer.json<Json>();
   };
   const wallet = async (name: string): Promise<string> =>
     (await call(server, 'POST', '/api/wallets', { name })).id;
