@@ -6,6 +6,7 @@ import { randomId } from '../../../jobs/job.ts';
 import { defineOperation, type Caller, type Operation, type Origin } from '../../../operation.ts';
 import type { Desk } from '../desk.ts';
 import { mayChange, mayUse, unknownEndpoint } from '../endpoints.ts';
+import type { Health } from '../health.ts';
 import { endpointChanges, endpointId, endpointSpec } from '../spec.ts';
 import type { EndpointRow } from '../store.ts';
 
@@ -20,6 +21,7 @@ export const endpointView = z.looseObject({
   source: z.enum(['api', 'config']),
   spec: endpointSpec,
   health: healthView,
+  state: z.string().describe('The health in a few words'),
   trouble: z.string().optional().describe('Why its workers do not come up'),
   webhookSecret: z.string().optional(),
   createdAt: z.string(),
@@ -90,7 +92,7 @@ function listEndpoints(desk: Desk): Operation {
     http: { method: 'GET', path: '/api/endpoints' },
     cli: {
       words: ['endpoint', 'list'],
-      table: { rows: 'endpoints', columns: ['id', 'version', 'health', 'trouble', 'createdAt'] },
+      table: { rows: 'endpoints', columns: ['id', 'version', 'state', 'trouble', 'createdAt'] },
     },
     run: async ({ limit, after }, { caller }) => {
       const rows = (await desk.endpoints.list()).filter((row) => mayUse(row, caller));
@@ -226,15 +228,24 @@ function listReleases(desk: Desk): Operation {
 
 export async function viewEndpoint(desk: Desk, row: EndpointRow) {
   const trouble = await desk.health.troubleText(row);
+  const health = await desk.health.health(row);
   return {
     id: row.id,
     version: row.version,
     source: row.source,
     spec: row.spec,
-    health: await desk.health.health(row),
+    health,
+    state: stateText(health),
     ...(trouble === undefined ? {} : { trouble }),
     createdAt: new Date(row.createdAt).toISOString(),
   };
+}
+
+function stateText({ jobs, workers }: Health): string {
+  const waiting = `${jobs.inQueue} queued, ${jobs.inProgress} running`;
+  const starting = workers.initializing > 0 ? `, ${workers.initializing} starting` : '';
+  const sick = workers.unhealthy > 0 ? `, ${workers.unhealthy} unhealthy` : '';
+  return `${waiting}; ${workers.ready} workers ready${starting}${sick}`;
 }
 
 const purgeAtOnce = 200;
