@@ -58,7 +58,7 @@ describe('commands and kill -9', () => {
     const home = quickHome(t);
     const first = await startServer(t, { home });
     const go = join(folder, 'go');
-    const wait = `${awaitFile(go)}`;
+    const wait = awaitFile(go);
     const jobs = await Promise.all([
       run(first, { command: `echo before; ${wait}; echo after; exit 9`, waitMs: 0 }),
       run(first, { command: `${wait}; kill -SEGV $$`, waitMs: 0 }),

@@ -67,7 +67,7 @@ test('waiting for any or all of several jobs; for a port and an address', async 
   const gate = join(tempFolder(t), 'gate');
   const port = await freePort();
   const quick = await background({ command: 'exit 3' });
-  const gated = await background({ command: `${awaitFile(gate)}` });
+  const gated = await background({ command: awaitFile(gate) });
   const ids = [quick.id, gated.id];
   const wait = (more: object) => call<Waited>('wait_for_jobs', { timeoutMs: 45_000, ...more });
   const any = await wait({ ids, mode: 'any' });
