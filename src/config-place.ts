@@ -1,9 +1,10 @@
 // Where a home and its socket are, and the environment: the part of the configuration that the front and the command
 // line need before anything else, kept free of heavy imports so that they start fast.
 import { createHash } from 'node:crypto';
-import { existsSync } from 'node:fs';
-import { homedir, tmpdir, userInfo } from 'node:os';
+import { existsSync, lstatSync } from 'node:fs';
+import { homedir, tmpdir } from 'node:os';
 import { join, resolve } from 'node:path';
+import { AppError } from './errors.ts';
 import type { LogLevel } from './runtime/log.ts';
 
 type Env = Record<string, string | undefined>;
@@ -35,5 +36,23 @@ function socketOf(home: string, env: Env): string {
   const runtime = env.XDG_RUNTIME_DIR;
   const folder = runtime && runtime.length < 60 && existsSync(runtime) ? runtime : tmpdir();
   const base = folder.length < 60 ? folder : '/tmp';
-  return join(base, `errand-${userInfo().uid}`, `${hash}.sock`);
+  // By number: a user of a container may have no name.
+  const own = join(base, `errand-${process.getuid?.() ?? 0}`);
+  refuseForeign(own);
+  return join(own, `${hash}.sock`);
+}
+
+/** In a folder that everybody may write to somebody else may have been there first, to listen in our place. */
+function refuseForeign(folder: string): void {
+  const there = lstatSync(folder, { throwIfNoEntry: false });
+  if (!there || process.getuid === undefined) return;
+  const mine = there.isDirectory() && there.uid === process.getuid();
+  if (mine && (there.mode & 0o022) === 0) return;
+  throw new AppError(
+    'unavailable',
+    `${folder} is not yours alone: the private socket is not safe.`,
+    {
+      hint: 'Remove that folder, or set XDG_RUNTIME_DIR to a folder of your own.',
+    },
+  );
 }

@@ -177,6 +177,18 @@ test('a failed start reaches the one who called', async (t) => {
   assert.match(answer.stderr, /prot/);
 });
 
+test('a socket folder that is not ours alone is refused', async (t) => {
+  const folder = tempFolder(t);
+  const place = join(folder, `errand-${process.getuid!()}`);
+  mkdirSync(place);
+  chmodSync(place, 0o777);
+  for (const words of [['list'], ['serve', '--port', '0']]) {
+    const answer = await cli(join(folder, 'home'), words, { XDG_RUNTIME_DIR: folder });
+    assert.equal(answer.code, 7);
+    assert.match(answer.stderr, /not yours alone[^]*XDG_RUNTIME_DIR/);
+  }
+});
+
 test('a home that cannot be written is refused with a reason', async (t) => {
   const folder = tempFolder(t);
   const file = join(folder, 'file');
