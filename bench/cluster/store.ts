@@ -52,10 +52,22 @@ async function ours(): Promise<Queue> {
   };
 }
 
-/** The same rows with pg and pg-boss alone: a job, its events, a transaction for each step. */
+/**
+ * What one would write by hand with pg and pg-boss alone, for the same ledger: the job with what is asked of jobs later
+ * (owner, queue, status, holder, lease, times), its numbered events, kept counters per queue and status, one transaction
+ * for each step. pg-boss holds the lease.
+ */
 async function bare(): Promise<Queue> {
   const pool = new Pool({ connectionString: server.url, max: 10 });
-  await pool.query(`CREATE TABLE bare_jobs (id uuid PRIMARY KEY, status text, input text, updated_at bigint);
+  pool.on('error', () => {});
+  await pool.query(`CREATE TABLE bare_jobs (
+      seq bigint GENERATED ALWAYS AS IDENTITY PRIMARY KEY, id uuid UNIQUE, kind text NOT NULL, queue text NOT NULL,
+      status text NOT NULL, owner text NOT NULL, input text, result text, error text, priority int NOT NULL,
+      attempt int NOT NULL, holder text, run_at bigint, created_at bigint NOT NULL, updated_at bigint NOT NULL,
+      started_at bigint, finished_at bigint, version int NOT NULL);
+    CREATE INDEX ON bare_jobs (owner, seq);
+    CREATE INDEX ON bare_jobs (seq) WHERE status IN ('running', 'input_required');
+    CREATE TABLE bare_counts (queue text NOT NULL, status text NOT NULL, n bigint NOT NULL);
     CREATE TABLE bare_events (cursor bigint GENERATED ALWAYS AS IDENTITY PRIMARY KEY, job_id uuid, n int,
       type text, at bigint, data text, UNIQUE (job_id, n))`);
   const boss = new PgBoss({
@@ -85,17 +97,23 @@ async function bare(): Promise<Queue> {
       'INSERT INTO bare_events (job_id, n, type, at, data) VALUES ($1, $2, $3, $4, $5)',
       [id, n, type, Date.now(), '{}'],
     );
+  const counted = (client: PoolClient, changes: [status: string, n: number][]) =>
+    client.query(
+      `INSERT INTO bare_counts (queue, status, n)
+       SELECT 'default', * FROM unnest($1::text[], $2::bigint[])`,
+      [changes.map(([status]) => status), changes.map(([, n]) => n)],
+    );
   return {
     submit: () =>
       inTransaction(async (client) => {
         const id = crypto.randomUUID();
         const input = JSON.stringify(payload);
-        await client.query('INSERT INTO bare_jobs VALUES ($1, $2, $3, $4)', [
-          id,
-          'queued',
-          input,
-          Date.now(),
-        ]);
+        await client.query(
+          `INSERT INTO bare_jobs (id, kind, queue, status, owner, input, priority, attempt, created_at, updated_at, version)
+           VALUES ($1, 'bench', 'default', 'queued', 'bench', $2, 0, 1, $3, $3, 1)`,
+          [id, input, Date.now()],
+        );
+        await counted(client, [['queued', 1]]);
         await event(client, id, 1, 'submitted');
         await boss.send('bench', {}, { id, db: db(client) });
       }),
@@ -104,20 +122,28 @@ async function bare(): Promise<Queue> {
       await inTransaction(async (client) => {
         const [job] = await boss.fetch('bench', { db: db(client) });
         id = job!.id;
-        await client.query('UPDATE bare_jobs SET status = $2, updated_at = $3 WHERE id = $1', [
-          id,
-          'running',
-          Date.now(),
-        ]);
+        await client.query(
+          `UPDATE bare_jobs SET status = 'running', holder = 'worker', started_at = $2, updated_at = $2,
+             version = version + 1 WHERE id = $1 AND status = 'queued'`,
+          [id, Date.now()],
+        );
         await event(client, id, 2, 'started');
+        await counted(client, [
+          ['queued', -1],
+          ['running', 1],
+        ]);
       });
       await inTransaction(async (client) => {
-        await client.query('UPDATE bare_jobs SET status = $2, updated_at = $3 WHERE id = $1', [
-          id,
-          'completed',
-          Date.now(),
-        ]);
+        await client.query(
+          `UPDATE bare_jobs SET status = 'completed', finished_at = $2, updated_at = $2,
+             version = version + 1 WHERE id = $1 AND status = 'running'`,
+          [id, Date.now()],
+        );
         await event(client, id, 3, 'completed');
+        await counted(client, [
+          ['running', -1],
+          ['completed', 1],
+        ]);
         await boss.complete('bench', { id, retryCount: 0 }, undefined, { db: db(client) });
       });
     },
@@ -144,10 +170,14 @@ const rate = async (run: () => Promise<void>): Promise<number> => {
 
 const submits = (queue: Queue, name: string): Side => ({
   name,
+  operations: count,
+  servicePids: [server.pid],
   round: () => rate(() => many(submitters, count, () => queue.submit())),
 });
 const cycles = (queue: Queue, name: string): Side => ({
   name,
+  operations: count,
+  servicePids: [server.pid],
   prepare: () => many(submitters, count, () => queue.submit()),
   round: () => rate(() => many(workers, count, () => queue.cycle())),
 });

@@ -3,6 +3,7 @@
 // written once at the end.
 import type { PoolClient, QueryResult } from 'pg';
 import type { DispatchEntry, Intent, Row, Step, Value } from '../store.ts';
+import { burst } from './burst.ts';
 import type { Dispatcher } from './dispatcher.ts';
 import { prepare, returnsRows } from './sql.ts';
 
@@ -37,11 +38,13 @@ export class Transaction {
   constructor(client: PoolClient, dispatcher: Dispatcher) {
     this.client = client;
     this.dispatcher = dispatcher;
+    burst(client);
     this.push(client.query('BEGIN'));
   }
 
   /** The next command; answers its number. */
   add(steps: readonly Step[]): number {
+    burst(this.client);
     this.command += 1;
     for (const [index, step] of steps.entries()) {
       if ('sql' in step) this.send(step.sql, step.params ?? [], { index, expect: step.expect });
@@ -118,6 +121,7 @@ export class Transaction {
 
   /** What the commands share, after all of them. */
   private finish(): void {
+    burst(this.client);
     for (const id of this.unplaced) {
       const again = this.ready.get(id);
       if (!again || !this.unplaced.delete(id)) continue;

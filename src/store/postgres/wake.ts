@@ -14,8 +14,9 @@ export interface WakeOptions {
   pollMs: number;
 }
 
-/** Commits within this time share one notification. */
+/** Commits within this time share one notification: when work waits for somebody, and when there is only news. */
 const coalesceMs = 5;
+const newsMs = 25;
 const checkMs = 10_000;
 const reconnectMsMax = 5000;
 /** NOTIFY takes 8000 bytes; more queues than fit are found by the poll of their nodes. */
@@ -30,7 +31,7 @@ export class Wake {
   private readonly queues = new Set<string>();
   private readonly closing = new AbortController();
   private client: Client | undefined;
-  private telling = false;
+  private telling: { soon: boolean; cancel(): void } | undefined;
   private cancelPoll: () => void = () => {};
   private cancelCheck: () => void = () => {};
 
@@ -66,9 +67,13 @@ export class Wake {
     const fresh = [...queues];
     for (const queue of fresh) this.queues.add(queue);
     this.emit(fresh);
-    if (this.telling || this.closing.signal.aborted) return;
-    this.telling = true;
-    this.options.clock.after(coalesceMs, () => void this.tell());
+    if (this.closing.signal.aborted) return;
+    const soon = fresh.length > 0;
+    if (this.telling && (this.telling.soon || !soon)) return;
+    this.telling?.cancel();
+    const { clock } = this.options;
+    const cancel = clock.after(soon ? coalesceMs : newsMs, () => void this.tell());
+    this.telling = { soon, cancel };
   }
 
   /** Look again in a moment: a reader stands before a commit under way. */
@@ -84,7 +89,7 @@ export class Wake {
   }
 
   private async tell(): Promise<void> {
-    this.telling = false;
+    this.telling = undefined;
     if (this.closing.signal.aborted || !this.client) return;
     const lines = [this.self];
     let bytes = this.self.length;
