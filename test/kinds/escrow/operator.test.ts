@@ -1,35 +1,14 @@
 // What an operator relies on, with the real program: tampered books are found and named, and a server that is killed while
 // a rule is being decided decides it after all, once.
 import assert from 'node:assert/strict';
-import { mkdirSync, writeFileSync } from 'node:fs';
 import { createServer, type ServerResponse } from 'node:http';
 import type { AddressInfo } from 'node:net';
 import { join } from 'node:path';
 import { DatabaseSync } from 'node:sqlite';
-import { test, type TestContext } from 'node:test';
-import { tempFolder } from '../../helpers/folder.ts';
-import { onPostgres, startServer, type TestServer } from '../../helpers/server.ts';
+import { test } from 'node:test';
+import { onPostgres, startServer } from '../../helpers/server.ts';
 import { until } from '../../helpers/until.ts';
-
-type Json = ReturnType<typeof JSON.parse>;
-
-async function openBank(t: TestContext, config: object) {
-  const home = join(tempFolder(t), 'home');
-  mkdirSync(home, { mode: 0o700 });
-  writeFileSync(join(home, 'config.json'), JSON.stringify(config));
-  const server = await startServer(t, { home });
-  const call = async (on: TestServer, method: string, path: string, body?: unknown) => {
-    const answer = await on.api(method, path, body);
-    assert.ok(answer.status < 300, answer.text);
-    return answer.json<Json>();
-  };
-  const wallet = async (name: string): Promise<string> =>
-    (await call(server, 'POST', '/api/wallets', { name })).id;
-  const [client, provider] = [await wallet('client'), await wallet('provider')];
-  const mint = { wallet: client, amount: '100', transferId: 'start' };
-  await call(server, 'POST', '/api/escrow/mint', mint);
-  return { home, server, call, client, provider };
-}
+import { openBank, type Json } from './bank.ts';
 
 test(
   'errand escrow verify: exit code and the very place that was changed',

@@ -1,0 +1,110 @@
+// The operator's own checks as real command jobs, a server killed in the middle of one; and what strangers and old age can
+// do to escrow jobs.
+import assert from 'node:assert/strict';
+import { test } from 'node:test';
+import { Retention } from '../../../src/jobs/retention.ts';
+import { startServer } from '../../helpers/server.ts';
+import { until } from '../../helpers/until.ts';
+import { openBank, type Json } from './bank.ts';
+import { createWorld, hourMs, posted } from './world.ts';
+
+const work = (client: string, provider: string, more: Record<string, unknown> = {}) => ({
+  wallet: client,
+  provider,
+  budget: '1000000',
+  title: 'x',
+  description: 'x',
+  fund: true,
+  repeat: true,
+  ...more,
+});
+
+test('command: a check that the operator named decides by its exit code, also after kill -9', async (t) => {
+  const bank = await openBank(t, {
+    escrow: {
+      sweepMs: 100,
+      evaluationRetryMs: 100,
+      evaluationLeaseMs: 500,
+      checks: {
+        greets: { command: 'grep -q hello' },
+        slow: { command: 'sleep 2; grep -q hello' },
+      },
+    },
+  });
+  const { home, call, client, provider } = bank;
+  let { server } = bank;
+  const submitted = async (check: string, content: string): Promise<string> => {
+    const rule = { type: 'command', check };
+    const { id } = await call(server, 'POST', '/api/work', work(client, provider, { rule }));
+    await call(server, 'POST', `/api/work/${id}/submit`, { wallet: provider, content });
+    return id;
+  };
+  const ended = (id: string) =>
+    until(`${id} is decided`, async () => {
+      const job = await call(server, 'GET', `/api/jobs/${id}`);
+      return ['completed', 'rejected'].includes(job.stage) ? job : undefined;
+    });
+  const good = await submitted('greets', 'hello; rm -rf / $(touch x)');
+  const bad = await submitted('greets', 'good bye');
+  assert.equal((await ended(good)).stage, 'completed');
+  const refused = await ended(bad);
+  assert.equal(refused.stage, 'rejected');
+  assert.match(refused.evaluation.reason, /greets/);
+  const slow = await submitted('slow', 'hello');
+  const checks = async () => (await call(server, 'GET', '/api/jobs?kind=command')).jobs as Json[];
+  await until('the check runs', async () =>
+    (await checks()).some(({ status }: Json) => status === 'running'),
+  );
+  await server.kill();
+  server = await startServer(t, { home });
+  const done = await ended(slow);
+  assert.equal(done.stage, 'completed');
+  assert.equal(done.transactions.filter(({ kind }: Json) => kind === 'complete').length, 1);
+  assert.equal((await checks()).length, 3, 'each check ran as one job');
+});
+
+test('strangers can wait for a public job and never hear of a private one', async (t) => {
+  const { server, call, client, provider } = await openBank(t, {});
+  const open = await call(server, 'POST', '/api/work', work(client, provider));
+  const hidden = await call(
+    server,
+    'POST',
+    '/api/work',
+    work(client, provider, { visibility: 'private' }),
+  );
+  const ask = (path: string, body?: object) =>
+    fetch(`${server.url}${path}`, {
+      method: body ? 'POST' : 'GET',
+      ...(body
+        ? { body: JSON.stringify(body), headers: { 'content-type': 'application/json' } }
+        : {}),
+    });
+  const waiting = ask('/api/wait', { ids: [open.id], timeoutMs: 20_000 });
+  await call(server, 'POST', `/api/work/${open.id}/decline`, { wallet: provider });
+  const waited = (await (await waiting).json()) as Json;
+  assert.equal(waited.jobs[0].stage, 'rejected', JSON.stringify(waited));
+  assert.equal((await ask(`/api/jobs/${hidden.id}`)).status, 404);
+  const unknown = await ask('/api/wait', { ids: [hidden.id], timeoutMs: 100 });
+  assert.equal(unknown.status, 404, await unknown.text());
+  const spec = await ask(`/api/work/${hidden.id}/spec`);
+  assert.equal(spec.status, 404);
+  // A key that has run out is no key at all.
+  const made = await call(server, 'POST', '/api/keys', { owner: 'guest', expiresInMs: 1000 });
+  const guest = () =>
+    fetch(`${server.url}/api/wallets`, { headers: { authorization: `Bearer ${made.key}` } });
+  assert.equal((await guest()).status, 200);
+  await until('the key has run out', async () => (await guest()).status === 401);
+});
+
+test('retention forgets no escrow job, however old', async (t) => {
+  const world = await createWorld(t);
+  const client = await world.agent('client', '10.00');
+  const provider = await world.agent('provider');
+  const { id } = await posted(world, client, provider, { fund: true });
+  await world.call(provider, 'decline_work', { id });
+  world.clock.jump(10_000 * hourMs);
+  const limits = { ageMsMax: 1, countMax: 0, bytesMax: 0 };
+  const { jobs } = world.services;
+  assert.equal(await new Retention(jobs, world.clock, limits).prune(), 0);
+  assert.equal((await world.call(undefined, 'get_job', { id })).stage, 'rejected');
+});
