@@ -10,6 +10,7 @@ export function cancelJob({
   jobs,
   clock,
   waiting,
+  waitMsMax,
   cancelMsDefault,
 }: JobOperationsNeeds): Operation {
   return defineOperation({
@@ -17,7 +18,7 @@ export function cancelJob({
     title: 'Cancel job',
     description:
       'Stops a job: a queued one never runs, a running one is asked to stop and after graceMs forced to (for a command: the whole process tree). ' +
-      'Use it for work that is no longer wanted. Waits until it is over. A job that is over already stays as it is. To send a command a signal only, use send_signal; to run it again later, retry_job. What it printed or fetched so far stays readable.',
+      'Use it for work that is no longer wanted. Waits until it is over (at most 50 s). A job that is over already stays as it is. To send a command a signal only, use send_signal; to run it again later, retry_job. What it printed or fetched so far stays readable.',
     effect: 'destroy',
     idempotent: true,
     scope: 'run',
@@ -31,7 +32,9 @@ export function cancelJob({
         .min(0)
         .max(600_000)
         .optional()
-        .describe('Time to stop by itself before it is forced; default 10 s'),
+        .describe(
+          'Time to stop by itself before it is forced; default 10 s. Call again with less to hurry',
+        ),
     }),
     output: jobView,
     http: { method: 'POST', path: '/api/jobs/{id}/cancel' },
@@ -52,12 +55,13 @@ export function cancelJob({
       const grace = input.graceMs ?? cancelMsDefault;
       const told = await jobs.cancel(job.id, caller!.owner, input.reason, input.graceMs);
       if (!isFinal(told.status)) {
-        const limit = AbortSignal.any([signal]);
         const stop = new AbortController();
-        const off = clock.after(grace + cancelMsDefault, () => stop.abort());
-        const over = await waiting.ended(job.id, AbortSignal.any([limit, stop.signal]));
+        const forceMs = grace + cancelMsDefault;
+        // A call never outlasts the patience of clients: with a long grace it answers that the job is being stopped.
+        const off = clock.after(Math.min(forceMs, waitMsMax), () => stop.abort());
+        const over = await waiting.ended(job.id, AbortSignal.any([signal, stop.signal]));
         off();
-        if (!over && stop.signal.aborted) await jobs.forceCancel(job.id);
+        if (!over && stop.signal.aborted && forceMs <= waitMsMax) await jobs.forceCancel(job.id);
       }
       return viewJob(jobs, await jobs.get(job.id), clock.now());
     },

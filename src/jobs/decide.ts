@@ -72,7 +72,7 @@ function cancel(job: Job, fact: Extract<Fact, { type: 'cancel' }>, now: number):
       data: by,
     });
   }
-  if (job.cancelRequestedAt !== null) return { patch: {}, events: [], intents: [] };
+  if (job.cancelRequestedAt !== null) return hurried(job, fact.graceMs);
   return {
     patch: {
       cancelRequestedAt: now,
@@ -84,6 +84,14 @@ function cancel(job: Job, fact: Extract<Fact, { type: 'cancel' }>, now: number):
     events: [{ type: 'cancelRequested', data: by }],
     intents: [],
   };
+}
+
+/** A second cancel may only shorten the time that the first one granted. */
+function hurried(job: Job, graceMs: number | undefined): Verdict {
+  const { cancelGraceMs } = job.facts;
+  const granted = typeof cancelGraceMs === 'number' ? cancelGraceMs : Infinity;
+  if (graceMs === undefined || graceMs >= granted) return { patch: {}, events: [], intents: [] };
+  return { patch: { facts: { ...job.facts, cancelGraceMs: graceMs } }, events: [], intents: [] };
 }
 
 function forceCancel(job: Job, now: number): Verdict {

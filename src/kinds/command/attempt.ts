@@ -39,6 +39,8 @@ interface Started {
 
 /** An adopted wrapper is looked at so often; a thousand of them are still cheap. */
 const adoptedPollMs = 1000;
+/** How often a job that is given time is asked about again. */
+const impatiencePollMs = 500;
 /** After its payload was killed the wrapper only has to write its record. */
 const recordMsMax = 5000;
 /** What another attempt of the same job cannot mend without somebody doing something. */
@@ -230,12 +232,29 @@ async function endTree(
   if (!folder.readExit()) noteEnding(folder, endingOf(cause), clock.now());
   const wish = cause === 'cancel' ? await needs.cancelGraceMs(id) : undefined;
   const graceMs = cause === 'lost' ? 0 : (wish ?? settings.killGraceMs);
-  const report = await killTree({ wrapper, mark: attemptId }, { clock, graceMs });
+  const impatience = cause === 'cancel' ? impatient(id, needs) : undefined;
+  const hurry = impatience ? { hurry: impatience.signal } : {};
+  const report = await killTree({ wrapper, mark: attemptId }, { clock, graceMs, ...hurry });
+  impatience?.abort();
   for (let waited = 0; waited < recordMsMax && !folder.readExit(); waited += 20) {
     if (cause === 'lost') break;
     await clock.sleep(20);
   }
   return report;
+}
+
+/** Aborts when a later cancel leaves less time than has passed already. */
+function impatient(id: string, { clock, cancelGraceMs }: AttemptNeeds): AbortController {
+  const enough = new AbortController();
+  const begun = clock.now();
+  void (async () => {
+    while (!enough.signal.aborted) {
+      await clock.sleep(impatiencePollMs, enough.signal);
+      const granted = await cancelGraceMs(id).catch(() => undefined);
+      if (granted !== undefined && clock.now() - begun >= granted) enough.abort();
+    }
+  })();
+  return enough;
 }
 
 async function claimedBy(folder: LaunchFolder, clock: Clock): Promise<Identity | undefined> {

@@ -81,3 +81,18 @@ test('a grace longer than the stop limit is kept: cancelled means that nothing r
   assert.deepEqual([view.status, view.signal], ['cancelled', 'SIGKILL']);
   assert.equal(isAlive(claim.identity), false);
 });
+
+test('a second cancel with less time hurries the first', async (t) => {
+  const { background, wait, call } = await start(t);
+  const job = await background({ argv: ['sh', join(programs, 'ignore-term.sh')] });
+  await wait(job.id, { until: { text: 'ready' } });
+  const patient = call<{ status: string }>('cancel_job', { id: job.id, graceMs: 600_000 });
+  const later = await wait(job.id, { timeoutMs: 1000 });
+  assert.equal(later.done, false, 'it is given its time');
+  const hurried = await call<{ status: string; signal: string }>('cancel_job', {
+    id: job.id,
+    graceMs: 0,
+  });
+  assert.deepEqual([hurried.status, hurried.signal], ['cancelled', 'SIGKILL']);
+  assert.equal((await patient).status, 'cancelled');
+});
