@@ -61,11 +61,14 @@ function take(request: DialectRequest, call: DialectCall, count: number): Promis
 /** Stale posts are answered 2xx: a 4xx would make the worker drop its result, a 5xx send it again. */
 async function post(
   operation: string,
-  { params, body }: DialectRequest,
+  { params, body, query }: DialectRequest,
   call: DialectCall,
 ): Promise<DialectResponse> {
   const { endpointId, workerId, jobId } = params;
-  await call.operations.call(operation, { endpointId, workerId, jobId, body }, call.context);
+  const n = query.get('n');
+  const number = n === null ? {} : { n: Number(n) };
+  const wish = { endpointId, workerId, jobId, body, ...number };
+  await call.operations.call(operation, wish, call.context);
   return ok({});
 }
 

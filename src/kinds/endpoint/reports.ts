@@ -56,12 +56,14 @@ export class Reports {
     worker: Worker;
     jobId: string;
     body: Buffer;
+    /** Which chunk it is, where the worker says so. */
+    n?: number | undefined;
   }): Promise<boolean> {
     const { hub, streams } = this.needs;
     const { endpoint, worker, jobId } = wish;
     const attemptId = await hub.held(worker, jobId);
     if (!attemptId) return false;
-    const applied = await streams.append({ jobId, attemptId }, chunkOutput(wish.body));
+    const applied = await streams.append({ jobId, attemptId }, chunkOutput(wish.body), wish.n);
     if (applied) await hub.extend(worker, endpoint, new Map([[jobId, attemptId]]));
     return applied;
   }

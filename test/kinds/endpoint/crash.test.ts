@@ -5,6 +5,7 @@ import { readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { test } from 'node:test';
 import { freePort, kill, serve, type EndpointClient } from '../../helpers/endpoint-process.ts';
+import { handlerFile } from '../../helpers/endpoint.ts';
 import { tempFolder } from '../../helpers/folder.ts';
 import { until } from '../../helpers/until.ts';
 
@@ -76,6 +77,33 @@ test(
       const found = await second.call('GET', '/api/endpoints');
       return (found.body.endpoints as unknown[]).length === 0;
     });
+  },
+);
+
+test(
+  'kill -9 in the middle of a stream: every chunk is there once',
+  { timeout: 120_000 },
+  async (t) => {
+    const home = join(tempFolder(t), 'home');
+    const port = await freePort();
+    const first = await serve(t, home, port);
+    await first.save('words', { recipe: { module: handlerFile }, workersMax: 1 });
+    const id = await first.run('words', { do: 'stream', count: 60, ms: 30 });
+    const chunks = async (from: EndpointClient) => {
+      const { body } = await from.call('GET', `/api/jobs/${id}/stream?limit=1000`);
+      return body.chunks as { output: { index: number } }[];
+    };
+    await until('it streams', async () => (await chunks(first)).length >= 5);
+    kill(first.pid);
+    const second = await serve(t, home, port);
+    assert.equal((await second.ended('words', id)).status, 'COMPLETED');
+    const seen = (await chunks(second)).map(({ output }) => output.index);
+    assert.deepEqual(
+      seen,
+      Array.from({ length: 60 }, (_, i) => i),
+    );
+    await second.call('DELETE', '/api/endpoints/words');
+    kill(second.pid);
   },
 );
 

@@ -103,10 +103,11 @@ function streamChunk(desk: Desk): Operation {
   return defineOperation({
     name: 'add_stream_chunk',
     title: 'Add stream chunk',
-    description: 'For workers: adds one chunk to the stream of a job it holds.',
+    description:
+      'For workers: adds one chunk to the stream of a job it holds. With its number, counted from 1, a chunk that is sent again is added once.',
     effect: 'write',
     scope: 'worker',
-    input: report,
+    input: report.extend({ n: z.number().int().min(1).optional() }),
     output: z.object({ applied: z.boolean() }),
     run: (input, { caller }) => post(desk, 'chunk', input, caller),
   });
@@ -116,13 +117,13 @@ function streamChunk(desk: Desk): Operation {
 async function post(
   desk: Desk,
   way: 'done' | 'chunk',
-  input: z.infer<typeof report>,
+  input: z.infer<typeof report> & { n?: number | undefined },
   caller: Caller | undefined,
 ): Promise<{ applied: boolean }> {
-  const { endpointId, workerId, jobId, body } = input;
+  const { endpointId, workerId, jobId, body, n } = input;
   const endpoint = await workerEndpoint(desk, endpointId, caller);
   const worker = await desk.hub.join(endpoint, workerId);
-  return { applied: await desk.reports[way]({ endpoint, worker, jobId, body }) };
+  return { applied: await desk.reports[way]({ endpoint, worker, jobId, body, n }) };
 }
 
 function ping(desk: Desk): Operation {

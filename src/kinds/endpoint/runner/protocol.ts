@@ -47,8 +47,10 @@ export class Protocol {
     );
   }
 
-  chunk(jobId: string, body: string): Promise<Answer> {
-    return this.call('POST', `${this.jobUrl(this.options.streamUrl, jobId)}&isStream=false`, body);
+  /** Beyond RunPod's protocol it says which chunk it is: one that is sent again is known. */
+  chunk(jobId: string, n: number, body: string): Promise<Answer> {
+    const url = `${this.jobUrl(this.options.streamUrl, jobId)}&isStream=false&n=${n}`;
+    return this.call('POST', url, body);
   }
 
   ping(jobIds: readonly string[]): Promise<Answer> {

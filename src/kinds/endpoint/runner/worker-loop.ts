@@ -104,7 +104,10 @@ export class WorkerLoop {
     const posted = await this.present.run(job.id, () => this.answer(job, stop.signal));
     const { isStream = false, ...body } = posted;
     // A stopped job posts nothing, as with RunPod's own worker: the next ping says that it is gone.
-    if (!stop.signal.aborted) await this.post(job.id, JSON.stringify(body), isStream === true);
+    if (!stop.signal.aborted) {
+      const text = JSON.stringify(body);
+      await this.arrive(() => this.protocol.done(job.id, text, isStream === true));
+    }
     this.running.delete(job.id);
     if (stop.signal.aborted) void this.ping();
     this.wakeTake();
@@ -117,8 +120,11 @@ export class WorkerLoop {
         this.protocol.done(job.id, JSON.stringify({ status: 'IN_PROGRESS', output }), false),
       );
     };
-    const emit = async (output: unknown) => {
-      await this.attempt(this.protocol.chunk(job.id, JSON.stringify({ output })));
+    let chunks = 0;
+    const emit = (output: unknown) => {
+      const n = ++chunks;
+      const body = JSON.stringify({ output });
+      return this.arrive(() => this.protocol.chunk(job.id, n, body));
     };
     try {
       const posted = await this.handler.run(job, { signal, progress }, emit);
@@ -129,10 +135,10 @@ export class WorkerLoop {
     }
   }
 
-  /** The result must arrive: as long as the server is away, try again. */
-  private async post(jobId: string, body: string, isStream: boolean): Promise<void> {
+  /** Results and chunks must arrive: as long as the server is away, try again. */
+  private async arrive(call: () => Promise<Answer>): Promise<void> {
     for (let waitMs = 100; ; waitMs = Math.min(waitMs * 2, 5000)) {
-      const answer = await this.attempt(this.protocol.done(jobId, body, isStream));
+      const answer = await this.attempt(call());
       if (answer && answer.status < 500 && answer.status !== 429) return;
       if (systemClock.now() - this.heardAt > orphanMs) leave(undefined);
       await systemClock.sleep(waitMs);

@@ -14,13 +14,19 @@ export class Streams {
     this.jobs = jobs;
   }
 
-  /** Fenced like everything else: a chunk of an attempt that is over changes nothing. */
-  async append(attempt: { jobId: string; attemptId: string }, output: unknown): Promise<boolean> {
+  /** Fenced like everything else: a chunk of an attempt that is over changes nothing, nor one that is there already. */
+  async append(
+    attempt: { jobId: string; attemptId: string },
+    output: unknown,
+    /** Its number, where the worker says so. */
+    number?: number,
+  ): Promise<boolean> {
     let applied = false;
     await this.jobs.change(attempt.jobId, (job) => {
       applied = job.attemptId === attempt.attemptId && job.status === 'running';
       if (!applied) return undefined;
       const n = ((job.facts.chunks as number | undefined) ?? 0) + 1;
+      if (number !== undefined && number < n) return undefined;
       return {
         patch: { facts: { ...job.facts, chunks: n } },
         events: [{ type: 'chunk', data: { n } }],
