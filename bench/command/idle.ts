@@ -1,4 +1,4 @@
-// A thousand idle jobs: memory (PSS) of server, wrappers and guard, payload excluded, against one Node process per
+// A thousand idle jobs: memory (PSS) of server, launcher, wrappers and guard, payload excluded, against one Node process per
 // job; and the share of a core they use.
 import { spawn } from 'node:child_process';
 import { readFileSync } from 'node:fs';
@@ -23,7 +23,11 @@ const mine = () => {
   const guard = JSON.parse(readFileSync(join(server.home, 'command/guard.json'), 'utf8')) as {
     pid: number;
   };
-  return { wrappers: wrappers.map(({ pid }) => pid), others: [server.pid, guard.pid] };
+  const launchers = all.filter(
+    (one) => one.ppid === server.pid && /launcher-main/.test(one.command),
+  );
+  const others = [server.pid, guard.pid, ...launchers.map(({ pid }) => pid)];
+  return { wrappers: wrappers.map(({ pid }) => pid), others };
 };
 for (let tries = 0; mine().wrappers.length < jobs && tries < 600; tries++) await sleep(200);
 await sleep(5000);

@@ -171,9 +171,11 @@ function keptOf(
   return {
     attemptId: job.attemptId,
     folder,
+    outPath: folder.out,
     wrapper: undefined,
     outputBytesMax: input.outputBytesMax ?? needs.settings.outputBytesMax,
     ring: input.ring ?? false,
+    split: input.streams === 'split',
     inputPath: open ? folder.stdin : undefined,
     deadlineAt:
       job.timeoutMs === null ? null : (job.startedAt ?? needs.clock.now()) + job.timeoutMs,

@@ -8,7 +8,7 @@ import { LaunchFolder } from './process/folder.ts';
 import { Guard } from './process/guard.ts';
 import { Launcher } from './process/launcher.ts';
 import type { Identity } from './process/identity.ts';
-import { keptBytes, outputBytes, turnRing } from './process/limits.ts';
+import { droppedBytes, keptBytes, sizeOf, turnRing } from './process/limits.ts';
 import { memoryPeak, waitingForInput } from './process/observe.ts';
 import { Registry } from './process/registry.ts';
 import { snapshot } from './process/tree.ts';
@@ -18,10 +18,14 @@ import type { History } from './store.ts';
 export interface Kept {
   attemptId: string;
   folder: LaunchFolder;
+  /** `folder.out`, joined once. */
+  outPath: string;
   /** Known once the wrapper has claimed. */
   wrapper: Identity | undefined;
   outputBytesMax: number;
   ring: boolean;
+  /** Its streams are two files. */
+  split: boolean;
   /** It has an input that somebody can write to. */
   inputPath: string | undefined;
   deadlineAt: number | null;
@@ -41,8 +45,9 @@ export interface KeeperOptions {
   history: History;
 }
 
-/** Looking at processes may take this share of a core, however many there are; but nobody waits longer than this for a look. */
+/** Looking at processes may take this share of a core, however many there are. */
 const lookShare = 1 / 200;
+/** But a job that may wait for input is looked at so often. */
 const lookMsMax = 10_000;
 const beatMs = 5000;
 const freshMs = 1000;
@@ -101,6 +106,8 @@ export class Keeper implements Service {
 
   add(kept: Kept): void {
     this.kept.set(kept.attemptId, kept);
+    if (kept.inputPath !== undefined)
+      this.lookAt = Math.min(this.lookAt, this.options.clock.now() + lookMsMax);
     // The guard must know the limits before the payload can pass them.
     this.registry.add({
       attemptId: kept.attemptId,
@@ -158,11 +165,13 @@ export class Keeper implements Service {
     let sum = 0;
     let loudest: { kept: Kept; grown: number } | undefined;
     for (const kept of this.kept.values()) {
-      if (outputBytes(kept.folder) > kept.outputBytesMax) {
+      // One look at one file for most: with a thousand jobs this is what an idle server does.
+      let bytes = sizeOf(kept.outPath) + (kept.split ? sizeOf(kept.folder.err) : 0);
+      if (bytes > kept.outputBytesMax) {
         if (kept.ring) await turnRing(kept.folder, kept.outputBytesMax);
         else kept.end('outputLimit');
       }
-      const bytes = keptBytes(kept.folder);
+      if (kept.ring) bytes -= droppedBytes(kept.folder);
       const grown = bytes - (this.seenBytes.get(kept) ?? 0);
       this.seenBytes.set(kept, bytes);
       sum += bytes;
@@ -180,12 +189,14 @@ export class Keeper implements Service {
     const started = clock.now();
     const used = process.cpuUsage();
     const now = await snapshot();
+    let asked = false;
     for (const kept of this.kept.values()) {
       kept.wrapper ??= identityIn(kept.folder);
       if (!kept.wrapper) continue;
       const members = now.relatives(kept.wrapper);
       kept.memoryPeakBytes = Math.max(kept.memoryPeakBytes, memoryPeak(members));
       if (kept.inputPath === undefined) continue;
+      asked = true;
       const waiting = waitingForInput(members, kept.inputPath) === true;
       if (waiting === kept.waiting) continue;
       kept.waiting = waiting;
@@ -194,7 +205,7 @@ export class Keeper implements Service {
     // By CPU time: on a busy machine a cheap look may take long.
     const { user, system } = process.cpuUsage(used);
     const cost = Math.max((user + system) / 1000, 1);
-    this.lookAt = started + Math.min(cost / lookShare, lookMsMax);
+    this.lookAt = started + Math.min(cost / lookShare, asked ? lookMsMax : Infinity);
   }
 
   /** This server knows all that runs: an old entry of anything else is litter of a crash. */

@@ -1,8 +1,9 @@
 // Facts about a running attempt that the kernel can tell (Linux): whether a process of it is blocked reading the
 // job's own input, which ports it listens on, CPU time and memory. Where the kernel cannot tell, the answer is null,
 // never a guess from the output.
-import { readFileSync, readdirSync, readlinkSync } from 'node:fs';
+import { readdirSync, readlinkSync } from 'node:fs';
 import { arch } from 'node:os';
+import { procText } from './proc.ts';
 import type { ProcessRow } from './tree.ts';
 
 export interface Observation {
@@ -35,7 +36,10 @@ export function observe(rows: readonly ProcessRow[], inputPath: string | undefin
 }
 
 export function memoryPeak(rows: readonly ProcessRow[]): number {
-  return rows.reduce((total, { pid }) => total + usageOf(pid).memoryPeakBytes, 0);
+  return rows.reduce((total, { pid }) => {
+    const peak = /^VmHWM:\s+(\d+)/m.exec(procText(`/proc/${pid}/status`) ?? '')?.[1];
+    return total + Number(peak ?? 0) * 1024;
+  }, 0);
 }
 
 /**
@@ -110,13 +114,7 @@ function usageOf(pid: number) {
   return { cpuMs: ticks * msPerTick, memoryBytes: kib('VmRSS'), memoryPeakBytes: kib('VmHWM') };
 }
 
-function text(path: string): string | undefined {
-  try {
-    return readFileSync(path, 'latin1').trim();
-  } catch {
-    return undefined;
-  }
-}
+const text = (path: string): string | undefined => procText(path)?.trim();
 
 function link(path: string): string | undefined {
   try {

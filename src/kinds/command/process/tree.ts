@@ -5,6 +5,7 @@ import { execFile } from 'node:child_process';
 import { readFileSync, readdirSync } from 'node:fs';
 import { promisify } from 'node:util';
 import { startTicks, type Identity } from './identity.ts';
+import { procText } from './proc.ts';
 
 export interface ProcessRow {
   pid: number;
@@ -180,12 +181,8 @@ function markOf(pid: number): string | undefined {
 }
 
 function rowOf(name: string): ProcessRow | undefined {
-  let stat: string;
-  try {
-    stat = readFileSync(`/proc/${name}/stat`, 'latin1');
-  } catch {
-    return undefined;
-  }
+  const stat = procText(`/proc/${name}/stat`);
+  if (stat === undefined) return undefined;
   const fields = stat.slice(stat.lastIndexOf(')') + 2).split(' ');
   return {
     pid: Number(name),
