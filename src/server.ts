@@ -100,6 +100,9 @@ class Server {
       }),
     );
     this.mount(app);
+    const pidFile = join(home.path, 'server.pid');
+    // Before anybody can ask: whoever was answered may look who answered.
+    writeFileSync(pidFile, `${process.pid}\n`, { mode: 0o600 });
     try {
       mkdirSync(dirname(config.socketPath), { recursive: true, mode: 0o700 });
       await this.http!.listenSocket(config.socketPath);
@@ -108,9 +111,9 @@ class Server {
     } catch (error) {
       await this.http!.stop();
       await app.stop();
+      rmSync(pidFile, { force: true });
       throw error;
     }
-    writeFileSync(join(home.path, 'server.pid'), `${process.pid}\n`, { mode: 0o600 });
     if (this.auto) await this.idleLoop.start();
     // In the foreground the greeting says it already.
     const facts = { home: home.path, url: this.url, socket: config.socketPath, pid: process.pid };

@@ -56,6 +56,7 @@ test('ten fronts at once on an empty home give one server', async (t) => {
   const fronts = Array.from({ length: 10 }, () => front(t, home));
   const lists = await Promise.all(fronts.map(toolNames));
   for (const list of lists) assert.ok(list.includes('run_command'));
+  await until('it says that it serves', () => servings(home) > 0);
   assert.equal(servings(home), 1);
   await leave(...fronts);
 });

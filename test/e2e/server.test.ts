@@ -147,9 +147,11 @@ test('ten commands at once on an empty home start one server', async (t) => {
   );
   t.after(() => cli(home, ['stop']));
   for (const answer of answers) assert.deepEqual([answer.code, answer.stderr], [0, '']);
-  const served = readFileSync(join(home, 'server.log'), 'utf8')
-    .split('\n')
-    .filter((line) => line.includes('"serving"'));
+  const served = await until('it says that it serves', () => {
+    const lines = readFileSync(join(home, 'server.log'), 'utf8').split('\n');
+    const serving = lines.filter((line) => line.includes('"serving"'));
+    return serving.length > 0 ? serving : undefined;
+  });
   assert.equal(served.length, 1);
   assert.equal(statSync(join(home, 'server.log')).mode & 0o777, 0o600);
 });
@@ -157,8 +159,10 @@ test('ten commands at once on an empty home start one server', async (t) => {
 test('a server that a command started ends by itself when there is nothing to do', async (t) => {
   const home = join(tempFolder(t), 'home');
   assert.equal((await cli(home, ['list'], { ERRAND_IDLE_EXIT_MS: '100' })).code, 0);
+  await until('it says why it ends', () =>
+    readFileSync(join(home, 'server.log'), 'utf8').includes('nothing to do'),
+  );
   await until('it has ended', () => !existsSync(join(home, 'server.pid')));
-  assert.match(readFileSync(join(home, 'server.log'), 'utf8'), /nothing to do/);
 });
 
 test('a server in the foreground takes over from one that a command started', async (t) => {
