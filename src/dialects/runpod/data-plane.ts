@@ -180,42 +180,55 @@ async function streamAfter(
 
 async function cancel(
   _request: DialectRequest,
-  { operations, context }: DialectCall,
+  call: DialectCall,
   { endpointId, jobId }: Record<string, string>,
 ): Promise<DialectResponse> {
-  const wish = { endpointId, id: jobId };
-  const job = await operations.call<EndpointJob>('cancel_endpoint_job', wish, context);
-  return ok({ id: job.id, status: statusOf(job) });
+  return ok(await cancelJob({ endpointId, id: jobId }, call));
 }
 
 async function retry(
   _request: DialectRequest,
-  { operations, context }: DialectCall,
+  call: DialectCall,
   { endpointId, jobId }: Record<string, string>,
 ): Promise<DialectResponse> {
-  const wish = { endpointId, id: jobId };
-  const before = await operations.call<EndpointJob>('get_endpoint_job', wish, context);
-  // RunPod retries FAILED and TIMED_OUT only.
-  if (!['FAILED', 'TIMED_OUT'].includes(statusOf(before))) {
-    throw new AppError('wrongState', `The job is ${statusOf(before)}.`, {
-      hint: 'Only FAILED and TIMED_OUT jobs can be retried.',
-    });
-  }
-  const job = await operations.call<EndpointJob>('retry_endpoint_job', wish, context);
-  return ok({ id: job.id, status: statusOf(job) });
+  return ok(await retryJob({ endpointId, id: jobId }, call));
 }
 
 async function purge(
   _request: DialectRequest,
-  { operations, context }: DialectCall,
+  call: DialectCall,
   { endpointId }: Record<string, string>,
 ): Promise<DialectResponse> {
-  const { removed } = await operations.call<{ removed: number }>(
-    'purge_queue',
-    { endpointId },
-    context,
-  );
-  return ok({ removed, status: 'completed' });
+  return ok(await purgeQueue(endpointId, call));
+}
+
+/** What routes and tools do alike. */
+interface Place {
+  endpointId: unknown;
+  id: unknown;
+}
+
+export async function cancelJob(place: Place, { operations, context }: DialectCall) {
+  const job = await operations.call<EndpointJob>('cancel_endpoint_job', place, context);
+  return { id: job.id, status: statusOf(job) };
+}
+
+export async function retryJob(place: Place, { operations, context }: DialectCall) {
+  const before = await operations.call<EndpointJob>('get_endpoint_job', place, context);
+  // RunPod retries FAILED and TIMED_OUT only.
+  if (!['FAILED', 'TIMED_OUT'].includes(statusOf(before))) {
+    throw new AppError('wrongState', `The job is ${statusOf(before)}.`, {
+      hint: 'Only FAILED and TIMED_OUT jobs can be retried; a new one is started with run.',
+    });
+  }
+  const job = await operations.call<EndpointJob>('retry_endpoint_job', place, context);
+  return { id: job.id, status: statusOf(job) };
+}
+
+export async function purgeQueue(endpointId: unknown, { operations, context }: DialectCall) {
+  const wish = { endpointId };
+  const { removed } = await operations.call<{ removed: number }>('purge_queue', wish, context);
+  return { removed, status: 'completed' };
 }
 
 interface EndpointHealth {
@@ -223,36 +236,36 @@ interface EndpointHealth {
   workers: Record<string, number>;
 }
 
+/** Counts of jobs and workers of an endpoint. */
+export async function healthOf(
+  endpointId: unknown,
+  { operations, context }: DialectCall,
+): Promise<EndpointHealth> {
+  const wish = { id: endpointId };
+  return (await operations.call<{ health: EndpointHealth }>('get_endpoint', wish, context)).health;
+}
+
 async function health(
   _request: DialectRequest,
-  { operations, context }: DialectCall,
+  call: DialectCall,
   { endpointId }: Record<string, string>,
 ): Promise<DialectResponse> {
-  const view = await operations.call<{ health: EndpointHealth }>(
-    'get_endpoint',
-    { id: endpointId },
-    context,
-  );
-  return ok(view.health);
+  return ok(await healthOf(endpointId, call));
 }
 
 async function metrics(
   _request: DialectRequest,
-  { operations, context }: DialectCall,
+  call: DialectCall,
   { endpointId }: Record<string, string>,
 ): Promise<DialectResponse> {
-  const view = await operations.call<{ health: EndpointHealth }>(
-    'get_endpoint',
-    { id: endpointId },
-    context,
-  );
-  const { workers } = await operations.call<{ workers: { id: string; status: string }[] }>(
+  const { workers } = await healthOf(endpointId, call);
+  const list = await call.operations.call<{ workers: { id: string; status: string }[] }>(
     'list_workers',
     { endpointId },
-    context,
+    call.context,
   );
-  const ready = workers.filter(({ status: word }) => word === 'IDLE' || word === 'RUNNING');
-  return ok({ readyWorkers: ready.map(({ id }) => id), workers: view.health.workers });
+  const ready = list.workers.filter(({ status: word }) => word === 'IDLE' || word === 'RUNNING');
+  return ok({ readyWorkers: ready.map(({ id }) => id), workers });
 }
 
 async function requests(

@@ -168,7 +168,6 @@ export interface WorkerView {
 }
 
 export function workersBody(view: { version: number; workers: WorkerView[] }, image: unknown) {
-  const of = (word: string) => view.workers.filter(({ status }) => status === word).length;
   return {
     workers: view.workers.map((worker) => ({
       id: worker.id,
@@ -182,14 +181,20 @@ export function workersBody(view: { version: number; workers: WorkerView[] }, im
       dataCenterId: null,
       startedAt: worker.startedAt,
     })),
-    summary: {
-      running: of('RUNNING'),
-      idle: of('IDLE'),
-      initializing: of('INITIALIZING'),
-      throttled: of('THROTTLED'),
-      unhealthy: of('UNHEALTHY'),
-      total: view.workers.length,
-    },
+    summary: workerSummary(view.workers),
     endpointVersion: view.version,
+  };
+}
+
+/** How many are in which state. */
+export function workerSummary(workers: readonly { status: string }[]) {
+  const of = (word: string) => workers.filter(({ status }) => status === word).length;
+  return {
+    running: of('RUNNING'),
+    idle: of('IDLE'),
+    initializing: of('INITIALIZING'),
+    throttled: of('THROTTLED'),
+    unhealthy: of('UNHEALTHY'),
+    total: workers.length,
   };
 }

@@ -3,7 +3,8 @@
 import { z } from 'zod';
 import type { DialectAnswer, DialectCall, DialectTool } from '../../dialect.ts';
 import { AppError } from '../../errors.ts';
-import { submission } from './data-plane.ts';
+import { cancelJob, healthOf, purgeQueue, retryJob, submission } from './data-plane.ts';
+import { workerSummary } from './endpoint-shape.ts';
 import { isOver, jobBody, statusOf, waitLimits, type EndpointJob } from './words.ts';
 
 const id = z.string().regex(/^[a-zA-Z0-9_-]+$/, 'Invalid ID format');
@@ -98,7 +99,7 @@ export const jobTools: DialectTool[] = [
     openWorld: true,
     input: place,
     output: job,
-    run: (input, call) => answered(cancel(input, call)),
+    run: (input, call) => answered(cancelJob(placeOf(input), call)),
   },
   {
     name: 'retry-job',
@@ -109,7 +110,7 @@ export const jobTools: DialectTool[] = [
     openWorld: true,
     input: place,
     output: job,
-    run: (input, call) => answered(retry(input, call)),
+    run: (input, call) => answered(retryJob(placeOf(input), call)),
   },
   {
     name: 'endpoint-health',
@@ -119,7 +120,7 @@ export const jobTools: DialectTool[] = [
     openWorld: true,
     input: z.strictObject({ endpointId }),
     output: z.looseObject({ jobs: z.looseObject({}), workers: z.looseObject({}) }),
-    run: (input, call) => answered(health(input, call)),
+    run: (input, call) => answered(healthOf((input as Input).endpointId, call)),
   },
   {
     name: 'purge-endpoint-queue',
@@ -130,7 +131,7 @@ export const jobTools: DialectTool[] = [
     openWorld: true,
     input: z.strictObject({ endpointId }),
     output: z.looseObject({ removed: z.number(), status: z.string() }),
-    run: (input, call) => answered(purge(input, call)),
+    run: (input, call) => answered(purgeQueue((input as Input).endpointId, call)),
   },
 ];
 
@@ -147,6 +148,11 @@ export async function answered(value: Promise<unknown>): Promise<DialectAnswer> 
 }
 
 type Input = Record<string, unknown>;
+
+function placeOf(input: unknown): { endpointId: unknown; id: unknown } {
+  const { endpointId: endpoint, jobId: id } = input as Input;
+  return { endpointId: endpoint, id };
+}
 
 async function run(input: unknown, { operations, context }: DialectCall): Promise<unknown> {
   const { endpointId: endpoint, ...body } = input as Input;
@@ -190,31 +196,19 @@ async function status(input: unknown, call: DialectCall): Promise<unknown> {
 
 /** What RunPod's server guesses from worker states, the queue here knows. */
 async function queueDiagnosis(job: EndpointJob, call: DialectCall): Promise<Input> {
-  const { summary } = await workers(job.endpointId, call);
+  const { workers } = await call.operations.call<{ workers: { status: string }[] }>(
+    'list_workers',
+    { endpointId: job.endpointId },
+    call.context,
+  );
   const view = await call.operations.call<{ diagnosis?: string }>(
     'get_job',
     { id: job.id },
     call.context,
   );
-  return { workerHealth: summary, ...(view.diagnosis ? { hint: view.diagnosis } : {}) };
-}
-
-async function workers(endpoint: string, call: DialectCall) {
-  const { workers: list } = await call.operations.call<{ workers: { status: string }[] }>(
-    'list_workers',
-    { endpointId: endpoint },
-    call.context,
-  );
-  const of = (word: string) => list.filter((worker) => worker.status === word).length;
   return {
-    summary: {
-      running: of('RUNNING'),
-      idle: of('IDLE'),
-      initializing: of('INITIALIZING'),
-      throttled: of('THROTTLED'),
-      unhealthy: of('UNHEALTHY'),
-      total: list.length,
-    },
+    workerHealth: workerSummary(workers),
+    ...(view.diagnosis ? { hint: view.diagnosis } : {}),
   };
 }
 
@@ -238,44 +232,4 @@ async function stream(input: unknown, { operations, context }: DialectCall): Pro
     pollingTimedOut: true,
     note: 'The job goes on; call stream-job again for the chunks that follow.',
   };
-}
-
-async function cancel(input: unknown, { operations, context }: DialectCall): Promise<unknown> {
-  const { endpointId: endpoint, jobId: job } = input as Input;
-  const wish = { endpointId: endpoint, id: job };
-  const ended = await operations.call<EndpointJob>('cancel_endpoint_job', wish, context);
-  return { id: ended.id, status: statusOf(ended) };
-}
-
-async function retry(input: unknown, { operations, context }: DialectCall): Promise<unknown> {
-  const { endpointId: endpoint, jobId: job } = input as Input;
-  const wish = { endpointId: endpoint, id: job };
-  const before = await operations.call<EndpointJob>('get_endpoint_job', wish, context);
-  if (!['FAILED', 'TIMED_OUT'].includes(statusOf(before))) {
-    throw new AppError('wrongState', `The job is ${statusOf(before)}.`, {
-      hint: 'Only FAILED and TIMED_OUT jobs can be retried; start a new one with run-endpoint.',
-    });
-  }
-  const again = await operations.call<EndpointJob>('retry_endpoint_job', wish, context);
-  return { id: again.id, status: statusOf(again) };
-}
-
-async function health(input: unknown, { operations, context }: DialectCall): Promise<unknown> {
-  const { endpointId: endpoint } = input as Input;
-  const view = await operations.call<{ health: unknown }>(
-    'get_endpoint',
-    { id: endpoint },
-    context,
-  );
-  return view.health;
-}
-
-async function purge(input: unknown, { operations, context }: DialectCall): Promise<unknown> {
-  const { endpointId: endpoint } = input as Input;
-  const { removed } = await operations.call<{ removed: number }>(
-    'purge_queue',
-    { endpointId: endpoint },
-    context,
-  );
-  return { removed, status: 'completed' };
 }
