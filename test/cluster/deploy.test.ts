@@ -67,7 +67,7 @@ test('Dockerfile: two stages, what it copies exists, an init that reaps, no root
   assert.ok(last.some(({ rest }) => /apt-get install .*\btini\b/.test(rest)));
   for (const [, name] of only('ENV').matchAll(/(\w+)=/g)) assert.ok(known.has(name!), name);
   // The optional packages it adds are the ones this version was tested with.
-  const { peerDependencies } = JSON.parse(read('package.json')) as Json;
+  const { peerDependencies } = JSON.parse(read('package.json'));
   const install = last.find(({ rest }) => rest.startsWith('npm install'))!.rest;
   const added = [...install.matchAll(/ ([a-z0-9-]+)@([\d.]+)/g)];
   assert.deepEqual(
@@ -77,7 +77,7 @@ test('Dockerfile: two stages, what it copies exists, an init that reaps, no root
 });
 
 test('compose.yaml: three nodes on one database, migrated before, each with its own home and address', () => {
-  const file = parse(read('compose.yaml'), { merge: true }) as Json;
+  const file = parse(read('compose.yaml'), { merge: true });
   const nodes = ['a', 'b', 'c'];
   for (const name of nodes) {
     const service = file.services[name];
@@ -99,7 +99,7 @@ test('Kubernetes: a migration, three nodes with identity and probes, no root, a 
   const documents = parseAllDocuments(read('deploy/kubernetes/errand.yaml'));
   const all = documents.map((document) => {
     assert.deepEqual([...document.errors, ...document.warnings], []);
-    return document.toJS() as Json;
+    return document.toJS();
   });
   for (const one of all) assert.ok(one.apiVersion && one.kind && one.metadata.name);
   const of = (kind: string, name?: string) =>

@@ -1,8 +1,14 @@
 // What breaks in a cluster: the database dies while it acknowledges, the network between a node and the database goes
 // silent, a migration runs while others work, the disk of the database fills up.
 import assert from 'node:assert/strict';
+import { execFileSync } from 'node:child_process';
+import { randomBytes } from 'node:crypto';
+import { chmodSync, chownSync, mkdirSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs';
 import { connect, createServer, type Socket } from 'node:net';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
 import { test, type TestContext } from 'node:test';
+import { Client } from 'pg';
 import { allMigrations } from '../../src/app.ts';
 import { AppError } from '../../src/errors.ts';
 import { Jobs } from '../../src/jobs/jobs.ts';
@@ -160,6 +166,70 @@ test('a migration while others work: nobody fails, and the old program goes on',
   await Promise.all(work);
   await store.check(migrations);
 });
+
+test('the disk of the database is full: a clear answer, nothing half-written, and it goes on when there is room', async (t) => {
+  if (process.env.ERRAND_TEST_POSTGRES) return t.skip('the database is on another machine');
+  const small = smallDisk(t, 48);
+  if (!small) return t.skip('no right to mount a small tmpfs here');
+  const url = await migratedDatabase(migrations);
+  const name = new URL(url).pathname.slice(1);
+  const admin = new Client(new URL('/postgres', url).href);
+  await admin.connect();
+  await admin.query(`CREATE TABLESPACE small LOCATION '${small.folder}'`);
+  await admin.query(`ALTER DATABASE ${name} SET TABLESPACE small`);
+  const store = await open(t, url);
+  const jobs = new Jobs(store, systemClock);
+  jobs.addKind(toyKind);
+  const big = () => ({ ...base, input: randomBytes(150_000).toString('base64') });
+  const acknowledged: string[] = [];
+  let refusal: unknown;
+  for (let i = 0; i < 1000 && !refusal; i++) {
+    try {
+      acknowledged.push((await jobs.submit(big())).job.id);
+    } catch (error) {
+      refusal = error;
+    }
+  }
+  assert.ok(refusal instanceof AppError && refusal.code === 'unavailable', String(refusal));
+  assert.match(refusal.message, /disk of the database .* is full: nothing was changed/);
+  small.free();
+  const again = await until('there is room again', () => jobs.submit(big()).catch(() => undefined));
+  acknowledged.push(again.job.id);
+  const rows = await store.read<{ id: string }>('SELECT id FROM jobs');
+  assert.deepEqual(rows.map(({ id }) => id).toSorted(), acknowledged.toSorted());
+  const [counts] = await store.read(
+    'SELECT (SELECT count(*) FROM events) AS events, (SELECT count(*) FROM errand_boss.job) AS waiting',
+  );
+  assert.deepEqual(counts, { events: acknowledged.length, waiting: acknowledged.length });
+  await store.close();
+  await admin.query(`DROP DATABASE ${name} WITH (FORCE)`);
+  await admin.query('DROP TABLESPACE small');
+  await admin.end();
+});
+
+/** A file system of so many MiB, half of it taken until it is freed; undefined where nothing may be mounted. */
+function smallDisk(t: TestContext, mebibytes: number) {
+  const root = mkdtempSync(join(tmpdir(), 'errand-small-'));
+  let mounted = false;
+  t.after(() => {
+    if (mounted) execFileSync('umount', ['-l', root]);
+    rmSync(root, { recursive: true, force: true });
+  });
+  try {
+    const size = `size=${mebibytes}m`;
+    execFileSync('mount', ['-t', 'tmpfs', '-o', size, 'tmpfs', root], { stdio: 'ignore' });
+  } catch {
+    return undefined;
+  }
+  mounted = true;
+  const folder = join(root, 'data');
+  mkdirSync(folder, { mode: 0o700 });
+  chownSync(folder, 65_534, 65_534);
+  chmodSync(root, 0o755);
+  const ballast = join(root, 'ballast');
+  writeFileSync(ballast, Buffer.alloc((mebibytes / 4) * 2 ** 20));
+  return { folder, free: () => rmSync(ballast) };
+}
 
 /** Forwards to a local port until it is frozen: then connections stay open and nothing passes. */
 async function silentProxy(t: TestContext, target: number) {

@@ -14,7 +14,7 @@ export interface WakeOptions {
   pollMs: number;
 }
 
-/** Commits within this time share one notification: when work waits for somebody, and when there is only news. */
+/** Least time between two notifications: when work waits for somebody, and when there is only news. */
 const coalesceMs = 5;
 const newsMs = 25;
 const checkMs = 10_000;
@@ -31,6 +31,7 @@ export class Wake {
   private readonly queues = new Set<string>();
   private readonly closing = new AbortController();
   private client: Client | undefined;
+  private toldAt = 0;
   private telling: { soon: boolean; cancel(): void } | undefined;
   private cancelPoll: () => void = () => {};
   private cancelCheck: () => void = () => {};
@@ -72,7 +73,9 @@ export class Wake {
     if (this.telling && (this.telling.soon || !soon)) return;
     this.telling?.cancel();
     const { clock } = this.options;
-    const cancel = clock.after(soon ? coalesceMs : newsMs, () => void this.tell());
+    // The first after a quiet time goes at once; those that follow share one.
+    const waitMs = this.toldAt + (soon ? coalesceMs : newsMs) - clock.now();
+    const cancel = clock.after(Math.max(0, waitMs), () => void this.tell());
     this.telling = { soon, cancel };
   }
 
@@ -90,6 +93,7 @@ export class Wake {
 
   private async tell(): Promise<void> {
     this.telling = undefined;
+    this.toldAt = this.options.clock.now();
     if (this.closing.signal.aborted || !this.client) return;
     const lines = [this.self];
     let bytes = this.self.length;

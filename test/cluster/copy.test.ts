@@ -1,0 +1,156 @@
+// `errand store copy` with the real program: a home with jobs of every kind into a cluster and back, every table of every
+// kind the same afterwards, and both sides go on from there.
+import assert from 'node:assert/strict';
+import { createServer } from 'node:http';
+import { join } from 'node:path';
+import { test, type TestContext } from 'node:test';
+import { allMigrations } from '../../src/app.ts';
+import { SqliteStore } from '../../src/store/sqlite/sqlite.ts';
+import { client as planes } from '../helpers/endpoint.ts';
+import { homeWith, tempFolder } from '../helpers/folder.ts';
+import { freshDatabase } from '../helpers/postgres.ts';
+import { cli, startServer, type TestServer } from '../helpers/server.ts';
+
+interface Report {
+  tables: { name: string; rows: number }[];
+  waiting: number;
+  held: number;
+}
+
+async function startSite(t: TestContext): Promise<number> {
+  const server = createServer((request, response) => {
+    if (request.url === '/robots.txt') return response.writeHead(404).end();
+    response.setHeader('content-type', 'text/html; charset=utf-8');
+    const links = [1, 2, 3].map((n) => `<a href="/p${n}">p${n}</a>`).join(' ');
+    response.end(
+      `<title>Ünï ${request.url}</title><h1>Page</h1><p>Words of ${request.url} 🦆.</p>${links}`,
+    );
+  });
+  await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve));
+  t.after(() => (server.closeAllConnections(), server.close()));
+  return (server.address() as { port: number }).port;
+}
+
+const ok = async <T>(server: TestServer, ...args: string[]): Promise<T> => {
+  const answer = await server.cli(...args, '--json');
+  assert.equal(answer.code, 0, `${args.join(' ')}: ${answer.stderr}${answer.stdout}`);
+  return answer.json<T>();
+};
+
+/** Something in the tables of every kind: ended, waiting, delayed, paid, crawled, streamed. */
+async function fill(
+  t: TestContext,
+  server: TestServer,
+): Promise<{ crawl: string; failed: string }> {
+  const port = await startSite(t);
+  const body = (command: string, more = {}) => ({ command, cwd: '/', waitMs: 20_000, ...more });
+  const run = async (command: string, more = {}) =>
+    (await server.api('POST', '/api/commands', body(command, more))).json<{ id: string }>().id;
+  const failed = await run('echo out; exit 3', { name: 'a name', tags: ['x', 'y'] });
+  await run('true', { name: 'kept', ensure: true });
+  await run('true', { waitMs: 0, runAt: new Date(Date.now() + 3_600_000).toISOString() });
+  await run('true', { waitMs: 0, labels: ['nobody=has'] });
+  const crawl = await ok<{ jobId: string }>(server, 'crawl', `http://127.0.0.1:${port}/`);
+  await server.api('POST', '/api/wait', { ids: [crawl.jobId], timeoutMs: 40_000 });
+  const [payer, payee] = [
+    (await ok<{ id: string }>(server, 'wallet', 'create', 'payer')).id,
+    (await ok<{ id: string }>(server, 'wallet', 'create', 'payee')).id,
+  ];
+  await ok(server, 'escrow', 'mint', payer, '25.00', 'credit');
+  await ok(
+    server,
+    ...['escrow', 'post', payee, '2000000', 'Work', '--wallet', payer, '--description', 'Do.'],
+    '--fund',
+  );
+  const gpu = planes(server.url, server.key);
+  await gpu.save('gpu', { leaseMs: 600_000 });
+  for (const n of [1, 2, 3]) await gpu.run('gpu', { n });
+  const taken = await gpu.call('GET', '/v2/gpu/job-take/w1?gpu=x');
+  await gpu.call('POST', `/v2/gpu/job-stream/w1/${String(taken.body.id)}?gpu=x`, {
+    output: 'part',
+  });
+  await gpu.call('GET', '/v2/gpu/job-take/w2?gpu=x');
+  await server.api('POST', '/api/webhooks', { url: 'https://example.com/hook' });
+  await ok(server, 'key', 'create', 'kept key');
+  return { crawl: crawl.jobId, failed };
+}
+
+/** Every row of every table but those that belong to an engine or to the servers that ran. */
+async function rowsOf(home: string): Promise<Record<string, string[]>> {
+  const store = new SqliteStore(join(home, 'errand.sqlite'));
+  try {
+    await store.migrate(allMigrations());
+    const names = await store.read<{ name: string }>(
+      `SELECT name FROM sqlite_master WHERE type = 'table' AND name NOT LIKE 'sqlite_%'
+         AND name NOT LIKE 'web_text%' AND name NOT IN ('migrations', 'nodes', 'dispatch')`,
+    );
+    const all: Record<string, string[]> = {};
+    for (const { name } of names) {
+      const rows = await store.read(`SELECT * FROM ${name}`);
+      // Text is indexed again in the new place.
+      all[name] = rows.map((row) => JSON.stringify({ ...row, indexed: 0 })).toSorted();
+    }
+    return all;
+  } finally {
+    await store.close();
+  }
+}
+
+test('a home with every kind moves into a cluster and back', async (t) => {
+  const home = homeWith(t, { egress: { allow: ['127.0.0.1'] }, web: { delayMs: 0 } });
+  const first = await startServer(t, { home });
+  const { crawl, failed } = await fill(t, first);
+  const served = await cli(home, [
+    'store',
+    'copy',
+    '--from',
+    `sqlite:${home}`,
+    '--to',
+    'sqlite:/x',
+  ]);
+  assert.notEqual(served.code, 0, 'not while a server has it open');
+  await first.stop();
+  const database = await freshDatabase();
+  const copy = async (from: string, to: string) => {
+    const answer = await cli(home, ['store', 'copy', '--from', from, '--to', to, '--json']);
+    assert.equal(answer.code, 0, answer.stderr + answer.stdout);
+    return answer.json<Report>();
+  };
+  const there = await copy(`sqlite:${home}`, database);
+  const filled = new Set(there.tables.filter(({ rows }) => rows > 0).map(({ name }) => name));
+  for (const name of [
+    ...[
+      'jobs',
+      'events',
+      'counters',
+      'queues',
+      'keys',
+      'webhooks',
+      'command_runs',
+      'command_names',
+    ],
+    ...['web_crawls', 'web_urls', 'web_pages', 'endpoints', 'endpoint_workers'],
+  ])
+    assert.ok(filled.has(name), `${name} has rows: ${[...filled].join(', ')}`);
+  assert.ok(
+    [...filled].some((name) => name.startsWith('escrow_')),
+    'books',
+  );
+  assert.equal(there.held, 2);
+  const back = join(tempFolder(t), 'back');
+  assert.deepEqual(await copy(database, `sqlite:${back}`), there);
+  assert.deepEqual(await rowsOf(back), await rowsOf(home));
+  const twice = await cli(home, ['store', 'copy', '--from', database, '--to', `sqlite:${back}`]);
+  assert.equal(twice.code, 5, 'nothing is ever mixed');
+  // The cluster goes on from there, with the home of before as its first node.
+  const node = await startServer(t, { home, env: { ERRAND_STORE: database } });
+  const output = await node.api('GET', `/api/jobs/${failed}/output`);
+  assert.match(output.text, /out/);
+  const pages = await node.api('GET', `/api/web/crawls/${crawl}/pages?fields=markdown`);
+  assert.match(pages.text, /Words of/);
+  const books = await ok<{ problems: unknown[] }>(node, 'escrow', 'verify');
+  assert.deepEqual(books.problems, []);
+  const gpu = planes(node.url, node.key);
+  const next = await gpu.call('GET', '/v2/gpu/job-take/w3?gpu=x');
+  assert.equal(next.status, 200, 'what waited is handed out');
+});
