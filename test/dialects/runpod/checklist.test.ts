@@ -31,7 +31,7 @@ test('RunPod checklist', { timeout: 180_000 }, async (t) => {
   await t.test(
     'API: keys, unknown names, bad requests, limits, empty bodies, both methods',
     async () => {
-      await server.save('api', { queueMax: 50, runsPer10s: 30 });
+      await server.save('api', { queueMax: 50, runsPer10s: 5 });
       const raw = { authorization: server.key };
       assert.equal((await server.call('GET', '/v2/api/health', undefined, raw)).status, 200);
       assert.equal((await get('/v2/api/health')).status, 200);
@@ -73,7 +73,7 @@ test('RunPod checklist', { timeout: 180_000 }, async (t) => {
         return answer.status === 200 ? undefined : answer;
       });
       assert.equal(limited.status, 429);
-      assert.match(limited.body.error as string, /30 submits to api in ten seconds/);
+      assert.match(limited.body.error as string, /5 submits to api in ten seconds/);
       assert.ok(Number(limited.headers.get('retry-after')) >= 1);
     },
   );
@@ -276,6 +276,31 @@ test('RunPod checklist', { timeout: 180_000 }, async (t) => {
           .digest('hex');
         assert.equal(headers['x-errand-signature-256'], `sha256=${mac}`);
       }
+    },
+  );
+
+  await t.test(
+    'worker: several at once, only asked for; a failed fitness check is seen',
+    async () => {
+      await server.save('batchy', {});
+      const ids: string[] = [];
+      for (let n = 0; n < 5; n++) ids.push(await server.run('batchy', { n }));
+      const path = '/v2/batchy/job-take-batch/w1?gpu=x&batch_size=3&job_in_progress=0';
+      const taken = (await get(path)).body as unknown as { id: string }[];
+      assert.deepEqual(
+        taken.map(({ id }) => id),
+        ids.slice(0, 3),
+      );
+      await get(
+        `/v2/batchy/ping/w1?gpu=x&job_id=${ids.slice(0, 3).join('%2C')}&runpod_version=1.12.0`,
+      );
+      const { body } = await get('/v2/serverless/batchy/workers');
+      assert.equal(counts(body.summary).running, 1);
+      const reason = 'status=unhealthy&check=memory&reason=only+1+GB';
+      assert.equal((await get(`/v2/batchy/ping/w2?gpu=x&${reason}`)).status, 200);
+      assert.equal(counts((await get('/v2/batchy/health')).body.workers).unhealthy, 1);
+      const log = await get('/api/endpoints/batchy/log?workerId=w2');
+      assert.match((log.body.lines as { line: string }[])[0]!.line, /unhealthy: memory: only 1 GB/);
     },
   );
 
