@@ -71,6 +71,7 @@ if (wants('hires')) {
     rounds: 5,
     ours: async () => ({
       name: 'errand',
+      operations: hires,
       round: () => rate(hires, concurrency, () => hireOnce(bank)),
       close: () => bank.close(),
     }),

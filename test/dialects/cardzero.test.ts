@@ -197,6 +197,8 @@ test('payments and x402 over HTTP: a fee on top, once per key, public by id', as
     network: 'solana',
   };
   assert.equal((await call(payer, 'POST', '/x402/pay', chain)).body.error, 'UNSUPPORTED_NETWORK');
+  const gold = { ...chain, network: 'eip155:8453', asset: 'GOLD' };
+  assert.equal((await call(payer, 'POST', '/x402/pay', gold)).body.error, 'UNSUPPORTED_ASSET');
   const poor = { to: payee.id, amount: '1000.00' };
   assert.equal((await call(payer, 'POST', '/payments', poor)).body.error, 'INSUFFICIENT_BALANCE');
 });

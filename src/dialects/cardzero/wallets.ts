@@ -158,6 +158,10 @@ export const payX402: Api = async (call, input) => {
   if (network !== 'errand:ledger' && network !== 'eip155:8453') {
     throw invalid('UNSUPPORTED_NETWORK', 'This server settles on errand:ledger.');
   }
+  const asset = input.asset ?? 'CREDIT';
+  if (asset !== 'CREDIT' && asset !== 'USDC') {
+    throw invalid('UNSUPPORTED_ASSET', 'This server has internal credit only.');
+  }
   if (input.recipient === undefined) throw invalid('INVALID_ADDRESS', 'recipient is missing.');
   const paid = await run(call, 'pay_x402', {
     url: input.url,

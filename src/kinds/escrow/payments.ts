@@ -207,10 +207,8 @@ export class Payments {
 
   /** The same payer, payee, amount and purpose again within the window is a retry, unless the caller says otherwise. */
   private keysOf(request: PayRequest, payment: Payment, now: number): RememberedKey[] {
-    const body = hash(
-      'sha256',
-      JSON.stringify([payment.payer, payment.payee, payment.amount, payment.kind, request.detail]),
-    );
+    const purchase = [payment.payer, payment.payee, payment.amount, payment.kind, request.detail];
+    const body = hash('sha256', JSON.stringify(purchase));
     if (request.idempotencyKey !== undefined) {
       const key = `pay:${payment.payer}:${request.idempotencyKey}`;
       return [{ key, body, ref: payment.id, until: now + this.settings.keyWindowMs }];
