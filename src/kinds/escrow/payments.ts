@@ -161,14 +161,15 @@ export class Payments {
       const answered = await this.answerExisting(failed, now);
       return planned.flatMap((one) => (answered && one === failed ? [] : [one.waiting]));
     }
-    let first = 0;
+    const last = planned.findLast((one) => 'steps' in one);
+    // Credits come without a new version: only the store knows the balance.
+    const left = last ? await this.store.balance(last.payment.payer) : 0;
+    if (last) this.keep({ ...last.spender, balance: left });
     for (const one of planned) {
-      const { waiting, payment, keys } = one;
+      const { waiting, payment } = one;
       if ('steps' in one) {
-        const balance = Number(done!.rows[first + keys.length]![0]!.balance);
-        this.keep({ ...one.spender, balance });
+        const balance = left + one.spender.balance - last!.spender.balance;
         waiting.resolve({ payment, existing: false, balance });
-        first += one.steps.length;
       } else if (!(await this.answerExisting(one, now))) waiting.reject(one.refusal);
     }
     return [];

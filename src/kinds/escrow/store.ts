@@ -30,6 +30,11 @@ export class EscrowStore {
     return row && accountOf(row);
   }
 
+  async balance(id: string): Promise<number> {
+    const [row] = await this.store.read<{ balance: number }>(balanceSql, [id]);
+    return Number(row?.balance ?? 0);
+  }
+
   /** What a transfer did, line by line; nothing when its id was never used. */
   transfer(id: string): Promise<{ credit: string; amount: number }[]> {
     return this.store.read(
@@ -180,6 +185,7 @@ export interface Paying {
 }
 
 const accountSql = 'SELECT id, kind, balance, version, seq, head FROM escrow_accounts WHERE id = ?';
+const balanceSql = 'SELECT balance FROM escrow_accounts WHERE id = ?';
 const payingSql = (wallets: number): string =>
   `SELECT id, kind, status, policy, balance, day, spent, version, seq, head FROM escrow_accounts
     WHERE id IN ('${worldAccount}'${', ?'.repeat(wallets)})`;

@@ -6,8 +6,7 @@ const debitSql = `UPDATE escrow_accounts SET balance = balance - ?, seq = ?, hea
   version = version + 1 WHERE id = ? AND version = ? AND balance - ? >= ?`;
 const spendSql = `UPDATE escrow_accounts SET balance = balance - ?, seq = ?, head = ?, day = ?,
   spent = ?, version = version + 1 WHERE id = ? AND version = ? AND balance - ? >= ?
-  AND NOT EXISTS (SELECT 1 FROM escrow_accounts WHERE id = '${worldAccount}' AND status = 'paused')
-  RETURNING balance`;
+  AND NOT EXISTS (SELECT 1 FROM escrow_accounts WHERE id = '${worldAccount}' AND status = 'paused')`;
 const creditSql = 'UPDATE escrow_accounts SET balance = balance + ? WHERE id = ?';
 
 /** All entries of a transfer in one statement, by their number. */
