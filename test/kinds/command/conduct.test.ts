@@ -1,7 +1,6 @@
 // How commands behave beside each other and over time: places, health, waiting for several, survivors, a machine that slept.
 import assert from 'node:assert/strict';
 import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
-import { createServer } from 'node:net';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { test } from 'node:test';
@@ -10,18 +9,10 @@ import { nextLaunchFolder } from '../../../src/kinds/command/process/folder.ts';
 import { overLimit, readGaps } from '../../../src/kinds/command/process/limits.ts';
 import type { Job } from '../../../src/jobs/job.ts';
 import { tempFolder } from '../../helpers/folder.ts';
+import { freePort } from '../../helpers/port.ts';
 import { awaitFile } from '../../helpers/process.ts';
 import { until } from '../../helpers/until.ts';
 import { start } from './kit.ts';
-
-function freePort(): Promise<number> {
-  return new Promise((resolve) => {
-    const probe = createServer().listen(0, '127.0.0.1', () => {
-      const { port } = probe.address() as { port: number };
-      probe.close(() => resolve(port));
-    });
-  });
-}
 
 test('more commands than jobsMax wait for a place', async (t) => {
   const { background, get, cancel, wait } = await start(t, { jobsMax: 1 });

@@ -12,6 +12,7 @@ import {
 import { join } from 'node:path';
 import { describe, test } from 'node:test';
 import { tempFolder } from '../../helpers/folder.ts';
+import { freePort } from '../../helpers/port.ts';
 import { isGone } from '../../helpers/process.ts';
 import { until } from '../../helpers/until.ts';
 import { programs, start, type Reading, type View } from './kit.ts';
@@ -182,16 +183,6 @@ describe('run_command', () => {
 describe('ensure and ready', () => {
   const server = (port: number) =>
     `${process.execPath} -e 'require("http").createServer((q, s) => s.end("hi")).listen(${port}, "127.0.0.1", () => console.log("up"))'`;
-
-  async function freePort(): Promise<number> {
-    const { createServer } = await import('node:net');
-    return new Promise((resolve) => {
-      const probe = createServer().listen(0, '127.0.0.1', () => {
-        const { port } = probe.address() as { port: number };
-        probe.close(() => resolve(port));
-      });
-    });
-  }
 
   test('text, port and HTTP make it ready; ensure returns the healthy one, also twice at once', async (t) => {
     const { run, cancel, get } = await start(t);
