@@ -3,6 +3,7 @@ import assert from 'node:assert/strict';
 import { rmSync, statfsSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { test } from 'node:test';
+import { isFinal } from '../../../src/jobs/job.ts';
 import { jobMigrations } from '../../../src/jobs/migrations.ts';
 import { webhookMigrations } from '../../../src/jobs/webhooks.ts';
 import { webPlugin } from '../../../src/kinds/web/index.ts';
@@ -39,8 +40,15 @@ test('a full disk loses nothing that was fetched', async (t) => {
   });
   assert.equal((await web.jobs.get(id)).status, 'running', 'it waits for room');
   rmSync(ballast);
-  await until('it is over', async () => (await web.jobs.get(id)).status === 'completed', 120_000);
-  const job = await web.jobs.get(id);
+  const job = await until(
+    'it is over',
+    async () => {
+      const present = await web.jobs.get(id);
+      return isFinal(present.status) ? present : undefined;
+    },
+    120_000,
+  );
+  assert.equal(job.status, 'completed', JSON.stringify(job.error));
   assert.equal((job.result as { pages: number }).pages, pages);
   const asked = site.hits.filter(({ path }) => path.startsWith('/p/')).map(({ path }) => path);
   assert.equal(asked.length, new Set(asked).size, 'no page is asked for twice');

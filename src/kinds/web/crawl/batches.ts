@@ -1,5 +1,6 @@
 // Results on their way to the store: one command at a time, a few gathered first, none thrown away while the disk is full.
 import type { Clock } from '../../../runtime/clock.ts';
+import { patient } from './patience.ts';
 import type { Result } from './result.ts';
 
 export interface BatchesNeeds {
@@ -20,8 +21,6 @@ const bytesMax = 64 * 1024 * 1024;
 const batchResults = 100;
 const gatheredResults = 16;
 const gatherMs = 25;
-const retryMsMin = 200;
-const retryMsMax = 5000;
 
 export class Batches {
   private readonly needs: BatchesNeeds;
@@ -81,19 +80,9 @@ export class Batches {
   }
 
   private async writeBatch(): Promise<void> {
-    const { clock, signal } = this.needs;
+    const { clock, signal, write, onDelayed } = this.needs;
     const batch = this.results.slice(0, batchResults);
-    for (let waitMs = retryMsMin; ; waitMs = Math.min(waitMs * 2, retryMsMax)) {
-      try {
-        await this.needs.write(batch);
-        break;
-      } catch (error) {
-        // A full disk: nothing of the command happened, nothing fetched is thrown away, it is tried again.
-        if ((error as { code?: string }).code !== 'unavailable' || signal.aborted) throw error;
-        this.needs.onDelayed(error);
-        await clock.sleep(waitMs, signal);
-      }
-    }
+    await patient(() => write(batch), { clock, signal, onDelayed });
     this.results.splice(0, batch.length);
     for (const { bytes } of batch) this.bytes -= bytes;
     this.needs.written(batch);

@@ -4,6 +4,7 @@ import { randomId } from '../../../jobs/job.ts';
 import type { Run } from '../../../jobs/kind.ts';
 import type { CrawlRow, Waiting } from './rows.ts';
 import { Batches } from './batches.ts';
+import { isPassing, patient } from './patience.ts';
 import { Discovery } from './discovery.ts';
 import { Frontier } from './frontier.ts';
 import { HostHealth } from './health.ts';
@@ -331,7 +332,8 @@ export class Crawl {
     if (cause === 'exhausted' && this.earlier) await this.noteRemoved(this.earlier.crawl);
     if (cause !== 'shutdown' && cause !== 'lost') this.row.state.stopReason = cause;
     this.tick();
-    await this.writer.save();
+    const { clock } = this.needs;
+    await patient(() => this.writer.save(), { clock, signal: this.run.signal });
   }
 
   private async noteRemoved(earlier: number): Promise<void> {
@@ -346,7 +348,7 @@ export class Crawl {
   private async pause(): Promise<void> {
     while (this.inflight > 0 || this.isWriting) await this.changed(Infinity);
     this.tick();
-    await this.run.report({ stage: 'paused' });
+    await this.tell({ stage: 'paused' });
     while (this.row.paused && !this.stop.signal.aborted) await this.changed(Infinity);
     this.activeSince = this.needs.clock.now();
     await this.report(true);
@@ -364,7 +366,7 @@ export class Crawl {
     if (!always && now - this.reportedAt < reportEveryMs) return;
     this.reportedAt = now;
     const { queued = 0 } = this.writer.counts;
-    await this.run.report({
+    await this.tell({
       stage: 'crawling',
       progress: {
         done: this.pages,
@@ -373,6 +375,15 @@ export class Crawl {
         message: `${queued} addresses wait`,
       },
     });
+  }
+
+  /** How far it is can be told later: a disk that is full for now ends no crawl. */
+  private async tell(update: Parameters<Run['report']>[0]): Promise<void> {
+    try {
+      await this.run.report(update);
+    } catch (error) {
+      if (!isPassing(error)) throw error;
+    }
   }
 
   private tick(): void {
