@@ -87,7 +87,13 @@ test('a deleted endpoint ends its workers, deaf ones and what they started too',
 test('pauses between jobs start no new workers', async (t) => {
   const server = await startEndpoints(t);
   const scaling = { type: 'REQUEST_COUNT', requestCount: 1 };
-  await server.save('calm', { recipe: { module: handlerFile }, scaling, workersMax: 2 });
+  const idleTimeoutMs = 300_000;
+  await server.save('calm', {
+    recipe: { module: handlerFile },
+    scaling,
+    workersMax: 2,
+    idleTimeoutMs,
+  });
   const seen = new Set<unknown>();
   for (let i = 0; i < 12; i++) {
     const ids = await Promise.all([1, 2].map((n) => server.run('calm', { do: 'wait', ms: 20, n })));
