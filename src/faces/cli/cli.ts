@@ -159,7 +159,8 @@ function screenOf(program: Program): Screen {
   return {
     out: (text) => void stdout.write(text),
     err: (text) => void stderr.write(text),
-    columns: seen ? (stdout.columns ?? 100) : undefined,
+    // A terminal that does not say how wide it is says 0.
+    columns: seen ? stdout.columns || 100 : undefined,
   };
 }
 

@@ -59,7 +59,8 @@ export function tableText(
   const widths = columns.map((name, i) =>
     Math.max(name.length, ...cells.map((row) => row[i]!.length)),
   );
-  shrink(widths, used, screen.columns);
+  const free = columns.map((name, i) => used[i]! && !isKept(name));
+  shrink(widths, { used, free }, screen.columns);
   const line = (row: readonly string[], colour: boolean) =>
     row
       .map((text, i) =>
@@ -72,14 +73,21 @@ export function tableText(
   return `${dim(screen, head)}\n${cells.map((row) => line(row, true)).join('\n')}\n`;
 }
 
-/** The widest column gives way until the line fits. */
-function shrink(widths: number[], used: readonly boolean[], columns: number | undefined): void {
+/** An id that is cut cannot be copied, a status that is cut cannot be read at a glance. */
+const isKept = (column: string): boolean => /^(id|status)$|Id$/.test(column);
+
+/** The widest column that may gives way until the line fits. */
+function shrink(
+  widths: number[],
+  { used, free }: { used: readonly boolean[]; free: readonly boolean[] },
+  columns: number | undefined,
+): void {
   if (columns === undefined) return;
   const total = () => widths.reduce((sum, width, i) => (used[i] ? sum + width + 2 : sum), -2);
   while (total() > columns) {
-    const widest = widths.indexOf(Math.max(...widths.filter((_, i) => used[i])));
-    if (widths[widest]! <= 8) return;
-    widths[widest]! -= 1;
+    const widest = Math.max(...widths.filter((_, i) => free[i]));
+    if (widest <= 8) return;
+    widths[widths.findIndex((width, i) => free[i] && width === widest)]! -= 1;
   }
 }
 
