@@ -84,23 +84,8 @@ class Claim {
       if (free > 0) await this.takeFrom(name, free);
       if (this.taken.length >= this.request.limit) break;
     }
-    if (this.taken.length > 0) {
-      this.transaction.add([
-        {
-          sql: `INSERT INTO leases (attempt_id, job_id, queue, holder, lease_until)
-                SELECT u.a, u.j, u.q, $4, $5
-                FROM unnest($1::text[], $2::text[], $3::text[]) AS u (a, j, q)`,
-          params: [
-            this.taken.map(({ attemptId }) => attemptId),
-            this.taken.map(({ jobId }) => jobId),
-            this.taken.map(({ queue }) => queue),
-            this.request.holder,
-            this.request.now + this.request.leaseMs,
-          ] as never,
-          expect: this.taken.length,
-        },
-      ]);
-    }
+    const { holder, now, leaseMs } = this.request;
+    if (this.taken.length > 0) this.transaction.hold(this.taken, holder, now + leaseMs);
     await this.transaction.commit();
     return this.taken;
   }

@@ -33,6 +33,7 @@ export class Transaction {
   private readonly scheduled = new Map<string, DispatchEntry>();
   private readonly removed = new Map<string, Set<string>>();
   private readonly unplaced = new Set<string>();
+  private leases: { taken: readonly DispatchEntry[]; holder: string; until: number } | undefined;
   private command = -1;
 
   constructor(client: PoolClient, dispatcher: Dispatcher) {
@@ -67,6 +68,11 @@ export class Transaction {
   /** Entries that a claim defers or drops. */
   schedule(entry: DispatchEntry): void {
     this.scheduled.set(entry.attemptId, entry);
+  }
+
+  /** What a claim took is held from now on; one that is held already fails the transaction. */
+  hold(taken: readonly DispatchEntry[], holder: string, until: number): void {
+    this.leases = { taken, holder, until };
   }
 
   remove(queue: string, attemptId: string): void {
@@ -145,17 +151,25 @@ export class Transaction {
         ),
       );
     }
+    this.writeCounts();
+  }
+
+  /** Leases and counters of a claim go in one statement: a claim is paid for by every job. */
+  private writeCounts(): void {
     const counts = [...this.counts].filter(([, n]) => n !== 0);
-    if (counts.length > 0) {
-      const names = counts.map(([name]) => name.split('\n'));
-      this.push(
-        this.query(
-          `INSERT INTO counter_deltas (scope, key, n)
-           SELECT * FROM unnest($1::text[], $2::text[], $3::bigint[])`,
-          [names.map(([scope]) => scope), names.map(([, key]) => key), counts.map(([, n]) => n)],
-        ),
+    const names = counts.map(([name]) => name.split('\n'));
+    const columns = [
+      names.map(([scope]) => scope),
+      names.map(([, key]) => key),
+      counts.map(([, n]) => n),
+    ];
+    if (this.leases) {
+      const { taken, holder, until } = this.leases;
+      const held = (['attemptId', 'jobId', 'queue'] as const).map((field) =>
+        taken.map((entry) => entry[field]),
       );
-    }
+      this.push(this.query(holdSql, [...columns, ...held, holder, until]));
+    } else if (counts.length > 0) this.push(this.query(countSql, columns));
   }
 
   private async answers(): Promise<Row[][][]> {
@@ -186,6 +200,12 @@ export class Transaction {
     return this.client.query({ ...prepare(text), values });
   }
 }
+
+const countSql = `INSERT INTO counter_deltas (scope, key, n)
+  SELECT * FROM unnest($1::text[], $2::text[], $3::bigint[])`;
+const holdSql = `WITH counted AS (${countSql})
+  INSERT INTO leases (attempt_id, job_id, queue, holder, lease_until)
+  SELECT u.a, u.j, u.q, $7, $8 FROM unnest($4::text[], $5::text[], $6::text[]) AS u (a, j, q)`;
 
 /** Answers are looked at together, later; until then a failed one must not count as forgotten. */
 function quiet(answer: Promise<unknown>): void {
