@@ -90,7 +90,8 @@ export class Jobs {
       if (steps.length === 0) return plans.map(({ job, existing }) => ({ job, existing }));
       if ((await this.store.commit(steps)).applied) {
         for (const plan of plans) {
-          if (!plan.existing) this.recent.add(plan.job, writtenInput(plan.steps));
+          const { job, existing, steps: own } = plan;
+          if (!existing && this.kind(job.kind).dispatched) this.recent.add(job, writtenInput(own));
         }
         return plans.map(({ job, existing }) => ({ job, existing }));
       }
@@ -157,7 +158,9 @@ export class Jobs {
     const now = this.clock.now();
     const started = new Map<string, Job>();
     const plan = (candidate: Candidate): ClaimPlan => {
-      const job = (candidate.unread && this.recent.take(candidate)) || jobFromRow(candidate.job);
+      // Where the row comes with the candidate there is nothing to save.
+      if (!candidate.unread) this.recent.stop();
+      const job = this.recent.take(candidate) ?? jobFromRow(candidate.job);
       if (job.attemptId !== candidate.attemptId || job.status !== 'queued')
         return { take: false, drop: true };
       if (request.accept && !request.accept(job)) return { take: false };

@@ -9,15 +9,23 @@ const inputCharsMax = 4096;
 export class Recent {
   private readonly jobs = new Map<string, { job: Job; input: string }>();
 
+  private wanted = true;
+
   /** `job` as it was written, its input as the text that was. */
   add(job: Job, input: string): void {
-    if (input.length > inputCharsMax || Object.keys(job.facts).length > 0) return;
+    if (!this.wanted || input.length > inputCharsMax || Object.keys(job.facts).length > 0) return;
     this.jobs.set(job.id, { job: { ...job, input: null }, input });
     if (this.jobs.size <= recentMax) return;
     for (const oldest of this.jobs.keys()) {
       this.jobs.delete(oldest);
       return;
     }
+  }
+
+  /** Nobody asks here. */
+  stop(): void {
+    this.wanted = false;
+    this.jobs.clear();
   }
 
   /** Forgets it, so that whoever asks again gets the row. Of a later attempt nothing is known here. */
