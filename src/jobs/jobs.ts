@@ -20,6 +20,7 @@ import { bodyHash, sameOrConflict } from './idempotency.ts';
 import { isFinal, jobFromRow, type Job } from './job.ts';
 import type { Kind, Outcome } from './kind.ts';
 import { Ledger } from './ledger.ts';
+import { queueSettingSteps, queueStep, type QueueSettings } from './queues.ts';
 import { Recent } from './recent.ts';
 import { newJob, type Submission } from './submission.ts';
 
@@ -307,37 +308,13 @@ export class Jobs {
   /** Makes a queue known (and its settings changeable) before anything waits in it. */
   async ensureQueue(kind: string, name: string): Promise<void> {
     if (this.knownQueues.has(queueKey(kind, name))) return;
-    await this.store.commit([this.queueStep(kind, name)]);
+    await this.store.commit([queueStep(kind, name, this.clock.now())]);
     this.knownQueues.add(queueKey(kind, name));
   }
 
-  async setQueue(
-    kind: string,
-    name: string,
-    settings: { concurrencyMax?: number | null; paused?: boolean },
-  ): Promise<void> {
+  async setQueue(kind: string, name: string, settings: QueueSettings): Promise<void> {
     await this.ensureQueue(kind, name);
-    const steps: Step[] = [];
-    if (settings.concurrencyMax !== undefined) {
-      steps.push({
-        sql: 'UPDATE queues SET concurrency_max = ? WHERE kind = ? AND name = ?',
-        params: [settings.concurrencyMax, kind, name],
-      });
-    }
-    if (settings.paused !== undefined) {
-      steps.push({
-        sql: 'UPDATE queues SET paused = ? WHERE kind = ? AND name = ?',
-        params: [settings.paused ? 1 : 0, kind, name],
-      });
-    }
-    await this.store.commit(steps);
-  }
-
-  private queueStep(kind: string, name: string): Step {
-    return {
-      sql: 'INSERT INTO queues (kind, name, paused, created_at) VALUES (?, ?, 0, ?) ON CONFLICT DO NOTHING',
-      params: [kind, name, this.clock.now()],
-    };
+    await this.store.commit(queueSettingSteps(kind, name, settings));
   }
 
   /** The same key twice in one call is one job, as it would be in two calls. */
