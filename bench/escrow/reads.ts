@@ -43,6 +43,8 @@ export async function compareReads(): Promise<void> {
     rounds: 5,
     ours: async () => ({
       name: 'errand',
+      operations: reads,
+      servicePids: [child.pid!],
       round: () => rate(reads, connections, () => fetchText(`${url}${path}`, agent)),
       close: async () => void child.kill('SIGTERM'),
     }),
@@ -58,6 +60,8 @@ export async function compareReads(): Promise<void> {
           const target = `http://127.0.0.1:${port}/`;
           return {
             name: 'node:http',
+            operations: reads,
+            servicePids: [bare.pid!],
             round: () => rate(reads, connections, () => fetchText(target, agent)),
             close: async () => void bare.kill('SIGKILL'),
           };
