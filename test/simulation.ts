@@ -1,9 +1,10 @@
 // A seeded world for the job core: several nodes on one store, a manual clock, and a store that dies before or after any
 // commit. The same seed makes the same wishes; what must always hold is checked from the ledger alone.
 import assert from 'node:assert/strict';
-import { queueKey } from '../src/jobs/decide.ts';
+import { queueKey } from '../src/jobs/intents.ts';
 import { isFinal, type Job } from '../src/jobs/job.ts';
-import { Jobs, type Submission } from '../src/jobs/jobs.ts';
+import { Jobs } from '../src/jobs/jobs.ts';
+import type { Submission } from '../src/jobs/submission.ts';
 import type { Outcome } from '../src/jobs/kind.ts';
 import { Maintenance } from '../src/jobs/maintenance.ts';
 import { Retention } from '../src/jobs/retention.ts';

@@ -1,7 +1,7 @@
 // The trace of an attempt: a span of the trace that submitted the job, with an id that follows from the attempt's own, so
 // that it is the same before and after a crash, and what the attempt starts can name it as its parent.
 import { derivedId, parseTraceparent, type TraceContext, type Tracer } from '../runtime/trace.ts';
-import type { Fact } from './decide.ts';
+import type { Fact } from './decision.ts';
 import type { Job } from './job.ts';
 
 /** What runs in this attempt belongs to this; undefined when nobody traces the job. */

@@ -5,10 +5,6 @@ import { ended, finish, freshAttempt, isRunning, lost } from './ending.ts';
 import { enqueue, withdrawOf } from './intents.ts';
 import { attemptIdOf, isFinal, type Job, type JobError, type Status } from './job.ts';
 
-export { isRefused, type Decision, type Fact, type NewEvent, type Verdict } from './decision.ts';
-export { finalEvents } from './ending.ts';
-export { enqueue, queueKey } from './intents.ts';
-
 export function decide(job: Job, fact: Fact, now: number): Verdict {
   switch (fact.type) {
     case 'started':

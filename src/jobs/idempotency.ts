@@ -2,7 +2,7 @@
 import { createHash } from 'node:crypto';
 import { AppError } from '../errors.ts';
 import type { Job } from './job.ts';
-import type { Submission } from './jobs.ts';
+import type { Submission } from './submission.ts';
 
 /** The same body means: everything the caller asked for, not who or when. */
 export function bodyHash({

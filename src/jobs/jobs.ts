@@ -6,15 +6,9 @@ import type { Tracer } from '../runtime/trace.ts';
 import type { Candidate, ClaimPlan, Step, Store } from '../store/store.ts';
 import { recordAttempt } from './attempt-trace.ts';
 import { insertJob, patched, updateJob, writtenInput } from './changes.ts';
-import {
-  decide,
-  enqueue,
-  isRefused,
-  queueKey,
-  type Decision,
-  type Fact,
-  type Verdict,
-} from './decide.ts';
+import { decide } from './decide.ts';
+import { enqueue, queueKey } from './intents.ts';
+import { isRefused, type Decision, type Fact, type Verdict } from './decision.ts';
 import { openDependencies, refuseUnmetDependencies, unknownJob } from './dependencies.ts';
 import { bodyHash, sameOrConflict } from './idempotency.ts';
 import { isFinal, jobFromRow, type Job } from './job.ts';
@@ -23,9 +17,6 @@ import { Ledger } from './ledger.ts';
 import { queueSettingSteps, queueStep, type QueueSettings } from './queues.ts';
 import { Recent } from './recent.ts';
 import { newJob, type Submission } from './submission.ts';
-
-export { unknownJob } from './dependencies.ts';
-export type { Submission } from './submission.ts';
 
 interface Plan {
   job: Job;

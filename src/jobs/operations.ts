@@ -5,9 +5,6 @@ import { getJob, jobEvents, listJobs } from './look-operations.ts';
 import type { JobOperationsNeeds } from './operation-needs.ts';
 import { waitForJobs } from './wait-operation.ts';
 
-export { jobId, type JobOperationsNeeds } from './operation-needs.ts';
-export { jobText } from './view.ts';
-
 export function jobOperations(needs: JobOperationsNeeds): Operation[] {
   return [
     getJob(needs),

@@ -1,7 +1,7 @@
 // Queues as people see them: what waits, what runs, how many at once, paused or not.
 import { z } from 'zod';
 import { defineOperation, type Operation } from '../operation.ts';
-import { queueKey } from './decide.ts';
+import { queueKey } from './intents.ts';
 import type { Jobs } from './jobs.ts';
 
 const queueView = z.object({

@@ -3,7 +3,7 @@ import { z } from 'zod';
 import type { Caller } from '../operation.ts';
 import { isFinal, statuses, type Job } from './job.ts';
 import type { Jobs } from './jobs.ts';
-import { unknownJob } from './jobs.ts';
+import { unknownJob } from './dependencies.ts';
 
 const iso = z.string().describe('ISO-8601 UTC');
 

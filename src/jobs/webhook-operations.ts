@@ -2,8 +2,9 @@
 import { z } from 'zod';
 import { AppError } from '../errors.ts';
 import { defineOperation, type Caller, type Operation } from '../operation.ts';
-import { jobId } from './operations.ts';
-import type { Delivery, Webhook, Webhooks } from './webhooks.ts';
+import { jobId } from './operation-needs.ts';
+import type { Webhooks } from './webhooks.ts';
+import type { Delivery, Webhook } from './webhook.ts';
 
 const eventTypes = [
   '*',

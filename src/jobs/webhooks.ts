@@ -11,9 +11,6 @@ import { viewJob } from './view.ts';
 import { deliveryFromRow, webhookFromRow, type Delivery, type Webhook } from './webhook.ts';
 import { WebhookDelivery, type WebhookMessage, type WebhookSender } from './webhook-delivery.ts';
 
-export { webhookMigrations, type Delivery, type Webhook } from './webhook.ts';
-export type { WebhookMessage, WebhookSender } from './webhook-delivery.ts';
-
 export type WebhookFormat = (job: Job, event: EventRow, webhook: Webhook) => unknown;
 export type WebhookHeaders = (message: WebhookMessage) => Record<string, string>;
 

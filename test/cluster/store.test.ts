@@ -5,7 +5,7 @@ import { join } from 'node:path';
 import { test, type TestContext } from 'node:test';
 import { Client } from 'pg';
 import { allMigrations } from '../../src/app.ts';
-import { queueKey } from '../../src/jobs/decide.ts';
+import { queueKey } from '../../src/jobs/intents.ts';
 import { Jobs } from '../../src/jobs/jobs.ts';
 import { systemClock, type Clock } from '../../src/runtime/clock.ts';
 import { copyStore } from '../../src/store/copy.ts';

@@ -3,7 +3,7 @@ import { join } from 'node:path';
 import type { TestContext } from 'node:test';
 import { accessMigrations } from '../../src/access/access.ts';
 import { jobMigrations } from '../../src/jobs/migrations.ts';
-import { webhookMigrations } from '../../src/jobs/webhooks.ts';
+import { webhookMigrations } from '../../src/jobs/webhook.ts';
 import { SqliteStore } from '../../src/store/sqlite/sqlite.ts';
 import type { Migration, Store } from '../../src/store/store.ts';
 import { PostgresStore } from '../../src/store/postgres/postgres.ts';

@@ -1,7 +1,7 @@
 // The job core's contract, on every store: what a submit, claim, end, cancel and retry do, and what they refuse.
 import assert from 'node:assert/strict';
 import { describe, test } from 'node:test';
-import { queueKey } from '../../src/jobs/decide.ts';
+import { queueKey } from '../../src/jobs/intents.ts';
 import type { Job } from '../../src/jobs/job.ts';
 import { ManualClock } from '../../src/runtime/clock.ts';
 import { createCore, type Core } from '../helpers/jobs.ts';

@@ -3,7 +3,7 @@
 import assert from 'node:assert/strict';
 import { join } from 'node:path';
 import { describe, test } from 'node:test';
-import { queueKey } from '../../src/jobs/decide.ts';
+import { queueKey } from '../../src/jobs/intents.ts';
 import { Jobs } from '../../src/jobs/jobs.ts';
 import { jobMigrations } from '../../src/jobs/migrations.ts';
 import { Retention } from '../../src/jobs/retention.ts';

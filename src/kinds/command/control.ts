@@ -4,7 +4,7 @@ import { constants as osConstants } from 'node:os';
 import { z } from 'zod';
 import { AppError } from '../../errors.ts';
 import { isFinal, type Job } from '../../jobs/job.ts';
-import { jobId } from '../../jobs/operations.ts';
+import { jobId } from '../../jobs/operation-needs.ts';
 import { ownJob } from '../../jobs/view.ts';
 import { defineOperation, type Caller, type Operation } from '../../operation.ts';
 import { membersOf } from './conditions.ts';

@@ -4,7 +4,7 @@ import { z } from 'zod';
 import { AppError } from '../../errors.ts';
 import { isFinal, statuses, type Job } from '../../jobs/job.ts';
 import type { Jobs } from '../../jobs/jobs.ts';
-import { jobId } from '../../jobs/operations.ts';
+import { jobId } from '../../jobs/operation-needs.ts';
 import { visibleJob } from '../../jobs/view.ts';
 import { defineOperation, type Operation } from '../../operation.ts';
 import type { Clock } from '../../runtime/clock.ts';

@@ -2,7 +2,7 @@
 import { AppError } from '../../errors.ts';
 import { isFinal, type Job } from '../../jobs/job.ts';
 import type { Jobs } from '../../jobs/jobs.ts';
-import { jobText } from '../../jobs/operations.ts';
+import { jobText } from '../../jobs/view.ts';
 import { ownJob, viewJob } from '../../jobs/view.ts';
 import type { Waiting } from '../../jobs/wait.ts';
 import { defineOperation, type CallContext, type Operation } from '../../operation.ts';

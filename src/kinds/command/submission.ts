@@ -1,7 +1,7 @@
 // From the call to what is stored: folder, environment, labels and limits of a command, checked before it is a job.
 import { isAbsolute, resolve } from 'node:path';
 import { AppError } from '../../errors.ts';
-import type { Submission } from '../../jobs/jobs.ts';
+import type { Submission } from '../../jobs/submission.ts';
 import type { CallContext } from '../../operation.ts';
 import { callerEnvironment } from './environment.ts';
 import { terminalSize, type CommandInput } from './input.ts';

@@ -1,5 +1,5 @@
 // What waits at an endpoint, as the rule of scaling sees it: looked at without being taken.
-import { queueKey } from '../../jobs/decide.ts';
+import { queueKey } from '../../jobs/intents.ts';
 import type { Jobs } from '../../jobs/jobs.ts';
 import type { Clock } from '../../runtime/clock.ts';
 import { isLowPriority } from './intake.ts';

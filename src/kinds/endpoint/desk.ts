@@ -1,7 +1,8 @@
 // What the operations of this kind share: the parts, and the questions asked in most of them.
 import { AppError } from '../../errors.ts';
 import type { EventFeed } from '../../jobs/events.ts';
-import { unknownJob, type Jobs } from '../../jobs/jobs.ts';
+import { type Jobs } from '../../jobs/jobs.ts';
+import { unknownJob } from '../../jobs/dependencies.ts';
 import type { Job } from '../../jobs/job.ts';
 import { mayRead, owns } from '../../jobs/view.ts';
 import type { Waiting } from '../../jobs/wait.ts';

@@ -1,7 +1,7 @@
 // What follows from events of endpoint jobs: work is handed out, retries are counted, jobs past the retention of their
 // endpoint are forgotten.
 import type { EventFeed } from '../../jobs/events.ts';
-import { finalEvents } from '../../jobs/decide.ts';
+import { finalEvents } from '../../jobs/ending.ts';
 import type { Jobs } from '../../jobs/jobs.ts';
 import { Retention } from '../../jobs/retention.ts';
 import type { Clock } from '../../runtime/clock.ts';

@@ -1,7 +1,7 @@
 // Hands work to the workers that wait for it: one line of waiters per endpoint, never more claims than there is work, and
 // a job that was lost never goes to the worker that lost it.
 import type { Jobs } from '../../jobs/jobs.ts';
-import { queueKey } from '../../jobs/decide.ts';
+import { queueKey } from '../../jobs/intents.ts';
 import type { Job } from '../../jobs/job.ts';
 import type { Clock } from '../../runtime/clock.ts';
 import type { Log } from '../../runtime/log.ts';

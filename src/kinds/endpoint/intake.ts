@@ -1,7 +1,8 @@
 // From a request to a job: the endpoint's limits and times, RunPod's policy over them, and what a worker will be given.
 import { AppError } from '../../errors.ts';
-import { finalEvents } from '../../jobs/decide.ts';
-import type { Submission, Jobs } from '../../jobs/jobs.ts';
+import { finalEvents } from '../../jobs/ending.ts';
+import type { Jobs } from '../../jobs/jobs.ts';
+import type { Submission } from '../../jobs/submission.ts';
 import type { Webhooks } from '../../jobs/webhooks.ts';
 import type { Job } from '../../jobs/job.ts';
 import type { Clock } from '../../runtime/clock.ts';

@@ -1,7 +1,7 @@
 // The body of a job's own webhook: RunPod's, as its docs and live captures show it, so that receivers need no change.
 import { createHmac } from 'node:crypto';
 import { isFinal, type Job } from '../../jobs/job.ts';
-import type { WebhookMessage } from '../../jobs/webhooks.ts';
+import type { WebhookMessage } from '../../jobs/webhook-delivery.ts';
 import type { JobInput } from './intake.ts';
 import { delayMs } from './reports.ts';
 import type { Results } from './results.ts';

@@ -2,7 +2,9 @@
 // signed with a secret of the wallet. Delivery, retries and replay are the core's.
 import { createHmac, randomBytes } from 'node:crypto';
 import type { Job } from '../../jobs/job.ts';
-import type { WebhookMessage, Webhook, Webhooks } from '../../jobs/webhooks.ts';
+import type { Webhooks } from '../../jobs/webhooks.ts';
+import type { WebhookMessage } from '../../jobs/webhook-delivery.ts';
+import type { Webhook } from '../../jobs/webhook.ts';
 import type { EventRow } from '../../store/store.ts';
 import type { Wallet } from './rows.ts';
 import type { EscrowStore } from './store.ts';

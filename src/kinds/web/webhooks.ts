@@ -1,9 +1,11 @@
 // What a web job tells a URL of the caller's, over the core's durable webhooks: pages with the very commit that stores
 // them, begin and end from the job's own events; in our shape, or in that of the system a client expects.
 import { createHmac } from 'node:crypto';
-import { finalEvents } from '../../jobs/decide.ts';
+import { finalEvents } from '../../jobs/ending.ts';
 import type { Job } from '../../jobs/job.ts';
-import type { Webhook, WebhookMessage, Webhooks } from '../../jobs/webhooks.ts';
+import type { Webhooks } from '../../jobs/webhooks.ts';
+import type { Webhook } from '../../jobs/webhook.ts';
+import type { WebhookMessage } from '../../jobs/webhook-delivery.ts';
 import type { EventRow, Step } from '../../store/store.ts';
 import type { WebhookWish } from './crawl/options.ts';
 import type { Result } from './crawl/result.ts';

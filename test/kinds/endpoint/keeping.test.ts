@@ -5,7 +5,7 @@ import { join } from 'node:path';
 import { test } from 'node:test';
 import { EventFeed } from '../../../src/jobs/events.ts';
 import { Jobs } from '../../../src/jobs/jobs.ts';
-import { queueKey } from '../../../src/jobs/decide.ts';
+import { queueKey } from '../../../src/jobs/intents.ts';
 import { Endpoints } from '../../../src/kinds/endpoint/endpoints.ts';
 import { Followup } from '../../../src/kinds/endpoint/followup.ts';
 import { WorkerHub } from '../../../src/kinds/endpoint/hub.ts';

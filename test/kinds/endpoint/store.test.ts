@@ -1,7 +1,7 @@
 // The contract of the endpoint tables, over every store there is.
 import assert from 'node:assert/strict';
 import { describe, test } from 'node:test';
-import { queueKey } from '../../../src/jobs/decide.ts';
+import { queueKey } from '../../../src/jobs/intents.ts';
 import { endpointMigrations } from '../../../src/kinds/endpoint/migrations.ts';
 import { RemoteStore } from '../../../src/kinds/endpoint/remote/store.ts';
 import { endpointSpec } from '../../../src/kinds/endpoint/spec.ts';

@@ -5,7 +5,7 @@ import { join } from 'node:path';
 import { test } from 'node:test';
 import { isFinal } from '../../../src/jobs/job.ts';
 import { jobMigrations } from '../../../src/jobs/migrations.ts';
-import { webhookMigrations } from '../../../src/jobs/webhooks.ts';
+import { webhookMigrations } from '../../../src/jobs/webhook.ts';
 import { webPlugin } from '../../../src/kinds/web/index.ts';
 import { SqliteStore } from '../../../src/store/sqlite/sqlite.ts';
 import { startSite } from '../../fixtures/site/site.ts';

@@ -3,7 +3,8 @@
 import { z } from 'zod';
 import { AppError } from '../../../errors.ts';
 import { isFinal, newJobId, type Job } from '../../../jobs/job.ts';
-import { unknownJob, type Jobs } from '../../../jobs/jobs.ts';
+import { type Jobs } from '../../../jobs/jobs.ts';
+import { unknownJob } from '../../../jobs/dependencies.ts';
 import type { Kind } from '../../../jobs/kind.ts';
 import { owns } from '../../../jobs/view.ts';
 import type { Caller } from '../../../operation.ts';

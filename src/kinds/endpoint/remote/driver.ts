@@ -1,6 +1,6 @@
 // Jobs of endpoints that stand for a remote: given to it once, followed until they are over, copied here before the
 // remote forgets them. Every step is a row first, so that a crash between any two lines doubles nothing.
-import { queueKey } from '../../../jobs/decide.ts';
+import { queueKey } from '../../../jobs/intents.ts';
 import { isFinal, type Job } from '../../../jobs/job.ts';
 import type { Jobs } from '../../../jobs/jobs.ts';
 import type { Outcome } from '../../../jobs/kind.ts';

@@ -1,7 +1,7 @@
 // The operations from delivery to the end: submit, evaluate, refund, dispute; and the two that read: list and read.
 import { z } from 'zod';
 import { AppError } from '../../../errors.ts';
-import { jobId } from '../../../jobs/operations.ts';
+import { jobId } from '../../../jobs/operation-needs.ts';
 import { defineOperation, type Operation } from '../../../operation.ts';
 import { contentHashPattern, hashMatches, sha256Of } from '../hashes.ts';
 import {

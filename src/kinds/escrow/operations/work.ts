@@ -1,7 +1,7 @@
 // The operations on hired work: post, fund, negotiate, deliver, decide, give back, dispute, list, read.
 import { z } from 'zod';
 import { AppError } from '../../../errors.ts';
-import { jobId } from '../../../jobs/operations.ts';
+import { jobId } from '../../../jobs/operation-needs.ts';
 import { defineOperation, type Operation } from '../../../operation.ts';
 import { parseMicro } from '../money.ts';
 import {

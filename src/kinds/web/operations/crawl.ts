@@ -1,7 +1,8 @@
 // crawl_site, read_pages and control of a crawl.
 import { z } from 'zod';
 import { AppError } from '../../../errors.ts';
-import { decide, isRefused } from '../../../jobs/decide.ts';
+import { decide } from '../../../jobs/decide.ts';
+import { isRefused } from '../../../jobs/decision.ts';
 import { isFinal, type Job } from '../../../jobs/job.ts';
 import { ownJob, visibleJob } from '../../../jobs/view.ts';
 import { defineOperation, type Operation } from '../../../operation.ts';
