@@ -19,7 +19,7 @@ const root = join(import.meta.dirname, '..');
 const deep = process.env.ERRAND_TEST_DEEP === '1';
 const fileLimitMs = deep ? 3_600_000 : 240_000;
 const runLimitMs = deep ? 7_200_000 : 1_200_000;
-const filesAtOnce = Number(process.env.ERRAND_TEST_JOBS ?? Math.max(2, availableParallelism() + 1));
+const filesAtOnce = Number(process.env.ERRAND_TEST_JOBS ?? Math.max(3, availableParallelism() + 2));
 /** More failed files than this are a broken tree, not an unsteady machine, and are not tried again. */
 const secondTriesMax = 3;
 
