@@ -137,9 +137,14 @@ export async function rate(
       await call();
     }
   };
+  return timed(total, () => Promise.all(Array.from({ length: concurrency }, worker)));
+}
+
+/** Operations per second of a run that does `count` of them. */
+export async function timed(count: number, run: () => Promise<unknown>): Promise<number> {
   const start = performance.now();
-  await Promise.all(Array.from({ length: concurrency }, worker));
-  return total / ((performance.now() - start) / 1000);
+  await run();
+  return count / ((performance.now() - start) / 1000);
 }
 
 /** 230 bytes of JSON: the payload of every queue benchmark. */

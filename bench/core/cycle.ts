@@ -1,6 +1,6 @@
 // Claim and finish of no-op jobs, 16 workers that take one job each: ours against BullMQ, pg-boss and graphile-worker.
-import { compare, rate } from '../harness.ts';
-import { cycleOne, openCore, submitMany } from './ours.ts';
+import { compare, timed } from '../harness.ts';
+import { cycleMany, openCore, submitMany } from './ours.ts';
 import { bossCycle, bullCycle, graphileCycle } from './peers.ts';
 
 const concurrency = 16;
@@ -17,7 +17,7 @@ await compare({
       name: 'errand',
       operations: fast.count,
       prepare: () => submitMany(core, fast.count),
-      round: () => rate(fast.count, concurrency, () => cycleOne(core)),
+      round: () => timed(fast.count, () => cycleMany(core, fast.count, concurrency)),
       close: () => core.store.close(),
     };
   },

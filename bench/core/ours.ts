@@ -41,11 +41,22 @@ export async function submitMany({ jobs }: OwnCore, count: number): Promise<void
   }
 }
 
-/** One claim of one job and its end: two durable transactions, as a worker makes them. */
-export async function cycleOne(core: OwnCore): Promise<void> {
-  const job = await claimOne(core);
-  const attempt = { jobId: job.id, attemptId: job.attemptId, known: job };
-  await core.jobs.finish(attempt, { type: 'completed', result: { ok: true } });
+/**
+ * So many jobs claimed one by one and finished by so many workers. As the runner does it, and as BullMQ's worker does, the
+ * end of a job and the claim of the next one leave together; each is its own command with its own durable answer.
+ */
+export async function cycleMany(core: OwnCore, count: number, workers: number): Promise<void> {
+  let left = count;
+  const worker = async () => {
+    let job = left-- > 0 ? await claimOne(core) : undefined;
+    while (job) {
+      const attempt = { jobId: job.id, attemptId: job.attemptId, known: job };
+      const ended = core.jobs.finish(attempt, { type: 'completed', result: { ok: true } });
+      job = left-- > 0 ? await claimOne(core) : undefined;
+      await ended;
+    }
+  };
+  await Promise.all(Array.from({ length: workers }, worker));
 }
 
 export async function claimOne({ jobs }: OwnCore): Promise<Job> {

@@ -2,7 +2,7 @@
 // write, pg-boss 12 and graphile-worker 0.18 on PostgreSQL with a connection for every caller.
 import { PgBoss } from 'pg-boss';
 import { Client } from 'pg';
-import { importPeer, payload, rate, type Side } from '../harness.ts';
+import { importPeer, payload, rate, timed, type Side } from '../harness.ts';
 import { startPostgres, startRedis } from '../services.ts';
 
 /** What is measured of a peer, with so many at once, so many per round. */
@@ -214,10 +214,4 @@ function reached(count: number, listen: (step: () => void) => void): Promise<voi
       if (seen === count) resolve();
     });
   });
-}
-
-async function timed(count: number, run: () => Promise<void>): Promise<number> {
-  const start = performance.now();
-  await run();
-  return count / ((performance.now() - start) / 1000);
 }

@@ -45,6 +45,8 @@ export class Runner implements Service {
   private readonly options: RunnerOptions;
   private readonly kinds: Kind[];
   private readonly active = new Map<string, Active>();
+  /** Attempts whose work is over and whose end is being written. */
+  private readonly ending = new Set<string>();
   private readonly claimLoop: Loop;
   private readonly beatLoop: Loop;
   private readonly unsubscribe: (() => void)[] = [];
@@ -111,6 +113,11 @@ export class Runner implements Service {
     return [...this.active.values()].filter(({ job }) => job.kind === kind).length;
   }
 
+  private busyCount(kind: string): number {
+    const all = [...this.active.values()];
+    return all.filter(({ job }) => job.kind === kind && !this.ending.has(job.attemptId)).length;
+  }
+
   private async adopt(): Promise<void> {
     const { jobs, node } = this.options;
     const mine = await jobs.ledger.running({
@@ -133,7 +140,7 @@ export class Runner implements Service {
     if (this.stopping) return;
     const { jobs, clock, node, leaseMs, accepts, claimMax = Infinity, startSteps } = this.options;
     for (const kind of this.kinds) {
-      const room = kind.capacity() - this.activeCount(kind.name);
+      const room = kind.capacity() - this.busyCount(kind.name);
       const free = Math.min(room, claimMax);
       if (free <= 0) continue;
       const rows = (await jobs.ledger.queues(kind.name)).filter(({ paused }) => !paused);
@@ -165,7 +172,11 @@ export class Runner implements Service {
     const ended = this.attempt(job, adopted, stop).catch((error: unknown) =>
       this.options.log.error('an attempt ended outside its kind', { jobId: job.id, error }),
     );
-    const entry = { job, stop, ended: ended.finally(() => this.active.delete(job.attemptId)) };
+    const gone = ended.finally(() => {
+      this.active.delete(job.attemptId);
+      this.ending.delete(job.attemptId);
+    });
+    const entry = { job, stop, ended: gone };
     this.active.set(job.attemptId, entry);
     if (job.cancelRequestedAt !== null) stop.abort('cancel' satisfies StopReason);
   }
@@ -188,11 +199,18 @@ export class Runner implements Service {
       if (outcome === 'leave' || (reason === 'shutdown' && kind.adopts && outcome.type === 'lost'))
         return;
       if (reason === 'lost') return;
+      this.vacate(job.attemptId);
       await this.settle(latest.job, kind.repeatsLostOnly ? final(outcome) : outcome);
       this.claimLoop.wake();
     } finally {
       cancelTimers();
     }
+  }
+
+  /** Its place is free before its end is written: the end and the claim of the next job then share a commit. */
+  private vacate(attemptId: string): void {
+    this.ending.add(attemptId);
+    if (!this.options.shared) this.claimLoop.wake();
   }
 
   /** The end must reach the ledger: as long as the store is away (full disk, network), try again. */

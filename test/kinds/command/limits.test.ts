@@ -35,7 +35,9 @@ test(
   'a ring keeps the newest, says what it dropped, and counts only what it keeps',
   linux,
   async (t) => {
-    const { background, run, read, get } = await start(t, { outputTotalBytesMax: 300_000 });
+    const { background, run, read, get, cancel } = await start(t, {
+      outputTotalBytesMax: 300_000,
+    });
     const ring = await background({
       command: 'seq 1 40000; sleep 0.5; seq 40001 80000; sleep 300',
       outputBytesMax: 65_536,
@@ -50,6 +52,7 @@ test(
     assert.match((await read(ring.id)).text, /80000\n$/);
     assert.equal((await get(ring.id)).status, 'running');
     assert.equal((await run({ command: 'echo room' })).output?.text, 'room\n');
+    await cancel(ring.id);
   },
 );
 
