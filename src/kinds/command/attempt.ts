@@ -226,12 +226,12 @@ async function endTree(
   const { folder } = started;
   const { clock, settings } = needs;
   if (folder.voidClaim()) {
-    noteEnding(folder, endingOf(cause), clock.now());
+    noteEnding(folder, endingOf(cause));
     return 'voided';
   }
   const wrapper = await claimedBy(folder, clock);
   if (!wrapper) return { signalled: 0, forced: false, survivors: [] };
-  if (!folder.readExit()) noteEnding(folder, endingOf(cause), clock.now());
+  if (!folder.readExit()) noteEnding(folder, endingOf(cause));
   const wish = cause === 'cancel' ? await needs.cancelGraceMs(id) : undefined;
   const graceMs = cause === 'lost' ? 0 : (wish ?? settings.killGraceMs);
   const impatience = cause === 'cancel' ? impatient(id, needs) : undefined;

@@ -16,7 +16,7 @@ async function enforce(entry: Registered, gaps: ReturnType<typeof readGaps>): Pr
   if (!over || folder.readExit()) return;
   const claim = folder.readClaim();
   if (claim.state !== 'claimed') return;
-  noteEnding(folder, over.reason, systemClock.now());
+  noteEnding(folder, over.reason);
   const tree = { wrapper: claim.identity, mark: entry.attemptId };
   await killTree(tree, { clock: systemClock, graceMs: Number(grace) });
 }
