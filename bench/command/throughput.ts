@@ -1,13 +1,14 @@
 // `true` as a durable job, 8 in flight, against a bare loop that does the same detached spawn of the same wrapper
-// (folder, log file, exit record) without any ledger. Rounds alternate, so that a busy machine is busy for both.
+// (folder, log file, exit record) without any ledger, in a small process of its own (bare.ts). Rounds alternate, so that
+// a busy machine is busy for both.
+import { spawn } from 'node:child_process';
+import { once } from 'node:events';
 import { mkdirSync, rmSync } from 'node:fs';
 import { join } from 'node:path';
+import { createInterface } from 'node:readline';
 import { createApp, kinds } from '../../src/app.ts';
 import { loadConfig } from '../../src/config.ts';
 import { openHome } from '../../src/home.ts';
-import { LaunchFolder } from '../../src/kinds/command/process/folder.ts';
-import { launch, type LaunchSpec } from '../../src/kinds/command/process/launch.ts';
-import { Launcher } from '../../src/kinds/command/process/launcher.ts';
 import { systemClock } from '../../src/runtime/clock.ts';
 import { silentLog } from '../../src/runtime/log.ts';
 import { median, report, tempHome } from './kit.ts';
@@ -41,45 +42,40 @@ async function ours(): Promise<void> {
   if (view.exitCode !== 0) throw new Error('a job went wrong');
 }
 
-/** Its own, like the one the server has: both sides spawn in the same way. */
-const launcher = new Launcher(systemClock);
-let bareCount = 0;
-async function bare(): Promise<void> {
-  const folder = new LaunchFolder(join(path, 'bare', String(bareCount++), '1.1'));
-  const spec: LaunchSpec = {
-    folder,
-    argv: ['true'],
-    cwd: '/',
-    env: { PATH: process.env.PATH ?? '' },
-    attemptId: 'bare',
-    stdin: 'none',
-    streams: 'merged',
-  };
-  const { ended } = await launch(spec, launcher);
-  await ended;
-  if (folder.readExit()?.exitCode !== 0) throw new Error('a bare one went wrong');
+mkdirSync(join(path, 'bare'));
+const loop = spawn(
+  process.execPath,
+  [join(import.meta.dirname, 'bare.ts'), join(path, 'bare'), String(inFlight), String(perRound)],
+  { stdio: ['pipe', 'pipe', 'inherit'] },
+);
+const answers = createInterface({ input: loop.stdout });
+async function bareRate(): Promise<number> {
+  loop.stdin.write('\n');
+  const [line] = (await once(answers, 'line')) as [string];
+  return Number(line);
 }
 
-async function rate(work: () => Promise<void>): Promise<number> {
+async function oursRate(): Promise<number> {
   let left = perRound;
   const started = performance.now();
   const worker = async () => {
-    while (left-- > 0) await work();
+    while (left-- > 0) await ours();
   };
   await Promise.all(Array.from({ length: inFlight }, worker));
   return perRound / ((performance.now() - started) / 1000);
 }
 
-mkdirSync(join(path, 'bare'));
-// Not counted: both launchers start with a burst.
-await Promise.all([rate(ours), rate(bare)]);
+// Not counted: the launcher starts with a burst.
+await oursRate();
+await bareRate();
 const oursRates: number[] = [];
 const bareRates: number[] = [];
 for (let round = 0; round < rounds; round++) {
-  bareRates.push(await rate(bare));
-  oursRates.push(await rate(ours));
+  bareRates.push(await bareRate());
+  oursRates.push(await oursRate());
 }
 await app.stop();
+loop.stdin.end();
 rmSync(path, { recursive: true, force: true });
 report('true as a job', median(oursRates) / median(bareRates), '>= 0.7', {
   jobsPerSecond: Math.round(median(oursRates)),
