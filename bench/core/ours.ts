@@ -26,6 +26,11 @@ export interface OwnCore {
 export async function openCore(): Promise<OwnCore> {
   const store = new SqliteStore(join(scratchFolder(), 'errand.sqlite'));
   await store.migrate(jobMigrations);
+  return coreOn(store);
+}
+
+/** The job core on an open store: a second one knows nothing of what the first has in mind, as after a restart. */
+export function coreOn(store: SqliteStore): OwnCore {
   const jobs = new Jobs(store, systemClock);
   jobs.addKind(kind);
   return { jobs, store };
