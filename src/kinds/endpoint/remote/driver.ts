@@ -33,6 +33,8 @@ const everyMs = 200;
 const atOnce = 32;
 const claimAtOnce = 100;
 const pollMs = { first: 150, factor: 1.5, max: 5000 };
+/** How often the last chunks of an ended job are asked for when no answer comes. */
+const streamMissesMax = 5;
 const cancelTriesMax = 8;
 const holdMs = 1000;
 const purpose = 'remote callback';
@@ -231,8 +233,10 @@ export class RemoteDriver implements Service {
     }
     const { status } = answer.body;
     const isQueued = status === 'IN_QUEUE';
-    if (!isQueued) await this.copyStream(row, endpoint);
-    if (isQueued || status === 'IN_PROGRESS') {
+    const isOver = !isQueued && status !== 'IN_PROGRESS';
+    // After its end no later look brings what this one missed.
+    if (!isQueued) await this.copyStream(row, endpoint, isOver ? streamMissesMax : 0);
+    if (!isOver) {
       await this.reportProgress(job, answer.body);
       const dueAt = clock.now() + delayOf(row.tries);
       return void (await store.move(row, { state: 'sent', dueAt, tries: row.tries + 1 }));
@@ -241,15 +245,23 @@ export class RemoteDriver implements Service {
   }
 
   /** What the remote's handler has yielded since the last look. */
-  private async copyStream(row: RemoteRow, endpoint: EndpointRow): Promise<void> {
-    const { client, streams, jobs } = this.needs;
-    for (;;) {
+  private async copyStream(
+    row: RemoteRow,
+    endpoint: EndpointRow,
+    missesMax: number,
+  ): Promise<void> {
+    const { client, streams, jobs, clock } = this.needs;
+    for (let misses = 0; ;) {
       const job = await jobs.get(row.jobId);
       const have = (job.facts.chunks as number | undefined) ?? 0;
       // `after` is for another Errand, where a lost answer loses no chunk; RunPod takes no notice of it.
       const path = `/stream/${row.remoteId}?wait=${holdMs}&after=${have}`;
       const answer = await client.call(endpoint.spec.remote!, { method: 'GET', path, holdMs });
-      if (answer.type !== 'ok') return;
+      if (answer.type === 'refused' || (answer.type !== 'ok' && misses === missesMax)) return;
+      if (answer.type !== 'ok') {
+        await clock.sleep(delayOf(misses++));
+        continue;
+      }
       const chunks = (answer.body.stream ?? []) as { output?: unknown; n?: number }[];
       for (const { output, n } of chunks)
         if (n === undefined || n > have)
