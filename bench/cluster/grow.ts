@@ -4,9 +4,8 @@
 import { fork, type ChildProcess } from 'node:child_process';
 import { Client } from 'pg';
 import { Jobs } from '../../src/jobs/jobs.ts';
-import type { Kind } from '../../src/jobs/kind.ts';
 import { jobMigrations } from '../../src/jobs/migrations.ts';
-import { z } from '../../src/operation.ts';
+import { benchKind } from '../core/ours.ts';
 import { systemClock } from '../../src/runtime/clock.ts';
 import { PostgresStore } from '../../src/store/postgres/postgres.ts';
 import { compare, median, payload, type Side } from '../harness.ts';
@@ -20,20 +19,11 @@ const claims = 100;
 const takes = 30;
 const base = { kind: 'bench', owner: 'bench', input: payload };
 
-const kind: Kind = {
-  name: 'bench',
-  input: z.unknown(),
-  dispatched: true,
-  retryable: true,
-  cancellable: true,
-  capacity: () => 1000,
-};
-
 async function open(url: string, schema: string): Promise<{ store: PostgresStore; jobs: Jobs }> {
   const store = await PostgresStore.open(`${url}?schema=${schema}`);
   await store.migrate(jobMigrations);
   const jobs = new Jobs(store, systemClock);
-  jobs.addKind(kind);
+  jobs.addKind(benchKind);
   return { store, jobs };
 }
 

@@ -3,9 +3,8 @@
 import { Pool, type PoolClient } from 'pg';
 import { PgBoss } from 'pg-boss';
 import { Jobs } from '../../src/jobs/jobs.ts';
-import type { Kind } from '../../src/jobs/kind.ts';
 import { jobMigrations } from '../../src/jobs/migrations.ts';
-import { z } from '../../src/operation.ts';
+import { benchKind } from '../core/ours.ts';
 import { systemClock } from '../../src/runtime/clock.ts';
 import { PostgresStore } from '../../src/store/postgres/postgres.ts';
 import { compare, payload, type Side } from '../harness.ts';
@@ -18,15 +17,6 @@ const workers = 4;
 
 const server = await startPostgres();
 
-const kind: Kind = {
-  name: 'bench',
-  input: z.unknown(),
-  dispatched: true,
-  retryable: true,
-  cancellable: true,
-  capacity: () => 1000,
-};
-
 interface Queue {
   submit(): Promise<unknown>;
   cycle(): Promise<unknown>;
@@ -37,7 +27,7 @@ async function ours(): Promise<Queue> {
   const store = await PostgresStore.open(`${server.url}?schema=bench`);
   await store.migrate(jobMigrations);
   const jobs = new Jobs(store, systemClock);
-  jobs.addKind(kind);
+  jobs.addKind(benchKind);
   const queues = [{ name: 'bench:default' }];
   return {
     submit: () => jobs.submit({ kind: 'bench', owner: 'bench', input: payload }),

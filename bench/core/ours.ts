@@ -9,7 +9,8 @@ import { systemClock } from '../../src/runtime/clock.ts';
 import { SqliteStore } from '../../src/store/sqlite/sqlite.ts';
 import { payload, scratchFolder } from '../harness.ts';
 
-const kind: Kind = {
+/** The kind of every job in the benchmarks of stores. */
+export const benchKind: Kind = {
   name: 'bench',
   input: z.unknown(),
   dispatched: true,
@@ -32,7 +33,7 @@ export async function openCore(): Promise<OwnCore> {
 /** The job core on an open store: a second one knows nothing of what the first has in mind, as after a restart. */
 export function coreOn(store: SqliteStore): OwnCore {
   const jobs = new Jobs(store, systemClock);
-  jobs.addKind(kind);
+  jobs.addKind(benchKind);
   return { jobs, store };
 }
 

@@ -14,7 +14,8 @@ import { startProxy, type RpcCall } from './proxy.ts';
 type Json = ReturnType<typeof JSON.parse>;
 
 const deep = process.env.ERRAND_TEST_DEEP === '1';
-const points = ['signed', 'sent', 'mined', 'read'] as const;
+/** `written`: the intent is in the ledger, and nothing is signed yet. */
+const points = ['written', 'signed', 'sent', 'mined', 'read'] as const;
 type Point = (typeof points)[number];
 
 /** Where in the life of a transaction this call is, and whether the node hears of it first. */
@@ -47,12 +48,19 @@ test('kill -9 at every step of every transaction: re-sent byte for byte, paid on
 
   /** Every transaction that the server ever sent, by its hash, and where it died for it. */
   const sent = new Map<string, { raw: string; deaths: Set<Point>; wanted: Set<Point> }>();
+  /** Calls whose price was asked for: the last thing before they are signed. */
+  const written = new Set<string>();
+  const diedAt = new Set<Point>();
   let deaths = 0;
   let reborn = Promise.resolve();
   const die = (hash: string, point: Point): Promise<never> | undefined => {
     const tx = sent.get(hash);
     if (!tx || !tx.wanted.has(point) || tx.deaths.has(point)) return undefined;
     tx.deaths.add(point);
+    return fall(point);
+  };
+  const fall = (point: Point): Promise<never> => {
+    diedAt.add(point);
     deaths += 1;
     const dead = server.kill();
     reborn = reborn
@@ -63,6 +71,12 @@ test('kill -9 at every step of every transaction: re-sent byte for byte, paid on
     return new Promise(() => undefined);
   };
   proxy.meddle = async (call, pass) => {
+    if (call.method === 'eth_estimateGas') {
+      const wish = JSON.stringify(call.params[0]);
+      const isNew = !written.has(wish);
+      written.add(wish);
+      if (isNew && (deep || written.size % points.length === 1)) await fall('written');
+    }
     if (call.method !== 'eth_sendRawTransaction') {
       const answer = await pass();
       for (const [point, hash] of pointOf(call, answer)) await die(hash, point);
@@ -133,6 +147,21 @@ test('kill -9 at every step of every transaction: re-sent byte for byte, paid on
   await reaches(good, 'submitted');
   await act(good, 'evaluate', client, { verdict: 'approve', reason: 'good' });
   await reaches(good, 'completed');
+  const bad = await hire('bad');
+  await act(bad, 'fund', client);
+  await reaches(bad, 'funded');
+  await act(bad, 'submit', provider, { content: 'nothing' });
+  await reaches(bad, 'submitted');
+  await act(bad, 'evaluate', client, { verdict: 'reject', reason: 'bad' });
+  await reaches(bad, 'rejected');
+  const dear = await hire('dear');
+  await act(dear, 'counter', provider, { budget: '1200000' });
+  await until('the price is the new one', async () => {
+    const job = await reaches(dear, 'open');
+    return JSON.stringify(job).includes('1200000') || undefined;
+  });
+  await act(dear, 'decline', client);
+  await reaches(dear, 'rejected');
   if (deep) {
     const declined = await hire('declined');
     await act(declined, 'fund', client);
@@ -156,5 +185,9 @@ test('kill -9 at every step of every transaction: re-sent byte for byte, paid on
     mined.every((receipt) => receipt?.status === '0x1'),
     'no transaction was made that did not happen',
   );
-  assert.ok(deaths >= 6, `${deaths} deaths in ${sent.size} transactions`);
+  assert.ok(deaths >= 12, `${deaths} deaths in ${sent.size} transactions`);
+  assert.deepEqual(
+    [...points].filter((point) => !diedAt.has(point)),
+    [],
+  );
 });
