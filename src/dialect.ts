@@ -9,6 +9,17 @@ export interface Dialect {
   /** Server instructions for MCP clients that use this dialect. */
   instructions?: string;
   routes?: DialectRoute[];
+  errors?: DialectErrors;
+}
+
+/**
+ * The form of every error below a path: what its routes throw, and what goes wrong before one is reached (a wrong key, a
+ * body too large, a rate, an unknown path). Headers that say when to come again are added for it.
+ */
+export interface DialectErrors {
+  /** `/v2`: that path and all below it. */
+  prefix: string;
+  answer(error: unknown, path: string): DialectResponse;
 }
 
 /** A tool under its foreign name. It answers exactly what that system's tool answers. */

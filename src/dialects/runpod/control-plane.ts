@@ -8,7 +8,7 @@ import {
   type EndpointView,
   type WorkerView,
 } from './endpoint-shape.ts';
-import { bodyOf, problemAnswer } from './words.ts';
+import { bodyOf } from './words.ts';
 
 type Handle = (request: DialectRequest, call: DialectCall, id: string) => Promise<DialectResponse>;
 
@@ -18,13 +18,7 @@ function route(method: DialectRoute['method'], path: string, handle: Handle): Di
     path: `/v2/serverless${path}`,
     auth: 'key',
     waits: true,
-    handle: async (request, call) => {
-      try {
-        return await handle(request, call, request.params.id ?? '');
-      } catch (error) {
-        return problemAnswer(error);
-      }
-    },
+    handle: (request, call) => handle(request, call, request.params.id ?? ''),
   };
 }
 

@@ -1,15 +1,7 @@
 // RunPod's data plane: /v2/{endpointId}/run, status, stream … as its SDKs and its MCP server call it.
 import type { DialectCall, DialectRequest, DialectResponse, DialectRoute } from '../../dialect.ts';
 import { AppError } from '../../errors.ts';
-import {
-  bodyOf,
-  errorAnswer,
-  isOver,
-  jobBody,
-  statusOf,
-  waitOf,
-  type EndpointJob,
-} from './words.ts';
+import { bodyOf, isOver, jobBody, statusOf, waitOf, type EndpointJob } from './words.ts';
 
 const mebibyte = 1024 * 1024;
 /** RunPod says MB and means these. */
@@ -24,7 +16,7 @@ export type Handle = (
   params: Record<string, string>,
 ) => Promise<DialectResponse>;
 
-/** One route per method; errors in RunPod's shape. */
+/** One route per method. */
 export function dataRoutes(
   methods: readonly DialectRoute['method'][],
   path: string,
@@ -37,13 +29,7 @@ export function dataRoutes(
     auth: 'key',
     bodyBytesMax,
     waits: true,
-    handle: async (request, call) => {
-      try {
-        return await handle(request, call, request.params);
-      } catch (error) {
-        return errorAnswer(error);
-      }
-    },
+    handle: (request, call) => handle(request, call, request.params),
   }));
 }
 
@@ -67,11 +53,7 @@ export const dataPlane: DialectRoute[] = [
     auth: 'none',
     handle: async ({ params, query }, { operations, context }) => {
       const wish = { attemptId: params.attemptId, token: query.get('token') ?? '' };
-      try {
-        return ok(await operations.call('notice_remote', wish, context));
-      } catch (error) {
-        return errorAnswer(error);
-      }
+      return ok(await operations.call('notice_remote', wish, context));
     },
   },
 ];

@@ -15,13 +15,7 @@ export const openaiRoutes: DialectRoute[] = (['GET', 'POST'] as const).map((meth
   auth: 'key',
   bodyBytesMax: runsyncBytesMax,
   waits: true,
-  handle: async (request, call) => {
-    try {
-      return await pass(request, call);
-    } catch (error) {
-      return errorAnswer(error);
-    }
-  },
+  handle: pass,
 }));
 
 async function pass(request: DialectRequest, call: DialectCall): Promise<DialectResponse> {
@@ -107,18 +101,12 @@ function failed(job: EndpointJob): AppError {
   });
 }
 
-function errorAnswer(error: unknown): DialectResponse {
-  if (!(error instanceof AppError)) throw error;
-  const waitFor = error.data?.retryAfterMs;
-  return {
-    status: errorKind(error.code).http,
-    headers:
-      typeof waitFor === 'number' ? { 'retry-after': String(Math.ceil(waitFor / 1000)) } : {},
-    body: errorShape(error),
-  };
+/** As an OpenAI client reads errors. */
+export function openaiError(error: unknown): DialectResponse {
+  return { status: errorKind(errorBody(error).code).http, body: errorShape(error) };
 }
 
-function errorShape(error: AppError): unknown {
+function errorShape(error: unknown): unknown {
   const { code, message, hint } = errorBody(error);
   const type = errorKind(code).http < 500 ? 'invalid_request_error' : 'server_error';
   return { error: { message: hint ? `${message} ${hint}` : message, type, code, param: null } };

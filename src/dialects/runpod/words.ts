@@ -78,12 +78,9 @@ function errorText({ error, retries: n }: EndpointJob, status: RunpodStatus): st
 
 /** Errors of the data plane: `{error}` as RunPod's, and what to do next beside it. */
 export function errorAnswer(error: unknown): DialectResponse {
-  const { code, message, hint, data } = errorBody(error);
-  if (!(error instanceof AppError)) throw error;
-  const waitMs = data?.retryAfterMs;
+  const { code, message, hint } = errorBody(error);
   return {
     status: code === 'wrongState' || code === 'idempotencyConflict' ? 400 : errorKind(code).http,
-    headers: retryAfter(waitMs),
     body: { error: message, code, ...(hint ? { hint } : {}) },
   };
 }
@@ -91,12 +88,11 @@ export function errorAnswer(error: unknown): DialectResponse {
 /** Errors of the control plane: problem details. */
 export function problemAnswer(error: unknown): DialectResponse {
   const { code, message, hint, data } = errorBody(error);
-  if (!(error instanceof AppError)) throw error;
   const status = errorKind(code).http;
   const issues = data?.issues as { path: string; message: string }[] | undefined;
   return {
     status,
-    headers: { 'content-type': 'application/problem+json', ...retryAfter(data?.retryAfterMs) },
+    headers: { 'content-type': 'application/problem+json' },
     body: {
       title: titles[status] ?? 'Error',
       status,
@@ -112,6 +108,7 @@ const titles: Record<number, string> = {
   401: 'Unauthorized',
   403: 'Forbidden',
   404: 'Not Found',
+  405: 'Method Not Allowed',
   409: 'Conflict',
   413: 'Content Too Large',
   422: 'Unprocessable Content',
@@ -119,11 +116,6 @@ const titles: Record<number, string> = {
   500: 'Internal Server Error',
   503: 'Service Unavailable',
 };
-
-function retryAfter(waitMs: unknown): Record<string, string> {
-  if (typeof waitMs !== 'number') return {};
-  return { 'retry-after': String(Math.max(1, Math.ceil(waitMs / 1000))) };
-}
 
 /** An empty body is fine where nothing must be in it: RunPod's clients send one with a JSON content type. */
 export function bodyOf(request: DialectRequest): unknown {

@@ -64,15 +64,24 @@ export function sendProblem(
   headers: Record<string, string> = {},
 ): void {
   const problem = problemOf(error);
-  const retryAfterMs = problem.data?.retryAfterMs;
   sendText(response, problem.status, JSON.stringify(problem), {
     'content-type': problemType,
-    ...(problem.status === 401 ? { 'www-authenticate': 'Bearer' } : {}),
+    ...errorHeaders(error),
+    ...headers,
+  });
+}
+
+/** What an error says to programs beside its body, whatever form the body has. */
+export function errorHeaders(error: unknown): Record<string, string> {
+  const { code, data } = errorBody(error);
+  const { retryAfterMs, allow } = data ?? {};
+  return {
+    ...(errorKind(code).http === 401 ? { 'www-authenticate': 'Bearer' } : {}),
     ...(typeof retryAfterMs === 'number'
       ? { 'retry-after': String(Math.max(1, Math.ceil(retryAfterMs / 1000))) }
       : {}),
-    ...headers,
-  });
+    ...(Array.isArray(allow) ? { allow: allow.join(', ') } : {}),
+  };
 }
 
 /** One answer for a known route and for an unknown one, so that nobody without a key learns which is which. */

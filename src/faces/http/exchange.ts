@@ -137,7 +137,7 @@ function follows(exchange: Exchange, input: Record<string, unknown>, shape: Inpu
   return isAsked || follow === true || follow === 'true' || follow === '1' || follow === '';
 }
 
-async function sendDialect(exchange: Exchange, answer: DialectResponse): Promise<void> {
+export async function sendDialect(exchange: Exchange, answer: DialectResponse): Promise<void> {
   const { request, response } = exchange;
   const { status, headers = {}, body, stream } = answer;
   if (stream) {

@@ -7,13 +7,14 @@ import type { CallContext, Caller, Operations } from '../../operation.ts';
 import type { Clock } from '../../runtime/clock.ts';
 import type { Log } from '../../runtime/log.ts';
 import { parseTraceparent, withTrace } from '../../runtime/trace.ts';
-import { keyNeeded, sendJson, sendProblem, sendText } from './answer.ts';
+import { errorHeaders, keyNeeded, sendJson, sendProblem, sendText } from './answer.ts';
 import { requestKey } from './credentials.ts';
 import {
   answerDialect,
   answerOperation,
   baseUrl,
   contextOf,
+  sendDialect,
   type Exchange,
   type ExchangeParts,
 } from './exchange.ts';
@@ -280,9 +281,13 @@ class Face {
       this.options.log.error('a request failed', { method, path, error });
     // What was not read would be taken for the next request.
     const headers: Record<string, string> = request.complete ? {} : { connection: 'close' };
-    if (error instanceof AppError && Array.isArray(error.data?.allow))
-      headers.allow = error.data.allow.join(', ');
-    sendProblem(response, error, headers);
+    const form = this.options.dialects?.find(
+      ({ errors }) => errors && pathBelow(errors.prefix, path) !== undefined,
+    )?.errors;
+    if (!form) return sendProblem(response, error, headers);
+    const answer = form.answer(error, path);
+    const all = { ...errorHeaders(error), ...headers, ...answer.headers };
+    void sendDialect(exchange, { ...answer, headers: all });
   }
 }
 

@@ -1,0 +1,106 @@
+// Every error below /v2 leaves in the form that plane's clients read, also what goes wrong before a route is reached.
+import assert from 'node:assert/strict';
+import { writeFileSync } from 'node:fs';
+import { request } from 'node:http';
+import { join } from 'node:path';
+import { test } from 'node:test';
+import { client, startEndpoints } from '../../helpers/endpoint.ts';
+import { tempFolder } from '../../helpers/folder.ts';
+import { until } from '../../helpers/until.ts';
+
+const mebibyte = 1024 * 1024;
+
+test('errors of the data plane are {error}, whoever raises them', async (t) => {
+  const server = await startEndpoints(t);
+  await server.save('ep', {});
+  const stranger = client(server.url, 'no-such-key');
+  const wanted: [string, number, RegExp, ReturnType<typeof server.call>][] = [
+    ['a wrong key', 401, /key/, stranger.call('GET', '/v2/ep/health')],
+    ['a wrong key of a worker', 401, /key/, stranger.call('GET', '/v2/ep/job-take/w1')],
+    ['an unknown endpoint', 404, /nobody/, server.call('POST', '/v2/nobody/run', { input: 1 })],
+    ['an unknown job', 404, /nothing/, server.call('GET', '/v2/ep/status/nothing')],
+    ['an unknown route', 404, /no route/, server.call('GET', '/v2/ep/nowhere')],
+    ['a broken escape', 400, /escape/, server.call('GET', '/v2/ep/status/%zz')],
+    ['a wrong method', 405, /GET/, server.call('GET', '/v2/ep/run')],
+    ['bad JSON', 400, /not JSON/, server.call('POST', '/v2/ep/run', '{"input"')],
+    ['no input', 400, /input/, server.call('POST', '/v2/ep/run', { policy: {} })],
+    ['over 10 MB', 413, /larger/, server.call('POST', '/v2/ep/run', big(10 * mebibyte + 1))],
+    ['over 20 MB', 413, /larger/, server.call('POST', '/v2/ep/runsync', big(20 * mebibyte + 1))],
+  ];
+  for (const [what, status, text, answered] of wanted) {
+    const { status: code, body, headers } = await answered;
+    assert.equal(code, status, what);
+    assert.match(headers.get('content-type')!, /^application\/json/, what);
+    assert.equal(typeof body.error, 'string', what);
+    assert.match(body.error as string, text, what);
+    assert.equal('title' in body, false, what);
+    if (status === 401) assert.equal(headers.get('www-authenticate'), 'Bearer');
+    if (status === 405) assert.equal(headers.get('allow'), 'POST');
+  }
+  const foreign = await byHost(server.url, 'evil.example', '/v2/ep/health');
+  assert.equal(foreign.status, 403);
+  assert.match(foreign.body.error as string, /evil\.example/);
+});
+
+test('the control plane has problem details, /openai what OpenAI clients read, the rest its own', async (t) => {
+  const server = await startEndpoints(t);
+  const stranger = client(server.url, 'no-such-key');
+  for (const [path, status] of [
+    ['/v2/serverless', 401],
+    ['/v2/serverless/x/nowhere', 401],
+  ] as const) {
+    const { status: code, body, headers } = await stranger.call('GET', path);
+    assert.equal(code, status);
+    assert.equal(headers.get('content-type'), 'application/problem+json');
+    const { title, status: told, detail, errors } = body;
+    assert.deepEqual([title, told, errors], ['Unauthorized', 401, []]);
+    assert.match(detail as string, /key/);
+  }
+  const unknown = await server.call('GET', '/v2/serverless/x/nowhere');
+  assert.deepEqual([unknown.status, unknown.body.title], [404, 'Not Found']);
+  const method = await server.call('PUT', '/v2/serverless/x');
+  assert.deepEqual([method.status, method.body.title], [405, 'Method Not Allowed']);
+  const openai = await stranger.call('POST', '/v2/ep/openai/v1/chat/completions', {});
+  assert.equal(openai.status, 401);
+  const { message, type } = openai.body.error as Record<string, unknown>;
+  assert.match(message as string, /key/);
+  assert.equal(type, 'invalid_request_error');
+  const own = await stranger.call('GET', '/api/jobs');
+  assert.equal(own.headers.get('content-type'), 'application/problem+json; charset=utf-8');
+  assert.equal(own.body.code, 'unauthorized');
+});
+
+test("the server's own rate is told in that form too, with the time to wait", async (t) => {
+  const home = tempFolder(t);
+  const http = { addressRate: 1, addressBurst: 5 };
+  writeFileSync(join(home, 'config.json'), JSON.stringify({ http }));
+  const stranger = client((await startEndpoints(t, { home })).url, 'no-such-key');
+  const limited = await until('the rate', async () => {
+    const answer = await stranger.call('GET', '/v2/ep/health');
+    return answer.status === 429 ? answer : undefined;
+  });
+  assert.match(limited.body.error as string, /Too many calls/);
+  assert.ok(Number(limited.headers.get('retry-after')) >= 1);
+});
+
+const big = (bytes: number): string => JSON.stringify({ input: 'x'.repeat(bytes) });
+
+function byHost(
+  url: string,
+  host: string,
+  path: string,
+): Promise<{ status: number; body: Record<string, unknown> }> {
+  return new Promise((resolve, reject) => {
+    const call = request(`${url}${path}`, { headers: { host } }, (response) => {
+      let text = '';
+      response.setEncoding('utf8').on('data', (part: string) => (text += part));
+      response.on('end', () =>
+        resolve({
+          status: response.statusCode!,
+          body: JSON.parse(text) as Record<string, unknown>,
+        }),
+      );
+    });
+    call.on('error', reject).end();
+  });
+}
