@@ -14,6 +14,7 @@ const log = createLog(logLevelOf(env.ERRAND_LOG ?? 'warn'));
 const program: Program = {
   version,
   binPath: join(import.meta.dirname, '..', 'bin', 'errand.js'),
+  platform: process.platform,
   clock: systemClock,
   log,
   env,

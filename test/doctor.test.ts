@@ -1,11 +1,15 @@
 // What `errand doctor` says about machines of every sort: real files below a root of the test's own.
 import assert from 'node:assert/strict';
+import { execFileSync } from 'node:child_process';
 import { chmodSync, mkdirSync, writeFileSync } from 'node:fs';
 import { dirname, join } from 'node:path';
 import { describe, test, type TestContext } from 'node:test';
 import { examine } from '../src/doctor/doctor.ts';
 import { thisMachine, type Finding, type Machine } from '../src/runtime/machine.ts';
+import { version } from '../src/version.ts';
+import { smallDisk } from './helpers/disk.ts';
 import { tempFolder } from './helpers/folder.ts';
+import { cli, startServer } from './helpers/server.ts';
 
 interface Wish {
   /** Files of the machine: path → text. */
@@ -57,7 +61,7 @@ test('a good machine: every thing is looked at, nothing is a problem', async (t)
     'server',
   ])
     assert.notEqual(one(found, name).state, 'problem', name);
-  for (const name of ['browser', 'clients', 'survival']) one(found, name);
+  for (const name of ['terminal', 'browser', 'clients', 'survival']) one(found, name);
   assert.equal(one(found, 'survival').text, 'jobs outlive the client and the server');
 });
 
@@ -86,6 +90,49 @@ test('files of the home that others may read are named with the cure', async (t)
   assert.equal(one(await examine(home, env), 'permissions').state, 'ok');
   chmodSync(home, 0o755);
   assert.equal(one(await examine(home, env), 'home').hint, `chmod 700 ${home}`);
+});
+
+test('a disk with little room is a problem; the log of a server is read for warnings only', async (t) => {
+  const root = smallDisk(t, '1m');
+  if (root === undefined) return;
+  const home = join(root, 'home');
+  mkdirSync(home, { mode: 0o700 });
+  const env = { HOME: root, ERRAND_HOME: home };
+  const disk = one(await examine(home, env), 'disk');
+  assert.deepEqual([disk.state, disk.text], ['problem', '0.0 GiB free']);
+  assert.match(disk.hint!, /Free some space/);
+  const log = join(home, 'server.log');
+  writeFileSync(log, '{"level":"info","message":"serving"}\n', { mode: 0o600 });
+  assert.equal(one(await examine(home, env), 'log').text, `${log}: no warnings`);
+  writeFileSync(log, '{"level":"warn","message":"odd"}\n', { mode: 0o600 });
+  assert.match(one(await examine(home, env), 'log').text, /last warnings:[^]*odd/);
+});
+
+test('a home one may not write is a problem with a way out', async (t) => {
+  const isRoot = process.getuid?.() === 0;
+  const root = isRoot ? smallDisk(t, '1m') : tempFolder(t);
+  if (root === undefined) return;
+  const home = join(root, 'home');
+  mkdirSync(home, { mode: 0o500 });
+  // Root may write everywhere but on a disk that takes nothing.
+  if (isRoot) execFileSync('mount', ['-o', 'remount,ro', root]);
+  const found = one(await examine(home, { HOME: '/', ERRAND_HOME: home }), 'home');
+  assert.deepEqual([found.state, found.hint], ['problem', 'Choose another with ERRAND_HOME.']);
+});
+
+test('a server that runs is named with version and process; one that does not is a note', async (t) => {
+  const server = await startServer(t);
+  const printed = await server.cli('doctor');
+  assert.match(printed.stdout, /^✓ Node: 24\./m);
+  const line = new RegExp(`^✓ server: running, version ${version}, process ${server.pid}$`, 'm');
+  assert.match(printed.stdout, line);
+  assert.equal(printed.code, /^✗/m.test(printed.stdout) ? 1 : 0);
+  await server.stop();
+  const off = await server.cli('doctor');
+  assert.match(off.stdout, /^· server: not running\n {4}Fronts and commands start it/m);
+  const shell = await cli(server.home, ['doctor'], { SHELL: '/no/such/shell' });
+  assert.equal(shell.code, 1, 'a problem is told to scripts, too');
+  assert.match(shell.stdout, /^✗ shell: \/no\/such\/shell does not exist\n {4}Set SHELL/m);
 });
 
 test('macOS: the gaps are listed; Windows: not supported yet', async (t) => {

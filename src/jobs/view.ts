@@ -200,6 +200,8 @@ export function jobText(view: Record<string, unknown>): string {
   ];
   const lines = [head.join(' · ')];
   if (summary) lines.push(String(summary));
+  const facts = factsText(view);
+  if (facts.length > 0) lines.push(facts.join(' · '));
   if (progress) lines.push(`progress: ${JSON.stringify(progress)}`);
   if (error) {
     const { code, message, hint } = error as { code: string; message: string; hint?: string };
@@ -208,3 +210,25 @@ export function jobText(view: Record<string, unknown>): string {
   if (result !== undefined) lines.push(`result: ${JSON.stringify(result).slice(0, 2000)}`);
   return lines.join('\n');
 }
+
+/** What a kind tells beside the state, in words; whatever is missing is not said. */
+function factsText(view: Record<string, unknown>): string[] {
+  const number = (value: unknown) => (typeof value === 'number' ? value : undefined);
+  const { timings, history, outputBytes, lastOutputAgeMs, ports, leftBehind } = view;
+  const runMs = number((timings as { runMs?: number } | undefined)?.runMs);
+  const expectedMs = number((history as { expectedMs?: number } | undefined)?.expectedMs);
+  const usual = expectedMs === undefined ? '' : ` (usually ${seconds(expectedMs)})`;
+  const age = number(lastOutputAgeMs);
+  const list = (value: unknown) => (Array.isArray(value) ? value.join(', ') : '');
+  return [
+    ...(runMs === undefined ? [] : [`${seconds(runMs)}${usual}`]),
+    ...(view.slowerThanUsual === true ? ['slower than usual'] : []),
+    ...(number(outputBytes) === undefined ? [] : [`${String(outputBytes)} bytes of output`]),
+    ...(age === undefined ? [] : [`last ${seconds(age)} ago`]),
+    ...(view.waitingForInput === true ? ['waits for input'] : []),
+    ...(list(ports) === '' ? [] : [`listens on port ${list(ports)}`]),
+    ...(list(leftBehind) === '' ? [] : [`left processes running: ${list(leftBehind)}`]),
+  ];
+}
+
+const seconds = (ms: number): string => `${(ms / 1000).toFixed(ms < 10_000 ? 1 : 0)} s`;

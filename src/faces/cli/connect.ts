@@ -12,6 +12,14 @@ const pollMs = 40;
 /** Exit code of a server that found the home taken: another one is coming up. */
 const takenExit = 5;
 
+/** A server of one's own needs POSIX processes and sockets; one elsewhere is reached from anywhere (ERRAND_URL). */
+export function refuseWindows({ platform }: Program): void {
+  if (platform !== 'win32') return;
+  throw new AppError('unsupported', 'Errand does not run on Windows yet.', {
+    hint: 'Run it in WSL; a server there, or on another machine, is reached with ERRAND_URL and ERRAND_KEY.',
+  });
+}
+
 export async function findServer(program: Program, home?: string): Promise<string | undefined> {
   const { socketPath } = program.place(home === undefined ? {} : { home });
   return (await healthOf(socketPath)) ? socketPath : undefined;
@@ -19,6 +27,7 @@ export async function findServer(program: Program, home?: string): Promise<strin
 
 /** The socket of a running server of this home. */
 export async function connectServer(program: Program, home?: string): Promise<string> {
+  refuseWindows(program);
   const place = program.place(home === undefined ? {} : { home });
   const { socketPath } = place;
   const health = await healthOf(socketPath);

@@ -8,6 +8,8 @@ export interface Program {
   version: string;
   /** Absolute path of bin/errand.js, for configs and for starting a server. */
   binPath: string;
+  /** As Node names it: linux, darwin, win32 … */
+  platform: string;
   clock: Clock;
   log: Log;
   env: Record<string, string | undefined>;

@@ -1,6 +1,4 @@
 // The kind: what a command job is, how its attempts run, what get_job says about it.
-import { accessSync, constants, statSync } from 'node:fs';
-import { delimiter, join } from 'node:path';
 import { AppError } from '../../errors.ts';
 import { isFinal, type Job } from '../../jobs/job.ts';
 import type { Jobs } from '../../jobs/jobs.ts';
@@ -26,7 +24,8 @@ import type { HttpProbe } from './probe.ts';
 import type { LaunchFolder } from './process/folder.ts';
 import { outputBytes } from './process/limits.ts';
 import { observe } from './process/observe.ts';
-import { terminalMethod } from './process/terminal.ts';
+import { findProgram } from './process/program.ts';
+import type { Terminals } from './process/terminal.ts';
 import { quoted } from './process/wrapper.ts';
 import type { Secrets } from './secrets.ts';
 import type { CommandSettings } from './settings.ts';
@@ -42,6 +41,7 @@ export interface CommandNeeds {
   policy: Policy;
   secrets: Secrets;
   probe: HttpProbe;
+  terminals: Terminals;
   /** The job as it is now. */
   find(id: string): Promise<Job>;
   /** Watches a job that another node runs. */
@@ -52,9 +52,6 @@ export interface CommandNeeds {
   ): Promise<{ reason?: string; detail?: unknown }>;
 }
 
-/** Over this multiple of the usual time a running command is "slower than usual". */
-const slowFactor = 1.5;
-const slowMsMin = 10_000;
 /** Between two looks for the node of a job. */
 const movedMs = 200;
 
@@ -161,8 +158,8 @@ async function prepare(job: Job, input: CommandInput, needs: CommandNeeds): Prom
   const words = input.argv ?? [shellOf(settings.shell, env.PATH ?? ''), '-c', input.command!];
   const argv = policy.limited(words);
   if (!input.tty) return { argv, env };
-  const method = await terminalMethod(settings.terminal);
-  return { argv, env, terminal: { size: input.tty, method } };
+  const helper = await needs.terminals.helper();
+  return { argv, env, terminal: { size: input.tty, helper } };
 }
 
 function traceOf(job: Job): string | undefined {
@@ -173,16 +170,7 @@ function traceOf(job: Job): string | undefined {
 /** A shell that agents expect: bash where the job's own PATH has it. */
 function shellOf(setting: string, path: string): string {
   if (setting !== 'auto') return setting;
-  for (const folder of path.split(delimiter)) {
-    const file = join(folder, 'bash');
-    try {
-      accessSync(file, constants.X_OK);
-      if (statSync(file).isFile()) return file;
-    } catch {
-      // not here
-    }
-  }
-  return '/bin/sh';
+  return findProgram('bash', path) ?? '/bin/sh';
 }
 
 async function whenReady(
@@ -224,7 +212,7 @@ function remember(
 }
 
 async function viewOf(job: Job, needs: CommandNeeds): Promise<Record<string, unknown>> {
-  const { clock, history } = needs;
+  const { clock, history, settings } = needs;
   const input = job.input as CommandInput;
   const past = await history.of(historyKey(job));
   const { startedAt: _began, endedAt: _ended, cancelGraceMs: _grace, ...facts } = job.facts;
@@ -237,8 +225,8 @@ async function viewOf(job: Job, needs: CommandNeeds): Promise<Record<string, unk
   const rows = await membersOf(folder, job.attemptId);
   const seen = observe(rows, undefined);
   const runMs = claim.state === 'claimed' ? clock.now() - claim.at : 0;
-  const expected = past?.expectedMs;
-  const slow = expected !== undefined && runMs > Math.max(expected * slowFactor, slowMsMin);
+  const usualMs = (past?.expectedMs ?? Infinity) * settings.slowFactor;
+  const slow = runMs > Math.max(usualMs, settings.slowMsMin);
   return {
     exitCode: null,
     ...facts,

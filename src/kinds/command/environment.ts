@@ -31,7 +31,7 @@ const safeValues: Record<string, string> = {
   TERM: 'dumb',
 };
 
-const pathFallback = '/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin';
+export const pathFallback = '/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin';
 
 /** What is stored with the job: plain names of the caller, else of this server. */
 export function callerEnvironment(

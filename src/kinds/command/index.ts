@@ -2,9 +2,12 @@
 import { definePlugin } from '../../jobs/plugin.ts';
 import { commandKind } from './command.ts';
 import { controlOperations } from './control.ts';
+import { pathFallback } from './environment.ts';
+import { examineTerminal } from './examine.ts';
 import { JobFiles } from './files.ts';
 import { Keeper } from './keeper.ts';
 import { Policy } from './policy.ts';
+import { Terminals } from './process/terminal.ts';
 import { httpProbe } from './probe.ts';
 import { readOutputOperation } from './read-output.ts';
 import { runCommand } from './run-command.ts';
@@ -27,6 +30,7 @@ export const commandPlugin = definePlugin<CommandSettings>({
     survivors: { http: 409, exit: 1 },
   },
   migrations: commandMigrations,
+  examine: (settings, machine) => [examineTerminal(settings, machine)],
   create: (needs) => {
     const { jobs, waiting, clock, log, settings, folder, node, store } = needs;
     const files = new JobFiles(folder, node);
@@ -35,6 +39,8 @@ export const commandPlugin = definePlugin<CommandSettings>({
     const policy = new Policy(settings.policy);
     const secrets = new Secrets((name) => needs.homeSecret(name));
     const probe = httpProbe(needs.egress);
+    const path = needs.secret('PATH') ?? pathFallback;
+    const terminals = new Terminals({ wish: settings.terminal, path });
     const serverValue = (name: string) => needs.secret(name);
     const kind = commandKind({
       jobs,
@@ -46,6 +52,7 @@ export const commandPlugin = definePlugin<CommandSettings>({
       policy,
       secrets,
       probe,
+      terminals,
       find: (id) => jobs.get(id),
       watchThere: (id, until, signal) => needs.call('watch_job', { id, until }, signal),
     });

@@ -1,5 +1,4 @@
 // run_command: starts a command as a job, waits a moment for a short one, and answers with what it printed.
-import { AppError } from '../../errors.ts';
 import { isFinal, type Job } from '../../jobs/job.ts';
 import type { Jobs } from '../../jobs/jobs.ts';
 import { jobText } from '../../jobs/view.ts';
@@ -58,11 +57,6 @@ export function runCommand(needs: RunNeeds): Operation {
     },
     text: (out) => runText(out),
     run: async (input, context) => {
-      if (process.platform === 'win32') {
-        throw new AppError('unsupported', 'Commands are not supported on Windows yet.', {
-          hint: 'Run the server in WSL.',
-        });
-      }
       const submission = prepareSubmission(input, context, needs);
       const key = `${submission.owner}\n${input.name}`;
       const { job, existing } = input.ensure

@@ -58,6 +58,17 @@ export const commandSettings = z
       .boolean()
       .default(true)
       .describe('No pagers, editors and prompts unless the job asks for a terminal'),
+    slowFactor: z
+      .number()
+      .min(1)
+      .default(1.5)
+      .describe('Over this multiple of its usual time a running command is slowerThanUsual'),
+    slowMsMin: z
+      .number()
+      .int()
+      .min(0)
+      .default(10_000)
+      .describe('Before this nothing is called slower than usual'),
     policy: policySettings.prefault({}),
   })
   .prefault({});

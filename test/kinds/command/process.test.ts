@@ -21,7 +21,7 @@ import {
 import { killTree, signalTree } from '../../../src/kinds/command/process/kill.ts';
 import { launch, type LaunchSpec } from '../../../src/kinds/command/process/launch.ts';
 import { observe } from '../../../src/kinds/command/process/observe.ts';
-import { terminalMethod, resizeTerminal } from '../../../src/kinds/command/process/terminal.ts';
+import { resizeTerminal, Terminals } from '../../../src/kinds/command/process/terminal.ts';
 import { markHolders, treeMembers } from '../../../src/kinds/command/process/tree.ts';
 import { adoptedEnd } from '../../../src/kinds/command/process/watch.ts';
 import { systemClock as clock } from '../../../src/runtime/clock.ts';
@@ -211,12 +211,13 @@ describe('streams and input', () => {
 
   for (const method of ['script', 'node-pty'] as const) {
     test(`a terminal by ${method}: real tty, size, resize, ctrl-c`, async (t) => {
-      const usable = await terminalMethod(method).catch(() => undefined);
-      if (usable !== method) return t.skip(`${method} is not here`);
+      const terminals = new Terminals({ wish: method, path: env.PATH });
+      const helper = await terminals.helper().catch(() => undefined);
+      if (!helper) return t.skip(`${method} is not here`);
       const line = `[ -t 0 ] && [ -t 1 ] && echo tty; stty size;
         trap 'stty size; echo int; exit 6' INT; echo ready; while :; do sleep 0.1; done`;
       const size = { cols: 99, rows: 33 };
-      const job = await start(line, { terminal: { size, method } });
+      const job = await start(line, { terminal: { size, helper } });
       await until('ready', () => job.output().includes('ready'));
       assert.match(job.output(), /tty\r\n33 99\r\n/);
       await resizeTerminal(job.wrapper.pid, { cols: 120, rows: 40 });

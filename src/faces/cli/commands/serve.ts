@@ -2,7 +2,7 @@
 import { AppError } from '../../../errors.ts';
 import { Client } from '../client.ts';
 import { command, wholeNumber, type CommandContext } from '../command.ts';
-import { findServer } from '../connect.ts';
+import { findServer, refuseWindows } from '../connect.ts';
 import { clientConfigs } from '../greeting.ts';
 import type { RunningServer, ServeWish } from '../program.ts';
 
@@ -18,6 +18,7 @@ export const serve = command({
     json: { type: 'boolean', help: 'print one line of JSON when ready' },
   },
   async run(context, { values }) {
+    refuseWindows(context.program);
     const port = wholeNumber(values.port, 'port');
     const wish: ServeWish = {
       ...(port === undefined ? {} : { port }),

@@ -8,7 +8,7 @@ import { AppError } from '../../../errors.ts';
 import type { LaunchFolder } from './folder.ts';
 import { here, type Launched, type Starter } from './launcher.ts';
 import type { Order } from './start.ts';
-import { terminalCommand, type TerminalMethod } from './terminal.ts';
+import { terminalCommand, type TerminalHelper } from './terminal.ts';
 import { markName } from './tree.ts';
 import { wrapperArgs, wrapperFile, type TerminalSize } from './wrapper.ts';
 
@@ -20,7 +20,7 @@ export interface LaunchSpec {
   attemptId: string;
   stdin: 'none' | 'open' | { text: string };
   streams: 'merged' | 'split';
-  terminal?: { size: TerminalSize; method: TerminalMethod };
+  terminal?: { size: TerminalSize; helper: TerminalHelper };
 }
 
 /** The shell of the wrapper itself; the payload's shell is a setting. */
@@ -60,7 +60,7 @@ async function programOf(spec: LaunchSpec): Promise<Program> {
     await makeFifo(folder.stdin);
     const script = join(folder.path, 'run.sh');
     writeFileSync(script, wrapperFile(folder.path, argv, terminal.size), { mode: 0o600 });
-    const { command, args } = terminalCommand(terminal.method, script, terminal.size);
+    const { command, args } = terminalCommand(terminal.helper, script, terminal.size);
     // Opened for both directions it never blocks and never ends: the terminal's ctrl-d is the end of input.
     return { command, args, input: { path: folder.stdin, flags: constants.O_RDWR } };
   }

@@ -8,30 +8,65 @@ import { extname } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { promisify } from 'node:util';
 import { AppError } from '../../../errors.ts';
+import { findProgram } from './program.ts';
 import { quoted, type TerminalSize } from './wrapper.ts';
+
+export interface TerminalHelper {
+  method: TerminalMethod;
+  /** Absolute: the job's own PATH may not have it. */
+  program: string;
+}
 
 export type TerminalMethod = 'script' | 'node-pty';
 
-const run = promisify(execFile);
-const found = new Map<string, Promise<TerminalMethod>>();
-
-/** Which helper this machine has; a clear refusal when none. */
-export function terminalMethod(wish: TerminalMethod | 'auto'): Promise<TerminalMethod> {
-  let method = found.get(wish);
-  if (!method) found.set(wish, (method = findMethod(wish)));
-  return method;
+export interface TerminalOptions {
+  wish: TerminalMethod | 'auto';
+  /** Of the server. */
+  path: string;
+  /** Whether the optional package is installed. */
+  hasNodePty?: () => boolean;
 }
 
-export function terminalCommand(method: TerminalMethod, script: string, size: TerminalSize) {
+/** What to do where there is neither helper. */
+export const terminalCure = 'Install util-linux (script) or `npm i @lydell/node-pty` beside errand';
+
+const run = promisify(execFile);
+
+/** Which helper this machine has; looked for once, a clear refusal when there is none. */
+export class Terminals {
+  private readonly options: TerminalOptions;
+  private found: TerminalHelper | undefined;
+
+  constructor(options: TerminalOptions) {
+    this.options = options;
+  }
+
+  async helper(): Promise<TerminalHelper> {
+    this.found ??= await this.find();
+    return this.found;
+  }
+
+  private async find(): Promise<TerminalHelper> {
+    const { wish, path, hasNodePty = nodePtyIsHere } = this.options;
+    const script = wish === 'node-pty' ? undefined : await scriptIn(path);
+    if (script !== undefined) return { method: 'script', program: script };
+    if (wish !== 'script' && hasNodePty()) return { method: 'node-pty', program: process.execPath };
+    throw new AppError('unsupported', 'This machine has no way to give a command a terminal.', {
+      hint: `${terminalCure}, or run it without tty.`,
+    });
+  }
+}
+
+export function terminalCommand(helper: TerminalHelper, script: string, size: TerminalSize) {
+  const { method, program } = helper;
   if (method === 'script') {
     const line = `exec /bin/sh ${quoted(script)}`;
-    return { command: 'script', args: ['-qefc', line, '/dev/null'] };
+    return { command: program, args: ['-qefc', line, '/dev/null'] };
   }
   const shim = fileURLToPath(
     new URL(`./terminal-shim${extname(import.meta.filename)}`, import.meta.url),
   );
-  const args = [shim, script, String(size.cols), String(size.rows)];
-  return { command: process.execPath, args };
+  return { command: program, args: [shim, script, String(size.cols), String(size.rows)] };
 }
 
 /** The kernel tells the programs in it (SIGWINCH). `pid` is any process of the job that has the terminal open. */
@@ -55,24 +90,18 @@ export async function terminalOf(pid: number): Promise<string | undefined> {
   return stdout.trim().startsWith('tty') ? `/dev/${stdout.trim()}` : undefined;
 }
 
-async function findMethod(wish: TerminalMethod | 'auto'): Promise<TerminalMethod> {
-  if (wish !== 'node-pty' && (await hasScript())) return 'script';
-  if (wish !== 'script' && hasNodePty()) return 'node-pty';
-  throw new AppError('unsupported', 'This machine has no way to give a command a terminal.', {
-    hint: 'Install util-linux (script) or `npm i @lydell/node-pty` beside errand, or run it without tty.',
-  });
-}
-
 /** Only util-linux has -e and -c; the BSD one of macOS takes other words. */
-async function hasScript(): Promise<boolean> {
+async function scriptIn(path: string): Promise<string | undefined> {
+  const program = findProgram('script', path);
+  if (program === undefined) return undefined;
   try {
-    return (await run('script', ['--version'])).stdout.includes('util-linux');
+    return (await run(program, ['--version'])).stdout.includes('util-linux') ? program : undefined;
   } catch {
-    return false;
+    return undefined;
   }
 }
 
-function hasNodePty(): boolean {
+export function nodePtyIsHere(): boolean {
   try {
     createRequire(import.meta.url).resolve('@lydell/node-pty');
     return true;

@@ -1,0 +1,69 @@
+// Which helper gives a job its terminal, and the clear refusal where a machine has none.
+import assert from 'node:assert/strict';
+import { writeFileSync } from 'node:fs';
+import { join } from 'node:path';
+import { describe, test } from 'node:test';
+import { examineTerminal } from '../../../src/kinds/command/examine.ts';
+import { nodePtyIsHere, Terminals } from '../../../src/kinds/command/process/terminal.ts';
+import { thisMachine } from '../../../src/runtime/machine.ts';
+import { tempFolder } from '../../helpers/folder.ts';
+import { start } from './kit.ts';
+
+describe('a machine without script(1)', () => {
+  test('and without node-pty: the job ends with what to install, and nothing was started', async (t) => {
+    const folder = tempFolder(t);
+    const { run, read } = await start(t, { terminal: 'script' }, { PATH: folder });
+    const origin = { cwd: folder, env: { PATH: process.env.PATH! } };
+    const view = await run({ command: 'touch started', tty: true }, { origin });
+    assert.deepEqual(
+      [view.status, view.exitCode, view.error?.code],
+      ['failed', null, 'unsupported'],
+    );
+    assert.match(view.error!.message, /no way to give a command a terminal/);
+    assert.match(view.error!.hint!, /Install util-linux \(script\) or `npm i @lydell\/node-pty`/);
+    assert.equal((await read(view.id)).size, 0);
+    assert.equal((await run({ command: 'ls' }, { origin })).output, undefined, 'it never started');
+  });
+
+  test('but with node-pty: that one is taken', async (t) => {
+    if (!nodePtyIsHere()) return t.skip('node-pty is not here');
+    const folder = tempFolder(t);
+    const { run } = await start(t, {}, { PATH: folder });
+    const origin = { cwd: folder, env: { PATH: process.env.PATH! } };
+    const view = await run({ command: '[ -t 0 ] && [ -t 1 ] && echo tty', tty: true }, { origin });
+    assert.deepEqual([view.status, view.output?.text], ['completed', 'tty\n']);
+  });
+
+  test('a program of that name that is not of util-linux (macOS) is no helper', async (t) => {
+    const path = tempFolder(t);
+    writeFileSync(join(path, 'script'), '#!/bin/sh\nexit 64\n', { mode: 0o755 });
+    const none = new Terminals({ wish: 'auto', path, hasNodePty: () => false });
+    await assert.rejects(none.helper(), { code: 'unsupported' });
+    const other = new Terminals({ wish: 'auto', path, hasNodePty: () => true });
+    assert.deepEqual(await other.helper(), { method: 'node-pty', program: process.execPath });
+  });
+});
+
+test('a caller whose PATH has no script(1) still gets the terminal of this machine', async (t) => {
+  const { run } = await start(t, { terminal: 'script' });
+  const bare = tempFolder(t);
+  const view = await run(
+    { argv: ['/bin/sh', '-c', '[ -t 0 ] && echo tty'], tty: true },
+    { origin: { cwd: bare, env: { PATH: bare } } },
+  );
+  assert.deepEqual([view.status, view.output?.text], ['completed', 'tty\n']);
+});
+
+test('doctor says which helper there is, or what to install', (t) => {
+  const root = tempFolder(t);
+  const machine = (platform: string) => ({ ...thisMachine({ PATH: '/' }, root), platform });
+  const look = (wish: 'auto' | 'script' | 'node-pty', platform = 'linux', pty = false) =>
+    examineTerminal({ terminal: wish }, machine(platform), () => pty);
+  assert.equal(look('auto').state, 'note');
+  assert.match(look('auto').hint!, /Install util-linux/);
+  assert.match(look('auto', 'linux', true).text, /node-pty/);
+  writeFileSync(join(root, 'script'), '');
+  assert.match(look('auto').text, /\(script\)/);
+  assert.equal(look('node-pty').state, 'note');
+  assert.equal(look('auto', 'darwin').state, 'note', 'the script of macOS is another program');
+});
