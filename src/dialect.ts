@@ -59,6 +59,8 @@ export interface DialectRoute {
   /** It may hold the request (a long poll): when the server stops, its signal aborts at once and it answers what it has. */
   waits?: boolean;
   handle(request: DialectRequest, call: DialectCall): Promise<DialectResponse>;
+  /** The same path as a WebSocket: each item is one JSON message, and the end closes it. The key may be its sub-protocol. */
+  watch?(request: DialectRequest, call: DialectCall): AsyncIterable<unknown>;
 }
 
 export interface DialectRequest {

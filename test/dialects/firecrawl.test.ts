@@ -1,45 +1,18 @@
 // Firecrawl's own clients, unmodified, against the real server: the JavaScript SDK and the MCP server from npm.
 import assert from 'node:assert/strict';
-import { mkdirSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
-import { test, type TestContext } from 'node:test';
-import { html, startSite, type Site } from '../fixtures/site/site.ts';
+import { test } from 'node:test';
+import { html } from '../fixtures/site/site.ts';
 import { chromiumPath } from '../helpers/chromium.ts';
-import { tempFolder } from '../helpers/folder.ts';
-import { startServer, type TestServer } from '../helpers/server.ts';
+import { openFirecrawl, type Json } from '../helpers/firecrawl.ts';
+import type { TestServer } from '../helpers/server.ts';
 import { until } from '../helpers/until.ts';
-
-type Json = ReturnType<typeof JSON.parse>;
 
 const browser = await chromiumPath();
 const skip = typeof browser === 'string' ? false : `no browser can start here: ${browser.reason}`;
 
-async function open(t: TestContext, driven?: object): Promise<{ server: TestServer; site: Site }> {
-  const site = await startSite(t, { pages: 40 });
-  site.on('/api/rest_v1', html('', 404));
-  const home = join(tempFolder(t), 'home');
-  mkdirSync(home, { recursive: true, mode: 0o700 });
-  site.on('/search', (request, response) => {
-    void request;
-    const results = [
-      { title: 'Target', url: site.url('/target'), content: 'about the target', engine: 'fixture' },
-    ];
-    response
-      .writeHead(200, { 'content-type': 'application/json' })
-      .end(JSON.stringify({ query: 'q', results, suggestions: [] }));
-  });
-  const config = {
-    egress: { allow: ['127.0.0.1'] },
-    web: { search: { searxngUrl: site.url('') }, ...(driven ? { browser: driven } : {}) },
-  };
-  writeFileSync(join(home, 'config.json'), JSON.stringify(config));
-  return { server: await startServer(t, { home }), site };
-}
-
 test('@mendable/firecrawl-js: crawl, paging, cancel, errors, active, batch, map, scrape, search, extract, credits', async (t) => {
-  const { server, site } = await open(t);
-  const { default: Firecrawl } = (await import('@mendable/firecrawl-js')) as Json;
-  const client = new Firecrawl({ apiKey: server.key, apiUrl: `${server.url}/firecrawl` });
+  const { server, site, client } = await openFirecrawl(t);
   site.on('/p/5', html('', 404));
   const crawl: Json = await client.crawl(site.url('/'), {
     limit: 30,
@@ -108,9 +81,7 @@ test('@mendable/firecrawl-js: crawl, paging, cancel, errors, active, batch, map,
 });
 
 test('firecrawl-js: change tracking, actions, cache, batches, agent, queue and what is refused', async (t) => {
-  const { server, site } = await open(t);
-  const { default: Firecrawl } = (await import('@mendable/firecrawl-js')) as Json;
-  const client = new Firecrawl({ apiKey: server.key, apiUrl: `${server.url}/firecrawl` });
+  const { site, client } = await openFirecrawl(t);
   const tracked = { limit: 3, sitemap: 'skip', pollInterval: 1, scrapeOptions: { formats: ['markdown', { type: 'changeTracking', modes: ['git-diff'] }] } }; // prettier-ignore
   const first: Json = await client.crawl(site.url('/'), tracked);
   assert.ok(first.data.every((one: Json) => one.changeTracking.changeStatus === 'new'));
@@ -159,13 +130,11 @@ test(
   'firecrawl-js: actions happen in a real browser before the page is read',
   { skip },
   async (t) => {
-    const { server, site } = await open(t, {
+    const { site, client } = await openFirecrawl(t, {
       path: browser,
       sandbox: false,
       args: ['--headless=shell'],
     });
-    const { default: Firecrawl } = (await import('@mendable/firecrawl-js')) as Json;
-    const client = new Firecrawl({ apiKey: server.key, apiUrl: `${server.url}/firecrawl` });
     site.on('/form', html(`<title>Form</title><main><h1>Form</h1><input id=q><button onclick="out.textContent='You wrote '+q.value">Go</button><p id=out></p><a href=/target>t</a></main>`)); // prettier-ignore
     const page: Json = await client.scrape(site.url('/form'), {
       formats: ['markdown', 'links', 'screenshot'],
@@ -195,7 +164,7 @@ test(
 );
 
 test('firecrawl-mcp: scrape, map, crawl, status, search, JSON, agent and credits through the stdio server from npm', async (t) => {
-  const { server, site } = await open(t);
+  const { server, site } = await openFirecrawl(t);
   const { Client, StdioClientTransport } = await mcpClient();
   const program = join(
     import.meta.dirname,

@@ -10,6 +10,7 @@ import { AppError, errorKind } from '../../errors.ts';
 import * as crawl from './crawl.ts';
 import * as pages from './pages.ts';
 import type { Fields } from './translate.ts';
+import { watch } from './watch.ts';
 
 const root = '/firecrawl/v2';
 const bodyBytesMax = 5_000_000;
@@ -25,8 +26,9 @@ export interface Asked {
   base: string;
 }
 export type Api = (asked: Asked) => Promise<Fields>;
+export type Watch = (asked: Asked) => AsyncIterable<Fields>;
 
-const wishes: [method: DialectRoute['method'], path: string, api: Api][] = [
+const wishes: [method: DialectRoute['method'], path: string, api: Api, watch?: Watch][] = [
   ['POST', '/scrape', pages.scrape],
   ['POST', '/map', pages.map],
   ['POST', '/search', pages.search],
@@ -37,11 +39,11 @@ const wishes: [method: DialectRoute['method'], path: string, api: Api][] = [
   ['DELETE', '/agent/{id}', crawl.cancel],
   ['POST', '/crawl', crawl.start],
   ['GET', '/crawl/active', crawl.active],
-  ['GET', '/crawl/{id}', crawl.status],
+  ['GET', '/crawl/{id}', crawl.status, watch],
   ['DELETE', '/crawl/{id}', crawl.cancel],
   ['GET', '/crawl/{id}/errors', crawl.errors],
   ['POST', '/batch/scrape', crawl.startBatch],
-  ['GET', '/batch/scrape/{id}', crawl.status],
+  ['GET', '/batch/scrape/{id}', crawl.status, watch],
   ['DELETE', '/batch/scrape/{id}', crawl.cancel],
   ['GET', '/batch/scrape/{id}/errors', crawl.errors],
   ['GET', '/team/credit-usage', pages.creditUsage],
@@ -50,12 +52,13 @@ const wishes: [method: DialectRoute['method'], path: string, api: Api][] = [
 
 export const firecrawlDialect: Dialect = {
   name: 'firecrawl',
-  routes: wishes.map(([method, path, api]) => ({
+  routes: wishes.map(([method, path, api, watched]) => ({
     method,
     path: `${root}${path}`,
     auth: 'key',
     bodyBytesMax,
     handle: (request, call) => answered(request, call, api),
+    ...(watched ? { watch: (request, call) => watched(askedOf(request, call)) } : {}),
   })),
 };
 
@@ -65,22 +68,23 @@ async function answered(
   api: Api,
 ): Promise<DialectResponse> {
   try {
-    const body = request.body.length > 0 ? request.json() : {};
-    const input = typeof body === 'object' && body !== null ? (body as Fields) : {};
-    const base = `${request.baseUrl}${root}`;
-    const key = request.headers['x-idempotency-key'];
-    const answer = await api({
-      call,
-      input,
-      params: request.params,
-      query: request.query,
-      base,
-      ...(typeof key === 'string' ? { idempotencyKey: key } : {}),
-    });
-    return { status: 200, body: answer };
+    return { status: 200, body: await api(askedOf(request, call)) };
   } catch (error) {
     return failure(error);
   }
+}
+
+function askedOf(request: DialectRequest, call: DialectCall): Asked {
+  const body = request.body.length > 0 ? request.json() : {};
+  const key = request.headers['x-idempotency-key'];
+  return {
+    call,
+    input: typeof body === 'object' && body !== null ? (body as Fields) : {},
+    params: request.params,
+    query: request.query,
+    base: `${request.baseUrl}${root}`,
+    ...(typeof key === 'string' ? { idempotencyKey: key } : {}),
+  };
 }
 
 function failure(error: unknown): DialectResponse {

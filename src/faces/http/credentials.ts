@@ -3,16 +3,19 @@
 import type { IncomingMessage } from 'node:http';
 import { AppError } from '../../errors.ts';
 import type { Origin } from '../../operation.ts';
+import { isWebSocket, protocolOf } from './websocket.ts';
 
-/** `Bearer <key>`, `x-api-key: <key>`, or the bare key as RunPod's clients send it. */
-export function requestKey({ headers }: IncomingMessage): string | undefined {
+/** `Bearer <key>`, `x-api-key: <key>`, the bare key as RunPod's clients send it, or a WebSocket's sub-protocol. */
+export function requestKey(request: IncomingMessage): string | undefined {
+  const { headers } = request;
   const { authorization } = headers;
   if (authorization !== undefined) {
     const key = /^bearer\s+/i.test(authorization) ? authorization.slice(7) : authorization;
     return key.trim() || undefined;
   }
   const key = headers['x-api-key'];
-  return typeof key === 'string' && key.trim() !== '' ? key.trim() : undefined;
+  if (typeof key === 'string' && key.trim() !== '') return key.trim();
+  return isWebSocket(request) ? protocolOf(request) : undefined;
 }
 
 export function requestOrigin({ headers }: IncomingMessage): Origin | undefined {

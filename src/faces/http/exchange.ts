@@ -1,6 +1,7 @@
 // One request from its first line to its answer: who calls, what they call, and the call itself. Everything that goes
 // wrong is thrown as an AppError and answered in one place, the face.
 import type { IncomingMessage, ServerResponse } from 'node:http';
+import type { Duplex } from 'node:stream';
 import type { DialectRequest, DialectResponse, DialectRoute } from '../../dialect.ts';
 import { AppError } from '../../errors.ts';
 import type { CallContext, Caller, Operation, Operations } from '../../operation.ts';
@@ -12,6 +13,7 @@ import { type InputShape, jsonBody, pathInput, queryInput } from './input.ts';
 import type { HttpLimits } from './settings.ts';
 import { bytesType, sendBytes } from './bytes.ts';
 import { sendEvents } from './sse.ts';
+import { sendMessages } from './websocket.ts';
 
 export interface Exchange {
   request: IncomingMessage;
@@ -26,6 +28,8 @@ export interface Exchange {
   gone: AbortController;
   /** Has no end of its own: a stop ends it at once. */
   isStream: boolean;
+  /** The connection of a client that wants a WebSocket; only for routes that have one. */
+  upgraded?: Duplex;
 }
 
 export interface ExchangeParts {
@@ -69,11 +73,13 @@ export async function answerDialect(
   params: Record<string, string>,
   parts: ExchangeParts,
 ): Promise<void> {
-  const { request, caller } = exchange;
-  exchange.isStream = route.waits === true;
+  const { request, caller, upgraded } = exchange;
+  exchange.isStream = route.waits === true || upgraded !== undefined;
   if (exchange.isStream && parts.stopping.aborted) exchange.gone.abort();
   const bytesMax = route.bodyBytesMax ?? parts.limits.bodyBytesMax;
-  const body = await readBody(request, { bytesMax, setting: 'http.bodyBytesMax' });
+  const body = upgraded
+    ? Buffer.alloc(0)
+    : await readBody(request, { bytesMax, setting: 'http.bodyBytesMax' });
   const dialectRequest: DialectRequest = {
     method: exchange.method,
     path: exchange.path,
@@ -87,6 +93,8 @@ export async function answerDialect(
     baseUrl: baseUrl(exchange, parts.publicUrl),
   };
   const call = { operations: parts.operations, context: contextOf(exchange) };
+  if (upgraded && route.watch)
+    return sendMessages(request, upgraded, route.watch(dialectRequest, call), exchange.gone.signal);
   await sendDialect(exchange, await route.handle(dialectRequest, call));
 }
 

@@ -1,6 +1,7 @@
 // The HTTP face: routes from the operation list and from dialects, mounted handlers (MCP, pages), and the rules that
 // hold for all of them: host and origin, keys, rates, errors, and a stop that loses no answer.
 import type { IncomingMessage, RequestListener, ServerResponse } from 'node:http';
+import type { Duplex } from 'node:stream';
 import type { Dialect } from '../../dialect.ts';
 import { AppError } from '../../errors.ts';
 import type { CallContext, Caller, Operations } from '../../operation.ts';
@@ -25,6 +26,7 @@ import { Buckets } from './rate.ts';
 import { buildRouter, type Route } from './routes.ts';
 import type { Found, Router } from './router.ts';
 import { httpLimits, type HttpLimits } from './settings.ts';
+import { isWebSocket } from './websocket.ts';
 
 export interface HttpFaceOptions {
   operations: Operations;
@@ -129,9 +131,12 @@ class Face {
     this.router = buildRouter(operations, dialects);
     const stopping = this.stopping.signal;
     this.parts = { operations, limits: this.limits, clock, stopping, publicUrl };
-    const handle = (request: IncomingMessage, response: ServerResponse, local: boolean) =>
-      this.handle(request, response, local);
-    this.listeners = new Listeners({ limits: this.limits, log, handle });
+    this.listeners = new Listeners({
+      limits: this.limits,
+      log,
+      handle: (...wish) => this.handle(...wish),
+      watches: (request) => this.watches(request),
+    });
   }
 
   mount(mount: Mount): void {
@@ -139,8 +144,13 @@ class Face {
     this.mounts = [...this.mounts, mount].toSorted(isLonger);
   }
 
-  handle(request: IncomingMessage, response: ServerResponse, local: boolean): void {
-    const exchange = begin(request, response, local);
+  handle(
+    request: IncomingMessage,
+    response: ServerResponse,
+    local: boolean,
+    upgraded?: Duplex,
+  ): void {
+    const exchange = { ...begin(request, response, local), ...(upgraded ? { upgraded } : {}) };
     this.active.add(exchange);
     response.on('close', () => {
       if (!response.writableFinished) exchange.gone.abort();
@@ -265,6 +275,16 @@ class Face {
     });
   }
 
+  private watches(request: IncomingMessage): boolean {
+    if (!isWebSocket(request)) return false;
+    try {
+      const route = this.router.find(pathOf(request).path)?.methods.get('GET');
+      return route?.type === 'dialect' && route.route.watch !== undefined;
+    } catch {
+      return false;
+    }
+  }
+
   private find({ path, caller }: Exchange): Found<Route> | undefined {
     try {
       return this.router.find(path);
@@ -292,19 +312,23 @@ class Face {
 }
 
 function begin(request: IncomingMessage, response: ServerResponse, local: boolean): Exchange {
-  const url = request.url ?? '/';
-  const mark = url.indexOf('?');
   return {
     request,
     response,
     method: request.method === 'HEAD' ? 'GET' : (request.method ?? 'GET'),
-    path: mark < 0 ? url : url.slice(0, mark),
-    search: mark < 0 ? '' : url.slice(mark + 1),
+    ...pathOf(request),
     local,
     caller: undefined,
     gone: new AbortController(),
     isStream: false,
   };
+}
+
+function pathOf({ url = '/' }: IncomingMessage): { path: string; search: string } {
+  const mark = url.indexOf('?');
+  return mark < 0
+    ? { path: url, search: '' }
+    : { path: url.slice(0, mark), search: url.slice(mark + 1) };
 }
 
 function pathBelow(prefix: string, path: string): string | undefined {

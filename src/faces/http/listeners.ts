@@ -1,6 +1,6 @@
 // The servers behind the face: TCP for everybody, a unix socket for the home's owner, the same code behind both.
 import { chmodSync, rmSync } from 'node:fs';
-import { createServer, type IncomingMessage, type Server, type ServerResponse } from 'node:http';
+import { createServer, ServerResponse, type IncomingMessage, type Server } from 'node:http';
 import { type AddressInfo, connect, type Socket } from 'node:net';
 import type { Duplex } from 'node:stream';
 import { AppError } from '../../errors.ts';
@@ -18,7 +18,14 @@ export interface TcpAddress {
 export interface ListenersOptions {
   limits: HttpLimits;
   log: Log;
-  handle(request: IncomingMessage, response: ServerResponse, local: boolean): void;
+  handle(
+    request: IncomingMessage,
+    response: ServerResponse,
+    local: boolean,
+    upgraded?: Duplex,
+  ): void;
+  /** Whether a request over TCP may become a WebSocket. */
+  watches(request: IncomingMessage): boolean;
 }
 
 /** For a protocol of its own over the private socket; false: not for it. */
@@ -36,6 +43,7 @@ export class Listeners {
 
   async tcp({ port, host }: { port: number; host: string }): Promise<TcpAddress> {
     const server = this.create(false);
+    server.on('upgrade', (request, socket, head) => this.watch(request, socket, head));
     try {
       await listening(server, { port, host });
     } catch (error) {
@@ -87,10 +95,23 @@ export class Listeners {
     for (const socket of this.sockets) socket.destroy();
   }
 
+  /** Answered like any other request, up to the point where its route takes the connection. */
+  private watch(request: IncomingMessage, socket: Duplex, head: Buffer): void {
+    socket.on('error', () => socket.destroy());
+    if (head.length > 0) socket.unshift(head);
+    const response = new ServerResponse(request);
+    response.shouldKeepAlive = false;
+    response.assignSocket(socket as Socket);
+    response.on('finish', () => socket.end());
+    this.options.handle(request, response, false, socket);
+  }
+
   private create(local: boolean): Server {
-    const { limits, handle } = this.options;
+    const { limits, handle, watches } = this.options;
     const server = createServer(
       {
+        // Other wishes for another protocol are requests like all (HTTP/2 clients ask every server).
+        shouldUpgradeCallback: (request) => local || watches(request),
         maxHeaderSize: local ? headerBytesMax.socket : headerBytesMax.tcp,
         headersTimeout: limits.headersTimeoutMs,
         requestTimeout: limits.requestTimeoutMs,
