@@ -167,7 +167,10 @@ test('queues limit and pause; every command has help; completion knows the words
   assert.equal((await server.cli('wait', id)).code, 0);
   const help = await server.cli('queue', 'set', '--help');
   assert.match(help.stdout, /--concurrency-max/);
-  assert.match((await server.cli('help')).stdout, /queue list/);
+  assert.equal((await server.cli('help', 'queue', 'set')).stdout, help.stdout);
+  const overview = (await server.cli('help')).stdout;
+  assert.match(overview, /queue list +shows every queue/);
+  assert.match(overview, /\n {2}crawl .*\n(?: {2}.*\n)* {2}crawl-control /);
   assert.match((await server.cli('completion', 'words', 'queue')).stdout, /list set/);
   assert.match((await server.cli('completion', 'bash')).stdout, /complete -F/);
 });

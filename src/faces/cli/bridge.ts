@@ -10,7 +10,10 @@ export interface Catalog {
   operations: CatalogEntry[];
 }
 
-export type CatalogEntry = Pick<Operation, 'name' | 'title' | 'description' | 'effect' | 'cli'> & {
+export type CatalogEntry = Pick<
+  Operation,
+  'name' | 'title' | 'description' | 'effect' | 'toolsets' | 'cli'
+> & {
   input: Record<string, unknown>;
   streams: boolean;
 };
@@ -55,6 +58,7 @@ export class Bridge {
         title: operation.title,
         description: operation.description,
         effect: operation.effect,
+        ...(operation.toolsets ? { toolsets: operation.toolsets } : {}),
         cli: operation.cli,
         streams: operation.stream !== undefined,
         input: z.toJSONSchema(operation.input, { io: 'input', unrepresentable: 'any' }),

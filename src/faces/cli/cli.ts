@@ -1,5 +1,6 @@
 // The command line: a few commands written by hand, every other one made from the operation list of the server.
 import { AppError, errorBody, errorKind } from '../../errors.ts';
+import type { CatalogEntry } from './bridge.ts';
 import { Client, type Target } from './client.ts';
 import { connectServer } from './connect.ts';
 import { backup, restore } from './commands/backup.ts';
@@ -13,9 +14,10 @@ import { service } from './commands/service.ts';
 import { migrate, store } from './commands/store.ts';
 import { show, wait } from './commands/show.ts';
 import type { Command, CommandContext } from './command.ts';
-import { followedLine, printOutput, terminalWords, type Screen } from './print.ts';
+import { overview } from './overview.ts';
+import { commandNames, followedLine, printOutput, terminalWords, type Screen } from './print.ts';
 import type { Program } from './program.ts';
-import { findEntry, help, parseInput } from './words.ts';
+import { findEntry, help, parseInput, usageError } from './words.ts';
 
 const commands: Record<string, Command> = {
   run,
@@ -63,6 +65,7 @@ async function dispatch(
     commands,
     client: () => clientOf(program),
   };
+  if (word === 'help' && args.length > 0) return dispatch([...args, '--help'], program, screen);
   if (word === undefined || word === 'help' || word === '--help' || word === '-h')
     return overview(context);
   const command = Object.hasOwn(commands, word) ? commands[word] : undefined;
@@ -74,31 +77,27 @@ async function dispatch(
   return generated(argv, context);
 }
 
-async function generated(
-  argv: readonly string[],
-  { screen, client }: CommandContext,
-): Promise<number> {
-  const server = await client();
+async function generated(argv: readonly string[], context: CommandContext): Promise<number> {
+  const server = await context.client();
   const { operations } = await server.catalog();
   const entry = findEntry(operations, argv);
-  if (!entry) {
-    const near = operations
-      .filter(({ cli }) => cli?.words[0] === argv[0])
-      .map(({ cli }) => `errand ${cli!.words.join(' ')}`);
-    throw new AppError(
-      'invalidInput',
-      `There is no command \`errand ${argv.join(' ').slice(0, 80)}\`.`,
-      {
-        hint:
-          near.length > 0
-            ? `Did you mean ${near.join(', ')}?`
-            : '`errand help` lists all commands.',
-      },
-    );
+  if (!entry) throw unknownCommand(operations, argv);
+  try {
+    return await perform(server, entry, { argv, screen: context.screen, operations });
+  } catch (error) {
+    throw usageError(error, entry, operations);
   }
-  const { input, common } = parseInput(entry, argv);
+}
+
+async function perform(
+  server: Client,
+  entry: CatalogEntry,
+  call: { argv: readonly string[]; screen: Screen; operations: readonly CatalogEntry[] },
+): Promise<number> {
+  const { screen, operations } = call;
+  const { input, common } = parseInput(entry, call.argv);
   if (common.help) {
-    screen.out(help(entry));
+    screen.out(help(entry, operations));
     return 0;
   }
   if (common.follow) {
@@ -108,34 +107,18 @@ async function generated(
   }
   const { output, text } = await server.call(entry.name, input);
   if (common.json) screen.out(`${JSON.stringify(output)}\n`);
-  else printOutput(screen, entry, output, text);
+  else printOutput(screen, entry, output, text && terminalWords(text, commandNames(operations)));
   return 0;
 }
 
-/** Jobs first, then the area words (`queue …`) each in a block of its own. */
-async function overview({ screen, client, program }: CommandContext): Promise<number> {
-  const blocks = new Map<string, [string, string][]>([
-    ['', Object.entries(commands).map(([name, { summary }]) => [name, summary])],
-  ]);
-  try {
-    const { operations } = await (await client()).catalog();
-    for (const { cli, title } of operations) {
-      if (!cli || cli.custom) continue;
-      const area = cli.words.length > 1 ? cli.words[0]! : '';
-      const rows = blocks.get(area) ?? [];
-      blocks.set(area, [...rows, [cli.words.join(' '), title.toLowerCase()]]);
-    }
-  } catch (error) {
-    program.log.debug('no server for the list of commands', { error });
-  }
-  const width = Math.max(...[...blocks.values()].flat().map(([name]) => name.length));
-  const texts = [...blocks.values()].map((rows) =>
-    rows.map(([name, summary]) => `  ${name.padEnd(width)}  ${summary}`).join('\n'),
-  );
-  screen.out(
-    `errand ${program.version}: jobs for AI agents\n\n${texts.join('\n\n')}\n\nerrand <command> --help says more.\n`,
-  );
-  return 0;
+function unknownCommand(operations: readonly CatalogEntry[], argv: readonly string[]): AppError {
+  const near = operations
+    .filter(({ cli }) => cli?.words[0] === argv[0])
+    .map(({ cli }) => `errand ${cli!.words.join(' ')}`);
+  const typed = argv.filter((word) => !word.startsWith('-')).join(' ');
+  return new AppError('invalidInput', `There is no command \`errand ${typed.slice(0, 80)}\`.`, {
+    hint: near.length > 0 ? `There is ${near.join(', ')}.` : '`errand help` lists all commands.',
+  });
 }
 
 async function clientOf(program: Program): Promise<Client> {

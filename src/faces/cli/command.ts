@@ -16,6 +16,8 @@ export interface CommandContext {
 
 export interface Command {
   summary: string;
+  /** Where the overview shows it. */
+  area: 'jobs' | 'server';
   /** `--detach` …, for completion. */
   flags: readonly string[];
   help(name: string): string;
@@ -36,6 +38,7 @@ type Flags = Record<string, Flag>;
 
 interface Spec<T extends Flags> {
   summary: string;
+  area?: 'jobs';
   /** What comes after the flags, e.g. `ID…`. */
   args?: string;
   flags: T;
@@ -54,6 +57,7 @@ export function command<T extends Flags>(spec: Spec<T>): Command {
     ['Usage: errand', name, '[flags]', spec.args].filter(Boolean).join(' ');
   return {
     summary: spec.summary,
+    area: spec.area ?? 'server',
     flags: Object.keys(spec.flags).map((name) => `--${name}`),
     help: (name) => helpText(usageOf(name), spec.summary, Object.entries(spec.flags).map(flagRow)),
     run(context, name, args) {
@@ -80,11 +84,31 @@ const flagRow = ([name, { short, value, help, type }]: [string, Flag]): [string,
   help,
 ];
 
+const helpColumns = 100;
+const flagColumnsMax = 32;
+
 /** The one form of help, also for commands made from operations. */
 export function helpText(usage: string, about: string, rows: [string, string][]): string {
-  const width = Math.max(0, ...rows.map(([flag]) => flag.length));
-  const flags = rows.map(([flag, text]) => `  ${flag.padEnd(width)}  ${text}`.trimEnd());
-  return [usage, '', about, ...(flags.length > 0 ? ['', 'Flags:', ...flags] : []), ''].join('\n');
+  const width = Math.min(flagColumnsMax, Math.max(0, ...rows.map(([flag]) => flag.length)));
+  const indent = ' '.repeat(width + 4);
+  const flags = rows.map(([flag, text]) => {
+    const lines = wrap(text, helpColumns - indent.length).join(`\n${indent}`);
+    const gap = flag.length > width && text !== '' ? `\n${indent}` : '  ';
+    return `  ${flag.padEnd(width)}${gap}${lines}`.trimEnd();
+  });
+  const head = [usage, '', ...wrap(about, helpColumns)];
+  return [...head, ...(flags.length > 0 ? ['', 'Flags:', ...flags] : []), ''].join('\n');
+}
+
+function wrap(text: string, columns: number): string[] {
+  const lines = [''];
+  for (const word of text.split(/\s+/)) {
+    const last = lines.at(-1)!;
+    if (last === '') lines[lines.length - 1] = word;
+    else if (last.length + 1 + word.length <= columns) lines[lines.length - 1] = `${last} ${word}`;
+    else lines.push(word);
+  }
+  return lines;
 }
 
 export function wholeNumber(text: string | undefined, flag: string): number | undefined {

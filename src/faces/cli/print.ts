@@ -36,7 +36,7 @@ export function printOutput(
     }
   }
   if (text !== undefined) screen.out(`${text}\n`);
-  else screen.out(fieldsText(output));
+  else screen.out(fieldsText(screen, output));
 }
 
 /** One thing of a followed list: the columns its table would have, without waiting for the widths of what comes. */
@@ -101,7 +101,7 @@ function cell(column: string, value: unknown): string {
   if (value === undefined || value === null) return '';
   if (column.endsWith('Ms') && typeof value === 'number') return duration(value);
   if (column.endsWith('At') || column === 'at') return localTime(String(value));
-  if (Array.isArray(value)) return value.join(',');
+  if (Array.isArray(value)) return value.join(',') || '–';
   if (typeof value === 'object') return JSON.stringify(value);
   return String(value).replaceAll(/\s+/g, ' ');
 }
@@ -112,12 +112,44 @@ const heading = (column: string): string =>
     .replaceAll(/[A-Z]/g, (letter) => ` ${letter}`)
     .toUpperCase();
 
-function fieldsText(output: unknown): string {
-  if (!output || typeof output !== 'object') return `${String(output)}\n`;
+/** A line per field; what has fields of its own stands below its name, lists of things as tables. */
+export function fieldsText(screen: Screen, output: unknown, indent = ''): string {
+  if (!isRecord(output)) return `${String(output)}\n`;
   const rows = Object.entries(output).filter(([, value]) => value !== undefined);
   const width = Math.max(0, ...rows.map(([name]) => name.length));
-  return rows.map(([name, value]) => `${name.padEnd(width)}  ${cell(name, value)}\n`).join('');
+  const block = (name: string, text: string) => `${indent}${name}\n${text}`;
+  return rows
+    .map(([name, value]) => {
+      if (isRecord(value) && !isForeign(name) && !isShort(value))
+        return block(name, fieldsText(screen, value, `${indent}  `));
+      if (Array.isArray(value) && value.length > 0 && value.every(isRecord))
+        return block(name, indented(tableText(screen, value, fieldNames(value)), `${indent}  `));
+      const isPart = isRecord(value) && !isForeign(name);
+      return `${indent}${name.padEnd(width)}  ${isPart ? inline(value) : cell(name, value)}\n`;
+    })
+    .join('');
 }
+
+/** JSON that is the caller's own is shown as it is. */
+const isForeign = (name: string): boolean => ['input', 'result', 'data'].includes(name);
+
+const isRecord = (value: unknown): value is Record<string, unknown> =>
+  value !== null && typeof value === 'object' && !Array.isArray(value);
+
+const isShort = (value: Record<string, unknown>): boolean =>
+  Object.values(value).every((field) => field === null || typeof field !== 'object') &&
+  inline(value).length <= 80;
+
+const inline = (value: Record<string, unknown>): string =>
+  Object.entries(value)
+    .map(([name, field]) => `${name} ${cell(name, field)}`)
+    .join(', ') || '–';
+
+const fieldNames = (rows: readonly Record<string, unknown>[]): string[] => [
+  ...new Set(rows.flatMap((row) => Object.keys(row))),
+];
+
+const indented = (text: string, indent: string): string => text.replaceAll(/^(?=.)/gm, indent);
 
 export function duration(ms: number): string {
   if (ms < 1000) return `${Math.round(ms)}ms`;
@@ -148,25 +180,39 @@ export const dim = (screen: Screen, text: string): string =>
   screen.columns === undefined ? text : styleText('dim', text);
 
 /** What an agent calls, as a person types it. */
-const spoken: Record<string, string> = {
-  run_command: 'errand run',
-  get_job: 'errand show',
-  list_jobs: 'errand list',
-  wait_for_jobs: 'errand wait',
-  read_output: 'errand logs',
-  send_input: 'errand send',
-  send_signal: 'errand signal',
-  cancel_job: 'errand cancel',
-  retry_job: 'errand retry',
-};
+const spoken: ReadonlyMap<string, string> = new Map([
+  ['run_command', 'errand run'],
+  ['get_job', 'errand show'],
+  ['list_jobs', 'errand list'],
+  ['wait_for_jobs', 'errand wait'],
+  ['read_output', 'errand logs'],
+  ['send_input', 'errand send'],
+  ['send_signal', 'errand signal'],
+  ['cancel_job', 'errand cancel'],
+  ['retry_job', 'errand retry'],
+]);
+
+/** The same for every operation that has a command, where the list is at hand. */
+export function commandNames(entries: readonly CatalogEntry[]): ReadonlyMap<string, string> {
+  return new Map(
+    entries.flatMap(({ name, cli }) => (cli ? [[name, `errand ${cli.words.join(' ')}`]] : [])),
+  );
+}
 
 /** Hints are written for agents: on a terminal they name commands. */
-export function terminalWords(text: string): string {
+export function terminalWords(text: string, names = spoken): string {
   return text
     .replace(/read_output with mode errors( or tail)?/g, '`errand logs --errors`')
     .replace(
       'Start it with stdin: "open" (or tty: true)',
       'Start it with `errand run --stdin open` (or --tty)',
     )
-    .replaceAll(/\b[a-z]+(_[a-z]+)+\b/g, (word) => (spoken[word] ? `\`${spoken[word]}\`` : word));
+    .replaceAll(/`?\b([a-z]+(?:_[a-z]+)+)\b`?/g, (whole, name: string) => {
+      const typed = names.get(name);
+      return typed ? `\`${typed}\`` : whole;
+    });
 }
+
+/** The same about one job: what it suggests can be copied as it stands. */
+export const jobWords = (text: string, id: string): string =>
+  terminalWords(text).replaceAll('`errand logs --errors`', `\`errand logs --errors ${id}\``);

@@ -2,6 +2,7 @@
 import { AppError } from '../../errors.ts';
 import type { CatalogEntry } from './bridge.ts';
 import { helpText } from './command.ts';
+import { commandNames, terminalWords } from './print.ts';
 
 export interface Schema {
   type?: string | string[];
@@ -81,25 +82,90 @@ function takeLoose(
     if (text !== undefined) put(input, name, property, text);
   }
   if (loose.length > 0) {
-    throw new AppError('invalidInput', `What is \`${loose[0]}\` for? ${usage(entry)}`);
+    throw new AppError('invalidInput', `What is \`${loose[0]}\` for?`, { hint: usage(entry) });
   }
 }
 
-export function usage(entry: CatalogEntry): string {
-  const args = (entry.cli!.args ?? []).map((name) => `<${kebab(name)}>`);
+function usage(entry: CatalogEntry): string {
+  const { required = [], properties = {} } = entry.input as Schema;
+  const args = (entry.cli!.args ?? []).map((name) => {
+    const shown = `${kebab(name)}${typeOf(properties[name]!) === 'array' ? '…' : ''}`;
+    return required.includes(name) ? `<${shown}>` : `[${shown}]`;
+  });
   return `Usage: errand ${[...entry.cli!.words, ...args].join(' ')} [flags]`;
 }
 
-export function help(entry: CatalogEntry): string {
-  const schema = entry.input as Schema;
-  const rows = Object.entries(schema.properties ?? {})
-    .filter(([name]) => !(entry.cli!.args ?? []).includes(name))
-    .map(([name, property]): [string, string] => [
-      `--${flagName(name)}`,
-      property.description ?? property.enum?.join(' | ') ?? '',
-    ]);
+export function help(entry: CatalogEntry, entries: readonly CatalogEntry[]): string {
+  const { required = [], properties = {} } = entry.input as Schema;
+  const args = entry.cli!.args ?? [];
+  const row = ([name, property]: [string, Schema]): [string, string] => [
+    args.includes(name) ? `<${kebab(name)}>` : `--${flagName(name)}${placeholder(name, property)}`,
+    flagText(property, required.includes(name) && !args.includes(name)),
+  ];
+  const fields = Object.entries(properties);
+  const rows = [
+    ...fields.filter(([name, { description }]) => args.includes(name) && description).map(row),
+    ...fields.filter(([name]) => !args.includes(name)).map(row),
+  ];
   if (entry.streams) rows.push(['--follow', 'go on with what comes, until ctrl-c or its end']);
-  return helpText(usage(entry), entry.description, rows);
+  rows.push(['--json', 'print JSON, for scripts']);
+  return helpText(usage(entry), terminalWords(entry.description, commandNames(entries)), rows);
+}
+
+function placeholder(name: string, property: Schema): string {
+  const type = typeOf(property);
+  if (type === 'boolean') return '';
+  if (type === 'array') return ' A,B';
+  if (type === 'object') return ' JSON';
+  if (type !== 'number' && type !== 'integer') return ' TEXT';
+  return name.endsWith('Ms') ? ' 30s' : ' N';
+}
+
+/** What a field is for, what it takes and what it is when it is left out, as far as the schema says so. */
+function flagText(property: Schema, isNeeded: boolean): string {
+  const { description, default: preset } = property;
+  const options = (property.enum ?? property.items?.enum)?.join(', ');
+  const isPlain = ['string', 'number', 'boolean'].includes(typeof preset) && preset !== '';
+  const notes = [
+    ...(isNeeded ? ['needed'] : []),
+    ...(isPlain ? [`default ${String(preset)}`] : []),
+  ].join(', ');
+  const said = [description, options && `: ${options}`].filter(Boolean).join('');
+  return [said.replace(/^: /, ''), notes && `(${notes})`].filter(Boolean).join(' ');
+}
+
+/** An error of a call in the words of its command: fields as they are typed, hints that name commands. */
+export function usageError(
+  error: unknown,
+  entry: CatalogEntry,
+  entries: readonly CatalogEntry[],
+): unknown {
+  if (!(error instanceof AppError)) return error;
+  const { code, cause, data } = error;
+  const more = { ...(data ? { data } : {}), cause };
+  const issues = code === 'invalidInput' ? (data?.issues as Issue[] | undefined) : undefined;
+  if (!issues) {
+    const hint = error.hint && terminalWords(error.hint, commandNames(entries));
+    return new AppError(code, error.message, { ...more, ...(hint ? { hint } : {}) });
+  }
+  const lines = issues.slice(0, 5).map((issue) => issueText(issue, entry));
+  const hint = `${usage(entry)}; --help lists the flags.`;
+  return new AppError(code, lines.join('; '), { ...more, hint });
+}
+
+interface Issue {
+  path: string;
+  message: string;
+}
+
+function issueText({ path, message }: Issue, entry: CatalogEntry): string {
+  if (path === '') return message;
+  const [name, ...below] = path.split('.') as [string, ...string[]];
+  // A person types a list, not its places.
+  const rest = below.filter((part) => !/^\d+$/.test(part));
+  const isArg = entry.cli!.args?.includes(name);
+  const typed = [isArg ? `<${kebab(name)}>` : `--${flagName(name)}`, ...rest].join('.');
+  return message.endsWith('received undefined') ? `${typed} is needed` : `${typed}: ${message}`;
 }
 
 /** `timeoutMs` is `--timeout` on a terminal, which takes 30s, 5m, or seconds (`--timeout-ms` takes milliseconds). */

@@ -2,7 +2,16 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { stripVTControlCharacters } from 'node:util';
-import { duration, size, tableText, terminalWords } from '../../../src/faces/cli/print.ts';
+import {
+  commandNames,
+  duration,
+  fieldsText,
+  size,
+  tableText,
+  terminalWords,
+} from '../../../src/faces/cli/print.ts';
+import { help, usageError } from '../../../src/faces/cli/words.ts';
+import { AppError } from '../../../src/errors.ts';
 
 const screen = (columns?: number) => ({ out: () => {}, err: () => {}, columns });
 const rows = [
@@ -41,4 +50,67 @@ test('a hint for agents names commands on a terminal', () => {
     '`errand logs --errors` shows the lines that matter; `errand list` lists.',
   );
   assert.equal(terminalWords('Set web_thing in config.json.'), 'Set web_thing in config.json.');
+});
+
+test('fields of fields stand below their name, the caller’s own JSON as it is', () => {
+  const spec = { recipe: { module: 'a.mjs' }, ttlMs: 90_000, tags: [] };
+  const output = { id: 'x', spec, rows: [{ n: 1 }, { n: 2 }], result: { a: { b: 1 } } };
+  assert.deepEqual(fieldsText(screen(), output).split('\n'), [
+    'id      x',
+    'spec',
+    '  recipe  module a.mjs',
+    '  ttlMs   1m30s',
+    '  tags    –',
+    'rows',
+    '  N',
+    '  1',
+    '  2',
+    'result  {"a":{"b":1}}',
+    '',
+  ]);
+});
+
+const entry = {
+  name: 'set_queue',
+  title: 'Set queue',
+  description: 'Changes a queue. `list_queues` shows it.',
+  effect: 'write' as const,
+  cli: { words: ['queue', 'set'], args: ['name'] },
+  streams: false,
+  input: {
+    type: 'object',
+    required: ['name'],
+    properties: {
+      name: { type: 'string' },
+      kind: { type: 'string', enum: ['command', 'web'], default: 'command' },
+      ageMsMax: { type: 'integer', description: 'Longest wait' },
+    },
+  },
+};
+const entries = [
+  entry,
+  { ...entry, name: 'list_queues', cli: { words: ['queue', 'list'] }, input: {} },
+];
+
+test('the help of a command says what each flag takes, in words that are typed', () => {
+  const text = help(entry, entries);
+  assert.match(text, /^Usage: errand queue set <name> \[flags\]/);
+  assert.match(text, /`errand queue list` shows it/);
+  assert.match(text, /--kind TEXT +command, web \(default command\)/);
+  assert.match(text, /--age-ms-max N +Longest wait/);
+  assert.equal(terminalWords('set_queue', commandNames(entries)), '`errand queue set`');
+});
+
+test('wrong input is told by argument and flag, with the usage line', () => {
+  const wrong = new AppError('invalidInput', 'Wrong input for set_queue: …', {
+    data: {
+      issues: [
+        { path: 'name', message: 'Invalid input: expected string, received undefined' },
+        { path: 'kind.0', message: 'Invalid option' },
+      ],
+    },
+  });
+  const { message, hint } = usageError(wrong, entry, entries) as AppError;
+  assert.equal(message, '<name> is needed; --kind: Invalid option');
+  assert.match(hint!, /^Usage: errand queue set <name>/);
 });

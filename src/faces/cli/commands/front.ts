@@ -15,7 +15,7 @@ export const front = command({
       type: 'string',
       multiple: true,
       value: 'A,B',
-      help: 'the tools of background-job, runpod, searchclaw, firecrawl or cardzero instead',
+      help: 'the tools of background-job, runpod, searchclaw or cardzero instead',
     },
     home: { type: 'string', value: 'DIR', help: 'the home, instead of ERRAND_HOME' },
   },

@@ -9,6 +9,7 @@ const tailBytesMax = 60_000;
 
 export const logs = command({
   summary: 'what a job printed; -f follows',
+  area: 'jobs',
   args: 'ID',
   flags: {
     follow: { type: 'boolean', short: 'f', help: 'go on until the job is over' },

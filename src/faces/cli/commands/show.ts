@@ -1,7 +1,7 @@
 // `errand show` and `errand wait`: one job, or the end of several.
 import { AppError } from '../../../errors.ts';
 import { command, type CommandContext } from '../command.ts';
-import { duration, localTime, size, terminalWords } from '../print.ts';
+import { duration, jobWords, localTime, size } from '../print.ts';
 import { durationMs } from '../words.ts';
 
 export type View = Record<string, unknown> & {
@@ -13,6 +13,7 @@ export type View = Record<string, unknown> & {
 
 export const show = command({
   summary: 'one job',
+  area: 'jobs',
   args: 'ID',
   flags: {
     input: { type: 'boolean', help: 'also what it was submitted with' },
@@ -31,7 +32,7 @@ export const show = command({
     if (values.json) context.screen.out(`${JSON.stringify(scripted(output))}\n`);
     else
       context.screen.out(
-        `${terminalWords(text ?? '')}\n${placeText(output)}${timingsText(output)}`,
+        `${jobWords(text ?? '', output.id)}\n${placeText(output)}${timingsText(output)}`,
       );
     return 0;
   },
@@ -74,6 +75,7 @@ const roundMs = 45_000;
 /** Exit code: 0 when all completed, 1 when one ended otherwise, 7 when the time was up. */
 export const wait = command({
   summary: 'wait until jobs are over',
+  area: 'jobs',
   args: 'ID…',
   flags: {
     any: { type: 'boolean', help: 'until the first of them is over' },

@@ -1,0 +1,70 @@
+// `errand help`: every command in one look, those that belong together in one block.
+import type { CatalogEntry } from './bridge.ts';
+import type { Command, CommandContext } from './command.ts';
+
+type Row = [words: string, summary: string];
+
+/** Jobs first, then the area words (`queue …`) each in a block of its own, the server last. */
+export async function overview(context: CommandContext): Promise<number> {
+  const { screen, program, commands } = context;
+  const blocks = new Map([['jobs', handWritten(commands, 'jobs')]]);
+  for (const entry of await entriesOf(context)) {
+    const { cli } = entry;
+    if (!cli || cli.custom) continue;
+    const [first] = cli.words;
+    const area = cli.words.length > 1 ? first! : (kinOf(first!, blocks) ?? areaOf(entry));
+    blocks.set(area, [...(blocks.get(area) ?? []), [cli.words.join(' '), summaryOf(entry)]]);
+  }
+  blocks.set('server', [...handWritten(commands, 'server'), ...(blocks.get('server') ?? [])]);
+  const rows = [...blocks.values()].flat();
+  const width = Math.max(...rows.map(([words]) => words.length));
+  const line = ([words, summary]: Row) =>
+    cut(`  ${words.padEnd(width)}  ${summary}`, screen.columns);
+  const texts = [...blocks.values()]
+    .filter((block) => block.length > 0)
+    .map((block) => block.map(line).join('\n'));
+  screen.out(
+    `errand ${program.version}: jobs for AI agents\n\n${texts.join('\n\n')}\n\n` +
+      `\`errand help COMMAND\` says more. Most commands take --json.\n`,
+  );
+  return 0;
+}
+
+/** None when no server can be had: help must work without one. */
+async function entriesOf({ client, program }: CommandContext): Promise<CatalogEntry[]> {
+  try {
+    return (await (await client()).catalog()).operations;
+  } catch (error) {
+    program.log.debug('no server for the list of commands', { error });
+    return [];
+  }
+}
+
+function handWritten(commands: Readonly<Record<string, Command>>, area: Command['area']): Row[] {
+  return Object.entries(commands)
+    .filter(([, command]) => command.area === area)
+    .map(([name, { summary }]) => [name, summary]);
+}
+
+/** `crawl-control` stands with `crawl`. */
+function kinOf(word: string, blocks: ReadonlyMap<string, Row[]>): string | undefined {
+  const isKin = ([words]: Row) => word.startsWith(`${words}-`);
+  return [...blocks].find(([, rows]) => rows.some(isKin))?.[0];
+}
+
+/** A command of one word stands with its toolset; those of the job tools stand together. */
+function areaOf({ toolsets = [] }: CatalogEntry): string {
+  if (toolsets.length === 0) return 'server';
+  const own = toolsets.find((name) => name !== 'default') ?? 'jobs';
+  return own === 'command' ? 'jobs' : own;
+}
+
+/** A title of two words (“Cancel job”) says no more than the command itself: then what its description begins with. */
+export function summaryOf({ title, description }: CatalogEntry): string {
+  const text =
+    title.split(' ').length > 2 ? title : (/^[^.:;(]+/.exec(description)?.[0].trim() ?? title);
+  return text.charAt(0).toLowerCase() + text.slice(1);
+}
+
+const cut = (line: string, columns: number | undefined): string =>
+  columns !== undefined && line.length > columns ? `${line.slice(0, columns - 1)}…` : line;
