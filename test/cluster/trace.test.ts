@@ -3,9 +3,11 @@
 import assert from 'node:assert/strict';
 import { createServer } from 'node:http';
 import { test, type TestContext } from 'node:test';
+import { Client, StreamableHTTPClientTransport } from '@modelcontextprotocol/client';
+import { StdioClientTransport } from '@modelcontextprotocol/client/stdio';
 import { parseTraceparent, traceparentOf } from '../../src/runtime/trace.ts';
 import { startCluster } from '../helpers/cluster.ts';
-import { startServer, type TestServer } from '../helpers/server.ts';
+import { bin, serverEnv, startServer, type TestServer } from '../helpers/server.ts';
 import { until } from '../helpers/until.ts';
 
 interface SpanJson {
@@ -143,4 +145,51 @@ test('a call that another node answers is one trace', async (t) => {
   assert.equal(here.instance, attempt.instance, 'the node that ran it');
   assert.notEqual(asked.instance, here.instance);
   await b.stop();
+});
+
+test('a trace goes on from an MCP client: `_meta.traceparent` of a call, over HTTP and over a front, in both eras', async (t) => {
+  const collector = await startCollector(t);
+  const server = await startServer(t, { env: collector.env });
+  const http = () =>
+    new StreamableHTTPClientTransport(new URL('/mcp', server.url), {
+      // The trace of the request itself is closer than that of whoever carries it.
+      requestInit: {
+        headers: {
+          authorization: `Bearer ${server.key}`,
+          traceparent: traceparentOf({ ...caller, traceId: 'e'.repeat(32) }),
+        },
+      },
+    });
+  const env = serverEnv(server.home, collector.env) as Record<string, string>;
+  const stdio = () =>
+    new StdioClientTransport({
+      command: process.execPath,
+      args: [bin, 'mcp'],
+      env,
+      stderr: 'ignore',
+    });
+  let n = 0;
+  for (const transport of [http, stdio])
+    for (const mode of ['auto', 'legacy'] as const) {
+      const client = new Client({ name: 'test', version: '1' }, { versionNegotiation: { mode } });
+      t.after(() => client.close());
+      await client.connect(transport());
+      const mine = { ...caller, traceId: `${++n}`.repeat(32) };
+      const _meta = { traceparent: traceparentOf(mine) };
+      const input = { command: 'echo "<$TRACEPARENT>"', cwd: '/', waitMs: 20_000 };
+      const { structuredContent } = await client.callTool({
+        name: 'run_command',
+        arguments: input,
+        _meta,
+      });
+      const call = await collector.find('run_command', mine.traceId);
+      assert.equal(call.parentSpanId, mine.spanId, `${mode} ${n}`);
+      const { output } = structuredContent as { output: { text: string } };
+      assert.ok(output.text.includes(mine.traceId), output.text);
+      // A tool that only reads takes the short way through a front; with a trace it does not lose it.
+      await client.callTool({ name: 'list_jobs', arguments: {}, _meta });
+      const read = await collector.find('list_jobs', mine.traceId);
+      assert.equal(read.parentSpanId, mine.spanId);
+    }
+  assert.ok(collector.spans.every(({ traceId }) => !/^e+$/.test(traceId)));
 });

@@ -80,7 +80,7 @@ export class Connection {
     if (this.closed) return Promise.reject(new BrokenError(false));
     const id = ++this.lastId;
     return new Promise((resolve, reject) => {
-      const { signal, progress } = call;
+      const { signal, progress, trace } = call;
       const abort = () => {
         this.waiting.delete(id);
         writeFrame(this.socket, { cancel: id });
@@ -97,7 +97,7 @@ export class Connection {
       });
       if (signal.aborted) return abort();
       signal.addEventListener('abort', abort, { once: true });
-      writeFrame(this.socket, { id, method, params });
+      writeFrame(this.socket, { id, method, params, ...(trace ? { trace } : {}) });
     });
   }
 

@@ -39,7 +39,9 @@ export interface Welcome extends Catalog {
 }
 
 /** To the server: a call, or the wish to hear no more of one. */
-export type Request = { id: number; method: Method; params: unknown[] } | { cancel: number };
+export type Request =
+  | { id: number; method: Method; params: unknown[]; trace?: string }
+  | { cancel: number };
 
 /** To the front: zero or more items (progress, changes), then one result or error. */
 export type Reply =

@@ -2,6 +2,7 @@
 import type { CallContext, Caller, Origin } from '../../operation.ts';
 import { errorBody } from '../../errors.ts';
 import type { Log } from '../../runtime/log.ts';
+import { parseTraceparent, withTrace } from '../../runtime/trace.ts';
 import { bound, cutText } from './bound.ts';
 import { resultJson } from './protocol.ts';
 import { JobTasks, taskState } from './jobs.ts';
@@ -66,7 +67,8 @@ export class LocalSource implements Source {
     const tool = this.table.tools.get(name);
     if (!tool) return errorAnswer({ code: 'notFound', message: `There is no tool ${name}.` });
     try {
-      const answer = await tool.run(args, this.context(call));
+      const trace = parseTraceparent(call.trace);
+      const answer = await withTrace(trace, () => tool.run(args, this.context(call)));
       if (answer.jobId) this.options.jobs.started(answer.jobId, name);
       return answer;
     } catch (error) {

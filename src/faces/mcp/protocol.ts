@@ -5,6 +5,9 @@ import type { Answer, JsonObject, SourceCall } from './source.ts';
 /** Whether a connection began with `initialize` (2025-11-25 and older) or is stateless (2026-07-28). */
 export type Era = 'legacy' | 'modern';
 
+/** Where a client puts its trace when the transport has no headers: W3C Trace Context in `_meta`. */
+const traceKey = 'traceparent';
+
 export const tasksExtension = 'io.modelcontextprotocol/tasks';
 
 /** The schema that checks nothing: the SDK wants one where our own code checks. */
@@ -24,7 +27,12 @@ export const anything: {
 };
 
 export function plainCall(ctx: ServerContext): SourceCall {
-  return { signal: ctx.mcpReq.signal, protocol: ctx };
+  const trace = ctx.mcpReq._meta?.[traceKey];
+  return {
+    signal: ctx.mcpReq.signal,
+    protocol: ctx,
+    ...(typeof trace === 'string' ? { trace } : {}),
+  };
 }
 
 export function declaresTasks(ctx: ServerContext): boolean {

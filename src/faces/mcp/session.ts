@@ -85,7 +85,8 @@ class Session {
     });
   }
 
-  private async serve({ id, method, params }: Exclude<Request, { cancel: number }>): Promise<void> {
+  private async serve(frame: Exclude<Request, { cancel: number }>): Promise<void> {
+    const { id, method, params, trace } = frame;
     const stop = new AbortController();
     if (this.calls.size >= callsMax) {
       const message = `More than ${callsMax} calls are open on this connection.`;
@@ -96,6 +97,7 @@ class Session {
       const call: SourceCall = {
         signal: stop.signal,
         progress: (update) => this.reply({ id, item: { ...update } }),
+        ...(trace ? { trace } : {}),
       };
       if (method === 'rawCall') this.reply({ id, raw: await this.rawAnswer(params, call) });
       else this.reply({ id, result: (await this.answer(method, params, call)) ?? null });

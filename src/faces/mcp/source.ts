@@ -98,6 +98,8 @@ export interface SourceCall {
   signal: AbortSignal;
   progress?(update: ProgressUpdate): void;
   origin?: Origin;
+  /** `traceparent` that the client sent with the request itself; over HTTP the header's counts where there is none. */
+  trace?: string;
   /** The protocol's own context of the request, for sources in the same process that speak it (elicitation). */
   protocol?: unknown;
 }
