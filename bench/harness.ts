@@ -181,7 +181,8 @@ function cpuOf({ servicePids = [] }: Side): number {
   return user + system + sum(servicePids.map(treeCpu));
 }
 
-function treeCpu(root: number): number {
+/** CPU time of a process and all its children, in µs (Linux). */
+export function treeCpu(root: number): number {
   const parents = new Map<number, number>();
   const spent = new Map<number, number>();
   for (const name of readdirSync('/proc').filter((entry) => /^\d+$/.test(entry))) {
