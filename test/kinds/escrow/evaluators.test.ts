@@ -1,36 +1,14 @@
 // Rules that decide by themselves, against real pages over the guarded way out: retries, hashes, redirects, size, quorum,
 // an evaluator that dies in the middle; and x402 on both sides.
 import assert from 'node:assert/strict';
-import { createServer, type IncomingMessage, type ServerResponse } from 'node:http';
 import { test, type TestContext } from 'node:test';
 import { guardedFetch, vetUrl } from '../../../src/kinds/escrow/outbound.ts';
 import { createEgress } from '../../../src/runtime/egress/index.ts';
 import { systemClock } from '../../../src/runtime/clock.ts';
 import { keccak256 } from '../../../src/runtime/keccak.ts';
 import { silentLog } from '../../../src/runtime/log.ts';
+import { json, openSite } from './site.ts';
 import { createWorld, hourMs, posted, refusal, type Agent, type World } from './world.ts';
-
-type Page = (request: IncomingMessage, response: ServerResponse) => void;
-
-interface Site {
-  url: string;
-  host: string;
-  page: Page;
-  hits: number;
-}
-
-async function openSite(t: TestContext, page: Page): Promise<Site> {
-  const site: Site = { url: '', host: '', page, hits: 0 };
-  const server = createServer((request, response) => {
-    site.hits += 1;
-    site.page(request, response);
-  });
-  await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve));
-  t.after(() => (server.closeAllConnections(), server.close()));
-  site.host = `127.0.0.1:${(server.address() as { port: number }).port}`;
-  site.url = `http://${site.host}/`;
-  return site;
-}
 
 async function openWorld(t: TestContext, allow: string[], settings: Record<string, unknown> = {}) {
   const egress = createEgress({ policy: { allow }, clock: systemClock, log: silentLog });
@@ -55,11 +33,6 @@ async function decided(
   await world.services.sweeper.sweep();
   return world.call(client, 'get_job', { id: job.id });
 }
-
-const json =
-  (body: string): Page =>
-  (_request, response) =>
-    void response.end(body);
 
 test('json_schema: the bytes are fetched, their hash must match, Ajv decides', async (t) => {
   const body = '{"score":0.9,"when":"2026-01-10"}';

@@ -1,6 +1,10 @@
 // One suite for every settlement: the same hires, through the same operations, end the same way.
 import assert from 'node:assert/strict';
+import type { ServerResponse } from 'node:http';
 import { test, type TestContext } from 'node:test';
+import { keccak256 } from '../../../src/runtime/keccak.ts';
+import { until } from '../../helpers/until.ts';
+import { openBank } from './bank.ts';
 import {
   createWorld,
   hourMs,
@@ -11,8 +15,9 @@ import {
   type Answer,
   type World,
 } from './world.ts';
-import type { Outside } from '../../../src/kinds/escrow/assemble.ts';
 import { createChainWorld } from './evm/chain-world.ts';
+import { startChain } from './evm/chain-home.ts';
+import { openSite, type Page } from './site.ts';
 
 interface Ground {
   world: World;
@@ -24,21 +29,11 @@ interface Ground {
   sound(): Promise<void>;
 }
 
-/** The world outside: one page that answers, one check of the operator that reads the delivery. */
-const outside: Partial<Outside> = {
-  fetch: async () => ({ status: 200, headers: {}, body: Buffer.from('ok') }),
-  runCheck: async ({ content }) => ({
-    exitCode: content.toString() === 'fine' ? 0 : 1,
-    jobId: 'job_0000000000000000',
-  }),
-};
-const checks = { lint: { command: 'lint' } };
-
 const settlements: { name: string; open(t: TestContext): Promise<Ground> }[] = [
   {
     name: 'ledger',
     open: async (t) => {
-      const world = await createWorld(t, { outside, settings: { checks } });
+      const world = await createWorld(t);
       return {
         world,
         settled: (id) => world.call(world.admin, 'get_job', { id }),
@@ -53,7 +48,7 @@ const settlements: { name: string; open(t: TestContext): Promise<Ground> }[] = [
   {
     name: 'evm',
     open: async (t) => {
-      const world = await createChainWorld(t, { outside, settings: { checks } });
+      const world = await createChainWorld(t);
       return {
         world,
         settled: world.settled,
@@ -154,38 +149,68 @@ for (const settlement of settlements) {
   });
 }
 
-for (const settlement of settlements) {
-  test(`${settlement.name}: a rule decides, and the server brings its verdict to the money`, async (t) => {
-    const ground = await settlement.open(t);
-    const { world, settled, funds } = ground;
-    const client = await world.agent('client', '10.00');
-    const provider = await world.agent('provider');
-    const decided = async (rule: unknown, content: string) => {
-      const { id } = await posted(world, client, provider, { rule, repeat: true });
-      await settled(id);
-      await world.call(client, 'fund_work', { id });
-      await settled(id);
-      await world.call(provider, 'submit_work', { id, content });
-      await settled(id);
-      // A chain's clock may be some seconds ahead of the server's.
-      await ground.pass(60_000);
-      await world.services.sweeper.sweep();
-      return settled(id);
+/** A page for each thing that a rule may meet outside. */
+function pages(): Page {
+  const answers: Record<string, (response: ServerResponse) => void> = {
+    '/words.json': (response) => response.end(words),
+    '/inside': (response) => response.writeHead(302, { location: 'http://127.0.0.1:1/' }).end(),
+  };
+  return ({ url }, response) => answers[url!]!(response);
+}
+
+const words = '{"words":3}';
+
+for (const name of ['ledger', 'evm'] as const) {
+  test(`${name}: real pages, real commands and a schema decide, and the verdict reaches the money`, async (t) => {
+    const site = await openSite(t, pages());
+    const escrow = {
+      sweepMs: 50,
+      checks: { fine: { command: 'grep -qx fine' } },
     };
-    const schema = { type: 'object', required: ['words'] };
-    const good = await decided({ type: 'json_schema', schema }, '{"words":3}');
-    assert.deepEqual([good.stage, good.evaluation.by], ['completed', 'rule']);
-    const bad = await decided({ type: 'json_schema', schema }, '{}');
-    assert.equal(bad.stage, 'rejected');
-    const page = await decided({ type: 'http_check', url: 'https://site.example/' }, 'x');
-    assert.equal(page.stage, 'completed', JSON.stringify(page.evaluation));
-    const checked = await decided({ type: 'command', check: 'lint' }, 'fine');
-    assert.equal(checked.stage, 'completed', JSON.stringify(checked.evaluation));
-    const refused = await decided({ type: 'command', check: 'lint' }, 'broken');
-    assert.equal(refused.stage, 'rejected');
-    assert.equal(await funds(client), 7_000_000);
-    assert.equal(await funds(provider), 3 * 930_000);
-    await ground.sound();
+    const chain = name === 'evm' ? await startChain(t) : undefined;
+    const bank = await openBank(t, { escrow, egress: { allow: [site.host] } }, chain);
+    const { server, client, provider } = bank;
+    const call = (method: string, path: string, body?: object) =>
+      bank.call(server, method, path, body);
+    const reached = (id: string, ...stages: string[]) =>
+      until(`${id} is ${stages.join(' or ')}`, async () => {
+        const job = await call('GET', `/api/jobs/${id}`);
+        return stages.includes(job.stage) && job.settling === undefined ? job : undefined;
+      });
+    const decided = async (rule: unknown, delivery: Record<string, unknown>) => {
+      const { id } = await call('POST', '/api/work', {
+        ...{ wallet: client, provider, budget: '1000000', title: 'x', description: 'x' },
+        ...{ rule, repeat: true },
+      });
+      await reached(id, 'open');
+      await call('POST', `/api/work/${id}/fund`, { wallet: client });
+      await reached(id, 'funded');
+      await call('POST', `/api/work/${id}/submit`, { wallet: provider, ...delivery });
+      const { stage, evaluation } = await reached(id, 'completed', 'rejected');
+      return `${stage}: ${evaluation.reason}`;
+    };
+    const schema = { type: 'json_schema', schema: { type: 'object', required: ['words'] } };
+    const page = { type: 'http_check', url: `${site.url}words.json` };
+    const check = { type: 'command', check: 'fine' };
+    const at = (path: string) => ({ uri: `${site.url}${path}`, contentHash: keccak256(words) });
+    const cases: [unknown, Record<string, unknown>, RegExp][] = [
+      [schema, at('words.json'), /^completed: json_schema: valid/],
+      [schema, { content: '{}' }, /^rejected: json_schema: .*words/],
+      [schema, at('inside'), /^rejected: .*may not reach/],
+      [page, { content: 'x' }, /^completed: http_check: 200/],
+      [{ ...page, jsonMatch: { words: 4 } }, { content: 'x' }, /^rejected: .*field words differs/],
+      [check, { content: 'fine' }, /^completed: command fine: exit code 0/],
+      [check, { content: 'broken' }, /^rejected: command fine: exit code 1/],
+    ];
+    const ends = await Promise.all(cases.map(([rule, delivery]) => decided(rule, delivery)));
+    for (const [i, end] of ends.entries()) assert.match(end, cases[i]![2]);
+    const paid = cases.filter(([, , end]) => end.source.startsWith('^completed')).length;
+    assert.deepEqual(await bank.funds(server), [100_000_000 - paid * 1_000_000, paid * 930_000]);
+    const { jobs } = await call('GET', '/api/jobs?kind=command');
+    const commands = jobs.map(({ name: title, status }: Answer) => `${title} ${status}`);
+    assert.deepEqual(commands.toSorted(), ['check fine completed', 'check fine failed']);
+    if (chain) assert.equal(await chain.owns(chain.escrow), 0);
+    else assert.equal((await call('GET', '/api/escrow/verify')).escrowed, '0');
   });
 }
 

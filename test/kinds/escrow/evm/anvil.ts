@@ -1,7 +1,7 @@
 // A real EVM node for tests: Anvil from npm (its platform package; no install script is needed), with the contract and a
 // token deployed. Time on it moves only as the test says.
 import { spawn, type ChildProcess } from 'node:child_process';
-import { readFileSync, writeFileSync } from 'node:fs';
+import { writeFileSync } from 'node:fs';
 import { createServer } from 'node:net';
 import { createRequire } from 'node:module';
 import { dirname, join } from 'node:path';
@@ -139,5 +139,3 @@ function freePort(): Promise<number> {
     });
   });
 }
-
-export const readKey = (file: string): string => readFileSync(file, 'utf8');

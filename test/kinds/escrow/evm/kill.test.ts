@@ -8,7 +8,7 @@ import { keccak256 } from '../../../../src/runtime/keccak.ts';
 import { tempFolder } from '../../../helpers/folder.ts';
 import { startServer, type TestServer } from '../../../helpers/server.ts';
 import { until } from '../../../helpers/until.ts';
-import { contracts, operatorAddress, startAnvil } from './anvil.ts';
+import { startChain } from './chain-home.ts';
 import { startProxy, type RpcCall } from './proxy.ts';
 
 type Json = ReturnType<typeof JSON.parse>;
@@ -28,21 +28,13 @@ function pointOf({ method, params }: RpcCall, answer: Json): [Point, string][] {
 }
 
 test('kill -9 at every step of every transaction: re-sent byte for byte, paid once', async (t) => {
-  const anvil = await startAnvil(t, Math.floor(Date.now() / 1000), 'fees');
-  const token = await anvil.deploy(contracts.token);
-  const escrow = await anvil.deploy(contracts.escrow, [operatorAddress, 200, 500, 1n, 3600n]);
+  const chain = await startChain(t);
+  const { anvil, escrow, owns } = chain;
   const proxy = await startProxy(t, anvil);
   const home = join(tempFolder(t), 'home');
   mkdirSync(home, { mode: 0o700 });
-  const evm = {
-    rpcUrl: proxy.url,
-    contract: escrow,
-    token,
-    confirmations: 1,
-    pollMs: 40,
-    operatorKeyFile: anvil.keyFile,
-  };
-  const settings = { settlement: 'evm', expiryMsMin: 1, sweepMs: 100, evm };
+  const evm = { ...chain.settings.evm, rpcUrl: proxy.url };
+  const settings = { ...chain.settings, evm };
   writeFileSync(join(home, 'config.json'), JSON.stringify({ escrow: settings }));
   let server: TestServer = await startServer(t, { home });
 
@@ -118,11 +110,7 @@ test('kill -9 at every step of every transaction: re-sent byte for byte, paid on
     );
   const wallet = (name: string) => call('POST', '/api/wallets', { name });
   const [client, provider] = [await wallet('client'), await wallet('provider')];
-  const owns = async (address: string) => {
-    const data = keccak256('balanceOf(address)').slice(0, 10) + address.slice(2).padStart(64, '0');
-    return Number(await anvil.rpc('eth_call', [{ to: token, data }, 'latest']));
-  };
-  await anvil.send(operatorAddress, token, contracts.token, 'mint', [client.address, 10_000_000n]);
+  await chain.mint(client.address, 10_000_000);
 
   const hire = async (key: string, expiresAt?: string): Promise<string> => {
     const { id } = await call('POST', '/api/work', {

@@ -1,0 +1,183 @@
+// The contract and the stage machine are the same table: every function by every actor in every status, one second before a
+// deadline, at it and one second after it, either does what the machine allows or reverts with what its refusal means.
+import assert from 'node:assert/strict';
+import { test } from 'node:test';
+import { decodeErrorResult, encodeFunctionData, type Hex } from 'viem';
+import {
+  finalPhases,
+  judge,
+  type Action,
+  type Phase,
+  type RefusalCode,
+  type Role,
+} from '../../../../src/kinds/escrow/stage.ts';
+import { contracts, operatorAddress, startAnvil } from './anvil.ts';
+
+type Actor = 'client' | 'provider' | 'evaluator' | 'other';
+
+const address = (n: number): Hex => `0x${String(n).padStart(40, '0')}`;
+const actors: Record<Actor, Hex> = {
+  client: address(101),
+  provider: address(102),
+  evaluator: address(103),
+  other: address(104),
+};
+const nobody = address(0);
+const budget = 1_000_000n;
+const [lifeSeconds, evaluationSeconds] = [1000, 5000];
+const some: Hex = `0x${'11'.repeat(32)}`;
+
+/** A function of the contract is one action, or whichever of several the actor may take. */
+const functions: [name: string, args: unknown[], actions: Action[]][] = [
+  ['fund', [budget, '0x'], ['fund']],
+  ['submit', [some, '0x'], ['submit']],
+  ['complete', [some, '0x'], ['approve']],
+  ['reject', [some, '0x'], ['cancel', 'decline', 'reject']],
+  ['claimRefund', [], ['conclude']],
+];
+
+const reverts: Record<RefusalCode, string> = {
+  jobFinal: 'WrongStatus',
+  wrongStage: 'WrongStatus',
+  notClient: 'Unauthorized',
+  notProvider: 'Unauthorized',
+  notEvaluator: 'Unauthorized',
+  notArbiter: 'Unauthorized',
+  notParty: 'Unauthorized',
+  deadlinePassed: 'DeadlinePassed',
+  notYetExpired: 'NotYetExpired',
+  evaluationPending: 'GracePeriodActive',
+  escrowPaused: 'Paused',
+};
+
+/** What the contract must say, by the machine. */
+function expected(phase: Phase, actions: Action[], actor: Actor, after: boolean, paused: boolean) {
+  const held = new Set<Role>([actor, 'other']);
+  // The one difference: the machine calls it late, on the chain it does what a refund would do now.
+  const late = phase === 'submitted' && after && actor === 'evaluator';
+  if (late && actions.includes('reject')) return 'done';
+  const answers = actions.map((action) =>
+    judge(phase, action, held, after ? 'after' : 'before', paused),
+  );
+  if (answers.some((answer) => 'effect' in answer)) return 'done';
+  const codes = answers.flatMap((answer) => ('refused' in answer ? [answer.refused] : []));
+  // Of several actions under one name those that this status does not know say nothing.
+  const telling = codes.find((code) => code !== 'wrongStage') ?? 'wrongStage';
+  return reverts[telling];
+}
+
+async function stagedContract(t: Parameters<typeof startAnvil>[0]) {
+  const anvil = await startAnvil(t, 1_800_000_000);
+  const token = await anvil.deploy(contracts.token);
+  const escrow = await anvil.deploy(contracts.escrow, [
+    ...[operatorAddress, 200, 500],
+    ...[60n, BigInt(evaluationSeconds)],
+  ]);
+  const now = async () =>
+    Number(
+      (await anvil.rpc<{ timestamp: Hex }>('eth_getBlockByNumber', ['latest', false])).timestamp,
+    );
+  const send = async (from: Hex, name: string, args: unknown[]) =>
+    assert.ok(await anvil.send(from, escrow, contracts.escrow, name, args), name);
+  for (const [name, args] of [
+    ['mint', [actors.client, budget * 100n]],
+    ['approve', [escrow, budget * 100n]],
+  ] as const) {
+    assert.ok(await anvil.send(actors.client, token, contracts.token, name, [...args]));
+  }
+  const expiredAt = (await now()) + lifeSeconds;
+  const { client, provider, evaluator } = actors;
+  const paths: Partial<Record<Phase, [Hex, string, unknown[]][]>> = {
+    open: [],
+    funded: [[client, 'fund', [budget, '0x']]],
+    submitted: [
+      [client, 'fund', [budget, '0x']],
+      [provider, 'submit', [some, '0x']],
+    ],
+    completed: [
+      [client, 'fund', [budget, '0x']],
+      [provider, 'submit', [some, '0x']],
+      [evaluator, 'complete', [some, '0x']],
+    ],
+    rejected: [[client, 'reject', [some, '0x']]],
+  };
+  const jobs: { phase: Phase; id: bigint; deadline: number }[] = [];
+  for (const [phase, path] of Object.entries(paths) as [Phase, [Hex, string, unknown[]][]][]) {
+    const id = BigInt(jobs.length + 1);
+    const wish = [provider, evaluator, BigInt(expiredAt), 'x', nobody, 0n];
+    await send(client, 'createJob', wish);
+    await send(client, 'setBudget', [id, token, budget, '0x']);
+    let deadline = expiredAt;
+    for (const [from, name, args] of path) {
+      await send(from, name, [id, ...args]);
+      if (name === 'submit') deadline = (await now()) + evaluationSeconds;
+    }
+    jobs.push({ phase, id, deadline });
+  }
+  /** Tries a call at a moment of the chain's clock, without doing it. */
+  const tried = async (from: Hex, name: string, args: unknown[], time: number) => {
+    const { abi } = contracts.escrow;
+    const call = { from, to: escrow, data: encodeFunctionData({ abi, functionName: name, args }) };
+    const at = { time: `0x${time.toString(16)}` };
+    const { error } = (await anvil.raw('eth_call', [call, 'latest', {}, at])) as {
+      error?: { message: string; data?: Hex };
+    };
+    if (!error) return 'done';
+    assert.ok(error.data, `${name}: ${error.message}`);
+    return decodeErrorResult({ abi, data: error.data }).errorName;
+  };
+  return { jobs, tried, send, expiredAt, token };
+}
+
+test('every function, actor, status and moment of the contract is as the stage machine says', async (t) => {
+  const { jobs, tried, send } = await stagedContract(t);
+  let refused = 0;
+  for (const paused of [false, true]) {
+    if (paused) await send(operatorAddress as Hex, 'setPaused', [true]);
+    for (const { phase, id, deadline } of jobs) {
+      for (const seconds of [-1, 0, 1]) {
+        for (const [name, args, actions] of functions) {
+          for (const [actor, from] of Object.entries(actors) as [Actor, Hex][]) {
+            const wanted = expected(phase, actions, actor, seconds >= 0, paused);
+            const found = await tried(from, name, [id, ...args], deadline + seconds);
+            const what = `${name} by ${actor}, ${phase}, ${seconds} s, paused: ${paused}`;
+            // A pause is looked at first: whatever it stops says so, to whomever.
+            if (paused && found === 'Paused') assert.notEqual(wanted, 'done', what);
+            else assert.equal(found, wanted, what);
+            if (found !== 'done') refused += 1;
+          }
+        }
+      }
+    }
+  }
+  assert.ok(refused > 400, `${refused} refusals`);
+  assert.ok(jobs.some(({ phase }) => finalPhases.has(phase)));
+});
+
+test('the contract refuses one party in two roles, bad budgets, and an expiry that is too near', async (t) => {
+  const { tried, expiredAt, token } = await stagedContract(t);
+  const { client, provider, evaluator } = actors;
+  const start = expiredAt - lifeSeconds;
+  const create = (more: { provider?: Hex; evaluator?: Hex; expiredAt?: number; hook?: Hex }) => {
+    const wish = { provider, evaluator, expiredAt, hook: nobody, ...more };
+    const { provider: who, evaluator: judgeOf, expiredAt: end, hook } = wish;
+    return tried(client, 'createJob', [who, judgeOf, BigInt(end), 'x', hook, 0n], start);
+  };
+  assert.equal(await create({}), 'done');
+  assert.equal(await create({ evaluator: client }), 'done', 'a client may judge for itself');
+  assert.equal(await create({ provider: client }), 'ProviderCannotBeClient');
+  assert.equal(await create({ evaluator: provider }), 'ProviderCannotBeEvaluator');
+  assert.equal(await create({ evaluator: nobody }), 'ZeroAddress');
+  assert.equal(await create({ hook: client }), 'HookNotWhitelisted');
+  assert.equal(await create({ expiredAt: start + 60 }), 'done');
+  assert.equal(await create({ expiredAt: start + 59 }), 'ExpiryTooShort');
+  const open = 1n;
+  const set = (from: Hex, amount: bigint, of: Hex = token) =>
+    tried(from, 'setBudget', [open, of, amount, '0x'], start);
+  assert.equal(await set(client, 0n), 'ZeroBudget');
+  assert.equal(await set(provider, 2n), 'done');
+  assert.equal(await set(provider, 2n, client), 'Unauthorized', 'only the client names the token');
+  assert.equal(await set(actors.other, 2n), 'Unauthorized');
+  const blind = await tried(client, 'fund', [open, budget - 1n, '0x'], start);
+  assert.equal(blind, 'BudgetMismatch');
+});
