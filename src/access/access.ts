@@ -1,6 +1,6 @@
 // Keys: who may do what. A key belongs to an owner, is stored only as a hash, and has scopes, optional limits to kinds
 // and queues, and an end. The home's owner key lives in a 0600 file, never in the database.
-import { createHash, timingSafeEqual } from 'node:crypto';
+import { hash as hashOf, timingSafeEqual } from 'node:crypto';
 import { AppError } from '../errors.ts';
 import { randomId } from '../jobs/job.ts';
 import { scopes, type Caller, type Scope } from '../operation.ts';
@@ -197,7 +197,7 @@ export function ownerCaller(local: boolean): Caller {
   return { owner: ownerName, scopes: new Set(scopes), admin: true, local };
 }
 
-const digest = (key: string): Buffer => createHash('sha256').update(key).digest();
+const digest = (key: string): Buffer => hashOf('sha256', key, 'buffer');
 
 function keyFromRow(row: Row): KeyRow {
   const list = (value: unknown) =>

@@ -26,6 +26,7 @@ export interface WebhooksOptions {
 
 const page = 500;
 const anyMs = 5000;
+
 export class Webhooks implements Service {
   readonly name = 'webhooks';
   private readonly options: WebhooksOptions;
@@ -67,7 +68,9 @@ export class Webhooks implements Service {
   }
 
   async start(): Promise<void> {
-    this.off = this.options.store.onCommit(() => this.pumpLoop.wake());
+    this.off = this.options.store.onCommit(() => {
+      if (this.knownAny() !== false) this.pumpLoop.wake();
+    });
     await this.pumpLoop.start();
     await this.sendLoop.start();
   }
@@ -113,7 +116,8 @@ export class Webhooks implements Service {
         wish.secret ?? null,
       ],
     };
-    this.any = undefined;
+    // Before it is committed: a look that came in between would not see it, and be believed for a while.
+    this.any = { value: true, at: webhook.createdAt };
     // The first subscription starts from the present: what happened before is nobody's.
     const begin: Step = {
       sql: `UPDATE marks SET value = (SELECT coalesce(max(cursor), 0) FROM events)
@@ -282,11 +286,19 @@ export class Webhooks implements Service {
   }
 
   private async hasAny(): Promise<boolean> {
+    const known = this.knownAny();
+    if (known !== undefined) return known;
     const { store, clock } = this.options;
-    if (this.any && (this.any.value || clock.now() - this.any.at < anyMs)) return this.any.value;
     const rows = await store.read('SELECT 1 AS one FROM webhooks LIMIT 1');
     this.any = { value: rows.length > 0, at: clock.now() };
     return this.any.value;
+  }
+
+  /** Whether anybody subscribed, as far as it was looked up lately: most homes have no webhooks. */
+  private knownAny(): boolean | undefined {
+    if (!this.any) return undefined;
+    const isFresh = this.any.value || this.options.clock.now() - this.any.at < anyMs;
+    return isFresh ? this.any.value : undefined;
   }
 
   private async hooksFor(events: readonly EventRow[]): Promise<Webhook[]> {
