@@ -16,6 +16,17 @@ import { silentLog } from '../src/runtime/log.ts';
 const root = join(import.meta.dirname, '..');
 const check = process.argv.includes('--check');
 const stale: string[] = [];
+const msUnits: [string, number][] = [
+  ['d', 86_400_000],
+  ['h', 3_600_000],
+  ['min', 60_000],
+  ['s', 1000],
+];
+const byteUnits: [string, number][] = [
+  ['GiB', 2 ** 30],
+  ['MiB', 2 ** 20],
+  ['KiB', 2 ** 10],
+];
 
 const operations = await listOperations();
 put('docs/operations.md', operationsPage(operations));
@@ -136,17 +147,33 @@ ${sections.join('\n\n')}
 
 interface Property {
   properties?: Record<string, Property>;
+  additionalProperties?: Property | boolean;
   default?: unknown;
   description?: string;
   type?: string;
 }
 
-function settingRows(section: Property): string[] {
-  return Object.entries(section.properties ?? {}).map(([name, property]) => {
-    const value =
-      property.default === undefined ? '' : `\`${JSON.stringify(property.default).slice(0, 120)}\``;
-    return `| \`${name}\` | ${value} | ${(property.description ?? '').replaceAll('|', '\\|')} |`;
+/** A row per setting; those inside another one by their whole name, those of a map under `<name>`. */
+function settingRows(section: Property, prefix = ''): string[] {
+  const { additionalProperties: each } = section;
+  if (each && typeof each === 'object' && each.properties)
+    return settingRows(each, `${prefix}<name>.`);
+  return Object.entries(section.properties ?? {}).flatMap(([name, property]) => {
+    const inner = settingRows(property, `${prefix}${name}.`);
+    const isEmpty = JSON.stringify(property.default ?? {}) === '{}';
+    const value = isEmpty ? '' : defaultText(name, property.default);
+    const text = (property.description ?? '').replaceAll('|', '\\|');
+    if (inner.length > 0 && text === '' && isEmpty) return inner;
+    return [`| \`${prefix}${name}\` | ${value} | ${text} |`, ...inner];
   });
+}
+
+function defaultText(name: string, value: unknown): string {
+  const text = `\`${JSON.stringify(value).slice(0, 120)}\``;
+  if (typeof value !== 'number' || value === 0) return text;
+  const units = /Ms/.test(name) ? msUnits : /[bB]ytes/.test(name) ? byteUnits : [];
+  const unit = units.find(([, size]) => value >= size && value % size === 0);
+  return unit ? `${text} (${value / unit[1]} ${unit[0]})` : text;
 }
 
 function toolsTable(list: readonly Operation[]): string {

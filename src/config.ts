@@ -109,8 +109,8 @@ export const clusterSettings = z.strictObject({
   archive: z
     .strictObject({
       endpoint: z.url().describe('S3 endpoint with the bucket: http://minio:9000/errand'),
-      region: z.string().default('auto'),
-      prefix: z.string().default('output/'),
+      region: z.string().default('auto').describe('Region of the bucket'),
+      prefix: z.string().default('output/').describe('What the keys of objects begin with'),
     })
     .optional()
     .describe('Where output of ended jobs is kept, so that it outlives its node'),

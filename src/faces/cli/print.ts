@@ -97,10 +97,12 @@ function fit(text: string, width: number, colour: boolean): string {
   return paint ? styleText(paint, cut) : cut;
 }
 
+const isTime = /^\d{4}-\d\d-\d\dT[\d:.]+Z$/;
+
 function cell(column: string, value: unknown): string {
   if (value === undefined || value === null) return '';
   if (column.endsWith('Ms') && typeof value === 'number') return duration(value);
-  if (column.endsWith('At') || column === 'at') return localTime(String(value));
+  if (typeof value === 'string' && isTime.test(value)) return localTime(value);
   if (Array.isArray(value)) return value.join(',') || '–';
   if (typeof value === 'object') return JSON.stringify(value);
   return String(value).replaceAll(/\s+/g, ' ');

@@ -167,8 +167,11 @@ export class Posting {
       });
     }
     if (until > settings.expiryMsMax) {
-      throw new AppError('expiryTooLong', `A job may last at most ${settings.expiryMsMax} ms.`);
+      throw new AppError('expiryTooLong', `A job may last at most ${settings.expiryMsMax} ms.`, {
+        hint: `Set expiresAt to ${new Date(now + settings.expiryMsMax).toISOString()} or earlier.`,
+      });
     }
+    refuseEndless(terms, settings.evaluationMsMax);
     if (Date.parse(terms.fundBy) <= now) {
       throw new AppError('expiryTooShort', 'fundBy lies in the past.');
     }
@@ -302,6 +305,21 @@ function refuseSelfDealing(terms: Terms): void {
   if (clash) {
     throw new AppError('selfJob', `One wallet cannot be ${clash} of the same job.`, {
       hint: 'Name different wallets.',
+    });
+  }
+}
+
+/** Nobody's silence may hold the money longer than the operator allows. */
+function refuseEndless(terms: Terms, msMax: number): void {
+  const times = {
+    evaluationMs: terms.evaluationMs,
+    'dispute.windowMs': terms.disputeWindowMs,
+    'dispute.resolveMs': terms.dispute?.resolveMs ?? 0,
+  };
+  for (const [name, ms] of Object.entries(times)) {
+    if (ms <= msMax) continue;
+    throw new AppError('expiryTooLong', `${name} may be at most ${msMax} ms, not ${ms}.`, {
+      hint: 'Give less time; the setting `escrow.evaluationMsMax` is the limit.',
     });
   }
 }

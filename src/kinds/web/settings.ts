@@ -47,7 +47,7 @@ export const webSettings = z
       .min(1024)
       .default(20 * mebibyte)
       .describe('Longer bodies (unpacked) are given up'),
-    redirectsMax: z.number().int().min(0).default(10),
+    redirectsMax: z.number().int().min(0).default(10).describe('Redirects of one page'),
     triesMax: z
       .number()
       .int()
@@ -107,9 +107,9 @@ export const webSettings = z
     model: z
       .strictObject({
         url: z.string().describe('OpenAI-compatible, e.g. http://localhost:11434/v1'),
-        name: z.string(),
+        name: z.string().describe('Model to ask for'),
         keyName: z.string().default('ERRAND_MODEL_KEY').describe('Name of the secret with its key'),
-        timeoutMs: z.number().int().min(1000).default(60_000),
+        timeoutMs: z.number().int().min(1000).default(60_000).describe('Time of one answer'),
       })
       .optional(),
     budget: z

@@ -6,7 +6,7 @@ import { Retention } from '../../../src/jobs/retention.ts';
 import { startServer } from '../../helpers/server.ts';
 import { until } from '../../helpers/until.ts';
 import { openBank, type Json } from './bank.ts';
-import { createWorld, hourMs, posted } from './world.ts';
+import { createWorld, hourMs, posted, refusal } from './world.ts';
 
 const work = (client: string, provider: string, more: Record<string, unknown> = {}) => ({
   wallet: client,
@@ -107,4 +107,21 @@ test('retention forgets no escrow job, however old', async (t) => {
   const { jobs } = world.services;
   assert.equal(await new Retention(jobs, world.clock, limits).prune(), 0);
   assert.equal((await world.call(undefined, 'get_job', { id })).stage, 'rejected');
+});
+
+test('no part of a job may hold the money for ever', async (t) => {
+  const world = await createWorld(t);
+  const [client, provider, arbiter] = await Promise.all([
+    world.agent('client', '10.00'),
+    world.agent('provider'),
+    world.agent('arbiter'),
+  ]);
+  const forEver = Number.MAX_SAFE_INTEGER;
+  const dispute = { arbiter: arbiter.wallet };
+  for (const wish of [
+    { evaluationMs: forEver },
+    { dispute: { ...dispute, windowMs: forEver } },
+    { dispute: { ...dispute, resolveMs: forEver } },
+  ])
+    assert.equal(await refusal(posted(world, client, provider, wish)), 'expiryTooLong');
 });
