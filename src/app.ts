@@ -132,8 +132,7 @@ export async function createApp(wish: AppNeeds): Promise<App> {
     shared,
     ...(shared ? { claimMax: clusterClaimMax } : {}),
   });
-  const share = { node, forget: (ids: readonly string[]) => cluster.forget(ids) };
-  const retention = new Retention(jobs, clock, config.retention, shared ? share : undefined);
+  const retention = new Retention(jobs, clock, config.retention, cluster.retention);
   const maintenance = new Maintenance({ jobs, clock, log, leaseMs, sweepMs, retention });
   operations.add(jobOperations({ jobs, feed, waiting, clock, waitMsMax, cancelMsDefault }));
   operations.add(queueOperations(jobs, () => runner.wake()));

@@ -106,6 +106,12 @@ export const clusterSettings = z.strictObject({
     .default([])
     .describe('What jobs may ask of this node: gpu, zone=eu'),
   nodeUrl: z.url().optional().describe('How other nodes reach this one; default: where it listens'),
+  goneMs: z
+    .number()
+    .int()
+    .min(second)
+    .default(day)
+    .describe('A node that was silent for so long is gone: its jobs are forgotten by the others'),
   archive: z
     .strictObject({
       endpoint: z.url().describe('S3 endpoint with the bucket: http://minio:9000/errand'),

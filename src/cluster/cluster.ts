@@ -6,6 +6,7 @@ import { AppError } from '../errors.ts';
 import type { Job } from '../jobs/job.ts';
 import type { Jobs } from '../jobs/jobs.ts';
 import type { Kind } from '../jobs/kind.ts';
+import type { RetentionShare } from '../jobs/retention.ts';
 import type { Operations } from '../operation.ts';
 import type { Clock } from '../runtime/clock.ts';
 import type { Egress } from '../runtime/egress/index.ts';
@@ -13,6 +14,7 @@ import type { Log } from '../runtime/log.ts';
 import type { Service } from '../runtime/service.ts';
 import type { Step, Store } from '../store/store.ts';
 import { Archive } from './archive.ts';
+import { Litter } from './litter.ts';
 import { Nodes } from './nodes.ts';
 import { Router } from './router.ts';
 import { NodeRows } from './store.ts';
@@ -41,7 +43,8 @@ export interface Cluster {
   services: Service[];
   /** Steps of the transaction that starts an attempt. */
   startSteps(job: Job): Step[];
-  forget(jobIds: readonly string[]): Promise<void>;
+  /** What retention needs to know of the other nodes; undefined where there are none. */
+  retention: RetentionShare | undefined;
 }
 
 export async function createCluster(needs: ClusterNeeds): Promise<Cluster> {
@@ -91,13 +94,20 @@ export async function createCluster(needs: ClusterNeeds): Promise<Cluster> {
         })
       : undefined;
   if (router) operations.elsewhere = router;
+  const { goneMs } = config.cluster;
+  const litter = new Litter({ rows, node, goneMs, kinds: () => jobs.listKinds(), clock, log });
   return {
     nodes,
     router,
-    services: [nodes, ...(archive ? [archive] : [])],
+    services: [nodes, ...(archive ? [archive] : []), ...(router ? [litter] : [])],
     startSteps: (job) =>
       archive && jobs.kind(job.kind).folder ? [rows.archiveStep(job.id, node)] : [],
-    forget: async (jobIds) => archive?.forget(jobIds),
+    retention: router && {
+      node,
+      goneMs,
+      steps: (jobIds) => rows.litterSteps(jobIds, node),
+      forget: async (jobIds) => archive?.forget(jobIds),
+    },
   };
 }
 

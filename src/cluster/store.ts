@@ -38,6 +38,13 @@ export const nodeMigrations: Migration[] = [
       'CREATE INDEX archives_open ON archives (node) WHERE files IS NULL',
     ],
   },
+  {
+    // Files on a node whose job another node forgot.
+    id: 'nodes/2',
+    statements: ({ strict }) => [
+      `CREATE TABLE litter (node TEXT NOT NULL, job_id TEXT NOT NULL, PRIMARY KEY (node, job_id)) ${strict}`,
+    ],
+  },
 ];
 
 export class NodeRows {
@@ -118,6 +125,45 @@ export class NodeRows {
 
   async forget(id: string): Promise<void> {
     await this.store.commit([{ sql: 'DELETE FROM nodes WHERE id = ?', params: [id] }]);
+  }
+
+  /** Nodes that were silent since then, of which no job is left and which nobody holds back. */
+  async forgetSilent(since: number): Promise<void> {
+    await this.store.commit([
+      {
+        sql: `DELETE FROM nodes WHERE seen_at < ? AND state = 'active'
+                AND NOT EXISTS (SELECT 1 FROM jobs j WHERE j.node = nodes.id)`,
+        params: [since],
+      },
+      { sql: 'DELETE FROM litter WHERE node NOT IN (SELECT id FROM nodes)' },
+    ]);
+  }
+
+  /** In the transaction that forgets jobs: files of theirs on other nodes, which only those can remove. */
+  litterSteps(jobIds: readonly string[], here: string): Step[] {
+    const marks = jobIds.map(() => '?').join(', ');
+    return [
+      {
+        sql: `INSERT INTO litter (node, job_id) SELECT DISTINCT n.id, ran.job_id FROM nodes n JOIN (
+                SELECT node, id AS job_id FROM jobs WHERE id IN (${marks})
+                UNION SELECT holder, job_id FROM attempts WHERE job_id IN (${marks})
+              ) ran ON ran.node = n.id WHERE n.id <> ? ON CONFLICT DO NOTHING`,
+        params: [...jobIds, ...jobIds, here],
+      },
+    ];
+  }
+
+  async litterOf(node: string, limit: number): Promise<string[]> {
+    const rows = await this.store.read<{ id: string }>(
+      'SELECT job_id AS id FROM litter WHERE node = ? LIMIT ?',
+      [node, limit],
+    );
+    return rows.map(({ id }) => id);
+  }
+
+  async litterRemoved(node: string, jobIds: readonly string[]): Promise<void> {
+    const sql = 'DELETE FROM litter WHERE node = ? AND job_id = ?';
+    await this.store.commit(jobIds.map((id) => ({ sql, params: [node, id] })));
   }
 
   /** In the transaction that starts an attempt: its files will have to be kept. */

@@ -14,6 +14,10 @@ export interface RetentionLimits {
 /** In a cluster every node forgets the jobs whose files it has, and those of nodes that are gone. */
 export interface RetentionShare {
   node: string;
+  /** A node that was silent for so long is gone: nobody waits for it. */
+  goneMs: number;
+  /** In the transaction that forgets them: what other nodes have to remove when they are back. */
+  steps(ids: readonly string[]): Step[];
   /** Files that are kept elsewhere go, too. */
   forget(ids: readonly string[]): Promise<void>;
 }
@@ -40,14 +44,17 @@ export class Retention {
     for (;;) {
       const ids = await this.due();
       if (ids.length === 0) return forgotten;
-      await this.forget(ids);
+      // Another node was faster: what is left is looked for at the next turn.
+      if (!(await this.forget(ids))) return forgotten;
       forgotten += ids.length;
     }
   }
 
-  async forget(ids: readonly string[]): Promise<void> {
+  /** False: somebody else forgot some of them meanwhile, or took one up again. */
+  async forget(ids: readonly string[]): Promise<boolean> {
     const kinds = new Map<string, string[]>();
-    for (const job of await this.jobs.ledger.findMany(ids)) {
+    const jobs = await this.jobs.ledger.findMany(ids);
+    for (const job of jobs) {
       kinds.set(job.kind, [...(kinds.get(job.kind) ?? []), job.id]);
     }
     // The kind's files go first: a crash in between leaves a job without files, never files without a job.
@@ -55,19 +62,24 @@ export class Retention {
     await this.share?.forget(ids);
     const marks = ids.map(() => '?').join(', ');
     const steps: Step[] = [
+      ...(this.share?.steps(ids) ?? []),
+      {
+        sql: `DELETE FROM jobs WHERE id IN (${marks}) AND finished_at IS NOT NULL`,
+        params: [...ids],
+        expect: ids.length,
+      },
       ...keepNewestEvent(marks, ids),
       { sql: `DELETE FROM events WHERE job_id IN (${marks})`, params: [...ids] },
       { sql: `DELETE FROM attempts WHERE job_id IN (${marks})`, params: [...ids] },
       { sql: `DELETE FROM dependencies WHERE job_id IN (${marks})`, params: [...ids] },
       { sql: `DELETE FROM webhooks WHERE job_id IN (${marks})`, params: [...ids] },
-      { sql: `DELETE FROM jobs WHERE id IN (${marks})`, params: [...ids] },
     ];
-    for (const job of await this.jobs.ledger.findMany(ids)) {
+    for (const job of jobs) {
       steps.push({
         count: { scope: counterScope(job.kind, job.queue), key: job.status, delta: -1 },
       });
     }
-    await this.jobs.store.commit(steps);
+    return (await this.jobs.store.commit(steps)).applied;
   }
 
   private async due(): Promise<string[]> {
@@ -98,10 +110,10 @@ export class Retention {
       .filter((kind) => kind.keeps)
       .map((kind) => kind.name);
     const notKept = kept.length > 0 ? `AND kind NOT IN (${kept.map(() => '?').join(', ')})` : '';
-    const share = this.share ? [this.share.node] : [];
+    const share = this.share ? [this.share.node, this.clock.now() - this.share.goneMs] : [];
     const ours = this.share
       ? `AND (j.node IS NULL OR j.node = ? OR NOT EXISTS
-           (SELECT 1 FROM nodes n WHERE n.id = j.node AND n.stopped_at IS NULL))`
+           (SELECT 1 FROM nodes n WHERE n.id = j.node AND n.seen_at > ?))`
       : '';
     const rows = await this.jobs.store.read<{ id: string }>(
       `SELECT j.id FROM jobs j WHERE j.finished_at IS NOT NULL AND j.pinned = 0 ${notKept} ${ours} ${more}
