@@ -234,13 +234,14 @@ export class Jobs {
     return () => this.cancelListeners.delete(listener);
   }
 
-  async retry(id: string, by: string): Promise<Job> {
+  /** `steps`: what else happens in the same transaction. */
+  async retry(id: string, by: string, steps?: (job: Job) => Step[]): Promise<Job> {
     const before = await this.get(id);
     if (!this.kind(before.kind).retryable) {
       throw new AppError('wrongState', `Jobs of kind ${before.kind} are never run again.`);
     }
     await refuseUnmetDependencies(this.ledger, id);
-    const { job, refusal } = await this.bring(id, { type: 'retry', by });
+    const { job, refusal } = await this.bring(id, { type: 'retry', by }, steps);
     if (refusal) {
       throw new AppError('wrongState', refusal.message, {
         hint: 'get_job shows its status; only failed, timed_out and cancelled jobs can be retried.',

@@ -76,17 +76,21 @@ export function submit(
   more: Record<string, unknown>,
 ): Promise<EndpointJob> {
   const wish = submission(bodyOf(request));
-  const key = request.headers['idempotency-key'];
   return operations.call<EndpointJob>(
     'submit_endpoint_job',
     {
       ...wish,
       ...more,
       endpointId: request.params.endpointId,
-      ...(typeof key === 'string' && key !== '' ? { idempotencyKey: key } : {}),
+      ...keyOf(request),
     },
     context,
   );
+}
+
+function keyOf({ headers }: DialectRequest): { idempotencyKey?: string } {
+  const key = headers['idempotency-key'];
+  return typeof key === 'string' && key !== '' ? { idempotencyKey: key } : {};
 }
 
 /** The body of /run as our fields. */
@@ -169,11 +173,11 @@ async function cancel(
 }
 
 async function retry(
-  _request: DialectRequest,
+  request: DialectRequest,
   call: DialectCall,
   { endpointId, jobId }: Record<string, string>,
 ): Promise<DialectResponse> {
-  return ok(await retryJob({ endpointId, id: jobId }, call));
+  return ok(await retryJob({ endpointId, id: jobId, ...keyOf(request) }, call));
 }
 
 async function purge(
@@ -188,6 +192,7 @@ async function purge(
 interface Place {
   endpointId: unknown;
   id: unknown;
+  idempotencyKey?: string;
 }
 
 export async function cancelJob(place: Place, { operations, context }: DialectCall) {
@@ -196,15 +201,15 @@ export async function cancelJob(place: Place, { operations, context }: DialectCa
 }
 
 export async function retryJob(place: Place, { operations, context }: DialectCall) {
-  const before = await operations.call<EndpointJob>('get_endpoint_job', place, context);
-  // RunPod retries FAILED and TIMED_OUT only.
-  if (!['FAILED', 'TIMED_OUT'].includes(statusOf(before))) {
-    throw new AppError('wrongState', `The job is ${statusOf(before)}.`, {
+  try {
+    const job = await operations.call<EndpointJob>('retry_endpoint_job', place, context);
+    return { id: job.id, status: statusOf(job) };
+  } catch (error) {
+    if (!(error instanceof AppError) || typeof error.data?.status !== 'string') throw error;
+    throw new AppError('wrongState', `The job is ${statusOf({ status: error.data.status })}.`, {
       hint: 'Only FAILED and TIMED_OUT jobs can be retried; a new one is started with run.',
     });
   }
-  const job = await operations.call<EndpointJob>('retry_endpoint_job', place, context);
-  return { id: job.id, status: statusOf(job) };
 }
 
 export async function purgeQueue(endpointId: unknown, { operations, context }: DialectCall) {
@@ -257,6 +262,7 @@ async function requests(
 ): Promise<DialectResponse> {
   const { query } = request;
   const key = query.get('idempotencyKey');
+  const retryOf = query.get('retryOf');
   const answer = await operations.call<{ jobs: EndpointJob[]; next?: number }>(
     'list_endpoint_jobs',
     {
@@ -264,6 +270,7 @@ async function requests(
       ...(query.get('limit') === null ? {} : { limit: Number(query.get('limit')) }),
       ...(query.get('cursor') === null ? {} : { cursor: Number(query.get('cursor')) }),
       ...(key === null ? {} : { idempotencyKey: key }),
+      ...(retryOf === null ? {} : { retryOf }),
     },
     context,
   );
@@ -271,6 +278,7 @@ async function requests(
     requests: answer.jobs.map((job) => jobBody(job)),
     // Says that this server knows such keys: an empty list is then certain.
     ...(key === null ? {} : { idempotencyKey: key }),
+    ...(retryOf === null ? {} : { retryOf }),
     ...(answer.next === undefined ? {} : { cursor: String(answer.next) }),
   });
 }

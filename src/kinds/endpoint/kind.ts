@@ -6,6 +6,7 @@ import type { Desk } from './desk.ts';
 import type { JobInput } from './intake.ts';
 import { delayMs } from './reports.ts';
 import type { ResultFile } from './results.ts';
+import { forgetSteps } from './stream/store.ts';
 
 const summaryCharsMax = 120;
 
@@ -30,7 +31,7 @@ export function endpointKind(desk: Desk): Kind {
           attempts.push(attempt.attemptId);
       }
       desk.results.forget(attempts);
-      await desk.jobs.store.commit(desk.streams.forget(jobIds));
+      await desk.jobs.store.commit(forgetSteps(jobIds));
     },
   };
 }

@@ -44,4 +44,14 @@ export const endpointMigrations: Migration[] = [
       'CREATE INDEX endpoint_remote_due ON endpoint_remote_jobs (due_at)',
     ],
   },
+  {
+    id: 'endpoint/2',
+    statements: ({ int, strict }) => [
+      // Keys of retries: the same one never runs a job again a second time.
+      `CREATE TABLE endpoint_retries (
+        job_id TEXT NOT NULL, retry_key TEXT NOT NULL, created_at ${int} NOT NULL,
+        PRIMARY KEY (job_id, retry_key)
+      ) ${strict}`,
+    ],
+  },
 ];

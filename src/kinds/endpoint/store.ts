@@ -295,6 +295,22 @@ export class EndpointStore {
     return rows.map(({ id }) => id);
   }
 
+  addRetry(jobId: string, key: string, now: number): Step {
+    return {
+      sql: `INSERT INTO endpoint_retries (job_id, retry_key, created_at) VALUES (?, ?, ?)
+            ON CONFLICT DO NOTHING`,
+      params: [jobId, key, now],
+    };
+  }
+
+  async hasRetry(jobId: string, key: string): Promise<boolean> {
+    const rows = await this.store.read(
+      'SELECT 1 FROM endpoint_retries WHERE job_id = ? AND retry_key = ?',
+      [jobId, key],
+    );
+    return rows.length > 0;
+  }
+
   /** Holders of earlier attempts whose end the holder did not report itself. */
   async lostHolders(jobId: string): Promise<string[]> {
     const rows = await this.store.read<{ holder: string }>(

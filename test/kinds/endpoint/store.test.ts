@@ -6,7 +6,7 @@ import { endpointMigrations } from '../../../src/kinds/endpoint/migrations.ts';
 import { RemoteStore } from '../../../src/kinds/endpoint/remote/store.ts';
 import { endpointSpec } from '../../../src/kinds/endpoint/spec.ts';
 import { EndpointStore, type WorkerRow } from '../../../src/kinds/endpoint/store.ts';
-import { Streams } from '../../../src/kinds/endpoint/stream/store.ts';
+import { forgetSteps, Streams } from '../../../src/kinds/endpoint/stream/store.ts';
 import { EventFeed } from '../../../src/jobs/events.ts';
 import { Jobs } from '../../../src/jobs/jobs.ts';
 import { ManualClock } from '../../../src/runtime/clock.ts';
@@ -102,6 +102,23 @@ for (const factory of stores) {
       assert.ok(!(await store.move(two!, { state: 'sending', dueAt: 60 })), 'never sent twice');
       assert.ok(await store.move(one!, { state: 'sent', dueAt: 70, remoteId: 'r' }));
       assert.equal((await store.all())[0]?.remoteId, 'r');
+      await store.nudgeJob('j', 3);
+      assert.equal((await store.due(3, 10)).length, 1, 'a call back is for the job');
+      const [row] = await store.all();
+      assert.ok(await store.move(row!, { state: 'intent', dueAt: 80, remoteId: null }));
+      assert.equal((await store.all())[0]?.remoteId, null);
+    });
+
+    test('the key of a retry is known until its job is forgotten', async (t) => {
+      const opened = await factory.open(t, endpointMigrations);
+      const store = new EndpointStore(opened);
+      for (const at of [1, 2]) await opened.commit([store.addRetry('j', 'k', at)]);
+      assert.deepEqual(
+        [await store.hasRetry('j', 'k'), await store.hasRetry('j', 'other')],
+        [true, false],
+      );
+      await opened.commit(forgetSteps(['j']));
+      assert.equal(await store.hasRetry('j', 'k'), false);
     });
   });
 }

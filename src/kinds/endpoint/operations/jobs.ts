@@ -1,13 +1,20 @@
 // Operations on jobs of an endpoint: run, look, wait, stream. The plain ones (`*_endpoint_job`) are what dialects are made
 // of and are no tools; run_endpoint is the one for agents.
 import { z } from 'zod';
+import { AppError } from '../../../errors.ts';
 import { isFinal, type Job } from '../../../jobs/job.ts';
-import { jobView, viewJob } from '../../../jobs/view.ts';
-import { defineOperation, type Operation } from '../../../operation.ts';
+import { jobView, owns, viewJob } from '../../../jobs/view.ts';
+import { defineOperation, type Caller, type Operation } from '../../../operation.ts';
 import { endpointJob, ownEndpointJob, statusJob, type Desk } from '../desk.ts';
 import type { RunWish } from '../intake.ts';
 import { endpointId } from '../spec.ts';
-import { endpointJobView, jobId, listed, viewEndpointJob } from './job-view.ts';
+import {
+  endpointJobView,
+  jobId,
+  listed,
+  viewEndpointJob,
+  type EndpointJobView,
+} from './job-view.ts';
 import { withPresent } from './present.ts';
 import { waitFor, waitMsMax } from './waits.ts';
 
@@ -150,15 +157,13 @@ function listEndpointJobs(desk: Desk): Operation {
       limit: z.number().int().min(1).max(200).default(50),
       cursor: z.number().int().min(0).optional(),
       idempotencyKey: z.string().max(200).optional(),
+      retryOf: jobId.optional().describe('With a key: this job, if it was retried with that key'),
     }),
     output: z.object({ jobs: z.array(endpointJobView), next: z.number().optional() }),
     run: async (input, { caller }) => {
       const endpoint = await desk.endpoints.get(input.endpointId, caller);
-      if (input.idempotencyKey !== undefined) {
-        const found = await desk.jobs.ledger.findByKey(caller!.owner, input.idempotencyKey);
-        const mine = found && found.queue === endpoint.id && found.kind === 'endpoint';
-        return { jobs: mine ? [listed(found)] : [] };
-      }
+      if (input.idempotencyKey !== undefined)
+        return { jobs: await byKey(desk, { ...input, key: input.idempotencyKey }, caller!) };
       const filter = {
         kinds: ['endpoint'],
         queue: endpoint.id,
@@ -172,6 +177,21 @@ function listEndpointJobs(desk: Desk): Operation {
       };
     },
   });
+}
+
+async function byKey(
+  desk: Desk,
+  wish: { endpointId: string; key: string; retryOf?: string | undefined },
+  caller: Caller,
+): Promise<EndpointJobView[]> {
+  const { endpointId: queue, key, retryOf } = wish;
+  const found =
+    retryOf === undefined
+      ? await desk.jobs.ledger.findByKey(caller.owner, key)
+      : await desk.jobs.ledger.find(retryOf);
+  if (found?.kind !== 'endpoint' || found.queue !== queue || !owns(found, caller)) return [];
+  const isIt = retryOf === undefined || (await desk.store.hasRetry(retryOf, key));
+  return isIt ? [listed(found)] : [];
 }
 
 function cancelEndpointJob(desk: Desk): Operation {
@@ -199,15 +219,36 @@ function retryEndpointJob(desk: Desk): Operation {
     name: 'retry_endpoint_job',
     title: 'Retry endpoint job',
     description:
-      'Runs a failed, timed out or cancelled job of one endpoint again under the same id. What dialects are made of; agents use retry_job.',
+      'Runs a failed or timed out job of one endpoint again under the same id; the same idempotencyKey never does so twice. What dialects are made of; agents use retry_job.',
     effect: 'write',
     scope: 'run',
-    input: z.object({ endpointId: z.string().max(100), id: jobId }),
+    input: z.object({
+      endpointId: z.string().max(100),
+      id: jobId,
+      idempotencyKey: z.string().min(1).max(200).optional(),
+    }),
     output: endpointJobView,
-    run: async (wish, { caller }) => {
+    run: async ({ idempotencyKey: key, ...wish }, { caller }) => {
       const job = await ownEndpointJob(desk, wish, caller);
-      return viewEndpointJob(desk, await desk.jobs.retry(job.id, caller!.owner));
+      const isDone = async () => key !== undefined && (await desk.store.hasRetry(job.id, key));
+      if (await isDone()) return viewEndpointJob(desk, job);
+      const steps = () =>
+        key === undefined ? [] : [desk.store.addRetry(job.id, key, desk.clock.now())];
+      try {
+        if (job.status !== 'failed' && job.status !== 'timed_out') throw notRetryable(job);
+        return viewEndpointJob(desk, await desk.jobs.retry(job.id, caller!.owner, steps));
+      } catch (error) {
+        // The same call came twice at once, and the other one was first.
+        if (await isDone()) return viewEndpointJob(desk, await desk.jobs.get(job.id));
+        throw error;
+      }
     },
+  });
+}
+
+function notRetryable({ status }: Job): AppError {
+  return new AppError('wrongState', `The job is ${status}; only a failed one can be retried.`, {
+    data: { status },
   });
 }
 

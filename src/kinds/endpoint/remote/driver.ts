@@ -8,11 +8,13 @@ import type { Clock } from '../../../runtime/clock.ts';
 import type { Log } from '../../../runtime/log.ts';
 import { Loop, type Service } from '../../../runtime/service.ts';
 import type { Endpoints } from '../endpoints.ts';
-import type { JobInput } from '../intake.ts';
 import type { Results } from '../results.ts';
 import type { EndpointRow } from '../store.ts';
 import type { Streams } from '../stream/store.ts';
 import type { RemoteClient } from './client.ts';
+import { endThere, forgotten, isAboutKey, outcomeOf } from './outcome.ts';
+import { delayOf, holdMs, stepMsOf } from './pace.ts';
+import { questionOf, Sender } from './sender.ts';
 import type { RemoteRow, RemoteStore } from './store.ts';
 
 export interface RemoteNeeds {
@@ -32,17 +34,16 @@ export interface RemoteNeeds {
 const everyMs = 200;
 const atOnce = 32;
 const claimAtOnce = 100;
-const pollMs = { first: 150, factor: 1.5, max: 5000 };
 /** How often the last chunks of an ended job are asked for when no answer comes. */
 const streamMissesMax = 5;
 const cancelTriesMax = 8;
-const holdMs = 1000;
 const purpose = 'remote callback';
 
 export class RemoteDriver implements Service {
   readonly name = 'remote endpoints';
   private readonly needs: RemoteNeeds;
   private readonly loop: Loop;
+  private readonly sender: Sender;
   private readonly active = new Map<string, Promise<void>>();
   private off = () => {};
   private beatAt = 0;
@@ -50,6 +51,11 @@ export class RemoteDriver implements Service {
   constructor(needs: RemoteNeeds) {
     this.needs = needs;
     const { clock, log } = needs;
+    this.sender = new Sender({
+      ...needs,
+      callbackOf: (endpoint, attemptId) => this.callbackOf(endpoint, attemptId),
+      finish: (row, outcome) => this.finish(row, outcome),
+    });
     this.loop = new Loop({ name: this.name, everyMs, clock, log, run: () => this.turn() });
   }
 
@@ -86,7 +92,8 @@ export class RemoteDriver implements Service {
   async called(attemptId: string, token: string): Promise<boolean> {
     const { sign, store, clock } = this.needs;
     if (sign(purpose, attemptId) !== token) return false;
-    await store.nudge(attemptId, undefined, clock.now());
+    // A retry there calls the address of the attempt that was first.
+    await store.nudgeJob(attemptId.slice(0, attemptId.lastIndexOf('.')), clock.now());
     this.loop.wake();
     return true;
   }
@@ -149,69 +156,15 @@ export class RemoteDriver implements Service {
       return void (await store.store.commit([store.remove(row.attemptId)]));
     switch (row.state) {
       case 'intent':
-        return this.send(row, endpoint, job!);
+        return this.sender.send(row, endpoint, job!);
       case 'sending':
       case 'unsure':
-        return this.ask(row, endpoint);
+        return this.sender.ask(row, endpoint, job!);
       case 'sent':
         return this.poll(row, endpoint, job!);
       case 'cancel':
         return this.stopThere(row, endpoint);
     }
-  }
-
-  private async send(row: RemoteRow, endpoint: EndpointRow, job: Job): Promise<void> {
-    const { client, store, clock } = this.needs;
-    const sending = { state: 'sending', dueAt: clock.now() + stepMsOf(endpoint) } as const;
-    if (!(await store.move(row, sending))) return;
-    const remote = endpoint.spec.remote!;
-    const body = this.requestBody(endpoint, job);
-    const answer = await client.call(remote, {
-      method: 'POST',
-      path: '/run',
-      body,
-      key: row.attemptId,
-    });
-    const now = clock.now();
-    if (answer.type === 'ok' && typeof answer.body.id === 'string')
-      return void (await store.move(row, {
-        state: 'sent',
-        remoteId: answer.body.id,
-        dueAt: now + pollMs.first,
-        tries: 0,
-      }));
-    if (answer.type === 'later')
-      return void (await store.move(row, { state: 'intent', dueAt: now + answer.waitMs }));
-    if (answer.type === 'refused')
-      return this.finish(row, failure('remoteRefused', `The remote refused it: ${answer.message}`));
-    await store.move(row, { state: 'unsure', dueAt: now + pollMs.first });
-  }
-
-  /** It was sent and no answer came: the remote is asked before anything is sent again. */
-  private async ask(row: RemoteRow, endpoint: EndpointRow): Promise<void> {
-    const { client, store, clock } = this.needs;
-    const { attemptId } = row;
-    if (!(await store.move(row, { state: 'unsure', dueAt: clock.now() + stepMsOf(endpoint) })))
-      return;
-    const path = `/requests?idempotencyKey=${encodeURIComponent(attemptId)}`;
-    const answer = await client.call(endpoint.spec.remote!, { method: 'GET', path });
-    const now = clock.now();
-    if (answer.type !== 'ok') {
-      if (answer.type === 'refused' && !isAboutKey(answer))
-        return this.finish(row, unknownFate(endpoint));
-      const tries = row.tries + 1;
-      const waitMs = answer.type === 'later' ? answer.waitMs : delayOf(tries);
-      return void (await store.move(row, { state: 'unsure', dueAt: now + waitMs, tries }));
-    }
-    // Only a remote that knows idempotency keys can say for sure that it has no such job.
-    if (answer.body.idempotencyKey !== attemptId) return this.finish(row, unknownFate(endpoint));
-    const [found] = (answer.body.requests ?? []) as { id?: string }[];
-    await store.move(
-      row,
-      found?.id === undefined
-        ? { state: 'intent', dueAt: now }
-        : { state: 'sent', remoteId: found.id, dueAt: now, tries: 0 },
-    );
   }
 
   private async poll(row: RemoteRow, endpoint: EndpointRow, job: Job): Promise<void> {
@@ -222,10 +175,8 @@ export class RemoteDriver implements Service {
     const path = `/status/${row.remoteId}`;
     const answer = await client.call(remote, { method: 'GET', path });
     const now = clock.now();
-    if (answer.type === 'refused' && !isAboutKey(answer)) {
-      const text = `The remote no longer knows it (${answer.status}: ${answer.message}).`;
-      return this.finish(row, failure('remoteForgot', text));
-    }
+    if (answer.type === 'refused' && !isAboutKey(answer))
+      return this.finish(row, forgotten(answer));
     if (answer.type !== 'ok') {
       const tries = row.tries + 1;
       const waitMs = answer.type === 'later' ? answer.waitMs : delayOf(tries);
@@ -241,7 +192,10 @@ export class RemoteDriver implements Service {
       const dueAt = clock.now() + delayOf(row.tries);
       return void (await store.move(row, { state: 'sent', dueAt, tries: row.tries + 1 }));
     }
-    await this.finish(row, this.outcomeOf(row, answer.body));
+    const end = endThere(row.remoteId!, remote, answer.body);
+    const { results } = this.needs;
+    const { attemptId } = row;
+    await this.finish(row, outcomeOf(answer.body, end, { results, attemptId }));
   }
 
   /** What the remote's handler has yielded since the last look. */
@@ -280,38 +234,6 @@ export class RemoteDriver implements Service {
     await this.needs.jobs.bring(job.id, { type: 'report', attemptId, stage, ...facts });
   }
 
-  private outcomeOf(row: RemoteRow, body: Record<string, unknown>): Outcome {
-    const { status, output, error, delayTime, executionTime, workerId } = body;
-    const size = output === undefined ? 0 : (JSON.stringify(output)?.length ?? 0);
-    const kept = output === undefined ? {} : this.needs.results.keep(row.attemptId, output, size);
-    const remote = { id: row.remoteId, delayTime, executionTime, workerId };
-    const facts = { ...kept.facts, remote };
-    const message = typeof error === 'string' ? error : JSON.stringify(error ?? status);
-    switch (status) {
-      case 'COMPLETED':
-        return { type: 'completed', ...kept, facts };
-      case 'CANCELLED':
-        return {
-          type: 'cancelled',
-          error: { code: 'cancelled', message: 'It was cancelled at the remote.' },
-          ...kept,
-          facts,
-        };
-      case 'TIMED_OUT':
-        return {
-          type: 'timed_out',
-          error: { code: 'queueTimeout', message },
-          retry: false,
-          ...kept,
-          facts,
-        };
-      default: {
-        const code = message === 'executionTimeout exceeded' ? 'executionTimeout' : 'handlerError';
-        return { type: 'failed', error: { code, message }, retry: false, ...kept, facts };
-      }
-    }
-  }
-
   private async stopThere(row: RemoteRow, endpoint: EndpointRow): Promise<void> {
     const { client, store, clock } = this.needs;
     if (!(await store.move(row, { state: 'cancel', dueAt: clock.now() + stepMsOf(endpoint) })))
@@ -334,7 +256,7 @@ export class RemoteDriver implements Service {
   }
 
   private async idThere(row: RemoteRow, endpoint: EndpointRow): Promise<string | undefined> {
-    const path = `/requests?idempotencyKey=${encodeURIComponent(row.attemptId)}`;
+    const path = questionOf(row.attemptId, null);
     const answer = await this.needs.client.call(endpoint.spec.remote!, { method: 'GET', path });
     if (answer.type !== 'ok' || answer.body.idempotencyKey !== row.attemptId) return undefined;
     return ((answer.body.requests ?? []) as { id?: string }[])[0]?.id;
@@ -346,55 +268,11 @@ export class RemoteDriver implements Service {
     await jobs.finish({ jobId, attemptId }, outcome, () => [store.remove(attemptId)]);
   }
 
-  private requestBody(endpoint: EndpointRow, job: Job): Record<string, unknown> {
-    const { input, s3Config, policy } = job.input as JobInput;
-    const { callbackUrl } = endpoint.spec.remote!;
-    const token = encodeURIComponent(this.needs.sign(purpose, job.attemptId));
-    const ttl =
-      job.expiresAt === null
-        ? {}
-        : { ttl: Math.max(job.expiresAt - this.needs.clock.now(), 10_000) };
-    return {
-      input: input === undefined ? {} : input,
-      policy: { ...policy, ...ttl },
-      ...(s3Config === undefined ? {} : { s3Config }),
-      ...(callbackUrl === undefined
-        ? {}
-        : {
-            webhook: `${callbackUrl.replace(/\/$/, '')}/v2/hooks/${job.attemptId}?token=${token}`,
-          }),
-    };
+  private callbackOf({ spec }: EndpointRow, attemptId: string): string | undefined {
+    const root = spec.remote!.callbackUrl?.replace(/\/$/, '');
+    const token = encodeURIComponent(this.needs.sign(purpose, attemptId));
+    return root === undefined ? undefined : `${root}/v2/hooks/${attemptId}?token=${token}`;
   }
 }
 
 export const holderOf = (endpointId: string): string => `remote:${endpointId}`;
-
-/** While one step of a row is under way, nobody else takes it: longer than any call may last. */
-function stepMsOf({ spec }: EndpointRow): number {
-  return 2 * spec.remote!.timeoutMs + holdMs;
-}
-
-function delayOf(tries: number): number {
-  return Math.round(Math.min(pollMs.first * pollMs.factor ** tries, pollMs.max));
-}
-
-function failure(code: string, message: string): Outcome {
-  return { type: 'failed', error: { code, message }, retry: false };
-}
-
-/** A key that is wrong today may be right tomorrow; it says nothing about the job. */
-function isAboutKey({ status }: { status: number }): boolean {
-  return status === 401 || status === 402 || status === 403;
-}
-
-function unknownFate({ spec }: EndpointRow): Outcome {
-  return {
-    type: 'failed',
-    error: {
-      code: 'submitUnknown',
-      message: `It was sent to ${spec.remote!.baseUrl}, no answer came, and that remote cannot say whether it has the job: it may run there, or not.`,
-      hint: 'Look at the requests of the endpoint there; if it is not among them, retry_job sends it again. Nothing is ever sent twice by itself.',
-    },
-    retry: false,
-  };
-}

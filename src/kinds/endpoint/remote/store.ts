@@ -8,6 +8,7 @@ export interface RemoteRow {
   attemptId: string;
   jobId: string;
   endpointId: string;
+  /** Before it is sent: the job there that is to run again; null for a new one. */
   remoteId: string | null;
   state: RemoteState;
   tries: number;
@@ -38,9 +39,9 @@ export class RemoteStore {
   /** Fenced by the state it was read in: two nodes never do the same step. */
   async move(
     row: RemoteRow,
-    to: { state: RemoteState; dueAt: number; remoteId?: string; tries?: number },
+    to: { state: RemoteState; dueAt: number; remoteId?: string | null; tries?: number },
   ): Promise<boolean> {
-    const remoteId = to.remoteId ?? row.remoteId;
+    const remoteId = to.remoteId === undefined ? row.remoteId : to.remoteId;
     const { applied } = await this.store.commit([
       {
         sql: `UPDATE endpoint_remote_jobs SET state = ?, due_at = ?, remote_id = ?, tries = ?
@@ -72,6 +73,15 @@ export class RemoteStore {
       {
         sql: `UPDATE endpoint_remote_jobs SET ${set} due_at = ? WHERE attempt_id = ?`,
         params: [now, attemptId],
+      },
+    ]);
+  }
+
+  async nudgeJob(jobId: string, now: number): Promise<void> {
+    await this.store.commit([
+      {
+        sql: 'UPDATE endpoint_remote_jobs SET due_at = ? WHERE job_id = ?',
+        params: [now, jobId],
       },
     ]);
   }

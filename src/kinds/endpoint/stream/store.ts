@@ -5,6 +5,13 @@ import type { Jobs } from '../../../jobs/jobs.ts';
 import { parseJson } from '../../../runtime/json.ts';
 import type { Step, Store } from '../../../store/store.ts';
 
+const tablesOfJobs = [
+  'endpoint_chunks',
+  'endpoint_drains',
+  'endpoint_remote_jobs',
+  'endpoint_retries',
+];
+
 export class Streams {
   private readonly store: Store;
   private readonly jobs: Jobs;
@@ -65,14 +72,15 @@ export class Streams {
       if ((await this.store.commit([step])).applied) return chunks.map(({ output }) => output);
     }
   }
+}
 
-  forget(jobIds: readonly string[]): Step[] {
-    const marks = jobIds.map(() => '?').join(', ');
-    return ['endpoint_chunks', 'endpoint_drains', 'endpoint_remote_jobs'].map((table) => ({
-      sql: `DELETE FROM ${table} WHERE job_id IN (${marks})`,
-      params: [...jobIds],
-    }));
-  }
+/** What else is kept of jobs, in tables of this kind. */
+export function forgetSteps(jobIds: readonly string[]): Step[] {
+  const marks = jobIds.map(() => '?').join(', ');
+  return tablesOfJobs.map((table) => ({
+    sql: `DELETE FROM ${table} WHERE job_id IN (${marks})`,
+    params: [...jobIds],
+  }));
 }
 
 function drainStep(

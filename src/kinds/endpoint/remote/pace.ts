@@ -1,0 +1,16 @@
+// How often a remote is asked, and how long one step of a row may take.
+import type { EndpointRow } from '../store.ts';
+
+const pollMs = { first: 150, factor: 1.5, max: 5000 };
+/** How long a remote may hold a question for chunks. */
+export const holdMs = 1000;
+export const soonMs = pollMs.first;
+
+export function delayOf(tries: number): number {
+  return Math.round(Math.min(pollMs.first * pollMs.factor ** tries, pollMs.max));
+}
+
+/** While one step of a row is under way, nobody else takes it: longer than any call may last. */
+export function stepMsOf({ spec }: EndpointRow): number {
+  return 2 * spec.remote!.timeoutMs + holdMs;
+}
