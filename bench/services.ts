@@ -47,7 +47,29 @@ export async function startPostgres(): Promise<Service & { url: string }> {
   const service = await started(port, line, flags, identity);
   const url = `postgres://postgres@127.0.0.1:${port}/postgres`;
   await answers(url);
-  return { ...service, url };
+  const close = async () => {
+    await deserted(url);
+    await service.close();
+  };
+  return { ...service, url, close };
+}
+
+/**
+ * A pool of pg says that it has ended before its connections have: the farewell of a server that stops meanwhile arrives
+ * where nobody listens any more, and ends this process. So the server stops when everybody is gone.
+ */
+async function deserted(url: string): Promise<void> {
+  const client = new Client(url);
+  client.on('error', () => {});
+  await client.connect();
+  const others = `SELECT count(*)::int AS n FROM pg_stat_activity
+    WHERE backend_type = 'client backend' AND pid <> pg_backend_pid()`;
+  for (let tries = 0; tries < 100; tries++) {
+    const { rows } = await client.query<{ n: number }>(others);
+    if (rows[0]!.n === 0) break;
+    await new Promise((resolve) => setTimeout(resolve, 50));
+  }
+  await client.end();
 }
 
 function postgresFolder(): string {
