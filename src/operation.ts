@@ -205,7 +205,7 @@ export class Operations {
   private check(operation: Operation, input: unknown, context: CallContext): unknown {
     authorize(operation, context.caller);
     const parsed = operation.input.safeParse(input ?? {});
-    if (!parsed.success) throw inputError(operation.name, parsed.error);
+    if (!parsed.success) throw inputError(operation, parsed.error);
     return parsed.data;
   }
 }
@@ -239,17 +239,31 @@ function authorize(operation: Operation, caller: Caller | undefined): void {
   );
 }
 
-function inputError(name: string, error: z.ZodError): AppError {
+function inputError({ name, input }: Operation, error: z.ZodError): AppError {
   const issues = error.issues.slice(0, 5).map((issue) => {
     const path = issue.path.join('.');
     return path ? `${path}: ${issue.message}` : issue.message;
   });
   return new AppError('invalidInput', `Wrong input for ${name}: ${issues.join('; ')}`, {
-    hint: 'The input schema names every field and its limits.',
+    hint: unknownFieldHint(input, error) ?? 'The input schema names every field and its limits.',
     data: {
       issues: error.issues
         .slice(0, 20)
         .map(({ path, message, code }) => ({ path: path.join('.'), message, code })),
     },
   });
+}
+
+/** What the field may have meant to be, or all there are: a model often sees only this text. */
+function unknownFieldHint(input: z.ZodType, error: z.ZodError): string | undefined {
+  const wrong = error.issues.find(
+    (issue) => issue.code === 'unrecognized_keys' && issue.path.length === 0,
+  );
+  if (wrong?.code !== 'unrecognized_keys' || !(input instanceof z.ZodObject)) return undefined;
+  const fields = Object.keys(input.shape);
+  const begins = (one: string, other: string) => one.toLowerCase().startsWith(other.toLowerCase());
+  const near = fields.filter((field) =>
+    wrong.keys.some((key) => begins(field, key) || begins(key, field)),
+  );
+  return near.length > 0 ? `Did you mean ${near.join(' or ')}?` : `It takes: ${fields.join(', ')}.`;
 }

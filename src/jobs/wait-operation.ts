@@ -46,7 +46,10 @@ export function waitForJobs({ jobs, waiting, clock, waitMsMax }: JobOperationsNe
     http: { method: 'POST', path: '/api/wait' },
     cli: { words: ['wait'], args: ['ids'], custom: true },
     text: (out) =>
-      [...out.jobs.map((view) => jobText(view)), ...(out.next ? [out.next] : [])].join('\n\n'),
+      [
+        ...out.jobs.map((view) => jobText(view) + reachedText(view, out.reached)),
+        ...(out.next ? [out.next] : []),
+      ].join('\n\n'),
     run: async (input, context) => {
       const ids = [...new Set(input.ids)];
       for (const id of ids) await visibleJob(jobs, id, context.caller);
@@ -97,4 +100,14 @@ function reportProgress(context: CallContext, clock: Clock, total: number): () =
   };
   beat();
   return () => off();
+}
+
+/** Why the wait was over, where it was not the end: that the state says itself. */
+function reachedText(
+  { id, status }: { id: string; status: string },
+  reached: { id: string; reason: string; detail?: unknown }[],
+): string {
+  const hit = reached.find((one) => one.id === id);
+  if (!hit || hit.reason === status) return '';
+  return `\nreached: ${hit.reason}${hit.detail === undefined ? '' : ` ${JSON.stringify(hit.detail)}`}`;
 }

@@ -131,3 +131,33 @@ test('time the machine slept, or a clock that jumped, does not use up a timeout'
   assert.equal(overLimit(entry, 100_000 + 3_599_999, gaps), undefined);
   assert.equal(overLimit(entry, 100_000 + 3_600_000, gaps)?.reason, 'timeout');
 });
+
+test('a field that does not exist: the one that was meant, or all there are', async (t) => {
+  const { call } = await start(t);
+  const hintOf = (input: object) =>
+    call('run_command', input).then(
+      () => assert.fail('it must be refused'),
+      (error: Error & { code: string; hint?: string }) => [error.code, error.hint],
+    );
+  assert.deepEqual(await hintOf({ command: 'true', timeout: 5 }), [
+    ...['invalidInput', 'Did you mean timeoutMs?'],
+  ]);
+  const [code, hint] = await hintOf({ cmd: 'true' });
+  assert.equal(code, 'invalidInput');
+  assert.match(hint!, /^It takes: command, argv, cwd, /);
+});
+
+test('the text of a wait says what was reached, and of a job what a model must know', async (t) => {
+  const { background, wait, cancel, app } = await start(t);
+  const port = await freePort();
+  const program = `require("net").createServer().listen(${port}, "127.0.0.1", () => console.log("up"))`;
+  const job = await background({ argv: [process.execPath, '-e', program] });
+  const waited = await wait(job.id, { until: { port } });
+  const text = app.operations.get('wait_for_jobs').text!(waited);
+  assert.match(text, new RegExp(`^${job.id} running · command\n`));
+  assert.match(text, new RegExp(`\nreached: port {"port":${port}}$`));
+  assert.match(text, new RegExp(`listens on port ${port}`));
+  await cancel(job.id);
+  const over = await wait(job.id);
+  assert.doesNotMatch(app.operations.get('wait_for_jobs').text!(over), /reached/);
+});

@@ -41,14 +41,22 @@ describe('cleaning', () => {
     assert.equal(cleanText('a\u0000b\u0007\tc'), 'ab\tc');
   });
 
-  test('runs that differ only in digits are folded, short ones are not', () => {
-    const lines = splitLines(Buffer.from('a 1\na 2\na 3\na 4\na 5\nb\nb\n'), 0, true);
-    assert.deepEqual(
-      fold(lines).map((line) => line.text),
-      ['a 1', '[… 3 similar lines …]', 'a 5', 'b', 'b'],
-    );
-    const folded = fold(lines);
-    for (let i = 1; i < folded.length; i++) assert.equal(folded[i]!.at, folded[i - 1]!.end);
+  test('equal lines are folded, and long runs that differ only in digits; figures are not', () => {
+    const texts = (shown: readonly string[]) => {
+      const lines = splitLines(Buffer.from(shown.map((text) => `${text}\n`).join('')), 0, true);
+      const folded = fold(lines);
+      for (let i = 1; i < folded.length; i++) assert.equal(folded[i]!.at, folded[i - 1]!.end);
+      return folded.map(({ text }) => text);
+    };
+    const steps = Array.from({ length: 30 }, (_, i) => `step ${i}`);
+    assert.deepEqual(texts(['x', ...steps, 'y']), [
+      ...['x', 'step 0', '[… 28 similar lines, shown with raw …]', 'step 29', 'y'],
+    ]);
+    const figures = ['run 1: 53 ms', 'run 2: 80 ms', 'run 3: 51 ms', 'run 4: 55 ms', 'b', 'b', 'b'];
+    assert.deepEqual(texts(figures), figures);
+    assert.deepEqual(texts(['port 80', 'port 80', 'port 80', 'port 80', 'port 80', 'port 81']), [
+      ...['port 80', '[… 3 more lines like this …]', 'port 80', 'port 81'],
+    ]);
   });
 
   test('a long line keeps both ends and whole characters', () => {
@@ -155,7 +163,10 @@ describe('reading', () => {
     for (let i = 0; i < 500; i++) text += `\nfetched package ${i} of 500`;
     const { text: shown } = await readTail(await logOf(t, `${text}\ndone\n`), clean);
     assert.ok(shown.length < 200, shown);
-    assert.match(shown, /start\n.*loading 100%\n.*\n\[… 498 similar lines …\]\n.*\ndone\n$/s);
+    assert.match(
+      shown,
+      /start\n.*loading 100%\n.*\n\[… 498 similar lines, shown with raw …\]\n.*\ndone\n$/s,
+    );
   });
 
   test('five gigabytes are read from both ends at once, with bounded memory', async (t) => {

@@ -1,5 +1,5 @@
 // Making output readable for a model: terminal escapes out, carriage-return rewrites collapsed to what a person
-// would see last, runs of lines that differ only in digits folded. Pure; every line keeps its place in the file.
+// would see last, long runs of lines that differ only in digits folded. Pure; every line keeps its place in the file.
 
 /** A line, or what became of several: `at` and `end` are byte offsets in the log and never change. */
 export interface Line {
@@ -45,23 +45,45 @@ function backspaced(text: string): string {
   return shown.join('');
 }
 
-/** A run shorter than this is shown as it is. */
-const foldedRunMin = 4;
+/** A run of equal lines that is shorter is shown as it is. */
+const equalRunMin = 4;
+/** Lines that differ in digits may be what was asked for (a listing, figures): only long runs of them are folded. */
+const similarRunMin = 20;
 
-/** Runs of lines that are equal but for digits become first, a remark, last. */
+/** Long runs of lines that are equal, or equal but for digits, become first, a remark, last. */
 export function fold(lines: readonly Line[]): Line[] {
   const folded: Line[] = [];
   for (let i = 0; i < lines.length;) {
-    const { text } = lines[i]!;
-    const shape = shapeOf(text);
-    const alike = (other: string) => other === text || shapeOf(other) === shape;
-    let end = i + 1;
-    while (end < lines.length && alike(lines[end]!.text)) end++;
-    if (end - i >= foldedRunMin) folded.push(...foldedRun(lines, i, end));
-    else folded.push(...lines.slice(i, end));
-    i = end;
+    const shape = shapeOf(lines[i]!.text);
+    const similar = runOf(lines, i, (text) => shapeOf(text) === shape);
+    if (similar - i >= similarRunMin) folded.push(...foldedRun(lines, i, similar));
+    else folded.push(...foldEqual(lines, i, similar));
+    i = similar;
   }
   return folded;
+}
+
+function foldEqual(lines: readonly Line[], from: number, to: number): Line[] {
+  const folded: Line[] = [];
+  for (let i = from; i < to;) {
+    const { text } = lines[i]!;
+    const equal = Math.min(
+      to,
+      runOf(lines, i, (other) => other === text),
+    );
+    if (equal - i >= equalRunMin) folded.push(...foldedRun(lines, i, equal));
+    else folded.push(...lines.slice(i, equal));
+    i = equal;
+  }
+  return folded;
+}
+
+/** Where the lines that are alike, from this one on, end. */
+function runOf(lines: readonly Line[], from: number, alike: (text: string) => boolean): number {
+  const { text } = lines[from]!;
+  let end = from + 1;
+  while (end < lines.length && (lines[end]!.text === text || alike(lines[end]!.text))) end++;
+  return end;
 }
 
 function foldedRun(lines: readonly Line[], from: number, to: number): Line[] {
@@ -71,7 +93,7 @@ function foldedRun(lines: readonly Line[], from: number, to: number): Line[] {
   let same = true;
   for (let i = from; i < to && same; i++) same = lines[i]!.text === first.text;
   if (same && first.text === '') return [{ ...last, at: first.at }];
-  const remark = same ? 'more lines like this' : 'similar lines';
+  const remark = same ? 'more lines like this' : 'similar lines, shown with raw';
   const text = `[… ${number(hidden)} ${remark} …]`;
   return [first, { at: first.end, end: last.at, text, ended: true }, last];
 }
