@@ -9,17 +9,31 @@ import { parseAddress, refuseServer } from '../../src/store/postgres/open.ts';
 import { tempFolder } from '../helpers/folder.ts';
 import { freePort, startServer as startPostgres } from '../helpers/postgres.ts';
 import { cli, startServer } from '../helpers/server.ts';
+import { startDoor } from '../helpers/wire.ts';
 
-test('a server below 15 and a standby are refused by what they say of themselves', () => {
+test('a server below 15 and a standby are refused by what they say of themselves', async (t) => {
   const address = parseAddress('postgres://u:secret@db/errand');
-  const check =
-    (version: number, shown: string, standby = false) =>
-    () =>
-      refuseServer({ version, shown, standby }, address);
-  assert.throws(check(140_011, '14.11'), /PostgreSQL 14\.11 at db:5432\/errand is too old/);
+  const check = (version: number, shown: string) => () =>
+    refuseServer({ version, shown, standby: false }, address);
   assert.throws(check(90_624, '9.6.24'), { hint: /15 or newer/ });
-  assert.throws(check(180_004, '18.4', true), /read-only standby/);
   for (const version of [150_000, 160_002, 180_004]) check(version, String(version))();
+  const doors = [
+    ['14.11', '140011', false, /PostgreSQL 14\.11 at \S+ is too old/],
+    ['18.4', '180004', true, /read-only standby/],
+  ] as const;
+  for (const [shown, version, standby, message] of doors) {
+    const door = await startDoor(t, shown, { version, shown, standby });
+    const env = { ERRAND_STORE: `postgres://ada:secret@127.0.0.1:${door.port}/errand` };
+    for (const words of [['serve', '--port', '0'], ['migrate']]) {
+      const home = join(tempFolder(t), 'home');
+      const answer = await cli(home, words, env);
+      assert.equal(answer.code, 7, answer.stderr);
+      assert.match(answer.stderr, message);
+      assert.doesNotMatch(answer.stderr, /secret/);
+      assert.equal(existsSync(join(home, 'server.pid')), false);
+    }
+    assert.equal(door.asked.length, 2, 'nothing but the one question, each time');
+  }
 });
 
 test('starts that cannot work say why and leave nothing behind; then the same homes start', async (t) => {

@@ -9,6 +9,7 @@ import {
   constants,
   cpSync,
   existsSync,
+  globSync,
   mkdtempSync,
   mkdirSync,
 } from 'node:fs';
@@ -82,8 +83,11 @@ function sharedServer(): Promise<PostgresServer> {
   return shared;
 }
 
-export async function startServer(settings: Record<string, string> = {}): Promise<PostgresServer> {
-  const bin = await binaries();
+export async function startServer(
+  settings: Record<string, string> = {},
+  folder?: string,
+): Promise<PostgresServer> {
+  const bin = folder ?? (await binaries());
   const root = mkdtempSync(join(tmpdir(), 'errand-pg-'));
   if (asRoot) chownSync(root, nobody, nobody);
   const data = join(root, 'data');
@@ -193,6 +197,14 @@ function isFree(port: number): Promise<boolean> {
 
 const tail = (file: string): string =>
   existsSync(file) ? readFileSync(file, 'utf8').slice(-800) : '';
+
+/** Of the system, with the tools that the package lacks (pg_dump, pg_restore, psql); undefined where none is installed. */
+export function systemBinaries(): string | undefined {
+  return globSync('/usr/lib/postgresql/*/bin')
+    .filter((bin) => ['postgres', 'pg_dump'].every((name) => existsSync(join(bin, name))))
+    .toSorted((a, b) => Number(b.split('/')[4]) - Number(a.split('/')[4]))
+    .find((bin) => Number(bin.split('/')[4]) >= 15);
+}
 
 /** Where an unprivileged user can run them: in the repository, or in a copy when its path is closed to others. */
 async function binaries(): Promise<string> {

@@ -1,0 +1,94 @@
+// The door of a PostgreSQL server of another version: it speaks the wire protocol as far as a client needs that asks one
+// question, and answers it with one row. Real servers that old cannot be had from the packages of the tests.
+import { createServer, type Socket } from 'node:net';
+import type { TestContext } from 'node:test';
+
+const int32 = (value: number): Buffer => {
+  const bytes = Buffer.alloc(4);
+  bytes.writeInt32BE(value);
+  return bytes;
+};
+const int16 = (value: number): Buffer => int32(value).subarray(2);
+const text = (value: string): Buffer => Buffer.from(`${value}\0`);
+const message = (type: string, ...parts: Buffer[]): Buffer => {
+  const body = Buffer.concat(parts);
+  return Buffer.concat([Buffer.from(type), int32(body.length + 4), body]);
+};
+
+const startupOk = (version: string): Buffer =>
+  Buffer.concat([
+    message('R', int32(0)),
+    message('S', text('server_version'), text(version)),
+    message('S', text('client_encoding'), text('UTF8')),
+    message('K', int32(1), int32(1)),
+    message('Z', Buffer.from('I')),
+  ]);
+
+type Row = Record<string, string | boolean>;
+const oids = { string: 25, boolean: 16 };
+
+/** The one row, whatever was asked. */
+function answers(row: Row): Record<string, Buffer> {
+  const names = Object.entries(row).map(([name, value]) => {
+    const oid = oids[typeof value as keyof typeof oids];
+    return Buffer.concat([
+      ...[text(name), int32(0), int16(0), int32(oid), int16(-1), int32(-1), int16(0)],
+    ]);
+  });
+  const values = Object.values(row).map((value) => {
+    const bytes = Buffer.from(typeof value === 'string' ? value : value ? 't' : 'f');
+    return Buffer.concat([int32(bytes.length), bytes]);
+  });
+  const columns = message('T', int16(names.length), ...names);
+  const rows = Buffer.concat([
+    message('D', int16(values.length), ...values),
+    message('C', text('SELECT 1')),
+  ]);
+  const ready = message('Z', Buffer.from('I'));
+  return {
+    Q: Buffer.concat([columns, rows, ready]),
+    P: message('1'),
+    B: message('2'),
+    D: columns,
+    E: rows,
+    S: ready,
+  };
+}
+
+/** Answers the port, and what clients asked for. */
+export async function startDoor(
+  t: TestContext,
+  version: string,
+  row: Row,
+): Promise<{ port: number; asked: string[] }> {
+  const known = answers(row);
+  const asked: string[] = [];
+  const sockets = new Set<Socket>();
+  const server = createServer((socket) => {
+    sockets.add(socket);
+    let rest: Buffer = Buffer.alloc(0);
+    let greeted = false;
+    socket.on('error', () => {});
+    socket.on('data', (chunk: Buffer) => {
+      rest = Buffer.concat([rest, chunk]);
+      for (;;) {
+        // Only the first message has no type.
+        const at = greeted ? 1 : 0;
+        if (rest.length < at + 4 || rest.length < at + rest.readInt32BE(at)) return;
+        const type = greeted ? rest.toString('latin1', 0, 1) : 'startup';
+        const body = rest.subarray(at + 4, at + rest.readInt32BE(at));
+        rest = rest.subarray(at + rest.readInt32BE(at));
+        if (type === 'X') return void socket.end();
+        if (type === 'Q' || type === 'P') asked.push(body.toString());
+        socket.write(greeted ? (known[type] ?? Buffer.alloc(0)) : startupOk(version));
+        greeted = true;
+      }
+    });
+  });
+  await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve));
+  t.after(() => {
+    for (const socket of sockets) socket.destroy();
+    server.close();
+  });
+  return { port: (server.address() as { port: number }).port, asked };
+}
