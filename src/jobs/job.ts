@@ -243,7 +243,5 @@ const shelfSize = 16;
 let born = 0;
 let shelf = '';
 
-export const isJobId = (text: string): boolean => /^job_[0-9a-hjkmnp-tv-z]{16}$/.test(text);
-
 /** Attempt ids are derivable, so a fence can be read by a person: the job and the number. */
 export const attemptIdOf = (jobId: string, attempt: number): string => `${jobId}.${attempt}`;

@@ -244,11 +244,6 @@ function readableByOthers(file: string): boolean {
   return true;
 }
 
-/** For tests that let a server of their own die: its log says why. */
-export function serverLog({ data }: PostgresServer): string {
-  return readFileSync(join(dirname(data), 'log'), 'utf8');
-}
-
 /** A second pair of eyes on a database that servers use. */
 export async function onlooker(t: TestContext, url: string): Promise<PostgresStore> {
   const store = await PostgresStore.open(url);

@@ -13,8 +13,6 @@ export const readyCheck = z
   })
   .refine((check) => Object.keys(check).length > 0, 'name text, port or http');
 
-export type ReadyCheck = z.infer<typeof readyCheck>;
-
 export const terminalSize = z.strictObject({
   cols: z.number().int().min(2).max(1000).default(120),
   rows: z.number().int().min(2).max(1000).default(40),

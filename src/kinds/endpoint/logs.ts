@@ -132,10 +132,6 @@ export class WorkerLogs {
       rmSync(`${path}${end}`, { force: true });
   }
 
-  forgetEndpoint(endpointId: string): void {
-    rmSync(join(this.folder, endpointId), { recursive: true, force: true });
-  }
-
   private workerLines(path: string, after: number | undefined): LogLine[] {
     const now = this.clock.now();
     const size = sizeOf(path);

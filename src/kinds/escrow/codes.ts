@@ -37,6 +37,5 @@ export const escrowErrors: Record<string, ErrorKind> = {
   settlementPending: { http: 409, exit: 5, retryable: true },
   settlementFailed: { http: 502, exit: 7, retryable: true },
   escrowMismatch: { http: 500, exit: 70 },
-  paymentRequired: { http: 402, exit: 5 },
   maxAmountExceeded: { http: 400, exit: 2 },
 };

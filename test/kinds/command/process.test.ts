@@ -18,7 +18,7 @@ import {
   signalProcess,
   startOf,
 } from '../../../src/kinds/command/process/identity.ts';
-import { killTree, signalTree } from '../../../src/kinds/command/process/kill.ts';
+import { killTree } from '../../../src/kinds/command/process/kill.ts';
 import { launch, type LaunchSpec } from '../../../src/kinds/command/process/launch.ts';
 import { observe } from '../../../src/kinds/command/process/observe.ts';
 import { resizeTerminal, Terminals } from '../../../src/kinds/command/process/terminal.ts';
@@ -252,17 +252,6 @@ describe('ending a tree', () => {
     assert.equal(report.forced, true);
     assert.deepEqual(report.survivors, []);
     assert.equal(job.folder.readExit()?.signal, 'SIGKILL');
-  });
-
-  test('a signal for handlers reaches the payload, the wrapper lives on', async () => {
-    const job = await start(
-      "trap 'echo usr1; exit 4' USR1; echo ready; while :; do sleep 0.05; done",
-    );
-    await until('ready', () => job.output().includes('ready'));
-    await signalTree(job.tree, 'SIGUSR1');
-    await job.ended;
-    assert.match(job.output(), /usr1/);
-    assert.equal(job.folder.readExit()?.exitCode, 4);
   });
 
   test('a reused process number is never signalled', async () => {

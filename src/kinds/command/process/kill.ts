@@ -49,11 +49,6 @@ export async function killTree(tree: Tree, options: KillOptions): Promise<KillRe
   return { signalled, forced: true, survivors: left.map((row) => row.pid) };
 }
 
-/** One signal to every member of the tree. Answers to how many. */
-export async function signalTree(tree: Tree, signal: NodeJS.Signals): Promise<number> {
-  return send(await treeMembers(tree), signal);
-}
-
 function send(rows: readonly ProcessRow[], signal: NodeJS.Signals): number {
   const boot = bootId();
   let sent = 0;

@@ -15,7 +15,7 @@ import { renderMarkdown } from './markdown.ts';
 import { Selection } from './selection.ts';
 import { onlySelected, withoutSelected } from './selectors.ts';
 import { pageSigns } from './signs.ts';
-import { jsonLdItems, structuredData } from './structured.ts';
+import { structuredData } from './structured.ts';
 import type { Page, PageFormat, PageOptions } from './types.ts';
 
 const charsMaxDefault = 10_000_000;
@@ -180,9 +180,4 @@ function escapeText(text: string): string {
     .replace(/&/g, '&amp;')
     .replace(/</g, '&lt;')
     .replace(/\n{2,}/g, '</div><div>');
-}
-
-/** JSON-LD of a page without building a tree. */
-export function readJsonLd(html: string, url: string): ReturnType<typeof jsonLdItems> {
-  return jsonLdItems(readLight(html, url, false).head.ldBlocks);
 }

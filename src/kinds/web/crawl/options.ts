@@ -14,7 +14,6 @@ export const crawlFormats = [
   'images',
   'screenshot',
 ] as const;
-export type CrawlFormat = (typeof crawlFormats)[number];
 
 export const pagesMax = 1_000_000;
 export const seedsMax = 10_000;
