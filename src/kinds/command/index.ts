@@ -34,7 +34,7 @@ export const commandPlugin = definePlugin<CommandSettings>({
   create: (needs) => {
     const { jobs, waiting, clock, log, settings, folder, node, store } = needs;
     const files = new JobFiles(folder, node);
-    const history = new History(store);
+    const history = new History(store, node);
     const keeper = new Keeper({ folder, settings, clock, log, history });
     const policy = new Policy(settings.policy);
     const secrets = new Secrets((name) => needs.homeSecret(name));

@@ -84,10 +84,13 @@ const runsMax = 50;
 
 export class History {
   private readonly store: Store;
+  private readonly node: string;
   private waiting: PastRun[] = [];
 
-  constructor(store: Store) {
+  /** Bytes are counted for one node: what others keep is on their disks. */
+  constructor(store: Store, node: string) {
     this.store = store;
+    this.node = node;
   }
 
   add(run: PastRun): void {
@@ -119,27 +122,31 @@ export class History {
     };
   }
 
-  /** Bytes of output that ended jobs still have. */
+  /** Bytes of output that ended jobs still have on this node. */
   async bytes(): Promise<number> {
-    const [row] = await this.store.read<{ bytes: number | null }>(
-      'SELECT SUM(bytes) AS bytes FROM command_runs',
-    );
-    return Number(row?.bytes ?? 0) + this.waiting.reduce((sum, run) => sum + run.bytes, 0);
+    const written = await this.bytesWhere('TRUE', []);
+    return written + this.waiting.reduce((sum, run) => sum + run.bytes, 0);
   }
 
-  /** Answers how many bytes of output went with them. */
+  private async bytesWhere(condition: string, params: readonly string[]): Promise<number> {
+    const [row] = await this.store.read<{ bytes: number | null }>(
+      `SELECT SUM(r.bytes) AS bytes FROM command_runs r JOIN jobs j ON j.id = r.job_id
+       WHERE j.node = ? AND ${condition}`,
+      [this.node, ...params],
+    );
+    return Number(row?.bytes ?? 0);
+  }
+
+  /** Answers how many bytes of output went with them on this node. */
   async forget(jobIds: readonly string[]): Promise<number> {
     await this.flush();
     const marks = jobIds.map(() => '?').join(', ');
-    const [row] = await this.store.read<{ bytes: number | null }>(
-      `SELECT SUM(bytes) AS bytes FROM command_runs WHERE job_id IN (${marks})`,
-      [...jobIds],
-    );
+    const bytes = await this.bytesWhere(`r.job_id IN (${marks})`, jobIds);
     await this.store.commit([
       { sql: `DELETE FROM command_runs WHERE job_id IN (${marks})`, params: [...jobIds] },
       { sql: `DELETE FROM command_names WHERE job_id IN (${marks})`, params: [...jobIds] },
     ]);
-    return Number(row?.bytes ?? 0);
+    return bytes;
   }
 }
 
