@@ -91,9 +91,14 @@ export interface StreamItem {
 
 /** The data of an item as JSON. By hand where there are bytes: a serializer would look at every letter of them again. */
 export function itemData({ data, bytes }: Pick<StreamItem, 'data' | 'bytes'>): string {
-  const json = JSON.stringify(data ?? null);
-  if (!bytes) return json;
-  return `${json === '{}' ? '{' : `${json.slice(0, -1)},`}"base64":"${bytes.toString('base64')}"}`;
+  if (!bytes) return JSON.stringify(data ?? null);
+  return `${itemHead(data)}"base64":"${bytes.toString('base64')}"}`;
+}
+
+/** JSON of an object that goes on with one more field. */
+export function itemHead(data: unknown): string {
+  const json = JSON.stringify(data ?? {});
+  return json === '{}' ? '{' : `${json.slice(0, -1)},`;
 }
 
 /** A whole item as one line of JSON. */

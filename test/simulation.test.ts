@@ -12,8 +12,8 @@ import type { TestContext } from 'node:test';
 
 const deep = process.env.ERRAND_TEST_DEEP === '1';
 const fixed = process.env.SEED === undefined ? undefined : Number(process.env.SEED);
-const turns = deep ? 3000 : 150;
-const worlds = { sqlite: deep ? 60 : 4, postgres: deep ? 20 : 2 };
+const turns = deep ? 1000 : 150;
+const worlds = { sqlite: deep ? 40 : 4, postgres: deep ? 12 : 2 };
 
 for (const name of ['sqlite', 'postgres'] as const) {
   for (let i = 0; i < (fixed === undefined ? worlds[name] : 1); i++) {

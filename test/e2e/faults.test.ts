@@ -1,12 +1,14 @@
 // Faults of the world around a server: a database somebody else holds, a very long list, a very loud job, bytes that are no text.
 import assert from 'node:assert/strict';
 import { execFile } from 'node:child_process';
-import { readFileSync } from 'node:fs';
+import { randomBytes } from 'node:crypto';
+import { readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { DatabaseSync } from 'node:sqlite';
 import { test } from 'node:test';
 import { promisify } from 'node:util';
 import { startApp } from '../helpers/app.ts';
+import { tempFolder } from '../helpers/folder.ts';
 import { bin, cli, serverEnv, startServer } from '../helpers/server.ts';
 import { until } from '../helpers/until.ts';
 
@@ -64,6 +66,29 @@ test('bytes that are no text arrive as they are: over HTTP, as events, on the co
     headers: { accept: 'application/octet-stream', authorization: `Bearer ${server.key}` },
   });
   assert.equal(unknown.status, 404);
+});
+
+test('a follower that takes every byte gets every byte, in events of many pieces', async (t) => {
+  const server = await startServer(t);
+  const file = join(tempFolder(t), 'noise');
+  const noise = randomBytes(1_500_001);
+  writeFileSync(file, noise);
+  const body = { argv: ['cat', file], waitMs: 20_000 };
+  const { id } = (await server.api('POST', '/api/commands', body)).json<{ id: string }>();
+  const path = `/api/jobs/${id}/output?raw=true&lossless=true&from=0`;
+  const accept = { accept: 'text/event-stream' };
+  const { text } = await server.api('GET', path, undefined, accept);
+  const parts = [...text.matchAll(/^id: (\d+)\nevent: output\ndata: (.*)$/gm)].map(
+    ([, at, data]) => ({ at: Number(at), ...(JSON.parse(data!) as { base64: string }) }),
+  );
+  assert.ok(parts.length > 2);
+  const seen = Buffer.concat(parts.map(({ base64 }) => Buffer.from(base64, 'base64')));
+  assert.ok(seen.equals(noise));
+  assert.equal(parts.at(-1)!.at, noise.length);
+  const last = { ...accept, 'last-event-id': String(parts[0]!.at) };
+  const rest = await server.api('GET', path, undefined, last);
+  const first = JSON.parse(/^event: output\ndata: (.*)$/m.exec(rest.text)![1]!) as { from: number };
+  assert.equal(first.from, parts[0]!.at, 'a broken connection goes on where it was');
 });
 
 test('ten thousand jobs in the list: every page is small, nothing is missing or twice', async (t) => {

@@ -108,6 +108,19 @@ export function drained(request: IncomingMessage, response: ServerResponse): Pro
   });
 }
 
+/** Resolves when the memory of these bytes may be used again. False: the client left. */
+export function written(response: ServerResponse, bytes: Buffer): Promise<boolean> {
+  if (response.destroyed) return Promise.resolve(false);
+  return new Promise((resolve) => {
+    const left = () => resolve(false);
+    response.once('close', left);
+    response.write(bytes, (error) => {
+      response.off('close', left);
+      resolve(!error);
+    });
+  });
+}
+
 /** `wrongState` → `Wrong state`. */
 function title(code: string): string {
   const words = code.replaceAll(/([A-Z])/g, (letter) => ` ${letter.toLowerCase()}`);

@@ -2,7 +2,7 @@
 // the stream is over. A connection that ends without its last chunk was broken.
 import type { ServerResponse } from 'node:http';
 import type { StreamItem } from '../../operation.ts';
-import { sendProblem } from './answer.ts';
+import { sendProblem, written } from './answer.ts';
 
 export const bytesType = 'application/octet-stream';
 
@@ -25,19 +25,6 @@ export async function sendBytes(
   if (signal.aborted) return void response.destroy();
   open(response);
   response.end();
-}
-
-/** The next item may use the same memory: it is asked for when this one is sent. False: the client left. */
-function written(response: ServerResponse, bytes: Buffer): Promise<boolean> {
-  if (response.destroyed) return Promise.resolve(false);
-  return new Promise((resolve) => {
-    const left = () => resolve(false);
-    response.once('close', left);
-    response.write(bytes, (error) => {
-      response.off('close', left);
-      resolve(!error);
-    });
-  });
 }
 
 function open(response: ServerResponse): void {

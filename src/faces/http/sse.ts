@@ -3,7 +3,8 @@
 import type { IncomingMessage, ServerResponse } from 'node:http';
 import { itemData, type StreamItem } from '../../operation.ts';
 import type { Clock } from '../../runtime/clock.ts';
-import { drained, problemOf, sendProblem } from './answer.ts';
+import { drained, problemOf, sendProblem, written } from './answer.ts';
+import { BytesFrame } from './bytes-frame.ts';
 
 export interface SseOptions {
   clock: Clock;
@@ -44,15 +45,18 @@ export async function sendEvents(
 }
 
 export function frame(item: StreamItem): string {
-  const { id, event } = item;
-  const head = id === undefined ? '' : `id: ${oneLine(id)}\n`;
-  return `${head}event: ${oneLine(event)}\ndata: ${itemData(item)}\n\n`;
+  return `${frameHead(item)}data: ${itemData(item)}\n\n`;
+}
+
+function frameHead({ id, event }: StreamItem): string {
+  return `${id === undefined ? '' : `id: ${oneLine(id)}\n`}event: ${oneLine(event)}\n`;
 }
 
 class Line {
   private readonly request: IncomingMessage;
   private readonly response: ServerResponse;
   private readonly options: SseOptions;
+  private readonly bytesFrame = new BytesFrame();
   private piece = '';
   private isDue = false;
   private leave = () => {};
@@ -67,7 +71,7 @@ class Line {
     iterator: AsyncIterator<StreamItem>,
     first: Promise<IteratorResult<StreamItem>>,
   ): Promise<void> {
-    const { request, response } = this;
+    const { response } = this;
     const { signal } = this.options;
     const onAbort = () => this.leave();
     signal.addEventListener('abort', onAbort, { once: true });
@@ -77,9 +81,7 @@ class Line {
         const result = await this.orGone(next);
         if (!result) return void response.end();
         if (result.done) return void response.end(this.piece + frame({ event: 'end', data: {} }));
-        this.send(frame(result.value), result.value.bytes ? 'latin1' : 'utf8');
-        if (response.writableNeedDrain && !(await this.orGone(drained(request, response))))
-          return void response.end();
+        if (!(await this.sent(result.value))) return void response.end();
       }
     } catch (error) {
       this.flush();
@@ -91,13 +93,21 @@ class Line {
     }
   }
 
-  /** `latin1`: nothing but ASCII, so nobody need look at its letters again. */
-  private send(text: string, encoding: 'utf8' | 'latin1'): void {
-    if (encoding === 'latin1') {
+  /** False once the client left. */
+  private async sent(item: StreamItem): Promise<boolean> {
+    const { request, response } = this;
+    const { bytes } = item;
+    if (bytes) {
       this.flush();
-      this.response.write(text, encoding);
-      return;
+      const frameBytes = this.bytesFrame.of(frameHead(item), { ...item, bytes });
+      return (await this.orGone(written(response, frameBytes))) === true;
     }
+    this.send(frame(item));
+    if (!response.writableNeedDrain) return true;
+    return (await this.orGone(drained(request, response))) === true;
+  }
+
+  private send(text: string): void {
     this.piece += text;
     if (this.piece.length >= pieceBytesMax) return this.flush();
     if (this.isDue) return;
