@@ -1,5 +1,6 @@
 // Keys as people manage them. All need the admin scope: a key can never make itself a stronger one.
 import { z } from 'zod';
+import { lifeMsMax } from '../jobs/job.ts';
 import { defineOperation, scopes, type Operation } from '../operation.ts';
 import type { Clock } from '../runtime/clock.ts';
 import type { Access, KeyRow } from './access.ts';
@@ -39,7 +40,7 @@ export function accessOperations(access: Access, clock: Clock): Operation[] {
         kinds: z.array(z.string().max(40)).optional(),
         queues: z.array(z.string().max(100)).optional(),
         subject: z.string().max(200).optional().describe('Bound to this, like endpoint:my-model'),
-        expiresInMs: z.number().int().min(1000).optional(),
+        expiresInMs: z.number().int().min(1000).max(lifeMsMax).optional(),
       }),
       output: madeKey,
       http: { method: 'POST', path: '/api/keys' },

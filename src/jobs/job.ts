@@ -243,5 +243,8 @@ const shelfSize = 16;
 let born = 0;
 let shelf = '';
 
+/** A hundred years: more is for ever, and a time must stay a number that every store gives back exactly. */
+export const lifeMsMax = 36_500 * 86_400_000;
+
 /** Attempt ids are derivable, so a fence can be read by a person: the job and the number. */
 export const attemptIdOf = (jobId: string, attempt: number): string => `${jobId}.${attempt}`;

@@ -1,7 +1,15 @@
 // What is asked for, and the job that comes of it.
+import { AppError } from '../errors.ts';
 import { currentTrace, traceparentOf } from '../runtime/trace.ts';
 import type { Step } from '../store/store.ts';
-import { attemptIdOf, defaultRetry, newJobId, type Job, type RetryPolicy } from './job.ts';
+import {
+  attemptIdOf,
+  defaultRetry,
+  lifeMsMax,
+  newJobId,
+  type Job,
+  type RetryPolicy,
+} from './job.ts';
 
 export interface Submission {
   /** Chosen by the caller only where a dialect needs it; else made here. */
@@ -43,6 +51,7 @@ export function newJob(
   more: { now: number; hash: string | null; waitingFor: number },
 ): Job {
   const { now } = more;
+  refuseEndless(submission);
   const id = submission.id ?? newJobId();
   return {
     id,
@@ -87,6 +96,15 @@ export function newJob(
     // Its first event is its submission.
     version: 1,
   };
+}
+
+function refuseEndless({ ttlMs = 0, timeoutMs = 0 }: Submission): void {
+  for (const [name, ms] of Object.entries({ ttlMs, timeoutMs })) {
+    if (ms <= lifeMsMax) continue;
+    throw new AppError('invalidInput', `${name} may be at most ${lifeMsMax}, not ${ms}.`, {
+      hint: `Leave ${name} out for no limit.`,
+    });
+  }
 }
 
 /** The call under way, or the job that this one is a part of. */

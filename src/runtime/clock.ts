@@ -9,7 +9,7 @@ export interface Clock {
   after(ms: number, fn: () => void): () => void;
 }
 
-/** setTimeout counts in 32 bits: anything longer would fire at once. */
+/** setTimeout counts in 32 bits: what is longer is waited for in parts. */
 const timerMsMax = 2 ** 31 - 1;
 
 export const systemClock: Clock = {
@@ -18,19 +18,26 @@ export const systemClock: Clock = {
     new Promise((resolve) => {
       if (signal?.aborted) return resolve();
       const done = () => {
-        clearTimeout(timer);
+        cancel();
         signal?.removeEventListener('abort', done);
         resolve();
       };
-      const timer = setTimeout(done, Math.min(Math.max(ms, 0), timerMsMax));
+      const cancel = start(ms, done);
       signal?.addEventListener('abort', done, { once: true });
     }),
-  after: (ms, fn) => {
-    const timer = setTimeout(fn, Math.min(Math.max(ms, 0), timerMsMax));
-    timer.unref();
-    return () => clearTimeout(timer);
-  },
+  after: (ms, fn) => start(ms, fn, (timer) => timer.unref()),
 };
+
+function start(ms: number, fn: () => void, each: (timer: NodeJS.Timeout) => void = () => {}) {
+  let timer: NodeJS.Timeout;
+  const wait = (leftMs: number) => {
+    const partMs = Math.min(Math.max(leftMs, 0), timerMsMax);
+    timer = setTimeout(() => (leftMs > partMs ? wait(leftMs - partMs) : fn()), partMs);
+    each(timer);
+  };
+  wait(ms);
+  return () => clearTimeout(timer);
+}
 
 /** A clock that only moves when told to; due calls run in order while it moves. */
 export class ManualClock implements Clock {

@@ -77,6 +77,8 @@ test('a key works until it expires, is revoked or rotated, and only within its s
   await call(port, { method: 'DELETE', path: `/api/keys/${cat.id}`, key: ownerKey });
   assert.equal(await me(cat.key), 401);
 
+  const endless = { path: '/api/keys', key: ownerKey, body: `{"expiresInMs":${2 ** 53 - 1}}` };
+  assert.equal((await call(port, endless)).status, 400, 'an end that no date can hold');
   const list = await call(port, { path: '/api/keys', key: ownerKey });
   assert.ok(!list.text.includes(bob.key) && list.text.includes(bob.id));
   const rows = JSON.stringify(await store.read('SELECT * FROM keys', []));

@@ -25,6 +25,19 @@ const of = (job: Job) => ({ jobId: job.id, attemptId: job.attemptId });
 
 for (const factory of stores) {
   describe(`job core on ${factory.name}`, () => {
+    test('a time beyond what a store gives back is refused, and harms no other job', async (t) => {
+      const core = await createCore(t, { factory });
+      for (const endless of [{ ttlMs: 2 ** 53 - 1 }, { timeoutMs: 2 ** 53 - 1 }])
+        await assert.rejects(core.jobs.submit({ ...base, ...endless }), { code: 'invalidInput' });
+      const long = 36_500 * 86_400_000;
+      const { job } = await core.jobs.submit({ ...base, ttlMs: long, timeoutMs: long });
+      assert.deepEqual(
+        (await claim(core)).map(({ id }) => id),
+        [job.id],
+      );
+      assert.equal((await core.jobs.get(job.id)).status, 'running');
+    });
+
     test('a submitted job is claimed once, ends once, and has a gapless history', async (t) => {
       const core = await createCore(t, { factory });
       const { job } = await core.jobs.submit(base);
