@@ -6,6 +6,7 @@ import type { Jobs } from '../../jobs/jobs.ts';
 import type { Clock } from '../../runtime/clock.ts';
 import type { Step } from '../../store/store.ts';
 import { moved, type Move, type MoveInput } from './move.ts';
+import { refuseInactive } from './policy.ts';
 import type { Settlement } from './settlement/settlement.ts';
 import type { EscrowSettings } from './settings.ts';
 import { allowed, finalPhases, judge, type Action, type Effect } from './stage.ts';
@@ -72,8 +73,10 @@ export class Escrow {
   async act(jobId: string, request: ActRequest): Promise<Work> {
     for (let tries = 0; tries < conflictsMax; tries++) {
       const work = await this.parts.store.works.work(jobId);
-      const { effect, input } = await this.judge(work, request);
+      const { effect, input, paused } = await this.judge(work, request);
       const move = moved(work, effect, input);
+      // Whoever concludes or resolves it: what pays somebody waits for the end of a pause.
+      if (paused && move.money.release > 0) throw refusal(work, request.action, 'escrowPaused', []);
       const plan = await this.settlement(work.settlement).plan({
         before: work,
         move,
@@ -128,7 +131,7 @@ export class Escrow {
   private async judge(
     work: Work,
     request: ActRequest,
-  ): Promise<{ effect: Effect; input: MoveInput }> {
+  ): Promise<{ effect: Effect; input: MoveInput; paused: boolean }> {
     const now = this.parts.clock.now();
     const { actor, expectedBudget, steps: _, ...rest } = request;
     const input: MoveInput = { ...rest, by: actor.wallet ?? 'system', now };
@@ -142,6 +145,11 @@ export class Escrow {
       throw refusal(work, request.action, answer.refused, can);
     }
     refusePending(work);
+    // A freeze is a pause of one wallet: it stops the same actions, and never what gives money back.
+    const stoppable = 'refused' in judge(work.phase, request.action, roles, moment, true);
+    if (actor.wallet !== undefined && (stoppable || paysBy(request))) {
+      refuseInactive(await this.parts.store.wallet(actor.wallet), now);
+    }
     if (request.action === 'dispute' && !work.terms.dispute) throw noArbiter(work);
     if (expectedBudget !== undefined && expectedBudget !== work.budget) {
       throw new AppError('budgetChanged', `The budget is now ${work.budget} micro-units.`, {
@@ -149,7 +157,7 @@ export class Escrow {
         data: { budget: String(work.budget), expected: String(expectedBudget) },
       });
     }
-    return { effect: answer.effect, input };
+    return { effect: answer.effect, input, paused };
   }
 
   private async tryApply(before: Work, move: Move, steps: Step[]): Promise<Work | undefined> {
@@ -204,6 +212,9 @@ export class Escrow {
     return { ...after, version: before.version + 1 };
   }
 }
+
+const paysBy = ({ resolution }: ActRequest): boolean =>
+  resolution !== undefined && resolution.answer !== 'refund';
 
 function jobPatch(job: Job, work: Work): Partial<Job> {
   const status = statusOf(work);

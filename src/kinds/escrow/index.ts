@@ -10,7 +10,8 @@ import { escrowErrors } from './codes.ts';
 import { commandChecks } from './evaluators/command.ts';
 import { escrowMigrations } from './migrations.ts';
 import { guardedFetch, rpcOf, vetUrl } from './outbound.ts';
-import type { EscrowServices } from './services.ts';
+import type { Wallet } from './rows.ts';
+import { viewerOf, type EscrowServices } from './services.ts';
 import { escrowSettingsSchema, type EscrowSettings } from './settings.ts';
 import { createEvm, type Evm } from './settlement/evm/index.ts';
 import { evmMigrations } from './settlement/evm/store.ts';
@@ -142,14 +143,12 @@ export function escrowKind(services: () => EscrowServices): Kind {
       return `${title} (${budget} micro-units)`;
     },
     view: async (job, caller) => {
-      const { store, clock } = services();
+      const { clock } = services();
       const work = await workOf(job);
       if (!work) return {};
       const wallet = await walletOf(services(), caller, work.terms);
       const now = clock.now();
-      if (wallet !== undefined) {
-        return viewFields(work, { wallet, now, paused: await store.paused() });
-      }
+      if (wallet !== undefined) return viewFields(work, await viewerOf(services(), wallet));
       // All strangers see the same until the job or its deadline changes it; a pause is nothing to them.
       const over = work.deadlineAt !== null && now >= work.deadlineAt;
       const known = kept.get(job.id);
@@ -162,7 +161,9 @@ export function escrowKind(services: () => EscrowServices): Kind {
       const { store } = services();
       const work = await store.works.findWork(job.id);
       if (!work) return [];
-      const parties = [work.client, work.provider, ...evaluatorsOf(work.terms)];
+      const { dispute } = work.terms;
+      const arbiters = dispute ? [dispute.arbiter] : [];
+      const parties = [work.client, work.provider, ...evaluatorsOf(work.terms), ...arbiters];
       const wallets = await Promise.all([...new Set(parties)].map((id) => store.findWallet(id)));
       return wallets.flatMap((wallet) => (wallet ? [wallet.owner, listenerOf(wallet.id)] : []));
     },
@@ -178,8 +179,8 @@ async function walletOf(
   services: EscrowServices,
   caller: Caller | undefined,
   terms: Parameters<typeof rolesOf>[0],
-): Promise<string | undefined> {
+): Promise<Wallet | undefined> {
   if (!caller) return undefined;
   const wallets = await services.wallets.list(caller);
-  return wallets.find(({ id }) => rolesOf(terms, id).size > 1)?.id;
+  return wallets.find(({ id }) => rolesOf(terms, id).size > 1);
 }

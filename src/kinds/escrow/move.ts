@@ -131,7 +131,7 @@ const hasAutomatic = (work: Work): boolean => {
 
 function decided(work: Work, input: MoveInput): Move {
   const verdict = input.verdict!;
-  const state = { verdict, votes: input.votes ?? work.state.votes };
+  const state = { verdict, votes: allVotes(work, input.votes ?? []) };
   if (work.terms.disputeWindowMs > 0) {
     const deadlineAt = input.now + work.terms.disputeWindowMs;
     return next(work, input, { phase: 'decided', deadlineAt, state, event: 'decided' });
@@ -140,6 +140,12 @@ function decided(work: Work, input: MoveInput): Move {
   return verdict.outcome === 'approved'
     ? approved(judged, input, 'approved')
     : ended(judged, input, 'rejected', { refund: work.held }, 'rejected');
+}
+
+/** A vote that came while the deciding one was under way is kept too. */
+function allVotes({ state: { votes } }: Work, more: readonly Vote[]): Vote[] {
+  const known = new Set(votes.map(({ member }) => member));
+  return [...votes, ...more.filter(({ member }) => !known.has(member))];
 }
 
 function stands(work: Work, input: MoveInput): Move {

@@ -45,6 +45,10 @@ export function spending(wallet: Spender, spend: Spend): { day: string; spent: n
   return { day, spent };
 }
 
+/** Stopped by its owner or by its own end; money still reaches it. */
+export const isActive = (wallet: Spender, now: number): boolean =>
+  wallet.status === 'active' && (wallet.policy.expiresAt === null || wallet.policy.expiresAt > now);
+
 export function refuseInactive(wallet: Spender, now: number): void {
   if (wallet.status === 'pending') {
     throw refusal(

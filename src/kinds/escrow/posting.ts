@@ -301,6 +301,7 @@ function refuseSelfDealing(terms: Terms): void {
     (evaluators.includes(provider.wallet) && 'provider and evaluator') ||
     (arbiter === provider.wallet && 'provider and arbiter') ||
     (arbiter === client.wallet && 'client and arbiter') ||
+    (arbiter !== undefined && evaluators.includes(arbiter) && 'evaluator and arbiter') ||
     (new Set(evaluators).size < evaluators.length && 'two votes of one quorum');
   if (clash) {
     throw new AppError('selfJob', `One wallet cannot be ${clash} of the same job.`, {

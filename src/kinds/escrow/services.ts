@@ -7,11 +7,13 @@ import type { Clock } from '../../runtime/clock.ts';
 import type { Escrow } from './escrow.ts';
 import type { Evaluation } from './evaluators/evaluation.ts';
 import type { Payments } from './payments.ts';
+import { isActive } from './policy.ts';
 import type { Posting } from './posting.ts';
+import type { Wallet } from './rows.ts';
 import type { EscrowSettings } from './settings.ts';
 import type { EscrowStore } from './store.ts';
 import { rolesOf, type Silence } from './terms.ts';
-import { viewWork, type WorkView } from './view.ts';
+import { viewWork, type Viewer, type WorkView } from './view.ts';
 import type { Wallets } from './wallets.ts';
 import type { WalletHooks } from './webhooks.ts';
 import type { Verdict, Work } from './work.ts';
@@ -60,10 +62,19 @@ export async function knownWork(
 export async function shown(
   services: EscrowServices,
   work: Work,
-  wallet: string | undefined,
+  wallet: Wallet,
 ): Promise<WorkView> {
-  const paused = await services.store.paused();
-  return viewWork(work, { wallet, now: services.clock.now(), paused });
+  return viewWork(work, await viewerOf(services, wallet));
+}
+
+/** What a pause stops for everybody, a freeze stops for one wallet. */
+export async function viewerOf(
+  services: Pick<EscrowServices, 'store' | 'clock'>,
+  wallet: Wallet,
+): Promise<Viewer> {
+  const now = services.clock.now();
+  const paused = !isActive(wallet, now) || (await services.store.paused());
+  return { wallet: wallet.id, now, paused };
 }
 
 /** Does it, or answers the job as it is when a call before this one (a retry, a twin) has done the same already. */
@@ -88,7 +99,7 @@ export async function once(
 export async function shownOnce(
   services: EscrowServices,
   answer: { work: Work; existing: boolean },
-  wallet: string,
+  wallet: Wallet,
 ): Promise<WorkView> {
   const view = await shown(services, answer.work, wallet);
   return answer.existing ? { ...view, existing: true } : view;

@@ -14,7 +14,16 @@ export const phases = [
 ] as const;
 export type Phase = (typeof phases)[number];
 
-export const roles = ['client', 'provider', 'evaluator', 'arbiter', 'system', 'other'] as const;
+/** `evaluator` decides alone; a `member` is one of a quorum, which decides together and only on what was delivered. */
+export const roles = [
+  'client',
+  'provider',
+  'evaluator',
+  'member',
+  'arbiter',
+  'system',
+  'other',
+] as const;
 export type Role = (typeof roles)[number];
 
 export const actions = [
@@ -109,7 +118,7 @@ export const rules: readonly Rule[] = [
   {
     phase: 'submitted',
     action: 'approve',
-    roles: ['evaluator', 'system'],
+    roles: ['evaluator', 'member', 'system'],
     when: 'before',
     effect: 'verdictApprove',
     pausable: true,
@@ -117,7 +126,7 @@ export const rules: readonly Rule[] = [
   {
     phase: 'submitted',
     action: 'reject',
-    roles: ['evaluator', 'system'],
+    roles: ['evaluator', 'member', 'system'],
     when: 'before',
     effect: 'verdictReject',
   },

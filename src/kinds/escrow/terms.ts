@@ -146,7 +146,8 @@ export function rolesOf(terms: Terms, wallet: string | undefined): Set<Role> {
   if (wallet === undefined) return held;
   if (wallet === terms.client.wallet) held.add('client');
   if (wallet === terms.provider.wallet) held.add('provider');
-  if (evaluatorsOf(terms).includes(wallet)) held.add('evaluator');
+  const judges = terms.evaluation.type === 'quorum' ? 'member' : 'evaluator';
+  if (evaluatorsOf(terms).includes(wallet)) held.add(judges);
   if (terms.dispute?.arbiter === wallet) held.add('arbiter');
   return held;
 }

@@ -166,6 +166,9 @@ test('quorum: rules and people vote once each, and enough of them decide', async
   assert.match(done.evaluation.reason, /2 of 3 approve/);
   assert.deepEqual([await world.balance(ann), await world.balance(ben)], [25_000, 25_000]);
 
+  const early = await posted(world, client, parts.provider, { rule, fund: true, repeat: true });
+  const alone = vote(ann, early.id, 'reject');
+  assert.equal(await refusal(alone), 'notEvaluator', 'nobody ends it alone, before a delivery');
   const bad = await decided(parts, rule, { content: '[]' });
   assert.equal((await vote(ann, bad.id, 'reject')).stage, 'rejected');
   const race = await decided(parts, rule, { content: '{}' });

@@ -44,6 +44,11 @@ test('one wallet cannot hold two roles that must watch each other', async (t) =>
     },
     'provider and arbiter': { dispute: { arbiter: provider.wallet } },
     'client and arbiter': { dispute: { arbiter: client.wallet } },
+    'evaluator and arbiter': { rule: manual(other), dispute: { arbiter: other.wallet } },
+    'member and arbiter': {
+      rule: { type: 'quorum', need: 1, members: [manual(other), { type: 'manual' }] },
+      dispute: { arbiter: other.wallet },
+    },
     'provider in a quorum': {
       rule: { type: 'quorum', need: 1, members: [manual(other), manual(provider)] },
     },
@@ -232,6 +237,8 @@ for (const factory of stores) {
     const [a, b, c] = [await make(), await make(), await make()];
     const open = await posted(world, client, provider, { repeat: true });
     await world.call(provider, 'submit_work', { id: b.id, content: 'x' });
+    const silent = await posted(world, client, provider, { silence: 'release', fund: true });
+    await world.call(provider, 'submit_work', { id: silent.id, content: 'x' });
     await world.call(world.admin, 'pause_escrow', { paused: true });
     const stopped = [
       () => posted(world, client, provider, { repeat: true }),
@@ -246,8 +253,12 @@ for (const factory of stores) {
     world.clock.jump(25 * hourMs);
     await world.services.sweeper.sweep();
     assert.equal((await world.call(client, 'get_job', { id: c.id })).stage, 'expired');
-    assert.equal(await world.balance(client), 10_000_000);
+    assert.equal(await world.balance(client), 9_000_000);
+    const pay = world.call(client, 'refund_work', { id: silent.id });
+    assert.equal(await refusal(pay), 'escrowPaused', 'a silence that pays waits');
     await world.call(world.admin, 'pause_escrow', { paused: false });
+    await world.services.sweeper.sweep();
+    assert.equal(await world.balance(provider), 930_000, 'and pays afterwards');
   });
 
   test(`${factory.name}: verify notices a changed entry, a changed balance and a moved escrow`, async (t) => {

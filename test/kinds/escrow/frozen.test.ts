@@ -50,6 +50,27 @@ const possible: Record<Stage, [keyof Cast, string, Record<string, unknown>, stri
   disputed: [['arbiter', 'dispute_work', { reason: 'x', resolution: 'refund' }, 'rejected']],
 };
 
+/** What a frozen wallet may not do: whatever brings money nearer to leaving the escrow. */
+const stopped: Record<Stage, [keyof Cast, string, Record<string, unknown>][]> = {
+  open: [
+    ['client', 'fund_work', {}],
+    ['client', 'counter_work', { budget: '2000000' }],
+    ['provider', 'counter_work', { budget: '2000000' }],
+  ],
+  funded: [['provider', 'submit_work', { content: 'x' }]],
+  submitted: [
+    ['judge', 'evaluate_work', evaluate('approve')],
+    ['client', 'evaluate_work', evaluate('approve')],
+  ],
+  decided: [['client', 'evaluate_work', evaluate('approve')]],
+  disputed: [
+    ['client', 'evaluate_work', evaluate('approve')],
+    ['arbiter', 'dispute_work', { reason: 'x', resolution: 'release' }],
+    ['arbiter', 'dispute_work', { reason: 'x', resolution: 'split' }],
+  ],
+};
+const payingActions = ['fund', 'counter', 'submit', 'approve'];
+
 for (const stage of stages) {
   test(`frozen wallets while a job is ${stage}`, async (t) => {
     const world = await createWorld(t);
@@ -80,9 +101,12 @@ for (const stage of stages) {
       const post = posted(world, who, to, { repeat: true, expiresAt: isoIn(world, hourMs) });
       assert.equal(await refusal(post), 'walletFrozen');
     }
-    if (stage === 'open') {
-      const fund = world.call(cast.client, 'fund_work', { id: left });
-      assert.equal(await refusal(fund), 'walletFrozen');
+    for (const [role, name, input] of stopped[stage]) {
+      const act = world.call(cast[role], name, { id: left, ...input });
+      assert.equal(await refusal(act), 'walletFrozen', `${role}: ${name}`);
+      const { availableActions } = await world.call(cast[role], 'get_job', { id: left });
+      const offered = payingActions.filter((action) => availableActions.includes(action));
+      assert.deepEqual(offered, [], `${role} is offered nothing that it cannot do`);
     }
     // Left alone everything ends by itself, frozen or not.
     for (let i = 0; i < 4; i++) {

@@ -146,6 +146,66 @@ for (const settlement of settlements) {
     assert.equal(await funds(client), 0);
     const early = world.call(client, 'submit_work', { id: job.id, content: 'x' });
     assert.equal(await refusal(early), 'notProvider');
+
+    const freeze = async (frozen: boolean) => {
+      for (const { wallet } of [client, provider]) {
+        await world.call(world.admin, 'update_wallet', { wallet, frozen });
+      }
+    };
+    const submit = () => world.call(provider, 'submit_work', { id: job.id, content: 'x' });
+    const approve = { id: job.id, verdict: 'approve', reason: 'x' };
+    await freeze(true);
+    assert.equal(await refusal(submit()), 'walletFrozen');
+    await freeze(false);
+    await submit();
+    await settled(job.id);
+    await freeze(true);
+    assert.equal(await refusal(world.call(client, 'evaluate_work', approve)), 'walletFrozen');
+    await world.call(client, 'evaluate_work', { ...approve, verdict: 'reject' });
+    assert.equal((await settled(job.id)).stage, 'rejected', 'a freeze never stops a refund');
+    assert.equal(await funds(client), 1_500_000);
+  });
+
+  test(`${settlement.name}: a quorum of people and rules decides together`, async (t) => {
+    const { world, settled, funds } = await settlement.open(t);
+    const client = await world.agent('client', '10.00');
+    const provider = await world.agent('provider');
+    const [ann, ben] = [await world.agent('ann'), await world.agent('ben')];
+    const members = [
+      { type: 'json_schema', schema: { type: 'object' } },
+      { type: 'manual', wallet: ann.wallet },
+      { type: 'manual', wallet: ben.wallet },
+    ];
+    const delivered = async (content: string) => {
+      const rule = { type: 'quorum', need: 2, members };
+      const { id } = await posted(world, client, provider, { rule, repeat: true });
+      await settled(id);
+      await world.call(client, 'fund_work', { id });
+      await settled(id);
+      await world.call(provider, 'submit_work', { id, content });
+      await settled(id);
+      // A chain's clock may be some seconds ahead of the server's.
+      world.clock.jump(60_000);
+      await world.services.sweeper.sweep();
+      return id;
+    };
+    const vote = (who: Agent, id: string, verdict: string) =>
+      world.call(who, 'evaluate_work', { id, verdict, reason: 'my view' });
+    const good = await delivered('{}');
+    await vote(ann, good, 'reject');
+    assert.equal((await settled(good)).stage, 'submitted', 'one of each');
+    await vote(ben, good, 'approve');
+    const done = await settled(good);
+    assert.equal(done.stage, 'completed');
+    assert.match(done.evaluation.reason, /2 of 3 approve/);
+    assert.deepEqual(
+      done.evaluation.votes.map(({ outcome }: Answer) => outcome),
+      ['approved', 'rejected', 'approved'],
+    );
+    const bad = await delivered('[]');
+    await vote(ann, bad, 'reject');
+    assert.equal((await settled(bad)).stage, 'rejected');
+    assert.deepEqual([await funds(client), await funds(provider)], [9_000_000, 930_000]);
   });
 }
 
@@ -223,16 +283,7 @@ test('evm: what the contract cannot do is refused at creation', async (t) => {
     { silence: 'split' },
     { silence: 'release' },
     { dispute: { arbiter: (await world.agent('arbiter')).wallet } },
-    {
-      rule: {
-        type: 'quorum',
-        need: 1,
-        members: [
-          { type: 'manual' },
-          { type: 'manual', wallet: (await world.agent('judge')).wallet },
-        ],
-      },
-    },
+    { dispute: { arbiter: (await world.agent('judge')).wallet, windowMs: hourMs } },
     { evaluationMs: 1 },
   ];
   for (const wish of wishes) {

@@ -84,7 +84,7 @@ function submitWork(services: EscrowServices): Operation {
           steps: () => [services.store.works.insertDeliverable(input.id, row)],
         }),
       );
-      return shownOnce(services, answer, wallet.id);
+      return shownOnce(services, answer, wallet);
     },
   });
 }
@@ -166,7 +166,7 @@ function evaluateWork(services: EscrowServices): Operation {
       const answer = await once(services, input.id, isJudgedBy(wallet.id, outcome), () =>
         services.evaluation.decide(input.id, wallet.id, { outcome, reason, checks }),
       );
-      return shownOnce(services, answer, wallet.id);
+      return shownOnce(services, answer, wallet);
     },
   });
 }
@@ -195,7 +195,7 @@ function refundWork(services: EscrowServices): Operation {
       const answer = await once(services, input.id, isOver, () =>
         services.escrow.act(input.id, { actor, action: 'conclude' }),
       );
-      return shownOnce(services, answer, wallet.id);
+      return shownOnce(services, answer, wallet);
     },
   });
 }
@@ -237,7 +237,7 @@ function disputeWork(services: EscrowServices): Operation {
             : { action: 'dispute' }),
         }),
       );
-      return shownOnce(services, answer, wallet.id);
+      return shownOnce(services, answer, wallet);
     },
   });
 }
@@ -282,7 +282,7 @@ function listWork(services: EscrowServices): Operation {
       const page = rows.slice(0, input.limit);
       const last = page.at(-1);
       return {
-        work: await Promise.all(page.map((work) => shown(services, work, wallet.id))),
+        work: await Promise.all(page.map((work) => shown(services, work, wallet))),
         ...(rows.length > page.length && last
           ? { nextCursor: `${last.createdAt}.${last.jobId}` }
           : {}),

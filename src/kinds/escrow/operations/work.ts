@@ -117,8 +117,8 @@ function postWork(services: EscrowServices): Operation {
       const { kind } = await services.jobs.get(id);
       if (kind !== 'escrow') return undefined;
       const caller = callerOf(context);
-      const { client } = (await services.store.works.work(id)).terms;
-      return shown(services, await knownWork(services, id, caller, undefined), client.wallet);
+      const work = await knownWork(services, id, caller, undefined);
+      return shown(services, work, await services.store.wallet(work.client));
     },
     text: workText,
     run: async (input, context) => {
@@ -140,12 +140,12 @@ function postWork(services: EscrowServices): Operation {
       });
       const { existing } = posted;
       const { jobId: id, phase } = posted.work;
-      if (!fund || phase !== 'open') return shownOnce(services, posted, client.id);
+      if (!fund || phase !== 'open') return shownOnce(services, posted, client);
       const actor = { wallet: client.id };
       const { work } = await once(services, id, isFundedBy(client.id), () =>
         services.escrow.act(id, { actor, action: 'fund' }),
       );
-      return shownOnce(services, { work, existing }, client.id);
+      return shownOnce(services, { work, existing }, client);
     },
   });
 }
@@ -178,7 +178,7 @@ function fundWork(services: EscrowServices): Operation {
       const answer = await once(services, input.id, isFundedBy(wallet.id), () =>
         services.escrow.act(input.id, { actor, action: 'fund', ...expected }),
       );
-      return shownOnce(services, answer, wallet.id);
+      return shownOnce(services, answer, wallet);
     },
   });
 }
@@ -207,7 +207,7 @@ function counterWork(services: EscrowServices): Operation {
         action: 'counter',
         budget: parseMicro(input.budget, 'budget'),
       });
-      return shown(services, work, wallet.id);
+      return shown(services, work, wallet);
     },
   });
 }
@@ -256,7 +256,7 @@ function declineWork(services: EscrowServices): Operation {
             ...(input.reason === undefined ? {} : { reason: input.reason }),
           }),
       );
-      return shownOnce(services, answer, wallet.id);
+      return shownOnce(services, answer, wallet);
     },
   });
 }

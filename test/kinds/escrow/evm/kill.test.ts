@@ -14,6 +14,8 @@ import { startProxy, type RpcCall } from './proxy.ts';
 type Json = ReturnType<typeof JSON.parse>;
 
 const deep = process.env.ERRAND_TEST_DEEP === '1';
+/** Between two of its steps a job may see fifteen deaths, each as long as a start takes. */
+const patienceMs = deep ? 600_000 : 120_000;
 /** `written`: the intent is in the ledger, and nothing is signed yet. */
 const points = ['written', 'signed', 'sent', 'mined', 'read'] as const;
 type Point = (typeof points)[number];
@@ -97,9 +99,9 @@ test('kill -9 at every step of every transaction: re-sent byte for byte, paid on
         assert.ok(answer.status < 400, `${path}: ${answer.text}`);
         return answer.json();
       },
-      120_000,
+      patienceMs,
     );
-  const reaches = (id: string, stage: string, waitMs = 120_000) =>
+  const reaches = (id: string, stage: string, waitMs = patienceMs) =>
     until(
       `${id} is ${stage}`,
       async () => {
@@ -161,7 +163,7 @@ test('kill -9 at every step of every transaction: re-sent byte for byte, paid on
     await reaches(declined, 'rejected');
     const late = await hire('late', new Date(Date.now() + lifeMs).toISOString());
     await act(late, 'fund', client);
-    await reaches(late, 'expired', lifeMs + 120_000);
+    await reaches(late, 'expired', lifeMs + patienceMs);
   }
 
   assert.deepEqual(

@@ -29,7 +29,7 @@ const secondMs = 1000;
 export class EvmSettlement implements Settlement {
   readonly name = 'evm';
   readonly currency: string;
-  readonly capabilities: ReadonlySet<string> = new Set(['counter']);
+  readonly capabilities: ReadonlySet<string> = new Set(['counter', 'quorum']);
   private readonly parts: EvmParts;
   private fixedTerms: FixedTerms | undefined;
 
@@ -65,7 +65,7 @@ export class EvmSettlement implements Settlement {
   }): Promise<Plan> {
     const { before, effect, input, move } = request;
     const also = move.money.hold > 0 ? await this.spend(before, move.money.hold, input.now) : [];
-    const signer = await this.signerOf(input);
+    const signer = await this.signerOf(before, effect, input);
     return this.later({ work: before, action: input.action, effect, input, signer }, also);
   }
 
@@ -89,10 +89,12 @@ export class EvmSettlement implements Settlement {
     return [store.recordSpending(wallet, also)];
   }
 
-  /** The system's decisions, and what anybody may do, are signed by the operator. */
-  private async signerOf(input: MoveInput): Promise<string> {
+  /** Verdicts of rules and quorums, and what anybody may do, are signed by the operator. */
+  private async signerOf(work: Work, effect: Effect, input: MoveInput): Promise<string> {
     const { store, operator } = this.parts;
-    if (input.by === 'system' || input.action === 'conclude') return operator.address;
+    const isVerdict = effect === 'verdictApprove' || effect === 'verdictReject';
+    const isJoint = work.evaluator === null && isVerdict;
+    if (isJoint || input.action === 'conclude') return operator.address;
     const wallet = await store.wallet(input.by);
     if (wallet.secret === null) {
       throw new AppError('unsupportedBySettlement', `${wallet.id} has no key on this chain.`, {

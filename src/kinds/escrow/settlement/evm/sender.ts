@@ -6,7 +6,7 @@ import type { Log } from '../../../../runtime/log.ts';
 import type { Step } from '../../../../store/store.ts';
 import type { Escrow } from '../../escrow.ts';
 import type { MoveInput } from '../../move.ts';
-import { evaluatorsOf, specHash } from '../../terms.ts';
+import { specHash } from '../../terms.ts';
 import type { Work } from '../../work.ts';
 import { RpcError, type Call, type Hex, type SignedTx } from './chain.ts';
 import type { EvmParts } from './evm.ts';
@@ -265,11 +265,11 @@ export class Sender {
     }
   }
 
-  /** Where a rule decides, the operator is the evaluator on the chain and brings its verdict there. */
+  /** Where a rule or a quorum decides, the operator is the evaluator on the chain and brings the verdict there. */
   private async creation(work: Work): Promise<Call> {
     const { chain, store, operator } = this.parts;
-    const judge = evaluatorsOf(work.terms)[0];
-    const evaluator = judge === undefined ? operator.address : (await store.wallet(judge)).address;
+    const judge = work.evaluator;
+    const evaluator = judge === null ? operator.address : (await store.wallet(judge)).address;
     const provider = (await store.wallet(work.provider)).address;
     const expiry = BigInt(Math.floor(Date.parse(work.terms.expiredAt) / 1000));
     const args = [provider, evaluator, expiry, specHash(work.spec), noHook, 0n];
