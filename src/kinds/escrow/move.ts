@@ -216,7 +216,7 @@ function ended(
     deadlineAt: null,
     held: 0,
     money: { ...none, ...money },
-    state: { outcome },
+    state: { outcome, ...(input.action === 'conclude' ? { lapsed: true } : {}) },
     tx: outcome === 'split' ? 'split' : kinds[phase],
     event: phase,
   });

@@ -45,6 +45,8 @@ export interface WorkState {
   /** An action that the settlement has accepted and not yet confirmed. */
   pending: { action: Action | 'create'; id: string; since: number } | null;
   outcome: Outcome | null;
+  /** It ended because a deadline passed, whatever was agreed for that. */
+  lapsed?: true;
 }
 
 export interface Submission {

@@ -150,6 +150,8 @@ for (const factory of stores) {
       await world.services.sweeper.sweep();
       const seen = await world.call(client, 'get_job', { id: job.id });
       assert.equal(seen.stage, one.stage, one.silence);
+      const again = await world.call(client, 'refund_work', { id: job.id });
+      assert.equal(again.existing, true, 'asked for once more');
       earned += one.provider;
       has += one.client - 10_000_000;
       assert.equal(await world.balance(provider), earned, one.silence);

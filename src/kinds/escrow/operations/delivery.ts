@@ -191,7 +191,7 @@ function refundWork(services: EscrowServices): Operation {
       const wallet = await services.wallets.actingFor(caller, input.wallet);
       await knownWork(services, input.id, caller, wallet.id);
       const actor = { wallet: wallet.id };
-      const isOver = (work: Work) => work.phase === 'expired';
+      const isOver = (work: Work) => work.phase === 'expired' || work.state.lapsed === true;
       const answer = await once(services, input.id, isOver, () =>
         services.escrow.act(input.id, { actor, action: 'conclude' }),
       );
