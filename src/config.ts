@@ -66,8 +66,8 @@ export const retentionSettings = z.strictObject({
     .number()
     .int()
     .min(0)
-    .default(20 * 1024 ** 3)
-    .describe('Database size above which the oldest ended jobs go'),
+    .default(16 * 1024 ** 3)
+    .describe('Database and output of ended jobs above which the oldest ended jobs go'),
 });
 
 export const egressSettings = z.strictObject({

@@ -85,6 +85,8 @@ export interface Kind {
   ): Promise<{ reason: string; detail?: unknown } | undefined>;
   /** Where the files of a job are on this node, when the kind keeps some: kept in object storage where there is one. */
   folder?(jobId: string): string;
+  /** Bytes of the files that ended jobs still have on this node. */
+  endedBytes?(): number;
   /** Removes files and rows of forgotten jobs. */
   forget?(jobIds: readonly string[]): Promise<void>;
   /** Exempt from retention (escrow books). */

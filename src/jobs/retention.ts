@@ -23,6 +23,8 @@ export interface RetentionShare {
 }
 
 const batch = 200;
+/** A few large ones may be enough: the sum is looked at again after each of these. */
+const batchOfBytes = 20;
 
 export class Retention {
   readonly everyMs = 60_000;
@@ -89,9 +91,14 @@ export class Retention {
     const total = await this.countEnded();
     if (total > this.limits.countMax)
       return this.candidates('', [], Math.min(batch, total - this.limits.countMax));
-    if ((await this.jobs.store.size()) > this.limits.bytesMax)
-      return this.candidates('', [], batch);
+    if ((await this.bytes()) > this.limits.bytesMax) return this.candidates('', [], batchOfBytes);
     return [];
+  }
+
+  /** Of the database, and of the files that ended jobs have here. */
+  private async bytes(): Promise<number> {
+    const files = this.jobs.listKinds().reduce((sum, kind) => sum + (kind.endedBytes?.() ?? 0), 0);
+    return files + (await this.jobs.store.size());
   }
 
   private async countEnded(): Promise<number> {

@@ -99,6 +99,7 @@ export function commandKind(needs: CommandNeeds): CommandKind {
         there: () => needs.watchThere(job.id, until, signal),
       }),
     folder: (id) => files.folder(id),
+    endedBytes: () => keeper.bytesOfEnded,
     forget: async (ids) => {
       for (const id of ids) await files.remove(id);
       keeper.forgotBytes(await history.forget(ids));

@@ -140,6 +140,11 @@ export class Keeper implements Service {
     return this.endedBytes + this.runningBytes;
   }
 
+  /** Of those that are over. */
+  get bytesOfEnded(): number {
+    return this.endedBytes;
+  }
+
   forgotBytes(bytes: number): void {
     this.endedBytes = Math.max(this.endedBytes - bytes, 0);
   }

@@ -102,7 +102,7 @@ function folderOf(
 function checkRoom({ keeper, settings }: SubmissionNeeds): void {
   if (keeper.totalBytes <= settings.outputTotalBytesMax) return;
   throw new AppError('limitExceeded', 'The output of all jobs together is over its limit.', {
-    hint: 'Forget old jobs (retention), or raise command.outputTotalBytesMax in config.json.',
+    hint: 'Ended jobs are forgotten by retention (retention.bytesMax in config.json, every minute; pinned ones stay); or raise command.outputTotalBytesMax.',
     data: { bytes: keeper.totalBytes, bytesMax: settings.outputTotalBytesMax },
   });
 }
