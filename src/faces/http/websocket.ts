@@ -82,12 +82,20 @@ class Incoming {
   readonly read = (bytes: Buffer): void => {
     this.waiting = Buffer.concat([this.waiting, bytes]);
     for (let size = this.frameBytes(); size !== undefined; size = this.frameBytes()) {
-      if (size > incomingBytesMax) return close(this.socket, closeCodes.tooLong);
+      if (size > incomingBytesMax) return this.refuse();
       if (this.waiting.length < size) return;
       this.answer(this.waiting.subarray(0, size));
       this.waiting = this.waiting.subarray(size);
     }
   };
+
+  /** Nothing more is read, and nobody waits for the client to agree. */
+  private refuse(): void {
+    this.socket.off('data', this.read).pause();
+    this.waiting = Buffer.alloc(0);
+    this.socket.once('finish', () => this.socket.destroy());
+    close(this.socket, closeCodes.tooLong);
+  }
 
   /** Of the first frame, head and mask included; undefined: not enough of it is here to tell. */
   private frameBytes(): number | undefined {
@@ -102,7 +110,9 @@ class Incoming {
   private answer(whole: Buffer): void {
     const opcode = whole[0]! & 0x0f;
     if (opcode === opcodes.close) close(this.socket, closeCodes.done);
-    if (opcode !== opcodes.ping || this.socket.writableEnded) return;
+    // Whoever does not read our answers gets no more of them: they would pile up here.
+    if (opcode !== opcodes.ping || this.socket.writableEnded || this.socket.writableNeedDrain)
+      return;
     const payload = Buffer.from(whole.subarray(6));
     for (let i = 0; i < payload.length; i++) payload[i]! ^= whole[2 + (i % 4)]!;
     this.socket.write(frame(opcodes.pong, payload));
