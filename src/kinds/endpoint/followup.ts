@@ -23,12 +23,15 @@ export interface FollowupNeeds {
 }
 
 const everyMs = 5000;
+/** The floor under notifications: one may get lost, and not everything that lets work come is told by one. */
+const floorMs = 1000;
 const forgetAtOnce = 200;
 
 export class Followup implements Service {
   readonly name = 'endpoint follow-up';
   private readonly needs: FollowupNeeds;
   private readonly loop: Loop;
+  private readonly floor: Loop;
   private readonly retention: Retention;
   private readonly unsubscribe: (() => void)[] = [];
 
@@ -38,6 +41,8 @@ export class Followup implements Service {
     const never = { ageMsMax: Infinity, countMax: Infinity, bytesMax: Infinity };
     this.retention = new Retention(jobs, clock, never);
     this.loop = new Loop({ name: this.name, everyMs, clock, log, run: () => this.prune() });
+    const pump = async () => needs.hub.handout.pumpAll();
+    this.floor = new Loop({ name: 'endpoint floor', everyMs: floorMs, clock, log, run: pump });
   }
 
   async start(): Promise<void> {
@@ -49,11 +54,13 @@ export class Followup implements Service {
       await feed.subscribe((event) => this.seen(event)),
     );
     await this.loop.start();
+    await this.floor.start();
   }
 
   async stop(): Promise<void> {
     for (const off of this.unsubscribe.splice(0)) off();
     await this.loop.stop();
+    await this.floor.stop();
   }
 
   private seen(event: EventRow): void {

@@ -89,6 +89,11 @@ export class Handout {
       });
   }
 
+  /** Whoever waits is looked after, whatever let the work come: a queue resumed, a node that takes work again. */
+  pumpAll(): void {
+    for (const [id, { waiters }] of this.lines) if (waiters.length > 0) this.pump(id);
+  }
+
   /** The worker does not have it after all: it waits again as if it had never left. */
   async giveBack(worker: Worker, jobId: string, attemptId: string): Promise<void> {
     const { jobs, clock } = this.needs;

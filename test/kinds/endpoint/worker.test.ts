@@ -183,3 +183,21 @@ function startWorker(
   t.after(() => child.kill('SIGKILL'));
   return child;
 }
+
+test('a paused queue hands nothing out; once it is resumed, a worker that waits has the job', async (t) => {
+  const server = await startEndpoints(t);
+  await server.save('calm', {});
+  const queue = (paused: boolean) => server.call('PUT', '/api/queues/endpoint/calm', { paused });
+  assert.equal((await queue(true)).status, 200);
+  const id = await server.run('calm', { n: 1 });
+  // It asks while the queue is paused, and goes on waiting: nobody notifies it of what comes.
+  const taken = server.call('GET', '/v2/calm/job-take/w1?gpu=x');
+  const quick = AbortSignal.timeout(1500);
+  const other = fetch(`${server.url}/v2/calm/job-take/w2?gpu=x`, {
+    headers: { authorization: `Bearer ${server.key}` },
+    signal: quick,
+  });
+  await assert.rejects(other, { name: 'TimeoutError' });
+  assert.equal((await queue(false)).status, 200);
+  assert.equal((await taken).body.id, id);
+});
