@@ -35,9 +35,11 @@ test(
     const port = await freePort();
     const first = await serve(t, home, port);
     started.push(first.pid);
+    const timed = await outlive(first);
     await first.save('work', { recipe: { module: handler }, workersMax: 1, concurrency: 16 });
     const cancelled = await first.run('work', { n: 1 }, { policy: { lowPriority: true } });
     await first.call('POST', `/v2/work/cancel/${cancelled}`, '');
+    await timed.check(first);
     const inputs = Array.from({ length: jobs }, (_, n) => ({ n }));
     const batch = await first.call('POST', '/api/endpoints/work/batches', { inputs });
     assert.equal(batch.status, 200);
@@ -57,6 +59,7 @@ test(
     const idOf = (answer: typeof workers) => (answer.body.workers as { id: string }[])[0]?.id;
     assert.equal(idOf(adopted), idOf(workers), 'the worker is taken over');
     await parked.check(second);
+    await timed.check(second);
     await until(
       'the batch is over',
       async () => (await second.call('GET', `/api/jobs/${batchId}`)).body.status === 'completed',
@@ -72,7 +75,8 @@ test(
     for (const id of done) assert.equal(times.get(id), 1, `${id} was finished and ran again`);
     const still = await second.call('GET', `/v2/work/status/${cancelled}`);
     assert.equal(still.body.status, 'CANCELLED');
-    for (const id of ['work', 'out']) await second.call('DELETE', `/api/endpoints/${id}`);
+    await timed.checkWaited(second);
+    for (const id of ['work', 'out', 'timed']) await second.call('DELETE', `/api/endpoints/${id}`);
     await until('its worker is gone', async () => {
       const found = await second.call('GET', '/api/endpoints');
       return (found.body.endpoints as unknown[]).length === 0;
@@ -112,6 +116,32 @@ async function finished(server: EndpointClient, batchId: string): Promise<string
   return (body.jobs as { id: string; status: string }[])
     .filter(({ status }) => status === 'completed' || status === 'failed')
     .map(({ id }) => id);
+}
+
+/** Jobs whose time ends: one that runs too long, over before the kill; one that waits too long, over at some time after. */
+async function outlive(server: EndpointClient) {
+  await server.save('timed', { leaseMs: 60_000 });
+  const policy = { executionTimeout: 5000 };
+  const ran = await server.run('timed', {}, { policy });
+  await server.call('GET', '/v2/timed/job-take/w1?gpu=x');
+  const waited = await server.run('timed', {}, { policy: { ttl: 10_000 } });
+  const inner = async (from: EndpointClient, id: string) => {
+    const { body } = await from.call('GET', `/api/jobs/${id}`);
+    return [body.status, (body.error as { code: string } | undefined)?.code];
+  };
+  return {
+    check: async (from: EndpointClient) => {
+      const { status, error } = await from.ended('timed', ran);
+      assert.deepEqual([status, error], ['FAILED', 'executionTimeout exceeded']);
+      assert.deepEqual(await inner(from, ran), ['timed_out', 'executionTimeout']);
+      const late = await from.call('POST', `/v2/timed/job-done/w1/${ran}?x=1`, { output: 'late' });
+      assert.equal(late.status, 200);
+    },
+    checkWaited: async (from: EndpointClient) => {
+      assert.equal((await from.ended('timed', waited)).status, 'TIMED_OUT');
+      assert.deepEqual(await inner(from, waited), ['timed_out', 'queueTimeout']);
+    },
+  };
 }
 
 /** One job in each state that a worker from outside can bring it to, and what must be true of each afterwards. */
