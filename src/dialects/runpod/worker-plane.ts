@@ -54,7 +54,8 @@ function take(request: DialectRequest, call: DialectCall, count: number): Promis
   const { endpointId, workerId } = request.params;
   const named = request.query.get('running');
   const running = named === null ? {} : { running: named.split(',').filter((id) => id !== '') };
-  const wish = { endpointId, workerId, count, waitMs: holdMs, ...running };
+  const idle = request.query.get('job_in_progress') === '0' ? { idle: true } : {};
+  const wish = { endpointId, workerId, count, waitMs: holdMs, ...running, ...idle };
   return call.operations.call<Taken>('take_jobs', wish, call.context);
 }
 

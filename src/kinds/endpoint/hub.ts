@@ -7,6 +7,7 @@ import { externalRow, keyOf, workerOf, type Worker } from './worker.ts';
 
 /** How often the last sign of life of an external worker is written down. */
 const saveSeenMs = 10_000;
+const tellAgainMs = 1000;
 
 export class WorkerHub {
   readonly workers = new Map<string, Worker>();
@@ -113,18 +114,24 @@ export class WorkerHub {
     this.changed(worker);
   }
 
-  /** Long poll of a worker for jobs it must stop. */
+  /** Long poll of a worker for jobs it must stop. What it has not stopped it is told again: it may not have begun it. */
   async stops(worker: Worker, waitMs: number, signal: AbortSignal): Promise<string[]> {
     if (worker.toTell.size === 0) {
       const told = new AbortController();
       worker.tell = () => told.abort();
-      await this.needs.clock.sleep(waitMs, AbortSignal.any([signal, told.signal]));
+      const sleepMs = worker.stopping.size > 0 ? Math.min(tellAgainMs, waitMs) : waitMs;
+      await this.needs.clock.sleep(sleepMs, AbortSignal.any([signal, told.signal]));
       worker.tell = () => {};
     }
     if (signal.aborted) return [];
-    const ids = [...worker.toTell];
+    const ids = new Set([...worker.toTell, ...worker.stopping.keys()]);
     worker.toTell.clear();
-    return ids;
+    return [...ids];
+  }
+
+  /** It says that it runs nothing: whatever it was to stop has stopped. */
+  idle(worker: Worker): void {
+    for (const id of worker.stopping.keys()) this.release(worker, id);
   }
 
   /** A sign of life with the jobs the worker says it runs. */

@@ -169,10 +169,21 @@ test('RunPod checklist', { timeout: 180_000 }, async (t) => {
     const told = stops();
     await post(`/v2/stop/cancel/${running}`);
     assert.deepEqual(await told, { jobsToStop: [running] });
+    assert.deepEqual(await stops(), { jobsToStop: [running] }, 'told again while it goes on');
     assert.equal((await done(running, { output: 'too late' })).status, 200);
     const after = await status('stop', running);
     assert.deepEqual([after.status, after.output], ['CANCELLED', undefined]);
     assert.equal((await post(`/v2/stop/cancel/${running}`)).body.status, 'CANCELLED');
+
+    // A handler that was stopped posts nothing: the worker's next question says that it runs nothing.
+    const silent = await server.run('stop', { n: 2 });
+    await take();
+    await post(`/v2/stop/cancel/${silent}`);
+    assert.deepEqual(await stops(), { jobsToStop: [silent] });
+    const next = await server.run('stop', { n: 3 });
+    assert.equal((await take()).id, next);
+    const poll = { endpointId: 'stop', workerId: 'w1', waitMs: 1500 };
+    assert.deepEqual((await post('/api/poll_stops', poll)).body, { jobIds: [] });
   });
 
   await t.test('retry: FAILED and TIMED_OUT only, same id, output gone, counted', async () => {
