@@ -91,6 +91,22 @@ test('firecrawl-js: change tracking, actions, cache, batches, agent, queue and w
   assert.equal(home.changeTracking.changeStatus, 'changed');
   assert.ok(Date.parse(home.changeTracking.previousScrapeAt) > 0);
   assert.match(home.changeTracking.diff.text, /other text now|rewritten/);
+  const list = { ...tracked, limit: 30, scrapeOptions: { formats: ['markdown', { type: 'changeTracking', tag: 'list' }] } }; // prettier-ignore
+  site.on('/list', html('<h1>List</h1><a href="/list/a">a</a><a href="/list/b">b</a><a href="/list/c">c</a>')); // prettier-ignore
+  for (const name of ['a', 'b', 'c']) site.on(`/list/${name}`, `<h1>Entry ${name}</h1><p>Of it.</p>`); // prettier-ignore
+  assert.equal((await client.crawl(site.url('/list'), list)).data.length, 4);
+  site.on('/list', html('<h1>List</h1><a href="/list/a">a</a><a href="/list/b">b</a>'));
+  site.on('/list/b', html('gone', 404));
+  const shorter: Json = await client.crawl(site.url('/list'), list);
+  const fateOf = (path: string) =>
+    shorter.data.find(({ metadata }: Json) => metadata.sourceURL === site.url(path)).changeTracking;
+  assert.equal(shorter.data.length, 4);
+  assert.equal(fateOf('/list/a').changeStatus, 'same');
+  for (const path of ['/list/b', '/list/c']) {
+    assert.equal(fateOf(path).changeStatus, 'removed', path);
+    assert.equal(fateOf(path).visibility, 'hidden');
+    assert.ok(Date.parse(fateOf(path).previousScrapeAt) > 0);
+  }
   const page = { formats: ['markdown', 'changeTracking'] };
   const seen: Json[] = [];
   for (let i = 0; i < 2; i++) seen.push(await client.scrape(site.url('/p/9'), page));
@@ -98,6 +114,9 @@ test('firecrawl-js: change tracking, actions, cache, batches, agent, queue and w
     seen.map(({ changeTracking }) => changeTracking.changeStatus),
     ['new', 'same'],
   );
+  site.on('/p/9', html('gone', 410));
+  const removed: Json = await client.scrape(site.url('/p/9'), page);
+  assert.equal(removed.changeTracking.changeStatus, 'removed');
   const before = site.count('/p/8');
   for (let i = 0; i < 2; i++) await client.scrape(site.url('/p/8'), { maxAge: 60_000 });
   assert.equal(site.count('/p/8') - before, 1, 'the second is the first');
@@ -156,6 +175,21 @@ test(
     assert.equal(page.actions.screenshots.length, 1);
     assert.equal(page.actions.javascriptReturns[0].value, 'Form');
     assert.match(page.actions.scrapes[0].html, /You wrote lantern/);
+    site.on('/late', html('<title>Late</title><main><h1>Late</h1><p id=out>Not yet.</p><button onclick="out.textContent=\'You clicked\'">More</button></main><script>setTimeout(()=>{document.querySelector("h1").textContent="Came late"},2500)</script>')); // prettier-ignore
+    const late: Json = await client.scrape(site.url('/late'), { waitFor: 2700 });
+    assert.match(late.markdown, /Came late/, 'waitFor waits');
+    const actions = [{ type: 'click', selector: 'button' }];
+    const batch: Json = await client.batchScrape([site.url('/late'), site.url('/form')], {
+      options: { formats: ['markdown'], actions },
+      pollInterval: 1,
+    });
+    const pages = batch.data.map(({ markdown }: Json) => markdown).join('\n');
+    assert.match(pages, /You clicked/);
+    assert.match(pages, /You wrote/, 'actions are done on each page of a batch');
+    await assert.rejects(
+      client.startBatchScrape([site.url('/late')], { options: { actions: [{ type: 'scrape' }] } }),
+      /scrape the page alone/,
+    );
     await assert.rejects(
     client.scrape(site.url('/form'), { actions: [{ type: 'wait', selector: '#never', milliseconds: 100 }] }),
     /wait failed/,

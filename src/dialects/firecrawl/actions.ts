@@ -21,9 +21,30 @@ interface Browsed extends Fields {
 const linksScript = '[...document.links].map((link) => link.href)';
 const imagesScript = '[...document.images].map((image) => image.src)';
 
+const answering = new Set(['screenshot', 'extract']);
+const waitMsMax = 30_000;
+
+/** What is done to a page before it is read, where nothing but the page is answered: crawls, batches, `waitFor`. */
+export function preparationOf(options: Fields): Fields {
+  const wanted = ((options.actions as Fields[] | undefined) ?? []).map(actionOf);
+  const odd = wanted.find(({ type }) => answering.has(String(type)));
+  if (odd) {
+    throw new AppError('unsupported', 'Pages of a crawl or batch answer no actions of their own.', {
+      hint: 'Ask for the format screenshot or rawHtml instead, or scrape the page alone.',
+    });
+  }
+  const actions = [...waitOf(options), ...wanted];
+  return actions.length > 0 ? { actions } : {};
+}
+
+function waitOf({ waitFor }: Fields): Fields[] {
+  const isWait = typeof waitFor === 'number' && waitFor > 0;
+  return isWait ? [{ type: 'wait', ms: Math.min(waitFor, waitMsMax) }] : [];
+}
+
 export async function actedOn(asked: Asked, options: Fields, wish: Wish): Promise<Fields> {
   const wanted = (options.actions as Fields[]).map(actionOf);
-  const wait = typeof options.waitFor === 'number' ? [{ type: 'wait', ms: options.waitFor }] : [];
+  const wait = waitOf(options);
   const reads = readsOf(options, wish);
   const actions = [...wait, ...wanted, ...reads.map(({ action }) => action)];
   const { operations, context } = asked.call;

@@ -1,8 +1,17 @@
 // Crawls and batches: start, status with paging, errors, cancel, list.
 import { AppError } from '../../errors.ts';
+import { preparationOf } from './actions.ts';
 import type { Api, Asked } from './index.ts';
 import { changeOf, trackedSince, trackingOf } from './tracking.ts';
-import { documentOf, given, readingOf, statusOf, wishOf, type Fields } from './translate.ts';
+import {
+  documentOf,
+  given,
+  readingOf,
+  statusOf,
+  timeoutOf,
+  wishOf,
+  type Fields,
+} from './translate.ts';
 
 interface JobView extends Fields {
   id: string;
@@ -93,11 +102,6 @@ export async function startList(
 }
 
 function formatsOf(options: Fields): Fields {
-  if (Array.isArray(options.actions) && options.actions.length > 0) {
-    throw new AppError('unsupported', 'Actions belong to one page, not to a crawl or a batch.', {
-      hint: 'Scrape the pages that need them one by one.',
-    });
-  }
   const wish = wishOf(options);
   const screenshot = wish.screenshot ? ['screenshot'] : [];
   return {
@@ -112,6 +116,8 @@ function formatsOf(options: Fields): Fields {
     ],
     ...(wish.json?.schema ? { schema: wish.json.schema } : {}),
     ...readingOf(options),
+    ...preparationOf(options),
+    ...given({ pageTimeoutMs: timeoutOf(options, 300_000) }),
   };
 }
 
@@ -149,24 +155,36 @@ export const status: Api = async (asked) => {
   const counts = (job.result ?? job) as {
     pages?: number;
     fates?: Record<string, number>;
+    changes?: { removed?: number };
     creditsUsed?: number;
   };
   const since = await trackedSince(asked, job);
   const skip = Number(query.get('skip') ?? 0);
   const limit = Math.min(Number(query.get('limit') ?? pageLimit), pageLimit);
+  // Pages that are gone come after those that are there.
+  const removed = query.has('removed');
   const read = await run<PagesOut>(asked, 'read_pages', {
     id,
     fields: since === undefined ? bodies : [...bodies, 'diff'],
     limit,
     maxBytes: bytesMax,
     ...(skip > 0 ? { cursor: String(skip) } : {}),
+    ...(removed ? { change: 'removed' } : {}),
   });
   const state = statusOf(job.status);
   const pages = counts.pages ?? 0;
   const waiting = state === 'scraping' ? (counts.fates?.queued ?? 0) : 0;
   const kind = isBatch(job) ? 'batch/scrape' : 'crawl';
-  const last = read.pages.at(-1)?.n as number | undefined;
-  const goesOn = read.nextCursor ?? (state === 'scraping' ? String(last ?? skip) : undefined);
+  const last = (read.pages.at(-1)?.n as number | undefined) ?? skip;
+  const more = removed ? '&removed=1' : '';
+  const next =
+    read.nextCursor !== undefined
+      ? `skip=${read.nextCursor}${more}`
+      : state === 'scraping'
+        ? `skip=${last}`
+        : !removed && since !== undefined && (counts.changes?.removed ?? 0) > 0
+          ? 'skip=0&removed=1'
+          : undefined;
   const { createdAt, finishedAt, runMs = 0 } = job.timings;
   return {
     success: true,
@@ -178,7 +196,7 @@ export const status: Api = async (asked) => {
     ...(finishedAt ? { completedAt: finishedAt } : {}),
     duration: Math.round(runMs / 1000),
     expiresAt: new Date(Date.parse(finishedAt ?? createdAt) + 30 * dayMs).toISOString(),
-    next: goesOn === undefined ? null : `${base}/${kind}/${id}?skip=${goesOn}&limit=${limit}`,
+    next: next === undefined ? null : `${base}/${kind}/${id}?${next}&limit=${limit}`,
     data: read.pages.map((page) => tracked(page, since)),
     ...(job.error ? { error: job.error.message } : {}),
   };

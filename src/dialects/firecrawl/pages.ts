@@ -1,13 +1,14 @@
 // Single pages and questions: scrape, map, search, extract, agent, credit usage.
 import { AppError } from '../../errors.ts';
 import type { Api, Asked } from './index.ts';
-import { actedOn } from './actions.ts';
+import { actedOn, preparationOf } from './actions.ts';
 import { startList, status } from './crawl.ts';
 import {
   documentOf,
   given,
   readingOf,
   statusOf,
+  timeoutOf,
   wishOf,
   type Fields,
   type Wish,
@@ -30,8 +31,8 @@ async function scraped(asked: Asked, options: Fields): Promise<Fields> {
     return { ...(await actedOn(asked, options, wish)), ...noteOf(wish) };
   if (wish.tracking) return { ...(await comparedPage(asked, options)), ...noteOf(wish) };
   const how = given({
-    render: options.waitFor ? 'always' : undefined,
-    timeoutMs: timeoutOf(options),
+    ...preparationOf(options),
+    timeoutMs: timeoutOf(options, 120_000),
     maxAgeMs: ageOf(options),
   });
   const formats = [...new Set([...wish.formats, 'metadata'])];
@@ -91,8 +92,11 @@ function noteOf({ unknown }: Wish, first?: unknown): Fields {
 async function comparedPage(asked: Asked, options: Fields): Promise<Fields> {
   const { jobId: id } = await startList(asked, [String(options.url)], options);
   await run(asked, 'wait_for_jobs', { ids: [id], timeoutMs: 45_000 });
-  const out = await status({ ...asked, params: { id }, query: new URLSearchParams() });
-  const [document] = out.data as Fields[];
+  const look = (query: URLSearchParams) => status({ ...asked, params: { id }, query });
+  const out = await look(new URLSearchParams());
+  // A page that is gone is told after those that are there.
+  const gone = typeof out.next === 'string' ? await look(new URL(out.next).searchParams) : out;
+  const [document] = [...(out.data as Fields[]), ...(gone.data as Fields[])];
   if (document) return document;
   const reason = typeof out.error === 'string' ? out.error : 'The page was not done in time.';
   throw new AppError('pageFailed', reason);
@@ -101,10 +105,6 @@ async function comparedPage(asked: Asked, options: Fields): Promise<Fields> {
 /** Only what the client says: nothing old is given to who did not ask for it. */
 function ageOf({ maxAge }: Fields): number | undefined {
   return typeof maxAge === 'number' && maxAge > 0 ? Math.min(maxAge, 30 * dayMs) : undefined;
-}
-
-function timeoutOf({ timeout }: Fields): number | undefined {
-  return typeof timeout === 'number' ? Math.min(Math.max(timeout, 1000), 120_000) : undefined;
 }
 
 /** Longer than a call may take: a scrape has no job to poll, so it is a timeout that may be tried again. */

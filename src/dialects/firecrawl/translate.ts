@@ -42,6 +42,10 @@ export function readingOf(options: Fields): Fields {
   });
 }
 
+export function timeoutOf({ timeout }: Fields, maxMs: number): number | undefined {
+  return typeof timeout === 'number' ? Math.min(Math.max(timeout, 1000), maxMs) : undefined;
+}
+
 /** One of our pages as Firecrawl's document. */
 export function documentOf(page: Fields): Fields {
   const metadata = (page.metadata ?? {}) as Fields;

@@ -29,8 +29,8 @@ export async function runCrawl(
       fetch,
       reader,
       robots,
-      render: (url, screenshot) =>
-        browser.render(url, { jobId: job.id, screenshot, timeoutMs: options.pageTimeoutMs }),
+      render: (url, wish) =>
+        browser.render(url, { ...wish, jobId: job.id, timeoutMs: options.pageTimeoutMs }),
       extract: (html, url) => extraction(html, url, options, reader),
       credits: { page: creditTable.crawlPage, rendered: creditTable.renderedPage },
     },

@@ -1,7 +1,7 @@
 // Inputs of the web kind's actions: what a job of each action carries.
 import { z } from 'zod';
 import { actionsMax, browseAction } from '../browser/actions.ts';
-import { crawlOptions, reading, renderModes } from '../crawl/options.ts';
+import { crawlOptions, pageActions, reading, renderModes } from '../crawl/options.ts';
 import { pageFormats } from '../content/types.ts';
 import { freshnesses } from '../search/types.ts';
 import { countMax, queryCharsMax } from '../search/search.ts';
@@ -32,6 +32,7 @@ export const readInput = z.strictObject({
     .min(1)
     .default(['markdown', 'metadata']),
   render,
+  actions: pageActions.optional(),
   robots,
   headers,
   timeoutMs,

@@ -17,6 +17,7 @@ export async function readAction(run: Run, input: ActionInput<'markdown'>, servi
   const {
     url,
     render,
+    actions,
     robots,
     headers,
     timeoutMs,
@@ -25,7 +26,7 @@ export async function readAction(run: Run, input: ActionInput<'markdown'>, servi
     ...reading
   } = input;
   const formats = all.filter((format) => format !== 'raw');
-  const wish = { url, formats, render, robots, headers, timeoutMs, reading };
+  const wish = { url, formats, render, actions, robots, headers, timeoutMs, reading };
   const loaded = await loadPage(
     { ...given(wish), url, formats, jobId: run.job.id, signal: run.signal },
     services,

@@ -9,8 +9,9 @@ import type { Browser, Picture } from './browser.ts';
 const selector = z.string().min(1).max(1000).describe('CSS, text=…, or ref=e12 of a snapshot');
 const ms = z.number().int().min(0).max(30_000);
 
-export const browseAction = z.discriminatedUnion('type', [
-  z.strictObject({ type: z.literal('navigate'), url: z.string().max(2000) }),
+const navigate = z.strictObject({ type: z.literal('navigate'), url: z.string().max(2000) });
+/** Those that change the page and answer nothing: also done on each page of a crawl. */
+const acting = [
   z.strictObject({ type: z.literal('wait'), selector: selector.optional(), ms: ms.optional() }),
   z.strictObject({ type: z.literal('click'), selector }),
   z.strictObject({ type: z.literal('fill'), selector, value: z.string().max(20_000) }),
@@ -26,15 +27,23 @@ export const browseAction = z.discriminatedUnion('type', [
     amount: z.number().int().min(1).max(100_000).optional().describe('Pixels; default one screen'),
   }),
   z.strictObject({ type: z.literal('press'), key: z.string().max(50) }),
+] as const;
+const evaluate = z.strictObject({ type: z.literal('evaluate'), script: z.string().max(20_000) });
+
+export const browseAction = z.discriminatedUnion('type', [
+  navigate,
+  ...acting,
   z.strictObject({ type: z.literal('screenshot'), fullPage: z.boolean().default(false) }),
   z.strictObject({
     type: z.literal('extract'),
     selector: selector.optional(),
     format: z.enum(['markdown', 'html', 'text']).default('markdown'),
   }),
-  z.strictObject({ type: z.literal('evaluate'), script: z.string().max(20_000) }),
+  evaluate,
   z.strictObject({ type: z.literal('snapshot') }),
 ]);
+export const pageAction = z.discriminatedUnion('type', [...acting, evaluate]);
+export type PageAction = z.infer<typeof pageAction>;
 export type BrowseAction = z.infer<typeof browseAction>;
 
 export const actionsMax = 20;
@@ -49,6 +58,8 @@ export interface ActionResult {
   error?: string;
 }
 
+type Answer = Pick<ActionResult, 'data' | 'content'>;
+
 export interface ActionNeeds {
   browser: Browser;
   reader: Reader;
@@ -61,11 +72,29 @@ export async function runActions(
   actions: readonly BrowseAction[],
   needs: ActionNeeds,
 ): Promise<ActionResult[]> {
+  return inOrder(page, actions, (action) => runAction(page, action, needs));
+}
+
+/** What is done to a page before it is read; what failed is said in a line. */
+export async function prepare(
+  page: Page,
+  actions: readonly PageAction[],
+): Promise<string | undefined> {
+  const results = await inOrder(page, actions, (action) => act(page, action));
+  const failed = results.filter(({ success }) => !success);
+  return failed.map(({ action, error }) => `${action} failed: ${error}`).join('; ') || undefined;
+}
+
+async function inOrder<A extends BrowseAction>(
+  page: Page,
+  actions: readonly A[],
+  run: (action: A) => Promise<Answer>,
+): Promise<ActionResult[]> {
   const results: ActionResult[] = [];
   page.setDefaultTimeout(actionMs);
   for (const action of actions) {
     try {
-      const answer = await runAction(page, action, needs);
+      const answer = await run(action);
       results.push({ action: action.type, success: true, ...answer });
     } catch (error) {
       if (error instanceof AppError && error.code === 'unavailable') throw error;
@@ -78,17 +107,28 @@ export async function runActions(
   return results;
 }
 
-async function runAction(
-  page: Page,
-  action: BrowseAction,
-  needs: ActionNeeds,
-): Promise<{ data?: unknown; content?: string }> {
+async function runAction(page: Page, action: BrowseAction, needs: ActionNeeds): Promise<Answer> {
+  if (action.type === 'navigate') {
+    await needs.browser.visit(page, action.url, actionMs);
+    return { data: { url: page.url() } };
+  }
+  if (action.type === 'screenshot') {
+    const picture = await needs.browser.picture(page, needs.jobId, { fullPage: action.fullPage });
+    needs.onPicture(picture);
+    const { path, width, height, mimeType } = picture;
+    return { data: { path, width, height, mimeType, bytes: picture.bytes.length } };
+  }
+  if (action.type === 'extract')
+    return { content: (await contentOf(page, action, needs)).slice(0, contentCharsMax) };
+  if (action.type === 'snapshot')
+    return { content: (await snapshotOf(page)).slice(0, contentCharsMax) };
+  return act(page, action);
+}
+
+async function act(page: Page, action: PageAction): Promise<Answer> {
   const at = (text: string) =>
     page.locator(text.startsWith('ref=') ? `aria-ref=${text.slice(4)}` : text).first();
   switch (action.type) {
-    case 'navigate':
-      await needs.browser.visit(page, action.url, actionMs);
-      return { data: { url: page.url() } };
     case 'wait':
       if (action.selector !== undefined)
         await at(action.selector).waitFor({ timeout: action.ms ?? actionMs });
@@ -116,18 +156,8 @@ async function runAction(
     case 'press':
       await page.keyboard.press(action.key);
       return {};
-    case 'screenshot': {
-      const picture = await needs.browser.picture(page, needs.jobId, { fullPage: action.fullPage });
-      needs.onPicture(picture);
-      const { path, width, height, mimeType } = picture;
-      return { data: { path, width, height, mimeType, bytes: picture.bytes.length } };
-    }
-    case 'extract':
-      return { content: (await contentOf(page, action, needs)).slice(0, contentCharsMax) };
     case 'evaluate':
       return { data: await page.evaluate(action.script) };
-    case 'snapshot':
-      return { content: (await snapshotOf(page)).slice(0, contentCharsMax) };
   }
 }
 

@@ -14,7 +14,8 @@ import type { Clock } from '../../../runtime/clock.ts';
 import { createEgressProxy, type Egress, type EgressProxy } from '../../../runtime/egress/index.ts';
 import type { Log } from '../../../runtime/log.ts';
 import type { Service } from '../../../runtime/service.ts';
-import type { Rendered } from '../crawl/visit.ts';
+import type { Rendered, RenderWish } from '../crawl/visit.ts';
+import { prepare } from './actions.ts';
 import { pictureFolder } from './pictures.ts';
 import type { WebSettings } from '../settings.ts';
 import { findBrowser } from './find.ts';
@@ -32,6 +33,7 @@ export interface PageWish {
   timeoutMs: number;
   width?: number;
   height?: number;
+  /** Sent to the host of the page only. */
   headers?: Record<string, string>;
   signal?: AbortSignal;
 }
@@ -52,6 +54,7 @@ export interface PictureWish {
 
 const viewport = { width: 1280, height: 800 };
 const launchMs = 30_000;
+const openMs = 20_000;
 const settleMs = 1500;
 /** A page may be endless; a picture may not. */
 const pictureHeightMax = 16_000;
@@ -60,6 +63,8 @@ export class Browser implements Service {
   readonly name = 'browser';
   private readonly needs: BrowserNeeds;
   private running: Promise<Chromium> | undefined;
+  /** What `running` became. */
+  private current: Chromium | undefined;
   private proxy: EgressProxy | undefined;
   private refusal: AppError | undefined;
   private active = 0;
@@ -82,16 +87,20 @@ export class Browser implements Service {
   }
 
   /** The page as scripts leave it. */
-  async render(
-    url: string,
-    wish: PageWish & { jobId: string; screenshot: boolean },
-  ): Promise<Rendered> {
+  async render(url: string, wish: PageWish & RenderWish & { jobId: string }): Promise<Rendered> {
     const start = this.needs.clock.now();
     return this.withPage(url, wish, async (page) => {
+      const failed = await prepare(page, wish.actions ?? []);
       const html = await page.content();
       const picture = wish.screenshot ? await this.picture(page, wish.jobId, {}) : undefined;
       const ms = this.needs.clock.now() - start;
-      return { html, url: page.url(), ms, ...(picture ? { screenshot: picture.path } : {}) };
+      return {
+        html,
+        url: page.url(),
+        ms,
+        ...(picture ? { screenshot: picture.path } : {}),
+        ...(failed === undefined ? {} : { failed }),
+      };
     });
   }
 
@@ -113,7 +122,7 @@ export class Browser implements Service {
   async withPage<T>(url: string, wish: PageWish, work: (page: Page) => Promise<T>): Promise<T> {
     await this.enter(wish.signal);
     try {
-      const { context, page } = await this.open(wish);
+      const { context, page } = await this.open(url, wish);
       try {
         return await this.bounded(wish, async () => {
           if (url !== '') await this.visit(page, url, wish.timeoutMs);
@@ -139,41 +148,62 @@ export class Browser implements Service {
   }
 
   private async bounded<T>(wish: PageWish, work: () => Promise<T>): Promise<T> {
-    const { clock } = this.needs;
-    const done = new AbortController();
-    const limit = clock.sleep(wish.timeoutMs + settleMs, done.signal).then((): never => {
-      throw new AppError('timeout', `The browser was not done within ${wish.timeoutMs} ms.`);
-    });
     const aborted = new Promise<never>((_, reject) => {
       const stop = () =>
         reject(new AppError('unavailable', 'The work in the browser was given up.'));
       if (wish.signal?.aborted) stop();
       wish.signal?.addEventListener('abort', stop, { once: true });
     });
+    aborted.catch(() => {});
+    return this.limited(wish.timeoutMs + settleMs, () => Promise.race([work(), aborted]));
+  }
+
+  private async limited<T>(limitMs: number, work: () => Promise<T>): Promise<T> {
+    const done = new AbortController();
+    const limit = this.needs.clock.sleep(limitMs, done.signal).then((): never => {
+      throw new AppError('timeout', `The browser was not done within ${limitMs} ms.`);
+    });
+    limit.catch(() => {});
     const result = work();
     result.catch(() => {});
-    limit.catch(() => {});
-    aborted.catch(() => {});
     try {
-      return await Promise.race([result, limit, aborted]);
+      return await Promise.race([result, limit]);
     } finally {
       done.abort();
     }
   }
 
   /** A browser that died while nobody used it is noticed here, and replaced once. */
-  private async open(wish: PageWish): Promise<{ context: BrowserContext; page: Page }> {
+  private async open(
+    url: string,
+    wish: PageWish,
+  ): Promise<{ context: BrowserContext; page: Page }> {
     for (let attempt = 1; ; attempt++) {
       const browser = await this.launched();
       try {
-        const context = await browser.newContext(this.contextOptions(wish));
-        return { context, page: await context.newPage() };
+        // One that lost some of its processes may never answer; without a limit, nor would we.
+        return await this.limited(openMs, () => this.openIn(browser, url, wish));
       } catch (error) {
         if (attempt > 1) throw error;
-        this.running = undefined;
-        await browser.close().catch(() => {});
+        this.forget(browser);
+        browser.close().catch(() => {});
       }
     }
+  }
+
+  private async openIn(
+    browser: Chromium,
+    url: string,
+    wish: PageWish,
+  ): Promise<{ context: BrowserContext; page: Page }> {
+    const context = await browser.newContext(this.contextOptions(wish));
+    const page = await context.newPage();
+    if (wish.headers && url !== '') {
+      const { proxy } = this;
+      const login = proxy && { username: proxy.username, password: proxy.password };
+      await sendHeaders(page, new URL(url).host, wish.headers, login);
+    }
+    return { context, page };
   }
 
   private contextOptions(wish: PageWish): BrowserContextOptions {
@@ -182,20 +212,28 @@ export class Browser implements Service {
       serviceWorkers: 'block',
       acceptDownloads: false,
       userAgent: this.needs.settings.userAgent,
-      ...(wish.headers ? { extraHTTPHeaders: wish.headers } : {}),
     };
   }
 
   private async launched(): Promise<Chromium> {
     this.cancelIdle();
-    this.running ??= this.launch().catch((error: unknown) => {
-      this.running = undefined;
+    if (this.current && !this.current.isConnected()) this.forget(this.current);
+    const starting = (this.running ??= this.launch());
+    try {
+      const browser = await starting;
+      if (this.running === starting) this.current = browser;
+      return browser;
+    } catch (error) {
+      if (this.running === starting) this.running = undefined;
       throw error;
-    });
-    const browser = await this.running;
-    if (browser.isConnected()) return browser;
+    }
+  }
+
+  /** Only the browser that is meant: another may have been started in its place meanwhile, and must not be lost. */
+  private forget(browser: Chromium): void {
+    if (this.current !== browser) return;
+    this.current = undefined;
     this.running = undefined;
-    return this.launched();
   }
 
   private async launch(): Promise<Chromium> {
@@ -227,7 +265,7 @@ export class Browser implements Service {
         ...settings.browser.args,
       ],
     });
-    browser.on('disconnected', () => (this.running = undefined));
+    browser.on('disconnected', () => this.forget(browser));
     return browser;
   }
 
@@ -235,10 +273,18 @@ export class Browser implements Service {
   private async enter(signal: AbortSignal | undefined): Promise<void> {
     if (this.stopped) throw new AppError('unavailable', 'The server is stopping.');
     if (this.active >= this.needs.settings.browser.pagesMax) {
-      await new Promise<void>((resolve) => {
-        this.line.push(resolve);
-        signal?.addEventListener('abort', () => resolve(), { once: true });
-      });
+      const place = Promise.withResolvers<void>();
+      const { resolve } = place;
+      const giveUp = () => {
+        // Whoever no longer waits must not be called: the next in line would never be.
+        const at = this.line.indexOf(resolve);
+        if (at >= 0) this.line.splice(at, 1);
+        resolve();
+      };
+      this.line.push(resolve);
+      signal?.addEventListener('abort', giveUp, { once: true });
+      await place.promise;
+      signal?.removeEventListener('abort', giveUp);
     }
     if (this.stopped || signal?.aborted) {
       throw new AppError('unavailable', 'The work was given up before a browser was free.');
@@ -259,13 +305,20 @@ export class Browser implements Service {
 
   private async end(): Promise<void> {
     this.cancelIdle();
-    const running = this.running;
+    // Taken away at once: who asks for a browser from here on starts one with a proxy of its own.
+    const { running, proxy } = this;
     this.running = undefined;
+    this.current = undefined;
+    this.proxy = undefined;
     const browser = await running?.catch(() => undefined);
     await browser?.close().catch(() => {});
-    const { proxy } = this;
-    this.proxy = undefined;
     await proxy?.close();
+    if (this.stopped) await this.lateProxy()?.close();
+  }
+
+  /** Made by a start that was under way when everything ended. */
+  private lateProxy(): EgressProxy | undefined {
+    return this.proxy;
   }
 
   private explained(error: unknown, url: string): unknown {
@@ -287,6 +340,36 @@ export class Browser implements Service {
     const where = url === '' ? 'The page' : url.slice(0, 200);
     return new AppError('browserFailed', `${where}: ${firstLine(message)}`, { cause: error });
   }
+}
+
+/**
+ * A key for one site is not for the sites its pages load things from, nor for where it redirects to. Playwright's own
+ * ways send it there too (extraHTTPHeaders to everybody, a routed request's headers along its redirects).
+ */
+async function sendHeaders(
+  page: Page,
+  host: string,
+  headers: Record<string, string>,
+  proxy: { username: string; password: string } | undefined,
+): Promise<void> {
+  const session = await page.context().newCDPSession(page);
+  session.on('Fetch.requestPaused', ({ requestId, request }) => {
+    const all = Object.entries({ ...request.headers, ...headers });
+    const sent = all.map(([name, value]) => ({ name, value }));
+    session.send('Fetch.continueRequest', { requestId, headers: sent }).catch(() => {});
+  });
+  // Whoever looks into a request is also asked for the proxy's password.
+  session.on('Fetch.authRequired', ({ requestId, authChallenge }) => {
+    const known = authChallenge.source === 'Proxy' && proxy;
+    const answer = known
+      ? { response: 'ProvideCredentials' as const, ...known }
+      : { response: 'Default' as const };
+    session
+      .send('Fetch.continueWithAuth', { requestId, authChallengeResponse: answer })
+      .catch(() => {});
+  });
+  const patterns = [{ urlPattern: `*://${host}/*` }];
+  await session.send('Fetch.enable', { patterns, handleAuthRequests: true });
 }
 
 const firstLine = (text: string): string => text.split('\n')[0]!.slice(0, 300);

@@ -1,5 +1,6 @@
 // What a crawl can be told. The same schema is the input of the job, of crawl_site and of what dialects translate to.
 import { z } from 'zod';
+import { actionsMax, pageAction } from '../browser/actions.ts';
 import { patternCharsMax, patternsMax } from './patterns.ts';
 import { urlCharsMax } from './url.ts';
 
@@ -37,6 +38,12 @@ export const reading = {
   includeImages: z.boolean().optional().describe('Pictures in markdown'),
   includeLinks: z.boolean().optional().describe('Link targets in markdown; default true'),
 };
+
+export const pageActions = z
+  .array(pageAction)
+  .min(1)
+  .max(actionsMax)
+  .describe('Done in the browser on each page before it is read (wait, click, scroll …)');
 
 export const renderModes = ['never', 'auto', 'always'] as const;
 
@@ -111,6 +118,7 @@ export const crawlOptions = z.strictObject({
     .enum(renderModes)
     .default('never')
     .describe('Browser: auto only where a page is empty without it'),
+  actions: pageActions.optional(),
   headers: z
     .record(z.string().max(100), z.string().max(4000))
     .optional()

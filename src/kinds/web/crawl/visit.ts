@@ -14,6 +14,7 @@ import type { Robots } from '../fetch/robots.ts';
 import type { UrlRow, Waiting } from './rows.ts';
 import type { WebSettings } from '../settings.ts';
 import type { Clock } from '../../../runtime/clock.ts';
+import type { PageAction } from '../browser/actions.ts';
 import type { Earlier, EarlierRow } from './earlier.ts';
 import type { CrawlOptions } from './options.ts';
 import type { Result } from './result.ts';
@@ -25,6 +26,15 @@ export interface Rendered {
   /** Path of the picture, if one was wanted. */
   screenshot?: string;
   ms: number;
+  /** Actions that could not be done. */
+  failed?: string;
+}
+
+export interface RenderWish {
+  screenshot: boolean;
+  actions?: readonly PageAction[];
+  headers?: Record<string, string>;
+  signal?: AbortSignal;
 }
 
 export interface VisitNeeds {
@@ -38,7 +48,7 @@ export interface VisitNeeds {
   isOwn(url: URL): boolean;
   earlier: Earlier | undefined;
   crawlDelay(host: string, delayMs: number): void;
-  render(url: string, screenshot: boolean): Promise<Rendered>;
+  render(url: string, wish: RenderWish): Promise<Rendered>;
   extract(html: string, url: string): Promise<unknown>;
   credits: { page: number; rendered: number };
 }
@@ -235,15 +245,12 @@ export class Visitor {
     const raw = this.wishes.has('raw') ? Uint8Array.from(body) : undefined;
     const type = headers['content-type'];
     const html = options.schema ? decodeBytes(body, type).text : undefined;
-    const first =
-      options.render === 'always' ? undefined : await reader.read(body, this.reading(url, type));
-    const needsBrowser =
-      options.render === 'always' || (options.render === 'auto' && first!.needsBrowser);
+    const always = options.render === 'always' || options.actions !== undefined;
+    const first = always ? undefined : await reader.read(body, this.reading(url, type));
+    const needsBrowser = always || (options.render === 'auto' && first!.needsBrowser);
     const isHtml = !first || first.kind === 'html';
     const wantsBrowser = (needsBrowser || this.wishes.has('screenshot')) && isHtml;
-    const rendered = wantsBrowser
-      ? await this.needs.render(url.href, this.wishes.has('screenshot'))
-      : undefined;
+    const rendered = wantsBrowser ? await this.render(url) : undefined;
     const page =
       rendered && (needsBrowser || !first)
         ? await reader.read(rendered.html, this.reading(url, 'text/html'))
@@ -277,6 +284,7 @@ export class Visitor {
         ...(page.title === undefined ? {} : { title: page.title.slice(0, 500) }),
         ...(headers.etag === undefined ? {} : { etag: headers.etag }),
         ...(headers['last-modified'] === undefined ? {} : { modified: headers['last-modified'] }),
+        ...(rendered?.failed === undefined ? {} : { detail: rendered.failed.slice(0, 500) }),
         textHash: page.wordCount >= wordsMin ? page.textHash : bodyHash,
       },
       body: {
@@ -290,6 +298,17 @@ export class Visitor {
       ...(page.canonical === undefined ? {} : { canonical: page.canonical }),
       ...(rendered ? { browserMs: rendered.ms } : {}),
     };
+  }
+
+  private render(url: URL): Promise<Rendered> {
+    const { options, signal, isOwn, render } = this.needs;
+    const { actions, headers } = options;
+    return render(url.href, {
+      screenshot: this.wishes.has('screenshot'),
+      signal,
+      ...(actions ? { actions } : {}),
+      ...(headers && isOwn(url) ? { headers } : {}),
+    });
   }
 
   private reading(url: URL, contentType: string | undefined): PageOptions {

@@ -1,5 +1,6 @@
 // One page for a caller who named it: robots.txt, pace, redirects hop by hop, reading; the browser where it is needed.
 import { AppError } from '../../../errors.ts';
+import type { PageAction } from '../browser/actions.ts';
 import { decodeBytes } from '../content/charset.ts';
 import { parseUrl } from '../crawl/url.ts';
 import type { Page, PageFormat, PageOptions } from '../content/types.ts';
@@ -15,6 +16,8 @@ export interface LoadWish {
   render?: 'never' | 'auto' | 'always';
   robots?: 'obey' | 'ignore';
   headers?: Record<string, string>;
+  /** Done in the browser before the page is read. */
+  actions?: readonly PageAction[];
   timeoutMs?: number;
   reading?: Partial<PageOptions>;
 }
@@ -33,7 +36,7 @@ export interface Loaded {
 const timeoutMsDefault = 30_000;
 
 export async function loadPage(wish: LoadWish, services: Services): Promise<Loaded> {
-  const render = wish.render ?? 'auto';
+  const render = wish.actions ? 'always' : (wish.render ?? 'auto');
   const { url, answer } = await fetchFollowing(wish, services);
   const { status, headers, body } = answer;
   if (status < 200 || status >= 300) throw statusError(url, status);
@@ -51,12 +54,15 @@ export async function loadPage(wish: LoadWish, services: Services): Promise<Load
   const base = { url, status, bytes };
   if (!needs || page.kind !== 'html') return { ...base, page, html, rendered: false, browserMs: 0 };
   try {
-    const { timeoutMs = timeoutMsDefault, jobId, signal } = wish;
+    const { timeoutMs = timeoutMsDefault, jobId, signal, headers: sent, actions } = wish;
+    const isAsked = new URL(url).host === parseUrl(wish.url).host;
     const made = await services.browser.render(url, {
       timeoutMs,
       jobId,
       signal,
       screenshot: false,
+      ...(actions ? { actions } : {}),
+      ...(sent && isAsked ? { headers: sent } : {}),
     });
     const again = await services.reader.read(made.html, {
       ...options,
