@@ -2,7 +2,8 @@
 // Amounts are internal credit of this server and are named so; nothing here claims to be a stablecoin.
 import type { DialectCall } from '../../dialect.ts';
 import { keccak256 } from '../../runtime/keccak.ts';
-import { invalid } from './errors.ts';
+import { systemClock } from '../../runtime/clock.ts';
+import { CardzeroFault, invalid } from './errors.ts';
 
 export type Fields = Record<string, unknown>;
 export type Api = (call: DialectCall, input: Fields) => Promise<Fields>;
@@ -10,6 +11,9 @@ export type Api = (call: DialectCall, input: Fields) => Promise<Fields>;
 /** CardZero's own limits, beside those of the operations. */
 export const budgetMicroMax = 100_000_000n;
 export const expiryMsMin = 86_400_000;
+/** So long a call waits for a chain to confirm it, as CardZero's calls do. */
+const settleMsMax = 50_000;
+const settlePollMs = 100;
 /** Unix seconds cannot say milliseconds: a job posted in the same second is not too short. */
 const roundingMs = 1000;
 
@@ -35,6 +39,36 @@ export function walletField(call: DialectCall): { wallet?: string } {
   return caller?.subject === undefined && named ? { wallet: named } : {};
 }
 
+/** The ledger has moved already; a chain takes its time. Answers the job as it is then, still settling if it took too long. */
+async function settled(call: DialectCall, work: WorkView): Promise<WorkView> {
+  const end = systemClock.now() + settleMsMax;
+  let present = work;
+  const { signal } = call.context;
+  while (present.settling !== undefined && systemClock.now() < end && !signal.aborted) {
+    await systemClock.sleep(settlePollMs, signal);
+    present = await run<WorkView>(call, 'get_job', { id: work.id });
+  }
+  return present;
+}
+
+/** The transaction of a step that has happened; on a chain it may be late, or refused. */
+async function stepTaken(
+  call: DialectCall,
+  work: WorkView,
+  ...kinds: string[]
+): Promise<{ status: string; txHash: string }> {
+  const after = await settled(call, work);
+  const txHash = txOf(after, ...kinds);
+  if (txHash !== null) return { status: after.stage, txHash };
+  const step = `${kinds[0]} of ${work.id}`;
+  throw after.settling === undefined
+    ? chainFault('CHAIN_ERROR', `The chain refused ${step}; its state is ${after.stage}.`)
+    : chainFault('RPC_TIMEOUT', `The chain has not confirmed ${step} yet: ask again.`);
+}
+
+const chainFault = (error: string, message: string): CardzeroFault =>
+  new CardzeroFault({ status: 502, error, message });
+
 const text = (value: unknown): string | undefined =>
   typeof value === 'string' ? value : undefined;
 const optional = (name: string, value: unknown): Fields =>
@@ -49,7 +83,7 @@ export const createJob: Api = async (call, input) => {
   if (/^\d{1,30}$/.test(budget) && BigInt(budget) > budgetMicroMax) {
     throw invalid('SOFT_START_CAP', 'A job may have at most 100 units.');
   }
-  const work = await run<WorkView>(call, 'post_work', {
+  const posted = await run<WorkView>(call, 'post_work', {
     provider: input.providerAddress ?? input.providerWalletId,
     budget,
     title: input.title,
@@ -63,7 +97,11 @@ export const createJob: Api = async (call, input) => {
       : {}),
     ...walletField(call),
   });
-  const { spec } = await run<{ spec: string }>(call, 'read_work', { id: work.id });
+  const work = await settled(call, posted);
+  if (posted.settling !== undefined && work.stage === 'rejected') {
+    throw chainFault('CHAIN_CREATE_FAILED', `The chain refused the job ${work.id}.`);
+  }
+  const spec = await jobSpec(call, work.id);
   return {
     jobId: work.id,
     onchainJobId: Number(work.settlementId ?? 0) || null,
@@ -81,7 +119,8 @@ function ruleOf(rule: unknown): unknown {
 
 export const fundJob: Api = async (call, { jobId }) => {
   const work = await run<WorkView>(call, 'fund_work', { id: jobId, ...walletField(call) });
-  return { status: work.stage, fundTxHash: txOf(work, 'fund') };
+  const { status, txHash } = await stepTaken(call, work, 'fund');
+  return { status, fundTxHash: txHash };
 };
 
 export const submitJob: Api = async (call, input) => {
@@ -95,23 +134,25 @@ export const submitJob: Api = async (call, input) => {
     ...optional('uri', input.contentURI),
     ...walletField(call),
   });
-  return { status: work.stage, submitTxHash: txOf(work, 'submit') };
+  const { status, txHash } = await stepTaken(call, work, 'submit');
+  return { status, submitTxHash: txHash };
 };
 
 export const refundJob: Api = async (call, { jobId }) => {
   const work = await run<WorkView>(call, 'refund_work', { id: jobId, ...walletField(call) });
-  return { status: work.stage, refundTxHash: txOf(work, 'refund') };
-};
-
-export const getJob: Api = async (call, { jobId }) => {
-  const job = await run<WorkView>(call, 'get_job', { id: jobId });
-  if (job.kind !== 'escrow') throw invalid('JOB_NOT_FOUND', `There is no job ${String(jobId)}.`);
-  const { spec } = await run<{ spec: string }>(call, 'read_work', { id: jobId });
-  return jobRow(job, spec);
+  const { status, txHash } = await stepTaken(call, work, 'refund', 'complete', 'split');
+  return { status, refundTxHash: txHash };
 };
 
 export const jobSpec = async (call: DialectCall, jobId: string): Promise<string> =>
   (await run<{ spec: string }>(call, 'read_work', { id: jobId })).spec;
+
+export const getJob: Api = async (call, { jobId }) => {
+  const job = await run<WorkView>(call, 'get_job', { id: jobId });
+  // Of another kind: read_work knows no such job.
+  const spec = await jobSpec(call, String(jobId));
+  return jobRow(job, spec);
+};
 
 export const jobsByWallet: Api = async (call, input) => {
   const pageSize = Math.min(Math.max(Number(input.pageSize ?? 20) || 20, 1), 100);

@@ -110,6 +110,8 @@ function routeOf({ method, path, api, open, status = 200, fixed, limit }: Wish):
     path: `${root}${path}`,
     auth: 'none',
     bodyBytesMax,
+    // What moves money may wait for a chain.
+    waits: limit === moneyLimit,
     handle: (request, call) =>
       answered(request, open, limit, async () => ({
         status,

@@ -174,7 +174,9 @@ export class Escrow {
     extra: Step[],
   ): Promise<Work | undefined> {
     const pending = { action: input.action, id: plan.id, since: input.now };
-    const work = { ...before, state: { ...before.state, pending }, updatedAt: input.now };
+    const { fundNext, ...state } = before.state;
+    const nextAt = fundNext === undefined ? before.nextAt : before.deadlineAt;
+    const work = { ...before, state: { ...state, pending }, nextAt, updatedAt: input.now };
     const own = [this.parts.store.works.updateWork(before, work), ...plan.steps, ...extra];
     const event = {
       type: 'settling',
@@ -245,7 +247,10 @@ export function refusePending(work: Work): void {
   throw new AppError(
     'settlementPending',
     `The ${work.settlement} settlement has not confirmed ${pending.action} of ${work.jobId} yet.`,
-    { hint: 'Wait (wait_for_jobs) and try again.', data: { action: pending.action } },
+    {
+      hint: 'Try again in a few seconds; until then get_job shows what it is `settling`.',
+      data: { action: pending.action },
+    },
   );
 }
 

@@ -30,6 +30,8 @@ export interface PostRequest {
   visibility?: 'private' | 'public';
   tags?: readonly string[];
   idempotencyKey?: string;
+  /** Where the settlement takes its time, the job itself remembers that it is to be funded. */
+  fund?: boolean;
   /** A second, separate purchase of the same thing. */
   repeat?: boolean;
   expiryMsMin?: number;
@@ -67,6 +69,7 @@ export class Posting {
       const plan = await this.escrow.settlement(work.settlement).open(work);
       if (plan.when === 'later') {
         work.state.pending = { action: 'create', id: plan.id, since: now };
+        if (request.fund) work.state.fundNext = request.budget;
       }
       const steps = [
         ...keys.map((key, i) => store.rememberKey(key, now, before.replaces[i])),

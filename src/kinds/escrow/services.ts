@@ -1,4 +1,5 @@
 // The parts of escrow as operations use them, and the few questions that all of them ask: who calls, may they see this job.
+import type { z } from 'zod';
 import type { Access } from '../../access/access.ts';
 import { AppError } from '../../errors.ts';
 import type { Jobs } from '../../jobs/jobs.ts';
@@ -6,6 +7,7 @@ import type { CallContext, Caller } from '../../operation.ts';
 import type { Clock } from '../../runtime/clock.ts';
 import type { Escrow } from './escrow.ts';
 import type { Evaluation } from './evaluators/evaluation.ts';
+import { formatUnits } from './money.ts';
 import type { Payments } from './payments.ts';
 import { isActive } from './policy.ts';
 import type { Posting } from './posting.ts';
@@ -13,7 +15,7 @@ import type { Wallet } from './rows.ts';
 import type { EscrowSettings } from './settings.ts';
 import type { EscrowStore } from './store.ts';
 import { rolesOf, type Silence } from './terms.ts';
-import { viewWork, type Viewer, type WorkView } from './view.ts';
+import { viewWallet, viewWork, type Viewer, type walletView, type WorkView } from './view.ts';
 import type { Wallets } from './wallets.ts';
 import type { WalletHooks } from './webhooks.ts';
 import type { Verdict, Work } from './work.ts';
@@ -94,6 +96,18 @@ export async function once(
     if (late && done(work)) return { work, existing: true };
     throw error;
   }
+}
+
+/** With what it can spend on the settlement of this server. A chain that is silent hides the balance, not the wallet. */
+export async function shownWallet(
+  services: EscrowServices,
+  wallet: Wallet,
+): Promise<z.infer<typeof walletView>> {
+  const settlement = services.escrow.settlement(services.settings.settlement);
+  const { currency, name } = settlement;
+  if (name === 'ledger') return viewWallet(wallet, { micro: wallet.balance, currency });
+  const micro = await settlement.balanceOf(wallet).catch(() => undefined);
+  return { ...viewWallet(wallet, { micro, currency }), credit: formatUnits(wallet.balance) };
 }
 
 export async function shownOnce(

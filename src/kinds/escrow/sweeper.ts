@@ -1,6 +1,6 @@
 // Deadlines: jobs that are due are evaluated or concluded as agreed. What happened while no server ran is late, not lost.
 import type { Log } from '../../runtime/log.ts';
-import { AppError } from '../../errors.ts';
+import { AppError, errorKind } from '../../errors.ts';
 import type { Escrow } from './escrow.ts';
 import type { Evaluation } from './evaluators/evaluation.ts';
 import type { Work } from './work.ts';
@@ -35,11 +35,29 @@ export class Sweeper {
     return seen.size;
   }
 
+  /** In the client's name, as it asked when it posted the job. What it may not do is told in the log, once. */
+  private async fund(work: Work, expectedBudget: number): Promise<void> {
+    const { jobId, client } = work;
+    try {
+      await this.escrow.act(jobId, { actor: { wallet: client }, action: 'fund', expectedBudget });
+    } catch (error) {
+      if (!(error instanceof AppError) || errorKind(error.code).retryable) throw error;
+      const data = { action: 'fund', code: error.code, message: error.message };
+      await this.escrow.note(jobId, (present) => {
+        const { fundNext: _, ...state } = present.state;
+        const event = { type: 'settlementFailed', data };
+        return { work: { ...present, nextAt: present.deadlineAt, state }, event };
+      });
+    }
+  }
+
   private async handle(work: Work): Promise<void> {
     try {
       const over = work.deadlineAt !== null && work.deadlineAt <= this.escrow.parts.clock.now();
       if (over) {
         await this.escrow.act(work.jobId, { actor: { system: true }, action: 'conclude' });
+      } else if (work.state.fundNext !== undefined) {
+        await this.fund(work, work.state.fundNext);
       } else {
         await this.evaluation.run(work);
       }

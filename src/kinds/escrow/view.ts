@@ -171,9 +171,16 @@ export const walletView = z.looseObject({
   balance: z.string().describe('In units, like "10.50"'),
   balanceMicro: micro,
   currency: z.string(),
+  credit: z.string().optional().describe('Internal credit, where the balance is on a chain'),
 });
 
-export function viewWallet(wallet: Wallet, currency: string): z.infer<typeof walletView> {
+/** Undefined: the settlement does not answer now. */
+export type Balance = { micro: number | undefined; currency: string };
+
+export function viewWallet(
+  wallet: Wallet,
+  { micro, currency }: Balance,
+): z.infer<typeof walletView> {
   const { policy } = wallet;
   const limit = (value: number | null) => (value === null ? undefined : formatUnits(value));
   return {
@@ -182,8 +189,8 @@ export function viewWallet(wallet: Wallet, currency: string): z.infer<typeof wal
     ...(wallet.name === null ? {} : { name: wallet.name }),
     owner: wallet.owner,
     status: wallet.status,
-    balance: formatUnits(wallet.balance),
-    balanceMicro: String(wallet.balance),
+    balance: micro === undefined ? 'unknown' : formatUnits(micro),
+    balanceMicro: micro === undefined ? 'unknown' : String(micro),
     currency,
     limits: {
       perTransaction: limit(policy.txLimit),

@@ -45,6 +45,8 @@ export interface WorkState {
   /** An action that the settlement has accepted and not yet confirmed. */
   pending: { action: Action | 'create'; id: string; since: number } | null;
   outcome: Outcome | null;
+  /** The client asked for it at once: to be funded with this budget as soon as the settlement knows the job. */
+  fundNext?: number;
   /** It ended because a deadline passed, whatever was agreed for that. */
   lapsed?: true;
 }

@@ -19,6 +19,19 @@ const work = (client: string, provider: string, more: Record<string, unknown> = 
   ...more,
 });
 
+const bearer = (key: string) => ({ authorization: `Bearer ${key}` });
+
+/** Everything that somebody with a key can try on a job. */
+const actions = {
+  fund: {},
+  counter: { budget: '5' },
+  decline: {},
+  submit: { content: 'x' },
+  evaluate: { verdict: 'approve', reason: 'x' },
+  refund: {},
+  dispute: { reason: 'x' },
+};
+
 test('command: a check that the operator named decides by its exit code, also after kill -9', async (t) => {
   const bank = await openBank(t, {
     escrow: {
@@ -83,15 +96,38 @@ test('strangers can wait for a public job and never hear of a private one', asyn
   await call(server, 'POST', `/api/work/${open.id}/decline`, { wallet: provider });
   const waited = (await (await waiting).json()) as Json;
   assert.equal(waited.jobs[0].stage, 'rejected', JSON.stringify(waited));
-  assert.equal((await ask(`/api/jobs/${hidden.id}`)).status, 404);
-  const unknown = await ask('/api/wait', { ids: [hidden.id], timeoutMs: 100 });
-  assert.equal(unknown.status, 404, await unknown.text());
-  const spec = await ask(`/api/work/${hidden.id}/spec`);
-  assert.equal(spec.status, 404);
+  // Word for word what is said of a job that never was, to strangers and to those with a key of their own.
+  const nobody = 'job_0000000000000000';
+  const stranger = await call(server, 'POST', '/api/keys', { owner: 'stranger' });
+  const theirs = await server.api('POST', '/api/wallets', {}, bearer(stranger.key));
+  const { id: wallet } = theirs.json<{ id: string }>();
+  const said = async (id: string, key?: string): Promise<string[]> => {
+    const at = async (method: string, path: string, body?: object) => {
+      const headers = { 'content-type': 'application/json', ...(key ? bearer(key) : {}) };
+      const url = `${server.url}${path}`;
+      const sent = body ? { body: JSON.stringify(body) } : {};
+      const answer = await fetch(url, { method, headers, ...sent });
+      assert.equal(answer.status, 404, path);
+      return (await answer.text()).replaceAll(id, 'ID');
+    };
+    const open = [
+      at('GET', `/api/jobs/${id}`),
+      at('POST', '/api/wait', { ids: [id], timeoutMs: 100 }),
+      at('GET', `/api/work/${id}/spec`),
+      at('GET', `/cardzero/v1/jobs/${id}`),
+      at('GET', `/cardzero/v1/jobs/${id}/spec`),
+    ];
+    const tried = key === undefined ? [] : Object.entries(actions);
+    const keyed = tried.map(([name, body]) =>
+      at('POST', `/api/work/${id}/${name}`, { wallet, ...body }),
+    );
+    return Promise.all([...open, ...keyed]);
+  };
+  assert.deepEqual(await said(hidden.id), await said(nobody));
+  assert.deepEqual(await said(hidden.id, stranger.key), await said(nobody, stranger.key));
   // A key that has run out is no key at all.
   const made = await call(server, 'POST', '/api/keys', { owner: 'guest', expiresInMs: 1000 });
-  const guest = () =>
-    fetch(`${server.url}/api/wallets`, { headers: { authorization: `Bearer ${made.key}` } });
+  const guest = () => fetch(`${server.url}/api/wallets`, { headers: bearer(made.key) });
   assert.equal((await guest()).status, 200);
   await until('the key has run out', async () => (await guest()).status === 401);
 });

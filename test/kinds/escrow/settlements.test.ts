@@ -240,10 +240,8 @@ for (const name of ['ledger', 'evm'] as const) {
     const decided = async (rule: unknown, delivery: Record<string, unknown>) => {
       const { id } = await call('POST', '/api/work', {
         ...{ wallet: client, provider, budget: '1000000', title: 'x', description: 'x' },
-        ...{ rule, repeat: true },
+        ...{ rule, repeat: true, fund: true },
       });
-      await reached(id, 'open');
-      await call('POST', `/api/work/${id}/fund`, { wallet: client });
       await reached(id, 'funded');
       await call('POST', `/api/work/${id}/submit`, { wallet: provider, ...delivery });
       const { stage, evaluation } = await reached(id, 'completed', 'rejected');

@@ -137,7 +137,8 @@ function mintCredit(services: EscrowServices): Operation {
       const { id } = await services.store.wallet(input.wallet);
       const amount = parseUnits(input.amount, 'amount');
       const wallet = await services.wallets.mint(id, amount, input.transferId);
-      return viewWallet(wallet, services.escrow.settlement('ledger').currency);
+      const { currency } = services.escrow.settlement('ledger');
+      return viewWallet(wallet, { micro: wallet.balance, currency });
     },
   });
 }

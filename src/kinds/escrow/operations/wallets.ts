@@ -5,9 +5,9 @@ import { defineOperation, type Operation } from '../../../operation.ts';
 import { formatUnits, parseUnits } from '../money.ts';
 import { reputationEvents, reputationOf } from '../reputation.ts';
 import type { Policy } from '../rows.ts';
-import { callerOf, type EscrowServices } from '../services.ts';
+import { callerOf, shownWallet, type EscrowServices } from '../services.ts';
 import { walletIdSchema } from '../terms.ts';
-import { paymentView, viewPayment, viewWallet, walletView } from '../view.ts';
+import { paymentView, viewPayment, walletView } from '../view.ts';
 import { asWallet, idempotencyKey } from './work.ts';
 
 const units = z.string().max(30).describe('Decimal number of units as text, like "2.50"');
@@ -37,10 +37,6 @@ export function walletOperations(services: EscrowServices): Operation[] {
   ];
 }
 
-function currencyOf(services: EscrowServices): string {
-  return services.escrow.settlement(services.settings.settlement).currency;
-}
-
 function createWallet(services: EscrowServices): Operation {
   return defineOperation({
     name: 'create_wallet',
@@ -62,7 +58,7 @@ function createWallet(services: EscrowServices): Operation {
       const caller = callerOf(context);
       const policy = await policyOf(services, input.limits);
       const wallet = await services.wallets.create(caller.owner, input.name ?? null, policy);
-      const view = viewWallet(wallet, currencyOf(services));
+      const view = await shownWallet(services, wallet);
       if (!input.withKey) return view;
       return { ...view, key: await services.wallets.newKey(services.access, wallet) };
     },
@@ -88,7 +84,7 @@ function openWallet(services: EscrowServices): Operation {
         });
       }
       const { wallet, claimKey } = await services.wallets.open(input.name ?? null);
-      return { ...viewWallet(wallet, currencyOf(services)), claimKey };
+      return { ...(await shownWallet(services, wallet)), claimKey };
     },
   });
 }
@@ -108,7 +104,7 @@ function claimWallet(services: EscrowServices): Operation {
     run: async (input, context) => {
       const { owner } = callerOf(context);
       const { wallet, key } = await services.wallets.claim(input.claimKey, owner, services);
-      return { ...viewWallet(wallet, currencyOf(services)), key };
+      return { ...(await shownWallet(services, wallet)), key };
     },
   });
 }
@@ -135,7 +131,7 @@ function getWallet(services: EscrowServices): Operation {
         input.wallet === undefined
           ? await services.wallets.list(caller)
           : [await services.wallets.owned(caller, input.wallet)];
-      return { wallets: wallets.map((wallet) => viewWallet(wallet, currencyOf(services))) };
+      return { wallets: await Promise.all(wallets.map((one) => shownWallet(services, one))) };
     },
   });
 }
@@ -172,7 +168,7 @@ function updateWallet(services: EscrowServices): Operation {
         ...(input.frozen === undefined ? {} : { status: input.frozen ? 'frozen' : 'active' }),
         policy: await policyOf(services, input.limits),
       });
-      const view = viewWallet(after, currencyOf(services));
+      const view = await shownWallet(services, after);
       if (!input.rotateKey) return view;
       return { ...view, key: await services.wallets.newKey(services.access, after, true) };
     },

@@ -124,7 +124,7 @@ function postWork(services: EscrowServices): Operation {
     run: async (input, context) => {
       const caller = callerOf(context);
       const client = await services.wallets.actingFor(caller, input.wallet);
-      const { dispute, milestones, fund, wallet: _, expiresAt, fundBy, ...rest } = input;
+      const { dispute, milestones, wallet: _, expiresAt, fundBy, ...rest } = input;
       const posted = await services.posting.post({
         ...rest,
         client,
@@ -139,8 +139,9 @@ function postWork(services: EscrowServices): Operation {
         })),
       });
       const { existing } = posted;
-      const { jobId: id, phase } = posted.work;
-      if (!fund || phase !== 'open') return shownOnce(services, posted, client);
+      const { jobId: id, phase, state } = posted.work;
+      const later = state.fundNext !== undefined || state.pending !== null;
+      if (!input.fund || phase !== 'open' || later) return shownOnce(services, posted, client);
       const actor = { wallet: client.id };
       const { work } = await once(services, id, isFundedBy(client.id), () =>
         services.escrow.act(id, { actor, action: 'fund' }),

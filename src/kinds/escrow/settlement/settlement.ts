@@ -4,6 +4,7 @@ import type { Step } from '../../../store/store.ts';
 import type { Effect } from '../stage.ts';
 import type { Move, MoveInput } from '../move.ts';
 import type { Fees } from '../money.ts';
+import type { Wallet } from '../rows.ts';
 import type { Work } from '../work.ts';
 
 export const capabilityNames = [
@@ -37,6 +38,8 @@ export interface Settlement {
   /** Before a job is written: refuses what it can never settle; a chain writes its first intent. */
   open(work: Work): Promise<Plan>;
   plan(request: { before: Work; move: Move; effect: Effect; input: MoveInput }): Promise<Plan>;
+  /** What a wallet can spend here, in micro-units. */
+  balanceOf(wallet: Wallet): Promise<number>;
   /** For health checks: undefined when it works, else what is wrong. */
   trouble(): Promise<string | undefined>;
 }

@@ -207,6 +207,34 @@ for (const at of ['before send', 'after send'] as const) {
   });
 }
 
+test('a job that is to be funded at once is funded when the chain knows it, or says why not', async (t) => {
+  const world = await createChainWorld(t);
+  const client = await world.agent('client', '1.00');
+  const provider = await world.agent('provider');
+  const wish = { fund: true, idempotencyKey: 'one' };
+  const posting = await posted(world, client, provider, wish);
+  assert.deepEqual([posting.stage, posting.settling], ['open', 'create']);
+  assert.equal((await posted(world, client, provider, wish)).id, posting.id, 'asked twice');
+  const swept = async (id: string) => {
+    await world.settled(id);
+    await world.services.sweeper.sweep();
+    return world.settled(id);
+  };
+  const funded = await swept(posting.id);
+  assert.deepEqual([funded.stage, funded.held], ['funded', '1000000']);
+  assert.equal(await world.tokens(client), 0);
+  const poor = await posted(world, client, provider, { fund: true, repeat: true });
+  const left = await swept(poor.id);
+  assert.equal(left.stage, 'open');
+  const [event] = await world.store.read<{ data: string }>(
+    `SELECT data FROM events WHERE job_id = ? AND type = 'settlementFailed'`,
+    [poor.id],
+  );
+  assert.match(event!.data, /insufficientBalance/);
+  await world.pass(25 * hourMs);
+  assert.equal((await swept(poor.id)).stage, 'expired', 'its own deadline still ends it');
+});
+
 test('a node that does not answer delays, and loses nothing', async (t) => {
   const world = await createChainWorld(t);
   const { client, id } = await hired(world);

@@ -6,6 +6,7 @@ import type { Step } from '../../../../store/store.ts';
 import type { MoveInput } from '../../move.ts';
 import { spending } from '../../policy.ts';
 import type { Effect } from '../../stage.ts';
+import type { Wallet } from '../../rows.ts';
 import type { EscrowStore } from '../../store.ts';
 import type { Work } from '../../work.ts';
 import type { FixedTerms, Plan, Settlement } from '../settlement.ts';
@@ -69,6 +70,10 @@ export class EvmSettlement implements Settlement {
     return this.later({ work: before, action: input.action, effect, input, signer }, also);
   }
 
+  async balanceOf({ address }: Wallet): Promise<number> {
+    return Number(await this.parts.chain.tokenBalance(address));
+  }
+
   async trouble(): Promise<string | undefined> {
     try {
       const { chain, operator, identity } = this.parts;
@@ -82,9 +87,9 @@ export class EvmSettlement implements Settlement {
 
   /** Limits of the wallet hold on every settlement; its balance is what the chain says. */
   private async spend(work: Work, amount: number, now: number): Promise<Step[]> {
-    const { store, chain } = this.parts;
+    const { store } = this.parts;
     const wallet = await store.wallet(work.client);
-    const balance = Number(await chain.tokenBalance(wallet.address));
+    const balance = await this.balanceOf(wallet);
     const also = spending({ ...wallet, balance }, { amount, payee: work.provider, now });
     return [store.recordSpending(wallet, also)];
   }

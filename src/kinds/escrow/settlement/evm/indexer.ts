@@ -125,14 +125,19 @@ export class Indexer {
   }
 
   private async ready(jobId: string, remember: (before: Work) => Step[]): Promise<void> {
-    await this.parts.escrow.note(
+    const { escrow } = this.parts;
+    await escrow.note(
       jobId,
-      (work) => ({
-        work: { ...work, state: { ...work.state, pending: null } },
-        event: { type: 'created', data: { settlementId: work.external } },
-      }),
+      (work) => {
+        const { fundNext } = work.state;
+        const nextAt = fundNext === undefined ? work.nextAt : escrow.parts.clock.now();
+        const state = { ...work.state, pending: null };
+        const event = { type: 'created', data: { settlementId: work.external } };
+        return { work: { ...work, nextAt, state }, event };
+      },
       remember,
     );
+    escrow.due();
   }
 
   private async move(of: {

@@ -5,6 +5,7 @@ import type { Step } from '../../../../store/store.ts';
 import type { Money, Move } from '../../move.ts';
 import { divide } from '../../money.ts';
 import { spending } from '../../policy.ts';
+import type { Wallet } from '../../rows.ts';
 import type { EscrowStore } from '../../store.ts';
 import { evaluatorsOf } from '../../terms.ts';
 import type { Work } from '../../work.ts';
@@ -35,6 +36,10 @@ export class LedgerSettlement implements Settlement {
     if (money.hold > 0) return { when: 'now', steps: await this.hold(before, move) };
     if (money.release + money.refund === 0) return { when: 'now', steps: [] };
     return { when: 'now', steps: await this.payOut(before, move) };
+  }
+
+  async balanceOf({ balance }: Wallet): Promise<number> {
+    return balance;
   }
 
   async trouble(): Promise<undefined> {
