@@ -1,6 +1,6 @@
 // A client of a WebSocket on which only we speak may say what it likes; it never costs us more than a frame of memory.
 import assert from 'node:assert/strict';
-import { once } from 'node:events';
+import { on, once } from 'node:events';
 import { createServer } from 'node:http';
 import { connect, type AddressInfo, type Socket } from 'node:net';
 import { test, type TestContext } from 'node:test';
@@ -27,13 +27,14 @@ async function open(t: TestContext): Promise<{ client: Socket; served: Socket }>
   );
   const [request, served] = (await upgraded) as Parameters<typeof sendMessages>;
   served.on('error', () => {});
-  void sendMessages(request, served, silence(leaving.signal), leaving.signal);
+  sendMessages(request, served, silence(leaving.signal), leaving.signal).catch(() => {});
   await once(client, 'data');
   return { client, served: served as Socket };
 }
 
+/** Items that never come. */
 async function* silence(signal: AbortSignal): AsyncGenerator<unknown> {
-  if (!signal.aborted) await once(signal, 'abort');
+  yield* on(signal, 'abort', { signal });
 }
 
 /** A masked frame, as clients send them; the mask is zero. */

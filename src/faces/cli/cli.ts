@@ -15,7 +15,14 @@ import { migrate, store } from './commands/store.ts';
 import { show, wait } from './commands/show.ts';
 import type { Command, CommandContext } from './command.ts';
 import { overview } from './overview.ts';
-import { commandNames, followedLine, printOutput, terminalWords, type Screen } from './print.ts';
+import {
+  commandNames,
+  followedLine,
+  harmless,
+  printOutput,
+  terminalWords,
+  type Screen,
+} from './print.ts';
 import type { Program } from './program.ts';
 import { findEntry, help, parseInput, usageError } from './words.ts';
 
@@ -44,7 +51,10 @@ export async function runCli(argv: readonly string[], program: Program): Promise
     const body = errorBody(error);
     if (!(error instanceof AppError)) program.log.error('the command failed', { error });
     if (json) screen.out(`${JSON.stringify({ error: body })}\n`);
-    else screen.err(`errand: ${body.message}${body.hint ? `\n${terminalWords(body.hint)}` : ''}\n`);
+    else {
+      const hint = body.hint ? `\n${terminalWords(body.hint)}` : '';
+      screen.err(`errand: ${harmless(body.message)}${hint}\n`);
+    }
     return errorKind(body.code).exit;
   }
 }

@@ -35,14 +35,15 @@ export function printOutput(
       return;
     }
   }
-  if (text !== undefined) screen.out(`${text}\n`);
+  if (text !== undefined) screen.out(`${harmless(text)}\n`);
   else screen.out(fieldsText(screen, output));
 }
 
 /** One thing of a followed list: the columns its table would have, without waiting for the widths of what comes. */
 export function followedLine(entry: CatalogEntry, data: unknown): string {
   const columns = entry.cli?.table?.columns;
-  if (!columns || data === null || typeof data !== 'object') return `${JSON.stringify(data)}\n`;
+  if (!columns || data === null || typeof data !== 'object')
+    return `${harmless(JSON.stringify(data))}\n`;
   const row = data as Record<string, unknown>;
   const cells = columns.map((column) => cell(column, row[column])).filter((text) => text !== '');
   return `${cells.join('  ')}\n`;
@@ -103,9 +104,14 @@ function cell(column: string, value: unknown): string {
   if (value === undefined || value === null) return '';
   if (column.endsWith('Ms') && typeof value === 'number') return duration(value);
   if (typeof value === 'string' && isTime.test(value)) return localTime(value);
-  if (Array.isArray(value)) return value.join(',') || '–';
-  if (typeof value === 'object') return JSON.stringify(value);
-  return String(value).replaceAll(/\s+/g, ' ');
+  if (Array.isArray(value)) return harmless(value.join(',')) || '–';
+  if (typeof value === 'object') return harmless(JSON.stringify(value));
+  return harmless(String(value).replaceAll(/\s+/g, ' '));
+}
+
+/** What pages, jobs and other people wrote must not steer the terminal: no control but line and tab, no turned writing. */
+export function harmless(text: string): string {
+  return text.replaceAll(/[^\n\t\P{Cc}]|[\u202a-\u202e\u2066-\u2069]/gu, '\ufffd');
 }
 
 const heading = (column: string): string =>
@@ -116,7 +122,7 @@ const heading = (column: string): string =>
 
 /** A line per field; what has fields of its own stands below its name, lists of things as tables. */
 export function fieldsText(screen: Screen, output: unknown, indent = ''): string {
-  if (!isRecord(output)) return `${String(output)}\n`;
+  if (!isRecord(output)) return `${harmless(String(output))}\n`;
   const rows = Object.entries(output).filter(([, value]) => value !== undefined);
   const width = Math.max(0, ...rows.map(([name]) => name.length));
   const block = (name: string, text: string) => `${indent}${name}\n${text}`;
@@ -203,7 +209,7 @@ export function commandNames(entries: readonly CatalogEntry[]): ReadonlyMap<stri
 
 /** Hints are written for agents: on a terminal they name commands. */
 export function terminalWords(text: string, names = spoken): string {
-  return text
+  return harmless(text)
     .replace(/read_output with mode errors( or tail)?/g, '`errand logs --errors`')
     .replace(
       'Start it with stdin: "open" (or tty: true)',

@@ -6,6 +6,7 @@ import {
   commandNames,
   duration,
   fieldsText,
+  printOutput,
   size,
   tableText,
   terminalWords,
@@ -113,4 +114,19 @@ test('wrong input is told by argument and flag, with the usage line', () => {
   const { message, hint } = usageError(wrong, entry, entries) as AppError;
   assert.equal(message, '<name> is needed; --kind: Invalid option');
   assert.match(hint!, /^Usage: errand queue set <name>/);
+});
+
+test('what others wrote cannot steer the terminal', () => {
+  const evil = 'page\u001b]0;owned\u0007\u001b[2J\u009b31m\u202etxt';
+  const row = { id: 'job_0000000000000000', status: 'completed', name: evil, summary: evil };
+  let shown = '';
+  const printed = { ...screen(), out: (text: string) => void (shown += text) };
+  printOutput(printed, entry, {}, `line one\n${evil}`);
+  const texts = [
+    tableText(screen(), [row], columns),
+    fieldsText(screen(), { name: evil, row }),
+    shown,
+  ];
+  for (const text of texts) assert.doesNotMatch(text, /[^\n\P{Cc}]|\u202e/u, JSON.stringify(text));
+  assert.match(shown, /^line one\npage/);
 });

@@ -6,7 +6,7 @@ import type { Client } from '../client.ts';
 import { command, wholeNumber, type CommandContext, type Words } from '../command.ts';
 import { Interrupts } from '../interrupts.ts';
 import { throughRestarts } from '../patience.ts';
-import { dim, jobWords } from '../print.ts';
+import { dim, harmless, jobWords } from '../print.ts';
 import { durationMs } from '../words.ts';
 import { followOutput } from './logs.ts';
 import { scripted, type View } from './show.ts';
@@ -182,7 +182,7 @@ function sayEnd({ screen }: CommandContext, view: View): void {
   if (view.status === 'completed') return;
   const { message, hint } = (view.error ?? {}) as { message?: string; hint?: string };
   screen.err(
-    `errand: ${view.id} ${view.status}${message ? `: ${message}` : ''}${hint ? `\n${jobWords(hint, view.id)}` : ''}\n`,
+    `errand: ${view.id} ${view.status}${message ? `: ${harmless(message)}` : ''}${hint ? `\n${jobWords(hint, view.id)}` : ''}\n`,
   );
 }
 
