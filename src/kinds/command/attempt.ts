@@ -91,21 +91,30 @@ export async function runAttempt(run: Run, needs: AttemptNeeds): Promise<Outcome
   }
 }
 
-/** What the system said while the files of the attempt were made. */
+const mendHome = 'Nothing ran. `errand doctor` looks at the home; retry_job when it is mended.';
+
+/** What the system said while the files of the attempt were made, or its wrapper spawned. */
+const refusals: Record<string, { why: string; hint: string }> = {
+  ENOSPC: { why: 'the disk of the home is full', hint: mendHome },
+  EDQUOT: { why: 'the quota on the disk of the home is used up', hint: mendHome },
+  EROFS: { why: 'the disk of the home is read-only', hint: mendHome },
+  EACCES: { why: 'the home may not be written', hint: mendHome },
+  EMFILE: { why: 'the server has too many files open', hint: mendHome },
+  ENFILE: { why: 'the system has too many files open', hint: mendHome },
+  ENOMEM: { why: 'the system has no memory for it', hint: 'Nothing ran. retry_job when there is.' },
+  E2BIG: {
+    why: 'its words and environment are together larger than the system takes',
+    hint: 'Nothing ran. Give large data as stdin or in a file.',
+  },
+};
+
 function systemRefusal(error: unknown): AppError | undefined {
   const { code } = error as NodeJS.ErrnoException;
-  const causes: Record<string, string> = {
-    ENOSPC: 'the disk of the home is full',
-    EDQUOT: 'the quota on the disk of the home is used up',
-    EROFS: 'the disk of the home is read-only',
-    EACCES: 'the home may not be written',
-    EMFILE: 'the server has too many files open',
-    ENFILE: 'the system has too many files open',
-  };
-  const why = error instanceof AppError ? undefined : causes[code ?? ''];
-  if (why === undefined) return undefined;
+  const refusal = error instanceof AppError ? undefined : refusals[code ?? ''];
+  if (!refusal) return undefined;
+  const { why, hint } = refusal;
   return new AppError('cannotStart', `The command could not be started: ${why}.`, {
-    hint: 'Nothing ran. `errand doctor` looks at the home; retry_job when it is mended.',
+    hint,
     cause: error,
   });
 }
