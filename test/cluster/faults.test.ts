@@ -4,7 +4,6 @@ import assert from 'node:assert/strict';
 import { execFileSync } from 'node:child_process';
 import { randomBytes } from 'node:crypto';
 import { chmodSync, chownSync, mkdirSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs';
-import { connect, createServer, type Socket } from 'node:net';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { test, type TestContext } from 'node:test';
@@ -15,10 +14,14 @@ import { Jobs } from '../../src/jobs/jobs.ts';
 import { Runner } from '../../src/jobs/runner.ts';
 import { systemClock } from '../../src/runtime/clock.ts';
 import { silentLog } from '../../src/runtime/log.ts';
+import { withClient } from '../../src/store/postgres/committer.ts';
+import { loadPg, openPool, parseAddress } from '../../src/store/postgres/open.ts';
 import { PostgresStore } from '../../src/store/postgres/postgres.ts';
 import { manualKind, toyKind } from '../helpers/jobs.ts';
 import { migratedDatabase, startServer } from '../helpers/postgres.ts';
+import { silentProxy } from '../helpers/silent-proxy.ts';
 import { until } from '../helpers/until.ts';
+import { startDoor } from '../helpers/wire.ts';
 
 const migrations = allMigrations();
 const rounds = process.env.ERRAND_TEST_DEEP === '1' ? 20 : 1;
@@ -136,6 +139,20 @@ test('a silent network: the node stops what others may start, goes on with the r
   assert.equal((await jobs.get(again.id)).attempt, 2);
 });
 
+test('a server that says farewell with its first breath is away, and nobody dies of it', async (t) => {
+  // Both in one packet: the connection is there and over before anybody could have it.
+  const facts = { version: '180004', shown: '18.4', standby: false };
+  const reason = 'terminating connection due to administrator command';
+  const door = await startDoor(t, '18.4', facts, reason);
+  const address = parseAddress(`postgres://ada@127.0.0.1:${door.port}/errand`);
+  const pool = await openPool(await loadPg(), address);
+  t.after(() => pool.end());
+  await withClient(pool, async () => {
+    const second = withClient(pool, (client) => client.query('SELECT 1'));
+    await assert.rejects(second, /terminat|not queryable|closed/);
+  });
+});
+
 test('a migration while others work: nobody fails, and the old program goes on', async (t) => {
   const url = await migratedDatabase(migrations);
   const store = await open(t, url);
@@ -229,41 +246,4 @@ function smallDisk(t: TestContext, mebibytes: number) {
   const ballast = join(root, 'ballast');
   writeFileSync(ballast, Buffer.alloc((mebibytes / 4) * 2 ** 20));
   return { folder, free: () => rmSync(ballast) };
-}
-
-/** Forwards to a local port until it is frozen: then connections stay open and nothing passes. */
-async function silentProxy(t: TestContext, target: number) {
-  const pairs = new Set<[Socket, Socket]>();
-  let frozen = false;
-  const server = createServer((client) => {
-    const upstream = connect(target, '127.0.0.1');
-    const pair: [Socket, Socket] = [client, upstream];
-    pairs.add(pair);
-    for (const [from, to] of [pair, pair.toReversed()] as [Socket, Socket][]) {
-      from.on('error', () => to.destroy());
-      from.on('close', () => (to.destroy(), pairs.delete(pair)));
-      from.pipe(to);
-      if (frozen) from.pause();
-    }
-  });
-  await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve));
-  t.after(() => {
-    server.close();
-    for (const pair of pairs) for (const socket of pair) socket.destroy();
-  });
-  return {
-    port: (server.address() as { port: number }).port,
-    freeze: (silent: boolean) => {
-      frozen = silent;
-      for (const [client, upstream] of pairs) {
-        for (const [from, to] of [
-          [client, upstream],
-          [upstream, client],
-        ] as const) {
-          if (silent) from.unpipe(to).pause();
-          else from.pipe(to);
-        }
-      }
-    },
-  };
 }

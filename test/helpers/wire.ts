@@ -24,6 +24,16 @@ const startupOk = (version: string): Buffer =>
     message('Z', Buffer.from('I')),
   ]);
 
+const fatal = (reason: string): Buffer =>
+  message(
+    'E',
+    text('SFATAL'),
+    text('VFATAL'),
+    text('C57P01'),
+    text(`M${reason}`),
+    Buffer.from([0]),
+  );
+
 type Row = Record<string, string | boolean>;
 const oids = { string: 25, boolean: 16 };
 
@@ -60,6 +70,8 @@ export async function startDoor(
   t: TestContext,
   version: string,
   row: Row,
+  /** Said right after the greeting to all but the first, as by a server that is being stopped. */
+  farewell?: string,
 ): Promise<{ port: number; asked: string[] }> {
   const known = answers(row);
   const asked: string[] = [];
@@ -80,6 +92,8 @@ export async function startDoor(
         rest = rest.subarray(at + rest.readInt32BE(at));
         if (type === 'X') return void socket.end();
         if (type === 'Q' || type === 'P') asked.push(body.toString());
+        if (!greeted && farewell !== undefined && sockets.size > 1)
+          return void socket.end(Buffer.concat([startupOk(version), fatal(farewell)]));
         socket.write(greeted ? (known[type] ?? Buffer.alloc(0)) : startupOk(version));
         greeted = true;
       }

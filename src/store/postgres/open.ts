@@ -110,6 +110,8 @@ export async function openPool(pg: Pg, address: Address): Promise<Pool> {
   });
   // A broken idle connection is replaced at next use.
   pool.on('error', () => {});
+  // Between two owners nobody listens to a connection, and an end that comes just then would end this process.
+  pool.on('connect', (client) => client.on('error', () => {}));
   try {
     const { rows } = await pool.query<ServerFacts>(
       `SELECT current_setting('server_version_num')::int AS version,
