@@ -9,6 +9,7 @@ import { assemble, type Assembled } from './assemble.ts';
 import { escrowErrors } from './codes.ts';
 import { commandChecks } from './evaluators/command.ts';
 import { escrowMigrations } from './migrations.ts';
+import { formatUnits } from './money.ts';
 import { guardedFetch, rpcOf, vetUrl } from './outbound.ts';
 import type { Wallet } from './rows.ts';
 import { viewerOf, type EscrowServices } from './services.ts';
@@ -140,7 +141,7 @@ export function escrowKind(services: () => EscrowServices): Kind {
     capacity: () => 0,
     summary: (job) => {
       const { title, budget } = job.input as z.infer<typeof input>;
-      return `${title} (${budget} micro-units)`;
+      return `${title} (budget ${formatUnits(Number(budget))})`;
     },
     view: async (job, caller) => {
       const { clock } = services();

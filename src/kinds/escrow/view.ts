@@ -78,6 +78,7 @@ function escrowFields(work: Work, held: Set<Role>, viewer: Viewer, party: boolea
     ...(work.deadlineAt === null ? {} : { deadline: iso(work.deadlineAt) }),
     ...(work.held > 0 ? { held: String(work.held) } : {}),
     ...(state.pending ? { settling: state.pending.action } : {}),
+    ...(state.fundNext === undefined ? {} : { fundsNext: true }),
     expiresAt: terms.expiredAt,
     ...(terms.milestones.length > 0 ? { milestones: milestonesOf(work) } : {}),
     ...(state.offers.length > 0 ? { offers: state.offers.map(offerOf) } : {}),

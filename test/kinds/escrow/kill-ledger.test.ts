@@ -123,7 +123,7 @@ if (deep) {
         await bank.act(job.id, one.act);
         assert.equal(await bank.stageOf(job.id), one.to, `${one.name} at ${nth}`);
       }
-      for (const needed of ['BEGIN', 'UPDATE escrow_work', 'INSERT INTO events', 'COMMIT']) {
+      for (const needed of ['UPDATE jobs', 'UPDATE escrow_work', 'INSERT INTO events', 'COMMIT']) {
         assert.ok(
           diedAt.some((sql) => sql.startsWith(needed)),
           `${one.name}: ${needed} of ${diedAt.join(' | ')}`,

@@ -6,9 +6,9 @@ import { join } from 'node:path';
 import { StatementSync } from 'node:sqlite';
 
 export interface Death {
-  /** Start of the statements that count; empty: every one inside a transaction. */
+  /** Start of the statements that count; empty: every one of a transaction that changes a job or its money. */
   sql: string;
-  /** Which of them, from 1. */
+  /** Which of them, from 1; for the empty one its place in the transaction. */
   nth: number;
   when: 'before' | 'after';
 }
@@ -19,9 +19,16 @@ const file = process.env[deathEnv];
 
 let wish: Death | undefined;
 let count = 0;
+/** What the present transaction has done so far, where there is one. */
+let transaction: string[] | undefined;
 
 function reached(sql: string, when: Death['when']): boolean {
-  if (!wish || wish.when !== when || !sql.trimStart().startsWith(wish.sql)) return false;
+  if (!wish || wish.when !== when) return false;
+  if (wish.sql === '') {
+    const isOurs = transaction?.some((one) => /jobs|escrow_/.test(one)) ?? false;
+    return isOurs && transaction?.length === wish.nth;
+  }
+  if (!sql.trimStart().startsWith(wish.sql)) return false;
   count += 1;
   return count === wish.nth;
 }
@@ -31,7 +38,10 @@ function around<T>(sql: string, run: () => T): T {
     wish = JSON.parse(readFileSync(file, 'utf8')) as Death;
     count = 0;
   }
+  if (/^\s*BEGIN/.test(sql)) transaction = [];
+  else transaction?.push(sql);
   if (reached(sql, 'before')) die(sql);
+  if (/^(COMMIT|ROLLBACK)$/.test(sql)) transaction = undefined;
   const answer = run();
   if (wish?.when !== 'after') return answer;
   if (!(answer instanceof Promise)) {

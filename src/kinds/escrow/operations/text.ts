@@ -6,14 +6,21 @@ export function workText(view: WorkView): string {
   const evaluation = view.evaluation as { outcome?: string; reason?: string; rule: string };
   const lines = [
     `${view.id} ${view.stage}, ${String(view.amount)} ${view.currency} (${view.settlement})`,
-    ...(view.nextActor
-      ? [`next: ${view.nextActor}${view.deadline ? ` until ${view.deadline}` : ''}`]
-      : []),
+    nextLine(view),
     ...(view.availableActions.length > 0 ? [`you may: ${view.availableActions.join(', ')}`] : []),
     ...(evaluation.outcome ? [`${evaluation.outcome}: ${evaluation.reason ?? ''}`] : []),
     ...(view.existing ? ['This is the job that already exists for this purchase.'] : []),
   ];
-  return lines.join('\n');
+  return lines.filter((line) => line !== '').join('\n');
+}
+
+function nextLine(view: WorkView): string {
+  if (view.settling) {
+    const then = view.fundsNext ? '; it is funded then' : '';
+    return `settling: the ${view.settlement} settlement has not confirmed ${String(view.settling)} yet${then}`;
+  }
+  if (!view.nextActor) return '';
+  return `next: ${view.nextActor}${view.deadline ? ` until ${view.deadline}` : ''}`;
 }
 
 /** Text of another party is data: marked at both ends with something it cannot contain, and cut to size. */

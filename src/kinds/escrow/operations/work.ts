@@ -1,4 +1,4 @@
-// The operations on hired work: post, fund, negotiate, deliver, decide, give back, dispute, list, read.
+// The operations on hired work up to its delivery: post, fund, negotiate, decline.
 import { z } from 'zod';
 import { AppError } from '../../../errors.ts';
 import { jobId } from '../../../jobs/operation-needs.ts';

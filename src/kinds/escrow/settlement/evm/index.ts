@@ -1,4 +1,4 @@
-// Puts the chain adapter together: settlement, sender and indexer over one node, and the deployment of the contract.
+// Puts the chain adapter together: settlement, sender and indexer over one node, and the operator's key.
 import { readFileSync } from 'node:fs';
 import { AppError } from '../../../../errors.ts';
 import type { Clock } from '../../../../runtime/clock.ts';

@@ -1,0 +1,75 @@
+// Puts the escrow contract on a chain and prints the settings for it. On a test chain it can also make a token of its own,
+// which is worth nothing, and later give some of it to an address.
+//   node scripts/deploy-escrow.ts --rpc URL --key FILE (--token 0x… | --test-token)
+//   node scripts/deploy-escrow.ts --rpc URL --key FILE --token 0x… --mint 0x…=UNITS
+import { readFileSync } from 'node:fs';
+import { join, resolve } from 'node:path';
+import { parseArgs } from 'node:util';
+import { createWalletClient, http, parseUnits, publicActions, type Abi, type Hex } from 'viem';
+import { privateKeyToAccount } from 'viem/accounts';
+
+const root = join(import.meta.dirname, '..');
+const { values } = parseArgs({
+  options: {
+    rpc: { type: 'string' },
+    key: { type: 'string' },
+    token: { type: 'string' },
+    'test-token': { type: 'boolean', default: false },
+    mint: { type: 'string' },
+    treasury: { type: 'string' },
+    'platform-bps': { type: 'string', default: '200' },
+    'evaluator-bps': { type: 'string', default: '500' },
+    'min-expiry-seconds': { type: 'string', default: '60' },
+    'evaluation-seconds': { type: 'string', default: '3600' },
+  },
+});
+const { rpc, key: keyFile } = values;
+if (!rpc || !keyFile || (!values.token && !values['test-token'])) {
+  throw new Error(
+    'Needed: --rpc URL, --key FILE with 0x and 64 hex digits, --token or --test-token',
+  );
+}
+
+const account = privateKeyToAccount(readFileSync(keyFile, 'utf8').trim() as Hex);
+const chain = createWalletClient({ account, transport: http(rpc) }).extend(publicActions);
+const token = (values.token as Hex | undefined) ?? (await deploy(artifact('test'), []));
+if (values.mint) await mint(values.mint);
+else {
+  const contract = await deploy(artifact('escrow'), [
+    values.treasury ?? account.address,
+    Number(values['platform-bps']),
+    Number(values['evaluator-bps']),
+    BigInt(values['min-expiry-seconds']),
+    BigInt(values['evaluation-seconds']),
+  ]);
+  const evm = { rpcUrl: rpc, contract, token, operatorKeyFile: resolve(keyFile) };
+  console.log(JSON.stringify({ escrow: { settlement: 'evm', evm } }, null, 2));
+}
+
+interface Artifact {
+  abi: Abi;
+  bytecode: Hex;
+}
+
+function artifact(which: 'escrow' | 'test'): Artifact {
+  const path =
+    which === 'escrow'
+      ? 'src/kinds/escrow/settlement/evm/contract.json'
+      : 'test/kinds/escrow/evm/TestToken.json';
+  return JSON.parse(readFileSync(join(root, path), 'utf8')) as Artifact;
+}
+
+async function deploy({ abi, bytecode }: Artifact, args: unknown[]): Promise<Hex> {
+  const hash = await chain.deployContract({ abi, bytecode, args, chain: null });
+  const { contractAddress } = await chain.waitForTransactionReceipt({ hash });
+  if (!contractAddress) throw new Error(`The chain made no contract of ${hash}.`);
+  return contractAddress;
+}
+
+async function mint(wish: string): Promise<void> {
+  const [to, units = ''] = wish.split('=');
+  const { abi } = artifact('test');
+  const call = { address: token, abi, functionName: 'mint', args: [to, parseUnits(units, 6)] };
+  const hash = await chain.writeContract({ ...call, chain: null });
+  await chain.waitForTransactionReceipt({ hash });
+}
