@@ -40,10 +40,10 @@ export class Waiting {
     const each = request.ids.map(async (id) => {
       const hit = await this.one(id, request.until, signal);
       if (hit && !signal.aborted) reached.set(id, hit);
-      if (enough()) stop.abort();
+      if (enough()) stop.abort('enough');
     });
     await Promise.race([Promise.all(each), this.clock.sleep(request.timeoutMs, signal)]);
-    stop.abort();
+    stop.abort('enough');
     return { reached, timedOut: !enough() };
   }
 
@@ -71,9 +71,10 @@ export class Waiting {
     signal: AbortSignal,
   ): Promise<{ reason: string; detail?: unknown } | undefined> {
     const end = this.ended(id, signal).then((job) => job && { reason: job.status });
+    if (!until || Object.keys(until).length === 0) return end;
     const job = await this.jobs.get(id);
     const kind = this.jobs.kind(job.kind);
-    if (!until || Object.keys(until).length === 0 || !kind.watch || isFinal(job.status)) return end;
+    if (!kind.watch || isFinal(job.status)) return end;
     return Promise.race([end, kind.watch(job, until, signal)]);
   }
 }

@@ -70,7 +70,7 @@ export class Handout {
       waiter!.done([]);
     });
     const taken = await jobs;
-    timeout.abort();
+    timeout.abort('taken');
     await none;
     return taken;
   }

@@ -32,7 +32,7 @@ export async function changes<T>(
   limit: { endsAt: number; signal: AbortSignal },
 ): Promise<T> {
   let wake = new AbortController();
-  const off = await desk.feed.subscribe(() => wake.abort(), jobIdToWatch);
+  const off = await desk.feed.subscribe(() => wake.abort('changed'), jobIdToWatch);
   try {
     for (;;) {
       const present = new AbortController();
