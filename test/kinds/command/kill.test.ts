@@ -33,7 +33,7 @@ test('a wrapper that has not started its payload yet is waited for, and the payl
   assert.deepEqual(await treeMembers(tree), []);
   const killed = killTree(tree, { clock, graceMs: 20_000 });
   await clock.sleep(150);
-  child.stdin!.write('go\n');
+  child.stdin.write('go\n');
   const report = await killed;
   assert.deepEqual([report.forced, report.survivors], [false, []]);
   await over();
@@ -43,8 +43,8 @@ test('a child that comes after the polite signal is asked politely, too', async 
   const late = `(trap 'echo late; exit 0' TERM; echo up; while :; do sleep 0.05; done)`;
   const { child, tree, over } = wrapperOf(t, `sleep 300; ${late}`);
   let said = '';
-  child.stdout!.on('data', (chunk: Buffer) => (said += chunk.toString()));
-  child.stdin!.write('go\n');
+  child.stdout.on('data', (chunk: Buffer) => (said += chunk.toString()));
+  child.stdin.write('go\n');
   await until('it runs', async () => (await treeMembers(tree)).length > 0);
   const report = await killTree(tree, { clock, graceMs: 20_000 });
   await over();
