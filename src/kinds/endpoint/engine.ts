@@ -2,14 +2,14 @@
 // whose client was killed.
 import { execFile } from 'node:child_process';
 import type { Clock } from '../../runtime/clock.ts';
-import { containerName } from './recipe.ts';
+import { containerName, engineEnvironment } from './recipe.ts';
 import type { EndpointRow } from './store.ts';
 
 const engineCheckMs = 30_000;
 
 export class Engines {
   private readonly clock: Clock;
-  private readonly secret: (name: string) => string | undefined;
+  readonly secret: (name: string) => string | undefined;
   private last: { found: Engine; at: number } | undefined;
 
   constructor(clock: Clock, secret: (name: string) => string | undefined) {
@@ -27,7 +27,7 @@ export class Engines {
   async check(): Promise<void> {
     const now = this.clock.now();
     if (this.last && now - this.last.at < engineCheckMs) return;
-    this.last = { found: await findEngine(this.secret('PATH')), at: now };
+    this.last = { found: await findEngine(engineEnvironment(this)), at: now };
   }
 
   /** Why this endpoint can have no workers here, in plain words. */
@@ -45,17 +45,17 @@ export class Engines {
     const command = this.command();
     if (!command) return;
     const args = ['rm', '--force', containerName(workerId)];
-    await callEngine(command, args, this.secret('PATH'));
+    await callEngine(command, args, engineEnvironment(this));
   }
 }
 
 type Engine = { command: string } | { missing: string };
 
 /** The container engine that answers, or in plain words why none does. */
-async function findEngine(path: string | undefined): Promise<Engine> {
+async function findEngine(env: Record<string, string>): Promise<Engine> {
   const reasons: string[] = [];
   for (const command of ['docker', 'podman']) {
-    const reason = await asksEngine(command, path);
+    const reason = await asksEngine(command, env);
     if (reason === undefined) return { command };
     reasons.push(`${command}: ${reason}`);
   }
@@ -64,26 +64,22 @@ async function findEngine(path: string | undefined): Promise<Engine> {
 
 const engineTimeoutMs = 10_000;
 
-function asksEngine(command: string, path: string | undefined): Promise<string | undefined> {
-  return callEngine(command, ['info', '--format', '{{.ID}}'], path);
+/** A question that both programs take and only a working engine answers. */
+function asksEngine(command: string, env: Record<string, string>): Promise<string | undefined> {
+  return callEngine(command, ['ps', '--quiet'], env);
 }
 
 /** Undefined: done. Else why not, in a few words. */
 function callEngine(
   command: string,
   args: readonly string[],
-  path: string | undefined,
+  env: Record<string, string>,
 ): Promise<string | undefined> {
   return new Promise((resolve) => {
-    execFile(
-      command,
-      args,
-      { timeout: engineTimeoutMs, env: path === undefined ? {} : { PATH: path } },
-      (error, _stdout, stderr) => {
-        if (!error) return resolve(undefined);
-        if ((error as NodeJS.ErrnoException).code === 'ENOENT') return resolve('not installed');
-        resolve(stderr.trim().split('\n').at(-1)?.slice(0, 200) || 'does not answer');
-      },
-    );
+    execFile(command, args, { timeout: engineTimeoutMs, env }, (error, _stdout, stderr) => {
+      if (!error) return resolve(undefined);
+      if ((error as NodeJS.ErrnoException).code === 'ENOENT') return resolve('not installed');
+      resolve(stderr.trim().split('\n').at(-1)?.slice(0, 200) || 'does not answer');
+    });
   });
 }

@@ -1,6 +1,7 @@
 // From a recipe to a command line and an environment: every kind of worker is a process that speaks the RunPod worker
 // protocol; handlers and per-job commands do so through our runner.
 import { extname, join } from 'node:path';
+import type { Recipe } from './spec.ts';
 import type { EndpointRow } from './store.ts';
 
 export interface LaunchNeeds {
@@ -11,6 +12,7 @@ export interface LaunchNeeds {
   cacheFolder: string;
   home: string;
   engine: string | undefined;
+  platform?: NodeJS.Platform;
 }
 
 export interface Launch {
@@ -30,9 +32,14 @@ export function launchOf(
 ): Launch {
   const { recipe } = endpoint.spec;
   if (!recipe) throw new Error(`endpoint ${endpoint.id} has no recipe`);
-  const env = { ...environment(endpoint, needs), ...protocol(endpoint, worker, needs) };
+  if ('image' in recipe) {
+    const there = protocol(endpoint, worker, { ...needs, baseUrl: containerUrl(needs) });
+    const env = { ...ownEnvironment(endpoint, needs), ...there };
+    return container(endpoint.id, worker.id, recipe, { ...needs, env });
+  }
+  const own = { ...variables(passedOn, needs), ...ownEnvironment(endpoint, needs) };
+  const env = { ...own, ...protocol(endpoint, worker, needs) };
   if ('worker' in recipe) return { command: recipe.worker, cwd: recipe.cwd ?? needs.home, env };
-  if ('image' in recipe) return container(endpoint.id, worker.id, recipe, env, needs);
   const memory =
     'module' in recipe && recipe.memoryMb ? [`--max-old-space-size=${recipe.memoryMb}`] : [];
   const task = 'module' in recipe ? { module: recipe.module } : { perJob: recipe.perJob };
@@ -59,8 +66,9 @@ export function spareLaunch(
 /** Where runners keep compiled code between starts. */
 export const cacheFolder = (folder: string): string => join(folder, 'compiled');
 
-function environment(endpoint: EndpointRow, needs: LaunchNeeds): Record<string, string> {
-  return { ...variables([...passedOn, ...endpoint.spec.envFrom], needs), ...endpoint.spec.env };
+/** What the endpoint's owner asked for. */
+function ownEnvironment({ spec }: EndpointRow, needs: LaunchNeeds): Record<string, string> {
+  return { ...variables(spec.envFrom, needs), ...spec.env };
 }
 
 function variables(
@@ -100,29 +108,70 @@ function protocol(
 function container(
   endpointId: string,
   workerId: string,
-  recipe: { image: string; args?: string[] | undefined },
-  env: Record<string, string>,
-  needs: LaunchNeeds,
+  recipe: Extract<Recipe, { image: string }>,
+  needs: LaunchNeeds & { env: Record<string, string> },
 ): Launch {
-  const names = Object.keys(env).filter((name) => !passedOn.includes(name));
+  const { env, engine = 'docker', platform = process.platform } = needs;
+  // Elsewhere the engine runs in a virtual machine, whose network is not that of this machine.
+  const isHere = platform === 'linux';
   return {
     command: [
-      needs.engine ?? 'docker',
+      engine,
       'run',
       '--rm',
       '--init',
-      '--network=host',
+      ...(isHere ? ['--network=host'] : []),
       `--name=${containerName(workerId)}`,
       `--label=errand.endpoint=${endpointId}`,
-      // Values stay out of the command line, where everybody on the machine could read them.
-      ...names.map((name) => `--env=${name}`),
+      // Values stay out of the command line, where everybody on the machine could read them. Those of the few names
+      // that the engine's own program reads are no secrets.
+      ...Object.entries(env).map(([name, value]) =>
+        passedOn.includes(name) ? `--env=${name}=${value}` : `--env=${name}`,
+      ),
+      ...(recipe.options ?? []),
       recipe.image,
       ...(recipe.args ?? []),
     ],
     cwd: needs.home,
-    env,
+    env: { ...engineEnvironment(needs), ...env, ...variables(passedOn, needs) },
   };
 }
+
+/** How a container reaches this machine. */
+function containerUrl({ baseUrl, engine, platform = process.platform }: LaunchNeeds): string {
+  if (platform === 'linux') return baseUrl;
+  const name = engine === 'podman' ? 'host.containers.internal' : 'host.docker.internal';
+  return baseUrl.replace(/\/\/(127\.0\.0\.1|localhost|\[::1\])(?=[:/]|$)/, `//${name}`);
+}
+
+/** What docker and podman read to find their engine, their store and their way to a registry. */
+export function engineEnvironment(needs: Pick<LaunchNeeds, 'secret'>): Record<string, string> {
+  return variables(engineNames, needs);
+}
+
+const engineNames = [
+  'PATH',
+  'HOME',
+  'USER',
+  'TMPDIR',
+  'XDG_RUNTIME_DIR',
+  'XDG_CONFIG_HOME',
+  'XDG_DATA_HOME',
+  'DBUS_SESSION_BUS_ADDRESS',
+  'SSH_AUTH_SOCK',
+  'DOCKER_HOST',
+  'DOCKER_CONTEXT',
+  'DOCKER_CONFIG',
+  'DOCKER_CERT_PATH',
+  'DOCKER_TLS_VERIFY',
+  'CONTAINER_HOST',
+  'CONTAINER_CONNECTION',
+  'CONTAINERS_CONF',
+  'REGISTRY_AUTH_FILE',
+  'HTTP_PROXY',
+  'HTTPS_PROXY',
+  'NO_PROXY',
+];
 
 export const containerName = (workerId: string): string => `errand-${workerId}`;
 

@@ -54,8 +54,17 @@ export const recipe = z
       cwd,
     }),
     z.strictObject({
-      image: z.string().min(1).max(500).describe('A container image with such a worker'),
+      image: z
+        .string()
+        .max(500)
+        .regex(/^[^-\s]\S*$/, 'not the name of an image')
+        .describe('A container image with such a worker'),
       args: z.array(z.string().max(10_000)).max(100).optional(),
+      options: z
+        .array(z.string().regex(/^-/, 'not an option').max(10_000))
+        .max(100)
+        .optional()
+        .describe('More options of docker run or podman run: --gpus=all, --volume=…'),
     }),
   ])
   .describe('How workers are started; none: they come from outside with a worker key');

@@ -1,11 +1,18 @@
-// The container recipe with a stand-in for docker on PATH: its command line, secrets off it, and no container left behind.
+// The container recipe: its command line (as docker's own client reads it, where there is one), secrets off it, and with
+// a stand-in for docker on PATH no container left behind.
 import assert from 'node:assert/strict';
+import { spawn, spawnSync } from 'node:child_process';
 import { chmodSync, existsSync, mkdirSync, readFileSync, writeFileSync } from 'node:fs';
+import { createServer } from 'node:http';
 import { join } from 'node:path';
 import { test, type TestContext } from 'node:test';
 import { isAlive } from '../../../src/kinds/endpoint/process.ts';
+import { launchOf } from '../../../src/kinds/endpoint/recipe.ts';
+import { endpointSpec } from '../../../src/kinds/endpoint/spec.ts';
+import { freePort, kill, serve } from '../../helpers/endpoint-process.ts';
 import { startEndpoints } from '../../helpers/endpoint.ts';
 import { tempFolder } from '../../helpers/folder.ts';
+import { textOf } from '../../helpers/listener.ts';
 import { until } from '../../helpers/until.ts';
 
 const worker = join(import.meta.dirname, '../../fixtures/endpoint/worker.py');
@@ -13,15 +20,17 @@ const worker = join(import.meta.dirname, '../../fixtures/endpoint/worker.py');
 test('an image is run as docker would be told by hand, and removed with its worker', async (t) => {
   const folder = fakeEngine(t);
   const server = await startEndpoints(t);
-  const recipe = { image: 'me/worker:1', args: ['--fast'] };
-  await server.save('boxed', { recipe, env: { HF_TOKEN: 'secret' }, workersMax: 1, stopMs: 500 });
+  const recipe = { image: 'me/worker:1', args: ['--fast'], options: ['--gpus=all'] };
+  const env = { HF_TOKEN: 'secret', TZ: 'UTC' };
+  await server.save('boxed', { recipe, env, workersMax: 1, stopMs: 500 });
   const job = await server.ended('boxed', await server.run('boxed', { n: 1 }));
   assert.equal(job.status, 'COMPLETED', JSON.stringify(job));
   const id = job.workerId as string;
   const [run] = calls(folder).filter((line) => line.startsWith('run '));
   assert.match(run!, new RegExp(`--name=errand-${id} --label=errand.endpoint=boxed `));
-  assert.match(run!, /^run --rm --init --network=host .* me\/worker:1 --fast$/);
+  assert.match(run!, /^run --rm --init --network=host .* --gpus=all me\/worker:1 --fast$/);
   assert.match(run!, /--env=HF_TOKEN .*--env=RUNPOD_AI_API_KEY /, 'names, not values');
+  assert.match(run!, /--env=TZ=UTC /, 'what the client itself reads');
   assert.doesNotMatch(run!, /secret|--env=PATH|http:/);
 
   // Somebody kills the client: the container is taken away, and the next job gets another one.
@@ -51,6 +60,96 @@ test('without an engine the endpoint is made and says plainly why nothing runs',
   assert.equal((await server.call('GET', `/v2/boxed/status/${id}`)).body.status, 'IN_QUEUE');
 });
 
+test(
+  'kill -9 of the server and of its client: the next server takes the container away',
+  { timeout: 120_000 },
+  async (t) => {
+    const folder = fakeEngine(t);
+    const home = join(tempFolder(t), 'home');
+    const port = await freePort();
+    const first = await serve(t, home, port);
+    const spec = { recipe: { image: 'me/worker:1' }, workersMax: 1, idleTimeoutMs: 600_000 };
+    await first.save('boxed', spec);
+    const { workerId } = await first.ended('boxed', await first.run('boxed', { n: 1 }));
+    kill(first.pid);
+    process.kill(pidOf(folder), 'SIGKILL');
+    const second = await serve(t, home, port);
+    const left = `rm --force errand-${workerId as string}`;
+    await until('it is removed', () => calls(folder).includes(left));
+    const next = await second.ended('boxed', await second.run('boxed', { n: 2 }));
+    assert.notEqual(next.workerId, workerId);
+    const pid = pidOf(folder);
+    await second.call('DELETE', '/api/endpoints/boxed');
+    await until('its worker is gone', () => !isAlive(pid, null));
+    kill(second.pid);
+  },
+);
+
+test("docker's own client reads the command line as it is meant", async (t) => {
+  const docker = spawnSync('docker', ['--version'], { encoding: 'utf8' });
+  if (docker.status !== 0) return t.skip('no docker client on this machine');
+  const socket = join(tempFolder(t), 'docker.sock');
+  const seen: { url: string; text: string }[] = [];
+  const daemon = createServer((request, response) => {
+    response.setHeader('api-version', '1.47');
+    if (request.url === '/_ping') return void response.end('OK');
+    void textOf(request).then((text) => {
+      seen.push({ url: request.url!, text });
+      // Enough was seen: nothing is to be started.
+      response.writeHead(500, { 'content-type': 'application/json' }).end('{"message":"seen"}');
+    });
+  });
+  await new Promise<void>((resolve) => daemon.listen(socket, resolve));
+  t.after(() => daemon.close());
+  const { command, env } = launch({ engine: 'docker', platform: 'linux' });
+  const client = spawn(command[0]!, command.slice(1), {
+    stdio: ['ignore', 'ignore', 'pipe'],
+    env: { ...env, DOCKER_HOST: `unix://${socket}` },
+  });
+  let said = '';
+  client.stderr.setEncoding('utf8').on('data', (text: string) => (said += text));
+  await new Promise<void>((resolve) => client.once('close', () => resolve()));
+  const create = seen.find(({ url }) => url.includes('/containers/create'));
+  assert.ok(create, said);
+  const { url } = create;
+  const body = JSON.parse(create.text) as Record<string, unknown>;
+  assert.match(url, /[?&]name=errand-w1(&|$)/);
+  const { Image, Cmd, Labels, HostConfig } = body as Record<string, Record<string, unknown>>;
+  assert.deepEqual([Image, Cmd], ['me/worker:1', ['--fast']]);
+  assert.deepEqual(Labels, { 'errand.endpoint': 'boxed' });
+  const { AutoRemove, Init, NetworkMode, Memory } = HostConfig!;
+  assert.deepEqual([AutoRemove, Init, NetworkMode, Memory], [true, true, 'host', 1 << 30]);
+  const given = body.Env as string[];
+  for (const line of ['HF_TOKEN=secret', 'TZ=UTC', 'RUNPOD_AI_API_KEY=key-1', 'RUNPOD_POD_ID=w1'])
+    assert.ok(given.includes(line), line);
+  assert.ok(!given.some((line) => line.startsWith('PATH=')), 'the image has its own');
+});
+
+test('where the engine lives in a virtual machine, containers come back by its name', () => {
+  const docker = launch({ engine: 'docker', platform: 'darwin' });
+  assert.ok(!docker.command.includes('--network=host'));
+  assert.match(docker.env.RUNPOD_WEBHOOK_GET_JOB!, /^http:\/\/host\.docker\.internal:7411\/v2\//);
+  const podman = launch({ engine: 'podman', platform: 'darwin' });
+  assert.match(podman.env.RUNPOD_WEBHOOK_PING!, /^http:\/\/host\.containers\.internal:7411\/v2\//);
+});
+
+function launch(machine: { engine: string; platform: NodeJS.Platform }) {
+  const recipe = { image: 'me/worker:1', args: ['--fast'], options: ['--memory=1g'] };
+  const spec = endpointSpec.parse({ recipe, env: { HF_TOKEN: 'secret', TZ: 'UTC' } });
+  const endpoint = { id: 'boxed', owner: 'me', spec, version: 1, source: 'api' as const };
+  return launchOf(
+    { ...endpoint, createdAt: 0, updatedAt: 0 },
+    { id: 'w1', key: 'key-1' },
+    {
+      ...machine,
+      secret: (name) => (name === 'PATH' ? process.env.PATH : undefined),
+      baseUrl: 'http://127.0.0.1:7411',
+      cacheFolder: '/tmp',
+      home: '/tmp',
+    },
+  );
+}
+
 /** `docker` that writes down how it was called and runs the test worker instead of a container. */
 function fakeEngine(t: TestContext): string {
   const folder = tempFolder(t);
@@ -58,7 +157,6 @@ function fakeEngine(t: TestContext): string {
   const script = `#!/bin/sh
 echo "$@" >> '${folder}/calls'
 case "$1" in
-  info) echo fake;;
   run) echo $$ > '${folder}/pid'; exec python3 '${worker}';;
 esac
 `;
