@@ -136,10 +136,10 @@ export async function createApp(wish: AppNeeds): Promise<App> {
   const maintenance = new Maintenance({ jobs, clock, log, leaseMs, sweepMs, retention });
   operations.add(jobOperations({ jobs, feed, waiting, clock, waitMsMax, cancelMsDefault }));
   operations.add(queueOperations(jobs, () => runner.wake()));
-  operations.add(webhookOperations(webhooks));
+  operations.add(webhookOperations(webhooks, jobs));
   operations.add(accessOperations(access, clock));
   operations.add(nodeOperations(cluster.nodes, jobs, clock));
-  for (const made of parts) operations.add(made.operations);
+  for (const made of parts) operations.add(made.operations, made.kind.name);
   const services: Service[] = [
     ...(tracing ? [tracing.service] : []),
     ...cluster.services,

@@ -139,12 +139,15 @@ export interface Elsewhere {
 /** The one list. Faces and dialects find operations here by name and call them here only. */
 export class Operations {
   private readonly byName = new Map<string, Operation>();
+  private readonly kinds = new Map<string, string>();
   elsewhere: Elsewhere | undefined;
   /** Set where the operator wants traces. */
   tracer: Tracer | undefined;
 
-  add(operations: readonly Operation[]): void {
+  /** `kind`: whose they are; a key that is limited to kinds calls none of the others. */
+  add(operations: readonly Operation[], kind?: string): void {
     for (const operation of operations) {
+      if (kind !== undefined) this.kinds.set(operation.name, kind);
       if (this.byName.has(operation.name))
         throw new Error(`operation ${operation.name} is defined twice`);
       this.byName.set(operation.name, operation);
@@ -208,7 +211,7 @@ export class Operations {
   }
 
   private check(operation: Operation, input: unknown, context: CallContext): unknown {
-    authorize(operation, context.caller);
+    authorize(operation, context.caller, this.kinds.get(operation.name));
     const parsed = operation.input.safeParse(input ?? {});
     if (!parsed.success) throw inputError(operation, parsed.error);
     return parsed.data;
@@ -227,11 +230,20 @@ async function* follow(
   else yield* call.elsewhere.stream(place, operation.name, call.input, call.context);
 }
 
-function authorize(operation: Operation, caller: Caller | undefined): void {
+function authorize(
+  operation: Operation,
+  caller: Caller | undefined,
+  kind: string | undefined,
+): void {
   if (operation.scope === 'public') return;
   if (!caller) {
     throw new AppError('unauthorized', 'This needs a key.', {
       hint: 'Send `Authorization: Bearer <key>`; `errand key create` makes one.',
+    });
+  }
+  if (kind !== undefined && caller.kinds && !caller.kinds.includes(kind)) {
+    throw new AppError('forbidden', `The key may not do work of kind ${kind}.`, {
+      hint: `It is limited to: ${caller.kinds.join(', ')}.`,
     });
   }
   if (caller.scopes.has(operation.scope) || caller.scopes.has('admin')) return;

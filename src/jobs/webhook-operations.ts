@@ -2,7 +2,10 @@
 import { z } from 'zod';
 import { AppError } from '../errors.ts';
 import { defineOperation, type Caller, type Operation } from '../operation.ts';
+import { unknownJob } from './dependencies.ts';
+import type { Jobs } from './jobs.ts';
 import { jobId } from './operation-needs.ts';
+import { owns } from './view.ts';
 import type { Webhooks } from './webhooks.ts';
 import type { Delivery, Webhook } from './webhook.ts';
 
@@ -43,10 +46,10 @@ const deliveryView = z.object({
 });
 const hookId = z.string().regex(/^hook_[0-9a-z]{16}$/, 'not a webhook id');
 
-export function webhookOperations(webhooks: Webhooks): Operation[] {
+export function webhookOperations(webhooks: Webhooks, jobs: Jobs): Operation[] {
   const own = async (id: string, caller: Caller): Promise<Webhook> => {
     const hook = await webhooks.find(id);
-    if (hook && (caller.admin || hook.owner === caller.owner)) return hook;
+    if (hook && (await mayUse(hook, caller, jobs))) return hook;
     throw new AppError('notFound', `There is no webhook ${id}.`, {
       hint: 'list_webhooks shows yours.',
     });
@@ -74,6 +77,7 @@ export function webhookOperations(webhooks: Webhooks): Operation[] {
       cli: { words: ['webhook', 'create'], args: ['url'] },
       run: async (input, { caller }) => {
         const { url, events } = input;
+        await refuseForeign(input.jobId, caller!, jobs);
         const hook = await webhooks.create({
           owner: caller!.owner,
           url,
@@ -98,9 +102,11 @@ export function webhookOperations(webhooks: Webhooks): Operation[] {
         words: ['webhook', 'list'],
         table: { rows: 'webhooks', columns: ['id', 'url', 'events', 'jobId', 'createdAt'] },
       },
-      run: async (_input, { caller }) => ({
-        webhooks: (await webhooks.list(caller!.admin ? undefined : caller!.owner)).map(show),
-      }),
+      run: async (_input, { caller }) => {
+        const found = await webhooks.list(caller!.admin ? undefined : caller!.owner);
+        const mine = await Promise.all(found.map((hook) => mayUse(hook, caller!, jobs)));
+        return { webhooks: found.filter((_, i) => mine[i]).map(show) };
+      },
     }),
     defineOperation({
       name: 'delete_webhook',
@@ -179,6 +185,30 @@ export function webhookOperations(webhooks: Webhooks): Operation[] {
     }),
   ];
 }
+
+/** Of one job: whoever may read it. Of all jobs: only a key that may read all of its owner's. */
+async function refuseForeign(id: string | undefined, caller: Caller, jobs: Jobs): Promise<void> {
+  if (id !== undefined) {
+    const job = await jobs.get(id);
+    if (owns(job, caller) || (await jobs.kind(job.kind).readableBy?.(job, caller))) return;
+    throw unknownJob(id);
+  }
+  if (!isLimited(caller)) return;
+  throw new AppError('forbidden', 'This key is limited: it may not hear of all jobs.', {
+    hint: 'Name one job with jobId; a wallet has a webhook of its own (set_wallet_webhook).',
+  });
+}
+
+async function mayUse(hook: Webhook, caller: Caller, jobs: Jobs): Promise<boolean> {
+  if (caller.admin) return true;
+  if (hook.owner !== caller.owner) return false;
+  if (!isLimited(caller)) return true;
+  const job = hook.jobId === null ? undefined : await jobs.ledger.find(hook.jobId);
+  return job !== undefined && owns(job, caller);
+}
+
+const isLimited = ({ kinds, queues, subject }: Caller): boolean =>
+  kinds !== undefined || queues !== undefined || subject !== undefined;
 
 function show(hook: Webhook): z.infer<typeof webhookView> {
   return {

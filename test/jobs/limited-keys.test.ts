@@ -1,0 +1,83 @@
+// What a key may not do: it hears of nobody else's jobs, and one that is limited to kinds reaches no other kind, neither
+// its operations nor its news.
+import assert from 'node:assert/strict';
+import { test, type TestContext } from 'node:test';
+import type { Caller } from '../../src/operation.ts';
+import { startApp } from '../helpers/app.ts';
+
+async function people(t: TestContext) {
+  const { call } = await startApp(t);
+  const as = (more: Partial<Caller>) => {
+    const caller: Partial<Caller> = {
+      scopes: new Set(['read', 'run']),
+      admin: false,
+      local: false,
+      ...more,
+    };
+    return {
+      call: <T = Record<string, unknown>>(name: string, input?: unknown) =>
+        call<T>(name, input, { caller }),
+      refusal: (name: string, input?: unknown) =>
+        call(name, input, { caller }).then(
+          () => 'allowed',
+          (error: { code: string }) => error.code,
+        ),
+    };
+  };
+  const ann = as({ owner: 'ann' });
+  const { id } = await ann.call<{ id: string }>('run_command', { argv: ['true'], waitMs: 0 });
+  return { as, ann, jobId: id };
+}
+
+const hook = { url: 'https://example.com/hook' };
+
+test('a webhook on one job is for those who may read that job', async (t) => {
+  const { as, ann, jobId } = await people(t);
+  const bob = as({ owner: 'bob' });
+  assert.equal(await bob.refusal('create_webhook', { ...hook, jobId }), 'notFound');
+  assert.equal(await bob.refusal('create_webhook', { ...hook, jobId: 'job_none' }), 'notFound');
+  assert.equal(await ann.refusal('create_webhook', { ...hook, jobId }), 'allowed');
+  assert.equal(await bob.refusal('create_webhook', hook), 'allowed');
+});
+
+test('a key that is limited neither hears of everything its owner does nor ends who does', async (t) => {
+  const { as, ann, jobId } = await people(t);
+  const { id } = await ann.call<{ id: string }>('create_webhook', hook);
+  const limits: Partial<Caller>[] = [
+    { kinds: ['escrow'] },
+    { queues: ['ci'] },
+    { subject: 'wallet:wal_0000000000000000' },
+  ];
+  for (const limit of limits) {
+    const limited = as({ owner: 'ann', ...limit });
+    assert.equal(await limited.refusal('create_webhook', hook), 'forbidden');
+    assert.equal(await limited.refusal('delete_webhook', { id }), 'notFound');
+    assert.deepEqual(await limited.call('list_webhooks'), { webhooks: [] });
+  }
+  const command = as({ owner: 'ann', kinds: ['command'] });
+  const own = await command.call<{ id: string }>('create_webhook', { ...hook, jobId });
+  const { webhooks } = await command.call<{ webhooks: { id: string }[] }>('list_webhooks');
+  assert.deepEqual(
+    webhooks.map((one) => one.id),
+    [own.id],
+  );
+  assert.equal(await command.refusal('delete_webhook', { id: own.id }), 'allowed');
+});
+
+test('a key that is limited to kinds calls operations of those kinds only', async (t) => {
+  const { as, jobId } = await people(t);
+  const escrow = as({ owner: 'ann', kinds: ['escrow'] });
+  for (const [name, input] of [
+    ['run_command', { argv: ['true'] }],
+    ['read_output', { id: jobId }],
+    ['read_page', { url: 'https://example.com/' }],
+    ['web_usage', {}],
+    ['save_endpoint', { id: 'mine' }],
+  ] as const)
+    assert.equal(await escrow.refusal(name, input), 'forbidden', name);
+  assert.equal(await escrow.refusal('create_wallet', { name: 'a' }), 'allowed');
+  assert.equal(await escrow.refusal('list_jobs'), 'allowed');
+  const command = as({ owner: 'ann', kinds: ['command'] });
+  assert.equal(await command.refusal('get_wallet'), 'forbidden');
+  assert.equal(await command.refusal('read_output', { id: jobId }), 'allowed');
+});
