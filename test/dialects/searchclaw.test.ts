@@ -191,6 +191,10 @@ test('markdown is main content, chunked on demand; map answers what was asked fo
   assert.deepEqual(later.result, agent.data, 'the result of an agent job can be read by its id');
   const history = await http('GET', '/usage/history?group_by=week');
   assert.ok(history.body.history[0].credits > 5);
+  const hours = await http('GET', '/usage/history?group_by=hour');
+  assert.match(hours.body.history[0].period, /^\d{4}-\d\d-\d\dT\d\d:00:00Z$/);
+  const sum = (rows: Json[]) => rows.reduce((n, { credits }) => n + credits, 0);
+  assert.equal(sum(hours.body.history), sum(history.body.history));
   const csv = await http('GET', '/usage/history?format=csv');
   assert.match(String(csv.body), /^period,credits,requests\n\d{4}-\d\d-\d\d,\d+/);
   assert.equal(chunks.headers['x-credits-used'], '1');

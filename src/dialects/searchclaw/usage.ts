@@ -24,7 +24,8 @@ export const usage: Api = async (call) => {
 };
 
 export const usageHistory: Api = async (call, input) => {
-  const out = await run<UsageOut>(call, 'web_usage', given({ from: input.from, to: input.to }));
+  const by = input.group_by === 'hour' ? 'hour' : 'day';
+  const out = await run<UsageOut>(call, 'web_usage', given({ from: input.from, to: input.to, by }));
   const rows = out.rows.filter(
     ({ action }) => input.endpoint === undefined || action === input.endpoint,
   );
@@ -39,9 +40,10 @@ export const usageHistory: Api = async (call, input) => {
   return { history: [...groups.values()] };
 };
 
-/** The ledger has days: an hour is answered by its day. Weeks begin on Monday. */
+/** Weeks begin on Monday; what was written down by the day, by earlier versions, is its first hour. */
 function periodOf(day: string, group: unknown): string {
   if (group === 'month') return day.slice(0, 7);
+  if (group === 'hour') return `${day.includes('T') ? day : `${day}T00`}:00:00Z`;
   if (group !== 'week') return day;
   const date = new Date(`${day}T00:00:00Z`);
   date.setUTCDate(date.getUTCDate() - ((date.getUTCDay() + 6) % 7));

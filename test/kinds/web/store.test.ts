@@ -156,9 +156,21 @@ function contract(factory: StoreFactory): void {
     const usage = new UsageStore(store);
     await usage.spend('me', '2026-01-31', 'crawl', { credits: 2, pages: 2, calls: 1 });
     await usage.spend('me', '2026-01-31', 'crawl', { credits: 3, bytes: 10 });
-    await usage.spend('me', '2026-02-01', 'map', { credits: 1 });
-    assert.equal(await usage.creditsSince('me', '2026-01-31'), 6);
-    assert.equal(await usage.creditsSince('me', '2026-02-01'), 1);
+    await usage.spend('me', '2026-02-01T00', 'map', { credits: 1 });
+    await usage.spend('me', '2026-03-01T23', 'map', { credits: 1 });
+    await usage.spend('me', '2026-03-01T09', 'map', { credits: 4, calls: 1 });
+    await usage.spend('me', '2026-03-02T00', 'map', { credits: 8 });
+    await usage.spend('you', '2026-03-01T09', 'map', { credits: 50 });
+    const march = (by: 'day' | 'hour') => usage.rows('me', '2026-03-01', '2026-03-01', by);
+    const told = async (by: 'day' | 'hour') =>
+      (await march(by)).map(({ day, credits }) => [day, credits]);
+    assert.deepEqual(await told('day'), [['2026-03-01', 5]]);
+    assert.deepEqual(await told('hour'), [
+      ['2026-03-01T09', 4],
+      ['2026-03-01T23', 1],
+    ]);
+    assert.equal(await usage.creditsSince('me', '2026-01-31'), 19);
+    assert.equal(await usage.creditsSince('me', '2026-02-01'), 14);
     const [first] = await usage.rows('me', '2026-01-01', '2026-01-31');
     assert.deepEqual(
       { ...first },

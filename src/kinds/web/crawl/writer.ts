@@ -14,7 +14,7 @@ import {
   type WebStore,
 } from '../store.ts';
 import type { Told } from '../webhooks.ts';
-import { spendStep } from '../usage/store.ts';
+import { hourOf, spendStep } from '../usage/store.ts';
 import { diffLines } from './diff.ts';
 import type { Candidate, Discovery, Origin } from './discovery.ts';
 import type { HostHealth } from './health.ts';
@@ -349,8 +349,8 @@ export class Writer {
     for (const [name, delta] of batch.counts)
       if (delta !== 0) batch.steps.push(addCount(id, name, delta));
     if (batch.spent.bytes > 0 || batch.spent.credits > 0) {
-      const day = new Date(this.needs.now()).toISOString().slice(0, 10);
-      batch.steps.push(spendStep(crawl.owner, day, 'crawl', batch.spent));
+      const hour = hourOf(this.needs.now());
+      batch.steps.push(spendStep(crawl.owner, hour, 'crawl', batch.spent));
     }
     batch.steps.push(saveCrawl(id, crawl));
     if (!(await store.commit(id, token, batch.steps))) throw new TakenOver();

@@ -73,6 +73,7 @@ function webUsage(services: Services): Operation {
     input: z.strictObject({
       from: z.iso.date().optional().describe('Default: first day of this month'),
       to: z.iso.date().optional().describe('Default: today'),
+      by: z.enum(['day', 'hour']).default('day').describe('hour: `day` of a row is its hour (UTC)'),
     }),
     output: z.object({
       period: z.string(),
@@ -101,6 +102,7 @@ function webUsage(services: Services): Operation {
         owner,
         input.from ?? `${month.period}-01`,
         input.to ?? usage.today(),
+        input.by,
       );
       const table = Object.entries(creditTable).map(([name, credits]) => {
         const note = creditNotes[name as Charge];

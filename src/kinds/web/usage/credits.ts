@@ -2,7 +2,7 @@
 import { AppError } from '../../../errors.ts';
 import type { Clock } from '../../../runtime/clock.ts';
 import type { WebSettings } from '../settings.ts';
-import type { Spent, UsageRow, UsageStore } from './store.ts';
+import { hourOf, type Spent, type UsagePeriod, type UsageRow, type UsageStore } from './store.ts';
 
 export const creditTable = {
   crawlPage: 1,
@@ -60,7 +60,7 @@ export class Usage {
   }
 
   async spend(owner: string, action: string, spent: Spent): Promise<void> {
-    await this.store.spend(owner, this.today(), action, { calls: 1, ...spent });
+    await this.store.spend(owner, hourOf(this.clock.now()), action, { calls: 1, ...spent });
   }
 
   async budgets(owner: string): Promise<Budget[]> {
@@ -101,7 +101,7 @@ export class Usage {
     return { period, credits: await this.store.creditsSince(owner, `${period}-01`) };
   }
 
-  async rows(owner: string, from: string, to: string): Promise<UsageRow[]> {
-    return this.store.rows(owner, from, to);
+  async rows(owner: string, from: string, to: string, period?: UsagePeriod): Promise<UsageRow[]> {
+    return this.store.rows(owner, from, to, period);
   }
 }

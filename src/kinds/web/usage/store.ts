@@ -1,4 +1,5 @@
-// What was spent: one row per owner, day and action. Added in the same command as the work it pays for.
+// What was spent: one row per owner, hour and action (older ones: per day). Added in the same command as the work it
+// pays for. Hours and days are the beginnings of ISO times, so that the longer sorts after the shorter it begins with.
 import type { Step, Store } from '../../../store/store.ts';
 
 export interface Spent {
@@ -9,7 +10,15 @@ export interface Spent {
   browserMs?: number;
 }
 
+export const usagePeriods = { day: 10, hour: 13 } as const;
+export type UsagePeriod = keyof typeof usagePeriods;
+
+/** `2026-01-31T09`: the hour that spending is written down under. */
+export const hourOf = (at: number): string =>
+  new Date(at).toISOString().slice(0, usagePeriods.hour);
+
 export interface UsageRow {
+  /** The day, or the hour where that was asked for. */
   day: string;
   action: string;
   calls: number;
@@ -26,8 +35,8 @@ export class UsageStore {
     this.store = store;
   }
 
-  async spend(owner: string, day: string, action: string, spent: Spent): Promise<void> {
-    await this.store.commit([spendStep(owner, day, action, spent)]);
+  async spend(owner: string, hour: string, action: string, spent: Spent): Promise<void> {
+    await this.store.commit([spendStep(owner, hour, action, spent)]);
   }
 
   /** Credits since a day, that day included. */
@@ -39,16 +48,33 @@ export class UsageStore {
     return Number(row!.n);
   }
 
-  async rows(owner: string, from: string, to: string): Promise<UsageRow[]> {
-    return this.store.read<UsageRow>(
-      `SELECT day, action, calls, credits, pages, bytes, browser_ms AS "browserMs" FROM web_usage
-       WHERE owner = ? AND day >= ? AND day <= ? ORDER BY day, action`,
-      [owner, from, to],
+  /** From a day to a day, both included. */
+  async rows(
+    owner: string,
+    from: string,
+    to: string,
+    period: UsagePeriod = 'day',
+  ): Promise<UsageRow[]> {
+    const rows = await this.store.read<Record<keyof UsageRow, string | number>>(
+      `SELECT substr(day, 1, ${usagePeriods[period]}) AS day, action, sum(calls) AS calls, sum(credits) AS credits,
+         sum(pages) AS pages, sum(bytes) AS bytes, sum(browser_ms) AS "browserMs" FROM web_usage
+       WHERE owner = ? AND day >= ? AND day < ? GROUP BY 1, 2 ORDER BY 1, 2`,
+      [owner, from, `${to}U`],
     );
+    // Sums of one of the databases come as text.
+    return rows.map(({ day, action, ...sums }) => ({
+      day: String(day),
+      action: String(action),
+      calls: Number(sums.calls),
+      credits: Number(sums.credits),
+      pages: Number(sums.pages),
+      bytes: Number(sums.bytes),
+      browserMs: Number(sums.browserMs),
+    }));
   }
 }
 
-export function spendStep(owner: string, day: string, action: string, spent: Spent): Step {
+export function spendStep(owner: string, hour: string, action: string, spent: Spent): Step {
   return {
     sql: `INSERT INTO web_usage (owner, day, action, calls, credits, pages, bytes, browser_ms)
           VALUES (?, ?, ?, ?, ?, ?, ?, ?)
@@ -56,7 +82,7 @@ export function spendStep(owner: string, day: string, action: string, spent: Spe
             credits = web_usage.credits + excluded.credits, pages = web_usage.pages + excluded.pages,
             bytes = web_usage.bytes + excluded.bytes, browser_ms = web_usage.browser_ms + excluded.browser_ms`,
     params: [
-      owner, day, action, spent.calls ?? 0, spent.credits, spent.pages ?? 0, spent.bytes ?? 0,
+      owner, hour, action, spent.calls ?? 0, spent.credits, spent.pages ?? 0, spent.bytes ?? 0,
       Math.round(spent.browserMs ?? 0),
     ], // prettier-ignore
   };
