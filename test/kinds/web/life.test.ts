@@ -117,15 +117,15 @@ test('budgets stop a crawl with their reason, and refuse before work starts', as
   assert.equal((await web.crawl({ ...options, creditsMax: 4 })).result.stopReason, 'credits');
   const bytes = await web.crawl({ ...options, bytesMax: 5000, concurrency: 1 });
   assert.equal(bytes.result.stopReason, 'bytes');
-  await web
-    .crawl({ ...options, maxPages: 20, delayMs: 150 })
-    .then((end) => assert.equal(end.result.stopReason, 'budget'));
+  const end = await web.crawl(options);
+  assert.equal(end.result.stopReason, 'budget', 'stopped in the middle, however fast it is');
+  assert.ok(end.result.pages > 0);
   await assert.rejects(web.crawl(options), { code: 'budgetExhausted' });
   const usage = await web.call<{ creditsUsed: number; budgets: { remaining: number }[] }>(
     'web_usage',
     {},
   );
-  assert.ok(usage.creditsUsed >= 12);
+  assert.equal(usage.creditsUsed, 12, 'not one more');
   assert.equal(usage.budgets[0]!.remaining, 0);
 });
 

@@ -3,6 +3,7 @@
 import { randomId } from '../../../jobs/job.ts';
 import type { Run } from '../../../jobs/kind.ts';
 import type { CrawlRow, Waiting } from './rows.ts';
+import { Allowance } from './allowance.ts';
 import { Batches } from './batches.ts';
 import { isPassing, patient } from './patience.ts';
 import { Discovery } from './discovery.ts';
@@ -23,7 +24,6 @@ import { TakenOver, Writer } from './writer.ts';
 const anyTime = Number.MAX_SAFE_INTEGER;
 
 const reportEveryMs = 1000;
-const budgetEveryMs = 2000;
 
 export class Crawl {
   readonly options: CrawlOptions;
@@ -40,6 +40,7 @@ export class Crawl {
   private budgets!: PathBudgets;
   private readonly batches: Batches;
   private readonly manners: HostManners;
+  private readonly allowance: Allowance;
   private readonly reserved = new Map<number, string[]>();
   private readonly ended = Promise.withResolvers<void>();
   private suspended = false;
@@ -48,14 +49,13 @@ export class Crawl {
   private wake = () => {};
   private activeSince = 0;
   private reportedAt = 0;
-  private budgetAt = 0;
-  private budgetLeft = Infinity;
 
   constructor(run: Run, options: CrawlOptions, needs: CrawlNeeds) {
     this.run = run;
     this.options = options;
     this.needs = needs;
     this.manners = new HostManners(options, needs.settings, (text) => this.warn(text));
+    this.allowance = new Allowance(needs.clock, () => needs.creditsLeft(run.job.owner));
     this.batches = new Batches({
       clock: needs.clock,
       signal: run.signal,
@@ -164,7 +164,8 @@ export class Crawl {
       signal: this.stop.signal,
       isOwn: (url) => !this.scope.isExternal(url),
       earlier: this.earlier,
-      crawlDelay: (host, delayMs) => this.manners.noteDelay(host, delayMs),
+      crawlDelay: (host, wished) =>
+        this.needs.pacer.hold(host, this.manners.noteDelay(host, wished)),
     });
     for (const host of await store.readyHosts(crawl, anyTime, 10_000)) this.health.load(host);
     await this.begin();
@@ -216,7 +217,7 @@ export class Crawl {
       const cause = this.cause();
       if (cause) return cause;
       if (this.row.paused) await this.pause();
-      await this.checkBudget();
+      if (!this.isWriting) await this.allowance.look(this.row.credits);
       const next = await this.fill();
       if (next === 'empty' && this.inflight === 0 && !this.isWriting) return 'exhausted';
       await this.changed(next === 'empty' ? Infinity : next);
@@ -234,7 +235,7 @@ export class Crawl {
     if (this.pages >= options.maxPages) return 'limit';
     if (options.bytesMax !== undefined && row.bytes >= options.bytesMax) return 'bytes';
     if (options.creditsMax !== undefined && row.credits >= options.creditsMax) return 'credits';
-    if (this.budgetLeft <= 0) return 'budget';
+    if (this.allowance.left(row.credits) <= 0) return 'budget';
     this.tick();
     if (options.timeMsMax !== undefined && row.activeMs >= options.timeMsMax) return 'time';
     return undefined;
@@ -249,6 +250,7 @@ export class Crawl {
       const { creditsMax } = this.options;
       if (creditsMax !== undefined && this.row.credits + this.reserved.size >= creditsMax)
         return Infinity;
+      if (this.reserved.size >= this.allowance.left(this.row.credits)) return Infinity;
       const next = await this.frontier.next((row) =>
         this.budgets.mayStart(row.url, this.reserved.values()),
       );
@@ -352,13 +354,6 @@ export class Crawl {
     while (this.row.paused && !this.stop.signal.aborted) await this.changed(Infinity);
     this.activeSince = this.needs.clock.now();
     await this.report(true);
-  }
-
-  private async checkBudget(): Promise<void> {
-    const now = this.needs.clock.now();
-    if (now - this.budgetAt < budgetEveryMs) return;
-    this.budgetAt = now;
-    this.budgetLeft = await this.needs.creditsLeft(this.row.owner);
   }
 
   private async report(always: boolean): Promise<void> {

@@ -26,15 +26,17 @@ export class HostManners {
     return { delayMs, concurrency: delayMs > 0 && options.delayMs !== undefined ? 1 : concurrency };
   }
 
-  /** The site's own wish, up to a limit that is said. */
-  noteDelay(host: string, wished: number): void {
+  /** The site's own wish, up to a limit that is said. The pause that is still owed when it is new, else 0. */
+  noteDelay(host: string, wished: number): number {
     const { crawlDelayMsMax } = this.settings;
     const delay = Math.min(wished, crawlDelayMsMax);
-    if (this.delays.get(host) === delay) return;
+    if (this.delays.get(host) === delay) return 0;
     this.delays.set(host, delay);
-    if (wished <= crawlDelayMsMax) return;
-    this.warn(
-      `${host} asks for ${wished} ms between requests; ${crawlDelayMsMax} ms are kept (crawlDelayMsMax).`,
-    );
+    if (wished > crawlDelayMsMax) {
+      this.warn(
+        `${host} asks for ${wished} ms between requests; ${crawlDelayMsMax} ms are kept (crawlDelayMsMax).`,
+      );
+    }
+    return delay;
   }
 }

@@ -143,7 +143,8 @@ async function fetchOne(
     if (error instanceof AppError && ['egressRefused', 'invalidInput'].includes(error.code))
       throw error;
     const { reason, message, hint } = failureOf(error);
-    throw new AppError('pageFailed', `${url.href} could not be fetched (${reason}): ${message}`, {
+    const why = message.replace(`${url.href} could not be fetched: `, '');
+    throw new AppError('pageFailed', `${url.href} could not be fetched (${reason}): ${why}`, {
       ...(hint === undefined ? {} : { hint }),
       data: { url: url.href, reason },
       cause: error,

@@ -33,6 +33,12 @@ export class Pacer {
     return 0;
   }
 
+  /** No further request for so long: the one under way was let through before its host's wish was known. */
+  hold(host: string, delayMs: number): void {
+    const turn = this.turn(host);
+    turn.nextAt = Math.max(turn.nextAt, this.clock.now() + delayMs);
+  }
+
   release(host: string): void {
     const turn = this.hosts.get(host);
     if (turn) turn.running = Math.max(0, turn.running - 1);

@@ -1,5 +1,5 @@
-// robots.txt by RFC 9309: 4xx means everything is allowed, 5xx or no answer means nothing is; kept for a day at most;
-// read up to 500 KiB; five redirects. Crawl-delay and Sitemap lines are what sites add to it.
+// robots.txt by RFC 9309: 4xx means everything is allowed, 5xx or no answer means nothing is; kept for a day at most; its
+// first 500 KiB count; five redirects. Crawl-delay and Sitemap lines are what sites add to it.
 import robotsParser from 'robots-parser';
 import { AppError } from '../../../errors.ts';
 import type { Clock } from '../../../runtime/clock.ts';
@@ -16,7 +16,9 @@ export interface Rules {
 const keptMs = 86_400_000;
 /** An unreachable robots.txt is asked for again soon. */
 const keptUnreachableMs = 60_000;
-const bytesMax = 512_000;
+const charsMax = 512_000;
+/** Only the beginning counts, but all of it has to be fetched. */
+const bytesMax = 5_000_000;
 const redirectsMax = 5;
 const entriesMax = 10_000;
 const timeoutMs = 15_000;
@@ -39,12 +41,27 @@ export class Robots {
   }
 
   /** The rules of an origin, fetched once at a time. */
-  rules(origin: string, signal?: AbortSignal): Promise<Rules> {
+  async rules(origin: string, signal?: AbortSignal): Promise<Rules> {
+    const rules = this.shared(origin);
+    if (!signal) return rules;
+    signal.throwIfAborted();
+    // Who stops waiting must not spoil it for the others who wait.
+    const gone = Promise.withResolvers<never>();
+    const leave = () => gone.reject(signal.reason);
+    signal.addEventListener('abort', leave, { once: true });
+    try {
+      return await Promise.race([rules, gone.promise]);
+    } finally {
+      signal.removeEventListener('abort', leave);
+    }
+  }
+
+  private shared(origin: string): Promise<Rules> {
     const now = this.needs.clock.now();
     const known = this.kept.get(origin);
     if (known && known.until > now) return known.rules;
     if (this.kept.size >= entriesMax) this.kept.clear();
-    const entry = { rules: this.load(origin, signal), until: now + keptMs };
+    const entry = { rules: this.load(origin), until: now + keptMs };
     this.kept.set(origin, entry);
     entry.rules.then(
       (rules) => {
@@ -56,10 +73,10 @@ export class Robots {
     return entry.rules;
   }
 
-  private async load(origin: string, signal?: AbortSignal): Promise<Rules> {
+  private async load(origin: string): Promise<Rules> {
     let url = `${origin}/robots.txt`;
     for (let hop = 0; hop <= redirectsMax; hop++) {
-      const answer = await this.get(url, signal);
+      const answer = await this.get(url);
       if ('unreachable' in answer) return { ...allowAll, allows: () => false, ...answer };
       const { status, headers, body } = answer;
       if (status >= 300 && status < 400) {
@@ -77,23 +94,18 @@ export class Robots {
     return allowAll;
   }
 
-  private async get(url: string, signal: AbortSignal | undefined) {
+  private async get(url: string) {
     try {
       const headers = { 'user-agent': this.needs.userAgent, accept: 'text/plain, */*;q=0.5' };
-      const stop = signal ? { signal } : {};
-      return await this.needs.fetch({ url, headers, timeoutMs, bytesMax, ...stop });
+      return await this.needs.fetch({ url, headers, timeoutMs, bytesMax });
     } catch (error) {
-      if (signal?.aborted) throw error;
-      if (error instanceof AppError && error.code === 'egressTooLarge') {
-        return { status: 404, headers: {} as Record<string, string>, body: new Uint8Array() };
-      }
       if (error instanceof AppError && error.code === 'egressRefused') throw error;
       return { unreachable: `robots.txt could not be had: ${(error as Error).message}` };
     }
   }
 
   private parse(url: string, text: string): Rules {
-    const parsed = parseRobots(url, text.slice(0, bytesMax));
+    const parsed = parseRobots(url, text.slice(0, charsMax));
     const token = this.needs.userAgent.split(/[/\s]/)[0]!;
     const delay = parsed.getCrawlDelay(token);
     return {

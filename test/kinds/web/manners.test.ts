@@ -1,0 +1,103 @@
+// robots.txt by RFC 9309 case by case, and the pace: delay, Crawl-delay, requests at once, the time limit.
+import assert from 'node:assert/strict';
+import { test } from 'node:test';
+import { html, startSite, type Site } from '../../fixtures/site/site.ts';
+import { until } from '../../helpers/until.ts';
+import { createWeb, fatesOf } from '../../helpers/web.ts';
+
+const text = (body: string, status = 200, headers = {}) =>
+  html(body, status, { 'content-type': 'text/plain', ...headers });
+
+/** A site of its own per host name: a start page with these links. */
+function serve(site: Site, host: string, robots: Parameters<Site['on']>[1], paths: string[]): void {
+  site.on(`${host} /robots.txt`, robots);
+  site.on(`${host} /`, `<h1>${host}</h1>${paths.map((p) => `<a href="${p}">${p}</a>`).join(' ')}`);
+  for (const path of paths)
+    site.on(`${host} ${path.split('?')[0]}`, `<h1>${host} ${path}</h1><p>Of its own.</p>`);
+}
+
+test('robots.txt: groups, longest match, escapes, redirects, size, and answers that are none', async (t) => {
+  const site = await startSite(t);
+  const web = await createWeb(t, { settings: { delayMs: 0, triesMax: 1 } });
+  const big = `User-agent: *\nDisallow: /no\n${'# filler\n'.repeat(70_000)}Disallow: /late\n`;
+  serve(site, 'group.test', text('User-agent: *\nDisallow: /\n\nUser-agent: other\nUser-agent: eRRand\nDisallow: /mine\n'), ['/mine', '/free']); // prettier-ignore
+  serve(site, 'match.test', text('User-agent: *\nDisallow: /a/\nAllow: /a/b\nDisallow: /a/b/c$\nDisallow: /*.do\nDisallow: /~x/\nAllow: /tie\nDisallow: /tie\n'), ['/a/1', '/a/b/2', '/a/b/c', '/q/z.do?x=1', '/%7Ex/1', '/tie']); // prettier-ignore
+  serve(site, 'moved.test', text('', 301, { location: site.url('/robots.txt', 'match.test') }), ['/a/1', '/a/b/2']); // prettier-ignore
+  serve(site, 'big.test', text(big), ['/no', '/late']);
+  serve(site, 'gone.test', text('nothing here', 404), ['/x']);
+  serve(site, 'page.test', html('<html><body>Welcome! Disallow: /x</body></html>'), ['/x']);
+  serve(site, 'error.test', text('', 503), ['/x']);
+  serve(site, 'endless.test', text('', 302, { location: '/robots.txt' }), ['/x']);
+  const fates = async (host: string) => {
+    const end = await web.crawl({ url: site.url('/', host), sitemap: 'skip' });
+    const { '/': _start, ...rest } = await fatesOf(web, end.id);
+    return rest;
+  };
+  const no = 'disallowed:robots';
+  assert.deepEqual(await fates('group.test'), { '/mine': no, '/free': 'fetched' });
+  assert.deepEqual(await fates('match.test'), {
+    '/a/1': no, '/a/b/2': 'fetched', '/a/b/c': no, '/q/z.do?x=1': no, '/%7Ex/1': no, '/tie': 'fetched',
+  }); // prettier-ignore
+  assert.deepEqual(await fates('moved.test'), { '/a/1': no, '/a/b/2': 'fetched' });
+  assert.deepEqual(await fates('big.test'), { '/no': no, '/late': 'fetched' }, 'half a megabyte');
+  for (const host of ['gone.test', 'page.test', 'endless.test'])
+    assert.deepEqual(await fates(host), { '/x': 'fetched' }, host);
+  await fates('error.test');
+  assert.equal(site.hits.filter(({ host, path }) => host === 'error.test' && path === '/x').length, 0); // prettier-ignore
+  const asked = site.hits.filter(({ path }) => path === '/robots.txt');
+  assert.equal(asked.filter(({ host }) => host === 'group.test').length, 1, 'kept for a day');
+});
+
+test('one who gives up waiting for robots.txt spoils it for nobody', async (t) => {
+  const site = await startSite(t);
+  const web = await createWeb(t);
+  const gate = Promise.withResolvers<void>();
+  const rules = text('User-agent: *\nDisallow: /p/2\n');
+  site.on('/robots.txt', (...asked) => void gate.promise.then(() => rules(...asked)));
+  const start = { url: site.url('/p/1'), sitemap: 'skip', maxPages: 1 };
+  const first = await web.call<{ jobId: string }>('crawl_site', start);
+  await until('it is asked for', () => site.count('/robots.txt') === 1);
+  const second = web.call<{ status: string }>('read_page', { url: site.url('/p/1') });
+  await web.call('cancel_job', { id: first.jobId });
+  await until('it is cancelled', async () => (await web.jobs.get(first.jobId)).status === 'cancelled'); // prettier-ignore
+  gate.resolve();
+  assert.equal((await second).status, 'completed');
+  assert.equal(site.count('/robots.txt'), 1);
+});
+
+test('pace: delay, Crawl-delay up to a limit, requests at once, and the time limit', async (t) => {
+  const site = await startSite(t, { pages: 30 });
+  const web = await createWeb(t, { settings: { crawlDelayMsMax: 120 } });
+  let running = 0;
+  let most = 0;
+  const times: number[] = [];
+  for (let n = 0; n < 30; n++) {
+    const page = html(`<h1>Page ${n}</h1>${Array.from({ length: 30 }, (_, i) => `<a href="/p/${i}">${i}</a>`).join('')}<p>${n} of them.</p>`); // prettier-ignore
+    site.on(`/p/${n}`, (...asked) => {
+      times.push(performance.now());
+      most = Math.max(most, ++running);
+      setTimeout(() => {
+        running--;
+        page(...asked);
+      }, 15);
+    });
+  }
+  const gaps = () => times.slice(1).map((time, i) => time - times[i]!);
+  const crawl = (options: object) => {
+    [most, times.length] = [0, 0];
+    return web.crawl({ url: site.url('/p/0'), sitemap: 'skip', maxPages: 12, ...options });
+  };
+  assert.equal((await crawl({ concurrency: 3 })).result.pages, 12);
+  assert.ok(most <= 3, `${most} at once`);
+  await crawl({ concurrency: 10, hostConcurrency: 2 });
+  assert.ok(most <= 2, `${most} at once`);
+  await crawl({ delayMs: 60, maxPages: 5 });
+  assert.ok(Math.min(...gaps()) >= 50, `${gaps().join(' ')} ms apart`);
+  site.on('slow.test /robots.txt', text('User-agent: *\nCrawl-delay: 90\n'));
+  const slow = await crawl({ url: site.url('/p/0', 'slow.test'), maxPages: 4 });
+  assert.ok(Math.min(...gaps()) >= 110, `${gaps().join(' ')} ms apart`);
+  assert.match(slow.result.warnings![0]!, /asks for 90000 ms.*120 ms are kept/);
+  const timed = await crawl({ delayMs: 400, maxPages: 30, timeMsMax: 1000 });
+  assert.equal(timed.result.stopReason, 'time');
+  assert.ok(timed.result.pages >= 1 && timed.result.pages < 30);
+});
