@@ -6,7 +6,17 @@ import { feeAccounts, genesis, worldAccount } from './settlement/ledger/book.ts'
 export const escrowMigrations: Migration[] = [
   { id: 'escrow/1', statements: tables },
   { id: 'escrow/3', statements: sides },
+  { id: 'escrow/5', statements: judges },
 ];
+
+/** Who else has a say in a job, so that they find it: the members of a quorum and the arbiter. */
+function judges(ddl: Ddl): string[] {
+  return [
+    `CREATE TABLE escrow_judges (
+      wallet TEXT NOT NULL, role TEXT NOT NULL, job_id TEXT NOT NULL,
+      PRIMARY KEY (wallet, role, job_id)) ${ddl.strict}`,
+  ];
+}
 
 function tables(ddl: Ddl): string[] {
   return [

@@ -73,7 +73,7 @@ export class Posting {
       }
       const steps = [
         ...keys.map((key, i) => store.rememberKey(key, now, before.replaces[i])),
-        store.works.insertWork(work),
+        ...store.works.insertWork(work),
         ...plan.steps,
       ];
       if (await this.write(request, work, steps)) return { work, existing: false };
@@ -94,7 +94,7 @@ export class Posting {
         owner: request.owner,
         name: request.title,
         tags: request.tags ?? [],
-        visibility: request.visibility ?? 'public',
+        visibility: request.visibility ?? this.escrow.parts.settings.visibility,
         status: 'queued',
         stage: stageOf('open'),
         steps: () => {

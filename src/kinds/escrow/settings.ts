@@ -72,6 +72,10 @@ export const escrowSettingsSchema = z
       .min(60_000)
       .default(30 * dayMs)
       .describe('So long an idempotency key is remembered'),
+    visibility: z
+      .enum(['public', 'private'])
+      .default('public')
+      .describe('Of jobs whose client does not say: may anybody with the id look at them'),
     openWallets: z
       .boolean()
       .default(false)

@@ -2,7 +2,11 @@
 import { AppError } from '../../errors.ts';
 import type { Step, Store, Value } from '../../store/store.ts';
 import { workOf, type Deliverable } from './rows.ts';
+import { evaluatorsOf } from './terms.ts';
 import type { Work } from './work.ts';
+
+export const workRoles = ['client', 'provider', 'evaluator', 'arbiter'] as const;
+export type WorkRole = (typeof workRoles)[number];
 
 export class WorkStore {
   private readonly store: Store;
@@ -34,7 +38,18 @@ export class WorkStore {
     return work;
   }
 
-  insertWork(work: Work): Step {
+  /** The job, and its place in the lists of those who judge it without being its one evaluator. */
+  insertWork(work: Work): Step[] {
+    const { evaluation, dispute } = work.terms;
+    const members = evaluation.type === 'quorum' ? evaluatorsOf(work.terms) : [];
+    const judges: [wallet: string, role: WorkRole][] = [
+      ...members.map((wallet): [string, WorkRole] => [wallet, 'evaluator']),
+      ...(dispute ? [[dispute.arbiter, 'arbiter'] satisfies [string, WorkRole]] : []),
+    ];
+    return [this.insertRow(work), ...judges.map((judge) => insertJudge(work.jobId, ...judge))];
+  }
+
+  private insertRow(work: Work): Step {
     return {
       sql: `INSERT INTO escrow_work (job_id, client, provider, evaluator, settlement, external, phase,
         budget, held, deadline_at, next_at, spec, state, version, created_at, updated_at)
@@ -101,11 +116,11 @@ export class WorkStore {
 
   /** Newest first; `before` is the last row of the page before. */
   async listWork(
-    filter: { wallet: string; role: 'client' | 'provider' | 'evaluator'; stages?: string[] },
+    filter: { wallet: string; role: WorkRole; stages?: string[] },
     page: { limit: number; before?: { at: number; jobId: string } },
   ): Promise<Work[]> {
-    const where = [`${filter.role} = ?`];
-    const params: Value[] = [filter.wallet];
+    const { sql, params } = partIn(filter.wallet, filter.role);
+    const where = [sql];
     if (filter.stages) {
       where.push(`phase IN (${filter.stages.map(() => '?').join(', ')})`);
       params.push(...filter.stages);
@@ -122,10 +137,11 @@ export class WorkStore {
     return rows.map(workOf);
   }
 
-  async countWork(wallet: string, role: 'client' | 'provider' | 'evaluator'): Promise<number> {
+  async countWork(wallet: string, role: WorkRole): Promise<number> {
+    const { sql, params } = partIn(wallet, role);
     const [row] = await this.store.read<{ n: number }>(
-      `SELECT count(*) AS n FROM escrow_work WHERE ${role} = ?`,
-      [wallet],
+      `SELECT count(*) AS n FROM escrow_work WHERE ${sql}`,
+      params,
     );
     return Number(row!.n);
   }
@@ -133,7 +149,7 @@ export class WorkStore {
   /** How the jobs of a wallet ended, by role, phase and outcome. */
   endings(
     wallet: string,
-    role: 'client' | 'provider' | 'evaluator',
+    role: 'client' | 'provider',
   ): Promise<{ phase: string; outcome: string; n: number; amount: number; last: number }[]> {
     return this.store.read(
       `SELECT phase, outcome, count(*) AS n, sum(budget) AS amount, max(updated_at) AS last
@@ -202,4 +218,18 @@ export class WorkStore {
     );
     return row;
   }
+}
+
+const insertJudge = (jobId: string, wallet: string, role: WorkRole): Step => ({
+  sql: 'INSERT INTO escrow_judges (wallet, role, job_id) VALUES (?, ?, ?)',
+  params: [wallet, role, jobId],
+  expect: 1,
+});
+
+/** Jobs in which a wallet has that part; who judges together with others is not in a column of the job. */
+function partIn(wallet: string, role: WorkRole): { sql: string; params: Value[] } {
+  const judged = 'job_id IN (SELECT job_id FROM escrow_judges WHERE wallet = ? AND role = ?)';
+  if (role === 'arbiter') return { sql: judged, params: [wallet, role] };
+  if (role !== 'evaluator') return { sql: `${role} = ?`, params: [wallet] };
+  return { sql: `(evaluator = ? OR ${judged})`, params: [wallet, wallet, role] };
 }

@@ -132,6 +132,17 @@ test('strangers can wait for a public job and never hear of a private one', asyn
   await until('the key has run out', async () => (await guest()).status === 401);
 });
 
+test('where the operator says so, jobs are private unless their client says otherwise', async (t) => {
+  const world = await createWorld(t, { settings: { visibility: 'private' } });
+  const client = await world.agent('client');
+  const provider = await world.agent('provider');
+  const hidden = await posted(world, client, provider);
+  assert.equal(await refusal(world.call(undefined, 'get_job', { id: hidden.id })), 'notFound');
+  assert.equal((await world.call(provider, 'get_job', { id: hidden.id })).stage, 'open');
+  const shown = await posted(world, client, provider, { visibility: 'public', repeat: true });
+  assert.equal((await world.call(undefined, 'get_job', { id: shown.id })).stage, 'open');
+});
+
 test('retention forgets no escrow job, however old', async (t) => {
   const world = await createWorld(t);
   const client = await world.agent('client', '10.00');

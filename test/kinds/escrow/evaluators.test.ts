@@ -7,6 +7,7 @@ import { createEgress } from '../../../src/runtime/egress/index.ts';
 import { systemClock } from '../../../src/runtime/clock.ts';
 import { keccak256 } from '../../../src/runtime/keccak.ts';
 import { silentLog } from '../../../src/runtime/log.ts';
+import type { Json } from './bank.ts';
 import { json, openSite } from './site.ts';
 import { createWorld, hourMs, posted, refusal, type Agent, type World } from './world.ts';
 
@@ -158,6 +159,10 @@ test('quorum: rules and people vote once each, and enough of them decide', async
   const job = await decided(parts, rule, { content: '{}' });
   assert.equal(job.stage, 'submitted');
   assert.deepEqual(job.evaluation.votes, [{ member: 1, outcome: 'approved', by: 'rule' }]);
+  const found = async (who: Agent, role: string) =>
+    (await world.call(who, 'list_work', { role, total: true })).work.map(({ id }: Json) => id);
+  assert.deepEqual(await found(ann, 'evaluator'), [job.id], 'who shall vote finds it');
+  assert.deepEqual(await found(ann, 'arbiter'), []);
   assert.equal((await vote(ann, job.id, 'reject')).stage, 'submitted');
   assert.equal(await refusal(vote(ann, job.id, 'approve')), 'wrongStage', 'one vote each');
   assert.equal(await refusal(vote(parts.provider, job.id, 'approve')), 'notEvaluator');

@@ -6,9 +6,9 @@ import { join } from 'node:path';
 import { StatementSync } from 'node:sqlite';
 
 export interface Death {
-  /** Start of the statements that count; empty: every one of a transaction that changes a job or its money. */
+  /** Start of the statements that count; empty: every one from the change of a job to the end of its transaction. */
   sql: string;
-  /** Which of them, from 1; for the empty one its place in the transaction. */
+  /** Which of them, from 1; for the empty one its place after that. */
   nth: number;
   when: 'before' | 'after';
 }
@@ -25,8 +25,8 @@ let transaction: string[] | undefined;
 function reached(sql: string, when: Death['when']): boolean {
   if (!wish || wish.when !== when) return false;
   if (wish.sql === '') {
-    const isOurs = transaction?.some((one) => /jobs|escrow_/.test(one)) ?? false;
-    return isOurs && transaction?.length === wish.nth;
+    const first = transaction?.findIndex((one) => one.startsWith('UPDATE jobs')) ?? -1;
+    return first >= 0 && transaction!.length - first === wish.nth;
   }
   if (!sql.trimStart().startsWith(wish.sql)) return false;
   count += 1;

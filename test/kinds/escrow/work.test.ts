@@ -227,6 +227,12 @@ for (const factory of stores) {
     };
     const one = await start();
     await world.call(provider, 'dispute_work', { id: one.id, reason: 'it meets the spec' });
+    const waiting = await world.call(arbiter, 'list_work', {
+      role: 'arbiter',
+      stage: ['disputed'],
+    });
+    assert.equal(waiting.work[0].id, one.id, 'the arbiter finds it');
+    assert.deepEqual(waiting.work[0].availableActions, ['resolve']);
     const foreign = world.call(client, 'dispute_work', {
       id: one.id,
       reason: 'mine',

@@ -17,6 +17,7 @@ import {
 } from '../services.ts';
 import { rolesOf, silences, specHash } from '../terms.ts';
 import { workView } from '../view.ts';
+import { workRoles } from '../work-store.ts';
 import type { Work } from '../work.ts';
 import { asWallet, stageNames } from './work.ts';
 import { fenced, workText } from './text.ts';
@@ -247,16 +248,16 @@ function listWork(services: EscrowServices): Operation {
     name: 'list_work',
     title: 'List hired and offered work',
     description:
-      'Lists the escrow jobs of your wallet by role (client, provider, evaluator), newest first, each with stage, budget, who must act next, deadline and what you may do now. Use it to find work that waits for you. One job in full: get_job; the delivered text: read_work. Changes nothing. Pages with nextCursor.',
+      'Lists the escrow jobs of your wallet by role (client, provider, evaluator, arbiter), newest first, each with stage, budget, who must act next, deadline and what you may do now. Use it to find work that waits for you. One job in full: get_job; the delivered text: read_work. Changes nothing. Pages with nextCursor.',
     effect: 'read',
     scope: 'read',
     toolsets: ['escrow'],
     input: z.strictObject({
-      role: z.enum(['client', 'provider', 'evaluator']).default('provider'),
+      role: z.enum(workRoles).default('provider'),
       stage: z.array(z.enum(stageNames)).optional(),
       limit: z.coerce.number().int().min(1).max(listLimitMax).default(20),
       cursor: z.string().max(80).optional(),
-      total: z.coerce.boolean().optional().describe('Also count all jobs of that role'),
+      total: z.boolean().optional().describe('Also count all jobs of that role'),
       wallet: asWallet,
     }),
     output: z.object({

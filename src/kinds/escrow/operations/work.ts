@@ -94,7 +94,7 @@ function postWork(services: EscrowServices): Operation {
         .optional()
         .describe('Parts that are delivered and paid one after another; they sum to the budget'),
       settlement: z.enum(['ledger', 'evm']).optional(),
-      visibility: z.enum(['public', 'private']).default('public'),
+      visibility: z.enum(['public', 'private']).optional(),
       fund: z.boolean().optional().describe('Fund it at once'),
       tags: z.array(z.string().max(60)).max(20).optional(),
       idempotencyKey,
