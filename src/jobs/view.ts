@@ -214,17 +214,19 @@ export function jobText(view: Record<string, unknown>): string {
 /** What a kind tells beside the state, in words; whatever is missing is not said. */
 function factsText(view: Record<string, unknown>): string[] {
   const number = (value: unknown) => (typeof value === 'number' ? value : undefined);
-  const { timings, history, outputBytes, lastOutputAgeMs, ports, leftBehind } = view;
-  const runMs = number((timings as { runMs?: number } | undefined)?.runMs);
+  const { history, outputBytes, lastOutputAgeMs, ports, leftBehind } = view;
+  const { runMs, finishedAt } = (view.timings ?? {}) as JobView['timings'];
   const expectedMs = number((history as { expectedMs?: number } | undefined)?.expectedMs);
   const usual = expectedMs === undefined ? '' : ` (usually ${seconds(expectedMs)})`;
   const age = number(lastOutputAgeMs);
   const list = (value: unknown) => (Array.isArray(value) ? value.join(', ') : '');
   return [
-    ...(runMs === undefined ? [] : [`${seconds(runMs)}${usual}`]),
+    ...(runMs === undefined
+      ? []
+      : [`${finishedAt ? 'ran' : 'running for'} ${seconds(runMs)}${usual}`]),
     ...(view.slowerThanUsual === true ? ['slower than usual'] : []),
     ...(number(outputBytes) === undefined ? [] : [`${String(outputBytes)} bytes of output`]),
-    ...(age === undefined ? [] : [`last ${seconds(age)} ago`]),
+    ...(age === undefined || outputBytes === 0 ? [] : [`last ${seconds(age)} ago`]),
     ...(view.waitingForInput === true ? ['waits for input'] : []),
     ...(list(ports) === '' ? [] : [`listens on port ${list(ports)}`]),
     ...(list(leftBehind) === '' ? [] : [`left processes running: ${list(leftBehind)}`]),

@@ -1,7 +1,7 @@
 // `errand show` and `errand wait`: one job, or the end of several.
 import { AppError } from '../../../errors.ts';
 import { command, type CommandContext } from '../command.ts';
-import { duration, jobWords, localTime, size } from '../print.ts';
+import { jobWords, localTime, size } from '../print.ts';
 import { durationMs } from '../words.ts';
 
 export type View = Record<string, unknown> & {
@@ -45,26 +45,22 @@ export const scripted = (view: View): View => ({
   signal: view.signal ?? null,
 });
 
-/** Where it runs and what it uses, as far as its kind says so. */
+/** Where it runs and what it uses, as far as its kind says so and the text for everybody does not. */
 function placeText(view: View): string {
-  const { cwd, pid, ports, outputBytes, memoryPeakBytes, waitingForInput } = view;
+  const { cwd, pid, memoryPeakBytes } = view;
   const parts = [
     ...(typeof cwd === 'string' ? [`in ${cwd}`] : []),
     ...(typeof pid === 'number' ? [`process ${pid}`] : []),
-    ...(Array.isArray(ports) ? [`port ${ports.join(', ')}`] : []),
-    ...(typeof outputBytes === 'number' ? [`${size(outputBytes)} of output`] : []),
     ...(typeof memoryPeakBytes === 'number' ? [`${size(memoryPeakBytes)} of memory`] : []),
-    ...(waitingForInput === true ? ['waits for input'] : []),
   ];
   return parts.length > 0 ? `${parts.join(' · ')}\n` : '';
 }
 
 function timingsText({ timings, attempts }: View): string {
-  const { createdAt, startedAt, finishedAt, runMs } = timings;
+  const { createdAt, startedAt, finishedAt } = timings;
   const parts = [`created ${localTime(createdAt)}`];
   if (startedAt) parts.push(`started ${localTime(startedAt)}`);
   if (finishedAt) parts.push(`finished ${localTime(finishedAt)}`);
-  if (runMs !== undefined) parts.push(`${finishedAt ? 'ran' : 'running for'} ${duration(runMs)}`);
   if (attempts.max > 1 || attempts.number > 1)
     parts.push(`attempt ${attempts.number} of ${attempts.max}`);
   return `${parts.join(' · ')}\n`;
