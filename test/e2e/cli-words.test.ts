@@ -1,0 +1,61 @@
+// The words of the command line that act on something: send, signal, queue, key, webhook, each once against a real server.
+import assert from 'node:assert/strict';
+import { createServer } from 'node:http';
+import type { AddressInfo } from 'node:net';
+import { test } from 'node:test';
+import { homeWith } from '../helpers/folder.ts';
+import { startServer } from '../helpers/server.ts';
+import { until } from '../helpers/until.ts';
+
+test('send types, signal signals; both say what came of it', async (t) => {
+  const { cli } = await startServer(t);
+  const line = `trap 'echo usr1' USR1; echo up; while read -r x || [ $? -gt 128 ]; do echo "<$x>"; done; exit 4`;
+  const started = await cli('run', '--detach', '--stdin', 'open', '--shell', line);
+  const id = started.stdout.trim();
+  await until('it is up', async () => (await cli('logs', id)).stdout.includes('up'));
+  const typed = await cli('send', id, 'hello', '--newline');
+  assert.equal(typed.code, 0, typed.stderr);
+  assert.match(typed.stdout, /<hello>/);
+  assert.equal((await cli('signal', id, 'USR1')).code, 0);
+  await until('it was signalled', async () => (await cli('logs', id)).stdout.includes('usr1'));
+  const end = await cli('send', id, '--eof');
+  assert.match(end.stdout, new RegExp(`^${id} failed · exit code 4`));
+  const late = await cli('send', id, 'x');
+  assert.match(late.stdout, /The job is over; nothing was sent/);
+  assert.equal((await cli('wait', id)).code, 1, 'it did not complete');
+});
+
+test('webhook: created with its secret, called, listed with its deliveries, deleted; key: made, listed, revoked', async (t) => {
+  const bodies: string[] = [];
+  const receiver = createServer((request, response) => {
+    request.on('data', (chunk: Buffer) => bodies.push(chunk.toString()));
+    request.on('end', () => response.end());
+  });
+  await new Promise<void>((resolve) => receiver.listen(0, '127.0.0.1', resolve));
+  t.after(() => receiver.close());
+  const url = `http://127.0.0.1:${(receiver.address() as AddressInfo).port}/hook`;
+  const home = homeWith(t, { egress: { allow: ['127.0.0.1'] } });
+  const { cli } = await startServer(t, { home });
+  const made = await cli('webhook', 'create', url, '--events', 'failed', '--json');
+  assert.equal(made.code, 0, made.stderr);
+  const { id, secret } = made.json<{ id: string; secret: string }>();
+  assert.match(secret, /^whsec_/);
+  assert.equal((await cli('run', '--shell', 'exit 3')).code, 3);
+  await until('it was called', () => bodies.length > 0);
+  assert.match(bodies[0]!, /"exitCode":3|"failed"/);
+  assert.match((await cli('webhook', 'list')).stdout, new RegExp(id));
+  await until('the delivery is on record', async () =>
+    /200/.test((await cli('webhook', 'deliveries', id)).stdout),
+  );
+  assert.equal((await cli('webhook', 'delete', id)).code, 0);
+  assert.doesNotMatch((await cli('webhook', 'list')).stdout, new RegExp(id));
+
+  const key = (await cli('key', 'create', 'ci', '--scopes', 'read', '--json')).json<{
+    id: string;
+    key: string;
+  }>();
+  const listed = (await cli('key', 'list')).stdout;
+  assert.match(listed, new RegExp(key.id));
+  assert.ok(!listed.includes(key.key), 'a key is shown once');
+  assert.equal((await cli('key', 'revoke', key.id)).code, 0);
+});
