@@ -262,3 +262,23 @@ async function mcpClient(): Promise<Json> {
     (await import('@modelcontextprotocol/sdk/client/stdio.js')) as Json;
   return { Client, StdioClientTransport };
 }
+
+test('a body of the wrong shape is answered as the caller’s mistake', async (t) => {
+  const { server } = await openFirecrawl(t);
+  const wrong: [path: string, body: unknown][] = [
+    ['/scrape', { formats: 7 }],
+    ['/scrape', { formats: [null] }],
+    ['/crawl', { includePaths: true }],
+    ['/crawl', { scrapeOptions: 'x' }],
+    ['/batch/scrape', { urls: 'https://a.test/' }],
+    ['/extract', { urls: [5] }],
+    ['/search', { query: 'x', sources: {} }],
+    ['/map', []],
+  ];
+  for (const [path, more] of wrong) {
+    const body = Array.isArray(more) ? more : { url: 'https://a.test/', ...(more as object) };
+    const answer = await server.api('POST', `/firecrawl/v2${path}`, body);
+    assert.equal(answer.status, 400, `${path} ${answer.text}`);
+    assert.equal(answer.json<Json>().success, false);
+  }
+});

@@ -7,6 +7,7 @@ import type {
   DialectRoute,
 } from '../../dialect.ts';
 import { AppError, errorKind } from '../../errors.ts';
+import { bodyOf } from './body.ts';
 import * as crawl from './crawl.ts';
 import * as pages from './pages.ts';
 import type { Fields } from './translate.ts';
@@ -75,11 +76,10 @@ async function answered(
 }
 
 function askedOf(request: DialectRequest, call: DialectCall): Asked {
-  const body = request.body.length > 0 ? request.json() : {};
   const key = request.headers['x-idempotency-key'];
   return {
     call,
-    input: typeof body === 'object' && body !== null ? (body as Fields) : {},
+    input: bodyOf(request.body.length > 0 ? request.json() : {}),
     params: request.params,
     query: request.query,
     base: `${request.baseUrl}${root}`,

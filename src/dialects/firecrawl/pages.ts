@@ -190,8 +190,8 @@ async function research(asked: Asked, wish: Fields): Promise<Fields> {
 }
 
 export const extract: Api = (asked) => {
-  const { urls = [], prompt, schema } = asked.input;
-  const list = (urls as string[]).map((url) => url.replace(/\/?\*$/, '/'));
+  const { urls, prompt, schema } = asked.input;
+  const list = ((urls ?? []) as string[]).map((url) => url.replace(/\/?\*$/, '/'));
   const maxSources = Math.min(Math.max(list.length, 1), 50);
   const question = (prompt as string | undefined) ?? 'Fill the schema.';
   return research(

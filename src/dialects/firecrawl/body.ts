@@ -1,0 +1,31 @@
+// The parts of a request's body that are taken apart here. What is only passed on is checked by the operation it goes to.
+import { z } from 'zod';
+import { AppError } from '../../errors.ts';
+import type { Fields } from './translate.ts';
+
+const texts = z.array(z.string()).nullish();
+const thing = z.looseObject({});
+const named = z.union([z.string(), z.looseObject({ type: z.string() })]);
+const reading = {
+  formats: z.array(named).nullish(),
+  actions: z.array(z.looseObject({ type: z.string() })).nullish(),
+};
+const bodyShape = z.looseObject({
+  ...reading,
+  scrapeOptions: z.looseObject(reading).nullish(),
+  urls: texts,
+  includePaths: texts,
+  excludePaths: texts,
+  sources: z.array(named).nullish(),
+  webhook: z.union([z.string(), thing]).nullish(),
+});
+
+export function bodyOf(body: unknown): Fields {
+  const parsed = bodyShape.safeParse(body ?? {});
+  if (parsed.success) return parsed.data;
+  const [issue] = parsed.error.issues;
+  const where = issue!.path.join('.') || 'body';
+  throw new AppError('invalidInput', `Bad request: ${where}: ${issue!.message}.`, {
+    hint: 'The fields are those of Firecrawl v2.',
+  });
+}
