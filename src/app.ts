@@ -15,7 +15,7 @@ import { firecrawlDialect } from './dialects/firecrawl/index.ts';
 import { searchclawDialect } from './dialects/searchclaw/index.ts';
 import { runpodDialect } from './dialects/runpod/index.ts';
 import { registerErrors } from './errors.ts';
-import type { Home } from './home.ts';
+import { clusterHome, type Home } from './home.ts';
 import { EventFeed } from './jobs/events.ts';
 import { Jobs } from './jobs/jobs.ts';
 import { Maintenance } from './jobs/maintenance.ts';
@@ -71,6 +71,7 @@ export interface App {
   cluster: Cluster;
   /** Of the home, or of the whole cluster. */
   ownerKey: string;
+  ownerKeyFile: string;
   start(): Promise<void>;
   /** Stops taking work, lets what runs here go on or stop, closes the store. */
   stop(): Promise<void>;
@@ -158,6 +159,7 @@ export async function createApp(wish: AppNeeds): Promise<App> {
     clock,
     cluster,
     ownerKey: home.ownerKey,
+    ownerKeyFile: home.ownerKeyFile,
     start: async () => {
       for (const service of services) await service.start();
       // A cancel may come through any node; where one machine works alone, jobs tells the runner itself.
@@ -293,9 +295,9 @@ async function openStore({
     await store.check(allMigrations());
     const key = config.secret('ERRAND_CLUSTER_KEY');
     const secret = await store.join({ name: config.cluster.name, key });
-    const shared = { ...home, secret };
-    const ownerKey = `errand_${hmac(shared, 'owner key', '').toString('hex').slice(0, 40)}`;
-    return { store, home: { ...shared, ownerKey }, clock: store.clock };
+    const digest = hmac({ ...home, secret }, 'owner key', '').toString('hex');
+    const shared = { secret, ownerKey: `errand_${digest.slice(0, 40)}` };
+    return { store, home: clusterHome(home, shared), clock: store.clock };
   });
 }
 

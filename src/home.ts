@@ -18,6 +18,8 @@ import { randomId } from './jobs/job.ts';
 export interface Home {
   path: string;
   ownerKey: string;
+  /** Where the owner finds that key. */
+  ownerKeyFile: string;
   /** This server's identity, the same after every restart. */
   node: string;
   /** For signatures whose secrets are derived, not stored. */
@@ -35,6 +37,7 @@ export function openHome(path: string): Home {
   return {
     path,
     ownerKey: once(join(path, 'owner.key'), () => randomId('errand_', 40)),
+    ownerKeyFile: join(path, 'owner.key'),
     node: once(join(path, 'node.id'), () => randomId('node_', 12)),
     secret: Buffer.from(
       once(join(path, 'secret'), () => randomBytes(32).toString('hex')),
@@ -49,6 +52,14 @@ export function openHome(path: string): Home {
       if (lock.isOpen) lock.close();
     },
   };
+}
+
+/** In a cluster all nodes have one owner key; the home keeps its own for the day it is alone again. */
+export function clusterHome(home: Home, shared: { secret: Buffer; ownerKey: string }): Home {
+  const file = join(home.path, 'cluster-owner.key');
+  if (!existsSync(file) || readFileSync(file, 'utf8').trim() !== shared.ownerKey)
+    write(file, shared.ownerKey);
+  return { ...home, ...shared, ownerKeyFile: file };
 }
 
 function prepare(path: string): void {
@@ -105,10 +116,12 @@ function holder(path: string): string {
 }
 
 /** Written whole or not at all: a kill in the middle never leaves half a key. */
+function write(file: string, text: string): void {
+  writeFileSync(`${file}.new`, `${text}\n`, { mode: 0o600 });
+  renameSync(`${file}.new`, file);
+}
+
 function once(file: string, make: () => string): string {
-  if (!existsSync(file)) {
-    writeFileSync(`${file}.new`, `${make()}\n`, { mode: 0o600 });
-    renameSync(`${file}.new`, file);
-  }
+  if (!existsSync(file)) write(file, make());
   return readFileSync(file, 'utf8').trim();
 }

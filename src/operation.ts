@@ -179,12 +179,17 @@ export class Operations {
   private async perform<O>(operation: Operation, input: unknown, context: CallContext): Promise<O> {
     const parsed = this.check(operation, input, context);
     const { elsewhere } = this;
-    if (operation.at && elsewhere) {
+    if (!operation.at || !elsewhere) return (await operation.run(parsed, context)) as O;
+    for (let moves = 0; ; moves++) {
       const place = await elsewhere.place(parsed, operation.at);
       if (place !== undefined)
         return (await elsewhere.call(place, operation.name, input, context)) as O;
+      try {
+        return (await operation.run(parsed, context)) as O;
+      } catch (error) {
+        if (!hasMoved(error) || moves === movesMax) throw error;
+      }
     }
-    return (await operation.run(parsed, context)) as O;
   }
 
   stream(name: string, input: unknown, context: CallContext): AsyncIterable<StreamItem> {
@@ -225,10 +230,29 @@ async function* follow(
   parsed: unknown,
   call: { elsewhere: Elsewhere; input: unknown; context: CallContext },
 ): AsyncGenerator<StreamItem> {
-  const place = await call.elsewhere.place(parsed, operation.at!);
-  if (place === undefined) yield* operation.stream(parsed, call.context);
-  else yield* call.elsewhere.stream(place, operation.name, call.input, call.context);
+  for (let moves = 0; ; moves++) {
+    const place = await call.elsewhere.place(parsed, operation.at!);
+    if (place !== undefined)
+      return yield* call.elsewhere.stream(place, operation.name, call.input, call.context);
+    let begun = false;
+    try {
+      for await (const item of operation.stream(parsed, call.context)) {
+        begun = true;
+        yield item;
+      }
+      return;
+    } catch (error) {
+      // What was told already is not told again.
+      if (!hasMoved(error) || begun || moves === movesMax) throw error;
+    }
+  }
 }
+
+/** In the data of an error: the node that has what was looked for here. A job that waits may be taken by any node. */
+export const movedTo = 'movedTo';
+const movesMax = 3;
+const hasMoved = (error: unknown): boolean =>
+  error instanceof AppError && error.data?.[movedTo] !== undefined;
 
 function authorize(
   operation: Operation,

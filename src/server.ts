@@ -121,6 +121,7 @@ class Server {
     return {
       url: this.url,
       key: app.ownerKey,
+      keyFile: app.ownerKeyFile,
       home: home.path,
       stop: () => this.stop(),
       ended: this.ended,

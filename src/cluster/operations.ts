@@ -32,7 +32,8 @@ export function nodeOperations(nodes: Nodes, jobs: Jobs, clock: Clock): Operatio
     here: row.id === nodes.id,
     labels: row.labels,
     capacity: row.capacity,
-    running: Object.values(row.running).reduce((sum, n) => sum + n, 0),
+    // What a dead node said last is no news of it.
+    running: nodes.isAlive(row) ? Object.values(row.running).reduce((sum, n) => sum + n, 0) : 0,
     version: row.version,
     ...(row.url ? { url: row.url } : {}),
     seenAt: new Date(row.seenAt).toISOString(),

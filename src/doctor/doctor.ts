@@ -96,7 +96,15 @@ function homeFolder(home: string): Finding {
 }
 
 /** Files whose content is a secret, or leads to one. */
-const privateFiles = ['owner.key', 'secret', 'env', 'errand.sqlite', 'config.json', 'server.log'];
+const privateFiles = [
+  'owner.key',
+  'cluster-owner.key',
+  'secret',
+  'env',
+  'errand.sqlite',
+  'config.json',
+  'server.log',
+];
 
 function permissions(home: string): Finding[] {
   const open = privateFiles

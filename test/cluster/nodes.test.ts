@@ -45,6 +45,11 @@ test('three servers on one database', async (t) => {
     'one key, one list, one truth on every node; output and input reach the node that runs the job',
     async () => {
       assert.equal(a.key, b.key);
+      const elsewhere = await a.cli(
+        ...['run', '--label', `node=${await here(c)}`, '--cwd', '/', '--json', '--', 'sh', '-c'],
+        'exit 6',
+      );
+      assert.equal(elsewhere.code, 6, elsewhere.stderr);
       const metrics = await c.api('GET', '/metrics');
       assert.match(metrics.text, /^errand_nodes\{state="active"\} 3$/m);
       assert.match(metrics.text, /^errand_store_connections\{state="idle"\} \d+$/m);
@@ -93,6 +98,32 @@ test('three servers on one database', async (t) => {
         const list = (await a.api('GET', '/api/jobs?status=queued')).json<{ jobs: unknown[] }>();
         return list.jobs.length === 0;
       });
+    },
+  );
+
+  await t.test(
+    'whoever follows a job that waits goes along to the node that takes it',
+    async () => {
+      const idC = await here(c);
+      await a.api('POST', `/api/nodes/${idC}/cordon`);
+      const label = `node=${idC}`;
+      await until('c knows', async () => (await nodeOf(a)).some((one) => one.state === 'cordoned'));
+      const held = await until('c holds back', async () => {
+        const job = await run(a, { command: 'echo there; exit 5', labels: [label], waitMs: 700 });
+        return job.status === 'queued' ? job : undefined;
+      });
+      const following = Promise.all([
+        fetch(`${a.url}/api/jobs/${held.id}/output`, {
+          headers: { authorization: `Bearer ${a.key}`, accept: 'text/event-stream' },
+        }).then((answer) => answer.text()),
+        a.cli('logs', '--follow', held.id),
+      ]);
+      await a.api('POST', `/api/nodes/${idC}/uncordon`);
+      const [events, followed] = await following;
+      assert.match(events, /there/);
+      assert.equal(followed.stdout, 'there\n', followed.stderr);
+      const direct = await a.cli('run', '--label', label, '--cwd', '/', '--', 'echo', 'direct');
+      assert.deepEqual([direct.code, direct.stdout], [0, 'direct\n'], direct.stderr);
     },
   );
 

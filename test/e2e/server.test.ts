@@ -15,13 +15,13 @@ test('serve --json says one line; health needs no key, everything else looks the
   const server = await startServer(t);
   assert.match(server.url, /^http:\/\/127\.0\.0\.1:\d+$/);
   assert.equal(statSync(server.home).mode & 0o777, 0o700);
-  assert.equal(statSync(join(server.home, 'owner.key')).mode & 0o777, 0o600);
   // A cluster has one owner key for all nodes, and no database in the home.
+  const keyFile = join(server.home, onPostgres ? 'cluster-owner.key' : 'owner.key');
+  assert.equal(server.keyFile, keyFile, 'what it names is the key that opens it');
+  assert.equal(statSync(keyFile).mode & 0o777, 0o600);
+  assert.equal(readFileSync(keyFile, 'utf8').trim(), server.key);
   assert.equal(existsSync(join(server.home, 'errand.sqlite')), !onPostgres);
-  if (!onPostgres) {
-    assert.equal(readFileSync(join(server.home, 'owner.key'), 'utf8').trim(), server.key);
-    assert.equal(statSync(join(server.home, 'errand.sqlite')).mode & 0o777, 0o600);
-  }
+  if (!onPostgres) assert.equal(statSync(join(server.home, 'errand.sqlite')).mode & 0o777, 0o600);
   const health = await fetch(`${server.url}/health`);
   assert.equal(health.status, 200);
   const known = await fetch(`${server.url}/api/jobs`);

@@ -24,6 +24,8 @@ export async function prepareStore(home: string, env: Record<string, string> = {
 export interface TestServer {
   url: string;
   key: string;
+  /** Where it says the key is. */
+  keyFile: string;
   home: string;
   pid: number;
   child: ChildProcess;
@@ -160,14 +162,16 @@ async function api(
   };
 }
 
+type Ready = Pick<TestServer, 'url' | 'key' | 'keyFile' | 'home' | 'pid'>;
+
 async function firstLine(
   child: ChildProcess,
   exited: Promise<unknown>,
   stderr: () => string,
-): Promise<{ url: string; key: string; home: string; pid: number }> {
+): Promise<Ready> {
   const lines = createInterface({ input: child.stdout! });
   const line = once(lines, 'line') as Promise<[string]>;
   const first = await Promise.race([line, exited.then(() => undefined)]);
   if (!first) throw new Error(`the server did not start: ${stderr()}`);
-  return JSON.parse(first[0]) as { url: string; key: string; home: string; pid: number };
+  return JSON.parse(first[0]) as Ready;
 }

@@ -44,6 +44,7 @@ export interface ServeWish {
 export interface RunningServer {
   url: string | undefined;
   key: string;
+  keyFile: string;
   home: string;
   /** Drains and stops. */
   stop(): Promise<void>;

@@ -4,6 +4,7 @@ import { rm } from 'node:fs/promises';
 import { join } from 'node:path';
 import { AppError } from '../../errors.ts';
 import { isFinal, type Job } from '../../jobs/job.ts';
+import { movedTo } from '../../operation.ts';
 import type { CommandInput } from './input.ts';
 import type { LogView } from './output/log.ts';
 import { launchFolder, type LaunchFolder } from './process/folder.ts';
@@ -35,6 +36,7 @@ export class JobFiles {
     if (this.isElsewhere(job)) {
       throw new AppError('unavailable', `The files of ${job.id} are on the server ${job.node}.`, {
         hint: 'Ask that server.',
+        data: { [movedTo]: job.node },
       });
     }
     return launchFolder(this.folder(job.id), attempt);

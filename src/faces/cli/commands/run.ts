@@ -24,6 +24,12 @@ const flags = {
   stdin: { type: 'string', value: 'none|open', help: 'open: `errand send` types into it' },
   tty: { type: 'boolean', help: 'give it a terminal (`errand send` types into it)' },
   queue: { type: 'string', value: 'Q', help: 'the queue it waits in' },
+  label: {
+    type: 'string',
+    multiple: true,
+    value: 'L',
+    help: 'in a cluster: run it on a node with this label; may be repeated',
+  },
   retries: { type: 'string', value: 'N', help: 'further attempts after a failure' },
   'on-interrupt': {
     type: 'string',
@@ -105,6 +111,7 @@ function submission(
     ...(values.stdin === undefined ? {} : { stdin: values.stdin }),
     ...(values.tty ? { tty: true } : {}),
     ...(values.queue === undefined ? {} : { queue: values.queue }),
+    ...(values.label === undefined ? {} : { labels: values.label }),
     ...(retries === undefined ? {} : { attemptsMax: retries + 1 }),
     waitMs: 0,
   };
