@@ -8,6 +8,7 @@ import { externalRow, keyOf, workerOf, type Worker } from './worker.ts';
 /** How often the last sign of life of an external worker is written down. */
 const saveSeenMs = 10_000;
 const tellAgainMs = 1000;
+const settleMs = 2000;
 
 export class WorkerHub {
   readonly workers = new Map<string, Worker>();
@@ -129,9 +130,17 @@ export class WorkerHub {
     return [...ids];
   }
 
-  /** It says that it runs nothing: whatever it was to stop has stopped. */
-  idle(worker: Worker): void {
+  /** It says that it runs nothing: what it was to stop has stopped, and what it held it has dropped without a word. */
+  async idle(worker: Worker): Promise<void> {
+    const { jobs, clock } = this.needs;
     for (const id of worker.stopping.keys()) this.release(worker, id);
+    for (const [jobId, attemptId] of [...worker.running]) {
+      const job = await jobs.ledger.find(jobId);
+      // Old workers ask several times at once: a question may be older than the answer to its neighbour.
+      if (job?.startedAt && clock.now() - job.startedAt < settleMs) continue;
+      this.release(worker, jobId);
+      await jobs.lose({ jobId, attemptId }, `Its worker ${worker.id} no longer runs it.`);
+    }
   }
 
   /** A sign of life with the jobs the worker says it runs. */

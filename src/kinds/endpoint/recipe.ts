@@ -37,7 +37,9 @@ export function launchOf(
     const env = { ...ownEnvironment(endpoint, needs), ...there };
     return container(endpoint.id, worker.id, recipe, { ...needs, env });
   }
-  const own = { ...variables(passedOn, needs), ...ownEnvironment(endpoint, needs) };
+  // What Python prints is in the log when it is printed, also if the worker is killed.
+  const base = { PYTHONUNBUFFERED: '1', ...variables(passedOn, needs) };
+  const own = { ...base, ...ownEnvironment(endpoint, needs) };
   const env = { ...own, ...protocol(endpoint, worker, needs) };
   if ('worker' in recipe) return { command: recipe.worker, cwd: recipe.cwd ?? needs.home, env };
   const memory =

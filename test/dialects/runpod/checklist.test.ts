@@ -28,6 +28,10 @@ test('RunPod checklist', { timeout: 180_000 }, async (t) => {
   const policy = { executionTimeout: 5000 };
   const tooLong = await server.run('slow', { do: 'ignore', ms: 120_000 }, { policy });
 
+  await server.save('dropped', {});
+  const dropped = await server.run('dropped', { n: 1 });
+  await worker('dropped', 'w1').take();
+
   await t.test(
     'API: keys, unknown names, bad requests, limits, empty bodies, both methods',
     async () => {
@@ -315,6 +319,26 @@ test('RunPod checklist', { timeout: 180_000 }, async (t) => {
     },
   );
 
+  await t.test(
+    'a worker that dropped its result and asks for more: delivered once more',
+    async () => {
+      assert.equal((await status('dropped', dropped)).status, 'IN_PROGRESS');
+      const more = worker('dropped', 'w1').take();
+      assert.equal((await worker('dropped', 'w2').take()).id, dropped, 'to another worker');
+      const again = await status('dropped', dropped);
+      assert.deepEqual([again.retries, again.workerId], [1, 'w2']);
+      const other = await server.run('dropped', { n: 2 });
+      assert.equal((await more).id, other);
+      const bad = await until('it was given up', async () => {
+        const [w2, w3] = ['w2', 'w3'].map((name) => worker('dropped', name).take(1000));
+        await Promise.all([w2, w3]);
+        const now = await status('dropped', dropped);
+        return now.status === 'FAILED' ? now : undefined;
+      });
+      assert.deepEqual([bad.error, bad.retries], ['job timed out after 1 retries', 1]);
+    },
+  );
+
   await t.test('policy: executionTimeout stops it as FAILED; it can be retried', async () => {
     const over = await server.ended('slow', tooLong);
     assert.deepEqual([over.status, over.error], ['FAILED', 'executionTimeout exceeded']);
@@ -330,9 +354,13 @@ function byHand(server: EndpointServer, endpoint: string, name: string) {
   const send = (path: string, body: unknown) =>
     server.call('POST', `${root}/${path}`, JSON.stringify(body), form);
   return {
-    take: async () => {
+    take: async (waitMs?: number) => {
       const path = `${root}/job-take/${name}?gpu=CPU&job_in_progress=0`;
-      return (await server.call('GET', path)).body as { id: string } & Json;
+      if (waitMs === undefined)
+        return (await server.call('GET', path)).body as { id: string } & Json;
+      const wish = { endpointId: endpoint, workerId: name, waitMs, idle: true };
+      const { jobs } = (await server.call('POST', '/api/take_jobs', wish)).body;
+      return (jobs as ({ id: string } & Json)[])[0] ?? ({ id: '' } as { id: string } & Json);
     },
     done: (id: string, body: unknown) =>
       send(`job-done/${name}/${id}?gpu=CPU&isStream=false`, body),

@@ -42,15 +42,15 @@ function takeJobs(desk: Desk): Operation {
         .max(batchMax)
         .optional()
         .describe('All it runs now: others it was given never reached it and go back'),
-      idle: z.boolean().optional().describe('It runs nothing now: what it was to stop has stopped'),
+      idle: z.boolean().optional().describe('It runs nothing now: what it held is lost'),
     }),
     output: z.object({ jobs: z.array(z.looseObject({ id: z.string(), input: z.unknown() })) }),
     run: async (input, { caller, signal }) => {
       const endpoint = await workerEndpoint(desk, input.endpointId, caller);
       const worker = await desk.hub.join(endpoint, input.workerId);
       const { count: limit, waitMs } = input;
-      if (input.idle) desk.hub.idle(worker);
       if (input.running) await desk.hub.reconcile(worker, new Set(input.running));
+      else if (input.idle) await desk.hub.idle(worker);
       const jobs = await desk.hub.handout.take({ endpoint, worker, limit, waitMs, signal });
       return {
         jobs: jobs.map((job) => {
