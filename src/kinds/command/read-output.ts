@@ -200,7 +200,7 @@ async function readPart(
     case 'range':
     case 'since': {
       const span = await spanOf(log, request);
-      return withOmitted(await readForward(log, span.from, options, span.to), log, span.to);
+      return withOmitted(await readForward(log, span.from, options, span.to), log, span);
     }
     case 'grep':
       return grepPart(log, request, options, needs);
@@ -251,12 +251,14 @@ async function spanOf(log: Log, request: OutputRequest): Promise<{ from: number;
   return { from: begin, ...(to === undefined ? {} : { to }) };
 }
 
-function withOmitted(reading: Reading, log: Log, to = log.size): Part {
+/** `asked`: what is outside of it was not wanted, so it is not missing. */
+function withOmitted(reading: Reading, log: Log, asked: { from?: number; to?: number } = {}): Part {
+  const { from = log.start, to = log.size } = asked;
   const notes: string[] = [];
   if (log.start > 0 && reading.from <= log.start)
     notes.push(`bytes 0–${number(log.start)} were dropped by the ring`);
-  const before = reading.from - log.start;
-  if (before > 0) notes.push(gapText(before, log.start));
+  const begin = Math.max(from, log.start);
+  if (reading.from > begin) notes.push(gapText(reading.from - begin, begin));
   const after = Math.min(to, log.size) - reading.next;
   if (after > 0) notes.push(`${number(after)} bytes after: mode since, from ${reading.next}`);
   return { ...reading, size: log.size, ...(notes.length > 0 ? { omitted: notes.join('; ') } : {}) };

@@ -161,3 +161,20 @@ test('the text of a wait says what was reached, and of a job what a model must k
   const over = await wait(job.id);
   assert.doesNotMatch(app.operations.get('wait_for_jobs').text!(over), /reached/);
 });
+
+test('what is outside of the part that was asked for is not called left out', async (t) => {
+  const { run, read } = await start(t);
+  const { id } = await run({ command: 'seq 1 3000' });
+  const all = await read(id, { raw: true });
+  assert.match(all.omitted ?? '', /bytes left out: mode range, from 0, to \d+$/);
+  assert.equal((await read(id, { mode: 'since', from: all.size - 10 })).omitted, undefined);
+  const lines = await read(id, { mode: 'range', fromLine: 3, toLine: 5 });
+  assert.deepEqual([lines.text, lines.omitted], ['3\n4\n5\n', undefined]);
+  const part = await read(id, { mode: 'since', from: 100, bytesMax: 200, raw: true });
+  assert.equal(
+    part.omitted,
+    `${(all.size - 300).toLocaleString('en')} bytes after: mode since, from 300`,
+  );
+  const span = await read(id, { mode: 'range', from: 100, to: 1000, bytesMax: 200, raw: true });
+  assert.equal(span.omitted, '700 bytes after: mode since, from 300');
+});
