@@ -25,7 +25,7 @@ export function cancelJob({
     toolsets: ['default', 'jobs'],
     input: z.object({
       id: jobId,
-      reason: z.string().max(500).optional(),
+      reason: z.string().max(500).optional().describe('Told in its history'),
       graceMs: z
         .number()
         .int()

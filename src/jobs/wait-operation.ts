@@ -31,9 +31,15 @@ export function waitForJobs({ jobs, waiting, clock, waitMsMax }: JobOperationsNe
     toolsets: ['default', 'jobs'],
     input: z.strictObject({
       ids: z.array(jobId).min(1).max(100),
-      mode: z.enum(['any', 'all']).default('all'),
+      mode: z.enum(['any', 'all']).default('all').describe('How many must be over'),
       until: until.optional().describe('Conditions besides the end; any of them ends the wait'),
-      timeoutMs: z.number().int().min(0).max(waitMsMax).default(45_000),
+      timeoutMs: z
+        .number()
+        .int()
+        .min(0)
+        .max(waitMsMax)
+        .default(45_000)
+        .describe('Answer by then; the jobs go on'),
     }),
     output: z.object({
       done: z.boolean(),

@@ -99,7 +99,7 @@ function sendInput(needs: OutputNeeds): Operation {
     toolsets: ['default', 'command'],
     input: z.strictObject({
       id: jobId,
-      text: z.string().max(inputBytesMax).optional(),
+      text: z.string().max(inputBytesMax).optional().describe('Typed as it is'),
       newline: z.boolean().default(false).describe('Add the Enter key after text'),
       keys: z.array(z.enum(keyNames)).max(100).optional().describe('After text, in this order'),
       eof: z.boolean().default(false).describe('End of input (ctrl-d on a terminal)'),

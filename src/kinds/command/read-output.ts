@@ -44,7 +44,13 @@ const outputInput = z.strictObject({
     .describe(
       'tail: the end. head_tail: both ends. range: from/to or fromLine/toLine. since: new after `from`. grep: lines with `pattern`. errors: lines that look like trouble. screen: a terminal as it looks now',
     ),
-  bytesMax: z.number().int().min(200).max(bytesLimit).default(bytesDefault),
+  bytesMax: z
+    .number()
+    .int()
+    .min(200)
+    .max(bytesLimit)
+    .default(bytesDefault)
+    .describe('Most text to answer'),
   from: z
     .number()
     .int()
