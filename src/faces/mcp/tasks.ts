@@ -68,17 +68,11 @@ function requireTasks(ctx: ServerContext): void {
   });
 }
 
-function modernTask(state: TaskState, clock: Clock): JsonObject {
-  return {
-    taskId: state.id,
-    status: state.status,
-    ...(state.message ? { statusMessage: state.message } : {}),
-    createdAt: state.createdAt,
-    lastUpdatedAt: state.updatedAt,
-    ttlMs: null,
-    pollIntervalMs: pollInterval(state, clock),
-  };
-}
+const modernTask = (state: TaskState, clock: Clock): JsonObject => ({
+  ...taskFields(state),
+  ttlMs: null,
+  pollIntervalMs: pollInterval(state, clock),
+});
 
 function detail(state: TaskState): JsonObject {
   if (state.status === 'completed' && state.answer)
@@ -117,15 +111,20 @@ export function installLegacyTasks(server: Server, { source, clock, finished }: 
   });
 }
 
-function legacyTask(state: TaskState, clock: Clock): JsonObject {
+const legacyTask = (state: TaskState, clock: Clock): JsonObject => ({
+  ...taskFields(state),
+  ttl: null,
+  pollInterval: pollInterval(state, clock),
+});
+
+/** What both generations call the same. */
+function taskFields(state: TaskState): JsonObject {
   return {
     taskId: state.id,
     status: state.status,
     ...(state.message ? { statusMessage: state.message } : {}),
     createdAt: state.createdAt,
     lastUpdatedAt: state.updatedAt,
-    ttl: null,
-    pollInterval: pollInterval(state, clock),
   };
 }
 

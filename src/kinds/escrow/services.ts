@@ -42,6 +42,17 @@ export function callerOf(context: CallContext): Caller {
   return context.caller;
 }
 
+/** Who acts on which job: the wallet that the caller means, and the job as that wallet may know it. */
+export async function actingOn(
+  services: EscrowServices,
+  input: { id: string; wallet?: string | undefined },
+  context: CallContext,
+): Promise<{ wallet: Wallet; before: Work }> {
+  const caller = callerOf(context);
+  const wallet = await services.wallets.actingFor(caller, input.wallet);
+  return { wallet, before: await knownWork(services, input.id, caller, wallet.id) };
+}
+
 /** A private job looks unknown to everybody who has no role in it. */
 export async function knownWork(
   services: EscrowServices,

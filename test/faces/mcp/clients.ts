@@ -4,8 +4,11 @@ import { StdioClientTransport } from '@modelcontextprotocol/client/stdio';
 import { Client as OldClient } from '@modelcontextprotocol/sdk/client/index.js';
 import { StdioClientTransport as OldStdio } from '@modelcontextprotocol/sdk/client/stdio.js';
 import { StreamableHTTPClientTransport as OldHttp } from '@modelcontextprotocol/sdk/client/streamableHttp.js';
-import type { TestContext } from 'node:test';
+import { mkdtempSync, rmSync } from 'node:fs';
+import { tmpdir } from 'node:os';
 import { join } from 'node:path';
+import { after, type TestContext } from 'node:test';
+import { startToyServer, type ToyServer } from '../../fixtures/toy-server.ts';
 
 export type Mode = 'auto' | 'legacy';
 
@@ -72,3 +75,14 @@ export interface ToolAnswer {
 
 export const textOf = (answer: unknown): string =>
   (answer as ToolAnswer).content.map((block) => block.text ?? '').join('\n');
+
+/** A toy server for all tests of a file. */
+export async function sharedToyServer(): Promise<ToyServer> {
+  const folder = mkdtempSync(join(tmpdir(), 'errand-mcp-'));
+  const server = await startToyServer(join(folder, 's'));
+  after(async () => {
+    await server.stop();
+    rmSync(folder, { recursive: true, force: true });
+  });
+  return server;
+}

@@ -1,30 +1,16 @@
 // Tasks of both generations over the same jobs: with the official task clients, and by hand where the rules are strict.
 import assert from 'node:assert/strict';
-import { mkdtempSync, rmSync } from 'node:fs';
-import { tmpdir } from 'node:os';
 import { join } from 'node:path';
-import { after, before, test, type TestContext } from 'node:test';
+import { test, type TestContext } from 'node:test';
 import {
   createTaskSessionFromClient,
   resultFromTaskOutcome,
 } from '@modelcontextprotocol/ext-tasks/client';
 import { CallToolResultSchema } from '@modelcontextprotocol/sdk/types.js';
-import { startToyServer, type ToyServer } from '../../fixtures/toy-server.ts';
-import { httpClient, oldClient, textOf } from './clients.ts';
+import { httpClient, oldClient, sharedToyServer, textOf } from './clients.ts';
 import { envelope, postModern, rawFront, tasksExtension, type Reply } from './raw.ts';
 
-let folder: string;
-let server: ToyServer;
-
-before(async () => {
-  folder = mkdtempSync(join(tmpdir(), 'errand-mcp-'));
-  server = await startToyServer(join(folder, 's'));
-});
-
-after(async () => {
-  await server.stop();
-  rmSync(folder, { recursive: true, force: true });
-});
+const server = await sharedToyServer();
 
 type Ask = (method: string, params: Record<string, unknown>) => Promise<Reply>;
 

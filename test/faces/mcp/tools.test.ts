@@ -1,33 +1,19 @@
 // Tools over every way in and both protocol generations: list, call, errors, limits, progress, cancellation.
 import assert from 'node:assert/strict';
-import { join } from 'node:path';
-import { after, before, test, type TestContext } from 'node:test';
-import { mkdtempSync, rmSync } from 'node:fs';
-import { tmpdir } from 'node:os';
+import { test, type TestContext } from 'node:test';
 import type { Client } from '@modelcontextprotocol/client';
-import { startToyServer, type ToyServer } from '../../fixtures/toy-server.ts';
 import { until } from '../../helpers/until.ts';
 import {
   httpClient,
   oldClient,
   stdioClient,
+  sharedToyServer,
   textOf,
   type Mode,
   type ToolAnswer,
 } from './clients.ts';
 
-let folder: string;
-let server: ToyServer;
-
-before(async () => {
-  folder = mkdtempSync(join(tmpdir(), 'errand-mcp-'));
-  server = await startToyServer(join(folder, 's'));
-});
-
-after(async () => {
-  await server.stop();
-  rmSync(folder, { recursive: true, force: true });
-});
+const server = await sharedToyServer();
 
 const modes: [Mode, string][] = [
   ['auto', '2026-07-28'],

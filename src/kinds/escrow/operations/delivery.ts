@@ -11,6 +11,7 @@ import {
   isJudgedBy,
   isResolvedBy,
   once,
+  actingOn,
   shown,
   shownOnce,
   type EscrowServices,
@@ -63,9 +64,7 @@ function submitWork(services: EscrowServices): Operation {
     cli: { words: ['escrow', 'submit'], args: ['id'] },
     text: workText,
     run: async (input, context) => {
-      const caller = callerOf(context);
-      const wallet = await services.wallets.actingFor(caller, input.wallet);
-      const before = await knownWork(services, input.id, caller, wallet.id);
+      const { wallet, before } = await actingOn(services, input, context);
       const hash = deliveredHash(services, input);
       const isSame = (work: Work) =>
         work.state.submission?.hash === hash && work.provider === wallet.id;
@@ -159,9 +158,7 @@ function evaluateWork(services: EscrowServices): Operation {
     cli: { words: ['escrow', 'evaluate'], args: ['id', 'verdict', 'reason'] },
     text: workText,
     run: async (input, context) => {
-      const caller = callerOf(context);
-      const wallet = await services.wallets.actingFor(caller, input.wallet);
-      await knownWork(services, input.id, caller, wallet.id);
+      const { wallet } = await actingOn(services, input, context);
       const { reason, checks } = input;
       const outcome = input.verdict === 'approve' ? 'approved' : 'rejected';
       const answer = await once(services, input.id, isJudgedBy(wallet.id, outcome), () =>
@@ -188,9 +185,7 @@ function refundWork(services: EscrowServices): Operation {
     cli: { words: ['escrow', 'refund'], args: ['id'] },
     text: workText,
     run: async (input, context) => {
-      const caller = callerOf(context);
-      const wallet = await services.wallets.actingFor(caller, input.wallet);
-      await knownWork(services, input.id, caller, wallet.id);
+      const { wallet } = await actingOn(services, input, context);
       const actor = { wallet: wallet.id };
       const isOver = (work: Work) => work.phase === 'expired' || work.state.lapsed === true;
       const answer = await once(services, input.id, isOver, () =>
@@ -223,9 +218,7 @@ function disputeWork(services: EscrowServices): Operation {
     cli: { words: ['escrow', 'dispute'], args: ['id', 'reason'] },
     text: workText,
     run: async (input, context) => {
-      const caller = callerOf(context);
-      const wallet = await services.wallets.actingFor(caller, input.wallet);
-      await knownWork(services, input.id, caller, wallet.id);
+      const { wallet } = await actingOn(services, input, context);
       const { reason, resolution, splitBps } = input;
       const split = splitBps === undefined ? {} : { splitBps };
       const isDone = resolution ? isResolvedBy(wallet.id, resolution) : isDisputedBy(wallet.id);

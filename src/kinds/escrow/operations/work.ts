@@ -9,6 +9,7 @@ import {
   isFundedBy,
   knownWork,
   once,
+  actingOn,
   shown,
   shownOnce,
   type EscrowServices,
@@ -168,9 +169,7 @@ function fundWork(services: EscrowServices): Operation {
     cli: { words: ['escrow', 'fund'], args: ['id'] },
     text: workText,
     run: async (input, context) => {
-      const caller = callerOf(context);
-      const wallet = await services.wallets.actingFor(caller, input.wallet);
-      await knownWork(services, input.id, caller, wallet.id);
+      const { wallet } = await actingOn(services, input, context);
       const expected =
         input.expectedBudget === undefined
           ? {}
@@ -199,9 +198,7 @@ function counterWork(services: EscrowServices): Operation {
     cli: { words: ['escrow', 'counter'], args: ['id', 'budget'] },
     text: workText,
     run: async (input, context) => {
-      const caller = callerOf(context);
-      const wallet = await services.wallets.actingFor(caller, input.wallet);
-      const before = await knownWork(services, input.id, caller, wallet.id);
+      const { wallet, before } = await actingOn(services, input, context);
       refuseCounter(services, before);
       const work = await services.escrow.act(input.id, {
         actor: { wallet: wallet.id },
@@ -240,9 +237,7 @@ function declineWork(services: EscrowServices): Operation {
     cli: { words: ['escrow', 'decline'], args: ['id'] },
     text: workText,
     run: async (input, context) => {
-      const caller = callerOf(context);
-      const wallet = await services.wallets.actingFor(caller, input.wallet);
-      const before = await knownWork(services, input.id, caller, wallet.id);
+      const { wallet, before } = await actingOn(services, input, context);
       const action = before.client === wallet.id ? 'cancel' : 'decline';
       const outcome = action === 'cancel' ? 'cancelled' : 'declined';
       const party = [before.client, before.provider].includes(wallet.id);
