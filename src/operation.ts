@@ -112,8 +112,11 @@ export interface CliShape {
   words: readonly string[];
   /** Fields of the input taken in order without a flag; the last may be an array and takes the rest. */
   args?: readonly string[];
-  /** Columns for a table when the output has one list; else the fields are printed. */
-  table?: { rows: string; columns: readonly string[] };
+  /**
+   * Columns for a table when the output has one list; else the fields are printed. `bodies`: texts a row may have that
+   * no cell can hold; a row with one is a line with its text below.
+   */
+  table?: { rows: string; columns: readonly string[]; bodies?: readonly string[] };
   /** A hand-written command of the same words replaces the generated one (it still calls the operation). */
   custom?: boolean;
 }

@@ -29,14 +29,33 @@ export function printOutput(
   if (table && output && typeof output === 'object') {
     const rows = (output as Record<string, unknown>)[table.rows];
     if (Array.isArray(rows)) {
-      screen.out(tableText(screen, rows as Record<string, unknown>[], table.columns));
-      const { nextCursor } = output as { nextCursor?: string };
+      const { columns, bodies = [] } = table;
+      const list = rows as Record<string, unknown>[];
+      const isRead = list.some((row) => bodies.some((name) => row[name] !== undefined));
+      if (isRead) for (const row of list) screen.out(bodyText(screen, entry, row, bodies));
+      else screen.out(tableText(screen, list, columns));
+      const { nextCursor, notice } = output as { nextCursor?: string; notice?: string };
       if (nextCursor) screen.err(dim(screen, `more: --cursor ${nextCursor}\n`));
+      if (notice) screen.err(`${harmless(notice)}\n`);
       return;
     }
   }
   if (text !== undefined) screen.out(`${harmless(text)}\n`);
   else screen.out(fieldsText(screen, output));
+}
+
+function bodyText(
+  screen: Screen,
+  entry: CatalogEntry,
+  row: Record<string, unknown>,
+  bodies: readonly string[],
+): string {
+  const texts = bodies.flatMap((name) => {
+    const body = row[name];
+    if (body === undefined || body === null) return [];
+    return harmless(typeof body === 'string' ? body : JSON.stringify(body, null, 2));
+  });
+  return `${dim(screen, followedLine(entry, row))}\n${texts.join('\n\n')}\n\n`;
 }
 
 /** One thing of a followed list: the columns its table would have, without waiting for the widths of what comes. */

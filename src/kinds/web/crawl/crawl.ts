@@ -336,6 +336,7 @@ export class Crawl {
     this.tick();
     const { clock } = this.needs;
     await patient(() => this.writer.save(), { clock, signal: this.run.signal });
+    if (!this.run.signal.aborted && !this.suspended) await this.report(true, cause);
   }
 
   private async noteRemoved(earlier: number): Promise<void> {
@@ -356,13 +357,14 @@ export class Crawl {
     await this.report(true);
   }
 
-  private async report(always: boolean): Promise<void> {
+  /** At the end the stage is why it stopped. */
+  private async report(always: boolean, stage = 'crawling'): Promise<void> {
     const now = this.needs.clock.now();
     if (!always && now - this.reportedAt < reportEveryMs) return;
     this.reportedAt = now;
     const { queued = 0 } = this.writer.counts;
     await this.tell({
-      stage: 'crawling',
+      stage,
       progress: {
         done: this.pages,
         total: Math.min(this.options.maxPages, this.pages + queued),

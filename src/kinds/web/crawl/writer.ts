@@ -51,7 +51,7 @@ class Batch {
   readonly queued = new Map<string, number>();
   readonly fresh = new Map<string, Candidate>();
   readonly texts = new Map<string, string>();
-  readonly spent = { credits: 0, pages: 0, bytes: 0, browserMs: 0 };
+  readonly spent = { calls: 0, credits: 0, pages: 0, bytes: 0, browserMs: 0 };
 
   count(name: string, delta: number): void {
     this.counts.set(name, (this.counts.get(name) ?? 0) + delta);
@@ -78,6 +78,8 @@ export class Writer {
   async add(links: readonly string[], origin: Origin): Promise<void> {
     const candidates = this.needs.discovery.candidates(links, origin);
     const batch = new Batch();
+    // The starts are written once in the life of a crawl.
+    if (origin.via === 'start') batch.spent.calls = 1;
     const known = await this.known(candidates.map(({ key }) => key));
     for (const candidate of candidates)
       if (!known.has(candidate.key)) this.insert(batch, candidate);
@@ -348,7 +350,8 @@ export class Writer {
       if (delta !== 0) batch.steps.push(addQueued(id, host, delta));
     for (const [name, delta] of batch.counts)
       if (delta !== 0) batch.steps.push(addCount(id, name, delta));
-    if (batch.spent.bytes > 0 || batch.spent.credits > 0) {
+    const { calls, bytes, credits } = batch.spent;
+    if (calls + bytes + credits > 0) {
       const hour = hourOf(this.needs.now());
       batch.steps.push(spendStep(crawl.owner, hour, 'crawl', batch.spent));
     }

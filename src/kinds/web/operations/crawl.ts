@@ -73,12 +73,11 @@ function crawlSite(services: Services): Operation {
 
 /** Counts and stop reason of an ended crawl; of a running one only where it is read. */
 function answerOf(job: Job): z.infer<typeof crawlAnswer> {
-  const pages = `read_pages {"id":"${job.id}"}`;
   const { id, status, error, result } = job;
   if (!isFinal(status))
-    return { jobId: id, status, next: `Follow with wait_for_jobs, read with ${pages}.` };
+    return { jobId: id, status, next: 'Follow with wait_for_jobs, read with read_pages.' };
   const told = { ...(result as object | null), ...(error ? { error } : {}) };
-  return { ...told, jobId: id, status, next: `Read the pages with ${pages}.` };
+  return { ...told, jobId: id, status, next: 'Read the pages with read_pages.' };
 }
 
 /** Shown by name only: models rarely need them, and the tool list stands in every conversation. */
@@ -150,7 +149,11 @@ function readPages(services: Services): Operation {
     cli: {
       words: ['pages'],
       args: ['id'],
-      table: { rows: 'pages', columns: ['n', 'fate', 'status', 'url', 'title'] },
+      table: {
+        rows: 'pages',
+        columns: ['n', 'fate', 'reason', 'status', 'url', 'title'],
+        bodies: bodyFields,
+      },
     },
     run: async (input, { caller }) => {
       const job = await visibleJob(services.jobs, input.id, caller);

@@ -80,7 +80,11 @@ function mapSite(services: Services): Operation {
       'Use it to choose what to read before crawl_site or read_page.',
     rareInput: ['fetchMax'],
     http: { method: 'POST', path: '/api/web/map' },
-    cli: { words: ['map'], args: ['url'] },
+    cli: {
+      words: ['map'],
+      args: ['url'],
+      table: { rows: 'urls', columns: ['url', 'title', 'source'] },
+    },
     credits: () => creditTable.map,
     check: ({ url }) => void parseUrl(url),
   });
