@@ -10,6 +10,9 @@ import {
 } from './endpoint-shape.ts';
 import { bodyOf } from './words.ts';
 
+/** RunPod's default for endpoints that are made this way. */
+const createdTimeoutMs = 300_000;
+
 type Handle = (request: DialectRequest, call: DialectCall, id: string) => Promise<DialectResponse>;
 
 function route(method: DialectRoute['method'], path: string, handle: Handle): DialectRoute {
@@ -78,7 +81,7 @@ export async function createEndpoint(value: unknown, call: DialectCall): Promise
       data: { issues: missing.map((field) => ({ path: '$', message: `missing '${field}'` })) },
     });
   }
-  const fields = endpointFields(body);
+  const fields = { executionTimeoutMs: createdTimeoutMs, ...endpointFields(body) };
   return call.operations.call<EndpointView>(
     'save_endpoint',
     { ...fields, create: true },

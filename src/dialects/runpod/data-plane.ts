@@ -65,7 +65,7 @@ async function run(request: DialectRequest, call: DialectCall): Promise<DialectR
 
 async function runsync(request: DialectRequest, call: DialectCall): Promise<DialectResponse> {
   const waitMs = waitOf(request, runsyncWaitMs);
-  const job = await submit(request, call, { waitMs, sync: true });
+  const job = await submit(request, call, { waitMs });
   const body = jobBody(job);
   return ok(isOver(statusOf(job)) ? body : { id: job.id, status: body.status });
 }

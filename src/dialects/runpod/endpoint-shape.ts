@@ -133,8 +133,15 @@ function recipeOf(image: unknown, args: unknown, before: EndpointView | undefine
   const present = image ?? before?.spec.recipe?.image;
   if (typeof present !== 'string' || present === '') return undefined;
   if (present.startsWith('file:')) return { module: fileURLToPath(present) };
-  const list = typeof args === 'string' ? args.split(' ').filter((word) => word !== '') : args;
-  return { image: present, ...(Array.isArray(list) && list.length > 0 ? { args: list } : {}) };
+  const { args: old, options } = before?.spec.recipe ?? {};
+  const given = args ?? old;
+  const list = typeof given === 'string' ? given.split(' ').filter((word) => word !== '') : given;
+  return {
+    image: present,
+    ...(Array.isArray(list) && list.length > 0 ? { args: list } : {}),
+    // Ours alone: an update from there does not know them.
+    ...(options === undefined ? {} : { options }),
+  };
 }
 
 function refuseIdleTimeout(idleTimeout: unknown, scaling: unknown): void {

@@ -24,7 +24,7 @@ async function pass(request: DialectRequest, call: DialectCall): Promise<Dialect
   const input = { openai_route: `/${rest}`, openai_input: body ?? null };
   const job = await call.operations.call<EndpointJob>(
     'submit_endpoint_job',
-    { endpointId, input, sync: true },
+    { endpointId, input },
     call.context,
   );
   const streams = body !== null && typeof body === 'object' && 'stream' in body && body.stream;

@@ -169,7 +169,7 @@ async function runsync(input: unknown, { operations, context }: DialectCall): Pr
   const waitMs = Math.min((asked as number | undefined) ?? waitMsMax, waitMsMax);
   const made = await operations.call<EndpointJob>(
     'submit_endpoint_job',
-    { endpointId: endpoint, ...submission(body), sync: true, waitMs },
+    { endpointId: endpoint, ...submission(body), waitMs },
     context,
   );
   return isOver(statusOf(made)) ? jobBody(made) : { id: made.id, status: statusOf(made) };

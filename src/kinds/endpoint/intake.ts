@@ -14,8 +14,6 @@ export interface JobInput {
   input: unknown;
   webhook?: string;
   s3Config?: unknown;
-  /** Asked for with a wait: it may be forgotten sooner. */
-  sync?: boolean;
   /** For a remote, which keeps the times itself. */
   policy?: { executionTimeout?: number; lowPriority?: boolean };
 }
@@ -24,7 +22,6 @@ export interface RunWish {
   input: unknown;
   webhook?: string;
   s3Config?: unknown;
-  sync?: boolean;
   executionTimeoutMs?: number;
   ttlMs?: number;
   lowPriority?: boolean;
@@ -162,7 +159,6 @@ function submission(endpoint: EndpointRow, owner: string, wish: RunWish): Submis
     input: wish.input,
     ...(wish.webhook === undefined ? {} : { webhook: wish.webhook }),
     ...(wish.s3Config === undefined ? {} : { s3Config: wish.s3Config }),
-    ...(wish.sync ? { sync: true } : {}),
     ...(spec.remote ? { policy: remotePolicy(wish) } : {}),
   };
   // A remote job is not handed out again here: the remote has it.

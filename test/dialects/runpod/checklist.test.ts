@@ -28,6 +28,9 @@ test('RunPod checklist', { timeout: 180_000 }, async (t) => {
   const policy = { executionTimeout: 5000 };
   const tooLong = await server.run('slow', { do: 'ignore', ms: 120_000 }, { policy });
 
+  await server.save('old', {});
+  const outlived = await server.run('old', {}, { policy: { ttl: 10_000 } });
+  await worker('old', 'w1').take();
   await server.save('dropped', {});
   const dropped = await server.run('dropped', { n: 1 });
   await worker('dropped', 'w1').take();
@@ -344,6 +347,14 @@ test('RunPod checklist', { timeout: 180_000 }, async (t) => {
     assert.deepEqual([over.status, over.error], ['FAILED', 'executionTimeout exceeded']);
     assert.equal((await post(`/v2/slow/retry/${tooLong}`)).status, 200);
     await post(`/v2/slow/cancel/${tooLong}`);
+  });
+
+  await t.test('policy: ttl ends a running job too, which stays readable', async () => {
+    const over = await server.ended('old', outlived);
+    assert.equal(over.status, 'TIMED_OUT');
+    assert.match(over.error as string, /time to live/);
+    assert.deepEqual(await worker('old', 'w1').stops(), { jobsToStop: [outlived] });
+    assert.equal((await post(`/v2/old/retry/${outlived}`)).body.status, 'IN_QUEUE');
   });
 });
 

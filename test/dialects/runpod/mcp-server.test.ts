@@ -27,6 +27,7 @@ test('@runpod/mcp-server 4.0.0: the job tools and the endpoint tools', async (t)
   });
   const endpointId = made.id as string;
   assert.equal(made.name, 'made by RunPod');
+  assert.equal(made.timeout, 300_000);
   const list = await tool('list-endpoints', {});
   assert.deepEqual(
     (list.items as { id: string }[]).map(({ id }) => id),
@@ -58,6 +59,17 @@ test('@runpod/mcp-server 4.0.0: the job tools and the endpoint tools', async (t)
   assert.equal(failed.status, 'FAILED');
   const retried = await tool('retry-job', { endpointId, jobId: failing.id });
   assert.deepEqual(retried, { id: failing.id, status: 'IN_QUEUE' });
+  const again = await tool('get-job-status', { endpointId, jobId: failing.id, wait: 30_000 });
+  assert.deepEqual([again.status, again.retries], ['FAILED', 1]);
+
+  // What goes wrong reaches the agent in our words, with RunPod's advice.
+  const refusals: [string, Record<string, unknown>, RegExp][] = [
+    ['get-job-status', { endpointId, jobId: 'job_nothing' }, /404[^]*job_nothing/],
+    ['run-endpoint', { endpointId: 'nobody', input: {} }, /404[^]*nobody/],
+    ['retry-job', { endpointId, jobId: run.id }, /400[^]*COMPLETED/],
+    ['get-endpoint', { id: 'nobody' }, /404[^]*nobody/],
+  ];
+  for (const [name, args, text] of refusals) await assert.rejects(tool(name, args), text);
 
   const { workers } = await until('a worker is there', async () => {
     const found = await tool('list-endpoint-workers', { id: endpointId });

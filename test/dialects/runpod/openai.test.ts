@@ -47,6 +47,19 @@ test('openai: a completion, a stream, models and an error', async (t) => {
     openai.chat.completions.create({ model: 'none', messages }),
     /no such model/,
   );
+  const broken = await openai.chat.completions.create({ model: 'none', messages, stream: true });
+  const read = async () => {
+    for await (const part of broken) assert.ok(part);
+  };
+  await assert.rejects(read(), /no such model/, 'also in the middle of a stream');
+  const refused = (options: { apiKey?: string; baseURL?: string }) =>
+    new OpenAI({ apiKey: server.key, baseURL, maxRetries: 0, ...options }).models.list();
+  await assert.rejects(refused({ apiKey: 'wrong' }), (error: Error & { status?: number }) => {
+    assert.match(error.message, /valid key/);
+    return error.status === 401;
+  });
+  const nobody = `${server.url}/v2/nobody/openai/v1`;
+  await assert.rejects(refused({ baseURL: nobody }), /404.*nobody/);
 });
 
 test("RunPod's batch routes: draft, add, remove, finalize, page, cancel", async (t) => {

@@ -57,6 +57,10 @@ test('runpod-sdk: run, runSync, status, statusSync, stream, cancel, health, purg
   assert.equal((await endpoint.cancel(long.id as string)).status, 'CANCELLED');
   assert.equal((await endpoint.status(long.id as string)).status, 'CANCELLED');
 
+  const stranger = sdk('wrong', { baseUrl: `${server.url}/v2` }).endpoint('sdk');
+  await assert.rejects(stranger.run({ input: {} }), /401/);
+  await assert.rejects(endpoint.status('nothing'), /404/);
+
   const { jobs } = await endpoint.health();
   assert.equal(jobs!.completed, 3);
   assert.equal(jobs!.inQueue, 0);

@@ -100,7 +100,6 @@ function submitJob(desk: Desk): Operation {
     input: z.object({
       endpointId: z.string().max(100),
       ...runFields,
-      sync: z.boolean().optional(),
       waitMs: z.number().int().min(0).max(waitMsMax).optional(),
     }),
     output: endpointJobView,
