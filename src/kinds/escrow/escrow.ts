@@ -90,7 +90,7 @@ export class Escrow {
           : await this.tryPend(work, input, plan, extra);
       if (after) return after;
     }
-    throw new AppError('unavailable', 'The job changed too often at once.', { hint: 'Try again.' });
+    throw changedTooOften();
   }
 
   /** What a settlement confirmed: it is the authority, so nothing is judged again. */
@@ -105,7 +105,7 @@ export class Escrow {
       const after = await this.tryApply(work, moved(work, effect, input), steps(work));
       if (after) return after;
     }
-    throw new AppError('unavailable', 'The job changed too often at once.', { hint: 'Try again.' });
+    throw changedTooOften();
   }
 
   /** Changes the record without moving the job: a vote, a try of the rule, a settlement's number. */
@@ -125,7 +125,7 @@ export class Escrow {
       const after = await this.commit(before, noted.work, events, own);
       if (after) return after;
     }
-    throw new AppError('unavailable', 'The job changed too often at once.', { hint: 'Try again.' });
+    throw changedTooOften();
   }
 
   private async judge(
@@ -214,6 +214,9 @@ export class Escrow {
     return { ...after, version: before.version + 1 };
   }
 }
+
+const changedTooOften = (): AppError =>
+  new AppError('unavailable', 'The job changed too often at once.', { hint: 'Try again.' });
 
 const paysBy = ({ resolution }: ActRequest): boolean =>
   resolution !== undefined && resolution.answer !== 'refund';

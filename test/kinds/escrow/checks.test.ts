@@ -132,6 +132,21 @@ test('strangers can wait for a public job and never hear of a private one', asyn
   await until('the key has run out', async () => (await guest()).status === 401);
 });
 
+test('strangers who look too often are told to wait; those with a key go on', async (t) => {
+  const http = { addressRate: 0.01, addressBurst: 4 };
+  const { server, call, client, provider } = await openBank(t, { http });
+  const { id } = await call(server, 'POST', '/api/work', work(client, provider));
+  for (const path of [`/api/jobs/${id}`, `/cardzero/v1/jobs/${id}`]) {
+    const looked = await until('it is enough', async () => {
+      const answer = await fetch(`${server.url}${path}`);
+      assert.ok([200, 429].includes(answer.status), path);
+      return answer.status === 429 ? answer : undefined;
+    });
+    assert.ok(Number(looked.headers.get('retry-after')) > 0, path);
+  }
+  assert.equal((await call(server, 'GET', `/api/jobs/${id}`)).stage, 'funded');
+});
+
 test('where the operator says so, jobs are private unless their client says otherwise', async (t) => {
   const world = await createWorld(t, { settings: { visibility: 'private' } });
   const client = await world.agent('client');

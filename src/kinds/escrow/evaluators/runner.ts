@@ -9,7 +9,7 @@ import type { EscrowSettings } from '../settings.ts';
 import type { MemberRule, Rule } from '../terms.ts';
 import type { Check } from '../work.ts';
 import { hashMatches } from '../hashes.ts';
-import { httpCheck, type Get } from './httpCheck.ts';
+import { httpCheck, type Get } from './http-check.ts';
 
 /** `later`: no verdict now, with the reason; it is tried again. */
 export type Finding =

@@ -37,7 +37,7 @@ function payX402(services: EscrowServices): Operation {
     toolsets: ['escrow'],
     input: z.strictObject({
       url: z.url({ protocol: /^https?$/ }).max(2000),
-      maxAmount: units,
+      maxAmount: units.describe('Price that you accept, like "2.50"; the fee comes on top'),
       recipient: walletIdSchema.optional().describe('Pay this wallet without asking the URL first'),
       idempotencyKey,
       repeat: z.boolean().optional(),
