@@ -160,5 +160,6 @@ export function needsOf(terms: Terms): string[] {
   if (terms.silence === 'release') needs.push('release-on-silence');
   if (terms.dispute) needs.push('dispute');
   if (terms.evaluation.type === 'quorum') needs.push('quorum');
+  if (terms.fundBy !== terms.expiredAt) needs.push('fund-by');
   return needs;
 }

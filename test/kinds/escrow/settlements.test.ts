@@ -283,6 +283,7 @@ test('evm: what the contract cannot do is refused at creation', async (t) => {
     { dispute: { arbiter: (await world.agent('arbiter')).wallet } },
     { dispute: { arbiter: (await world.agent('judge')).wallet, windowMs: hourMs } },
     { evaluationMs: 1 },
+    { fundBy: isoIn(world, hourMs) },
   ];
   for (const wish of wishes) {
     assert.equal(

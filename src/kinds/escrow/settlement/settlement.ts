@@ -14,6 +14,7 @@ export const capabilityNames = [
   'dispute',
   'quorum',
   'counter',
+  'fund-by',
 ] as const;
 
 export type Plan =

@@ -6,6 +6,7 @@ import { join } from 'node:path';
 import { test } from 'node:test';
 import { artifactText, compile, contractTargets } from '../../../../scripts/contracts.ts';
 import type { Hex } from 'viem';
+import { AppError } from '../../../../src/errors.ts';
 import { keccak256 } from '../../../../src/runtime/keccak.ts';
 import { hourMs, isoIn, posted, refusal, type Agent } from '../world.ts';
 import { contracts, operatorAddress, type Artifact } from './anvil.ts';
@@ -233,6 +234,45 @@ test('a job that is to be funded at once is funded when the chain knows it, or s
   assert.match(event!.data, /insufficientBalance/);
   await world.pass(25 * hourMs);
   assert.equal((await swept(poor.id)).stage, 'expired', 'its own deadline still ends it');
+});
+
+test('a refund that the chain does not take yet is asked for once, not every second', async (t) => {
+  const world = await createChainWorld(t);
+  const client = await world.agent('client', '2.00');
+  const provider = await world.agent('provider');
+  const overdue = async () => {
+    const wish = { expiresAt: isoIn(world, hourMs), repeat: true };
+    const { id } = await posted(world, client, provider, wish);
+    await world.settled(id);
+    await world.call(client, 'fund_work', { id });
+    await world.settled(id);
+    world.clock.jump(hourMs + 1000);
+    return id as string;
+  };
+  const wishes = async (id: string) => {
+    for (let turns = 0; turns < 4; turns++) {
+      await world.services.sweeper.sweep();
+      await world.turn();
+    }
+    const sql = `SELECT 1 FROM escrow_intents WHERE job_id = ? AND action = 'conclude'`;
+    return (await world.store.read(sql, [id])).length;
+  };
+  const early = await overdue();
+  assert.equal(await wishes(early), 1, 'the clock of the chain is behind');
+  await world.anvil.forward(hourMs / 1000 + 1);
+  assert.equal((await world.settled(early)).stage, 'expired');
+
+  const refused = await overdue();
+  await world.anvil.forward(hourMs / 1000 + 1);
+  const { chain } = world.evm;
+  const sign = chain.sign.bind(chain);
+  chain.sign = () => Promise.reject(new AppError('settlementFailed', 'The token is stopped.'));
+  assert.equal(await wishes(refused), 1, 'the token pays nobody now');
+  chain.sign = sign;
+  await world.pass(hourMs);
+  assert.equal(await wishes(refused), 2);
+  assert.equal((await world.settled(refused)).stage, 'expired');
+  assert.equal(await world.tokens(client), 2_000_000);
 });
 
 test('a node that does not answer delays, and loses nothing', async (t) => {

@@ -49,6 +49,7 @@ export class Sender {
       } catch (error) {
         // The node takes this transaction later (gas is on its way, a nonce before it is missing): others go on.
         if (error instanceof RpcError) this.log('not taken yet', intent, error);
+        else if (isEarly(intent, error)) this.log('too early', intent, error);
         else if (!(error instanceof AppError) || error.code === 'unavailable') throw error;
         else await this.fail(intent, error);
       }
@@ -195,10 +196,14 @@ export class Sender {
     const data = { action: intent.action, code: error.code, message: error.message };
     await escrow.note(
       intent.jobId,
-      (work) => ({
-        work: { ...work, state: { ...work.state, pending: null }, updatedAt: now },
-        event: { type: 'settlementFailed', data },
-      }),
+      (work) => {
+        const state = { ...work.state, pending: null };
+        // What is due would be tried again at once and fail again: later.
+        const isDue = work.nextAt !== null && work.nextAt <= now;
+        const nextAt = isDue ? now + this.parts.stuckMs : work.nextAt;
+        const event = { type: 'settlementFailed', data };
+        return { work: { ...work, state, nextAt, updatedAt: now }, event };
+      },
       () => [over],
     );
   }
@@ -276,6 +281,12 @@ export class Sender {
     return chain.encode('createJob', args);
   }
 }
+
+/** The chain's clock is behind ours: it says by itself when the deadline has passed there too. */
+const isEarly = (intent: Intent, error: unknown): error is AppError =>
+  intent.action === 'conclude' &&
+  error instanceof AppError &&
+  ['notYetExpired', 'evaluationPending'].includes(error.code);
 
 /** The 32 bytes of a hash, whatever it is called. */
 const bytes32 = (hash: string): Hex => `0x${hash.replace(/^(0x|sha256:)/, '')}`;
