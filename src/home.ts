@@ -93,10 +93,11 @@ function prepare(path: string): void {
 /** An exclusively locked SQLite file: the lock vanishes with the process, however it ends. */
 function lockHome(path: string): DatabaseSync {
   const file = join(path, 'lock');
+  // Made here, because what SQLite lays beside a file has the file's own mode.
+  if (!existsSync(file)) writeFileSync(file, '', { mode: 0o600 });
   const db = new DatabaseSync(file, { timeout: 0 });
   try {
     db.exec('PRAGMA locking_mode = EXCLUSIVE; BEGIN EXCLUSIVE;');
-    chmodSync(file, 0o600);
     return db;
   } catch (error) {
     db.close();

@@ -1,6 +1,6 @@
 // What only the embedded store has: the database file of the home, what it holds, its backup.
 import assert from 'node:assert/strict';
-import { mkdirSync, readFileSync, writeFileSync } from 'node:fs';
+import { mkdirSync, readdirSync, readFileSync, statSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { DatabaseSync } from 'node:sqlite';
 import { test } from 'node:test';
@@ -39,6 +39,12 @@ test('backup while it serves, restore into an empty home', async (t) => {
   const made = (await server.cli('key', 'create', 'kept', '--json')).json<{ key: string }>();
   const file = join(tempFolder(t), 'backup.sqlite');
   assert.equal((await server.cli('backup', file)).code, 0);
+  assert.equal(statSync(file).mode & 0o777, 0o600, 'a backup holds everything');
+  for (const name of readdirSync(server.home, { recursive: true, encoding: 'utf8' }))
+    assert.equal(statSync(join(server.home, name)).mode & 0o077, 0, `${name} is open to others`);
+  const nowhere = await server.cli('backup', join(file, 'no', 'folder'));
+  assert.equal(nowhere.code, 2);
+  assert.match(nowhere.stderr, /cannot be written/);
   const home = join(tempFolder(t), 'home');
   assert.equal((await cli(home, ['restore', file])).code, 0);
   const again = await startServer(t, { home });

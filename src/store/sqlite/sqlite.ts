@@ -1,5 +1,6 @@
 // The embedded store: node:sqlite, one connection, one writer process per home. All commands of one turn of the event
 // loop share one COMMIT (group commit), each undone alone if it fails; answers are given only after the COMMIT.
+import { chmodSync, closeSync, openSync } from 'node:fs';
 import { backup, type DatabaseSync } from 'node:sqlite';
 import { AppError } from '../../errors.ts';
 import type {
@@ -142,6 +143,7 @@ export class SqliteStore implements Store {
   }
 
   async backup(path: string): Promise<void> {
+    makePrivate(path);
     await backup(this.db, path);
   }
 
@@ -329,4 +331,18 @@ function storeError(error: unknown): unknown {
     });
   }
   return error;
+}
+
+/** A copy of everything is nobody else's to read, wherever it lies. */
+function makePrivate(path: string): void {
+  try {
+    closeSync(openSync(path, 'a', 0o600));
+    chmodSync(path, 0o600);
+  } catch (error) {
+    const reason = (error as Error).message;
+    throw new AppError('invalidInput', `${path} cannot be written: ${reason}.`, {
+      hint: 'Name a file in a folder that exists and that the server may write to.',
+      cause: error,
+    });
+  }
 }
