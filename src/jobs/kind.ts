@@ -36,6 +36,8 @@ export interface Run {
   readonly job: Job;
   /** True when the attempt was already running before this server started. */
   readonly adopted: boolean;
+  /** In a cluster: without this server for longer, another node may have started it again; null: nobody else will. */
+  readonly aloneMsMax: number | null;
   /** Aborted with a StopReason as reason. */
   readonly signal: AbortSignal;
   /** Replaces progress and/or stage; an event each time, so do not call it more than about once a second. */

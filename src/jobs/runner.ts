@@ -237,9 +237,12 @@ export class Runner implements Service {
     const bring = async (fact: Fact) => {
       latest.job = (await this.options.jobs.bring(job.id, fact, undefined, latest.job)).job;
     };
+    const { shared, leaseMs } = this.options;
     return {
       job,
       adopted,
+      // The lease was renewed up to a third of it before the last sign of this server.
+      aloneMsMax: shared && mayRunAgain(job) ? (leaseMs * 2) / 3 : null,
       signal,
       report: (update) => bring({ type: 'report', attemptId, ...update }),
       needInput: (needed, message) =>

@@ -5,7 +5,7 @@ import { existsSync, readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { test } from 'node:test';
 import { startCluster } from '../helpers/cluster.ts';
-import { tempFolder } from '../helpers/folder.ts';
+import { homeWith, tempFolder } from '../helpers/folder.ts';
 import type { TestServer } from '../helpers/server.ts';
 import { silentProxy } from '../helpers/silent-proxy.ts';
 import { until } from '../helpers/until.ts';
@@ -99,4 +99,40 @@ test('a node that cannot reach the database for longer than its lease', async (t
   assert.equal(fresh.json<Shown>().status, 'completed', fresh.text);
   assert.deepEqual([lines('again').length, lines('once').length], [2, 1], 'nothing ran once more');
   assert.equal((await show(cut, again)).attempts.number, 2);
+});
+
+test('kill -9 of a server on a machine that lives: what another node may start again is ended there', async (t) => {
+  const folder = tempFolder(t);
+  const cluster = await startCluster(t, 1);
+  const [free] = cluster.nodes as [TestServer];
+  const dying = await cluster.add({
+    home: homeWith(t, { command: { guardSeconds: 1, staleSeconds: 1 } }),
+    env: { ERRAND_LABELS: 'role=work' },
+  });
+  const go = join(folder, 'go');
+  const run = async (name: string, more: object) => {
+    // Nothing stays behind, however the test ends.
+    const waits = `while [ -d ${folder} ] && [ ! -e ${go} ]; do sleep 0.05; done`;
+    const command = `echo $$ > ${join(folder, name)}; ${waits}`;
+    const body = { command, cwd: '/', waitMs: 0, labels: ['role=work'], ...more };
+    const answer = await free.api('POST', '/api/commands', body);
+    assert.equal(answer.status, 200, answer.text);
+    const pid = await until(`${name} runs`, () =>
+      existsSync(join(folder, name)) ? Number(readFileSync(join(folder, name), 'utf8')) : undefined,
+    );
+    return { id: answer.json<{ id: string }>().id, pid };
+  };
+  const again = await run('again', { attemptsMax: 3 });
+  const once = await run('once', {});
+  await dying.kill();
+  assert.ok(isAlive(again.pid) && isAlive(once.pid), 'commands outlive their server');
+  await until('it is ended without a server', () => !isAlive(again.pid));
+  assert.ok(isAlive(once.pid), 'what nobody else will run goes on');
+  await until('the next attempt waits', async () => {
+    const job = (await free.api('GET', `/api/jobs/${again.id}`)).json<Shown>();
+    return job.attempts.number === 2;
+  });
+  await free.api('POST', `/api/jobs/${again.id}/cancel`, {});
+  writeFileSync(go, '');
+  await until('the other one ends by itself', () => !isAlive(once.pid));
 });

@@ -188,6 +188,7 @@ function keptOf(
     inputPath: open ? folder.stdin : undefined,
     deadlineAt:
       job.timeoutMs === null ? null : (job.startedAt ?? needs.clock.now()) + job.timeoutMs,
+    aloneMsMax: run.aloneMsMax,
     memoryPeakBytes: 0,
     waiting: false,
     end,

@@ -1,6 +1,6 @@
 // One loop over all running commands of this server: the heartbeat the guard looks for, output caps and rings, and
 // what the kernel says about each (memory, whether it waits for input). Its cost is bounded by its own measure.
-import type { Clock } from '../../runtime/clock.ts';
+import { systemClock, type Clock } from '../../runtime/clock.ts';
 import type { Log } from '../../runtime/log.ts';
 import { Loop, type Service } from '../../runtime/service.ts';
 import type { EndingReason } from './process/ending.ts';
@@ -29,6 +29,8 @@ export interface Kept {
   /** It has an input that somebody can write to. */
   inputPath: string | undefined;
   deadlineAt: number | null;
+  /** In a cluster: ended by the guard when the server is away for longer, because another node may run it by then. */
+  aloneMsMax: number | null;
   memoryPeakBytes: number;
   waiting: boolean;
   /** Ends the attempt for this reason. */
@@ -109,13 +111,15 @@ export class Keeper implements Service {
     if (kept.inputPath !== undefined)
       this.lookAt = Math.min(this.lookAt, this.options.clock.now() + lookMsMax);
     // The guard must know the limits before the payload can pass them.
+    const { deadlineAt } = kept;
     this.registry.add({
       attemptId: kept.attemptId,
       folder: kept.folder.path,
-      deadlineAt: kept.deadlineAt,
+      deadlineAt: deadlineAt === null ? null : this.machineTime(deadlineAt),
+      aloneMsMax: kept.aloneMsMax,
       outputBytesMax: kept.outputBytesMax,
       ring: kept.ring,
-      registeredAt: this.options.clock.now(),
+      registeredAt: this.machineTime(this.options.clock.now()),
     });
     // The first one needs a guard and a heartbeat now; when commands come and go, the last ones are still fresh.
     const { clock } = this.options;
@@ -159,11 +163,16 @@ export class Keeper implements Service {
 
   private beat(): void {
     const now = this.options.clock.now();
-    this.guard.beat(now);
+    this.guard.beat(this.machineTime(now));
     this.beatAt = now + beatMs;
     if (this.kept.size === 0) return;
     this.guard.ensure();
     this.guardedAt = now;
+  }
+
+  /** The guard knows this machine's clock only; in a cluster ours is the database's. */
+  private machineTime(at: number): number {
+    return at - this.options.clock.now() + systemClock.now();
   }
 
   private async checkCaps(): Promise<void> {
@@ -219,7 +228,7 @@ export class Keeper implements Service {
     if (clock.now() < this.litterAt) return;
     this.litterAt = clock.now() + litterMs;
     for (const { attemptId, registeredAt } of this.registry.list()) {
-      if (!this.kept.has(attemptId) && clock.now() - registeredAt > litterMs)
+      if (!this.kept.has(attemptId) && systemClock.now() - registeredAt > litterMs)
         this.registry.remove(attemptId);
     }
   }

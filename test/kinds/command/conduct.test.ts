@@ -7,6 +7,7 @@ import { test } from 'node:test';
 import { outcomeOf } from '../../../src/kinds/command/outcome.ts';
 import { nextLaunchFolder } from '../../../src/kinds/command/process/folder.ts';
 import { overLimit, readGaps } from '../../../src/kinds/command/process/limits.ts';
+import { Registry } from '../../../src/kinds/command/process/registry.ts';
 import type { Job } from '../../../src/jobs/job.ts';
 import { tempFolder } from '../../helpers/folder.ts';
 import { freePort } from '../../helpers/port.ts';
@@ -121,6 +122,7 @@ test('time the machine slept, or a clock that jumped, does not use up a timeout'
     deadlineAt: 100_000,
     outputBytesMax: null,
     ring: false,
+    aloneMsMax: null,
     registeredAt: 40_000,
   };
   assert.equal(overLimit(entry, 99_999, readGaps(folder)), undefined);
@@ -130,6 +132,19 @@ test('time the machine slept, or a clock that jumped, does not use up a timeout'
   const gaps = readGaps(folder);
   assert.equal(overLimit(entry, 100_000 + 3_599_999, gaps), undefined);
   assert.equal(overLimit(entry, 100_000 + 3_600_000, gaps)?.reason, 'timeout');
+});
+
+test('without a server for longer than another node waits, an attempt that it may repeat is over', (t) => {
+  const folder = tempFolder(t);
+  const registry = new Registry(folder);
+  const place = { attemptId: 'job_x.1', folder: join(folder, 'a folder', '1.1') };
+  const limits = { deadlineAt: null, outputBytesMax: null, ring: false, registeredAt: 40_000 };
+  registry.add({ ...place, ...limits, aloneMsMax: 20_000 });
+  const [entry] = registry.list();
+  assert.deepEqual(entry, { ...place, ...limits, aloneMsMax: 20_000 });
+  assert.equal(overLimit(entry!, 70_000, [], 50_000), undefined);
+  assert.equal(overLimit(entry!, 70_001, [], 50_000)?.reason, 'lost');
+  assert.equal(overLimit({ ...entry!, aloneMsMax: null }, 1e12, [], 0), undefined);
 });
 
 test('a field that does not exist: the one that was meant, or all there are', async (t) => {

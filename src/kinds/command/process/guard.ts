@@ -34,6 +34,8 @@ while :; do
   beat=0
   [ ! -r "$home/heartbeat" ] || read -r beat < "$home/heartbeat"
   [ $((now - beat)) -gt "$stale" ] || continue
+  alive=0
+  [ ! -r "$home/alive" ] || read -r alive < "$home/alive"
   due= any=
   for file in "$home/running"/*; do
     [ -f "$file" ] || continue
@@ -42,6 +44,9 @@ while :; do
     [ ! -r "$folder/claim" ] || read -r pid < "$folder/claim"
     [ -n "$pid" ] && kill -0 "$pid" 2>/dev/null || continue
     any=1
+    case $mode in
+      *+*) [ $((now - alive)) -le "\${mode#*+}" ] || { due=1; break; } ;;
+    esac
     if [ "$deadline" -gt 0 ] && [ "$now" -ge "$deadline" ]; then due=1; break; fi
     [ "$bytes" -gt 0 ] || continue
     size=0
@@ -57,6 +62,12 @@ while :; do
 done
 `;
 
+const aliveFile = 'alive';
+
+/** When a server last was there; 0: nobody knows. */
+export const aliveAt = (commandsFolder: string): number =>
+  Number(textOf(join(commandsFolder, aliveFile)) ?? 0) * 1000;
+
 export class Guard {
   private readonly folder: string;
   private readonly settings: GuardSettings;
@@ -67,11 +78,16 @@ export class Guard {
     mkdirSync(commandsFolder, { recursive: true, mode: 0o700 });
   }
 
-  /** Says that a server lives. The guard reads the number, people see the file's time. */
+  /**
+   * Says that a server lives. The guard reads the number, people see the file's time. A server that stops takes its
+   * heartbeat away; when it was last alive stays.
+   */
   beat(now: number): void {
-    const path = join(this.folder, 'heartbeat');
-    writeFileSync(path, `${Math.floor(now / 1000)}\n`, { mode: 0o600 });
-    utimesSync(path, now / 1000, now / 1000);
+    for (const name of ['heartbeat', aliveFile]) {
+      const path = join(this.folder, name);
+      writeFileSync(path, `${Math.floor(now / 1000)}\n`, { mode: 0o600 });
+      utimesSync(path, now / 1000, now / 1000);
+    }
   }
 
   /** Starts the guard unless it runs; call it again with every beat. */

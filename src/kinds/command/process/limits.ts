@@ -23,8 +23,16 @@ export function keptBytes(folder: LaunchFolder): number {
   return outputBytes(folder) - droppedBytes(folder);
 }
 
-export function overLimit(entry: Registered, now: number, gaps: Gap[]): OverLimit | undefined {
+export function overLimit(
+  entry: Registered,
+  now: number,
+  gaps: Gap[],
+  /** When a server last was there. */
+  aliveAt = now,
+): OverLimit | undefined {
   const folder = new LaunchFolder(entry.folder);
+  if (entry.aloneMsMax !== null && now - aliveAt > entry.aloneMsMax)
+    return { entry, reason: 'lost' };
   if (entry.deadlineAt !== null && now >= entry.deadlineAt + asleepMs(gaps, entry.registeredAt))
     return { entry, reason: 'timeout' };
   if (entry.outputBytesMax === null || entry.ring) return undefined;

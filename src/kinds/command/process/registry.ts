@@ -1,6 +1,6 @@
 // The attempts that run now, one small file each, for the guard: it enforces their limits while no server does.
 // Format: one line, words separated by blanks, read by sh: deadline (epoch seconds, 0 = none), bytes (0 = none),
-// mode (cap or ring), registered (epoch seconds), then the folder and the attempt's id.
+// mode (cap or ring; +n: to be ended after n seconds without a server), registered (epoch seconds), then the folder and the attempt's id.
 import { mkdirSync, readdirSync, unlinkSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { textOf } from './folder.ts';
@@ -12,6 +12,8 @@ export interface Registered {
   deadlineAt: number | null;
   outputBytesMax: number | null;
   ring: boolean;
+  /** Without a server for longer, another node may run it. */
+  aloneMsMax: number | null;
   registeredAt: number;
 }
 
@@ -28,7 +30,8 @@ export class Registry {
     const words = [
       seconds(entry.deadlineAt),
       entry.outputBytesMax ?? 0,
-      entry.ring ? 'ring' : 'cap',
+      (entry.ring ? 'ring' : 'cap') +
+        (entry.aloneMsMax === null ? '' : `+${Math.ceil(entry.aloneMsMax / 1000)}`),
       seconds(entry.registeredAt),
       entry.attemptId,
       entry.folder,
@@ -47,15 +50,16 @@ export class Registry {
   list(): Registered[] {
     return readdirSync(this.path).flatMap((name) => {
       const text = textOf(join(this.path, name));
-      const match = /^(\d+) (\d+) (cap|ring) (\d+) (\S+) (.+)\n$/.exec(text ?? '');
+      const match = /^(\d+) (\d+) (cap|ring)(?:\+(\d+))? (\d+) (\S+) (.+)\n$/.exec(text ?? '');
       if (!match) return [];
-      const [, deadline, bytes, mode, registered, attemptId, folder] = match;
+      const [, deadline, bytes, mode, alone, registered, attemptId, folder] = match;
       return {
         attemptId: attemptId!,
         folder: folder!,
         deadlineAt: Number(deadline) ? Number(deadline) * 1000 : null,
         outputBytesMax: Number(bytes) || null,
         ring: mode === 'ring',
+        aloneMsMax: alone === undefined ? null : Number(alone) * 1000,
         registeredAt: Number(registered) * 1000,
       };
     });
