@@ -59,6 +59,12 @@ test('watcher of a batch, of an ended crawl, of somebody who may not; the plain 
     upgrade: 'h2c',
   });
   assert.equal(plain, 200, 'other upgrades are not ours to take');
+  const silent = await client.startBatchScrape([site.url('/silent')]);
+  const left = new WebSocket(url.replace(batch.id, silent.id), server.key);
+  await once(left, 'message');
+  const closed = once(left, 'close');
+  assert.equal(await server.stop(), 0, 'who watches does not keep a server from ending');
+  await closed;
 });
 
 function statusOf(url: string, headers: Record<string, string>): Promise<number> {

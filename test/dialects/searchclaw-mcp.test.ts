@@ -75,6 +75,8 @@ test('each of the fifteen tools, by its exact name and parameters, answers over 
   );
   const listed = (await client.listTools()).tools;
   assert.deepEqual(listed.map(({ name }) => name).toSorted(), Object.keys(tools).toSorted());
+  const bytes = Buffer.byteLength(JSON.stringify({ tools: listed }));
+  assert.ok(bytes <= 8000, `tools/list has ${bytes} bytes`);
   for (const { name, inputSchema } of listed) {
     const [parameters, required] = tools[name]!;
     const has = Object.keys(inputSchema.properties ?? {});
