@@ -19,6 +19,6 @@ USER errand
 ENV ERRAND_HOME=/data ERRAND_HOST=0.0.0.0 ERRAND_PORT=7411
 VOLUME /data
 EXPOSE 7411
-HEALTHCHECK --interval=10s --timeout=3s CMD node -e "fetch('http://127.0.0.1:7411/health').then((r)=>process.exit(r.ok?0:1),()=>process.exit(1))"
+HEALTHCHECK --interval=10s --timeout=3s --start-period=60s CMD node -e "fetch('http://127.0.0.1:7411/health').then((r)=>process.exit(r.ok?0:1),()=>process.exit(1))"
 ENTRYPOINT ["tini", "--", "errand"]
 CMD ["serve"]

@@ -5,13 +5,15 @@ import { existsSync, readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { test } from 'node:test';
 import { parse, parseAllDocuments } from 'yaml';
-import { serverSettings } from '../../src/config.ts';
+import { httpSettings, serverSettings } from '../../src/config.ts';
 
 const root = join(import.meta.dirname, '..', '..');
 const read = (path: string): string => readFileSync(join(root, path), 'utf8');
 type Json = ReturnType<typeof JSON.parse>;
 
-const port = serverSettings.parse({}).port;
+const { port, stopMsMax } = serverSettings.parse({});
+/** Longer than a stop takes: attempts, then calls. */
+const graceMsMin = stopMsMax + httpSettings.parse({}).stopTimeoutMs;
 const user = 10_001;
 /** Variables that the program reads, by the one place that reads them. */
 const known = new Set(
@@ -84,6 +86,7 @@ test('compose.yaml: three nodes on one database, migrated before, each with its 
     assert.equal(service.depends_on.migrate.condition, 'service_completed_successfully');
     assert.equal(service.environment.ERRAND_NODE_URL, `http://${name}:${port}`);
     assert.deepEqual(service.volumes, [`${name}:/data`]);
+    assert.ok(Number.parseInt(service.stop_grace_period, 10) * 1000 >= graceMsMin, 'time to stop');
     for (const variable of Object.keys(service.environment))
       assert.ok(known.has(variable), variable);
     for (const secret of ['ERRAND_STORE', 'ERRAND_CLUSTER_KEY'])
@@ -119,11 +122,13 @@ test('Kubernetes: a migration, three nodes with identity and probes, no root, a 
   for (const spec of [pod, of('Job').spec.template.spec]) {
     assert.equal(spec.securityContext.runAsUser, user);
     assert.equal(spec.securityContext.runAsNonRoot, true);
+    assert.equal(spec.automountServiceAccountToken, false, 'commands get no token');
     for (const { securityContext } of spec.containers) {
       assert.equal(securityContext.allowPrivilegeEscalation, false);
       assert.deepEqual(securityContext.capabilities.drop, ['ALL']);
     }
   }
+  assert.ok(pod.terminationGracePeriodSeconds * 1000 >= graceMsMin, 'time to stop');
   assert.equal(pod.securityContext.fsGroup, user, 'the volume belongs to the user');
   assert.deepEqual(of('Job').spec.template.spec.containers[0].args, ['migrate']);
   assert.equal(of('Job').spec.template.spec.containers[0].image, node.image);

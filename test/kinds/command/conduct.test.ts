@@ -142,9 +142,9 @@ test('without a server for longer than another node waits, an attempt that it ma
   registry.add({ ...place, ...limits, aloneMsMax: 20_000 });
   const [entry] = registry.list();
   assert.deepEqual(entry, { ...place, ...limits, aloneMsMax: 20_000 });
-  assert.equal(overLimit(entry!, 70_000, [], 50_000), undefined);
-  assert.equal(overLimit(entry!, 70_001, [], 50_000)?.reason, 'lost');
-  assert.equal(overLimit({ ...entry!, aloneMsMax: null }, 1e12, [], 0), undefined);
+  assert.equal(overLimit(entry, 70_000, [], 50_000), undefined);
+  assert.equal(overLimit(entry, 70_001, [], 50_000)?.reason, 'lost');
+  assert.equal(overLimit({ ...entry, aloneMsMax: null }, 1e12, [], 0), undefined);
 });
 
 test('a field that does not exist: the one that was meant, or all there are', async (t) => {
