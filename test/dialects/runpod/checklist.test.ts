@@ -365,13 +365,13 @@ function byHand(server: EndpointServer, endpoint: string, name: string) {
   const send = (path: string, body: unknown) =>
     server.call('POST', `${root}/${path}`, JSON.stringify(body), form);
   return {
-    take: async (waitMs?: number) => {
+    take: async (waitMs?: number): Promise<{ id: string } & Json> => {
       const path = `${root}/job-take/${name}?gpu=CPU&job_in_progress=0`;
       if (waitMs === undefined)
         return (await server.call('GET', path)).body as { id: string } & Json;
       const wish = { endpointId: endpoint, workerId: name, waitMs, idle: true };
       const { jobs } = (await server.call('POST', '/api/take_jobs', wish)).body;
-      return (jobs as ({ id: string } & Json)[])[0] ?? ({ id: '' } as { id: string } & Json);
+      return (jobs as ({ id: string } & Json)[])[0] ?? { id: '' };
     },
     done: (id: string, body: unknown) =>
       send(`job-done/${name}/${id}?gpu=CPU&isStream=false`, body),

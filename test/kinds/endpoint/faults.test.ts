@@ -3,6 +3,7 @@ import assert from 'node:assert/strict';
 import { writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { test } from 'node:test';
+import { isAlive } from '../../../src/kinds/endpoint/process.ts';
 import { handlerFile, startEndpoints } from '../../helpers/endpoint.ts';
 import { tempFolder } from '../../helpers/folder.ts';
 import { until } from '../../helpers/until.ts';
@@ -76,9 +77,10 @@ test('plain commands: a result on stdout, chatter, no result, an error, a fork t
     if (input.do === 'none') process.exit(0);
     if (input.do === 'fail') { console.error('no such model'); process.exit(4); }
     if (input.do === 'garbage') { console.log('<<<'); process.exit(0); }
-    if (input.do === 'fork')
-      require('node:child_process').spawn('sleep', ['300'], { stdio: 'inherit' }).unref();
-    console.log(JSON.stringify({ doubled: input.n * 2 }));
+    const left = input.do === 'fork' &&
+      require('node:child_process').spawn('sleep', ['300'], { stdio: 'inherit' });
+    if (left) left.unref();
+    console.log(JSON.stringify({ doubled: input.n * 2, left: left ? left.pid : undefined }));
     if (input.do === 'fork') process.exit(0);`;
   await server.save('cmd', {
     recipe: { perJob: [process.execPath, '-e', program] },
@@ -98,7 +100,9 @@ test('plain commands: a result on stdout, chatter, no result, an error, a fork t
   );
   assert.deepEqual(plain!.output, { doubled: 4 });
   assert.deepEqual(chatter!.output, { doubled: 6 });
-  assert.deepEqual(fork!.output, { doubled: 8 });
+  const { doubled, left } = fork!.output as { doubled: number; left: number };
+  assert.equal(doubled, 8);
+  await until('what it left behind is gone', () => !isAlive(left, null));
   assert.match(none!.error as string, /without a result/);
   assert.match(fail!.error as string, /code 4.*no such model/s);
   assert.match(garbage!.error as string, /not JSON/);

@@ -138,14 +138,20 @@ test('several at once with job-take-batch, and SIGTERM drains', async (t) => {
   const server = await startEndpoints(t);
   await server.save('batchy', {});
   const key = await workerKey(server, 'batchy');
-  const ids = await Promise.all([1, 2, 3].map(() => server.run('batchy', { do: 'wait', ms: 300 })));
+  const ids = await Promise.all(
+    [1, 2, 3].map(() => server.run('batchy', { do: 'wait', ms: 3000 })),
+  );
   const worker = startWorker(t, server, key, 'w-batch', { TEST_CONCURRENCY: '3' });
-  await until('all three run at once', async () => {
-    const { body } = await server.call('GET', '/v2/batchy/health');
-    return (body.jobs as Record<string, number>).inProgress === 3;
+  await until('all three run at once, says its ping', async () => {
+    const jobs = await Promise.all(ids.map((id) => server.call('GET', `/api/jobs/${id}`)));
+    return jobs.every(({ body }) => body.stage === 'acknowledged' && body.status === 'running');
   });
+  const exited = new Promise((resolve) => worker.once('exit', (code) => resolve(code)));
   worker.kill('SIGTERM');
+  const late = await server.run('batchy', {});
   for (const id of ids) assert.equal((await server.ended('batchy', id)).status, 'COMPLETED');
+  assert.equal(await exited, 0, 'it ends by itself');
+  assert.equal((await server.call('GET', `/v2/batchy/status/${late}`)).body.status, 'IN_QUEUE');
 });
 
 async function workerKey(server: EndpointServer, id: string): Promise<string> {
