@@ -352,5 +352,7 @@ export class Webhooks implements Service {
 
 function checkUrl(url: string): void {
   if (URL.canParse(url) && /^https?:$/.test(new URL(url).protocol)) return;
-  throw new AppError('invalidInput', `${url.slice(0, 200)} is not an http(s) address.`);
+  throw new AppError('invalidInput', `${url.slice(0, 200)} is not an http(s) address.`, {
+    hint: 'Give a whole one: https://example.com/hook.',
+  });
 }
