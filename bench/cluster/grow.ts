@@ -31,7 +31,7 @@ async function main(): Promise<void> {
   const server = await startPostgres();
   const home = await open(server.url, 'grow');
   const nodes = await Promise.all([1, 2, 3].map(() => startNode(server.url)));
-  const shares: Record<string, { database: number[]; nodes: number[] }> = {};
+  const spent: Record<string, { database: number[]; nodes: number[] }> = {};
   const side = (name: string, used: ChildProcess[]): Side => ({
     name,
     prepare: () => fill(home.jobs, cycles),
@@ -48,10 +48,10 @@ async function main(): Promise<void> {
       );
       const wallMs = performance.now() - start;
       const after = cpu();
-      const cores = (of: 'database' | 'nodes') => (after[of] - before[of]) / 1000 / wallMs;
-      const kept = (shares[name] ??= { database: [], nodes: [] });
-      kept.database.push(cores('database'));
-      kept.nodes.push(cores('nodes'));
+      const spentMs = (of: 'database' | 'nodes') => (after[of] - before[of]) / 1000 / cycles;
+      const kept = (spent[name] ??= { database: [], nodes: [] });
+      kept.database.push(spentMs('database'));
+      kept.nodes.push(spentMs('nodes'));
       return (cycles / wallMs) * 1000;
     },
   });
@@ -68,10 +68,13 @@ async function main(): Promise<void> {
       },
     ],
   });
-  for (const [name, { database, nodes: own }] of Object.entries(shares))
-    console.log(
-      `${name}: PostgreSQL used ${median(database).toFixed(2)} cores, the nodes ${median(own).toFixed(2)}, of ${availableParallelism()}`,
-    );
+  const cores = availableParallelism();
+  for (const [name, { database, nodes: own }] of Object.entries(spent)) {
+    const [theirs, ours] = [median(database), median(own)];
+    const ceiling = Math.round((cores * 1000) / (theirs + ours));
+    const parts = `PostgreSQL ${theirs.toFixed(1)} ms, nodes ${ours.toFixed(1)} ms`;
+    console.log(`${name}: CPU per cycle ${parts}; ${cores} cores end at ${ceiling}/s`);
+  }
   for (const child of nodes) child.kill();
   await home.store.close();
   await server.close();
