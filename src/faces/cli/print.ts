@@ -130,7 +130,9 @@ function cell(column: string, value: unknown): string {
 
 /** What pages, jobs and other people wrote must not steer the terminal: no control but line and tab, no turned writing. */
 export function harmless(text: string): string {
-  return text.replaceAll(/[^\n\t\P{Cc}]|[\u202a-\u202e\u2066-\u2069]/gu, '\ufffd');
+  return text
+    .replaceAll('\r\n', '\n')
+    .replaceAll(/[^\n\t\P{Cc}]|[\u202a-\u202e\u2066-\u2069]/gu, '\ufffd');
 }
 
 const heading = (column: string): string =>
