@@ -48,7 +48,13 @@ function describe(operation: Operation, schemas: Json): Json {
   const inBody = method !== 'GET' && method !== 'DELETE';
   hoist(schemas, `${base}Input`, inBody ? without(input, inPath) : input);
   const schema = schemas[`${base}Input`] as Json;
-  const parameters = parametersOf(input, schema, inPath, inBody, base, schemas);
+  const fields = { input, hoisted: schema, inPath, component: `${base}Input` };
+  const fromPath = inPath.map((name) => parameter(fields, name, 'path'));
+  const fromQuery = inBody ? [] : queryParameters(fields);
+  const parameters = [...fromPath, ...fromQuery];
+  // Spelled out as parameters an input needs no component of its own, unless they refer to it.
+  if (!inBody && !JSON.stringify(parameters).includes(`schemas/${fields.component}"`))
+    delete schemas[fields.component];
   return {
     operationId: operation.name,
     summary: operation.title,
@@ -96,35 +102,33 @@ function describeForeign(dialect: string, { method, auth }: DialectRoute, path: 
   };
 }
 
-function parametersOf(
-  input: Json,
-  hoisted: Json,
-  inPath: string[],
-  inBody: boolean,
-  base: string,
-  schemas: Json,
-): Json[] {
-  const properties = propertiesOf(input);
+interface InputFields {
+  input: Json;
+  /** The same under components, where references point to. */
+  hoisted: Json;
+  inPath: string[];
+  component: string;
+}
+
+/** A GET has no body: what is not in the path stands in the query. */
+function queryParameters(fields: InputFields): Json[] {
+  return Object.keys(propertiesOf(fields.input))
+    .filter((name) => !fields.inPath.includes(name))
+    .map((name) => parameter(fields, name, 'query'));
+}
+
+function parameter(fields: InputFields, name: string, where: 'path' | 'query'): Json {
+  const { input, hoisted, component } = fields;
+  const property = propertiesOf(input)[name];
   const needed = (input.required ?? []) as string[];
-  const parameter = (name: string, where: 'path' | 'query'): Json => ({
+  const schema = (hoisted.properties as Json | undefined)?.[name] ?? property ?? { type: 'string' };
+  return {
     name,
     in: where,
     required: where === 'path' || needed.includes(name),
-    ...(properties[name]?.description ? { description: properties[name].description } : {}),
-    schema: relocated(
-      (hoisted.properties as Json | undefined)?.[name] ?? properties[name] ?? { type: 'string' },
-      `${base}Input`,
-    ),
-  });
-  const fromPath = inPath.map((name) => parameter(name, 'path'));
-  if (inBody) return fromPath;
-  // A GET has no body: its input schema is spelled out as parameters and needs no component of its own.
-  const fromQuery = Object.keys(properties)
-    .filter((name) => !inPath.includes(name))
-    .map((name) => parameter(name, 'query'));
-  const isUsed = JSON.stringify([fromPath, fromQuery]).includes(`schemas/${base}Input"`);
-  if (!isUsed) delete schemas[`${base}Input`];
-  return [...fromPath, ...fromQuery];
+    ...(property?.description ? { description: property.description } : {}),
+    schema: relocated(schema, component),
+  };
 }
 
 /** Moves a schema and its own definitions under components and re-points its references. */
