@@ -81,3 +81,12 @@ test('a key that is limited to kinds calls operations of those kinds only', asyn
   assert.equal(await command.refusal('get_wallet'), 'forbidden');
   assert.equal(await command.refusal('read_output', { id: jobId }), 'allowed');
 });
+
+test('a key that is limited to queues starts nothing outside of them', async (t) => {
+  const { as } = await people(t);
+  const ci = as({ owner: 'ann', queues: ['ci'] });
+  const page = { url: 'https://example.com/', waitMs: 0 };
+  assert.equal(await ci.refusal('read_page', page), 'forbidden');
+  assert.equal(await ci.refusal('run_command', { argv: ['true'] }), 'forbidden');
+  assert.equal(await ci.refusal('run_command', { argv: ['true'], queue: 'ci' }), 'allowed');
+});

@@ -43,7 +43,8 @@ export interface Submit {
 }
 
 export async function submit(services: Services, context: CallContext, wish: Submit): Promise<Job> {
-  const { owner } = context.caller!;
+  const { owner, queues } = context.caller!;
+  refuseQueue(queues);
   await services.usage.require(owner, wish.credits);
   const { job } = await services.jobs.submit({
     kind: 'web',
@@ -60,6 +61,14 @@ export async function submit(services: Services, context: CallContext, wish: Sub
     retry: { attemptsMax: wish.action === 'browse' ? 1 : 1 + lostMax, lostMax, backoffMs: 0 },
   });
   return job;
+}
+
+/** Web jobs have one queue; a key that is limited to others may not fill it. */
+function refuseQueue(queues: readonly string[] | undefined): void {
+  if (!queues || queues.includes('default')) return;
+  throw new AppError('forbidden', 'The key may not use the queue default, where web jobs wait.', {
+    hint: `It is limited to: ${queues.join(', ')}.`,
+  });
 }
 
 /** Checked now, subscribed with the submit. */
