@@ -4,6 +4,7 @@ import { readFileSync } from 'node:fs';
 import { createServer, type AddressInfo } from 'node:net';
 import { join } from 'node:path';
 import type { TestContext } from 'node:test';
+import { isAlive } from '../../src/kinds/endpoint/process.ts';
 import { client, type EndpointServer } from './endpoint.ts';
 import { until } from './until.ts';
 
@@ -43,4 +44,10 @@ export function kill(pid: number): void {
   } catch {
     // already gone
   }
+}
+
+/** Asks it to stop and waits: its idle workers go with it. */
+export async function end(pid: number): Promise<void> {
+  process.kill(pid, 'SIGTERM');
+  await until('the server has ended', () => !isAlive(pid, null));
 }

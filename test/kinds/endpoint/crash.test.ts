@@ -4,7 +4,7 @@ import assert from 'node:assert/strict';
 import { readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { test } from 'node:test';
-import { freePort, kill, serve, type EndpointClient } from '../../helpers/endpoint-process.ts';
+import { end, freePort, kill, serve, type EndpointClient } from '../../helpers/endpoint-process.ts';
 import { handlerFile } from '../../helpers/endpoint.ts';
 import { tempFolder } from '../../helpers/folder.ts';
 import { until } from '../../helpers/until.ts';
@@ -81,6 +81,7 @@ test(
       const found = await second.call('GET', '/api/endpoints');
       return (found.body.endpoints as unknown[]).length === 0;
     });
+    await end(second.pid);
   },
 );
 
@@ -106,8 +107,7 @@ test(
       seen,
       Array.from({ length: 60 }, (_, i) => i),
     );
-    await second.call('DELETE', '/api/endpoints/words');
-    kill(second.pid);
+    await end(second.pid);
   },
 );
 
