@@ -1,4 +1,5 @@
 // The real program in a home of its own: `errand serve` as a process, the command line, HTTP with the owner's key.
+import assert from 'node:assert/strict';
 import { execFile, spawn, type ChildProcess } from 'node:child_process';
 import { once } from 'node:events';
 import { join } from 'node:path';
@@ -24,8 +25,6 @@ export async function prepareStore(home: string, env: Record<string, string> = {
 export interface TestServer {
   url: string;
   key: string;
-  /** Where it says the key is. */
-  keyFile: string;
   home: string;
   pid: number;
   child: ChildProcess;
@@ -162,7 +161,7 @@ async function api(
   };
 }
 
-type Ready = Pick<TestServer, 'url' | 'key' | 'keyFile' | 'home' | 'pid'>;
+type Ready = Pick<TestServer, 'url' | 'key' | 'home' | 'pid'>;
 
 async function firstLine(
   child: ChildProcess,
@@ -173,5 +172,7 @@ async function firstLine(
   const line = once(lines, 'line') as Promise<[string]>;
   const first = await Promise.race([line, exited.then(() => undefined)]);
   if (!first) throw new Error(`the server did not start: ${stderr()}`);
-  return JSON.parse(first[0]) as Ready;
+  const ready = JSON.parse(first[0]) as Ready;
+  assert.deepEqual(Object.keys(ready), ['url', 'key', 'home', 'pid'], 'scripts rely on these');
+  return ready;
 }

@@ -63,7 +63,8 @@ async function startOrTakeOver(context: CommandContext, wish: ServeWish): Promis
 function greet({ screen, program }: CommandContext, server: RunningServer, json: boolean): void {
   const { url, key, keyFile, home } = server;
   if (json) {
-    screen.out(`${JSON.stringify({ url, key, keyFile, home, pid: process.pid })}\n`);
+    // Scripts rely on this line: these fields and no others.
+    screen.out(`${JSON.stringify({ url, key, home, pid: process.pid })}\n`);
     return;
   }
   screen.out(
