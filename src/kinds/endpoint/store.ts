@@ -237,7 +237,7 @@ export class EndpointStore {
     return row && workerFromRow(row);
   }
 
-  /** Ended workers beyond the newest ones: rows to forget, with their logs. */
+  /** Workers that ended long ago: rows to forget, with their logs. */
   oldWorkers(endedBefore: number, limit: number): Promise<WorkerName[]> {
     return this.store.read<WorkerName & object>(
       `SELECT endpoint_id AS "endpointId", id FROM endpoint_workers
