@@ -135,7 +135,7 @@ const eventView = z.object({
   data: z.unknown(),
 });
 
-export function jobEvents({ jobs, feed }: JobOperationsNeeds): Operation {
+export function jobEvents({ jobs, feed }: Pick<JobOperationsNeeds, 'jobs' | 'feed'>): Operation {
   const show = (event: {
     cursor: number;
     jobId: string;
@@ -186,13 +186,15 @@ export function jobEvents({ jobs, feed }: JobOperationsNeeds): Operation {
       try {
         while (!signal.aborted) {
           const changed = new Promise<void>((resolve) => (wake = resolve));
+          // Looked at before its events: an end that comes in between is told in the next turn, not left out.
+          const isOver = isFinal((await jobs.get(job.id)).status);
           const events = await jobs.ledger.events(job.id, n, 500);
           for (const event of events) {
             n = event.n;
             yield { event: event.type, data: show(event), id: String(event.n) };
           }
           if (events.length > 0) continue;
-          if (isFinal((await jobs.get(job.id)).status)) return;
+          if (isOver) return;
           await changed;
         }
       } finally {

@@ -3,6 +3,7 @@ import assert from 'node:assert/strict';
 import { describe, test } from 'node:test';
 import { queueKey } from '../../src/jobs/intents.ts';
 import type { Job } from '../../src/jobs/job.ts';
+import { jobEvents } from '../../src/jobs/look-operations.ts';
 import { ManualClock } from '../../src/runtime/clock.ts';
 import { createCore, type Core } from '../helpers/jobs.ts';
 import { stores } from '../helpers/stores.ts';
@@ -323,6 +324,29 @@ for (const factory of stores) {
       await until('the last event came', () => seen.includes('completed'));
       off();
       assert.deepEqual(seen, ['started', 'progress', 'completed']);
+    });
+
+    test('whoever follows a job is told its end, also when it comes between two looks', async (t) => {
+      const core = await createCore(t, { factory });
+      const { job } = await core.jobs.submit(base);
+      const [running] = await claim(core);
+      const { ledger } = core.jobs;
+      const read = ledger.events.bind(ledger);
+      ledger.events = async (...wish) => {
+        const events = await read(...wish);
+        if (events.length === 0) await core.jobs.finish(of(running!), { type: 'completed' });
+        return events;
+      };
+      const follow = jobEvents(core).stream!(
+        { id: job.id, after: 0, limit: 100 },
+        {
+          caller: { owner: 'ada', scopes: new Set(['read']), admin: false, local: true },
+          signal: new AbortController().signal,
+        },
+      );
+      const types: string[] = [];
+      for await (const { event } of follow) types.push(event!);
+      assert.deepEqual(types, ['submitted', 'started', 'completed']);
     });
   });
 }
