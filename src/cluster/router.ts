@@ -66,7 +66,9 @@ export class Router implements Elsewhere {
     const node = await this.nodeOf(job, attempt ?? job.attempt);
     if (node === null || node === nodes.id) return undefined;
     const row = await nodes.rows.find(node);
-    if (row?.url && nodes.isAlive(row)) return row.url;
+    // A node that is just back takes work before its next beat: having started this job is a sign of life, too.
+    const seenAt = Math.max(row?.seenAt ?? 0, job.startedAt ?? 0);
+    if (row?.url && nodes.isAlive({ ...row, seenAt })) return row.url;
     if (at === 'attempt') return undefined;
     if (isHere(job) || (await this.options.restore(job))) return undefined;
     const where = row ? `${row.name} (${row.id})` : node;
