@@ -143,7 +143,14 @@ function runProcess(name: string, [command, ...commandArgs]: string[]): Promise<
       cwd: root,
       detached: true,
       stdio: ['ignore', out, out],
-      env: { ...process.env, NODE_ENV: 'test', ERRAND_TEST_RUN: marker, FORCE_COLOR: '0' },
+      env: {
+        ...process.env,
+        NODE_ENV: 'test',
+        // Most files load most of the tree: it is compiled once.
+        NODE_COMPILE_CACHE: join(scratch, 'compiled'),
+        ERRAND_TEST_RUN: marker,
+        FORCE_COLOR: '0',
+      },
     });
     closeSync(out);
     let note: string | undefined;
