@@ -345,7 +345,7 @@ for (const factory of stores) {
         },
       );
       const types: string[] = [];
-      for await (const { event } of follow) types.push(event!);
+      for await (const { event } of follow) types.push(event);
       assert.deepEqual(types, ['submitted', 'started', 'completed']);
     });
   });
