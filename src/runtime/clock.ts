@@ -39,6 +39,9 @@ function start(ms: number, fn: () => void, each: (timer: NodeJS.Timeout) => void
   return () => clearTimeout(timer);
 }
 
+/** Lets everything else that waits have its turn: for work in pieces that would hold it up together. */
+export const nextTurn = (): Promise<void> => new Promise((resolve) => setImmediate(resolve));
+
 /** A clock that only moves when told to; due calls run in order while it moves. */
 export class ManualClock implements Clock {
   private time: number;
@@ -78,7 +81,7 @@ export class ManualClock implements Clock {
       this.waiting = this.waiting.filter((entry) => entry !== next);
       this.time = Math.max(this.time, next.at);
       next.fn();
-      await new Promise<void>((resolve) => setImmediate(resolve));
+      await nextTurn();
     }
     this.time = end;
   }

@@ -2,7 +2,7 @@
 // cannot hang the server). A scan has a time limit and answers the cursor to go on from.
 import { RE2JS } from 're2js';
 import { AppError } from '../../../errors.ts';
-import type { Clock } from '../../../runtime/clock.ts';
+import { nextTurn, type Clock } from '../../../runtime/clock.ts';
 import { cleanText, fold, number, shortened, type Line } from './clean.ts';
 import { scanLines, scanWindowBytes, splitLines, type Log } from './log.ts';
 
@@ -48,7 +48,7 @@ export async function grep(log: Log, options: GrepOptions, clock: Clock): Promis
     }
     next = base + bytes.length;
     if (clock.now() - started > scanMsMax && next < log.size) return page.result(next, false);
-    await new Promise<void>((resolve) => setImmediate(resolve));
+    await nextTurn();
   }
   return page.result(Math.max(next, Math.min(options.from, log.size)), true);
 }

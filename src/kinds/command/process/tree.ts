@@ -4,6 +4,7 @@
 import { execFile } from 'node:child_process';
 import { readFileSync, readdirSync } from 'node:fs';
 import { promisify } from 'node:util';
+import { nextTurn } from '../../../runtime/clock.ts';
 import { startTicks, type Identity } from './identity.ts';
 import { procText } from './proc.ts';
 
@@ -155,7 +156,7 @@ async function processTable(): Promise<ProcessRow[]> {
   let n = 0;
   for (const name of readdirSync('/proc')) {
     if (!isNumber(name)) continue;
-    if (++n % rowsPerTurn === 0) await turn();
+    if (++n % rowsPerTurn === 0) await nextTurn();
     const row = rowOf(name);
     if (row) rows.push(row);
   }
@@ -216,5 +217,3 @@ function isNumber(name: string): boolean {
   const first = name.charCodeAt(0);
   return first >= 48 && first <= 57;
 }
-
-const turn = (): Promise<void> => new Promise((resolve) => setImmediate(resolve));

@@ -8,7 +8,7 @@ import { unknownJob } from '../../../jobs/dependencies.ts';
 import type { Kind } from '../../../jobs/kind.ts';
 import { owns } from '../../../jobs/view.ts';
 import type { Caller } from '../../../operation.ts';
-import type { Clock } from '../../../runtime/clock.ts';
+import { nextTurn, type Clock } from '../../../runtime/clock.ts';
 import { parseJson } from '../../../runtime/json.ts';
 import type { Log } from '../../../runtime/log.ts';
 import { Loop, type Service } from '../../../runtime/service.ts';
@@ -200,8 +200,11 @@ export class Batches implements Service {
       const before = this.looks.get(id);
       seen.set(id, before ?? { ended: -1, nextAt: 0 });
       if (cancelRequestedAt !== null) await this.cancel(await jobs.get(id));
-      else if (this.isDue(before, ended.get(queue)!))
+      else if (this.isDue(before, ended.get(queue)!)) {
         seen.set(id, await this.lookAt(id, ended.get(queue)!));
+        // Counts of a hundred large batches in one go would hold up every worker that asks for work.
+        await nextTurn();
+      }
     }
     this.looks = seen;
   }
