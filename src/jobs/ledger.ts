@@ -46,6 +46,8 @@ export interface QueueRow {
   paused: boolean;
 }
 
+export type JobState = Pick<Job, 'id' | 'attemptId' | 'status' | 'cancelRequestedAt'>;
+
 export class Ledger {
   private readonly store: Store;
   private readonly dependentsRead: DependentsRead;
@@ -67,6 +69,16 @@ export class Ledger {
       [...ids],
     );
     return rows.map(jobFromRow);
+  }
+
+  /** Where jobs stand, without what they hold: asked for all that run, again and again. */
+  async states(ids: readonly string[]): Promise<JobState[]> {
+    if (ids.length === 0) return [];
+    return this.store.read<JobState>(
+      `SELECT id, attempt_id AS "attemptId", status, cancel_requested_at AS "cancelRequestedAt"
+        FROM jobs WHERE id IN (${ids.map(() => '?').join(', ')})`,
+      [...ids],
+    );
   }
 
   async findByKey(owner: string, key: string): Promise<Job | undefined> {

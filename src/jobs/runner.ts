@@ -284,7 +284,7 @@ export class Runner implements Service {
     const sentAt = clock.now();
     const held = await this.extend(entries.map(({ job }) => job.attemptId));
     this.watchSilence(sentAt + leaseMs);
-    const rows = await this.options.jobs.ledger.findMany(entries.map(({ job }) => job.id));
+    const rows = await this.options.jobs.ledger.states(entries.map(({ job }) => job.id));
     const byId = new Map(rows.map((row) => [row.id, row]));
     for (const { job } of entries) {
       if (!this.active.has(job.attemptId)) continue;

@@ -48,7 +48,7 @@ export interface KeeperOptions {
 }
 
 /** Looking at processes may take this share of a core, however many there are. */
-const lookShare = 1 / 200;
+const lookShare = 1 / 400;
 /** But a job that may wait for input is looked at so often. */
 const lookMsMax = 10_000;
 const beatMs = 5000;
