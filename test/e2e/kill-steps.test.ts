@@ -2,11 +2,12 @@
 // "running", and the files of the attempt as far as they had come. The next server must go on from there: nothing lost,
 // nothing twice, no end invented.
 import assert from 'node:assert/strict';
-import { readFileSync, readdirSync, rmSync, truncateSync, writeFileSync } from 'node:fs';
+import { readFileSync, rmSync, truncateSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { test } from 'node:test';
 import { LaunchFolder } from '../../src/kinds/command/process/folder.ts';
 import { bootId, signalProcess } from '../../src/kinds/command/process/identity.ts';
+import { Registry } from '../../src/kinds/command/process/registry.ts';
 import { identityOf, markHolders } from '../../src/kinds/command/process/tree.ts';
 import { tempFolder } from '../helpers/folder.ts';
 import { awaitFile } from '../helpers/process.ts';
@@ -169,9 +170,10 @@ const launchPath = (home: string, id: string): string =>
 
 /** The mark of the attempt, as the guard's registry has it. */
 function attemptIn(home: string, id: string): string {
-  const name = readdirSync(join(home, 'command', 'running')).find((one) => one.startsWith(id));
-  assert.ok(name, `${id} is registered`);
-  return name;
+  const entries = new Registry(join(home, 'command')).list();
+  const entry = entries.find(({ attemptId }) => attemptId.startsWith(id));
+  assert.ok(entry, `${id} is registered`);
+  return entry.attemptId;
 }
 
 function ran(folder: string, i: number): number {

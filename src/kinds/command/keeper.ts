@@ -103,6 +103,7 @@ export class Keeper implements Service {
     await this.loop.stop();
     this.launcher.close();
     await this.options.history.flush();
+    this.registry.close();
     this.guard.release(this.kept.size > 0);
   }
 
@@ -222,15 +223,12 @@ export class Keeper implements Service {
     this.lookAt = started + Math.min(cost / lookShare, asked ? lookMsMax : Infinity);
   }
 
-  /** This server knows all that runs: an old entry of anything else is litter of a crash. */
+  /** This server knows all that runs: an entry of anything else is litter of a crash. */
   private forgetLitter(): void {
     const { clock } = this.options;
     if (clock.now() < this.litterAt) return;
     this.litterAt = clock.now() + litterMs;
-    for (const { attemptId, registeredAt } of this.registry.list()) {
-      if (!this.kept.has(attemptId) && systemClock.now() - registeredAt > litterMs)
-        this.registry.remove(attemptId);
-    }
+    this.registry.keepOnly((attemptId) => this.kept.has(attemptId));
   }
 }
 

@@ -1,6 +1,6 @@
 // How commands behave beside each other and over time: places, health, waiting for several, survivors, a machine that slept.
 import assert from 'node:assert/strict';
-import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
+import { mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { test } from 'node:test';
@@ -145,6 +145,32 @@ test('without a server for longer than another node waits, an attempt that it ma
   assert.equal(overLimit(entry, 70_000, [], 50_000), undefined);
   assert.equal(overLimit(entry, 70_001, [], 50_000)?.reason, 'lost');
   assert.equal(overLimit({ ...entry, aloneMsMax: null }, 1e12, [], 0), undefined);
+});
+
+test('the list of running attempts forgets ended ones now and then, and never one that runs', (t) => {
+  const folder = tempFolder(t);
+  const lines = () => readFileSync(join(folder, 'running.list'), 'utf8').split('\n').length - 1;
+  const limits = { deadlineAt: null, outputBytesMax: 9, ring: false, aloneMsMax: null };
+  const entry = (attemptId: string) => ({ attemptId, folder, ...limits, registeredAt: 0 });
+  const earlier = new Registry(folder);
+  earlier.add(entry('lives'));
+  earlier.add(entry('litter'));
+  earlier.close();
+  const registry = new Registry(folder);
+  const ids = () => registry.list().map(({ attemptId }) => attemptId);
+  let most = 0;
+  for (let i = 0; i < 2500; i++) {
+    registry.add(entry(`a${i}`));
+    registry.remove(`a${i}`);
+    most = Math.max(most, lines());
+  }
+  assert.ok(most < 1100, `${most} lines`);
+  assert.deepEqual(ids(), ['lives', 'litter']);
+  registry.add(entry('new'));
+  registry.keepOnly((attemptId) => attemptId !== 'litter');
+  assert.deepEqual(ids(), ['lives', 'new']);
+  assert.equal(lines(), 2);
+  assert.deepEqual(new Registry(folder).list(), registry.list());
 });
 
 test('a field that does not exist: the one that was meant, or all there are', async (t) => {

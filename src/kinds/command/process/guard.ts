@@ -20,14 +20,24 @@ export interface GuardSettings {
 /**
  * A long pause between two turns was a suspend of the machine: it is written down, because timeouts count awake time.
  * `find -newermt` is not portable; the age of the heartbeat is taken from a number inside the file.
+ * A process runs if it has the pid of the claim and began when the claim says: the lines of ended ones still stand there.
  */
 const guardScript = `home=$1 every=$2 stale=$3 node=$4 main=$5 grace=$6
 trap 'exit 0' TERM
+runs() {
+  [ -r "$folder/claim" ] || return
+  { read -r pid; read -r boot; read -r claimed; } < "$folder/claim"
+  kill -0 "$pid" 2>/dev/null || return
+  [ -r "/proc/$pid/stat" ] || return 0
+  read -r stat < "/proc/$pid/stat"
+  set -f -- $claimed; begun=\${22}
+  set -f -- $stat; [ "$begun" = "\${22}" ]
+}
 last=$(date +%s)
 while :; do
   sleep "$every" &
   wait $!
-  [ -d "$home/running" ] || exit 0
+  [ -r "$home/running.list" ] || exit 0
   now=$(date +%s)
   [ $((now - last)) -le $((every * 2 + 15)) ] || echo "$last $((now - last - every))" >> "$home/gaps"
   last=$now
@@ -37,12 +47,8 @@ while :; do
   alive=0
   [ ! -r "$home/alive" ] || read -r alive < "$home/alive"
   due= any=
-  for file in "$home/running"/*; do
-    [ -f "$file" ] || continue
-    read -r deadline bytes mode since attempt folder < "$file" || continue
-    pid=
-    [ ! -r "$folder/claim" ] || read -r pid < "$folder/claim"
-    [ -n "$pid" ] && kill -0 "$pid" 2>/dev/null || continue
+  while read -r deadline bytes mode since attempt folder; do
+    runs || continue
     any=1
     case $mode in
       *+*) [ $((now - alive)) -le "\${mode#*+}" ] || { due=1; break; } ;;
@@ -56,7 +62,7 @@ while :; do
     dropped=0
     [ ! -r "$folder/dropped" ] || read -r dropped < "$folder/dropped"
     if [ $((size - dropped)) -gt "$bytes" ]; then due=1; break; fi
-  done
+  done < "$home/running.list"
   [ -n "$any" ] || exit 0
   [ -z "$due" ] || "$node" "$main" "$home" "$grace" >/dev/null 2>&1
 done
