@@ -29,9 +29,12 @@ const wrapperShell = '/bin/sh';
 export async function launch(spec: LaunchSpec, starter: Starter = here): Promise<Launched> {
   checkCwd(spec.cwd);
   const { folder, cwd } = spec;
-  folder.create();
+  // Whoever spawns makes the folder: in a burst that is the launcher, and the server waits for no disk.
+  const empty = spec.stdin === 'none' && !spec.terminal;
+  if (!empty) folder.create();
   const { command, args, input } = await programOf(spec);
   const order: Order = {
+    ...(empty ? { folder: folder.path } : {}),
     command,
     args,
     cwd,

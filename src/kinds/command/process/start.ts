@@ -1,8 +1,11 @@
-// The one spawn of a wrapper: a new session, its files opened for it. Made here by the server, or by the launcher.
+// The one spawn of a wrapper: a new session, its files made and opened for it. Done by the server, or by the launcher.
 import { spawn, type ChildProcess } from 'node:child_process';
 import { closeSync, openSync } from 'node:fs';
+import { LaunchFolder } from './folder.ts';
 
 export interface Order {
+  /** The launch's folder, to be made first; absent: it is there already, with something in it. */
+  folder?: string;
   command: string;
   args: string[];
   cwd: string;
@@ -23,6 +26,7 @@ export function startChild(order: Order): ChildProcess {
     return fd;
   };
   try {
+    if (order.folder !== undefined) new LaunchFolder(order.folder).create();
     const stdin = order.stdin ? open(order.stdin.path, order.stdin.flags) : 'ignore';
     const out = open(order.out, 'a');
     const err = order.err === undefined ? out : open(order.err, 'a');
