@@ -159,12 +159,16 @@ function boundedResult(job: Job): Record<string, unknown> {
 
 function timings(job: Job, now: number): JobView['timings'] {
   const { createdAt, startedAt, finishedAt } = job;
+  // An end is seen late when no server was there: what the kind measured is how long it really ran.
+  const { runMs } = finishedAt === null ? {} : job.facts;
   const isoTime = (at: number) => new Date(at).toISOString();
   return {
     createdAt: isoTime(createdAt),
     ...(startedAt === null ? {} : { startedAt: isoTime(startedAt), waitMs: startedAt - createdAt }),
     ...(finishedAt === null ? {} : { finishedAt: isoTime(finishedAt) }),
-    ...(startedAt === null ? {} : { runMs: (finishedAt ?? now) - startedAt }),
+    ...(startedAt === null
+      ? {}
+      : { runMs: typeof runMs === 'number' ? runMs : (finishedAt ?? now) - startedAt }),
   };
 }
 

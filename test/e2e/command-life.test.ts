@@ -82,6 +82,9 @@ describe('commands and kill -9', () => {
     assert.equal(await text(c!.id), '20000\n');
     assert.equal(typeof a!.cpuUserMs, 'number');
     assert.equal((a!.attempts as { number: number }).number, 1);
+    // How long it ran is not how long it took until somebody looked.
+    for (const job of [a!, b!, c!])
+      assert.equal((job.timings as { runMs: number }).runMs, job.runMs);
   });
 
   test('a wrapper that was killed too is lost, and nothing of it runs on', async (t) => {

@@ -164,7 +164,9 @@ export async function readOutput(
     });
   }
   const facts = await factsOf(job, request.attempt, needs);
-  const share = { ...request, bytesMax: (request.bytesMax ?? bytesDefault) / chosen.length };
+  const { bytesMax = bytesDefault } = request;
+  const titles = chosen.length === 1 ? 0 : chosen.length * titleOf('stdout').length;
+  const share = { ...request, bytesMax: (bytesMax - titles) / chosen.length };
   const parts = await Promise.all(
     chosen.map(async ({ stream, view }) => {
       await using log = await Log.open(view);
@@ -278,7 +280,7 @@ function joined(
 ): Omit<OutputAnswer, 'id' | 'status' | 'exitCode' | 'signal' | 'mode'> {
   const [first] = parts;
   if (parts.length === 1) return first!.part;
-  const text = parts.map(({ stream, part }) => `--- ${stream} ---\n${ended(part.text)}`).join('');
+  const text = parts.map(({ stream, part }) => titleOf(stream) + ended(part.text)).join('');
   const sum = (pick: (part: Part) => number) => parts.reduce((n, { part }) => n + pick(part), 0);
   const notes = parts.flatMap(({ stream, part }) =>
     part.omitted ? [`${stream}: ${part.omitted} (with stream: ${stream})`] : [],
@@ -293,6 +295,8 @@ function joined(
     streams: parts.map(({ stream, part: { from, next, size } }) => ({ stream, from, next, size })),
   };
 }
+
+const titleOf = (stream: string): string => `--- ${stream} ---\n`;
 
 const ended = (text: string): string => (text === '' || text.endsWith('\n') ? text : `${text}\n`);
 
@@ -331,9 +335,20 @@ export function stateText(answer: Pick<OutputAnswer, 'id' | 'status' | 'exitCode
 
 function outputText(answer: OutputAnswer): string {
   const count = answer.matches === undefined ? '' : ` · ${number(answer.matches)} matches`;
-  const place = ` · bytes ${answer.from}–${answer.next} of ${answer.size}`;
-  const head = `${stateText(answer)}${count}${answer.streams ? '' : place}`;
+  const places = answer.streams
+    ? answer.streams.map((part) => `${part.stream} ${placeText(part)}`).join(', ') +
+      ' · order between them unknown'
+    : placeText(answer);
+  const head = `${stateText(answer)}${count} · ${places}`;
   const notes = answer.omitted ? `\n[${answer.omitted}]` : '';
-  const body = answer.text || (isFinal(answer.status) ? '(no output)' : '(no output yet)');
-  return `${head}\n${body}${notes}`;
+  return `${head}\n${answer.text || emptyText(answer)}${notes}`;
+}
+
+const placeText = ({ from, next, size }: { from: number; next: number; size: number }): string =>
+  `bytes ${from}–${next} of ${size}`;
+
+function emptyText({ status, matches, size, from, mode }: OutputAnswer): string {
+  if (size === 0) return isFinal(status) ? '(no output)' : '(no output yet)';
+  if (matches !== undefined) return matches === 0 ? '(no line matches)' : '(counted only)';
+  return mode === 'since' || from >= size ? '(nothing new)' : '(nothing there)';
 }

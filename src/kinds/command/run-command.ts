@@ -201,7 +201,12 @@ function hintOf(job: Job, output: OutputAnswer): string | undefined {
     return undefined;
   }
   if (job.status === 'input_required') return 'It waits for input: answer with send_input.';
-  return `Still ${job.status}; it goes on by itself. wait_for_jobs waits for its end, read_output with mode since and from ${output.next} reads on.`;
+  return `Still ${job.status}; it goes on by itself. wait_for_jobs waits for its end, read_output with mode since and ${cursorText(output)} reads on.`;
+}
+
+function cursorText({ next, streams }: OutputAnswer): string {
+  if (!streams) return `from ${next}`;
+  return streams.map((part) => `stream ${part.stream}, from ${part.next}`).join(' (or ') + ')';
 }
 
 /** A job that is interactive, ready or over answers plainly; any other is followed as a task where clients can. */

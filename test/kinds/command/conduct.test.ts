@@ -219,3 +219,39 @@ test('what is outside of the part that was asked for is not called left out', as
   const span = await read(id, { mode: 'range', from: 100, to: 1000, bytesMax: 200, raw: true });
   assert.equal(span.omitted, '700 bytes after: mode since, from 300');
 });
+
+test('the text of a reading: why there is nothing, and a cursor for each stream', async (t) => {
+  const { run, read, background, cancel, wait, app } = await start(t);
+  const { text: words } = app.operations.get('read_output');
+  const { id } = await run({ command: 'echo one; echo two' });
+  const text = async (input: object) => words!(await read(id, input));
+  assert.match(
+    await text({ mode: 'grep', pattern: 'three' }),
+    / 0 matches .*\n\(no line matches\)$/,
+  );
+  assert.match(await text({ mode: 'since', from: 8 }), /\n\(nothing new\)$/);
+  const empty = await run({ command: 'true' });
+  assert.match(words!(await read(empty.id)), /\n\(no output\)$/);
+  const command = 'echo error >&2; echo up; sleep 300';
+  const server = { command, streams: 'split', name: 'split', ensure: true };
+  const split = await background(server);
+  await wait(split.id, { until: { text: 'up' } });
+  assert.match(
+    words!(await read(split.id)),
+    / · stdout bytes 0–3 of 3, stderr bytes 0–6 of 6 · order between them unknown\n/,
+  );
+  const again = await background(server);
+  assert.match(again.hint!, /mode since and stream stdout, from 3 \(or stream stderr, from 6\)/);
+  await cancel(split.id);
+});
+
+test('two streams share the budget with their titles', async (t) => {
+  const { run, read } = await start(t);
+  const command = 'yes "some words" | head -500 | tee /dev/stderr';
+  const { id } = await run({ command, streams: 'split' });
+  for (const mode of ['tail', 'head_tail', 'errors'])
+    for (const raw of [false, true]) {
+      const { text } = await read(id, { mode, raw, bytesMax: 300 });
+      assert.ok(Buffer.byteLength(text) <= 300, `${mode}: ${text}`);
+    }
+});

@@ -107,6 +107,15 @@ describe('reading', () => {
     }
   });
 
+  test('the end before a cursor; a cursor that is not there yet is the end', async (t) => {
+    const log = await logOf(t, 'one\ntwo\nthree\n');
+    for (const options of [clean, raw]) {
+      assert.equal((await readTail(log, options, 8)).text, 'one\ntwo\n');
+      const { text, from, next } = await readTail(log, options, 5000);
+      assert.deepEqual({ text, from, next }, { text: 'one\ntwo\nthree\n', from: 0, next: 14 });
+    }
+  });
+
   test('both ends meet or say what lies between', async (t) => {
     const words = 'alpha beta gamma delta epsilon zeta eta theta'.split(' ');
     const line = (i: number) => `${words[i % 8]} ${words[(i * 3) % 7]} ${i}`;
@@ -116,6 +125,11 @@ describe('reading', () => {
     assert.equal(head.from, 0);
     assert.equal(tail?.next, log.size);
     assert.ok(tail.from > head.next);
+    for (const bytesMax of [200, 1000])
+      for (const how of [clean, raw]) {
+        const ends = await readBothEnds(log, { ...how, bytesMax });
+        assert.ok(Buffer.byteLength(ends.head.text + ends.tail!.text) <= bytesMax - 84);
+      }
     const small = await readBothEnds(await logOf(t, 'a\nb\n'), clean);
     assert.equal(small.head.text, 'a\nb\n');
     assert.equal(small.tail, undefined);
@@ -244,6 +258,50 @@ describe('searching', () => {
       if (found.complete) break;
     }
     assert.equal(matches, 1000);
+  });
+
+  test('of a long line the match is shown, in any budget', async (t) => {
+    const log = await logOf(t, `${'ü'.repeat(5000)}a needle here${'z'.repeat(5000)}\n`);
+    for (const more of [{}, { regex: true }, { ignoreCase: true, pattern: 'NEEDLE' }]) {
+      for (const bytesMax of [200, 4000]) {
+        const found = await grep(log, { ...options, ...more, bytesMax }, clock);
+        assert.match(found.text, /^0:…\[\+[\d,]+ bytes\]…ü+a needle herez+…\[\+[\d,]+ bytes\]…$/);
+        assert.ok(Buffer.byteLength(found.text) <= bytesMax);
+      }
+    }
+  });
+
+  test('errors knows the words of many programs, and what says that all is well', async (t) => {
+    const bad = [
+      'ValueError: bad thing',
+      'java.lang.NullPointerException',
+      'npm ERR! code ELIFECYCLE',
+      'cat: foo: No such file or directory',
+      'not ok 4 - adds',
+      '3 failed, 0 errors',
+      'Tests run: 5, Failures: 2, Errors: 0',
+      "thread 'main' panicked at src/main.rs:2:5",
+      'curl: (28) Connection timed out',
+      'request failed 0.5 s later',
+    ];
+    const well = [
+      'Found 0 errors.',
+      '# fail 0',
+      'Failures: 0, Errors: 0',
+      'done without errors',
+      'ok',
+    ];
+    for (const line of bad)
+      assert.equal((await findTroubles(await logOf(t, line), 2000)).matches, 1);
+    for (const line of well)
+      assert.equal((await findTroubles(await logOf(t, line), 2000)).matches, 0, line);
+  });
+
+  test('errors keeps the smallest budget, also with long lines', async (t) => {
+    const log = await logOf(t, `error: ${'x'.repeat(5000)}\n`.repeat(20));
+    const { text } = await findTroubles(log, 200);
+    assert.match(text, /error: x/);
+    assert.ok(Buffer.byteLength(text) <= 200);
   });
 
   test('errors finds the lines that matter, with what follows', async (t) => {

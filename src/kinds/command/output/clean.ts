@@ -104,12 +104,28 @@ const shapeOf = (text: string): string => (/\d/.test(text) ? text.replaceAll(/\d
 export function shortened(text: string, bytesMax: number): string {
   if (text.length * 3 <= bytesMax || Buffer.byteLength(text) <= bytesMax) return text;
   const bytes = Buffer.from(text);
-  const remark = `…[+${number(bytes.length - bytesMax)} bytes]…`;
+  const remark = cutRemark(bytes.length - bytesMax);
   const room = Math.max(bytesMax - Buffer.byteLength(remark), 16);
   const head = bytes.subarray(0, Math.floor(room * 0.6));
   const tail = bytes.subarray(bytes.length - Math.floor(room * 0.4));
   return `${wholeEnd(head)}${remark}${wholeStart(tail)}`;
 }
+
+/** A long line around the place that matters, if that does not lie at one of its ends. */
+export function shortenedAround(text: string, place: number, bytesMax: number): string {
+  const bytes = Buffer.from(text);
+  if (bytes.length <= bytesMax) return text;
+  const at = Buffer.byteLength(text.slice(0, place));
+  const room = Math.max(bytesMax - 2 * remarkBytesMax, 16);
+  const from = Math.max(at - Math.floor(room / 3), 0);
+  if (from === 0 || from + room >= bytes.length) return shortened(text, bytesMax);
+  const shown = bytes.subarray(from, from + room);
+  const after = bytes.length - from - room;
+  return `${cutRemark(from)}${wholeStart(shown.subarray(0, room - partialEnd(shown)))}${cutRemark(after)}`;
+}
+
+const cutRemark = (bytes: number): string => `…[+${number(bytes)} bytes]…`;
+const remarkBytesMax = 30;
 
 /** Text of bytes that may be cut within a character at their end, or at their start. */
 export function wholeEnd(bytes: Buffer): string {

@@ -3,7 +3,7 @@
 import { RE2JS } from 're2js';
 import { AppError } from '../../../errors.ts';
 import { nextTurn, type Clock } from '../../../runtime/clock.ts';
-import { cleanText, fold, number, shortened, type Line } from './clean.ts';
+import { cleanText, fold, number, shortened, shortenedAround, type Line } from './clean.ts';
 import { scanLines, scanWindowBytes, splitLines, type Log } from './log.ts';
 
 export interface GrepOptions {
@@ -30,12 +30,13 @@ export interface GrepResult {
 
 /** One call scans no longer than this; the rest is a second call. */
 const scanMsMax = 4000;
-const lineBytesMax = 600;
+/** Of one line so much is shown, and never more than half of the answer; its offset stands before it. */
+const lineBytesMax = (bytesMax: number): number => Math.min(600, Math.floor(bytesMax / 2));
 
 export async function grep(log: Log, options: GrepOptions, clock: Clock): Promise<GrepResult> {
   const matches = matcher(options);
   const started = clock.now();
-  const page = new Page(options);
+  const page = new Page(options, matches);
   let next = Math.max(options.from, log.start);
   for await (const { bytes, base } of scanLines(log, options.from, log.size)) {
     if (!matches.possible(bytes)) {
@@ -57,22 +58,30 @@ interface LineMatcher {
   /** A quick look at a whole window: false means no line of it can match. */
   possible(bytes: Buffer): boolean;
   test(text: string): boolean;
+  /** Where the match begins, of a text that has one. */
+  place(text: string): number;
 }
 
 function matcher({ pattern, regex, ignoreCase }: GrepOptions): LineMatcher {
   if (regex) {
     const compiled = compile(pattern, ignoreCase);
-    return { possible: () => true, test: (text) => compiled.test(text) };
+    const place = (text: string) => {
+      const found = compiled.matcher(text);
+      return found.find() ? found.start() : 0;
+    };
+    return { possible: () => true, test: (text) => compiled.test(text), place };
   }
   if (ignoreCase) {
     const wanted = pattern.toLowerCase();
-    return { possible: () => true, test: (text) => text.toLowerCase().includes(wanted) };
+    const place = (text: string) => text.toLowerCase().indexOf(wanted);
+    return { possible: () => true, test: (text) => place(text) >= 0, place };
   }
   const wanted = Buffer.from(pattern);
   return {
     // Escapes may stand inside what a person sees as one word: then every line is looked at cleaned.
     possible: (bytes) => bytes.includes(wanted) || bytes.includes(0x1b) || bytes.includes(0x08),
     test: (text) => text.includes(pattern),
+    place: (text) => text.indexOf(pattern),
   };
 }
 
@@ -91,6 +100,7 @@ function compile(pattern: string, ignoreCase: boolean): RE2JS {
 /** Collects matches with their context until the budget is full. */
 class Page {
   private readonly options: GrepOptions;
+  private readonly matcher: LineMatcher;
   private readonly parts: string[] = [];
   private before: Line[] = [];
   private after = 0;
@@ -99,8 +109,9 @@ class Page {
   private matches = 0;
   private shown = 0;
 
-  constructor(options: GrepOptions) {
+  constructor(options: GrepOptions, lineMatcher: LineMatcher) {
     this.options = options;
+    this.matcher = lineMatcher;
     this.room = options.bytesMax;
   }
 
@@ -145,7 +156,9 @@ class Page {
   }
 
   private put(line: Line, mark: string): boolean {
-    const text = `${line.at}${mark}${shortened(line.text, lineBytesMax)}`;
+    const bytesMax = lineBytesMax(this.options.bytesMax);
+    const place = mark === ':' && line.text.length > bytesMax ? this.matcher.place(line.text) : 0;
+    const text = `${line.at}${mark}${shortenedAround(line.text, place, bytesMax)}`;
     const bytes = Buffer.byteLength(text) + 1;
     if (bytes > this.room) return false;
     this.room -= bytes;
@@ -156,11 +169,24 @@ class Page {
 }
 
 /** What programs say when something is wrong; deliberately wide, the exit code is the truth. */
-const troubles =
-  /\b(?:error|errors|exception|panic|fatal|fail|failed|failure|failing|traceback|undefined reference|cannot|not found|denied|refused|segmentation fault|killed|aborted|assert(?:ion)?)\b|✗|✖|^E {2,}|^\s+at .+:\d+:\d+/i;
-const quiet = /\b(?:0|no) (?:errors?|failures?|failed)\b/i;
+const troubles = new RegExp(
+  [
+    // `ValueError`, `NullPointerException`: the word may end a longer one.
+    String.raw`(?:error|exception)s?\b`,
+    String.raw`\b(?:fail(?:s|ed|ure|ures|ing)?|fatal|panic|panicked|traceback|killed|aborted|assert(?:ion)?)\b`,
+    String.raw`\b(?:cannot|can't|could not|unable to|not ok|not found|no such|denied|refused|timed out)\b`,
+    String.raw`\b(?:undefined reference|segmentation fault|core dumped|out of memory|unrecognized|unresolved)\b`,
+    String.raw`\bERR!|✗|✖|✘|^E {2,}|^\s+at .+:\d+:\d+`,
+  ].join('|'),
+  'i',
+);
+/** What programs say when nothing is; the rest of the line still counts. */
+const quiet =
+  /\b(?:0|no|zero|without) (?:errors?|failures?|failed|exceptions?)\b|\b(?:errors?|failures?|failed|fail|exceptions?)[:=]? 0(?![\w.])/gi;
 const troubleWindowBytes = 4 * scanWindowBytes;
 const troubleContext = 3;
+/** Room for the remark that there is more. */
+const earlierBytes = 80;
 
 export interface Troubles {
   text: string;
@@ -177,19 +203,19 @@ export async function findTroubles(log: Log, bytesMax: number): Promise<Troubles
   const lines = fold(
     splitLines(bytes, from, false).map((l) => ({ ...l, text: cleanText(l.text) })),
   );
-  const hits = lines.map((line) => troubles.test(line.text) && !quiet.test(line.text));
+  const hits = lines.map((line) => troubles.test(line.text.replace(quiet, '')));
   const wanted = new Set<number>();
   hits.forEach((hit, i) => {
     if (hit) for (let n = i - 1; n <= i + troubleContext; n++) if (lines[n]) wanted.add(n);
   });
   const shown: string[] = [];
-  let room = bytesMax;
+  let room = bytesMax - earlierBytes;
   let next = -1;
   for (const i of [...wanted].toSorted((a, b) => b - a)) {
-    const text = `${lines[i]!.at}${hits[i] ? ':' : '-'}${shortened(lines[i]!.text, lineBytesMax)}`;
+    const text = `${lines[i]!.at}${hits[i] ? ':' : '-'}${shortened(lines[i]!.text, lineBytesMax(bytesMax))}`;
     const gap = next > i + 1 ? '--\n' : '';
     room -= Buffer.byteLength(text) + 1 + gap.length;
-    if (room < 0) {
+    if (room < 0 && next >= 0) {
       shown.unshift(`[… earlier matches before byte ${number(lines[next]!.at)} left out …]`);
       break;
     }

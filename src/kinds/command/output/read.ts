@@ -25,9 +25,16 @@ const windowBytesMax = 2 ** 20;
 const linesMax = 10_000;
 /** Of `head_tail`, the beginning gets this share: the end is where failures are. */
 const headShare = 0.2;
+/** Room for the remark between head and tail. */
+const gapBytes = 100;
 
 /** The end of the log (or of the part before `to`). */
-export async function readTail(log: Log, options: ReadOptions, to = log.size): Promise<Reading> {
+export async function readTail(
+  log: Log,
+  options: ReadOptions,
+  before = log.size,
+): Promise<Reading> {
+  const to = Math.max(Math.min(before, log.size), log.start);
   if (options.raw) return readRaw(log, log.start, to, 'end', options.bytesMax);
   for (let span = Math.max(options.bytesMax, 4096) * 2; ; span *= 4) {
     const from = Math.max(to - Math.min(span, windowBytesMax), log.start);
@@ -70,11 +77,13 @@ export interface BothEnds {
 export async function readBothEnds(log: Log, options: ReadOptions): Promise<BothEnds> {
   const all = await readForward(log, log.start, options);
   if (all.next >= log.size) return { head: all, tail: undefined };
-  const headMax = Math.floor(options.bytesMax * headShare);
+  const room = options.bytesMax - gapBytes;
+  const headMax = Math.floor(room * headShare);
   const head = await readForward(log, log.start, { ...options, bytesMax: headMax });
-  const tail = await readTail(log, { ...options, bytesMax: options.bytesMax - headMax });
+  const tail = await readTail(log, { ...options, bytesMax: room - headMax });
   if (tail.from >= head.next) return { head, tail };
-  return { head, tail: await readForward(log, head.next, options) };
+  const left = options.bytesMax - Buffer.byteLength(head.text);
+  return { head, tail: await readForward(log, head.next, { ...options, bytesMax: left }) };
 }
 
 /** Where a line (from 1) begins; the size when there are fewer. */
