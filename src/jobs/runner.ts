@@ -187,12 +187,13 @@ export class Runner implements Service {
     const kind = jobs.kind(job.kind);
     const cancelTimers = this.armTimers(job, stop);
     const latest = { job };
+    const over = new AbortController();
     try {
       const outcome = await Promise.race([
         withTrace(attemptTrace(job), () =>
           kind.run!(this.context(latest, adopted, stop.signal)),
         ).catch((error: unknown) => crashed(error, log, job)),
-        this.givenUp(job, stop.signal),
+        this.givenUp(job, stop.signal, over.signal),
       ]);
       const reason = stop.signal.reason as StopReason | undefined;
       // The server ends, the work goes on: whoever adopts it will write the end.
@@ -203,6 +204,7 @@ export class Runner implements Service {
       await this.settle(latest.job, kind.repeatsLostOnly ? final(outcome) : outcome);
       this.claimLoop.wake();
     } finally {
+      over.abort('over');
       cancelTimers();
     }
   }
@@ -261,7 +263,11 @@ export class Runner implements Service {
   }
 
   /** A kind that does not stop when told to never holds up its job: after a while the attempt is given up. */
-  private async givenUp({ id }: Job, signal: AbortSignal): Promise<Outcome | 'leave'> {
+  private async givenUp(
+    { id }: Job,
+    signal: AbortSignal,
+    over: AbortSignal,
+  ): Promise<Outcome | 'leave'> {
     await new Promise<void>((resolve) => {
       if (signal.aborted) resolve();
       else signal.addEventListener('abort', () => resolve(), { once: true });
@@ -271,7 +277,7 @@ export class Runner implements Service {
     // Whoever cancelled may have granted more time than a stop usually gets.
     const row = reason === 'cancel' ? await jobs.ledger.find(id).catch(() => undefined) : undefined;
     const granted = row?.facts.cancelGraceMs;
-    await clock.sleep(stopMsMax + (typeof granted === 'number' ? granted : 0));
+    await clock.sleep(stopMsMax + (typeof granted === 'number' ? granted : 0), over);
     if (reason === 'shutdown' || reason === 'lost') return 'leave';
     const error = { code: 'stuck', message: 'It did not stop in time and was given up.' };
     return reason === 'timeout' ? { type: 'timed_out', error } : { type: 'cancelled', error };
