@@ -56,4 +56,28 @@ describe('its words', () => {
       stderr: '299\n300\n',
     });
   });
+
+  test('more lines than fit into an answer: whole lines, and that some are missing', async (t) => {
+    const { finish, tool } = await start(t);
+    const { id } = await finish(`seq -f 'line %g ${'.'.repeat(100)}' 1 1000`);
+    const { stdout } = await tool<{ stdout: string }>('tail_job_output', {
+      job_id: id,
+      lines: 1000,
+    });
+    const [remark, first] = stdout.split('\n');
+    assert.match(remark!, /^\[… earlier lines do not fit/);
+    assert.match(first!, /^line \d+ \.{100}$/);
+    assert.match(stdout, /line 1000 \.{100}\n$/);
+  });
+
+  test('a job that is over refuses input; too much input is not an unknown job', async (t) => {
+    const { finish, execute, interact, kill } = await start(t);
+    const { id } = await finish('true');
+    await assert.rejects(interact(id, 'x'), {
+      message: `Job ${id} is not running and cannot accept input`,
+    });
+    const cat = await execute('cat');
+    await assert.rejects(interact(cat, 'x'.repeat(100_000)), /^Error: Wrong input .*text/);
+    await kill(cat);
+  });
 });

@@ -16,6 +16,7 @@ interface JobView {
 }
 interface Reading {
   text: string;
+  from: number;
   next: number;
   status: string;
   streams?: { stream: string; next: number }[];
@@ -77,7 +78,10 @@ const tools: DialectTool[] = [
     effect: 'read',
     input: z.object({ job_id: jobIdField('Job ID to get output from') }),
     output: outputShape,
-    run: ({ job_id: id }, call) => both(id, call, { mode: 'head_tail' }),
+    run: async ({ job_id: id }, call) => {
+      const { stdout, stderr } = await both(id, call, { mode: 'head_tail' });
+      return { stdout: stdout.text, stderr: stderr.text };
+    },
   }),
   tool({
     name: 'tail_job_output',
@@ -113,12 +117,12 @@ const tools: DialectTool[] = [
     name: 'interact_with_job',
     title: 'Interact with job',
     description:
-      'Types a line into a running background job (a newline is added if missing) and gives what it printed after that. A lone U+0004 ends its input, a lone U+0003 interrupts it. Use it to answer prompts; a job that is over prints nothing more.',
+      'Types a line into a running background job (a newline is added if missing) and gives what it printed after that. A lone U+0004 ends its input, a lone U+0003 interrupts it. Use it to answer prompts; a job that is over refuses it.',
     effect: 'write',
     openWorld: true,
     input: z.object({
       job_id: jobIdField('Job ID to interact with'),
-      input: z.string().describe('Input to send to the job'),
+      input: z.string().describe("Input to send to the job's stdin"),
     }),
     output: outputShape,
     run: ({ job_id: id, input }, call) => interact(id, input, call),
@@ -165,10 +169,9 @@ function tool<I, O>({ run, ...shape }: Shape<I, O>): DialectTool {
       } catch (error) {
         if (!(error instanceof AppError)) throw error;
         const id = (input as { job_id?: string }).job_id;
+        const { code, message, hint } = error;
         const text =
-          error.code === 'notFound' || (id !== undefined && error.code === 'invalidInput')
-            ? `Job ${id} not found`
-            : `${error.message}${error.hint ? ` ${error.hint}` : ''}`;
+          code === 'notFound' ? `Job ${id} not found` : `${message}${hint ? ` ${hint}` : ''}`;
         return { isError: true, text };
       }
     },
@@ -178,9 +181,10 @@ function tool<I, O>({ run, ...shape }: Shape<I, O>): DialectTool {
 const ask = <T>({ operations, context }: DialectCall, name: string, input: object): Promise<T> =>
   operations.call<T>(name, input, context);
 
+/** What is no id of ours at all is an unknown job, too. */
 async function find(id: string, call: DialectCall): Promise<JobView> {
-  const job = await ask<JobView & { kind: string }>(call, 'get_job', { id });
-  if (job.kind === 'command') return job;
+  const job = await ask<JobView & { kind: string }>(call, 'get_job', { id }).catch(ignoreMissing);
+  if (job?.kind === 'command') return job;
   throw new AppError('notFound', `Job ${id} not found`);
 }
 
@@ -217,39 +221,47 @@ async function both(id: string, call: DialectCall, how: object) {
 }
 
 /** A job of another face has one merged stream: it is shown as stdout. */
-async function readStream(id: string, stream: string, call: DialectCall, how: object) {
+async function readStream(
+  id: string,
+  stream: string,
+  call: DialectCall,
+  how: object,
+): Promise<Pick<Reading, 'text' | 'from'>> {
   const wish = { id, raw: true, bytesMax: streamBytesMax, ...how };
   try {
-    return (await ask<Reading>(call, 'read_output', { ...wish, stream })).text;
+    return await ask<Reading>(call, 'read_output', { ...wish, stream });
   } catch (error) {
     if (!(error instanceof AppError) || error.code !== 'invalidInput') throw error;
-    return stream === 'stderr' ? '' : (await ask<Reading>(call, 'read_output', wish)).text;
+    return stream === 'stderr' ? { text: '', from: 0 } : ask<Reading>(call, 'read_output', wish);
   }
 }
 
 async function interact(id: string, input: string, call: DialectCall) {
-  await find(id, call);
+  if (statusOf(await find(id, call)) !== 'running')
+    throw new AppError('wrongState', `Job ${id} is not running and cannot accept input`);
   const before = await ask<Reading>(call, 'read_output', { id, bytesMax: 200 });
-  if (input === '\u0003') await ask(call, 'send_signal', { id, signal: 'INT' });
   await ask(call, 'send_input', { id, waitMs: interactMs, ...typed(input) });
   const from = (stream: string) =>
     before.streams?.find((one) => one.stream === stream)?.next ?? before.next;
   const read = (stream: string) =>
     readStream(id, stream, call, { mode: 'since', from: from(stream) });
   const [stdout, stderr] = await Promise.all([read('stdout'), read('stderr')]);
-  return { stdout, stderr };
+  return { stdout: stdout.text, stderr: stderr.text };
 }
 
 function typed(input: string): object {
-  if (input === '\u0004') return { eof: true };
-  if (input === '\u0003') return {};
+  if (input === '\u0004') return { keys: ['ctrl-d'] };
+  if (input === '\u0003') return { keys: ['ctrl-c'] };
   return { text: input.endsWith('\n') ? input : `${input}\n` };
 }
 
-function lastLines(text: string, count: number): string {
+/** Fewer than asked for, with a remark, where so many do not fit: the first of a cut text is no whole line. */
+function lastLines({ text, from }: Pick<Reading, 'text' | 'from'>, count: number): string {
   const lines = text.split('\n');
-  const end = lines.at(-1) === '' ? 1 : 0;
-  return lines.slice(-(count + end)).join('\n');
+  const wanted = count + (lines.at(-1) === '' ? 1 : 0);
+  if (from === 0 || lines.length > wanted) return lines.slice(-wanted).join('\n');
+  const whole = lines.length > 1 ? lines.slice(1) : lines;
+  return ['[… earlier lines do not fit into one answer …]', ...whole].join('\n');
 }
 
 function ignoreMissing(error: unknown): undefined {

@@ -1,83 +1,22 @@
-// Acting on a running command: typing into it, signalling it, resizing its terminal.
-import { closeSync, constants, openSync, readFileSync, writeFileSync, writeSync } from 'node:fs';
-import { constants as osConstants } from 'node:os';
+// Acting on a running command: typing into it, resizing its terminal.
+import { writeFileSync } from 'node:fs';
 import { z } from 'zod';
 import { AppError } from '../../errors.ts';
 import { isFinal, type Job } from '../../jobs/job.ts';
 import { jobId } from '../../jobs/operation-needs.ts';
-import { ownJob } from '../../jobs/view.ts';
-import { defineOperation, type Caller, type Operation } from '../../operation.ts';
-import { membersOf } from './conditions.ts';
+import { defineOperation, type Operation } from '../../operation.ts';
 import type { StreamName } from './files.ts';
 import { terminalSize, type CommandInput } from './input.ts';
+import { keyNames, typing } from './keys.ts';
 import type { LaunchFolder } from './process/folder.ts';
-import { bootId, signalProcess, startOf } from './process/identity.ts';
 import { outputBytes, sizeOf } from './process/limits.ts';
-import { handledSignals } from './process/observe.ts';
+import { endInput, writeInput } from './process/stdin.ts';
 import { resizeTerminal } from './process/terminal.ts';
-import { identityOf, type ProcessRow } from './process/tree.ts';
 import { readOutput, stateText, type OutputNeeds } from './read-output.ts';
-
-/** What a terminal sends for a key. */
-const keys = {
-  enter: '\r',
-  tab: '\t',
-  escape: '\u001b',
-  backspace: '\u007f',
-  space: ' ',
-  up: '\u001b[A',
-  down: '\u001b[B',
-  right: '\u001b[C',
-  left: '\u001b[D',
-  home: '\u001b[H',
-  end: '\u001b[F',
-  'page-up': '\u001b[5~',
-  'page-down': '\u001b[6~',
-  delete: '\u001b[3~',
-  'ctrl-a': '\u0001',
-  'ctrl-b': '\u0002',
-  'ctrl-c': '\u0003',
-  'ctrl-d': '\u0004',
-  'ctrl-e': '\u0005',
-  'ctrl-k': '\u000b',
-  'ctrl-l': '\u000c',
-  'ctrl-r': '\u0012',
-  'ctrl-u': '\u0015',
-  'ctrl-w': '\u0017',
-  'ctrl-z': '\u001a',
-  'ctrl-backslash': '\u001c',
-} as const;
-type Key = keyof typeof keys;
-const keyNames = Object.keys(keys) as [Key, ...Key[]];
-
-const signals = [
-  'SIGHUP',
-  'SIGINT',
-  'SIGQUIT',
-  'SIGTERM',
-  'SIGKILL',
-  'SIGUSR1',
-  'SIGUSR2',
-  'SIGCONT',
-  'SIGSTOP',
-  'SIGTSTP',
-  'SIGWINCH',
-  'SIGALRM',
-] as const;
-/** Every process of the job gets these; others go to those who handle them, because the default is to die. */
-const forAll = new Set([
-  'SIGINT',
-  'SIGQUIT',
-  'SIGTERM',
-  'SIGKILL',
-  'SIGCONT',
-  'SIGSTOP',
-  'SIGTSTP',
-]);
+import { ownCommand, refuseOver, sendSignal, signalCommand } from './signals.ts';
 
 const inputBytesMax = 65_536;
 const quietMs = 150;
-const fullMsMax = 5000;
 
 export function controlOperations(needs: OutputNeeds): Operation[] {
   return [sendInput(needs), sendSignal(needs), resize(needs)];
@@ -101,8 +40,12 @@ function sendInput(needs: OutputNeeds): Operation {
       id: jobId,
       text: z.string().max(inputBytesMax).optional().describe('Typed as it is'),
       newline: z.boolean().default(false).describe('Add the Enter key after text'),
-      keys: z.array(z.enum(keyNames)).max(100).optional().describe('After text, in this order'),
-      eof: z.boolean().default(false).describe('End of input (ctrl-d on a terminal)'),
+      keys: z
+        .array(z.enum(keyNames))
+        .max(100)
+        .optional()
+        .describe('After text, in this order; ctrl-c interrupts also without a terminal'),
+      eof: z.boolean().default(false).describe('End of input (the same as ctrl-d)'),
       waitMs: z
         .number()
         .int()
@@ -135,16 +78,19 @@ function sendInput(needs: OutputNeeds): Operation {
       const folder = await launched(job, needs, signal);
       const before = sizes(job, needs);
       const tty = stored.tty !== undefined;
-      const bytes = Buffer.from(bytesOf(input, tty));
-      const sent = await writeAll(folder.stdin, bytes, needs, signal);
-      if (input.eof && !tty) endInput(folder);
-      const present = await settle(job, folder, input.waitMs, needs, signal);
+      const { text: typed, signals, end } = typing(input, tty);
+      const bytes = Buffer.from(typed);
+      const { sent, ended } = await writeInput(folder, bytes, needs.clock, signal);
+      for (const name of signals) await signalCommand(job, name, needs);
+      if (end) await endInput(folder, job.attemptId, needs.clock);
+      const shown = before.reduce((sum, one) => sum + one.bytes, 0);
+      const present = await settle(job, folder, { shown, waitMs: input.waitMs }, needs, signal);
       const answer = await newOutput(present, before, input.bytesMax, needs);
       const { id, status, exitCode, signal: killedBy, text, next } = answer;
-      const hint =
-        sent < bytes.length
-          ? { hint: 'The command does not read: its input is full. Send the rest later.' }
-          : {};
+      const full = ended
+        ? 'Its input has ended: the rest was not sent.'
+        : 'The command does not read: its input is full. Send the rest later.';
+      const hint = sent < bytes.length ? { hint: full } : {};
       return { id, status, exitCode, signal: killedBy, sent, text, next, ...hint };
     },
   });
@@ -159,43 +105,6 @@ function sendInput(needs: OutputNeeds): Operation {
     const hint = 'The job is over; nothing was sent. Shown is the end of its output.';
     return { id, status, exitCode, signal, sent: 0, text, next, hint };
   }
-}
-
-function sendSignal(needs: OutputNeeds): Operation {
-  return defineOperation({
-    name: 'send_signal',
-    title: 'Send signal',
-    description:
-      'Sends one signal to a running command: INT, TERM, QUIT, KILL, STOP and CONT to all its processes; HUP, USR1 and the like to those that handle them. ' +
-      'Use it to interrupt, pause, go on or make a server reload. It does not mark the job cancelled: to stop it for good with its whole tree use cancel_job; to press ctrl-c in a terminal send_input. Each process is identified again before it is signalled.',
-    effect: 'destroy',
-    scope: 'run',
-    at: 'job',
-    toolsets: ['command'],
-    input: z.strictObject({
-      id: jobId,
-      signal: z.preprocess(
-        (value) =>
-          typeof value === 'string' ? `SIG${value.toUpperCase().replace(/^SIG/, '')}` : value,
-        z.enum(signals),
-      ),
-    }),
-    output: z.object({ id: z.string(), signal: z.string(), processes: z.number() }),
-    http: { method: 'POST', path: '/api/jobs/{id}/signal' },
-    cli: { words: ['signal'], args: ['id', 'signal'] },
-    run: async ({ id, signal }, { caller }) => {
-      const job = await ownCommand(needs, id, caller);
-      refuseOver(job);
-      const folder = needs.files.launch(job);
-      const members = folder ? await membersOf(folder, job.attemptId) : [];
-      const number = osConstants.signals[signal];
-      const handlers = members.filter(({ pid }) => handledSignals(pid).has(number));
-      const chosen = forAll.has(signal) || handlers.length === 0 ? members : handlers;
-      const boot = bootId();
-      const sent = chosen.filter((row: ProcessRow) => signalProcess(identityOf(row, boot), signal));
-      return { id, signal, processes: sent.length };
-    },
-  });
 }
 
 function resize(needs: OutputNeeds): Operation {
@@ -230,24 +139,6 @@ function resize(needs: OutputNeeds): Operation {
   });
 }
 
-async function ownCommand(
-  { jobs }: OutputNeeds,
-  id: string,
-  caller: Caller | undefined,
-): Promise<Job> {
-  const job = await ownJob(jobs, id, caller);
-  if (job.kind === 'command') return job;
-  throw new AppError('wrongState', `${id} is a job of kind ${job.kind}, not a command.`);
-}
-
-function refuseOver(job: Job): void {
-  if (!isFinal(job.status)) return;
-  throw new AppError('wrongState', `The job is over (${job.status}).`, {
-    hint: 'get_job shows how it ended; retry_job runs it again.',
-    data: { status: job.status, exitCode: job.facts.exitCode ?? null },
-  });
-}
-
 function refuseClosed(input: CommandInput): void {
   if (input.stdin === 'open') return;
   throw new AppError('wrongState', 'This command has no open input.', {
@@ -270,64 +161,6 @@ async function launched(job: Job, needs: OutputNeeds, signal: AbortSignal): Prom
   throw notStarted();
 }
 
-function bytesOf(
-  input: { text?: string; newline: boolean; keys?: Key[]; eof: boolean },
-  tty: boolean,
-): string {
-  const enter = tty ? '\r' : '\n';
-  const typed = (input.keys ?? []).map((key) => (key === 'enter' ? enter : keys[key]));
-  const end = input.eof && tty ? keys['ctrl-d'] : '';
-  return `${input.text ?? ''}${input.newline ? enter : ''}${typed.join('')}${end}`;
-}
-
-/** Never blocks the server: a pipe that is full is tried again for a while, then the rest is left. */
-async function writeAll(
-  path: string,
-  bytes: Buffer,
-  { clock }: OutputNeeds,
-  signal: AbortSignal,
-): Promise<number> {
-  let sent = 0;
-  for (let waited = 0; sent < bytes.length && waited < fullMsMax && !signal.aborted;) {
-    const taken = tryWrite(path, bytes.subarray(sent));
-    sent += taken;
-    if (taken > 0) continue;
-    await clock.sleep(50, signal);
-    waited += 50;
-  }
-  return sent;
-}
-
-function tryWrite(path: string, bytes: Buffer): number {
-  let fd: number;
-  try {
-    fd = openSync(path, constants.O_WRONLY | constants.O_NONBLOCK);
-  } catch (error) {
-    const { code } = error as NodeJS.ErrnoException;
-    if (code === 'ENXIO' || code === 'ENOENT') return 0;
-    throw error;
-  }
-  try {
-    return writeSync(fd, bytes);
-  } catch (error) {
-    const { code } = error as NodeJS.ErrnoException;
-    if (code === 'EAGAIN') return 0;
-    if (code === 'EPIPE') return 0;
-    throw error;
-  } finally {
-    closeSync(fd);
-  }
-}
-
-/** The pipe ends when the last writer goes: that is the wrapper's holder. */
-function endInput(folder: LaunchFolder): void {
-  const pid = Number(readFileSync(folder.holder, 'utf8'));
-  const start = startOf(pid);
-  const claim = folder.readClaim();
-  if (start === undefined || claim.state !== 'claimed') return;
-  signalProcess({ pid, start, bootId: claim.identity.bootId }, 'SIGTERM');
-}
-
 type Sizes = { stream: StreamName; bytes: number }[];
 
 const sizes = (job: Job, { files }: OutputNeeds): Sizes =>
@@ -345,25 +178,25 @@ async function newOutput(job: Job, before: Sizes, bytesMax: number, needs: Outpu
   return { ...parts[0]!, text: parts.map(({ text }) => text).join('') };
 }
 
-/** Until the output falls quiet after something came, the job ends, or the time is up. */
+/** Until the output falls quiet after more than `shown` came, the job ends, or the time is up. */
 async function settle(
   job: Job,
   folder: LaunchFolder,
-  waitMs: number,
+  { shown, waitMs }: { shown: number; waitMs: number },
   { jobs, clock }: OutputNeeds,
   signal: AbortSignal,
 ): Promise<Job> {
   const step = 25;
-  const before = outputBytes(folder);
-  let last = before;
+  const until = clock.now() + waitMs;
+  let last = outputBytes(folder);
   let quiet = 0;
-  for (let waited = 0; waited < waitMs && !signal.aborted; waited += step) {
+  while (clock.now() < until && !signal.aborted) {
     await clock.sleep(step, signal);
     const bytes = outputBytes(folder);
     quiet = bytes === last ? quiet + step : 0;
     last = bytes;
     if (folder.readExit()) break;
-    if (bytes > before && quiet >= quietMs) break;
+    if (bytes > shown && quiet >= quietMs) break;
   }
   if (!folder.readExit()) return jobs.get(job.id);
   for (let waited = 0; waited < 2000; waited += step) {

@@ -20,6 +20,11 @@ export function noteEnding(folder: LaunchFolder, reason: EndingReason): void {
   }
 }
 
+/** Before a SIGINT is sent that is not to end the job for good. */
+export function noteInterrupt(folder: LaunchFolder): void {
+  writeFileSync(folder.interrupted, '', { mode: 0o600 });
+}
+
 export function readEnding(folder: LaunchFolder): Ending | undefined {
   const stat = statSync(folder.ending, { throwIfNoEntry: false });
   const reason = stat && /^\w+/.exec(textOf(folder.ending) ?? '')?.[0];

@@ -62,6 +62,10 @@ export class LaunchFolder {
   get ending(): string {
     return join(this.path, 'ending');
   }
+  /** There when we sent SIGINT: the wrapper's shell makes no remark on that one. */
+  get interrupted(): string {
+    return join(this.path, 'interrupted');
+  }
   /** Of a terminal that was resized, as JSON. */
   get size(): string {
     return join(this.path, 'size');
@@ -107,7 +111,10 @@ export class LaunchFolder {
 
   readExit(): ExitRecord | undefined {
     const text = textOf(this.exit);
-    return text === undefined ? undefined : parseExit(text, () => statSync(this.exit).mtimeMs);
+    if (text === undefined) return undefined;
+    const record = parseExit(text, () => statSync(this.exit).mtimeMs);
+    const byInterrupt = record?.exitCode === interruptCode && existsSync(this.interrupted);
+    return byInterrupt ? { ...record, exitCode: null, signal: 'SIGINT' } : record;
   }
 }
 
@@ -132,6 +139,9 @@ function lastLaunch(jobFolder: string, attempt: number): number {
   return last;
 }
 
+/** How a shell tells SIGINT, and how programs that handle it end. */
+const interruptCode = 128 + osConstants.signals.SIGINT;
+
 /** Some numbers have two names; the first is the usual one. */
 const signalNames = new Map(
   Object.entries(osConstants.signals)
@@ -141,7 +151,7 @@ const signalNames = new Map(
 
 /**
  * The shell says 128 + n both for a signal and for `exit 128+n`; only for a signal it also leaves a remark. It makes
- * none for SIGINT and SIGPIPE: 130 and 141 stay exit codes unless somebody knows that we sent the signal.
+ * none for SIGINT and SIGPIPE: 130 and 141 stay exit codes, but for a SIGINT that we sent (see readExit).
  */
 export function parseExit(text: string, at: () => number): ExitRecord | undefined {
   const match = /^([\s\S]*?)\ncode (\d+)\n([^\n]*)\n([^\n]*)\nend\n/.exec(text);

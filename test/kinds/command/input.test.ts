@@ -1,0 +1,63 @@
+// Typing into commands that have only a pipe: keys that a terminal would turn into signals or the end of input.
+import assert from 'node:assert/strict';
+import { test } from 'node:test';
+import { until } from '../../helpers/until.ts';
+import { start, type View } from './kit.ts';
+
+type Sent = View & { text: string; sent: number };
+
+test('without a terminal ctrl-d ends the input and ctrl-c interrupts', async (t) => {
+  const { background, call, wait } = await start(t);
+  const cat = await background({ command: 'cat; echo end', stdin: 'open' });
+  const ended = await call<Sent>('send_input', {
+    id: cat.id,
+    text: 'last',
+    newline: true,
+    keys: ['ctrl-d'],
+  });
+  assert.equal(ended.sent, 5);
+  assert.match(ended.text, /^last\n/);
+  assert.equal((await wait(cat.id)).jobs[0]!.status, 'completed');
+
+  const trap = await background({
+    command: "trap 'echo int; exit 5' INT; echo set; while read -r x; do echo $x; done",
+    stdin: 'open',
+  });
+  await wait(trap.id, { until: { text: 'set' } });
+  await call('send_input', { id: trap.id, keys: ['ctrl-c'] });
+  const { jobs } = await wait(trap.id);
+  assert.deepEqual([jobs[0]!.exitCode, jobs[0]!.signal], [5, null]);
+});
+
+test('ended by SIGINT that we sent is that signal; exit 130 by itself is an exit code', async (t) => {
+  const { background, call, wait, run } = await start(t);
+  const reader = await background({ argv: ['cat'], stdin: 'open' });
+  const sleeper = await background({ argv: ['sleep', '300'] });
+  for (const job of [reader, sleeper])
+    await until('started', async () => (await call<View>('get_job', { id: job.id })).processes);
+  await call('send_input', { id: reader.id, keys: ['ctrl-c'] });
+  await call('send_signal', { id: sleeper.id, signal: 'INT' });
+  for (const job of [reader, sleeper]) {
+    const [end] = (await wait(job.id)).jobs;
+    assert.deepEqual(
+      [end!.status, end!.exitCode, end!.signal, end!.error?.code],
+      ['failed', null, 'SIGINT', 'signal'],
+    );
+  }
+  const own = await run({ command: 'exit 130' });
+  assert.deepEqual([own.exitCode, own.signal], [130, null]);
+});
+
+test('text after the end of the input: said so at once, nothing was taken', async (t) => {
+  const { background, call, cancel, wait } = await start(t);
+  const job = await background({
+    command: 'cat; exec <&-; echo deaf; sleep 300',
+    stdin: 'open',
+  });
+  await call('send_input', { id: job.id, eof: true });
+  await wait(job.id, { until: { text: 'deaf' } });
+  const late = await call<Sent>('send_input', { id: job.id, text: 'anybody?', waitMs: 0 });
+  assert.equal(late.sent, 0);
+  assert.match(late.hint!, /input has ended/);
+  await cancel(job.id);
+});
