@@ -1,9 +1,9 @@
 // Where a home and its socket are, and the environment: the part of the configuration that the front and the command
 // line need before anything else, kept free of heavy imports so that they start fast.
 import { createHash } from 'node:crypto';
-import { existsSync, lstatSync } from 'node:fs';
+import { existsSync, lstatSync, realpathSync } from 'node:fs';
 import { homedir, tmpdir } from 'node:os';
-import { join, resolve } from 'node:path';
+import { basename, dirname, join, resolve } from 'node:path';
 import { AppError } from './errors.ts';
 import type { LogLevel } from './runtime/log.ts';
 
@@ -16,8 +16,18 @@ export function homePlace(
   wish: string | undefined,
   env: Env,
 ): { home: string; socketPath: string } {
-  const home = resolve(wish ?? env.ERRAND_HOME ?? defaultHome(env));
+  const home = withoutLinks(resolve(wish ?? env.ERRAND_HOME ?? defaultHome(env)));
   return { home, socketPath: socketOf(home, env) };
+}
+
+/** One home by whatever way it is named: one socket, and file names as the kernel tells them. */
+function withoutLinks(path: string): string {
+  try {
+    return realpathSync(path);
+  } catch {
+    const parent = dirname(path);
+    return parent === path ? path : join(withoutLinks(parent), basename(path));
+  }
 }
 
 export function logLevelOf(value: string | undefined): LogLevel {
