@@ -9,7 +9,11 @@ export function waitForJobs({ jobs, waiting, clock, waitMsMax }: JobOperationsNe
   const until = z.strictObject({
     text: z.string().min(1).max(500).optional().describe('This text appears in the output'),
     port: z.number().int().min(1).max(65_535).optional().describe('The job listens on this port'),
-    http: z.string().max(2000).optional().describe('This URL of the job answers 2xx'),
+    http: z
+      .url({ protocol: /^https?$/ })
+      .max(2000)
+      .optional()
+      .describe('This URL of the job answers 2xx'),
     silenceMs: z
       .number()
       .int()

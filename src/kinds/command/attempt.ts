@@ -246,7 +246,8 @@ async function endTree(
   const graceMs = cause === 'lost' ? 0 : (wish ?? settings.killGraceMs);
   const impatience = cause === 'cancel' ? impatient(id, needs) : undefined;
   const hurry = impatience ? { hurry: impatience.signal } : {};
-  const report = await killTree({ wrapper, mark: attemptId }, { clock, graceMs, ...hurry });
+  const tree = { wrapper, mark: attemptId, folder: folder.path };
+  const report = await killTree(tree, { clock, graceMs, ...hurry });
   impatience?.abort();
   for (let waited = 0; waited < recordMsMax && !folder.readExit(); waited += 20) {
     if (cause === 'lost') break;

@@ -23,5 +23,8 @@ export function httpProbe(way: Pick<Egress, 'request'>): HttpProbe {
 
 function isOwnPort(url: URL, ports: readonly number[]): boolean {
   const port = Number(url.port) || (url.protocol === 'https:' ? 443 : 80);
-  return ['127.0.0.1', '[::1]', 'localhost'].includes(url.hostname) && ports.includes(port);
+  return ownHosts.has(url.hostname) && ports.includes(port);
 }
+
+/** The last two are what servers print that listen everywhere. */
+const ownHosts = new Set(['127.0.0.1', '[::1]', 'localhost', '0.0.0.0', '[::]']);

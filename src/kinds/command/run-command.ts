@@ -217,6 +217,7 @@ function followed(out: RunOutput): boolean {
 
 function runText(out: RunOutput): string {
   const parts = [jobText({ ...out, result: undefined })];
+  if (out.existing) parts.push('Nothing new was started: this one was there already.');
   if (out.output?.text) parts.push(out.output.text);
   if (out.hint) parts.push(out.hint);
   return parts.join('\n');

@@ -76,7 +76,10 @@ test('waiting for any or all of several jobs; for a port and an address', async 
   const reason = async (until_: object) =>
     (await wait({ ids: [server.id], until: until_ })).reached[0]?.reason;
   assert.equal(await reason({ port }), 'port');
-  assert.equal(await reason({ http: `http://127.0.0.1:${port}/` }), 'http');
+  for (const host of ['127.0.0.1', 'localhost', '0.0.0.0'])
+    assert.equal(await reason({ http: `http://${host}:${port}/` }), 'http');
+  for (const http of ['nonsense', `127.0.0.1:${port}`, 'file:///etc/passwd'])
+    await assert.rejects(reason({ http }), { code: 'invalidInput' });
   await cancel(server.id);
 });
 
@@ -241,6 +244,7 @@ test('the text of a reading: why there is nothing, and a cursor for each stream'
     / · stdout bytes 0–3 of 3, stderr bytes 0–6 of 6 · order between them unknown\n/,
   );
   const again = await background(server);
+  assert.match(app.operations.get('run_command').text!(again), /\nNothing new was started: /);
   assert.match(again.hint!, /mode since and stream stdout, from 3 \(or stream stderr, from 6\)/);
   await cancel(split.id);
 });

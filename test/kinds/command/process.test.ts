@@ -11,6 +11,7 @@ import {
   launchFolder,
   nextLaunchFolder,
   parseExit,
+  textOf,
 } from '../../../src/kinds/command/process/folder.ts';
 import {
   bootId,
@@ -242,6 +243,18 @@ describe('ending a tree', () => {
     assert.deepEqual(report.survivors, []);
     for (const pid of pids) assert.equal(startOf(pid), undefined, `${pid} is gone`);
     assert.equal(job.folder.readExit()?.signal, 'SIGTERM');
+  });
+
+  test('reaches an orphan that threw its environment away but still prints into our files', async () => {
+    const orphan = join(home, 'bare');
+    const line = `(setsid env -i /bin/sh -c 'echo $$ > "$0"; exec /bin/sleep 300' ${orphan} &); sleep 300`;
+    const job = await start(['/bin/sh', '-c', line]);
+    const pid = await until('orphan', () => Number(textOf(orphan)?.trim()) || undefined);
+    const tree = { ...job.tree, folder: job.folder.path };
+    const report = await killTree(tree, { clock, graceMs: 10_000 });
+    await job.ended;
+    assert.deepEqual(report.survivors, []);
+    assert.equal(startOf(pid), undefined);
   });
 
   test('a process that ignores SIGTERM is killed after the grace, and its record is written', async () => {

@@ -20,7 +20,7 @@ async function enforce(entry: Registered): Promise<void> {
   const claim = folder.readClaim();
   if (claim.state !== 'claimed') return;
   noteEnding(folder, over.reason);
-  const tree = { wrapper: claim.identity, mark: entry.attemptId };
+  const tree = { wrapper: claim.identity, mark: entry.attemptId, folder: folder.path };
   // Another node is about to run it: no time for farewells.
   const graceMs = over.reason === 'lost' ? 0 : Number(grace);
   await killTree(tree, { clock: systemClock, graceMs });

@@ -1,8 +1,10 @@
 // Which processes belong to an attempt: members of its process group, descendants by parent, and everything that
-// carries the attempt's mark in its environment (children that left group, session and parent).
+// carries the attempt's mark in its environment (children that left group, session and parent); for its end also what
+// still prints into its files (of those, children that threw their environment away).
 // On macOS there is no mark to read: a process that left all three is not found.
 import { execFile } from 'node:child_process';
-import { readFileSync, readdirSync } from 'node:fs';
+import { readFileSync, readdirSync, readlinkSync } from 'node:fs';
+import { dirname } from 'node:path';
 import { promisify } from 'node:util';
 import { nextTurn } from '../../../runtime/clock.ts';
 import { startTicks, type Identity } from './identity.ts';
@@ -27,6 +29,8 @@ export interface Tree {
   /** Never signalled, nor its parents: the wrapper must live to write the record. */
   wrapper: Identity;
   mark: string;
+  /** The attempt's folder: who prints into a file there belongs to it. Looked at only where it is given. */
+  folder?: string;
 }
 
 /** All processes at one moment, with the indexes that everybody who looks then shares. */
@@ -50,9 +54,11 @@ export class Snapshot {
   }
 
   /** Every process of the attempt except the wrapper and the programs above it. */
-  members({ wrapper, mark }: Tree): ProcessRow[] {
+  members({ wrapper, mark, folder }: Tree): ProcessRow[] {
     this.marks ??= this.readMarks();
-    return this.collect(wrapper, this.marks.get(mark) ?? []);
+    const marked = this.marks.get(mark) ?? [];
+    const printing = folder === undefined ? [] : this.rows.filter((row) => prints(row.pid, folder));
+    return this.collect(wrapper, [...marked, ...printing]);
   }
 
   private collect(wrapper: Identity, marked: readonly ProcessRow[]): ProcessRow[] {
@@ -179,6 +185,18 @@ function markOf(pid: number): string | undefined {
   } catch {
     return undefined;
   }
+}
+
+/** Its output or errors go to a file of this folder. */
+function prints(pid: number, folder: string): boolean {
+  if (process.platform !== 'linux') return false;
+  return [1, 2].some((fd) => {
+    try {
+      return dirname(readlinkSync(`/proc/${pid}/fd/${fd}`)) === folder;
+    } catch {
+      return false;
+    }
+  });
 }
 
 function rowOf(name: string): ProcessRow | undefined {
