@@ -2,7 +2,7 @@
 // Mounted behind the HTTP face's own checks, so it serves the private socket and callers with a key alike.
 import type { IncomingMessage, ServerResponse } from 'node:http';
 import { z } from 'zod';
-import { AppError, errorBody, errorKind } from '../../errors.ts';
+import { AppError, errorBody, errorKind, type ErrorBody, type ErrorKind } from '../../errors.ts';
 import { itemLine, type CallContext, type Operation, type Operations } from '../../operation.ts';
 
 export interface Catalog {
@@ -89,7 +89,7 @@ export class Bridge {
       response.end();
     } catch (error) {
       if (!open) throw error;
-      response.end(`${JSON.stringify({ error: errorBody(error) })}\n`);
+      response.end(`${JSON.stringify(errorAnswer(error))}\n`);
     }
   }
 }
@@ -123,9 +123,15 @@ async function readJson(request: IncomingMessage): Promise<unknown> {
 }
 
 function fail(response: ServerResponse, error: unknown): void {
-  const body = errorBody(error);
   if (response.headersSent) return void response.end();
+  const answer = errorAnswer(error);
   response
-    .writeHead(errorKind(body.code).http, { 'content-type': 'application/json' })
-    .end(JSON.stringify({ error: body }));
+    .writeHead(answer.errorKind.http, { 'content-type': 'application/json' })
+    .end(JSON.stringify(answer));
+}
+
+/** With what the code means: the command line knows no kinds, and their codes have exit codes, too. */
+function errorAnswer(error: unknown): { error: ErrorBody; errorKind: ErrorKind } {
+  const body = errorBody(error);
+  return { error: body, errorKind: errorKind(body.code) };
 }

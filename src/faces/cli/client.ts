@@ -1,7 +1,13 @@
 // Calls operations of a running server: over the home's private socket, or a URL with a key.
 import http from 'node:http';
 import https from 'node:https';
-import { AppError, errorFromBody, type ErrorBody } from '../../errors.ts';
+import {
+  AppError,
+  errorFromBody,
+  registerErrors,
+  type ErrorBody,
+  type ErrorKind,
+} from '../../errors.ts';
 import type { Origin } from '../../operation.ts';
 import type { Catalog } from './bridge.ts';
 
@@ -49,8 +55,8 @@ export class Client {
       const lines = (rest + chunk).split('\n');
       rest = lines.pop()!;
       for (const line of lines) {
-        const item = JSON.parse(line) as FollowItem & { error?: ErrorBody };
-        if (item.error) throw errorFromBody(item.error);
+        const item = JSON.parse(line) as FollowItem & Partial<ErrorAnswer>;
+        if (item.error) throw thrown(item as ErrorAnswer);
         yield item;
       }
     }
@@ -118,16 +124,26 @@ function unreachable(error: NodeJS.ErrnoException, target: Target): Error {
   });
 }
 
+interface ErrorAnswer {
+  error: ErrorBody;
+  /** Of a server that says so: what the code means there. */
+  errorKind?: ErrorKind;
+}
+
+function thrown({ error, errorKind }: ErrorAnswer): AppError {
+  if (errorKind) registerErrors({ [error.code]: errorKind });
+  return errorFromBody(error);
+}
+
 async function failure(response: http.IncomingMessage, target: Target): Promise<Error> {
   const body = await text(response, target);
   try {
-    const parsed = JSON.parse(body) as {
-      error?: ErrorBody;
+    const parsed = JSON.parse(body) as Partial<ErrorAnswer> & {
       code?: string;
       detail?: string;
       hint?: string;
     };
-    if (parsed.error) return errorFromBody(parsed.error);
+    if (parsed.error) return thrown(parsed as ErrorAnswer);
     if (parsed.code) {
       return new AppError(
         parsed.code,

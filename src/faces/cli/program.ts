@@ -14,7 +14,7 @@ export interface Program {
   log: Log;
   env: Record<string, string | undefined>;
   stdin: Readable & { isTTY?: boolean };
-  stdout: Writable & { isTTY?: boolean; columns?: number };
+  stdout: Writable & { isTTY?: boolean; columns?: number; rows?: number };
   stderr: Writable & { isTTY?: boolean };
   /** Where the home and its socket are. Reads no settings that could be wrong. */
   place(wish: { home?: string }): { home: string; socketPath: string };

@@ -24,6 +24,14 @@ export const logs = command({
     if (id === undefined || positionals.length > 1) {
       throw new AppError('invalidInput', 'Name one job.', { hint: usage });
     }
+    const part = values.json || values.errors || values.grep !== undefined;
+    if (part && (values.tail !== undefined || values.follow)) {
+      throw new AppError(
+        'invalidInput',
+        '--tail and --follow do not go with --json, --errors and --grep.',
+        { hint: usage },
+      );
+    }
     const client = await context.client();
     const tail = wholeNumber(values.tail, 'tail');
     const attempt = wholeNumber(values.attempt, 'attempt');
@@ -33,7 +41,7 @@ export const logs = command({
       : values.grep === undefined
         ? {}
         : { mode: 'grep', pattern: values.grep };
-    if (values.json || 'mode' in mode) {
+    if (part) {
       const input = { ...wish, ...mode, bytesMax: tailBytesMax };
       const { output } = await client.call<{ text: string }>('read_output', input);
       context.screen.out(values.json ? `${JSON.stringify(output)}\n` : wholeLines(output.text));
@@ -101,18 +109,51 @@ async function writeItem(program: Program, { text, base64, stream }: OutputItem)
     await new Promise((resolve) => target.once('drain', resolve));
 }
 
+interface Reading {
+  text: string;
+  from: number;
+  next: number;
+  streams?: { stream: string }[];
+}
+
+/** The last lines of each stream; answers the cursor to follow from. */
 async function printTail(
   { screen }: CommandContext,
   client: Client,
   { lines: count, ...wish }: { id: string; attempt?: number; lines: number },
 ): Promise<string> {
-  const { output } = await client.call<{ text: string; next: number }>('read_output', {
-    ...wish,
-    mode: 'tail',
-    bytesMax: tailBytesMax,
-    raw: true,
-  });
-  const lines = output.text.split(/(?<=\n)/);
-  screen.out(lines.slice(Math.max(lines.length - count, 0)).join(''));
-  return String(output.next);
+  const read = async (more: object) => {
+    const input = { ...wish, mode: 'tail', raw: true, bytesMax: tailBytesMax, ...more };
+    return (await client.call<Reading>('read_output', input)).output;
+  };
+  const { streams } = await read({});
+  if (!streams) {
+    const { text, next } = await lastLines(read, count);
+    screen.out(text);
+    return String(next);
+  }
+  const cursors: string[] = [];
+  for (const { stream } of streams) {
+    const { text, next } = await lastLines((more) => read({ ...more, stream }), count);
+    if (stream === 'stderr') screen.err(text);
+    else screen.out(text);
+    cursors.push(`${stream}:${next}`);
+  }
+  return cursors.join(',');
+}
+
+/** An answer holds only so much: one before the other is asked for until there are enough lines. */
+async function lastLines(
+  read: (more: object) => Promise<Reading>,
+  count: number,
+): Promise<{ text: string; next: number }> {
+  const { text: end, from, next } = await read({});
+  let lines = end.split(/(?<=\n)/);
+  for (let to = from; to > 0 && lines.length <= count;) {
+    const before = await read({ to });
+    if (before.text === '') break;
+    lines = [...(before.text + lines[0]).split(/(?<=\n)/), ...lines.slice(1)];
+    to = before.from;
+  }
+  return { text: lines.slice(Math.max(lines.length - count, 0)).join(''), next };
 }

@@ -20,9 +20,18 @@ const flags = {
   tag: { type: 'string', multiple: true, value: 'T', help: 'a tag; may be repeated' },
   cwd: { type: 'string', value: 'DIR', help: 'where it runs (default: here)' },
   env: { type: 'string', multiple: true, value: 'K=V', help: 'a variable; may be repeated' },
+  secret: {
+    type: 'string',
+    multiple: true,
+    value: 'NAME',
+    help: 'a variable of your environment to pass without storing it; may be repeated',
+  },
   timeout: { type: 'string', value: '10m', help: 'end it after this (a bare number: seconds)' },
   stdin: { type: 'string', value: 'none|open', help: 'open: `errand send` types into it' },
-  tty: { type: 'boolean', help: 'give it a terminal (`errand send` types into it)' },
+  tty: {
+    type: 'boolean',
+    help: 'give it a terminal of the size of yours (`errand send` types into it)',
+  },
   queue: { type: 'string', value: 'Q', help: 'the queue it waits in' },
   label: {
     type: 'string',
@@ -67,7 +76,10 @@ export const run = command({
     );
     const client = await context.client();
     interrupts.starting();
-    const { output: started } = await client.call<View>('run_command', submission(values, argv));
+    const { output: started } = await client.call<View>(
+      'run_command',
+      submission(values, argv, context),
+    );
     if (values.detach) {
       context.screen.out(
         values.json ? `${JSON.stringify(scripted(started))}\n` : `${started.id}\n`,
@@ -92,6 +104,7 @@ export const run = command({
 function submission(
   values: Words<typeof flags>['values'],
   argv: string[],
+  { program }: CommandContext,
 ): Record<string, unknown> {
   const env = Object.fromEntries(
     (values.env ?? []).map((pair) => {
@@ -109,12 +122,21 @@ function submission(
     ...(Object.keys(env).length > 0 ? { env } : {}),
     ...(values.timeout === undefined ? {} : { timeoutMs: durationMs(values.timeout, 1000) }),
     ...(values.stdin === undefined ? {} : { stdin: values.stdin }),
-    ...(values.tty ? { tty: true } : {}),
+    ...(values.secret === undefined ? {} : { secrets: values.secret }),
+    ...(values.tty ? { tty: ownSize(program) ?? true } : {}),
     ...(values.queue === undefined ? {} : { queue: values.queue }),
     ...(values.label === undefined ? {} : { labels: values.label }),
     ...(retries === undefined ? {} : { attemptsMax: retries + 1 }),
     waitMs: 0,
   };
+}
+
+/** What is drawn for a terminal is seen in this one, if it is one that knows its size. */
+function ownSize({
+  stdout,
+}: CommandContext['program']): { cols: number; rows: number } | undefined {
+  const { columns: cols = 0, rows = 0, isTTY } = stdout;
+  return isTTY && cols > 1 && rows > 1 ? { cols, rows } : undefined;
 }
 
 /** The job at its end; undefined when the person left it running. */
