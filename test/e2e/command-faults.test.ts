@@ -136,7 +136,16 @@ describe('policy', () => {
     new Policy(commandSettings.parse({ policy: settings }).policy);
 
   test('a line is taken apart into its programs, or honestly not at all', () => {
-    const words = (line: string) => programsOf(line).programs;
+    const words = (line: string) => {
+      const parsed = programsOf(line);
+      return 'why' in parsed
+        ? undefined
+        : parsed.commands.map((one) => one.words.map((word) => word.text));
+    };
+    const isClear = (line: string) => {
+      const parsed = programsOf(line);
+      return !('why' in parsed) && parsed.commands.every((one) => one.unclear === undefined);
+    };
     assert.deepEqual(words('a "b c" | d\\ e && F=1 g > out 2>&1; h &'), [
       ['a', 'b c'],
       ['d e'],
@@ -145,6 +154,9 @@ describe('policy', () => {
     ]);
     assert.deepEqual(words('echo a # rm -rf /'), [['echo', 'a']]);
     assert.deepEqual(words('echo x &> f'), [['echo', 'x']]);
+    assert.deepEqual(words('npm \\\n test "a \\"b\\" \\$c"'), [['npm', 'test', 'a "b" $c']]);
+    for (const line of ['[ -f x ] && a', '[[ -f x ]] && a', 'a $B "${C}"', 'a b@{0}', "a '$(b)'"])
+      assert.ok(isClear(line), line);
     for (const line of [
       'a $(b)',
       'a `b`',
@@ -156,8 +168,14 @@ describe('policy', () => {
       'xargs a',
       'a "$(b)"',
       'a <(b)',
+      '$a b',
+      '{a,b}',
+      '/bin/[a]b',
+      "a $'\\'' ; b ; a $'\\'''",
+      `a "\${x#'"'}" ; b ; a \\'`,
+      ...['sudo a', 'timeout 5 a', 'command a', 'trap a EXIT', 'find . -exec a {} +'],
     ])
-      assert.equal(programsOf(line).complete, false, line);
+      assert.equal(isClear(line), false, line);
   });
 
   test('allow, deny, folders and names', (t) => {
@@ -176,6 +194,14 @@ describe('policy', () => {
     assert.doesNotThrow(check(['make', 'all']));
     for (const line of ['git push', 'npm publish', 'make all extra', 'git status; curl x'])
       assert.throws(check(line), { code: 'policyRefused' }, line);
+    // What the shell makes of a word is not known: it may be what is denied.
+    for (const line of ['git \\\n push', 'git $verb', 'git {push,x}'])
+      assert.throws(check(line), { code: 'policyRefused' }, line);
+    assert.doesNotThrow(check('git log "$branch"'));
+    // Whoever allows a runner by name allows what it runs, unless something is denied.
+    const runner = policy({ allow: ['sudo systemctl restart web'] });
+    assert.doesNotThrow(() => runner.check({ command: 'sudo systemctl restart web', cwd: folder }));
+    assert.throws(() => runner.check({ command: 'sudo reboot', cwd: folder }), /taken apart/);
     assert.throws(check('git status', '/'), /not below/);
     assert.throws(check('git status', join(folder, '..')), /not below/);
     assert.deepEqual(

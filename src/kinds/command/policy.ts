@@ -6,7 +6,7 @@ import { relative, isAbsolute } from 'node:path';
 import { RE2JS } from 're2js';
 import { z } from 'zod';
 import { AppError } from '../../errors.ts';
-import { programsOf } from './shell-words.ts';
+import { programsOf, type Word } from './shell-words.ts';
 
 const rule = z
   .string()
@@ -73,17 +73,16 @@ export class Policy {
     this.checkCwd(question.cwd);
     if (!this.allow && this.deny.length === 0) return;
     const parsed = programsOf(question.command);
-    if (!parsed.complete) {
-      throw refused(
-        `The command cannot be taken apart for the rules (${parsed.why}).`,
-        'Give it as argv, or as a plainer line: the policy of this server judges every program in it.',
-      );
-    }
-    for (const words of parsed.programs) {
-      const denied = this.deny.find((one) => one.matches(words));
-      if (denied) throw refused(`\`${words.join(' ')}\` is denied by the rule ${denied.text}.`);
-      if (this.allow && !this.allow.some((one) => one.matches(words)))
-        throw refused(`\`${words.join(' ')}\` is matched by no rule of command.policy.allow.`);
+    if ('why' in parsed) throw notJudged(parsed.why);
+    for (const { words, unclear } of parsed.commands) {
+      const line = words.map(({ text }) => text).join(' ');
+      const denied = this.deny.find((one) => one.mayMatch(words));
+      if (denied) throw refused(`\`${line}\` is denied by the rule ${denied.text}.`);
+      const allowed = this.allow?.some((one) => one.matches(words)) ?? false;
+      // A rule that names a runner allows what it runs; no rule can deny that.
+      if (unclear !== undefined && !(allowed && this.deny.length === 0)) throw notJudged(unclear);
+      if (this.allow && !allowed)
+        throw refused(`\`${line}\` is matched by no rule of command.policy.allow.`);
     }
   }
 
@@ -104,25 +103,41 @@ export class Policy {
 
 interface Rule {
   text: string;
-  matches(words: readonly string[]): boolean;
+  /** Whatever the shell makes of words that are not fixed. */
+  matches(words: readonly Word[]): boolean;
+  /** With something that the shell may make of them. */
+  mayMatch(words: readonly Word[]): boolean;
 }
 
 function compileRule(text: string): Rule {
   if (text.startsWith('/')) {
     const expression = RE2JS.compile(text.slice(1, -1));
-    return { text, matches: (words) => expression.test(words.join(' ')) };
+    const matches = (words: readonly Word[]) =>
+      expression.test(words.map((word) => word.text).join(' '));
+    const mayMatch = (words: readonly Word[]) =>
+      matches(words) || words.some((word) => !word.fixed);
+    return { text, matches, mayMatch };
   }
   const wanted = text.trim().split(/\s+/);
+  const isWanted = (present: string, i: number) => {
+    const word = wanted[i]!;
+    // `/usr/bin/git` is git for a rule without slashes.
+    return i === 0 && !word.includes('/')
+      ? present.slice(present.lastIndexOf('/') + 1) === word
+      : present === word;
+  };
   return {
     text: `\`${text}\``,
-    // `/usr/bin/git` is git for a rule without slashes.
     matches: (words) =>
-      wanted.every((word, i) => {
-        const present = words[i] ?? '';
-        const plain =
-          i === 0 && !word.includes('/') ? present.slice(present.lastIndexOf('/') + 1) : present;
-        return plain === word;
-      }),
+      wanted.every((_, i) => words[i]?.fixed === true && isWanted(words[i].text, i)),
+    mayMatch: (words) => {
+      // A word that is not fixed may become none or several: what comes after it stands anywhere.
+      const open = words.findIndex((word) => !word.fixed);
+      const known = open < 0 ? words : words.slice(0, open);
+      return (open < 0 ? wanted : wanted.slice(0, open)).every((_, i) =>
+        isWanted(known[i]?.text ?? '', i),
+      );
+    },
   };
 }
 
@@ -160,6 +175,12 @@ function realPath(path: string): string | undefined {
     return undefined;
   }
 }
+
+const notJudged = (why: string): AppError =>
+  refused(
+    `The command cannot be taken apart for the rules (${why}).`,
+    'Give it as argv, or as a plainer line: the policy of this server judges every program in it.',
+  );
 
 function refused(message: string, hint?: string): AppError {
   return new AppError('policyRefused', message, {

@@ -1,55 +1,76 @@
 // Takes a shell line apart far enough for policy rules: the words of every simple command in it. It does not
-// pretend: substitutions, here-documents and interpreters of further text make the answer incomplete.
+// pretend: substitutions, here-documents and quotes it does not know make the answer incomplete, what the shell
+// fills in later is marked, and so are programs that run further ones.
 
-export interface Programs {
-  /** Words of each simple command, assignments before it left out. */
-  programs: string[][];
-  complete: boolean;
-  /** Why not complete. */
-  why?: string;
+export interface Word {
+  text: string;
+  /** False: the shell makes something else of it (a variable, a pattern, braces). */
+  fixed: boolean;
 }
 
+export interface SimpleCommand {
+  /** Assignments before it left out. */
+  words: Word[];
+  /** Why its words do not say what runs. */
+  unclear?: string;
+}
+
+export type Programs = { commands: SimpleCommand[] } | { why: string };
+
 /** Programs that run what their arguments say; with these a rule would judge the wrong program. */
-const runners = new Set(['eval', 'source', '.', 'exec', 'xargs', 'env', 'nohup', 'time', 'nice']);
+const runners = new Set(
+  [
+    'eval source . exec command builtin coproc trap',
+    'xargs env nohup time nice ionice chrt taskset timeout setsid stdbuf sudo doas su runuser',
+    'watch parallel busybox toybox flock script unshare nsenter chroot strace ltrace',
+  ].flatMap((line) => line.split(' ')),
+);
 const shells = new Set(['sh', 'bash', 'dash', 'zsh', 'ksh', 'fish']);
 const keywords = new Set(
   'if then else elif fi for while until do done case esac in { } ! function select'.split(' '),
 );
 
 export function programsOf(command: string | readonly string[]): Programs {
-  if (typeof command !== 'string') return judged([[...command]]);
+  if (typeof command !== 'string')
+    return { commands: [judged(command.map((text) => ({ text, fixed: true })))] };
   const split = splitCommands(command);
-  return 'why' in split
-    ? { programs: [], complete: false, why: split.why }
-    : judged(split.commands);
-}
-
-function judged(commands: string[][]): Programs {
-  const programs: string[][] = [];
-  for (const command of commands) {
-    const words = [...command];
-    while (words[0] !== undefined && /^[A-Za-z_]\w*\+?=/.test(words[0])) words.shift();
-    if (words[0] === undefined) continue;
-    const name = words[0].slice(words[0].lastIndexOf('/') + 1);
-    if (keywords.has(name)) return unclear(`\`${name}\` begins a compound command`);
-    if (runners.has(name)) return unclear(`\`${name}\` runs its arguments`);
-    if (shells.has(name) && words.length > 1) return unclear(`\`${name}\` reads further commands`);
-    programs.push(words);
+  if ('why' in split) return split;
+  const commands: SimpleCommand[] = [];
+  for (const words of split.commands) {
+    const first = words.findIndex(({ text }) => !/^[A-Za-z_]\w*\+?=/.test(text));
+    if (first < 0) continue;
+    const name = words[first]!.text;
+    if (keywords.has(name)) return { why: `\`${name}\` begins a compound command` };
+    commands.push(judged(words.slice(first)));
   }
-  return { programs, complete: true };
+  return { commands };
 }
 
-const unclear = (why: string): Programs => ({ programs: [], complete: false, why });
+function judged(words: Word[]): SimpleCommand {
+  const { text, fixed } = words[0]!;
+  const name = text.slice(text.lastIndexOf('/') + 1);
+  if (!fixed) return { words, unclear: `what \`${text}\` is is not known before it runs` };
+  if (runners.has(name)) return { words, unclear: `\`${name}\` runs its arguments` };
+  if (name === 'find' && words.some((word) => /^-(exec|ok)/.test(word.text)))
+    return { words, unclear: '`find` runs its arguments' };
+  if (shells.has(name) && words.length > 1)
+    return { words, unclear: `\`${name}\` reads further commands` };
+  return { words };
+}
 
 interface Scan {
-  words: string[];
-  word: string | undefined;
+  words: Word[];
+  word: Word | undefined;
   skipNext: boolean;
 }
 
-function splitCommands(line: string): { commands: string[][] } | { why: string } {
-  const commands: string[][] = [];
+function splitCommands(line: string): { commands: Word[][] } | { why: string } {
+  const commands: Word[][] = [];
   const scan: Scan = { words: [], word: undefined, skipNext: false };
+  const add = (text: string, fixed = true) => {
+    const { word = { text: '', fixed: true } } = scan;
+    scan.word = { text: word.text + text, fixed: word.fixed && fixed };
+  };
   const endWord = () => {
     if (scan.word === undefined) return;
     // The word after a redirection is a file, not an argument.
@@ -64,46 +85,92 @@ function splitCommands(line: string): { commands: string[][] } | { why: string }
   };
   for (let i = 0; i < line.length; i++) {
     const c = line[i]!;
-    if (c === '`' || (c === '$' && line[i + 1] === '(')) return { why: 'it has a substitution' };
-    if (c === '<' && line[i + 1] === '<') return { why: 'it has a here-document' };
-    if ((c === '<' || c === '>') && line[i + 1] === '(') return { why: 'it has a substitution' };
+    const next = line[i + 1];
+    if (c === '`') return { why: 'it has a substitution' };
+    if (c === '<' && next === '<') return { why: 'it has a here-document' };
+    if ((c === '<' || c === '>') && next === '(') return { why: 'it has a substitution' };
     if (c === '(' || c === ')') return { why: 'it has a subshell or function' };
-    if (c === "'" || c === '"') {
-      const end = quoteEnd(line, i);
-      if (end < 0) return { why: 'a quote is not closed' };
-      const inner = line.slice(i + 1, end);
-      if (c === '"' && /`|\$\(/.test(inner)) return { why: 'it has a substitution' };
-      scan.word = (scan.word ?? '') + (c === '"' ? inner.replaceAll(/\\(["\\$`])/g, '$1') : inner);
-      i = end;
+    if (c === '$') {
+      const problem = expansionProblem(line, i);
+      if (problem) return { why: problem };
+      add(c, false);
+    } else if (c === "'" || c === '"') {
+      const quoted = quotedText(line, i);
+      if ('why' in quoted) return quoted;
+      add(quoted.text, quoted.fixed);
+      i = quoted.end;
     } else if (c === '\\') {
-      scan.word = (scan.word ?? '') + (line[++i] ?? '');
+      i++;
+      // A line that goes on is one line.
+      if (next !== '\n') add(next ?? '');
     } else if (c === '#' && scan.word === undefined) {
       while (i + 1 < line.length && line[i + 1] !== '\n') i++;
     } else if (c === '\n' || c === ';' || c === '|' || (c === '&' && !isRedirect(line, i))) {
       endCommand();
     } else if (c === '<' || c === '>') {
-      if (scan.word !== undefined && /^\d+$/.test(scan.word)) scan.word = undefined;
+      if (scan.word !== undefined && /^\d+$/.test(scan.word.text)) scan.word = undefined;
       endWord();
-      while (line[i + 1] === '>' || line[i + 1] === '&' || line[i + 1] === '|') i++;
+      while (['>', '&', '|'].includes(line[i + 1]!)) i++;
       scan.skipNext = true;
     } else if (c === ' ' || c === '\t') {
       endWord();
     } else if (c !== '&') {
-      scan.word = (scan.word ?? '') + c;
+      add(c, !isPattern(line, i, scan.word === undefined));
     }
   }
   endCommand();
   return { commands };
 }
 
+/** Unquoted, some signs make a word something else: file names, several words, a home. */
+function isPattern(line: string, at: number, first: boolean): boolean {
+  const c = line[at]!;
+  if (c === '*' || c === '?') return true;
+  if (c === '~') return first;
+  const rest = line.slice(at);
+  if (c === '[') return /^\[[^\s]*\]/.test(rest);
+  return c === '{' && /^\{[^}]*(,|\.\.)/.test(rest);
+}
+
+/** A plain variable is only not known; what may hold further commands or quotes of its own cannot be followed. */
+function expansionProblem(text: string, at: number): string | undefined {
+  const rest = text.slice(at + 1);
+  if (rest.startsWith('(')) return 'it has a substitution';
+  if (rest.startsWith("'") || rest.startsWith('"')) return 'it has a quote of another kind';
+  if (rest.startsWith('{') && !/^\{[\w#?@*!-]+\}/.test(rest)) return 'it has a substitution';
+  return undefined;
+}
+
+type Quoted = { text: string; fixed: boolean; end: number } | { why: string };
+
+function quotedText(line: string, start: number): Quoted {
+  const quote = line[start]!;
+  if (quote === "'") {
+    const end = line.indexOf("'", start + 1);
+    return end < 0 ? notClosed : { text: line.slice(start + 1, end), fixed: true, end };
+  }
+  let text = '';
+  let fixed = true;
+  for (let i = start + 1; i < line.length; i++) {
+    const c = line[i]!;
+    if (c === '"') return { text, fixed, end: i };
+    if (c === '`') return { why: 'it has a substitution' };
+    if (c === '\\' && '"\\$`\n'.includes(line[i + 1] ?? ' ')) {
+      i++;
+      if (line[i] !== '\n') text += line[i]!;
+      continue;
+    }
+    if (c === '$' && /[\w{(@*#?!-]/.test(line[i + 1] ?? '')) {
+      const problem = expansionProblem(line, i);
+      if (problem) return { why: problem };
+      fixed = false;
+    }
+    text += c;
+  }
+  return notClosed;
+}
+
+const notClosed = { why: 'a quote is not closed' };
+
 /** `&>file` is a redirection, `a & b` are two commands. */
 const isRedirect = (line: string, at: number): boolean => line[at + 1] === '>';
-
-function quoteEnd(line: string, start: number): number {
-  const quote = line[start]!;
-  for (let i = start + 1; i < line.length; i++) {
-    if (quote === '"' && line[i] === '\\') i++;
-    else if (line[i] === quote) return i;
-  }
-  return -1;
-}
