@@ -23,8 +23,10 @@ export interface KillReport {
 
 const pollMs = 50;
 const pollMsAlone = 10;
-/** A tree that forks while it is killed needs several rounds; each waits longer. */
+/** A tree that forks while it is killed may need several rounds; each waits longer. */
 const roundsMax = 12;
+/** Looks at a tree until everybody in it is stopped. */
+const looksMax = 20;
 
 export async function killTree(tree: Tree, options: KillOptions): Promise<KillReport> {
   const { clock, graceMs, signal = 'SIGTERM', hurry } = options;
@@ -45,11 +47,25 @@ export async function killTree(tree: Tree, options: KillOptions): Promise<KillRe
   const { signalled } = polite;
   if (isOver()) return { signalled, forced: false, survivors: [] };
   for (let round = 0; round < roundsMax && !isOver(); round++) {
-    send(left, 'SIGKILL');
+    send(await frozen(tree, left), 'SIGKILL');
     await clock.sleep(Math.min(10 * 2 ** round, 500));
     left = await treeMembers(tree);
   }
   return { signalled, forced: true, survivors: left.map((row) => row.pid) };
+}
+
+/** Whoever is stopped does not fork: nobody is killed before all others are held, or the last one would begin anew. */
+async function frozen(tree: Tree, members: ProcessRow[]): Promise<ProcessRow[]> {
+  const held = new Set<string>();
+  let present = members;
+  for (let look = 0; look < looksMax; look++) {
+    const fresh = present.filter(({ pid, start }) => !held.has(`${pid} ${start}`));
+    if (fresh.length === 0) break;
+    send(fresh, 'SIGSTOP');
+    for (const { pid, start } of fresh) held.add(`${pid} ${start}`);
+    present = await treeMembers(tree);
+  }
+  return present;
 }
 
 /** The first signal: once to everybody, also to those who come while the others are leaving. */

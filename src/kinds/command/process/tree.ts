@@ -57,7 +57,9 @@ export class Snapshot {
   members({ wrapper, mark, folder }: Tree): ProcessRow[] {
     this.marks ??= this.readMarks();
     const marked = this.marks.get(mark) ?? [];
-    const printing = folder === undefined ? [] : this.rows.filter((row) => prints(row.pid, folder));
+    if (folder === undefined) return this.collect(wrapper, marked);
+    const unmarked = this.rows.filter((row) => knownMarks.get(row.pid)?.mark === undefined);
+    const printing = unmarked.filter((row) => prints(row.pid, folder));
     return this.collect(wrapper, [...marked, ...printing]);
   }
 
