@@ -8,6 +8,7 @@ import type { Store } from '../../store/store.ts';
 import { Escrow } from './escrow.ts';
 import { Evaluation } from './evaluators/evaluation.ts';
 import { RuleRunner, type RunCheck } from './evaluators/runner.ts';
+import { SchemaChecks } from './evaluators/schema-checks.ts';
 import { Payments } from './payments.ts';
 import { Posting } from './posting.ts';
 import type { EscrowServices } from './services.ts';
@@ -39,6 +40,7 @@ export interface Outside {
 
 export interface Assembled extends EscrowServices {
   sweeper: Sweeper;
+  schemas: SchemaChecks;
 }
 
 export function assemble(outside: Outside): Assembled {
@@ -49,8 +51,10 @@ export function assemble(outside: Outside): Assembled {
     settlements.set(one.name, one);
   }
   const escrow = new Escrow({ store, jobs, clock, settings, settlements });
+  const schemas = new SchemaChecks(settings.schemaMsMax);
   const rules = new RuleRunner({
     settings,
+    schemas,
     get: (url, limits) => fetch(url, { headers: {}, ...limits }),
     vetUrl: (url) => outside.vetUrl(url),
     runCheck: outside.runCheck,
@@ -72,5 +76,6 @@ export function assemble(outside: Outside): Assembled {
     access,
     clock,
     sweeper: new Sweeper(escrow, evaluation, log),
+    schemas,
   };
 }

@@ -48,12 +48,12 @@ async function createEscrow(needs: KindNeeds<EscrowSettings>): Promise<KindParts
   return {
     kind: escrowKind(() => services),
     operations: escrowOperations(services),
-    services: loops.map((loop) => waking(loop, services)),
+    services: [services.schemas, ...loops.map((loop) => waking(loop, services))],
     busy: async () => (await services.store.works.openWork()) > 0,
   };
 
   function sweepLoop(of: Assembled, { settings: { sweepMs: everyMs } }: KindNeeds<EscrowSettings>) {
-    const run = async (signal: AbortSignal) => void (await of.sweeper.sweep(signal));
+    const run = async (signal: AbortSignal) => void (await of.sweeper.turn(signal));
     return new Loop({ name: 'escrow sweep', everyMs, clock, log, run });
   }
 }
@@ -94,6 +94,7 @@ function waking(loop: Loop, services: Assembled): Service {
     stop: async () => {
       off?.();
       await loop.stop();
+      await services.sweeper.finish();
     },
   };
 }

@@ -90,12 +90,22 @@ export const escrowSettingsSchema = z
       .min(100)
       .default(120_000)
       .describe('So long one node has a due evaluation before another may take it'),
+    evaluationsMax: z
+      .int()
+      .min(1)
+      .default(8)
+      .describe('Evaluations that run at once; others wait, deadlines do not'),
     evaluationTriesMax: z
       .int()
       .min(1)
       .default(5)
       .describe('Tries of a check that breaks; what the last one says counts'),
     evaluationRetryMs: z.int().min(1).default(5000).describe('Pause between those tries'),
+    schemaMsMax: z
+      .int()
+      .min(10)
+      .default(5000)
+      .describe('Longest time for one delivery against its JSON Schema'),
     httpTriesMax: z.int().min(1).max(10).default(3).describe('Tries of an http_check'),
     inlineBytesMax: z.int().default(65_536).describe('Largest deliverable sent with the call'),
     deliverableBytesMax: z

@@ -1,4 +1,5 @@
 // Deadlines: jobs that are due are evaluated or concluded as agreed. What happened while no server ran is late, not lost.
+// An evaluation waits for other people's servers: it goes on by itself, and nobody's deadline waits for it.
 import type { Log } from '../../runtime/log.ts';
 import { AppError, errorKind } from '../../errors.ts';
 import type { Escrow } from './escrow.ts';
@@ -11,6 +12,10 @@ export class Sweeper {
   private readonly escrow: Escrow;
   private readonly evaluation: Evaluation;
   private readonly log: Log;
+  /** Evaluations that run or wait for their turn, by job. */
+  private readonly evaluating = new Map<string, Promise<void>>();
+  private readonly queue: (() => void)[] = [];
+  private active = 0;
 
   constructor(escrow: Escrow, evaluation: Evaluation, log: Log) {
     this.escrow = escrow;
@@ -18,21 +23,39 @@ export class Sweeper {
     this.log = log;
   }
 
-  /** Until nothing is due. A job that cannot go on is logged and leaves room for the others. */
-  async sweep(signal?: AbortSignal): Promise<number> {
+  /** Looks once at everything that is due. A job that cannot go on is logged and leaves room for the others. */
+  async turn(signal?: AbortSignal, seen = new Set<string>()): Promise<number> {
     const { store, clock } = this.escrow.parts;
-    const seen = new Set<string>();
+    const now = clock.now();
+    let last: Work | undefined;
+    let handled = 0;
     for (;;) {
-      const due = await store.works.dueWork(clock.now(), batch);
-      const fresh = due.filter(({ jobId, nextAt }) => !seen.has(`${jobId}@${nextAt}`));
-      if (fresh.length === 0 || signal?.aborted) break;
-      for (const work of fresh) {
-        seen.add(`${work.jobId}@${work.nextAt}`);
+      const due = await store.works.dueWork(now, batch, last);
+      for (const work of due) {
+        const moment = `${work.jobId}@${work.nextAt}`;
+        if (signal?.aborted) return handled;
+        if (seen.has(moment)) continue;
+        seen.add(moment);
+        handled += 1;
         await this.handle(work);
       }
+      last = due.at(-1);
+      if (due.length < batch) break;
     }
-    await store.store.commit([store.forgetKeys(clock.now())]);
+    await store.store.commit([store.forgetKeys(now)]);
+    return handled;
+  }
+
+  /** Until nothing is due and no evaluation runs any more. */
+  async sweep(): Promise<number> {
+    const seen = new Set<string>();
+    while ((await this.turn(undefined, seen)) > 0 || this.evaluating.size > 0) await this.finish();
     return seen.size;
+  }
+
+  /** Waits for the evaluations that were started. */
+  async finish(): Promise<void> {
+    await Promise.all(this.evaluating.values());
   }
 
   /** In the client's name, as it asked when it posted the job. What it may not do is told in the log, once. */
@@ -58,16 +81,36 @@ export class Sweeper {
         await this.escrow.act(work.jobId, { actor: { system: true }, action: 'conclude' });
       } else if (work.state.fundNext !== undefined) {
         await this.fund(work, work.state.fundNext);
-      } else {
-        await this.evaluation.run(work);
+      } else if (!this.evaluating.has(work.jobId) && (await this.evaluation.take(work))) {
+        this.evaluating.set(work.jobId, this.evaluate(work));
       }
     } catch (error) {
-      // Somebody else was faster, or the settlement has not answered yet: both are looked at again.
-      if (error instanceof AppError && error.code !== 'escrowMismatch') {
-        this.log.debug('escrow job was not moved', { jobId: work.jobId, code: error.code });
-        return;
-      }
-      this.log.error('escrow job cannot be moved', { jobId: work.jobId, error });
+      this.tell(work, error);
     }
+  }
+
+  private async evaluate(work: Work): Promise<void> {
+    const { evaluationsMax } = this.escrow.parts.settings;
+    if (this.active < evaluationsMax) this.active += 1;
+    else await new Promise<void>((resolve) => this.queue.push(resolve));
+    try {
+      await this.evaluation.run(work);
+    } catch (error) {
+      this.tell(work, error);
+    } finally {
+      const next = this.queue.shift();
+      if (next) next();
+      else this.active -= 1;
+      this.evaluating.delete(work.jobId);
+    }
+  }
+
+  private tell({ jobId }: Work, error: unknown): void {
+    // Somebody else was faster, or the settlement has not answered yet: both are looked at again.
+    if (error instanceof AppError && error.code !== 'escrowMismatch') {
+      this.log.debug('escrow job was not moved', { jobId, code: error.code });
+      return;
+    }
+    this.log.error('escrow job cannot be moved', { jobId, error });
   }
 }

@@ -105,11 +105,16 @@ export class WorkStore {
     };
   }
 
-  async dueWork(now: number, limit: number): Promise<Work[]> {
+  /** What is due longest first; `after` is the last row of the page before. */
+  async dueWork(
+    now: number,
+    limit: number,
+    after: { nextAt: number | null; jobId: string } = { nextAt: 0, jobId: '' },
+  ): Promise<Work[]> {
     const rows = await this.store.read(
       `SELECT * FROM escrow_work WHERE next_at IS NOT NULL AND next_at <= ?
-        ORDER BY next_at LIMIT ?`,
-      [now, limit],
+        AND (next_at, job_id) > (?, ?) ORDER BY next_at, job_id LIMIT ?`,
+      [now, after.nextAt, after.jobId, limit],
     );
     return rows.map(workOf);
   }

@@ -64,14 +64,19 @@ export class Evaluation {
     }
   }
 
-  /** One turn for a job that is due: every automatic member without a vote is tried. */
+  /** Makes a due evaluation this node's for a while, its deadline at most: that is somebody else's to look at. */
+  async take(work: Work): Promise<boolean> {
+    const { store, clock, settings } = this.escrow.parts;
+    if (work.phase !== 'submitted' || !work.state.submission) return false;
+    const until = Math.min(clock.now() + settings.evaluationLeaseMs, work.deadlineAt!);
+    const lease = store.works.lease(work.jobId, work.nextAt!, until);
+    return (await store.store.commit([lease])).applied;
+  }
+
+  /** One turn for a job that was taken: every automatic member without a vote is tried. */
   async run(work: Work): Promise<void> {
     const { store, clock, settings } = this.escrow.parts;
-    const submission = work.state.submission;
-    if (work.phase !== 'submitted' || !submission) return;
-    const until = clock.now() + settings.evaluationLeaseMs;
-    const leased = await store.store.commit([store.works.lease(work.jobId, work.nextAt!, until)]);
-    if (!leased.applied) return;
+    const submission = work.state.submission!;
     const deliverable = await store.works.deliverable(work.jobId, submission.n);
     if (!deliverable) return;
     const last = work.state.tries + 1 >= settings.evaluationTriesMax;

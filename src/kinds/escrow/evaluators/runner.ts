@@ -1,8 +1,5 @@
 // Runs the rule that was agreed on: fetches the deliverable, checks its hash, tries each automatic member, and answers a
 // verdict, or that it is too early for one. It changes nothing; the evaluation service brings the verdict to the job.
-import { Ajv, type ValidateFunction } from 'ajv';
-import { Ajv2020 } from 'ajv/dist/2020.js';
-import addFormats from 'ajv-formats';
 import { AppError } from '../../../errors.ts';
 import type { Deliverable } from '../rows.ts';
 import type { EscrowSettings } from '../settings.ts';
@@ -10,6 +7,8 @@ import type { MemberRule, Rule } from '../terms.ts';
 import type { Check } from '../work.ts';
 import { hashMatches } from '../hashes.ts';
 import { httpCheck, type Get } from './http-check.ts';
+import type { SchemaChecks } from './schema-checks.ts';
+import { compileSchema } from './schema.ts';
 
 /** `later`: no verdict now, with the reason; it is tried again. */
 export type Finding =
@@ -40,6 +39,7 @@ export interface RunnerParts {
   /** Throws when the address may never be reached. */
   vetUrl(url: string): Promise<void>;
   runCheck: RunCheck | undefined;
+  schemas: Pick<SchemaChecks, 'check'>;
 }
 
 export class RuleRunner {
@@ -58,7 +58,7 @@ export class RuleRunner {
       for (const member of rule.members) await this.refuseImpossible(member);
       return;
     }
-    if (rule.type === 'json_schema') compile(rule.schema);
+    if (rule.type === 'json_schema') refuseBrokenSchema(rule.schema);
     if (rule.type === 'http_check') {
       try {
         await this.parts.vetUrl(rule.url);
@@ -94,23 +94,28 @@ export class RuleRunner {
   ): Promise<Finding> {
     const content = await this.content(delivered);
     if ('outcome' in content) return content;
-    const checks = [content.check];
-    let value: unknown;
-    try {
-      value = JSON.parse(content.bytes.toString('utf8'));
-    } catch {
-      checks.push({ criterion: 'deliverable is JSON', met: false, evidence: 'it does not parse' });
-      return { outcome: 'rejected', reason: 'json_schema: the deliverable is not JSON', checks };
+    const answer = await this.parts.schemas.check(schema, content.bytes);
+    if ('broken' in answer) {
+      const reason = `json_schema: the check ${answer.broken}`;
+      if (!delivered.last) return { outcome: 'later', reason };
+      return rejected(reason, 'the check comes to an end', answer.broken);
     }
-    const validate = compile(schema);
-    const met = validate(value);
-    const errors = (validate.errors ?? []).slice(0, 5);
-    const evidence = met
-      ? 'valid'
-      : errors.map((e) => `${e.instancePath || '/'} ${e.message ?? ''}`.trim()).join('; ');
-    checks.push({ criterion: 'matches the JSON Schema', met, evidence });
-    const reason = met ? 'json_schema: valid' : `json_schema: ${evidence}`;
-    return { outcome: met ? 'approved' : 'rejected', reason, checks };
+    if (!answer.json) {
+      const [criterion, reason] = [
+        'deliverable is JSON',
+        'json_schema: the deliverable is not JSON',
+      ];
+      const check = { criterion, met: false, evidence: 'it does not parse' };
+      return { outcome: 'rejected', reason, checks: [content.check, check] };
+    }
+    const met = answer.errors === '';
+    const evidence = met ? 'valid' : answer.errors;
+    const check = { criterion: 'matches the JSON Schema', met, evidence };
+    return {
+      outcome: met ? 'approved' : 'rejected',
+      reason: `json_schema: ${evidence}`,
+      checks: [content.check, check],
+    };
   }
 
   private async command(check: string, delivered: Delivered): Promise<Finding> {
@@ -186,13 +191,9 @@ function rejected(reason: string, criterion: string, evidence: string): Finding 
 const isRefused = (error: unknown): boolean =>
   error instanceof AppError && ['egressRefused', 'egressTooLarge'].includes(error.code);
 
-function compile(schema: Record<string, unknown>): ValidateFunction {
-  const dialect = typeof schema.$schema === 'string' ? schema.$schema : '';
-  const options = { strict: false, allErrors: true, validateFormats: true } as const;
+function refuseBrokenSchema(schema: Record<string, unknown>): void {
   try {
-    const ajv = dialect.includes('draft-07') ? new Ajv(options) : new Ajv2020(options);
-    (addFormats as unknown as (ajv: Ajv) => void)(ajv);
-    return ajv.compile(schema);
+    compileSchema(schema);
   } catch (error) {
     throw impossible(`The JSON Schema cannot be used: ${(error as Error).message}`);
   }

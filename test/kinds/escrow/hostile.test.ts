@@ -1,0 +1,122 @@
+// One job cannot hold up the others: rules that ask for endless work, servers that never answer, payouts that a pause stops.
+import assert from 'node:assert/strict';
+import { test } from 'node:test';
+import { guardedFetch, vetUrl } from '../../../src/kinds/escrow/outbound.ts';
+import { createEgress } from '../../../src/runtime/egress/index.ts';
+import { systemClock } from '../../../src/runtime/clock.ts';
+import { silentLog } from '../../../src/runtime/log.ts';
+import { openSite } from './site.ts';
+import { createWorld, hourMs, isoIn, posted, refusal, type Agent, type World } from './world.ts';
+
+/** Each definition asks twice for the next: 2^50 looks at one small delivery. */
+function endlessSchema(): object {
+  const definitions: Record<string, object> = { d50: { type: 'object' } };
+  for (let n = 0; n < 50; n++) {
+    const next = { $ref: `#/$defs/d${n + 1}` };
+    definitions[`d${n}`] = { allOf: [next, next] };
+  }
+  return { $defs: definitions, $ref: '#/$defs/d0' };
+}
+
+const rule = (schema: object) => ({ type: 'json_schema', schema });
+
+async function delivered(
+  world: World,
+  client: Agent,
+  provider: Agent,
+  more: object,
+  content = '{}',
+) {
+  const job = await posted(world, client, provider, { fund: true, repeat: true, ...more });
+  await world.call(provider, 'submit_work', { id: job.id, content });
+  return job.id as string;
+}
+
+test('a JSON Schema that asks for endless work ends with its own job, and nothing else waits for it', async (t) => {
+  const settings = { schemaMsMax: 300, evaluationTriesMax: 2 };
+  const world = await createWorld(t, { settings });
+  t.after(() => world.services.schemas.stop());
+  const [client, provider] = [await world.agent('client', '10.00'), await world.agent('provider')];
+  const stage = async (id: string) => (await world.call(client, 'get_job', { id })).stage;
+  for (const schema of [endlessSchema(), { $ref: '#' }]) {
+    const endless = await delivered(world, client, provider, { rule: rule(schema) });
+    await world.services.sweeper.sweep();
+    const waiting = await world.call(client, 'get_job', { id: endless });
+    assert.equal(waiting.stage, 'submitted');
+    assert.match(waiting.evaluation.waitingBecause, /^json_schema: the check (took|failed)/);
+    const other = await delivered(world, client, provider, { rule: rule({ type: 'object' }) });
+    world.clock.jump(60_000);
+    await world.services.sweeper.sweep();
+    assert.equal(await stage(other), 'completed', 'the next check has a thread again');
+    assert.equal(await stage(endless), 'rejected', 'the last try counts');
+  }
+});
+
+test('patterns of a JSON Schema cost time in proportion to the delivery; what cannot is refused', async (t) => {
+  const world = await createWorld(t);
+  t.after(() => world.services.schemas.stop());
+  const [client, provider] = [await world.agent('client', '10.00'), await world.agent('provider')];
+  const trap = { rule: rule({ type: 'string', pattern: '^(a+)+$' }) };
+  const text = JSON.stringify(`${'a'.repeat(5000)}!`);
+  const id = await delivered(world, client, provider, trap, text);
+  await world.services.sweeper.sweep();
+  assert.equal((await world.call(client, 'get_job', { id })).stage, 'rejected');
+  const ahead = { rule: rule({ type: 'string', pattern: '^(?=a)b' }) };
+  assert.equal(await refusal(posted(world, client, provider, ahead)), 'ruleCannotRun');
+});
+
+test("no deadline waits for somebody's server that never answers", async (t) => {
+  const site = await openSite(t, () => undefined);
+  const egress = createEgress({
+    policy: { allow: [site.host] },
+    clock: systemClock,
+    log: silentLog,
+  });
+  t.after(() => egress.close());
+  const world = await createWorld(t, {
+    settings: { evaluationsMax: 1, httpTriesMax: 1 },
+    outside: { fetch: guardedFetch(egress), vetUrl: (url) => vetUrl(egress, url) },
+  });
+  const [client, provider] = [await world.agent('client', '10.00'), await world.agent('provider')];
+  const slow = { rule: { type: 'http_check', url: site.url, timeoutMs: 1500 } };
+  const stuck = [
+    await delivered(world, client, provider, slow),
+    await delivered(world, client, provider, slow),
+  ];
+  const late = await posted(world, client, provider, { fund: true, repeat: true });
+  const { sweeper } = world.services;
+  await sweeper.turn();
+  world.clock.jump(25 * hourMs);
+  await sweeper.turn();
+  const stages = [late.id, ...stuck].map(
+    async (id) => (await world.call(client, 'get_job', { id })).stage,
+  );
+  assert.deepEqual(await Promise.all(stages), ['expired', 'expired', 'expired']);
+  assert.equal(
+    await world.balance(client),
+    10_000_000,
+    'everything came back while they were asked',
+  );
+  await sweeper.finish();
+  assert.equal(
+    await world.balance(client),
+    10_000_000,
+    'an answer that comes too late changes nothing',
+  );
+});
+
+test('payouts that a pause stops, however many, keep no refund from going out', async (t) => {
+  const world = await createWorld(t);
+  const [client, provider] = [await world.agent('client', '10.00'), await world.agent('provider')];
+  const silent = { budget: '1000', silence: 'release', expiresAt: isoIn(world, hourMs) };
+  for (let n = 0; n < 101; n++) await delivered(world, client, provider, silent);
+  await posted(world, client, provider, { fund: true, budget: '5000', repeat: true });
+  await world.call(world.admin, 'pause_escrow', { paused: true });
+  world.clock.jump(25 * hourMs);
+  await world.services.sweeper.turn();
+  assert.equal(await world.balance(client), 10_000_000 - 101 * 1000, 'the refund went out');
+  assert.equal(await world.balance(provider), 0);
+  await world.call(world.admin, 'pause_escrow', { paused: false });
+  await world.services.sweeper.sweep();
+  assert.equal(await world.balance(provider), 101 * 930, 'and the payouts follow');
+});
