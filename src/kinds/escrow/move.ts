@@ -165,7 +165,12 @@ function approved(work: Work, input: MoveInput, outcome: Outcome): Move {
     deadlineAt: Math.max(Date.parse(work.terms.expiredAt), input.now + work.terms.evaluationMs),
     held: work.held - amount,
     money: { ...none, release: amount },
-    state: { milestone: work.state.milestone + 1, submission: null, dispute: null },
+    state: {
+      milestone: work.state.milestone + 1,
+      accepted: [...(work.state.accepted ?? []), work.state.submission!],
+      submission: null,
+      dispute: null,
+    },
     tx: 'release',
     event: 'released',
   });
@@ -192,11 +197,10 @@ function answered(
   splitBps: number,
   outcome: 'silence' | 'resolved',
 ): Move {
-  if (answer === 'release') {
-    return ended(work, input, 'completed', { release: work.held }, outcome);
-  }
+  // Only what was delivered is paid or divided: the milestones after it go on, or go back.
+  if (answer === 'release') return approved(work, input, outcome);
   if (answer === 'split') {
-    const release = share(work.held, splitBps);
+    const release = share(isLastMilestone(work) ? work.held : amountDue(work), splitBps);
     return ended(work, input, 'completed', { release, refund: work.held - release }, 'split');
   }
   const phase = outcome === 'silence' ? 'expired' : 'rejected';

@@ -113,9 +113,11 @@ const offerOf = ({ by, budget, at }: Work['state']['offers'][number]) => ({
 
 function milestonesOf(work: Work) {
   const done = finalPhases.has(work.phase) && work.phase === 'completed';
+  const { accepted = [] } = work.state;
   return work.terms.milestones.map(({ title, amount }, i) => ({
     title,
     amount: String(amount),
+    ...(accepted[i] ? { hash: accepted[i].hash } : {}),
     state:
       i < work.state.milestone || done
         ? 'released'

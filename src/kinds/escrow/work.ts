@@ -35,6 +35,8 @@ export interface WorkState {
   /** Index of the milestone that is worked on. */
   milestone: number;
   submission: Submission | null;
+  /** What was delivered for the milestones that are paid, in their order. */
+  accepted?: Submission[];
   verdict: Verdict | null;
   votes: Vote[];
   dispute: { by: string; reason: string; at: number } | null;

@@ -210,6 +210,82 @@ for (const factory of stores) {
     assert.deepEqual((await world.call(world.admin, 'verify_escrow')).problems, []);
   });
 
+  test(`${factory.name}: a delivery or verdict that comes again counts for its own milestone only`, async (t) => {
+    const world = await createWorld(t, { factory });
+    t.after(() => world.services.schemas.stop());
+    const [client, provider] = [
+      await world.agent('client', '10.00'),
+      await world.agent('provider'),
+    ];
+    const milestones = [1, 2, 3].map((n) => ({ title: `part ${n}`, amount: '100000' }));
+    const terms = { milestones, budget: '300000', fund: true };
+    const rule = { type: 'json_schema', schema: { type: 'object' } };
+    const { id } = await posted(world, client, provider, { ...terms, rule });
+    const deliver = async (content: string) => {
+      const answer = await world.call(provider, 'submit_work', { id, content });
+      await world.services.sweeper.sweep();
+      return answer;
+    };
+    await deliver('{"part":1}');
+    const again = await deliver('{"part":1}');
+    assert.equal(again.existing, true, 'the same text is no second delivery');
+    assert.equal(again.stage, 'funded');
+    assert.equal(await world.balance(provider), 93_000);
+    await deliver('{"part":2}');
+    assert.equal(await world.balance(provider), 2 * 93_000);
+    const read = async (milestone?: number) =>
+      (await world.call(client, 'read_work', { id, ...(milestone ? { milestone } : {}) }))
+        .deliverable?.content ?? '';
+    assert.match(await read(), /"part":2/, 'what is paid for can be read');
+    assert.match(await read(1), /"part":1/);
+    assert.equal(await read(3), '');
+
+    const manual = await posted(world, client, provider, { ...terms, repeat: true });
+    const submit = (content: string) =>
+      world.call(provider, 'submit_work', { id: manual.id, content });
+    const approve = (contentHash: string) => {
+      const verdict = { id: manual.id, verdict: 'approve', reason: 'good', contentHash };
+      return world.call(client, 'evaluate_work', verdict);
+    };
+    const first = await submit('one');
+    await approve(first.deliverable.hash);
+    await submit('two');
+    const late = await approve(first.deliverable.hash);
+    assert.equal(late.existing, true, 'the verdict on the first came again');
+    assert.equal(late.stage, 'submitted');
+    const other = `sha256:${'0'.repeat(64)}`;
+    assert.equal(await refusal(approve(other)), 'hashMismatch');
+  });
+
+  test(`${factory.name}: silence pays the milestone that was delivered, never those after it`, async (t) => {
+    const world = await createWorld(t, { factory });
+    const [client, provider] = [
+      await world.agent('client', '10.00'),
+      await world.agent('provider'),
+    ];
+    const milestones = [1, 2].map((n) => ({ title: `part ${n}`, amount: '500000' }));
+    const silentOn = async (silence: string) => {
+      const { id } = await posted(world, client, provider, {
+        ...{ milestones, silence, fund: true, repeat: true },
+      });
+      await world.call(provider, 'submit_work', { id, content: 'part 1' });
+      world.clock.jump(25 * hourMs);
+      await world.services.sweeper.sweep();
+      return world.call(client, 'get_job', { id });
+    };
+    const released = await silentOn('release');
+    assert.equal(released.stage, 'funded', 'the second part is still to be delivered');
+    assert.equal(released.held, '500000');
+    assert.equal(await world.balance(provider), 465_000);
+    world.clock.jump(25 * hourMs);
+    await world.services.sweeper.sweep();
+    assert.equal(await world.balance(provider), 465_000, 'nothing more without a delivery');
+    const divided = await silentOn('split');
+    assert.equal(divided.stage, 'completed');
+    assert.equal(await world.balance(provider), 465_000 + 232_500);
+    assert.deepEqual((await world.call(world.admin, 'verify_escrow')).problems, []);
+  });
+
   test(`${factory.name}: a dispute holds the money until the arbiter, or its deadline, decides`, async (t) => {
     const world = await createWorld(t, { factory });
     const client = await world.agent('client', '10.00');
