@@ -6,11 +6,11 @@ import { isFinal, statuses } from './job.ts';
 import type { JobFilter } from './ledger.ts';
 import { jobId, type JobOperationsNeeds } from './operation-needs.ts';
 import {
+  isOwn,
   jobLine,
   jobText,
   jobView,
   lineOf,
-  owns,
   pageText,
   viewJob,
   viewPublicJob,
@@ -41,7 +41,7 @@ export function getJob({ jobs, clock }: JobOperationsNeeds): Operation {
     text: (view) => jobText(view),
     run: async (input, { caller }) => {
       const job = await visibleJob(jobs, input.id, caller);
-      if (!owns(job, caller)) return viewPublicJob(jobs, job, clock.now(), caller);
+      if (!(await isOwn(jobs, job, caller))) return viewPublicJob(jobs, job, clock.now(), caller);
       const view = await viewJob(jobs, job, clock.now(), caller);
       if (input.includeInput) view.input = job.input;
       if (input.includeResult && job.result !== null) {
@@ -117,9 +117,10 @@ export function listJobs({ jobs, clock }: JobOperationsNeeds): Operation {
       };
       const before = input.cursor === undefined ? {} : { before: cursorNumber(input.cursor) };
       const page = await jobs.ledger.list(filter, { limit: input.limit, ...before });
+      const own = await Promise.all(page.jobs.map((job) => isOwn(jobs, job, caller)));
       const now = clock.now();
       return {
-        jobs: page.jobs.map((job) => lineOf(jobs, job, now)),
+        jobs: page.jobs.filter((_, n) => own[n]).map((job) => lineOf(jobs, job, now)),
         ...(page.next === undefined ? {} : { nextCursor: String(page.next) }),
       };
     },

@@ -122,15 +122,27 @@ export function lineOf(jobs: Jobs, job: Job, now: number): z.infer<typeof jobLin
 /** The job if the caller may see it; else it looks unknown. */
 export async function visibleJob(jobs: Jobs, id: string, caller: Caller | undefined): Promise<Job> {
   const job = await jobs.get(id);
-  if (mayRead(job, caller)) return job;
-  if (caller && (await jobs.kind(job.kind).readableBy?.(job, caller))) return job;
+  if (job.visibility === 'public' || (await isParty(jobs, job, caller))) return job;
   throw unknownJob(id);
+}
+
+/** Its owner, or whom its kind lets read it too. */
+export async function isParty(jobs: Jobs, job: Job, caller: Caller | undefined): Promise<boolean> {
+  if (await isOwn(jobs, job, caller)) return true;
+  return caller !== undefined && (await jobs.kind(job.kind).readableBy?.(job, caller)) === true;
+}
+
+/** A key bound to one thing is no more than that where a kind knows parties: its owner's other jobs are not its own. */
+export async function isOwn(jobs: Jobs, job: Job, caller: Caller | undefined): Promise<boolean> {
+  if (!caller || !owns(job, caller)) return false;
+  const kind = jobs.kind(job.kind);
+  return caller.subject === undefined || !kind.readableBy || kind.readableBy(job, caller);
 }
 
 /** The job if the caller may change it. */
 export async function ownJob(jobs: Jobs, id: string, caller: Caller | undefined): Promise<Job> {
   const job = await jobs.get(id);
-  if (!owns(job, caller)) throw unknownJob(id);
+  if (!(await isOwn(jobs, job, caller))) throw unknownJob(id);
   return job;
 }
 

@@ -3,7 +3,7 @@ import { z } from 'zod';
 import { defineOperation, type CallContext, type Operation } from '../operation.ts';
 import type { Clock } from '../runtime/clock.ts';
 import { jobId, type JobOperationsNeeds } from './operation-needs.ts';
-import { jobText, jobView, owns, viewJob, viewPublicJob, visibleJob } from './view.ts';
+import { isOwn, jobText, jobView, viewJob, viewPublicJob, visibleJob } from './view.ts';
 
 export function waitForJobs({ jobs, waiting, clock, waitMsMax }: JobOperationsNeeds): Operation {
   const until = z.strictObject({
@@ -81,8 +81,8 @@ export function waitForJobs({ jobs, waiting, clock, waitMsMax }: JobOperationsNe
         done: !answer.timedOut,
         reached: [...answer.reached].map(([id, hit]) => ({ id, ...hit })),
         jobs: await Promise.all(
-          shown.map((job) =>
-            owns(job, context.caller)
+          shown.map(async (job) =>
+            (await isOwn(jobs, job, context.caller))
               ? viewJob(jobs, job, now, context.caller)
               : viewPublicJob(jobs, job, now, context.caller),
           ),

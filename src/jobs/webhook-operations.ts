@@ -5,7 +5,7 @@ import { defineOperation, type Caller, type Operation } from '../operation.ts';
 import { unknownJob } from './dependencies.ts';
 import type { Jobs } from './jobs.ts';
 import { jobId } from './operation-needs.ts';
-import { owns } from './view.ts';
+import { isOwn, isParty } from './view.ts';
 import type { Webhooks } from './webhooks.ts';
 import type { Delivery, Webhook } from './webhook.ts';
 
@@ -217,7 +217,7 @@ async function ownHook({ webhooks, jobs }: Needs, id: string, caller: Caller): P
 async function refuseForeign(id: string | undefined, caller: Caller, jobs: Jobs): Promise<void> {
   if (id !== undefined) {
     const job = await jobs.get(id);
-    if (owns(job, caller) || (await jobs.kind(job.kind).readableBy?.(job, caller))) return;
+    if (await isParty(jobs, job, caller)) return;
     throw unknownJob(id);
   }
   if (!isLimited(caller)) return;
@@ -231,7 +231,7 @@ async function mayUse(hook: Webhook, caller: Caller, jobs: Jobs): Promise<boolea
   if (hook.owner !== caller.owner) return false;
   if (!isLimited(caller)) return true;
   const job = hook.jobId === null ? undefined : await jobs.ledger.find(hook.jobId);
-  return job !== undefined && owns(job, caller);
+  return job !== undefined && isOwn(jobs, job, caller);
 }
 
 const isLimited = ({ kinds, queues, subject }: Caller): boolean =>

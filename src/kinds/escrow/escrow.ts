@@ -9,10 +9,10 @@ import { moved, type Move, type MoveInput } from './move.ts';
 import { refuseInactive } from './policy.ts';
 import type { Settlement } from './settlement/settlement.ts';
 import type { EscrowSettings } from './settings.ts';
-import { allowed, finalPhases, judge, type Action, type Effect } from './stage.ts';
+import { finalPhases, judge, type Action, type Effect } from './stage.ts';
 import type { EscrowStore } from './store.ts';
 import { rolesOf } from './terms.ts';
-import { errorOf, stageOf, statusOf, type Work } from './work.ts';
+import { availableActions, errorOf, stageOf, statusOf, type Work } from './work.ts';
 
 /** Whoever acts: a wallet, or the system itself when a deadline or an automatic rule does. */
 export interface Actor {
@@ -141,7 +141,7 @@ export class Escrow {
     const paused = await this.parts.store.paused();
     const answer = judge(work.phase, request.action, roles, moment, paused);
     if ('refused' in answer) {
-      const can = allowed(work.phase, roles, moment, paused);
+      const can = availableActions(work, roles, moment, paused);
       throw refusal(work, request.action, answer.refused, can);
     }
     refusePending(work);

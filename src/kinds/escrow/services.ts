@@ -64,7 +64,8 @@ export async function knownWork(
   const party = rolesOf(work.terms, wallet).size > 1 || caller?.admin;
   if (party) return work;
   const job = await services.jobs.get(id);
-  if (job.visibility === 'private' && job.owner !== caller?.owner) {
+  const own = caller?.subject === undefined && job.owner === caller?.owner;
+  if (job.visibility === 'private' && !own) {
     throw new AppError('notFound', `There is no escrow job ${id}.`, {
       hint: 'list_work shows the jobs of your wallet.',
     });

@@ -3,9 +3,9 @@
 import { z } from 'zod';
 import { formatUnits } from './money.ts';
 import type { Payment, Wallet } from './rows.ts';
-import { allowed, finalPhases, nextActor, roles, type Role } from './stage.ts';
+import { finalPhases, nextActor, roles, type Role } from './stage.ts';
 import { isAutomatic, rolesOf, specHash } from './terms.ts';
-import { stageOf, type Work } from './work.ts';
+import { availableActions, stageOf, type Work } from './work.ts';
 
 const micro = z.string().describe('Micro-units: 1000000 is one unit');
 const isoTime = z.string();
@@ -57,11 +57,7 @@ export function viewFields(work: Work, viewer: Viewer): Record<string, unknown> 
 function escrowFields(work: Work, held: Set<Role>, viewer: Viewer, party: boolean) {
   const { terms, state } = work;
   const over = work.deadlineAt !== null && viewer.now >= work.deadlineAt;
-  const actions = state.pending
-    ? []
-    : allowed(work.phase, held, over ? 'after' : 'before', viewer.paused).filter(
-        (action) => action !== 'dispute' || terms.dispute !== null,
-      );
+  const actions = availableActions(work, held, over ? 'after' : 'before', viewer.paused);
   const actor = nextActor(work.phase, isAutomatic(terms.evaluation));
   return {
     budget: String(work.budget),

@@ -1,7 +1,7 @@
 // What an escrow job is beyond a job: its terms, the phase it is in, what is held for it and what happened so far.
 // Also how that maps to the stage and status that every job has. Pure.
 import type { JobError, Status } from '../../jobs/job.ts';
-import { finalPhases, type Action, type Phase } from './stage.ts';
+import { allowed, finalPhases, type Action, type Moment, type Phase, type Role } from './stage.ts';
 import { isAutomatic, type Terms } from './terms.ts';
 
 export interface Work {
@@ -160,6 +160,18 @@ export function errorOf(work: Work): JobError | null {
       : 'The job was not funded before its deadline.',
   ];
   return { code, message };
+}
+
+/** What these roles may do with it now. Without an arbiter nobody disputes, and while it settles nobody does anything. */
+export function availableActions(
+  { phase, state, terms }: Work,
+  held: ReadonlySet<Role>,
+  moment: Moment,
+  paused: boolean,
+): Action[] {
+  if (state.pending) return [];
+  const actions = allowed(phase, held, moment, paused);
+  return terms.dispute ? actions : actions.filter((action) => action !== 'dispute');
 }
 
 export const amountDue = (work: Work): number => {
