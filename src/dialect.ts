@@ -33,6 +33,8 @@ export interface DialectTool {
   input: z.ZodType;
   output?: z.ZodType;
   run(input: unknown, call: DialectCall): Promise<DialectAnswer>;
+  /** How that system's tool says that the input is wrong; without it the error is told in our form. */
+  refused?(error: unknown): DialectAnswer;
 }
 
 export interface DialectAnswer {

@@ -283,7 +283,11 @@ function authorize(
   );
 }
 
-function inputError({ name, input }: Operation, error: z.ZodError): AppError {
+/** What is wrong with the input of an operation or of a dialect's tool, field by field. */
+export function inputError(
+  { name, input }: { name: string; input: z.ZodType },
+  error: z.ZodError,
+): AppError {
   const issues = error.issues.slice(0, 5).map((issue) => {
     const path = issue.path.join('.');
     return path ? `${path}: ${issue.message}` : issue.message;

@@ -97,6 +97,9 @@ test('jobs over HTTP: create, fund, submit, automatic verdict, public state', as
   const mine = await call(client, 'GET', `/jobs/by-wallet/${client.id}?role=client&pageSize=1`);
   assert.equal(mine.body.total, 2);
   assert.equal(mine.body.jobs[0].id, id);
+  assert.equal(mine.body.jobs[0].provider_address, provider.address);
+  const listed = await call(undefined, 'GET', `/jobs/${id}`);
+  assert.equal(mine.body.jobs[0].metadata_hash, listed.body.metadata_hash);
   const reputation = await call(undefined, 'GET', `/reputation/${provider.address}`);
   assert.deepEqual(reputation.body.score, { total: 2, success: 5, failure: -3 });
   const events = await call(undefined, 'GET', `/reputation/${provider.address}/events`);
@@ -123,7 +126,10 @@ test('refusals carry the codes that its callers know', async (t) => {
     ['SOFT_START_CAP', { budgetUsdc: String(2n ** 63n) }],
     ['SOFT_START_CAP', { budgetUsdc: '100000001' }],
     ['EXPIRY_TOO_SHORT', { expiredAt: Math.floor(Date.now() / 1000) + 3600 }],
-    ['MISSING_EXPIRED_AT', { expiredAt: 'tomorrow' }],
+    ['MISSING_EXPIRED_AT', { expiredAt: undefined }],
+    ['INVALID_EXPIRY', { expiredAt: 'tomorrow' }],
+    ['INVALID_EXPIRY', { expiredAt: Date.now() + 2 * 86_400_000 }],
+    ['INVALID_REQUEST', { idempotencyKey: 7 }],
     ['INVALID_TITLE', { title: 'x'.repeat(201) }],
     ['INVALID_DESCRIPTION', { description: 'x'.repeat(2001) }],
     ['INVALID_EVALUATOR_RULE', { evaluatorRule: { type: 'oracle' } }],
@@ -140,6 +146,18 @@ test('refusals carry the codes that its callers know', async (t) => {
     const answer = await call(client, 'POST', '/jobs', jobOf(provider, more));
     assert.equal(answer.body.error, code, `${JSON.stringify(more)}: ${answer.text}`);
     assert.equal(typeof answer.body.message, 'string');
+    const [field] = Object.keys(more) as [string];
+    if (code.startsWith('INVALID')) assert.match(answer.body.message, new RegExp(named(field)));
+  }
+  const odd: [string, string, string, number][] = [
+    ['GET', '/nothing', 'NOT_FOUND', 404],
+    ['DELETE', '/jobs/job_0000000000000000', 'METHOD_NOT_ALLOWED', 405],
+    ['GET', `/jobs/by-wallet/${client.id}?role=judge`, 'INVALID_ROLE', 400],
+  ];
+  for (const [method, where, code, status] of odd) {
+    const answer = await call(client, method, where);
+    assert.deepEqual([answer.body.error, answer.status], [code, status], answer.text);
+    assert.deepEqual(Object.keys(answer.body), ['error', 'message']);
   }
   assert.equal((await call(undefined, 'GET', '/jobs/job_0000000000000000')).status, 404);
   const made = await call(client, 'POST', '/jobs', jobOf(provider));
@@ -163,6 +181,10 @@ test('refusals carry the codes that its callers know', async (t) => {
   const renewed = { ...client, key: rotated.body.apiKey };
   assert.equal((await call(renewed, 'GET', `/wallets/${client.id}`)).status, 200);
 });
+
+/** Under which name a message speaks of a field; a check of an address is spoken of by its address. */
+const named = (field: string): string =>
+  field === 'evaluatorRule' ? 'evaluatorRule|check|Schema' : field;
 
 test('payments and x402 over HTTP: a fee on top, once per key, public by id', async (t) => {
   const market = await openMarket(t);
@@ -286,6 +308,13 @@ test('the ten tools over stdio, with their names, parameters and form of errors'
     ['fund_job', { jobId: 'job_0000000000000000' }, /^Fund job failed: \[JOB_NOT_FOUND\] /],
     ['submit_job', { jobId, contentHash: keccak256('x') }, /^Submit job failed: \[NOT_PROVIDER\] /],
     ['get_job', { jobId: 'job_0000000000000000' }, /^Get job failed: \[JOB_NOT_FOUND\] /],
+    ['get_job', {}, /^Get job failed: \[INVALID_REQUEST\] jobId: /],
+    ['fund_job', { jobId: 7 }, /^Fund job failed: \[INVALID_REQUEST\] jobId: /],
+    [
+      'create_job',
+      jobOf(provider, { budgetUsdc: 5 }),
+      /^Create job failed: \[INVALID_BUDGET\] budgetUsdc: /,
+    ],
   ];
   for (const [name, input, form] of refused) {
     const { text, isError } = await call(name, input);

@@ -14,6 +14,8 @@ export const expiryMsMin = 86_400_000;
 /** So long a call waits for a chain to confirm it, as CardZero's calls do. */
 const settleMsMax = 50_000;
 const settlePollMs = 100;
+/** The end of the year 9999; milliseconds of today lie far beyond it. */
+const unixSecondsMax = 253_402_300_799;
 /** Unix seconds cannot say milliseconds: a job posted in the same second is not too short. */
 const roundingMs = 1000;
 
@@ -75,10 +77,7 @@ const optional = (name: string, value: unknown): Fields =>
   value === undefined || value === null ? {} : { [name]: value };
 
 export const createJob: Api = async (call, input) => {
-  const expiredAt = input.expiredAt;
-  if (typeof expiredAt !== 'number' || !Number.isSafeInteger(expiredAt) || expiredAt > 8.64e12) {
-    throw invalid('MISSING_EXPIRED_AT', 'expiredAt must be a unix time in seconds.');
-  }
+  const expiredAt = timeOf(input.expiredAt);
   const budget = text(input.budgetUsdc) ?? '';
   if (/^\d{1,30}$/.test(budget) && BigInt(budget) > budgetMicroMax) {
     throw invalid('SOFT_START_CAP', 'A job may have at most 100 units.');
@@ -89,12 +88,12 @@ export const createJob: Api = async (call, input) => {
     title: input.title,
     description: input.description,
     rule: ruleOf(input.evaluatorRule),
-    expiresAt: new Date(expiredAt * 1000).toISOString(),
+    expiresAt: expiredAt.toISOString(),
     expiryMsMin: expiryMsMin - roundingMs,
     // There a new key is a new job. Without any key the same purchase within minutes is recognised by its fields.
-    ...(typeof input.idempotencyKey === 'string'
-      ? { idempotencyKey: input.idempotencyKey, repeat: true }
-      : {}),
+    ...(input.idempotencyKey === undefined || input.idempotencyKey === null
+      ? {}
+      : { idempotencyKey: input.idempotencyKey, repeat: true }),
     ...walletField(call),
   });
   const work = await settled(call, posted);
@@ -109,6 +108,15 @@ export const createJob: Api = async (call, input) => {
     createTxHash: txOf(work, 'create'),
   };
 };
+
+function timeOf(seconds: unknown): Date {
+  if (seconds === undefined) throw invalid('MISSING_EXPIRED_AT', 'expiredAt is missing.');
+  if (!Number.isSafeInteger(seconds) || (seconds as number) > unixSecondsMax) {
+    const message = 'expiredAt must be a whole number: unix time in seconds, not milliseconds.';
+    throw invalid('INVALID_EXPIRY', message);
+  }
+  return new Date((seconds as number) * 1000);
+}
 
 function ruleOf(rule: unknown): unknown {
   if (typeof rule !== 'object' || rule === null) {
@@ -157,7 +165,10 @@ export const getJob: Api = async (call, { jobId }) => {
 export const jobsByWallet: Api = async (call, input) => {
   const pageSize = Math.min(Math.max(Number(input.pageSize ?? 20) || 20, 1), 100);
   const page = Math.max(Number(input.page ?? 1) || 1, 1);
-  const role = input.role === 'provider' ? 'provider' : 'client';
+  const role = input.role ?? 'client';
+  if (role !== 'client' && role !== 'provider') {
+    throw invalid('INVALID_ROLE', 'role is client or provider.');
+  }
   let cursor: string | undefined;
   let answer: { work: WorkView[]; nextCursor?: string; total?: number } = { work: [] };
   for (let n = 1; n <= page; n++) {
@@ -173,7 +184,9 @@ export const jobsByWallet: Api = async (call, input) => {
     if (cursor === undefined) break;
   }
   return {
-    jobs: answer.work.map((work) => jobRow(work)),
+    jobs: await Promise.all(
+      answer.work.map(async (work) => jobRow(work, await jobSpec(call, work.id))),
+    ),
     total: answer.total ?? 0,
     page,
     pageSize,
@@ -186,12 +199,11 @@ function txOf(work: WorkView, ...kinds: string[]): string | null {
 }
 
 /** The spec names the provider's address for good. */
-function addressOf(spec: string | undefined): string | undefined {
-  if (spec === undefined) return undefined;
+function addressOf(spec: string): string | undefined {
   return (JSON.parse(spec) as { provider: { address?: string } }).provider.address;
 }
 
-function jobRow(work: WorkView, spec?: string): Fields {
+function jobRow(work: WorkView, spec: string): Fields {
   const { evaluation, deliverable } = work;
   const timings = work.timings as { createdAt?: string } | undefined;
   return {
@@ -207,7 +219,7 @@ function jobRow(work: WorkView, spec?: string): Fields {
     status: work.stage === 'disputed' ? 'submitted' : work.stage,
     expired_at: Math.floor(Date.parse(work.expiresAt) / 1000),
     metadata_uri: `/cardzero/v1/jobs/${work.id}/spec`,
-    ...(spec === undefined ? {} : { metadata_hash: keccak256(spec) }),
+    metadata_hash: keccak256(spec),
     deliverable_uri: deliverable?.uri ?? null,
     deliverable_hash: deliverable?.hash ?? null,
     evaluator_rule_type: evaluation.rule,

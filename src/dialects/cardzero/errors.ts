@@ -51,21 +51,40 @@ const codes: Record<string, [code: string, status: number]> = {
   unavailable: ['CHAIN_ERROR', 502],
 };
 
-/** The first wrong field names the code. */
-const fields: Record<string, string> = {
+/** Our fields, and those of CardZero's tools, that have a code of their own. The first wrong one names it. */
+const fieldCodes: Record<string, string> = {
   provider: 'INVALID_ADDRESS',
+  providerAddress: 'INVALID_ADDRESS',
   to: 'INVALID_ADDRESS',
   recipient: 'INVALID_ADDRESS',
   wallet: 'INVALID_ADDRESS',
+  allowlist: 'INVALID_ADDRESS',
   title: 'INVALID_TITLE',
   description: 'INVALID_DESCRIPTION',
   rule: 'INVALID_EVALUATOR_RULE',
+  evaluatorRule: 'INVALID_EVALUATOR_RULE',
   name: 'INVALID_NAME',
   contentHash: 'INVALID_HASH',
   budget: 'INVALID_BUDGET',
+  budgetUsdc: 'INVALID_BUDGET',
   amount: 'INVALID_AMOUNT',
   maxAmount: 'INVALID_AMOUNT',
+  perTransaction: 'INVALID_AMOUNT',
+  perDay: 'INVALID_AMOUNT',
   url: 'INVALID_URL',
+  uri: 'INVALID_URL',
+};
+
+/** Our fields under the names that the caller sent. */
+const fieldNames: Record<string, string> = {
+  provider: 'providerAddress',
+  budget: 'budgetUsdc',
+  rule: 'evaluatorRule',
+  expiresAt: 'expiredAt',
+  uri: 'contentURI',
+  perTransaction: 'txLimit',
+  perDay: 'dailyLimit',
+  allowlist: 'whitelist',
 };
 
 export function cardzeroError(error: unknown): CardzeroError {
@@ -73,20 +92,35 @@ export function cardzeroError(error: unknown): CardzeroError {
     return { status: 500, error: 'INTERNAL', message: 'An internal error happened.' };
   }
   const { code, message } = error;
-  if (code === 'invalidAmount' || code === 'invalidInput') {
-    return { status: 400, error: fieldCode(error), message };
-  }
+  if (code === 'invalidAmount' || code === 'invalidInput') return wrongField(error);
   const known = codes[code];
   const { http } = errorKind(code);
   return known
     ? { status: known[1], error: known[0], message }
-    : { status: http, error: http === 500 ? 'INTERNAL' : code.toUpperCase(), message };
+    : { status: http, error: http === 500 ? 'INTERNAL' : upperCase(code), message };
 }
 
-function fieldCode(error: AppError): string {
-  const issues = error.data?.issues as { path: string }[] | undefined;
-  const path = (error.data?.field as string | undefined) ?? issues?.[0]?.path ?? '';
-  return fields[path.split('.')[0]!] ?? 'INVALID_REQUEST';
+/** `methodNotAllowed` as they would write it. */
+const upperCase = (code: string): string => code.replace(/[A-Z]/g, (c) => `_${c}`).toUpperCase();
+
+function wrongField({ message, data }: AppError): CardzeroError {
+  const issues = (data?.issues as { path: string; message: string }[] | undefined) ?? [];
+  const field = (data?.field as string | undefined) ?? fieldOf(issues[0]?.path ?? '');
+  const told = issues.map((issue) => `${theirPath(issue.path)}: ${issue.message}`).join('; ');
+  return {
+    status: 400,
+    error: fieldCodes[field] ?? 'INVALID_REQUEST',
+    message: told || message.replace(field, fieldNames[field] ?? field),
+  };
+}
+
+/** The parts of a path that a caller of theirs knows: limits lie flat there. */
+const partsOf = (path: string): string[] => path.split('.').filter((part) => part !== 'limits');
+const fieldOf = (path: string): string => partsOf(path)[0] ?? '';
+
+function theirPath(path: string): string {
+  const [first = 'body', ...rest] = partsOf(path);
+  return [fieldNames[first] ?? first, ...rest].join('.');
 }
 
 export const invalid = (code: string, message: string): CardzeroFault =>
@@ -103,3 +137,9 @@ export class CardzeroFault extends Error {
 
 export const faultOf = (error: unknown): CardzeroError =>
   error instanceof CardzeroFault ? error.fault : cardzeroError(error);
+
+/** Errors of paths and requests that no route has taken. */
+export function unroutedFault(error: unknown): CardzeroError {
+  const fault = faultOf(error);
+  return fault.error === 'JOB_NOT_FOUND' ? { ...fault, error: 'NOT_FOUND' } : fault;
+}

@@ -11,7 +11,7 @@ import {
   type Api,
   type Fields,
 } from './api.ts';
-import { CardzeroFault, faultOf } from './errors.ts';
+import { CardzeroFault, faultOf, unroutedFault, type CardzeroError } from './errors.ts';
 import { Limits, moneyLimit, reputationLimit, walletLimit, type Limit } from './limits.ts';
 import { cardzeroTools } from './tools.ts';
 import * as wallets from './wallets.ts';
@@ -102,6 +102,7 @@ export const cardzeroDialect: Dialect = {
     'Escrow jobs between agents on this server. Amounts are internal credit, not money. A client creates and funds a job, the provider submits, the rule agreed on decides.',
   tools: cardzeroTools,
   routes: [...wishes.map(routeOf), specRoute()],
+  errors: { prefix: root, answer: (error) => faultAnswer(unroutedFault(error)) },
 };
 
 function routeOf({ method, path, api, open, status = 200, fixed, limit }: Wish): DialectRoute {
@@ -148,10 +149,16 @@ async function answered(
     const answer = await handle();
     return { ...answer, headers: { ...headers, ...answer.headers } };
   } catch (error) {
-    const { status, headers: told, ...body } = faultOf(error);
-    return { status, headers: { ...headers, ...told }, body };
+    const answer = faultAnswer(faultOf(error));
+    return { ...answer, headers: { ...headers, ...answer.headers } };
   }
 }
+
+const faultAnswer = ({ status, headers = {}, ...body }: CardzeroError) => ({
+  status,
+  headers,
+  body,
+});
 
 function keyNeeded(request: DialectRequest): CardzeroFault {
   const sent = request.headers.authorization !== undefined;

@@ -83,7 +83,11 @@ const wishes: Wish[] = [
       url: z.string(),
       maxAmount: z.string(),
       recipient: address,
-      network: z.string().optional(),
+      network: z
+        .string()
+        .optional()
+        .default('eip155:8453')
+        .describe("Taken for this server's own ledger"),
       asset: z.string().optional(),
       idempotencyKey: key,
     }),
@@ -158,14 +162,20 @@ const wishes: Wish[] = [
   },
 ];
 
-export const cardzeroTools: DialectTool[] = wishes.map(({ label, api, ...tool }) => ({
-  ...tool,
-  run: async (input: unknown, call: DialectCall): Promise<DialectAnswer> => {
-    try {
-      return { text: JSON.stringify(await api(call, input as Fields), null, 2) };
-    } catch (error) {
-      const { error: code, message } = faultOf(error);
-      return { text: `${label}: [${code}] ${message}`, isError: true };
-    }
-  },
-}));
+export const cardzeroTools: DialectTool[] = wishes.map(({ label, api, ...tool }) => {
+  const refused = (error: unknown): DialectAnswer => {
+    const { error: code, message } = faultOf(error);
+    return { text: `${label}: [${code}] ${message}`, isError: true };
+  };
+  return {
+    ...tool,
+    refused,
+    run: async (input: unknown, call: DialectCall): Promise<DialectAnswer> => {
+      try {
+        return { text: JSON.stringify(await api(call, input as Fields), null, 2) };
+      } catch (error) {
+        return refused(error);
+      }
+    },
+  };
+});

@@ -1,7 +1,7 @@
 // CardZero's wallets, payments, x402 and reputation over our operations.
 import type { DialectCall } from '../../dialect.ts';
 import { walletField, type Api, type Fields } from './api.ts';
-import { invalid } from './errors.ts';
+import { CardzeroFault, invalid } from './errors.ts';
 
 interface WalletView extends Fields {
   id: string;
@@ -53,7 +53,10 @@ async function oneWallet(call: DialectCall, walletId: unknown): Promise<WalletVi
   const named = walletId === undefined ? walletField(call) : { wallet: walletId };
   const { wallets } = await run<{ wallets: WalletView[] }>(call, 'get_wallet', named);
   if (wallets.length === 1) return wallets[0]!;
-  throw invalid('API_KEY_NOT_BOUND_TO_WALLET', 'Name a wallet: CARDZERO_WALLET_ID, or its key.');
+  throw new CardzeroFault({
+    ...{ status: 401, error: 'API_KEY_NOT_BOUND_TO_WALLET' },
+    message: 'Name a wallet: CARDZERO_WALLET_ID, or its key.',
+  });
 }
 
 export const getBalance: Api = async (call, { walletId }) => {
@@ -186,7 +189,11 @@ export const reputation: Api = async (call, { address }) => {
     agentURI: null,
     onchainStatus: 'not_found',
     score: found.score,
-    counts: { payments: found.counts.payments, jobs: found.counts.jobs, freezes: 0 },
+    // Freezes that are over are not counted.
+    counts: {
+      ...{ payments: found.counts.payments, jobs: found.counts.jobs },
+      freezes: found.frozen ? 1 : 0,
+    },
     firstSeenAt: found.firstSeenAt,
     lastActiveAt: found.lastActiveAt,
     trustSignals: { frozen: found.frozen, lifetimeVolumeUsdc: found.lifetimeVolume },

@@ -1,6 +1,13 @@
 // Which tools a client sees: operations of the chosen toolsets, or the tools of the chosen dialects. Cards (JSON) are
 // made once per tool, because schemas are costly to derive and the same for everybody.
-import type { CallContext, Caller, Operation, Operations, Scope } from '../../operation.ts';
+import {
+  inputError,
+  type CallContext,
+  type Caller,
+  type Operation,
+  type Operations,
+  type Scope,
+} from '../../operation.ts';
 import type { Dialect, DialectTool } from '../../dialect.ts';
 import { AppError } from '../../errors.ts';
 import { instructions } from './instructions.ts';
@@ -104,7 +111,11 @@ export class ToolTables {
       scope: tool.effect === 'read' ? 'read' : 'run',
       run: async (args, context) => {
         const parsed = tool.input.safeParse(args ?? {});
-        if (!parsed.success) throw wrongInput(tool.name, parsed.error.issues);
+        if (!parsed.success) {
+          const error = inputError(tool, parsed.error);
+          if (!tool.refused) throw error;
+          return tool.refused(error);
+        }
         return tool.run(parsed.data, { operations: this.operations, context });
       },
     };
@@ -180,18 +191,5 @@ function refuseCollisions(makers: ReadonlyMap<string, string[]>): void {
   const list = colliding.map(([tool, names]) => `${tool} (${names.join(', ')})`).join('; ');
   throw new AppError('invalidInput', `These cannot be served together, tools collide: ${list}.`, {
     hint: 'Start one `errand mcp` per dialect; they share the same server and jobs.',
-  });
-}
-
-function wrongInput(
-  name: string,
-  issues: readonly { path: PropertyKey[]; message: string }[],
-): AppError {
-  const lines = issues.slice(0, 5).map(({ path, message }) => {
-    const field = path.map(String).join('.');
-    return field ? `${field}: ${message}` : message;
-  });
-  return new AppError('invalidInput', `Wrong input for ${name}: ${lines.join('; ')}`, {
-    hint: 'The input schema names every field and its limits.',
   });
 }

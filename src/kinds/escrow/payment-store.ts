@@ -60,14 +60,24 @@ export class PaymentStore {
     return rows.map(paymentOf);
   }
 
-  async paymentTotals(payer: string): Promise<{ n: number; amount: number }> {
-    const [row] = await this.store.read<{ n: number; amount: number | null }>(
-      `SELECT count(*) AS n, sum(p.amount) AS amount FROM escrow_payment_sides s
-        JOIN escrow_payments p ON p.id = s.id WHERE s.wallet = ? AND p.payer = s.wallet`,
+  async paymentTotals(payer: string): Promise<{ n: number; amount: number; last: number }> {
+    const [row] = await this.store.read<{ n: number; amount: number | null; last: number | null }>(
+      `SELECT count(*) AS n, sum(p.amount) AS amount, max(s.at) AS last ${paidSql}`,
       [payer],
     );
-    return { n: Number(row!.n), amount: Number(row!.amount ?? 0) };
+    const { n, amount, last } = row!;
+    return { n: Number(n), amount: Number(amount ?? 0), last: Number(last ?? 0) };
+  }
+
+  /** Newest first. */
+  paidBy(payer: string, limit: number): Promise<{ id: string; at: number }[]> {
+    return this.store.read<{ id: string; at: number }>(
+      `SELECT s.id AS id, s.at AS at ${paidSql} ORDER BY s.at DESC, s.id DESC LIMIT ?`,
+      [payer, limit],
+    );
   }
 }
 
+const paidSql = `FROM escrow_payment_sides s JOIN escrow_payments p ON p.id = s.id
+  WHERE s.wallet = ? AND p.payer = s.wallet`;
 const sidesSql = 'INSERT INTO escrow_payment_sides (wallet, at, id) VALUES (?, ?, ?), (?, ?, ?)';

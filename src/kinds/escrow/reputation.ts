@@ -15,6 +15,7 @@ const jobPoints: Record<string, number> = {
   'expired/expired': -1,
 };
 const paymentPoints = 1;
+/** Paying a friend again and again makes nobody more reliable. */
 const paymentsCountedMax = 100;
 
 export interface Reputation {
@@ -44,7 +45,7 @@ export async function reputationOf(store: EscrowStore, wallet: Wallet): Promise<
   const failure = points.filter((p) => p < 0).reduce((a, b) => a + b, 0);
   const completed = (row: { phase: string }) => row.phase === 'completed';
   const volume = provided.filter(completed).reduce((sum, { amount }) => sum + Number(amount), 0);
-  const last = [...provided, ...hired].map((row) => Number(row.last));
+  const last = [...provided, ...hired, payments].map((row) => Number(row.last));
   return {
     wallet: wallet.id,
     address: wallet.address,
@@ -68,14 +69,31 @@ export async function reputationOf(store: EscrowStore, wallet: Wallet): Promise<
   };
 }
 
+/** What the score is made of, newest first. */
 export async function reputationEvents(store: EscrowStore, wallet: Wallet, limit: number) {
-  const rows = await store.works.ended(wallet.id, limit);
-  return rows.map((row) => ({
-    source: row.jobId,
-    type: row.phase === 'completed' ? 'job_completed' : `job_${row.outcome}`,
-    points: pointsOf(row),
-    at: new Date(Number(row.at)).toISOString(),
-  }));
+  const [jobs, paid, { n }] = await Promise.all([
+    store.works.ended(wallet.id, limit),
+    store.payments.paidBy(wallet.id, limit),
+    store.payments.paymentTotals(wallet.id),
+  ]);
+  const events = [
+    ...jobs.map((row) => ({
+      source: row.jobId,
+      type: row.phase === 'completed' ? 'job_completed' : `job_${row.outcome}`,
+      points: pointsOf(row),
+      at: Number(row.at),
+    })),
+    ...paid.map(({ id, at }, newer) => ({
+      source: id,
+      type: 'payment_success',
+      points: n - newer <= paymentsCountedMax ? paymentPoints : 0,
+      at: Number(at),
+    })),
+  ];
+  return events
+    .toSorted((a, b) => b.at - a.at)
+    .slice(0, limit)
+    .map((event) => ({ ...event, at: new Date(event.at).toISOString() }));
 }
 
 const pointsOf = (row: { phase: string; outcome: string }): number =>
