@@ -1,14 +1,31 @@
 // SPDX-License-Identifier: Apache-2.0
 pragma solidity 0.8.37;
 
-/// Escrow of agent jobs with the ERC-8183 interface. Each job pays and refunds only what was escrowed for
-/// itself; fees are fixed when the job is created; a pause never stops money from going back.
 interface IToken {
+    function balanceOf(address owner) external view returns (uint256);
     function transfer(address to, uint256 amount) external returns (bool);
     function transferFrom(address from, address to, uint256 amount) external returns (bool);
 }
 
-contract ErrandEscrow {
+/// What ERC-8183 asks for. Hooks are optional there and not taken here; `optParams` are for hooks only.
+interface IERC8183 {
+    function createJob(address provider, address evaluator, uint256 expiredAt, string calldata description, address hook, uint256 providerAgentId)
+        external
+        returns (uint256 jobId);
+    function setProvider(uint256 jobId, address provider, uint256 agentId) external;
+    function setBudget(uint256 jobId, address token, uint256 amount, bytes calldata optParams) external;
+    function fund(uint256 jobId, uint256 expectedBudget, bytes calldata optParams) external;
+    function submit(uint256 jobId, bytes32 deliverable, bytes calldata optParams) external;
+    function complete(uint256 jobId, bytes32 reason, bytes calldata optParams) external;
+    function reject(uint256 jobId, bytes32 reason, bytes calldata optParams) external;
+    function claimRefund(uint256 jobId) external;
+}
+
+/// Escrow of agent jobs. Each job pays and refunds only what was escrowed for itself; fees are fixed when the job is
+/// created; nothing is delivered after the expiry; the evaluator has a window; a pause never stops money from going back.
+/// Wider than ERC-8183 in two places, both at the cost of whoever calls: a client may complete its own job with its own
+/// money, and a provider may reject, which gives up the pay.
+contract ErrandEscrow is IERC8183 {
     enum Status { Open, Funded, Submitted, Completed, Rejected, Expired }
 
     struct Job {
@@ -24,6 +41,8 @@ contract ErrandEscrow {
         Status status;
         uint16 platformBps;
         uint16 evaluatorBps;
+        /// Of the provider in an ERC-8004 registry, 0 for none; kept for others to read.
+        uint256 providerAgentId;
         bytes32 deliverable;
         string description;
     }
@@ -45,10 +64,11 @@ contract ErrandEscrow {
     error DeadlinePassed();
     error Paused();
     error TransferFailed();
+    error UnexpectedFundedAmount();
     error Reentered();
 
     event JobCreated(uint256 indexed jobId, address indexed client, address indexed provider, address evaluator, uint256 expiredAt, address hook);
-    event ProviderSet(uint256 indexed jobId, address indexed provider);
+    event ProviderSet(uint256 indexed jobId, address indexed provider, uint256 agentId);
     event BudgetSet(uint256 indexed jobId, address indexed token, uint256 amount);
     event JobFunded(uint256 indexed jobId, address indexed client, uint256 amount);
     event JobSubmitted(uint256 indexed jobId, address indexed provider, bytes32 deliverable);
@@ -103,7 +123,7 @@ contract ErrandEscrow {
         _setFees(platformBps_, evaluatorBps_, treasury_);
     }
 
-    function createJob(address provider, address evaluator, uint256 expiredAt, string calldata description, address hook, uint256)
+    function createJob(address provider, address evaluator, uint256 expiredAt, string calldata description, address hook, uint256 providerAgentId)
         external
         running
         returns (uint256 jobId)
@@ -121,12 +141,13 @@ contract ErrandEscrow {
         job.evaluator = evaluator;
         job.expiredAt = expiredAt;
         job.description = description;
+        if (provider != address(0)) job.providerAgentId = providerAgentId;
         job.platformBps = platformBps;
         job.evaluatorBps = evaluatorBps;
         emit JobCreated(jobId, msg.sender, provider, evaluator, expiredAt, hook);
     }
 
-    function setProvider(uint256 jobId, address provider, uint256) external running {
+    function setProvider(uint256 jobId, address provider, uint256 agentId) external running {
         Job storage job = _job(jobId, Status.Open);
         if (msg.sender != job.client) revert Unauthorized();
         if (provider == address(0)) revert ZeroAddress();
@@ -134,7 +155,8 @@ contract ErrandEscrow {
         if (provider == job.client) revert ProviderCannotBeClient();
         if (provider == job.evaluator) revert ProviderCannotBeEvaluator();
         job.provider = provider;
-        emit ProviderSet(jobId, provider);
+        job.providerAgentId = agentId;
+        emit ProviderSet(jobId, provider, agentId);
     }
 
     function setBudget(uint256 jobId, address token, uint256 amount, bytes calldata) external running {
@@ -278,15 +300,19 @@ contract ErrandEscrow {
         emit Refunded(job.id, job.client, amount);
     }
 
+    /// A token that keeps a part of what it moves would let one job live on the escrow of the others.
     function _pull(address token, address from, uint256 amount) private {
+        if (token.code.length == 0) revert TransferFailed();
+        uint256 before = IToken(token).balanceOf(address(this));
         _call(token, abi.encodeCall(IToken.transferFrom, (from, address(this), amount)));
+        if (IToken(token).balanceOf(address(this)) != before + amount) revert UnexpectedFundedAmount();
     }
 
     function _push(address token, address to, uint256 amount) private {
         _call(token, abi.encodeCall(IToken.transfer, (to, amount)));
     }
 
-    /// Tokens that answer nothing and tokens that answer true are both fine; a token that is no contract is not.
+    /// Tokens that answer nothing and tokens that answer true are both fine.
     function _call(address token, bytes memory data) private {
         (bool ok, bytes memory answer) = token.call(data);
         if (!ok) {
@@ -295,6 +321,6 @@ contract ErrandEscrow {
                 revert(add(answer, 32), mload(answer))
             }
         }
-        if (token.code.length == 0 || (answer.length > 0 && !abi.decode(answer, (bool)))) revert TransferFailed();
+        if (answer.length > 0 && !abi.decode(answer, (bool))) revert TransferFailed();
     }
 }

@@ -1,11 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 pragma solidity 0.8.37;
 
-/// A token for tests: anybody may mint, six decimals, errors with names.
+/// A token for tests: anybody may mint, six decimals, errors with names; it can be told to keep a part of what it moves.
 contract TestToken {
     string public constant name = "Test Credit";
     string public constant symbol = "TEST";
     uint8 public constant decimals = 6;
+    uint256 public keptBps;
     mapping(address => uint256) public balanceOf;
     mapping(address => mapping(address => uint256)) public allowance;
 
@@ -17,6 +18,10 @@ contract TestToken {
     function mint(address to, uint256 amount) external {
         balanceOf[to] += amount;
         emit Transfer(address(0), to, amount);
+    }
+
+    function keep(uint256 bps) external {
+        keptBps = bps;
     }
 
     function approve(address spender, uint256 amount) external returns (bool) {
@@ -40,7 +45,7 @@ contract TestToken {
     function _move(address from, address to, uint256 amount) private {
         if (balanceOf[from] < amount) revert InsufficientBalance();
         balanceOf[from] -= amount;
-        balanceOf[to] += amount;
+        balanceOf[to] += amount - amount * keptBps / 10_000;
         emit Transfer(from, to, amount);
     }
 }

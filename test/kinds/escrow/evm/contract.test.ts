@@ -2,7 +2,7 @@
 // deadline, at it and one second after it, either does what the machine allows or reverts with what its refusal means.
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { decodeErrorResult, encodeFunctionData, type Hex } from 'viem';
+import { decodeErrorResult, decodeFunctionResult, encodeFunctionData, type Hex } from 'viem';
 import {
   finalPhases,
   judge,
@@ -11,7 +11,7 @@ import {
   type RefusalCode,
   type Role,
 } from '../../../../src/kinds/escrow/stage.ts';
-import { contracts, operatorAddress, startAnvil } from './anvil.ts';
+import { contracts, operatorAddress, startAnvil, type Anvil } from './anvil.ts';
 
 type Actor = 'client' | 'provider' | 'evaluator' | 'other';
 
@@ -126,7 +126,7 @@ async function stagedContract(t: Parameters<typeof startAnvil>[0]) {
     assert.ok(error.data, `${name}: ${error.message}`);
     return decodeErrorResult({ abi, data: error.data }).errorName;
   };
-  return { jobs, tried, send, expiredAt, token };
+  return { jobs, tried, send, expiredAt, token, anvil, escrow };
 }
 
 test('every function, actor, status and moment of the contract is as the stage machine says', async (t) => {
@@ -181,3 +181,49 @@ test('the contract refuses one party in two roles, bad budgets, and an expiry th
   const blind = await tried(client, 'fund', [open, budget - 1n, '0x'], start);
   assert.equal(blind, 'BudgetMismatch');
 });
+
+test('a token that keeps a part of what it moves is not taken: each job has all of its own money', async (t) => {
+  const { anvil, token, tried, send, expiredAt } = await stagedContract(t);
+  const open = 1n;
+  const start = expiredAt - lifeSeconds;
+  const fund = () => tried(actors.client, 'fund', [open, budget, '0x'], start);
+  const keep = (bps: bigint) => anvil.send(actors.client, token, contracts.token, 'keep', [bps]);
+  assert.ok(await keep(1n));
+  assert.equal(await fund(), 'UnexpectedFundedAmount');
+  assert.ok(await keep(0n));
+  assert.equal(await fund(), 'done');
+  await send(actors.client, 'setBudget', [open, actors.other, budget, '0x']);
+  assert.equal(await fund(), 'TransferFailed', 'an address without a contract is no token');
+});
+
+test("the provider's agent id is kept and told, at creation or later", async (t) => {
+  const { anvil, escrow, send, expiredAt } = await stagedContract(t);
+  const { client, provider, evaluator } = actors;
+  const count = async () =>
+    BigInt(
+      await read<Hex>(
+        anvil,
+        escrow,
+        encodeFunctionData({ ...contracts.escrow, functionName: 'jobCount' }),
+      ),
+    );
+  const agentOf = async (id: bigint) => {
+    const { abi } = contracts.escrow;
+    const data = encodeFunctionData({ abi, functionName: 'getJob', args: [id] });
+    const answer = await read<Hex>(anvil, escrow, data);
+    const job = decodeFunctionResult({ abi, functionName: 'getJob', data: answer });
+    return (job as { providerAgentId: bigint }).providerAgentId;
+  };
+  const create = async (who: Hex, agent: bigint) => {
+    await send(client, 'createJob', [who, evaluator, BigInt(expiredAt), 'x', nobody, agent]);
+    return count();
+  };
+  assert.equal(await agentOf(await create(provider, 7n)), 7n);
+  const later = await create(nobody, 7n);
+  assert.equal(await agentOf(later), 0n, 'nobody has no id');
+  await send(client, 'setProvider', [later, provider, 8n]);
+  assert.equal(await agentOf(later), 8n);
+});
+
+const read = <T>(anvil: Anvil, to: Hex, data: Hex): Promise<T> =>
+  anvil.rpc<T>('eth_call', [{ to, data }, 'latest']);
