@@ -218,6 +218,7 @@ export function jobText(view: Record<string, unknown>): string {
   if (summary) lines.push(String(summary));
   const facts = factsText(view);
   if (facts.length > 0) lines.push(facts.join(' · '));
+  lines.push(...turnText(view));
   if (progress) lines.push(`progress: ${JSON.stringify(progress)}`);
   if (error) {
     const { code, message, hint } = error as { code: string; message: string; hint?: string };
@@ -246,6 +247,23 @@ function factsText(view: Record<string, unknown>): string[] {
     ...(view.waitingForInput === true ? ['waits for input'] : []),
     ...(list(ports) === '' ? [] : [`listens on port ${list(ports)}`]),
     ...(list(leftBehind) === '' ? [] : [`left processes running: ${list(leftBehind)}`]),
+  ];
+}
+
+/** Of a job between parties: whose turn it is and until when, what the reader may do, which money moved. */
+function turnText(view: Record<string, unknown>): string[] {
+  const { nextActor, deadline, settling, availableActions = [], transactions = [] } = view;
+  const until = deadline ? ` until ${String(deadline)}` : '';
+  const moves = (transactions as { kind: string; amount: string }[]).map(
+    ({ kind, amount }) => `${kind}${amount === '0' ? '' : ` ${amount}`}`,
+  );
+  return [
+    ...(settling ? [`settling: ${String(settling)}`] : []),
+    ...(nextActor ? [`next: ${String(nextActor)}${until}`] : []),
+    ...((availableActions as string[]).length > 0
+      ? [`you may: ${(availableActions as string[]).join(', ')}`]
+      : []),
+    ...(moves.length > 0 ? [`transactions: ${moves.join(', ')}`] : []),
   ];
 }
 

@@ -198,6 +198,14 @@ for (const factory of stores) {
     });
     assert.equal(first.stage, 'funded');
     assert.equal(first.held, '700000');
+    const seen = await world.call(provider, 'get_job', { id: job.id });
+    const words = world.operations.find('get_job')!.text!(seen);
+    assert.match(
+      words,
+      new RegExp(`\\nnext: provider ${provider.wallet} until ${seen.deadline}\\n`),
+    );
+    assert.match(words, /\nyou may: decline, submit\n/);
+    assert.match(words, /\ntransactions: create, fund 1000000, submit, release 300000$/);
     assert.equal(await world.balance(provider), 279_000);
     await world.call(provider, 'submit_work', { id: job.id, content: 'final' });
     const last = await world.call(client, 'evaluate_work', {
