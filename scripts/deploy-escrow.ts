@@ -32,9 +32,17 @@ if (!rpc || !keyFile || (!values.token && !values['test-token'])) {
 
 const account = privateKeyToAccount(readFileSync(keyFile, 'utf8').trim() as Hex);
 const chain = createWalletClient({ account, transport: http(rpc) }).extend(publicActions);
-const token = (values.token as Hex | undefined) ?? (await deploy(artifact('test'), []));
-if (values.mint) await mint(values.mint);
-else {
+try {
+  await run();
+} catch (error) {
+  const { shortMessage, details, message } = error as Error & Record<string, string | undefined>;
+  console.error(shortMessage ? `${rpc}: ${shortMessage} ${details ?? ''}` : message);
+  process.exitCode = 1;
+}
+
+async function run(): Promise<void> {
+  const token = (values.token as Hex | undefined) ?? (await deploy(artifact('test'), []));
+  if (values.mint) return mint(token, values.mint);
   const contract = await deploy(artifact('escrow'), [
     values.treasury ?? account.address,
     Number(values['platform-bps']),
@@ -42,7 +50,7 @@ else {
     BigInt(values['min-expiry-seconds']),
     BigInt(values['evaluation-seconds']),
   ]);
-  const evm = { rpcUrl: rpc, contract, token, operatorKeyFile: resolve(keyFile) };
+  const evm = { rpcUrl: rpc, contract, token, operatorKeyFile: resolve(keyFile!) };
   console.log(JSON.stringify({ escrow: { settlement: 'evm', evm } }, null, 2));
 }
 
@@ -66,7 +74,7 @@ async function deploy({ abi, bytecode }: Artifact, args: unknown[]): Promise<Hex
   return contractAddress;
 }
 
-async function mint(wish: string): Promise<void> {
+async function mint(token: Hex, wish: string): Promise<void> {
   const [to, units = ''] = wish.split('=');
   const { abi } = artifact('test');
   const call = { address: token, abi, functionName: 'mint', args: [to, parseUnits(units, 6)] };

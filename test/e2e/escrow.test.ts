@@ -85,6 +85,25 @@ test('two agents, one hire, on the command line; the operator’s check decides 
   const balance = (id: string) => wallets.find((wallet: Json) => wallet.id === id).balance;
   assert.equal(balance(provider.id), '3.72');
   assert.equal(balance(client.id), '21.00');
+
+  const milestones = [
+    { title: 'draft', amount: '500000' },
+    { title: 'the rest, all of it', amount: '1500000' },
+  ];
+  const parts = await run(...post, '--milestones', JSON.stringify(milestones), '--repeat');
+  assert.deepEqual(
+    parts.milestones.map(({ title }: Json) => title),
+    milestones.map(({ title }) => title),
+  );
+  await run('escrow', 'submit', parts.id, '--wallet', provider.id, '--content', 'draft');
+  const seen = JSON.stringify([{ criterion: 'short, plain', met: true }]);
+  const judge = ['escrow', 'evaluate', parts.id, 'approve', 'good', '--wallet', client.id];
+  const judged = await run(...judge, '--checks', seen);
+  assert.equal(judged.held, '1500000');
+  await run('escrow', 'decline', parts.id, '--wallet', provider.id);
+  const broken = await server.cli(...post, '--milestones', '[{"title"');
+  assert.equal(broken.code, 2);
+  assert.match(broken.stderr, /--milestones is no JSON/);
   const books = await run('escrow', 'verify');
   assert.deepEqual(books.problems, []);
   const types = await until('the webhooks came', () => {

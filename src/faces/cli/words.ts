@@ -115,7 +115,7 @@ export function help(entry: CatalogEntry, entries: readonly CatalogEntry[]): str
 function placeholder(name: string, property: Schema): string {
   const type = typeOf(property);
   if (type === 'boolean') return '';
-  if (type === 'array') return ' A,B';
+  if (type === 'array') return typeOf(property.items ?? {}) === 'object' ? ' JSON' : ' A,B';
   if (type === 'object') return ' JSON';
   if (type !== 'number' && type !== 'integer') return ' TEXT';
   return name.endsWith('Ms') ? ' 30s' : ' N';
@@ -194,12 +194,29 @@ function fieldOf(
 
 function put(input: Record<string, unknown>, name: string, property: Schema, text: string): void {
   if (typeOf(property) === 'array') {
-    const items = text.split(',').map((part) => value(name, property.items ?? {}, part.trim()));
+    const items = listOf(name, property.items ?? {}, text);
     input[name] = [...((input[name] as unknown[] | undefined) ?? []), ...items];
   } else if (typeOf(property) === 'object' && !text.startsWith('{')) {
     const [key, ...rest] = text.split('=');
     input[name] = { ...(input[name] as object | undefined), [key!]: rest.join('=') };
   } else input[name] = value(name, property, text);
+}
+
+/** `a,b`; things that have fields come as JSON, one or a list of them. */
+function listOf(name: string, item: Schema, text: string): unknown[] {
+  const type = typeOf(item);
+  if (!/^\s*[[{]/.test(text) || !['object', 'any'].includes(type)) {
+    return text.split(',').map((part) => value(name, item, part.trim()));
+  }
+  try {
+    const given = JSON.parse(text) as unknown;
+    return Array.isArray(given) ? given : [given];
+  } catch (error) {
+    throw new AppError(
+      'invalidInput',
+      `--${flagName(name)} is no JSON: ${(error as Error).message}`,
+    );
+  }
 }
 
 function value(name: string, property: Schema, text: string): unknown {

@@ -141,6 +141,8 @@ export class Escrow {
     const paused = await this.parts.store.paused();
     const answer = judge(work.phase, request.action, roles, moment, paused);
     if ('refused' in answer) {
+      // It may be possible as soon as the settlement has confirmed what is under way.
+      if (answer.refused === 'wrongStage') refusePending(work);
       const can = availableActions(work, roles, moment, paused);
       throw refusal(work, request.action, answer.refused, can);
     }
