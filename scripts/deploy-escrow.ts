@@ -50,7 +50,10 @@ async function run(): Promise<void> {
     BigInt(values['min-expiry-seconds']),
     BigInt(values['evaluation-seconds']),
   ]);
-  const evm = { rpcUrl: rpc, contract, token, operatorKeyFile: resolve(keyFile!) };
+  const operatorKeyFile = resolve(keyFile!);
+  // What is worth nothing is not called by the name of money.
+  const name = values['test-token'] ? { currency: 'TEST' } : {};
+  const evm = { rpcUrl: rpc, contract, token, operatorKeyFile, ...name };
   console.log(JSON.stringify({ escrow: { settlement: 'evm', evm } }, null, 2));
 }
 

@@ -21,6 +21,11 @@ test('a deployed contract takes jobs with the terms that were asked for', async 
   const { escrow } = JSON.parse(stdout) as { escrow: object };
   const { settlement, evm } = escrowSettingsSchema.parse(escrow);
   assert.equal(settlement, 'evm');
+  assert.equal(
+    evm!.currency,
+    'TEST',
+    'a token that is worth nothing is not called by the name of money',
+  );
   const [escrowAddress, tokenAddress] = [evm!.contract as '0x', evm!.token as '0x'];
   const world = await createChainWorld(t, { chained: { anvil, escrowAddress, tokenAddress } });
   await run('--token', tokenAddress, '--mint', `${operatorAddress}=12.50`);
