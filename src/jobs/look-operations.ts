@@ -1,12 +1,14 @@
 // The operations that look at jobs: one, a list, the history of one.
 import { z } from 'zod';
 import { AppError } from '../errors.ts';
-import { defineOperation, type Operation } from '../operation.ts';
-import { isFinal, statuses } from './job.ts';
+import { defineOperation, type Caller, type Operation } from '../operation.ts';
+import type { EventRow } from '../store/store.ts';
+import { isFinal, statuses, type Job } from './job.ts';
 import type { JobFilter } from './ledger.ts';
 import { jobId, type JobOperationsNeeds } from './operation-needs.ts';
 import {
   isOwn,
+  isParty,
   jobLine,
   jobText,
   jobView,
@@ -137,21 +139,18 @@ const eventView = z.object({
 });
 
 export function jobEvents({ jobs, feed }: Pick<JobOperationsNeeds, 'jobs' | 'feed'>): Operation {
-  const show = (event: {
-    cursor: number;
-    jobId: string;
-    n: number;
-    type: string;
-    at: number;
-    data: string;
-  }) => ({
+  const show = (event: EventRow) => ({
     cursor: event.cursor,
     jobId: event.jobId,
     n: event.n,
     type: event.type,
     at: new Date(event.at).toISOString(),
-    data: JSON.parse(event.data) as unknown,
+    data: JSON.parse(event.data) as Record<string, unknown>,
   });
+  const shownTo = async (job: Job, caller: Caller | undefined) => {
+    const party = await isParty(jobs, job, caller);
+    return (event: EventRow) => (party ? show(event) : withoutWords(show(event)));
+  };
   return defineOperation({
     name: 'list_events',
     title: 'List events',
@@ -174,12 +173,13 @@ export function jobEvents({ jobs, feed }: Pick<JobOperationsNeeds, 'jobs' | 'fee
       table: { rows: 'events', columns: ['n', 'at', 'type', 'data'] },
     },
     run: async (input, { caller }) => {
-      await visibleJob(jobs, input.id, caller);
+      const shown = await shownTo(await visibleJob(jobs, input.id, caller), caller);
       const after = input.cursor === undefined ? input.after : cursorNumber(input.cursor);
-      return { events: (await jobs.ledger.events(input.id, after, input.limit)).map(show) };
+      return { events: (await jobs.ledger.events(input.id, after, input.limit)).map(shown) };
     },
     stream: async function* (input, { caller, signal }) {
       const job = await visibleJob(jobs, input.id, caller);
+      const shown = await shownTo(job, caller);
       let n = input.cursor === undefined ? input.after : cursorNumber(input.cursor);
       let wake = () => {};
       const off = await feed.subscribe(() => wake(), job.id);
@@ -192,7 +192,7 @@ export function jobEvents({ jobs, feed }: Pick<JobOperationsNeeds, 'jobs' | 'fee
           const events = await jobs.ledger.events(job.id, n, 500);
           for (const event of events) {
             n = event.n;
-            yield { event: event.type, data: show(event), id: String(event.n) };
+            yield { event: event.type, data: shown(event), id: String(event.n) };
           }
           if (events.length > 0) continue;
           if (isOver) return;
@@ -203,6 +203,12 @@ export function jobEvents({ jobs, feed }: Pick<JobOperationsNeeds, 'jobs' | 'fee
       }
     },
   });
+}
+
+/** Strangers to a public job see what happened, not what people called it or said about it. */
+function withoutWords<E extends { data: Record<string, unknown> }>(event: E): E {
+  const { name: _name, reason: _reason, ...data } = event.data;
+  return { ...event, data };
 }
 
 function allowed(

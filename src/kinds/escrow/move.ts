@@ -187,7 +187,10 @@ function disputed(work: Work, input: MoveInput): Move {
 
 function resolved(work: Work, input: MoveInput): Move {
   const { answer, splitBps } = input.resolution!;
-  return answered(work, input, answer, splitBps ?? work.terms.splitBps, 'resolved');
+  const { by, now: at, reason = '' } = input;
+  const dispute = { ...work.state.dispute!, resolution: { by, answer, reason, at } };
+  const heard = { ...work, state: { ...work.state, dispute } };
+  return answered(heard, input, answer, splitBps ?? work.terms.splitBps, 'resolved');
 }
 
 function answered(

@@ -157,9 +157,17 @@ function evaluationOf(work: Work, party: boolean) {
   };
 }
 
+/** What the two said, and why the arbiter decided so, is for those who have a part in it. */
 function disputeOf(work: Work, party: boolean) {
-  const { by, reason, at } = work.state.dispute!;
-  return { by, at: iso(at), ...(party ? { reason } : {}) };
+  const { resolution, ...dispute } = work.state.dispute!;
+  const said = ({ by, reason, at }: { by: string; reason: string; at: number }) => ({
+    ...{ by, at: iso(at) },
+    ...(party ? { reason } : {}),
+  });
+  return {
+    ...said(dispute),
+    ...(resolution ? { resolution: { answer: resolution.answer, ...said(resolution) } } : {}),
+  };
 }
 
 export const walletView = z.looseObject({

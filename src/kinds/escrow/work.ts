@@ -2,7 +2,7 @@
 // Also how that maps to the stage and status that every job has. Pure.
 import type { JobError, Status } from '../../jobs/job.ts';
 import { allowed, finalPhases, type Action, type Moment, type Phase, type Role } from './stage.ts';
-import { isAutomatic, type Terms } from './terms.ts';
+import { isAutomatic, type Silence, type Terms } from './terms.ts';
 
 export interface Work {
   jobId: string;
@@ -39,7 +39,7 @@ export interface WorkState {
   accepted?: Submission[];
   verdict: Verdict | null;
   votes: Vote[];
-  dispute: { by: string; reason: string; at: number } | null;
+  dispute: Dispute | null;
   /** Times that the automatic rule was tried for the present submission, and why it has no verdict yet. */
   tries: number;
   lastTry: string | null;
@@ -51,6 +51,13 @@ export interface WorkState {
   fundNext?: number;
   /** It ended because a deadline passed, whatever was agreed for that. */
   lapsed?: true;
+}
+
+export interface Dispute {
+  by: string;
+  reason: string;
+  at: number;
+  resolution?: { by: string; answer: Silence; reason: string; at: number };
 }
 
 export interface Submission {

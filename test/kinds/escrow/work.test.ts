@@ -331,6 +331,13 @@ for (const factory of stores) {
     });
     assert.equal(resolved.stage, 'completed');
     assert.equal(resolved.outcome, 'split');
+    const { resolution } = (await world.call(client, 'get_job', { id: one.id })).dispute;
+    assert.deepEqual([resolution.answer, resolution.reason], ['split', 'half each']);
+    for (const look of ['get_job', 'list_events']) {
+      const seen = JSON.stringify(await world.call(undefined, look, { id: one.id }));
+      assert.doesNotMatch(seen, /half each|meets the spec/, `${look}: strangers see no reasons`);
+      assert.match(seen, /split/);
+    }
     assert.equal(await world.balance(provider), 465_000);
 
     const two = await start();
