@@ -33,22 +33,24 @@ async function delivered(
 }
 
 test('a JSON Schema that asks for endless work ends with its own job, and nothing else waits for it', async (t) => {
-  const settings = { schemaMsMax: 300, evaluationTriesMax: 2 };
+  const settings = { schemaMsMax: 1000, evaluationTriesMax: 4 };
   const world = await createWorld(t, { settings });
   t.after(() => world.services.schemas.stop());
   const [client, provider] = [await world.agent('client', '10.00'), await world.agent('provider')];
-  const stage = async (id: string) => (await world.call(client, 'get_job', { id })).stage;
+  const job = (id: string) => world.call(client, 'get_job', { id });
   for (const schema of [endlessSchema(), { $ref: '#' }]) {
     const endless = await delivered(world, client, provider, { rule: rule(schema) });
     await world.services.sweeper.sweep();
-    const waiting = await world.call(client, 'get_job', { id: endless });
+    const waiting = await job(endless);
     assert.equal(waiting.stage, 'submitted');
     assert.match(waiting.evaluation.waitingBecause, /^json_schema: the check (took|failed)/);
     const other = await delivered(world, client, provider, { rule: rule({ type: 'object' }) });
-    world.clock.jump(60_000);
-    await world.services.sweeper.sweep();
-    assert.equal(await stage(other), 'completed', 'the next check has a thread again');
-    assert.equal(await stage(endless), 'rejected', 'the last try counts');
+    for (let tries = 1; tries < settings.evaluationTriesMax; tries++) {
+      world.clock.jump(600_000);
+      await world.services.sweeper.sweep();
+    }
+    assert.equal((await job(other)).stage, 'completed', 'the next check has a thread again');
+    assert.equal((await job(endless)).stage, 'rejected', 'the last try counts');
   }
 });
 
