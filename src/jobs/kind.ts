@@ -85,6 +85,11 @@ export interface Kind {
     until: Record<string, unknown>,
     signal: AbortSignal,
   ): Promise<{ reason: string; detail?: unknown } | undefined>;
+  /**
+   * What a job of this kind printed, where that is kept elsewhere than in files of its own; `omitted` says what it lacks
+   * and where that is.
+   */
+  output?(job: Job, attempt: number): Promise<{ bytes: Buffer; omitted?: string }>;
   /** Where the files of a job are on this node, when the kind keeps some: kept in object storage where there is one. */
   folder?(jobId: string): string;
   /** Bytes of the files that ended jobs still have on this node. */

@@ -4,6 +4,7 @@ import { rm } from 'node:fs/promises';
 import { join } from 'node:path';
 import { AppError } from '../../errors.ts';
 import { isFinal, type Job } from '../../jobs/job.ts';
+import type { Jobs } from '../../jobs/jobs.ts';
 import { movedTo } from '../../operation.ts';
 import type { CommandInput } from './input.ts';
 import type { LogView } from './output/log.ts';
@@ -59,4 +60,17 @@ export class JobFiles {
   async remove(jobId: string): Promise<void> {
     await rm(this.folder(jobId), { recursive: true, force: true });
   }
+}
+
+/** The logs of an attempt: a command's own files, or what another kind says that its job printed. */
+export async function logsOf(
+  job: Job,
+  attempt: number | undefined,
+  { jobs, files }: { jobs: Pick<Jobs, 'kind'>; files: JobFiles },
+): Promise<{ stream: StreamName; view: LogView; omitted?: string }[]> {
+  const { output } = jobs.kind(job.kind);
+  if (!output) return files.logs(job, attempt);
+  const { bytes, omitted } = await output(job, attempt ?? job.attempt);
+  const view = { path: '', bytes, start: 0, growing: !isFinal(job.status) };
+  return [{ stream: 'merged', view, ...(omitted === undefined ? {} : { omitted }) }];
 }

@@ -3,6 +3,7 @@
 import { isUtf8 } from 'node:buffer';
 import { isFinal, type Job } from '../../jobs/job.ts';
 import type { StreamItem } from '../../operation.ts';
+import { logsOf } from './files.ts';
 import { cleanText } from './output/clean.ts';
 import { Log } from './output/log.ts';
 import { readTail } from './output/read.ts';
@@ -27,7 +28,7 @@ export async function* follow(
   needs: OutputNeeds,
   signal: AbortSignal,
 ): AsyncGenerator<StreamItem> {
-  const { jobs, files, clock } = needs;
+  const { jobs, clock } = needs;
   const cursors = new Cursors(request.cursor);
   const clean = !request.raw;
   const plain = !clean && request.lossless === true;
@@ -40,7 +41,7 @@ export async function* follow(
     const over = isFinal(present.status);
     let moved = false;
     let flood = false;
-    for (const { stream, view } of files.logs(present, request.attempt)) {
+    for (const { stream, view } of await logsOf(present, request.attempt, needs)) {
       if (request.stream && stream !== request.stream) continue;
       await using log = await Log.open(view);
       const from = cursors.get(stream) ?? request.from ?? (await firstCursor(log, request));

@@ -1,4 +1,4 @@
-// read_output: what a command printed, within a budget, by absolute byte cursors. The state comes first in every
+// read_output: what a job printed, within a budget, by absolute byte cursors. The state comes first in every
 // answer, and what was left out is said with the cursor to get it.
 import { z } from 'zod';
 import { AppError } from '../../errors.ts';
@@ -8,7 +8,7 @@ import { jobId } from '../../jobs/operation-needs.ts';
 import { visibleJob } from '../../jobs/view.ts';
 import { defineOperation, type Operation } from '../../operation.ts';
 import type { Clock } from '../../runtime/clock.ts';
-import type { JobFiles, StreamName } from './files.ts';
+import { logsOf, type JobFiles, type StreamName } from './files.ts';
 import { follow } from './follow.ts';
 import { terminalSize, type CommandInput } from './input.ts';
 import { number } from './output/clean.ts';
@@ -111,7 +111,7 @@ export function readOutputOperation(needs: OutputNeeds): Operation {
     name: 'read_output',
     title: 'Read output',
     description:
-      'Reads what a command printed, at most bytesMax (default 8 kB): the end by default, both ends, a range, what is new since a cursor, lines that match (grep), lines that look like errors, or a terminal’s screen. ' +
+      'Reads what a command or the handler of an endpoint job printed, at most bytesMax (default 8 kB): the end by default, both ends, a range, what is new since a cursor, lines that match (grep), lines that look like errors, or a terminal’s screen. ' +
       'Use it instead of piping a command through head, tail or grep: all output is kept and can be read again in other ways. Cleaned of escapes and repetition unless raw. ' +
       'Changes nothing; cursors are byte offsets and stay valid. To wait for new output use wait_for_jobs; for the state alone get_job.',
     effect: 'read',
@@ -129,23 +129,23 @@ export function readOutputOperation(needs: OutputNeeds): Operation {
     cli: { words: ['logs'], args: ['id'], custom: true },
     text: outputText,
     run: async ({ id, ...request }, { caller }) =>
-      readOutput(await commandJob(needs.jobs, id, caller), request, needs),
+      readOutput(await printingJob(needs.jobs, id, caller), request, needs),
     stream: async function* (input, { caller, signal }) {
-      const job = await commandJob(needs.jobs, input.id, caller);
+      const job = await printingJob(needs.jobs, input.id, caller);
       yield* follow(job, input, needs, signal);
     },
   });
 }
 
-/** The job if the caller may see it and it is a command. */
-export async function commandJob(
+/** The job if the caller may see it and jobs of its kind print something. */
+async function printingJob(
   jobs: Jobs,
   id: string,
   caller: Parameters<typeof visibleJob>[2],
 ): Promise<Job> {
   const job = await visibleJob(jobs, id, caller);
-  if (job.kind === 'command') return job;
-  throw new AppError('wrongState', `${id} is a job of kind ${job.kind}, not a command.`, {
+  if (job.kind === 'command' || jobs.kind(job.kind).output) return job;
+  throw new AppError('wrongState', `${id} is a job of kind ${job.kind}: it prints nothing.`, {
     hint: 'get_job shows its result.',
   });
 }
@@ -156,21 +156,22 @@ export async function readOutput(
   needs: OutputNeeds,
 ): Promise<OutputAnswer> {
   const mode = request.mode ?? 'tail';
-  const logs = needs.files.logs(job, request.attempt);
+  const facts = await factsOf(job, request.attempt, needs);
+  const logs = await logsOf(job, request.attempt, needs);
   const chosen = logs.filter(({ stream }) => !request.stream || stream === request.stream);
   if (request.stream && chosen.length === 0) {
     throw new AppError('invalidInput', 'The streams of this job are merged.', {
       hint: 'Leave `stream` out, or start the job with streams: split.',
     });
   }
-  const facts = await factsOf(job, request.attempt, needs);
   const { bytesMax = bytesDefault } = request;
   const titles = chosen.length === 1 ? 0 : chosen.length * titleOf('stdout').length;
   const share = { ...request, bytesMax: (bytesMax - titles) / chosen.length };
   const parts = await Promise.all(
-    chosen.map(async ({ stream, view }) => {
+    chosen.map(async ({ stream, view, omitted }) => {
       await using log = await Log.open(view);
-      return { stream, part: await readPart(log, mode, share, job, needs) };
+      const part = await readPart(log, mode, share, job, needs);
+      return { stream, part: omitted === undefined ? part : noted(part, omitted) };
     }),
   );
   return { ...facts, mode, ...joined(parts) };
@@ -270,6 +271,10 @@ function withOmitted(reading: Reading, log: Log, asked: { from?: number; to?: nu
   const after = Math.min(to, log.size) - reading.next;
   if (after > 0) notes.push(`${number(after)} bytes after: mode since, from ${reading.next}`);
   return { ...reading, size: log.size, ...(notes.length > 0 ? { omitted: notes.join('; ') } : {}) };
+}
+
+function noted(part: Part, note: string): Part {
+  return { ...part, omitted: part.omitted === undefined ? note : `${part.omitted}; ${note}` };
 }
 
 const gapText = (bytes: number, from: number): string =>

@@ -23,6 +23,7 @@ export function endpointKind(desk: Desk): Kind {
       const input = JSON.stringify((job.input as JobInput).input) ?? '';
       return `${job.queue} ${input.slice(0, summaryCharsMax)}`;
     },
+    output: (job, attempt) => output(desk, job, attempt),
     forget: async (jobIds) => {
       const attempts: string[] = [];
       for (const job of await desk.jobs.ledger.findMany(jobIds)) {
@@ -34,6 +35,18 @@ export function endpointKind(desk: Desk): Kind {
       await desk.jobs.store.commit(forgetSteps(jobIds));
     },
   };
+}
+
+/** Workers print into logs of their own; a job has the lines that its worker gave to it. */
+async function output(desk: Desk, job: Job, attempt: number) {
+  const holder =
+    attempt === job.attempt
+      ? job.holder
+      : (await desk.jobs.ledger.attempts(job.id)).find((one) => one.attempt === attempt)?.holder;
+  const bytes = holder ? desk.logs.printed(job.queue, holder, job.id) : Buffer.alloc(0);
+  if (bytes.length > 0 || !holder) return { bytes };
+  const omitted = `what its worker ${holder} printed for no job in particular: read_worker_log`;
+  return { bytes, omitted };
 }
 
 async function view(desk: Desk, job: Job): Promise<Record<string, unknown>> {

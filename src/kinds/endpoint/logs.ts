@@ -120,6 +120,19 @@ export class WorkerLogs {
     return tail === 0 ? [] : lines.slice(-tail);
   }
 
+  /** All that the worker gave to this job, as text. */
+  printed(endpointId: string, workerId: string, jobId: string): Buffer {
+    const path = this.path(endpointId, workerId);
+    const mark = JSON.stringify(jobId);
+    const lines = [`${path}.1`, path]
+      .flatMap((file) => (existsSync(file) ? readFileSync(file, 'utf8').split('\n') : []))
+      // Few of many lines are this job's: only those are worth parsing.
+      .filter((line) => line.includes(mark))
+      .map(attributed)
+      .filter((one) => one.jobId === jobId);
+    return Buffer.from(lines.map(({ line }) => `${line}\n`).join(''));
+  }
+
   /** Where the file ends now: `after` of a follower. */
   end(endpointId: string, workerId: string): number {
     return sizeOf(this.path(endpointId, workerId));

@@ -46,6 +46,22 @@ test('logs are followed by the command line and over SSE, in both dialects', asy
   const own = one.body.lines as { jobId: string }[];
   assert.ok(own.length > 0 && own.every(({ jobId: id }) => id === second.id));
 
+  const read = await server.call('GET', `/api/jobs/${second.id as string}/output`);
+  const printed = `printed for ${second.id as string}\n{"not":"a result"}\n`;
+  assert.equal(read.body.text, printed, 'read_output has the lines of this job alone');
+  const found = await server.call(
+    'GET',
+    `/api/jobs/${first.id as string}/output?mode=grep&pattern=not`,
+  );
+  assert.deepEqual([found.body.matches, found.body.status], [1, 'completed']);
+  const whole = errand(t, server, ['logs', second.id as string]);
+  await until('errand logs ends', () => whole.code() !== undefined);
+  assert.equal(whole.text(), printed);
+  const quiet = await server.ended('talk', await server.run('talk', { do: 'echo' }));
+  const nothing = await server.call('GET', `/api/jobs/${quiet.id as string}/output`);
+  assert.equal(nothing.body.text, '');
+  assert.match(String(nothing.body.omitted), /read_worker_log/);
+
   await server.call('DELETE', '/api/endpoints/talk');
   await until('a follower ends with its worker', () => cli.code() !== undefined);
   assert.equal(cli.code(), 0);

@@ -6,6 +6,8 @@ import { cleanText, partialEnd, partialStart, type Line } from './clean.ts';
 
 export interface LogView {
   path: string;
+  /** All of it, where it is in no file. */
+  bytes?: Buffer;
   /** First byte that still exists (a ring drops the oldest). */
   start: number;
   /** The writer may still append: an unfinished character at the end is left for the next read. */
@@ -17,9 +19,11 @@ export class Log {
   readonly size: number;
   readonly growing: boolean;
   private readonly file: FileHandle | undefined;
+  private readonly held: Buffer | undefined;
 
   private constructor(file: FileHandle | undefined, size: number, view: LogView) {
     this.file = file;
+    this.held = view.bytes;
     this.size = size;
     this.start = Math.min(view.start, size);
     this.growing = view.growing;
@@ -27,6 +31,7 @@ export class Log {
 
   /** A job that has not started has an empty log; an empty one is not worth opening. */
   static async open(view: LogView): Promise<Log> {
+    if (view.bytes) return new Log(undefined, view.bytes.length, view);
     const size = statSync(view.path, { throwIfNoEntry: false })?.size ?? 0;
     return new Log(size === 0 ? undefined : await open(view.path, 'r'), size, view);
   }
@@ -36,6 +41,7 @@ export class Log {
     const begin = Math.max(from, this.start);
     const end = Math.min(to, this.size, begin + (into?.length ?? Infinity));
     const length = Math.max(end - begin, 0);
+    if (this.held) return this.held.subarray(begin, begin + length);
     if (!this.file || length === 0) return Buffer.alloc(0);
     const buffer = into ?? Buffer.allocUnsafe(length);
     let done = 0;
