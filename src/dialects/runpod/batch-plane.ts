@@ -2,7 +2,7 @@
 import type { DialectCall, DialectRequest, DialectRoute } from '../../dialect.ts';
 import { AppError } from '../../errors.ts';
 import { dataRoutes, ok, submission } from './data-plane.ts';
-import { bodyOf, jobBody, type EndpointJob } from './words.ts';
+import { bodyOf, jobBody, objectOf, type EndpointJob } from './words.ts';
 
 interface Batch {
   id: string;
@@ -17,12 +17,8 @@ interface Batch {
 
 export const batchPlane: DialectRoute[] = [
   ...dataRoutes(['POST'], '/batch', async (request, call) => {
-    const value = bodyOf(request);
-    const list = Array.isArray(value)
-      ? value
-      : Object.keys(value as object).length === 0
-        ? []
-        : value;
+    // An empty body is an empty draft.
+    const list = request.body.length === 0 ? [] : bodyOf(request);
     const wish = { endpointId: request.params.endpointId, requests: requestsOf(list) };
     const batch = await call.operations.call<Batch>('draft_batch', wish, call.context);
     return ok({ id: batch.id, status: 'DRAFT' });
@@ -42,11 +38,11 @@ export const batchPlane: DialectRoute[] = [
     return ok(batchBody(await call.operations.call<Batch>('get_batch', wish, call.context)));
   }),
   ...dataRoutes(['PUT'], '/batch/{batchId}', async (request, call) => {
-    const { name } = bodyOf(request) as { name?: unknown };
+    const { name } = objectOf(bodyOf(request));
     return ok(batchBody(await change(request, call, { name })));
   }),
   ...dataRoutes(['POST'], '/batch/{batchId}/requests', async (request, call) => {
-    const { requests } = bodyOf(request) as { requests?: unknown };
+    const { requests } = objectOf(bodyOf(request));
     const { added = [] } = await change(request, call, { add: requestsOf(requests) });
     return ok({ requests: added.map((id) => ({ id })) });
   }),

@@ -8,7 +8,7 @@ import {
   type EndpointView,
   type WorkerView,
 } from './endpoint-shape.ts';
-import { bodyOf } from './words.ts';
+import { bodyOf, objectOf } from './words.ts';
 
 /** RunPod's default for endpoints that are made this way. */
 const createdTimeoutMs = 300_000;
@@ -77,8 +77,8 @@ export async function createEndpoint(value: unknown, call: DialectCall): Promise
   const body = objectOf(value);
   const missing = ['name', 'type', 'scaling'].filter((field) => body[field] === undefined);
   if (missing.length > 0) {
-    throw new AppError('invalidInput', `Missing: ${missing.join(', ')}.`, {
-      data: { issues: missing.map((field) => ({ path: '$', message: `missing '${field}'` })) },
+    throw new AppError('invalidInput', 'Fields are missing.', {
+      data: { issues: missing.map((field) => ({ path: '', message: `missing '${field}'` })) },
     });
   }
   const fields = { executionTimeoutMs: createdTimeoutMs, ...endpointFields(body) };
@@ -201,10 +201,4 @@ async function* frames(wish: unknown, call: DialectCall): AsyncIterable<string> 
     const { ts, source, line } = data as LogItem;
     yield `id: ${id}\ndata: ${JSON.stringify({ ts, source, line })}\n\n`;
   }
-}
-
-function objectOf(value: unknown): Record<string, unknown> {
-  if (value !== null && typeof value === 'object' && !Array.isArray(value))
-    return value as Record<string, unknown>;
-  throw new AppError('invalidInput', 'The body is not a JSON object.');
 }

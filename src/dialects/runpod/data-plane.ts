@@ -1,7 +1,7 @@
 // RunPod's data plane: /v2/{endpointId}/run, status, stream … as its SDKs and its MCP server call it.
 import type { DialectCall, DialectRequest, DialectResponse, DialectRoute } from '../../dialect.ts';
 import { AppError } from '../../errors.ts';
-import { bodyOf, isOver, jobBody, statusOf, waitOf, type EndpointJob } from './words.ts';
+import { bodyOf, isOver, jobBody, objectOf, statusOf, waitOf, type EndpointJob } from './words.ts';
 
 const mebibyte = 1024 * 1024;
 /** RunPod says MB and means these. */
@@ -101,7 +101,7 @@ export function submission(value: unknown): Record<string, unknown> {
     });
   }
   const { input, webhook, s3Config, policy } = value as Record<string, unknown>;
-  const { executionTimeout, ttl, lowPriority } = (policy ?? {}) as Record<string, unknown>;
+  const { executionTimeout, ttl, lowPriority } = objectOf(policy ?? {}, '`policy`');
   return {
     input,
     ...(webhook ? { webhook } : {}),
@@ -138,8 +138,9 @@ async function stream(
   { endpointId, jobId }: Record<string, string>,
 ): Promise<DialectResponse> {
   const after = request.query.get('after');
-  if (after !== null) return streamAfter(Number(after), { operations, context }, jobId!);
-  const wish = { endpointId, id: jobId, waitMs: waitOf(request, streamWaitMs) };
+  const place = { endpointId, id: jobId };
+  if (after !== null) return streamAfter(Number(after), { operations, context }, place);
+  const wish = { ...place, waitMs: waitOf(request, streamWaitMs) };
   const answer = await operations.call<{ status: string; chunks: unknown[]; error: unknown }>(
     'drain_stream',
     wish,
@@ -155,12 +156,14 @@ async function stream(
 async function streamAfter(
   after: number,
   { operations, context }: DialectCall,
-  jobId: string,
+  place: Place,
 ): Promise<DialectResponse> {
+  // Of another endpoint it is unknown, as everywhere.
+  await operations.call('get_endpoint_job', place, context);
   const answer = await operations.call<{
     status: string;
     chunks: { n: number; output: unknown }[];
-  }>('follow_stream', { id: jobId, after, limit: 1000 }, context);
+  }>('follow_stream', { id: place.id, after, limit: 1000 }, context);
   return ok({ status: statusOf(answer), stream: answer.chunks });
 }
 

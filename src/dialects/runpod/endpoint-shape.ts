@@ -2,6 +2,7 @@
 // is kept and shown, not acted on.
 import { fileURLToPath, pathToFileURL } from 'node:url';
 import { AppError } from '../../errors.ts';
+import { objectOf } from './words.ts';
 
 export interface EndpointView {
   id: string;
@@ -110,8 +111,8 @@ export function endpointFields(
   const details = Object.fromEntries(
     kept.flatMap((field) => (body[field] === undefined ? [] : [[field, body[field]]])),
   );
-  const { min, max, idleTimeout } = (workers ?? {}) as Record<string, unknown>;
-  refuseIdleTimeout(idleTimeout, scaling ?? before?.spec.scaling);
+  const { min, max, idleTimeout } = objectOf(workers ?? {}, '`workers`');
+  checkIdleTimeout(idleTimeout, scaling ?? before?.spec.scaling);
   const recipe =
     image === undefined && args === undefined ? undefined : recipeOf(image, args, before);
   return {
@@ -131,25 +132,47 @@ export function endpointFields(
 
 function recipeOf(image: unknown, args: unknown, before: EndpointView | undefined) {
   const present = image ?? before?.spec.recipe?.image;
-  if (typeof present !== 'string' || present === '') return undefined;
-  if (present.startsWith('file:')) return { module: fileURLToPath(present) };
+  if (typeof present !== 'string' || present === '') {
+    const needed = image === undefined ? "'args' go with an 'image'" : 'image: not the name of one';
+    throw wrongField(needed);
+  }
+  if (present.startsWith('file:')) return { module: pathOf(present) };
   const { args: old, options } = before?.spec.recipe ?? {};
-  const given = args ?? old;
+  const given = args ?? old ?? [];
   const list = typeof given === 'string' ? given.split(' ').filter((word) => word !== '') : given;
   return {
     image: present,
-    ...(Array.isArray(list) && list.length > 0 ? { args: list } : {}),
+    ...(Array.isArray(list) && list.length === 0 ? {} : { args: list }),
     // Ours alone: an update from there does not know them.
     ...(options === undefined ? {} : { options }),
   };
 }
 
-function refuseIdleTimeout(idleTimeout: unknown, scaling: unknown): void {
+function pathOf(url: string): string {
+  try {
+    return fileURLToPath(url);
+  } catch {
+    throw wrongField(`image: ${url} is not a file of this machine; write file:///path/handler.ts`);
+  }
+}
+
+/** Seconds, as RunPod counts them. */
+const idleTimeoutMax = 3600;
+
+function checkIdleTimeout(idleTimeout: unknown, scaling: unknown): void {
   if (idleTimeout === undefined) return;
+  const isWhole = typeof idleTimeout === 'number' && Number.isInteger(idleTimeout);
+  if (!isWhole || idleTimeout < 1 || idleTimeout > idleTimeoutMax)
+    throw wrongField(`workers.idleTimeout: not a number of seconds from 1 to ${idleTimeoutMax}`);
   if ((scaling as { type?: string } | undefined)?.type !== 'REQUEST_COUNT') return;
   throw new AppError('invalidInput', 'workers.idleTimeout goes with QUEUE_DELAY scaling only.', {
     hint: 'Leave idleTimeout out.',
   });
+}
+
+function wrongField(message: string): AppError {
+  const issues = [{ path: '', message }];
+  return new AppError('invalidInput', message, { data: { issues } });
 }
 
 function refuseUnknown(body: Record<string, unknown>): void {
@@ -158,7 +181,7 @@ function refuseUnknown(body: Record<string, unknown>): void {
   throw new AppError('invalidInput', 'The body has fields this does not know.', {
     data: {
       issues: unknown.map((field) => ({
-        path: '$',
+        path: '',
         message: `additional properties '${field}' not allowed`,
       })),
     },

@@ -142,7 +142,7 @@ export function tool(
     ...(rest.idempotent ? { idempotent: true } : {}),
     input: rest.input,
     output: rest.output,
-    run: (input, call) => answered(rest.run(input as Input, call)),
+    run: (input, call) => answered(rest.run(input as Input, call), 'endpoint'),
   };
 }
 

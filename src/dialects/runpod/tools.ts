@@ -5,6 +5,7 @@ import type { DialectAnswer, DialectCall, DialectTool } from '../../dialect.ts';
 import { AppError } from '../../errors.ts';
 import { cancelJob, healthOf, purgeQueue, retryJob, submission } from './data-plane.ts';
 import { workerSummary } from './endpoint-shape.ts';
+import { inTerms, toolTerms } from './terms.ts';
 import { isOver, jobBody, statusOf, waitLimits, type EndpointJob } from './words.ts';
 
 const id = z.string().regex(/^[a-zA-Z0-9_-]+$/, 'Invalid ID format');
@@ -82,7 +83,7 @@ export const jobTools: DialectTool[] = [
     name: 'stream-job',
     title: 'Stream job output',
     description:
-      'Collect what a streaming handler yields until the job is over or 50 s have passed; call again for the rest. Every chunk is handed out once.',
+      'Collect what a streaming handler yields until the job is over, 50 s have passed or it is much to read; call again for the rest. Every chunk is handed out once.',
     effect: 'read',
     openWorld: true,
     input: place,
@@ -136,11 +137,15 @@ export const jobTools: DialectTool[] = [
 ];
 
 /** Errors are answers a model can act on, in RunPod's shape. */
-export async function answered(value: Promise<unknown>): Promise<DialectAnswer> {
+export async function answered(
+  value: Promise<unknown>,
+  fields: 'job' | 'endpoint' = 'job',
+): Promise<DialectAnswer> {
   try {
     const structured = await value;
     return { structured, text: JSON.stringify(structured, null, 2) };
-  } catch (error) {
+  } catch (cause) {
+    const error = inTerms(cause, { fields, calls: 'tools' });
     if (!(error instanceof AppError)) throw error;
     const body = { error: error.message, detail: error.code, hint: error.hint ?? '' };
     return { structured: body, text: JSON.stringify(body, null, 2), isError: true };
@@ -208,28 +213,44 @@ async function queueDiagnosis(job: EndpointJob, call: DialectCall): Promise<Inpu
   );
   return {
     workerHealth: workerSummary(workers),
-    ...(view.diagnosis ? { hint: view.diagnosis } : {}),
+    ...(view.diagnosis ? { hint: toolTerms(view.diagnosis) } : {}),
   };
 }
+
+/** What a model takes in at once; the rest comes with the next call. */
+const streamBytesMax = 24_000;
+/** Each call waits up to ten seconds; five of them stay below what clients allow. */
+const streamCallsMax = 5;
 
 async function stream(input: unknown, { operations, context }: DialectCall): Promise<unknown> {
   const { endpointId: endpoint, jobId: job } = input as Input;
   const chunks: unknown[] = [];
-  // Each call waits up to ten seconds; five of them stay below what clients allow.
-  for (let i = 0; i < 5; i++) {
-    const part = await operations.call<{ status: string; chunks: unknown[]; error: unknown }>(
+  let status = 'IN_QUEUE';
+  let bytesLeft = streamBytesMax;
+  for (let i = 0; i < streamCallsMax && bytesLeft > 0; i++) {
+    const part = await operations.call<Drained>(
       'drain_stream',
-      { endpointId: endpoint, id: job, waitMs: 10_000 },
+      { endpointId: endpoint, id: job, waitMs: 10_000, bytesMax: bytesLeft },
       context,
     );
     chunks.push(...part.chunks.map((output) => ({ output })));
-    const word = statusOf(part);
-    if (isOver(word)) return { status: word, stream: chunks };
+    bytesLeft -= part.bytes;
+    status = statusOf(part);
+    if (part.more) break;
+    if (isOver(status)) return { status, stream: chunks };
   }
   return {
-    status: 'IN_PROGRESS',
+    status,
     stream: chunks,
     pollingTimedOut: true,
-    note: 'The job goes on; call stream-job again for the chunks that follow.',
+    note: 'That is not all; call stream-job again for the chunks that follow.',
   };
+}
+
+interface Drained {
+  status: string;
+  chunks: unknown[];
+  error: unknown;
+  bytes: number;
+  more: boolean;
 }

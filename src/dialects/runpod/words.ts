@@ -2,6 +2,7 @@
 import { AppError, errorBody, errorKind } from '../../errors.ts';
 import type { DialectRequest, DialectResponse } from '../../dialect.ts';
 import { parseJson } from '../../runtime/json.ts';
+import { inTerms } from './terms.ts';
 
 export type RunpodStatus =
   | 'IN_QUEUE'
@@ -78,7 +79,7 @@ function errorText({ error, retries: n }: EndpointJob, status: RunpodStatus): st
 
 /** Errors of the data plane: `{error}` as RunPod's, and what to do next beside it. */
 export function errorAnswer(error: unknown): DialectResponse {
-  const { code, message, hint } = errorBody(error);
+  const { code, message, hint } = errorBody(inTerms(error, { fields: 'job', calls: 'routes' }));
   return {
     status: code === 'wrongState' || code === 'idempotencyConflict' ? 400 : errorKind(code).http,
     body: { error: message, code, ...(hint ? { hint } : {}) },
@@ -87,7 +88,8 @@ export function errorAnswer(error: unknown): DialectResponse {
 
 /** Errors of the control plane: problem details. */
 export function problemAnswer(error: unknown): DialectResponse {
-  const { code, message, hint, data } = errorBody(error);
+  const told = inTerms(error, { fields: 'endpoint', calls: 'routes' });
+  const { code, message, hint, data } = errorBody(told);
   const status = errorKind(code).http;
   const issues = data?.issues as { path: string; message: string }[] | undefined;
   return {
@@ -129,6 +131,13 @@ export function bodyOf(request: DialectRequest): unknown {
       hint: 'Send one JSON object.',
     });
   }
+}
+
+/** The same where an object is needed. */
+export function objectOf(value: unknown, what = 'The body'): Record<string, unknown> {
+  if (value !== null && typeof value === 'object' && !Array.isArray(value))
+    return value as Record<string, unknown>;
+  throw new AppError('invalidInput', `${what} is not a JSON object.`);
 }
 
 export const waitLimits = { min: 1000, max: 300_000 };

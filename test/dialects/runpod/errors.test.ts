@@ -24,6 +24,17 @@ test('errors of the data plane are {error}, whoever raises them', async (t) => {
     ['a wrong method', 405, /GET/, server.call('GET', '/v2/ep/run')],
     ['bad JSON', 400, /not JSON/, server.call('POST', '/v2/ep/run', '{"input"')],
     ['no input', 400, /input/, server.call('POST', '/v2/ep/run', { policy: {} })],
+    [
+      'a time too short',
+      400,
+      /^policy\.executionTimeout: .*5000$/,
+      server.call('POST', '/v2/ep/run', { input: 1, policy: { executionTimeout: 1 } }),
+    ],
+    ['no policy', 400, /policy/, server.call('POST', '/v2/ep/run', { input: 1, policy: 'fast' })],
+    ['a batch of nothing', 400, /array/, server.call('POST', '/v2/ep/batch', 'null')],
+    ['a batch of a number', 400, /array/, server.call('POST', '/v2/ep/batch', '5')],
+    ['a batch without a name', 400, /object/, server.call('PUT', '/v2/ep/batch/b', 'null')],
+    ['no requests', 400, /object/, server.call('POST', '/v2/ep/batch/b/requests', 'null')],
     ['over 10 MB', 413, /larger/, server.call('POST', '/v2/ep/run', big(10 * mebibyte + 1))],
     ['over 20 MB', 413, /larger/, server.call('POST', '/v2/ep/runsync', big(20 * mebibyte + 1))],
   ];
@@ -37,6 +48,8 @@ test('errors of the data plane are {error}, whoever raises them', async (t) => {
     if (status === 401) assert.equal(headers.get('www-authenticate'), 'Bearer');
     if (status === 405) assert.equal(headers.get('allow'), 'POST');
   }
+  const unknown = await server.call('GET', '/v2/nobody/health');
+  assert.match(unknown.body.hint as string, /^GET \/v2\/serverless shows/, 'it names routes');
   const foreign = await byHost(server.url, 'evil.example', '/v2/ep/health');
   assert.equal(foreign.status, 403);
   assert.match(foreign.body.error as string, /evil\.example/);
@@ -56,6 +69,24 @@ test('the control plane has problem details, /openai what OpenAI clients read, t
     assert.deepEqual([title, told, errors], ['Unauthorized', 401, []]);
     assert.match(detail as string, /key/);
   }
+  const made = { name: 'x', type: 'QUEUE', scaling: { type: 'QUEUE_DELAY' } };
+  for (const [more, error] of [
+    [{ image: 5 }, '$: image: not the name of one'],
+    [{ image: 'file://elsewhere/a.js' }, /^\$: image: .*not a file of this machine/],
+    [{ args: ['-v'] }, "$: 'args' go with an 'image'"],
+    [{ workers: { min: 'a' } }, /^workers\.min: /],
+    [{ workers: { idleTimeout: 0 } }, /^\$: workers\.idleTimeout: .* from 1 to 3600$/],
+    [{ timeout: 10 }, /^timeout: .*5000$/],
+    [{ bogus: 1 }, "$: additional properties 'bogus' not allowed"],
+  ] as const) {
+    const { status, body } = await server.call('POST', '/v2/serverless', { ...made, ...more });
+    assert.equal(status, 400, JSON.stringify(more));
+    const [told] = body.errors as string[];
+    if (typeof error === 'string') assert.equal(told, error);
+    else assert.match(told!, error);
+  }
+  const flat = await server.call('POST', '/v2/serverless', { ...made, workers: 3 });
+  assert.deepEqual([flat.status, flat.body.detail], [400, '`workers` is not a JSON object.']);
   const unknown = await server.call('GET', '/v2/serverless/x/nowhere');
   assert.deepEqual([unknown.status, unknown.body.title], [404, 'Not Found']);
   const method = await server.call('PUT', '/v2/serverless/x');

@@ -108,9 +108,23 @@ test('the tools do what they say, called over MCP', async (t) => {
   const streamed = await tool('stream-job', { endpointId, jobId: started.id });
   assert.deepEqual([streamed.status, (streamed.stream as Json[]).length], ['COMPLETED', 2]);
 
-  const long = await tool('run-endpoint', { endpointId, input: { do: 'wait', ms: 60_000 } });
   const status = (jobId: unknown, more = {}) =>
     tool('get-job-status', { endpointId, jobId, ...more });
+  const isOver = (part: Json) => part.status === 'COMPLETED' && !('note' in part);
+  const much = await tool('run-endpoint', { endpointId, input: { do: 'stream', count: 600 } });
+  await status(much.id, { wait: 50_000 });
+  const seen: unknown[] = [];
+  for (let part: Json = {}; !isOver(part);) {
+    part = await tool('stream-job', { endpointId, jobId: much.id });
+    seen.push(
+      ...(part.stream as { output: { index: number } }[]).map(({ output }) => output.index),
+    );
+    assert.ok(JSON.stringify(part).length < 30_000, 'a part is small enough to be read');
+  }
+  assert.deepEqual(seen, [...seen.keys()], 'every chunk once, in order');
+  assert.equal(seen.length, 600);
+
+  const long = await tool('run-endpoint', { endpointId, input: { do: 'wait', ms: 60_000 } });
   await until('it runs', async () => (await status(long.id)).status === 'IN_PROGRESS');
   const queued = await tool('run-endpoint', { endpointId, input: {} });
   const waiting = await status(queued.id, { wait: 1000 });
@@ -161,6 +175,13 @@ test('the tools do what they say, called over MCP', async (t) => {
     (await refused('deploy-hub-repo', { repo: 'a/b' })).hint as string,
     /create-endpoint/,
   );
+  const short = { endpointId, input: {}, policy: { executionTimeout: 1 } };
+  assert.match(
+    (await refused('run-endpoint', short)).error as string,
+    /^policy\.executionTimeout: /,
+  );
   await tool('delete-endpoint', { id });
+  const gone = await refused('endpoint-health', { endpointId });
+  assert.match(gone.hint as string, /^list-endpoints shows .* create-endpoint/, 'it names tools');
   assert.match((await refused('get-endpoint', { id })).error as string, /no endpoint/);
 });

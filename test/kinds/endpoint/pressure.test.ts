@@ -104,8 +104,24 @@ test('a worker that posts about a job of another endpoint, or of nobody, changes
   assert.equal(body.status, 'IN_PROGRESS');
   assert.equal((await server.call('GET', `/v2/yours/status/${id}`)).status, 404);
   assert.equal((await server.call('POST', `/v2/yours/cancel/${id}`, '')).status, 404);
+  assert.equal((await server.call('GET', `/v2/yours/stream/${id}?after=0`)).status, 404);
   const stream = await server.call('GET', `/v2/mine/stream/${id}?wait=1000`);
   assert.deepEqual(stream.body.stream, []);
+});
+
+test('a worker that said it is unhealthy is well again once it asks for work', async (t) => {
+  const server = await startEndpoints(t);
+  await server.save('sick', {});
+  const agent = new Agent();
+  t.after(() => agent.destroy());
+  const ping = '/v2/sick/ping/gpu-1?status=unhealthy&check=memory&reason=low&runpod_version=1';
+  assert.equal((await server.call('GET', ping)).status, 200);
+  const workers = async () =>
+    (await server.call('GET', '/v2/sick/health')).body.workers as Record<string, number>;
+  assert.deepEqual([(await workers()).unhealthy, (await workers()).ready], [1, 0]);
+  await server.run('sick', {});
+  await take(server, agent, 'gpu-1', new AbortController().signal, 'sick');
+  assert.deepEqual([(await workers()).unhealthy, (await workers()).running], [0, 1]);
 });
 
 async function take(

@@ -81,13 +81,18 @@ for (const factory of stores) {
       for (let i = 0; i < 6; i++) assert.ok(await streams.append(attempt, { i }));
       const present = await jobs.get(job.id);
       const parts = await Promise.all([streams.drain(present, 3), streams.drain(present, 3)]);
-      const all = parts.flat() as { i: number }[];
+      const all = parts.flatMap(({ chunks }) => chunks) as { i: number }[];
       assert.deepEqual(
         all.map(({ i }) => i).toSorted((a, b) => a - b),
         [0, 1, 2, 3, 4, 5],
       );
-      assert.deepEqual(await streams.drain(present, 3), []);
-      assert.equal((await streams.read(present, 4, 10)).length, 2, 'reading takes nothing away');
+      assert.deepEqual((await streams.drain(present, 3)).chunks, []);
+      for (const text of ['x'.repeat(500), 'y', 'z']) await streams.append(attempt, text);
+      const first = await streams.drain(present, 9, 100);
+      assert.deepEqual([first.chunks[0], first.more], ['x'.repeat(500), true], 'one at least');
+      const rest = await streams.drain(present, 9, 1000);
+      assert.deepEqual([rest.chunks, rest.more], [['y', 'z'], false]);
+      assert.equal((await streams.read(present, 4, 10)).length, 5, 'reading takes nothing away');
       await jobs.finish(attempt, { type: 'completed' });
       assert.ok(!(await streams.append(attempt, 'late')), 'a late chunk changes nothing');
     });

@@ -22,13 +22,16 @@ function drainStream(desk: Desk): Operation {
       endpointId: z.string().max(100),
       id: jobId,
       waitMs: z.number().int().min(0).max(waitMsMax).default(10_000),
+      bytesMax: z.number().int().min(1).optional().describe('Most to hand out at once'),
     }),
     output: z.object({
       status: z.enum(statuses),
       chunks: z.array(z.unknown()),
       error: z.unknown(),
+      bytes: z.number(),
+      more: z.boolean(),
     }),
-    run: async ({ waitMs, ...wish }, { caller, signal }) => {
+    run: async ({ waitMs, bytesMax, ...wish }, { caller, signal }) => {
       await endpointJob(desk, wish, caller);
       const timeUp = AbortSignal.any([signal]);
       const endsAt = desk.clock.now() + waitMs;
@@ -37,10 +40,11 @@ function drainStream(desk: Desk): Operation {
         wish.id,
         async () => {
           const job = await desk.jobs.get(wish.id);
-          const chunks = await desk.streams.drain(job, isFinal(job.status) ? 100_000 : 1000);
+          const limit = isFinal(job.status) ? 100_000 : 1000;
+          const drained = await desk.streams.drain(job, limit, bytesMax);
           const over = isFinal(job.status) || timeUp.aborted || desk.clock.now() >= endsAt;
-          if (chunks.length === 0 && !over) return undefined;
-          return { status: job.status, chunks, error: job.error };
+          if (drained.chunks.length === 0 && !over) return undefined;
+          return { status: job.status, error: job.error, ...drained };
         },
         { endsAt, signal },
       );

@@ -49,6 +49,8 @@ function takeJobs(desk: Desk): Operation {
       const endpoint = await workerEndpoint(desk, input.endpointId, caller);
       const worker = await desk.hub.join(endpoint, input.workerId);
       const { count: limit, waitMs } = input;
+      // Whoever asks for work is well: one that was not has ended, and came again under its name.
+      worker.unhealthy = undefined;
       if (input.running) await desk.hub.reconcile(worker, new Set(input.running));
       else if (input.idle) await desk.hub.idle(worker);
       const jobs = await desk.hub.handout.take({ endpoint, worker, limit, waitMs, signal });

@@ -58,20 +58,46 @@ export class Streams {
     return rows.map(({ n, data }) => ({ n, output: parseJson(data) }));
   }
 
-  /** Hands every chunk out once, also to several callers at once. */
-  async drain(job: Job, limit: number): Promise<unknown[]> {
+  /** Hands every chunk out once, also to several callers at once. `bytesMax` is kept but for a first chunk beyond it. */
+  async drain(job: Job, limit: number, bytesMax = Infinity): Promise<Drained> {
     for (;;) {
       const [row] = await this.store.read<{ attempt: number; drained: number }>(
         'SELECT attempt, drained FROM endpoint_drains WHERE job_id = ?',
         [job.id],
       );
       const drained = row && row.attempt === job.attempt ? row.drained : 0;
-      const chunks = await this.read(job, drained, limit);
-      if (chunks.length === 0) return [];
-      const step = drainStep(job, row, chunks.at(-1)!.n);
-      if ((await this.store.commit([step])).applied) return chunks.map(({ output }) => output);
+      const there = await this.read(job, drained, limit);
+      if (there.length === 0) return { chunks: [], bytes: 0, more: false };
+      const { count, bytes } = within(there, bytesMax);
+      const step = drainStep(job, row, there[count - 1]!.n);
+      const chunks = there.slice(0, count).map(({ output }) => output);
+      if ((await this.store.commit([step])).applied)
+        return { chunks, bytes, more: count < there.length };
     }
   }
+}
+
+export interface Drained {
+  chunks: unknown[];
+  bytes: number;
+  /** There are more than `bytesMax` allowed. */
+  more: boolean;
+}
+
+/** What stands around a chunk in an answer. */
+const aroundBytes = 64;
+
+function within(chunks: readonly { output: unknown }[], bytesMax: number) {
+  if (bytesMax === Infinity) return { count: chunks.length, bytes: 0 };
+  let count = 0;
+  let bytes = 0;
+  for (const { output } of chunks) {
+    const size = Buffer.byteLength(JSON.stringify(output)) + aroundBytes;
+    if (count > 0 && bytes + size > bytesMax) break;
+    bytes += size;
+    count += 1;
+  }
+  return { count, bytes };
 }
 
 /** What else is kept of jobs, in tables of this kind. */
