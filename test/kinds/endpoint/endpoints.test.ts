@@ -80,7 +80,10 @@ test('a deleted endpoint ends its workers, deaf ones and what they started too',
   const pid = await until('it runs', () => existsSync(file) && Number(readFileSync(file, 'utf8')));
   const child = Number(readFileSync(join(folder, 'child'), 'utf8'));
   assert.ok(isAlive(pid as number, null) && isAlive(child, null));
+  const waiting = await server.run('deaf', {});
   await server.call('DELETE', '/api/endpoints/deaf');
+  const { error } = (await server.call('GET', `/api/jobs/${waiting}`)).body;
+  assert.equal((error as { message: string }).message, 'Its endpoint was deleted.');
   await until('it is gone', () => !isAlive(pid as number, null) && !isAlive(child, null));
 });
 

@@ -72,7 +72,9 @@ test('plain commands: a result on stdout, chatter, no result, an error, a fork t
   const server = await startEndpoints(t);
   const program = `
     const fs = require('node:fs');
-    const input = JSON.parse(fs.readFileSync(0, 'utf8'));
+    const given = fs.readFileSync(0, 'utf8');
+    const input = JSON.parse(given);
+    if (input.do === 'exact') { console.log('{"given":' + given + ',"none":NaN}'); process.exit(0); }
     if (input.do === 'chatter') console.log('loading...');
     if (input.do === 'none') process.exit(0);
     if (input.do === 'fail') { console.error('no such model'); process.exit(4); }
@@ -94,6 +96,11 @@ test('plain commands: a result on stdout, chatter, no result, an error, a fork t
     { do: 'fail' },
     { do: 'garbage' },
   ];
+  const exact = await server.call(
+    'POST',
+    '/v2/cmd/run',
+    '{"input":{"do":"exact","n":9007199254740993}}',
+  );
   const ids = await Promise.all(inputs.map((input) => server.run('cmd', input)));
   const [plain, chatter, fork, none, fail, garbage] = await Promise.all(
     ids.map((id) => server.ended('cmd', id)),
@@ -107,6 +114,14 @@ test('plain commands: a result on stdout, chatter, no result, an error, a fork t
   assert.match(fail!.error as string, /code 4.*no such model/s);
   assert.match(garbage!.error as string, /not JSON/);
   assert.equal(garbage!.output, '<<<\n');
+  const said = await server.call('GET', `/api/jobs/${ids[1]!}/output`);
+  assert.equal(said.body.text, 'loading...\n', 'what is no result is in the log of its job');
+  await server.ended('cmd', exact.body.id as string);
+  const reply = await fetch(`${server.url}/v2/cmd/status/${exact.body.id as string}`, {
+    headers: { authorization: server.key },
+  });
+  const text = await reply.text();
+  assert.ok(text.includes('{"given":{"do":"exact","n":9007199254740993},"none":null}'), text);
 });
 
 test('bad input and limits of the data plane', async (t) => {

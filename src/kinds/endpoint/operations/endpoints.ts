@@ -92,7 +92,7 @@ function listEndpoints(desk: Desk): Operation {
     http: { method: 'GET', path: '/api/endpoints' },
     cli: {
       words: ['endpoint', 'list'],
-      table: { rows: 'endpoints', columns: ['id', 'version', 'state', 'trouble', 'createdAt'] },
+      table: { rows: 'endpoints', columns: ['id', 'version', 'state', 'createdAt', 'trouble'] },
     },
     run: async ({ limit, after }, { caller }) => {
       const rows = (await desk.endpoints.list()).filter((row) => mayUse(row, caller));
@@ -145,10 +145,11 @@ function deleteEndpoint(desk: Desk): Operation {
       const row = await desk.endpoints.get(id, caller);
       if (!mayChange(row, caller)) throw cannotChange(row, caller);
       await desk.endpoints.delete(id);
-      let cancelled = await purge(desk, id, caller!.owner);
+      const reason = 'Its endpoint was deleted.';
+      let cancelled = await purge(desk, id, { by: caller!.owner, reason });
       for (const job of await desk.jobs.ledger.running({ kinds: ['endpoint'] })) {
         if (job.queue !== id) continue;
-        await desk.jobs.cancel(job.id, caller!.owner, 'Its endpoint was deleted.');
+        await desk.jobs.cancel(job.id, caller!.owner, reason);
         cancelled += 1;
       }
       for (const worker of desk.hub.of(id))
@@ -175,7 +176,8 @@ function purgeQueue(desk: Desk): Operation {
     cli: { words: ['endpoint', 'purge'], args: ['endpointId'] },
     run: async (input, { caller }) => {
       const row = await desk.endpoints.get(input.endpointId, caller);
-      return { removed: await purge(desk, row.id, caller!.owner) };
+      const why = { by: caller!.owner, reason: 'The queue was purged.' };
+      return { removed: await purge(desk, row.id, why) };
     },
   });
 }
@@ -250,14 +252,16 @@ function stateText({ jobs, workers }: Health): string {
 
 const purgeAtOnce = 200;
 
-async function purge(desk: Desk, id: string, by: string): Promise<number> {
+async function purge(
+  desk: Desk,
+  id: string,
+  { by, reason }: { by: string; reason: string },
+): Promise<number> {
   const ids = await desk.store.queuedIds(id, 1_000_000);
   let removed = 0;
   for (let i = 0; i < ids.length; i += purgeAtOnce) {
     const some = ids.slice(i, i + purgeAtOnce);
-    const ended = await Promise.all(
-      some.map((jobId) => desk.jobs.cancel(jobId, by, 'The queue was purged.')),
-    );
+    const ended = await Promise.all(some.map((jobId) => desk.jobs.cancel(jobId, by, reason)));
     removed += ended.filter((job) => job.status === 'cancelled').length;
   }
   return removed;

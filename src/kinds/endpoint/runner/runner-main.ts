@@ -19,7 +19,7 @@ const { handlers, loop } = preloaded ?? (await parts());
 try {
   const handler = loaded
     ? handlers.moduleHandler(task.module!, loaded)
-    : handlers.commandHandler(task.perJob ?? [], process.env);
+    : (await import('./command.ts')).commandHandler(task.perJob ?? [], process.env);
   new loop.WorkerLoop({ handler, concurrency: task.concurrency ?? 1, env: process.env }).start();
 } catch (error) {
   fail(error);

@@ -80,7 +80,8 @@ export class WorkerLoop {
       if (!answer) await systemClock.sleep(500);
       else if (answer.status === 401 || answer.status === 403 || answer.status === 404)
         leave(answer);
-      else if (answer.status === 200) for (const job of jobsOf(answer.text)) void this.run(job);
+      else if (answer.status === 200)
+        for (const job of this.jobsOf(answer.text)) void this.run(job);
       else if (answer.status >= 400) await systemClock.sleep(1000);
     }
   }
@@ -160,6 +161,11 @@ export class WorkerLoop {
     }
   }
 
+  private jobsOf(text: string): WorkerJob[] {
+    const value = (this.handler.parse?.(text) ?? JSON.parse(text)) as WorkerJob | WorkerJob[];
+    return Array.isArray(value) ? value : [value];
+  }
+
   /** What a handler prints becomes lines with the job they belong to. */
   private attribute(name: 'stdout' | 'stderr', level: string): void {
     const stream = process[name];
@@ -179,11 +185,6 @@ export class WorkerLoop {
 function leave(answer: Answer | undefined): never {
   console.error(answer ? `the server answered ${answer.status}` : 'the server is gone');
   process.exit(answer ? 0 : 1);
-}
-
-function jobsOf(text: string): WorkerJob[] {
-  const value = JSON.parse(text) as WorkerJob | WorkerJob[];
-  return Array.isArray(value) ? value : [value];
 }
 
 function errorOf(error: unknown, workerId: string): Record<string, unknown> {

@@ -1,0 +1,105 @@
+// A command per job: its input as JSON on stdin, its result as JSON on stdout. Numbers keep all their digits on the way.
+import { spawn } from 'node:child_process';
+import { systemClock } from '../../../runtime/clock.ts';
+import { parseJson, parseLenientJson } from '../../../runtime/json.ts';
+import { postedOf, type Handler, type Posted } from './handlers.ts';
+
+const stdoutBytesMax = 256 * 1024 * 1024;
+const stderrCharsMax = 4000;
+const killAfterMs = 5000;
+
+export function commandHandler(
+  command: readonly string[],
+  env: Record<string, string | undefined>,
+): Handler {
+  return {
+    // The command may know numbers that JavaScript would round.
+    parse: parseJson,
+    run: (job, { signal }) =>
+      new Promise<Posted>((done) => {
+        const [file, ...args] = command;
+        const child = spawn(file!, args, {
+          detached: true,
+          stdio: ['pipe', 'pipe', 'pipe'],
+          env: { ...env, ERRAND_JOB_ID: job.id },
+        });
+        const out: Buffer[] = [];
+        let bytes = 0;
+        let errors = '';
+        const group = (name: NodeJS.Signals) => killGroup(child.pid, name);
+        const stop = () => {
+          group('SIGTERM');
+          systemClock.after(killAfterMs, () => group('SIGKILL'));
+        };
+        signal.addEventListener('abort', stop, { once: true });
+        child.stdout.on('data', (chunk: Buffer) => {
+          bytes += chunk.length;
+          if (bytes <= stdoutBytesMax) out.push(chunk);
+          else group('SIGKILL');
+        });
+        child.stderr.on('data', (chunk: Buffer) => {
+          errors = (errors + chunk.toString('utf8')).slice(-stderrCharsMax);
+          process.stderr.write(chunk);
+        });
+        child.stdin.on('error', () => {});
+        child.stdin.end(JSON.stringify(job.input ?? null));
+        child.on('error', (error) =>
+          done({ error: `${file} could not be started: ${error.message}` }),
+        );
+        // `exit`, not `close`: a process that it left behind may hold the pipes open for ever.
+        child.on('exit', (code, name) =>
+          setImmediate(() => {
+            signal.removeEventListener('abort', stop);
+            group('SIGKILL');
+            done(commandResult({ code, name, errors, text: Buffer.concat(out).toString('utf8') }));
+          }),
+        );
+      }),
+  };
+}
+
+function commandResult(end: {
+  code: number | null;
+  name: NodeJS.Signals | null;
+  text: string;
+  errors: string;
+}): Posted {
+  const { value, chatter } = resultOf(end.text);
+  if (value !== undefined && chatter !== '') process.stdout.write(chatter);
+  const kept = value === undefined ? {} : { output: value };
+  if (end.code !== 0) {
+    const how = end.code === null ? `was ended by ${end.name}` : `exited with code ${end.code}`;
+    return { error: `The command ${how}. ${end.errors.trim()}`.trim(), ...kept };
+  }
+  if (value !== undefined) return postedOf(value);
+  if (end.text.trim() === '') return { error: 'The command exited 0 without a result on stdout.' };
+  const shown = end.text.slice(0, 500);
+  return { error: `The command exited 0 but its stdout is not JSON: ${shown}`, output: end.text };
+}
+
+/** The whole output if it is JSON; else its last line, so that a chatty program still has a result, and its log the rest. */
+function resultOf(text: string): { value: unknown; chatter: string } {
+  const whole = parsed(text);
+  if (whole !== undefined) return { value: whole, chatter: '' };
+  const trimmed = text.trimEnd();
+  const start = trimmed.lastIndexOf('\n') + 1;
+  return { value: parsed(trimmed.slice(start)), chatter: trimmed.slice(0, start) };
+}
+
+function parsed(text: string): unknown {
+  try {
+    return parseLenientJson(text);
+  } catch {
+    // nested too deep to be written again as JSON
+    return undefined;
+  }
+}
+
+function killGroup(pid: number | undefined, signal: NodeJS.Signals): void {
+  if (pid === undefined) return;
+  try {
+    process.kill(-pid, signal);
+  } catch {
+    // nobody is left
+  }
+}
