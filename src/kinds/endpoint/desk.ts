@@ -35,6 +35,8 @@ export interface Desk {
   health: HealthDesk;
   batches: Batches;
   home: string;
+  /** The remote of this endpoint knows which jobs are to be stopped. */
+  remoteSettled(endpointId: string): Promise<void>;
   /** What webhooks of its jobs are signed with. */
   secretOf(endpointId: string): string;
 }

@@ -45,7 +45,7 @@ export interface HealthNeeds {
   clock: Clock;
   trouble(endpoint: EndpointRow): Trouble;
   paused(endpointId: string): Promise<{ paused: boolean }>;
-  remote: Pick<RemoteClient, 'call' | 'hasKey'>;
+  remote: Pick<RemoteClient, 'call' | 'hasKey' | 'trouble'>;
 }
 
 const remoteCacheMs = 5000;
@@ -104,8 +104,16 @@ export class HealthDesk {
     return late || this.needs.trouble(endpoint).failures > 1 ? 'UNHEALTHY' : 'INITIALIZING';
   }
 
+  /** Why nothing is heard of jobs at a remote; undefined while all is well. */
+  remoteTrouble({ spec: { remote } }: EndpointRow): string | undefined {
+    const reason = remote && this.needs.remote.trouble(remote);
+    if (reason === undefined) return undefined;
+    return `The last call to ${remote!.baseUrl} came to nothing (${reason}); it is tried again.`;
+  }
+
   /** Why the workers of an endpoint do not come up; undefined while all is well. */
   async troubleText(endpoint: EndpointRow): Promise<string | undefined> {
+    if (endpoint.spec.remote) return this.remoteTrouble(endpoint);
     const found = this.needs.trouble(endpoint);
     if (found.reason === undefined && found.failures === 0) return undefined;
     return this.noneReady(endpoint, found, []);
@@ -118,7 +126,7 @@ export class HealthDesk {
     const { remote } = endpoint.spec;
     if (remote && !this.needs.remote.hasKey(remote))
       return `It is for ${remote.baseUrl}, but the variable ${remote.keyEnv} with its key is not set on this server.`;
-    if (remote) return `It is to be sent to ${remote.baseUrl}.`;
+    if (remote) return this.remoteTrouble(endpoint) ?? `It is to be sent to ${remote.baseUrl}.`;
     const found = trouble(endpoint);
     const workers = hub.of(endpoint.id);
     const ready = workers.filter(({ state }) => state === 'ready');

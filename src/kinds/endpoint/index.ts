@@ -105,6 +105,7 @@ function create(needs: KindNeeds<EndpointsSection>): KindParts {
     health,
     batches,
     home,
+    remoteSettled: (endpointId) => remote.settled(endpointId),
     secretOf,
   };
   const remote = new RemoteDriver({

@@ -1,11 +1,12 @@
 // Endpoint jobs for the core: handed out by the worker protocol, so without `run`; what get_job shows of them.
 import { z } from 'zod';
-import type { Job } from '../../jobs/job.ts';
+import { isFinal, type Job } from '../../jobs/job.ts';
 import type { Kind } from '../../jobs/kind.ts';
 import type { Desk } from './desk.ts';
 import type { JobInput } from './intake.ts';
 import { delayMs } from './reports.ts';
 import type { ResultFile } from './results.ts';
+import type { EndpointRow } from './store.ts';
 import { forgetSteps } from './stream/store.ts';
 
 const summaryCharsMax = 120;
@@ -53,7 +54,8 @@ async function view(desk: Desk, job: Job): Promise<Record<string, unknown>> {
   const delay = delayMs(job);
   const { chunks, progressOutput } = job.facts;
   const file = job.facts.resultFile as ResultFile | undefined;
-  const endpoint = job.status === 'queued' ? await desk.endpoints.find(job.queue) : undefined;
+  const endpoint = isFinal(job.status) ? undefined : await desk.endpoints.find(job.queue);
+  const diagnosis = endpoint && (await diagnosisOf(desk, endpoint, job));
   return {
     endpointId: job.queue,
     ...(job.holder === null ? {} : { workerId: job.holder }),
@@ -61,7 +63,13 @@ async function view(desk: Desk, job: Job): Promise<Record<string, unknown>> {
     ...(job.status === 'running' && progressOutput !== undefined ? { progressOutput } : {}),
     ...(chunks === undefined ? {} : { chunks }),
     ...(file ? { resultFile: { ...file, hint: 'Read it in pieces with read_job_result.' } } : {}),
-    ...(endpoint ? { diagnosis: await desk.health.diagnosis(endpoint, job) } : {}),
+    ...(diagnosis === undefined ? {} : { diagnosis }),
     ...(job.status === 'queued' && !endpoint ? { diagnosis: 'Its endpoint was deleted.' } : {}),
   };
+}
+
+/** Why it waits; of one that runs, why nothing is heard of it. */
+async function diagnosisOf(desk: Desk, endpoint: EndpointRow, job: Job) {
+  if (job.status === 'queued') return desk.health.diagnosis(endpoint, job);
+  return desk.health.remoteTrouble(endpoint);
 }

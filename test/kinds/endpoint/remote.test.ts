@@ -3,7 +3,24 @@ import assert from 'node:assert/strict';
 import { createServer, request } from 'node:http';
 import type { AddressInfo } from 'node:net';
 import { test, type TestContext } from 'node:test';
-import { handlerFile, startEndpoints } from '../../helpers/endpoint.ts';
+import { Jobs } from '../../../src/jobs/jobs.ts';
+import { Endpoints } from '../../../src/kinds/endpoint/endpoints.ts';
+import { endpointMigrations } from '../../../src/kinds/endpoint/migrations.ts';
+import { RemoteClient } from '../../../src/kinds/endpoint/remote/client.ts';
+import { RemoteDriver } from '../../../src/kinds/endpoint/remote/driver.ts';
+import { RemoteStore } from '../../../src/kinds/endpoint/remote/store.ts';
+import { Results } from '../../../src/kinds/endpoint/results.ts';
+import { EndpointStore } from '../../../src/kinds/endpoint/store.ts';
+import { Streams } from '../../../src/kinds/endpoint/stream/store.ts';
+import { systemClock } from '../../../src/runtime/clock.ts';
+import { createEgress } from '../../../src/runtime/egress/index.ts';
+import { silentLog } from '../../../src/runtime/log.ts';
+import { freePort } from '../../helpers/endpoint-process.ts';
+import { handlerFile, startEndpoints, type EndpointServer } from '../../helpers/endpoint.ts';
+import { tempFolder } from '../../helpers/folder.ts';
+import { toyKind } from '../../helpers/jobs.ts';
+import { listen } from '../../helpers/listener.ts';
+import { stores } from '../../helpers/stores.ts';
 import { until } from '../../helpers/until.ts';
 
 test('jobs for a remote run there exactly once, whatever the line between them does', async (t) => {
@@ -43,11 +60,101 @@ test('jobs for a remote run there exactly once, whatever the line between them d
     return job.body.stage === 'remoteRunning';
   });
   assert.equal((await near.call('POST', `/v2/here/cancel/${long}`, '')).body.status, 'CANCELLED');
-  await until('it is cancelled there too', async () => {
+  const isIdle = async () => {
     const health = await far.call('GET', '/v2/there/health');
     return (health.body.jobs as Record<string, number>).inProgress === 0;
-  });
+  };
+  await until('it is cancelled there too', isIdle);
+
+  const last = await near.run('here', { do: 'wait', ms: 120_000 });
+  await until('it runs there', async () => !(await isIdle()));
+  await near.call('DELETE', '/api/endpoints/here');
+  assert.equal((await near.call('GET', `/api/jobs/${last}`)).body.status, 'cancelled');
+  await until('a deleted endpoint leaves nothing running there', isIdle);
 });
+
+test('a job that ended here before its remote could be told is stopped there', async (t) => {
+  const far = await startEndpoints(t);
+  await far.save('there', { recipe: { module: handlerFile }, workersMax: 1, concurrency: 8 });
+  const { jobs, driver } = await startDriver(t, far);
+  const submission = { kind: 'endpoint', queue: 'here', owner: 'me' };
+  const { job } = await jobs.submit({
+    ...submission,
+    input: { input: { do: 'wait', ms: 120_000 } },
+  });
+  const running = await until('it runs there', async () => {
+    const present = await jobs.get(job.id);
+    return present.stage === 'remoteRunning' ? present : undefined;
+  });
+  // As if the server had been killed between the end of the job and the note that it is to be cancelled there.
+  await jobs.finish({ jobId: job.id, attemptId: running.attemptId }, { type: 'cancelled' });
+  await until('it is cancelled there', async () => {
+    const { body } = await far.call('GET', '/v2/there/requests');
+    return (body.requests as { status: string }[])[0]!.status === 'CANCELLED';
+  });
+  await until('nothing is left to do', async () => !(await driver.busy()));
+});
+
+test('a word for the state that nobody knows is no end', async (t) => {
+  const near = await startEndpoints(t);
+  let asked = 0;
+  const baseUrl = await listen(t, (incoming, response) => {
+    const isStatus = incoming.url!.includes('/status/');
+    if (isStatus) asked += 1;
+    const status = incoming.method === 'POST' ? 'IN_QUEUE' : asked < 3 ? 'RUNNING' : 'FAILED';
+    const error = status === 'FAILED' ? { error: 'executionTimeout exceeded' } : {};
+    response.end(JSON.stringify({ id: 'there-1', status, stream: [], ...error }));
+  });
+  process.env.TEST_WORD_KEY = 'some-key';
+  await near.save('odd', { remote: { baseUrl, endpointId: 'x', keyEnv: 'TEST_WORD_KEY' } });
+  const ended = await near.ended('odd', await near.run('odd', {}));
+  assert.deepEqual([ended.status, ended.error], ['FAILED', 'executionTimeout exceeded']);
+  const { body } = await near.call('GET', `/api/jobs/${ended.id as string}`);
+  assert.equal(body.status, 'timed_out', 'and what ran too long is told as everywhere');
+});
+
+test('while a remote cannot be reached its jobs say so', async (t) => {
+  const near = await startEndpoints(t);
+  process.env.TEST_AWAY_KEY = 'some-key';
+  const remote = { endpointId: 'x', keyEnv: 'TEST_AWAY_KEY' };
+  const port = await freePort();
+  await near.save('away', { remote: { ...remote, baseUrl: `http://127.0.0.1:${port}/v2` } });
+  const id = await near.run('away', {});
+  const view = await until('it says why', async () => {
+    const { body } = await near.call('GET', `/api/jobs/${id}`);
+    return body.diagnosis === undefined || body.status === 'queued' ? undefined : body;
+  });
+  assert.match(view.diagnosis as string, /ECONNREFUSED.*tried again/);
+  const { body } = await near.call('GET', '/api/endpoints/away');
+  assert.match(body.trouble as string, /ECONNREFUSED/);
+});
+
+/** The part that gives jobs to remotes, alone: nobody here ends them or tells it of their ends. */
+async function startDriver(t: TestContext, far: EndpointServer) {
+  const store = await stores[0]!.open(t, endpointMigrations);
+  const jobs = new Jobs(store, systemClock);
+  jobs.addKind({ ...toyKind, name: 'endpoint' });
+  const endpoints = new Endpoints(new EndpointStore(store), systemClock);
+  const remote = { baseUrl: `${far.url}/v2`, endpointId: 'there', keyEnv: 'K' };
+  await endpoints.save({ id: 'here', fields: { remote }, owner: 'me', source: 'api', merge: true });
+  const parts = { clock: systemClock, log: silentLog };
+  const egress = createEgress({ policy: { allow: [] }, ...parts });
+  t.after(() => egress.close());
+  const driver = new RemoteDriver({
+    ...parts,
+    jobs,
+    endpoints,
+    store: new RemoteStore(store),
+    client: new RemoteClient(egress, () => far.key),
+    results: new Results(tempFolder(t)),
+    streams: new Streams(store, jobs),
+    node: 'here',
+    sign: () => 'signed',
+  });
+  await driver.start();
+  t.after(() => driver.stop());
+  return { jobs, driver };
+}
 
 test('a remote without its key, and one that says later', async (t) => {
   const near = await startEndpoints(t);

@@ -144,14 +144,15 @@ function deleteEndpoint(desk: Desk): Operation {
     run: async ({ id }, { caller }) => {
       const row = await desk.endpoints.get(id, caller);
       if (!mayChange(row, caller)) throw cannotChange(row, caller);
-      await desk.endpoints.delete(id);
-      const reason = 'Its endpoint was deleted.';
-      let cancelled = await purge(desk, id, { by: caller!.owner, reason });
-      for (const job of await desk.jobs.ledger.running({ kinds: ['endpoint'] })) {
-        if (job.queue !== id) continue;
-        await desk.jobs.cancel(job.id, caller!.owner, reason);
-        cancelled += 1;
+      const by = caller!.owner;
+      let cancelled = 0;
+      if (row.spec.remote) {
+        // As long as the endpoint is there it is known where its jobs are to be stopped.
+        cancelled = await stopJobs(desk, id, by);
+        await desk.remoteSettled(id);
       }
+      await desk.endpoints.delete(id);
+      cancelled += await stopJobs(desk, id, by);
       for (const worker of desk.hub.of(id))
         if (worker.origin === 'external')
           await desk.hub.end(worker, { reason: 'its endpoint was deleted' });
@@ -248,6 +249,17 @@ function stateText({ jobs, workers }: Health): string {
   const starting = workers.initializing > 0 ? `, ${workers.initializing} starting` : '';
   const sick = workers.unhealthy > 0 ? `, ${workers.unhealthy} unhealthy` : '';
   return `${waiting}; ${workers.ready} workers ready${starting}${sick}`;
+}
+
+async function stopJobs(desk: Desk, id: string, by: string): Promise<number> {
+  const reason = 'Its endpoint was deleted.';
+  let cancelled = await purge(desk, id, { by, reason });
+  for (const job of await desk.jobs.ledger.running({ kinds: ['endpoint'] })) {
+    if (job.queue !== id) continue;
+    await desk.jobs.cancel(job.id, by, reason);
+    cancelled += 1;
+  }
+  return cancelled;
 }
 
 const purgeAtOnce = 200;

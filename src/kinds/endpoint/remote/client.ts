@@ -3,13 +3,22 @@
 import type { Egress } from '../../../runtime/egress/index.ts';
 import { parseJson } from '../../../runtime/json.ts';
 import type { Remote } from '../spec.ts';
+import { addressOf, isAboutKey } from './outcome.ts';
 
 /** What a call came to. `unanswered`: it may or may not have been done. */
 export type RemoteAnswer =
   | { type: 'ok'; body: Record<string, unknown> }
-  | { type: 'later'; waitMs: number }
+  | { type: 'later'; waitMs: number; message: string }
   | { type: 'refused'; status: number; message: string }
   | { type: 'unanswered'; message: string };
+
+interface RemoteRequest {
+  method: 'GET' | 'POST';
+  path: string;
+  body?: unknown;
+  key?: string;
+  holdMs?: number;
+}
 
 const bytesMax = 512 * 1024 * 1024;
 const laterMsDefault = 5000;
@@ -18,26 +27,31 @@ const unreachableMs = 2000;
 export class RemoteClient {
   private readonly egress: Egress;
   private readonly secret: (name: string) => string | undefined;
+  private readonly troubles = new Map<string, string>();
 
   constructor(egress: Egress, secret: (name: string) => string | undefined) {
     this.egress = egress;
     this.secret = secret;
   }
 
+  /** Why the last call did not reach it; undefined while all is well. */
+  trouble(remote: Remote): string | undefined {
+    return this.troubles.get(addressOf(remote));
+  }
+
   hasKey(remote: Remote): boolean {
     return this.secret(remote.keyEnv) !== undefined;
   }
 
-  async call(
-    remote: Remote,
-    request: {
-      method: 'GET' | 'POST';
-      path: string;
-      body?: unknown;
-      key?: string;
-      holdMs?: number;
-    },
-  ): Promise<RemoteAnswer> {
+  async call(remote: Remote, request: RemoteRequest): Promise<RemoteAnswer> {
+    const answer = await this.ask(remote, request);
+    const isWell = answer.type === 'ok' || (answer.type === 'refused' && !isAboutKey(answer));
+    if (isWell) this.troubles.delete(addressOf(remote));
+    else this.troubles.set(addressOf(remote), answer.message);
+    return answer;
+  }
+
+  private async ask(remote: Remote, request: RemoteRequest): Promise<RemoteAnswer> {
     const { method, path, body, key: idempotencyKey, holdMs = 0 } = request;
     const timeoutMs = remote.timeoutMs + holdMs;
     const root = remote.baseUrl.replace(/\/$/, '');
@@ -65,8 +79,8 @@ export class RemoteClient {
       const text = await answer.body.text();
       return answerOf(answer.status, text, header(answer.headers['retry-after']));
     } catch (error) {
-      if (!sent) return { type: 'later', waitMs: unreachableMs };
-      return { type: 'unanswered', message: (error as Error).message };
+      if (!sent) return { type: 'later', waitMs: unreachableMs, message: reasonOf(error) };
+      return { type: 'unanswered', message: reasonOf(error) };
     }
   }
 }
@@ -75,7 +89,7 @@ function answerOf(status: number, text: string, retryAfter: string | undefined):
   if (status === 429 || status === 503) {
     const seconds = Number(retryAfter);
     const waitMs = Number.isFinite(seconds) && seconds > 0 ? seconds * 1000 : laterMsDefault;
-    return { type: 'later', waitMs };
+    return { type: 'later', waitMs, message: `it answered ${status}` };
   }
   if (status >= 500 || status === 408)
     return { type: 'unanswered', message: `it answered ${status}` };
@@ -86,6 +100,12 @@ function answerOf(status: number, text: string, retryAfter: string | undefined):
   }
   const message = typeof body?.error === 'string' ? body.error : text.slice(0, 300);
   return { type: 'refused', status, message };
+}
+
+/** What went wrong below is more telling than that something did. */
+function reasonOf(error: unknown): string {
+  const { message, cause } = error as Error;
+  return cause instanceof Error && cause.message !== '' ? cause.message : message;
 }
 
 function parsed(text: string): Record<string, unknown> | undefined {

@@ -12,7 +12,7 @@ import type { Results } from '../results.ts';
 import type { EndpointRow } from '../store.ts';
 import type { Streams } from '../stream/store.ts';
 import type { RemoteClient } from './client.ts';
-import { endThere, forgotten, isAboutKey, outcomeOf } from './outcome.ts';
+import { endThere, forgotten, isAboutKey, isEnd, outcomeOf } from './outcome.ts';
 import { delayOf, holdMs, stepMsOf } from './pace.ts';
 import { questionOf, Sender } from './sender.ts';
 import type { RemoteRow, RemoteStore } from './store.ts';
@@ -37,6 +37,7 @@ const claimAtOnce = 100;
 /** How often the last chunks of an ended job are asked for when no answer comes. */
 const streamMissesMax = 5;
 const cancelTriesMax = 8;
+const settleMsMax = 10_000;
 const purpose = 'remote callback';
 
 export class RemoteDriver implements Service {
@@ -86,6 +87,13 @@ export class RemoteDriver implements Service {
   async cancel(attemptId: string): Promise<void> {
     await this.needs.store.nudge(attemptId, 'cancel', this.needs.clock.now());
     this.loop.wake();
+  }
+
+  /** Returns once the remote knows of every cancel of this endpoint, or did not answer for a while. */
+  async settled(endpointId: string): Promise<void> {
+    const { store, clock } = this.needs;
+    const endsAt = clock.now() + settleMsMax;
+    while ((await store.anyOf(endpointId)) && clock.now() < endsAt) await clock.sleep(everyMs);
   }
 
   /** The remote called: look now. What it said is not believed, only that something changed. */
@@ -152,8 +160,11 @@ export class RemoteDriver implements Service {
     const endpoint = await endpoints.find(row.endpointId);
     const job = await jobs.ledger.find(row.jobId);
     const over = !job || isFinal(job.status) || job.attemptId !== row.attemptId;
-    if (!endpoint?.spec.remote || (over && row.state !== 'cancel'))
+    const isUnsent = row.state === 'intent';
+    if (!endpoint?.spec.remote || (over && isUnsent))
       return void (await store.store.commit([store.remove(row.attemptId)]));
+    // An end that came from there took the row with it: this one came from here, and nobody told the remote yet.
+    if (over && row.state !== 'cancel') return this.cancel(row.attemptId);
     switch (row.state) {
       case 'intent':
         return this.sender.send(row, endpoint, job!);
@@ -184,7 +195,7 @@ export class RemoteDriver implements Service {
     }
     const { status } = answer.body;
     const isQueued = status === 'IN_QUEUE';
-    const isOver = !isQueued && status !== 'IN_PROGRESS';
+    const isOver = isEnd(status);
     // After its end no later look brings what this one missed.
     if (!isQueued) await this.copyStream(row, endpoint, isOver ? streamMissesMax : 0);
     if (!isOver) {

@@ -24,6 +24,11 @@ export function endThere(id: string, remote: Remote, body: Record<string, unknow
   return { id, at: addressOf(remote), status, delayTime, executionTime, workerId, retries };
 }
 
+const endWords: unknown[] = ['COMPLETED', 'FAILED', 'CANCELLED', 'TIMED_OUT'];
+
+/** Anything else is some way of not being over. */
+export const isEnd = (status: unknown): boolean => endWords.includes(status);
+
 export function outcomeOf(
   body: Record<string, unknown>,
   remote: EndThere,
@@ -53,14 +58,17 @@ export function outcomeOf(
         facts,
       };
     default: {
-      const code = message === 'executionTimeout exceeded' ? 'executionTimeout' : 'handlerError';
-      return { type: 'failed', error: { code, message }, retry: false, ...kept, facts };
+      // RunPod calls it FAILED; here, as for every kind, it timed out.
+      const type = message === 'executionTimeout exceeded' ? 'timed_out' : 'failed';
+      const code = type === 'timed_out' ? 'executionTimeout' : 'handlerError';
+      return { type, error: { code, message }, retry: false, ...kept, facts };
     }
   }
 }
 
-export function failure(code: string, message: string): Outcome {
-  return { type: 'failed', error: { code, message }, retry: false };
+export function failure(code: string, message: string, hint?: string): Outcome {
+  const error = { code, message, ...(hint === undefined ? {} : { hint }) };
+  return { type: 'failed', error, retry: false };
 }
 
 export function forgotten({ status, message }: { status: number; message: string }): Outcome {

@@ -80,8 +80,7 @@ export class Sender {
     });
     if (answer.type === 'ok' && typeof answer.body.id === 'string')
       return this.isThere(row, answer.body.id);
-    if (answer.type === 'refused')
-      return finish(row, failure('remoteRefused', `The remote refused it: ${answer.message}`));
+    if (answer.type === 'refused') return finish(row, refusal(answer, endpoint));
     await this.sendLater(row, answer);
   }
 
@@ -135,8 +134,11 @@ export class Sender {
   }
 
   private async isThere(row: RemoteRow, remoteId: string): Promise<void> {
-    const dueAt = this.needs.clock.now() + soonMs;
-    await this.needs.store.move(row, { state: 'sent', remoteId, dueAt, tries: 0 });
+    const { store, clock } = this.needs;
+    const dueAt = clock.now() + soonMs;
+    // Cancelled while it was on its way: now it is known what is to be stopped there.
+    if (!(await store.move(row, { state: 'sent', remoteId, dueAt, tries: 0 })))
+      await store.learn(row.attemptId, remoteId);
   }
 
   private async sendLater(row: RemoteRow, answer: RemoteAnswer): Promise<void> {
@@ -177,6 +179,13 @@ export class Sender {
       ...(webhook === undefined ? {} : { webhook }),
     };
   }
+}
+
+function refusal(answer: { status: number; message: string }, { spec }: EndpointRow): Outcome {
+  const hint = isAboutKey(answer)
+    ? `Put a key that it takes into ${spec.remote!.keyEnv}; retry_job then sends it.`
+    : undefined;
+  return failure('remoteRefused', `The remote refused it: ${answer.message}`, hint);
 }
 
 function knowsKeys(body: Record<string, unknown>, { attemptId, remoteId }: RemoteRow): boolean {

@@ -77,6 +77,16 @@ export class RemoteStore {
     ]);
   }
 
+  /** The id there of one that is to be cancelled. */
+  async learn(attemptId: string, remoteId: string): Promise<void> {
+    await this.store.commit([
+      {
+        sql: `UPDATE endpoint_remote_jobs SET remote_id = ? WHERE attempt_id = ? AND state = 'cancel'`,
+        params: [remoteId, attemptId],
+      },
+    ]);
+  }
+
   async nudgeJob(jobId: string, now: number): Promise<void> {
     await this.store.commit([
       {
@@ -95,6 +105,11 @@ export class RemoteStore {
 
   all(): Promise<RemoteRow[]> {
     return this.store.read<RemoteRow>(`SELECT ${columns} FROM endpoint_remote_jobs`);
+  }
+
+  async anyOf(endpointId: string): Promise<boolean> {
+    const sql = 'SELECT 1 FROM endpoint_remote_jobs WHERE endpoint_id = ? LIMIT 1';
+    return (await this.store.read(sql, [endpointId])).length > 0;
   }
 
   async any(): Promise<boolean> {
