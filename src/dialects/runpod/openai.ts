@@ -3,6 +3,7 @@
 import type { DialectCall, DialectRequest, DialectResponse, DialectRoute } from '../../dialect.ts';
 import { AppError, errorBody, errorKind } from '../../errors.ts';
 import { runsyncBytesMax } from './data-plane.ts';
+import { inTerms } from './terms.ts';
 import { bodyOf, statusOf, type EndpointJob } from './words.ts';
 
 /** An OpenAI client waits ten minutes by default; one call of an operation at most this long. */
@@ -107,7 +108,8 @@ export function openaiError(error: unknown): DialectResponse {
 }
 
 function errorShape(error: unknown): unknown {
-  const { code, message, hint } = errorBody(error);
+  const told = inTerms(error, { fields: 'job', calls: 'routes' });
+  const { code, message, hint } = errorBody(told);
   const type = errorKind(code).http < 500 ? 'invalid_request_error' : 'server_error';
   return { error: { message: hint ? `${message} ${hint}` : message, type, code, param: null } };
 }

@@ -56,21 +56,55 @@ export function signalGroup(pid: number, start: string | null, signal: NodeJS.Si
 
 /** A process that was started right before this server was killed: found by the worker id in its environment. */
 export function findWorkerProcess(workerId: string): number | undefined {
-  if (process.platform !== 'linux') return undefined;
+  // Children inherit the environment, and may lead groups of their own: the worker is the leader that was first.
+  const leaders = markedProcesses(workerId).filter(({ pid, group }) => pid === group);
+  return leaders.toSorted((a, b) => a.startedAt - b.startedAt)[0]?.pid;
+}
+
+/** Commands per job run in groups of their own: those of a worker that is gone would run on. */
+export function endCommands(workerId: string): void {
+  // One may start another in the meantime.
+  for (let round = 0; round < 3; round++) {
+    const left = markedProcesses(workerId).filter(({ hasJob }) => hasJob);
+    if (left.length === 0) return;
+    for (const { pid } of left) kill(pid);
+  }
+}
+
+interface Marked {
+  pid: number;
+  group: number;
+  startedAt: number;
+  hasJob: boolean;
+}
+
+function markedProcesses(workerId: string): Marked[] {
+  if (process.platform !== 'linux') return [];
   const mark = `ERRAND_WORKER_ID=${workerId}\0`;
+  const found: Marked[] = [];
   for (const name of readdirSync('/proc')) {
     if (!/^\d+$/.test(name)) continue;
     try {
-      if (!readFileSync(`/proc/${name}/environ`, 'latin1').includes(mark)) continue;
-      // Children inherit the environment; the worker is the leader of the group.
+      const environment = readFileSync(`/proc/${name}/environ`, 'latin1');
+      if (!environment.includes(mark)) continue;
       const stat = readFileSync(`/proc/${name}/stat`, 'latin1');
-      const group = stat.slice(stat.lastIndexOf(')') + 2).split(' ')[2];
-      if (group === name) return Number(name);
+      const fields = stat.slice(stat.lastIndexOf(')') + 2).split(' ');
+      const hasJob = environment.includes('ERRAND_JOB_ID=');
+      const [group, startedAt] = [Number(fields[2]), Number(fields[19])];
+      found.push({ pid: Number(name), group, startedAt, hasJob });
     } catch {
       // gone meanwhile, or somebody else's
     }
   }
-  return undefined;
+  return found;
+}
+
+function kill(pid: number): void {
+  try {
+    process.kill(pid, 'SIGKILL');
+  } catch {
+    // already gone
+  }
 }
 
 let boot: string | undefined;

@@ -33,54 +33,73 @@ const env = z.record(envName, z.string().max(100_000));
 const command = z.array(z.string().min(1).max(10_000)).min(1).max(100);
 const cwd = z.string().max(4000).optional().describe('Working folder; default: that of the server');
 
+/** Of several forms the one that was meant: that with the fewest faults says what they are. */
+function nearest(issue: { errors?: readonly (readonly z.core.$ZodIssue[])[] }): string {
+  const forms = issue.errors ?? [];
+  const fewest = Math.min(...forms.map((faults) => faults.length));
+  const texts = forms
+    .filter((faults) => faults.length === fewest)
+    .map((faults) => faults.map(faultText).join(', '));
+  return [...new Set(texts)].join('; or ');
+}
+
+const faultText = ({ path, message }: z.core.$ZodIssue): string =>
+  path.length === 0 ? message : `${path.join('.')}: ${message}`;
+
 /** Keyed by what the worker is; exactly one of them. */
 export const recipe = z
-  .union([
-    z.strictObject({
-      module: z
-        .string()
-        .min(1)
-        .max(4000)
-        .describe('A .js/.ts file whose default export (or `handler`) is the handler'),
-      cwd,
-      memoryMb: z.number().int().min(32).max(1_048_576).optional().describe('Heap limit'),
-    }),
-    z.strictObject({
-      worker: command.describe('A program that speaks the RunPod worker protocol'),
-      cwd,
-    }),
-    z.strictObject({
-      perJob: command.describe('Run once per job: JSON on stdin, JSON on stdout'),
-      cwd,
-    }),
-    z.strictObject({
-      image: z
-        .string()
-        .max(500)
-        .regex(/^[^-\s]\S*$/, 'not the name of an image')
-        .describe('A container image with such a worker'),
-      args: z.array(z.string().max(10_000)).max(100).optional(),
-      options: z
-        .array(z.string().regex(/^-/, 'not an option').max(10_000))
-        .max(100)
-        .optional()
-        .describe('More options of docker run or podman run: --gpus=all, --volume=…'),
-    }),
-  ])
+  .union(
+    [
+      z.strictObject({
+        module: z
+          .string()
+          .min(1)
+          .max(4000)
+          .describe('A .js/.ts file whose default export (or `handler`) is the handler'),
+        cwd,
+        memoryMb: z.number().int().min(32).max(1_048_576).optional().describe('Heap limit'),
+      }),
+      z.strictObject({
+        worker: command.describe('A program that speaks the RunPod worker protocol'),
+        cwd,
+      }),
+      z.strictObject({
+        perJob: command.describe('Run once per job: JSON on stdin, JSON on stdout'),
+        cwd,
+      }),
+      z.strictObject({
+        image: z
+          .string()
+          .max(500)
+          .regex(/^[^-\s]\S*$/, 'not the name of an image')
+          .describe('A container image with such a worker'),
+        args: z.array(z.string().max(10_000)).max(100).optional(),
+        options: z
+          .array(z.string().regex(/^-/, 'not an option').max(10_000))
+          .max(100)
+          .optional()
+          .describe('More options of docker run or podman run: --gpus=all, --volume=…'),
+      }),
+    ],
+    { error: nearest },
+  )
   .describe('How workers are started; none: they come from outside with a worker key');
 export type Recipe = z.infer<typeof recipe>;
 
 export const scaling = z
-  .union([
-    z.strictObject({
-      type: z.literal('QUEUE_DELAY'),
-      queueDelay: z.number().min(0).max(3600).default(4).describe('Seconds a job may wait'),
-    }),
-    z.strictObject({
-      type: z.literal('REQUEST_COUNT'),
-      requestCount: z.number().int().min(1).max(10_000).default(4).describe('Jobs per worker'),
-    }),
-  ])
+  .union(
+    [
+      z.strictObject({
+        type: z.literal('QUEUE_DELAY'),
+        queueDelay: z.number().min(0).max(3600).default(4).describe('Seconds a job may wait'),
+      }),
+      z.strictObject({
+        type: z.literal('REQUEST_COUNT'),
+        requestCount: z.number().int().min(1).max(10_000).default(4).describe('Jobs per worker'),
+      }),
+    ],
+    { error: nearest },
+  )
   .describe('When another worker is started');
 
 export const remote = z

@@ -8,7 +8,7 @@ import type { Endpoints } from './endpoints.ts';
 import { Engines } from './engine.ts';
 import type { Trouble } from './health.ts';
 import { Launcher, type LauncherNeeds, type Own } from './launcher.ts';
-import { findWorkerProcess, isAlive, signalGroup, startOf } from './process.ts';
+import { endCommands, findWorkerProcess, isAlive, signalGroup, startOf } from './process.ts';
 import { workersWanted, type Load } from './scaling.ts';
 import { SpareRunner } from './spare.ts';
 import { Starts } from './starts.ts';
@@ -215,6 +215,7 @@ export class Supervisor implements Service {
       logs.note(worker.endpointId, worker.id, `worker ended: ${why}`);
       // What it started and left behind goes with it.
       if (own.pid !== undefined) signalGroup(own.pid, own.start ?? null, 'SIGKILL');
+      endCommands(worker.id);
       if (worker.origin === 'container') void this.engines.removeContainer(worker.id);
       await hub.end(worker, { reason: why, exitCode, exitSignal });
       if (own.keyId) await access.revoke(own.keyId);

@@ -1,6 +1,6 @@
 // Handlers that misbehave, limits, bad input, and endpoints that cannot have workers: every one says what is wrong.
 import assert from 'node:assert/strict';
-import { writeFileSync } from 'node:fs';
+import { existsSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { test } from 'node:test';
 import { isAlive } from '../../../src/kinds/endpoint/process.ts';
@@ -124,6 +124,37 @@ test('plain commands: a result on stdout, chatter, no result, an error, a fork t
   assert.ok(text.includes('{"given":{"do":"exact","n":9007199254740993},"none":null}'), text);
 });
 
+const onLinux = { skip: process.platform !== 'linux' };
+test(
+  'a command that does not listen goes with its worker, and what it started too',
+  onLinux,
+  async (t) => {
+    const server = await startEndpoints(t);
+    const folder = tempFolder(t);
+    const script = `trap '' TERM; sleep 300 & echo $! > child; echo $$ > pid; while :; do sleep 1; done`;
+    const recipe = { perJob: ['sh', '-c', script], cwd: folder };
+    await server.save('deaf', { recipe, workersMax: 1, stopMs: 200, redeliveries: 0 });
+    const file = join(folder, 'pid');
+    for (const way of ['cancel', 'kill -9 of its worker'] as const) {
+      rmSync(file, { force: true });
+      const id = await server.run('deaf', {});
+      const pid = await until(
+        'it runs',
+        () => existsSync(file) && Number(readFileSync(file, 'utf8')),
+      );
+      const child = Number(readFileSync(join(folder, 'child'), 'utf8'));
+      if (way === 'cancel') await server.call('POST', `/v2/deaf/cancel/${id}`, '');
+      else {
+        const parent = readFileSync(`/proc/${String(pid)}/stat`, 'latin1').split(' ')[3];
+        process.kill(Number(parent), 'SIGKILL');
+      }
+      await until(`it is gone after ${way}`, () => !isAlive(pid as number, null));
+      await until('its child too', () => !isAlive(child, null));
+      await server.call('POST', `/v2/deaf/cancel/${id}`, '');
+    }
+  },
+);
+
 test('bad input and limits of the data plane', async (t) => {
   const server = await startEndpoints(t);
   await server.save('lim', { queueMax: 2, runsPer10s: 4 });
@@ -132,6 +163,15 @@ test('bad input and limits of the data plane', async (t) => {
   for (const id of ['serverless', 'pods', 'Billing'])
     assert.equal((await post('/api/endpoints', { id })).status, 400, `${id} is a route`);
   assert.equal((await post('/api/endpoints', { id: 'a b' })).status, 400);
+  for (const [field, value, fault] of [
+    ['recipe', { module: 'x.ts', memory: 64 }, /recipe: Unrecognized key: "memory"/],
+    ['recipe', { perJob: 'python3 x.py' }, /recipe: perJob: .*expected array/],
+    ['scaling', { type: 'LATENCY' }, /scaling: type: .*"QUEUE_DELAY"; or .*"REQUEST_COUNT"/],
+  ] as const) {
+    const { status, body } = await post('/api/endpoints', { id: 'a', [field]: value });
+    assert.equal(status, 400);
+    assert.match(body.detail as string, fault, 'it says what is wrong with it');
+  }
   assert.equal((await post('/v2/nobody/run', { input: 1 })).status, 404);
   assert.equal((await post('/v2/lim/run', {})).status, 400);
   assert.equal((await post('/v2/lim/run', '{"input":')).status, 400);
