@@ -86,8 +86,8 @@ export interface AppNeeds {
   log: Log;
   /** Where HTTP is reached, once it is. */
   baseUrl(): string | undefined;
-  /** The same, opening a port on loopback when there is none yet. */
-  openBaseUrl(): Promise<string>;
+  /** The same, opening a port on loopback when there is none yet: this one, where it is free. */
+  openBaseUrl(port?: number): Promise<string>;
 }
 
 const never = new AbortController().signal;
@@ -228,7 +228,7 @@ async function createKinds(
       secret: (name) => config.secret(name),
       homeSecret: (name) => config.homeSecret(name),
       baseUrl: () => needs.baseUrl(),
-      openBaseUrl: () => needs.openBaseUrl(),
+      openBaseUrl: (port) => needs.openBaseUrl(port),
       call: (name, input, signal = never) =>
         operations.call(name, input, { caller: ownerCaller(true), signal }),
       sign: (purpose, text) => hmac(home, purpose, text).toString('base64'),

@@ -58,6 +58,7 @@ class Server {
   private http: HttpFace | undefined;
   private mcp: McpFace | undefined;
   private url: string | undefined;
+  private opening: Promise<void> | undefined;
   private stopping: Promise<void> | undefined;
   private idleSince: number | undefined;
   private end = () => {};
@@ -88,7 +89,7 @@ class Server {
       clock,
       log,
       baseUrl: () => this.url,
-      openBaseUrl: () => this.openBaseUrl(),
+      openBaseUrl: (port) => this.openBaseUrl(port),
     });
     this.app = app;
     app.operations.add(
@@ -173,9 +174,19 @@ class Server {
   }
 
   /** Workers of endpoints speak HTTP: a server that has only its socket opens a port on loopback for them. */
-  private async openBaseUrl(): Promise<string> {
-    if (!this.url) await this.listen(0, '127.0.0.1');
+  private async openBaseUrl(port = 0): Promise<string> {
+    if (!this.url) await (this.opening ??= this.listenLoopback(port));
     return this.url!;
+  }
+
+  /** The port may be somebody else's by now: then any other. */
+  private async listenLoopback(port: number): Promise<void> {
+    try {
+      await this.listen(port, '127.0.0.1');
+    } catch (error) {
+      if (port === 0) throw error;
+      await this.listen(0, '127.0.0.1');
+    }
   }
 
   /** A server that a front started ends when nobody is connected and nothing is due, ever. */

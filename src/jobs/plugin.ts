@@ -58,8 +58,8 @@ export interface KindNeeds<S = unknown> {
   homeSecret(name: string): string | undefined;
   /** Where this server's HTTP is reached by things on this machine: undefined when it listens on the socket only. */
   baseUrl(): string | undefined;
-  /** The same, opening a port on loopback when there is none yet. */
-  openBaseUrl(): Promise<string>;
+  /** The same, opening a port on loopback when there is none yet: this one, where it is free. */
+  openBaseUrl(port?: number): Promise<string>;
   /** Calls an operation as the server itself; in a cluster where the job's files are. */
   call<O>(name: string, input: unknown, signal?: AbortSignal): Promise<O>;
   /** Signs things that need no stored secret (webhooks, links): HMAC with the home's own secret. */

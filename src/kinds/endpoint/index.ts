@@ -2,6 +2,7 @@
 import { ownerName } from '../../access/access.ts';
 import { definePlugin, type KindNeeds, type KindParts } from '../../jobs/plugin.ts';
 import type { Service } from '../../runtime/service.ts';
+import { Address } from './address.ts';
 import { Batches } from './batch/batches.ts';
 import { BatchStore } from './batch/store.ts';
 import type { Desk } from './desk.ts';
@@ -68,7 +69,7 @@ function create(needs: KindNeeds<EndpointsSection>): KindParts {
     folder,
     home,
     secret: needs.secret,
-    openBaseUrl: needs.openBaseUrl,
+    address: new Address(needs),
   });
   const trouble = (row: Parameters<Supervisor['trouble']>[0]) => supervisor.trouble(row);
   const remoteClient = new RemoteClient(needs.egress, needs.secret);

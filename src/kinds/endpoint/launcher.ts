@@ -4,6 +4,7 @@ import { closeSync } from 'node:fs';
 import type { Access } from '../../access/access.ts';
 import { randomId } from '../../jobs/job.ts';
 import type { Clock } from '../../runtime/clock.ts';
+import type { Address } from './address.ts';
 import type { Engines } from './engine.ts';
 import type { WorkerHub } from './hub.ts';
 import type { WorkerLogs } from './logs.ts';
@@ -37,7 +38,7 @@ export interface LauncherNeeds {
   engines: Engines;
   spares: SpareRunner;
   secret(name: string): string | undefined;
-  openBaseUrl(): Promise<string>;
+  address: Pick<Address, 'open'>;
   /** It is about to be a process. */
   started(own: Own): void;
   /** Its process is no more, or never was. */
@@ -132,8 +133,8 @@ export class Launcher {
   }
 
   private async launchNeeds(): Promise<LaunchNeeds> {
-    const { secret, openBaseUrl, folder, home, engines } = this.needs;
-    const baseUrl = await openBaseUrl();
+    const { secret, address, folder, home, engines } = this.needs;
+    const baseUrl = await address.open();
     return { secret, baseUrl, cacheFolder: cacheFolder(folder), home, engine: engines.command() };
   }
 }

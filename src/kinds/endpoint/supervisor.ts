@@ -3,6 +3,7 @@
 import type { Jobs } from '../../jobs/jobs.ts';
 import type { Log } from '../../runtime/log.ts';
 import { Loop, type Service } from '../../runtime/service.ts';
+import type { Address } from './address.ts';
 import { demandOf } from './demand.ts';
 import type { Endpoints } from './endpoints.ts';
 import { Engines } from './engine.ts';
@@ -22,6 +23,7 @@ export interface SupervisorNeeds extends Omit<
   jobs: Jobs;
   endpoints: Endpoints;
   log: Log;
+  address: Pick<Address, 'open' | 'isKept'>;
 }
 
 const tickMs = 500;
@@ -282,9 +284,11 @@ export class Supervisor implements Service {
   }
 
   private async adopt(): Promise<void> {
-    const { store, hub, node } = this.needs;
-    for (const row of await store.liveWorkers()) {
-      if (row.origin === 'external' || row.node !== node) continue;
+    const { store, hub, node, address } = this.needs;
+    const rows = await store.liveWorkers();
+    const left = rows.filter((row) => row.origin !== 'external' && row.node === node);
+    const reach = left.length === 0 || (await address.isKept());
+    for (const row of left) {
       const worker = hub.find(row.endpointId, row.id) ?? hub.add(row);
       const pid = row.pid ?? findWorkerProcess(row.id);
       const start = row.processStart ?? (pid === undefined ? undefined : startOf(pid));
@@ -292,8 +296,16 @@ export class Supervisor implements Service {
       this.own.set(row.id, own);
       if (pid === undefined || !isAlive(pid, row.processStart))
         await this.gone(own, 'it ended while the server was away');
+      else if (!reach) await this.leave(own);
       else if (row.state === 'draining') this.retire(worker, 'it was to end when the server ended');
     }
+  }
+
+  /** It asks where nobody answers any more: what it holds goes to another at once. */
+  private leave(own: Own): Promise<void> {
+    const reason = 'the server is at another address now';
+    own.ending = { reason, since: this.needs.clock.now(), killed: true, failure: false };
+    return this.gone(own, 'killed');
   }
 
   private async forgetOld(): Promise<void> {
