@@ -4,7 +4,8 @@ import { join } from 'node:path';
 import { jobMigrations } from '../../src/jobs/migrations.ts';
 import { accessMigrations } from '../../src/access/access.ts';
 import { webMigrations } from '../../src/kinds/web/migrations.ts';
-import { addQueued, insertUrl, updateUrl, WebStore } from '../../src/kinds/web/store.ts';
+import { addQueued, insertUrl, updateUrl } from '../../src/kinds/web/crawl/store.ts';
+import { WebStore } from '../../src/kinds/web/store.ts';
 import { SqliteStore } from '../../src/store/sqlite/sqlite.ts';
 import { median, scratchFolder } from '../harness.ts';
 

@@ -92,16 +92,19 @@ test('firecrawl-js: change tracking, actions, cache, batches, agent, queue and w
   assert.ok(Date.parse(home.changeTracking.previousScrapeAt) > 0);
   assert.match(home.changeTracking.diff.text, /other text now|rewritten/);
   const list = { ...tracked, limit: 30, scrapeOptions: { formats: ['markdown', { type: 'changeTracking', tag: 'list' }] } }; // prettier-ignore
-  site.on('/list', html('<h1>List</h1><a href="/list/a">a</a><a href="/list/b">b</a><a href="/list/c">c</a>')); // prettier-ignore
-  for (const name of ['a', 'b', 'c']) site.on(`/list/${name}`, `<h1>Entry ${name}</h1><p>Of it.</p>`); // prettier-ignore
-  assert.equal((await client.crawl(site.url('/list'), list)).data.length, 4);
+  site.on('/list', html('<h1>List</h1><a href="/list/a">a</a><a href="/list/b">b</a><a href="/list/c">c</a><a href="/list/d">d</a>')); // prettier-ignore
+  for (const name of ['a', 'b', 'c', 'd']) site.on(`/list/${name}`, `<h1>Entry ${name}</h1><p>Of it.</p>`); // prettier-ignore
+  assert.equal((await client.crawl(site.url('/list'), list)).data.length, 5);
   site.on('/list', html('<h1>List</h1><a href="/list/a">a</a><a href="/list/b">b</a>'));
-  site.on('/list/b', html('gone', 404));
+  for (const name of ['b', 'c']) site.on(`/list/${name}`, html('gone', 404));
   const shorter: Json = await client.crawl(site.url('/list'), list);
   const fateOf = (path: string) =>
     shorter.data.find(({ metadata }: Json) => metadata.sourceURL === site.url(path)).changeTracking;
-  assert.equal(shorter.data.length, 4);
+  assert.equal(shorter.data.length, 5);
   assert.equal(fateOf('/list/a').changeStatus, 'same');
+  assert.equal(fateOf('/list/a').visibility, 'visible');
+  const unlinked = fateOf('/list/d');
+  assert.deepEqual([unlinked.changeStatus, unlinked.visibility], ['same', 'hidden']);
   for (const path of ['/list/b', '/list/c']) {
     assert.equal(fateOf(path).changeStatus, 'removed', path);
     assert.equal(fateOf(path).visibility, 'hidden');

@@ -47,11 +47,12 @@ export async function trackedSince(
 }
 
 export function changeOf(page: Fields, since: string | null): Fields {
-  const removed = page.change === 'removed';
+  // Hidden: nothing leads there any more, it was asked for from memory.
+  const hidden = page.change === 'removed' || page.via === 'earlier';
   return given({
     previousScrapeAt: page.change === 'new' ? undefined : (since ?? undefined),
     changeStatus: page.change ?? 'new',
-    visibility: removed ? 'hidden' : 'visible',
+    visibility: hidden ? 'hidden' : 'visible',
     diff: page.diff === undefined ? undefined : { text: page.diff },
   });
 }

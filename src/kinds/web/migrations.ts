@@ -64,4 +64,17 @@ export const webMigrations: Migration[] = [
       'CREATE INDEX web_reads_job ON web_reads (job_id)',
     ],
   },
+  {
+    // Pages by the order in which they came in: who reads a crawl while it runs goes on behind the last one read, and
+    // misses none, although addresses that were found earlier come in later.
+    id: 'web/3',
+    statements: ({ int }) => [
+      `ALTER TABLE web_urls ADD COLUMN nth ${int}`,
+      `UPDATE web_urls SET nth = ordered.nth FROM (
+         SELECT crawl, seq, row_number() OVER (PARTITION BY crawl ORDER BY seq) AS nth
+         FROM web_urls WHERE fate IN ('fetched', 'unchanged')
+       ) AS ordered WHERE ordered.crawl = web_urls.crawl AND ordered.seq = web_urls.seq`,
+      'CREATE UNIQUE INDEX web_urls_nth ON web_urls (crawl, nth) WHERE nth IS NOT NULL',
+    ],
+  },
 ];

@@ -1,22 +1,13 @@
 // The durable frontier: one row per address with its fate, hosts with what waits, kept counts. Every change of a crawl
 // is one command under the token of its runner, so that a runner that lost its lease can change nothing any more.
 import type { Step, Store, Value } from '../../store/store.ts';
-import type {
-  CrawlRow,
-  CrawlState,
-  Fate,
-  HostRow,
-  NewUrl,
-  UrlChange,
-  UrlRow,
-  Waiting,
-} from './crawl/rows.ts';
+import type { CrawlRow, CrawlState, Fate, HostRow, UrlRow, Waiting } from './crawl/rows.ts';
 
 const waitingColumns = 'seq, key, url, host, depth, via, tries, hops, flags';
 const urlFields = {
   seq: 'seq', key: 'key', url: 'url', depth: 'depth', via: 'via', fate: 'fate', reason: 'reason', detail: 'detail',
   target: 'target', status: 'status', bytes: 'bytes', type: 'type', title: 'title', etag: 'etag', modified: 'modified',
-  textHash: 'text_hash', change: 'change', fetchedAt: 'fetched_at', readyAt: 'ready_at', tries: 'tries',
+  textHash: 'text_hash', change: 'change', fetchedAt: 'fetched_at', readyAt: 'ready_at', tries: 'tries', nth: 'nth',
 }; // prettier-ignore
 const columnsOf = (table: string): string =>
   Object.entries(urlFields)
@@ -92,20 +83,25 @@ export class WebStore {
     return Object.fromEntries(rows.map(({ name, n }) => [name, n]));
   }
 
-  /** Hosts with waiting addresses that may be asked now, longest waiting first. */
-  async readyHosts(crawl: number, now: number, limit: number): Promise<HostRow[]> {
+  /** Hosts with waiting addresses (of one depth, if only that may be asked) that may be asked now, longest waiting first. */
+  async readyHosts(crawl: number, now: number, limit: number, depth?: number): Promise<HostRow[]> {
+    const has = (ready: string) =>
+      `EXISTS (SELECT 1 FROM web_urls u WHERE u.crawl = h.crawl AND u.host = h.host
+        AND u.fate = 'queued' AND u.ready_at ${ready} 0 AND u.depth = ?)`;
     return this.store.read<HostRow>(
-      `SELECT host, queued, ready_at AS "readyAt", failures, rests FROM web_hosts
-       WHERE crawl = ? AND queued > 0 AND ready_at <= ? ORDER BY ready_at LIMIT ?`,
-      [crawl, now, limit],
+      `SELECT host, queued, ready_at AS "readyAt", failures, rests FROM web_hosts h
+       WHERE crawl = ? AND queued > 0 AND ready_at <= ?
+       ${depth === undefined ? '' : `AND (${has('=')} OR ${has('>')})`} ORDER BY ready_at LIMIT ?`,
+      [crawl, now, ...(depth === undefined ? [] : [depth, depth]), limit],
     );
   }
 
   /** When the next resting host may be asked again. */
-  async nextHostAt(crawl: number): Promise<number | undefined> {
+  async nextHostAt(crawl: number, now: number): Promise<number | undefined> {
     const [row] = await this.store.read<{ at: number }>(
-      `SELECT ready_at AS at FROM web_hosts WHERE crawl = ? AND queued > 0 ORDER BY ready_at LIMIT 1`,
-      [crawl],
+      `SELECT ready_at AS at FROM web_hosts
+       WHERE crawl = ? AND queued > 0 AND ready_at > ? ORDER BY ready_at LIMIT 1`,
+      [crawl, now],
     );
     return row?.at;
   }
@@ -128,12 +124,48 @@ export class WebStore {
     );
   }
 
-  /** When the first address of a host that must wait is due. */
-  async nextUrlAt(crawl: number, host: string): Promise<number | undefined> {
+  /** The same for one depth: those never tried, then those that are tried again and are due. */
+  async nextAt(
+    crawl: number,
+    host: string,
+    depth: number,
+    now: number,
+    limit: number,
+  ): Promise<Waiting[]> {
+    const select = `SELECT ${waitingColumns} FROM web_urls
+       WHERE crawl = ? AND host = ? AND fate = 'queued' AND depth = ?`;
+    const fresh = await this.store.read<Waiting>(
+      `${select} AND ready_at = 0 ORDER BY seq LIMIT ?`,
+      [crawl, host, depth, limit],
+    );
+    if (fresh.length === limit) return fresh;
+    const again = await this.store.read<Waiting>(
+      `${select} AND ready_at > 0 AND ready_at <= ? ORDER BY ready_at, seq LIMIT ?`,
+      [crawl, host, depth, now, limit - fresh.length],
+    );
+    return [...fresh, ...again];
+  }
+
+  /** The least depth of all that waits, also of what must wait for its next try or for its host. */
+  async leastDepth(crawl: number): Promise<number | undefined> {
+    const least = (ready: string) =>
+      `(SELECT min(u.depth) FROM web_urls u
+        WHERE u.crawl = h.crawl AND u.host = h.host AND u.fate = 'queued' AND u.ready_at ${ready} 0)`;
+    const [row] = await this.store.read<{ fresh: number | null; again: number | null }>(
+      `SELECT min(${least('=')}) AS fresh, min(${least('>')}) AS again
+       FROM web_hosts h WHERE h.crawl = ? AND h.queued > 0`,
+      [crawl],
+    );
+    const depths = [row?.fresh, row?.again].filter((depth) => typeof depth === 'number');
+    return depths.length > 0 ? Math.min(...depths) : undefined;
+  }
+
+  /** When the first address of a host that must wait is due (of one depth, if only that may be asked). */
+  async nextUrlAt(crawl: number, host: string, depth?: number): Promise<number | undefined> {
     const [row] = await this.store.read<{ at: number }>(
       `SELECT ready_at AS at FROM web_urls WHERE crawl = ? AND host = ? AND fate = 'queued'
-       ORDER BY ready_at LIMIT 1`,
-      [crawl, host],
+       ${depth === undefined ? '' : 'AND ready_at > 0 AND depth = ?'} ORDER BY ready_at LIMIT 1`,
+      [crawl, host, ...(depth === undefined ? [] : [depth])],
     );
     return row?.at;
   }
@@ -186,6 +218,19 @@ export class WebStore {
       found.push(...rows);
     }
     return found;
+  }
+
+  /** Pages in the order in which they came in, after one of them. */
+  async listPages(
+    crawl: number,
+    wish: { after: number; limit: number; fates: readonly Fate[]; change?: string },
+  ): Promise<UrlRow[]> {
+    const changed = wish.change === undefined ? [] : [wish.change];
+    return this.store.read<UrlRow>(
+      `SELECT ${urlColumns} FROM web_urls WHERE crawl = ? AND nth > ? AND fate IN (${marks(wish.fates.length)})
+       ${changed.length > 0 ? 'AND change = ?' : ''} ORDER BY nth LIMIT ?`,
+      [crawl, wish.after, ...wish.fates, ...changed, wish.limit],
+    );
   }
 
   /** Rows in the order in which the crawl found them, after a seq. */
@@ -257,83 +302,6 @@ function withoutNul(step: Step): Step {
 
 const hasNul = (value: Value): value is string => typeof value === 'string' && value.includes('\0');
 const plain = (text: string): string => text.replaceAll('\0', '');
-
-export function insertUrl(crawl: number, url: NewUrl): Step {
-  return {
-    sql: `INSERT INTO web_urls (crawl, seq, key, url, host, depth, parent, via, fate, reason, ready_at, tries, hops, flags)
-          VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, 0, 0, ?, 0)`,
-    params: [
-      crawl, url.seq, url.key, url.url, url.host, url.depth, url.parent, url.via, url.fate,
-      url.reason ?? null, url.hops ?? 0,
-    ], // prettier-ignore
-  };
-}
-
-/** Only a row that still waits can get a fate: the second of two results changes nothing and is a conflict. */
-export function updateUrl(crawl: number, change: UrlChange): Step {
-  return {
-    sql: `UPDATE web_urls SET fate = ?, reason = ?, detail = ?, ready_at = ?, tries = ?, target = ?, status = ?,
-            bytes = ?, type = ?, title = ?, etag = ?, modified = ?, text_hash = ?, change = ?, fetched_at = ?
-          WHERE crawl = ? AND seq = ? AND fate = 'queued'`,
-    params: [
-      change.fate, change.reason ?? null, change.detail ?? null, change.readyAt ?? 0, change.tries ?? 0,
-      change.target ?? null, change.status ?? null, change.bytes ?? null, change.type ?? null,
-      change.title ?? null, change.etag ?? null, change.modified ?? null, change.textHash ?? null,
-      change.change ?? null, change.fetchedAt ?? null, crawl, change.seq,
-    ], // prettier-ignore
-    expect: 1,
-  };
-}
-
-export function addCount(crawl: number, name: string, delta: number): Step {
-  return {
-    sql: `INSERT INTO web_counts (crawl, name, n) VALUES (?, ?, ?)
-          ON CONFLICT (crawl, name) DO UPDATE SET n = web_counts.n + excluded.n`,
-    params: [crawl, name, delta],
-  };
-}
-
-export function addQueued(crawl: number, host: string, delta: number): Step {
-  return {
-    sql: `INSERT INTO web_hosts (crawl, host, queued, ready_at, failures, rests) VALUES (?, ?, ?, 0, 0, 0)
-          ON CONFLICT (crawl, host) DO UPDATE SET queued = web_hosts.queued + excluded.queued`,
-    params: [crawl, host, delta],
-  };
-}
-
-export function setHost(crawl: number, host: Omit<HostRow, 'queued'>): Step {
-  return {
-    sql: 'UPDATE web_hosts SET ready_at = ?, failures = ?, rests = ? WHERE crawl = ? AND host = ?',
-    params: [host.readyAt, host.failures, host.rests, crawl, host.host],
-  };
-}
-
-export function saveCrawl(
-  crawl: number,
-  row: Pick<CrawlRow, 'seqNext' | 'bytes' | 'credits' | 'activeMs' | 'state'>,
-): Step {
-  return {
-    sql: `UPDATE web_crawls SET seq_next = ?, bytes = ?, credits = ?, active_ms = ?, state = ? WHERE crawl = ?`,
-    params: [
-      row.seqNext,
-      row.bytes,
-      row.credits,
-      Math.round(row.activeMs),
-      JSON.stringify(row.state),
-      crawl,
-    ],
-  };
-}
-
-/** Puts a row back into the frontier: a failed page that is tried again, an alias whose target could not be had. */
-export function requeueUrl(crawl: number, seq: number, from: Fate, flags: number): Step {
-  return {
-    sql: `UPDATE web_urls SET fate = 'queued', reason = NULL, target = NULL, ready_at = 0, tries = 0, flags = ?
-          WHERE crawl = ? AND seq = ? AND fate = ?`,
-    params: [flags, crawl, seq, from],
-    expect: 1,
-  };
-}
 
 export function* chunks<T>(items: readonly T[], size: number): Generator<T[]> {
   for (let i = 0; i < items.length; i += size) yield items.slice(i, i + size);

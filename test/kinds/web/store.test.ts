@@ -11,8 +11,8 @@ import {
   saveCrawl,
   setHost,
   updateUrl,
-  WebStore,
-} from '../../../src/kinds/web/store.ts';
+} from '../../../src/kinds/web/crawl/store.ts';
+import { WebStore } from '../../../src/kinds/web/store.ts';
 import type { NewUrl } from '../../../src/kinds/web/crawl/rows.ts';
 import { UsageStore } from '../../../src/kinds/web/usage/store.ts';
 import { stores, type StoreFactory } from '../../helpers/stores.ts';
@@ -78,7 +78,7 @@ function contract(factory: StoreFactory): void {
       (await web.next(id, 'a.test', 5000, 10)).map(({ seq }) => seq),
       [4, 2, 5],
     );
-    assert.equal(await web.nextHostAt(id), 0);
+    assert.equal(await web.nextHostAt(id, 5000), 8000);
     assert.deepEqual(
       (await web.readyHosts(id, 5000, 10)).map(({ host }) => host),
       ['a.test'],

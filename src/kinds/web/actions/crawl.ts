@@ -64,7 +64,7 @@ async function extraction(
 
 async function outcomeOf(crawl: Crawl, cause: StopCause, { store }: Services): Promise<Outcome> {
   if (cause === 'shutdown' || cause === 'lost') return { type: 'lost' };
-  const { row, pages } = crawl;
+  const { row, writer } = crawl;
   const counts = await store.counts(row.crawl);
   const result = {
     ...summary(counts),
@@ -76,7 +76,7 @@ async function outcomeOf(crawl: Crawl, cause: StopCause, { store }: Services): P
   const more = { result, cost: row.credits };
   if (cause === 'cancelled') return { type: 'cancelled', result };
   if (cause === 'timeout') return { type: 'timed_out', result };
-  if (pages > 0) return { type: 'completed', ...more };
+  if (writer.pages > 0) return { type: 'completed', ...more };
   const [first] = await store.list(row.crawl, { after: 0, limit: 1 });
   // Nothing was read although nothing stopped it: that is a failure, and the start says why.
   if (first && cause === 'exhausted') {

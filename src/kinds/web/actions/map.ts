@@ -4,7 +4,9 @@ import { folderOf, Scope } from '../crawl/scope.ts';
 import { crawlOptions } from '../crawl/options.ts';
 import { cleanUrl, parseUrl, urlKey } from '../crawl/url.ts';
 import { loadPage } from '../fetch/load.ts';
-import { readSitemap } from '../fetch/sitemap.ts';
+import { fetchSitemap } from '../fetch/sitemap.ts';
+import { hostManners } from '../fetch/pacer.ts';
+import type { Fetched } from '../fetch/fetcher.ts';
 import type { Services } from '../services.ts';
 import { creditTable } from '../usage/credits.ts';
 import type { ActionInput } from './inputs.ts';
@@ -81,22 +83,16 @@ class SiteMap {
   }
 
   private async readSitemaps(): Promise<void> {
-    const { robots, fetch, settings } = this.services;
+    const { robots } = this.services;
     const { origin } = this.start;
     const rules = await robots.rules(origin, this.run.signal);
     const files = rules.sitemaps.length > 0 ? [...rules.sitemaps] : [`${origin}/sitemap.xml`];
     for (let i = 0; i < files.length && i < sitemapFilesMax && !this.enough; i++) {
       this.run.signal.throwIfAborted();
       try {
-        const request = { timeoutMs: 20_000, bytesMax: sitemapBytesMax, signal: this.run.signal };
-        const answer = await fetch({
-          url: files[i]!,
-          headers: { 'user-agent': settings.userAgent },
-          ...request,
-        });
-        if (answer.status !== 200) continue;
-        this.bytes += answer.body.byteLength;
-        const sitemap = readSitemap(answer.body, files[i]!);
+        const sitemap = await fetchSitemap(files[i]!, (url) => this.ask(url));
+        if (!sitemap) continue;
+        this.bytes += sitemap.bytes;
         files.push(...sitemap.files.filter((file) => !files.includes(file)));
         for (const { url, lastmod } of sitemap.urls)
           this.add(url, 'sitemap', lastmod === undefined ? {} : { lastmod });
@@ -105,6 +101,20 @@ class SiteMap {
         this.warnings.push(`${files[i]}: ${(error as Error).message.slice(0, 200)}`);
       }
     }
+  }
+
+  private ask(url: string): Promise<Fetched> {
+    const { fetch, pacer, settings } = this.services;
+    const { signal } = this.run;
+    const { host } = new URL(url);
+    const headers = { 'user-agent': settings.userAgent };
+    const request = { url, headers, timeoutMs: 20_000, bytesMax: sitemapBytesMax, signal };
+    return pacer.turn(
+      host,
+      () => hostManners(host, settings),
+      signal,
+      () => fetch(request),
+    );
   }
 
   private async followLinks(): Promise<void> {

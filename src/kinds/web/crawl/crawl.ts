@@ -69,11 +69,6 @@ export class Crawl {
     });
   }
 
-  get pages(): number {
-    const { counts } = this.writer;
-    return (counts.fetched ?? 0) + (counts.unchanged ?? 0);
-  }
-
   /** Stands still with everything written; whoever adopts the job goes on. */
   suspend(): Promise<void> {
     this.suspended = true;
@@ -164,20 +159,28 @@ export class Crawl {
       signal: this.stop.signal,
       isOwn: (url) => !this.scope.isExternal(url),
       earlier: this.earlier,
-      crawlDelay: (host, wished) =>
-        this.needs.pacer.hold(host, this.manners.noteDelay(host, wished)),
+      crawlDelay: (host, wished) => this.keepDelay(host, wished),
     });
     for (const host of await store.readyHosts(crawl, anyTime, 10_000)) this.health.load(host);
     await this.begin();
+  }
+
+  /** The Crawl-delay of a site. */
+  keepDelay(host: string, wished: number): void {
+    this.needs.pacer.hold(host, this.manners.noteDelay(host, wished));
+  }
+
+  /** Asks a host for something beside its pages, at its pace. */
+  inTurn<T>(host: string, ask: () => Promise<T>): Promise<T> {
+    return this.needs.pacer.turn(host, () => this.manners.of(host), this.stop.signal, ask);
   }
 
   /** Starts and sitemaps, each once; failed pages again when this is a retry. */
   private async begin(): Promise<void> {
     const { state } = this.row;
     if (this.row.seqNext === 1) {
-      const starts = [...new Set([this.options.url, ...(this.options.urls ?? [])])].flatMap((u) =>
-        u ? [parseUrl(u)] : [],
-      );
+      const { url: first, urls = [] } = this.options;
+      const starts = [...new Set([first, ...urls])].flatMap((one) => (one ? parseUrl(one) : []));
       for (const url of starts) {
         if (!state.hosts.includes(url.host)) state.hosts.push(url.host);
         const folder = folderOf(url);
@@ -190,25 +193,14 @@ export class Crawl {
         { parent: null, depth: 0, via: 'start' },
       );
     }
-    if (this.run.job.attempt > state.attempt) await this.retryFailed();
+    if (this.run.job.attempt > state.attempt) {
+      await this.writer.requeueFailed();
+      state.attempt = this.run.job.attempt;
+      delete state.stopReason;
+      await this.writer.save();
+    }
     if (this.options.sitemap !== 'skip' && !this.stop.signal.aborted)
       await this.needs.sitemaps(this);
-  }
-
-  private async retryFailed(): Promise<void> {
-    const { store } = this.needs;
-    for (let after = 0; ;) {
-      const fates = ['errored', 'disallowed'] as const;
-      const rows = await store.list(this.row.crawl, { after, limit: 200, fates });
-      if (rows.length === 0) break;
-      await this.writer.requeue(
-        rows.filter(({ fate, reason }) => fate === 'errored' || reason === 'robotsUnreachable'),
-      );
-      after = rows.at(-1)!.seq;
-    }
-    this.row.state.attempt = this.run.job.attempt;
-    delete this.row.state.stopReason;
-    await this.writer.save();
   }
 
   private async loop(): Promise<StopCause> {
@@ -219,10 +211,32 @@ export class Crawl {
       if (this.row.paused) await this.pause();
       if (!this.isWriting) await this.allowance.look(this.row.credits);
       const next = await this.fill();
-      if (next === 'empty' && this.inflight === 0 && !this.isWriting) return 'exhausted';
+      if (next === 'empty' && this.inflight === 0 && !this.isWriting) {
+        if (await this.findMore()) continue;
+        return 'exhausted';
+      }
       await this.changed(next === 'empty' ? Infinity : next);
       await this.report(false);
     }
+  }
+
+  /** Nothing waits any more: sitemaps that were left for later, then what the earlier crawl knew. */
+  private async findMore(): Promise<boolean> {
+    while (!this.isHeld && !this.writer.counts.queued) {
+      if (this.row.state.sitemaps?.length) await this.needs.sitemaps(this);
+      else {
+        const rows = (await this.earlier?.unseen(this.row.crawl)) ?? [];
+        if (rows.length === 0) return false;
+        await this.writer.recall(rows);
+      }
+    }
+    this.frontier.touch();
+    return true;
+  }
+
+  /** It is to stop, or to wait: nothing new is asked for. */
+  get isHeld(): boolean {
+    return this.row.paused || this.cause() !== undefined;
   }
 
   private cause(): StopCause | undefined {
@@ -232,7 +246,7 @@ export class Crawl {
       return reason === 'cancel' ? 'cancelled' : (reason as StopCause);
     }
     if (this.suspended) return 'shutdown';
-    if (this.pages >= options.maxPages) return 'limit';
+    if (this.writer.pages >= options.maxPages) return 'limit';
     if (options.bytesMax !== undefined && row.bytes >= options.bytesMax) return 'bytes';
     if (options.creditsMax !== undefined && row.credits >= options.creditsMax) return 'credits';
     if (this.allowance.left(row.credits) <= 0) return 'budget';
@@ -246,7 +260,7 @@ export class Crawl {
     const concurrency = this.options.concurrency ?? this.needs.settings.concurrency;
     while (!this.stop.signal.aborted) {
       if (this.inflight >= concurrency || this.batches.isFull) return Infinity;
-      if (this.pages + this.reserved.size >= this.options.maxPages) return Infinity;
+      if (this.writer.pages + this.reserved.size >= this.options.maxPages) return Infinity;
       const { creditsMax } = this.options;
       if (creditsMax !== undefined && this.row.credits + this.reserved.size >= creditsMax)
         return Infinity;
@@ -331,21 +345,11 @@ export class Crawl {
       await this.changed(Infinity);
     }
     if (this.failure !== undefined) throw this.failure;
-    if (cause === 'exhausted' && this.earlier) await this.noteRemoved(this.earlier.crawl);
     if (cause !== 'shutdown' && cause !== 'lost') this.row.state.stopReason = cause;
     this.tick();
     const { clock } = this.needs;
     await patient(() => this.writer.save(), { clock, signal: this.run.signal });
     if (!this.run.signal.aborted && !this.suspended) await this.report(true, cause);
-  }
-
-  private async noteRemoved(earlier: number): Promise<void> {
-    for (let after = 0; ;) {
-      const rows = await this.needs.store.unseen(earlier, this.row.crawl, after, 200);
-      if (rows.length === 0) return;
-      await this.writer.addRemoved(rows);
-      after = rows.at(-1)!.seq;
-    }
   }
 
   private async pause(): Promise<void> {
@@ -366,8 +370,8 @@ export class Crawl {
     await this.tell({
       stage,
       progress: {
-        done: this.pages,
-        total: Math.min(this.options.maxPages, this.pages + queued),
+        done: this.writer.pages,
+        total: Math.min(this.options.maxPages, this.writer.pages + queued),
         unit: 'pages',
         message: `${queued} addresses wait`,
       },

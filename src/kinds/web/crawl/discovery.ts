@@ -9,7 +9,7 @@ export interface Origin {
   /** Row of the page it was found on; null for starts and sitemaps. */
   parent: number | null;
   depth: number;
-  via: 'start' | 'link' | 'sitemap' | 'redirect' | 'canonical';
+  via: 'start' | 'link' | 'sitemap' | 'redirect' | 'canonical' | 'earlier';
   hops?: number;
   /** The page it was found on is outside the site. */
   fromExternal?: boolean;
@@ -34,8 +34,12 @@ export class Discovery {
     const found: Candidate[] = [];
     for (const link of links) {
       if (this.seen.has(link)) continue;
-      this.remember(link);
       const candidate = this.place(link, origin);
+      if (candidate && this.dependsOnPlace(candidate)) {
+        found.push(candidate);
+        continue;
+      }
+      this.remember(link);
       if (candidate && !this.seen.has(candidate.key)) {
         this.remember(candidate.key);
         found.push(candidate);
@@ -67,6 +71,11 @@ export class Discovery {
       ...(reason === undefined ? {} : { reason }),
       ...(origin.hops === undefined ? {} : { hops: origin.hops }),
     };
+  }
+
+  /** Too far out from here; a page of the site itself may link to it too. */
+  private dependsOnPlace({ reason }: Candidate): boolean {
+    return reason === 'external' && this.options.externalLinks;
   }
 
   private remember(text: string): void {

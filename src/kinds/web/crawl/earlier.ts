@@ -9,12 +9,14 @@ export interface EarlierRow {
 }
 
 const linksMax = 5000;
+const unseenMax = 200;
 
 export class Earlier {
   readonly crawl: number;
   /** Whether it stored all that is wished now: only then a page may stay as it was. */
   private readonly hasAll: boolean;
   private readonly store: WebStore;
+  private looked = 0;
 
   private constructor(store: WebStore, crawl: number, hasAll: boolean) {
     this.store = store;
@@ -43,6 +45,13 @@ export class Earlier {
     const row = await this.store.byKey(this.crawl, key);
     if (!row || !pageFates.has(row.fate) || (!row.etag && !row.modified)) return undefined;
     return { crawl: this.crawl, row };
+  }
+
+  /** Its next pages that this crawl has no row for. */
+  async unseen(crawl: number): Promise<UrlRow[]> {
+    const rows = await this.store.unseen(this.crawl, crawl, this.looked, unseenMax);
+    this.looked = rows.at(-1)?.seq ?? this.looked;
+    return rows;
   }
 
   async links(row: UrlRow): Promise<string[]> {

@@ -38,6 +38,8 @@ export class Frontier {
   private readonly held = new Map<number, Waiting>();
   private stale = true;
   private emptyUntil = 0;
+  /** The only depth that may be asked now, with `levels`: all of lesser depth have their fate. */
+  private level: number | undefined;
 
   constructor(options: FrontierOptions) {
     this.options = options;
@@ -82,10 +84,9 @@ export class Frontier {
   private fromBuffers(accept: (row: Waiting) => boolean): { row: Waiting } | { waitMs: number } {
     const { clock, pacer, manners } = this.options;
     const now = clock.now();
-    const level = this.options.levels ? this.lowestDepth() : Infinity;
     let waitMs = Infinity;
     for (const [host, buffer] of this.hosts) {
-      const index = buffer.rows.findIndex((row) => row.depth <= level && accept(row));
+      const index = buffer.rows.findIndex(accept);
       if (index === -1) continue;
       if (buffer.readyAt > now) {
         waitMs = Math.min(waitMs, buffer.readyAt - now);
@@ -108,25 +109,25 @@ export class Frontier {
     return { waitMs };
   }
 
-  private lowestDepth(): number {
-    let lowest = Infinity;
-    for (const { depth } of this.held.values()) lowest = Math.min(lowest, depth);
-    for (const { rows } of this.hosts.values())
-      for (const { depth } of rows) lowest = Math.min(lowest, depth);
-    return lowest;
-  }
-
   private async refill(): Promise<void> {
     const { store, crawl, clock } = this.options;
     this.stale = false;
     const now = clock.now();
     this.emptyUntil = Infinity;
+    if (this.options.levels) await this.findLevel();
     for (const [host, { rows, held }] of this.hosts)
       if (rows.length === 0 && held === 0) this.hosts.delete(host);
-    for (const row of await store.readyHosts(crawl, now, hostsAtOnce)) await this.fill(row, now);
-    const nextHost = await store.nextHostAt(crawl);
-    if (nextHost !== undefined && nextHost > now)
-      this.emptyUntil = Math.min(this.emptyUntil, nextHost);
+    for (const row of await store.readyHosts(crawl, now, hostsAtOnce, this.level))
+      await this.fill(row, now);
+    this.emptyUntil = Math.min(this.emptyUntil, (await store.nextHostAt(crawl, now)) ?? Infinity);
+  }
+
+  private async findLevel(): Promise<void> {
+    const { store, crawl } = this.options;
+    this.level = await store.leastDepth(crawl);
+    // A page that was given up for another one and is asked after all may stand above the rest.
+    for (const buffer of this.hosts.values())
+      buffer.rows = buffer.rows.filter(({ depth }) => depth === this.level);
   }
 
   private async fill({ host, readyAt }: HostRow, now: number): Promise<void> {
@@ -136,10 +137,13 @@ export class Frontier {
     if (buffer.rows.length >= bufferRows / 4) return;
     const mine = new Set(buffer.rows.map(({ seq }) => seq));
     const limit = bufferRows + buffer.held + mine.size;
-    const rows = await store.next(crawl, host, now, limit);
+    const rows =
+      this.level === undefined
+        ? await store.next(crawl, host, now, limit)
+        : await store.nextAt(crawl, host, this.level, now, limit);
     buffer.rows.push(...rows.filter(({ seq }) => !this.held.has(seq) && !mine.has(seq)));
     if (buffer.rows.length > 0 || buffer.held > 0) return;
-    const at = await store.nextUrlAt(crawl, host);
+    const at = await store.nextUrlAt(crawl, host, this.level);
     if (at !== undefined) this.emptyUntil = Math.min(this.emptyUntil, Math.max(at, now + 1));
   }
 }

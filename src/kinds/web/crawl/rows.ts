@@ -21,6 +21,8 @@ export interface CrawlState {
   folders: string[];
   /** Sitemap files still to be read; undefined: not looked for yet. */
   sitemaps?: string[];
+  /** Marks of those that were read: two that name each other would never end. */
+  sitemapsRead?: string[];
   /** Attempt of the job whose retry was prepared. */
   attempt: number;
   stopReason?: string;
@@ -84,6 +86,8 @@ export interface UrlChange {
   textHash?: string;
   change?: string;
   fetchedAt?: number;
+  /** Of a page: the how manieth of its crawl it is, in the order in which they came in. */
+  nth?: number;
 }
 
 export interface UrlRow extends UrlChange {

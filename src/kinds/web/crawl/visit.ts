@@ -55,7 +55,7 @@ export interface VisitNeeds {
 
 /** Pages with fewer words are compared by their bytes: two «Loading…» are not one page. */
 const wordsMin = 20;
-const cookieTries = 3;
+const sameAddressTries = 3;
 
 export class Visitor {
   private readonly needs: VisitNeeds;
@@ -105,7 +105,10 @@ export class Visitor {
     };
   }
 
-  /** A redirect to the same address with a cookie is followed here: without the cookie it would never end. */
+  /**
+   * A redirect to the same address, with a cookie or with a session id in it, is followed here: without them it would
+   * never end, and the row stands for the address in each of its spellings.
+   */
   private async fetch(row: Waiting, url: URL, earlier: UrlRow | undefined): Promise<Fetched> {
     const { fetch, options, settings, signal } = this.needs;
     const headers: Record<string, string> = {
@@ -123,14 +126,14 @@ export class Visitor {
       signal,
     };
     let answer = await fetch({ ...request, headers });
-    for (let i = 0; i < cookieTries && isRedirect(answer); i++) {
+    for (let i = 0; i < sameAddressTries && isRedirect(answer); i++) {
       const cookie = answer.headers['set-cookie'];
-      const target = URL.parse(answer.headers.location ?? '', url.href);
-      if (cookie === undefined || !target || urlKey(cleanUrl(target)) !== row.key) break;
-      headers.cookie = cookie
-        .split(/,\s*(?=[^;,=\s]+=)/)
-        .map((one) => one.split(';')[0])
-        .join('; ');
+      const target = URL.parse(answer.headers.location ?? '', request.url);
+      if (!target || urlKey(cleanUrl(target, options.query)) !== row.key) break;
+      target.hash = '';
+      if (cookie === undefined && target.href === request.url) break;
+      if (cookie !== undefined) headers.cookie = sentBack(cookie);
+      request.url = target.href;
       answer = await fetch({ ...request, headers });
     }
     return answer;
@@ -347,6 +350,12 @@ export class Visitor {
 
 const isRedirect = ({ status, headers }: Fetched): boolean =>
   [301, 302, 303, 307, 308].includes(status) && headers.location !== undefined;
+
+const sentBack = (setCookie: string): string =>
+  setCookie
+    .split(/,\s*(?=[^;,=\s]+=)/)
+    .map((one) => one.split(';')[0])
+    .join('; ');
 
 function typeOf(headers: Record<string, string>): { type?: string } {
   const type = headers['content-type']?.split(';')[0]?.trim().toLowerCase();

@@ -7,12 +7,13 @@ import {
   addCount,
   addQueued,
   insertUrl,
+  reopenUrl,
   requeueUrl,
   saveCrawl,
   setHost,
   updateUrl,
-  type WebStore,
-} from '../store.ts';
+} from './store.ts';
+import type { WebStore } from '../store.ts';
 import type { Told } from '../webhooks.ts';
 import { hourOf, spendStep } from '../usage/store.ts';
 import { diffLines } from './diff.ts';
@@ -43,6 +44,8 @@ export interface WriterNeeds {
 /** Rows that only say «not part of this crawl» stop being written here; their number is still counted. */
 const skippedRowsMax = 20_000;
 const canonicalFlag = 1;
+/** Why an address did not belong to the crawl where it was found; it may from another place. */
+const placeReasons = new Set(['external', 'outsidePath', 'excluded', 'notIncluded', 'tooDeep']);
 
 /** What one command will do, gathered while results are decided. */
 class Batch {
@@ -51,6 +54,8 @@ class Batch {
   readonly queued = new Map<string, number>();
   readonly fresh = new Map<string, Candidate>();
   readonly texts = new Map<string, string>();
+  /** Pages that step back in this command, by the address they step back for. */
+  readonly aliases = new Map<string, { seq: number; host: string }[]>();
   readonly spent = { calls: 0, credits: 0, pages: 0, bytes: 0, browserMs: 0 };
 
   count(name: string, delta: number): void {
@@ -96,15 +101,18 @@ export class Writer {
     const known = await this.known(keys);
     const ended: string[] = [];
     const told: Told[] = [];
+    let { pages } = this;
     for (const [i, result] of results.entries()) {
-      const change = await this.decide(result, targets[i], known, batch);
+      const decided = await this.decide(result, targets[i], known, batch);
+      const isPage = pageFates.has(decided.fate);
+      const change = isPage ? { ...decided, nth: ++pages } : decided;
       this.apply(batch, result, change);
       told.push({ result, change });
-      const isPage = pageFates.has(change.fate);
+      // What the results after it are decided on.
+      if (change.fate !== 'queued') known.set(result.row.key, { ...result.row, ...change });
       // Equal pages have equal links; following them again is how endless sites begin.
       if (isPage || change.reason === 'canonical')
-        for (const candidate of links[i]!)
-          if (!known.has(candidate.key)) this.insert(batch, candidate);
+        for (const candidate of links[i]!) this.admit(batch, candidate, known);
       if (!isPage && change.fate !== 'queued') ended.push(result.row.url);
     }
     await this.releaseAliases(batch, ended);
@@ -112,50 +120,53 @@ export class Writer {
     await this.commit(batch);
   }
 
-  /** Puts rows back into the frontier: failed pages of an earlier attempt. */
-  async requeue(rows: readonly UrlRow[]): Promise<void> {
+  /** Puts the failed pages of an earlier attempt back into the frontier. */
+  async requeueFailed(): Promise<void> {
+    const fates = ['errored', 'disallowed'] as const;
+    for (let after = 0; ;) {
+      const { store, crawl } = this.needs;
+      const rows = await store.list(crawl.crawl, { after, limit: 200, fates });
+      if (rows.length === 0) return;
+      await this.requeue(
+        rows.filter(({ fate, reason }) => fate === 'errored' || reason === 'robotsUnreachable'),
+      );
+      after = rows.at(-1)!.seq;
+    }
+  }
+
+  private async requeue(rows: readonly UrlRow[]): Promise<void> {
     const batch = new Batch();
     for (const row of rows) {
       batch.steps.push(requeueUrl(this.needs.crawl.crawl, row.seq, row.fate, 0));
       batch.wait(new URL(row.url).host, 1);
       batch.count(row.fate, -1);
+      if (row.reason) batch.count(`${row.fate}:${row.reason}`, -1);
+      if (row.change) batch.count(`change:${row.change}`, -1);
     }
     await this.commit(batch);
   }
 
-  /** Pages of the earlier crawl that this one did not find any more. */
-  async addRemoved(rows: readonly UrlRow[]): Promise<void> {
-    const { crawl } = this.needs;
+  /** Pages of the earlier crawl that nothing led to this time: whether they are gone, only the site can say. */
+  async recall(rows: readonly UrlRow[]): Promise<void> {
+    const { discovery } = this.needs;
+    const places = rows.flatMap(
+      ({ url, depth }) => discovery.place(url, { parent: null, depth, via: 'earlier' }) ?? [],
+    );
+    const candidates = places.filter(({ fate }) => fate === 'queued');
+    const known = await this.known(candidates.map(({ key }) => key));
     const batch = new Batch();
-    for (const row of rows) {
-      const seq = crawl.seqNext++;
-      const { host } = new URL(row.url);
-      const added = {
-        seq,
-        key: row.key,
-        url: row.url,
-        host,
-        depth: row.depth,
-        parent: null,
-        via: 'earlier',
-      };
-      batch.steps.push(insertUrl(crawl.crawl, { ...added, fate: 'queued' }));
-      batch.steps.push(
-        updateUrl(crawl.crawl, {
-          seq,
-          fate: 'skipped',
-          reason: 'notFoundAgain',
-          change: 'removed',
-        }),
-      );
-      batch.count('skipped', 1);
-      batch.count('change:removed', 1);
-    }
+    for (const candidate of candidates)
+      if (!known.has(candidate.key)) this.insert(batch, candidate);
     await this.commit(batch);
   }
 
   async save(): Promise<void> {
     await this.commit(new Batch());
+  }
+
+  /** As committed. */
+  get pages(): number {
+    return (this.counts.fetched ?? 0) + (this.counts.unchanged ?? 0);
   }
 
   private linksOf(result: Result): Candidate[] {
@@ -202,14 +213,17 @@ export class Writer {
   ): Promise<Omit<UrlChange, 'seq'>> {
     const { change, row } = result;
     if (result.redirect !== undefined) {
-      if (target && target.key !== row.key && !known.has(target.key)) this.insert(batch, target);
+      if (target && target.key !== row.key) this.admit(batch, target, known);
       return { ...change, target: target?.url ?? result.redirect };
     }
     if (!pageFates.has(change.fate)) return this.withRemoval(result);
     if (target && target.key !== row.key) {
       const canonical = await this.canonicalTarget(result, target, known, batch);
-      if (canonical)
+      if (canonical) {
+        const { seq, host } = row;
+        batch.aliases.set(canonical, [...(batch.aliases.get(canonical) ?? []), { seq, host }]);
         return { ...change, fate: 'duplicate', reason: 'canonical', target: canonical };
+      }
     }
     const same = await this.sameText(change.textHash, batch);
     if (same !== undefined && same !== row.url)
@@ -305,6 +319,20 @@ export class Writer {
     spent.browserMs += result.browserMs ?? 0;
   }
 
+  /** A new address, or one that did not belong to the crawl from where it was found before. */
+  private admit(batch: Batch, candidate: Candidate, known: Map<string, UrlRow>): void {
+    const there = known.get(candidate.key);
+    if (!there) return this.insert(batch, candidate);
+    const { fate, reason = '', seq } = there;
+    if (candidate.fate !== 'queued' || fate !== 'skipped' || !placeReasons.has(reason)) return;
+    if (batch.fresh.has(candidate.key)) return;
+    batch.fresh.set(candidate.key, candidate);
+    batch.steps.push(reopenUrl(this.needs.crawl.crawl, seq, candidate));
+    batch.wait(candidate.host, 1);
+    batch.count('skipped', -1);
+    batch.count(`skipped:${reason}`, -1);
+  }
+
   private insert(batch: Batch, candidate: Candidate): void {
     if (batch.fresh.has(candidate.key)) return;
     batch.fresh.set(candidate.key, candidate);
@@ -329,8 +357,10 @@ export class Writer {
   /** Pages that stepped back for an address that could not be had are fetched after all. */
   private async releaseAliases(batch: Batch, urls: readonly string[]): Promise<void> {
     const { store, crawl } = this.needs;
-    if (urls.length === 0 || !this.counts['duplicate:canonical']) return;
-    for (const { seq, host } of await store.aliasesOf(crawl.crawl, urls)) {
+    const here = urls.flatMap((url) => batch.aliases.get(url) ?? []);
+    const written = this.counts['duplicate:canonical'] && urls.length > 0;
+    const stored = written ? await store.aliasesOf(crawl.crawl, urls) : [];
+    for (const { seq, host } of [...here, ...stored]) {
       batch.steps.push(requeueUrl(crawl.crawl, seq, 'duplicate', canonicalFlag));
       batch.wait(host, 1);
       batch.count('duplicate', -1);

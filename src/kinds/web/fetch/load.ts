@@ -6,7 +6,7 @@ import { parseUrl } from '../crawl/url.ts';
 import type { Page, PageFormat, PageOptions } from '../content/types.ts';
 import type { Services } from '../services.ts';
 import { failureOf, type Fetched } from './fetcher.ts';
-import { isOwnHost } from './pacer.ts';
+import { hostManners } from './pacer.ts';
 
 export interface LoadWish {
   url: string;
@@ -116,28 +116,25 @@ async function fetchOne(
   wish: LoadWish,
   services: Services,
 ): Promise<Fetched> {
-  const { settings, pacer, clock, fetch } = services;
-  const own = isOwnHost(url.host);
-  const manners = {
-    delayMs: own ? 0 : settings.delayMs,
-    concurrency: own ? 100 : settings.hostConcurrency,
+  const { settings, pacer, fetch } = services;
+  const request = {
+    url: url.href,
+    headers: {
+      'user-agent': settings.userAgent,
+      accept: 'text/html,application/xhtml+xml,application/pdf;q=0.9,*/*;q=0.5',
+      ...(url.host === firstHost ? wish.headers : {}),
+    },
+    timeoutMs: wish.timeoutMs ?? timeoutMsDefault,
+    bytesMax: settings.bodyBytesMax,
+    signal: wish.signal,
   };
-  for (let wait = pacer.take(url.host, manners); wait > 0; wait = pacer.take(url.host, manners)) {
-    await clock.sleep(Math.min(wait, 100), wish.signal);
-    wish.signal.throwIfAborted();
-  }
   try {
-    return await fetch({
-      url: url.href,
-      headers: {
-        'user-agent': settings.userAgent,
-        accept: 'text/html,application/xhtml+xml,application/pdf;q=0.9,*/*;q=0.5',
-        ...(url.host === firstHost ? wish.headers : {}),
-      },
-      timeoutMs: wish.timeoutMs ?? timeoutMsDefault,
-      bytesMax: settings.bodyBytesMax,
-      signal: wish.signal,
-    });
+    return await pacer.turn(
+      url.host,
+      () => hostManners(url.host, settings),
+      wish.signal,
+      () => fetch(request),
+    );
   } catch (error) {
     wish.signal.throwIfAborted();
     if (error instanceof AppError && ['egressRefused', 'invalidInput'].includes(error.code))
@@ -149,8 +146,6 @@ async function fetchOne(
       data: { url: url.href, reason },
       cause: error,
     });
-  } finally {
-    pacer.release(url.host);
   }
 }
 

@@ -13,7 +13,10 @@ interface Turn {
   nextAt: number;
 }
 
+const ownConcurrency = 100;
 const idleHostsMax = 20_000;
+/** Somebody else may have the turn first. */
+const lookMs = 100;
 
 export class Pacer {
   private readonly clock: Clock;
@@ -25,7 +28,7 @@ export class Pacer {
 
   /** 0: a request to the host may start now, and counts as started; else ms to wait (Infinity: until one ends). */
   take(host: string, manners: Manners): number {
-    const turn = this.turn(host);
+    const turn = this.turnOf(host);
     const wait = this.wait(turn, manners);
     if (wait > 0) return wait;
     turn.running++;
@@ -35,8 +38,26 @@ export class Pacer {
 
   /** No further request for so long: the one under way was let through before its host's wish was known. */
   hold(host: string, delayMs: number): void {
-    const turn = this.turn(host);
+    const turn = this.turnOf(host);
     turn.nextAt = Math.max(turn.nextAt, this.clock.now() + delayMs);
+  }
+
+  /** One request to the host, when it is its turn. */
+  async turn<T>(
+    host: string,
+    manners: () => Manners,
+    signal: AbortSignal,
+    ask: () => Promise<T>,
+  ): Promise<T> {
+    for (let wait = this.take(host, manners()); wait > 0; wait = this.take(host, manners())) {
+      await this.clock.sleep(Math.min(wait, lookMs), signal);
+      signal.throwIfAborted();
+    }
+    try {
+      return await ask();
+    } finally {
+      this.release(host);
+    }
   }
 
   release(host: string): void {
@@ -49,7 +70,7 @@ export class Pacer {
     return Math.max(0, turn.nextAt - this.clock.now());
   }
 
-  private turn(host: string): Turn {
+  private turnOf(host: string): Turn {
     let turn = this.hosts.get(host);
     if (!turn) {
       if (this.hosts.size >= idleHostsMax) this.forgetIdle();
@@ -64,6 +85,16 @@ export class Pacer {
     for (const [host, turn] of this.hosts)
       if (turn.running === 0 && turn.nextAt < now) this.hosts.delete(host);
   }
+}
+
+/** How a host is asked for single pages. */
+export function hostManners(
+  host: string,
+  settings: { delayMs: number; hostConcurrency: number },
+): Manners {
+  return isOwnHost(host)
+    ? { delayMs: 0, concurrency: ownConcurrency }
+    : { delayMs: settings.delayMs, concurrency: settings.hostConcurrency };
 }
 
 /** This machine or a private network, by its name alone. */

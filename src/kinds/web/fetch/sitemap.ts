@@ -1,6 +1,7 @@
 // Sitemaps of every kind: urlset, index, RSS, Atom, plain text, gzipped. Broken XML gives what could be read.
 import { gunzipSync } from 'node:zlib';
 import { Parser } from 'htmlparser2';
+import type { Fetched } from './fetcher.ts';
 
 export interface Sitemap {
   urls: { url: string; lastmod?: string }[];
@@ -9,7 +10,25 @@ export interface Sitemap {
 }
 
 export const sitemapUrlsMax = 50_000;
+const redirectsMax = 5;
 const inflatedBytesMax = 50 * 1024 * 1024;
+
+/** A file, also where it has moved to; undefined: there is none. */
+export async function fetchSitemap(
+  file: string,
+  ask: (url: string) => Promise<Fetched>,
+): Promise<(Sitemap & { bytes: number }) | undefined> {
+  let url = file;
+  for (let hop = 0; hop <= redirectsMax; hop++) {
+    const { status, headers, body } = await ask(url);
+    if (status === 200) return { ...readSitemap(body, url), bytes: body.byteLength };
+    if (status === 404 || status === 410) return undefined;
+    const next = status >= 300 && status < 400 ? URL.parse(headers.location ?? '', url) : null;
+    if (!next) throw new Error(`it answered ${status}`);
+    url = next.href;
+  }
+  throw new Error(`it redirects more than ${redirectsMax} times`);
+}
 
 export function readSitemap(body: Uint8Array, base: string): Sitemap {
   const text = new TextDecoder().decode(unpacked(body));

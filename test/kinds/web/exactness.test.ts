@@ -1,0 +1,204 @@
+// Nothing that belongs to a crawl is lost by the order in which things happen to come in.
+import assert from 'node:assert/strict';
+import { test } from 'node:test';
+import { html, startSite, type Handler, type Site } from '../../fixtures/site/site.ts';
+import { createWeb, fatesOf } from '../../helpers/web.ts';
+
+const page = (name: string, ...links: string[]): string =>
+  `<main><p>${'words of the page '.repeat(10)}${name}</p></main>${links.map((to) => `<a href="${to}">${to}</a>`).join(' ')}`;
+const standsFor = (to: string, name: string): string =>
+  `<head><link rel="canonical" href="${to}"></head>${page(name)}`;
+
+test('depth stays exact when a page on the shortest way fails at first', async (t) => {
+  const site = await startSite(t);
+  const b = `http://b.test:${site.port}`;
+  let asked = 0;
+  site.on('a.test /', page('root', '/late', '/other', `${b}/busy`));
+  site.on('a.test /late', (request, response) =>
+    (asked++ === 0 ? html('', 500) : html(page('late', '/x')))(request, response),
+  );
+  site.on('a.test /other', page('other', '/child'));
+  site.on('a.test /child', page('child', '/x'));
+  site.on('a.test /x', page('x', '/y'));
+  // A host that rests holds the next depth back too.
+  let busy = 0;
+  site.on('b.test /busy', (request, response) => {
+    if (busy++ === 0) response.writeHead(429, { 'retry-after': '1' }).end();
+    else html(page('busy', `http://a.test:${site.port}/z`))(request, response);
+  });
+  site.on('a.test /z', page('z'));
+  const web = await createWeb(t, { settings: { backoffMs: 300 } });
+  const options = { sitemap: 'skip', maxDepth: 2, externalLinks: true };
+  const end = await web.crawl({ url: site.url('/', 'a.test'), ...options });
+  assert.deepEqual(await fatesOf(web, end.id), {
+    '/': 'fetched', '/late': 'fetched', '/other': 'fetched', '/busy': 'fetched', '/child': 'fetched', '/x': 'fetched',
+    '/z': 'fetched', '/y': 'skipped:tooDeep',
+  }); // prettier-ignore
+});
+
+test('a page of another site counts as one click out from wherever it is one', async (t) => {
+  const site = await startSite(t);
+  const b = `http://b.test:${site.port}`;
+  site.on('a.test /', page('root', `${b}/1`, '/far'));
+  site.on('a.test /far', page('far', '/farther'));
+  site.on('a.test /farther', page('farther', `${b}/2`));
+  site.on('b.test /1', page('one', '/2', '/3'));
+  site.on('b.test /2', page('two', '/3'));
+  const web = await createWeb(t);
+  const options = { sitemap: 'skip', externalLinks: true, concurrency: 1 };
+  const end = await web.crawl({ url: site.url('/', 'a.test'), ...options });
+  const fates = await fatesOf(web, end.id);
+  assert.equal(fates['/2'], 'fetched');
+  assert.equal(fates['/3'], 'skipped:external');
+  assert.equal(end.result.fates.skipped, 1);
+  assert.deepEqual(end.result.reasons, { 'skipped:external': 1 });
+});
+
+test('of pages that stand for each other one is kept, also when they come in together', async (t) => {
+  const site = await startSite(t);
+  site.on('/', page('root', '/a', '/b', '/print', '/broken'));
+  const gate = together(4);
+  site.on('/a', gate(html(standsFor('/b', 'a'))));
+  site.on('/b', gate(html(standsFor('/a', 'b'))));
+  site.on('/print', gate(html(standsFor('/broken', 'print'))));
+  site.on('/broken', gate(html('', 404)));
+  const web = await createWeb(t);
+  const end = await web.crawl({ url: site.url('/'), sitemap: 'skip' });
+  const fates = await fatesOf(web, end.id);
+  assert.equal(fates['/print'], 'fetched', 'what it stands for cannot be had');
+  assert.deepEqual([fates['/a'], fates['/b']].map(String).toSorted(), [
+    'duplicate:canonical',
+    'fetched',
+  ]);
+  assert.deepEqual(end.result.fates, { fetched: 3, duplicate: 1, errored: 1 });
+  assert.deepEqual(end.result.reasons, { 'duplicate:canonical': 1, 'errored:http404': 1 });
+});
+
+test('a redirect to the same address in another spelling is followed', async (t) => {
+  const site = await startSite(t);
+  site.on('/', page('root', '/session', '/tracked', '/language', '/endless'));
+  redirectsTo(site, '/session', 'sessionid=4f');
+  redirectsTo(site, '/tracked', 'utm_source=home');
+  redirectsTo(site, '/language', 'lang=en');
+  let n = 0;
+  site.on('/endless', (_request, response) =>
+    response.writeHead(302, { location: `/endless?sessionid=${n++}` }).end(),
+  );
+  const web = await createWeb(t);
+  const kept = await web.crawl({ url: site.url('/'), sitemap: 'skip' });
+  assert.deepEqual(await fatesOf(web, kept.id), {
+    '/': 'fetched', '/session': 'fetched', '/tracked': 'fetched', '/language': 'redirected',
+    '/language?lang=en': 'fetched', '/endless': 'errored:redirectLoop',
+  }); // prettier-ignore
+  const stripped = await web.crawl({ url: site.url('/'), sitemap: 'skip', query: 'strip' });
+  assert.equal((await fatesOf(web, stripped.id))['/language'], 'fetched');
+  assert.equal(stripped.result.pages, 4);
+});
+
+test('sitemaps left for later are read when nothing else waits; two that name each other end', async (t) => {
+  const site = await startSite(t);
+  const list = (paths: string[]) =>
+    `<urlset>${paths.map((path) => `<url><loc>${site.url(path)}</loc></url>`).join('')}</urlset>`;
+  const index = (...files: string[]) =>
+    `<sitemapindex>${files.map((file) => `<sitemap><loc>${site.url(file)}</loc></sitemap>`).join('')}</sitemapindex>`;
+  const numbered = (folder: string, n: number) =>
+    Array.from({ length: n }, (_, i) => `/${folder}/${i}`);
+  site.on('/sitemap.xml', html('', 301, { location: '/moved.xml' }));
+  site.on('/moved.xml', index('/old.xml', '/round.xml', '/new.xml'));
+  site.on('/round.xml', index('/sitemap.xml', '/round2.xml'));
+  site.on('/round2.xml', index('/round.xml'));
+  site.on('/old.xml', list(numbered('old', 40)));
+  site.on('/new.xml', list(numbered('new', 20)));
+  site.on('/old/*', html('', 404));
+  site.on('/new/*', (request, response) => html(page(request.url))(request, response));
+  site.on('/', page('root'));
+  const web = await createWeb(t);
+  const some = await web.crawl({ url: site.url('/'), maxPages: 10 });
+  assert.equal(some.result.pages, 10);
+  assert.equal(some.result.stopReason, 'limit');
+  const all = await web.crawl({ url: site.url('/'), maxPages: 1000 });
+  assert.equal(all.result.pages, 21);
+  assert.equal(all.result.stopReason, 'exhausted');
+  const map = await web.call<{ total: number }>('map_site', { url: site.url('/') });
+  assert.equal(map.total, 61, 'a map follows a sitemap that has moved too');
+});
+
+test('counts say how it is after failed pages were fetched again', async (t) => {
+  const site = await startSite(t);
+  let broken = true;
+  site.on('/', page('root', '/a', '/b'));
+  site.on('/a', (request, response) =>
+    (broken ? html('', 404) : html(page('a', '/c')))(request, response),
+  );
+  site.on('/b', html('', 404));
+  site.on('/c', page('c'));
+  const web = await createWeb(t);
+  const first = await web.crawl({ url: site.url('/'), sitemap: 'skip' });
+  assert.deepEqual(first.result.reasons, { 'errored:http404': 2 });
+  broken = false;
+  await web.call('control_crawl', { id: first.id, action: 'retryFailed' });
+  await web.call('wait_for_jobs', { ids: [first.id] });
+  const { fates, reasons } = (await web.jobs.get(first.id)).result as typeof first.result;
+  assert.deepEqual(fates, { fetched: 3, errored: 1 });
+  assert.deepEqual(reasons, { 'errored:http404': 1 });
+});
+
+test('a page is called removed when the site says so, not because nothing led to it', async (t) => {
+  const site = await startSite(t);
+  let now = 1;
+  site.on('/', (request, response) =>
+    html(page(`root ${now}`, ...(now === 1 ? ['/a', '/b', '/hub', '/gone'] : ['/a', '/b', '/hub'])))(request, response)); // prettier-ignore
+  site.on('/a', (request, response) =>
+    tagged(page(`a ${now}`, ...(now === 1 ? ['/x'] : [])), `"a${now}"`)(request, response),
+  );
+  site.on('/b', tagged(page('b', '/x'), '"b"'));
+  site.on('/x', tagged(page('x'), '"x"'));
+  site.on('/hub', (request, response) =>
+    (now === 1 ? html(page('hub', '/leaf')) : html('', 500))(request, response),
+  );
+  site.on('/leaf', page('leaf'));
+  site.on('/gone', (request, response) =>
+    (now === 1 ? html(page('gone')) : html('', 404))(request, response),
+  );
+  const web = await createWeb(t);
+  const options = { url: site.url('/'), sitemap: 'skip' };
+  const first = await web.crawl({ ...options, concurrency: 1 });
+  assert.equal(first.result.pages, 7);
+  now = 2;
+  const second = await web.crawl({ ...options, compareWith: first.id });
+  const fates = await fatesOf(web, second.id);
+  assert.equal(fates['/x'], 'unchanged:notModified', '/b has not changed, and links to it');
+  assert.equal(fates['/leaf'], 'fetched', 'only the way to it is broken');
+  assert.equal(fates['/hub'], 'errored:http500');
+  assert.equal(fates['/gone'], 'errored:http404');
+  assert.deepEqual(second.result.changes, { changed: 2, same: 3, removed: 1 });
+  const narrow = await web.crawl({ ...options, compareWith: first.id, include: ['/a$'] });
+  assert.deepEqual(Object.keys(await fatesOf(web, narrow.id)).toSorted(), ['/', '/a', '/b', '/hub']); // prettier-ignore
+  assert.equal(narrow.result.changes!.removed, undefined, 'what is left out is not gone');
+});
+
+/** The first requests are answered when all of them are there. */
+function together(n: number): (handler: Handler) => Handler {
+  const waiting: (() => void)[] = [];
+  let open = false;
+  return (handler) => (request, response) => {
+    if (open) return handler(request, response);
+    waiting.push(() => handler(request, response));
+    open = waiting.length === n;
+    if (open) for (const answer of waiting) answer();
+  };
+}
+
+function redirectsTo(site: Site, path: string, query: string): void {
+  site.on(path, (request, response) => {
+    if (request.url.includes(query)) html(page(path))(request, response);
+    else response.writeHead(302, { location: `${path}?${query}` }).end();
+  });
+}
+
+const tagged =
+  (body: string, etag: string): Handler =>
+  (request, response) => {
+    if (request.headers['if-none-match'] === etag) response.writeHead(304).end();
+    else html(body, 200, { etag })(request, response);
+  };
