@@ -148,7 +148,10 @@ function hookOf(input: Fields): Fields {
   return { webhook: given({ url, headers, metadata, events, format: 'firecrawl' }) };
 }
 
-export const status: Api = async (asked) => {
+export const status: Api = async (asked) => (await lookAt(asked)).answer;
+
+/** `skip`: where who follows the crawl goes on; `next` is there only for what can be read now. */
+export async function lookAt(asked: Asked): Promise<{ answer: Fields; skip: string }> {
   const { params, query, base } = asked;
   const id = params.id!;
   const job = await run<JobView>(asked, 'get_job', { id, includeInput: true });
@@ -175,21 +178,18 @@ export const status: Api = async (asked) => {
   const pages = counts.pages ?? 0;
   const waiting = state === 'scraping' ? (counts.fates?.queued ?? 0) : 0;
   const kind = isBatch(job) ? 'batch/scrape' : 'crawl';
-  const last = (read.pages.at(-1)?.n as number | undefined) ?? skip;
-  const more = removed ? '&removed=1' : '';
-  const next =
-    read.nextCursor !== undefined
-      ? `skip=${read.nextCursor}${more}`
-      : state === 'scraping'
-        ? `skip=${last}`
-        : !removed && since !== undefined && (counts.changes?.removed ?? 0) > 0
-          ? 'skip=0&removed=1'
-          : undefined;
+  const position = skip + read.pages.length;
+  const hasMore = removed ? read.nextCursor !== undefined : position < pages;
+  const next = hasMore
+    ? `skip=${read.nextCursor ?? position}${removed ? '&removed=1' : ''}`
+    : state !== 'scraping' && !removed && since !== undefined && counts.changes?.removed
+      ? 'skip=0&removed=1'
+      : undefined;
   const { createdAt, finishedAt, runMs = 0 } = job.timings;
-  return {
+  const answer = {
     success: true,
     status: state,
-    total: pages + waiting,
+    total: Math.min(pages + waiting, Number(job.input?.maxPages ?? Infinity)),
     completed: pages,
     creditsUsed: counts.creditsUsed ?? pages,
     createdAt,
@@ -200,7 +200,8 @@ export const status: Api = async (asked) => {
     data: read.pages.map((page) => tracked(page, since)),
     ...(job.error ? { error: job.error.message } : {}),
   };
-};
+  return { answer, skip: String(position) };
+}
 
 function tracked(page: Fields, since: string | null | undefined): Fields {
   const document = documentOf(page);

@@ -1,7 +1,7 @@
 // A crawl or batch followed over a WebSocket: what there is so far, then each document. The end closes the connection;
 // the clients then ask for the whole once more, by HTTP.
 import { AppError } from '../../errors.ts';
-import { status } from './crawl.ts';
+import { lookAt } from './crawl.ts';
 import type { Asked } from './index.ts';
 import type { Fields } from './translate.ts';
 
@@ -20,7 +20,7 @@ async function* followed(asked: Asked): AsyncIterable<Fields> {
   const { call, params } = asked;
   let { query } = asked;
   for (let first = true; !call.context.signal.aborted; first = false) {
-    const present = await status({ ...asked, query });
+    const { answer: present, skip } = await lookAt({ ...asked, query });
     const data = present.data as Fields[];
     const goesOn = present.status === 'scraping';
     if (first) {
@@ -28,8 +28,9 @@ async function* followed(asked: Asked): AsyncIterable<Fields> {
       if (!goesOn) return;
       yield { type: 'catchup', data: present };
     } else for (const document of data) yield { type: 'document', data: document };
-    if (typeof present.next !== 'string') return;
-    query = new URL(present.next).searchParams;
+    const { next } = present;
+    if (!goesOn && typeof next !== 'string') return;
+    query = typeof next === 'string' ? new URL(next).searchParams : new URLSearchParams({ skip });
     if (data.length > 0) continue;
     const wish = { ids: [params.id], timeoutMs: waitMs };
     await call.operations.call('wait_for_jobs', wish, call.context);

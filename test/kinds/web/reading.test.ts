@@ -1,0 +1,52 @@
+// Reading a crawl: by cursor while it runs, without missing a page or seeing one twice; in pieces where it is long.
+import assert from 'node:assert/strict';
+import { test } from 'node:test';
+import { html, startSite } from '../../fixtures/site/site.ts';
+import { createWeb } from '../../helpers/web.ts';
+import { until } from '../../helpers/until.ts';
+
+interface Read {
+  pages: { url: string; markdown?: string; cut?: string; nextOffset?: number }[];
+  nextCursor?: string;
+  more: boolean;
+}
+
+test('a cursor goes on while the crawl runs: pages that were found early and come in late are not missed', async (t) => {
+  const site = await startSite(t, { pages: 130, links: 20 });
+  const late: (() => void)[] = [];
+  site.on('/p/1', (request, response) =>
+    late.push(() => html('<p>late, but not lost</p>')(request, response)),
+  );
+  const web = await createWeb(t);
+  const { jobId: id } = await web.call<{ jobId: string }>('crawl_site', {
+    url: site.url('/'), sitemap: 'skip', maxPages: 1000,
+  }); // prettier-ignore
+  await until('all but one are in', async () => {
+    const { fates } = await web.call<{ fates?: Record<string, number> }>('get_job', { id });
+    return late.length > 0 && (fates?.fetched ?? 0) >= 129 && fates?.queued === 1;
+  });
+  const seen: string[] = [];
+  let cursor: string | undefined;
+  const readOn = async () => {
+    for (;;) {
+      const read = await web.call<Read>('read_pages', {
+        id, limit: 200, fields: ['markdown'], maxBytes: 1_000_000, ...(cursor ? { cursor } : {}),
+      }); // prettier-ignore
+      seen.push(...read.pages.map(({ url }) => url));
+      cursor = read.nextCursor;
+      if (read.pages.length === 0 || cursor === undefined) return read;
+    }
+  };
+  const soFar = await readOn();
+  assert.equal(soFar.more, true);
+  assert.equal(cursor, '129', 'there is a place to go on from');
+  assert.equal(seen.length, 129, 'also where more bodies are wished for than one answer holds');
+  late[0]!();
+  await web.call('wait_for_jobs', { ids: [id] });
+  const rest = await readOn();
+  assert.equal(rest.more, false);
+  assert.equal(rest.nextCursor, undefined);
+  assert.equal(seen.length, 130);
+  assert.equal(new Set(seen).size, 130);
+  assert.equal(seen.at(-1), site.url('/p/1'));
+});
