@@ -55,10 +55,12 @@ async function open(t: TestContext): Promise<{
       )!;
       const params = paramsOf(route.path, `/searchclaw/v1${plain}`);
       const bytes = Buffer.from(body ? JSON.stringify(body) : '');
-      const answer = await route.handle(
+      const answer = await route
+        .handle(
         { method, path: plain!, params, query: new URLSearchParams(query), headers: {}, body: bytes, json: () => JSON.parse(bytes.toString()), caller: call.context.caller, remoteAddress: '', baseUrl: '' },
         call,
-      ); // prettier-ignore
+      )
+        .catch((error: unknown) => searchclawDialect.errors!.answer(error, path)); // prettier-ignore
       return { status: answer.status, body: answer.body, headers: answer.headers ?? {} };
     },
   };
@@ -284,10 +286,12 @@ test('not its doors: a job is its owner’s, spent credits are 402, a long pipel
   const call: DialectCall = { operations: poor.operations, context: contextOf('me') };
   const markdown = searchclawDialect.routes!.find(({ path }) => path.endsWith('/markdown'))!;
   const body = Buffer.from(JSON.stringify({ url: site.url('/p/1') }));
-  const answer = await markdown.handle(
+  const answer = await markdown
+    .handle(
     { method: 'POST', path: '/markdown', params: {}, query: new URLSearchParams(), headers: {}, body, json: () => JSON.parse(body.toString()), caller: call.context.caller, remoteAddress: '', baseUrl: '' },
     call,
-  ); // prettier-ignore
+  )
+    .catch((error: unknown) => searchclawDialect.errors!.answer(error, markdown.path)); // prettier-ignore
   assert.equal(answer.status, 402);
   assert.equal((answer.body as Json).error.code, 'credits_exhausted');
 });

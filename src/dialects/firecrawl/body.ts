@@ -16,6 +16,8 @@ const bodyShape = z.looseObject({
   urls: texts,
   includePaths: texts,
   excludePaths: texts,
+  includeDomains: texts,
+  excludeDomains: texts,
   sources: z.array(named).nullish(),
   webhook: z.union([z.string(), thing]).nullish(),
 });

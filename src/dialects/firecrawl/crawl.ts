@@ -121,17 +121,12 @@ function formatsOf(options: Fields): Fields {
   };
 }
 
-/** Theirs match the path, ours the whole address: the part before the path is put in front. */
 function patternsOf(input: Fields): Fields {
-  const whole = input.regexOnFullURL === true;
-  const place = (pattern: string): string => {
-    if (whole) return pattern;
-    if (!pattern.startsWith('^')) return `^https?://[^/]+[^?#]*?(?:${pattern})`;
-    const rest = pattern.slice(1);
-    return `^https?://[^/]+${rest.startsWith('/') ? '' : '/'}(?:${rest})`;
-  };
-  const list = (value: unknown) => (value as string[] | undefined)?.map(place);
-  return given({ include: list(input.includePaths), exclude: list(input.excludePaths) });
+  return given({
+    include: input.includePaths,
+    exclude: input.excludePaths,
+    patternsOn: input.regexOnFullURL === true ? 'url' : 'path',
+  });
 }
 
 const hookEvents: Record<string, string> = { started: 'start', page: 'page' };

@@ -53,27 +53,16 @@ const wishes: [method: DialectRoute['method'], path: string, api: Api, watch?: W
 
 export const firecrawlDialect: Dialect = {
   name: 'firecrawl',
+  errors: { prefix: root, answer: failure },
   routes: wishes.map(([method, path, api, watched]) => ({
     method,
     path: `${root}${path}`,
     auth: 'key',
     bodyBytesMax,
-    handle: (request, call) => answered(request, call, api),
+    handle: async (request, call) => ({ status: 200, body: await api(askedOf(request, call)) }),
     ...(watched ? { watch: (request, call) => watched(askedOf(request, call)) } : {}),
   })),
 };
-
-async function answered(
-  request: DialectRequest,
-  call: DialectCall,
-  api: Api,
-): Promise<DialectResponse> {
-  try {
-    return { status: 200, body: await api(askedOf(request, call)) };
-  } catch (error) {
-    return failure(error);
-  }
-}
 
 function askedOf(request: DialectRequest, call: DialectCall): Asked {
   const key = request.headers['x-idempotency-key'];

@@ -15,6 +15,7 @@ import {
 } from './translate.ts';
 
 const dayMs = 86_400_000;
+const countMax = 50;
 
 const run = <T = Fields>({ call }: Asked, name: string, input: Fields): Promise<T> =>
   call.operations.call<T>(name, input, call.context);
@@ -65,6 +66,7 @@ async function scraped(asked: Asked, options: Fields): Promise<Fields> {
     sourceURL: url,
     url: page.url,
     statusCode: page.httpStatus,
+    ...given({ scrapeId: page.jobId, contentType: page.type }),
   };
   return { ...document, metadata, ...noteOf(wish, extra.warning) };
 }
@@ -122,7 +124,8 @@ export const map: Api = async (asked) => {
     limit: Math.min(Number(input.limit ?? 5000), 50_000),
     search: input.search,
     sitemap: input.sitemap,
-    subdomains: input.includeSubdomains,
+    subdomains: input.includeSubdomains !== false,
+    query: input.ignoreQueryParameters === false ? 'keep' : 'strip',
   });
   const out = done(await run(asked, 'map_site', wish)) as {
     urls?: { url: string; title?: string }[];
@@ -138,16 +141,16 @@ export const search: Api = async (asked) => {
   const data: Fields = {};
   let credits = 0;
   for (const type of sources.filter((one) => ['web', 'news', 'images'].includes(one))) {
-    const count = Math.min(Number(input.limit ?? 10), 50);
-    const out = done(
-      await run(
-        asked,
-        'web_search',
-        given({ query: input.query, type, count, country: input.country }),
-      ),
-    );
+    const limit = Math.min(Number(input.limit ?? 10), countMax);
+    const { query, country, tbs } = input;
+    const isWithin = domainsOf(input);
+    // Of what is left out others take the place.
+    const count = isWithin ? countMax : limit;
+    const wish = given({ query, type, count, country, freshness: freshnessOf(tbs) });
+    const out = done(await run(asked, 'web_search', wish));
     credits += Number(out.creditsUsed ?? 0);
-    const rows = (out.rows ?? []) as Fields[];
+    const found = (out.rows ?? []) as Fields[];
+    const rows = (isWithin ? found.filter(isWithin) : found).slice(0, limit);
     data[type] = rows.map(({ title, url, snippet, position, published, imageUrl, width, height }) =>
       given({
         title,
@@ -168,6 +171,23 @@ export const search: Api = async (asked) => {
   const { warning, ...found } = data;
   return { success: true, data: found, creditsUsed: credits, ...(warning ? { warning } : {}) };
 };
+
+const spans: Record<string, string> = { h: 'day', d: 'day', w: 'week', m: 'month', y: 'year' };
+
+/** `qdr:w` is the last week, as their engine writes it. */
+function freshnessOf(tbs: unknown): string | undefined {
+  return spans[/qdr:([hdwmy])/.exec(typeof tbs === 'string' ? tbs : '')?.[1] ?? ''];
+}
+
+function domainsOf(input: Fields): ((row: Fields) => boolean) | undefined {
+  const { includeDomains: wanted, excludeDomains: unwanted } = input as Record<string, string[]>;
+  if (!wanted?.length && !unwanted?.length) return undefined;
+  const isOf = (host: string) => (domain: string) => host === domain || host.endsWith(`.${domain}`);
+  return ({ url }) => {
+    const host = URL.parse(String(url))?.hostname ?? '';
+    return (!wanted?.length || wanted.some(isOf(host))) && !unwanted?.some(isOf(host));
+  };
+}
 
 async function withPages(asked: Asked, rows: Fields[]): Promise<Fields[]> {
   const options = asked.input.scrapeOptions as Fields;

@@ -38,6 +38,13 @@ interface SearchOut extends Fields {
 export const run = <T = Fields>(call: DialectCall, name: string, input: Fields): Promise<T> =>
   call.operations.call<T>(name, input, call.context);
 
+/** With the time it took, which stands in every answer of theirs. */
+async function timed(call: DialectCall, name: string, input: Fields) {
+  const start = performance.now();
+  const out = await run(call, name, input);
+  return { out, response_time_ms: Math.round(performance.now() - start) };
+}
+
 export function given(fields: Fields): Fields {
   return Object.fromEntries(
     Object.entries(fields).filter(([, value]) => value !== undefined && value !== null),
@@ -142,7 +149,7 @@ export const extract: Api = async (call, input) => {
     prompt: input.prompt,
     timeoutMs: number(input.timeout_ms),
   });
-  const out = await run(call, 'extract_data', wish);
+  const { out, response_time_ms } = await timed(call, 'extract_data', wish);
   if (out.status !== 'completed') return pending(out);
   const method = out.model ? 'llm' : out.schema === undefined && !input.schema ? 'raw' : 'rule';
   return {
@@ -154,7 +161,7 @@ export const extract: Api = async (call, input) => {
     ...(out.needsModel ? { needs_model: out.needsModel } : {}),
     meta: {
       cached: false,
-      response_time_ms: null,
+      response_time_ms,
       credits_used: out.creditsUsed,
       extraction_method: method,
       model_used: out.model ?? null,
@@ -175,7 +182,7 @@ export const markdown: Api = async (call, input) => {
     timeoutMs: number(input.timeout_ms),
     maxAgeMs: input.cache === true ? cacheMs : undefined,
   });
-  const out = await run(call, 'read_page', wish);
+  const { out, response_time_ms } = await timed(call, 'read_page', wish);
   if (out.status !== 'completed') return pending(out);
   const text = String(out.markdown ?? '');
   return {
@@ -184,6 +191,7 @@ export const markdown: Api = async (call, input) => {
     markdown: text,
     meta: {
       cached: out.cached === true,
+      response_time_ms,
       ...given({ age_ms: out.ageMs }),
       credits_used: out.creditsUsed,
       word_count: out.wordCount,
@@ -206,7 +214,7 @@ export async function screenshot(
     width: number(input.width),
     height: number(input.height),
   });
-  const out = await run(call, 'take_screenshot', wish);
+  const { out, response_time_ms } = await timed(call, 'take_screenshot', wish);
   if (out.status !== 'completed') return pending(out);
   const [image] = call.operations.find('take_screenshot')?.content?.(out) ?? [];
   return {
@@ -215,7 +223,7 @@ export async function screenshot(
     path: out.path,
     width: out.width,
     height: out.height,
-    meta: { credits_used: out.creditsUsed, bytes: out.bytes },
+    meta: { cached: false, response_time_ms, credits_used: out.creditsUsed, bytes: out.bytes },
     ...(image ? { image: { data: image.data, mimeType: image.mimeType } } : {}),
   };
 }

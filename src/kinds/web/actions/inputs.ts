@@ -56,6 +56,7 @@ export const mapInput = z.strictObject({
     .describe('Words the address or title should have; best first'),
   sitemap: z.enum(['include', 'skip', 'only']).default('include'),
   subdomains: z.boolean().default(false),
+  query: z.enum(['keep', 'strip']).default('keep').describe('strip: addresses without ?query'),
   fetchMax: z.number().int().min(0).max(1000).default(30).describe('Pages fetched to find links'),
 });
 

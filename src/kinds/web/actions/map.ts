@@ -73,7 +73,7 @@ class SiteMap {
   private add(address: string, source: Found['source'], more: Partial<Found> = {}): void {
     const parsed = URL.parse(address);
     if (!parsed) return;
-    const url = cleanUrl(parsed);
+    const url = cleanUrl(parsed, this.input.query);
     const isStart = source === 'start';
     if (this.scope.skip({ url, depth: 0, fromExternal: false, isStart })) return;
     const key = urlKey(url);

@@ -47,6 +47,7 @@ export async function readAction(run: Run, input: ActionInput<'markdown'>, servi
   return {
     url: loaded.url,
     httpStatus: loaded.status,
+    ...(loaded.type === undefined ? {} : { type: loaded.type }),
     kind: page.kind,
     ...(page.title === undefined ? {} : { title: page.title }),
     ...kept,

@@ -76,6 +76,10 @@ export const crawlOptions = z.strictObject({
     .optional()
     .describe('RE2: any must match (starts are exempt)'),
   exclude: z.array(pattern).max(patternsMax).optional().describe('RE2: none may match'),
+  patternsOn: z
+    .enum(['url', 'path'])
+    .default('url')
+    .describe('What include and exclude look at: the whole address, or its path alone'),
   scope: z
     .enum(['path', 'host'])
     .default('host')

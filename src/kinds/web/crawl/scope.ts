@@ -59,8 +59,9 @@ export class Scope {
     if (this.isExternal(url)) {
       if (!this.options.externalLinks || fromExternal) return 'external';
     } else if (this.options.scope === 'path' && !this.isBelow(url)) return 'outsidePath';
-    if (this.excluded?.(url.href)) return 'excluded';
-    if (this.included && !this.included(url.href)) return 'notIncluded';
+    const text = this.options.patternsOn === 'path' ? url.pathname : url.href;
+    if (this.excluded?.(text)) return 'excluded';
+    if (this.included && !this.included(text)) return 'notIncluded';
     if (this.options.maxDepth !== undefined && depth > this.options.maxDepth) return 'tooDeep';
     return undefined;
   }

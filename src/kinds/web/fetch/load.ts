@@ -25,6 +25,8 @@ export interface LoadWish {
 export interface Loaded {
   url: string;
   status: number;
+  /** Media type it was sent as. */
+  type?: string;
   page: Page;
   /** The body as text, for extraction. */
   html: string;
@@ -51,7 +53,8 @@ export async function loadPage(wish: LoadWish, services: Services): Promise<Load
   };
   const page = await services.reader.read(body, options);
   const needs = render === 'always' || (render === 'auto' && page.needsBrowser);
-  const base = { url, status, bytes };
+  const type = contentType?.split(';')[0]?.trim().toLowerCase();
+  const base = { url, status, bytes, ...(type ? { type } : {}) };
   if (!needs || page.kind !== 'html') return { ...base, page, html, rendered: false, browserMs: 0 };
   try {
     const { timeoutMs = timeoutMsDefault, jobId, signal, headers: sent, actions } = wish;

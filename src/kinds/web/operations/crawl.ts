@@ -82,7 +82,7 @@ function answerOf(job: Job): z.infer<typeof crawlAnswer> {
 
 /** Shown by name only: models rarely need them, and the tool list stands in every conversation. */
 const rareInput = [
-  'urls', 'scope', 'render', 'actions', 'schema', 'compareWith', 'subdomains', 'externalLinks', 'query', 'sitemap', 'robots', 'delayMs', 'concurrency', 'hostConcurrency',
+  'urls', 'patternsOn', 'scope', 'render', 'actions', 'schema', 'compareWith', 'subdomains', 'externalLinks', 'query', 'sitemap', 'robots', 'delayMs', 'concurrency', 'hostConcurrency',
   'pathBudgets', 'similarPagesMax', 'timeMsMax', 'bytesMax', 'creditsMax', 'headers', 'webhook', 'selectors',
   'pageTimeoutMs', 'onlyMainContent', 'includeSelectors', 'excludeSelectors', 'includeImages', 'includeLinks',
   'name', 'tags', 'idempotencyKey', 'labels',

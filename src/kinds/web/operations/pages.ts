@@ -78,7 +78,7 @@ function mapSite(services: Services): Operation {
     description:
       'Lists the addresses of a site from its sitemaps and links, with titles where known, without reading the pages; `search` puts those about some words first. ' +
       'Use it to choose what to read before crawl_site or read_page.',
-    rareInput: ['fetchMax'],
+    rareInput: ['fetchMax', 'query'],
     http: { method: 'POST', path: '/api/web/map' },
     cli: {
       words: ['map'],
