@@ -219,7 +219,7 @@ export function jobText(view: Record<string, unknown>): string {
   const facts = factsText(view);
   if (facts.length > 0) lines.push(facts.join(' · '));
   lines.push(...turnText(view));
-  if (progress) lines.push(`progress: ${JSON.stringify(progress)}`);
+  if (progress) lines.push(`progress: ${progressText(progress)}`);
   if (error) {
     const { code, message, hint } = error as { code: string; message: string; hint?: string };
     lines.push(`${code}: ${message}${hint ? ` ${hint}` : ''}`);
@@ -228,10 +228,20 @@ export function jobText(view: Record<string, unknown>): string {
   return lines.join('\n');
 }
 
+/** In words where it is counted; a worker may report anything. */
+function progressText(progress: object): string {
+  const { done, total, unit, message, ...others } = progress as Record<string, unknown>;
+  if (typeof done !== 'number' || Object.keys(others).length > 0) return JSON.stringify(progress);
+  const count = [done, ...(typeof total === 'number' ? ['of', total] : []), unit].filter(isGiven);
+  return [count.join(' '), message].filter(isGiven).map(String).join(', ');
+}
+
+const isGiven = (value: unknown): boolean => value !== undefined && value !== null;
+
 /** What a kind tells beside the state, in words; whatever is missing is not said. */
 function factsText(view: Record<string, unknown>): string[] {
   const number = (value: unknown) => (typeof value === 'number' ? value : undefined);
-  const { history, outputBytes, lastOutputAgeMs, ports, leftBehind } = view;
+  const { history, outputBytes, lastOutputAgeMs, ports, leftBehind, fates, warnings } = view;
   const { runMs, finishedAt } = (view.timings ?? {}) as JobView['timings'];
   const expectedMs = number((history as { expectedMs?: number } | undefined)?.expectedMs);
   const usual = expectedMs === undefined ? '' : ` (usually ${seconds(expectedMs)})`;
@@ -241,6 +251,8 @@ function factsText(view: Record<string, unknown>): string[] {
     ...(runMs === undefined
       ? []
       : [`${finishedAt ? 'ran' : 'running for'} ${seconds(runMs)}${usual}`]),
+    ...Object.entries((fates ?? {}) as Record<string, number>).map(([fate, n]) => `${n} ${fate}`),
+    ...(Array.isArray(warnings) ? warnings.map(String) : []),
     ...(view.slowerThanUsual === true ? ['slower than usual'] : []),
     ...(number(outputBytes) === undefined ? [] : [`${String(outputBytes)} bytes of output`]),
     ...(age === undefined || outputBytes === 0 ? [] : [`last ${seconds(age)} ago`]),

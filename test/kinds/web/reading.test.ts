@@ -41,6 +41,10 @@ test('a cursor goes on while the crawl runs: pages that were found early and com
   assert.equal(soFar.more, true);
   assert.equal(cursor, '129', 'there is a place to go on from');
   assert.equal(seen.length, 129, 'also where more bodies are wished for than one answer holds');
+  const view = await web.call('get_job', { id });
+  const said = web.operations.find('get_job')!.text!(view);
+  assert.match(said, /129 fetched/, 'counts by fate stand in the text too');
+  assert.match(said, /^progress: \d+ of \d+ pages, \d+ addresses wait$/m);
   late[0]!();
   await web.call('wait_for_jobs', { ids: [id] });
   const rest = await readOn();
@@ -49,4 +53,38 @@ test('a cursor goes on while the crawl runs: pages that were found early and com
   assert.equal(seen.length, 130);
   assert.equal(new Set(seen).size, 130);
   assert.equal(seen.at(-1), site.url('/p/1'));
+});
+
+test('a page longer than an answer is read in pieces that are the page', async (t) => {
+  const site = await startSite(t);
+  const lines = Array.from({ length: 900 }, (_, i) => `Zeile ${i}: größer als müßig, 日本語 ${i}.`);
+  site.on('/long', `<main><h1>Long</h1>${lines.map((line) => `<p>${line}</p>`).join('')}</main>`);
+  const web = await createWeb(t);
+  const end = await web.crawl({ url: site.url('/long'), sitemap: 'skip' });
+  const wish = { id: end.id, url: site.url('/long'), fields: ['markdown'] };
+  const whole = await web.call<Read>('read_pages', { ...wish, maxBytes: 1_000_000 });
+  const { markdown = '' } = whole.pages[0]!;
+  assert.ok(lines.every((line) => markdown.includes(line)));
+  const pieces: string[] = [];
+  for (let offset: number | undefined = 0; offset !== undefined;) {
+    const { pages } = await web.call<Read>('read_pages', { ...wish, maxBytes: 9001, offset });
+    assert.ok(Buffer.byteLength(JSON.stringify(pages)) <= 9001);
+    pieces.push(pages[0]!.markdown!);
+    offset = pages[0]!.nextOffset;
+    assert.equal(pages[0]!.cut !== undefined, offset !== undefined, 'it says that it is longer');
+  }
+  assert.ok(pieces.length > 3);
+  assert.equal(pieces.join(''), markdown);
+  await assert.rejects(web.call('read_pages', { id: end.id, offset: 5 }), /one page/);
+  const asked = site.count('/long');
+  const read: string[] = [];
+  for (let offset: number | undefined = 0; offset !== undefined;) {
+    const page: { markdown: string; nextOffset?: number } = await web.call('read_page', {
+      url: site.url('/long'), maxBytes: 7001, ...(offset === 0 ? {} : { offset }),
+    }); // prettier-ignore
+    read.push(page.markdown);
+    offset = page.nextOffset;
+  }
+  assert.equal(read.join(''), markdown);
+  assert.equal(site.count('/long') - asked, 1, 'pieces are of one reading');
 });

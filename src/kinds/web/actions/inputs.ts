@@ -43,6 +43,14 @@ export const readInput = z.strictObject({
     .max(ageMsMax)
     .optional()
     .describe('An earlier reading of yours will do if it is no older; default: always fetched'),
+  maxBytes: z
+    .number()
+    .int()
+    .min(500)
+    .max(1_000_000)
+    .optional()
+    .describe('Long pages in pieces of so many bytes; go on with offset'),
+  offset: z.number().int().min(0).optional().describe('nextOffset of the answer before'),
   ...reading,
 });
 

@@ -22,6 +22,8 @@ export async function readAction(run: Run, input: ActionInput<'markdown'>, servi
     headers,
     timeoutMs,
     maxAgeMs: _age,
+    maxBytes: _bytes,
+    offset: _offset,
     formats: all,
     ...reading
   } = input;

@@ -15,6 +15,7 @@ import type { Services } from '../services.ts';
 import { fates, pageFates, type CrawlRow, type Fate, type UrlRow } from '../crawl/rows.ts';
 import { creditTable } from '../usage/credits.ts';
 import { withoutSecrets } from '../webhooks.ts';
+import { offset, pieceOf } from './pieces.ts';
 import { common, submit } from './run.ts';
 
 const jobId = z.string().regex(/^[A-Za-z0-9_-]{1,80}$/, 'not a job id');
@@ -137,6 +138,7 @@ function readPages(services: Services): Operation {
         .optional()
         .describe('Of a crawl with compareWith'),
       url: z.string().max(2000).optional().describe('Only this address'),
+      offset,
       cursor: z.string().max(40).optional(),
       limit: z.number().int().min(1).max(500).default(50),
       maxBytes: z.number().int().min(500).max(bytesMax).default(bytesDefault),
@@ -163,6 +165,11 @@ function readPages(services: Services): Operation {
       const job = await visibleJob(services.jobs, input.id, caller);
       const row = await crawlOf(job, services);
       const more = !isFinal(job.status);
+      if (input.offset !== undefined && input.url === undefined) {
+        throw new AppError('invalidInput', 'An offset is a place in one page.', {
+          hint: 'Give the `url` of the page too.',
+        });
+      }
       if (!row) return { pages: [], ...(more ? { nextCursor: '0' } : {}), more };
       // Bodies are large: a few more rows than will fit are enough.
       const limit = input.fields.length > 0 ? Math.min(input.limit, bodiesMax) : input.limit;
@@ -173,7 +180,7 @@ function readPages(services: Services): Operation {
         rows.map(({ seq }) => seq),
         input.fields,
       );
-      const pages = fitting(rows.slice(0, limit), bodies, input.maxBytes);
+      const pages = fitting(rows.slice(0, limit), bodies, input);
       const goesOn = pages.length < rows.length || (more && place === 'nth');
       const last = pages.length > 0 ? rows[pages.length - 1]![place ?? 'seq'] : after;
       return {
@@ -223,7 +230,7 @@ async function listed(
 function fitting(
   rows: readonly UrlRow[],
   bodies: Map<number, Record<string, unknown>>,
-  maxBytes: number,
+  { maxBytes, offset: from = 0 }: { maxBytes: number; offset?: number | undefined },
 ): z.infer<typeof pageView>[] {
   const pages: z.infer<typeof pageView>[] = [];
   let left = maxBytes;
@@ -231,7 +238,7 @@ function fitting(
     const view = { ...shown(row), ...bodies.get(row.seq) };
     const bytes = Buffer.byteLength(JSON.stringify(view));
     if (bytes > left && pages.length > 0) return pages;
-    pages.push(bytes > left ? cut(view, left) : view);
+    pages.push(bytes > left || from > 0 ? cut(view, left, from) : view);
     left -= bytes;
   }
   return pages;
@@ -246,29 +253,24 @@ function shown(row: UrlRow): z.infer<typeof pageView> {
   return { n: seq, url, fate, ...Object.fromEntries(known), ...at };
 }
 
-function cut(view: z.infer<typeof pageView>, bytesLeft: number): z.infer<typeof pageView> {
-  const texts = Object.entries(view).filter(
-    ([key, value]) =>
-      typeof value === 'string' && ['markdown', 'text', 'html', 'raw', 'diff'].includes(key),
+/** Texts from the offset on, as much as there is room for; what else is too large is named. */
+function cut(
+  view: z.infer<typeof pageView>,
+  bytesLeft: number,
+  from: number,
+): z.infer<typeof pageView> {
+  const tooLarge = Object.entries(view).filter(
+    ([, value]) =>
+      typeof value === 'object' && Buffer.byteLength(JSON.stringify(value)) > bytesLeft / 2,
   );
-  const others = { ...view };
-  for (const [key, value] of Object.entries(view)) {
-    if (typeof value === 'object' && Buffer.byteLength(JSON.stringify(value)) > bytesLeft / 2)
-      delete others[key];
-  }
-  const share = Math.max(200, Math.floor((bytesLeft * 0.8) / Math.max(texts.length, 1)));
-  const short = texts.map(([key, value]) => [
-    key,
-    Buffer.from(value as string)
-      .subarray(0, share)
-      .toString('utf8')
-      .replace(/\uFFFD$/, ''),
-  ]);
-  return {
-    ...others,
-    ...Object.fromEntries(short),
-    cut: 'This page is longer: raise maxBytes to read all of it.',
-  };
+  const rest: z.infer<typeof pageView> = { ...view };
+  for (const [key] of tooLarge) delete rest[key];
+  const piece = pieceOf(rest, from, Math.floor(bytesLeft * 0.8));
+  const notes = [
+    ...(piece.nextOffset === undefined ? [] : ['It is longer: go on with url and offset.']),
+    ...tooLarge.map(([key]) => `${key} is left out: raise maxBytes.`),
+  ];
+  return { ...piece, ...(notes.length > 0 ? { cut: notes.join(' ') } : {}) };
 }
 
 function cursorNumber(cursor: string): number {

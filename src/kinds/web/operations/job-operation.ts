@@ -28,8 +28,8 @@ export interface JobOperation<A extends Action> extends Pick<Operation<unknown, 
   check?(input: ActionInput<A>): void;
   /** An answer that need not be asked for again. */
   known?(input: ActionInput<A>, owner: string): Promise<Answer | undefined>;
-  /** Adds to an answer what does not stand in the job. */
-  shown?(answer: Answer): Promise<Answer>;
+  /** Adds to an answer what does not stand in the job, or gives the piece of it that was asked for. */
+  shown?(answer: Answer, input: ActionInput<A>): Answer | Promise<Answer>;
 }
 
 interface Asked {
@@ -49,7 +49,8 @@ export function jobOperation<A extends Action>(
 ): Operation {
   const { action, effect = 'read', named, credits, check, known, shown, ...said } = definition;
   const shape = (actionInputs[action] as z.ZodObject).extend({ ...(named ? common : {}), waitMs });
-  const complete = async (out: Answer) => (shown ? shown(out) : out);
+  const complete = async (out: Answer, input: unknown) =>
+    shown ? shown(out, input as ActionInput<A>) : out;
   return defineOperation<unknown, Answer>({
     ...said,
     effect,
@@ -62,17 +63,19 @@ export function jobOperation<A extends Action>(
     startsJob: pendingJob,
     answerFor: async (id, { caller }) => {
       const job = await visibleJob(services.jobs, id, caller);
-      return job.kind === 'web' && job.action === action ? complete(answerOf(job)) : undefined;
+      return job.kind === 'web' && job.action === action
+        ? complete(answerOf(job), job.input)
+        : undefined;
     },
     run: async (asked, context) => {
       const { waitMs: wait, name, tags, idempotencyKey, webhook, labels, ...rest } = asked as Asked;
       const input = rest as ActionInput<A>;
       check?.(input);
       const have = await known?.(input, context.caller!.owner);
-      if (have) return have;
+      if (have) return complete(have, input);
       const wish = { action, input: rest, credits: credits(input), waitMs: wait };
       const job = { ...wish, name, tags, idempotencyKey, webhook, labels };
-      return complete(answerOf(await submitAndWait(services, context, job)));
+      return complete(answerOf(await submitAndWait(services, context, job)), input);
     },
   });
 }

@@ -47,7 +47,8 @@ export class ReadStore {
  * because the request carried headers of its own and the answer may be one person's.
  */
 export function readingKey(input: ActionInput<'markdown'>): string | undefined {
-  const { url, headers, maxAgeMs: _age, timeoutMs: _time, formats, ...how } = input;
+  const { maxAgeMs: _age, timeoutMs: _time, maxBytes: _bytes, offset: _offset, ...wished } = input;
+  const { url, headers, formats, ...how } = wished;
   if (headers && Object.keys(headers).length > 0) return undefined;
   const address = cleanUrl(parseUrl(url)).href;
   const wish = Object.entries(how).toSorted(([a], [b]) => (a < b ? -1 : 1));
