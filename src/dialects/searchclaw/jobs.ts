@@ -15,6 +15,13 @@ interface JobView extends Fields {
   pages?: number;
 }
 
+interface PagesOut {
+  pages: Fields[];
+  nextCursor?: string;
+  /** While it runs: for what comes in later. */
+  laterCursor?: string;
+}
+
 const bytesDefault = 60_000;
 const final = new Set(['completed', 'failed', 'cancelled', 'timed_out']);
 
@@ -65,7 +72,7 @@ async function crawlStatus(call: DialectCall, job: JobView, input: Fields): Prom
 }
 
 async function readPages(call: DialectCall, id: string, { cursor, max_bytes: maxBytes }: Fields) {
-  const out = await call.operations.call<{ pages: Fields[]; nextCursor?: string }>(
+  const out = await call.operations.call<PagesOut>(
     'read_pages',
     {
       id,
@@ -83,7 +90,7 @@ async function readPages(call: DialectCall, id: string, { cursor, max_bytes: max
       ? { markdown }
       : { data: (found as Fields).data, extraction: found, markdown }),
   }));
-  return { data, next: out.nextCursor };
+  return { data, next: out.nextCursor ?? out.laterCursor };
 }
 
 /** `partial`: it ended with pages, but not with all that were wanted. */

@@ -177,6 +177,49 @@ test('a page is called removed when the site says so, not because nothing led to
   assert.equal(narrow.result.changes!.removed, undefined, 'what is left out is not gone');
 });
 
+test('pages that were asked for by their address are pages, whatever they say of themselves', async (t) => {
+  const site = await startSite(t);
+  const paths = ['/copy/1', '/copy/2', '/same/1', '/same/2'];
+  const web = await createWeb(t);
+  const end = await web.crawl({ urls: paths.map((path) => site.url(path)), maxDepth: 0 });
+  assert.deepEqual(
+    await fatesOf(web, end.id),
+    Object.fromEntries(paths.map((path) => [path, 'fetched'])),
+  );
+});
+
+test('a robots.txt that cannot be had for a moment costs no page', async (t) => {
+  const site = await startSite(t, { pages: 5 });
+  let asked = 0;
+  site.on('/robots.txt', (request, response) =>
+    html('', asked++ === 0 ? 503 : 404)(request, response),
+  );
+  const web = await createWeb(t, { settings: { backoffMs: 700 } });
+  const end = await web.crawl({ url: site.url('/'), sitemap: 'skip' });
+  assert.equal(end.status, 'completed', JSON.stringify(end));
+  assert.equal(end.result.pages, 5);
+});
+
+test('a crawl whose time was over goes on when it is opened again', async (t) => {
+  const site = await startSite(t, { pages: 3 });
+  const held: (() => void)[] = [];
+  let open = false;
+  site.on('/p/2', (request, response) => {
+    const answer = () => html(page('two'))(request, response);
+    if (open) answer();
+    else held.push(answer);
+  });
+  const web = await createWeb(t);
+  const first = await web.crawl({ url: site.url('/'), sitemap: 'skip', timeMsMax: 4000 });
+  assert.equal(first.result.stopReason, 'time');
+  assert.equal(first.result.pages, 2);
+  open = true;
+  await web.call('control_crawl', { id: first.id, action: 'retryFailed' });
+  await web.call('wait_for_jobs', { ids: [first.id] });
+  const { result } = await web.jobs.get(first.id);
+  assert.equal((result as typeof first.result).pages, 3);
+});
+
 /** The first requests are answered when all of them are there. */
 function together(n: number): (handler: Handler) => Handler {
   const waiting: (() => void)[] = [];

@@ -195,8 +195,9 @@ export class Crawl {
     }
     if (this.run.job.attempt > state.attempt) {
       await this.writer.requeueFailed();
-      state.attempt = this.run.job.attempt;
-      delete state.stopReason;
+      // Opened again after its time was over, it has that time once more.
+      if (state.stopReason === 'time') this.row.activeMs = 0;
+      Object.assign(state, { attempt: this.run.job.attempt, stopReason: undefined });
       await this.writer.save();
     }
     if (this.options.sitemap !== 'skip' && !this.stop.signal.aborted)
@@ -312,12 +313,10 @@ export class Crawl {
   private async write(batch: readonly Result[]): Promise<void> {
     this.tick();
     const { seqNext, bytes, credits } = this.row;
-    try {
-      await this.writer.write(batch);
-    } catch (error) {
+    await this.writer.write(batch).catch((error: unknown) => {
       Object.assign(this.row, { seqNext, bytes, credits });
       throw error;
-    }
+    });
   }
 
   private written(batch: readonly Result[]): void {

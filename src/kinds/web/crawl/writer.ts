@@ -217,6 +217,11 @@ export class Writer {
       return { ...change, target: target?.url ?? result.redirect };
     }
     if (!pageFates.has(change.fate)) return this.withRemoval(result);
+    // A start is a page that was asked for by its address, whatever it says of itself.
+    if (row.via === 'start') {
+      if (change.textHash !== undefined) batch.texts.set(change.textHash, row.url);
+      return this.compared(result);
+    }
     if (target && target.key !== row.key) {
       const canonical = await this.canonicalTarget(result, target, known, batch);
       if (canonical) {

@@ -14,8 +14,8 @@ export interface Rules {
 }
 
 const keptMs = 86_400_000;
-/** An unreachable robots.txt is asked for again soon. */
-const keptUnreachableMs = 60_000;
+/** Before the next try of a page that waits for it: an outage of a moment must not cost a crawl all its pages. */
+const keptUnreachableMs = 1000;
 const charsMax = 512_000;
 /** Only the beginning counts, but all of it has to be fetched. */
 const bytesMax = 5_000_000;

@@ -13,7 +13,7 @@ export function localEngine(pages: PageSearch): Engine {
         url,
         snippet,
         source: 'crawled here',
-        ...(fetchedAt === undefined ? {} : { published: new Date(fetchedAt).toISOString() }),
+        ...(fetchedAt === undefined ? {} : { crawledAt: new Date(fetchedAt).toISOString() }),
       }));
       return { rows };
     },

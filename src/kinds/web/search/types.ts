@@ -29,6 +29,8 @@ export interface SearchRow {
   source?: string;
   position: number;
   published?: string;
+  /** Of a page crawled here; when it was published is not known. */
+  crawledAt?: string;
   imageUrl?: string;
   thumbnailUrl?: string;
   width?: number;
