@@ -7,6 +7,7 @@ import {
   addCount,
   addQueued,
   insertUrl,
+  reopenUrl,
   requeueUrl,
   saveCrawl,
   setHost,
@@ -57,7 +58,7 @@ function contract(factory: StoreFactory): void {
       'b.test',
     ]);
     const done = [
-      updateUrl(id, { seq: 3, fate: 'fetched', textHash: 'h', etag: '"e"' }),
+      updateUrl(id, { seq: 3, fate: 'fetched', textHash: 'h', etag: '"e"', nth: 1 }),
       addQueued(id, 'a.test', -1),
       addCount(id, 'queued', -1),
       addCount(id, 'fetched', 1),
@@ -79,6 +80,22 @@ function contract(factory: StoreFactory): void {
       [4, 2, 5],
     );
     assert.equal(await web.nextHostAt(id, 5000), 8000);
+    assert.equal(await web.leastDepth(id), 0, 'of a host that rests');
+    assert.deepEqual(
+      (await web.readyHosts(id, 5000, 10, 1)).map(({ host }) => host),
+      ['a.test'],
+    );
+    assert.deepEqual(
+      await web.readyHosts(id, 5000, 10, 0),
+      [],
+      'its only one is at the other host',
+    );
+    const atOne = async (now: number) =>
+      (await web.nextAt(id, 'a.test', 1, now, 10)).map(({ seq }) => seq);
+    assert.deepEqual(await atOne(5000), [4]);
+    assert.deepEqual(await atOne(9000), [4, 1], 'those that are tried again come last');
+    assert.equal(await web.nextUrlAt(id, 'a.test', 1), 9000);
+    assert.equal(await web.nextUrlAt(id, 'a.test', 7), undefined);
     assert.deepEqual(
       (await web.readyHosts(id, 5000, 10)).map(({ host }) => host),
       ['a.test'],
@@ -108,10 +125,23 @@ function contract(factory: StoreFactory): void {
       listed.map(({ seq }) => seq),
       [3, 4],
     );
+    await web.commit(id, 'two', [
+      updateUrl(id, { seq: 2, fate: 'unchanged', change: 'same', nth: 2 }),
+    ]);
+    const pagesAfter = async (after: number, more: { change?: string } = {}) => {
+      const fates = ['fetched', 'unchanged'] as const;
+      return (await web.listPages(id, { after, limit: 5, fates, ...more })).map(({ seq }) => seq);
+    };
+    assert.deepEqual(await pagesAfter(0), [3, 2], 'as they came in');
+    assert.deepEqual(await pagesAfter(1), [2]);
+    assert.deepEqual(await pagesAfter(0, { change: 'same' }), [2]);
+    const outside = row(9, { fate: 'skipped', reason: 'external' });
+    await web.commit(id, 'two', [insertUrl(id, outside), reopenUrl(id, 9, { ...outside, depth: 1 })]); // prettier-ignore
+    assert.equal((await web.byKey(id, 'key-9'))!.fate, 'queued');
     const newer = await web.open('job_2', 'me', 1000);
     assert.deepEqual(
       (await web.unseen(id, newer.crawl, 0, 10)).map(({ seq }) => seq),
-      [3],
+      [2, 3],
     );
     await web.forget(['job_1']);
     assert.equal(await web.find('job_1'), undefined);

@@ -265,7 +265,9 @@ function cut(
   for (const [key] of tooLarge) delete rest[key];
   const piece = pieceOf(rest, from, Math.floor(bytesLeft * 0.8));
   const notes = [
-    ...(piece.nextOffset === undefined ? [] : ['It is longer: go on with url and offset.']),
+    ...(piece.nextOffset === undefined
+      ? []
+      : ['It is longer: go on with url and offset, or raise maxBytes.']),
     ...tooLarge.map(([key]) => `${key} is left out: raise maxBytes.`),
   ];
   return { ...piece, ...(notes.length > 0 ? { cut: notes.join(' ') } : {}) };
