@@ -284,7 +284,7 @@ async function openStore({
   config,
   home,
   clock,
-}: AppNeeds): Promise<{ store: Store; home: Home; clock: Clock }> {
+}: AppNeeds): Promise<{ store: Store; home: Home; clock: Clock; seenAs?: string | undefined }> {
   if (!/^postgres(ql)?:/.test(config.store)) {
     const store = new SqliteStore(join(config.home, 'errand.sqlite'));
     await closedOnError(store, () => store.migrate(allMigrations()));
@@ -297,7 +297,8 @@ async function openStore({
     const secret = await store.join({ name: config.cluster.name, key });
     const digest = hmac({ ...home, secret }, 'owner key', '').toString('hex');
     const shared = { secret, ownerKey: `errand_${digest.slice(0, 40)}` };
-    return { store, home: clusterHome(home, shared), clock: store.clock };
+    const seenAs = await store.seenAs();
+    return { store, home: clusterHome(home, shared), clock: store.clock, seenAs };
   });
 }
 

@@ -105,7 +105,12 @@ export const clusterSettings = z.strictObject({
     .array(z.string().regex(/^[\w.-]{1,60}(=[\w.-]{0,60})?$/))
     .default([])
     .describe('What jobs may ask of this node: gpu, zone=eu'),
-  nodeUrl: z.url().optional().describe('How other nodes reach this one; default: where it listens'),
+  nodeUrl: z
+    .url()
+    .optional()
+    .describe(
+      'How other nodes reach this one; default: where it listens, or its address towards the database',
+    ),
   goneMs: z
     .number()
     .int()

@@ -126,13 +126,19 @@ export function defineOperation<I, O>(operation: Operation<I, O>): Operation {
   return operation;
 }
 
+/** A server of the same cluster, and how it is reached. */
+export interface Place {
+  node: string;
+  url: string;
+}
+
 /** Other servers of the same cluster, for operations that say `at`. */
 export interface Elsewhere {
   /** Where a call with this input must run; undefined: here. */
-  place(input: unknown, at: 'job' | 'attempt'): Promise<string | undefined>;
-  call(place: string, name: string, input: unknown, context: CallContext): Promise<unknown>;
+  place(input: unknown, at: 'job' | 'attempt'): Promise<Place | undefined>;
+  call(place: Place, name: string, input: unknown, context: CallContext): Promise<unknown>;
   stream(
-    place: string,
+    place: Place,
     name: string,
     input: unknown,
     context: CallContext,

@@ -43,9 +43,10 @@ export async function startServer(wish: ServeWish): Promise<RunningServer> {
   }
 }
 
-/** The name under which other nodes call this one. */
-function nodeHosts({ cluster }: Config): string[] {
-  return cluster.nodeUrl === undefined ? [] : [new URL(cluster.nodeUrl).hostname];
+/** The names that this server gives itself: where it listens, and where other nodes call it. */
+function ownHosts({ server: { host }, cluster: { nodeUrl } }: Config): string[] {
+  const listening = host.includes(':') ? `[${host}]` : host;
+  return nodeUrl === undefined ? [listening] : [listening, new URL(nodeUrl).hostname];
 }
 
 class Server {
@@ -59,6 +60,7 @@ class Server {
   private mcp: McpFace | undefined;
   private url: string | undefined;
   private opening: Promise<void> | undefined;
+  private listensOn: string | undefined;
   private stopping: Promise<void> | undefined;
   private idleSince: number | undefined;
   private end = () => {};
@@ -121,6 +123,7 @@ class Server {
     log[this.auto ? 'info' : 'debug']('serving', facts);
     return {
       url: this.url,
+      listensOn: this.listensOn,
       key: app.ownerKey,
       keyFile: app.ownerKeyFile,
       home: home.path,
@@ -140,7 +143,7 @@ class Server {
       owner,
       version,
       limits: config.http,
-      allowedHosts: [...config.server.allowedHosts, ...nodeHosts(config)],
+      allowedHosts: [...config.server.allowedHosts, ...ownHosts(config)],
       ...(config.server.publicUrl === undefined ? {} : { publicUrl: config.server.publicUrl }),
       health: () => ({ auto: this.auto }),
       clock,
@@ -171,6 +174,7 @@ class Server {
   private async listen(port: number, host: string): Promise<void> {
     const address = await this.http!.listenTcp({ port, host });
     this.url = address.url;
+    if (!address.url.includes(address.host)) this.listensOn = address.host;
   }
 
   /** Workers of endpoints speak HTTP: a server that has only its socket opens a port on loopback for them. */

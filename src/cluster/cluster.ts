@@ -13,6 +13,7 @@ import type { Egress } from '../runtime/egress/index.ts';
 import type { Log } from '../runtime/log.ts';
 import type { Service } from '../runtime/service.ts';
 import type { Step, Store } from '../store/store.ts';
+import { nodeUrl } from './address.ts';
 import { Archive } from './archive.ts';
 import { Litter } from './litter.ts';
 import { Nodes } from './nodes.ts';
@@ -32,6 +33,8 @@ export interface ClusterNeeds {
   /** Shared by all nodes. */
   secret: Buffer;
   url(): string | undefined;
+  /** This node's address as the database sees it. */
+  seenAs?: string | undefined;
   running(kind: string): number;
   resumed(): void;
 }
@@ -66,7 +69,7 @@ export async function createCluster(needs: ClusterNeeds): Promise<Cluster> {
     version: needs.version,
     labels: config.cluster.labels,
     leaseMs: config.server.leaseMs,
-    url: () => config.cluster.nodeUrl ?? needs.url(),
+    url: () => config.cluster.nodeUrl?.replace(/\/+$/, '') ?? ownUrl(needs),
     capacity: () => perKind((kind) => kind.capacity()),
     running: () => perKind((kind) => needs.running(kind.name)),
     resumed: () => needs.resumed(),
@@ -109,6 +112,11 @@ export async function createCluster(needs: ClusterNeeds): Promise<Cluster> {
       forget: async (jobIds) => archive?.forget(jobIds),
     },
   };
+}
+
+function ownUrl({ config, url, seenAs }: ClusterNeeds): string | undefined {
+  const local = url();
+  return local && nodeUrl({ url: local, host: config.server.host, seenAs });
 }
 
 async function openArchive(

@@ -11,6 +11,7 @@ import {
   type Caller,
   type Elsewhere,
   type Operations,
+  type Place,
   type StreamItem,
 } from '../operation.ts';
 import { scopes } from '../operation.ts';
@@ -48,6 +49,8 @@ interface Call {
   input: unknown;
   caller: Record<string, unknown> | null;
   follow: boolean;
+  /** Who is meant. The address of a node may lead to another one; its answer would be about the wrong files. */
+  node?: string;
 }
 
 export class Router implements Elsewhere {
@@ -58,7 +61,7 @@ export class Router implements Elsewhere {
   }
 
   /** The node that must run a call about this job; undefined: this one. */
-  async place(input: unknown, at: 'job' | 'attempt'): Promise<string | undefined> {
+  async place(input: unknown, at: 'job' | 'attempt'): Promise<Place | undefined> {
     const { jobs, nodes, isHere } = this.options;
     const { id, attempt } = input as { id?: unknown; attempt?: number };
     const job = typeof id === 'string' ? await jobs.ledger.find(id) : undefined;
@@ -68,7 +71,7 @@ export class Router implements Elsewhere {
     const row = await nodes.rows.find(node);
     // A node that is just back takes work before its next beat: having started this job is a sign of life, too.
     const seenAt = Math.max(row?.seenAt ?? 0, job.startedAt ?? 0);
-    if (row?.url && nodes.isAlive({ ...row, seenAt })) return row.url;
+    if (row?.url && nodes.isAlive({ ...row, seenAt })) return { node, url: row.url };
     if (at === 'attempt') return undefined;
     if (isHere(job) || (await this.options.restore(job))) return undefined;
     const where = row ? `${row.name} (${row.id})` : node;
@@ -86,19 +89,17 @@ export class Router implements Elsewhere {
     return attempts.find((one) => one.attempt === attempt)?.holder ?? null;
   }
 
-  async call(place: string, name: string, input: unknown, context: CallContext): Promise<unknown> {
+  async call(place: Place, name: string, input: unknown, context: CallContext): Promise<unknown> {
     const response = await this.send(
       place,
       { name, input, caller: plain(context.caller), follow: false },
       context.signal,
     );
-    const body = JSON.parse(await response.body.text()) as { output?: unknown; error?: ErrorBody };
-    if (body.error) throw errorFromBody(body.error);
-    return body.output;
+    return (JSON.parse(await response.body.text()) as { output?: unknown }).output;
   }
 
   async *stream(
-    place: string,
+    place: Place,
     name: string,
     input: unknown,
     context: CallContext,
@@ -139,6 +140,7 @@ export class Router implements Elsewhere {
       const body = await readBody(request);
       this.verify(request, body);
       const call = JSON.parse(body.toString()) as Call;
+      this.refuseMistaken(call);
       const caller = callerOf(call.caller);
       const context: CallContext = { caller, signal };
       if (call.follow) await this.follow(response, call, context);
@@ -185,13 +187,19 @@ export class Router implements Elsewhere {
     return () => cancel();
   }
 
-  private async send(place: string, call: Call, signal: AbortSignal): Promise<EgressResponse> {
+  private async send(place: Place, call: Call, signal: AbortSignal): Promise<EgressResponse> {
+    const response = await this.request(place, { ...call, node: place.node }, signal);
+    if (response.status === 200) return response;
+    throw refusal(place, response.status, await response.body.text());
+  }
+
+  private async request(place: Place, call: Call, signal: AbortSignal): Promise<EgressResponse> {
     const { egress, clock, secret } = this.options;
     const body = JSON.stringify(call);
     const time = String(clock.now());
     try {
       return await egress.request({
-        url: `${place}${clusterPath}`,
+        url: `${place.url}${clusterPath}`,
         method: 'POST',
         trust: 'trusted',
         headers: {
@@ -211,13 +219,22 @@ export class Router implements Elsewhere {
       if (signal.aborted) throw error;
       throw new AppError(
         'unavailable',
-        `The node at ${place}, which has the files of this job, does not answer.`,
+        `The node at ${place.url}, which has the files of this job, does not answer.`,
         {
-          hint: 'Try again; `errand node list` shows which nodes are alive.',
+          hint: 'Try again; `errand node list` shows which nodes are alive. When it is reached under another address, set ERRAND_NODE_URL there.',
           cause: error,
         },
       );
     }
+  }
+
+  private refuseMistaken({ node }: Call): void {
+    const { id } = this.options.nodes;
+    // Nodes of an older version do not say whom they mean.
+    if (node === undefined || node === id) return;
+    throw new AppError('unavailable', `A call for the node ${node} came to ${id}.`, {
+      hint: `Set ERRAND_NODE_URL on ${node} to an address that leads to it from every other node.`,
+    });
   }
 
   private isFresh(time: string): boolean {
@@ -232,6 +249,24 @@ export class Router implements Elsewhere {
     throw new AppError('unauthorized', 'This call is not from a node of this cluster.', {
       hint: 'All nodes need the same ERRAND_CLUSTER_KEY.',
     });
+  }
+}
+
+/** An error of the other node is passed on; anything else did not come from its route at all. */
+function refusal(place: Place, status: number, text: string): AppError {
+  const body = parsed(text);
+  if (body?.error) return errorFromBody(body.error);
+  const said = body?.detail ?? text.slice(0, 200);
+  return new AppError('unavailable', `The node at ${place.url} answered ${status}: ${said}`, {
+    hint: `ERRAND_NODE_URL of the node ${place.node} must lead to it without a proxy that changes anything.`,
+  });
+}
+
+function parsed(text: string): { error?: ErrorBody; detail?: string } | undefined {
+  try {
+    return JSON.parse(text) as { error?: ErrorBody; detail?: string };
+  } catch {
+    return undefined;
   }
 }
 

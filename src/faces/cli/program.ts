@@ -42,7 +42,10 @@ export interface ServeWish {
 }
 
 export interface RunningServer {
+  /** How callers on this machine reach it. */
   url: string | undefined;
+  /** What it listens on, where that is more than the URL says. */
+  listensOn?: string | undefined;
   key: string;
   keyFile: string;
   home: string;

@@ -51,8 +51,11 @@ export class Listeners {
     }
     this.servers.push(server);
     const address = server.address() as AddressInfo;
-    const shown = address.family === 'IPv6' ? `[${address.address}]` : address.address;
-    return { url: `http://${shown}:${address.port}`, host: address.address, port: address.port };
+    return {
+      url: `http://${callable(address)}:${address.port}`,
+      host: address.address,
+      port: address.port,
+    };
   }
 
   async socket(path: string): Promise<void> {
@@ -131,6 +134,13 @@ export class Listeners {
     );
     return server;
   }
+}
+
+/** A URL for callers on this machine: "every address" is none that can be called. */
+function callable({ address, family }: AddressInfo): string {
+  if (address === '0.0.0.0') return '127.0.0.1';
+  if (address === '::') return '[::1]';
+  return family === 'IPv6' ? `[${address}]` : address;
 }
 
 /** Node looks only so often whether somebody is late; its own 30 s would make our limits a guess. */

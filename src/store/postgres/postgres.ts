@@ -72,6 +72,14 @@ export class PostgresStore implements Store {
     return this.told(() => joinCluster(this.pool, this.address, identity));
   }
 
+  /** The address of this machine as the database sees it; undefined over a unix socket. */
+  async seenAs(): Promise<string | undefined> {
+    const [row] = await this.read<{ address: string | null }>(
+      'SELECT host(inet_client_addr()) AS address',
+    );
+    return row?.address ?? undefined;
+  }
+
   /** For metrics: connections in use, idle, and how many wait for one. */
   poolCounts(): { total: number; idle: number; waiting: number } {
     const { totalCount: total, idleCount: idle, waitingCount: waiting } = this.pool;

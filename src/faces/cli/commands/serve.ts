@@ -61,14 +61,14 @@ async function startOrTakeOver(context: CommandContext, wish: ServeWish): Promis
 }
 
 function greet({ screen, program }: CommandContext, server: RunningServer, json: boolean): void {
-  const { url, key, keyFile, home } = server;
+  const { url, key, keyFile, home, listensOn } = server;
   if (json) {
     // Scripts rely on this line: these fields and no others.
     screen.out(`${JSON.stringify({ url, key, home, pid: process.pid })}\n`);
     return;
   }
   screen.out(
-    `errand ${program.version} serves ${url}\n` +
+    `errand ${program.version} serves ${url}${listensOn ? ` (listens on ${listensOn})` : ''}\n` +
       `  home  ${home}\n  key   ${keyFile} (for HTTP: Authorization: Bearer …)\n  MCP   ${url}/mcp\n\n` +
       `${clientConfigs(process.execPath, program.binPath)}\n\nTry: ${program.binPath} run -- echo hello\nStop with ctrl-c.\n`,
   );
