@@ -166,6 +166,33 @@ test('a limit of a queue is exact over nodes that claim at once; commits wake th
   assert.deepEqual(await b.counters('queue:toy:default'), { queued: 35, running: 5 });
 });
 
+test('a node that finds a job in the hands of another looks again soon; one that refused it does not', async (t) => {
+  const url = await migratedDatabase(migrations);
+  const store = await open(t, url);
+  const jobs = jobsOn(store);
+  const queue = queueKey('toy', 'default');
+  await jobs.submit(base);
+  const woken: string[] = [];
+  store.onReady((name) => woken.push(name));
+  const other = new Client(url);
+  await other.connect();
+  t.after(() => other.end());
+  // As a node that looks at a job which is not for it: held until the end of its transaction, then put back.
+  await other.query('BEGIN');
+  await other.query('SELECT 1 FROM errand_boss.job FOR UPDATE');
+  assert.deepEqual(await claim(jobs, 1), []);
+  await until('it looks again by itself', () => woken.includes(queue));
+  await other.query('ROLLBACK');
+  const refuse = { queues: [{ name: queue }], limit: 1, holder: 'b', node: 'b', leaseMs: 30_000 };
+  await jobs.claim({ ...refuse, accept: () => false });
+  const before = woken.length;
+  await jobs.claim({ ...refuse, accept: () => false });
+  await jobs.submit({ ...base, queue: 'second' });
+  await until('the next is heard of', () => woken.includes(queueKey('toy', 'second')));
+  assert.equal(woken.slice(before).includes(queue), false);
+  assert.equal((await claim(jobs, 1)).length, 1);
+});
+
 test('a node whose clock is minutes off lives in the time of the database', async (t) => {
   const url = await migratedDatabase(migrations);
   const skewMs = 7 * 60_000;

@@ -17,25 +17,35 @@ const lookMax = 25;
 /** Advisory locks are numbers; this one means "a limited queue". */
 const limitLock = 7_411_002;
 
+export interface Claimed {
+  taken: Candidate[];
+  /** Queues in which another node held entries while we looked; it may put them back for us. */
+  contested: string[];
+}
+
 export async function claimAttempts(
   parts: { pool: Pool; dispatcher: Dispatcher },
   request: ClaimRequest,
   plan: Plan,
-): Promise<Candidate[]> {
+): Promise<Claimed> {
   const { pool, dispatcher } = parts;
   for (const { name } of request.queues) await dispatcher.ensureQueue(name);
   const queues = await nonEmpty(parts, request.queues);
-  if (queues.length === 0 || request.limit <= 0) return [];
+  if (queues.length === 0 || request.limit <= 0) return { taken: [], contested: [] };
   return withClient(pool, async (client) => {
     for (let tries = 1; ; tries++) {
+      const claim = new Claim({ client, dispatcher, request, plan });
       try {
-        return await new Claim({ client, dispatcher, request, plan }).run(queues);
+        const taken = await claim.run(queues);
+        // Whoever got something looks again when that is done.
+        const contested = taken.length > 0 ? [] : await claim.contested();
+        return { taken, contested };
       } catch (error) {
         await rollback(client, error);
         const { code } = error as { code?: string };
         const again = error instanceof Conflict || code === '40P01' || code === '40001';
         if (!again) throw error;
-        if (tries >= triesMax) return [];
+        if (tries >= triesMax) return { taken: [], contested: [] };
       }
     }
   });
@@ -62,6 +72,8 @@ class Claim {
   private readonly taken: Candidate[] = [];
   /** Entries that this claim takes out of the queue without starting them. */
   private readonly gone = new Set<string>();
+  /** Queues that were looked through to their end. */
+  private readonly seen: string[] = [];
 
   constructor(parts: {
     client: PoolClient;
@@ -88,6 +100,10 @@ class Claim {
     if (this.taken.length > 0) this.transaction.hold(this.taken, holder, now + leaseMs);
     await this.transaction.commit();
     return this.taken;
+  }
+
+  contested(): Promise<string[]> {
+    return this.dispatcher.heldElsewhere(this.client, this.seen);
   }
 
   /** In one order on every node, so that two claims never wait for each other in a circle. */
@@ -122,7 +138,10 @@ class Claim {
         if (open > 0 && job && this.decide(entry, job)) open -= 1;
         else if (!this.gone.has(entry.bossId)) back.push(entry.bossId);
       }
-      if (entries.length < look) break;
+      if (entries.length < look) {
+        this.seen.push(queue);
+        break;
+      }
       left -= look;
     }
     if (back.length > 0) await this.dispatcher.putBack(this.client, queue, back);
@@ -137,7 +156,8 @@ class Claim {
       this.taken.push(candidate);
       return true;
     }
-    if (decision.drop || decision.runAt !== undefined) {
+    if (!decision.drop && decision.runAt === undefined) this.dispatcher.refuse(bossId);
+    else {
       this.gone.add(bossId);
       this.transaction.remove(queue, attemptId);
       if (!decision.drop) this.transaction.schedule({ ...candidate, runAt: decision.runAt! });

@@ -19,11 +19,15 @@ type Executor = Pick<ClientBase, 'query'>;
 const expireInSeconds = 86_400;
 /** pg-boss keeps priorities as 32-bit numbers. */
 const priorityMax = 2 ** 31 - 1;
+/** Far more than a node looks past; forgetting one costs a look. */
+const refusedMax = 20_000;
+const headMax = 50;
 
 export class Dispatcher {
   private readonly boss: PgBoss;
   private readonly schema: string;
   private readonly known = new Map<string, Promise<void>>();
+  private readonly refused = new Set<string>();
 
   private constructor(boss: PgBoss, schema: string) {
     this.boss = boss;
@@ -103,6 +107,28 @@ export class Dispatcher {
        WHERE name = $1 AND id = ANY($2::uuid[])`,
       [bossName(queue), bossIds],
     );
+  }
+
+  /** Not for this node: it need not be looked for again. */
+  refuse(bossId: string): void {
+    if (this.refused.size >= refusedMax) this.refused.clear();
+    this.refused.add(bossId);
+  }
+
+  /** Which of these queues have entries at their head that this node could not even look at: others hold them right now. */
+  async heldElsewhere(client: Executor, queues: readonly string[]): Promise<string[]> {
+    const found: string[] = [];
+    for (const queue of queues) {
+      const { rows } = await client.query({
+        ...prepare(
+          `SELECT id FROM ${this.schema}.job WHERE name = $1 AND state < 'active' AND NOT blocked
+           ORDER BY priority DESC, created_on LIMIT ${headMax}`,
+        ),
+        values: [bossName(queue)],
+      });
+      if ((rows as { id: string }[]).some(({ id }) => !this.refused.has(id))) found.push(queue);
+    }
+    return found;
   }
 
   /** Which of these queues have something ready: one index probe each, no lock. */

@@ -122,10 +122,11 @@ export class PostgresStore implements Store {
     plan: (candidate: Candidate) => ClaimPlan,
   ): Promise<Candidate[]> {
     const { dispatcher } = await this.work();
-    const taken = await this.told(() =>
+    const { taken, contested } = await this.told(() =>
       claimAttempts({ pool: this.pool, dispatcher }, request, plan),
     );
     if (taken.length > 0) this.wake.committed([]);
+    this.wake.contested(contested);
     return taken;
   }
 

@@ -33,6 +33,9 @@ export class Wake {
   private client: Client | undefined;
   private toldAt = 0;
   private telling: { soon: boolean; cancel(): void } | undefined;
+  /** Claims in a row that met only what others held, and whether another is planned already. */
+  private misses = 0;
+  private looking = false;
   private cancelPoll: () => void = () => {};
   private cancelCheck: () => void = () => {};
 
@@ -83,6 +86,26 @@ export class Wake {
   again(): void {
     if (this.closing.signal.aborted) return;
     this.options.clock.after(2 * coalesceMs, () => this.emit([]));
+  }
+
+  /**
+   * Another node held what there was while we looked. Nodes that take turns at refusing a job would keep it from the one
+   * that may have it, so that one looks again soon, a little later each time, and at no fixed moment.
+   */
+  contested(queues: readonly string[]): void {
+    if (queues.length === 0) {
+      this.misses = 0;
+      return;
+    }
+    if (this.looking || this.closing.signal.aborted) return;
+    const { clock, pollMs } = this.options;
+    const waitMs = Math.min(coalesceMs * 2 ** this.misses, pollMs);
+    this.misses += 1;
+    this.looking = true;
+    clock.after(waitMs * (0.5 + Math.random()), () => {
+      this.looking = false;
+      this.emit(queues);
+    });
   }
 
   private emit(queues: readonly string[]): void {
