@@ -7,7 +7,7 @@ import { accessOperations } from './access/operations.ts';
 import { createCluster, type Cluster } from './cluster/cluster.ts';
 import { nodeOperations } from './cluster/operations.ts';
 import { nodeMigrations } from './cluster/store.ts';
-import type { Config } from './config.ts';
+import { isPostgres, type Config } from './config.ts';
 import type { Dialect } from './dialect.ts';
 import { backgroundJobDialect } from './dialects/background-job/index.ts';
 import { cardzeroDialect } from './dialects/cardzero/index.ts';
@@ -15,7 +15,7 @@ import { firecrawlDialect } from './dialects/firecrawl/index.ts';
 import { searchclawDialect } from './dialects/searchclaw/index.ts';
 import { runpodDialect } from './dialects/runpod/index.ts';
 import { registerErrors } from './errors.ts';
-import { clusterHome, type Home } from './home.ts';
+import { clusterHome, standAlone, type Home } from './home.ts';
 import { EventFeed } from './jobs/events.ts';
 import { Jobs } from './jobs/jobs.ts';
 import { Maintenance } from './jobs/maintenance.ts';
@@ -285,7 +285,8 @@ async function openStore({
   home,
   clock,
 }: AppNeeds): Promise<{ store: Store; home: Home; clock: Clock; seenAs?: string | undefined }> {
-  if (!/^postgres(ql)?:/.test(config.store)) {
+  if (!isPostgres(config.store)) {
+    standAlone(config.home, config.store !== undefined);
     const store = new SqliteStore(join(config.home, 'errand.sqlite'));
     await closedOnError(store, () => store.migrate(allMigrations()));
     return { store, home, clock };

@@ -157,8 +157,8 @@ export interface Section {
 
 export interface Config {
   home: string;
-  /** `sqlite` (the home's own database) or a postgres:// address. */
-  store: string;
+  /** A postgres:// address or `sqlite`, the home's own database; undefined: nobody said, which means the same. */
+  store: string | undefined;
   server: z.infer<typeof serverSettings>;
   http: z.infer<typeof httpSettings>;
   retention: z.infer<typeof retentionSettings>;
@@ -204,7 +204,7 @@ export function loadConfig(
   if (!server.success) throw badConfig('the environment', server.error);
   return {
     home,
-    store: wish.store ?? env.ERRAND_STORE ?? 'sqlite',
+    store: storeAddress(wish, env),
     server: server.data,
     http: file.http,
     retention: file.retention,
@@ -219,6 +219,23 @@ export function loadConfig(
     env,
   };
 }
+
+/** Of the wish, the environment or home/env. What is no store is refused: the home's own would be a second truth. */
+export function storeAddress(
+  wish: Pick<ConfigWish, 'home' | 'store'> = {},
+  env: Record<string, string | undefined> = environment(),
+): string | undefined {
+  const { home } = homePlace(wish.home, env);
+  const address = wish.store ?? env.ERRAND_STORE ?? readEnvFile(join(home, 'env')).ERRAND_STORE;
+  if (address === undefined || address === 'sqlite' || isPostgres(address)) return address;
+  throw new AppError('invalidInput', 'The store address is neither postgres://… nor sqlite.', {
+    hint: 'Write postgres://user:password@host:5432/database, or sqlite for the home itself (ERRAND_HOME says which).',
+  });
+}
+
+/** Everything else is the home's own database, or a mistake. */
+export const isPostgres = (address: string | undefined): address is string =>
+  address !== undefined && /^postgres(ql)?:/i.test(address);
 
 function clusterOf(
   file: Config['cluster'],

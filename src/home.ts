@@ -56,11 +56,30 @@ export function openHome(path: string): Home {
 
 /** In a cluster all nodes have one owner key; the home keeps its own for the day it is alone again. */
 export function clusterHome(home: Home, shared: { secret: Buffer; ownerKey: string }): Home {
-  const file = join(home.path, 'cluster-owner.key');
+  const file = clusterKeyFile(home.path);
   if (!existsSync(file) || readFileSync(file, 'utf8').trim() !== shared.ownerKey)
     write(file, shared.ownerKey);
   return { ...home, ...shared, ownerKeyFile: file };
 }
+
+/**
+ * A home that was a node of a cluster and is not told where that is would begin a truth of its own beside it. `meant`: its
+ * operator asked for just that.
+ */
+export function standAlone(path: string, meant: boolean): void {
+  const file = clusterKeyFile(path);
+  if (meant) return rmSync(file, { force: true });
+  if (!existsSync(file)) return;
+  throw new AppError(
+    'unavailable',
+    `The home ${path} is a node of a cluster, but no store is named.`,
+    {
+      hint: `Set ERRAND_STORE, also possible in ${join(path, 'env')}; \`errand serve --store sqlite\` makes the home stand alone again.`,
+    },
+  );
+}
+
+const clusterKeyFile = (path: string): string => join(path, 'cluster-owner.key');
 
 function prepare(path: string): void {
   try {

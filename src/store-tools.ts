@@ -4,14 +4,21 @@ import { join, resolve } from 'node:path';
 import { allMigrations } from './app.ts';
 import { NodeRows } from './cluster/store.ts';
 import { AppError } from './errors.ts';
-import { openHome } from './home.ts';
+import { isPostgres, storeAddress } from './config.ts';
+import { openHome, standAlone } from './home.ts';
 import { copyStore, type CopyReport } from './store/copy.ts';
 import { PostgresStore } from './store/postgres/postgres.ts';
 import { SqliteStore } from './store/sqlite/sqlite.ts';
 import type { Store } from './store/store.ts';
 
 /** Answers the ids of what was applied: none when the schema fits already. */
-export async function migrateStore(address: string): Promise<string[]> {
+export async function migrateStore(wish: string | undefined): Promise<string[]> {
+  const address = storeAddress(wish === undefined ? {} : { store: wish });
+  if (address === undefined) {
+    throw new AppError('invalidInput', 'No store is named.', {
+      hint: 'Name it with --store, in ERRAND_STORE or in home/env.',
+    });
+  }
   if (!isPostgres(address)) {
     throw new AppError('invalidInput', 'Only a PostgreSQL store is migrated by hand.', {
       hint: 'A home brings its own database up to date when its server starts.',
@@ -31,7 +38,9 @@ export async function copyBetween(from: string, to: string): Promise<CopyReport>
     await refuseServed(source.store);
     const target = await openSide(to, true);
     try {
-      return await copyStore(source.store, target.store);
+      const report = await copyStore(source.store, target.store);
+      if (!isPostgres(to)) standAlone(homeOf(to), true);
+      return report;
     } finally {
       await target.close();
     }
@@ -57,7 +66,7 @@ async function openSide(address: string, mayCreate: boolean): Promise<Side> {
     }
     return { store, close: () => store.close() };
   }
-  const path = resolve(address.replace(/^sqlite:(\/\/)?/, ''));
+  const path = homeOf(address);
   const file = join(path, 'errand.sqlite');
   if (!mayCreate && !existsSync(file))
     throw new AppError('notFound', `There is no database in the home ${path}.`);
@@ -73,6 +82,15 @@ async function openSide(address: string, mayCreate: boolean): Promise<Side> {
       home.release();
     },
   };
+}
+
+/** `sqlite:HOME`, or the path alone. */
+function homeOf(address: string): string {
+  const path = address.replace(/^sqlite:(\/\/)?/, '');
+  if (path !== '' && path !== 'sqlite' && !/^\w+:/.test(path)) return resolve(path);
+  throw new AppError('invalidInput', 'A side of the copy is neither sqlite:HOME nor postgres://…', {
+    hint: 'Write sqlite: and the path of a home, or postgres://user:password@host:5432/database.',
+  });
 }
 
 const aliveMs = 30_000;
@@ -92,5 +110,3 @@ async function refuseServed(store: Store): Promise<void> {
     },
   );
 }
-
-const isPostgres = (address: string): boolean => /^postgres(ql)?:/.test(address);

@@ -24,7 +24,7 @@ export interface Program {
   /** Offline work on a home nobody serves, or on a database address. */
   restore(home: string, file: string): Promise<void>;
   /** Brings a PostgreSQL store up to date; answers what was applied. */
-  migrate(address: string): Promise<string[]>;
+  migrate(address: string | undefined): Promise<string[]>;
   /** Moves everything from one store to an empty one. */
   copyStore(from: string, to: string): Promise<StoreCopy>;
   /** Looks at Node, home, disk and the rest; one line each. */

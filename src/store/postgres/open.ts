@@ -9,6 +9,8 @@ export interface Address {
   /** Where the ledger lives; the dispatcher's tables are in `<schema>_boss`. */
   schema: string;
   poolMax: number;
+  /** Settings of the session that the address asks for, beside ours. */
+  options: string;
   /** For messages: without the password. */
   shown: string;
 }
@@ -28,7 +30,7 @@ export function parseAddress(text: string): Address {
     url = new URL(text);
   } catch (error) {
     throw new AppError('invalidInput', 'The store address is not a postgres:// URL.', {
-      hint: 'Write postgres://user:password@host:5432/database?schema=errand, or sqlite for the home itself.',
+      hint: 'Write postgres://user:password@host:5432/database?schema=errand; characters like @, /, # and % of a password as %40, %2F, %23 and %25.',
       cause: error,
     });
   }
@@ -42,13 +44,15 @@ export function parseAddress(text: string): Address {
   if (!Number.isInteger(poolMax) || poolMax < 3 || poolMax > 500) {
     throw new AppError('invalidInput', 'poolMax in the store address must be 3 to 500.');
   }
-  url.searchParams.delete('schema');
-  url.searchParams.delete('poolMax');
+  const options = url.searchParams.get('options') ?? '';
+  // What is left in the address would replace ours, not join it.
+  for (const ours of ['schema', 'poolMax', 'options']) url.searchParams.delete(ours);
   return {
     url: url.href,
     schema,
     poolMax,
-    shown: `${url.hostname}:${url.port || 5432}${url.pathname}`,
+    options,
+    shown: `${url.hostname || url.searchParams.get('host') || 'localhost'}:${url.port || 5432}${url.pathname}`,
   };
 }
 
@@ -87,7 +91,7 @@ export function connectionOptions(pg: Pg, address: Address): PoolConfig {
   return {
     connectionString: address.url,
     application_name: 'errand',
-    options: `-c search_path=${address.schema} -c lock_timeout=${lockTimeoutMs} -c idle_in_transaction_session_timeout=60000`,
+    options: `${address.options} -c search_path=${address.schema} -c lock_timeout=${lockTimeoutMs} -c idle_in_transaction_session_timeout=60000`,
     connectionTimeoutMillis: connectTimeoutMs,
     query_timeout: queryTimeoutMs,
     keepAlive: true,
@@ -165,7 +169,7 @@ export function databaseError(error: unknown, address: Address): unknown {
   const { code = '', message = String(error) } = error as { code?: string; message?: string };
   const tell = (text: string, hint: string) =>
     new AppError('unavailable', text, { hint, cause: error });
-  const known = knownFailure(code, address);
+  const known = knownFailure(code, address, message);
   if (known) return tell(...known);
   if (
     unreachable.has(code) ||
@@ -174,6 +178,13 @@ export function databaseError(error: unknown, address: Address): unknown {
     return tell(
       `The database at ${address.shown} cannot be reached: ${message || code}.`,
       'Check that PostgreSQL runs there and that host, port and firewall are right; then try again.',
+    );
+  }
+  // The server's own codes have five characters; these come from this side of the connection.
+  if (code.length !== 5 && /SSL|TLS|CERT|SIGNATURE/.test(`${code} ${message}`)) {
+    return tell(
+      `No encrypted connection to the database at ${address.shown}: ${message || code}.`,
+      'sslmode=verify-full wants a certificate that this machine trusts (sslrootcert=FILE names its issuer), sslmode=no-verify takes any, sslmode=disable none.',
     );
   }
   if (code === '22021') {
@@ -185,13 +196,21 @@ export function databaseError(error: unknown, address: Address): unknown {
   return error;
 }
 
-function knownFailure(code: string, { shown }: Address): [string, string] | undefined {
+function knownFailure(
+  code: string,
+  { shown }: Address,
+  message: string,
+): [string, string] | undefined {
   switch (code) {
     case '28P01':
-    case '28000':
       return [
         `The database at ${shown} refused the user or the password.`,
         'Check the user and the password in the store address.',
+      ];
+    case '28000':
+      return [
+        `The database at ${shown} refused the user or the way of connecting: ${message}.`,
+        'Check the user in the store address and pg_hba.conf of the server; where it wants TLS, add ?sslmode=verify-full.',
       ];
     case '3D000':
       return [`There is no database ${shown}.`, 'Create it (createdb), or mend the store address.'];

@@ -8,13 +8,8 @@ export const migrate = command({
     store: { type: 'string', value: 'postgres://…', help: 'the store, instead of ERRAND_STORE' },
     json: { type: 'boolean', help: 'print JSON, for scripts' },
   },
-  async run({ program, screen }, { values, usage }) {
-    const address = values.store ?? program.env.ERRAND_STORE;
-    if (address === undefined)
-      throw new AppError('invalidInput', 'Name the store with --store or ERRAND_STORE.', {
-        hint: usage,
-      });
-    const applied = await program.migrate(address);
+  async run({ program, screen }, { values }) {
+    const applied = await program.migrate(values.store);
     if (values.json) screen.out(`${JSON.stringify({ applied })}\n`);
     else screen.out(applied.length > 0 ? `applied ${applied.join(', ')}\n` : 'nothing to do\n');
     return 0;
