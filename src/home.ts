@@ -81,6 +81,11 @@ export function standAlone(path: string, meant: boolean): void {
 
 const clusterKeyFile = (path: string): string => join(path, 'cluster-owner.key');
 
+/** Of a store that was copied here: what its rows are signed and sealed with. */
+export function inheritSecret(path: string, secret: Buffer): void {
+  write(join(path, 'secret'), secret.toString('hex'));
+}
+
 function prepare(path: string): void {
   try {
     mkdirSync(path, { recursive: true, mode: 0o700 });

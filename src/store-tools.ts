@@ -5,7 +5,8 @@ import { allMigrations } from './app.ts';
 import { NodeRows } from './cluster/store.ts';
 import { AppError } from './errors.ts';
 import { isPostgres, storeAddress } from './config.ts';
-import { openHome, standAlone } from './home.ts';
+import { environment } from './config-place.ts';
+import { inheritSecret, openHome, standAlone } from './home.ts';
 import { copyStore, type CopyReport } from './store/copy.ts';
 import { PostgresStore } from './store/postgres/postgres.ts';
 import { SqliteStore } from './store/sqlite/sqlite.ts';
@@ -36,10 +37,12 @@ export async function copyBetween(from: string, to: string): Promise<CopyReport>
   const source = await openSide(from, false);
   try {
     await refuseServed(source.store);
+    const secret = await source.secret();
     const target = await openSide(to, true);
     try {
+      await refuseServed(target.store);
       const report = await copyStore(source.store, target.store);
-      if (!isPostgres(to)) standAlone(homeOf(to), true);
+      if (secret) await target.inherit(secret);
       return report;
     } finally {
       await target.close();
@@ -51,6 +54,9 @@ export async function copyBetween(from: string, to: string): Promise<CopyReport>
 
 interface Side {
   store: Store;
+  /** What rows are signed and sealed with (webhooks, wallets); undefined where there cannot be any yet. */
+  secret(): Promise<Buffer | undefined>;
+  inherit(secret: Buffer): Promise<void>;
   close(): Promise<void>;
 }
 
@@ -64,7 +70,12 @@ async function openSide(address: string, mayCreate: boolean): Promise<Side> {
       await store.close();
       throw error;
     }
-    return { store, close: () => store.close() };
+    return {
+      store,
+      secret: () => store.sharedSecret(environment().ERRAND_CLUSTER_KEY),
+      inherit: (secret) => store.bequeath(secret),
+      close: () => store.close(),
+    };
   }
   const path = homeOf(address);
   const file = join(path, 'errand.sqlite');
@@ -77,6 +88,11 @@ async function openSide(address: string, mayCreate: boolean): Promise<Side> {
   await store.migrate(allMigrations());
   return {
     store,
+    secret: async () => home.secret,
+    inherit: async (secret) => {
+      inheritSecret(path, secret);
+      standAlone(path, true);
+    },
     close: async () => {
       await store.close();
       home.release();

@@ -1,20 +1,29 @@
 // `errand store copy` with the real program: a home with jobs of every kind into a cluster and back, every table of every
 // kind the same afterwards, and both sides go on from there.
 import assert from 'node:assert/strict';
-import { createServer } from 'node:http';
+import { readFileSync } from 'node:fs';
+import { createServer, type IncomingHttpHeaders } from 'node:http';
 import { join } from 'node:path';
 import { test, type TestContext } from 'node:test';
 import { allMigrations } from '../../src/app.ts';
+import { verifyWebhook } from '../../src/jobs/webhook-signature.ts';
 import { SqliteStore } from '../../src/store/sqlite/sqlite.ts';
 import { client as planes } from '../helpers/endpoint.ts';
 import { homeWith, tempFolder } from '../helpers/folder.ts';
+import { listen, textOf } from '../helpers/listener.ts';
 import { freshDatabase } from '../helpers/postgres.ts';
 import { cli, startServer, type TestServer } from '../helpers/server.ts';
+import { until } from '../helpers/until.ts';
 
 interface Report {
   tables: { name: string; rows: number }[];
   waiting: number;
   held: number;
+}
+
+interface Delivery {
+  headers: IncomingHttpHeaders;
+  body: string;
 }
 
 async function startSite(t: TestContext): Promise<number> {
@@ -41,7 +50,7 @@ const ok = async <T>(server: TestServer, ...args: string[]): Promise<T> => {
 async function fill(
   t: TestContext,
   server: TestServer,
-): Promise<{ crawl: string; failed: string }> {
+): Promise<{ crawl: string; failed: string; heard: Delivery[]; secret: string }> {
   const port = await startSite(t);
   const body = (command: string, more = {}) => ({ command, cwd: '/', waitMs: 20_000, ...more });
   const run = async (command: string, more = {}) =>
@@ -70,9 +79,14 @@ async function fill(
     output: 'part',
   });
   await gpu.call('GET', '/v2/gpu/job-take/w2?gpu=x');
-  await server.api('POST', '/api/webhooks', { url: 'https://example.com/hook' });
+  const heard: Delivery[] = [];
+  const url = await listen(t, async (incoming, outgoing) => {
+    heard.push({ headers: incoming.headers, body: await textOf(incoming) });
+    outgoing.end();
+  });
+  const hook = await server.api('POST', '/api/webhooks', { url, events: ['completed'] });
   await ok(server, 'key', 'create', 'kept key');
-  return { crawl: crawl.jobId, failed };
+  return { crawl: crawl.jobId, failed, heard, secret: hook.json<{ secret: string }>().secret };
 }
 
 /** Every row of every table but those that belong to an engine or to the servers that ran. */
@@ -99,7 +113,7 @@ async function rowsOf(home: string): Promise<Record<string, string[]>> {
 test('a home with every kind moves into a cluster and back', async (t) => {
   const home = homeWith(t, { egress: { allow: ['127.0.0.1'] }, web: { delayMs: 0 } });
   const first = await startServer(t, { home });
-  const { crawl, failed } = await fill(t, first);
+  const { crawl, failed, heard, secret } = await fill(t, first);
   const served = await cli(home, [
     'store',
     'copy',
@@ -143,7 +157,8 @@ test('a home with every kind moves into a cluster and back', async (t) => {
   const twice = await cli(home, ['store', 'copy', '--from', database, '--to', `sqlite:${back}`]);
   assert.equal(twice.code, 5, 'nothing is ever mixed');
   // The cluster goes on from there, with the home of before as its first node.
-  const node = await startServer(t, { home, env: { ERRAND_STORE: database } });
+  const env = { ERRAND_STORE: database, ERRAND_CLUSTER_KEY: 'key' };
+  const node = await startServer(t, { home, env });
   const output = await node.api('GET', `/api/jobs/${failed}/output`);
   assert.match(output.text, /out/);
   const pages = await node.api('GET', `/api/web/crawls/${crawl}/pages?fields=markdown`);
@@ -153,4 +168,32 @@ test('a home with every kind moves into a cluster and back', async (t) => {
   const gpu = planes(node.url, node.key);
   const next = await gpu.call('GET', '/v2/gpu/job-take/w3?gpu=x');
   assert.equal(next.status, 200, 'what waited is handed out');
+  const isRight = await signedDelivery(node, heard, secret);
+  assert.ok(isRight, 'whoever checks signatures has the right secret still');
+  await node.stop();
+  // And home again, where a cluster with a key had it: what was sealed with that key comes along.
+  const last = join(tempFolder(t), 'last');
+  const args = ['store', 'copy', '--from', database, '--to', `sqlite:${last}`];
+  const locked = await cli(home, args);
+  assert.equal(locked.code, 3, locked.stderr);
+  assert.match(locked.stderr, /needs a cluster key/);
+  assert.equal((await cli(home, args, { ERRAND_CLUSTER_KEY: 'key' })).code, 0);
+  assert.equal(
+    readFileSync(join(last, 'secret'), 'utf8'),
+    readFileSync(join(home, 'secret'), 'utf8'),
+  );
 });
+
+async function signedDelivery(node: TestServer, heard: Delivery[], secret: string) {
+  const before = heard.length;
+  await node.api('POST', '/api/commands', { command: 'true', cwd: '/', waitMs: 20_000 });
+  const { headers, body } = await until('a delivery', () => heard[before]);
+  const signed = {
+    id: String(headers['webhook-id']),
+    timestamp: Number(headers['webhook-timestamp']),
+    body,
+    secret: Buffer.from(secret.replace('whsec_', ''), 'base64'),
+  };
+  const limits = { now: Date.now(), toleranceSeconds: 300 };
+  return verifyWebhook(signed, String(headers['webhook-signature']), limits);
+}

@@ -1,5 +1,5 @@
 // Migrations of a cluster: applied once each under an advisory lock, by `errand migrate` or a test; a start only checks.
-import type { PoolClient } from 'pg';
+import type { ClientBase } from 'pg';
 import { AppError } from '../../errors.ts';
 import { refuseNewer } from '../migrations.ts';
 import { postgresDdl, type Migration } from '../store.ts';
@@ -10,37 +10,33 @@ import { clusterMigrations } from './tables.ts';
 const lockId = 7_411_001;
 
 export async function migratePostgres(
-  client: PoolClient,
+  client: ClientBase,
   address: Address,
   migrations: readonly Migration[],
 ): Promise<string[]> {
   const done: string[] = [];
   await client.query('SET lock_timeout = 0');
+  // It goes with the connection, which is ours alone.
   await client.query('SELECT pg_advisory_lock($1, hashtext($2))', [lockId, address.schema]);
-  try {
-    await client.query(`CREATE SCHEMA IF NOT EXISTS ${address.schema}`);
-    await client.query(
-      'CREATE TABLE IF NOT EXISTS migrations (id TEXT PRIMARY KEY, applied_at BIGINT NOT NULL)',
-    );
-    const all = [...clusterMigrations, ...migrations];
-    const applied = await appliedIds(client);
-    refuseNewer(applied, all);
-    await migrateBoss(client, address);
-    for (const migration of all) {
-      if (applied.has(migration.id)) continue;
-      await applyOne(client, migration);
-      done.push(migration.id);
-    }
-    return done;
-  } finally {
-    await client.query('SELECT pg_advisory_unlock($1, hashtext($2))', [lockId, address.schema]);
-    await client.query('RESET lock_timeout');
+  await client.query(`CREATE SCHEMA IF NOT EXISTS ${address.schema}`);
+  await client.query(
+    'CREATE TABLE IF NOT EXISTS migrations (id TEXT PRIMARY KEY, applied_at BIGINT NOT NULL)',
+  );
+  const all = [...clusterMigrations, ...migrations];
+  const applied = await appliedIds(client);
+  refuseNewer(applied, all);
+  await migrateBoss(client, address);
+  for (const migration of all) {
+    if (applied.has(migration.id)) continue;
+    await applyOne(client, migration);
+    done.push(migration.id);
   }
+  return done;
 }
 
 /** What a start does instead: nothing is changed, and a schema that does not fit is refused. */
 export async function checkPostgres(
-  client: PoolClient,
+  client: ClientBase,
   address: Address,
   migrations: readonly Migration[],
 ): Promise<void> {
@@ -59,12 +55,12 @@ export async function checkPostgres(
   });
 }
 
-async function appliedIds(client: PoolClient): Promise<Set<string>> {
+async function appliedIds(client: ClientBase): Promise<Set<string>> {
   const { rows } = await client.query<{ id: string }>('SELECT id FROM migrations');
   return new Set(rows.map(({ id }) => id));
 }
 
-async function applyOne(client: PoolClient, migration: Migration): Promise<void> {
+async function applyOne(client: ClientBase, migration: Migration): Promise<void> {
   await client.query('BEGIN');
   try {
     // A table that live nodes use is not waited for without end: they would queue up behind us.
@@ -81,7 +77,7 @@ async function applyOne(client: PoolClient, migration: Migration): Promise<void>
   }
 }
 
-async function migrateBoss(client: PoolClient, address: Address): Promise<void> {
+async function migrateBoss(client: ClientBase, address: Address): Promise<void> {
   const Boss = await loadBoss();
   const boss = new Boss({
     db: { executeSql: (text, values) => client.query(text, values) },

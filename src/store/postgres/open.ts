@@ -1,5 +1,5 @@
 // How a PostgreSQL server is reached: the address, the pool, the optional packages, and what a failed start says.
-import type { Pool, PoolConfig } from 'pg';
+import type { Client, Pool, PoolConfig } from 'pg';
 import type { PgBoss } from 'pg-boss';
 import { AppError } from '../../errors.ts';
 import { isInteger } from './sql.ts';
@@ -126,6 +126,22 @@ export async function openPool(pg: Pg, address: Address): Promise<Pool> {
   } catch (error) {
     await pool.end().catch(() => {});
     throw databaseError(error, address);
+  }
+}
+
+/** A connection of its own whose answers may take as long as they take: an index over millions of rows, a turn in line. */
+export async function withoutHurry<T>(
+  address: Address,
+  run: (client: Client) => Promise<T>,
+): Promise<T> {
+  const pg = await loadPg();
+  const client = new pg.Client({ ...connectionOptions(pg, address), query_timeout: 0 });
+  client.on('error', () => {});
+  await client.connect();
+  try {
+    return await run(client);
+  } finally {
+    await client.end().catch(() => {});
   }
 }
 

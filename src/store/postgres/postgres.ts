@@ -21,9 +21,17 @@ import { claimAttempts } from './claim.ts';
 import { Committer, withClient } from './committer.ts';
 import { Dispatcher } from './dispatcher.ts';
 import { EventReader } from './events.ts';
-import { joinCluster, type Identity } from './identity.ts';
+import { bequeath, joinCluster, sharedSecret, type Identity } from './identity.ts';
 import { checkPostgres, migratePostgres } from './migrate.ts';
-import { bossSchema, databaseError, loadPg, openPool, parseAddress, type Address } from './open.ts';
+import {
+  bossSchema,
+  databaseError,
+  loadPg,
+  openPool,
+  parseAddress,
+  withoutHurry,
+  type Address,
+} from './open.ts';
 import { SkewClock } from './skew.ts';
 import { prepare } from './sql.ts';
 import { Wake } from './wake.ts';
@@ -72,6 +80,16 @@ export class PostgresStore implements Store {
     return this.told(() => joinCluster(this.pool, this.address, identity));
   }
 
+  /** For a copy of this store; `key` is what its nodes have. */
+  sharedSecret(key: string | undefined): Promise<Buffer | undefined> {
+    return this.told(() => sharedSecret(this.pool, this.address, key));
+  }
+
+  /** The secret of a store that was copied here. */
+  bequeath(secret: Buffer): Promise<void> {
+    return this.told(() => bequeath(this.pool, secret));
+  }
+
   /** The address of this machine as the database sees it; undefined over a unix socket. */
   async seenAs(): Promise<string | undefined> {
     const [row] = await this.read<{ address: string | null }>(
@@ -94,7 +112,7 @@ export class PostgresStore implements Store {
   /** `errand migrate`: answers what was applied, starts nothing. */
   applyMigrations(migrations: readonly Migration[]): Promise<string[]> {
     return this.told(() =>
-      withClient(this.pool, (client) => migratePostgres(client, this.address, migrations)),
+      withoutHurry(this.address, (client) => migratePostgres(client, this.address, migrations)),
     );
   }
 
