@@ -13,7 +13,12 @@ FROM node:24-slim
 RUN apt-get update && apt-get install -y --no-install-recommends tini ca-certificates git \
   && rm -rf /var/lib/apt/lists/*
 COPY --from=build /tmp/errand.tgz /tmp/errand.tgz
-RUN npm install -g /tmp/errand.tgz pg@8.23.1 pg-boss@12.38.0 s3mini@1.0.2 && rm /tmp/errand.tgz
+# The packages that the tests ran with: a global install would leave out the override of package.json.
+WORKDIR /opt/errand
+RUN echo '{"private":true,"overrides":{"rrule-temporal":"2.2.7"}}' > package.json \
+  && npm install /tmp/errand.tgz pg@8.23.1 pg-boss@12.38.0 s3mini@1.0.2 && rm /tmp/errand.tgz
+ENV PATH=/opt/errand/node_modules/.bin:$PATH
+WORKDIR /
 RUN useradd --create-home --uid 10001 errand && mkdir /data && chown errand /data
 USER errand
 ENV ERRAND_HOME=/data ERRAND_HOST=0.0.0.0 ERRAND_PORT=7411
