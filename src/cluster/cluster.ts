@@ -75,6 +75,7 @@ export async function createCluster(needs: ClusterNeeds): Promise<Cluster> {
     resumed: () => needs.resumed(),
   });
   jobs.admits = () => nodes.takesWork;
+  jobs.whyWaits = (job) => nodes.whyWaits(job);
   const folderOf = (job: Job) => jobs.kind(job.kind).folder?.(job.id);
   const archive = await openArchive(needs, rows, folderOf);
   const router =

@@ -92,6 +92,19 @@ export class Nodes implements Service {
     return this.takesWork && hasLabels(this.labels, job.labels);
   }
 
+  /** Why nobody takes this waiting job now; undefined when a node may. */
+  async whyWaits({ labels }: Pick<Job, 'labels'>): Promise<string | undefined> {
+    const wanted =
+      labels.length === 1 ? `the label ${labels[0]}` : `the labels ${labels.join(', ')}`;
+    const fit = (await this.rows.list()).filter((row) => hasLabels(new Set(row.labels), labels));
+    if (fit.length === 0) return `It waits for a node with ${wanted}; there is none.`;
+    const alive = fit.filter((row) => this.isAlive(row));
+    const named = (rows: NodeRow[]) => rows.map(({ name, id }) => `${name} (${id})`).join(', ');
+    if (alive.length === 0) return `It waits for ${wanted}; away: ${named(fit)}.`;
+    if (alive.some(({ state }) => state === 'active')) return undefined;
+    return `It waits for ${wanted}; held back: ${named(alive)}.`;
+  }
+
   isAlive({ seenAt, stoppedAt }: NodeRow): boolean {
     return stoppedAt === null && this.options.clock.now() - seenAt < this.options.leaseMs;
   }

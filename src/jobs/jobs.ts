@@ -33,6 +33,8 @@ export class Jobs {
   readonly ledger: Ledger;
   /** Whether this server takes new work of any kind; a drained node does not. */
   admits: () => boolean = () => true;
+  /** Why no server takes this waiting job now; undefined when one may. */
+  whyWaits: (job: Job) => Promise<string | undefined> = async () => undefined;
   /** Set where the operator wants traces. */
   tracer: Tracer | undefined;
   readonly store: Store;

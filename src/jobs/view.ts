@@ -82,11 +82,19 @@ export async function viewJob(
     ...(job.cancelRequestedAt !== null && !isFinal(job.status) ? { cancelling: true } : {}),
     ...(job.parentId ? { parentId: job.parentId } : {}),
     ...(job.waitingFor > 0 ? { waitingFor: job.waitingFor } : {}),
+    ...(await placement(jobs, job)),
     ...(job.visibility === 'public' ? { visibility: job.visibility } : {}),
     ...(job.cost === null ? {} : { cost: job.cost }),
     ...(job.pinned ? { pinned: true } : {}),
     timings: timings(job, now),
   };
+}
+
+/** Where a job that waits may run at all: a label that nobody has would keep it waiting without a word. */
+async function placement(jobs: Jobs, job: Job): Promise<Record<string, unknown>> {
+  if (job.status !== 'queued' || job.labels.length === 0) return {};
+  const diagnosis = await jobs.whyWaits(job);
+  return { labels: job.labels, ...(diagnosis === undefined ? {} : { diagnosis }) };
 }
 
 /** What anybody with the id of a public job may see. */
@@ -97,7 +105,7 @@ export async function viewPublicJob(
   caller?: Caller,
 ): Promise<JobView> {
   const full = await viewJob(jobs, job, now, caller);
-  const { name: _name, tags: _tags, ...shown } = full;
+  const { name: _name, tags: _tags, labels: _labels, diagnosis: _diagnosis, ...shown } = full;
   return shown;
 }
 
@@ -219,6 +227,7 @@ export function jobText(view: Record<string, unknown>): string {
   const facts = factsText(view);
   if (facts.length > 0) lines.push(facts.join(' · '));
   lines.push(...turnText(view));
+  if (view.diagnosis) lines.push(String(view.diagnosis));
   if (progress) lines.push(`progress: ${progressText(progress)}`);
   if (error) {
     const { code, message, hint } = error as { code: string; message: string; hint?: string };

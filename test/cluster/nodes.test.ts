@@ -101,6 +101,31 @@ test('three servers on one database', async (t) => {
     },
   );
 
+  await t.test('a job that no node takes says why it waits', async () => {
+    const why = async (label: string, pattern: RegExp) => {
+      const { id } = await run(a, { command: 'true', labels: [label] });
+      await until(`${label}: ${pattern}`, async () => {
+        const shown = (await b.api('GET', `/api/jobs/${id}`)).json<{ diagnosis?: string }>();
+        return pattern.test(shown.diagnosis ?? '');
+      });
+      assert.match((await b.cli('show', id)).stdout, pattern);
+      await a.api('POST', `/api/jobs/${id}/cancel`, {});
+    };
+    await why('planet=mars', /waits for a node with the label planet=mars; there is none/);
+    const away = await cluster.add({ args: ['--label', 'rare'] });
+    const id = await here(away);
+    await a.api('POST', `/api/nodes/${id}/cordon`);
+    await until('it knows', async () => {
+      const job = await run(a, { command: 'true', labels: ['rare'], waitMs: 500 });
+      await a.api('POST', `/api/jobs/${job.id}/cancel`, {});
+      return job.status === 'queued';
+    });
+    await why('rare', new RegExp(`held back: .*${id}`));
+    await away.stop();
+    await why('rare', new RegExp(`away: .*${id}`));
+    await a.api('DELETE', `/api/nodes/${id}`);
+  });
+
   await t.test(
     'whoever follows a job that waits goes along to the node that takes it',
     async () => {
