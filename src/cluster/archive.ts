@@ -44,6 +44,8 @@ export interface ArchiveOptions {
 }
 
 const everyMs = 2000;
+/** A job that cannot be kept is tried again after ever longer times, up to this. */
+const retryMsMax = 60_000;
 const batch = 20;
 const transferMsMax = 600_000;
 const bytesMax = 5 * 1024 ** 3;
@@ -54,6 +56,8 @@ export class Archive implements Service {
   private readonly client: S3mini;
   private readonly loop: Loop;
   private readonly restoring = new Map<string, Promise<boolean>>();
+  /** Jobs whose files could not be kept, and when they are tried again. */
+  private readonly failed = new Map<string, { waitMs: number; nextAt: number }>();
 
   private constructor(options: ArchiveOptions, client: S3mini) {
     this.options = options;
@@ -111,21 +115,39 @@ export class Archive implements Service {
   }
 
   private async upload(): Promise<void> {
-    const { rows, node, find, folderOf, clock, log } = this.options;
-    for (const jobId of await rows.toArchive(node, batch)) {
-      const job = await find(jobId);
-      const folder = job && folderOf(job);
-      const files = folder && existsSync(folder) ? filesIn(folder) : [];
-      let bytes = 0;
-      for (const file of files) {
-        const path = join(folder!, file);
-        const { size } = statSync(path);
-        bytes += size;
-        await this.put(jobId, file, path, size);
+    const { rows, node, clock, log } = this.options;
+    const now = clock.now();
+    const open = await rows.toArchive(node, batch + this.failed.size);
+    for (const jobId of this.failed.keys()) if (!open.includes(jobId)) this.failed.delete(jobId);
+    for (const jobId of open) {
+      const failed = this.failed.get(jobId);
+      if (failed && failed.nextAt > now) continue;
+      try {
+        await this.keep(jobId);
+        this.failed.delete(jobId);
+      } catch (error) {
+        // One that cannot be kept must not stand before the others.
+        const waitMs = Math.min((failed?.waitMs ?? everyMs / 2) * 2, retryMsMax);
+        this.failed.set(jobId, { waitMs, nextAt: clock.now() + waitMs });
+        log.warn('output is not in object storage yet', { jobId, retryInMs: waitMs, error });
       }
-      await rows.archived(jobId, { node, files, bytes, at: clock.now() });
-      log.debug('archived', { jobId, bytes });
     }
+  }
+
+  private async keep(jobId: string): Promise<void> {
+    const { rows, node, find, folderOf, clock, log } = this.options;
+    const job = await find(jobId);
+    const folder = job && folderOf(job);
+    const files = folder && existsSync(folder) ? filesIn(folder) : [];
+    let bytes = 0;
+    for (const file of files) {
+      const path = join(folder!, file);
+      const { size } = statSync(path);
+      bytes += size;
+      await this.put(jobId, file, path, size);
+    }
+    await rows.archived(jobId, { node, files, bytes, at: clock.now() });
+    log.debug('archived', { jobId, bytes });
   }
 
   private async put(jobId: string, file: string, path: string, size: number): Promise<void> {

@@ -81,6 +81,21 @@ test('finished output is read from another node after its node is gone, and dele
   );
 });
 
+test('output that cannot be kept does not stand before the output of other jobs', async (t) => {
+  const storage = await startObjectStorage(t);
+  const cluster = await startCluster(t, 0);
+  const a = await add(cluster, homeWith(t, archived(storage)), 'at=a');
+  storage.away = true;
+  const first = await run(a, 'echo first', 'at=a');
+  storage.away = first.id;
+  const second = await run(a, 'echo second', 'at=a');
+  const isKept = (id: string) => [...storage.objects.keys()].some((key) => key.includes(id));
+  await until('the second is kept', () => isKept(second.id));
+  assert.equal(isKept(first.id), false);
+  storage.away = false;
+  await until('the first too, later', () => isKept(first.id));
+});
+
 test('without object storage the answer names the node that is gone; a wrong key of the storage loses nothing', async (t) => {
   const storage = await startObjectStorage(t);
   const cluster = await startCluster(t, 0);
