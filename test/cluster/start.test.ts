@@ -53,6 +53,8 @@ test('starts that cannot work say why and leave nothing behind; then the same ho
     'CREATE DATABASE newer TEMPLATE template0',
     `CREATE ROLE locked LOGIN PASSWORD 'right'`,
     'CREATE ROLE visitor LOGIN',
+    'CREATE ROLE reader LOGIN IN ROLE pg_read_all_data',
+    'CREATE DATABASE other TEMPLATE template0',
   );
   const hba = join(postgres.data, 'pg_hba.conf');
   const rules = readFileSync(hba, 'utf8');
@@ -66,14 +68,18 @@ test('starts that cannot work say why and leave nothing behind; then the same ho
     return url.href;
   };
   const homeOf = () => join(tempFolder(t), 'home');
-  for (const name of ['ready', 'newer']) {
+  for (const name of ['ready', 'newer', 'other']) {
     const migrated = await cli(homeOf(), ['migrate', '--store', at(name)]);
     assert.equal(migrated.code, 0, migrated.stderr);
   }
-  const future = new Client(at('newer'));
-  await future.connect();
-  await future.query(`INSERT INTO errand.migrations (id, applied_at) VALUES ('jobs/99', 0)`);
-  await future.end();
+  const change = async (database: string, line: string) => {
+    const client = new Client(at(database));
+    await client.connect();
+    await client.query(line);
+    await client.end();
+  };
+  await change('newer', `INSERT INTO errand.migrations (id, applied_at) VALUES ('jobs/99', 0)`);
+  await change('other', 'UPDATE errand_boss.version SET version = version + 1');
   const first = await startServer(t, {
     env: { ERRAND_STORE: at('ready'), ERRAND_CLUSTER_KEY: 'one', ERRAND_LEASE_MS: '3000' },
   });
@@ -89,6 +95,8 @@ test('starts that cannot work say why and leave nothing behind; then the same ho
     ['not migrated', { ERRAND_STORE: at('empty') }, /holds no Errand yet[^]*errand migrate/],
     ['wrong password', { ERRAND_STORE: at('ready', 'locked', 'wrong') }, /refused the user or/],
     ['missing rights', { ERRAND_STORE: at('ready', 'visitor'), ...key }, /lacks a right/],
+    ['rights to read only', { ERRAND_STORE: at('ready', 'reader'), ...key }, /right on errand\./],
+    ['another pg-boss', { ERRAND_STORE: at('other') }, /tables of pg-boss/],
     ['schema newer', { ERRAND_STORE: at('newer') }, /newer Errand/],
     [
       'another cluster',
@@ -135,42 +143,6 @@ test('starts that cannot work say why and leave nothing behind; then the same ho
   });
   assert.equal((await good.api('GET', '/api/jobs')).status, 200);
 });
-
-test('the address may stand in home/env; a node that is told no store does not begin one of its own', async (t) => {
-  const postgres = await startPostgres();
-  t.after(() => postgres.kill());
-  // A user of another name than the schema, and settings of the session beside ours.
-  const address = `${postgres.url}?options=-c%20work_mem%3D8MB`;
-  const home = join(tempFolder(t), 'home');
-  mkdirSync(home, { mode: 0o700 });
-  writeFileSync(join(home, 'env'), `ERRAND_STORE=${address}\n`, { mode: 0o600 });
-  assert.equal((await cli(home, ['migrate'])).code, 0);
-  const node = await startServer(t, { home });
-  assert.match(node.key, /^errand_[0-9a-f]{40}$/, 'the key of the cluster');
-  assert.equal(await strayTables(postgres.url), 0);
-  await node.stop();
-  writeFileSync(join(home, 'env'), '', { mode: 0o600 });
-  for (const words of [['serve', '--port', '0'], ['list']]) {
-    const forgotten = await cli(home, words);
-    assert.equal(forgotten.code, 7, forgotten.stderr);
-    assert.match(forgotten.stderr, /is a node of a cluster[^]*ERRAND_STORE/);
-  }
-  assert.equal(existsSync(join(home, 'errand.sqlite')), false);
-  const alone = await startServer(t, { home, args: ['--store', 'sqlite'] });
-  await alone.stop();
-  assert.equal((await cli(home, ['list', '--json'])).code, 0, 'it stands alone from now on');
-});
-
-/** Tables of ours that landed outside their schema. */
-async function strayTables(url: string): Promise<number> {
-  const client = new Client(url);
-  await client.connect();
-  const { rows } = await client.query<{ n: number }>(
-    `SELECT count(*)::int AS n FROM information_schema.tables WHERE table_schema = 'public'`,
-  );
-  await client.end();
-  return rows[0]!.n;
-}
 
 test('two migrations and two servers at once on an empty database', async (t) => {
   const postgres = await startPostgres();

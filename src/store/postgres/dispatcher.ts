@@ -3,6 +3,7 @@
 import { createHash } from 'node:crypto';
 import type { ClientBase } from 'pg';
 import type { PgBoss } from 'pg-boss';
+import { AppError } from '../../errors.ts';
 import type { DispatchEntry } from '../store.ts';
 import { bossSchema, loadBoss } from './open.ts';
 import { prepare } from './sql.ts';
@@ -46,7 +47,11 @@ export class Dispatcher {
     });
     // Its only background work is re-reading its list of queues; a failure there shows at the next call.
     boss.on('error', () => {});
-    await boss.start();
+    try {
+      await boss.start();
+    } catch (error) {
+      throw misfit(error, bossSchema(schema));
+    }
     return new Dispatcher(boss, bossSchema(schema));
   }
 
@@ -164,6 +169,19 @@ export class Dispatcher {
   private async createQueue(queue: string): Promise<void> {
     await this.boss.createQueue(bossName(queue), { retryLimit: 0, expireInSeconds });
   }
+}
+
+/** pg-boss takes only tables of its own version. */
+function misfit(error: unknown, schema: string): unknown {
+  if (!/requires migrations/.test((error as Error).message)) return error;
+  return new AppError(
+    'unavailable',
+    `The tables of pg-boss in schema ${schema} are those of another version of Errand.`,
+    {
+      hint: 'Run `errand migrate` with this version; if it finds nothing to do, a newer one was here: start that.',
+      cause: error,
+    },
+  );
 }
 
 /** pg-boss wants UUIDs: always the same one for the same attempt, so that no table is needed to find it again. */

@@ -48,11 +48,33 @@ export async function checkPostgres(
   const applied = rows[0]!.ledger && rows[0]!.boss ? await appliedIds(client) : new Set<string>();
   refuseNewer(applied, all);
   const open = all.filter(({ id }) => !applied.has(id)).map(({ id }) => id);
-  if (open.length === 0) return;
+  if (open.length === 0) return refusePoorRights(client, address);
   const what = applied.size === 0 ? 'holds no Errand yet' : `lacks ${open.join(', ')}`;
   throw new AppError('unavailable', `Schema ${address.schema} at ${address.shown} ${what}.`, {
     hint: 'Run `errand migrate --store <address>` once, then start the nodes.',
   });
+}
+
+/** Every table must be open to us: a node that may read but not claim would look alive and do nothing. */
+async function refusePoorRights(client: ClientBase, address: Address): Promise<void> {
+  const { rows } = await client.query<{ name: string }>(
+    `SELECT format('%s.%s', n.nspname, c.relname) AS name
+     FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace
+     WHERE n.nspname = ANY($1::text[]) AND c.relkind IN ('r', 'p') AND NOT (
+       has_table_privilege(c.oid, 'SELECT') AND has_table_privilege(c.oid, 'INSERT')
+       AND has_table_privilege(c.oid, 'UPDATE') AND has_table_privilege(c.oid, 'DELETE'))
+     ORDER BY 1 LIMIT 3`,
+    [[address.schema, bossSchema(address.schema)]],
+  );
+  if (rows.length === 0) return;
+  const names = rows.map(({ name }) => name).join(', ');
+  throw new AppError(
+    'unavailable',
+    `The database user lacks a right on ${names} at ${address.shown}.`,
+    {
+      hint: `Grant it all rights on the tables of ${address.schema} and ${bossSchema(address.schema)}, or use the user that ran \`errand migrate\`.`,
+    },
+  );
 }
 
 async function appliedIds(client: ClientBase): Promise<Set<string>> {
