@@ -121,9 +121,14 @@ export interface CliShape {
   custom?: boolean;
 }
 
-/** Keeps the types of input and output tied together while the list holds plain `Operation`s. */
+/**
+ * Keeps the types of input and output tied together while the list holds plain `Operation`s. A field nobody knows is refused:
+ * whoever misspells one must hear of it, not get an answer that passed it over.
+ */
 export function defineOperation<I, O>(operation: Operation<I, O>): Operation {
-  return operation;
+  const { input } = operation;
+  const isPlain = input instanceof z.ZodObject && input.def.catchall === undefined;
+  return isPlain ? { ...operation, input: input.strict() } : operation;
 }
 
 /** A server of the same cluster, and how it is reached. */

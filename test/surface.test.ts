@@ -105,6 +105,18 @@ test('every command of the command line that comes from an operation', async (t)
   pin('commands', Object.fromEntries(words) as Record<string, unknown>);
 });
 
+test('no operation passes over a field that it does not know', async (t) => {
+  const { operations } = await surface(t);
+  const passing = operations.list().filter(({ input }) => {
+    const { error } = input.safeParse({ noSuchField: 1 });
+    return !error?.issues.some(({ code }) => code === 'unrecognized_keys');
+  });
+  assert.deepEqual(
+    passing.map(({ name }) => name),
+    [],
+  );
+});
+
 test('every error code with its HTTP status and exit code', async (t) => {
   await surface(t);
   pin('errors', Object.fromEntries(errorTable()));

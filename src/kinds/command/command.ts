@@ -6,7 +6,7 @@ import type { Kind, Run } from '../../jobs/kind.ts';
 import type { Clock } from '../../runtime/clock.ts';
 import { runAttempt, type AttemptNeeds, type Payload } from './attempt.ts';
 import {
-  lastOutputAt,
+  lastOutputAgeMs,
   membersOf,
   waitsForInput,
   whenAll,
@@ -228,13 +228,14 @@ async function viewOf(job: Job, needs: CommandNeeds): Promise<Record<string, unk
   const runMs = claim.state === 'claimed' ? clock.now() - claim.at : 0;
   const usualMs = (past?.expectedMs ?? Infinity) * settings.slowFactor;
   const slow = runMs > Math.max(usualMs, settings.slowMsMin);
+  const silentMs = lastOutputAgeMs(folder, clock);
   return {
     exitCode: null,
     ...facts,
     ...common,
     ...(claim.state === 'claimed' ? { pid: claim.identity.pid } : {}),
     outputBytes: outputBytes(folder),
-    lastOutputAgeMs: Math.max(Math.round(clock.now() - lastOutputAt(folder)), 0),
+    ...(silentMs === undefined ? {} : { lastOutputAgeMs: silentMs }),
     waitingForInput: waitsForInput(job, folder, rows),
     ...(seen.ports.length > 0 ? { ports: seen.ports } : {}),
     processes: seen.processes,

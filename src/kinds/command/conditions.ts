@@ -93,10 +93,9 @@ class Check {
     const { newBytes, silenceMs, text } = condition;
     if (newBytes !== undefined && bytes - this.bytesAtStart >= newBytes)
       return { reason: 'newBytes', detail: { bytes: bytes - this.bytesAtStart } };
-    if (silenceMs !== undefined) {
-      const age = needs.clock.now() - lastOutputAt(folder);
-      if (age >= silenceMs) return { reason: 'silence', detail: { silentMs: Math.round(age) } };
-    }
+    const silentMs = silenceMs === undefined ? undefined : lastOutputAgeMs(folder, needs.clock);
+    if (silentMs !== undefined && silentMs >= silenceMs!)
+      return { reason: 'silence', detail: { silentMs } };
     if (text !== undefined) {
       const at = await this.find(text);
       if (at !== undefined) return { reason: 'text', detail: { cursor: at } };
@@ -158,15 +157,16 @@ export function waitsForInput(
   return waitingForInput(rows, open ? folder.stdin : undefined);
 }
 
-/** The file's own time; a job that printed nothing is silent since it began. */
-export function lastOutputAt(folder: LaunchFolder): number {
+/** By the file's own time; a job that printed nothing is silent since it began, and one that has not begun is not silent. */
+export function lastOutputAgeMs(folder: LaunchFolder, clock: Clock): number | undefined {
+  const claim = folder.readClaim();
+  if (claim.state !== 'claimed') return undefined;
   const time = (path: string) => {
     const stat = statSync(path, { throwIfNoEntry: false });
     return stat && stat.size > 0 ? stat.mtimeMs : 0;
   };
-  const claim = folder.readClaim();
-  const began = claim.state === 'claimed' ? claim.at : 0;
-  return Math.max(time(folder.out), time(folder.err), began);
+  const last = Math.max(time(folder.out), time(folder.err), claim.at);
+  return Math.max(Math.round(clock.now() - last), 0);
 }
 
 function cleanLines(bytes: Buffer): string {

@@ -4,11 +4,13 @@ import { mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { test } from 'node:test';
+import { lastOutputAgeMs } from '../../../src/kinds/command/conditions.ts';
 import { outcomeOf } from '../../../src/kinds/command/outcome.ts';
 import { nextLaunchFolder } from '../../../src/kinds/command/process/folder.ts';
 import { overLimit, readGaps } from '../../../src/kinds/command/process/limits.ts';
 import { Registry } from '../../../src/kinds/command/process/registry.ts';
 import type { Job } from '../../../src/jobs/job.ts';
+import { systemClock } from '../../../src/runtime/clock.ts';
 import { tempFolder } from '../../helpers/folder.ts';
 import { freePort } from '../../helpers/port.ts';
 import { awaitFile } from '../../helpers/process.ts';
@@ -24,6 +26,14 @@ test('more commands than jobsMax wait for a place', async (t) => {
   assert.equal((await get(second.id)).status, 'queued');
   await cancel(first.id);
   assert.equal((await wait(second.id)).jobs[0]!.status, 'completed');
+});
+
+test('a command that is only about to start is not silent', (t) => {
+  const folder = nextLaunchFolder(tempFolder(t), 1);
+  folder.create();
+  assert.equal(lastOutputAgeMs(folder, systemClock), undefined);
+  folder.voidClaim();
+  assert.equal(lastOutputAgeMs(folder, systemClock), undefined);
 });
 
 test('ensure replaces a server that lives but no longer answers', async (t) => {
