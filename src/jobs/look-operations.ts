@@ -4,7 +4,7 @@ import { AppError } from '../errors.ts';
 import { defineOperation, type Caller, type Operation } from '../operation.ts';
 import type { EventRow } from '../store/store.ts';
 import { isFinal, statuses, type Job } from './job.ts';
-import type { JobFilter } from './ledger.ts';
+import type { Attempt, JobFilter } from './ledger.ts';
 import { jobId, type JobOperationsNeeds } from './operation-needs.ts';
 import {
   isOwn,
@@ -51,22 +51,23 @@ export function getJob({ jobs, clock }: JobOperationsNeeds): Operation {
         delete view.resultOmitted;
       }
       if (input.includeAttempts) {
-        view.earlierAttempts = (await jobs.ledger.attempts(job.id)).map((attempt) => ({
-          number: attempt.attempt,
-          status: attempt.status,
-          ...(attempt.error ? { error: attempt.error } : {}),
-          facts: attempt.facts,
-          ...(attempt.startedAt === null
-            ? {}
-            : { startedAt: new Date(attempt.startedAt).toISOString() }),
-          ...(attempt.finishedAt === null
-            ? {}
-            : { finishedAt: new Date(attempt.finishedAt).toISOString() }),
-        }));
+        view.earlierAttempts = (await jobs.ledger.attempts(job.id)).map(attemptView);
       }
       return view;
     },
   });
+}
+
+function attemptView({ attempt, status, error, facts, startedAt, finishedAt }: Attempt) {
+  const { cancelGraceMs: _grace, ...shown } = facts;
+  return {
+    number: attempt,
+    status,
+    ...(error ? { error } : {}),
+    facts: shown,
+    ...(startedAt === null ? {} : { startedAt: new Date(startedAt).toISOString() }),
+    ...(finishedAt === null ? {} : { finishedAt: new Date(finishedAt).toISOString() }),
+  };
 }
 
 export function listJobs({ jobs, clock }: JobOperationsNeeds): Operation {

@@ -34,22 +34,17 @@ const code = async (child: ChildProcess) =>
 const newest = async (server: TestServer) =>
   (await server.cli('list', '--json', '--limit', '1')).json<{ jobs: Shown[] }>().jobs[0]!;
 
-/** Stands before the server and holds back the answer to run_command until it is let go. */
-async function slowDoor(t: TestContext, server: TestServer) {
-  let seen = () => {};
-  let letGo = () => {};
-  const asked = new Promise<void>((resolve) => (seen = resolve));
-  const open = new Promise<void>((resolve) => (letGo = resolve));
+/** Stands before the server. Every answer passes when `pass` resolves; where it rejects, the connection is cut. */
+async function door(t: TestContext, server: TestServer, pass: (url: string) => Promise<void>) {
   const door = http.createServer((request, response) => {
     const { method, url, headers } = request;
     const path = new URL(url!, server.url);
     const onward = http.request(path, { method, headers }, (answer) => {
-      const held = url!.includes('run_command');
-      if (held) seen();
-      void (held ? open : Promise.resolve()).then(() => {
+      const send = () => {
         response.writeHead(answer.statusCode!, answer.headers);
         answer.pipe(response);
-      });
+      };
+      void pass(url!).then(send, () => response.destroy());
     });
     onward.on('error', () => response.destroy());
     request.pipe(onward);
@@ -60,7 +55,20 @@ async function slowDoor(t: TestContext, server: TestServer) {
   });
   await new Promise<void>((resolve) => door.listen(0, '127.0.0.1', resolve));
   const { port } = door.address() as AddressInfo;
-  const env = { ERRAND_URL: `http://127.0.0.1:${port}`, ERRAND_KEY: server.key };
+  return { ERRAND_URL: `http://127.0.0.1:${port}`, ERRAND_KEY: server.key };
+}
+
+/** Holds back the answer to run_command until it is let go. */
+async function slowDoor(t: TestContext, server: TestServer) {
+  let seen = () => {};
+  let letGo = () => {};
+  const asked = new Promise<void>((resolve) => (seen = resolve));
+  const open = new Promise<void>((resolve) => (letGo = resolve));
+  const env = await door(t, server, async (url) => {
+    if (!url.includes('run_command')) return;
+    seen();
+    await open;
+  });
   return { env, asked, letGo };
 }
 
@@ -151,6 +159,17 @@ test('kill -9 of the server while it is followed: output and exit code come from
   assert.equal(await code(child), 7);
   const all = Array.from({ length: 9000 }, (_, i) => `${i + 1}\n`).join('');
   assert.equal(out, all);
+});
+
+test('wait goes on when its connection is cut', async (t) => {
+  const server = await startServer(t);
+  const job = (await server.cli('run', '--detach', '--json', '--', 'true')).json<Shown>();
+  let asked = 0;
+  const env = await door(t, server, async (url) => {
+    if (url.includes('wait_for_jobs') && asked++ === 0) throw new Error('cut');
+  });
+  const answer = await cli(server.home, ['wait', job.id], env);
+  assert.deepEqual([answer.code, asked], [0, 2], answer.stderr);
 });
 
 /** Whether the kernel still holds the signal back from the process. */

@@ -1,27 +1,53 @@
-// `errand logs --tail` and what `errand run` takes over from the terminal and the environment of the caller.
+// What `errand logs` shows of long, split and growing output, and the times that `errand list` takes.
 import assert from 'node:assert/strict';
-import { spawnSync } from 'node:child_process';
 import { test } from 'node:test';
-import { bin, cli, serverEnv, startServer } from '../helpers/server.ts';
+import { startServer } from '../helpers/server.ts';
 import { until } from '../helpers/until.ts';
 
-test('logs --tail gives as many lines as asked for, however long they are', async (t) => {
-  const server = await startServer(t);
-  const words = 'x'.repeat(200);
-  const { stdout } = await server.cli('run', '--detach', '--shell', `seq -f '%g ${words}' 1 3000`);
-  const id = stdout.trim();
-  await server.cli('wait', id);
-  const lines = async (count: number) =>
-    (await server.cli('logs', '--tail', String(count), id)).stdout.split('\n').slice(0, -1);
-  const many = await lines(1000);
-  assert.equal(many.length, 1000);
-  assert.deepEqual([many[0], many.at(-1)], [`2001 ${words}`, `3000 ${words}`]);
-  assert.equal((await lines(5000)).length, 3000);
-  assert.deepEqual(await lines(1), [`3000 ${words}`]);
-  assert.deepEqual(await lines(0), []);
+interface Piece {
+  stream?: string;
+  status?: string;
+  text: string;
+}
+
+test('--tail gives exactly so many lines, whole, however long they are together', async (t) => {
+  const { cli } = await startServer(t);
+  const run = await cli('run', '--detach', '--shell', 'seq 1 60000; printf "the end"');
+  const id = run.stdout.trim();
+  assert.equal((await cli('wait', id)).code, 0);
+  const tail = async (lines: number, ...flags: string[]) =>
+    (await cli('logs', '--tail', String(lines), ...flags, id)).stdout;
+  const long = (await tail(20_000)).split('\n');
+  assert.deepEqual([long.length, long[0], long.at(-1)], [20_000, '40002', 'the end']);
+  assert.equal((await tail(100_000)).split('\n').length, 60_001);
+  assert.equal(await tail(0), '');
+  assert.equal(await tail(2, '--follow'), '60000\nthe end');
+  const json = JSON.parse(await tail(2, '--json')) as Piece & { from: number; next: number };
+  assert.equal(json.text, '60000\nthe end');
+  assert.equal(json.next - json.from, json.text.length);
+  assert.match(await tail(1, '--grep', '5999'), /^\d+:59999\n$/);
+  const refused = await cli('logs', '--follow', '--grep', 'x', id);
+  assert.deepEqual([refused.code, /what is there/.test(refused.stderr)], [2, true]);
 });
 
-test('logs --tail -f of a job with two streams: each to its own, nothing twice', async (t) => {
+test('split streams have each their last lines; --follow --json tells them apart and ends with the state', async (t) => {
+  const { api, cli } = await startServer(t);
+  const command = 'echo o1; echo o2; echo e1 >&2; echo e2 >&2; exit 6';
+  const body = { command, streams: 'split', waitMs: 20_000 };
+  const { id } = (await api('POST', '/api/commands', body)).json<{ id: string }>();
+  const plain = await cli('logs', '--follow', '--tail', '1', id);
+  assert.deepEqual([plain.stdout, plain.stderr], ['o2\n', 'e2\n']);
+  const pieces = (await cli('logs', '--follow', '--json', id)).stdout
+    .trimEnd()
+    .split('\n')
+    .map((line) => JSON.parse(line) as Piece);
+  const textOf = (stream: string) =>
+    pieces.flatMap((piece) => (piece.stream === stream ? [piece.text] : [])).join('');
+  assert.deepEqual([textOf('stdout'), textOf('stderr')], ['o1\no2\n', 'e1\ne2\n']);
+  assert.equal(pieces.at(-1)!.status, 'failed');
+});
+
+test('--tail -f of a job with two streams: each to its own, nothing twice', async (t) => {
   const server = await startServer(t);
   const line = 'seq 1 9; seq 11 19 >&2; echo up; read -r x; echo "$x"; echo "$x" >&2';
   const started = await server.api('POST', '/api/commands', {
@@ -40,40 +66,14 @@ test('logs --tail -f of a job with two streams: each to its own, nothing twice',
   assert.match(stderr, /^(18\n19\nend|19\nend)\n$/);
 });
 
-test('logs: what does not go together is refused, not ignored', async (t) => {
-  const { cli: errand } = await startServer(t);
-  const { stdout } = await errand('run', '--detach', '--', 'true');
-  for (const flags of [
-    ['--json', '--tail', '1'],
-    ['--grep', 'x', '-f'],
-    ['--errors', '--tail=3'],
-  ]) {
-    const answer = await errand('logs', ...flags, stdout.trim());
-    assert.equal(answer.code, 2);
-    assert.match(answer.stdout + answer.stderr, /--tail and --follow do not go with/);
-  }
-});
-
-test('run --secret passes a variable of the caller and stores only its name', async (t) => {
-  const server = await startServer(t);
-  const line = ['run', '--secret', 'TOKEN', '--json', '--shell', 'test ${#TOKEN} -eq 6'];
-  const answer = await cli(server.home, line, { TOKEN: 's3cret' });
-  assert.equal(answer.code, 0, answer.stderr);
-  const { id } = answer.json<{ id: string }>();
-  const shown = await server.cli('show', '--json', '--input', id);
-  assert.match(shown.stdout, /"secrets":\["TOKEN"\]/);
-  assert.doesNotMatch(shown.stdout, /s3cret/);
-  const missing = await server.cli(...line);
-  assert.equal(missing.code, 5);
-  assert.match(missing.stdout + missing.stderr, /TOKEN has no value/);
-});
-
-test('run --tty has the size of the terminal it is run in', async (t) => {
-  const server = await startServer(t);
-  const line = `stty rows 33 cols 77; exec ${process.execPath} ${bin} run --tty -- stty size`;
-  const { stdout } = spawnSync('script', ['-qefc', line, '/dev/null'], {
-    env: serverEnv(server.home),
-    encoding: 'utf8',
-  });
-  assert.match(stdout, /\b33 77\b/);
+test('list takes times as people say them: an hour ago, a local day, a local time', async (t) => {
+  const { cli } = await startServer(t);
+  assert.equal((await cli('run', '--', 'true')).code, 0);
+  const count = async (...flags: string[]) =>
+    (await cli('list', '--json', ...flags)).json<{ jobs: unknown[] }>().jobs.length;
+  assert.equal(await count('--since', '1h'), 1);
+  assert.equal(await count('--before', '1h'), 0);
+  assert.equal(await count('--since', '2020-01-31'), 1);
+  assert.equal(await count('--before', '2020-01-31 08:00'), 0);
+  assert.equal((await cli('list', '--since', 'soon')).code, 2);
 });

@@ -106,7 +106,10 @@ test('a newer front restarts an idle server and leaves a busy one; it says so; j
   assert.equal(pidOf(home), pid, 'a busy server stays');
   await until('the difference is told', () => /"server":"(?!99)/.test(said) && /differ/.test(said));
   writeFileSync(gate, '');
-  await until('the job ends', async () => (await call(early, 'get_job', busy)).exitCode === 4);
+  await until(
+    'the job ends',
+    async () => (await call(early, 'get_job', { id: busy.id })).exitCode === 4,
+  );
   await leave(early);
 
   const late = newerFront(home);
@@ -131,8 +134,11 @@ test('several dialects at once; one that is not there is refused with the names 
     assert.ok(names.includes(name), name);
   assert.equal(names.includes('run_command'), false);
   const wrong = front(t, server.home, { args: ['--dialect', 'background-job,klingon'] });
+  let said = '';
+  wrong.process.stderr!.setEncoding('utf8').on('data', (text: string) => (said += text));
   const refusal = await ask(wrong, 'tools/call', { name: 'start_errand', arguments: {} });
   assert.match(JSON.stringify(refusal), /no dialect `klingon`.*Known: .*background-job/);
+  await until('whoever reads its log is told, too', () => /no dialect `klingon`/.test(said));
   await leave(many, wrong);
 });
 

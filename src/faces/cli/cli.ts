@@ -93,19 +93,19 @@ async function generated(argv: readonly string[], context: CommandContext): Prom
   const entry = findEntry(operations, argv);
   if (!entry) throw unknownCommand(operations, argv);
   try {
-    return await perform(server, entry, { argv, screen: context.screen, operations });
+    return await perform(context, server, entry, { argv, operations });
   } catch (error) {
     throw usageError(error, entry, operations);
   }
 }
 
 async function perform(
+  { screen, program }: CommandContext,
   server: Client,
   entry: CatalogEntry,
-  call: { argv: readonly string[]; screen: Screen; operations: readonly CatalogEntry[] },
+  { argv, operations }: { argv: readonly string[]; operations: readonly CatalogEntry[] },
 ): Promise<number> {
-  const { screen, operations } = call;
-  const { input, common } = parseInput(entry, call.argv);
+  const { input, common } = parseInput(entry, argv, program.clock.now());
   if (common.help) {
     screen.out(help(entry, operations));
     return 0;

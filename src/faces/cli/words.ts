@@ -3,9 +3,11 @@ import { AppError } from '../../errors.ts';
 import type { CatalogEntry } from './bridge.ts';
 import { helpText } from './command.ts';
 import { commandNames, terminalWords } from './print.ts';
+import { durationMs, wireTime } from './times.ts';
 
 export interface Schema {
   type?: string | string[];
+  format?: string;
   properties?: Record<string, Schema>;
   required?: string[];
   items?: Schema;
@@ -35,6 +37,7 @@ export function findEntry(
 export function parseInput(
   entry: CatalogEntry,
   argv: readonly string[],
+  now: number,
 ): { input: Record<string, unknown>; common: Common } {
   const schema = entry.input as Schema;
   const properties = schema.properties ?? {};
@@ -60,6 +63,10 @@ export function parseInput(
     } else loose.push(word);
   }
   takeLoose(entry, loose, input, properties);
+  for (const [name, property] of Object.entries(properties)) {
+    const text = input[name];
+    if (isTime(property) && typeof text === 'string') input[name] = wireTime(name, text, now);
+  }
   return { input, common };
 }
 
@@ -117,6 +124,7 @@ function placeholder(name: string, property: Schema): string {
   if (type === 'boolean') return '';
   if (type === 'array') return typeOf(property.items ?? {}) === 'object' ? ' JSON' : ' A,B';
   if (type === 'object') return ' JSON';
+  if (isTime(property)) return ' TIME';
   if (type !== 'number' && type !== 'integer') return ' TEXT';
   return name.endsWith('Ms') ? ' 30s' : ' N';
 }
@@ -128,6 +136,7 @@ function flagText(property: Schema, isNeeded: boolean): string {
   const isPlain = ['string', 'number', 'boolean'].includes(typeof preset) && preset !== '';
   const notes = [
     ...(isNeeded ? ['needed'] : []),
+    ...(isTime(property) ? ['2026-01-31, "2026-01-31 08:00" or 2h'] : []),
     ...(isPlain ? [`default ${String(preset)}`] : []),
   ].join(', ');
   const said = [description, options && `: ${options}`].filter(Boolean).join('');
@@ -235,15 +244,6 @@ function value(name: string, property: Schema, text: string): unknown {
   return text;
 }
 
-/** `30s`, `5m`, `2h`, `1d`, `250ms`, or a bare number of `unitMs`. */
-export function durationMs(text: string, unitMs: number): number {
-  const match = /^(\d+(?:\.\d+)?)(ms|s|m|h|d)?$/.exec(text.trim());
-  if (!match)
-    throw new AppError('invalidInput', `${text} is not a duration: write 30s, 5m, 2h or 1d.`);
-  const units: Record<string, number> = { ms: 1, s: 1000, m: 60_000, h: 3_600_000, d: 86_400_000 };
-  return Math.round(Number(match[1]) * (match[2] ? units[match[2]]! : unitMs));
-}
-
 function number(name: string, text: string): number {
   const n = Number(text);
   if (text.trim() === '' || Number.isNaN(n))
@@ -258,6 +258,9 @@ function typeOf(property: Schema): string {
   if (option) return typeOf(option);
   return property.enum ? 'string' : 'any';
 }
+
+const isTime = ({ format, anyOf }: Schema): boolean =>
+  format === 'date-time' || anyOf?.some(isTime) === true;
 
 const isBoolean = (property: Schema): boolean => typeOf(property) === 'boolean';
 

@@ -43,6 +43,7 @@ export async function runFront(options: FrontOptions): Promise<void> {
   const source = new RemoteSource({
     ...options,
     onToolsChanged: () => void current?.sendToolListChanged().catch(() => {}),
+    onRefused: ({ message, hint }) => log.error(message, hint ? { hint } : {}),
     onWelcome: (welcome) => {
       if (welcome.version !== version)
         log.warn('front and server differ in version', { front: version, server: welcome.version });

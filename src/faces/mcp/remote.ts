@@ -1,6 +1,6 @@
 // The source of a front: everything is asked of the server behind the private socket, over one connection that is opened
 // again when it breaks. What only reads is asked again; what changes something is not, and says so.
-import { errorBody } from '../../errors.ts';
+import { errorBody, type ErrorBody } from '../../errors.ts';
 import type { Origin } from '../../operation.ts';
 import { BrokenError, Connection } from './connection.ts';
 import type { Method, Welcome } from './frames.ts';
@@ -31,6 +31,8 @@ export interface RemoteSourceOptions {
   /** The list of tools is another than before (a server of another version answers now). */
   onToolsChanged?(): void;
   onWelcome?(welcome: Welcome): void;
+  /** There is no server to talk to, or it refused what was asked of it. */
+  onRefused?(reason: ErrorBody): void;
 }
 
 const triesMax = 3;
@@ -48,7 +50,7 @@ export class RemoteSource implements Source {
 
   /** Opens the connection ahead of the first call; a failure is told to whoever calls. */
   warm(): void {
-    this.open().catch(() => {});
+    this.open().catch((error: unknown) => this.options.onRefused?.(errorBody(error)));
   }
 
   close(): void {

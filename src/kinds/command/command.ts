@@ -189,7 +189,8 @@ async function whenReady(
     return;
   }
   if (!(await whenAll(job, check, conditions, signal)) || folder.readExit()) return;
-  await run.report({ stage: 'ready', facts: { readyAt: conditions.clock.now() } });
+  const readyAt = new Date(conditions.clock.now()).toISOString();
+  await run.report({ stage: 'ready', facts: { readyAt } });
   ready.add(job.attemptId);
 }
 
@@ -216,7 +217,7 @@ async function viewOf(job: Job, needs: CommandNeeds): Promise<Record<string, unk
   const { clock, history, settings } = needs;
   const input = job.input as CommandInput;
   const past = await history.of(historyKey(job));
-  const { startedAt: _began, endedAt: _ended, cancelGraceMs: _grace, ...facts } = job.facts;
+  const { cancelGraceMs: _grace, ...facts } = job.facts;
   const interactive = input.stdin === 'open' ? { interactive: true } : {};
   const common = { cwd: input.cwd, ...interactive, ...(past ? { history: past } : {}) };
   if (isFinal(job.status)) return { exitCode: null, signal: null, ...facts, ...common };

@@ -118,9 +118,7 @@ function factsOf(end: EndFacts): Record<string, unknown> {
     exitCode: record?.exitCode ?? null,
     signal: record?.signal ?? null,
     ...(record ? { cpuUserMs: record.cpuUserMs, cpuSystemMs: record.cpuSystemMs } : {}),
-    ...(startedAt === undefined
-      ? {}
-      : { startedAt, endedAt, runMs: Math.max(Math.round(endedAt - startedAt), 0) }),
+    ...(startedAt === undefined ? {} : { runMs: Math.max(Math.round(endedAt - startedAt), 0) }),
     outputBytes: outputBytes(end.folder),
     ...(dropped > 0 ? { droppedBytes: dropped } : {}),
     ...(memoryPeakBytes > 0 ? { memoryPeakBytes } : {}),

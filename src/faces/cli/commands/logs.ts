@@ -4,6 +4,7 @@ import type { Client } from '../client.ts';
 import { command, wholeNumber, type CommandContext } from '../command.ts';
 import { throughRestarts } from '../patience.ts';
 import type { Program } from '../program.ts';
+import { readTail } from './tail.ts';
 
 const tailBytesMax = 60_000;
 
@@ -24,40 +25,33 @@ export const logs = command({
     if (id === undefined || positionals.length > 1) {
       throw new AppError('invalidInput', 'Name one job.', { hint: usage });
     }
-    const part = values.json || values.errors || values.grep !== undefined;
-    if (part && (values.tail !== undefined || values.follow)) {
-      throw new AppError(
-        'invalidInput',
-        '--tail and --follow do not go with --json, --errors and --grep.',
-        { hint: usage },
-      );
+    const looks = values.errors || values.grep !== undefined;
+    if (looks && values.follow) {
+      throw new AppError('invalidInput', '--errors and --grep look at what is there already.', {
+        hint: 'Leave -f out, or follow everything: errand logs -f ID | grep TEXT.',
+      });
     }
     const client = await context.client();
     const tail = wholeNumber(values.tail, 'tail');
     const attempt = wholeNumber(values.attempt, 'attempt');
     const wish = { id, ...(attempt === undefined ? {} : { attempt }) };
-    const mode = values.errors
-      ? { mode: 'errors' }
-      : values.grep === undefined
-        ? {}
-        : { mode: 'grep', pattern: values.grep };
-    if (part) {
-      const input = { ...wish, ...mode, bytesMax: tailBytesMax };
-      const { output } = await client.call<{ text: string }>('read_output', input);
-      context.screen.out(values.json ? `${JSON.stringify(output)}\n` : wholeLines(output.text));
-      return 0;
-    }
-    if (tail !== undefined) {
-      const cursor = await printTail(context, client, { ...wish, lines: tail });
-      if (values.follow) await followOutput(context, client, { ...wish, cursor });
+    if (looks || (values.json && !values.follow)) {
+      const answer = await look(client, { ...wish, ...modeOf(values), ...lines(tail) });
+      context.screen.out(values.json ? jsonLine(answer) : wholeLines(answer.text));
       return 0;
     }
     // Without a limit the whole output is wanted: it is streamed from its first byte, never held.
-    await followOutput(context, client, {
-      ...wish,
-      cursor: '0',
-      ...(values.follow ? {} : { once: true }),
-    });
+    let cursor = '0';
+    const json = values.json === true;
+    if (tail !== undefined) {
+      const end = await readTail(client, { ...wish, lines: tail });
+      for (const { stream, bytes } of end.parts)
+        await writeItem(context.program, { stream, text: bytes }, json);
+      cursor = end.cursor;
+      if (!values.follow) return 0;
+    }
+    const once = values.follow ? {} : { once: true };
+    await followOutput(context, client, { ...wish, cursor, json, ...once });
     return 0;
   },
 });
@@ -69,13 +63,21 @@ export const logs = command({
 export async function followOutput(
   context: CommandContext,
   client: Client,
-  wish: { id: string; attempt?: number; cursor?: string; once?: boolean; signal?: AbortSignal },
+  wish: {
+    id: string;
+    attempt?: number;
+    cursor?: string;
+    once?: boolean;
+    signal?: AbortSignal;
+    /** Pieces as JSON, a line each, cleaned as `read_output` does it. */
+    json?: boolean;
+  },
 ): Promise<void> {
   const { program } = context;
   const input = {
     id: wish.id,
     ...(wish.attempt === undefined ? {} : { attempt: wish.attempt }),
-    raw: true,
+    raw: !wish.json,
     lossless: true,
     ...(wish.once ? { once: true } : {}),
   };
@@ -84,7 +86,7 @@ export async function followOutput(
     const from = cursor === undefined ? {} : { cursor };
     for await (const item of server.follow('read_output', { ...input, ...from }, wish.signal)) {
       progress();
-      await writeItem(program, item.data as OutputItem);
+      await writeItem(program, item.data as OutputItem, wish.json);
       cursor = item.id ?? cursor;
       if (item.event === 'end') return;
     }
@@ -93,67 +95,56 @@ export async function followOutput(
   });
 }
 
+interface Looked {
+  text: string;
+  from: number;
+  next: number;
+  omitted?: string;
+  streams?: unknown;
+}
+
+const modeOf = ({ errors, grep }: { errors?: boolean; grep?: string }) =>
+  errors ? { mode: 'errors' } : grep === undefined ? {} : { mode: 'grep', pattern: grep };
+
+const lines = (tail: number | undefined) => (tail === undefined ? {} : { lines: tail });
+
+/** What is there, as `read_output` answers it; the last lines of it where so many are asked for. */
+async function look(
+  client: Client,
+  { lines: count, ...wish }: { id: string; attempt?: number; mode?: string; lines?: number },
+): Promise<Looked> {
+  const input = { ...wish, bytesMax: tailBytesMax };
+  const { output } = await client.call<Looked>('read_output', input);
+  if (count === undefined) return output;
+  if (wish.mode !== undefined) return { ...output, text: lastLines(output.text, count) };
+  const { parts } = await readTail(client, { ...wish, lines: count });
+  const bytes = Buffer.concat(parts.map((part) => part.bytes));
+  const { omitted: _, ...state } = output;
+  const from = output.streams === undefined ? { from: output.next - bytes.length } : {};
+  return { ...state, text: bytes.toString(), ...from };
+}
+
 const wholeLines = (text: string): string =>
   text === '' || text.endsWith('\n') ? text : `${text}\n`;
 
+const lastLines = (text: string, count: number): string => {
+  const lines = text.split(/(?<=\n)/);
+  return lines.slice(Math.max(lines.length - count, 0)).join('');
+};
+
+const jsonLine = (value: unknown): string => `${JSON.stringify(value)}\n`;
+
 interface OutputItem {
-  text?: string;
+  text?: string | Buffer;
   base64?: string;
   stream?: string;
 }
 
-async function writeItem(program: Program, { text, base64, stream }: OutputItem): Promise<void> {
-  const bytes = base64 === undefined ? Buffer.from(text ?? '') : Buffer.from(base64, 'base64');
-  const target = stream === 'stderr' ? program.stderr : program.stdout;
-  if (bytes.length > 0 && !target.write(bytes))
+async function writeItem(program: Program, item: OutputItem, json = false): Promise<void> {
+  const { text = '', base64, stream } = item;
+  const bytes = base64 === undefined ? Buffer.from(text) : Buffer.from(base64, 'base64');
+  const target = stream === 'stderr' && !json ? program.stderr : program.stdout;
+  const shown = json ? jsonLine({ ...item, text: bytes.toString() }) : bytes;
+  if (shown.length > 0 && !target.write(shown))
     await new Promise((resolve) => target.once('drain', resolve));
-}
-
-interface Reading {
-  text: string;
-  from: number;
-  next: number;
-  streams?: { stream: string }[];
-}
-
-/** The last lines of each stream; answers the cursor to follow from. */
-async function printTail(
-  { screen }: CommandContext,
-  client: Client,
-  { lines: count, ...wish }: { id: string; attempt?: number; lines: number },
-): Promise<string> {
-  const read = async (more: object) => {
-    const input = { ...wish, mode: 'tail', raw: true, bytesMax: tailBytesMax, ...more };
-    return (await client.call<Reading>('read_output', input)).output;
-  };
-  const { streams } = await read({});
-  if (!streams) {
-    const { text, next } = await lastLines(read, count);
-    screen.out(text);
-    return String(next);
-  }
-  const cursors: string[] = [];
-  for (const { stream } of streams) {
-    const { text, next } = await lastLines((more) => read({ ...more, stream }), count);
-    if (stream === 'stderr') screen.err(text);
-    else screen.out(text);
-    cursors.push(`${stream}:${next}`);
-  }
-  return cursors.join(',');
-}
-
-/** An answer holds only so much: one before the other is asked for until there are enough lines. */
-async function lastLines(
-  read: (more: object) => Promise<Reading>,
-  count: number,
-): Promise<{ text: string; next: number }> {
-  const { text: end, from, next } = await read({});
-  let lines = end.split(/(?<=\n)/);
-  for (let to = from; to > 0 && lines.length <= count;) {
-    const before = await read({ to });
-    if (before.text === '') break;
-    lines = [...(before.text + lines[0]).split(/(?<=\n)/), ...lines.slice(1)];
-    to = before.from;
-  }
-  return { text: lines.slice(Math.max(lines.length - count, 0)).join(''), next };
 }

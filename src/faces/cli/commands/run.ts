@@ -7,7 +7,7 @@ import { command, wholeNumber, type CommandContext, type Words } from '../comman
 import { Interrupts } from '../interrupts.ts';
 import { throughRestarts } from '../patience.ts';
 import { dim, harmless, jobWords } from '../print.ts';
-import { durationMs } from '../words.ts';
+import { durationMs } from '../times.ts';
 import { followOutput } from './logs.ts';
 import { scripted, type View } from './show.ts';
 

@@ -1,8 +1,9 @@
 // `errand show` and `errand wait`: one job, or the end of several.
 import { AppError } from '../../../errors.ts';
 import { command, type CommandContext } from '../command.ts';
+import { throughRestarts } from '../patience.ts';
 import { jobWords, localTime, size } from '../print.ts';
-import { durationMs } from '../words.ts';
+import { durationMs } from '../times.ts';
 
 export type View = Record<string, unknown> & {
   id: string;
@@ -99,18 +100,19 @@ interface WaitAnswer {
 }
 
 async function waitFor(
-  { client, program }: CommandContext,
+  context: CommandContext,
   wish: { ids: string[]; mode: 'any' | 'all'; limitMs: number },
 ): Promise<WaitAnswer> {
-  const server = await client();
-  const end = program.clock.now() + wish.limitMs;
-  for (;;) {
-    const timeoutMs = Math.max(0, Math.min(roundMs, end - program.clock.now()));
-    const { output } = await server.call<WaitAnswer>('wait_for_jobs', {
-      ids: wish.ids,
-      mode: wish.mode,
-      timeoutMs,
-    });
-    if (output.done || program.clock.now() >= end) return output;
-  }
+  const { clock } = context.program;
+  const end = clock.now() + wish.limitMs;
+  const { ids, mode } = wish;
+  return throughRestarts(context, await context.client(), async (server, progress) => {
+    for (;;) {
+      const timeoutMs = Math.max(0, Math.min(roundMs, end - clock.now()));
+      const input = { ids, mode, timeoutMs };
+      const { output } = await server.call<WaitAnswer>('wait_for_jobs', input);
+      progress();
+      if (output.done || clock.now() >= end) return output;
+    }
+  });
 }
