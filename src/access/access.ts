@@ -72,9 +72,9 @@ export class Access {
     const now = this.clock.now();
     const known = this.cache.get(name);
     if (known && known.until > now) return known.caller;
-    const caller = await this.lookUp(name, now);
+    const { caller, expiresAt } = await this.lookUp(name, now);
     if (this.cache.size >= cacheCountMax) this.cache.clear();
-    this.cache.set(name, { caller, until: now + cacheMs });
+    this.cache.set(name, { caller, until: Math.min(now + cacheMs, expiresAt ?? Infinity) });
     return caller;
   }
 
@@ -148,12 +148,13 @@ export class Access {
   /** A new key with the same rights; the old one ends now. */
   async rotate(id: string): Promise<{ key: string; row: KeyRow }> {
     const [found] = await this.store.read('SELECT * FROM keys WHERE id = ?', [id]);
-    if (!found || found.revoked_at !== null) {
+    const old = found && keyFromRow(found);
+    if (!old || !works(old, this.clock.now())) {
       throw new AppError('notFound', `There is no working key ${id}.`, {
-        hint: '`errand key list` shows them.',
+        hint: '`errand key list` shows them; `errand key create` makes a new one.',
       });
     }
-    const { owner, name, scopes: granted, kinds, queues, subject, expiresAt } = keyFromRow(found);
+    const { owner, name, scopes: granted, kinds, queues, subject, expiresAt } = old;
     const made = this.plan({
       owner,
       scopes: granted,
@@ -173,13 +174,11 @@ export class Access {
     return { key: made.key, row: made.row };
   }
 
-  private async lookUp(hash: string, now: number): Promise<Caller | undefined> {
+  private async lookUp(hash: string, now: number): Promise<Found> {
     const [row] = await this.store.read('SELECT * FROM keys WHERE hash = ?', [hash]);
-    if (!row) return undefined;
-    const key = keyFromRow(row);
-    if (key.revokedAt !== null || (key.expiresAt !== null && key.expiresAt <= now))
-      return undefined;
-    return {
+    const key = row && keyFromRow(row);
+    if (!key || !works(key, now)) return { caller: undefined, expiresAt: null };
+    const caller = {
       owner: key.owner,
       scopes: new Set(key.scopes),
       admin: key.scopes.includes('admin'),
@@ -189,8 +188,17 @@ export class Access {
       ...(key.queues ? { queues: key.queues } : {}),
       ...(key.subject ? { subject: key.subject } : {}),
     };
+    return { caller, expiresAt: key.expiresAt };
   }
 }
+
+interface Found {
+  caller: Caller | undefined;
+  expiresAt: number | null;
+}
+
+const works = ({ revokedAt, expiresAt }: KeyRow, now: number): boolean =>
+  revokedAt === null && (expiresAt === null || expiresAt > now);
 
 /** The home's owner: everything, over the private socket or with the owner key. */
 export function ownerCaller(local: boolean): Caller {

@@ -102,7 +102,7 @@ export class WebhookDelivery {
       ok = status >= 200 && status < 300;
       answer = `HTTP ${status}`;
     } catch (error) {
-      answer = error instanceof AppError ? `${error.code}: ${error.message}` : 'no answer';
+      answer = error instanceof AppError ? refusalText(error) : 'no answer';
     }
     await this.note(row, { ok, answer });
   }
@@ -125,3 +125,6 @@ export class WebhookDelivery {
     ]);
   }
 }
+
+const refusalText = ({ code, message, hint }: AppError): string =>
+  [`${code}: ${message}`, hint].filter(Boolean).join(' ');

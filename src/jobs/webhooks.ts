@@ -20,6 +20,8 @@ export interface WebhooksOptions {
   clock: Clock;
   log: Log;
   send: WebhookSender;
+  /** Throws for an address that `send` would refuse anyway. */
+  check?(url: string): void;
   /** A secret per subscription, derived and not stored. */
   secretOf(webhookId: string): Buffer;
 }
@@ -170,6 +172,7 @@ export class Webhooks implements Service {
     secret?: string;
   }): Promise<Webhook> {
     const { webhook, steps } = this.plan(wish);
+    this.options.check?.(wish.url);
     await this.options.store.commit(steps);
     return webhook;
   }

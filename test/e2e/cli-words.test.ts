@@ -36,6 +36,8 @@ test('webhook: created with its secret, called, listed with its deliveries, dele
   const url = `http://127.0.0.1:${(receiver.address() as AddressInfo).port}/hook`;
   const home = homeWith(t, { egress: { allow: ['127.0.0.1'] } });
   const { cli } = await startServer(t, { home });
+  const inner = await cli('webhook', 'create', 'http://169.254.169.254/latest');
+  assert.deepEqual([inner.code, /egress\.allow/.test(inner.stderr)], [3, true], inner.stderr);
   const made = await cli('webhook', 'create', url, '--events', 'failed', '--json');
   assert.equal(made.code, 0, made.stderr);
   const { id, secret } = made.json<{ id: string; secret: string }>();

@@ -48,9 +48,9 @@ test('a key works until it expires, is revoked or rotated, and only within its s
       key: string;
       id: string;
     };
-  const me = async (key: string) => {
+  const me = async (key: string, afterMs = 3000) => {
     // The server may trust what it looked up for two seconds.
-    clock.jump(3000);
+    clock.jump(afterMs);
     const { status, json } = await call(port, { path: '/api/me', key });
     return status === 200 ? json.owner : status;
   };
@@ -71,6 +71,12 @@ test('a key works until it expires, is revoked or rotated, and only within its s
   assert.equal(await me(rotated.json.key as string), 'ann');
   clock.jump(hour);
   assert.equal(await me(rotated.json.key as string), 401);
+
+  const brief = await make({ owner: 'bee', scopes: ['read'], expiresInMs: 1000 });
+  assert.equal(await me(brief.key, 999), 'bee');
+  assert.equal(await me(brief.key, 1), 401, 'nobody trusts a key beyond its end');
+  const renewed = { method: 'POST', path: `/api/keys/${brief.id}/rotate`, key: ownerKey };
+  assert.equal((await call(port, renewed)).status, 404, 'what is over is not renewed');
 
   const cat = await make({ owner: 'cat', scopes: ['read'] });
   assert.equal(await me(cat.key), 'cat');

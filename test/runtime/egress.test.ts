@@ -88,6 +88,19 @@ describe('addresses', () => {
     assert.throws(() => new Policy({ allow: ['http://x/'] }), code('invalidInput'));
   });
 
+  it('says beforehand what no resolver could make reachable', () => {
+    const egress = egressWith(['localhost:3000', '10.1.0.0/16']);
+    for (const url of ['https://example.com/', 'http://localhost:3000/', 'http://10.1.2.3/'])
+      egress.check(url);
+    const refused = [
+      'http://localhost/',
+      'http://a.localhost:1/',
+      'https://[::1]/',
+      'http://10.2.0.1/',
+    ];
+    for (const url of refused) assert.throws(() => egress.check(url), code('egressRefused'), url);
+  });
+
   it('connects to the address it checked, whatever the name says next', async () => {
     let asked = 0;
     // Nothing listens at the first answer, which is allowed; the second would reach the server, but is not.

@@ -92,6 +92,8 @@ export interface Egress {
     timeoutMs?: number;
     signal?: AbortSignal;
   }): Promise<Socket>;
+  /** Throws for a guarded URL that would be refused whatever a resolver says: whoever keeps one for later asks first. */
+  check(url: string): void;
   close(): Promise<void>;
 }
 
@@ -109,8 +111,21 @@ export function createEgress(options: EgressOptions): Egress {
   return {
     request: (request) => way.request(request),
     connect: (to) => openSocket(connector, limits, to),
+    check: (url) => checkPlain(policy, new URL(url)),
     close: () => way.close(),
   };
+}
+
+/** Names are resolved when they are used; only a literal address, or this machine's own name, is known before. */
+function checkPlain(policy: Policy, { hostname, port, protocol }: URL): void {
+  const host = hostname.replace(/^\[|\]$/g, '');
+  const isOwn = /^(.+\.)?localhost\.?$/.test(host);
+  if (isIP(host) === 0 && !isOwn) return;
+  policy.check(
+    host,
+    Number(port) || (protocol === 'https:' ? 443 : 80),
+    isOwn ? '127.0.0.1' : host,
+  );
 }
 
 /** One request with what holds for all of its hops. */
