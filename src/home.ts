@@ -14,6 +14,7 @@ import { join } from 'node:path';
 import { DatabaseSync } from 'node:sqlite';
 import { AppError } from './errors.ts';
 import { randomId } from './jobs/job.ts';
+import { makeFolder, refuseShared } from './runtime/folder.ts';
 
 export interface Home {
   path: string;
@@ -87,8 +88,9 @@ export function inheritSecret(path: string, secret: Buffer): void {
 }
 
 function prepare(path: string): void {
+  refuseShared(path);
   try {
-    mkdirSync(path, { recursive: true, mode: 0o700 });
+    makeFolder(path);
     chmodSync(path, 0o700);
     const probe = join(path, '.writable');
     writeFileSync(probe, '', { mode: 0o600 });

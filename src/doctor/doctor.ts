@@ -6,6 +6,7 @@ import { loadConfig } from '../config.ts';
 import { kinds } from '../app.ts';
 import { errorBody } from '../errors.ts';
 import { Client } from '../faces/cli/client.ts';
+import { isShared } from '../runtime/folder.ts';
 import { thisMachine, type Finding, type Machine } from '../runtime/machine.ts';
 import { clients } from './clients.ts';
 import { survival } from './survival.ts';
@@ -71,18 +72,16 @@ function platform({ platform: name }: Machine): Finding[] {
 }
 
 function homeFolder(home: string): Finding {
-  if (!existsSync(home))
-    return { name: 'home', state: 'ok', text: `${home} (made at first start)` };
-  try {
-    accessSync(home, constants.W_OK);
-  } catch {
-    return {
-      name: 'home',
-      state: 'problem',
-      text: `${home} cannot be written`,
-      hint: 'Choose another with ERRAND_HOME.',
-    };
-  }
+  const problem = (text: string): Finding => ({
+    name: 'home',
+    state: 'problem',
+    text,
+    hint: 'Choose another with ERRAND_HOME.',
+  });
+  const folder = nearest(home);
+  if (!isWritable(folder)) return problem(`${home} cannot be written`);
+  if (folder !== home) return { name: 'home', state: 'ok', text: `${home} (made at first start)` };
+  if (isShared(home)) return problem(`${home} is a folder for everybody`);
   const mode = statSync(home).mode & 0o777;
   if ((mode & 0o077) !== 0) {
     return {
@@ -93,6 +92,18 @@ function homeFolder(home: string): Finding {
     };
   }
   return { name: 'home', state: 'ok', text: home };
+}
+
+/** The folder itself, or the one in which it would be made. */
+const nearest = (path: string): string => (existsSync(path) ? path : nearest(dirname(path)));
+
+function isWritable(folder: string): boolean {
+  try {
+    accessSync(folder, constants.W_OK | constants.X_OK);
+    return statSync(folder).isDirectory();
+  } catch {
+    return false;
+  }
 }
 
 /** Files whose content is a secret, or leads to one. */
@@ -124,9 +135,7 @@ function permissions(home: string): Finding[] {
 }
 
 function disk(home: string): Finding {
-  let folder = home;
-  while (!existsSync(folder)) folder = dirname(folder);
-  const { bavail, bsize } = statfsSync(folder);
+  const { bavail, bsize } = statfsSync(nearest(home));
   const free = bavail * bsize;
   const text = `${(free / 1024 ** 3).toFixed(1)} GiB free`;
   return free < freeBytesMin

@@ -2,7 +2,15 @@
 import assert from 'node:assert/strict';
 import { spawn } from 'node:child_process';
 import { once } from 'node:events';
-import { chmodSync, existsSync, mkdirSync, readFileSync, statSync, writeFileSync } from 'node:fs';
+import {
+  chmodSync,
+  existsSync,
+  mkdirSync,
+  readdirSync,
+  readFileSync,
+  statSync,
+  writeFileSync,
+} from 'node:fs';
 import http from 'node:http';
 import { join } from 'node:path';
 import { test } from 'node:test';
@@ -197,9 +205,27 @@ test('a home that cannot be written is refused with a reason', async (t) => {
   const file = join(folder, 'file');
   writeFileSync(file, '');
   chmodSync(file, 0o600);
-  const answer = await cli(join(file, 'home'), ['serve', '--port', '0']);
+  // A system folder in which nobody can make another, not even root.
+  const nowhere = process.platform === 'linux' ? ['/proc/errand/home'] : [];
+  for (const home of [join(file, 'home'), ...nowhere]) {
+    for (const words of [['serve', '--port', '0'], ['list']]) {
+      const answer = await cli(home, words);
+      assert.equal(answer.code, 7);
+      assert.match(answer.stderr, /cannot be written/);
+    }
+  }
+  const { stdout } = await cli(join(file, 'home'), ['doctor']);
+  assert.match(stdout, /✗ home: .* cannot be written/);
+});
+
+test('a folder for everybody is no home, and stays as it is', async (t) => {
+  const shared = tempFolder(t);
+  chmodSync(shared, 0o1777);
+  const answer = await cli(shared, ['list']);
   assert.equal(answer.code, 7);
-  assert.match(answer.stderr, /cannot be written/);
+  assert.match(answer.stderr, /for everybody[^]*Name one within it/);
+  assert.equal(statSync(shared).mode & 0o7777, 0o1777);
+  assert.deepEqual(readdirSync(shared), []);
 });
 
 test('doctor says what it found; an unknown command says what there is', async (t) => {

@@ -1,9 +1,10 @@
 // Finds the server of a home, or starts one: exactly one, also when ten fronts start at once (the home's lock decides,
 // the losers end and everybody polls the same socket).
 import { spawn, type ChildProcess } from 'node:child_process';
-import { closeSync, fstatSync, mkdirSync, openSync, readFileSync } from 'node:fs';
+import { closeSync, fstatSync, openSync, readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { AppError } from '../../errors.ts';
+import { makeFolder, refuseShared } from '../../runtime/folder.ts';
 import { Client, isUnreachable } from './client.ts';
 import type { Program } from './program.ts';
 
@@ -56,10 +57,11 @@ interface Attempt {
 }
 
 function startServer(program: Program, home: string): Attempt {
+  refuseShared(home);
   const logPath = join(home, 'server.log');
   let log: number;
   try {
-    mkdirSync(home, { recursive: true, mode: 0o700 });
+    makeFolder(home);
     log = openSync(logPath, 'a', 0o600);
   } catch (error) {
     throw new AppError(
