@@ -20,6 +20,8 @@ export interface Command {
   area: 'jobs' | 'server';
   /** `--detach` …, for completion. */
   flags: readonly string[];
+  /** Whether it is said of a job, also for completion. */
+  takesJob: boolean;
   help(name: string): string;
   /** Takes the words after its own name; answers the exit code. */
   run(context: CommandContext, name: string, args: string[]): Promise<number>;
@@ -59,6 +61,7 @@ export function command<T extends Flags>(spec: Spec<T>): Command {
     summary: spec.summary,
     area: spec.area ?? 'server',
     flags: Object.keys(spec.flags).map((name) => `--${name}`),
+    takesJob: spec.args?.startsWith('ID') ?? false,
     help: (name) => helpText(usageOf(name), spec.summary, Object.entries(spec.flags).map(flagRow)),
     run(context, name, args) {
       const usage = usageOf(name);

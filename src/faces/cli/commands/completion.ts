@@ -2,7 +2,7 @@
 import { AppError } from '../../../errors.ts';
 import type { CatalogEntry } from '../bridge.ts';
 import { command, type CommandContext } from '../command.ts';
-import { findEntry, flagName } from '../words.ts';
+import { findEntry, flagName, type Schema } from '../words.ts';
 
 const scripts: Record<string, string> = {
   bash: `_errand() { COMPREPLY=($(compgen -W "$(errand completion words -- "\${COMP_WORDS[@]:1:COMP_CWORD-1}" 2>/dev/null)" -- "\${COMP_WORDS[COMP_CWORD]}")); }
@@ -39,24 +39,42 @@ export const completion = command({
       )
       .map((parts) => parts[before.length]!);
     const first = before.length === 0 ? [...Object.keys(commands), 'help'] : [];
-    const flagNames = flagsAfter(before, commands, operations);
-    const jobs = flagNames.length > 0 ? await recentIds(client) : [];
-    screen.out(`${[...new Set([...first, ...next, ...flagNames, ...jobs])].join(' ')}\n`);
+    const { options, takesJob } = optionsAfter(before, commands, operations);
+    const jobs = takesJob ? await recentIds(client) : [];
+    screen.out(`${[...new Set([...first, ...next, ...options, ...jobs])].join(' ')}\n`);
     return 0;
   },
 });
 
+interface Options {
+  options: readonly string[];
+  takesJob: boolean;
+}
+
 /** Of the command that the words name already: one written by hand, or one made from an operation. */
-function flagsAfter(
+function optionsAfter(
   before: readonly string[],
   commands: CommandContext['commands'],
   operations: readonly CatalogEntry[],
-): string[] {
+): Options {
   const own = before[0] !== undefined && Object.hasOwn(commands, before[0]) && commands[before[0]];
-  if (own) return [...own.flags];
+  if (own) return { options: own.flags, takesJob: own.takesJob };
   const entry = findEntry(operations, before);
-  const { properties = {} } = (entry?.input ?? {}) as { properties?: object };
-  return Object.keys(properties).map((name) => `--${flagName(name)}`);
+  if (!entry) return { options: [], takesJob: false };
+  const { properties = {} } = entry.input as Schema;
+  const asked = Object.entries(properties).find(
+    ([name]) => before.at(-1) === `--${flagName(name)}`,
+  );
+  const values = asked && (asked[1].enum ?? asked[1].items?.enum);
+  if (values) return { options: values.map(String), takesJob: false };
+  const args = entry.cli!.args ?? [];
+  const flags = Object.keys(properties)
+    .filter((name) => !args.includes(name))
+    .map((name) => `--${flagName(name)}`);
+  return {
+    options: [...flags, '--json', ...(entry.streams ? ['--follow'] : [])],
+    takesJob: args.some((name) => properties[name]?.description?.startsWith('Job id') === true),
+  };
 }
 
 async function recentIds(
