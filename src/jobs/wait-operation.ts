@@ -10,7 +10,7 @@ export function waitForJobs({ jobs, waiting, clock, waitMsMax }: JobOperationsNe
     text: z.string().min(1).max(500).optional().describe('This text appears in the output'),
     port: z.number().int().min(1).max(65_535).optional().describe('The job listens on this port'),
     http: z
-      .url({ protocol: /^https?$/ })
+      .url({ protocol: /^https?$/, error: 'not an http(s) URL, like http://localhost:3000/' })
       .max(2000)
       .optional()
       .describe('This URL of the job answers 2xx'),

@@ -226,6 +226,10 @@ describe('wait_for_jobs', () => {
     });
     await call('send_input', { id: job.id, text: 'two', newline: true });
     assert.equal(await waiting, 'newBytes');
+    await assert.rejects(wait(job.id, { until: { http: 'localhost:3000' } }), {
+      code: 'invalidInput',
+      message: /until\.http: not an http\(s\) URL/,
+    });
     const late = await wait(job.id, { until: { text: 'never' }, timeoutMs: 100 });
     assert.equal(late.done, false);
     await call('send_input', { id: job.id, text: 'end\n' });
