@@ -4,7 +4,7 @@ import { describe, test } from 'node:test';
 import { queueKey } from '../../src/jobs/intents.ts';
 import type { Job } from '../../src/jobs/job.ts';
 import { jobEvents } from '../../src/jobs/look-operations.ts';
-import { ManualClock } from '../../src/runtime/clock.ts';
+import { ManualClock, systemClock } from '../../src/runtime/clock.ts';
 import { createCore, type Core } from '../helpers/jobs.ts';
 import { stores } from '../helpers/stores.ts';
 import { until } from '../helpers/until.ts';
@@ -324,6 +324,23 @@ for (const factory of stores) {
       await until('the last event came', () => seen.includes('completed'));
       off();
       assert.deepEqual(seen, ['started', 'progress', 'completed']);
+    });
+
+    test('a wait of no time at all still sees what is over', async (t) => {
+      const core = await createCore(t, { factory, clock: systemClock });
+      const ids: string[] = [];
+      for (let i = 0; i < 3; i++) ids.push((await core.jobs.submit(base)).job.id);
+      const wait = () =>
+        core.waiting.wait({
+          ids,
+          mode: 'all',
+          timeoutMs: 0,
+          signal: new AbortController().signal,
+        });
+      assert.equal((await wait()).timedOut, true);
+      for (const id of ids) await core.jobs.cancel(id, 'ada');
+      const { timedOut, reached } = await wait();
+      assert.deepEqual([timedOut, [...reached.keys()].toSorted()], [false, ids.toSorted()]);
     });
 
     test('whoever follows a job is told its end, also when it comes between two looks', async (t) => {
