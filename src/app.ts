@@ -17,6 +17,7 @@ import { runpodDialect } from './dialects/runpod/index.ts';
 import { registerErrors } from './errors.ts';
 import { clusterHome, standAlone, type Home } from './home.ts';
 import { EventFeed } from './jobs/events.ts';
+import { counterScope } from './jobs/intents.ts';
 import { Jobs } from './jobs/jobs.ts';
 import { Maintenance } from './jobs/maintenance.ts';
 import { jobMigrations } from './jobs/migrations.ts';
@@ -41,7 +42,7 @@ import type { Log } from './runtime/log.ts';
 import type { Service } from './runtime/service.ts';
 import { PostgresStore } from './store/postgres/postgres.ts';
 import { SqliteStore } from './store/sqlite/sqlite.ts';
-import type { EventRow, Migration, Store } from './store/store.ts';
+import type { EventRow, Migration, SearchIndex, Store } from './store/store.ts';
 import { createTracing } from './tracing.ts';
 import { version } from './version.ts';
 
@@ -259,7 +260,7 @@ function webhookSender(egress: Egress): WebhookSender {
 
 async function idle({ jobs, webhooks }: Core, parts: readonly KindParts[]): Promise<boolean> {
   for (const queue of await jobs.ledger.queues()) {
-    const counts = await jobs.store.counters(`queue:${queue.kind}:${queue.name}`);
+    const counts = await jobs.store.counters(counterScope(queue.kind, queue.name));
     const due = (counts.queued ?? 0) + (counts.running ?? 0) + (counts.input_required ?? 0);
     if (due > 0) return false;
   }
@@ -277,6 +278,11 @@ export function allMigrations(): Migration[] {
     ...webhookMigrations,
     ...kinds.flatMap((kind) => [...(kind.migrations ?? [])]),
   ];
+}
+
+/** Those of the kinds, for a copy into another engine. */
+export function searchIndexes(): SearchIndex[] {
+  return kinds.flatMap((kind) => [...(kind.searchIndexes ?? [])]);
 }
 
 /** Opens the store and, in a cluster, takes over what its nodes share: the time, the secret, the owner's key. */

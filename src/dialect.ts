@@ -55,7 +55,7 @@ export interface DialectRoute {
   method: 'GET' | 'POST' | 'PUT' | 'PATCH' | 'DELETE';
   /** `/v2/{endpointId}/run`; a last segment `{rest*}` takes what remains. */
   path: string;
-  /** `none`: answers without a key; `key`: the key is checked before; `own`: the route reads the credentials itself. */
+  /** `none`: answers without a key (what it may tell is up to it); `key`: only with a valid one. */
   auth: 'none' | 'key';
   bodyBytesMax?: number;
   /** It may hold the request (a long poll): when the server stops, its signal aborts at once and it answers what it has. */
@@ -83,7 +83,8 @@ export interface DialectRequest {
 export interface DialectResponse {
   status: number;
   headers?: Record<string, string>;
-  /** An object is sent as JSON; a string or Buffer as it is; an async iterable of chunks is streamed. */
+  /** An object is sent as JSON; a string or Buffer as it is. */
   body?: unknown;
+  /** Instead of a body: chunks as they come. */
   stream?: AsyncIterable<string | Uint8Array>;
 }

@@ -1,6 +1,7 @@
 // What a monitoring system wants to know, as Prometheus text: jobs per queue and state, nodes, connections, this process.
 import type { ServerResponse } from 'node:http';
 import type { App } from './app.ts';
+import { counterScope } from './jobs/intents.ts';
 import { PostgresStore } from './store/postgres/postgres.ts';
 
 interface Sample {
@@ -13,7 +14,7 @@ export async function answerMetrics(app: App, response: ServerResponse): Promise
   response.writeHead(200, { 'content-type': 'text/plain; version=0.0.4; charset=utf-8' }).end(text);
 }
 
-export async function metricsText(app: App): Promise<string> {
+async function metricsText(app: App): Promise<string> {
   const { jobs, store, runner, cluster } = app;
   const lines: string[] = [];
   const add = (name: string, help: string, samples: readonly Sample[], type = 'gauge') => {
@@ -25,7 +26,7 @@ export async function metricsText(app: App): Promise<string> {
   };
   const counts: Sample[] = [];
   for (const { kind, name } of await jobs.ledger.queues()) {
-    for (const [status, value] of Object.entries(await store.counters(`queue:${kind}:${name}`)))
+    for (const [status, value] of Object.entries(await store.counters(counterScope(kind, name))))
       counts.push({ labels: { kind, queue: name, status }, value });
   }
   add('jobs', 'Jobs kept, by queue and status.', counts);

@@ -1,7 +1,7 @@
 // Work on a store that no server of ours has open: applying migrations, moving everything to another store.
 import { existsSync, mkdirSync } from 'node:fs';
 import { join, resolve } from 'node:path';
-import { allMigrations } from './app.ts';
+import { allMigrations, searchIndexes } from './app.ts';
 import { NodeRows } from './cluster/store.ts';
 import { AppError } from './errors.ts';
 import { isPostgres, storeAddress } from './config.ts';
@@ -41,7 +41,7 @@ export async function copyBetween(from: string, to: string): Promise<CopyReport>
     const target = await openSide(to, true);
     try {
       await refuseServed(target.store);
-      const report = await copyStore(source.store, target.store);
+      const report = await copyStore(source.store, target.store, searchIndexes());
       if (secret) await target.inherit(secret);
       return report;
     } finally {

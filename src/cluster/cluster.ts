@@ -1,7 +1,6 @@
 // What makes a server a node: its row, the way to the others, kept output. Composed by app.ts; one machine alone has the
 // row and nothing else.
 import { existsSync } from 'node:fs';
-import type { Config } from '../config.ts';
 import { AppError } from '../errors.ts';
 import type { Job } from '../jobs/job.ts';
 import type { Jobs } from '../jobs/jobs.ts';
@@ -14,14 +13,27 @@ import type { Log } from '../runtime/log.ts';
 import type { Service } from '../runtime/service.ts';
 import type { Step, Store } from '../store/store.ts';
 import { nodeUrl } from './address.ts';
-import { Archive } from './archive.ts';
+import { Archive, type ArchiveSettings } from './archive.ts';
 import { Litter } from './litter.ts';
 import { Nodes } from './nodes.ts';
 import { Router } from './router.ts';
 import { NodeRows } from './store.ts';
 
+/** What of the configuration a node needs. */
+export interface ClusterConfig {
+  home: string;
+  server: { leaseMs: number; host: string };
+  cluster: {
+    labels: readonly string[];
+    nodeUrl?: string | undefined;
+    goneMs: number;
+    archive?: ArchiveSettings | undefined;
+  };
+  secret(name: string): string | undefined;
+}
+
 export interface ClusterNeeds {
-  config: Config;
+  config: ClusterConfig;
   store: Store;
   jobs: Jobs;
   operations: Operations;

@@ -7,6 +7,7 @@ import type { Job } from '../jobs/job.ts';
 import type { Jobs } from '../jobs/jobs.ts';
 import {
   itemLine,
+  scopes,
   type CallContext,
   type Caller,
   type Elsewhere,
@@ -14,7 +15,6 @@ import {
   type Place,
   type StreamItem,
 } from '../operation.ts';
-import { scopes } from '../operation.ts';
 import type { Clock } from '../runtime/clock.ts';
 import type { Egress, EgressResponse } from '../runtime/egress/index.ts';
 import { currentTrace, traceparentOf } from '../runtime/trace.ts';

@@ -8,7 +8,7 @@ import type { Egress } from '../runtime/egress/index.ts';
 import type { Log } from '../runtime/log.ts';
 import type { Finding, Machine } from '../runtime/machine.ts';
 import type { Service } from '../runtime/service.ts';
-import type { Migration, Store } from '../store/store.ts';
+import type { Migration, SearchIndex, Store } from '../store/store.ts';
 import type { EventFeed } from './events.ts';
 import type { Jobs } from './jobs.ts';
 import type { Kind } from './kind.ts';
@@ -21,6 +21,8 @@ export interface KindPlugin<S = unknown> {
   settings?: z.ZodType<S>;
   errors?: Record<string, ErrorKind>;
   migrations?: readonly Migration[];
+  /** Tables of its migrations that only serve searching. */
+  searchIndexes?: readonly SearchIndex[];
   /** For `errand doctor`: what of this machine its jobs lack. Looks only. */
   examine?(settings: S, machine: Machine): Finding[];
   create(needs: KindNeeds<S>): KindParts | Promise<KindParts>;

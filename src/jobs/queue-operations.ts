@@ -1,7 +1,8 @@
 // Queues as people see them: what waits, what runs, how many at once, paused or not.
 import { z } from 'zod';
 import { defineOperation, type Operation } from '../operation.ts';
-import { queueKey } from './intents.ts';
+import { counterScope } from './intents.ts';
+import { finalStatuses } from './job.ts';
 import type { Jobs } from './jobs.ts';
 
 const queueView = z.object({
@@ -27,13 +28,13 @@ export function queueOperations(jobs: Jobs, wake: () => void): Operation[] {
     paused: boolean;
     concurrencyMax: number | null;
   }) => {
-    const counts = await jobs.store.counters(`queue:${queueKey(row.kind, row.name)}`);
+    const counts = await jobs.store.counters(counterScope(row.kind, row.name));
     const sum = (...keys: string[]) => keys.reduce((total, key) => total + (counts[key] ?? 0), 0);
     return {
       ...row,
       queued: sum('queued'),
       running: sum('running', 'input_required'),
-      ended: sum('completed', 'failed', 'cancelled', 'timed_out'),
+      ended: sum(...finalStatuses),
     };
   };
   return [

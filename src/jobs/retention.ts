@@ -3,6 +3,7 @@
 import type { Clock } from '../runtime/clock.ts';
 import type { Step, Value } from '../store/store.ts';
 import { counterScope } from './intents.ts';
+import { finalStatuses } from './job.ts';
 import type { Jobs } from './jobs.ts';
 
 export interface RetentionLimits {
@@ -105,8 +106,7 @@ export class Retention {
     let total = 0;
     for (const queue of await this.jobs.ledger.queues()) {
       const counts = await this.jobs.store.counters(counterScope(queue.kind, queue.name));
-      for (const status of ['completed', 'failed', 'cancelled', 'timed_out'])
-        total += counts[status] ?? 0;
+      for (const status of finalStatuses) total += counts[status] ?? 0;
     }
     return total;
   }

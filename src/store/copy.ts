@@ -3,7 +3,7 @@
 import { createHash } from 'node:crypto';
 import { AppError } from '../errors.ts';
 import { dispatchedEntries, restoreEntries, type HeldEntry } from './copy-dispatch.ts';
-import type { Row, Store, Value } from './store.ts';
+import type { Row, SearchIndex, Store, Value } from './store.ts';
 
 export interface CopyReport {
   tables: { name: string; rows: number }[];
@@ -30,21 +30,20 @@ const own = new Set([
   'sqlite_sequence',
 ]);
 
-/** Search indexes are another thing in each engine: they are not copied but filled again by their kind. */
-const indexes = [{ table: 'web_text', refill: 'UPDATE web_pages SET indexed = 0' }];
-const isIndex = (name: string): boolean =>
-  indexes.some(({ table }) => name === table || name.startsWith(`${table}_`));
-
 const pageSize = 500;
 /** PostgreSQL takes 65,535 parameters in a statement; SQLite 32,766. */
 const parametersMax = 30_000;
 
-export async function copyStore(from: Store, to: Store): Promise<CopyReport> {
+export async function copyStore(
+  from: Store,
+  to: Store,
+  indexes: readonly SearchIndex[],
+): Promise<CopyReport> {
   await refuseFull(to);
   // Deltas are folded, so that counters are one table on both sides.
   await from.promote(0);
-  const source = await tablesOf(from);
-  const target = new Map((await tablesOf(to)).map((table) => [table.name, table]));
+  const source = await tablesOf(from, indexes);
+  const target = new Map((await tablesOf(to, indexes)).map((table) => [table.name, table]));
   const report: CopyReport = { tables: [], waiting: 0, held: 0 };
   for (const table of source) {
     const twin = target.get(table.name);
@@ -88,7 +87,10 @@ async function refuseFull(to: Store): Promise<void> {
   });
 }
 
-async function tablesOf(store: Store): Promise<Table[]> {
+async function tablesOf(store: Store, indexes: readonly SearchIndex[]): Promise<Table[]> {
+  // An index in SQLite has tables of its own beside it.
+  const isIndex = (name: string) =>
+    indexes.some(({ table }) => name === table || name.startsWith(`${table}_`));
   const names = await tableNames(store);
   const tables: Table[] = [];
   for (const name of names.filter((one) => !own.has(one) && !isIndex(one)).toSorted()) {

@@ -129,6 +129,13 @@ export interface Migration {
   statements(ddl: Ddl): string[];
 }
 
+/** A search index is another thing in each engine: a copy leaves it out, and its kind fills it again. */
+export interface SearchIndex {
+  table: string;
+  /** The statement after which its kind finds that everything is to be indexed. */
+  refill: string;
+}
+
 /** The few words in which the two databases' DDL differs. */
 export interface Ddl {
   engine: 'sqlite' | 'postgres';

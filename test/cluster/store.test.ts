@@ -4,7 +4,7 @@ import assert from 'node:assert/strict';
 import { join } from 'node:path';
 import { test, type TestContext } from 'node:test';
 import { Client } from 'pg';
-import { allMigrations } from '../../src/app.ts';
+import { allMigrations, searchIndexes } from '../../src/app.ts';
 import { queueKey } from '../../src/jobs/intents.ts';
 import { Jobs } from '../../src/jobs/jobs.ts';
 import { systemClock, type Clock } from '../../src/runtime/clock.ts';
@@ -240,12 +240,12 @@ test('store copy: a home into a cluster and back, every row compared, what waits
     { type: 'completed', result: { big: 'x'.repeat(5000) } },
   );
   const cluster = await open(t, await migratedDatabase(migrations));
-  const there = await copyStore(home, cluster);
+  const there = await copyStore(home, cluster, searchIndexes());
   assert.equal(there.tables.find(({ name }) => name === 'jobs')!.rows, 33);
   assert.equal(there.held, 1);
-  await assert.rejects(copyStore(home, cluster), { code: 'conflict' });
+  await assert.rejects(copyStore(home, cluster, searchIndexes()), { code: 'conflict' });
   const back = await open2('back');
-  assert.deepEqual(await copyStore(cluster, back), there);
+  assert.deepEqual(await copyStore(cluster, back, searchIndexes()), there);
   assert.equal((await dispatchedEntries(back)).length, there.waiting + there.held);
   // The copy lives: the running attempt ends, the next one is claimed in the same order, numbers go on.
   const moved = jobsOn(cluster, cluster.clock);

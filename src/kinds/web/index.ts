@@ -9,7 +9,7 @@ import { createFetch } from './fetch/fetcher.ts';
 import { Pacer } from './fetch/pacer.ts';
 import { Robots } from './fetch/robots.ts';
 import { createWebKind } from './kind.ts';
-import { webMigrations } from './migrations.ts';
+import { webIndexes, webMigrations } from './migrations.ts';
 import { webOperations } from './operations/index.ts';
 import { PageStore } from './pages/store.ts';
 import { ReadStore } from './reads/store.ts';
@@ -39,6 +39,7 @@ export const webPlugin = definePlugin({
     invalidExtraction: { http: 422, exit: 2 },
   },
   migrations: webMigrations,
+  searchIndexes: webIndexes,
   examine: (settings, machine) => [examineBrowser(settings, machine)],
   create: (needs) => {
     const { jobs, waiting, webhooks, store, clock, log, settings, folder, secret, egress } = needs;

@@ -1,5 +1,5 @@
 // Tables of the web kind. `crawl` is a small number instead of the job's id, because every row of a crawl carries it.
-import type { Migration } from '../../store/store.ts';
+import type { Migration, SearchIndex } from '../../store/store.ts';
 
 export const webMigrations: Migration[] = [
   {
@@ -77,4 +77,8 @@ export const webMigrations: Migration[] = [
       'CREATE UNIQUE INDEX web_urls_nth ON web_urls (crawl, nth) WHERE nth IS NOT NULL',
     ],
   },
+];
+
+export const webIndexes: SearchIndex[] = [
+  { table: 'web_text', refill: 'UPDATE web_pages SET indexed = 0' },
 ];
