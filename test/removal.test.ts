@@ -1,0 +1,88 @@
+// A kind is a folder, its dialects and their lines in app.ts: taken away, what is left compiles and serves.
+import assert from 'node:assert/strict';
+import { execFileSync, spawnSync } from 'node:child_process';
+import {
+  cpSync,
+  existsSync,
+  readFileSync,
+  readdirSync,
+  rmSync,
+  symlinkSync,
+  writeFileSync,
+} from 'node:fs';
+import { join } from 'node:path';
+import { test, type TestContext } from 'node:test';
+import { tempFolder } from './helpers/folder.ts';
+import { until } from './helpers/until.ts';
+
+const root = join(import.meta.dirname, '..');
+
+/** Which dialects speak about which kind, and a command that only it has. */
+const parts: Record<string, { dialects: string[]; word: string }> = {
+  command: { dialects: ['background-job'], word: 'signal' },
+  endpoint: { dialects: ['runpod'], word: 'endpoint save' },
+  web: { dialects: ['firecrawl', 'searchclaw'], word: 'crawl' },
+  escrow: { dialects: ['cardzero'], word: 'escrow post' },
+};
+const names = Object.keys(parts);
+
+test('the kinds and dialects that are taken out here are all there are', () => {
+  assert.deepEqual(readdirSync(join(root, 'src/kinds')).toSorted(), names.toSorted());
+  const dialects = names.flatMap((name) => parts[name]!.dialects);
+  assert.deepEqual(readdirSync(join(root, 'src/dialects')).toSorted(), dialects.toSorted());
+});
+
+// Kinds never import each other, so that nothing needs any of them means that nothing needs this one.
+test('without any kind the rest compiles', (t) => {
+  const folder = treeWithout(t, names);
+  const tsc = join(root, 'node_modules/.bin/tsc');
+  execFileSync(tsc, ['--noEmit', '-p', 'tsconfig.build.json'], { cwd: folder, stdio: 'pipe' });
+});
+
+for (const name of names) {
+  test(`without ${name} the server starts, and offers what the others do`, async (t) => {
+    const folder = treeWithout(t, [name]);
+    const home = join(folder, 'home');
+    const run = (...args: string[]) => {
+      const env = { ...process.env, ERRAND_HOME: home };
+      const bin = join(folder, 'bin/errand.js');
+      const answer = spawnSync(process.execPath, [bin, ...args], { env, encoding: 'utf8' });
+      assert.equal(answer.status, 0, answer.stderr);
+      return answer.stdout;
+    };
+    try {
+      assert.deepEqual(JSON.parse(run('list', '--json')), { jobs: [] });
+      const help = run('help');
+      const offers = (word: string) => new RegExp(`^  ${word} `, 'm').test(help);
+      assert.deepEqual(
+        names.filter((one) => offers(parts[one]!.word)),
+        names.filter((one) => one !== name),
+      );
+    } finally {
+      run('stop');
+      await until('the server is gone', () => !existsSync(join(home, 'server.pid')));
+    }
+  });
+}
+
+function treeWithout(t: TestContext, kinds: readonly string[]): string {
+  const folder = tempFolder(t);
+  for (const part of ['src', 'bin', 'package.json', 'tsconfig.json', 'tsconfig.build.json'])
+    cpSync(join(root, part), join(folder, part), { recursive: true });
+  symlinkSync(join(root, 'node_modules'), join(folder, 'node_modules'));
+  const gone = kinds.flatMap((kind) => [
+    { path: `kinds/${kind}`, value: `${kind}Plugin` },
+    ...parts[kind]!.dialects.map((name) => ({ path: `dialects/${name}`, value: dialectOf(name) })),
+  ]);
+  for (const { path } of gone) rmSync(join(folder, 'src', path), { recursive: true });
+  const app = join(folder, 'src/app.ts');
+  const lines = readFileSync(app, 'utf8').split('\n');
+  const isGone = (line: string) =>
+    gone.some(({ path, value }) => line.includes(`./${path}/`) || line.trim() === `${value},`);
+  writeFileSync(app, lines.filter((line) => !isGone(line)).join('\n'));
+  return folder;
+}
+
+/** `background-job` → `backgroundJobDialect`. */
+const dialectOf = (name: string): string =>
+  `${name.replaceAll(/-(.)/g, (_, letter: string) => letter.toUpperCase())}Dialect`;
