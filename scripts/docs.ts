@@ -7,6 +7,7 @@ import { z } from 'zod';
 import { createApp, dialects, kinds } from '../src/app.ts';
 import { configSchema, loadConfig } from '../src/config.ts';
 import { errorTable } from '../src/errors.ts';
+import { routeOf } from '../src/faces/http/routes.ts';
 import { openHome } from '../src/home.ts';
 import type { Operation } from '../src/operation.ts';
 import { serverOperations } from '../src/server-operations.ts';
@@ -64,7 +65,7 @@ function operationsPage(list: readonly Operation[]): string {
   const rows = list
     .toSorted((a, b) => a.name.localeCompare(b.name))
     .map((operation) => {
-      const { method, path } = operation.http ?? { method: 'POST', path: `/api/${operation.name}` };
+      const { method, path } = routeOf(operation);
       const words = operation.cli ? `\`errand ${operation.cli.words.join(' ')}\`` : '';
       const sets = (operation.toolsets ?? []).join(', ');
       return `| \`${operation.name}\` | ${method} \`${path}\` | ${words} | ${sets} | ${operation.scope} | ${operation.effect} |`;

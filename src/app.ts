@@ -228,7 +228,6 @@ async function createKinds(
       home: home.path,
       secret: (name) => config.secret(name),
       homeSecret: (name) => config.homeSecret(name),
-      baseUrl: () => needs.baseUrl(),
       openBaseUrl: (port) => needs.openBaseUrl(port),
       call: (name, input, signal = never) =>
         operations.call(name, input, { caller: ownerCaller(true), signal }),

@@ -173,8 +173,6 @@ export interface Config {
   secret(name: string): string | undefined;
   /** The same of home/env alone: what callers may name. */
   homeSecret(name: string): string | undefined;
-  /** The environment of this process, for the places that hand it on (jobs started from the command line). */
-  env: Record<string, string | undefined>;
 }
 
 export interface ConfigWish {
@@ -216,7 +214,6 @@ export function loadConfig(
     socketPath,
     secret: (name) => env[name] ?? readEnvFile(join(home, 'env'))[name],
     homeSecret: (name) => readEnvFile(join(home, 'env'))[name],
-    env,
   };
 }
 

@@ -1,7 +1,7 @@
 // Hands argv to the command line, with what it needs of the rest imported when it is needed.
 import { constants } from 'node:os';
 import { join } from 'node:path';
-import { runCli } from './faces/cli/cli.ts';
+import { plainEnv, runCli } from './faces/cli/cli.ts';
 import type { Program } from './faces/cli/program.ts';
 import { systemClock } from './runtime/clock.ts';
 import { createLog } from './runtime/log.ts';
@@ -25,7 +25,6 @@ const program: Program = {
   serve: async (wish) => (await import('./server.ts')).startServer(wish),
   runFront: async (wish) => {
     const { runFront } = await import('./faces/mcp/front.ts');
-    const { plainEnv } = await import('./faces/cli/cli.ts');
     await runFront({
       ...wish,
       origin: { cwd: process.cwd(), env: plainEnv(env) },

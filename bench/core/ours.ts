@@ -4,7 +4,6 @@ import type { Job } from '../../src/jobs/job.ts';
 import { Jobs } from '../../src/jobs/jobs.ts';
 import type { Kind } from '../../src/jobs/kind.ts';
 import { jobMigrations } from '../../src/jobs/migrations.ts';
-import { z } from '../../src/operation.ts';
 import { systemClock } from '../../src/runtime/clock.ts';
 import { SqliteStore } from '../../src/store/sqlite/sqlite.ts';
 import { payload, scratchFolder } from '../harness.ts';
@@ -12,7 +11,6 @@ import { payload, scratchFolder } from '../harness.ts';
 /** The kind of every job in the benchmarks of stores. */
 export const benchKind: Kind = {
   name: 'bench',
-  input: z.unknown(),
   dispatched: true,
   retryable: true,
   cancellable: true,

@@ -18,6 +18,7 @@ import {
 import type { Clock } from '../runtime/clock.ts';
 import type { Egress, EgressResponse } from '../runtime/egress/index.ts';
 import { currentTrace, traceparentOf } from '../runtime/trace.ts';
+import { drained, linesOf, readBody } from '../runtime/wire.ts';
 import type { Nodes } from './nodes.ts';
 
 export interface RouterOptions {
@@ -109,16 +110,10 @@ export class Router implements Elsewhere {
       { name, input, caller: plain(context.caller), follow: true },
       context.signal,
     );
-    let rest = '';
-    const text = new TextDecoder();
-    for await (const chunk of response.body) {
-      const lines = (rest + text.decode(chunk, { stream: true })).split('\n');
-      rest = lines.pop()!;
-      for (const line of lines) {
-        const item = JSON.parse(line) as StreamItem & { error?: ErrorBody; still?: true };
-        if (item.error) throw errorFromBody(item.error);
-        if (!item.still) yield item;
-      }
+    for await (const line of linesOf(response.body)) {
+      const item = JSON.parse(line) as StreamItem & { error?: ErrorBody; still?: true };
+      if (item.error) throw errorFromBody(item.error);
+      if (!item.still) yield item;
     }
   }
 
@@ -137,7 +132,7 @@ export class Router implements Elsewhere {
     signal: AbortSignal,
   ): Promise<void> {
     try {
-      const body = await readBody(request);
+      const body = await readBody(request, { bytesMax: bodyBytesMax });
       this.verify(request, body);
       const call = JSON.parse(body.toString()) as Call;
       this.refuseMistaken(call);
@@ -166,8 +161,8 @@ export class Router implements Elsewhere {
     const stop = this.sayStill(response);
     try {
       for await (const item of items) {
-        if (!response.write(itemLine(item)))
-          await new Promise((resolve) => response.once('drain', resolve).once('close', resolve));
+        response.write(itemLine(item));
+        await drained(response);
       }
       response.end();
     } finally {
@@ -298,15 +293,4 @@ function callerOf(plainCaller: Record<string, unknown> | null): Caller | undefin
     ...(plainCaller as unknown as Caller),
     scopes: new Set(scopes.filter((s) => held.has(s))),
   };
-}
-
-async function readBody(request: IncomingMessage): Promise<Buffer> {
-  const chunks: Buffer[] = [];
-  let bytes = 0;
-  for await (const chunk of request as AsyncIterable<Buffer>) {
-    bytes += chunk.length;
-    if (bytes > bodyBytesMax) throw new AppError('tooLarge', 'The call is too large.');
-    chunks.push(chunk);
-  }
-  return Buffer.concat(chunks);
 }

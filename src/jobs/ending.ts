@@ -2,7 +2,7 @@
 import type { Intent } from '../store/store.ts';
 import { stale, type Decision, type Fact, type Verdict } from './decision.ts';
 import { enqueue, settleOf, withdrawOf } from './intents.ts';
-import { attemptIdOf, isFinal, type Job, type JobError } from './job.ts';
+import { attemptIdOf, type Job, type JobError } from './job.ts';
 
 export function ended(job: Job, fact: Extract<Fact, { type: 'ended' }>, now: number): Verdict {
   if (!isRunning(job) || job.attemptId !== fact.attemptId) return stale;
@@ -61,56 +61,32 @@ function failOrRetry(
     mayRetry: boolean;
   },
 ): Decision {
+  const { status, error, now, more, mayRetry } = end;
   const intents: Intent[] = [settleOf(job)];
-  if (job.cancelRequestedAt !== null) {
-    return finish(job, {
-      status: 'cancelled',
-      now: end.now,
-      error: end.error,
-      more: end.more,
-      intents,
-    });
-  }
-  if (!end.mayRetry || job.attempt >= job.retry.attemptsMax) {
-    return finish(job, {
-      status: end.status,
-      now: end.now,
-      error: end.error,
-      more: end.more,
-      intents,
-    });
-  }
+  const isCancelled = job.cancelRequestedAt !== null;
+  if (isCancelled || !mayRetry || job.attempt >= job.retry.attemptsMax)
+    return finish(job, { status: isCancelled ? 'cancelled' : status, now, error, more, intents });
   const delayMs = backoff(job, end.random);
-  return again(job, {
-    now: end.now,
-    delayMs,
-    error: end.error,
-    more: end.more,
-    intents,
-    event: 'attemptFailed',
-  });
+  return again(job, { now, delayMs, error, more, intents, event: 'attemptFailed' });
 }
 
 export function lost(job: Job, fact: Extract<Fact, { type: 'lost' }>, now: number): Verdict {
-  if (job.attemptId !== fact.attemptId || isFinal(job.status)) return stale;
-  const settle: Intent[] = [withdrawOf(job)];
-  if (job.status === 'queued') return stale;
+  if (!isRunning(job) || job.attemptId !== fact.attemptId) return stale;
+  const intents: Intent[] = [withdrawOf(job)];
   const error: JobError = {
     code: 'lost',
     message: fact.message ?? 'Whoever ran this attempt is gone, and nobody saw its end.',
     hint: 'Its output so far can be read; retry the job to run it again.',
   };
   const more = { facts: job.facts, lost: job.lost + 1 };
-  if (job.cancelRequestedAt !== null) {
-    return finish(job, { status: 'cancelled', now, error, more, intents: settle });
-  }
+  if (job.cancelRequestedAt !== null)
+    return finish(job, { status: 'cancelled', now, error, more, intents });
   // A job that keeps killing its worker ends; it is not handed out for ever.
   const poison = job.lost + 1 > job.retry.lostMax;
-  if (poison || job.attempt >= job.retry.attemptsMax) {
-    return finish(job, { status: 'failed', now, error, more, intents: settle });
-  }
+  if (poison || job.attempt >= job.retry.attemptsMax)
+    return finish(job, { status: 'failed', now, error, more, intents });
   const delayMs = backoff(job, fact.random);
-  return again(job, { now, delayMs, error, more, intents: settle, event: 'attemptLost' });
+  return again(job, { now, delayMs, error, more, intents, event: 'attemptLost' });
 }
 
 export function finish(

@@ -189,9 +189,7 @@ export class Jobs {
       outcome,
       random: Math.random(),
     };
-    const answer = await this.bring(attempt.jobId, fact, steps, attempt.known);
-    if (answer.applied && isFinal(answer.job.status)) await this.releaseDependents(answer.job);
-    return answer;
+    return this.conclude(attempt.jobId, fact, steps, attempt.known);
   }
 
   async lose(
@@ -205,30 +203,24 @@ export class Jobs {
       random: Math.random(),
       ...why,
     };
-    const answer = await this.bring(attempt.jobId, fact);
-    if (answer.applied && isFinal(answer.job.status)) await this.releaseDependents(answer.job);
-    return answer;
+    return this.conclude(attempt.jobId, fact);
   }
 
   /** Queued jobs end at once; running ones are told to stop (listeners reach whoever runs them). */
   async cancel(id: string, by: string, reason?: string, graceMs?: number): Promise<Job> {
     const why = reason === undefined ? {} : { reason };
     const grace = graceMs === undefined ? {} : { graceMs };
-    const { job, applied } = await this.bring(id, { type: 'cancel', by, ...why, ...grace });
-    if (applied && isFinal(job.status)) await this.releaseDependents(job);
-    else if (applied) for (const listener of this.cancelListeners) listener(job);
+    const { job, applied } = await this.conclude(id, { type: 'cancel', by, ...why, ...grace });
+    if (applied && !isFinal(job.status)) for (const listener of this.cancelListeners) listener(job);
     return job;
   }
 
   async forceCancel(id: string): Promise<Job> {
-    const { job, applied } = await this.bring(id, { type: 'forceCancel' });
-    if (applied) await this.releaseDependents(job);
-    return job;
+    return (await this.conclude(id, { type: 'forceCancel' })).job;
   }
 
   async expire(id: string): Promise<void> {
-    const { job, applied } = await this.bring(id, { type: 'expired' });
-    if (applied) await this.releaseDependents(job);
+    await this.conclude(id, { type: 'expired' });
   }
 
   onCancel(listener: (job: Job) => void): () => void {
@@ -263,6 +255,15 @@ export class Jobs {
             intents: [],
           },
     );
+  }
+
+  /** Brings a fact that may be the end of the job; who waited for that end hears of it. */
+  private async conclude(
+    ...fact: Parameters<Jobs['bring']>
+  ): Promise<{ job: Job; applied: boolean }> {
+    const answer = await this.bring(...fact);
+    if (answer.applied && isFinal(answer.job.status)) await this.releaseDependents(answer.job);
+    return answer;
   }
 
   /** After an end: jobs that waited for it run, or end too. The sweep finds those a crash left here. */

@@ -1,6 +1,5 @@
-// The contract of a kind of work. A kind says what its input is, how an attempt runs and how it goes on after a
-// restart; the core does the rest. How work ended is data (Outcome), never an exception.
-import type { z } from 'zod';
+// The contract of a kind of work. A kind says how an attempt runs and how it goes on after a restart; the core does the
+// rest. What may be asked for is checked by the operation that submits. How work ended is data (Outcome), never an exception.
 import type { Caller } from '../operation.ts';
 import type { Job, JobError, Progress } from './job.ts';
 
@@ -52,8 +51,6 @@ export interface Run {
 
 export interface Kind {
   readonly name: string;
-  /** The schema of `job.input`, per action where there are several. */
-  readonly input: z.ZodType;
   /** Jobs of this kind run in this process (command, web). Without it the kind hands attempts out itself (endpoint) or has none (escrow). */
   run?(run: Run): Promise<Outcome>;
   /** Whether a running attempt can be continued after a restart of this server; then `run` is called with adopted: true. */

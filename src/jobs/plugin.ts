@@ -58,9 +58,7 @@ export interface KindNeeds<S = unknown> {
   secret(name: string): string | undefined;
   /** The same from the env file alone, for names that come from a caller: what the server was started with is not theirs. */
   homeSecret(name: string): string | undefined;
-  /** Where this server's HTTP is reached by things on this machine: undefined when it listens on the socket only. */
-  baseUrl(): string | undefined;
-  /** The same, opening a port on loopback when there is none yet: this one, where it is free. */
+  /** Where this server's HTTP is reached by things on this machine; opens a port on loopback when there is none yet: this one, where it is free. */
   openBaseUrl(port?: number): Promise<string>;
   /** Calls an operation as the server itself; in a cluster where the job's files are. */
   call<O>(name: string, input: unknown, signal?: AbortSignal): Promise<O>;

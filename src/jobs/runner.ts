@@ -1,7 +1,7 @@
 // Runs attempts of the kinds that run in this process: claim → run under lease, deadline and signal → finish.
 // After a restart it adopts what its node was running; a kind that cannot continue loses the attempt.
 import { AppError } from '../errors.ts';
-import type { Clock } from '../runtime/clock.ts';
+import { aborted, type Clock } from '../runtime/clock.ts';
 import type { Log } from '../runtime/log.ts';
 import { Loop, type Service } from '../runtime/service.ts';
 import { withTrace } from '../runtime/trace.ts';
@@ -268,10 +268,7 @@ export class Runner implements Service {
     signal: AbortSignal,
     over: AbortSignal,
   ): Promise<Outcome | 'leave'> {
-    await new Promise<void>((resolve) => {
-      if (signal.aborted) resolve();
-      else signal.addEventListener('abort', () => resolve(), { once: true });
-    });
+    await aborted(signal);
     const { clock, jobs, stopMsMax } = this.options;
     const reason = signal.reason as StopReason;
     // Whoever cancelled may have granted more time than a stop usually gets.

@@ -1,6 +1,6 @@
 // Waiting for jobs: until they are over, or until a condition of their kind is met (text, port, silence …). A timeout is
 // an answer, not an error, and an abort only stops the waiting: the jobs go on.
-import type { Clock } from '../runtime/clock.ts';
+import { aborted, type Clock } from '../runtime/clock.ts';
 import type { EventFeed } from './events.ts';
 import { isFinal, type Job } from './job.ts';
 import type { Jobs } from './jobs.ts';
@@ -82,11 +82,4 @@ export class Waiting {
     if (!kind.watch || isFinal(job.status)) return end;
     return Promise.race([end, kind.watch(job, until, signal)]);
   }
-}
-
-function aborted(signal: AbortSignal): Promise<void> {
-  return new Promise((resolve) => {
-    if (signal.aborted) resolve();
-    else signal.addEventListener('abort', () => resolve(), { once: true });
-  });
 }

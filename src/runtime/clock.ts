@@ -39,6 +39,14 @@ function start(ms: number, fn: () => void, each: (timer: NodeJS.Timeout) => void
   return () => clearTimeout(timer);
 }
 
+/** Resolves when the signal aborts. */
+export function aborted(signal: AbortSignal): Promise<void> {
+  return new Promise((resolve) => {
+    if (signal.aborted) resolve();
+    else signal.addEventListener('abort', () => resolve(), { once: true });
+  });
+}
+
 /** Lets everything else that waits have its turn: for work in pieces that would hold it up together. */
 export const nextTurn = (): Promise<void> => new Promise((resolve) => setImmediate(resolve));
 

@@ -3,6 +3,7 @@ import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { Access, ownerCaller } from '../../src/access/access.ts';
 import { accessOperations } from '../../src/access/operations.ts';
+import { httpSettings } from '../../src/config.ts';
 import { createHttpFace } from '../../src/faces/http/index.ts';
 import { defineOperation, Operations, z } from '../../src/operation.ts';
 import { ManualClock } from '../../src/runtime/clock.ts';
@@ -39,7 +40,7 @@ test('a key works until it expires, is revoked or rotated, and only within its s
     version: '1',
     clock,
     log: silentLog,
-    limits: { addressRate: 0 },
+    limits: httpSettings.parse({ addressRate: 0 }),
   });
   t.after(() => face.stop());
   const { port } = await face.listenTcp({ port: 0, host: '127.0.0.1' });

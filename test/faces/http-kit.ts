@@ -7,6 +7,7 @@ import { after } from 'node:test';
 import { z } from '../helpers/zod.ts';
 import type { Dialect } from '../../src/dialect.ts';
 import { AppError } from '../../src/errors.ts';
+import { httpSettings } from '../../src/config.ts';
 import { createHttpFace, type HttpFace, type HttpFaceOptions } from '../../src/faces/http/index.ts';
 import { type Caller, defineOperation, Operations } from '../../src/operation.ts';
 import { systemClock } from '../../src/runtime/clock.ts';
@@ -250,7 +251,12 @@ export interface Kit {
   socketPath: string;
 }
 
-export async function startKit(more: Partial<HttpFaceOptions> = {}): Promise<Kit> {
+/** Limits that a test does not name are those of the configuration. */
+type Wish = Partial<Omit<HttpFaceOptions, 'limits'>> & {
+  limits?: Partial<HttpFaceOptions['limits']>;
+};
+
+export async function startKit({ limits = {}, ...more }: Wish = {}): Promise<Kit> {
   const seen: Seen = { aborted: [], waiting: [], release: () => {} };
   const face = createHttpFace({
     operations: toys(seen),
@@ -260,6 +266,7 @@ export async function startKit(more: Partial<HttpFaceOptions> = {}): Promise<Kit
     version: '1.2.3',
     clock: systemClock,
     log: silentLog,
+    limits: httpSettings.parse(limits),
     ...more,
   });
   const { port, url } = await face.listenTcp({ port: 0, host: '127.0.0.1' });
@@ -320,14 +327,6 @@ export function call(port: number, what: Call): Promise<Answer> {
     sent.on('error', reject);
     sent.end(body);
   });
-}
-
-export async function until(what: string, isTrue: () => boolean): Promise<void> {
-  const deadline = Date.now() + 15_000;
-  while (!isTrue()) {
-    if (Date.now() > deadline) throw new Error(`never happened: ${what}`);
-    await new Promise((resolve) => setTimeout(resolve, 5));
-  }
 }
 
 function person(name: string, keyId: string, scopes: ('read' | 'run')[]): Caller {

@@ -2,7 +2,8 @@
 import assert from 'node:assert/strict';
 import { connect, type Socket } from 'node:net';
 import { test } from 'node:test';
-import { call, startKit, until } from './http-kit.ts';
+import { until } from '../helpers/until.ts';
+import { call, startKit } from './http-kit.ts';
 
 interface Line {
   socket: Socket;

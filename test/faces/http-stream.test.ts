@@ -3,7 +3,8 @@ import assert from 'node:assert/strict';
 import { request } from 'node:http';
 import { describe, it } from 'node:test';
 import { Ajv2020 } from 'ajv/dist/2020.js';
-import { call, startKit, until } from './http-kit.ts';
+import { until } from '../helpers/until.ts';
+import { call, startKit } from './http-kit.ts';
 
 const key = 'key-run';
 const { port, seen, face } = await startKit({ limits: { sseKeepAliveMs: 20 } });

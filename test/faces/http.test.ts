@@ -4,11 +4,11 @@ import { createServer } from 'node:http';
 import { type AddressInfo, connect } from 'node:net';
 import { statSync } from 'node:fs';
 import { describe, it } from 'node:test';
-import { originHeader } from '../../src/faces/http/index.ts';
 import { Buckets } from '../../src/faces/http/rate.ts';
 import { ManualClock } from '../../src/runtime/clock.ts';
 import { AppError } from '../../src/errors.ts';
-import { call, startKit, until } from './http-kit.ts';
+import { until } from '../helpers/until.ts';
+import { call, startKit } from './http-kit.ts';
 
 const kit = await startKit({
   limits: {
@@ -380,3 +380,8 @@ describe('leaving and stopping', () => {
     await until('every connection is gone', () => face.connections() === 0);
   });
 });
+
+/** As a front and the command line write it. */
+function originHeader(origin: { cwd?: string; env?: Record<string, string> }): string {
+  return Buffer.from(JSON.stringify(origin)).toString('base64url');
+}

@@ -1,6 +1,5 @@
 // A job core on a store of its own, with a kind whose attempts the test ends by hand.
 import type { TestContext } from 'node:test';
-import { z } from 'zod';
 import { EventFeed } from '../../src/jobs/events.ts';
 import { Jobs } from '../../src/jobs/jobs.ts';
 import type { Kind, Outcome, Run } from '../../src/jobs/kind.ts';
@@ -20,7 +19,6 @@ export interface Core {
 
 export const toyKind: Kind = {
   name: 'toy',
-  input: z.unknown(),
   dispatched: true,
   retryable: true,
   cancellable: true,

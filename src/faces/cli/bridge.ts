@@ -4,6 +4,7 @@ import type { IncomingMessage, ServerResponse } from 'node:http';
 import { z } from 'zod';
 import { AppError, errorBody, errorKind, type ErrorBody, type ErrorKind } from '../../errors.ts';
 import { itemLine, type CallContext, type Operation, type Operations } from '../../operation.ts';
+import { drained, readBody } from '../../runtime/wire.ts';
 
 export interface Catalog {
   version: string;
@@ -82,8 +83,8 @@ export class Bridge {
       for await (const item of items) {
         if (!open) response.writeHead(200, { 'content-type': 'application/x-ndjson' });
         open = true;
-        if (!response.write(itemLine(item))) await drained(response);
-        if (call.context.signal.aborted) break;
+        response.write(itemLine(item));
+        if (!(await drained(response)) || call.context.signal.aborted) break;
       }
       if (!open) response.writeHead(200, { 'content-type': 'application/x-ndjson' });
       response.end();
@@ -100,23 +101,10 @@ interface Call {
   context: CallContext;
 }
 
-function drained(response: ServerResponse): Promise<void> {
-  return new Promise((resolve) => {
-    response.once('drain', resolve);
-    response.once('close', resolve);
-  });
-}
-
 async function readJson(request: IncomingMessage): Promise<unknown> {
-  const chunks: Buffer[] = [];
-  let bytes = 0;
-  for await (const chunk of request as AsyncIterable<Buffer>) {
-    bytes += chunk.length;
-    if (bytes > bodyBytesMax) throw new AppError('tooLarge', 'The input is too large.');
-    chunks.push(chunk);
-  }
+  const body = await readBody(request, { bytesMax: bodyBytesMax });
   try {
-    return bytes === 0 ? {} : JSON.parse(Buffer.concat(chunks).toString('utf8'));
+    return body.length === 0 ? {} : JSON.parse(body.toString('utf8'));
   } catch (error) {
     throw new AppError('invalidInput', 'The body is not JSON.', { cause: error });
   }

@@ -9,6 +9,7 @@ import {
   type ErrorKind,
 } from '../../errors.ts';
 import type { Origin } from '../../operation.ts';
+import { linesOf } from '../../runtime/wire.ts';
 import type { Catalog } from './bridge.ts';
 
 export type Target = { socketPath: string } | { url: string; key: string | undefined };
@@ -49,16 +50,11 @@ export class Client {
     const path = `/internal/operations/${name}?follow=true`;
     const response = await this.send('POST', path, input, signal);
     if (response.statusCode !== 200) throw await failure(response, this.target);
-    let rest = '';
     response.setEncoding('utf8');
-    for await (const chunk of unbroken(response, this.target)) {
-      const lines = (rest + chunk).split('\n');
-      rest = lines.pop()!;
-      for (const line of lines) {
-        const item = JSON.parse(line) as FollowItem & Partial<ErrorAnswer>;
-        if (item.error) throw thrown(item as ErrorAnswer);
-        yield item;
-      }
+    for await (const line of linesOf(unbroken(response, this.target))) {
+      const item = JSON.parse(line) as FollowItem & Partial<ErrorAnswer>;
+      if (item.error) throw thrown(item as ErrorAnswer);
+      yield item;
     }
   }
 

@@ -5,7 +5,7 @@ import { closeSync, fstatSync, openSync, readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { AppError } from '../../errors.ts';
 import { makeFolder, refuseShared } from '../../runtime/folder.ts';
-import { Client, isUnreachable } from './client.ts';
+import { Client } from './client.ts';
 import type { Program } from './program.ts';
 
 const startMsMax = 30_000;
@@ -109,8 +109,7 @@ async function healthOf(socketPath: string): Promise<Record<string, unknown> | u
   try {
     return await new Client({ socketPath }).health();
   } catch (error) {
-    if (isUnreachable(error) || (error instanceof AppError && error.code === 'unavailable'))
-      return undefined;
+    if (error instanceof AppError && error.code === 'unavailable') return undefined;
     throw error;
   }
 }

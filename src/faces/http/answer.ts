@@ -1,5 +1,5 @@
 // What goes back: JSON, problem details (RFC 9457) and streams. Errors leave through `sendProblem` only.
-import type { IncomingMessage, ServerResponse } from 'node:http';
+import type { ServerResponse } from 'node:http';
 import { AppError, errorBody, errorKind } from '../../errors.ts';
 
 export const jsonType = 'application/json; charset=utf-8';
@@ -88,23 +88,6 @@ export function errorHeaders(error: unknown): Record<string, string> {
 export function keyNeeded(): AppError {
   return new AppError('unauthorized', 'There is nothing here without a valid key.', {
     hint: 'Send `Authorization: Bearer <key>`; `errand key create` makes one.',
-  });
-}
-
-/** Waits until the client has taken what was written; false when it has left. */
-export function drained(request: IncomingMessage, response: ServerResponse): Promise<boolean> {
-  if (response.destroyed || request.socket.destroyed) return Promise.resolve(false);
-  if (!response.writableNeedDrain) return Promise.resolve(true);
-  return new Promise((resolve) => {
-    const done = (open: boolean) => {
-      response.off('drain', onDrain);
-      response.off('close', onClose);
-      resolve(open);
-    };
-    const onDrain = () => done(true);
-    const onClose = () => done(false);
-    response.once('drain', onDrain);
-    response.once('close', onClose);
   });
 }
 

@@ -30,10 +30,6 @@ export function requestOrigin({ headers }: IncomingMessage): Origin | undefined 
   throw wrongOrigin();
 }
 
-export function originHeader(origin: Origin): string {
-  return Buffer.from(JSON.stringify(origin)).toString('base64url');
-}
-
 function checkedOrigin({ cwd, env }: { cwd?: unknown; env?: unknown }): Origin {
   const isText = (value: unknown) => typeof value === 'string';
   if (cwd !== undefined && !isText(cwd)) throw wrongOrigin();

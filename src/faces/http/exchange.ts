@@ -6,10 +6,10 @@ import type { DialectRequest, DialectResponse, DialectRoute } from '../../dialec
 import { AppError } from '../../errors.ts';
 import type { CallContext, Caller, Operation, Operations } from '../../operation.ts';
 import type { Clock } from '../../runtime/clock.ts';
-import { drained, jsonType, sendJson, sendText } from './answer.ts';
-import { checkJsonType, readBody } from './body.ts';
+import { drained, readBody } from '../../runtime/wire.ts';
+import { jsonType, sendJson, sendText } from './answer.ts';
 import { requestOrigin } from './credentials.ts';
-import { type InputShape, jsonBody, pathInput, queryInput } from './input.ts';
+import { checkJsonType, type InputShape, jsonBody, pathInput, queryInput } from './input.ts';
 import type { HttpLimits } from './settings.ts';
 import { bytesType, sendBytes } from './bytes.ts';
 import { sendEvents } from './sse.ts';
@@ -62,7 +62,7 @@ export async function answerOperation(
     if (accepts(exchange, bytesType)) return sendBytes(response, items, signal);
     const { clock, limits } = parts;
     const options = { clock, keepAliveMs: limits.sseKeepAliveMs, signal };
-    return sendEvents(request, response, items, options);
+    return sendEvents(response, items, options);
   }
   sendJson(response, 200, await parts.operations.call(operation.name, input, context));
 }
@@ -146,14 +146,14 @@ function follows(exchange: Exchange, input: Record<string, unknown>, shape: Inpu
 }
 
 export async function sendDialect(exchange: Exchange, answer: DialectResponse): Promise<void> {
-  const { request, response } = exchange;
+  const { response } = exchange;
   const { status, headers = {}, body, stream } = answer;
   if (stream) {
     response.writeHead(status, { 'cache-control': 'no-store', ...headers });
     for await (const chunk of stream) {
       if (response.destroyed) break;
       response.write(chunk);
-      if (!(await drained(request, response))) break;
+      if (!(await drained(response))) break;
     }
     return void response.end();
   }

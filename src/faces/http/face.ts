@@ -25,7 +25,7 @@ import { openApiDocument } from './openapi.ts';
 import { Buckets } from './rate.ts';
 import { buildRouter, type Route } from './routes.ts';
 import type { Found, Router } from './router.ts';
-import { httpLimits, type HttpLimits } from './settings.ts';
+import type { HttpLimits } from './settings.ts';
 import { isWebSocket } from './websocket.ts';
 
 export interface HttpFaceOptions {
@@ -36,7 +36,7 @@ export interface HttpFaceOptions {
   /** Who calls over the private socket. */
   owner: Caller;
   version: string;
-  limits?: Partial<HttpLimits>;
+  limits: HttpLimits;
   /** Host names beyond this machine's own, allowed origins, or `*`. */
   allowedHosts?: readonly string[];
   /** How clients reach this server, when a proxy stands before it. */
@@ -122,7 +122,7 @@ class Face {
   constructor(options: HttpFaceOptions) {
     const { operations, dialects = [], clock, log, publicUrl } = options;
     this.options = options;
-    this.limits = { ...httpLimits, ...options.limits };
+    this.limits = options.limits;
     const own = publicUrl ? [new URL(publicUrl).origin, new URL(publicUrl).hostname] : [];
     this.guard = new Guard([...(options.allowedHosts ?? []), ...own]);
     const { keyRate, keyBurst, addressRate, addressBurst } = this.limits;

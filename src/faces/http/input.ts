@@ -1,5 +1,6 @@
-// From a query string to the input of an operation: text becomes what the field's schema wants. What does not fit stays
-// text, so that the schema's own error names the field.
+// From a request to the input of an operation. Text of a query becomes what the field's schema wants; what does not fit
+// stays text, so that the schema's own error names the field.
+import type { IncomingMessage } from 'node:http';
 import { z } from 'zod';
 import { AppError } from '../../errors.ts';
 import type { Operation } from '../../operation.ts';
@@ -64,6 +65,17 @@ export function jsonBody(text: string): unknown {
       hint: 'Send one JSON object with `content-type: application/json`.',
     });
   }
+}
+
+/** Only JSON is understood; a missing type is taken as JSON. */
+export function checkJsonType(request: IncomingMessage): void {
+  const type = request.headers['content-type'];
+  if (type === undefined) return;
+  const media = type.split(';', 1)[0]!.trim().toLowerCase();
+  if (media === 'application/json' || media.endsWith('+json')) return;
+  throw new AppError('unsupportedMediaType', `The body is ${media}; only JSON is taken here.`, {
+    hint: 'Send `content-type: application/json`.',
+  });
 }
 
 function fieldValue(values: string[], field: FieldShape): unknown {

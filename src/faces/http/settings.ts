@@ -1,4 +1,4 @@
-// The limits of the HTTP face, each with its name in the configuration (`http.<name>`) and its default.
+// The limits of the HTTP face, each with its name in the configuration (`http.<name>`), which has the defaults.
 
 export interface HttpLimits {
   /** Largest body of a call, unless a dialect's route has its own. */
@@ -20,20 +20,6 @@ export interface HttpLimits {
   /** How long a stop waits for calls that are under way. */
   stopTimeoutMs: number;
 }
-
-export const httpLimits: HttpLimits = {
-  bodyBytesMax: 10 * 1024 * 1024,
-  keyRate: 1000,
-  keyBurst: 2000,
-  addressRate: 20,
-  addressBurst: 60,
-  headersTimeoutMs: 20_000,
-  requestTimeoutMs: 120_000,
-  idleTimeoutMs: 65_000,
-  connectionsMax: 2000,
-  sseKeepAliveMs: 15_000,
-  stopTimeoutMs: 10_000,
-};
 
 /** Over TCP as Node has it; a front on the private socket sends its environment in a header. */
 export const headerBytesMax = { tcp: 16 * 1024, socket: 1024 * 1024 };

@@ -1,9 +1,10 @@
 // Server-sent events: items of an operation's stream with their ids, comments that keep proxies from closing the line,
 // and one last event `end` when the stream is over, so that a client can tell an end from a broken connection.
-import type { IncomingMessage, ServerResponse } from 'node:http';
+import type { ServerResponse } from 'node:http';
 import { itemData, type StreamItem } from '../../operation.ts';
 import type { Clock } from '../../runtime/clock.ts';
-import { drained, problemOf, sendProblem, written } from './answer.ts';
+import { drained } from '../../runtime/wire.ts';
+import { problemOf, sendProblem, written } from './answer.ts';
 import { BytesFrame } from './bytes-frame.ts';
 
 export interface SseOptions {
@@ -21,7 +22,6 @@ const reconnectMs = 1000;
 const pieceBytesMax = 16 * 1024;
 
 export async function sendEvents(
-  request: IncomingMessage,
   response: ServerResponse,
   items: AsyncIterable<StreamItem>,
   options: SseOptions,
@@ -34,7 +34,7 @@ export async function sendEvents(
     await Promise.race([first, clock.sleep(openWaitMs, signal)]);
     if (signal.aborted) return void response.destroy();
     open(response);
-    await new Line(request, response, options).pump(iterator, first);
+    await new Line(response, options).pump(iterator, first);
   } catch (error) {
     if (!response.headersSent) return sendProblem(response, error);
     response.end(frame({ event: 'error', data: problemOf(error) }));
@@ -53,7 +53,6 @@ function frameHead({ id, event }: StreamItem): string {
 }
 
 class Line {
-  private readonly request: IncomingMessage;
   private readonly response: ServerResponse;
   private readonly options: SseOptions;
   private readonly bytesFrame = new BytesFrame();
@@ -61,8 +60,7 @@ class Line {
   private isDue = false;
   private leave = () => {};
 
-  constructor(request: IncomingMessage, response: ServerResponse, options: SseOptions) {
-    this.request = request;
+  constructor(response: ServerResponse, options: SseOptions) {
     this.response = response;
     this.options = options;
   }
@@ -95,7 +93,7 @@ class Line {
 
   /** False once the client left. */
   private async sent(item: StreamItem): Promise<boolean> {
-    const { request, response } = this;
+    const { response } = this;
     const { bytes } = item;
     if (bytes) {
       this.flush();
@@ -104,7 +102,7 @@ class Line {
     }
     this.send(frame(item));
     if (!response.writableNeedDrain) return true;
-    return (await this.orGone(drained(request, response))) === true;
+    return (await this.orGone(drained(response))) === true;
   }
 
   private send(text: string): void {

@@ -12,6 +12,7 @@ import { AppError, errorBody, errorKind } from '../../errors.ts';
 import type { Caller } from '../../operation.ts';
 import type { Clock } from '../../runtime/clock.ts';
 import type { Log } from '../../runtime/log.ts';
+import { readBody } from '../../runtime/wire.ts';
 import { urisOf, watchAll } from './listen.ts';
 import { createServer } from './server.ts';
 import type { JsonObject, Source } from './source.ts';
@@ -24,33 +25,30 @@ export interface McpHttpOptions {
   version: string;
   clock: Clock;
   log: Log;
-  /** Larger bodies are refused. */
-  bodyBytesMax?: number;
 }
 
 export interface McpHttp {
-  /** `body`: what the mounting face has already read and parsed, if it has. */
   handle(
     request: IncomingMessage,
     response: ServerResponse,
     caller: Caller | undefined,
-    body?: unknown,
   ): Promise<void>;
   close(): Promise<void>;
 }
 
-const bodyBytesMaxDefault = 4 * 1024 * 1024;
+/** Larger bodies are refused. */
+const bodyBytesMax = 4 * 1024 * 1024;
 const listensMax = 1024;
 /** Comments on quiet streams, so that proxies keep them. */
 const keepAliveMs = 15_000;
 
 export function createMcpHttp(options: McpHttpOptions): McpHttp {
-  const { version, clock, log, bodyBytesMax = bodyBytesMaxDefault } = options;
+  const { version, clock, log } = options;
   const finished = new FinishedTasks(clock);
   const open = new Set<McpHttpHandler>();
   let listens = 0;
 
-  const handle: McpHttp['handle'] = async (request, response, caller, body) => {
+  const handle: McpHttp['handle'] = async (request, response, caller) => {
     let source: Source;
     try {
       source = options.source(caller, choiceOf(request));
@@ -59,7 +57,7 @@ export function createMcpHttp(options: McpHttpOptions): McpHttp {
     } catch (error) {
       return refuse(response, error);
     }
-    const parsed = body ?? (isListen(request) ? await readJson(request, bodyBytesMax) : undefined);
+    const parsed = isListen(request) ? await readJson(request) : undefined;
     const bus = new InMemoryServerEventBus();
     const handler = createMcpHandler(
       async ({ era }) => {
@@ -119,16 +117,9 @@ function choiceOf(request: IncomingMessage): ToolChoice {
 }
 
 /** Undefined when it is no JSON or too long: the SDK then answers in the protocol's words. */
-async function readJson(request: IncomingMessage, bytesMax: number): Promise<unknown> {
-  const chunks: Buffer[] = [];
-  let bytes = 0;
-  for await (const chunk of request as AsyncIterable<Buffer>) {
-    bytes += chunk.length;
-    if (bytes > bytesMax) return undefined;
-    chunks.push(chunk);
-  }
+async function readJson(request: IncomingMessage): Promise<unknown> {
   try {
-    return JSON.parse(Buffer.concat(chunks).toString('utf8')) as unknown;
+    return JSON.parse((await readBody(request, { bytesMax: bodyBytesMax })).toString('utf8'));
   } catch {
     return undefined;
   }

@@ -158,7 +158,7 @@ export class JobTasks {
 
 const unknownJob = new Set(['notFound', 'gone', 'invalidInput', 'forbidden', 'unauthorized']);
 
-/** The table of DESIGN §3: a job that failed is a completed task; the tool did its work. */
+/** A job that failed is a completed task: the tool did its work. */
 export function taskState(job: JobView): TaskState {
   const { timings } = job;
   const createdAt = timings?.createdAt ?? job.createdAt ?? new Date(0).toISOString();

@@ -1,6 +1,5 @@
 // Where an MCP server gets what it serves. The protocol side (server.ts) knows only this contract; one source works
 // in the process that holds the operations (local.ts), one over the private socket (remote.ts).
-import type { Origin } from '../../operation.ts';
 
 /** A tool as clients see it: JSON only, made where the operations are. */
 export interface ToolCard {
@@ -97,7 +96,6 @@ export interface ProgressUpdate {
 export interface SourceCall {
   signal: AbortSignal;
   progress?(update: ProgressUpdate): void;
-  origin?: Origin;
   /** `traceparent` that the client sent with the request itself; over HTTP the header's counts where there is none. */
   trace?: string;
   /** The protocol's own context of the request, for sources in the same process that speak it (elicitation). */

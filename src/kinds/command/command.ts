@@ -17,7 +17,7 @@ import { attemptTrace } from '../../jobs/attempt-trace.ts';
 import { traceparentOf } from '../../runtime/trace.ts';
 import { payloadEnvironment } from './environment.ts';
 import type { JobFiles } from './files.ts';
-import { commandInput, type CommandInput } from './input.ts';
+import type { CommandInput } from './input.ts';
 import type { Keeper } from './keeper.ts';
 import type { Policy } from './policy.ts';
 import type { HttpProbe } from './probe.ts';
@@ -78,7 +78,6 @@ export function commandKind(needs: CommandNeeds): CommandKind {
   };
   return {
     name: 'command',
-    input: commandInput,
     adopts: true,
     dispatched: true,
     retryable: true,

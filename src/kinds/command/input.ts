@@ -1,4 +1,4 @@
-// What a command job is asked to do: the schema of its stored input, and what the caller may say about it.
+// What a command job is asked to do: its stored input, and the schemas of what a caller may say about it.
 import { z } from 'zod';
 
 export const readyCheck = z
@@ -35,23 +35,18 @@ export const commandLine = word.min(1);
 export const commandWords = z.array(word).min(1).max(5000);
 
 /** `job.input` of kind command. Nothing secret is in here: secrets are names. */
-export const commandInput = z
-  .strictObject({
-    command: commandLine.optional(),
-    argv: commandWords.optional(),
-    cwd: z.string(),
-    callerEnv: environmentValues,
-    env: environmentValues,
-    secrets: z.array(environmentName),
-    stdin: z.union([z.literal('none'), z.literal('open'), z.strictObject({ text: z.string() })]),
-    tty: terminalSize.optional(),
-    streams: z.enum(['merged', 'split']),
-    ready: readyCheck.optional(),
-    outputBytesMax: z.number().int().optional(),
-    ring: z.boolean().optional(),
-  })
-  .refine((input) => (input.command === undefined) !== (input.argv === undefined), {
-    message: 'exactly one of command and argv',
-  });
-
-export type CommandInput = z.infer<typeof commandInput>;
+export interface CommandInput {
+  /** This, or `argv`. */
+  command?: string;
+  argv?: string[];
+  cwd: string;
+  callerEnv: Record<string, string>;
+  env: Record<string, string>;
+  secrets: string[];
+  stdin: 'none' | 'open' | { text: string };
+  tty?: z.infer<typeof terminalSize>;
+  streams: 'merged' | 'split';
+  ready?: z.infer<typeof readyCheck>;
+  outputBytesMax?: number;
+  ring?: boolean;
+}

@@ -1,5 +1,4 @@
 // Endpoint jobs for the core: handed out by the worker protocol, so without `run`; what get_job shows of them.
-import { z } from 'zod';
 import { isFinal, type Job } from '../../jobs/job.ts';
 import type { Kind } from '../../jobs/kind.ts';
 import type { Desk } from './desk.ts';
@@ -14,7 +13,6 @@ const summaryCharsMax = 120;
 export function endpointKind(desk: Desk): Kind {
   return {
     name: 'endpoint',
-    input: z.unknown(),
     dispatched: true,
     retryable: true,
     cancellable: true,

@@ -1,5 +1,4 @@
 // The escrow kind: one agent hires another under a budget; the rule agreed on decides; the money moves once.
-import { z } from 'zod';
 import type { Job } from '../../jobs/job.ts';
 import type { Kind } from '../../jobs/kind.ts';
 import { definePlugin, type KindNeeds, type KindParts } from '../../jobs/plugin.ts';
@@ -108,8 +107,6 @@ export function escrowOperations(services: EscrowServices): Operation[] {
   ];
 }
 
-const input = z.object({ title: z.string(), budget: z.string(), provider: z.string() });
-
 /** Works of jobs that are looked at again and again: reading one anew costs more than asking for its version. */
 const worksKept = 1000;
 
@@ -134,14 +131,13 @@ export function escrowKind(services: () => EscrowServices): Kind {
   };
   return {
     name: 'escrow',
-    input,
     dispatched: false,
     retryable: false,
     cancellable: false,
     keeps: true,
     capacity: () => 0,
     summary: (job) => {
-      const { title, budget } = job.input as z.infer<typeof input>;
+      const { title, budget } = job.input as { title: string; budget: string };
       return `${title} (budget ${formatUnits(Number(budget))})`;
     },
     view: async (job, caller) => {

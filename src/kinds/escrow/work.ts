@@ -124,7 +124,7 @@ export const newState = (): WorkState => ({
 
 export const stageOf = (phase: Phase): string => (phase === 'decided' ? 'submitted' : phase);
 
-/** DESIGN: open waits, funded runs, a person's turn needs input, the three ends have their own statuses. */
+/** Open waits, funded runs, a person's turn needs input, the three ends have their own statuses. */
 export function statusOf(work: Pick<Work, 'phase' | 'terms' | 'state'>): Status {
   switch (work.phase) {
     case 'open':

@@ -1,10 +1,10 @@
 // The web kind: one job per action, each run by its own function. A crawl goes on where it was after a restart; the
 // other actions only read and begin again, except browse, which may have changed something out there.
 import { rm } from 'node:fs/promises';
-import { z } from 'zod';
 import { AppError } from '../../errors.ts';
 import { isFinal, type Job } from '../../jobs/job.ts';
 import type { Kind, Outcome, Run } from '../../jobs/kind.ts';
+import { aborted } from '../../runtime/clock.ts';
 import { runCrawl } from './actions/crawl.ts';
 import { summary } from './crawl/summary.ts';
 import { actionInputs, type Action } from './actions/inputs.ts';
@@ -24,7 +24,6 @@ import type { Services } from './services.ts';
 export function createWebKind(services: Services): Kind {
   return {
     name: 'web',
-    input: z.unknown(),
     dispatched: true,
     retryable: true,
     cancellable: true,
@@ -53,13 +52,6 @@ async function runAction(run: Run, services: Services): Promise<Outcome> {
     if (reason === 'timeout') return { type: 'timed_out' };
     return { type: 'lost' };
   }
-}
-
-function aborted(signal: AbortSignal): Promise<void> {
-  return new Promise((resolve) => {
-    if (signal.aborted) resolve();
-    else signal.addEventListener('abort', () => resolve(), { once: true });
-  });
 }
 
 async function attempt(run: Run, services: Services): Promise<Outcome> {

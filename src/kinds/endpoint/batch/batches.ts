@@ -1,6 +1,5 @@
 // Batches: thousands of jobs under one parent. The parent is a job of kind `batch` without work of its own: a draft while
 // requests are added, then running until its last job is over. Queueing a large batch goes on after a crash.
-import { z } from 'zod';
 import { AppError } from '../../../errors.ts';
 import { isFinal, newJobId, type Job } from '../../../jobs/job.ts';
 import { type Jobs } from '../../../jobs/jobs.ts';
@@ -68,7 +67,6 @@ export class Batches implements Service {
     this.loop = new Loop({ name: this.name, everyMs, clock, log, run: () => this.look() });
     this.kind = {
       name: 'batch',
-      input: z.unknown(),
       dispatched: false,
       retryable: false,
       cancellable: true,
