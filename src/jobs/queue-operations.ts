@@ -4,6 +4,7 @@ import { defineOperation, type Operation } from '../operation.ts';
 import { counterScope } from './intents.ts';
 import { finalStatuses } from './job.ts';
 import type { Jobs } from './jobs.ts';
+import type { QueueRow } from './ledger.ts';
 
 const queueView = z.object({
   kind: z.string(),
@@ -22,74 +23,76 @@ const queueName = z
   .regex(/^[\w.-]+$/, 'letters, digits, dots, dashes and underscores');
 
 export function queueOperations(jobs: Jobs, wake: () => void): Operation[] {
-  const show = async (row: {
-    kind: string;
-    name: string;
-    paused: boolean;
-    concurrencyMax: number | null;
-  }) => {
-    const counts = await jobs.store.counters(counterScope(row.kind, row.name));
-    const sum = (...keys: string[]) => keys.reduce((total, key) => total + (counts[key] ?? 0), 0);
-    return {
-      ...row,
-      queued: sum('queued'),
-      running: sum('running', 'input_required'),
-      ended: sum(...finalStatuses),
-    };
+  return [listQueues(jobs), setQueue(jobs, wake)];
+}
+
+function listQueues(jobs: Jobs): Operation {
+  return defineOperation({
+    name: 'list_queues',
+    title: 'List queues',
+    description:
+      'Shows every queue with how many jobs wait, run and ended in it, its limit of jobs at once and whether it is paused. Use it to see why jobs wait; for the jobs themselves use list_jobs with queue. Changes nothing; set_queue changes limits.',
+    effect: 'read',
+    scope: 'read',
+    toolsets: ['jobs'],
+    input: z.object({ kind: z.string().max(40).optional() }),
+    output: z.object({ queues: z.array(queueView) }),
+    http: { method: 'GET', path: '/api/queues' },
+    cli: {
+      words: ['queue', 'list'],
+      table: {
+        rows: 'queues',
+        columns: ['kind', 'name', 'queued', 'running', 'ended', 'concurrencyMax', 'paused'],
+      },
+    },
+    run: async ({ kind }) => {
+      const rows = await jobs.ledger.queues(kind);
+      return { queues: await Promise.all(rows.map((row) => show(row, jobs))) };
+    },
+  });
+}
+
+function setQueue(jobs: Jobs, wake: () => void): Operation {
+  return defineOperation({
+    name: 'set_queue',
+    title: 'Set queue',
+    description:
+      'Changes a queue: how many of its jobs run at once (null: no limit of its own), and whether it is paused (running jobs go on, waiting ones wait). Use it to hold work back or to let more run. Makes the queue if there is none. list_queues shows the effect; to stop single jobs use cancel_job.',
+    effect: 'write',
+    idempotent: true,
+    scope: 'admin',
+    toolsets: ['jobs'],
+    input: z.object({
+      name: queueName,
+      kind: z.string().max(40).default('command'),
+      concurrencyMax: z.number().int().min(1).max(100_000).nullable().optional(),
+      paused: z.boolean().optional(),
+    }),
+    output: queueView,
+    http: { method: 'PUT', path: '/api/queues/{kind}/{name}' },
+    cli: { words: ['queue', 'set'], args: ['name'] },
+    run: async ({ name, kind, ...settings }) => {
+      jobs.kind(kind);
+      await jobs.setQueue(kind, name, {
+        ...(settings.concurrencyMax === undefined
+          ? {}
+          : { concurrencyMax: settings.concurrencyMax }),
+        ...(settings.paused === undefined ? {} : { paused: settings.paused }),
+      });
+      wake();
+      const row = (await jobs.ledger.queues(kind)).find((queue) => queue.name === name)!;
+      return show(row, jobs);
+    },
+  });
+}
+
+async function show(row: QueueRow, jobs: Jobs): Promise<z.infer<typeof queueView>> {
+  const counts = await jobs.store.counters(counterScope(row.kind, row.name));
+  const sum = (...keys: string[]) => keys.reduce((total, key) => total + (counts[key] ?? 0), 0);
+  return {
+    ...row,
+    queued: sum('queued'),
+    running: sum('running', 'input_required'),
+    ended: sum(...finalStatuses),
   };
-  return [
-    defineOperation({
-      name: 'list_queues',
-      title: 'List queues',
-      description:
-        'Shows every queue with how many jobs wait, run and ended in it, its limit of jobs at once and whether it is paused. Use it to see why jobs wait; for the jobs themselves use list_jobs with queue. Changes nothing; set_queue changes limits.',
-      effect: 'read',
-      scope: 'read',
-      toolsets: ['jobs'],
-      input: z.object({ kind: z.string().max(40).optional() }),
-      output: z.object({ queues: z.array(queueView) }),
-      http: { method: 'GET', path: '/api/queues' },
-      cli: {
-        words: ['queue', 'list'],
-        table: {
-          rows: 'queues',
-          columns: ['kind', 'name', 'queued', 'running', 'ended', 'concurrencyMax', 'paused'],
-        },
-      },
-      run: async ({ kind }) => ({
-        queues: await Promise.all((await jobs.ledger.queues(kind)).map(show)),
-      }),
-    }),
-    defineOperation({
-      name: 'set_queue',
-      title: 'Set queue',
-      description:
-        'Changes a queue: how many of its jobs run at once (null: no limit of its own), and whether it is paused (running jobs go on, waiting ones wait). Use it to hold work back or to let more run. Makes the queue if there is none. list_queues shows the effect; to stop single jobs use cancel_job.',
-      effect: 'write',
-      idempotent: true,
-      scope: 'admin',
-      toolsets: ['jobs'],
-      input: z.object({
-        name: queueName,
-        kind: z.string().max(40).default('command'),
-        concurrencyMax: z.number().int().min(1).max(100_000).nullable().optional(),
-        paused: z.boolean().optional(),
-      }),
-      output: queueView,
-      http: { method: 'PUT', path: '/api/queues/{kind}/{name}' },
-      cli: { words: ['queue', 'set'], args: ['name'] },
-      run: async ({ name, kind, ...settings }) => {
-        jobs.kind(kind);
-        await jobs.setQueue(kind, name, {
-          ...(settings.concurrencyMax === undefined
-            ? {}
-            : { concurrencyMax: settings.concurrencyMax }),
-          ...(settings.paused === undefined ? {} : { paused: settings.paused }),
-        });
-        wake();
-        const row = (await jobs.ledger.queues(kind)).find((queue) => queue.name === name)!;
-        return show(row);
-      },
-    }),
-  ];
 }
