@@ -54,7 +54,7 @@ export const serverSettings = z.strictObject({
     .describe('Longest wait in one call'),
 });
 
-export const retentionSettings = z.strictObject({
+const retentionSettings = z.strictObject({
   ageMsMax: z
     .number()
     .int()
@@ -70,7 +70,7 @@ export const retentionSettings = z.strictObject({
     .describe('Database and output of ended jobs above which the oldest ended jobs go'),
 });
 
-export const egressSettings = z.strictObject({
+const egressSettings = z.strictObject({
   allow: z
     .array(z.string())
     .default([])
@@ -95,7 +95,7 @@ export const httpSettings = z.strictObject({
   stopTimeoutMs: count(10 * second, 'How long a stop waits for calls under way'),
 });
 
-export const clusterSettings = z.strictObject({
+const clusterSettings = z.strictObject({
   name: z
     .string()
     .regex(/^[\w.-]{1,60}$/)
@@ -127,7 +127,7 @@ export const clusterSettings = z.strictObject({
     .describe('Where output of ended jobs is kept, so that it outlives its node'),
 });
 
-export const tracingSettings = z.strictObject({
+const tracingSettings = z.strictObject({
   endpoint: z
     .url()
     .optional()

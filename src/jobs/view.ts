@@ -7,7 +7,7 @@ import { unknownJob } from './dependencies.ts';
 
 const iso = z.string().describe('ISO-8601 UTC');
 
-export const jobErrorView = z
+const jobErrorView = z
   .object({
     code: z.string(),
     message: z.string(),

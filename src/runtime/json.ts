@@ -11,7 +11,7 @@ const exactJson = JSON as unknown as {
   ): unknown;
 };
 
-export const jsonDepthMax = 500;
+const jsonDepthMax = 500;
 
 /** Throws SyntaxError for what is not JSON, and invalidInput for what is nested too deep. */
 export function parseJson(text: string): unknown {

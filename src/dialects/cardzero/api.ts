@@ -9,7 +9,7 @@ export type Fields = Record<string, unknown>;
 export type Api = (call: DialectCall, input: Fields) => Promise<Fields>;
 
 /** CardZero's own limits, beside those of the operations. */
-export const budgetMicroMax = 100_000_000n;
+const budgetMicroMax = 100_000_000n;
 export const expiryMsMin = 86_400_000;
 /** So long a call waits for a chain to confirm it, as CardZero's calls do. */
 const settleMsMax = 50_000;

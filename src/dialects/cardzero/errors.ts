@@ -87,7 +87,7 @@ const fieldNames: Record<string, string> = {
   allowlist: 'whitelist',
 };
 
-export function cardzeroError(error: unknown): CardzeroError {
+function cardzeroError(error: unknown): CardzeroError {
   if (!(error instanceof AppError)) {
     return { status: 500, error: 'INTERNAL', message: 'An internal error happened.' };
   }

@@ -5,7 +5,7 @@ import { bodyOf, isOver, jobBody, objectOf, statusOf, waitOf, type EndpointJob }
 
 const mebibyte = 1024 * 1024;
 /** RunPod says MB and means these. */
-export const runBytesMax = 10 * mebibyte;
+const runBytesMax = 10 * mebibyte;
 export const runsyncBytesMax = 20 * mebibyte;
 const runsyncWaitMs = 90_000;
 const streamWaitMs = 10_000;

@@ -125,7 +125,7 @@ async function stopIdle(socketPath: string): Promise<boolean> {
   }
 }
 
-export function isOlder(version: string, than: string): boolean {
+function isOlder(version: string, than: string): boolean {
   const parts = (text: string) => text.split(/[.-]/).map((part) => Number(part) || 0);
   const [a, b] = [parts(version), parts(than)];
   for (let i = 0; i < 3; i++) if ((a[i] ?? 0) !== (b[i] ?? 0)) return (a[i] ?? 0) < (b[i] ?? 0);

@@ -132,11 +132,11 @@ async function watchAnywhere(
 }
 
 /** As a person would type it. */
-export function commandText(input: Pick<CommandInput, 'command' | 'argv'>): string {
+function commandText(input: Pick<CommandInput, 'command' | 'argv'>): string {
   return input.command ?? (input.argv ?? []).map(quoted).join(' ');
 }
 
-export function historyKey(job: Job): string {
+function historyKey(job: Job): string {
   const input = job.input as CommandInput;
   return commandKey(job.owner, input.command ?? input.argv ?? [], input.cwd);
 }

@@ -10,7 +10,7 @@ import { parseLenientJson, parseJson } from '../../runtime/json.ts';
 /** A larger result is kept as a file beside the database. */
 export const inlineBytesMax = 1024 * 1024;
 /** RunPod's own limit of one chunk; a larger one comes in pieces there, here it comes whole. */
-export const errorCharsMax = 64 * 1024;
+const errorCharsMax = 64 * 1024;
 
 export interface ResultFile {
   bytes: number;

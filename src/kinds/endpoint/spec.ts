@@ -9,7 +9,7 @@ const hour = 60 * minute;
 const day = 24 * hour;
 
 /** Paths of the RunPod dialect and of its cloud: an endpoint of that name could never be reached. */
-export const reservedIds: ReadonlySet<string> = new Set([
+const reservedIds: ReadonlySet<string> = new Set([
   'serverless',
   'pods',
   'clusters',

@@ -246,7 +246,7 @@ function resultOf(work: Work): Record<string, unknown> {
   };
 }
 
-export function refusePending(work: Work): void {
+function refusePending(work: Work): void {
   const { pending } = work.state;
   if (!pending) return;
   throw new AppError(

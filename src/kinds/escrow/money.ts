@@ -3,11 +3,11 @@
 import { AppError } from '../../errors.ts';
 
 /** The most one transfer may move: one billion units. */
-export const amountMicroMax = 1_000_000_000_000_000;
+const amountMicroMax = 1_000_000_000_000_000;
 /** The most that may ever be minted into one ledger, so that no balance or sum leaves the exact range. */
 export const supplyMicroMax = 9_000_000_000_000_000;
-export const microPerUnit = 1_000_000;
-export const basisPoints = 10_000;
+const microPerUnit = 1_000_000;
+const basisPoints = 10_000;
 /** Platform and evaluator together may never take more than this. */
 export const feeBpsMax = 1000;
 

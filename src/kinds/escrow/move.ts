@@ -90,7 +90,7 @@ export function moved(work: Work, effect: Effect, input: MoveInput): Move {
 }
 
 /** The later of the job's expiry and the evaluator's time after the submission. */
-export const evaluationEnd = (work: Work, submittedAt: number): number =>
+const evaluationEnd = (work: Work, submittedAt: number): number =>
   Math.max(Date.parse(work.terms.expiredAt), submittedAt + work.terms.evaluationMs);
 
 function returnOutcome(input: MoveInput): Outcome {

@@ -6,7 +6,7 @@ import { feeBpsMax } from './money.ts';
 const hourMs = 3_600_000;
 const dayMs = 24 * hourMs;
 
-export const checkSchema = z.strictObject({
+const checkSchema = z.strictObject({
   command: z.string().min(1).describe('Command line; the deliverable comes on its standard input'),
   cwd: z.string().optional().describe('Folder it runs in; default: the home'),
   timeoutMs: z.int().min(100).max(hourMs).default(60_000).describe('Time of one run'),

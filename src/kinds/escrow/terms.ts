@@ -8,8 +8,8 @@ import type { Fees } from './money.ts';
 export const titleCharsMax = 200;
 export const descriptionCharsMax = 2000;
 export const milestonesMax = 20;
-export const quorumMembersMax = 9;
-export const ruleTimeoutMsMax = 30_000;
+const quorumMembersMax = 9;
+const ruleTimeoutMsMax = 30_000;
 const schemaBytesMax = 32_768;
 
 export const walletIdSchema = z

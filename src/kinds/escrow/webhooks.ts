@@ -9,7 +9,7 @@ import type { EventRow } from '../../store/store.ts';
 import type { Wallet } from './rows.ts';
 import type { EscrowStore } from './store.ts';
 
-export const walletFormat = 'cardzero';
+const walletFormat = 'cardzero';
 
 /** Events of a job and the types under which receivers know them. */
 const types: Record<string, string> = {

@@ -8,8 +8,8 @@ import type { Payments } from './payments.ts';
 import type { Payment } from './rows.ts';
 import type { EscrowStore } from './store.ts';
 
-export const x402Network = 'errand:ledger';
-export const x402Asset = 'CREDIT';
+const x402Network = 'errand:ledger';
+const x402Asset = 'CREDIT';
 
 /** One guarded request with headers; the body is cut off at bytesMax by refusing more. */
 export type Fetch = (

@@ -28,7 +28,7 @@ export interface ProxyLimits {
   tunnelIdleMs: number;
 }
 
-export const proxyLimits: ProxyLimits = {
+const proxyLimits: ProxyLimits = {
   bytesMax: 64 * 1024 * 1024,
   timeoutMs: 120_000,
   tunnelBytesMax: 512 * 1024 * 1024,

@@ -200,7 +200,7 @@ export function bossId(attemptId: string): string {
 }
 
 /** pg-boss allows word characters, `.`, `-` and `/` in names; everything else is written as `.` and its code. */
-export const bossName = (queue: string): string =>
+const bossName = (queue: string): string =>
   queue.replaceAll(/[^\w-]/gu, (char) =>
     char === ':' ? '/' : `.${char.codePointAt(0)!.toString(16)}.`,
   );

@@ -20,7 +20,7 @@ export type Pg = typeof import('pg');
 const versionMin = 15;
 const poolMaxDefault = 10;
 /** An answer that takes longer means a dead connection or a stuck server; the connection is given up. */
-export const queryTimeoutMs = 15_000;
+const queryTimeoutMs = 15_000;
 const connectTimeoutMs = 5000;
 const lockTimeoutMs = 10_000;
 

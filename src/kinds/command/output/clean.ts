@@ -128,11 +128,11 @@ const cutRemark = (bytes: number): string => `…[+${number(bytes)} bytes]…`;
 const remarkBytesMax = 30;
 
 /** Text of bytes that may be cut within a character at their end, or at their start. */
-export function wholeEnd(bytes: Buffer): string {
+function wholeEnd(bytes: Buffer): string {
   return bytes.subarray(0, bytes.length - partialEnd(bytes)).toString();
 }
 
-export function wholeStart(bytes: Buffer): string {
+function wholeStart(bytes: Buffer): string {
   return bytes.subarray(partialStart(bytes)).toString();
 }
 

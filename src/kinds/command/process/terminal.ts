@@ -77,7 +77,7 @@ export async function resizeTerminal(pid: number, size: TerminalSize): Promise<v
   await run('stty', [flag, device, 'rows', String(size.rows), 'cols', String(size.cols)]);
 }
 
-export async function terminalOf(pid: number): Promise<string | undefined> {
+async function terminalOf(pid: number): Promise<string | undefined> {
   if (process.platform === 'linux') {
     try {
       const path = readlinkSync(`/proc/${pid}/fd/0`);

@@ -10,7 +10,7 @@
 // - Its own files are for the owner alone; the payload gets the file mode mask it would have had.
 // - The payload runs in the foreground: a shell gives background children ignored SIGINT and no stdin.
 
-export const wrapperScript = `dir=$1 input=$2 mask=$3
+const wrapperScript = `dir=$1 input=$2 mask=$3
 shift 3
 umask 077
 trap : HUP INT QUIT TERM USR1 USR2 PIPE ALRM

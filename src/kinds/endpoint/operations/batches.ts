@@ -22,7 +22,7 @@ const counts = z.object({
   failed: z.number(),
   cancelled: z.number(),
 });
-export const batchView = z.object({
+const batchView = z.object({
   id: z.string(),
   endpointId: z.string(),
   status: z.string(),

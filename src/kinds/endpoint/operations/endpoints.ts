@@ -15,7 +15,7 @@ const healthView = z.object({
   workers: z.record(z.string(), z.number()),
 });
 
-export const endpointView = z.looseObject({
+const endpointView = z.looseObject({
   id: z.string(),
   version: z.number(),
   source: z.enum(['api', 'config']),
@@ -229,7 +229,7 @@ function listReleases(desk: Desk): Operation {
   });
 }
 
-export async function viewEndpoint(desk: Desk, row: EndpointRow) {
+async function viewEndpoint(desk: Desk, row: EndpointRow) {
   const trouble = await desk.health.troubleText(row);
   const health = await desk.health.health(row);
   return {

@@ -158,7 +158,7 @@ function ping(desk: Desk): Operation {
   });
 }
 
-export const workerView = z.looseObject({
+const workerView = z.looseObject({
   id: z.string(),
   status: z.string(),
   origin: z.string(),

@@ -286,4 +286,4 @@ export class RemoteDriver implements Service {
   }
 }
 
-export const holderOf = (endpointId: string): string => `remote:${endpointId}`;
+const holderOf = (endpointId: string): string => `remote:${endpointId}`;

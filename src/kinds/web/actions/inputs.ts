@@ -25,7 +25,7 @@ const selectors = z
   .optional()
   .describe('Field → CSS selector');
 
-export const readInput = z.strictObject({
+const readInput = z.strictObject({
   url,
   formats: z
     .array(z.enum([...pageFormats, 'raw']))
@@ -54,7 +54,7 @@ export const readInput = z.strictObject({
   ...reading,
 });
 
-export const mapInput = z.strictObject({
+const mapInput = z.strictObject({
   url,
   limit: z.number().int().min(1).max(50_000).default(500).describe('At most so many addresses'),
   search: z
@@ -68,7 +68,7 @@ export const mapInput = z.strictObject({
   fetchMax: z.number().int().min(0).max(1000).default(30).describe('Pages fetched to find links'),
 });
 
-export const extractInput = z.strictObject({
+const extractInput = z.strictObject({
   url,
   schema: schema.optional(),
   prompt,
@@ -79,14 +79,14 @@ export const extractInput = z.strictObject({
   timeoutMs,
 });
 
-export const submissionInput = z.strictObject({
+const submissionInput = z.strictObject({
   extractionId: z.string().max(80),
   page: z.number().int().min(1).optional(),
   data: z.unknown(),
   sources: z.array(z.string().max(2000)).max(50).optional(),
 });
 
-export const screenshotInput = z.strictObject({
+const screenshotInput = z.strictObject({
   url,
   fullPage: z.boolean().default(false).describe('The whole page instead of the first screen'),
   format: z.enum(['jpeg', 'png']).default('jpeg'),
@@ -98,7 +98,7 @@ export const screenshotInput = z.strictObject({
   headers,
 });
 
-export const browseInput = z.strictObject({
+const browseInput = z.strictObject({
   url,
   actions: z
     .array(browseAction)
@@ -126,7 +126,7 @@ export const searchInput = z.strictObject({
   freshness: z.enum(freshnesses).optional(),
 });
 
-export const pipelineInput = z.strictObject({
+const pipelineInput = z.strictObject({
   query,
   schema,
   prompt,
@@ -136,7 +136,7 @@ export const pipelineInput = z.strictObject({
   maxCredits: z.number().int().min(1).max(10_000).optional(),
 });
 
-export const agentInput = z.strictObject({
+const agentInput = z.strictObject({
   prompt: z.string().min(1).max(10_000).describe('What to find out'),
   schema: schema.optional(),
   urls: z.array(url).max(50).optional().describe('Pages to read first'),

@@ -18,7 +18,7 @@ export function decodeBytes(bytes: Uint8Array, contentType = ''): Decoded {
   return isUtf8(bytes) ? decodeAs(bytes, 'utf-8') : decodeAs(bytes, 'windows-1252');
 }
 
-export function charsetOf(contentType: string): string | undefined {
+function charsetOf(contentType: string): string | undefined {
   const label = /charset\s*=\s*["']?\s*([^\s"';,>]+)/i.exec(contentType)?.[1];
   return label === undefined ? undefined : known(label);
 }

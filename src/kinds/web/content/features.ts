@@ -176,7 +176,7 @@ function topPlace(blocks: readonly Block[]): Place | undefined {
   return best;
 }
 
-export function headingLevel(block: Block): number {
+function headingLevel(block: Block): number {
   let at: Place | undefined = block.place;
   for (let level = 0; at && level < 3; level++) {
     const { name } = at.element;

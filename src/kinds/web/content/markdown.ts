@@ -36,7 +36,7 @@ const codeTags = new Set(['code', 'kbd', 'samp', 'tt', 'var']);
 /** Nesting beyond this is flattened to text: it is no structure a reader could see. */
 const nestingMax = 200;
 
-export class MarkdownWriter {
+class MarkdownWriter {
   private readonly selection: Selection;
   private readonly options: MarkdownOptions;
   private nesting = 0;

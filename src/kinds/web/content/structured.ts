@@ -8,7 +8,7 @@ const itemsMax = 500;
 const blockCharsMax = 2_000_000;
 const nestingMax = 40;
 
-export function jsonLdItems(blocks: readonly string[]): { items: DataItem[]; broken: number } {
+function jsonLdItems(blocks: readonly string[]): { items: DataItem[]; broken: number } {
   const items: DataItem[] = [];
   let broken = 0;
   for (const block of blocks) {

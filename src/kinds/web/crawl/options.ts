@@ -4,7 +4,7 @@ import { actionsMax, pageAction } from '../browser/actions.ts';
 import { patternCharsMax, patternsMax } from './patterns.ts';
 import { urlCharsMax } from './url.ts';
 
-export const crawlFormats = [
+const crawlFormats = [
   'markdown',
   'text',
   'html',
@@ -17,7 +17,7 @@ export const crawlFormats = [
 ] as const;
 
 export const pagesMax = 1_000_000;
-export const seedsMax = 10_000;
+const seedsMax = 10_000;
 const day = 86_400_000;
 
 const pattern = z.string().min(1).max(patternCharsMax);

@@ -116,7 +116,7 @@ function addThing(
   }
 }
 
-export function typesOf(item: Record<string, unknown>): string[] {
+function typesOf(item: Record<string, unknown>): string[] {
   const type = item['@type'];
   const list = Array.isArray(type) ? type : [type];
   return list

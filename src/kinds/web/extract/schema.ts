@@ -22,7 +22,7 @@ export interface SchemaProblem {
   message: string;
 }
 
-export const schemaCharsMax = 65_536;
+const schemaCharsMax = 65_536;
 const schemaDepthMax = 24;
 const schemaNodesMax = 4000;
 const problemsMax = 20;

@@ -79,7 +79,7 @@ function fitText(value: unknown, schema: JsonSchema, base: string): string | und
 }
 
 /** Objects are known by their name, text or address. */
-export function asText(value: unknown): string | undefined {
+function asText(value: unknown): string | undefined {
   if (typeof value === 'string') return value;
   if (typeof value === 'number' || typeof value === 'boolean') return String(value);
   if (Array.isArray(value)) {
@@ -106,7 +106,7 @@ const before = String.raw`(?:[A-Z]{3}|[A-Za-z]{0,2}[$€£¥₹]?|kr\.?)?`;
 const behind = String.raw`(?:[A-Z]{3}|[$€£¥₹%]|kr\.?)?`;
 const amount = new RegExp(String.raw`^${before}\s*(-?\d[\d.,\s'\u00A0]*)\s*${behind}$`);
 
-export function fitNumber(value: unknown): number | undefined {
+function fitNumber(value: unknown): number | undefined {
   if (typeof value === 'number') return Number.isFinite(value) ? value : undefined;
   const text = asText(value)?.trim();
   if (text === undefined) return undefined;

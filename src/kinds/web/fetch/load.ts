@@ -89,7 +89,7 @@ export async function loadPage(wish: LoadWish, services: Services): Promise<Load
   }
 }
 
-export async function fetchFollowing(
+async function fetchFollowing(
   wish: LoadWish,
   services: Services,
 ): Promise<{ url: string; answer: Fetched }> {

@@ -10,7 +10,7 @@ export interface Spent {
   browserMs?: number;
 }
 
-export const usagePeriods = { day: 10, hour: 13 } as const;
+const usagePeriods = { day: 10, hour: 13 } as const;
 export type UsagePeriod = keyof typeof usagePeriods;
 
 /** `2026-01-31T09`: the hour that spending is written down under. */

@@ -22,7 +22,7 @@ export interface Line {
   kind: EntryKind;
 }
 
-export const entryKinds = ['mint', 'payment', 'fee', 'hold', 'release', 'refund'] as const;
+const entryKinds = ['mint', 'payment', 'fee', 'hold', 'release', 'refund'] as const;
 export type EntryKind = (typeof entryKinds)[number];
 
 export interface Entry extends Line {

@@ -95,7 +95,7 @@ export class LedgerSettlement implements Settlement {
 const transferId = (move: Move): string => move.work.state.txs.at(-1)!.id;
 
 /** Provider, evaluators and platform share what is released; the client gets back the rest. */
-export function payouts(work: Work, move: Move, money: Money): Line[] {
+function payouts(work: Work, move: Move, money: Money): Line[] {
   const shares = divide(money.release, work.terms.fees);
   const voters = paidEvaluators(work, move);
   const each = voters.length > 0 ? Math.floor(shares.evaluator / voters.length) : 0;
