@@ -78,11 +78,11 @@ export class Access {
     return caller;
   }
 
-  /** The key itself is answered once and never again. `steps` go into the same transaction. */
-  async create(wish: NewKey, steps: readonly Step[] = []): Promise<{ key: string; row: KeyRow }> {
-    const made = this.plan(wish);
-    await this.store.commit([...made.steps, ...steps]);
-    return { key: made.key, row: made.row };
+  /** The key itself is answered once and never again. */
+  async create(wish: NewKey): Promise<{ key: string; row: KeyRow }> {
+    const { key, row, steps } = this.plan(wish);
+    await this.store.commit(steps);
+    return { key, row };
   }
 
   /** The steps that make a key, for a transaction of somebody else. */
@@ -132,15 +132,10 @@ export class Access {
     const [row] = await this.store.read('SELECT * FROM keys WHERE id = ?', [id]);
     if (!row)
       throw new AppError('notFound', `There is no key ${id}.`, {
-        hint: '`errand key list` shows them.',
+        hint: '`errand key list` shows them; `errand key create` makes a new one.',
       });
     const now = this.clock.now();
-    await this.store.commit([
-      {
-        sql: 'UPDATE keys SET revoked_at = ? WHERE id = ? AND revoked_at IS NULL',
-        params: [now, id],
-      },
-    ]);
+    await this.store.commit([endStep(id, now)]);
     this.cache.clear();
     return { ...keyFromRow(row), revokedAt: (row.revoked_at as number | null) ?? now };
   }
@@ -149,11 +144,7 @@ export class Access {
   async rotate(id: string): Promise<{ key: string; row: KeyRow }> {
     const [found] = await this.store.read('SELECT * FROM keys WHERE id = ?', [id]);
     const old = found && keyFromRow(found);
-    if (!old || !works(old, this.clock.now())) {
-      throw new AppError('notFound', `There is no working key ${id}.`, {
-        hint: '`errand key list` shows them; `errand key create` makes a new one.',
-      });
-    }
+    if (!old || !works(old, this.clock.now())) throw noWorkingKey(id);
     const { owner, name, scopes: granted, kinds, queues, subject, expiresAt } = old;
     const made = this.plan({
       owner,
@@ -164,12 +155,9 @@ export class Access {
       ...(subject === null ? {} : { subject }),
       ...(expiresAt === null ? {} : { expiresAt }),
     });
-    const end: Step = {
-      sql: 'UPDATE keys SET revoked_at = ? WHERE id = ? AND revoked_at IS NULL',
-      params: [this.clock.now(), id],
-      expect: 1,
-    };
-    await this.store.commit([...made.steps, end]);
+    const end = { ...endStep(id, this.clock.now()), expect: 1 };
+    // Somebody else ended it in the same moment: their key counts, this one was never written.
+    if (!(await this.store.commit([...made.steps, end])).applied) throw noWorkingKey(id);
     this.cache.clear();
     return { key: made.key, row: made.row };
   }
@@ -204,6 +192,17 @@ const works = ({ revokedAt, expiresAt }: KeyRow, now: number): boolean =>
 export function ownerCaller(local: boolean): Caller {
   return { owner: ownerName, scopes: new Set(scopes), admin: true, local };
 }
+
+function noWorkingKey(id: string): AppError {
+  return new AppError('notFound', `There is no working key ${id}.`, {
+    hint: '`errand key list` shows them; `errand key create` makes a new one.',
+  });
+}
+
+const endStep = (id: string, now: number): Step => ({
+  sql: 'UPDATE keys SET revoked_at = ? WHERE id = ? AND revoked_at IS NULL',
+  params: [now, id],
+});
 
 const digest = (key: string): Buffer => hashOf('sha256', key, 'buffer');
 

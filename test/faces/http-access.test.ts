@@ -78,6 +78,11 @@ test('a key works until it expires, is revoked or rotated, and only within its s
   assert.equal(await me(brief.key, 1), 401, 'nobody trusts a key beyond its end');
   const renewed = { method: 'POST', path: `/api/keys/${brief.id}/rotate`, key: ownerKey };
   assert.equal((await call(port, renewed)).status, 404, 'what is over is not renewed');
+  const dan = await make({ owner: 'dan', scopes: ['read'] });
+  const both = await Promise.allSettled([access.rotate(dan.id), access.rotate(dan.id)]);
+  const won = both.flatMap((one) => (one.status === 'fulfilled' ? [one.value.key] : []));
+  assert.equal(won.length, 1, 'of two rotations at once nobody gets a key that does not work');
+  assert.equal(await me(won[0]!), 'dan');
 
   const cat = await make({ owner: 'cat', scopes: ['read'] });
   assert.equal(await me(cat.key), 'cat');

@@ -219,11 +219,11 @@ export class PostgresStore implements Store {
   }
 
   onCommit(listener: () => void): () => void {
-    return this.wake.onCommit(listener);
+    return this.wake.listeners.onCommit(listener);
   }
 
   onReady(listener: (queue: string) => void): () => void {
-    return this.wake.onReady(listener);
+    return this.wake.listeners.onReady(listener);
   }
 
   async backup(): Promise<void> {

@@ -3,6 +3,7 @@
 import type { Client, Notification, Pool } from 'pg';
 import type { Clock } from '../../runtime/clock.ts';
 import { randomBytes } from 'node:crypto';
+import { StoreListeners } from '../listeners.ts';
 import { connectionOptions, type Address, type Pg } from './open.ts';
 
 export interface WakeOptions {
@@ -26,8 +27,7 @@ export class Wake {
   private readonly options: WakeOptions;
   private readonly channel: string;
   private readonly self = randomBytes(6).toString('hex');
-  private readonly commitListeners = new Set<() => void>();
-  private readonly readyListeners = new Set<(queue: string) => void>();
+  readonly listeners = new StoreListeners();
   private readonly queues = new Set<string>();
   private readonly closing = new AbortController();
   private client: Client | undefined;
@@ -54,16 +54,6 @@ export class Wake {
     this.cancelPoll();
     this.cancelCheck();
     await this.client?.end().catch(() => {});
-  }
-
-  onCommit(listener: () => void): () => void {
-    this.commitListeners.add(listener);
-    return () => this.commitListeners.delete(listener);
-  }
-
-  onReady(listener: (queue: string) => void): () => void {
-    this.readyListeners.add(listener);
-    return () => this.readyListeners.delete(listener);
   }
 
   /** After a commit of ours: here at once, elsewhere a moment later. */
@@ -109,9 +99,7 @@ export class Wake {
   }
 
   private emit(queues: readonly string[]): void {
-    if (this.closing.signal.aborted) return;
-    for (const listener of this.commitListeners) listener();
-    for (const queue of queues) for (const listener of this.readyListeners) listener(queue);
+    if (!this.closing.signal.aborted) this.listeners.tell(queues);
   }
 
   private async tell(): Promise<void> {

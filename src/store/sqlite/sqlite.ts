@@ -18,6 +18,7 @@ import type {
   Store,
   Value,
 } from '../store.ts';
+import { StoreListeners } from '../listeners.ts';
 import { lostSql, SqliteDispatcher } from './dispatcher.ts';
 import { migrateSqlite } from './migrate.ts';
 import { openDatabase } from './open.ts';
@@ -52,8 +53,7 @@ export class SqliteStore implements Store {
   private counts = new Map<string, Counter>();
   private counted = 0;
   private readyQueues = new Set<string>();
-  private readonly commitListeners = new Set<() => void>();
-  private readonly readyListeners = new Set<(queue: string) => void>();
+  private readonly listeners = new StoreListeners();
 
   constructor(path: string) {
     this.db = openDatabase(path);
@@ -133,13 +133,11 @@ export class SqliteStore implements Store {
   }
 
   onCommit(listener: () => void): () => void {
-    this.commitListeners.add(listener);
-    return () => this.commitListeners.delete(listener);
+    return this.listeners.onCommit(listener);
   }
 
   onReady(listener: (queue: string) => void): () => void {
-    this.readyListeners.add(listener);
-    return () => this.readyListeners.delete(listener);
+    return this.listeners.onReady(listener);
   }
 
   async backup(path: string): Promise<void> {
@@ -196,8 +194,7 @@ export class SqliteStore implements Store {
     const queues = [...this.readyQueues];
     this.readyQueues.clear();
     for (const answer of answers) answer();
-    for (const listener of this.commitListeners) listener();
-    for (const queue of queues) for (const listener of this.readyListeners) listener(queue);
+    this.listeners.tell(queues);
   }
 
   /**
