@@ -1,6 +1,7 @@
 // The same idempotency key with the same body is the same job; with another body it is a conflict.
 import { createHash } from 'node:crypto';
 import { AppError } from '../errors.ts';
+import { canonicalJson } from '../runtime/json.ts';
 import type { Job } from './job.ts';
 import type { Submission } from './submission.ts';
 
@@ -13,17 +14,9 @@ export function bodyHash({
   idempotencyBody,
   ...body
 }: Submission): string {
-  if (idempotencyBody !== undefined)
-    return createHash('sha256').update(canonicalJson(idempotencyBody)).digest('hex');
-  return createHash('sha256').update(canonicalJson(body)).digest('hex');
-}
-
-function canonicalJson(value: unknown): string {
-  return JSON.stringify(value, (_key, inner: unknown) =>
-    inner && typeof inner === 'object' && !Array.isArray(inner)
-      ? Object.fromEntries(Object.entries(inner).toSorted(([a], [b]) => (a < b ? -1 : 1)))
-      : inner,
-  );
+  return createHash('sha256')
+    .update(canonicalJson(idempotencyBody ?? body))
+    .digest('hex');
 }
 
 export function sameOrConflict(job: Job, hash: string): Job {

@@ -56,6 +56,20 @@ function endOfString(text: string, start: number): number {
   return text.length;
 }
 
+/** An object with fields, as `{…}` is written. */
+export function isRecord(value: unknown): value is Record<string, unknown> {
+  return typeof value === 'object' && value !== null && !Array.isArray(value);
+}
+
+/** The same text for the same value, in whatever order its fields came. */
+export function canonicalJson(value: unknown): string {
+  return JSON.stringify(value, (_key, inner: unknown) =>
+    isRecord(inner)
+      ? Object.fromEntries(Object.entries(inner).toSorted(([a], [b]) => (a < b ? -1 : 1)))
+      : inner,
+  );
+}
+
 /** Python writes NaN and Infinity bare: outside of strings they become null. Undefined: not JSON even so. */
 export function parseLenientJson(text: string): unknown {
   try {

@@ -2,6 +2,7 @@
 // what is held in the dispatcher. Both sides are read again afterwards and must have the same rows.
 import { createHash } from 'node:crypto';
 import { AppError } from '../errors.ts';
+import { canonicalJson } from '../runtime/json.ts';
 import { dispatchedEntries, restoreEntries, type HeldEntry } from './copy-dispatch.ts';
 import type { Row, SearchIndex, Store, Value } from './store.ts';
 
@@ -221,7 +222,4 @@ async function resetSequences(to: Store, tables: readonly Table[]): Promise<void
 }
 
 const same = (entries: readonly HeldEntry[]): string =>
-  entries
-    .map((entry) => JSON.stringify(Object.entries(entry).toSorted(([a], [b]) => (a < b ? -1 : 1))))
-    .toSorted()
-    .join('\n');
+  entries.map(canonicalJson).toSorted().join('\n');

@@ -1,5 +1,6 @@
 // How things look on a terminal: tables that fit, colours only where they are seen, local times, short durations.
 import { styleText } from 'node:util';
+import { isRecord } from '../../runtime/json.ts';
 import type { CatalogEntry } from './bridge.ts';
 
 export interface Screen {
@@ -161,9 +162,6 @@ export function fieldsText(screen: Screen, output: unknown, indent = ''): string
 
 /** JSON that is the caller's own is shown as it is. */
 const isForeign = (name: string): boolean => ['input', 'result', 'data'].includes(name);
-
-const isRecord = (value: unknown): value is Record<string, unknown> =>
-  value !== null && typeof value === 'object' && !Array.isArray(value);
 
 const isShort = (value: Record<string, unknown>): boolean =>
   Object.values(value).every((field) => field === null || typeof field !== 'object') &&

@@ -2,6 +2,7 @@
 // the 2025 era. Its answer comes from the server in protocol form and is passed on unread. Everything else, and every
 // call that does not go smoothly, takes the long way through the SDK, which gets the very bytes of the client.
 import { PassThrough, type Readable, type Writable } from 'node:stream';
+import { isRecord } from '../../runtime/json.ts';
 import type { Connection } from './connection.ts';
 import { writeLine } from './frames.ts';
 import type { OpenCalls } from './open-calls.ts';
@@ -130,9 +131,9 @@ function callOf(text: string): Call | undefined {
   if (message?.jsonrpc !== '2.0' || message.method !== 'tools/call') return undefined;
   const { id, params } = message as { id: unknown; params: unknown };
   if (typeof id !== 'string' && !Number.isSafeInteger(id)) return undefined;
-  if (!isObject(params) || typeof params.name !== 'string') return undefined;
+  if (!isRecord(params) || typeof params.name !== 'string') return undefined;
   const args = params.arguments ?? {};
-  if (!isObject(args) || !hasOnly(message, callKeys) || !hasOnly(params, paramKeys))
+  if (!isRecord(args) || !hasOnly(message, callKeys) || !hasOnly(params, paramKeys))
     return undefined;
   return { id: id as string | number, name: params.name, args };
 }
@@ -140,14 +141,11 @@ function callOf(text: string): Call | undefined {
 function parsed(text: string): JsonObject | undefined {
   try {
     const value: unknown = JSON.parse(text);
-    return isObject(value) ? value : undefined;
+    return isRecord(value) ? value : undefined;
   } catch {
     return undefined;
   }
 }
-
-const isObject = (value: unknown): value is JsonObject =>
-  typeof value === 'object' && value !== null && !Array.isArray(value);
 
 const hasOnly = (value: JsonObject, keys: ReadonlySet<string>): boolean =>
   Object.keys(value).every((key) => keys.has(key));

@@ -1,5 +1,7 @@
 // Data of several sources as one: lists together, single values by majority, every value with where it comes from, and
 // every disagreement shown instead of settled in silence. Pure.
+import { canonicalJson, isRecord } from '../../../runtime/json.ts';
+
 export interface Sourced {
   url: string;
   data: unknown;
@@ -82,14 +84,8 @@ function mergeValues(
 }
 
 const isStated = (value: unknown): boolean => value !== null && value !== undefined && value !== '';
-const isRecord = (value: unknown): value is Fields =>
-  typeof value === 'object' && value !== null && !Array.isArray(value);
 
 function canonical(value: unknown): string {
   if (typeof value === 'string') return value.trim().toLowerCase().replace(/\s+/g, ' ');
-  return JSON.stringify(value, (_key, inner: unknown) =>
-    isRecord(inner)
-      ? Object.fromEntries(Object.entries(inner).toSorted(([a], [b]) => (a < b ? -1 : 1)))
-      : inner,
-  );
+  return canonicalJson(value);
 }

@@ -1,5 +1,6 @@
 // Data that a page carries for machines: JSON-LD (with @graph and @id references), microdata and
 // RDFa Lite, all brought to one shape so that a reader of one can read the others.
+import { isRecord } from '../../../runtime/json.ts';
 import { isElement, rawText, tidy, walk } from './dom.ts';
 import type { AnyNode, Element } from './dom.ts';
 import type { DataItem, StructuredData } from './types.ts';
@@ -53,10 +54,6 @@ function flatten(value: unknown, items: DataItem[], depth: number): void {
     if (value['@type'] === undefined) return;
   }
   items.push(value);
-}
-
-function isRecord(value: unknown): value is Record<string, unknown> {
-  return typeof value === 'object' && value !== null && !Array.isArray(value);
 }
 
 export function structuredData(

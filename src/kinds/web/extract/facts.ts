@@ -4,7 +4,7 @@ import { elements, isElement, tidy } from '../content/dom.ts';
 import type { Document, Element } from '../content/dom.ts';
 import { visibleText } from '../content/visible.ts';
 import type { DataItem, PageMetadata, StructuredData } from '../content/types.ts';
-import { isRecord } from './schema.ts';
+import { isRecord } from '../../../runtime/json.ts';
 
 export type SourceKind =
   | 'json-ld'

@@ -14,7 +14,8 @@ import {
   type SelectorRule,
 } from './lookup.ts';
 import { pathsFor, plainName } from './names.ts';
-import { isRecord, type JsonSchema } from './schema.ts';
+import { isRecord } from '../../../runtime/json.ts';
+import type { JsonSchema } from './schema.ts';
 import { fit, targetOf, typeOf } from './values.ts';
 
 export interface FoundField {

@@ -3,7 +3,8 @@
 import type { Facts, Thing } from './facts.ts';
 import { lookup } from './lookup.ts';
 import { pathsFor, plainName } from './names.ts';
-import { isRecord, type JsonSchema } from './schema.ts';
+import { isRecord } from '../../../runtime/json.ts';
+import type { JsonSchema } from './schema.ts';
 
 /** Objects that describe the site or the page's frame rather than its subject. */
 const sideTypes = new Set(

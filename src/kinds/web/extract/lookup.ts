@@ -4,7 +4,7 @@ import type { Document, Element } from '../content/dom.ts';
 import { select } from '../content/selectors.ts';
 import { textOf, type Source } from './facts.ts';
 import { plainName } from './names.ts';
-import { isRecord } from './schema.ts';
+import { isRecord } from '../../../runtime/json.ts';
 
 export type SelectorRule =
   | string

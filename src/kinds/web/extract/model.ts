@@ -4,7 +4,8 @@
 import { AppError } from '../../../errors.ts';
 import type { Egress } from '../../../runtime/egress/index.ts';
 import type { ModelRequest } from './extract.ts';
-import { isRecord, readSchema, withoutNulls, type SchemaProblem } from './schema.ts';
+import { isRecord } from '../../../runtime/json.ts';
+import { readSchema, withoutNulls, type SchemaProblem } from './schema.ts';
 
 export interface ModelEndpoint {
   /** Base address, as https://host/v1 */

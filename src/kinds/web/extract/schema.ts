@@ -5,6 +5,7 @@ import { Ajv2020, type ErrorObject, type ValidateFunction } from 'ajv/dist/2020.
 import formatsPlugin, { type FormatsPlugin } from 'ajv-formats';
 import { AppError } from '../../../errors.ts';
 import { ajvPattern } from '../../../runtime/pattern.ts';
+import { isRecord } from '../../../runtime/json.ts';
 
 export type JsonSchema = Record<string, unknown>;
 
@@ -209,10 +210,6 @@ function fromFlat(value: unknown): JsonSchema {
   if (inner !== undefined) return { type: 'array', items: flatTypes[inner] ?? {} };
   // Any other word is a description of a text.
   return flatTypes[name] ?? { type: 'string', description: String(value) };
-}
-
-export function isRecord(value: unknown): value is Record<string, unknown> {
-  return typeof value === 'object' && value !== null && !Array.isArray(value);
 }
 
 function describe(value: unknown): string {

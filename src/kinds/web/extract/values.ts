@@ -1,6 +1,7 @@
 // A value as found, made to fit a schema's type, or undefined: nothing is guessed. "1.299,00 €"
 // is a number, "from about ten" is not.
-import { isRecord, type JsonSchema } from './schema.ts';
+import { isRecord } from '../../../runtime/json.ts';
+import type { JsonSchema } from './schema.ts';
 
 const textCharsMax = 50_000;
 
