@@ -19,7 +19,7 @@ const queueLimit = 3;
 const hour = 3_600_000;
 
 /** Small, fast and good enough to pick actions: mulberry32. */
-export function randomOf(seed: number): () => number {
+function randomOf(seed: number): () => number {
   let state = seed >>> 0;
   return () => {
     state = (state + 0x6d2b79f5) >>> 0;

@@ -14,7 +14,7 @@ export function wordScore(predicted: string, truth: string): Score {
   return bagScore(tokens(predicted), tokens(truth));
 }
 
-export function bagScore(predicted: readonly string[], truth: readonly string[]): Score {
+function bagScore(predicted: readonly string[], truth: readonly string[]): Score {
   if (truth.length === 0) {
     const right = predicted.length === 0 ? 1 : 0;
     return { precision: right, recall: right, f1: right };

@@ -34,7 +34,7 @@ export interface Answer {
 }
 
 const daySeconds = 86_400;
-export const inTwoDays = () => Math.floor(Date.now() / 1000) + 2 * daySeconds;
+const inTwoDays = () => Math.floor(Date.now() / 1000) + 2 * daySeconds;
 
 export async function openMarket(
   t: TestContext,

@@ -194,7 +194,7 @@ function counting(seen: Seen) {
   });
 }
 
-export const toyDialect: Dialect = {
+const toyDialect: Dialect = {
   name: 'toy',
   routes: [
     {

@@ -45,7 +45,7 @@ export async function startEndpoints(
   return { ...client(running.url!, running.key), home, stop };
 }
 
-export const endWords = ['COMPLETED', 'FAILED', 'CANCELLED', 'TIMED_OUT'];
+const endWords = ['COMPLETED', 'FAILED', 'CANCELLED', 'TIMED_OUT'];
 
 export function client(url: string, key: string): Omit<EndpointServer, 'home' | 'stop'> {
   const call: EndpointServer['call'] = async (method, path, body, headers = {}) => {
