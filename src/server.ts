@@ -156,8 +156,8 @@ class Server {
     );
     const { router } = app.cluster;
     if (router) {
-      http.mount(clusterPath, (request, response, { context }) =>
-        router.handle(request, response, context.signal),
+      http.mount(clusterPath, (request, response, { context: { signal }, becomeStream }) =>
+        router.handle(request, response, { signal, becomeStream }),
       );
     }
     http.mount('/metrics', (_request, response, { caller }) =>

@@ -129,7 +129,7 @@ export class Router implements Elsewhere {
   async handle(
     request: IncomingMessage,
     response: ServerResponse,
-    signal: AbortSignal,
+    { signal, becomeStream }: { signal: AbortSignal; becomeStream(): void },
   ): Promise<void> {
     try {
       const body = await readBody(request, { bytesMax: bodyBytesMax });
@@ -138,8 +138,10 @@ export class Router implements Elsewhere {
       this.refuseMistaken(call);
       const caller = callerOf(call.caller);
       const context: CallContext = { caller, signal };
-      if (call.follow) await this.follow(response, call, context);
-      else {
+      if (call.follow) {
+        becomeStream();
+        await this.follow(response, call, context);
+      } else {
         const output = await this.options.operations.callHere(call.name, call.input, context);
         response
           .writeHead(200, { 'content-type': 'application/json' })

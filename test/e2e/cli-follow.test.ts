@@ -9,7 +9,7 @@ import type { AddressInfo } from 'node:net';
 import { join } from 'node:path';
 import { text } from 'node:stream/consumers';
 import { describe, test, type TestContext } from 'node:test';
-import { tempFolder } from '../helpers/folder.ts';
+import { homeWith, tempFolder } from '../helpers/folder.ts';
 import { awaitFile } from '../helpers/process.ts';
 import { bin, cli, serverEnv, startServer, type TestServer } from '../helpers/server.ts';
 import { until } from '../helpers/until.ts';
@@ -170,6 +170,22 @@ test('wait goes on when its connection is cut', async (t) => {
   });
   const answer = await cli(server.home, ['wait', job.id], env);
   assert.deepEqual([answer.code, asked], [0, 2], answer.stderr);
+});
+
+test('a server that is stopped does not wait for those who follow: they go on with the next one', async (t) => {
+  // Longer than any test: whoever waited for the follower would not be done.
+  const home = homeWith(t, { http: { stopTimeoutMs: 3_600_000 } });
+  const gate = join(tempFolder(t), 'go');
+  const server = await startServer(t, { home });
+  t.after(() => cli(home, ['stop']));
+  const child = start(t, home, ['run', '--shell', `echo before; ${awaitFile(gate)}; echo after`]);
+  let out = '';
+  child.stdout.setEncoding('utf8').on('data', (part: string) => (out += part));
+  await until('it is followed', () => out.includes('before'));
+  assert.equal(await server.stop(), 0);
+  writeFileSync(gate, '');
+  assert.equal(await code(child), 0);
+  assert.equal(out, 'before\nafter\n');
 });
 
 /** Whether the kernel still holds the signal back from the process. */

@@ -213,6 +213,33 @@ for (const factory of stores) {
       assert.equal((await core.jobs.cancel(job.id, 'ada')).status, 'cancelled');
     });
 
+    test('a retry by hand forgives earlier losses', async (t) => {
+      const core = await createCore(t, { factory });
+      const retry = { attemptsMax: 5, lostMax: 1, backoffMs: 0 };
+      const { job } = await core.jobs.submit({ ...base, retry });
+      const loseNext = async () => {
+        await core.store.promote(core.clock.now());
+        const [running] = await claim(core);
+        return (await core.jobs.lose(of(running!))).job.status;
+      };
+      assert.equal(await loseNext(), 'queued');
+      assert.equal(await loseNext(), 'failed', 'two holders in a row died of it');
+      await core.jobs.retry(job.id, 'ada');
+      assert.equal(await loseNext(), 'queued', 'it may lose one again');
+    });
+
+    test('a second cancel may shorten the grace of the first, never prolong it', async (t) => {
+      const core = await createCore(t, { factory });
+      const { job } = await core.jobs.submit(base);
+      await claim(core);
+      const graceAfter = async (graceMs?: number) =>
+        (await core.jobs.cancel(job.id, 'ada', undefined, graceMs)).facts.cancelGraceMs;
+      assert.equal(await graceAfter(5000), 5000);
+      assert.equal(await graceAfter(60_000), 5000);
+      assert.equal(await graceAfter(), 5000);
+      assert.equal(await graceAfter(100), 100);
+    });
+
     test('dependencies: run after all completed, fail when one failed', async (t) => {
       const core = await createCore(t, { factory });
       const a = (await core.jobs.submit(base)).job;

@@ -35,7 +35,7 @@ export class Bridge {
   async handle(
     request: IncomingMessage,
     response: ServerResponse,
-    mounted: { context: CallContext; path: string; search: string },
+    mounted: { context: CallContext; path: string; search: string; becomeStream(): void },
   ): Promise<void> {
     try {
       if (request.method === 'GET' && mounted.path === '/') return this.list(response);
@@ -43,9 +43,10 @@ export class Bridge {
         throw new AppError('notFound', 'POST an operation by its name.');
       const name = mounted.path.slice(1);
       const input = await readJson(request);
-      if (mounted.search.includes('follow'))
+      if (mounted.search.includes('follow')) {
+        mounted.becomeStream();
         await this.follow(response, { name, input, context: mounted.context });
-      else await this.call(response, { name, input, context: mounted.context });
+      } else await this.call(response, { name, input, context: mounted.context });
     } catch (error) {
       fail(response, error);
     }

@@ -55,8 +55,7 @@ export async function answerOperation(
     const last = request.headers['last-event-id'];
     if (typeof last === 'string' && last !== '')
       Object.assign(input, pathInput({ cursor: last }, shape));
-    exchange.isStream = true;
-    if (parts.stopping.aborted) exchange.gone.abort();
+    becomeStream(exchange, parts.stopping);
     const { signal } = exchange.gone;
     const items = parts.operations.stream(operation.name, input, context);
     if (accepts(exchange, bytesType)) return sendBytes(response, items, signal);
@@ -74,8 +73,7 @@ export async function answerDialect(
   parts: ExchangeParts,
 ): Promise<void> {
   const { request, caller, upgraded } = exchange;
-  exchange.isStream = route.waits === true || upgraded !== undefined;
-  if (exchange.isStream && parts.stopping.aborted) exchange.gone.abort();
+  if (route.waits === true || upgraded !== undefined) becomeStream(exchange, parts.stopping);
   const bytesMax = route.bodyBytesMax ?? parts.limits.bodyBytesMax;
   const body = upgraded
     ? Buffer.alloc(0)
@@ -98,12 +96,18 @@ export async function answerDialect(
   await sendDialect(exchange, await route.handle(dialectRequest, call));
 }
 
+/** From here on it has no end of its own. */
+export function becomeStream(exchange: Exchange, stopping: AbortSignal): void {
+  exchange.isStream = true;
+  if (stopping.aborted) exchange.gone.abort();
+}
+
 export function contextOf({ caller, gone, local, request }: Exchange): CallContext {
   const origin = local ? requestOrigin(request) : undefined;
   return { caller, signal: gone.signal, ...(origin ? { origin } : {}) };
 }
 
-export function baseUrl({ local, request }: Exchange, publicUrl: string | undefined): string {
+function baseUrl({ local, request }: Exchange, publicUrl: string | undefined): string {
   if (publicUrl) return publicUrl.replace(/\/$/, '');
   return local ? 'http://localhost' : `http://${request.headers.host}`;
 }

@@ -1,6 +1,6 @@
 // The HTTP face: routes from the operation list and from dialects, mounted handlers (MCP, pages), and the rules that
 // hold for all of them: host and origin, keys, rates, errors, and a stop that loses no answer.
-import type { IncomingMessage, RequestListener, ServerResponse } from 'node:http';
+import type { IncomingMessage, ServerResponse } from 'node:http';
 import type { Duplex } from 'node:stream';
 import type { Dialect } from '../../dialect.ts';
 import { AppError } from '../../errors.ts';
@@ -13,7 +13,7 @@ import { requestKey } from './credentials.ts';
 import {
   answerDialect,
   answerOperation,
-  baseUrl,
+  becomeStream,
   contextOf,
   sendDialect,
   type Exchange,
@@ -50,14 +50,11 @@ export interface HttpFaceOptions {
 export interface Mounted {
   caller: Caller | undefined;
   context: CallContext;
-  /** Over the private socket. */
-  local: boolean;
   /** The path below the prefix, always with a leading slash. */
   path: string;
   search: string;
-  baseUrl: string;
-  /** Aborted when the server stops: long answers should end. */
-  stopping: AbortSignal;
+  /** To be called for an answer without an end of its own: a stop then aborts its context at once. */
+  becomeStream(): void;
 }
 
 /** `false`: not its path after all; the search goes on. */
@@ -78,8 +75,6 @@ export interface HttpFace {
   mount(prefix: string, handler: MountHandler, options?: MountOptions): void;
   /** Connections of the private socket that change to another protocol (the fronts). */
   onUpgrade(handler: UpgradeHandler): void;
-  /** For a server of one's own; the same as a TCP listener's. */
-  handler: RequestListener;
   /** Open connections, for a server that ends when nobody needs it. */
   connections(): number;
   stop(): Promise<void>;
@@ -98,7 +93,6 @@ export function createHttpFace(options: HttpFaceOptions): HttpFace {
     listenSocket: (path) => face.listeners.socket(path),
     onUpgrade: (handler) => face.listeners.onUpgrade(handler),
     mount: (prefix, handler, { auth = 'key' } = {}) => face.mount({ prefix, handler, auth }),
-    handler: (request, response) => face.handle(request, response, false),
     connections: () => face.listeners.connections(),
     stop: () => face.stop(),
   };
@@ -222,11 +216,9 @@ class Face {
       const mounted: Mounted = {
         caller,
         context: contextOf(exchange),
-        local,
         path: below,
         search,
-        baseUrl: baseUrl(exchange, this.options.publicUrl),
-        stopping: this.stopping.signal,
+        becomeStream: () => becomeStream(exchange, this.stopping.signal),
       };
       if ((await handler(request, response, mounted)) !== false) return true;
     }

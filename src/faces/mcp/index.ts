@@ -24,7 +24,6 @@ export interface McpFace {
   http: McpHttp;
   /** The `upgrade` event of the private socket, for fronts. */
   sessions: Sessions;
-  tables: ToolTables;
 }
 
 export function createMcpFace(options: McpFaceOptions): McpFace {
@@ -41,7 +40,6 @@ export function createMcpFace(options: McpFaceOptions): McpFace {
       ...(origin ? { origin } : {}),
     });
   return {
-    tables,
     http: createMcpHttp({ source, version, clock, log }),
     sessions: createSessions({
       source: (hello) => source(options.owner, hello, hello.origin),

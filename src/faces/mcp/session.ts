@@ -27,7 +27,7 @@ export interface SessionOptions {
 export interface Sessions {
   /** For the `upgrade` event of the private socket's HTTP server; false: not for us. */
   upgrade(request: IncomingMessage, socket: Duplex, head: Buffer): boolean;
-  /** Open connections: a server with one is not idle. */
+  /** Open connections. */
   count(): number;
   close(): void;
 }
