@@ -89,6 +89,22 @@ for (const factory of stores) {
       await prune();
       assert.deepEqual(await left(core), []);
     });
+
+    test('a job that another one failed with stays as long as that one does', async (t) => {
+      const clock = new ManualClock();
+      const core = await createCore(t, { factory, clock });
+      const { job: first } = await core.jobs.submit({ ...base, runAt: clock.now() + 60_000 });
+      const { job: second } = await core.jobs.submit({ ...base, after: [first.id] });
+      await core.jobs.cancel(first.id, 'ada');
+      await core.jobs.setPinned(second.id, true);
+      const prune = () => new Retention(core.jobs, clock, { ...never, countMax: 0 }).prune();
+      await prune();
+      assert.deepEqual(await left(core), [first.id, second.id]);
+      await assert.rejects(core.jobs.retry(second.id, 'ada'), { code: 'wrongState' });
+      await core.jobs.setPinned(second.id, false);
+      await prune();
+      assert.deepEqual(await left(core), []);
+    });
   });
 }
 
