@@ -90,6 +90,24 @@ for (const factory of stores) {
       assert.equal(got[1]!.headers['webhook-id'], delivery!.id);
     });
 
+    test('a subscription hears of nothing that was before it, also where another one is older', async (t) => {
+      const core = await createCore(t, { factory, clock: systemClock });
+      const got: Got[] = [];
+      const webhooks = await start(t, core, async (request) => (got.push(request), 200));
+      const wish = { owner: 'ada', url: 'http://receiver.test/c' };
+      await webhooks.create({ ...wish, events: ['failed'] });
+      const before = await core.jobs.get(await runOne(core));
+      await until('its end is past', () => Date.now() > before.finishedAt!);
+      const hook = await webhooks.create({ ...wish, events: ['completed'] });
+      const mine = await runOne(core);
+      await until('it is told', () => got.length > 0);
+      const { deliveries } = await webhooks.deliveries(hook.id, 10);
+      assert.deepEqual(
+        deliveries.map(({ jobId }) => jobId),
+        [mine],
+      );
+    });
+
     test('a receiver that fails is tried again; deleting gives up what waits', async (t) => {
       const core = await createCore(t, { factory, clock: systemClock });
       // A redirect is no receipt either: nobody follows it.
