@@ -1,6 +1,5 @@
 // How other nodes reach a server that listens on every address of its machine: by one of the machine's own addresses, the
 // one it also has towards the database, which all nodes share a network with.
-import { isIPv4 } from 'node:net';
 import { networkInterfaces, type NetworkInterfaceInfo } from 'node:os';
 
 /** What a server listens on that takes calls for all addresses. */
@@ -24,10 +23,11 @@ export function nodeUrl(
   const own = Object.values(interfaces)
     .flatMap((list = []) => list)
     .filter(({ internal, address }) => !internal && !address.startsWith('fe80:'))
-    .map(({ address }) => address)
-    .filter((address) => isIPv4(address) || host === '::');
-  const address = own.find((one) => one === seenAs) ?? own.find(isIPv4) ?? own[0];
-  if (address === undefined) return url;
+    .filter((one) => isV4(one) || host === '::');
+  const chosen = own.find(({ address }) => address === seenAs) ?? own.find(isV4) ?? own[0];
+  if (chosen === undefined) return url;
   const { port } = new URL(url);
-  return `http://${isIPv4(address) ? address : `[${address}]`}:${port}`;
+  return `http://${isV4(chosen) ? chosen.address : `[${chosen.address}]`}:${port}`;
 }
+
+const isV4 = ({ family }: NetworkInterfaceInfo): boolean => family === 'IPv4';

@@ -1,5 +1,6 @@
 // SearchClaw's calls as calls of our operations: the same fields in, its shapes out as a superset. Pure but for calls.
 import type { DialectCall } from '../../dialect.ts';
+import { systemClock } from '../../runtime/clock.ts';
 import { chunked } from './chunks.ts';
 import { jobStatusOf } from './jobs.ts';
 
@@ -40,9 +41,9 @@ export const run = <T = Fields>(call: DialectCall, name: string, input: Fields):
 
 /** With the time it took, which stands in every answer of theirs. */
 async function timed(call: DialectCall, name: string, input: Fields) {
-  const start = performance.now();
+  const start = systemClock.now();
   const out = await run(call, name, input);
-  return { out, response_time_ms: Math.round(performance.now() - start) };
+  return { out, response_time_ms: systemClock.now() - start };
 }
 
 export function given(fields: Fields): Fields {
