@@ -4,7 +4,8 @@ import { AppError } from '../errors.ts';
 import { defineOperation, type Operation } from '../operation.ts';
 import { isFinal } from './job.ts';
 import { jobId, type JobOperationsNeeds } from './operation-needs.ts';
-import { jobText, jobView, ownJob, viewJob } from './view.ts';
+import { jobView, ownJob, viewJob } from './view.ts';
+import { jobText } from './text.ts';
 
 export function cancelJob({
   jobs,
@@ -39,7 +40,7 @@ export function cancelJob({
     output: jobView,
     http: { method: 'POST', path: '/api/jobs/{id}/cancel' },
     cli: { words: ['cancel'], args: ['id'] },
-    text: (view) => jobText(view),
+    text: (view) => jobText(jobs, view),
     run: async (input, { caller, signal }) => {
       const job = await ownJob(jobs, input.id, caller);
       const kind = jobs.kind(job.kind);
@@ -83,7 +84,7 @@ export function retryJob({ jobs, clock }: JobOperationsNeeds): Operation {
     http: { method: 'POST', path: '/api/jobs/{id}/retry' },
     cli: { words: ['retry'], args: ['id'] },
     startsJob: (view) => view.id,
-    text: (view) => jobText(view),
+    text: (view) => jobText(jobs, view),
     run: async (input, { caller }) => {
       const job = await ownJob(jobs, input.id, caller);
       return viewJob(jobs, await jobs.retry(job.id, caller!.owner), clock.now());

@@ -49,6 +49,13 @@ export interface Run {
   needInput(needed: boolean, message?: string): Promise<void>;
 }
 
+/** What a kind says of its job: beside its state, among what is known of it, on lines of their own. */
+export interface Words {
+  state?: string[];
+  facts?: string[];
+  lines?: string[];
+}
+
 export interface Kind {
   readonly name: string;
   /** Jobs of this kind run in this process (command, web). Without it the kind hands attempts out itself (endpoint) or has none (escrow). */
@@ -67,6 +74,8 @@ export interface Kind {
   capacity(): number;
   /** What get_job shows beyond the core's fields (exit code, counts by fate, next actor …) to this caller. Cheap: no body, no output. */
   view?(job: Job, caller?: Caller): Promise<Record<string, unknown>>;
+  /** The same in words. */
+  words?(view: Record<string, unknown>): Words;
   /** Whether somebody other than its owner may read a private job (a party to it). */
   readableBy?(job: Job, caller: Caller): Promise<boolean>;
   /** Owners beside its own whose webhooks hear of it (the other parties to it). */

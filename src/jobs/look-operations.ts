@@ -10,14 +10,13 @@ import {
   isOwn,
   isParty,
   jobLine,
-  jobText,
   jobView,
   lineOf,
-  pageText,
   viewJob,
   viewPublicJob,
   visibleJob,
 } from './view.ts';
+import { jobText, pageText } from './text.ts';
 
 const listLimitMax = 200;
 
@@ -40,7 +39,7 @@ export function getJob({ jobs, clock }: JobOperationsNeeds): Operation {
     output: jobView,
     http: { method: 'GET', path: '/api/jobs/{id}' },
     cli: { words: ['show'], args: ['id'], custom: true },
-    text: (view) => jobText(view),
+    text: (view) => jobText(jobs, view),
     run: async (input, { caller }) => {
       const job = await visibleJob(jobs, input.id, caller);
       if (!(await isOwn(jobs, job, caller))) return viewPublicJob(jobs, job, clock.now(), caller);

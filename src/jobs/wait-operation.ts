@@ -3,7 +3,8 @@ import { z } from 'zod';
 import { defineOperation, type CallContext, type Operation } from '../operation.ts';
 import type { Clock } from '../runtime/clock.ts';
 import { jobId, type JobOperationsNeeds } from './operation-needs.ts';
-import { isOwn, jobText, jobView, viewJob, viewPublicJob, visibleJob } from './view.ts';
+import { isOwn, jobView, viewJob, viewPublicJob, visibleJob } from './view.ts';
+import { jobText } from './text.ts';
 
 export function waitForJobs({ jobs, waiting, clock, waitMsMax }: JobOperationsNeeds): Operation {
   const until = z.strictObject({
@@ -57,7 +58,7 @@ export function waitForJobs({ jobs, waiting, clock, waitMsMax }: JobOperationsNe
     cli: { words: ['wait'], args: ['ids'], custom: true },
     text: (out) =>
       [
-        ...out.jobs.map((view) => jobText(view) + reachedText(view, out.reached)),
+        ...out.jobs.map((view) => jobText(jobs, view) + reachedText(view, out.reached)),
         ...(out.next ? [out.next] : []),
       ].join('\n\n'),
     run: async (input, context) => {

@@ -30,6 +30,7 @@ import { quoted } from './process/wrapper.ts';
 import type { Secrets } from './secrets.ts';
 import type { CommandSettings } from './settings.ts';
 import { commandKey, type History } from './store.ts';
+import { commandWords } from './words.ts';
 
 export interface CommandNeeds {
   jobs: Jobs;
@@ -91,6 +92,7 @@ export function commandKind(needs: CommandNeeds): CommandKind {
       return outcome;
     },
     view: (job) => viewOf(job, needs),
+    words: commandWords,
     summary: (job) => commandText(job.input as CommandInput),
     watch: (job, until, signal) =>
       watchAnywhere(job, needs, signal, {

@@ -1,7 +1,7 @@
 // run_command: starts a command as a job, waits a moment for a short one, and answers with what it printed.
 import { isFinal, type Job } from '../../jobs/job.ts';
 import type { Jobs } from '../../jobs/jobs.ts';
-import { jobText } from '../../jobs/view.ts';
+import { jobText } from '../../jobs/text.ts';
 import { ownJob, viewJob } from '../../jobs/view.ts';
 import type { Waiting } from '../../jobs/wait.ts';
 import { defineOperation, type CallContext, type Operation } from '../../operation.ts';
@@ -55,7 +55,7 @@ export function runCommand(needs: RunNeeds): Operation {
       const job = await ownJob(needs.jobs, id, context.caller);
       return job.kind === 'command' ? answer(id, false, { waitMs: 0 }, context, needs) : undefined;
     },
-    text: (out) => runText(out),
+    text: (out) => runText(needs.jobs, out),
     run: async (input, context) => {
       const submission = prepareSubmission(input, context, needs);
       const key = `${submission.owner}\n${input.name}`;
@@ -215,8 +215,8 @@ function followed(out: RunOutput): boolean {
   return out.interactive !== true;
 }
 
-function runText(out: RunOutput): string {
-  const parts = [jobText({ ...out, result: undefined })];
+function runText(jobs: Jobs, out: RunOutput): string {
+  const parts = [jobText(jobs, { ...out, result: undefined })];
   if (out.existing) parts.push('Nothing new was started: this one was there already.');
   if (out.output?.text) parts.push(out.output.text);
   if (out.hint) parts.push(out.hint);

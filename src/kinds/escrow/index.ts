@@ -20,7 +20,7 @@ import { deliveryOperations } from './operations/delivery.ts';
 import { walletOperations } from './operations/wallets.ts';
 import { workOperations } from './operations/work.ts';
 import { evaluatorsOf, rolesOf } from './terms.ts';
-import { viewFields } from './view.ts';
+import { turnWords, viewFields } from './view.ts';
 import { listenerOf } from './webhooks.ts';
 import type { Work } from './work.ts';
 
@@ -155,6 +155,7 @@ export function escrowKind(services: () => EscrowServices): Kind {
       if (known?.work === work) known.seen = { over, fields };
       return fields;
     },
+    words: turnWords,
     audience: async (job) => {
       const { store } = services();
       const work = await store.works.findWork(job.id);

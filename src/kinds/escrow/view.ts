@@ -1,6 +1,7 @@
 // How an escrow job, a wallet and a payment are shown: amounts as text, who must act next and until when, what this
 // caller may do now. Strangers get the public part; a deliverable's text is never in it.
 import { z } from 'zod';
+import type { Words } from '../../jobs/kind.ts';
 import { formatUnits } from './money.ts';
 import type { Payment, Wallet } from './rows.ts';
 import { finalPhases, nextActor, roles, type Role } from './stage.ts';
@@ -52,6 +53,22 @@ export function viewWork(work: Work, viewer: Viewer): WorkView {
 export function viewFields(work: Work, viewer: Viewer): Record<string, unknown> {
   const held = rolesOf(work.terms, viewer.wallet);
   return escrowFields(work, held, viewer, held.size > 1);
+}
+
+/** Whose turn it is and until when, what the reader may do, which money moved. */
+export function turnWords(view: Record<string, unknown>): Words {
+  const { nextActor: next, deadline, settling, availableActions: actions = [] } = view;
+  const until = deadline ? ` until ${String(deadline)}` : '';
+  const moves = ((view.transactions ?? []) as { kind: string; amount: string }[]).map(
+    ({ kind, amount }) => `${kind}${amount === '0' ? '' : ` ${amount}`}`,
+  );
+  const lines = [
+    ...(settling ? [`settling: ${String(settling)}`] : []),
+    ...(next ? [`next: ${String(next)}${until}`] : []),
+    ...((actions as string[]).length > 0 ? [`you may: ${(actions as string[]).join(', ')}`] : []),
+    ...(moves.length > 0 ? [`transactions: ${moves.join(', ')}`] : []),
+  ];
+  return { lines };
 }
 
 function escrowFields(work: Work, held: Set<Role>, viewer: Viewer, party: boolean) {

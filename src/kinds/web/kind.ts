@@ -3,7 +3,7 @@
 import { rm } from 'node:fs/promises';
 import { AppError } from '../../errors.ts';
 import { isFinal, type Job } from '../../jobs/job.ts';
-import type { Kind, Outcome, Run } from '../../jobs/kind.ts';
+import type { Kind, Outcome, Run, Words } from '../../jobs/kind.ts';
 import { aborted } from '../../runtime/clock.ts';
 import { runCrawl } from './actions/crawl.ts';
 import { summary } from './crawl/summary.ts';
@@ -32,6 +32,7 @@ export function createWebKind(services: Services): Kind {
     capacity: () => services.settings.jobsMax,
     run: (run) => runAction(run, services),
     view: (job) => view(job, services),
+    words: crawlWords,
     summary: (job) => summaryOf(job),
     folder: (jobId) => pictureFolder(services.folder, jobId),
     forget: (jobIds) => forget(jobIds, services),
@@ -121,6 +122,12 @@ async function view(job: Job, { store }: Services): Promise<Record<string, unkno
     };
   }
   return !isFinal(job.status) && job.facts.steps ? { steps: job.facts.steps } : {};
+}
+
+/** How far a crawl is: its addresses by fate, and what it warns of. */
+function crawlWords({ fates = {}, warnings = [] }: Record<string, unknown>): Words {
+  const counts = Object.entries(fates as Record<string, number>).map(([fate, n]) => `${n} ${fate}`);
+  return { facts: [...counts, ...(warnings as string[])] };
 }
 
 function summaryOf(job: Job): string {

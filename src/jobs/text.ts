@@ -1,0 +1,66 @@
+// Jobs in words, for a model or a person: the same as the structured answer, shorter. What a kind adds to a view it
+// also puts into words.
+import type { z } from 'zod';
+import type { Jobs } from './jobs.ts';
+import type { JobView, jobLine } from './view.ts';
+
+/** A page of jobs, a line each: what a model needs to pick one. */
+export function pageText(page: {
+  jobs: z.infer<typeof jobLine>[];
+  nextCursor?: string | undefined;
+}): string {
+  if (page.jobs.length === 0) return 'No job fits.';
+  const lines = page.jobs.map(({ id, status, kind, name, summary, createdAt, error }) =>
+    [
+      `${id} ${status}${typeof error === 'string' ? ` (${error})` : ''}`,
+      `${kind}${name ? ` "${name}"` : ''}`,
+      createdAt.replace(/\.\d+Z$/, 'Z'),
+      ...(summary ? [summary.replaceAll(/\s+/g, ' ')] : []),
+    ].join(' · '),
+  );
+  return [...lines, ...(page.nextCursor ? [`more: cursor ${page.nextCursor}`] : [])].join('\n');
+}
+
+/** A few lines, the state first, so that it survives any truncation. */
+export function jobText(jobs: Jobs, view: Record<string, unknown>): string {
+  const { id, status, stage, kind, name, summary, error, progress, result } = view;
+  const { state = [], facts = [], lines: own = [] } = jobs.kind(String(kind)).words?.(view) ?? {};
+  const head = [
+    `${String(id)} ${String(status)}${stage ? ` (${String(stage)})` : ''}`,
+    `${String(kind)}${name ? ` "${String(name)}"` : ''}`,
+    ...state,
+  ];
+  const lines = [head.join(' · ')];
+  if (summary) lines.push(String(summary));
+  const known = [...timeText(view), ...facts];
+  if (known.length > 0) lines.push(known.join(' · '));
+  lines.push(...own);
+  if (view.diagnosis) lines.push(String(view.diagnosis));
+  if (progress) lines.push(`progress: ${progressText(progress)}`);
+  if (error) {
+    const { code, message, hint } = error as { code: string; message: string; hint?: string };
+    lines.push(`${code}: ${message}${hint ? ` ${hint}` : ''}`);
+  }
+  if (result !== undefined)
+    lines.push(`result: ${JSON.stringify(result).slice(0, resultCharsMax)}`);
+  return lines.join('\n');
+}
+
+const resultCharsMax = 2000;
+
+function timeText(view: Record<string, unknown>): string[] {
+  const { runMs, finishedAt } = (view.timings ?? {}) as JobView['timings'];
+  return runMs === undefined ? [] : [`${finishedAt ? 'ran' : 'running for'} ${seconds(runMs)}`];
+}
+
+export const seconds = (ms: number): string => `${(ms / 1000).toFixed(ms < 10_000 ? 1 : 0)} s`;
+
+/** In words where it is counted; a worker may report anything. */
+function progressText(progress: object): string {
+  const { done, total, unit, message, ...others } = progress as Record<string, unknown>;
+  if (typeof done !== 'number' || Object.keys(others).length > 0) return JSON.stringify(progress);
+  const count = [done, ...(typeof total === 'number' ? ['of', total] : []), unit].filter(isGiven);
+  return [count.join(' '), message].filter(isGiven).map(String).join(', ');
+}
+
+const isGiven = (value: unknown): boolean => value !== undefined && value !== null;

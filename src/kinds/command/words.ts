@@ -1,0 +1,31 @@
+// What is known of a command, in words; whatever is missing is not said.
+import type { Words } from '../../jobs/kind.ts';
+import { seconds } from '../../jobs/text.ts';
+
+export function commandWords(view: Record<string, unknown>): Words {
+  const { exitCode, signal, outputBytes } = view;
+  const expectedMs = numberOf((view.history as { expectedMs?: number } | undefined)?.expectedMs);
+  const ageMs = numberOf(view.lastOutputAgeMs);
+  const ports = listOf(view.ports);
+  const leftBehind = listOf(view.leftBehind);
+  return {
+    state: [
+      ...(exitCode === undefined || exitCode === null ? [] : [`exit code ${String(exitCode)}`]),
+      ...(signal ? [`signal ${String(signal)}`] : []),
+    ],
+    facts: [
+      ...(expectedMs === undefined ? [] : [`usually ${seconds(expectedMs)}`]),
+      ...(view.slowerThanUsual === true ? ['slower than usual'] : []),
+      ...(numberOf(outputBytes) === undefined ? [] : [`${String(outputBytes)} bytes of output`]),
+      ...(ageMs === undefined || outputBytes === 0 ? [] : [`last ${seconds(ageMs)} ago`]),
+      ...(view.waitingForInput === true ? ['waits for input'] : []),
+      ...(ports === '' ? [] : [`listens on port ${ports}`]),
+      ...(leftBehind === '' ? [] : [`left processes running: ${leftBehind}`]),
+    ],
+  };
+}
+
+const numberOf = (value: unknown): number | undefined =>
+  typeof value === 'number' ? value : undefined;
+
+const listOf = (value: unknown): string => (Array.isArray(value) ? value.join(', ') : '');
