@@ -89,8 +89,15 @@ export class Tracer {
     const startMs = this.now();
     const end = (error?: string) =>
       this.record({
-        ...{ traceId: context.traceId, spanId: context.spanId, parentId: parent?.spanId },
-        ...{ name, kind: 'server', startMs, endMs: this.now(), attributes, error },
+        traceId: context.traceId,
+        spanId: context.spanId,
+        parentId: parent?.spanId,
+        name,
+        kind: 'server',
+        startMs,
+        endMs: this.now(),
+        attributes,
+        error,
       });
     try {
       const answer = await withTrace(context, run);

@@ -54,7 +54,8 @@ async function oneWallet(call: DialectCall, walletId: unknown): Promise<WalletVi
   const { wallets } = await run<{ wallets: WalletView[] }>(call, 'get_wallet', named);
   if (wallets.length === 1) return wallets[0]!;
   throw new CardzeroFault({
-    ...{ status: 401, error: 'API_KEY_NOT_BOUND_TO_WALLET' },
+    status: 401,
+    error: 'API_KEY_NOT_BOUND_TO_WALLET',
     message: 'Name a wallet: CARDZERO_WALLET_ID, or its key.',
   });
 }
@@ -191,7 +192,8 @@ export const reputation: Api = async (call, { address }) => {
     score: found.score,
     // Freezes that are over are not counted.
     counts: {
-      ...{ payments: found.counts.payments, jobs: found.counts.jobs },
+      payments: found.counts.payments,
+      jobs: found.counts.jobs,
       freezes: found.frozen ? 1 : 0,
     },
     firstSeenAt: found.firstSeenAt,

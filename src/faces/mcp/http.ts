@@ -63,7 +63,12 @@ export function createMcpHttp(options: McpHttpOptions): McpHttp {
       async ({ era }) => {
         const { instructions } = await source.catalog(quiet);
         return createServer({
-          ...{ source, era, version, clock, finished, instructions },
+          source,
+          era,
+          version,
+          clock,
+          finished,
+          instructions,
           subscriptions: era === 'modern',
           listChanges: false,
         });

@@ -178,7 +178,8 @@ function evaluationOf(work: Work, party: boolean) {
 function disputeOf(work: Work, party: boolean) {
   const { resolution, ...dispute } = work.state.dispute!;
   const said = ({ by, reason, at }: { by: string; reason: string; at: number }) => ({
-    ...{ by, at: iso(at) },
+    by,
+    at: iso(at),
     ...(party ? { reason } : {}),
   });
   return {
