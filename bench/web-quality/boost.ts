@@ -84,8 +84,8 @@ class Booster {
     }
     let most = 1e-6;
     for (const value of values) most = Math.max(most, Math.abs(value));
-    const unit = most / 32_000;
-    const leaves = Int16Array.from(values, (value) => Math.round(value / unit));
+    const unit = most / 127;
+    const leaves = Int8Array.from(values, (value) => Math.round(value / unit));
     return {
       depth,
       trees,

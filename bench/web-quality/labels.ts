@@ -1,10 +1,15 @@
 // Which blocks of a page are main content, by comparing their words with the reference text. A
 // label is the share of a block's words that stand in runs of four also found in the reference;
 // short blocks need their surroundings (or a whole line of the reference) to count, since "Home"
-// or "Price" alone proves nothing.
+// or "Price" alone proves nothing. What a page says more often than the reference does is main
+// content only where most else around it is: a name in the list, not the same name in the menu.
 import { tokens } from './score.ts';
 
 const run = 4;
+/** Blocks before and after that speak for or against a repeated one. */
+const reachAround = 8;
+/** So much less of it than around the best one: said elsewhere, not only twice. */
+const elsewhereShare = 0.5;
 
 export interface Label {
   value: number;
@@ -25,12 +30,47 @@ export function labelBlocks(texts: readonly string[], truth: string): Label[] {
   const words = texts.map(tokens);
   const flat = words.flat();
   let at = 0;
-  return words.map((own) => {
+  const labels = words.map((own) => {
     const start = at;
     at += own.length;
     if (own.length >= run + 1) return { value: coverage(own, runs), sure: 1 };
     return shortLabel(flat, start, own, { runs, inside, lines });
   });
+  withoutRepeats(words, labels, inside);
+  return labels;
+}
+
+/** Takes the label from what is said too often, where clearly less around it is main content. */
+function withoutRepeats(words: readonly string[][], labels: Label[], inside: string): void {
+  const places = new Map<string, number[]>();
+  words.forEach((own, i) => {
+    if (labels[i]!.value < 0.5) return;
+    const text = own.join(' ');
+    places.set(text, [...(places.get(text) ?? []), i]);
+  });
+  const found = labels.map(({ value }) => value);
+  for (const [text, list] of places) {
+    const wanted = Math.max(1, inside.split(` ${text} `).length - 1);
+    if (list.length <= wanted) continue;
+    const shares = list.map((i) => shareAround(i, words, found));
+    const most = Math.max(...shares);
+    list.forEach((i, k) => {
+      if (shares[k]! < elsewhereShare * most) labels[i] = { value: 0, sure: 0.5 };
+    });
+  }
+}
+
+/** Share of the words around a block, without its own, that are in the reference. */
+function shareAround(at: number, words: readonly string[][], found: readonly number[]): number {
+  let all = 1;
+  let right = 0;
+  const end = Math.min(words.length - 1, at + reachAround);
+  for (let i = Math.max(0, at - reachAround); i <= end; i++) {
+    if (i === at) continue;
+    all += words[i]!.length;
+    right += words[i]!.length * found[i]!;
+  }
+  return right / all;
 }
 
 function add(counts: Map<string, number>, words: string[]): void {

@@ -125,6 +125,39 @@ ${prose('a panel', 3)}<div hidden>SECRET-1</div><div aria-hidden="true">SECRET-2
   assert.match(page.markdown!, /Tags removed\./);
 });
 
+test('a page that waits for its script to show it is read; a long hidden remark on a page is not', async () => {
+  const options = { url, contentType: 'text/html' };
+  const body = `<h1>Veiled</h1>${prose('a veil', 12)}`;
+  for (const veil of [
+    'style="visibility:hidden"',
+    'style="display:none"',
+    'aria-hidden="true"',
+    'hidden',
+  ]) {
+    const page = await readPage(
+      `<body><nav><a href="/">Home</a></nav><main><div ${veil}>${body}</div></main></body>`,
+      options,
+    );
+    assert.match(page.markdown!, /Paragraph 11 explains how a veil works/, veil);
+    const remark = `<div ${veil}>${prose('SECRET', 12)}</div>`;
+    for (const html of [
+      `<body><main>${body}</main>${remark}</body>`,
+      `<body><p>Short page.</p>${remark}</body>`,
+    ]) {
+      const other = await readPage(html, { ...options, onlyMainContent: false });
+      assert.doesNotMatch(other.markdown!, /SECRET/, veil);
+    }
+  }
+});
+
+test('a link that only readers aloud skip is seen; an anchor beside a heading is not text', async () => {
+  const html = `<body><main><h1>News</h1>${prose('the harbour', 3)}<h2>Ferries<a href="#ferries" aria-hidden="true">ANCHOR</a></h2>
+<a href="/ferry" aria-hidden="true" tabindex="-1">The night ferry sails again</a></main></body>`;
+  const page = await readPage(html, { url, contentType: 'text/html', onlyMainContent: false });
+  assert.match(page.markdown!, /The night ferry sails again/);
+  assert.doesNotMatch(page.markdown!, /ANCHOR/);
+});
+
 test('selectors choose and leave out parts; a bad selector is the caller’s mistake', async () => {
   const options = { url, contentType: 'text/html' };
   const only = await readPage(article, { ...options, includeSelectors: ['h1', 'blockquote'] });

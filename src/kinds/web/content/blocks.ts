@@ -4,6 +4,7 @@
 import { isElement, isText, walk, withoutInvisible } from './dom.ts';
 import type { AnyNode, Element, Text } from './dom.ts';
 import type { Visibility } from './hidden.ts';
+import { insideOf } from './inside.ts';
 
 /** An element on the way to some text, with sums over the text below it. */
 export interface Place {
@@ -16,6 +17,11 @@ export interface Place {
   linkWords: number;
   commas: number;
   paragraphs: number;
+  headings: number;
+  prices: number;
+  images: number;
+  /** Form controls: filters, sorting, options. */
+  inputs: number;
   firstBlock: number;
   lastBlock: number;
   /** Tag and class names: equal for repeated siblings. */
@@ -41,74 +47,14 @@ export interface Block {
   uppers: number;
   commas: number;
   stops: number;
+  /** 1 to 6 in a heading, else 0. */
+  heading: number;
+  price: boolean;
+  /** Where the first link in or around the block leads. */
+  href: string | undefined;
   /** Words of all blocks before this one. */
   wordsBefore: number;
 }
-
-export const Inside = {
-  nav: 1,
-  header: 2,
-  footer: 4,
-  aside: 8,
-  main: 16,
-  article: 32,
-  form: 64,
-  list: 128,
-  table: 256,
-  section: 512,
-  figure: 1024,
-  link: 2048,
-  button: 4096,
-  quote: 8192,
-  pre: 16384,
-  item: 32768,
-  dialog: 65536,
-  definition: 131072,
-  body: 262144,
-  tab: 524288,
-  label: 1048576,
-} as const;
-
-const insideByTag: Record<string, number> = {
-  nav: Inside.nav,
-  menu: Inside.nav,
-  header: Inside.header,
-  footer: Inside.footer,
-  aside: Inside.aside,
-  main: Inside.main,
-  article: Inside.article,
-  form: Inside.form,
-  ul: Inside.list,
-  ol: Inside.list,
-  table: Inside.table,
-  section: Inside.section,
-  figure: Inside.figure,
-  a: Inside.link,
-  button: Inside.button,
-  blockquote: Inside.quote,
-  pre: Inside.pre,
-  code: Inside.pre,
-  dialog: Inside.dialog,
-  dl: Inside.definition,
-  label: Inside.label,
-};
-
-const insideByRole: Record<string, number> = {
-  navigation: Inside.nav,
-  menu: Inside.nav,
-  menubar: Inside.nav,
-  banner: Inside.header,
-  contentinfo: Inside.footer,
-  complementary: Inside.aside,
-  main: Inside.main,
-  article: Inside.article,
-  search: Inside.form,
-  dialog: Inside.dialog,
-  alertdialog: Inside.dialog,
-  button: Inside.button,
-  tab: Inside.button,
-  tabpanel: Inside.tab,
-};
 
 const blockTags = new Set(
   (
@@ -129,6 +75,9 @@ export interface Segments {
   linkWords: number;
 }
 
+const pricePattern = /[$€£¥₹]\s?\d|\d\s?(?:€|EUR|USD|GBP|kr)\b/;
+const controls = new Set(['input', 'select', 'textarea']);
+
 /** At most so many blocks are read; the rest of a page that long is a dump, not text. */
 const blocksMax = 40_000;
 
@@ -144,6 +93,7 @@ class Segmenter {
   private linkWords = 0;
   private links = 0;
   private linkDepth = 0;
+  private href: string | undefined;
   private home: Place | undefined;
   private words = 0;
   private allLinkWords = 0;
@@ -168,13 +118,17 @@ class Segmenter {
       return false;
     }
     if (!isElement(node)) return node.parent === null;
+    if (this.place && controls.has(node.name) && node.attribs.type !== 'hidden')
+      this.place.inputs++;
     if (this.hidden.hides(node)) return false;
+    if (this.place && node.name === 'img') this.place.images++;
     if (this.blocks.length >= blocksMax) return false;
     if (blockTags.has(node.name)) this.flush();
     this.place = newPlace(node, this.place, this.blocks.length);
     if (node.name === 'a' && node.attribs.href !== undefined) {
       this.linkDepth++;
       this.links++;
+      this.href ??= node.attribs.href;
     }
     return true;
   }
@@ -191,6 +145,10 @@ class Segmenter {
       up.linkWords += place.linkWords;
       up.commas += place.commas;
       up.paragraphs += place.paragraphs;
+      up.headings += place.headings;
+      up.prices += place.prices;
+      up.images += place.images;
+      up.inputs += place.inputs;
     }
     this.place = up;
   }
@@ -213,11 +171,13 @@ class Segmenter {
     this.nodes = [];
     this.linkWords = 0;
     this.links = this.linkDepth > 0 ? 1 : 0;
+    if (this.linkDepth === 0) this.href = undefined;
   }
 
   private add(block: Block): void {
     block.linkWords = Math.min(this.linkWords, block.words);
     block.links = this.links;
+    block.href = this.href;
     block.wordsBefore = this.words;
     this.blocks.push(block);
     this.words += block.words;
@@ -226,6 +186,8 @@ class Segmenter {
     place.words += block.words;
     place.linkWords += block.linkWords;
     place.commas += block.commas;
+    if (block.heading > 0) place.headings++;
+    if (block.price && block.words <= 12) place.prices++;
     if (block.words >= 12 && block.linkWords * 3 < block.words) place.paragraphs++;
   }
 }
@@ -245,22 +207,19 @@ function joined(nodes: Text[]): string {
 
 function newPlace(element: Element, parent: Place | undefined, block: number): Place {
   const { attribs, name } = element;
-  let inside = (parent?.inside ?? 0) | (insideByTag[name] ?? 0);
-  if (attribs.role !== undefined) inside |= insideByRole[attribs.role] ?? 0;
-  if (attribs.itemprop !== undefined) {
-    inside |= /articleBody|description|text|reviewBody|recipe|step/i.test(attribs.itemprop)
-      ? Inside.body
-      : Inside.item;
-  }
   return {
     element,
     parent,
     depth: (parent?.depth ?? 0) + 1,
-    inside,
+    inside: (parent?.inside ?? 0) | insideOf(element),
     words: 0,
     linkWords: 0,
     commas: 0,
     paragraphs: 0,
+    headings: 0,
+    prices: 0,
+    images: 0,
+    inputs: 0,
     firstBlock: block,
     lastBlock: block - 1,
     shape: attribs.class === undefined ? name : `${name}.${attribs.class.replace(/\d+/g, '')}`,
@@ -287,10 +246,24 @@ function newBlock(index: number, place: Place, text: string, nodes: Text[]): Blo
     uppers: 0,
     commas: 0,
     stops: 0,
+    heading: headingLevel(place),
+    price: false,
+    href: undefined,
     wordsBefore: 0,
   };
   countChars(block, text);
+  block.price = pricePattern.test(block.words <= 40 ? text : text.slice(0, 300));
   return block;
+}
+
+function headingLevel(place: Place): number {
+  let at: Place | undefined = place;
+  for (let level = 0; at && level < 3; level++) {
+    const { name } = at.element;
+    if (name.length === 2 && name >= 'h1' && name <= 'h6') return Number(name[1]);
+    at = at.parent;
+  }
+  return 0;
 }
 
 /** One pass over the characters: letters, digits, capitals, commas, sentence ends, words. */
@@ -315,6 +288,18 @@ function countChars(block: Block, text: string): void {
   }
   // Two ideographs make about one word.
   block.words += Math.ceil(wide / 2);
+}
+
+/** The element so many levels above, or the topmost. */
+export function above(place: Place, levels: number): Place {
+  let at = place;
+  for (let level = 0; level < levels && at.parent; level++) at = at.parent;
+  return at;
+}
+
+/** Equal for blocks that play the same part: titles of cards, prices, answers. */
+export function pathName({ shape, parent }: Place): string {
+  return `${parent?.parent?.shape ?? ''}>${parent?.shape ?? ''}>${shape}`;
 }
 
 export function countWords(text: string): number {

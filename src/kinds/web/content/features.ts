@@ -2,17 +2,21 @@
 // its own text, its place in the tree, the elements above it, its neighbours, and the page. All
 // are scale-free or logarithmic, and none names a site, so that what is learned from some pages
 // holds on others.
-import { Inside, type Block, type Place, type Segments } from './blocks.ts';
-import { nameScore, textScore, type Lexicon } from './lexicon.ts';
-import { log, pageNumbers, pricePattern, signedLog } from './page-features.ts';
+import { pathName, type Block, type Place, type Segments } from './blocks.ts';
+import { Inside } from './inside.ts';
+import { findGroups, groupNames, groupNumbers, twins, type Groups } from './group-features.ts';
+import { linkNames, linkNumbers, readLinks, type Links } from './link-features.ts';
+import { nameScore, type Lexicon } from './lexicon.ts';
+import { scoreNames, scoreNumbers, textScores } from './score-features.ts';
+import { log, pageNumbers, signedLog } from './page-features.ts';
 import type { PageSigns } from './signs.ts';
 
 const levels = [1, 2, 3, 5];
 
 const container = levels.flatMap((level) =>
-  ['Words', 'LinkDensity', 'Commas', 'Share', 'Paragraphs', 'Twins', 'Blocks'].map(
-    (name) => `up${level}${name}`,
-  ),
+  [
+    ...list('Words LinkDensity Commas Share Paragraphs Twins Blocks Images Headings Prices Inputs'),
+  ].map((name) => `up${level}${name}`),
 );
 
 /** In the order in which the writers below put them. */
@@ -25,9 +29,11 @@ export const featureNames: readonly string[] = [
     'position wordPosition fromEnd depth afterTitle titleDistance headingDistance headingWords',
   ),
   ...Object.keys(Inside).map((name) => `in-${name}`),
-  ...list('nameScore textScore'),
   ...container,
   ...list('pathCount pathWords pathLinkDensity pathSpread topShare topDistance topDepth'),
+  ...list('titleDepth titleShare ldOverlap'),
+  ...groupNames,
+  ...linkNames,
   ...list(
     'prevWords prevLinkDensity prevHeading nextWords nextLinkDensity nextHeading prev2Words ' +
       'next2Words prev2LinkDensity next2LinkDensity windowWords windowLinkDensity windowCommas ' +
@@ -35,8 +41,10 @@ export const featureNames: readonly string[] = [
   ),
   ...list(
     'pageWords pageLinkDensity pageParagraphShare pageBlocks pageArticles pageHasMain ' +
-      'pageArticle pageProduct pageForum pageList pagePrices pageReplies pageCode',
+      'pageArticle pageProduct pageForum pageList pagePrices pageReplies pageCode ' +
+      'pageImages pageInputs urlProduct urlList urlForum urlArticle urlDepth',
   ),
+  ...scoreNames,
 ];
 
 function list(names: string): string[] {
@@ -45,34 +53,63 @@ function list(names: string): string[] {
 
 const insideBits = Object.values(Inside);
 
-/** One row per block, flat. */
-export function features(segments: Segments, signs: PageSigns, lexicon: Lexicon): Float32Array {
-  const { blocks } = segments;
-  const rows = new Float32Array(blocks.length * featureNames.length);
+/** The rows of a page, with what the lexicon's columns still need. */
+export interface Described {
+  rows: Float32Array;
+  context: Context;
+}
+
+/** One row per block, flat; the lexicon's columns are still empty. */
+export function describe(segments: Segments, signs: PageSigns): Described {
+  const rows = new Float32Array(segments.blocks.length * featureNames.length);
   const context = newContext(segments, signs);
-  const writer = new Writer(rows);
-  for (const block of blocks) {
+  segments.blocks.forEach((block, i) => {
+    const writer = new Writer(rows, i * featureNames.length);
     writeOwn(writer, block, context);
     writeSeat(writer, block, context);
     for (const bit of insideBits) writer.put((block.place.inside & bit) === 0 ? 0 : 1);
-    writer.put(nameScore(block.place, lexicon));
-    writer.put(textScore(block, lexicon));
     writeContainers(writer, block, context);
     writeKin(writer, block, context);
+    writeTitle(writer, block, context);
+    writer.putAll(groupNumbers(context.groups, block.index, block.place));
+    writer.putAll(linkNumbers(context.links, block));
     writeAround(writer, block, context);
-    for (const value of context.page) writer.put(value);
+    writer.putAll(context.page);
+  });
+  return { rows, context };
+}
+
+/** Fills the lexicon's columns, the last ones of each row. */
+export function withLexicon({ rows, context }: Described, lexicon: Lexicon): Float32Array {
+  const { blocks } = context.segments;
+  const { headingAt, groups } = context;
+  const at = featureNames.length - scoreNames.length;
+  const texts = textScores(blocks, lexicon);
+  for (const block of blocks) {
+    const { index, place } = block;
+    const first = groups.outer[index]?.parent?.firstBlock ?? index;
+    const heading = headingAt[index]!;
+    const above = first === 0 ? -1 : headingAt[first - 1]!;
+    rows.set(
+      scoreNumbers(block, nameScore(place, lexicon), texts, heading, above),
+      index * featureNames.length + at,
+    );
   }
   return rows;
 }
 
 class Writer {
   private readonly rows: Float32Array;
-  private at = 0;
-  constructor(rows: Float32Array) {
+  private at: number;
+  constructor(rows: Float32Array, at: number) {
     this.rows = rows;
+    this.at = at;
   }
   put(value: number): void {
     this.rows[this.at++] = value;
+  }
+  putAll(values: readonly number[]): void {
+    for (const value of values) this.put(value);
   }
 }
 
@@ -85,6 +122,8 @@ interface Context {
   titleAt: number;
   headingAt: Int32Array;
   top: Place | undefined;
+  groups: Groups;
+  links: Links;
   page: number[];
 }
 
@@ -104,7 +143,7 @@ function newContext(segments: Segments, signs: PageSigns): Context {
   const headingAt = new Int32Array(blocks.length).fill(-1);
   let lastHeading = -1;
   for (const block of blocks) {
-    if (headingLevel(block) > 0) lastHeading = block.index;
+    if (block.heading > 0) lastHeading = block.index;
     headingAt[block.index] = lastHeading;
     repeats.set(block.text, (repeats.get(block.text) ?? 0) + 1);
     const path = pathName(block.place);
@@ -127,13 +166,10 @@ function newContext(segments: Segments, signs: PageSigns): Context {
     ...context,
     titleAt: titleIndex(blocks, signs),
     top: topPlace(blocks),
+    groups: findGroups(segments),
+    links: readLinks(blocks, signs.url),
     page: pageNumbers(segments, signs),
   };
-}
-
-function pathName(place: Place): string {
-  const { parent } = place;
-  return `${parent?.parent?.shape ?? ''}>${parent?.shape ?? ''}>${place.shape}`;
 }
 
 /**
@@ -143,7 +179,7 @@ function pathName(place: Place): string {
 function titleIndex(blocks: readonly Block[], signs: PageSigns): number {
   let first = -1;
   for (const block of blocks) {
-    if (headingLevel(block) !== 1) continue;
+    if (block.heading !== 1) continue;
     if (first < 0) first = block.index;
     if (overlap(block.text, signs.titleWords) > 0.5) return block.index;
   }
@@ -176,16 +212,6 @@ function topPlace(blocks: readonly Block[]): Place | undefined {
   return best;
 }
 
-function headingLevel(block: Block): number {
-  let at: Place | undefined = block.place;
-  for (let level = 0; at && level < 3; level++) {
-    const { name } = at.element;
-    if (name.length === 2 && name >= 'h1' && name <= 'h6') return Number(name[1]);
-    at = at.parent;
-  }
-  return 0;
-}
-
 const tagOrder =
   'p pre blockquote h1 h2 h3 h4 h5 h6 li dd dt td th figcaption caption div section article ' +
   'summary span label button legend address header footer nav aside form a body html';
@@ -215,9 +241,9 @@ function writeOwn(writer: Writer, block: Block, context: Context): void {
   writer.put(/[.!?。！？:;"”)]$/.test(text) ? (/[.!?。！？]$/.test(text) ? 2 : 1) : 0);
   writer.put(block.digits / chars);
   writer.put(block.uppers / Math.max(block.letters, 1));
-  writer.put(headingLevel(block));
+  writer.put(block.heading);
   writer.put(tagNumbers.get(block.place.element.name) ?? 0);
-  writer.put(pricePattern.test(short) ? 1 : 0);
+  writer.put(block.price ? 1 : 0);
   writer.put(datePattern.test(short) ? 1 : 0);
   writer.put(copyrightPattern.test(short) ? 1 : 0);
   writer.put(/[|»›•·]/.test(short) ? 1 : 0);
@@ -256,27 +282,21 @@ function writeContainers(writer: Writer, block: Block, context: Context): void {
     writer.put(at.words / Math.max(context.segments.words, 1));
     writer.put(log(at.paragraphs));
     writer.put(log(twins(at)));
-    writer.put(log(at.lastBlock - at.firstBlock + 1));
+    const count = at.lastBlock - at.firstBlock + 1;
+    writer.put(log(count));
+    writer.put(at.images / count);
+    writer.put(at.headings / count);
+    writer.put(at.prices / count);
+    writer.put(at.inputs / count);
   }
 }
 
-/** Siblings of the same tag and classes: rows, cards, posts. */
-function twins(place: Place): number {
-  const { parent } = place;
-  if (!parent) return 1;
-  parent.shapes ??= childShapes(parent);
-  return parent.shapes.get(place.shape) ?? 1;
-}
-
-function childShapes(place: Place): Map<string, number> {
-  const shapes = new Map<string, number>();
-  for (const child of place.element.children) {
-    if (!('attribs' in child)) continue;
-    const names = child.attribs.class;
-    const shape = names === undefined ? child.name : `${child.name}.${names.replace(/\d+/g, '')}`;
-    shapes.set(shape, (shapes.get(shape) ?? 0) + 1);
-  }
-  return shapes;
+function writeTitle(writer: Writer, block: Block, { segments, signs, titleAt }: Context): void {
+  const title = segments.blocks[titleAt];
+  const shared = title ? sharedPlace(block.place, title.place) : undefined;
+  writer.put(title && shared ? shared.depth / title.place.depth : -1);
+  writer.put(shared ? shared.words / Math.max(segments.words, 1) : -1);
+  writer.put(block.words <= 120 ? overlap(block.text, signs.dataWords) : 0);
 }
 
 function writeKin(writer: Writer, block: Block, context: Context): void {
@@ -297,18 +317,18 @@ function writeKin(writer: Writer, block: Block, context: Context): void {
     block.index < top.firstBlock ? block.index - top.firstBlock : block.index - top.lastBlock;
   writer.put(top.words / Math.max(context.segments.words, 1));
   writer.put(inTop ? 0 : signedLog(away));
-  writer.put(commonDepth(block.place, top) / top.depth);
+  writer.put((sharedPlace(block.place, top)?.depth ?? 0) / top.depth);
 }
 
-function commonDepth(place: Place, top: Place): number {
+function sharedPlace(place: Place, other: Place): Place | undefined {
   let a: Place | undefined = place;
-  let b: Place | undefined = top;
+  let b: Place | undefined = other;
   while (a && b && a !== b) {
     if (a.depth > b.depth) a = a.parent;
     else if (b.depth > a.depth) b = b.parent;
     else [a, b] = [a.parent, b.parent];
   }
-  return a === b ? (a?.depth ?? 0) : 0;
+  return a === b ? a : undefined;
 }
 
 function writeAround(writer: Writer, block: Block, context: Context): void {
@@ -319,7 +339,7 @@ function writeAround(writer: Writer, block: Block, context: Context): void {
   for (const near of [prev, next]) {
     writer.put(near ? log(near.words) : -1);
     writer.put(near ? density(near) : -1);
-    writer.put(near ? headingLevel(near) : -1);
+    writer.put(near ? near.heading : -1);
   }
   writer.put(prev2 ? log(prev2.words) : -1);
   writer.put(next2 ? log(next2.words) : -1);

@@ -30,15 +30,25 @@ function isSilent(element: Element): boolean {
 export class Visibility {
   private readonly names: ReadonlySet<string>;
   private readonly opened: ReadonlySet<string>;
+  /** The page's main element, or all of it, and what a part must hold or be in to be the page. */
+  private readonly core: AnyNode;
+  private readonly mark: Element | undefined;
+  private coreChars: number | undefined;
 
   constructor(root: AnyNode) {
     const styles: Element[] = [];
     const opened = new Set<string>();
+    let main: Element | undefined;
+    let title: Element | undefined;
     walk(root, (node) => {
       if (!isElement(node)) return;
       if (node.name === 'style') styles.push(node);
+      else if (node.name === 'main' || node.attribs.role === 'main') main ??= node;
+      else if (node.name === 'h1') title ??= node;
       addOpened(node, opened);
     });
+    this.core = main ?? root;
+    this.mark = main ?? title;
     this.names = hiddenNames(styles);
     this.opened = opened;
   }
@@ -48,19 +58,19 @@ export class Visibility {
     if (isSilent(element)) return true;
     const { attribs } = element;
     if (attribs.style !== undefined && this.styledAway(element, attribs.style)) return true;
-    if ('hidden' in attribs && attribs.hidden !== 'until-found') return !this.isPanel(element);
-    if (attribs['aria-hidden'] === 'true') return !this.isPanel(element);
+    if ('hidden' in attribs && attribs.hidden !== 'until-found') return !this.isShown(element);
+    if (attribs['aria-hidden'] === 'true') return !isSeenLink(element) && !this.isShown(element);
     if (element.name === 'dialog' && !('open' in attribs)) return true;
     if (this.names.size === 0) return false;
     const byId = attribs.id !== undefined && this.names.has(`#${attribs.id}`);
     const named = byId || this.hasHiddenClass(attribs.class);
     // A sheet that hides a large part of the page is undone by its scripts.
-    return named && !this.isPanel(element) && !longerThan(element, fadedCharsMax);
+    return named && !this.isShown(element) && !longerThan(element, fadedCharsMax);
   }
 
   private styledAway(element: Element, style: string): boolean {
     if (offScreen.test(style)) return true;
-    if (notDisplayed.test(style)) return !this.isPanel(element);
+    if (notDisplayed.test(style)) return !this.isShown(element);
     if (!transparent.test(style)) return false;
     if (/absolute|fixed|pointer-events\s*:\s*none|z-index\s*:\s*-/i.test(style)) return true;
     if (/transform|transition|animation|translate/i.test(style)) return false;
@@ -71,12 +81,32 @@ export class Visibility {
     return names !== undefined && names.split(/\s+/).some((name) => this.names.has(`.${name}`));
   }
 
+  private isShown(element: Element): boolean {
+    return this.isPanel(element) || this.isPage(element);
+  }
+
+  /** Next to all the page has to say: its scripts show it once they run. */
+  private isPage(element: Element): boolean {
+    const { core, mark } = this;
+    if (!mark || (!isAbove(element, mark) && !isAbove(mark, element))) return false;
+    this.coreChars ??= spokenChars(core);
+    return spokenChars(element) > Math.max(pageShare * this.coreChars, fadedCharsMax);
+  }
+
   /** Opened by something a reader can see and press. */
   private isPanel(element: Element): boolean {
     const { id, role, class: names } = element.attribs;
     if (id !== undefined && this.opened.has(id)) return true;
     return role === 'tabpanel' || (names !== undefined && panelName.test(names));
   }
+}
+
+/** Share of the main element's text from which on a long hidden part is the page itself. */
+const pageShare = 0.9;
+
+/** A link elsewhere that only readers aloud are to skip: it stands on the page for all to see. */
+function isSeenLink({ name, attribs }: Element): boolean {
+  return name === 'a' && attribs.href !== undefined && !attribs.href.startsWith('#');
 }
 
 const noSize = String.raw`font-size\s*:\s*0(?:px|em|rem|pt|%)?\s*(?:;|!|$)`;
@@ -87,7 +117,7 @@ const offScreen = anyOf(noSize, farAway, clipped, folded);
 const notShown = [String.raw`display\s*:\s*none`, String.raw`visibility\s*:\s*(?:hidden|collapse)`];
 const notDisplayed = anyOf(...notShown);
 const transparent = /(?:^|[;\s])opacity\s*:\s*0(?:\.0+)?\s*(?:;|!|$)/i;
-/** Transparent and longer than this: a page that fades in by script, not a hidden remark. */
+/** Hidden and longer than this: perhaps a page that a script shows, not a hidden remark. */
 const fadedCharsMax = 1000;
 const panelName =
   /accordion|collaps|tab-?(?:panel|pane|content)|faq|answer|expand|toggle-?content/i;
@@ -156,6 +186,22 @@ function endOfAtRule(text: string, start: number): number {
     if (char === 125 && --depth <= 0) return i + 1;
   }
   return text.length;
+}
+
+function isAbove(upper: AnyNode, lower: AnyNode): boolean {
+  let at: AnyNode | null = lower;
+  while (at && at !== upper) at = at.parent;
+  return at === upper;
+}
+
+/** Characters of text, scripts and the like left out. */
+function spokenChars(root: AnyNode): number {
+  let chars = 0;
+  walk(root, (node) => {
+    if (isText(node)) chars += node.data.trim().length;
+    else if (isElement(node) && (silent.has(node.name) || node.name === 'template')) return false;
+  });
+  return chars;
 }
 
 function longerThan(element: Element, chars: number): boolean {

@@ -1,24 +1,21 @@
 // Main content: which blocks of a page a reader came for. The model gives each block a probability;
 // the cut is where the expected F1 of the chosen words is highest, so pages of little text and of
-// much are treated alike. Small holes inside chosen text (a table, a list, a quote) are filled.
-import { Inside, type Block, type Place, type Segments } from './blocks.ts';
+// much are treated alike. A table is chosen whole or not at all.
+import { pathName, type Block, type Place, type Segments } from './blocks.ts';
 import { defaultModel, type Model } from './model.ts';
 import type { PageSigns } from './signs.ts';
 
 /** The cut stays between these whatever the expectation says. */
 const cutMin = 0.25;
 const cutMax = 0.5;
+/** How much of a block's score is the mean of its kin: the blocks of the same shape and place. */
+const kinShare = 0.7;
 /** A block of this many words that was already said is said once. */
-const repeatWordsMin = 8;
-/** A hole is filled when its element is chosen to this share, and with blocks not less likely. */
-const wholeShare = 0.8;
-const fillMin = 0.12;
-const fillWordsMax = 60;
+const repeatWordsMin = 5;
+/** A table is completed when it is chosen to this share. */
 const tableShare = 0.5;
 /** Larger tables hold the layout of a page, or can spare a cell. */
 const tableWordsMax = 600;
-const asides =
-  Inside.nav | Inside.aside | Inside.footer | Inside.form | Inside.button | Inside.dialog;
 /**
  * Fewer expected words of main text on a page with more than `tinyPageWords`: a frame without a
  * picture.
@@ -34,9 +31,10 @@ export function mainBlocks(
   return chooseBlocks(segments.blocks, model.score(segments, signs));
 }
 
-export function chooseBlocks(blocks: readonly Block[], scores: Float32Array): Block[] {
+export function chooseBlocks(blocks: readonly Block[], own: Float32Array): Block[] {
   const last = blocks.at(-1);
   if (!last) return [];
+  const scores = evened(blocks, own);
   const pageWords = last.wordsBefore + last.words;
   let expected = 0;
   for (const { index, words } of blocks) expected += words * scores[index]!;
@@ -50,9 +48,25 @@ export function chooseBlocks(blocks: readonly Block[], scores: Float32Array): Bl
     said.add(text);
     chosen[index] = 1;
   }
-  fillHoles(blocks, scores, chosen, said);
   completeTables(blocks, chosen);
   return blocks.filter(({ index }) => chosen[index] === 1);
+}
+
+/** The titles of a list or the answers of a thread are chosen together or not at all. */
+function evened(blocks: readonly Block[], own: Float32Array): Float32Array {
+  const kin = new Map<string, { score: number; words: number }>();
+  const sums = blocks.map(({ index, place, words }) => {
+    const path = pathName(place);
+    const sum = kin.get(path) ?? { score: 0, words: 0 };
+    kin.set(path, sum);
+    // A block without a word counts a little.
+    sum.score += own[index]! * (words + 0.01);
+    sum.words += words + 0.01;
+    return sum;
+  });
+  return own.map(
+    (score, i) => (1 - kinShare) * score + (kinShare * sums[i]!.score) / sums[i]!.words,
+  );
 }
 
 function bestCut(blocks: readonly Block[], scores: Float32Array, expected: number): number {
@@ -68,34 +82,6 @@ function bestCut(blocks: readonly Block[], scores: Float32Array, expected: numbe
     if (f1 > best) [best, cut] = [f1, scores[i]!];
   }
   return Math.min(Math.max(cut, cutMin), cutMax);
-}
-
-function fillHoles(
-  blocks: readonly Block[],
-  scores: Float32Array,
-  chosen: Uint8Array,
-  said: ReadonlySet<string>,
-): void {
-  const words = new Float64Array(blocks.length + 1);
-  blocks.forEach((block, i) => {
-    words[i + 1] = words[i]! + (chosen[i] === 1 ? block.words : 0);
-  });
-  let before = -1;
-  for (let at = 0; at < blocks.length; at++) {
-    if (chosen[at] !== 1) continue;
-    if (before >= 0 && at > before + 1) {
-      const around = sharedPlace(blocks[before]!.place, blocks[at]!.place);
-      const held = around ? words[around.lastBlock + 1]! - words[around.firstBlock]! : 0;
-      const hole = blocks[at]!.wordsBefore - blocks[before + 1]!.wordsBefore;
-      if (around && hole <= fillWordsMax && held >= wholeShare * around.words) {
-        for (let i = before + 1; i < at; i++) {
-          if (scores[i]! >= fillMin && isPart(blocks[i]!, around, said)) chosen[i] = 2;
-        }
-      }
-    }
-    before = at;
-  }
-  for (let i = 0; i < chosen.length; i++) if (chosen[i] === 2) chosen[i] = 1;
 }
 
 /** A table in parts says something else than the table: mostly chosen, it is chosen whole. */
@@ -115,19 +101,4 @@ function tableAround(place: Place): Place | undefined {
   let at: Place | undefined = place;
   while (at && at.element.name !== 'table') at = at.parent;
   return at;
-}
-
-function isPart({ words, text, place }: Block, around: Place, said: ReadonlySet<string>): boolean {
-  if (words >= repeatWordsMin && said.has(text)) return false;
-  return (place.inside & ~around.inside & asides) === 0;
-}
-
-function sharedPlace(one: Place, two: Place): Place | undefined {
-  let [a, b]: [Place | undefined, Place | undefined] = [one, two];
-  while (a && b && a !== b) {
-    if (a.depth > b.depth) a = a.parent;
-    else if (b.depth > a.depth) b = b.parent;
-    else [a, b] = [a.parent, b.parent];
-  }
-  return a === b ? a : undefined;
 }

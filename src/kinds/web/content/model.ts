@@ -2,7 +2,7 @@
 // bench/web-quality/train.ts and kept in model.json. Scores are probabilities that a block is main
 // content.
 import type { Segments } from './blocks.ts';
-import { features } from './features.ts';
+import { describe, withLexicon } from './features.ts';
 import type { Lexicon } from './lexicon.ts';
 import table from './model.json' with { type: 'json' };
 import type { PageSigns } from './signs.ts';
@@ -28,7 +28,8 @@ export class Model {
   }
 
   score(segments: Segments, signs: PageSigns): Float32Array {
-    return this.forest.predict(features(segments, signs, this.lexicon), segments.blocks.length);
+    const rows = withLexicon(describe(segments, signs), this.lexicon);
+    return this.forest.predict(rows, segments.blocks.length);
   }
 }
 

@@ -98,15 +98,18 @@ function chosenText(
 ): ChosenText {
   const { blocks } = segments;
   const everything = options.onlyMainContent === false || options.includeSelectors?.length;
-  const chosen = everything ? blocks : mainBlocks(segments, pageSigns(root));
-  const words = chosen.reduce((sum, block) => sum + block.words, 0);
-  if (words >= embeddedWordsMin || options.includeSelectors?.length)
-    return { root: part, blocks, chosen };
-  return embeddedText(root, words) ?? { root: part, blocks, chosen };
+  const chosen = everything ? blocks : mainBlocks(segments, pageSigns(root, options.url));
+  const embedded = options.includeSelectors?.length ? undefined : embeddedText(root, chosen);
+  return embedded ?? { root: part, blocks, chosen };
 }
 
-/** A page whose text waits in its data for a script: read it there, if that is clearly more. */
-function embeddedText(root: Document, visibleWords: number): ChosenText | undefined {
+/**
+ * A page whose text waits in its data for a script: read it there, if the page itself has next to
+ * nothing and the data clearly more.
+ */
+export function embeddedText(root: Document, chosen: readonly Block[]): ChosenText | undefined {
+  const visibleWords = chosen.reduce((sum, block) => sum + block.words, 0);
+  if (visibleWords >= embeddedWordsMin) return undefined;
   const texts = embeddedTexts(root);
   const words = texts.reduce((sum, text) => sum + countWords(text), 0);
   if (words < Math.max(embeddedWordsMin, 3 * visibleWords)) return undefined;

@@ -4,8 +4,11 @@ import { isElement, isText, rawText, walk } from './dom.ts';
 import type { AnyNode, Element } from './dom.ts';
 
 export interface PageSigns {
+  url: string;
   titleWords: ReadonlySet<string>;
   descriptionWords: ReadonlySet<string>;
+  /** Words of names and descriptions in the page's structured data. */
+  dataWords: ReadonlySet<string>;
   articles: number;
   hasMain: boolean;
   isArticle: boolean;
@@ -15,15 +18,18 @@ export interface PageSigns {
 }
 
 const typePattern = /"@type"\s*:\s*(?:\[\s*)?"([A-Za-z]+)"/g;
+const valuePattern =
+  /"(?:name|headline|description|articleBody|reviewBody|text)"\s*:\s*"((?:[^"\\]|\\.)*)"/g;
 const ldCharsMax = 300_000;
 
-export function pageSigns(root: AnyNode): PageSigns {
+export function pageSigns(root: AnyNode, url: string): PageSigns {
   let title = '';
   let description = '';
   let kind = '';
   let articles = 0;
   let hasMain = false;
   const types = new Set<string>();
+  const data: string[] = [];
   walk(root, (node) => {
     if (!isElement(node)) return;
     const { name, attribs } = node;
@@ -35,13 +41,19 @@ export function pageSigns(root: AnyNode): PageSigns {
       else if (/^(?:og:)?description$/i.test(key)) description += ` ${attribs.content ?? ''}`;
     } else if (name === 'article') articles++;
     else if (name === 'main' || attribs.role === 'main') hasMain = true;
-    else if (isLd(node)) for (const type of ldTypes(node)) types.add(type);
+    else if (isLd(node)) {
+      const text = ldText(node);
+      for (const [, type] of text.matchAll(typePattern)) types.add(type!);
+      for (const [, value] of text.matchAll(valuePattern)) data.push(value!);
+    }
     if (attribs.itemtype !== undefined) types.add(attribs.itemtype.replace(/^.*\//, ''));
   });
   const has = (...names: string[]) => names.some((name) => types.has(name));
   return {
+    url,
     titleWords: words(title),
     descriptionWords: words(description),
+    dataWords: words(data.join(' ')),
     articles,
     hasMain,
     isArticle: kind === 'article' || has('Article', 'NewsArticle', 'BlogPosting', 'TechArticle'),
@@ -55,10 +67,9 @@ function isLd(node: Element): boolean {
   return node.name === 'script' && /ld\+json/i.test(node.attribs.type ?? '');
 }
 
-function ldTypes(script: Element): string[] {
+function ldText(script: Element): string {
   const first = script.children[0];
-  if (!first || !isText(first)) return [];
-  return [...first.data.slice(0, ldCharsMax).matchAll(typePattern)].map(([, type]) => type!);
+  return first && isText(first) ? first.data.slice(0, ldCharsMax) : '';
 }
 
 function words(text: string): Set<string> {

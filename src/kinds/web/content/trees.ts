@@ -12,7 +12,7 @@ export interface ForestTable {
   borders: string[];
   /** Base64 of bytes: per tree, per inner node: feature, border index. */
   nodes: string;
-  /** Base64 of 16-bit little-endian integers: per tree, per leaf. */
+  /** Base64 of signed bytes: per tree, per leaf. */
   leaves: string;
 }
 
@@ -42,10 +42,8 @@ export class Forest {
       const border = borders[feature]?.[nodes[2 * i + 1]!];
       this.border[i] = border ?? Number.POSITIVE_INFINITY;
     }
-    this.leaf = new Float32Array(leaves.length / 2);
-    for (let i = 0; i < this.leaf.length; i++) {
-      this.leaf[i] = leaves.readInt16LE(2 * i) * table.unit;
-    }
+    this.leaf = new Float32Array(leaves.length);
+    for (let i = 0; i < leaves.length; i++) this.leaf[i] = leaves.readInt8(i) * table.unit;
   }
 
   /** Probability for each row of a flat table with `columns` numbers per row. */
