@@ -16,7 +16,7 @@ export const scoreNames: readonly string[] = [
   ...levels.map((level) => `up${level}TextScore`),
 ];
 
-export interface TextScores {
+interface TextScores {
   own: Float32Array;
   /** Sum of the scores before each block. */
   before: Float64Array;
