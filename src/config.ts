@@ -199,7 +199,16 @@ export function loadConfig(
     ...numberOverride('idleExitMs', env.ERRAND_IDLE_EXIT_MS),
   };
   const server = serverSettings.safeParse({ ...file.server, ...overrides });
-  if (!server.success) throw badConfig('the environment', server.error);
+  if (!server.success) {
+    throw badOverride(server.error, {
+      port: wish.port === undefined ? 'ERRAND_PORT' : '--port',
+      host: wish.host === undefined ? 'ERRAND_HOST' : '--host',
+      publicUrl: 'ERRAND_PUBLIC_URL',
+      leaseMs: 'ERRAND_LEASE_MS',
+      sweepMs: 'ERRAND_SWEEP_MS',
+      idleExitMs: 'ERRAND_IDLE_EXIT_MS',
+    });
+  }
   return {
     home,
     store: storeAddress(wish, env),
@@ -246,7 +255,13 @@ function clusterOf(
     ...stringOverride('name', env.ERRAND_CLUSTER),
     ...stringOverride('nodeUrl', env.ERRAND_NODE_URL),
   });
-  if (!parsed.success) throw badConfig('the environment', parsed.error);
+  if (!parsed.success) {
+    throw badOverride(parsed.error, {
+      labels: wish.labels === undefined ? 'ERRAND_LABELS' : '--label',
+      name: 'ERRAND_CLUSTER',
+      nodeUrl: 'ERRAND_NODE_URL',
+    });
+  }
   return parsed.data;
 }
 
@@ -261,7 +276,12 @@ function tracingOf(
     ...stringOverride('endpoint', endpoint),
     ...stringOverride('serviceName', env.OTEL_SERVICE_NAME),
   });
-  if (!parsed.success) throw badConfig('the environment', parsed.error);
+  if (!parsed.success) {
+    throw badOverride(parsed.error, {
+      endpoint: 'OTEL_EXPORTER_OTLP_ENDPOINT',
+      serviceName: 'OTEL_SERVICE_NAME',
+    });
+  }
   return parsed.data;
 }
 
@@ -301,6 +321,15 @@ function readConfigFile(path: string, sections: readonly Section[]) {
     tracing: tracing as Config['tracing'],
     sections: rest,
   };
+}
+
+/** What the file says was good: it is the flag or the variable over it, by the name it was given with. */
+function badOverride(error: z.ZodError, names: Record<string, string>): AppError {
+  const issues = error.issues.slice(0, 5).map(({ path, message }) => {
+    const [field] = path;
+    return `${names[String(field)] ?? path.join('.')}: ${message}`;
+  });
+  return new AppError('invalidInput', issues.join('; '), { hint: 'Nothing was started.' });
 }
 
 /** A wrong setting stops the start: guessing what was meant could switch a guard off. */

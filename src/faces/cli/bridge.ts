@@ -2,13 +2,22 @@
 // Mounted behind the HTTP face's own checks, so it serves the private socket and callers with a key alike.
 import type { IncomingMessage, ServerResponse } from 'node:http';
 import { z } from 'zod';
-import { AppError, errorBody, errorKind, type ErrorBody, type ErrorKind } from '../../errors.ts';
+import {
+  AppError,
+  errorBody,
+  errorKind,
+  errorTable,
+  type ErrorBody,
+  type ErrorKind,
+} from '../../errors.ts';
 import { itemLine, type CallContext, type Operation, type Operations } from '../../operation.ts';
 import { drained, readBody } from '../../runtime/wire.ts';
 
 export interface Catalog {
   version: string;
   operations: CatalogEntry[];
+  /** What the codes mean that errors and ended jobs have, those of kinds among them; an older server does not say. */
+  errors?: Record<string, ErrorKind>;
 }
 
 export type CatalogEntry = Pick<
@@ -55,6 +64,7 @@ export class Bridge {
   private list(response: ServerResponse): void {
     this.catalog ??= JSON.stringify({
       version: this.version,
+      errors: Object.fromEntries(errorTable()),
       operations: this.operations.list().map((operation) => ({
         name: operation.name,
         title: operation.title,

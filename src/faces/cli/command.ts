@@ -75,11 +75,20 @@ function parse<T extends Flags>(args: string[], options: T, usage: string) {
   try {
     return parseArgs({ args, options, allowPositionals: true, strict: true });
   } catch (error) {
-    throw new AppError('invalidInput', `${(error as Error).message.split('. ')[0]!}.`, {
+    throw new AppError('invalidInput', wrongFlag(error as Error), {
       hint: `${usage}; --help lists the flags.`,
       cause: error,
     });
   }
+}
+
+/** Which flag it is about stands only in the text of Node's own error. */
+function wrongFlag({ message }: Error): string {
+  const flag = /'(?:-\w, )?(--?[^\s'<]+)/.exec(message)?.[1] ?? 'A flag';
+  if (message.startsWith('Unknown option')) return `There is no flag ${flag}.`;
+  if (message.includes('does not take')) return `${flag} takes no value.`;
+  const dashed = message.includes('ambiguous') ? ` One that begins with a dash: ${flag}=-…` : '';
+  return `${flag} needs a value.${dashed}`;
 }
 
 const flagRow = ([name, { short, value, help, type }]: [string, Flag]): [string, string] => [

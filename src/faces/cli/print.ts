@@ -234,6 +234,7 @@ export function terminalWords(text: string, names = spoken): string {
       'Start it with stdin: "open" (or tty: true)',
       'Start it with `errand run --stdin open` (or --tty)',
     )
+    .replace(/\b(larger|longer) (timeout|ttl)Ms\b/g, '$1 --$2')
     .replaceAll(/`?\b([a-z]+(?:_[a-z]+)+)\b`?/g, (whole, name: string) => {
       const typed = names.get(name);
       return typed ? `\`${typed}\`` : whole;

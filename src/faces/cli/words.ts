@@ -150,16 +150,34 @@ export function usageError(
   entries: readonly CatalogEntry[],
 ): unknown {
   if (!(error instanceof AppError)) return error;
-  const { code, cause, data } = error;
-  const more = { ...(data ? { data } : {}), cause };
-  const issues = code === 'invalidInput' ? (data?.issues as Issue[] | undefined) : undefined;
-  if (!issues) {
-    const hint = error.hint && terminalWords(error.hint, commandNames(entries));
-    return new AppError(code, error.message, { ...more, ...(hint ? { hint } : {}) });
+  if (issuesOf(error)) {
+    const isArg = (field: string) => entry.cli!.args?.includes(field);
+    const typed = (field: string) => (isArg(field) ? `<${kebab(field)}>` : `--${flagName(field)}`);
+    return inputError(error, typed, usage(entry));
   }
-  const lines = issues.slice(0, 5).map((issue) => issueText(issue, entry));
-  const hint = `${usage(entry)}; --help lists the flags.`;
-  return new AppError(code, lines.join('; '), { ...more, hint });
+  const { code, cause, data } = error;
+  const hint = error.hint && terminalWords(error.hint, commandNames(entries));
+  const more = { ...(data ? { data } : {}), cause };
+  return new AppError(code, error.message, { ...more, ...(hint ? { hint } : {}) });
+}
+
+/** An input that was refused, with each field as it was `typed`; any other error as it is. */
+export function inputError(
+  error: unknown,
+  typed: (field: string) => string,
+  usageLine: string,
+): unknown {
+  const issues = issuesOf(error);
+  if (!issues) return error;
+  const { data, cause } = error as AppError;
+  const lines = issues.slice(0, 5).map((issue) => issueText(issue, typed));
+  const hint = `${usageLine}; --help lists the flags.`;
+  return new AppError('invalidInput', lines.join('; '), { ...(data ? { data } : {}), cause, hint });
+}
+
+function issuesOf(error: unknown): Issue[] | undefined {
+  if (!(error instanceof AppError) || error.code !== 'invalidInput') return undefined;
+  return error.data?.issues as Issue[] | undefined;
 }
 
 interface Issue {
@@ -167,14 +185,13 @@ interface Issue {
   message: string;
 }
 
-function issueText({ path, message }: Issue, entry: CatalogEntry): string {
+function issueText({ path, message }: Issue, typed: (field: string) => string): string {
   if (path === '') return message;
   const [name, ...below] = path.split('.') as [string, ...string[]];
   // A person types a list, not its places.
   const rest = below.filter((part) => !/^\d+$/.test(part));
-  const isArg = entry.cli!.args?.includes(name);
-  const typed = [isArg ? `<${kebab(name)}>` : `--${flagName(name)}`, ...rest].join('.');
-  return message.endsWith('received undefined') ? `${typed} is needed` : `${typed}: ${message}`;
+  const what = [typed(name), ...rest].join('.');
+  return message.endsWith('received undefined') ? `${what} is needed` : `${what}: ${message}`;
 }
 
 /** `timeoutMs` is `--timeout` on a terminal, which takes 30s, 5m, or seconds (`--timeout-ms` takes milliseconds). */

@@ -8,6 +8,7 @@ import { Interrupts } from '../interrupts.ts';
 import { throughRestarts } from '../patience.ts';
 import { dim, harmless, jobWords } from '../print.ts';
 import { durationMs } from '../times.ts';
+import { flagName, inputError } from '../words.ts';
 import { followOutput } from './logs.ts';
 import { scripted, type View } from './show.ts';
 
@@ -76,10 +77,7 @@ export const run = command({
     );
     const client = await context.client();
     interrupts.starting();
-    const { output: started } = await client.call<View>(
-      'run_command',
-      submission(values, argv, context),
-    );
+    const started = await submit(client, submission(values, argv, context), usage);
     if (values.detach) {
       context.screen.out(
         values.json ? `${JSON.stringify(scripted(started))}\n` : `${started.id}\n`,
@@ -97,9 +95,30 @@ export const run = command({
     if (!ended) return 0;
     if (quiet) context.screen.out(`${JSON.stringify(scripted(ended))}\n`);
     else sayEnd(context, ended);
-    return exitCode(ended);
+    return exitCode(ended) ?? (await errorExit(context, ended));
   },
 });
+
+/** Fields whose flags have another name. */
+const typedAs: Record<string, string> = {
+  command: '--shell',
+  tags: '--tag',
+  secrets: '--secret',
+  labels: '--label',
+  attemptsMax: 'attempts (--retries and the first)',
+};
+
+async function submit(
+  client: Client,
+  input: Record<string, unknown>,
+  usage: string,
+): Promise<View> {
+  try {
+    return (await client.call<View>('run_command', input)).output;
+  } catch (error) {
+    throw inputError(error, (field) => typedAs[field] ?? `--${flagName(field)}`, usage);
+  }
+}
 
 function submission(
   values: Words<typeof flags>['values'],
@@ -215,12 +234,19 @@ function sayEnd({ screen }: CommandContext, view: View): void {
   );
 }
 
-/** The job's own exit code; 128 + n for signals as a shell has it; 124 for a timeout; 1 for what has none. */
-function exitCode(view: View): number {
+/** The job's own exit code; 128 + n for signals as a shell has it; 124 for a timeout; none where nothing ran. */
+function exitCode(view: View): number | undefined {
   if (view.status === 'completed') return 0;
   if (view.status === 'timed_out') return 124;
   if (typeof view.exitCode === 'number' && view.exitCode !== 0) return view.exitCode;
   const number = constants.signals[view.signal as NodeJS.Signals];
   if (number !== undefined) return 128 + number;
-  return view.status === 'cancelled' ? 130 : 1;
+  return view.status === 'cancelled' ? 130 : undefined;
+}
+
+/** What the same error of a call would end with: a script need not ask which of the two refused it. */
+async function errorExit({ client }: CommandContext, { error }: View): Promise<number> {
+  const { code } = (error ?? {}) as { code?: string };
+  const { errors } = await (await client()).catalog();
+  return (code === undefined ? undefined : errors?.[code]?.exit) ?? 1;
 }
