@@ -112,6 +112,8 @@ export interface CliShape {
   words: readonly string[];
   /** Fields of the input taken in order without a flag; the last may be an array and takes the rest. */
   args?: readonly string[];
+  /** The last of `args` may be given several times: a call for each. */
+  each?: boolean;
   /**
    * Columns for a table when the output has one list; else the fields are printed. `bodies`: texts a row may have that
    * no cell can hold; a row with one is a line with its text below.

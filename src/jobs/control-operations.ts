@@ -39,7 +39,7 @@ export function cancelJob({
     }),
     output: jobView,
     http: { method: 'POST', path: '/api/jobs/{id}/cancel' },
-    cli: { words: ['cancel'], args: ['id'] },
+    cli: { words: ['cancel'], args: ['id'], each: true },
     text: (view) => jobText(jobs, view),
     run: async (input, { caller, signal }) => {
       const job = await ownJob(jobs, input.id, caller);
@@ -82,7 +82,7 @@ export function retryJob({ jobs, clock }: JobOperationsNeeds): Operation {
     input: z.object({ id: jobId }),
     output: jobView,
     http: { method: 'POST', path: '/api/jobs/{id}/retry' },
-    cli: { words: ['retry'], args: ['id'] },
+    cli: { words: ['retry'], args: ['id'], each: true },
     startsJob: (view) => view.id,
     text: (view) => jobText(jobs, view),
     run: async (input, { caller }) => {

@@ -61,3 +61,63 @@ test('webhook: created with its secret, called, listed with its deliveries, dele
   assert.ok(!listed.includes(key.key), 'a key is shown once');
   assert.equal((await cli('key', 'revoke', key.id)).code, 0);
 });
+
+test('cancel and retry take several jobs: a line for each, and one that fails does not stop the others', async (t) => {
+  const { cli } = await startServer(t);
+  const start = async () => (await cli('run', '--detach', '--', 'sleep', '300')).stdout.trim();
+  const [a, b, c] = [await start(), await start(), await start()];
+  const none = 'job_0000000000000000';
+  const cancelled = await cli('cancel', a, none, b, '--reason', 'enough');
+  assert.equal(cancelled.code, 4, 'that of the one that failed');
+  assert.equal(cancelled.stdout, `${a} cancelled\n${b} cancelled\n`);
+  assert.match(cancelled.stderr, new RegExp(`^errand: ${none}: There is no job`));
+  const events = await cli('events', b);
+  assert.match(events.stdout, /enough/, 'a flag is meant for all of them');
+
+  const retried = await cli('retry', a, b, '--json');
+  assert.equal(retried.code, 0, retried.stdout);
+  const lines = retried.stdout.trim().split('\n');
+  const views = lines.map((line) => JSON.parse(line) as { id: string; status: string });
+  assert.deepEqual(
+    views.map(({ id }) => id),
+    [a, b],
+  );
+  const mixed = await cli('cancel', '--json', a, b, c, none);
+  assert.equal(mixed.code, 4);
+  const told = mixed.stdout
+    .trim()
+    .split('\n')
+    .map((line) => JSON.parse(line) as object);
+  assert.partialDeepStrictEqual(told, [
+    { id: a, status: 'cancelled' },
+    { id: b, status: 'cancelled' },
+    { id: c, status: 'cancelled' },
+    { id: none, error: { code: 'notFound' } },
+  ]);
+  const alone = await cli('cancel', '--json', none);
+  assert.deepEqual(Object.keys(alone.json()), ['error'], 'one job is answered as ever');
+  assert.match((await cli('cancel', '--help')).stdout, /^Usage: errand cancel <id…>/);
+  assert.equal((await cli('pin', a, b)).code, 2, 'where one is meant a second is a mistake');
+});
+
+test('a word that only begins commands is explained by them', async (t) => {
+  const { cli } = await startServer(t);
+  const { stdout: all } = await cli('help');
+  const verbs = [...all.matchAll(/^ {2}([a-z-]+) ([a-z-]+) {2,}(\S.*)$/gm)];
+  const nouns = new Set(verbs.map(([, noun]) => noun!));
+  assert.ok(nouns.has('queue') && nouns.has('endpoint') && nouns.has('key'), [...nouns].join());
+  for (const noun of nouns) {
+    const shown = await cli('help', noun);
+    assert.equal(shown.code, 0, shown.stderr);
+    for (const [, , verb, summary] of verbs.filter((each) => each[1] === noun)) {
+      const line = new RegExp(`^  (errand )?${noun} ${verb} +\\S`, 'm');
+      assert.match(shown.stdout, line);
+      assert.ok(shown.stdout.includes(summary!), `${noun} ${verb}`);
+    }
+  }
+  const asked = await cli('queue', '--help');
+  assert.deepEqual([asked.code, asked.stdout], [0, (await cli('help', 'queue')).stdout]);
+  const bare = await cli('queue');
+  assert.deepEqual([bare.code, /errand queue set/.test(bare.stderr)], [2, true]);
+  assert.equal((await cli('help', 'queue', 'nothing')).code, 2);
+});

@@ -14,7 +14,8 @@ import { service } from './commands/service.ts';
 import { migrate, store } from './commands/store.ts';
 import { show, wait } from './commands/show.ts';
 import type { Command, CommandContext } from './command.ts';
-import { overview } from './overview.ts';
+import { callEach } from './each.ts';
+import { nounHelp, overview } from './overview.ts';
 import {
   commandNames,
   followedLine,
@@ -24,7 +25,7 @@ import {
   type Screen,
 } from './print.ts';
 import type { Program } from './program.ts';
-import { findEntry, help, parseInput, usageError } from './words.ts';
+import { commandsBelow, findEntry, help, parseInput, spokenWords, usageError } from './words.ts';
 
 const commands: Record<string, Command> = {
   run,
@@ -91,7 +92,12 @@ async function generated(argv: readonly string[], context: CommandContext): Prom
   const server = await context.client();
   const { operations } = await server.catalog();
   const entry = findEntry(operations, argv);
-  if (!entry) throw unknownCommand(operations, argv);
+  if (!entry) {
+    const verbs = asksHelp(argv) ? commandsBelow(operations, argv) : [];
+    if (verbs.length === 0) throw unknownCommand(operations, argv);
+    context.screen.out(nounHelp(verbs, argv));
+    return 0;
+  }
   try {
     return await perform(context, server, entry, { argv, operations });
   } catch (error) {
@@ -105,10 +111,14 @@ async function perform(
   entry: CatalogEntry,
   { argv, operations }: { argv: readonly string[]; operations: readonly CatalogEntry[] },
 ): Promise<number> {
-  const { input, common } = parseInput(entry, argv, program.clock.now());
+  const { inputs, common } = parseInput(entry, argv, program.clock.now());
   if (common.help) {
     screen.out(help(entry, operations));
     return 0;
+  }
+  const [input] = inputs;
+  if (inputs.length > 1) {
+    return callEach({ screen, server, entry, operations }, inputs, common.json);
   }
   if (common.follow) {
     for await (const { data } of server.follow(entry.name, input))
@@ -122,10 +132,10 @@ async function perform(
 }
 
 function unknownCommand(operations: readonly CatalogEntry[], argv: readonly string[]): AppError {
-  const near = operations
-    .filter(({ cli }) => cli?.words[0] === argv[0])
-    .map(({ cli }) => `errand ${cli!.words.join(' ')}`);
-  const typed = argv.filter((word) => !word.startsWith('-')).join(' ');
+  const near = commandsBelow(operations, argv.slice(0, 1)).map(
+    ({ cli }) => `errand ${cli!.words.join(' ')}`,
+  );
+  const typed = spokenWords(argv).join(' ');
   return new AppError('invalidInput', `There is no command \`errand ${typed.slice(0, 80)}\`.`, {
     hint: near.length > 0 ? `There is ${near.join(', ')}.` : '`errand help` lists all commands.',
   });

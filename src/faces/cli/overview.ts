@@ -1,6 +1,7 @@
 // `errand help`: every command in one look, those that belong together in one block.
 import type { CatalogEntry } from './bridge.ts';
 import type { Command, CommandContext } from './command.ts';
+import { spokenWords } from './words.ts';
 
 type Row = [words: string, summary: string];
 
@@ -28,6 +29,15 @@ export async function overview(context: CommandContext): Promise<number> {
       `\`errand help COMMAND\` says more. Most commands take --json.\n`,
   );
   return 0;
+}
+
+/** `errand help queue`: what can be done with one. */
+export function nounHelp(entries: readonly CatalogEntry[], argv: readonly string[]): string {
+  const noun = spokenWords(argv).join(' ');
+  const rows = entries.map((entry): Row => [entry.cli!.words.join(' '), summaryOf(entry)]);
+  const width = Math.max(...rows.map(([words]) => words.length));
+  const lines = rows.map(([words, summary]) => `  ${words.padEnd(width)}  ${summary}`);
+  return `Usage: errand ${noun} COMMAND\n\n${lines.join('\n')}\n\n\`errand help ${noun} COMMAND\` says more.\n`;
 }
 
 /** None when no server can be had: help must work without one. */

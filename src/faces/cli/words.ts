@@ -34,14 +34,30 @@ export function findEntry(
   return fits.toSorted((a, b) => b.cli!.words.length - a.cli!.words.length)[0];
 }
 
+/** Without flags. */
+export const spokenWords = (argv: readonly string[]): string[] =>
+  argv.filter((word) => !word.startsWith('-'));
+
+/** The entries that the words of argv begin: `queue` is no command, `queue list` and `queue set` are. */
+export function commandsBelow(
+  entries: readonly CatalogEntry[],
+  argv: readonly string[],
+): CatalogEntry[] {
+  const typed = spokenWords(argv);
+  return entries.filter(({ cli }) => cli && typed.every((word, i) => cli.words[i] === word));
+}
+
+type Input = Record<string, unknown>;
+
+/** One input, or one for each of the things that were named. */
 export function parseInput(
   entry: CatalogEntry,
   argv: readonly string[],
   now: number,
-): { input: Record<string, unknown>; common: Common } {
+): { inputs: [Input, ...Input[]]; common: Common } {
   const schema = entry.input as Schema;
   const properties = schema.properties ?? {};
-  const input: Record<string, unknown> = {};
+  const input: Input = {};
   const common: Common = { json: false, help: false, follow: false };
   const loose: string[] = [];
   for (let i = entry.cli!.words.length; i < argv.length; i++) {
@@ -62,12 +78,17 @@ export function parseInput(
       }
     } else loose.push(word);
   }
+  const { args = [], each } = entry.cli!;
+  const further = each ? loose.splice(args.length) : [];
   takeLoose(entry, loose, input, properties);
   for (const [name, property] of Object.entries(properties)) {
     const text = input[name];
     if (isTime(property) && typeof text === 'string') input[name] = wireTime(name, text, now);
   }
-  return { input, common };
+  return {
+    inputs: [input, ...further.map((text) => ({ ...input, [args.at(-1)!]: text }))],
+    common,
+  };
 }
 
 function takeLoose(
@@ -95,8 +116,10 @@ function takeLoose(
 
 function usage(entry: CatalogEntry): string {
   const { required = [], properties = {} } = entry.input as Schema;
-  const args = (entry.cli!.args ?? []).map((name) => {
-    const shown = `${kebab(name)}${typeOf(properties[name]!) === 'array' ? '…' : ''}`;
+  const { each, args: names = [] } = entry.cli!;
+  const args = names.map((name) => {
+    const isList = typeOf(properties[name]!) === 'array' || (each && name === names.at(-1));
+    const shown = `${kebab(name)}${isList ? '…' : ''}`;
     return required.includes(name) ? `<${shown}>` : `[${shown}]`;
   });
   return `Usage: errand ${[...entry.cli!.words, ...args].join(' ')} [flags]`;
