@@ -149,7 +149,15 @@ class Server {
       clock,
       log,
     });
-    const mcp = createMcpFace({ operations: app.operations, dialects, owner, version, clock, log });
+    const mcp = createMcpFace({
+      operations: app.operations,
+      dialects,
+      owner,
+      version,
+      bodyBytesMax: config.http.bodyBytesMax,
+      clock,
+      log,
+    });
     const bridge = new Bridge(app.operations, version);
     http.mount('/internal/operations', (request, response, mounted) =>
       bridge.handle(request, response, mounted),

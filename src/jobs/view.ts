@@ -49,6 +49,7 @@ export const jobLine = z.looseObject({
   name: z.string().optional(),
   summary: z.string().optional(),
   createdAt: iso,
+  updatedAt: iso.optional().describe('When it ended, or else started'),
   runMs: z.number().optional(),
 });
 
@@ -111,7 +112,8 @@ export async function viewPublicJob(
 
 export function lineOf(jobs: Jobs, job: Job, now: number): z.infer<typeof jobLine> {
   const summary = jobs.kind(job.kind).summary?.(job);
-  const { runMs } = timings(job, now);
+  const { runMs, startedAt, finishedAt } = timings(job, now);
+  const updatedAt = finishedAt ?? startedAt;
   return {
     id: job.id,
     kind: job.kind,
@@ -122,6 +124,7 @@ export function lineOf(jobs: Jobs, job: Job, now: number): z.infer<typeof jobLin
     ...(job.tags.length > 0 ? { tags: job.tags } : {}),
     ...(job.queue === 'default' ? {} : { queue: job.queue }),
     createdAt: new Date(job.createdAt).toISOString(),
+    ...(updatedAt === undefined ? {} : { updatedAt }),
     ...(runMs === undefined ? {} : { runMs }),
     ...(job.error ? { error: job.error.code } : {}),
   };

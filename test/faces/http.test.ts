@@ -190,6 +190,8 @@ describe('keys', () => {
 
   it('refuses a wrong key even where none is needed, and a key without the scope', async () => {
     assert.equal((await call(port, { path: '/api/things/t1', key: 'stolen' })).status, 401);
+    const health = await call(port, { path: '/health', key: 'stolen' });
+    assert.equal(health.status, 200, 'a probe is about the server, not about who asks');
     const cancel = { path: '/api/things/t1/cancel', body: '{"why":"x"}' };
     const refused = await call(port, { ...cancel, key: 'key-read' });
     assert.equal(refused.status, 403);

@@ -23,6 +23,8 @@ export interface McpHttpOptions {
   /** A source for this caller; throws an AppError for a choice that cannot be served. */
   source(caller: Caller | undefined, choice: ToolChoice): Source;
   version: string;
+  /** Larger bodies are refused. */
+  bodyBytesMax: number;
   clock: Clock;
   log: Log;
 }
@@ -36,14 +38,14 @@ export interface McpHttp {
   close(): Promise<void>;
 }
 
-/** Larger bodies are refused. */
-const bodyBytesMax = 4 * 1024 * 1024;
 const listensMax = 1024;
 /** Comments on quiet streams, so that proxies keep them. */
 const keepAliveMs = 15_000;
 
 export function createMcpHttp(options: McpHttpOptions): McpHttp {
   const { version, clock, log } = options;
+  // The SDK takes no 0 for a limit.
+  const bodyBytesMax = Math.max(1, options.bodyBytesMax);
   const finished = new FinishedTasks(clock);
   const open = new Set<McpHttpHandler>();
   let listens = 0;
@@ -57,7 +59,7 @@ export function createMcpHttp(options: McpHttpOptions): McpHttp {
     } catch (error) {
       return refuse(response, error);
     }
-    const parsed = isListen(request) ? await readJson(request) : undefined;
+    const parsed = isListen(request) ? await readJson(request, bodyBytesMax) : undefined;
     const bus = new InMemoryServerEventBus();
     const handler = createMcpHandler(
       async ({ era }) => {
@@ -122,9 +124,9 @@ function choiceOf(request: IncomingMessage): ToolChoice {
 }
 
 /** Undefined when it is no JSON or too long: the SDK then answers in the protocol's words. */
-async function readJson(request: IncomingMessage): Promise<unknown> {
+async function readJson(request: IncomingMessage, bytesMax: number): Promise<unknown> {
   try {
-    return JSON.parse((await readBody(request, { bytesMax: bodyBytesMax })).toString('utf8'));
+    return JSON.parse((await readBody(request, { bytesMax })).toString('utf8'));
   } catch {
     return undefined;
   }

@@ -15,6 +15,8 @@ export interface McpFaceOptions {
   /** Who speaks through the private socket: the home's owner. */
   owner: Caller;
   version: string;
+  /** Of a call over HTTP. */
+  bodyBytesMax: number;
   clock: Clock;
   log: Log;
 }
@@ -27,7 +29,7 @@ export interface McpFace {
 }
 
 export function createMcpFace(options: McpFaceOptions): McpFace {
-  const { operations, clock, log, version } = options;
+  const { operations, clock, log, version, bodyBytesMax } = options;
   const tables = new ToolTables(operations, options.dialects);
   const jobs = new JobTasks({ operations, clock });
   const source = (caller: Caller | undefined, choice: ToolChoice, origin?: Origin) =>
@@ -40,7 +42,7 @@ export function createMcpFace(options: McpFaceOptions): McpFace {
       ...(origin ? { origin } : {}),
     });
   return {
-    http: createMcpHttp({ source, version, clock, log }),
+    http: createMcpHttp({ source, version, bodyBytesMax, clock, log }),
     sessions: createSessions({
       source: (hello) => source(options.owner, hello, hello.origin),
       version,

@@ -18,6 +18,7 @@ export interface JobView {
   ready?: boolean | null;
   /** In lists beside the rest, in the view of one job among the timings. */
   createdAt?: string;
+  updatedAt?: string;
   timings?: { createdAt: string; startedAt?: string; finishedAt?: string };
 }
 
@@ -167,7 +168,7 @@ export function taskState(job: JobView): TaskState {
     status: statusOf(job.status),
     message: statusMessage(job),
     createdAt,
-    updatedAt: timings?.finishedAt ?? timings?.startedAt ?? createdAt,
+    updatedAt: timings?.finishedAt ?? timings?.startedAt ?? job.updatedAt ?? createdAt,
   };
 }
 

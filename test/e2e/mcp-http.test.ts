@@ -1,0 +1,57 @@
+// MCP over HTTP on a real server, by hand: what of it the settings rule, and 2025 tasks over real jobs.
+import assert from 'node:assert/strict';
+import { test } from 'node:test';
+import { homeWith } from '../helpers/folder.ts';
+import { startServer, type ApiAnswer, type TestServer } from '../helpers/server.ts';
+import { until } from '../helpers/until.ts';
+
+const ask = (server: TestServer, method: string, params: object = {}): Promise<ApiAnswer> =>
+  server.api(
+    'POST',
+    '/mcp',
+    { jsonrpc: '2.0', id: 1, method, params },
+    { accept: 'application/json, text/event-stream', 'mcp-protocol-version': '2025-11-25' },
+  );
+
+/** The result, whether it came as JSON or as the one event of a stream. */
+function resultOf<T>({ text }: ApiAnswer): T {
+  const json = text.startsWith('{') ? text : /^data: (\{.*)$/m.exec(text)![1]!;
+  return (JSON.parse(json) as { result: T }).result;
+}
+
+const list = (bytes: number) => ({ _meta: { padding: 'x'.repeat(bytes) } });
+
+test('http.bodyBytesMax is the limit of a body, below and above the default', async (t) => {
+  const small = await startServer(t, { home: homeWith(t, { http: { bodyBytesMax: 3000 } }) });
+  assert.equal((await ask(small, 'tools/list', list(2000))).status, 200);
+  assert.equal((await ask(small, 'tools/list', list(3000))).status, 413);
+  const usual = await startServer(t);
+  assert.equal((await ask(usual, 'tools/list', list(9 * 1024 ** 2))).status, 200);
+  assert.equal((await ask(usual, 'tools/list', list(10 * 1024 ** 2))).status, 413);
+});
+
+test('2025: a task has the same times in a list as alone', async (t) => {
+  const server = await startServer(t);
+  await server.cli('run', '--', 'sleep', '0.1');
+  const id = (await server.cli('run', '--detach', '--', 'sleep', '300')).stdout.trim();
+  await until('it runs', async () =>
+    (await server.cli('list', '--status', 'running')).stdout.includes(id),
+  );
+  const { tasks } = resultOf<{ tasks: { taskId: string }[] }>(await ask(server, 'tasks/list'));
+  assert.equal(tasks.length, 2);
+  for (const task of tasks) {
+    const { taskId } = task;
+    const alone = resultOf<Times>(await ask(server, 'tasks/get', { taskId }));
+    assert.deepEqual(timesOf(task as unknown as Times), timesOf(alone));
+  }
+  const { createdAt, lastUpdatedAt } = tasks[1] as unknown as Times;
+  assert.ok(Date.parse(lastUpdatedAt) >= Date.parse(createdAt) + 100, 'that of its end');
+  await server.cli('cancel', id);
+});
+
+interface Times {
+  createdAt: string;
+  lastUpdatedAt: string;
+}
+
+const timesOf = ({ createdAt, lastUpdatedAt }: Times) => ({ createdAt, lastUpdatedAt });
