@@ -210,6 +210,7 @@ function remember(
     endedAt: clock.now(),
     runMs: facts.runMs,
     ok: outcome.type === 'completed',
+    cancelled: outcome.type === 'cancelled',
     bytes: Number(facts.outputBytes ?? 0) - Number(facts.droppedBytes ?? 0),
   });
 }

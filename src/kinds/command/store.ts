@@ -30,6 +30,12 @@ export const commandMigrations: readonly Migration[] = [
       'CREATE INDEX command_names_job ON command_names (job_id)',
     ],
   },
+  {
+    id: 'command/3',
+    statements: ({ int }) => [
+      `ALTER TABLE command_runs ADD COLUMN cancelled ${int} NOT NULL DEFAULT 0`,
+    ],
+  },
 ];
 
 /** Names under which one job at a time is kept running, over all nodes. */
@@ -68,13 +74,14 @@ export interface PastRun {
   endedAt: number;
   runMs: number;
   ok: boolean;
+  cancelled: boolean;
   bytes: number;
 }
 
 export interface HistoryView {
   runs: number;
-  /** 0 … 1 over the runs that are remembered. */
-  successRate: number;
+  /** 0 … 1 over the runs that are remembered and were not cancelled: a dev server is well until somebody stops it. */
+  successRate?: number;
   /** Median of the runs that were well. */
   expectedMs?: number;
 }
@@ -105,19 +112,26 @@ export class History {
   }
 
   async of(key: string): Promise<HistoryView | undefined> {
-    const rows = await this.store.read<{ run_ms: number; ok: number }>(
-      'SELECT run_ms, ok FROM command_runs WHERE command_key = ? ORDER BY ended_at DESC LIMIT ?',
+    const rows = await this.store.read<{ run_ms: number; ok: number; cancelled: number }>(
+      'SELECT run_ms, ok, cancelled FROM command_runs WHERE command_key = ? ORDER BY ended_at DESC LIMIT ?',
       [key, runsMax],
     );
-    const fresh = this.waiting.filter((run) => run.key === key);
-    const all = [...rows, ...fresh.map((run) => ({ run_ms: run.runMs, ok: run.ok ? 1 : 0 }))];
+    const written = rows.map((row) => ({
+      runMs: row.run_ms,
+      ok: row.ok === 1,
+      cancelled: row.cancelled === 1,
+    }));
+    const all = [...written, ...this.waiting.filter((run) => run.key === key)];
     if (all.length === 0) return undefined;
-    const well = all.filter((run) => run.ok === 1);
-    const times = well.map((run) => run.run_ms).toSorted((a, b) => a - b);
+    const judged = all.filter((run) => !run.cancelled);
+    const well = judged.filter((run) => run.ok);
+    const times = well.map((run) => run.runMs).toSorted((a, b) => a - b);
     const expected = times[Math.floor(times.length / 2)];
     return {
       runs: all.length,
-      successRate: Math.round((well.length / all.length) * 1000) / 1000,
+      ...(judged.length === 0
+        ? {}
+        : { successRate: Math.round((well.length / judged.length) * 1000) / 1000 }),
       ...(expected === undefined ? {} : { expectedMs: expected }),
     };
   }
@@ -162,8 +176,18 @@ export function commandKey(
 
 function insertRun(run: PastRun): Step {
   return {
-    sql: `INSERT INTO command_runs (attempt_id, job_id, command_key, ended_at, run_ms, ok, bytes)
-      VALUES (?, ?, ?, ?, ?, ?, ?) ON CONFLICT DO NOTHING`,
-    params: [run.attemptId, run.jobId, run.key, run.endedAt, run.runMs, run.ok ? 1 : 0, run.bytes],
+    sql: `INSERT INTO command_runs
+        (attempt_id, job_id, command_key, ended_at, run_ms, ok, cancelled, bytes)
+      VALUES (?, ?, ?, ?, ?, ?, ?, ?) ON CONFLICT DO NOTHING`,
+    params: [
+      run.attemptId,
+      run.jobId,
+      run.key,
+      run.endedAt,
+      run.runMs,
+      run.ok ? 1 : 0,
+      run.cancelled ? 1 : 0,
+      run.bytes,
+    ],
   };
 }

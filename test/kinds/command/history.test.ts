@@ -9,7 +9,7 @@ import { start } from './kit.ts';
 
 interface History {
   runs: number;
-  successRate: number;
+  successRate?: number;
   expectedMs?: number;
 }
 
@@ -30,6 +30,22 @@ test('runs, success rate and expected duration of the same command in the same f
   assert.ok(last.expectedMs! >= 0 && last.expectedMs! < 60_000);
   assert.equal((await past({ cwd: tempFolder(t) })).runs, 1, 'another folder: another command');
   assert.equal((await past({ command: `${command} ` })).runs, 1, 'other words: another command');
+});
+
+test('a dev server that is always stopped by hand has no rate, and no bad one', async (t) => {
+  const { background, cancel, get, run } = await start(t);
+  const cwd = tempFolder(t);
+  const input = { command: '[ -e enough ] || exec sleep 300', cwd };
+  const stopped = async () => {
+    const { id } = await background(input);
+    await until('it runs', async () => typeof (await get(id)).pid === 'number');
+    await cancel(id);
+    return (await get(id)).history as History;
+  };
+  assert.deepEqual(await stopped(), { runs: 1 });
+  writeFileSync(join(cwd, 'enough'), '');
+  const last = (await run(input)).history as History;
+  assert.deepEqual([last.runs, last.successRate], [2, 1]);
 });
 
 test('a run that takes longer than usual is called so, in the answer and in the text for a model', async (t) => {

@@ -15,7 +15,8 @@ import { toyKind } from '../../helpers/jobs.ts';
 import { stores } from '../../helpers/stores.ts';
 
 const run = (jobId: string, more: Partial<PastRun> = {}): PastRun => ({
-  ...{ attemptId: `${jobId}.1`, jobId, key: 'make', endedAt: 1, runMs: 100, ok: true, bytes: 10 },
+  ...{ attemptId: `${jobId}.1`, jobId, key: 'make', endedAt: 1, runMs: 100, bytes: 10 },
+  ...{ ok: true, cancelled: false },
   ...more,
 });
 
@@ -44,6 +45,19 @@ for (const factory of stores)
       await history.flush();
       assert.deepEqual(await history.of('make'), { runs: 2, successRate: 0.5, expectedMs: 300 });
       assert.equal(await history.of('test'), undefined);
+    });
+
+    test('a cancelled run is a run, but neither a success nor a failure', async (t) => {
+      const store = await factory.open(t, commandMigrations);
+      const history = new History(store, 'node_a');
+      history.add(run('job_1', { ok: false, cancelled: true }));
+      assert.deepEqual(await history.of('make'), { runs: 1 });
+      await history.flush();
+      assert.deepEqual(await history.of('make'), { runs: 1 });
+      history.add(run('job_2'));
+      history.add(run('job_3', { ok: false }));
+      await history.flush();
+      assert.deepEqual(await history.of('make'), { runs: 3, successRate: 0.5, expectedMs: 100 });
     });
 
     test('bytes count on the node that has them, and leave with their job', async (t) => {
