@@ -27,3 +27,37 @@ test('run --tty has the size of the terminal it is run in', async (t) => {
   });
   assert.match(stdout, /\b33 77\b/);
 });
+
+test('run --stdin - hands over what is piped into it, as it is', async (t) => {
+  const { home } = await startServer(t);
+  const piped = (input: string | Buffer, ...args: string[]) =>
+    spawnSync(process.execPath, [bin, 'run', ...args], { env: serverEnv(home), input });
+  const text = '\ufeffgrüße\r\n\n  $HOME `x` \u0000 end without a line end';
+  const same = piped(text, '--stdin', '-', '--shell', 'od -An -v -tx1');
+  assert.equal(same.status, 0, String(same.stderr));
+  const seen = String(same.stdout).replaceAll(/\s/g, '');
+  assert.equal(seen, Buffer.from(text).toString('hex'));
+  const most = 'é'.repeat(2 ** 21);
+  const large = piped(most, '--stdin', '-', '--', 'wc', '-c');
+  assert.equal(String(large.stdout).trim(), String(2 ** 22));
+  const empty = piped('', '--stdin=-', '--json', '--', 'cat');
+  assert.equal((JSON.parse(String(empty.stdout)) as { status: string }).status, 'completed');
+  const ignored = piped('not asked for', '--', 'cat');
+  assert.equal(String(ignored.stdout), '', 'only where it is asked for');
+
+  const over = piped(`${most}x`, '--stdin', '-', '--', 'wc', '-c');
+  assert.deepEqual([over.status, /4194304 bytes/.test(String(over.stderr))], [6, true]);
+  const binary = piped(Buffer.from([0xff, 0xfe, 0x00]), '--stdin', '-', '--', 'cat');
+  assert.deepEqual([binary.status, /UTF-8/.test(String(binary.stderr))], [2, true]);
+  const typed = piped('x', '--stdin', '-', '--tty', '--', 'cat');
+  assert.deepEqual([typed.status, /--tty/.test(String(typed.stderr))], [2, true]);
+  const wrong = piped('x', '--stdin', 'file', '--', 'cat');
+  assert.deepEqual([wrong.status, /none, open or -/.test(String(wrong.stderr))], [2, true]);
+});
+
+test('run --stdin - stops reading what has no end', async (t) => {
+  const { home } = await startServer(t);
+  const line = `yes | ${process.execPath} ${bin} run --stdin - -- true`;
+  const { status, stderr } = spawnSync('sh', ['-c', line], { env: serverEnv(home) });
+  assert.equal(status, 6, String(stderr));
+});

@@ -14,6 +14,7 @@ export interface Schema {
   enum?: unknown[];
   anyOf?: Schema[];
   default?: unknown;
+  maxLength?: number;
   description?: string;
 }
 

@@ -6,6 +6,7 @@ import type { Client } from '../client.ts';
 import { command, wholeNumber, type CommandContext, type Words } from '../command.ts';
 import { Interrupts } from '../interrupts.ts';
 import { throughRestarts } from '../patience.ts';
+import { pipedText } from '../piped.ts';
 import { dim, harmless, jobWords } from '../print.ts';
 import { durationMs } from '../times.ts';
 import { flagName, inputError } from '../words.ts';
@@ -28,7 +29,11 @@ const flags = {
     help: 'a variable of your environment to pass without storing it; may be repeated',
   },
   timeout: { type: 'string', value: '10m', help: 'end it after this (a bare number: seconds)' },
-  stdin: { type: 'string', value: 'none|open', help: 'open: `errand send` types into it' },
+  stdin: {
+    type: 'string',
+    value: 'none|open|-',
+    help: 'open: `errand send` types into it; -: what is piped into this command, text of at most 4 MiB',
+  },
   tty: {
     type: 'boolean',
     help: 'give it a terminal of the size of yours (`errand send` types into it)',
@@ -71,13 +76,17 @@ export const run = command({
         },
       );
     }
+    checkStdin(values, usage);
+    const input = submission(values, argv, context);
     // SIGTERM and SIGHUP are how a script or a closed terminal says ctrl-c.
     const interrupts = new Interrupts(
       onInterrupt === 'cancel' ? ['SIGINT', 'SIGTERM', 'SIGHUP'] : ['SIGINT'],
     );
     const client = await context.client();
+    if (values.stdin === '-')
+      input.stdin = { text: await pipedText(context.program.stdin, client) };
     interrupts.starting();
-    const started = await submit(client, submission(values, argv, context), usage);
+    const started = await submit(client, input, usage);
     if (values.detach) {
       context.screen.out(
         values.json ? `${JSON.stringify(scripted(started))}\n` : `${started.id}\n`,
@@ -98,6 +107,19 @@ export const run = command({
     return exitCode(ended) ?? (await errorExit(context, ended));
   },
 });
+
+function checkStdin({ stdin, tty }: Words<typeof flags>['values'], usage: string): void {
+  if (stdin !== undefined && !['none', 'open', '-'].includes(stdin)) {
+    throw new AppError('invalidInput', `--stdin is none, open or -, not ${stdin}.`, {
+      hint: usage,
+    });
+  }
+  if (stdin === '-' && tty) {
+    throw new AppError('invalidInput', 'What is piped in cannot be typed: --stdin - or --tty.', {
+      hint: usage,
+    });
+  }
+}
 
 /** Fields whose flags have another name. */
 const typedAs: Record<string, string> = {
