@@ -141,11 +141,12 @@ async function stream(
   const place = { endpointId, id: jobId };
   if (after !== null) return streamAfter(Number(after), { operations, context }, place);
   const wish = { ...place, waitMs: waitOf(request, streamWaitMs) };
-  const answer = await operations.call<{ status: string; chunks: unknown[]; error: unknown }>(
-    'drain_stream',
-    wish,
-    context,
-  );
+  const answer = await operations.call<{
+    status: string;
+    stage: string | null;
+    chunks: unknown[];
+    error: unknown;
+  }>('drain_stream', wish, context);
   return ok({
     status: statusOf(answer),
     stream: answer.chunks.map((output) => ({ output })),
@@ -162,6 +163,7 @@ async function streamAfter(
   await operations.call('get_endpoint_job', place, context);
   const answer = await operations.call<{
     status: string;
+    stage: string | null;
     chunks: { n: number; output: unknown }[];
   }>('follow_stream', { id: place.id, after, limit: 1000 }, context);
   return ok({ status: statusOf(answer), stream: answer.chunks });

@@ -249,6 +249,7 @@ async function stream(input: unknown, { operations, context }: DialectCall): Pro
 
 interface Drained {
   status: string;
+  stage: string | null;
   chunks: unknown[];
   error: unknown;
   bytes: number;

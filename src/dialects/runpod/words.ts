@@ -16,6 +16,7 @@ export interface EndpointJob {
   id: string;
   endpointId: string;
   status: string;
+  stage?: string;
   output?: unknown;
   error?: { code: string; message: string };
   delayMs?: number;
@@ -39,7 +40,15 @@ const statusWords: Record<string, RunpodStatus> = {
   timed_out: 'TIMED_OUT',
 };
 
-export function statusOf(job: { status: string; error?: unknown }): RunpodStatus {
+/** Stages of a job that was given to a remote and waits there, or is on its way: it runs nowhere yet. */
+const waitingStages: ReadonlySet<unknown> = new Set(['remote', 'remoteQueue']);
+
+export function statusOf(job: {
+  status: string;
+  stage?: string | null;
+  error?: unknown;
+}): RunpodStatus {
+  if (job.status === 'running' && waitingStages.has(job.stage)) return 'IN_QUEUE';
   const { code } = (job.error ?? {}) as { code?: string };
   // RunPod calls a job that ran too long FAILED; TIMED_OUT is one that was never run, or outlived its ttl.
   if (job.status === 'timed_out' && code === 'executionTimeout') return 'FAILED';

@@ -45,6 +45,8 @@ export interface HealthNeeds {
   clock: Clock;
   trouble(endpoint: EndpointRow): Trouble;
   paused(endpointId: string): Promise<{ paused: boolean }>;
+  /** Jobs of a remote endpoint that run here only in name: they wait there. */
+  waitingThere(endpointId: string): Promise<number>;
   remote: Pick<RemoteClient, 'call' | 'hasKey' | 'trouble'>;
 }
 
@@ -68,6 +70,8 @@ export class HealthDesk {
       workers[status.toLowerCase() as keyof typeof workers] += 1;
       if (status === 'IDLE' || status === 'RUNNING') workers.ready += 1;
     }
+    const { waitingThere } = this.needs;
+    const waiting = endpoint.spec.remote ? await waitingThere(endpoint.id) : 0;
     if (endpoint.spec.remote) Object.assign(workers, await this.remoteWorkers(endpoint));
     const { failures } = this.needs.trouble(endpoint);
     if (failures > 0 && workers.ready === 0) workers.unhealthy = Math.max(workers.unhealthy, 1);
@@ -75,8 +79,8 @@ export class HealthDesk {
       jobs: {
         completed: counts.completed ?? 0,
         failed: (counts.failed ?? 0) + (counts.timed_out ?? 0),
-        inProgress: (counts.running ?? 0) + (counts.input_required ?? 0),
-        inQueue: counts.queued ?? 0,
+        inProgress: Math.max((counts.running ?? 0) + (counts.input_required ?? 0) - waiting, 0),
+        inQueue: (counts.queued ?? 0) + waiting,
         retried: marks.retried ?? 0,
       },
       workers,

@@ -73,7 +73,16 @@ function create(needs: KindNeeds<EndpointsSection>): KindParts {
   });
   const trouble = (row: Parameters<Supervisor['trouble']>[0]) => supervisor.trouble(row);
   const remoteClient = new RemoteClient(needs.egress, needs.secret);
-  const health = new HealthDesk({ jobs, hub, clock, trouble, paused, remote: remoteClient });
+  const remoteStore = new RemoteStore(needs.store);
+  const health = new HealthDesk({
+    jobs,
+    hub,
+    clock,
+    trouble,
+    paused,
+    waitingThere: (endpointId) => remoteStore.waitingThere(endpointId),
+    remote: remoteClient,
+  });
   const batches = new Batches({
     jobs,
     store: new BatchStore(needs.store),
@@ -112,7 +121,7 @@ function create(needs: KindNeeds<EndpointsSection>): KindParts {
   const remote = new RemoteDriver({
     jobs,
     endpoints,
-    store: new RemoteStore(needs.store),
+    store: remoteStore,
     client: remoteClient,
     results,
     streams,

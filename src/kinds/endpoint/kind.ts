@@ -69,5 +69,8 @@ async function view(desk: Desk, job: Job): Promise<Record<string, unknown>> {
 /** Why it waits; of one that runs, why nothing is heard of it. */
 async function diagnosisOf(desk: Desk, endpoint: EndpointRow, job: Job) {
   if (job.status === 'queued') return desk.health.diagnosis(endpoint, job);
-  return desk.health.remoteTrouble(endpoint);
+  const { remote } = endpoint.spec;
+  const waits = remote && job.stage === 'remoteQueue';
+  const where = waits ? `It waits in the queue of ${remote.baseUrl}.` : undefined;
+  return desk.health.remoteTrouble(endpoint) ?? where;
 }

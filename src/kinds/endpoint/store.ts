@@ -256,7 +256,7 @@ export class EndpointStore {
   /** What a status answer needs of a job, and no more: its input may be megabytes. */
   async statusJob(id: string): Promise<Job | undefined> {
     const [row] = await this.store.read(
-      `SELECT id, kind, queue, status, visibility, owner, result, error, facts, attempt, attempt_id,
+      `SELECT id, kind, queue, status, stage, visibility, owner, result, error, facts, attempt, attempt_id,
          lost, holder, run_at, created_at, started_at, finished_at FROM jobs WHERE id = ?`,
       [id],
     );

@@ -95,6 +95,40 @@ test('a job that ended here before its remote could be told is stopped there', a
   await until('nothing is left to do', async () => !(await driver.busy()));
 });
 
+test('a job that waits at its remote is in queue for those who speak RunPod', async (t) => {
+  const near = await startEndpoints(t);
+  let word = 'IN_QUEUE';
+  const baseUrl = await listen(t, (_incoming, response) => {
+    response.end(JSON.stringify({ id: 'there-1', status: word, stream: [], output: 1 }));
+  });
+  process.env.TEST_QUEUE_KEY = 'some-key';
+  await near.save('far', { remote: { baseUrl, endpointId: 'x', keyEnv: 'TEST_QUEUE_KEY' } });
+  const id = await near.run('far', {});
+  const words = async () => {
+    const { body: job } = await near.call('GET', `/api/jobs/${id}`);
+    const { body } = await near.call('GET', `/v2/far/status/${id}`);
+    const { body: health } = await near.call('GET', '/v2/far/health');
+    const { inQueue, inProgress } = health.jobs as Record<string, number>;
+    return [job.status, job.stage, body.status, inQueue, inProgress];
+  };
+  const becomes = (stage: string) =>
+    until(stage, async () => {
+      const seen = await words();
+      return seen[1] === stage ? seen : undefined;
+    });
+  assert.deepEqual(await becomes('remoteQueue'), ['running', 'remoteQueue', 'IN_QUEUE', 1, 0]);
+  const { body } = await near.call('GET', `/v2/far/stream/${id}?wait=1000`);
+  assert.equal(body.status, 'IN_QUEUE');
+  const { body: job } = await near.call('GET', `/api/jobs/${id}`);
+  assert.equal(job.diagnosis, `It waits in the queue of ${baseUrl}.`);
+  word = 'IN_PROGRESS';
+  // The stage may change between two of these questions.
+  await becomes('remoteRunning');
+  assert.deepEqual(await words(), ['running', 'remoteRunning', 'IN_PROGRESS', 0, 1]);
+  word = 'COMPLETED';
+  assert.equal((await near.ended('far', id)).status, 'COMPLETED');
+});
+
 test('a word for the state that nobody knows is no end', async (t) => {
   const near = await startEndpoints(t);
   let asked = 0;

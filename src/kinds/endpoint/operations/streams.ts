@@ -26,6 +26,7 @@ function drainStream(desk: Desk): Operation {
     }),
     output: z.object({
       status: z.enum(statuses),
+      stage: z.string().nullable(),
       chunks: z.array(z.unknown()),
       error: z.unknown(),
       bytes: z.number(),
@@ -44,7 +45,7 @@ function drainStream(desk: Desk): Operation {
           const drained = await desk.streams.drain(job, limit, bytesMax);
           const over = isFinal(job.status) || timeUp.aborted || desk.clock.now() >= endsAt;
           if (drained.chunks.length === 0 && !over) return undefined;
-          return { status: job.status, error: job.error, ...drained };
+          return { status: job.status, stage: job.stage, error: job.error, ...drained };
         },
         { endsAt, signal },
       );
@@ -69,6 +70,7 @@ function followStream(desk: Desk): Operation {
     }),
     output: z.object({
       status: z.enum(statuses),
+      stage: z.string().nullable(),
       chunks: z.array(z.object({ n: z.number(), output: z.unknown() })),
     }),
     http: { method: 'GET', path: '/api/jobs/{id}/stream' },
@@ -76,7 +78,8 @@ function followStream(desk: Desk): Operation {
     run: async (input, { caller }) => {
       const job = await streamJob(desk, input.id, caller);
       const after = input.cursor === undefined ? input.after : Number(input.cursor);
-      return { status: job.status, chunks: await desk.streams.read(job, after, input.limit) };
+      const chunks = await desk.streams.read(job, after, input.limit);
+      return { status: job.status, stage: job.stage, chunks };
     },
     stream: async function* (input, { caller, signal }) {
       let n = input.cursor === undefined ? input.after : Number(input.cursor);

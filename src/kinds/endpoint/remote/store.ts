@@ -112,6 +112,17 @@ export class RemoteStore {
     return (await this.store.read(sql, [endpointId])).length > 0;
   }
 
+  /** Jobs of an endpoint that are on their way there, or wait in its queue. */
+  async waitingThere(endpointId: string): Promise<number> {
+    const [row] = await this.store.read<{ n: number }>(
+      `SELECT count(*) AS n FROM endpoint_remote_jobs r JOIN jobs j ON j.id = r.job_id
+       WHERE r.endpoint_id = ? AND j.attempt_id = r.attempt_id AND j.status = 'running'
+         AND j.stage IN ('remote', 'remoteQueue')`,
+      [endpointId],
+    );
+    return Number(row!.n);
+  }
+
   async any(): Promise<boolean> {
     return (await this.store.read('SELECT 1 FROM endpoint_remote_jobs LIMIT 1')).length > 0;
   }
