@@ -87,7 +87,7 @@ export class Router implements Elsewhere {
   private async nodeOf(job: Job, attempt: number): Promise<string | null> {
     if (attempt === job.attempt) return job.node;
     const attempts = await this.options.jobs.ledger.attempts(job.id);
-    return attempts.find((one) => one.attempt === attempt)?.holder ?? null;
+    return attempts.find((one) => one.attempt === attempt)?.node ?? null;
   }
 
   async call(place: Place, name: string, input: unknown, context: CallContext): Promise<unknown> {

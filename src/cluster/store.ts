@@ -146,7 +146,7 @@ export class NodeRows {
       {
         sql: `INSERT INTO litter (node, job_id) SELECT DISTINCT n.id, ran.job_id FROM nodes n JOIN (
                 SELECT node, id AS job_id FROM jobs WHERE id IN (${marks})
-                UNION SELECT holder, job_id FROM attempts WHERE job_id IN (${marks})
+                UNION SELECT coalesce(node, holder), job_id FROM attempts WHERE job_id IN (${marks})
               ) ran ON ran.node = n.id WHERE n.id <> ? ON CONFLICT DO NOTHING`,
         params: [...jobIds, ...jobIds, here],
       },

@@ -87,14 +87,15 @@ function archiveAttempt(job: Job, decision: Decision, now: number): Step {
   const final = job.finishedAt !== null;
   const error = final ? job.error : (decision.events[0]?.data.error ?? null);
   return {
-    sql: `INSERT INTO attempts (job_id, attempt, attempt_id, status, holder, error, result, facts, started_at, finished_at)
-          VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`,
+    sql: `INSERT INTO attempts (job_id, attempt, attempt_id, status, holder, node, error, result, facts, started_at, finished_at)
+          VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`,
     params: [
       job.id,
       job.attempt,
       job.attemptId,
       final ? job.status : 'failed',
       job.holder,
+      job.node,
       asJson(error),
       asJson(decision.archiveResult ?? job.result),
       asJson(decision.archiveFacts ?? job.facts),

@@ -32,6 +32,8 @@ export interface Attempt {
   attemptId: string;
   status: string;
   holder: string | null;
+  /** The node it ran on. */
+  node: string | null;
   error: JobError | null;
   result: unknown;
   facts: Record<string, unknown>;
@@ -121,6 +123,7 @@ export class Ledger {
       attemptId: row.attempt_id as string,
       status: row.status as string,
       holder: row.holder as string | null,
+      node: (row.node ?? row.holder) as string | null,
       error: json(row.error) as JobError | null,
       result: json(row.result),
       facts: (json(row.facts) ?? {}) as Record<string, unknown>,

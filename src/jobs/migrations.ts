@@ -79,4 +79,9 @@ export const jobMigrations: Migration[] = [
     id: 'jobs/4',
     statements: () => ['ALTER TABLE jobs ADD COLUMN trace TEXT'],
   },
+  {
+    // Where an attempt ran: its holder may be a worker. Rows of before have none; for commands the holder says it.
+    id: 'jobs/5',
+    statements: () => ['ALTER TABLE attempts ADD COLUMN node TEXT'],
+  },
 ];

@@ -79,3 +79,24 @@ test('endpoints of one node are there for all; a drained node has no part in the
   assert.equal((await again.api('DELETE', '/api/endpoints/sum')).status, 200);
   await until('b knows that it is gone', async () => (await endpointsOf(back)).length === 0);
 });
+
+test('what an earlier attempt printed is read on any node', async (t) => {
+  const talk = { recipe: { module: handlerFile }, workersMax: 1, spareRunner: false };
+  const cluster = await startCluster(t, 0);
+  const a = await cluster.add({ home: homeWith(t, { endpoints: { talk } }) });
+  const b = await cluster.add({ home: homeWith(t, {}) });
+  // Only b has part in the work: a must ask it, and b must know that it is meant.
+  assert.equal((await a.api('POST', `/api/nodes/${await idOf(a)}/cordon`)).status, 200);
+  const viaA = client(a.url, a.key);
+  const id = await viaA.run('talk', { do: 'printThrow' });
+  assert.equal((await viaA.ended('talk', id)).status, 'FAILED');
+  await viaA.call('POST', `/v2/talk/retry/${id}`, '');
+  const again = await viaA.ended('talk', id);
+  assert.deepEqual([again.status, again.retries], ['FAILED', 1]);
+  for (const node of [a, b])
+    for (const attempt of [1, 2]) {
+      const read = await node.api('GET', `/api/jobs/${id}/output?attempt=${attempt}`);
+      assert.equal(read.status, 200, read.text);
+      assert.match(read.json<{ text: string }>().text, new RegExp(`printed for ${id}`));
+    }
+});
