@@ -7,7 +7,7 @@ import { join } from 'node:path';
 import { test } from 'node:test';
 import { isAlive } from '../../../src/kinds/endpoint/process.ts';
 import { handlerFile, startEndpoints, type EndpointServer } from '../../helpers/endpoint.ts';
-import { tempFolder } from '../../helpers/folder.ts';
+import { homeWith, tempFolder } from '../../helpers/folder.ts';
 import { until } from '../../helpers/until.ts';
 
 const root = join(import.meta.dirname, '../../..');
@@ -30,6 +30,34 @@ test('a save changes what it names and nothing else', async (t) => {
   assert.equal((await post({ id: 'guests', workersMax: 2 })).status, 200, 'workers from outside');
   const code = await post({ id: 'guests', recipe: { module: handlerFile } });
   assert.equal(code.status, 403, 'what runs on this machine is for admins to say');
+});
+
+test('an endpoint of config.json stays one when it is changed, until the next start', async (t) => {
+  const home = homeWith(t, { endpoints: { shared: { workersMax: 2 } } });
+  const first = await startEndpoints(t, { home });
+  const { body } = await first.call('POST', '/api/keys', {
+    scopes: ['read', 'run'],
+    owner: 'guest',
+  });
+  const guest = { authorization: `Bearer ${body.key as string}` };
+  const seen = (server: EndpointServer) =>
+    server.call('GET', '/api/endpoints/shared', undefined, guest);
+  const max = async (server: EndpointServer) =>
+    ((await seen(server)).body.spec as { workersMax: number }).workersMax;
+
+  const saved = await first.save('shared', { workersMax: 5 });
+  assert.equal(saved.source, 'config');
+  assert.match(saved.note as string, /config\.json.*next start/);
+  assert.equal((await seen(first)).status, 200, 'other keys still use it');
+  assert.equal(await max(first), 5);
+  const change = { id: 'shared', workersMax: 9 };
+  const refused = await first.call('POST', '/api/endpoints', change, guest);
+  assert.equal(refused.status, 403, 'but do not change it');
+  assert.match(refused.body.hint as string, /config\.json/);
+  assert.equal('note' in (await first.save('mine', { workersMax: 1 })), false);
+  await first.stop();
+  const second = await startEndpoints(t, { home });
+  assert.equal(await max(second), 2);
 });
 
 test('a new version replaces idle workers at once and busy ones after their job', async (t) => {

@@ -23,6 +23,7 @@ const endpointView = z.looseObject({
   health: healthView,
   state: z.string().describe('The health in a few words'),
   trouble: z.string().optional().describe('Why its workers do not come up'),
+  note: z.string().optional().describe('What to know about a change'),
   webhookSecret: z.string().optional(),
   createdAt: z.string(),
 });
@@ -66,14 +67,19 @@ function saveEndpoint(desk: Desk): Operation {
         id,
         fields: withPaths(given, origin, desk.home),
         owner: before?.owner ?? caller!.owner,
-        source: 'api',
+        // One of config.json stays one: every key may use it, and the next start makes it what the file says.
+        source: before?.source ?? 'api',
         merge: true,
         ...(create ? { create } : {}),
       });
-      return viewEndpoint(desk, row);
+      const view = await viewEndpoint(desk, row);
+      return row.source === 'config' ? { ...view, note: passingNote } : view;
     },
   });
 }
+
+const passingNote =
+  'It is written in config.json of the server: this change lasts until the next start. Write it there to keep it.';
 
 function listEndpoints(desk: Desk): Operation {
   return defineOperation({
