@@ -4,6 +4,8 @@ import type { Jobs } from '../../jobs/jobs.ts';
 import type { Clock } from '../../runtime/clock.ts';
 import type { WorkerHub } from './hub.ts';
 import type { RemoteClient } from './remote/client.ts';
+import { remoteOf, type RemoteStore } from './remote/store.ts';
+import type { Remote } from './spec.ts';
 import type { EndpointRow } from './store.ts';
 import type { Worker } from './worker.ts';
 
@@ -45,8 +47,7 @@ export interface HealthNeeds {
   clock: Clock;
   trouble(endpoint: EndpointRow): Trouble;
   paused(endpointId: string): Promise<{ paused: boolean }>;
-  /** Jobs of a remote endpoint that run here only in name: they wait there. */
-  waitingThere(endpointId: string): Promise<number>;
+  remoteJobs: Pick<RemoteStore, 'waitingThere' | 'find'>;
   remote: Pick<RemoteClient, 'call' | 'hasKey' | 'trouble'>;
 }
 
@@ -70,8 +71,9 @@ export class HealthDesk {
       workers[status.toLowerCase() as keyof typeof workers] += 1;
       if (status === 'IDLE' || status === 'RUNNING') workers.ready += 1;
     }
-    const { waitingThere } = this.needs;
-    const waiting = endpoint.spec.remote ? await waitingThere(endpoint.id) : 0;
+    // Those run here only in name: they wait there.
+    const { remoteJobs } = this.needs;
+    const waiting = endpoint.spec.remote ? await remoteJobs.waitingThere(endpoint.id) : 0;
     if (endpoint.spec.remote) Object.assign(workers, await this.remoteWorkers(endpoint));
     const { failures } = this.needs.trouble(endpoint);
     if (failures > 0 && workers.ready === 0) workers.unhealthy = Math.max(workers.unhealthy, 1);
@@ -108,8 +110,16 @@ export class HealthDesk {
     return late || this.needs.trouble(endpoint).failures > 1 ? 'UNHEALTHY' : 'INITIALIZING';
   }
 
-  /** Why nothing is heard of jobs at a remote; undefined while all is well. */
-  remoteTrouble({ spec: { remote } }: EndpointRow): string | undefined {
+  /** Why a job that was given to a remote waits, or why nothing is heard of it; undefined while all is well. */
+  async diagnosisThere(endpoint: EndpointRow, job: Job): Promise<string | undefined> {
+    const row = await this.needs.remoteJobs.find(job.attemptId);
+    const remote = row && remoteOf(row, endpoint.spec.remote);
+    const waits = remote && job.stage === 'remoteQueue';
+    const where = waits ? `It waits in the queue of ${remote.baseUrl}.` : undefined;
+    return this.remoteTrouble(remote) ?? where;
+  }
+
+  private remoteTrouble(remote: Remote | undefined): string | undefined {
     const reason = remote && this.needs.remote.trouble(remote);
     if (reason === undefined) return undefined;
     return `The last call to ${remote!.baseUrl} came to nothing (${reason}); it is tried again.`;
@@ -117,7 +127,7 @@ export class HealthDesk {
 
   /** Why the workers of an endpoint do not come up; undefined while all is well. */
   async troubleText(endpoint: EndpointRow): Promise<string | undefined> {
-    if (endpoint.spec.remote) return this.remoteTrouble(endpoint);
+    if (endpoint.spec.remote) return this.remoteTrouble(endpoint.spec.remote);
     const found = this.needs.trouble(endpoint);
     if (found.reason === undefined && found.failures === 0) return undefined;
     return this.noneReady(endpoint, found, []);
@@ -130,7 +140,8 @@ export class HealthDesk {
     const { remote } = endpoint.spec;
     if (remote && !this.needs.remote.hasKey(remote))
       return `It is for ${remote.baseUrl}, but the variable ${remote.keyEnv} with its key is not set on this server.`;
-    if (remote) return this.remoteTrouble(endpoint) ?? `It is to be sent to ${remote.baseUrl}.`;
+    if (remote)
+      return this.remoteTrouble(endpoint.spec.remote) ?? `It is to be sent to ${remote.baseUrl}.`;
     const found = trouble(endpoint);
     const workers = hub.of(endpoint.id);
     const ready = workers.filter(({ state }) => state === 'ready');

@@ -73,14 +73,14 @@ function create(needs: KindNeeds<EndpointsSection>): KindParts {
   });
   const trouble = (row: Parameters<Supervisor['trouble']>[0]) => supervisor.trouble(row);
   const remoteClient = new RemoteClient(needs.egress, needs.secret);
-  const remoteStore = new RemoteStore(needs.store);
+  const remoteJobs = new RemoteStore(needs.store);
   const health = new HealthDesk({
     jobs,
     hub,
     clock,
     trouble,
     paused,
-    waitingThere: (endpointId) => remoteStore.waitingThere(endpointId),
+    remoteJobs,
     remote: remoteClient,
   });
   const batches = new Batches({
@@ -121,7 +121,7 @@ function create(needs: KindNeeds<EndpointsSection>): KindParts {
   const remote = new RemoteDriver({
     jobs,
     endpoints,
-    store: remoteStore,
+    store: remoteJobs,
     client: remoteClient,
     results,
     streams,

@@ -5,6 +5,7 @@ import type { Desk } from './desk.ts';
 import type { JobInput } from './intake.ts';
 import { delayMs } from './reports.ts';
 import type { ResultFile } from './results.ts';
+import { holderOf } from './remote/store.ts';
 import type { EndpointRow } from './store.ts';
 import { forgetSteps } from './stream/store.ts';
 
@@ -69,8 +70,6 @@ async function view(desk: Desk, job: Job): Promise<Record<string, unknown>> {
 /** Why it waits; of one that runs, why nothing is heard of it. */
 async function diagnosisOf(desk: Desk, endpoint: EndpointRow, job: Job) {
   if (job.status === 'queued') return desk.health.diagnosis(endpoint, job);
-  const { remote } = endpoint.spec;
-  const waits = remote && job.stage === 'remoteQueue';
-  const where = waits ? `It waits in the queue of ${remote.baseUrl}.` : undefined;
-  return desk.health.remoteTrouble(endpoint) ?? where;
+  const isThere = job.holder === holderOf(endpoint.id);
+  return isThere ? desk.health.diagnosisThere(endpoint, job) : undefined;
 }

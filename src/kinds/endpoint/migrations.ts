@@ -54,4 +54,9 @@ export const endpointMigrations: Migration[] = [
       ) ${strict}`,
     ],
   },
+  {
+    // The remote it was sent to: its endpoint may point elsewhere by now.
+    id: 'endpoint/3',
+    statements: () => ['ALTER TABLE endpoint_remote_jobs ADD COLUMN remote TEXT'],
+  },
 ];

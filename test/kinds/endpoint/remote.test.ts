@@ -1,5 +1,6 @@
 // Two Errands: one is the remote of the other, with a proxy between them that drops, delays and doubles requests.
 import assert from 'node:assert/strict';
+import { randomUUID } from 'node:crypto';
 import { createServer, request } from 'node:http';
 import type { AddressInfo } from 'node:net';
 import { test, type TestContext } from 'node:test';
@@ -128,6 +129,48 @@ test('a job that waits at its remote is in queue for those who speak RunPod', as
   word = 'COMPLETED';
   assert.equal((await near.ended('far', id)).status, 'COMPLETED');
 });
+
+test('jobs at a remote stay its jobs when their endpoint points elsewhere', async (t) => {
+  const near = await startEndpoints(t);
+  const [first, second] = [await pretender(t), await pretender(t)];
+  process.env.TEST_MOVE_KEY = 'some-key';
+  const remote = { endpointId: 'x', keyEnv: 'TEST_MOVE_KEY' };
+  await near.save('moving', { remote: { ...remote, baseUrl: first.url } });
+  const ids = await Promise.all([1, 2, 3].map((n) => near.run('moving', { n })));
+  const isThere = async (id: string) =>
+    (await near.call('GET', `/api/jobs/${id}`)).body.stage === 'remoteQueue';
+  for (const id of ids) await until('it is there', () => isThere(id));
+
+  await near.save('moving', { remote: { ...remote, baseUrl: second.url } });
+  const { body } = await near.call('GET', `/api/jobs/${ids[0]!}`);
+  assert.equal(body.diagnosis, `It waits in the queue of ${first.url}.`);
+  const next = await near.run('moving', { n: 4 });
+  await until('a new one goes to the new place', () => isThere(next));
+  await near.call('POST', `/v2/moving/cancel/${ids[0]!}`, '');
+  await until('a cancel goes where the job is', () => first.stopped() === 1);
+
+  await near.save('moving', { remote: null, workersMax: 0 });
+  first.word = 'COMPLETED';
+  for (const id of ids.slice(1)) {
+    const ended = await near.ended('moving', id);
+    assert.deepEqual([ended.status, ended.output], ['COMPLETED', first.url]);
+  }
+  // What is left there is stopped there, with nothing but the job to tell where that is.
+  await near.call('DELETE', '/api/endpoints/moving');
+  await until('it is stopped there', () => second.stopped() === 1);
+});
+
+/** A remote that says of every job what it is told to. */
+async function pretender(t: TestContext) {
+  let stopped = 0;
+  const self = { url: '', word: 'IN_QUEUE', stopped: () => stopped };
+  self.url = await listen(t, ({ url }, response) => {
+    if (url!.includes('/cancel/')) stopped += 1;
+    const id = url!.split('/').at(-1) === 'run' ? randomUUID() : url!.split('/').at(-1);
+    response.end(JSON.stringify({ id, status: self.word, stream: [], output: self.url }));
+  });
+  return self;
+}
 
 test('a word for the state that nobody knows is no end', async (t) => {
   const near = await startEndpoints(t);

@@ -9,13 +9,14 @@ import type { Log } from '../../../runtime/log.ts';
 import { Loop, type Service } from '../../../runtime/service.ts';
 import type { Endpoints } from '../endpoints.ts';
 import type { Results } from '../results.ts';
+import type { Remote } from '../spec.ts';
 import type { EndpointRow } from '../store.ts';
 import type { Streams } from '../stream/store.ts';
 import type { RemoteClient } from './client.ts';
 import { endThere, forgotten, isAboutKey, isEnd, outcomeOf } from './outcome.ts';
 import { delayOf, holdMs, stepMsOf } from './pace.ts';
 import { questionOf, Sender } from './sender.ts';
-import type { RemoteRow, RemoteStore } from './store.ts';
+import { holderOf, remoteOf, type RemoteRow, type RemoteStore } from './store.ts';
 
 export interface RemoteNeeds {
   jobs: Jobs;
@@ -54,7 +55,7 @@ export class RemoteDriver implements Service {
     const { clock, log } = needs;
     this.sender = new Sender({
       ...needs,
-      callbackOf: (endpoint, attemptId) => this.callbackOf(endpoint, attemptId),
+      callbackOf: (remote, attemptId) => this.callbackOf(remote, attemptId),
       finish: (row, outcome) => this.finish(row, outcome),
     });
     this.loop = new Loop({ name: this.name, everyMs, clock, log, run: () => this.turn() });
@@ -157,32 +158,30 @@ export class RemoteDriver implements Service {
 
   private async step(row: RemoteRow): Promise<void> {
     const { endpoints, jobs, store } = this.needs;
-    const endpoint = await endpoints.find(row.endpointId);
+    const remote = remoteOf(row, (await endpoints.find(row.endpointId))?.spec.remote);
     const job = await jobs.ledger.find(row.jobId);
     const over = !job || isFinal(job.status) || job.attemptId !== row.attemptId;
     const isUnsent = row.state === 'intent';
-    if (!endpoint?.spec.remote || (over && isUnsent))
+    if (!remote || (over && isUnsent))
       return void (await store.store.commit([store.remove(row.attemptId)]));
     // An end that came from there took the row with it: this one came from here, and nobody told the remote yet.
     if (over && row.state !== 'cancel') return this.cancel(row.attemptId);
     switch (row.state) {
       case 'intent':
-        return this.sender.send(row, endpoint, job!);
+        return this.sender.send(row, remote, job!);
       case 'sending':
       case 'unsure':
-        return this.sender.ask(row, endpoint, job!);
+        return this.sender.ask(row, remote, job!);
       case 'sent':
-        return this.poll(row, endpoint, job!);
+        return this.poll(row, remote, job!);
       case 'cancel':
-        return this.stopThere(row, endpoint);
+        return this.stopThere(row, remote);
     }
   }
 
-  private async poll(row: RemoteRow, endpoint: EndpointRow, job: Job): Promise<void> {
+  private async poll(row: RemoteRow, remote: Remote, job: Job): Promise<void> {
     const { client, store, clock } = this.needs;
-    if (!(await store.move(row, { state: 'sent', dueAt: clock.now() + stepMsOf(endpoint) })))
-      return;
-    const remote = endpoint.spec.remote!;
+    if (!(await store.move(row, { state: 'sent', dueAt: clock.now() + stepMsOf(remote) }))) return;
     const path = `/status/${row.remoteId}`;
     const answer = await client.call(remote, { method: 'GET', path });
     const now = clock.now();
@@ -197,7 +196,7 @@ export class RemoteDriver implements Service {
     const isQueued = status === 'IN_QUEUE';
     const isOver = isEnd(status);
     // After its end no later look brings what this one missed.
-    if (!isQueued) await this.copyStream(row, endpoint, isOver ? streamMissesMax : 0);
+    if (!isQueued) await this.copyStream(row, remote, isOver ? streamMissesMax : 0);
     if (!isOver) {
       await this.reportProgress(job, answer.body);
       const dueAt = clock.now() + delayOf(row.tries);
@@ -210,18 +209,14 @@ export class RemoteDriver implements Service {
   }
 
   /** What the remote's handler has yielded since the last look. */
-  private async copyStream(
-    row: RemoteRow,
-    endpoint: EndpointRow,
-    missesMax: number,
-  ): Promise<void> {
+  private async copyStream(row: RemoteRow, remote: Remote, missesMax: number): Promise<void> {
     const { client, streams, jobs, clock } = this.needs;
     for (let misses = 0; ;) {
       const job = await jobs.get(row.jobId);
       const have = (job.facts.chunks as number | undefined) ?? 0;
       // `after` is for another Errand, where a lost answer loses no chunk; RunPod takes no notice of it.
       const path = `/stream/${row.remoteId}?wait=${holdMs}&after=${have}`;
-      const answer = await client.call(endpoint.spec.remote!, { method: 'GET', path, holdMs });
+      const answer = await client.call(remote, { method: 'GET', path, holdMs });
       if (answer.type === 'refused' || (answer.type !== 'ok' && misses === missesMax)) return;
       if (answer.type !== 'ok') {
         await clock.sleep(delayOf(misses++));
@@ -245,12 +240,11 @@ export class RemoteDriver implements Service {
     await this.needs.jobs.bring(job.id, { type: 'report', attemptId, stage, ...facts });
   }
 
-  private async stopThere(row: RemoteRow, endpoint: EndpointRow): Promise<void> {
+  private async stopThere(row: RemoteRow, remote: Remote): Promise<void> {
     const { client, store, clock } = this.needs;
-    if (!(await store.move(row, { state: 'cancel', dueAt: clock.now() + stepMsOf(endpoint) })))
+    if (!(await store.move(row, { state: 'cancel', dueAt: clock.now() + stepMsOf(remote) })))
       return;
-    const remote = endpoint.spec.remote!;
-    const remoteId = row.remoteId ?? (await this.idThere(row, endpoint));
+    const remoteId = row.remoteId ?? (await this.idThere(row, remote));
     const answer = remoteId
       ? await client.call(remote, { method: 'POST', path: `/cancel/${remoteId}` })
       : undefined;
@@ -266,9 +260,9 @@ export class RemoteDriver implements Service {
     await store.store.commit([store.remove(row.attemptId)]);
   }
 
-  private async idThere(row: RemoteRow, endpoint: EndpointRow): Promise<string | undefined> {
+  private async idThere(row: RemoteRow, remote: Remote): Promise<string | undefined> {
     const path = questionOf(row.attemptId, null);
-    const answer = await this.needs.client.call(endpoint.spec.remote!, { method: 'GET', path });
+    const answer = await this.needs.client.call(remote, { method: 'GET', path });
     if (answer.type !== 'ok' || answer.body.idempotencyKey !== row.attemptId) return undefined;
     return ((answer.body.requests ?? []) as { id?: string }[])[0]?.id;
   }
@@ -279,11 +273,9 @@ export class RemoteDriver implements Service {
     await jobs.finish({ jobId, attemptId }, outcome, () => [store.remove(attemptId)]);
   }
 
-  private callbackOf({ spec }: EndpointRow, attemptId: string): string | undefined {
-    const root = spec.remote!.callbackUrl?.replace(/\/$/, '');
+  private callbackOf({ callbackUrl }: Remote, attemptId: string): string | undefined {
+    const root = callbackUrl?.replace(/\/$/, '');
     const token = encodeURIComponent(this.needs.sign(purpose, attemptId));
     return root === undefined ? undefined : `${root}/v2/hooks/${attemptId}?token=${token}`;
   }
 }
-
-const holderOf = (endpointId: string): string => `remote:${endpointId}`;

@@ -2,7 +2,6 @@
 import type { Outcome } from '../../../jobs/kind.ts';
 import type { Results } from '../results.ts';
 import type { Remote } from '../spec.ts';
-import type { EndpointRow } from '../store.ts';
 
 /** The end a job had at a remote: kept with the attempt, so that a retry can be asked for there. */
 export interface EndThere {
@@ -80,12 +79,12 @@ export function isAboutKey({ status }: { status: number }): boolean {
   return status === 401 || status === 402 || status === 403;
 }
 
-export function unknownFate({ spec }: EndpointRow): Outcome {
+export function unknownFate({ baseUrl }: Remote): Outcome {
   return {
     type: 'failed',
     error: {
       code: 'submitUnknown',
-      message: `It was sent to ${spec.remote!.baseUrl}, no answer came, and that remote cannot say whether it has the job: it may run there, or not.`,
+      message: `It was sent to ${baseUrl}, no answer came, and that remote cannot say whether it has the job: it may run there, or not.`,
       hint: 'Look at the requests of the endpoint there; if it is not among them, retry_job sends it again. Nothing is ever sent twice by itself.',
     },
     retry: false,

@@ -1,5 +1,5 @@
 // How often a remote is asked, and how long one step of a row may take.
-import type { EndpointRow } from '../store.ts';
+import type { Remote } from '../spec.ts';
 
 const pollMs = { first: 150, factor: 1.5, max: 5000 };
 /** How long a remote may hold a question for chunks. */
@@ -11,6 +11,6 @@ export function delayOf(tries: number): number {
 }
 
 /** While one step of a row is under way, nobody else takes it: longer than any call may last. */
-export function stepMsOf({ spec }: EndpointRow): number {
-  return 2 * spec.remote!.timeoutMs + holdMs;
+export function stepMsOf({ timeoutMs }: Remote): number {
+  return 2 * timeoutMs + holdMs;
 }

@@ -5,7 +5,7 @@ import type { Jobs } from '../../../jobs/jobs.ts';
 import type { Outcome } from '../../../jobs/kind.ts';
 import type { Clock } from '../../../runtime/clock.ts';
 import type { JobInput } from '../intake.ts';
-import type { EndpointRow } from '../store.ts';
+import type { Remote } from '../spec.ts';
 import type { RemoteAnswer, RemoteClient } from './client.ts';
 import {
   addressOf,
@@ -25,7 +25,7 @@ export interface SenderNeeds {
   client: RemoteClient;
   clock: Clock;
   /** The address the remote calls when the job has changed; undefined: it cannot reach us. */
-  callbackOf(endpoint: EndpointRow, attemptId: string): string | undefined;
+  callbackOf(remote: Remote, attemptId: string): string | undefined;
   finish(row: RemoteRow, outcome: Outcome): Promise<void>;
 }
 
@@ -39,25 +39,25 @@ export class Sender {
     this.needs = needs;
   }
 
-  async send(row: RemoteRow, endpoint: EndpointRow, job: Job): Promise<void> {
-    const before = await this.endBefore(endpoint, job);
-    if (before && !(await this.sendRetry(row, endpoint, before.id))) return;
-    await this.sendRun(row, endpoint, job);
+  async send(row: RemoteRow, remote: Remote, job: Job): Promise<void> {
+    const before = await this.endBefore(remote, job);
+    if (before && !(await this.sendRetry(row, remote, before.id))) return;
+    await this.sendRun(row, remote, job);
   }
 
   /** It was sent and no answer came: the remote is asked before anything is sent again. */
-  async ask(row: RemoteRow, endpoint: EndpointRow, job: Job): Promise<void> {
+  async ask(row: RemoteRow, remote: Remote, job: Job): Promise<void> {
     const { client, store, clock, finish } = this.needs;
     const { attemptId, remoteId } = row;
-    if (!(await store.move(row, { state: 'unsure', dueAt: clock.now() + stepMsOf(endpoint) })))
+    if (!(await store.move(row, { state: 'unsure', dueAt: clock.now() + stepMsOf(remote) })))
       return;
     const path = questionOf(attemptId, remoteId);
-    const answer = await client.call(endpoint.spec.remote!, { method: 'GET', path });
+    const answer = await client.call(remote, { method: 'GET', path });
     const isRefused = answer.type === 'refused' && !isAboutKey(answer);
     if (answer.type !== 'ok' && !isRefused) return this.askLater(row, answer);
     // Only a remote that knows such keys can say for sure that it has no such job.
     if (answer.type !== 'ok' || !knowsKeys(answer.body, row))
-      return remoteId === null ? finish(row, unknownFate(endpoint)) : this.look(row, endpoint, job);
+      return remoteId === null ? finish(row, unknownFate(remote)) : this.look(row, remote, job);
     const [found] = (answer.body.requests ?? []) as { id?: string }[];
     const dueAt = clock.now();
     await store.move(
@@ -68,48 +68,39 @@ export class Sender {
     );
   }
 
-  private async sendRun(row: RemoteRow, endpoint: EndpointRow, job: Job): Promise<void> {
+  private async sendRun(row: RemoteRow, remote: Remote, job: Job): Promise<void> {
     const { client, store, clock, finish } = this.needs;
-    const dueAt = clock.now() + stepMsOf(endpoint);
-    if (!(await store.move(row, { state: 'sending', dueAt, remoteId: null }))) return;
-    const answer = await client.call(endpoint.spec.remote!, {
+    const dueAt = clock.now() + stepMsOf(remote);
+    if (!(await store.move(row, { state: 'sending', dueAt, remoteId: null, remote }))) return;
+    const answer = await client.call(remote, {
       method: 'POST',
       path: '/run',
-      body: this.requestBody(endpoint, job),
+      body: this.requestBody(remote, job),
       key: row.attemptId,
     });
     if (answer.type === 'ok' && typeof answer.body.id === 'string')
       return this.isThere(row, answer.body.id);
-    if (answer.type === 'refused') return finish(row, refusal(answer, endpoint));
+    if (answer.type === 'refused') return finish(row, refusal(answer, remote));
     await this.sendLater(row, answer);
   }
 
   /** True: the remote will not run that one again, a new one is to be sent. */
-  private async sendRetry(
-    row: RemoteRow,
-    endpoint: EndpointRow,
-    remoteId: string,
-  ): Promise<boolean> {
+  private async sendRetry(row: RemoteRow, remote: Remote, remoteId: string): Promise<boolean> {
     const { client, store, clock } = this.needs;
-    const remote = endpoint.spec.remote!;
-    const dueAt = clock.now() + 2 * stepMsOf(endpoint);
-    if (!(await store.move(row, { state: 'sending', dueAt, remoteId }))) return false;
+    const dueAt = clock.now() + 2 * stepMsOf(remote);
+    if (!(await store.move(row, { state: 'sending', dueAt, remoteId, remote }))) return false;
     const path = `/retry/${remoteId}`;
     const answer = await client.call(remote, { method: 'POST', path, key: row.attemptId });
     if (answer.type === 'ok') await this.isThere(row, remoteId);
     else if (answer.type !== 'refused') await this.sendLater(row, answer);
-    else return isAboutKey(answer) || this.isIdleThere(row, endpoint, remoteId);
+    else return isAboutKey(answer) || this.isIdleThere(row, remote, remoteId);
     return false;
   }
 
   /** A refused retry may be the echo of one that was taken: a new run beside it would be a double. */
-  private async isIdleThere(
-    row: RemoteRow,
-    endpoint: EndpointRow,
-    remoteId: string,
-  ): Promise<boolean> {
+  private async isIdleThere(row: RemoteRow, remote: Remote, remoteId: string): Promise<boolean> {
     const path = `/status/${remoteId}`;
-    const answer = await this.needs.client.call(endpoint.spec.remote!, { method: 'GET', path });
+    const answer = await this.needs.client.call(remote, { method: 'GET', path });
     if (answer.type === 'refused') return true;
     if (answer.type !== 'ok') await this.askLater(row, answer);
     else if (idleWords.includes(answer.body.status)) return true;
@@ -118,18 +109,17 @@ export class Sender {
   }
 
   /** A remote without keys still shows whether the job is as it was before it was told to run again. */
-  private async look(row: RemoteRow, endpoint: EndpointRow, job: Job): Promise<void> {
+  private async look(row: RemoteRow, remote: Remote, job: Job): Promise<void> {
     const { client, finish } = this.needs;
-    const remote = endpoint.spec.remote!;
     const path = `/status/${row.remoteId}`;
     const answer = await client.call(remote, { method: 'GET', path });
     if (answer.type === 'refused' && !isAboutKey(answer)) return finish(row, forgotten(answer));
     if (answer.type !== 'ok') return this.askLater(row, answer);
-    const before = await this.endBefore(endpoint, job);
+    const before = await this.endBefore(remote, job);
     const now = endThere(row.remoteId!, remote, answer.body);
     if (before === undefined || JSON.stringify(before) !== JSON.stringify(now))
       return this.isThere(row, row.remoteId!);
-    if (row.tries >= looksMax) return finish(row, unknownFate(endpoint));
+    if (row.tries >= looksMax) return finish(row, unknownFate(remote));
     await this.askLater(row, { type: 'unanswered', message: 'as before' });
   }
 
@@ -157,17 +147,17 @@ export class Sender {
   }
 
   /** How the attempt before this one ended at this very remote; only those the remote would run again. */
-  private async endBefore(endpoint: EndpointRow, job: Job): Promise<EndThere | undefined> {
+  private async endBefore(remote: Remote, job: Job): Promise<EndThere | undefined> {
     if (job.attempt === 1) return undefined;
     const last = (await this.needs.jobs.ledger.attempts(job.id)).at(-1);
     const end = last?.facts.remote as EndThere | undefined;
-    if (!end || end.at !== addressOf(endpoint.spec.remote!)) return undefined;
+    if (!end || end.at !== addressOf(remote)) return undefined;
     return end.status === 'FAILED' || end.status === 'TIMED_OUT' ? end : undefined;
   }
 
-  private requestBody(endpoint: EndpointRow, job: Job): Record<string, unknown> {
+  private requestBody(remote: Remote, job: Job): Record<string, unknown> {
     const { input, s3Config, policy } = job.input as JobInput;
-    const webhook = this.needs.callbackOf(endpoint, job.attemptId);
+    const webhook = this.needs.callbackOf(remote, job.attemptId);
     const ttl =
       job.expiresAt === null
         ? {}
@@ -181,9 +171,9 @@ export class Sender {
   }
 }
 
-function refusal(answer: { status: number; message: string }, { spec }: EndpointRow): Outcome {
+function refusal(answer: { status: number; message: string }, { keyEnv }: Remote): Outcome {
   const hint = isAboutKey(answer)
-    ? `Put a key that it takes into ${spec.remote!.keyEnv}; retry_job then sends it.`
+    ? `Put a key that it takes into ${keyEnv}; retry_job then sends it.`
     : undefined;
   return failure('remoteRefused', `The remote refused it: ${answer.message}`, hint);
 }

@@ -1,5 +1,7 @@
 // Jobs that were given to a remote: one row per attempt, written before anything is sent.
 import type { Step, Store } from '../../../store/store.ts';
+import type { Remote } from '../spec.ts';
+import { addressOf } from './outcome.ts';
 
 /** intent → sending → sent (its id is known) → gone; unsure: sent, but no answer came; cancel: to be stopped there. */
 export type RemoteState = 'intent' | 'sending' | 'unsure' | 'sent' | 'cancel';
@@ -10,13 +12,18 @@ export interface RemoteRow {
   endpointId: string;
   /** Before it is sent: the job there that is to run again; null for a new one. */
   remoteId: string | null;
+  /** Where it was sent; null before. */
+  remote: Remote | null;
   state: RemoteState;
   tries: number;
   dueAt: number;
 }
 
 const columns = `attempt_id AS "attemptId", job_id AS "jobId", endpoint_id AS "endpointId",
-  remote_id AS "remoteId", state, tries, due_at AS "dueAt"`;
+  remote_id AS "remoteId", remote, state, tries, due_at AS "dueAt"`;
+
+/** Who holds the jobs of an endpoint that were given to its remote. */
+export const holderOf = (endpointId: string): string => `remote:${endpointId}`;
 
 export class RemoteStore {
   readonly store: Store;
@@ -25,7 +32,10 @@ export class RemoteStore {
     this.store = store;
   }
 
-  insert(row: Omit<RemoteRow, 'remoteId' | 'state' | 'tries'>, now: number): Step[] {
+  insert(
+    row: Pick<RemoteRow, 'attemptId' | 'jobId' | 'endpointId' | 'dueAt'>,
+    now: number,
+  ): Step[] {
     return [
       {
         sql: `INSERT INTO endpoint_remote_jobs
@@ -39,17 +49,20 @@ export class RemoteStore {
   /** Fenced by the state it was read in: two nodes never do the same step. */
   async move(
     row: RemoteRow,
-    to: { state: RemoteState; dueAt: number; remoteId?: string | null; tries?: number },
+    to: Pick<RemoteRow, 'state' | 'dueAt'> &
+      Partial<Pick<RemoteRow, 'remoteId' | 'remote' | 'tries'>>,
   ): Promise<boolean> {
     const remoteId = to.remoteId === undefined ? row.remoteId : to.remoteId;
+    const { remote = row.remote } = to;
     const { applied } = await this.store.commit([
       {
-        sql: `UPDATE endpoint_remote_jobs SET state = ?, due_at = ?, remote_id = ?, tries = ?
+        sql: `UPDATE endpoint_remote_jobs SET state = ?, due_at = ?, remote_id = ?, remote = ?, tries = ?
               WHERE attempt_id = ? AND state = ? AND due_at = ?`,
         params: [
           to.state,
           to.dueAt,
           remoteId,
+          remote && JSON.stringify(remote),
           to.tries ?? row.tries,
           row.attemptId,
           row.state,
@@ -97,14 +110,26 @@ export class RemoteStore {
   }
 
   due(now: number, limit: number): Promise<RemoteRow[]> {
-    return this.store.read<RemoteRow>(
-      `SELECT ${columns} FROM endpoint_remote_jobs WHERE due_at <= ? ORDER BY due_at LIMIT ?`,
-      [now, limit],
-    );
+    return this.rows('WHERE due_at <= ? ORDER BY due_at LIMIT ?', [now, limit]);
   }
 
   all(): Promise<RemoteRow[]> {
-    return this.store.read<RemoteRow>(`SELECT ${columns} FROM endpoint_remote_jobs`);
+    return this.rows('', []);
+  }
+
+  async find(attemptId: string): Promise<RemoteRow | undefined> {
+    return (await this.rows('WHERE attempt_id = ?', [attemptId]))[0];
+  }
+
+  private async rows(where: string, params: (string | number)[]): Promise<RemoteRow[]> {
+    const rows = await this.store.read<Omit<RemoteRow, 'remote'> & { remote: string | null }>(
+      `SELECT ${columns} FROM endpoint_remote_jobs ${where}`,
+      params,
+    );
+    return rows.map((row) => ({
+      ...row,
+      remote: row.remote === null ? null : (JSON.parse(row.remote) as Remote),
+    }));
   }
 
   async anyOf(endpointId: string): Promise<boolean> {
@@ -126,4 +151,14 @@ export class RemoteStore {
   async any(): Promise<boolean> {
     return (await this.store.read('SELECT 1 FROM endpoint_remote_jobs LIMIT 1')).length > 0;
   }
+}
+
+/** The remote of a job: where it is once it was sent, under the name it had then; before, where its endpoint points now. */
+export function remoteOf(
+  { remote, state }: Pick<RemoteRow, 'remote' | 'state'>,
+  now: Remote | undefined,
+): Remote | undefined {
+  if (remote === null || state === 'intent') return now;
+  // The same place may have got another key or more patience.
+  return now && addressOf(now) === addressOf(remote) ? now : remote;
 }
