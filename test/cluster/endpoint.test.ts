@@ -99,4 +99,5 @@ test('what an earlier attempt printed is read on any node', async (t) => {
       assert.equal(read.status, 200, read.text);
       assert.match(read.json<{ text: string }>().text, new RegExp(`printed for ${id}`));
     }
+  await Promise.all([a.stop(), b.stop()]);
 });
