@@ -53,9 +53,11 @@ export const batchPlane: DialectRoute[] = [
   ...dataRoutes(['POST'], '/batch/{batchId}/finalize', async (request, call) =>
     ok(batchBody(await change(request, call, { finalize: true }))),
   ),
-  ...dataRoutes(['POST'], '/batch/{batchId}/cancel', async (request, call) =>
-    ok(batchBody(await change(request, call, { cancel: true }))),
-  ),
+  ...dataRoutes(['POST'], '/batch/{batchId}/cancel', async ({ params }, call) => {
+    const { endpointId, batchId } = params;
+    const wish = { endpointId, batchId };
+    return ok(batchBody(await call.operations.call<Batch>('cancel_batch', wish, call.context)));
+  }),
   ...dataRoutes(['GET'], '/batch/{batchId}/requests', async ({ params, query }, call) => {
     const offset = Number(query.get('offset') ?? 0);
     const limit = Number(query.get('limit') ?? 100);

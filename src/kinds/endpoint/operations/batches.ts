@@ -12,6 +12,11 @@ import { endpointJobView, jobId, viewEndpointJob } from './job-view.ts';
 import { runFields } from './jobs.ts';
 import { withPresent } from './present.ts';
 
+const ofEndpoint = z
+  .string()
+  .max(100)
+  .optional()
+  .describe('Of another endpoint it is unknown; left out: of any');
 const request = z.object(runFields);
 const requests = z.array(request).max(requestsMax);
 const counts = z.object({
@@ -29,14 +34,17 @@ const batchView = z.object({
   draft: z.boolean(),
   name: z.string().optional(),
   counts,
+  state: z.string().describe('The counts in a few words'),
   createdAt: z.number(),
 });
+type BatchView = z.infer<typeof batchView>;
 
 export function batchOperations(desk: Desk): Operation[] {
   return [
     runBatch(desk),
     draftBatch(desk),
     changeBatch(desk),
+    cancelBatch(desk),
     getBatch(desk),
     listBatches(desk),
     listBatchJobs(desk),
@@ -61,7 +69,9 @@ function runBatch(desk: Desk): Operation {
     }),
     output: batchView,
     http: { method: 'POST', path: '/api/endpoints/{endpointId}/batches' },
+    cli: { words: ['batch', 'run'], args: ['endpointId', 'inputs'] },
     startsJob: ({ id }) => id,
+    text: batchText,
     run: async (wish, { caller }) => {
       const endpoint = await desk.endpoints.get(wish.endpointId, caller);
       await desk.intake.admit(endpoint, wish.inputs.length);
@@ -112,7 +122,7 @@ function changeBatch(desk: Desk): Operation {
     name: 'change_batch',
     title: 'Change batch',
     description:
-      'Adds requests to a draft, removes one, renames it, queues it (finalize) or cancels it. What dialects are made of.',
+      'Adds requests to a draft, removes one, renames it or queues it (finalize). What dialects are made of.',
     effect: 'write',
     scope: 'run',
     input: z.object({
@@ -122,11 +132,10 @@ function changeBatch(desk: Desk): Operation {
       remove: jobId.optional(),
       name: z.string().max(200).optional(),
       finalize: z.boolean().optional(),
-      cancel: z.boolean().optional(),
     }),
     output: batchView.extend({ added: z.array(z.string()).optional() }),
     run: async (wish, { caller }) => {
-      const { batches, jobs, waiting } = desk;
+      const { batches } = desk;
       let batch = await batches.get(wish.batchId, caller, wish.endpointId);
       let added: string[] | undefined;
       if (wish.add)
@@ -137,12 +146,32 @@ function changeBatch(desk: Desk): Operation {
       if (wish.remove !== undefined) await batches.remove(batch, wish.remove);
       if (wish.name !== undefined) batch = await batches.rename(batch, wish.name);
       if (wish.finalize) batch = await batches.finalize(batch);
-      if (wish.cancel) {
-        await jobs.cancel(batch.id, caller!.owner);
-        const stop = AbortSignal.timeout(10_000);
-        batch = (await waiting.ended(batch.id, stop)) ?? (await jobs.get(batch.id));
-      }
       return { ...(await viewBatch(desk, batch)), ...(added ? { added } : {}) };
+    },
+  });
+}
+
+const cancelMsMax = 10_000;
+
+function cancelBatch(desk: Desk): Operation {
+  return defineOperation({
+    name: 'cancel_batch',
+    title: 'Cancel batch',
+    description:
+      'Cancels what still waits of a batch; jobs that run go on, ended ones keep their results. Agents use cancel_job on the parent.',
+    effect: 'destroy',
+    idempotent: true,
+    scope: 'run',
+    input: z.object({ batchId: jobId, endpointId: ofEndpoint }),
+    output: batchView,
+    cli: { words: ['batch', 'cancel'], args: ['batchId'] },
+    text: batchText,
+    run: async (wish, { caller }) => {
+      const { batches, jobs, waiting } = desk;
+      const { id } = await batches.get(wish.batchId, caller, wish.endpointId);
+      await jobs.cancel(id, caller!.owner);
+      const ended = await waiting.ended(id, AbortSignal.timeout(cancelMsMax));
+      return viewBatch(desk, ended ?? (await jobs.get(id)));
     },
   });
 }
@@ -155,8 +184,10 @@ function getBatch(desk: Desk): Operation {
       'Shows one batch of an endpoint with its counts. Agents use get_job on the parent.',
     effect: 'read',
     scope: 'read',
-    input: z.object({ endpointId: z.string().max(100), batchId: jobId }),
+    input: z.object({ batchId: jobId, endpointId: ofEndpoint }),
     output: batchView,
+    cli: { words: ['batch', 'show'], args: ['batchId'] },
+    text: batchText,
     run: async (wish, { caller }) =>
       viewBatch(desk, await desk.batches.get(wish.batchId, caller, wish.endpointId)),
   });
@@ -174,6 +205,11 @@ function listBatches(desk: Desk): Operation {
       limit: z.number().int().min(1).max(200).default(50),
     }),
     output: z.object({ batches: z.array(batchView) }),
+    cli: {
+      words: ['batch', 'list'],
+      args: ['endpointId'],
+      table: { rows: 'batches', columns: ['id', 'status', 'name', 'state'] },
+    },
     run: async (wish, { caller }) => {
       const endpoint = await desk.endpoints.get(wish.endpointId, caller);
       const filter = {
@@ -203,6 +239,11 @@ function listBatchJobs(desk: Desk): Operation {
     }),
     output: z.object({ jobs: z.array(endpointJobView), total: z.number(), hasMore: z.boolean() }),
     http: { method: 'GET', path: '/api/batches/{batchId}/jobs' },
+    cli: {
+      words: ['batch', 'jobs'],
+      args: ['batchId'],
+      table: { rows: 'jobs', columns: ['id', 'status', 'output', 'error'] },
+    },
     run: async ({ batchId, offset, limit }, { caller }) => {
       const batch = await desk.batches.get(batchId, caller);
       const { total } = await desk.batches.counts(batch);
@@ -225,15 +266,25 @@ function listBatchJobs(desk: Desk): Operation {
   });
 }
 
-async function viewBatch(desk: Desk, batch: Job) {
+async function viewBatch(desk: Desk, batch: Job): Promise<BatchView> {
   if (batch.kind !== 'batch') throw new AppError('notFound', 'That is no batch.');
+  const byStatus = await desk.batches.counts(batch);
   return {
     id: batch.id,
     endpointId: batch.queue,
     status: batch.status,
     draft: batch.stage === 'draft',
     ...(batch.name === null ? {} : { name: batch.name }),
-    counts: await desk.batches.counts(batch),
+    counts: byStatus,
+    state: stateText(byStatus),
     createdAt: batch.createdAt,
   };
 }
+
+function stateText({ total, ...byStatus }: BatchView['counts']): string {
+  const parts = Object.entries(byStatus).filter(([, n]) => n > 0);
+  return [`${total} jobs`, ...parts.map(([status, n]) => `${n} ${status}`)].join(', ');
+}
+
+const batchText = ({ id, draft, status, state }: BatchView): string =>
+  `${id}  ${draft ? 'draft' : status}  ${state}`;
