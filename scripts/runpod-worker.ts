@@ -1,4 +1,5 @@
-// The real `runpod` Python package against this server, which npm cannot bring into the test suite. Run it by hand:
+// The real `runpod` Python package against this server, which npm cannot bring into the test suite. It needs
+// Python 3.10 or newer and what pip brings with the package. Run it by hand:
 //   python3 -m venv /tmp/rp && /tmp/rp/bin/pip install runpod
 //   PYTHON=/tmp/rp/bin/python node scripts/runpod-worker.ts
 // Prints one line per behaviour; exit code 0: all hold, 1: some do not, 2: there is no such package.
@@ -17,7 +18,7 @@ const found = spawnSync(python, ['-c', 'import runpod; print(runpod.__version__)
 });
 if (found.status !== 0) {
   console.error(`${python} has no package runpod: ${found.stderr?.trim().split('\n').at(-1)}`);
-  console.error('pip install runpod, and name that Python with PYTHON=…');
+  console.error('pip install runpod (Python 3.10 or newer), and name that Python with PYTHON=…');
   process.exit(2);
 }
 console.log(`runpod ${found.stdout.trim()}`);
@@ -44,6 +45,7 @@ runpod.serverless.start({"handler": handler, "return_aggregate_stream": True})
   slow: `
 import asyncio, os, runpod
 async def handler(job):
+    runpod.serverless.progress_update(job, "begun")
     await asyncio.sleep(job["input"].get("seconds", 0))
     return os.getpid()
 runpod.serverless.start({"handler": handler})
@@ -114,7 +116,8 @@ async function checks(): Promise<void> {
   const { body } = await server.call('GET', `/v2/stream/stream/${streamed}`);
   check('a generator streams', (body.stream as unknown[]).length === 3, body);
   const warm = await end('slow', {});
-  const long = await runs('slow', { seconds: 600 });
+  // A task that is cancelled before its first step never tells the package that it is over: it must have begun.
+  const long = await runs('slow', { seconds: 600 }, 'begun');
   await server.call('POST', `/v2/slow/cancel/${long.id as string}`, '');
   const after = await end('slow', {});
   check('a cancel stops an async handler in place', after.workerId === warm.workerId, after);
@@ -144,12 +147,17 @@ async function workerChecks(end: End): Promise<void> {
   check('four at once in one worker', ids.size === 1, all);
 }
 
-/** Submits a job and waits until a worker has it. */
-async function runs(id: string, input: unknown): Promise<Record<string, unknown>> {
+/** Submits a job and waits until a worker has it, and its handler has reported `progress`. */
+async function runs(
+  id: string,
+  input: unknown,
+  progress?: string,
+): Promise<Record<string, unknown>> {
   const jobId = await server.run(id, input);
   return until('it runs', async () => {
     const { body } = await server.call('GET', `/v2/${id}/status/${jobId}`);
-    return body.status === 'IN_PROGRESS' ? body : undefined;
+    const begun = progress === undefined || body.output === progress;
+    return body.status === 'IN_PROGRESS' && begun ? body : undefined;
   });
 }
 
