@@ -6,6 +6,7 @@ import { after, test } from 'node:test';
 import type { AppError } from '../../../src/errors.ts';
 import { extractFrom } from '../../../src/kinds/web/extract/extract.ts';
 import { askModel } from '../../../src/kinds/web/extract/model.ts';
+import { PagePool } from '../../../src/kinds/web/content/pool.ts';
 import { checkAgainst, readSchema } from '../../../src/kinds/web/extract/schema.ts';
 import { systemClock } from '../../../src/runtime/clock.ts';
 import { createEgress } from '../../../src/runtime/egress/index.ts';
@@ -204,6 +205,38 @@ test('submitted JSON is checked; a pattern made to explode does not', () => {
   assert.equal(checkAgainst(evil, `${'a'.repeat(40)}!`).valid, false);
 });
 
+test('a part that much refers to is compiled once: a small schema makes no endless code', () => {
+  const large = { anyOf: Array.from({ length: 900 }, (_, i) => ({ const: i })) };
+  const fields = Array.from({ length: 700 }, (_, i) => [`f${i}`, { $ref: '#/$defs/large' }]);
+  const wide = { type: 'object', $defs: { large }, properties: Object.fromEntries(fields) };
+  assert.equal(checkAgainst(wide, { f5: 7, f699: 899 }).valid, true);
+  assert.equal(checkAgainst(wide, { f5: 900 }).valid, false);
+});
+
+test('the faults of a value are counted to an end, whichever way a schema multiplies them', () => {
+  const doubled = (word: string) => {
+    const next = (n: number) => ({ $ref: `#/$defs/part${n + 1}` });
+    const parts = Array.from({ length: 60 }, (_, n) => [
+      `part${n}`,
+      { [word]: [next(n), next(n)] },
+    ]);
+    const $defs = { ...Object.fromEntries(parts), part60: { type: 'string' } };
+    return { $defs, $ref: '#/$defs/part0' };
+  };
+  const listed = { type: 'array', items: { allOf: Array.from({ length: 50 }, () => ({ type: 'string' })) } }; // prettier-ignore
+  const costly: [schema: object, value: unknown][] = [
+    [doubled('allOf'), 1],
+    [doubled('anyOf'), 1],
+    [doubled('oneOf'), 1],
+    [listed, Array.from({ length: 10_000 }, () => 1)],
+  ];
+  for (const [one, value] of costly) {
+    const refused = { code: 'invalidInput', message: /more than 100000 faults/ };
+    assert.throws(() => checkAgainst(one, value), refused, JSON.stringify(one).slice(0, 80));
+  }
+  assert.equal(checkAgainst(listed, [1, 2]).problems.length, 20, 'and shown to a smaller one');
+});
+
 test('a model endpoint gets one chance to correct itself, and its faults are named', async () => {
   const replies = ['not json', '```json\n{"email":"a@b.test"}\n```'];
   const bodies: string[] = [];
@@ -222,7 +255,9 @@ test('a model endpoint gets one chance to correct itself, and its faults are nam
   });
   await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve));
   const egress = createEgress({ policy: { allow: [] }, clock: systemClock, log: silentLog });
+  const pool = new PagePool({ clock: systemClock, threads: 1 });
   after(async () => {
+    await pool.stop();
     await egress.close();
     server.close();
   });
@@ -231,6 +266,7 @@ test('a model endpoint gets one chance to correct itself, and its faults are nam
     name: 'small',
     timeoutMs: 10_000,
     egress,
+    reader: pool,
   };
   const request = extractFrom('<p>Write to a@b.test</p>', url, {
     schema: { email: 'string' },

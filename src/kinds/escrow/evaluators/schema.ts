@@ -2,7 +2,7 @@
 import { Ajv, type ValidateFunction } from 'ajv';
 import { Ajv2020 } from 'ajv/dist/2020.js';
 import addFormats from 'ajv-formats';
-import { ajvPattern } from '../../../runtime/pattern.ts';
+import { ajvCode } from '../../../runtime/schema-code.ts';
 
 export type JsonSchema = Record<string, unknown>;
 
@@ -11,13 +11,14 @@ const errorsShownMax = 5;
 /** Throws for what is no schema, in Ajv's words. */
 export function compileSchema(schema: JsonSchema): ValidateFunction {
   const dialect = typeof schema.$schema === 'string' ? schema.$schema : '';
-  const code = { regExp: ajvPattern };
   const options = {
     strict: false,
     allErrors: true,
     validateFormats: true,
     logger: false,
-    code,
+    // A part that many refer to is compiled once: put in place each time, a small schema would make endless code.
+    inlineRefs: false,
+    code: ajvCode,
   } as const;
   const ajv = dialect.includes('draft-07') ? new Ajv(options) : new Ajv2020(options);
   (addFormats as unknown as (ajv: Ajv) => void)(ajv);

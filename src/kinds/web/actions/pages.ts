@@ -110,7 +110,8 @@ export async function extracted(
   if (!needsModel || !model) return { ...extraction, creditsUsed: creditTable.extract };
   const { url: address, name, timeoutMs, keyName } = model;
   const key = services.secret(keyName);
-  const endpoint = { url: address, name, timeoutMs, egress: services.egress, ...given({ key }) };
+  const { egress, reader } = services;
+  const endpoint = { url: address, name, timeoutMs, egress, reader, ...given({ key }) };
   const asked = await askModel(needsModel, endpoint, signal);
   const creditsUsed = creditTable.extract + creditTable.extractWithModel;
   // An answer that does not fit is no answer: what is known stays, and the caller may fill the rest.

@@ -1,11 +1,12 @@
-// Reads pages in worker threads, so that no page can freeze or exhaust the server: each page has
-// a time limit, each thread a memory limit. A thread that breaks one is replaced and only its own
-// page gets the error.
+// Reads pages and checks schemas in worker threads, so that none can freeze or exhaust the server:
+// each has a time limit, each thread a memory limit. A thread that breaks one is replaced and only
+// its own page or schema gets the error.
 import { Worker } from 'node:worker_threads';
 import { AppError, errorFromBody, type ErrorBody } from '../../../errors.ts';
 import type { Clock } from '../../../runtime/clock.ts';
 import type { Service } from '../../../runtime/service.ts';
 import type { Extraction, ExtractionRequest } from '../extract/extract.ts';
+import { costHint, type SchemaCheck } from '../extract/schema.ts';
 import type { Page, PageOptions } from './types.ts';
 
 export interface PagePoolOptions {
@@ -27,9 +28,17 @@ export interface PageTask {
   extraction?: ExtractionRequest;
 }
 
+/** Both come from outside, and together they can ask for any amount of work. */
+export interface CheckTask {
+  schema: unknown;
+  value: unknown;
+}
+
+export type Task = PageTask | CheckTask;
+
 interface Entry {
   id: number;
-  task: PageTask;
+  task: Task;
   done(result: unknown): void;
   failed(error: Error): void;
 }
@@ -42,7 +51,7 @@ interface Thread {
 
 export interface PageReply {
   id: number;
-  result?: Page | Extraction;
+  result?: Page | Extraction | SchemaCheck;
   error?: ErrorBody;
 }
 
@@ -104,7 +113,12 @@ export class PagePool implements Service {
     return (await this.run({ body, options, extraction })) as Extraction;
   }
 
-  private async run(task: PageTask): Promise<unknown> {
+  /** Whether it is a schema at all (an error says why not), and what of the value does not fit. */
+  async check(schema: unknown, value?: unknown): Promise<SchemaCheck> {
+    return (await this.run({ schema, value })) as SchemaCheck;
+  }
+
+  private async run(task: Task): Promise<unknown> {
     if (this.stopped) throw new AppError('unavailable', 'The page pool is stopped.');
     if (this.waiting.length >= this.options.waitingMax) {
       throw new AppError('limitExceeded', `${this.waiting.length} pages wait to be read already.`, {
@@ -140,9 +154,11 @@ export class PagePool implements Service {
       resourceLimits: { maxOldGenerationSizeMb: this.options.threadMemoryMb },
     });
     const thread: Thread = { worker, entry: undefined, cancelTimer: undefined };
-    worker.on('message', (reply: PageReply) => this.answered(thread, reply));
+    worker.on('message', (message: PageReply | 'ready') =>
+      message === 'ready' ? this.loaded(thread) : this.answered(thread, message),
+    );
     worker.on('error', (error) =>
-      this.broken(thread, threadError(error, this.options.threadMemoryMb)),
+      this.broken(thread, threadError(error, thread.entry?.task, this.options.threadMemoryMb)),
     );
     worker.on('exit', () =>
       this.broken(thread, new AppError('internal', 'The reading thread ended.')),
@@ -153,24 +169,27 @@ export class PagePool implements Service {
   }
 
   private give(thread: Thread, entry: Entry): void {
-    const { pageTimeoutMs, clock } = this.options;
     thread.entry = entry;
     thread.worker.ref();
-    const limitMs = this.ready.has(thread.worker) ? pageTimeoutMs : pageTimeoutMs + startupMs;
-    thread.cancelTimer = clock.after(limitMs, () =>
-      this.broken(thread, tooSlow(entry, pageTimeoutMs)),
-    );
-    const { body } = entry.task;
-    const owned = typeof body !== 'string' && body.byteLength === body.buffer.byteLength;
-    const message = { id: entry.id, ...entry.task };
-    thread.worker.postMessage(
-      message,
-      owned && body.buffer instanceof ArrayBuffer ? [body.buffer] : [],
+    this.limit(thread, entry, this.ready.has(thread.worker) ? 0 : startupMs);
+    thread.worker.postMessage({ id: entry.id, ...entry.task }, handedOver(entry.task));
+  }
+
+  private limit(thread: Thread, { task }: Entry, moreMs: number): void {
+    const { pageTimeoutMs, clock } = this.options;
+    thread.cancelTimer?.();
+    thread.cancelTimer = clock.after(pageTimeoutMs + moreMs, () =>
+      this.broken(thread, tooSlow(task, pageTimeoutMs)),
     );
   }
 
-  private answered(thread: Thread, reply: PageReply): void {
+  /** From here on the time is the page's own. */
+  private loaded(thread: Thread): void {
     this.ready.add(thread.worker);
+    if (thread.entry) this.limit(thread, thread.entry, 0);
+  }
+
+  private answered(thread: Thread, reply: PageReply): void {
     const { entry } = thread;
     if (!entry || entry.id !== reply.id) return;
     this.release(thread);
@@ -202,16 +221,34 @@ export class PagePool implements Service {
  */
 const workerFile = import.meta.url.endsWith('.ts') ? './worker.ts' : './worker.js';
 
-function tooSlow(entry: Entry, limitMs: number): AppError {
-  const { url } = entry.task.options;
-  return new AppError('timeout', `Reading ${url} took longer than ${limitMs} ms and was stopped.`, {
-    hint: 'It is built in a way that costs too much; ask for `links` only, or for the raw body.',
+function handedOver(task: Task): ArrayBuffer[] {
+  if (!('body' in task) || typeof task.body === 'string') return [];
+  const { buffer, byteLength } = task.body;
+  return buffer instanceof ArrayBuffer && byteLength === buffer.byteLength ? [buffer] : [];
+}
+
+function tooSlow(task: Task, limitMs: number): AppError {
+  if ('schema' in task) return tooCostly(`takes longer than ${limitMs} ms to check`);
+  const { url } = task.options;
+  const what = task.extraction ? `Filling the schema from ${url}` : `Reading ${url}`;
+  return new AppError('timeout', `${what} took longer than ${limitMs} ms and was stopped.`, {
+    hint: task.extraction
+      ? 'Page and schema together cost too much; ask for fewer fields, without references that multiply.'
+      : 'It is built in a way that costs too much; ask for `links` only, or for the raw body.',
   });
 }
 
-function threadError(error: unknown, memoryMb: number): Error {
+/** The caller's mistake: a second try would cost the same. */
+function tooCostly(how: string): AppError {
+  return new AppError('invalidInput', `The schema ${how}; the check was stopped.`, {
+    hint: costHint,
+  });
+}
+
+function threadError(error: unknown, task: Task | undefined, memoryMb: number): Error {
   const code = (error as { code?: string }).code;
   if (code === 'ERR_WORKER_OUT_OF_MEMORY') {
+    if (task && 'schema' in task) return tooCostly(`needs more than ${memoryMb} MB to check`);
     return new AppError('tooLarge', `Reading the page needed more than ${memoryMb} MB.`, {
       hint: 'Take the raw body, or a smaller part of the site.',
     });

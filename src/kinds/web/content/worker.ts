@@ -1,20 +1,26 @@
-// The thread behind PagePool: one message in, one page or error out.
+// The thread behind PagePool: it says that it is ready; then one message in, one page, check or error out.
 import { parentPort } from 'node:worker_threads';
 import { AppError, errorBody } from '../../../errors.ts';
 import { extractFrom } from '../extract/extract.ts';
+import { checkAgainst } from '../extract/schema.ts';
 import { decodeBytes } from './charset.ts';
 import { kindOf } from './documents.ts';
 import { readPage } from './page.ts';
-import type { PageReply, PageTask } from './pool.ts';
+import type { PageReply, PageTask, Task } from './pool.ts';
 
-parentPort!.on('message', ({ id, ...task }: PageTask & { id: number }) => {
+parentPort!.on('message', ({ id, ...task }: Task & { id: number }) => {
   perform(task).then(
     (result) => reply({ id, result }),
     (error: unknown) => reply({ id, error: errorBody(error) }),
   );
 });
+parentPort!.postMessage('ready');
 
-async function perform({ body, options, extraction }: PageTask): Promise<PageReply['result']> {
+async function perform(task: Task): Promise<PageReply['result']> {
+  return 'schema' in task ? checkAgainst(task.schema, task.value) : read(task);
+}
+
+async function read({ body, options, extraction }: PageTask): Promise<PageReply['result']> {
   if (!extraction) return await readPage(body, options);
   const kind = kindOf(body, options.contentType);
   if (kind !== 'html') {

@@ -5,7 +5,8 @@ import { AppError } from '../../../errors.ts';
 import type { Egress } from '../../../runtime/egress/index.ts';
 import type { ModelRequest } from './extract.ts';
 import { isRecord } from '../../../runtime/json.ts';
-import { readSchema, withoutNulls, type SchemaProblem } from './schema.ts';
+import type { Reader } from '../fetch/reader.ts';
+import type { SchemaProblem } from './schema.ts';
 
 export interface ModelEndpoint {
   /** Base address, as https://host/v1 */
@@ -15,6 +16,7 @@ export interface ModelEndpoint {
   key?: string;
   timeoutMs: number;
   egress: Egress;
+  reader: Pick<Reader, 'check'>;
 }
 
 export interface ModelAnswer {
@@ -38,7 +40,6 @@ export async function askModel(
   endpoint: ModelEndpoint,
   signal: AbortSignal,
 ): Promise<ModelAnswer> {
-  const { check } = readSchema(request.schema);
   const messages = firstMessages(request);
   let tokens = 0;
   let answer: ModelAnswer | undefined;
@@ -49,7 +50,7 @@ export async function askModel(
     const problems =
       value === undefined
         ? [{ path: '', message: 'the answer is no JSON' }]
-        : check(withoutNulls(value));
+        : (await endpoint.reader.check(request.schema, value)).problems;
     answer = { value: value ?? null, valid: problems.length === 0, problems, model: endpoint.name };
     if (tokens > 0) answer.tokens = tokens;
     if (answer.valid) return answer;

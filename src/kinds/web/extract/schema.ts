@@ -4,8 +4,8 @@
 import { Ajv2020, type ErrorObject, type ValidateFunction } from 'ajv/dist/2020.js';
 import formatsPlugin, { type FormatsPlugin } from 'ajv-formats';
 import { AppError } from '../../../errors.ts';
-import { ajvPattern } from '../../../runtime/pattern.ts';
 import { isRecord } from '../../../runtime/json.ts';
+import { ajvCode } from '../../../runtime/schema-code.ts';
 
 export type JsonSchema = Record<string, unknown>;
 
@@ -39,15 +39,32 @@ export function readSchema(given: unknown): ReadSchema {
   return {
     schema,
     flat,
-    check: (value) => (validate(value) ? [] : problems(validate.errors ?? [])),
+    check: (value) => (holds(validate, value) ? [] : problems(validate.errors ?? [])),
   };
 }
 
+function holds(validate: ValidateFunction, value: unknown): boolean {
+  try {
+    return validate(value);
+  } catch (error) {
+    throw new AppError('invalidInput', `The schema cannot be used: ${(error as Error).message}.`, {
+      hint: costHint,
+      cause: error,
+    });
+  }
+}
+
+/** Of a schema that takes too much time, memory or stack. */
+export const costHint =
+  'References ($ref) that lead to several others multiply: say it with fewer of them.';
+
+export interface SchemaCheck {
+  valid: boolean;
+  problems: SchemaProblem[];
+}
+
 /** submit_extraction: the agent's JSON against the schema it was given. */
-export function checkAgainst(
-  schema: unknown,
-  value: unknown,
-): { valid: boolean; problems: SchemaProblem[] } {
+export function checkAgainst(schema: unknown, value: unknown): SchemaCheck {
   const found = readSchema(schema).check(withoutNulls(value));
   return { valid: found.length === 0, problems: found };
 }
@@ -63,7 +80,9 @@ function checker(): Ajv2020 {
     validateFormats: true,
     logger: false,
     addUsedSchema: false,
-    code: { regExp: ajvPattern },
+    // A part that many refer to is compiled once: put in place each time, a small schema would make endless code.
+    inlineRefs: false,
+    code: ajvCode,
   });
   addFormats(ajv, { mode: 'fast' });
   shared = ajv;

@@ -9,7 +9,6 @@ import { defineOperation, type Operation } from '../../../operation.ts';
 import { crawlOptions } from '../crawl/options.ts';
 import { compilePatterns } from '../crawl/patterns.ts';
 import { parseUrl } from '../crawl/url.ts';
-import { readSchema } from '../extract/schema.ts';
 import { bodyFields } from '../pages/store.ts';
 import type { Services } from '../services.ts';
 import { fates, pageFates, type CrawlRow, type Fate, type UrlRow } from '../crawl/rows.ts';
@@ -92,7 +91,7 @@ const rareInput = [
 /** What can be known to be wrong is said now, not by a failed job. */
 async function checkOptions(
   options: z.infer<typeof crawlOptions>,
-  { store }: Services,
+  { store, reader }: Services,
   owner: string,
 ): Promise<void> {
   const starts = [options.url, ...(options.urls ?? [])].filter((url) => url !== undefined);
@@ -101,7 +100,7 @@ async function checkOptions(
   }
   for (const url of starts) parseUrl(url);
   compilePatterns([...(options.include ?? []), ...(options.exclude ?? [])]);
-  if (options.schema) readSchema(options.schema);
+  if (options.schema) await reader.check(options.schema);
   if (options.compareWith === undefined) return;
   const earlier = await store.find(options.compareWith);
   if (earlier?.owner !== owner) {

@@ -25,7 +25,7 @@ export interface JobOperation<A extends Action> extends Pick<Operation<unknown, 
   named?: boolean;
   credits(input: ActionInput<A>): number;
   /** What can be known to be wrong is said now, not by a failed job. */
-  check?(input: ActionInput<A>): void;
+  check?(input: ActionInput<A>): void | Promise<unknown>;
   /** An answer that need not be asked for again. */
   known?(input: ActionInput<A>, owner: string): Promise<Answer | undefined>;
   /** Adds to an answer what does not stand in the job, or gives the piece of it that was asked for. */
@@ -70,7 +70,7 @@ export function jobOperation<A extends Action>(
     run: async (asked, context) => {
       const { waitMs: wait, name, tags, idempotencyKey, webhook, labels, ...rest } = asked as Asked;
       const input = rest as ActionInput<A>;
-      check?.(input);
+      await check?.(input);
       const have = await known?.(input, context.caller!.owner);
       if (have) return complete(have, input);
       const wish = { action, input: rest, credits: credits(input), waitMs: wait };

@@ -4,7 +4,6 @@ import { AppError } from '../../../errors.ts';
 import { ownJob } from '../../../jobs/view.ts';
 import { defineOperation, type Operation } from '../../../operation.ts';
 import type { ActionInput } from '../actions/inputs.ts';
-import { checkAgainst, readSchema } from '../extract/schema.ts';
 import { parseUrl, cleanUrl, urlKey } from '../crawl/url.ts';
 import { setPageData } from '../pages/store.ts';
 import type { Services } from '../services.ts';
@@ -109,14 +108,14 @@ function extractData(services: Services): Operation {
     rareInput: ['robots', 'headers', 'timeoutMs'],
     http: { method: 'POST', path: '/api/web/extract' },
     credits: () => creditTable.extract,
-    check: ({ url, schema, prompt }) => {
+    check: async ({ url, schema, prompt }) => {
       parseUrl(url);
       if (schema === undefined && prompt === undefined) {
         throw new AppError('invalidInput', 'Say what to extract.', {
           hint: 'Give `schema`, or `prompt`.',
         });
       }
-      if (schema) readSchema(schema);
+      if (schema) await services.reader.check(schema);
     },
   });
 }
@@ -150,7 +149,7 @@ function submitExtraction(services: Services): Operation {
           hint: 'Call extract_data first.',
         });
       }
-      check(schema, data);
+      if (schema !== undefined) await fits(services, schema, data);
       if (job.action === 'crawl')
         return { ...(await keepForPage(services, job.id, url, data)), jobId, status: 'completed' };
       const input = { extractionId: jobId, data };
@@ -166,13 +165,13 @@ function submitExtraction(services: Services): Operation {
   });
 }
 
-function check(schema: unknown, data: unknown): void {
-  const fits = schema === undefined ? { valid: true, problems: [] } : checkAgainst(schema, data);
-  if (fits.valid) return;
-  const lines = fits.problems.slice(0, 5).map((problem) => JSON.stringify(problem));
+async function fits({ reader }: Services, schema: unknown, data: unknown): Promise<void> {
+  const { valid, problems } = await reader.check(schema, data);
+  if (valid) return;
+  const lines = problems.slice(0, 5).map((problem) => JSON.stringify(problem));
   throw new AppError('invalidExtraction', `The data does not fit the schema: ${lines.join('; ')}`, {
     hint: 'Mend the named fields and submit again; use null for what the page does not say.',
-    data: { problems: fits.problems.slice(0, 20) },
+    data: { problems: problems.slice(0, 20) },
   });
 }
 

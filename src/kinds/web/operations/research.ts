@@ -2,7 +2,6 @@
 import { z } from 'zod';
 import { defineOperation, type Operation } from '../../../operation.ts';
 import { chargeOf } from '../actions/search.ts';
-import { readSchema } from '../extract/schema.ts';
 import type { Services } from '../services.ts';
 import { creditNotes, creditTable, type Charge } from '../usage/credits.ts';
 import { jobOperation } from './job-operation.ts';
@@ -41,7 +40,7 @@ function runPipeline(services: Services): Operation {
     http: { method: 'POST', path: '/api/web/pipelines' },
     named: true,
     credits: () => creditTable.pipelineSearch + creditTable.pipelineExtraction,
-    check: ({ schema }) => void readSchema(schema),
+    check: ({ schema }) => services.reader.check(schema),
   });
 }
 
@@ -55,8 +54,8 @@ function runAgent(services: Services): Operation {
     http: { method: 'POST', path: '/api/web/agents' },
     named: true,
     credits: () => creditTable.agentSearch,
-    check: ({ schema }) => {
-      if (schema) readSchema(schema);
+    check: async ({ schema }) => {
+      if (schema) await services.reader.check(schema);
     },
   });
 }
