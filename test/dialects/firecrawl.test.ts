@@ -134,7 +134,10 @@ test('firecrawl-js: change tracking, actions, cache, batches, agent, queue and w
     const status: Json = await client.getBatchScrapeStatus(batch.id);
     return status.status === 'completed' ? status : undefined;
   });
-  assert.equal(done.data.length, 1);
+  assert.deepEqual(
+    done.data.map(({ metadata }: Json) => metadata.statusCode),
+    [200, 404],
+  );
   assert.equal((await client.getBatchScrapeErrors(batch.id)).errors.length, 1);
   const slow: Json = await client.startBatchScrape([site.url('/silent')]);
   assert.equal(await client.cancelBatchScrape(slow.id), true);

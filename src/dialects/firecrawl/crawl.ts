@@ -2,10 +2,12 @@
 import { AppError } from '../../errors.ts';
 import { preparationOf } from './actions.ts';
 import type { Api, Asked } from './index.ts';
+import { answers, documentsOf, nextOf, wishOfPart, type Counts, type Reading } from './parts.ts';
 import { changeOf, trackedSince, trackingOf } from './tracking.ts';
 import {
   documentOf,
   given,
+  noteOf,
   readingOf,
   statusOf,
   timeoutOf,
@@ -18,7 +20,7 @@ interface JobView extends Fields {
   action?: string;
   status: string;
   result?: Fields;
-  error?: { message: string };
+  error?: { code: string; message: string; data?: Fields };
   input?: Fields;
   timings: { createdAt: string; finishedAt?: string; runMs?: number };
 }
@@ -40,7 +42,7 @@ const run = <T>({ call }: Asked, name: string, input: Fields): Promise<T> =>
 export const start: Api = async (asked) => {
   const { input, base } = asked;
   const options = (input.scrapeOptions ?? {}) as Fields;
-  const { tracking } = wishOf(options);
+  const wish = wishOf(options);
   const out = await run<{ jobId: string }>(asked, 'crawl_site', {
     ...given({
       url: input.url,
@@ -57,10 +59,12 @@ export const start: Api = async (asked) => {
     ...patternsOf(input),
     scope: input.crawlEntireDomain === true ? 'host' : 'path',
     ...formatsOf(options),
-    ...(await trackingOf(asked, [String(input.url)], tracking)),
+    ...(await trackingOf(asked, [String(input.url)], wish.tracking)),
     ...hookOf(input),
   });
-  return { success: true, id: out.jobId, url: `${base}/crawl/${out.jobId}` };
+  const prompt = input.prompt ? 'The prompt was not used: give the options themselves.' : undefined;
+  const url = `${base}/crawl/${out.jobId}`;
+  return { success: true, id: out.jobId, url, ...noteOf(wish, prompt) };
 };
 
 export const startBatch: Api = async (asked) => {
@@ -75,6 +79,7 @@ export const startBatch: Api = async (asked) => {
     id: out.jobId,
     url: `${base}/batch/scrape/${out.jobId}`,
     ...(invalid.length > 0 ? { invalidURLs: invalid } : {}),
+    ...noteOf(wishOf(input)),
   };
 };
 
@@ -150,57 +155,60 @@ export async function lookAt(asked: Asked): Promise<{ answer: Fields; skip: stri
   const { params, query, base } = asked;
   const id = params.id!;
   const job = await run<JobView>(asked, 'get_job', { id, includeInput: true });
-  const counts = (job.result ?? job) as {
-    pages?: number;
-    fates?: Record<string, number>;
-    changes?: { removed?: number };
-    creditsUsed?: number;
-  };
+  const counts = (job.result ?? job) as Counts;
   const since = await trackedSince(asked, job);
   const skip = Number(query.get('skip') ?? 0);
   const limit = Math.min(Number(query.get('limit') ?? pageLimit), pageLimit);
-  // Pages that are gone come after those that are there.
-  const removed = query.has('removed');
+  const state = answeredWithout(job) ? 'completed' : statusOf(job.status);
+  const reading: Reading = {
+    query,
+    counts,
+    limit: Number(job.input?.maxPages ?? Infinity),
+    tracks: since !== undefined,
+    ended: state !== 'scraping',
+  };
   const read = await run<PagesOut>(asked, 'read_pages', {
     id,
     fields: since === undefined ? bodies : [...bodies, 'diff'],
     limit,
     maxBytes: bytesMax,
     ...(skip > 0 ? { cursor: String(skip) } : {}),
-    ...(removed ? { change: 'removed' } : {}),
+    ...wishOfPart(reading),
   });
-  const state = statusOf(job.status);
-  const pages = counts.pages ?? 0;
-  const waiting = state === 'scraping' ? (counts.fates?.queued ?? 0) : 0;
+  const documents = documentsOf(reading, read.pages);
+  const pages = (counts.pages ?? 0) + answers(reading);
+  const waiting = reading.ended ? 0 : (counts.fates?.queued ?? 0);
   const kind = isBatch(job) ? 'batch/scrape' : 'crawl';
   const position = skip + read.pages.length;
-  const hasMore = removed ? read.nextCursor !== undefined : position < pages;
-  const next = hasMore
-    ? `skip=${read.nextCursor ?? position}${removed ? '&removed=1' : ''}`
-    : state !== 'scraping' && !removed && since !== undefined && counts.changes?.removed
-      ? 'skip=0&removed=1'
-      : undefined;
+  const cursor = read.nextCursor === undefined ? {} : { cursor: read.nextCursor };
+  const next = nextOf(reading, { position, documents: documents.length, ...cursor });
   const { createdAt, finishedAt, runMs = 0 } = job.timings;
   const answer = {
     success: true,
     status: state,
-    total: Math.min(pages + waiting, Number(job.input?.maxPages ?? Infinity)),
+    total: Math.min(pages + waiting, reading.limit),
     completed: pages,
-    creditsUsed: counts.creditsUsed ?? pages,
+    creditsUsed: counts.creditsUsed ?? counts.pages ?? 0,
     createdAt,
     ...(finishedAt ? { completedAt: finishedAt } : {}),
     duration: Math.round(runMs / 1000),
     expiresAt: new Date(Date.parse(finishedAt ?? createdAt) + 30 * dayMs).toISOString(),
     next: next === undefined ? null : `${base}/${kind}/${id}?${next}&limit=${limit}`,
-    data: read.pages.map((page) => tracked(page, since)),
-    ...(job.error ? { error: job.error.message } : {}),
+    data: documents.map((page) => tracked(page, since)),
+    ...(job.error && state !== 'completed' ? { error: job.error.message } : {}),
   };
   return { answer, skip: String(position) };
 }
 
+/** No page was had, but the site answered: for their clients that is an end like others. */
+const answeredWithout = ({ error }: JobView): boolean =>
+  error?.code === 'nothingFetched' && typeof error.data?.status === 'number';
+
 function tracked(page: Fields, since: string | null | undefined): Fields {
   const document = documentOf(page);
-  return since === undefined ? document : { ...document, changeTracking: changeOf(page, since) };
+  return since === undefined || (page.fate === 'errored' && page.change === undefined)
+    ? document
+    : { ...document, changeTracking: changeOf(page, since) };
 }
 
 const isBatch = ({ input }: JobView): boolean => Array.isArray(input?.urls) && input.maxDepth === 0;

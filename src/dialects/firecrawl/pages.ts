@@ -6,16 +6,16 @@ import { startList, status } from './crawl.ts';
 import {
   documentOf,
   given,
+  noteOf,
   readingOf,
   statusOf,
   timeoutOf,
   wishOf,
   type Fields,
-  type Wish,
 } from './translate.ts';
 
 const dayMs = 86_400_000;
-const countMax = 50;
+const countMax = 100;
 
 const run = <T = Fields>({ call }: Asked, name: string, input: Fields): Promise<T> =>
   call.operations.call<T>(name, input, call.context);
@@ -83,13 +83,6 @@ async function readPage(asked: Asked, wish: Fields): Promise<Fields> {
   }
 }
 
-/** What was asked for and is not there is said. */
-function noteOf({ unknown }: Wish, first?: unknown): Fields {
-  const missing = unknown.length > 0 ? `Not available here: ${unknown.join(', ')}.` : undefined;
-  const warning = [first, missing].filter(Boolean).join(' ');
-  return warning ? { warning } : {};
-}
-
 /** A page with change tracking is a list of one page, so that the next one finds it. */
 async function comparedPage(asked: Asked, options: Fields): Promise<Fields> {
   const { jobId: id } = await startList(asked, [String(options.url)], options);
@@ -121,7 +114,7 @@ export const map: Api = async (asked) => {
   const { input } = asked;
   const wish = given({
     url: input.url,
-    limit: Math.min(Number(input.limit ?? 5000), 50_000),
+    limit: Math.min(Number(input.limit ?? 5000), 100_000),
     search: input.search,
     sitemap: input.sitemap,
     subdomains: input.includeSubdomains !== false,

@@ -33,6 +33,13 @@ export function wishOf(options: Fields): Wish {
   return wish;
 }
 
+/** What was asked for and is not there is said. */
+export function noteOf({ unknown }: Wish, first?: unknown): Fields {
+  const missing = unknown.length > 0 ? `Not available here: ${unknown.join(', ')}.` : undefined;
+  const warning = [first, missing].filter(Boolean).join(' ');
+  return warning ? { warning } : {};
+}
+
 export function readingOf(options: Fields): Fields {
   return given({
     onlyMainContent: options.onlyMainContent,
@@ -63,9 +70,10 @@ export function documentOf(page: Fields): Fields {
       ...metadata,
       social: undefined,
       title: page.title ?? metadata.title,
-      sourceURL: page.url,
-      url: page.target ?? page.url,
+      sourceURL: page.from ?? page.url,
+      url: page.url,
       statusCode: page.status,
+      error: page.fate === 'errored' ? (page.detail ?? page.reason) : undefined,
       contentType: page.type,
       proxyUsed: 'basic',
       cacheState: page.cached === true ? 'hit' : 'miss',

@@ -8,6 +8,7 @@ const urlFields = {
   seq: 'seq', key: 'key', url: 'url', depth: 'depth', via: 'via', fate: 'fate', reason: 'reason', detail: 'detail',
   target: 'target', status: 'status', bytes: 'bytes', type: 'type', title: 'title', etag: 'etag', modified: 'modified',
   textHash: 'text_hash', change: 'change', fetchedAt: 'fetched_at', readyAt: 'ready_at', tries: 'tries', nth: 'nth',
+  hops: 'hops',
 }; // prettier-ignore
 const columnsOf = (table: string): string =>
   Object.entries(urlFields)
@@ -216,6 +217,24 @@ export class WebStore {
         [crawl, ...chunk],
       );
       found.push(...rows);
+    }
+    return found;
+  }
+
+  /** Of rows that a redirect led to: the address that was asked for at first. */
+  async askedFor(crawl: number, seqs: readonly number[]): Promise<Map<number, string>> {
+    const found = new Map<number, string>();
+    for (const chunk of chunks(seqs, 100)) {
+      const rows = await this.store.read<{ seq: number; url: string }>(
+        `WITH RECURSIVE way (seq, before) AS (
+           SELECT seq, parent FROM web_urls WHERE crawl = ? AND hops > 0 AND seq IN (${marks(chunk.length)})
+           UNION
+           SELECT way.seq, u.parent FROM way JOIN web_urls u ON u.crawl = ? AND u.seq = way.before WHERE u.hops > 0
+         )
+         SELECT way.seq, u.url FROM way JOIN web_urls u ON u.crawl = ? AND u.seq = way.before WHERE u.hops = 0`,
+        [crawl, ...chunk, crawl, crawl],
+      );
+      for (const { seq, url } of rows) found.set(seq, url);
     }
     return found;
   }

@@ -138,6 +138,19 @@ function contract(factory: StoreFactory): void {
     const outside = row(9, { fate: 'skipped', reason: 'external' });
     await web.commit(id, 'two', [insertUrl(id, outside), reopenUrl(id, 9, { ...outside, depth: 1 })]); // prettier-ignore
     assert.equal((await web.byKey(id, 'key-9'))!.fate, 'queued');
+    const way = [
+      row(20, { fate: 'redirected' }),
+      row(21, { fate: 'redirected', parent: 20, hops: 1 }),
+      row(22, { parent: 21, hops: 2 }),
+      row(23, { parent: 22 }),
+    ];
+    const ways = way.map((one) => insertUrl(id, one));
+    assert.equal(await web.commit(id, 'two', ways), true);
+    assert.deepEqual(
+      [...(await web.askedFor(id, [22, 23]))],
+      [[22, 'http://a.test/20']],
+      'through every redirect on the way; a link is none',
+    );
     const newer = await web.open('job_2', 'me', 1000);
     assert.deepEqual(
       (await web.unseen(id, newer.crawl, 0, 10)).map(({ seq }) => seq),

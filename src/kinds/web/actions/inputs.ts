@@ -6,6 +6,7 @@ import { pageFormats } from '../content/types.ts';
 import { freshnesses } from '../search/types.ts';
 import { countMax, queryCharsMax } from '../search/search.ts';
 
+export const addressesMax = 100_000;
 const ageMsMax = 30 * 86_400_000;
 const url = z.string().min(1).max(2000).describe('Address of the page');
 const schema = z
@@ -56,7 +57,13 @@ const readInput = z.strictObject({
 
 const mapInput = z.strictObject({
   url,
-  limit: z.number().int().min(1).max(50_000).default(500).describe('At most so many addresses'),
+  limit: z
+    .number()
+    .int()
+    .min(1)
+    .max(addressesMax)
+    .default(500)
+    .describe('At most so many addresses'),
   search: z
     .string()
     .max(200)

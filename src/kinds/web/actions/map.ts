@@ -9,7 +9,7 @@ import { hostManners } from '../fetch/pacer.ts';
 import type { Fetched } from '../fetch/fetcher.ts';
 import type { Services } from '../services.ts';
 import { creditTable } from '../usage/credits.ts';
-import type { ActionInput } from './inputs.ts';
+import { addressesMax, type ActionInput } from './inputs.ts';
 import { charge } from './pages.ts';
 
 interface Found {
@@ -61,7 +61,7 @@ class SiteMap {
 
   /** A search needs all there is to choose from; else the limit is enough. */
   private get enough(): boolean {
-    return this.found.size >= (this.input.search === undefined ? this.input.limit : 50_000);
+    return this.found.size >= (this.input.search === undefined ? this.input.limit : addressesMax);
   }
 
   async find(): Promise<void> {

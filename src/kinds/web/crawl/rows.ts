@@ -95,6 +95,8 @@ export interface UrlRow extends UrlChange {
   url: string;
   depth: number;
   via: string;
+  /** Redirects on the way there. */
+  hops: number;
 }
 
 export interface HostRow {

@@ -180,7 +180,9 @@ function readPages(services: Services): Operation {
         rows.map(({ seq }) => seq),
         input.fields,
       );
-      const pages = fitting(rows.slice(0, limit), bodies, input);
+      const moved = rows.filter(({ hops }) => hops > 0).map(({ seq }) => seq);
+      const from = await services.store.askedFor(row.crawl, moved);
+      const pages = fitting(rows.slice(0, limit), { bodies, from }, input);
       const last = String(pages.length > 0 ? rows[pages.length - 1]![place ?? 'seq'] : after);
       const isLater = more && place === 'nth';
       const onward = pages.length < rows.length ? { nextCursor: last } : { laterCursor: last };
@@ -226,13 +228,13 @@ async function listed(
 /** As many as fit; a body larger than all that is allowed is cut, and says so. */
 function fitting(
   rows: readonly UrlRow[],
-  bodies: Map<number, Record<string, unknown>>,
+  known: { bodies: Map<number, Record<string, unknown>>; from: Map<number, string> },
   { maxBytes, offset: from = 0 }: { maxBytes: number; offset?: number | undefined },
 ): z.infer<typeof pageView>[] {
   const pages: z.infer<typeof pageView>[] = [];
   let left = maxBytes;
   for (const row of rows) {
-    const view = { ...shown(row), ...bodies.get(row.seq) };
+    const view = { ...shown(row, known.from.get(row.seq)), ...known.bodies.get(row.seq) };
     const bytes = Buffer.byteLength(JSON.stringify(view));
     if (bytes > left && pages.length > 0) return pages;
     pages.push(bytes > left || from > 0 ? cut(view, left, from) : view);
@@ -241,10 +243,11 @@ function fitting(
   return pages;
 }
 
-function shown(row: UrlRow): z.infer<typeof pageView> {
+/** `from`: what was asked for, where a redirect led here. */
+function shown(row: UrlRow, from: string | undefined): z.infer<typeof pageView> {
   const { seq, url, fate, depth, via, reason, detail, status, title, type, bytes, target, change } =
     row;
-  const facts = { depth, via, reason, detail, status, title, type, bytes, target, change };
+  const facts = { depth, via, reason, detail, status, title, type, bytes, from, target, change };
   const known = Object.entries(facts).filter(([, value]) => value !== null && value !== undefined);
   const at = row.fetchedAt ? { at: new Date(row.fetchedAt).toISOString() } : {};
   return { n: seq, url, fate, ...Object.fromEntries(known), ...at };

@@ -18,7 +18,7 @@ import type {
 } from './types.ts';
 
 export const queryCharsMax = 2000;
-export const countMax = 50;
+export const countMax = 100;
 const suggestionsMax = 10;
 const warningsMax = 20;
 

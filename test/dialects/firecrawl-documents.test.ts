@@ -1,0 +1,98 @@
+// What Firecrawl's clients find in a document: the address they asked for beside the one it has now, the site's own answer
+// where there is no page, and a word about every wish that was not met.
+import assert from 'node:assert/strict';
+import { test } from 'node:test';
+import { html } from '../fixtures/site/site.ts';
+import { openFirecrawl, type Json } from '../helpers/firecrawl.ts';
+
+const moved = (to: string, status = 301) => html('', status, { location: to });
+const pathsOf = ({ data }: Json, base: string): Json[] =>
+  data
+    .map(({ metadata: { sourceURL, url, statusCode } }: Json) => [
+      sourceURL.slice(base.length),
+      url.slice(base.length),
+      statusCode,
+    ])
+    .toSorted();
+
+test('sourceURL is what was asked for, url where it is now: scrape, crawl, batch', async (t) => {
+  const { site, client, server } = await openFirecrawl(t);
+  const base = site.url('');
+  site.on('/old', moved('/older', 302));
+  site.on('/older', moved('/new'));
+  site.on('/new', html('<title>New</title><main><h1>New</h1><p>Here now.</p><a href="/was">w</a></main>')); // prettier-ignore
+  site.on('/was', moved('/is'));
+  site.on('/is', html('<title>Is</title><main><h1>Is</h1><p>Another text, of its own.</p></main>'));
+  const page: Json = await client.scrape(`${base}/old`);
+  assert.deepEqual([page.metadata.sourceURL, page.metadata.url], [`${base}/old`, `${base}/new`]);
+  const options = { pollInterval: 1, sitemap: 'skip', crawlEntireDomain: true };
+  const crawl: Json = await client.crawl(`${base}/old`, options);
+  const both = [['/old', '/new', 200], ['/was', '/is', 200]]; // prettier-ignore
+  assert.deepEqual(pathsOf(crawl, base), both);
+  const batch: Json = await client.batchScrape([`${base}/old`, `${base}/is`], { pollInterval: 1 });
+  assert.deepEqual(pathsOf(batch, base), [['/is', '/is', 200], ['/old', '/new', 200]]); // prettier-ignore
+  const { jobs } = (await server.api('GET', '/api/jobs?kind=web&limit=10')).json<{
+    jobs: { id: string; summary: string }[];
+  }>();
+  const { id } = jobs.find(({ summary }) => summary === `crawl ${base}/old`)!;
+  const rows = (await server.api('GET', `/api/web/crawls/${id}/pages`)).json<Json>().pages;
+  assert.deepEqual(
+    rows.map(({ url, from }: Json) => [url, from]),
+    [[`${base}/new`, `${base}/old`], [`${base}/is`, `${base}/was`]],
+  ); // prettier-ignore
+});
+
+test('an answer of the site that is no page is a document too, as far as the limit has room', async (t) => {
+  const { site, client } = await openFirecrawl(t);
+  const base = site.url('');
+  const links = ['/a', '/lost', '/b', '/barred'].map((path) => `<a href="${path}">x</a>`).join('');
+  site.on('/hub', html(`<h1>Hub</h1>${links}`));
+  for (const name of ['a', 'b']) site.on(`/${name}`, html(`<h1>${name}</h1><p>Page ${name}.</p>`));
+  site.on('/lost', html('<h1>Lost</h1>', 404));
+  site.on('/barred', html('', 403));
+  const options = { pollInterval: 1, sitemap: 'skip', crawlEntireDomain: true };
+  const pages = ['/a', '/b', '/hub'].map((path) => [path, path, 200]);
+  const crawl: Json = await client.crawl(`${base}/hub`, { ...options, limit: 10 });
+  const answers = [['/barred', '/barred', 403], ['/lost', '/lost', 404]]; // prettier-ignore
+  assert.deepEqual(pathsOf(crawl, base), [pages[0], pages[1], answers[0], pages[2], answers[1]]);
+  assert.deepEqual([crawl.completed, crawl.total], [5, 5]);
+  const lost = crawl.data.find(({ metadata }: Json) => metadata.statusCode === 404);
+  assert.deepEqual([lost.markdown, lost.metadata.error], [undefined, 'http404']);
+  const tight: Json = await client.crawl(`${base}/hub`, { ...options, limit: 4 });
+  assert.equal(tight.data.length, 4, 'never more than the limit');
+  const urls = ['/lost', '/a', '/barred'].map((path) => base + path);
+  const batch: Json = await client.batchScrape(urls, { pollInterval: 1 });
+  assert.deepEqual(pathsOf(batch, base), [['/a', '/a', 200], ...answers]);
+  const only: Json = await client.batchScrape([`${base}/lost`], { pollInterval: 1 });
+  assert.deepEqual([only.status, only.data[0].metadata.statusCode], ['completed', 404]);
+});
+
+test('what was asked for and not done is said; limits are those of the original', async (t) => {
+  const { server, site } = await openFirecrawl(t);
+  const url = site.url('/p/1');
+  const post = async (path: string, body: object): Promise<Json> => {
+    const answer = await server.api('POST', `/firecrawl/v2${path}`, body);
+    assert.equal(answer.status, 200, answer.text);
+    return answer.json<Json>();
+  };
+  const prompted = await post('/crawl', { url, limit: 1, prompt: 'only the docs' });
+  assert.match(prompted.warning, /prompt was not used/);
+  const scrapeOptions = { formats: ['markdown', 'summary'] };
+  assert.match((await post('/crawl', { url, limit: 1, scrapeOptions })).warning, /summary/);
+  assert.match((await post('/batch/scrape', { urls: [url], formats: ['branding'] })).warning, /branding/); // prettier-ignore
+  assert.equal((await post('/crawl', { url, limit: 1 })).warning, undefined);
+  const row = (n: number) => ({ title: `T${n}`, url: `${url}?n=${n}`, content: `of ${n}`, engine: 'fixture' }); // prettier-ignore
+  site.on('/search', (request, response) => {
+    const page = Number(new URL(request.url, url).searchParams.get('pageno') ?? 1);
+    const results = Array.from({ length: 60 }, (_, i) => row((page - 1) * 60 + i));
+    html(JSON.stringify({ query: 'q', results, suggestions: [] }), 200, { 'content-type': 'application/json' })(request, response); // prettier-ignore
+  });
+  assert.equal((await post('/search', { query: 'q', limit: 100 })).data.web.length, 100);
+  const links = Array.from({ length: 60_000 }, (_, n) => `<url><loc>${site.url(`/n/${n}`)}</loc></url>`); // prettier-ignore
+  const maps = [links.slice(0, 30_000), links.slice(30_000)];
+  for (const [i, list] of maps.entries())
+    site.on(`/map${i}.xml`, html(`<urlset>${list.join('')}</urlset>`, 200, { 'content-type': 'application/xml' })); // prettier-ignore
+  site.on('/sitemap.xml', html(`<sitemapindex>${maps.map((_, i) => `<sitemap><loc>${site.url(`/map${i}.xml`)}</loc></sitemap>`).join('')}</sitemapindex>`, 200, { 'content-type': 'application/xml' })); // prettier-ignore
+  const mapped = await post('/map', { url: site.url('/'), limit: 100_000, sitemap: 'only' });
+  assert.ok(mapped.links.length > 60_000 - 1, `${mapped.links.length}`);
+});
