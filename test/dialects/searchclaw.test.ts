@@ -120,6 +120,43 @@ test('crawl follows links up to exactly max_pages; job_status pages with counts,
   assert.deepEqual([unknown.body.error.code, unknown.body.error.status], ['not_found', 404]);
 });
 
+test('the knobs of its HTTP crawl and search are used, or the answer says that they were not', async (t) => {
+  const { tool, http, site } = await open(t);
+  const crawled = async (body: object): Promise<{ started: Json; done: Json; paths: string[] }> => {
+    const { status, body: started } = await http('POST', '/crawl', body);
+    assert.equal(status, 200, JSON.stringify(started));
+    const done = await until('it is done', async () => {
+      const answer = await tool('job_status', { job_id: started.job_id });
+      return ['completed', 'partial'].includes(answer.status) ? answer : undefined;
+    });
+    return { started, done, paths: done.data.map((one: Json) => one.url.slice(site.url('').length)).toSorted() }; // prettier-ignore
+  };
+  const url = site.url('/');
+  const few = await crawled({ url, max_pages: 20, max_items: 3 });
+  assert.equal(few.done.progress.pages_crawled, 3);
+  assert.equal(few.started.notice, undefined);
+  const item = (n: number) => `<div class="item"><p>Item ${n} is for sale.</p></div>`;
+  site.on('/list', (request, response) => {
+    const n = Number(new URL(request.url, url).searchParams.get('page') ?? 1);
+    html(`<h1>List</h1><p>Read this first.</p>${item(n * 2)}${item(n * 2 + 1)}<a href="/p/1">x</a>`)(request, response); // prettier-ignore
+  });
+  const pagination = { type: 'url_pattern', pattern: site.url('/list?page={page}'), max_pages: 3 };
+  const list = await crawled({ url: site.url('/list'), list_selector: '.item', pagination });
+  assert.deepEqual(list.paths, ['/list', '/list?page=2', '/list?page=3']);
+  const text = list.done.data.map((one: Json) => one.markdown).join();
+  assert.match(text, /Item 7 is for sale/);
+  assert.doesNotMatch(text, /Read this first/, 'only the items');
+  const button = { type: 'next_button', selector: '.next', max_pages: 2 };
+  const other = await crawled({ url, pagination: button, prompt: 'x', proxy: 'residential' });
+  assert.equal(other.done.progress.pages_crawled, 2);
+  assert.match(other.started.notice, /pagination\.selector.*prompt.*proxy/);
+  const wrong = await http('POST', '/crawl', { url, pagination: { type: 'url_pattern' } });
+  assert.deepEqual([wrong.status, wrong.body.error.code], [400, 'invalid_request']);
+  const notice = async (depth: string) => (await http('GET', `/search?q=x&depth=${depth}`)).body.meta.notice; // prettier-ignore
+  assert.match(await notice('deep'), /depth=deep was not used/);
+  assert.equal(await notice('basic'), undefined);
+});
+
 test('search, news, images, suggest, search_ai: rich rows, each with its engine', async (t) => {
   const { tool, http, site } = await open(t);
   const found = await tool('search', { q: 'target' });

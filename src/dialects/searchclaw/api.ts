@@ -55,7 +55,7 @@ export function given(fields: Fields): Fields {
 /** How old a page may be for who asks for the cache. */
 const cacheMs = 3_600_000;
 
-const number = (value: unknown): number | undefined =>
+export const number = (value: unknown): number | undefined =>
   value === undefined || value === null || value === '' ? undefined : Number(value);
 
 /** GET carries everything as text. */
@@ -76,11 +76,17 @@ const searchOf =
   (type: string): Api =>
   async (call, input) => {
     const found = await run<SearchOut>(call, 'web_search', searchInput(type, input));
-    return searchShape(found);
+    return searchShape(found, input);
   };
 
-function searchShape(found: SearchOut): Fields {
-  const { rows = [], suggestions = [], infobox, engines = [], notice, creditsUsed } = found;
+/** One question to each engine is all there is: nothing is asked again in other words, and nothing is cut short. */
+function depthNotice({ depth }: Fields): string | undefined {
+  return depth === undefined || depth === 'basic' ? undefined : `depth=${String(depth)} was not used.`; // prettier-ignore
+}
+
+function searchShape(found: SearchOut, input: Fields): Fields {
+  const { rows = [], suggestions = [], infobox, engines = [], creditsUsed } = found;
+  const notice = [found.notice, depthNotice(input)].filter(Boolean).join(' ');
   return {
     query: found.query,
     results: rows.map(resultOf),
@@ -92,7 +98,7 @@ function searchShape(found: SearchOut): Fields {
       response_time_ms: engines.reduce((sum, { ms }) => sum + ms, 0),
       engines_used: [...new Set(rows.map(({ engine }) => engine))],
       credits_used: creditsUsed,
-      ...(notice === undefined ? {} : { notice }),
+      ...(notice ? { notice } : {}),
     },
     job_id: found.jobId,
   };
@@ -135,7 +141,11 @@ export const images = searchOf('images');
 
 export const searchAi: Api = async (call, input) => {
   const found = await run<SearchOut>(call, 'web_search', searchInput('answer', input));
-  return { ...searchShape(found), context: found.context ?? '', sources: found.sources ?? [] };
+  return {
+    ...searchShape(found, input),
+    context: found.context ?? '',
+    sources: found.sources ?? [],
+  };
 };
 
 export const suggest: Api = async (call, input) => {
@@ -229,25 +239,8 @@ export async function screenshot(
   };
 }
 
-export const crawl: Api = async (call, input) => {
-  const pagination = (input.pagination ?? {}) as Fields;
-  const out = await run<{ jobId: string }>(call, 'crawl_site', {
-    ...given({
-      url: input.url,
-      maxPages: number(input.max_pages) ?? number(pagination.max_pages) ?? 10,
-      schema: input.schema,
-      maxDepth: number(input.max_depth),
-      include: input.include_paths,
-      exclude: input.exclude_paths,
-      timeMsMax: number(input.timeout_ms),
-    }),
-    ...hookOf(input),
-  });
-  return { job_id: out.jobId, status: 'processing', poll_url: `/v1/jobs/${out.jobId}` };
-};
-
 /** With a URL to tell, the work goes on as a job and the call answers at once. */
-function hookOf(input: Fields): Fields {
+export function hookOf(input: Fields): Fields {
   const { webhook_url: url, webhook_secret: secret } = input;
   return typeof url === 'string' ? { webhook: given({ url, secret, format: 'searchclaw' }) } : {};
 }

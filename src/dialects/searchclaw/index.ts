@@ -8,6 +8,7 @@ import type {
   DialectRoute,
 } from '../../dialect.ts';
 import * as api from './api.ts';
+import { crawl } from './crawl.ts';
 import { historyCsv, usage, usageHistory } from './usage.ts';
 import { faultOf } from './errors.ts';
 import { searchclawTools } from './tools.ts';
@@ -29,7 +30,7 @@ const wishes: [method: Method, path: string, call: api.Api][] = [
   ['GET', '/suggest', api.suggest],
   ['POST', '/extract', api.extract],
   ['POST', '/markdown', api.markdown],
-  ['POST', '/crawl', api.crawl],
+  ['POST', '/crawl', crawl],
   ['GET', '/jobs/{job_id}', api.jobStatus],
   ['POST', '/map', api.map],
   ['POST', '/pipeline', api.pipeline],

@@ -2,6 +2,7 @@
 import { z } from 'zod';
 import type { DialectTool } from '../../dialect.ts';
 import * as api from './api.ts';
+import { crawl } from './crawl.ts';
 import { usage } from './usage.ts';
 
 export type SearchclawTool = Omit<DialectTool, 'run'> & { call: api.Api };
@@ -75,7 +76,7 @@ export const searchclawTools: SearchclawTool[] = [
       max_pages: z.number().int().min(1).default(10).describe('Maximum pages to crawl'),
       schema: schema.optional(),
     }),
-    api.crawl,
+    crawl,
     'write',
   ),
   tool(
