@@ -1,4 +1,4 @@
-// Batches on the command line: one verb for each thing that is done with them.
+// Batches on the command line, one verb for each thing that is done with them; and the same batch sent twice.
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { handlerFile } from '../../helpers/endpoint.ts';
@@ -44,4 +44,22 @@ test('a batch is run, shown, listed, read and cancelled on the command line', as
   const empty = await server.cli('batch', 'run', 'none');
   assert.match(empty.stderr, /<inputs> is needed/);
   await server.cli('endpoint', 'delete', 'many');
+});
+
+test('the same key is the same batch only with the same requests', async (t) => {
+  const server = await startServer(t);
+  await server.cli('endpoint', 'save', 'none');
+  const run = (value: number) =>
+    server.api('POST', '/api/endpoints/none/batches', {
+      inputs: [{ value }],
+      idempotencyKey: 'once',
+    });
+  const first = (await run(1)).json<{ id: string }>();
+  const again = (await run(1)).json<{ id: string; counts: { total: number } }>();
+  assert.deepEqual([again.id, again.counts.total], [first.id, 1]);
+  const other = await run(2);
+  assert.deepEqual(
+    [other.status, other.json<{ code: string }>().code],
+    [409, 'idempotencyConflict'],
+  );
 });

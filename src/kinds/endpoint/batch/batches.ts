@@ -104,8 +104,9 @@ export class Batches implements Service {
       kind: 'batch',
       queue: endpoint.id,
       owner,
-      // The requests themselves are rows of their own; their number is enough to tell two batches apart.
+      // The requests themselves are rows of their own.
       input: { requests: requests.length },
+      idempotencyBody: { endpointId: endpoint.id, name, requests },
       status: wish.finalize ? 'running' : 'input_required',
       stage: wish.finalize ? 'finalized' : 'draft',
       ...(name === undefined ? {} : { name }),
