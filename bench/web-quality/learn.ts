@@ -71,7 +71,7 @@ export function newItem(sample: Sample): Item {
     sample,
     root,
     segments,
-    described: describe(segments, pageSigns(root, sample.url)),
+    described: describe(segments, pageSigns(root)),
     labels,
     weights: blockWeights(segments, labels),
     tokens: blocks.map((block) =>

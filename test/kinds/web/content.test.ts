@@ -5,6 +5,7 @@ import { test } from 'node:test';
 import { decodeBytes } from '../../../src/kinds/web/content/charset.ts';
 import { readPage } from '../../../src/kinds/web/content/page.ts';
 import { AppError } from '../../../src/errors.ts';
+import { generatedPage } from '../../fixtures/site/pages.ts';
 import { smallPdf } from '../../fixtures/site/pdf.ts';
 
 const url = 'https://example.test/guide/page.html';
@@ -35,6 +36,17 @@ if (high &lt; 5) wait();</code></pre>
 <aside class="sidebar"><h3>Related posts</h3><ul><li><a href="/a">Ten beaches to visit</a></li><li><a href="/b">Boat shoes on sale now</a></li></ul></aside>
 <footer class="footer"><p>© 2026 The Harbour. All rights reserved.</p><a href="/privacy">Privacy policy</a></footer>
 <script>track()</script></body></html>`;
+
+test('the same bytes are the same text wherever they are: duplicates are known by it', async () => {
+  const samples = [article, generatedPage('/', { pages: 3, links: 10, bytes: 1500 })];
+  const places = ['/', '/p/0', '/product/7', '/forum/thread/8', '/blog/2026/a', '/c/list?page=2'];
+  for (const html of samples) {
+    const pages = places.map((path) => `https://example.test${path}`);
+    const read = pages.map((place) => readPage(html, { url: place, contentType: 'text/html' }));
+    const hashes = (await Promise.all(read)).map(({ textHash }) => textHash);
+    assert.equal(new Set(hashes).size, 1);
+  }
+});
 
 test('an article becomes its main text as Markdown, and nothing else', async () => {
   const page = await readPage(article, { url, contentType: 'text/html' });

@@ -50,8 +50,6 @@ export interface Block {
   /** 1 to 6 in a heading, else 0. */
   heading: number;
   price: boolean;
-  /** Where the first link in or around the block leads. */
-  href: string | undefined;
   /** Words of all blocks before this one. */
   wordsBefore: number;
 }
@@ -93,7 +91,6 @@ class Segmenter {
   private linkWords = 0;
   private links = 0;
   private linkDepth = 0;
-  private href: string | undefined;
   private home: Place | undefined;
   private words = 0;
   private allLinkWords = 0;
@@ -128,7 +125,6 @@ class Segmenter {
     if (node.name === 'a' && node.attribs.href !== undefined) {
       this.linkDepth++;
       this.links++;
-      this.href ??= node.attribs.href;
     }
     return true;
   }
@@ -171,13 +167,11 @@ class Segmenter {
     this.nodes = [];
     this.linkWords = 0;
     this.links = this.linkDepth > 0 ? 1 : 0;
-    if (this.linkDepth === 0) this.href = undefined;
   }
 
   private add(block: Block): void {
     block.linkWords = Math.min(this.linkWords, block.words);
     block.links = this.links;
-    block.href = this.href;
     block.wordsBefore = this.words;
     this.blocks.push(block);
     this.words += block.words;
@@ -248,7 +242,6 @@ function newBlock(index: number, place: Place, text: string, nodes: Text[]): Blo
     stops: 0,
     heading: headingLevel(place),
     price: false,
-    href: undefined,
     wordsBefore: 0,
   };
   countChars(block, text);

@@ -5,7 +5,6 @@
 import { pathName, type Block, type Place, type Segments } from './blocks.ts';
 import { Inside } from './inside.ts';
 import { findGroups, groupNames, groupNumbers, twins, type Groups } from './group-features.ts';
-import { linkNames, linkNumbers, readLinks, type Links } from './link-features.ts';
 import { nameScore, type Lexicon } from './lexicon.ts';
 import { scoreNames, scoreNumbers, textScores } from './score-features.ts';
 import { log, pageNumbers, signedLog } from './page-features.ts';
@@ -33,7 +32,6 @@ export const featureNames: readonly string[] = [
   ...list('pathCount pathWords pathLinkDensity pathSpread topShare topDistance topDepth'),
   ...list('titleDepth titleShare ldOverlap'),
   ...groupNames,
-  ...linkNames,
   ...list(
     'prevWords prevLinkDensity prevHeading nextWords nextLinkDensity nextHeading prev2Words ' +
       'next2Words prev2LinkDensity next2LinkDensity windowWords windowLinkDensity windowCommas ' +
@@ -42,7 +40,7 @@ export const featureNames: readonly string[] = [
   ...list(
     'pageWords pageLinkDensity pageParagraphShare pageBlocks pageArticles pageHasMain ' +
       'pageArticle pageProduct pageForum pageList pagePrices pageReplies pageCode ' +
-      'pageImages pageInputs urlProduct urlList urlForum urlArticle urlDepth',
+      'pageImages pageInputs',
   ),
   ...scoreNames,
 ];
@@ -72,7 +70,6 @@ export function describe(segments: Segments, signs: PageSigns): Described {
     writeKin(writer, block, context);
     writeTitle(writer, block, context);
     writer.putAll(groupNumbers(context.groups, block.index, block.place));
-    writer.putAll(linkNumbers(context.links, block));
     writeAround(writer, block, context);
     writer.putAll(context.page);
   });
@@ -123,7 +120,6 @@ interface Context {
   headingAt: Int32Array;
   top: Place | undefined;
   groups: Groups;
-  links: Links;
   page: number[];
 }
 
@@ -167,7 +163,6 @@ function newContext(segments: Segments, signs: PageSigns): Context {
     titleAt: titleIndex(blocks, signs),
     top: topPlace(blocks),
     groups: findGroups(segments),
-    links: readLinks(blocks, signs.url),
     page: pageNumbers(segments, signs),
   };
 }

@@ -37,22 +37,7 @@ export function pageNumbers({ blocks, words, linkWords }: Segments, signs: PageS
     log(code),
     log(images),
     log(inputs),
-    ...urlNumbers(signs.url),
   ];
-}
-
-const urlPatterns = [
-  /\/(?:products?|item|itm|dp|p|pd|app)\/|[-/]p-?\d+/i,
-  /\/(?:collections?|categor(?:y|ies)|c|cat|shop|browse|list|tags?|topics?|genre|search)(?:\/|$|\?)/i,
-  /\/(?:t|threads?|topic|questions?|forums?|discussions?|viewtopic|showthread|comments)(?:\/|\.|$)|forum|community/i,
-  /\/(?:blog|news|articles?|posts?|story|stories|\d{4})\//i,
-];
-
-/** What the address says about the kind of page. */
-function urlNumbers(url: string): number[] {
-  const path = URL.canParse(url) ? new URL(url).pathname : '';
-  const flags = urlPatterns.map((pattern) => (pattern.test(url) ? 1 : 0));
-  return [...flags, path.split('/').filter(Boolean).length];
 }
 
 export function log(value: number): number {

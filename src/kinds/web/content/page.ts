@@ -98,7 +98,7 @@ function chosenText(
 ): ChosenText {
   const { blocks } = segments;
   const everything = options.onlyMainContent === false || options.includeSelectors?.length;
-  const chosen = everything ? blocks : mainBlocks(segments, pageSigns(root, options.url));
+  const chosen = everything ? blocks : mainBlocks(segments, pageSigns(root));
   const embedded = options.includeSelectors?.length ? undefined : embeddedText(root, chosen);
   return embedded ?? { root: part, blocks, chosen };
 }

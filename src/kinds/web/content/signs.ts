@@ -1,10 +1,10 @@
 // What a page says about itself before its text is read: title and description words, and the
 // kind of page its metadata and structured data claim (article, product, forum thread, list).
+// Its address says nothing here: the same bytes give the same text, or duplicates would not be known by it.
 import { isElement, isText, rawText, walk } from './dom.ts';
 import type { AnyNode, Element } from './dom.ts';
 
 export interface PageSigns {
-  url: string;
   titleWords: ReadonlySet<string>;
   descriptionWords: ReadonlySet<string>;
   /** Words of names and descriptions in the page's structured data. */
@@ -22,7 +22,7 @@ const valuePattern =
   /"(?:name|headline|description|articleBody|reviewBody|text)"\s*:\s*"((?:[^"\\]|\\.)*)"/g;
 const ldCharsMax = 300_000;
 
-export function pageSigns(root: AnyNode, url: string): PageSigns {
+export function pageSigns(root: AnyNode): PageSigns {
   let title = '';
   let description = '';
   let kind = '';
@@ -50,7 +50,6 @@ export function pageSigns(root: AnyNode, url: string): PageSigns {
   });
   const has = (...names: string[]) => names.some((name) => types.has(name));
   return {
-    url,
     titleWords: words(title),
     descriptionWords: words(description),
     dataWords: words(data.join(' ')),
