@@ -15,7 +15,7 @@ import { median, report, tempHome } from './kit.ts';
 
 const inFlight = 8;
 const perRound = Number(process.env.BENCH_JOBS ?? 400);
-const rounds = 5;
+const rounds = 9;
 
 const path = tempHome();
 const home = openHome(path);
@@ -77,7 +77,9 @@ for (let round = 0; round < rounds; round++) {
 await app.stop();
 loop.stdin.end();
 rmSync(path, { recursive: true, force: true });
-report('true as a job', median(oursRates) / median(bareRates), '>= 0.7', {
+// Starting processes is twice as fast in one minute as in another: each round is compared with the one beside it.
+const ratio = median(oursRates.map((rate, i) => rate / bareRates[i]!));
+report('true as a job', ratio, '>= 0.7', {
   jobsPerSecond: Math.round(median(oursRates)),
   barePerSecond: Math.round(median(bareRates)),
 });
