@@ -54,11 +54,12 @@ test('Firecrawl: the status of a running crawl comes at once, and what came in s
   const { id }: Json = await client.startCrawl(site.url('/'), { sitemap: 'skip', crawlEntireDomain: true }); // prettier-ignore
   const running: Json = await until('all but one are there', async () => {
     const status: Json = await client.getCrawlStatus(id);
-    return status.completed === 39 && held.length > 0 ? status : undefined;
+    // A page that is still to turn out a duplicate counts in the total.
+    const settled = status.completed === 39 && status.total === 40;
+    return settled && held.length > 0 ? status : undefined;
   });
   assert.equal(running.status, 'scraping');
   assert.equal(running.data.length, 39);
-  assert.equal(running.total, 40);
   held[0]!();
   await until('it is over', async () => (await client.getCrawlStatus(id)).status === 'completed');
   const rest: Json = (await server.api('GET', `/firecrawl/v2/crawl/${id}?skip=39`)).json();
