@@ -77,8 +77,13 @@ export function patched(job: Job, decision: Decision, now: number): Job {
 
 function insertEvents(batch: { job: Job; after: number; events: NewEvent[]; at: number }): Step[] {
   return batch.events.map((event, i) => ({
-    sql: 'INSERT INTO events (job_id, n, type, at, data) VALUES (?, ?, ?, ?, ?)',
-    params: [batch.job.id, batch.after + i + 1, event.type, batch.at, JSON.stringify(event.data)],
+    event: {
+      jobId: batch.job.id,
+      n: batch.after + i + 1,
+      type: event.type,
+      at: batch.at,
+      data: JSON.stringify(event.data),
+    },
   }));
 }
 

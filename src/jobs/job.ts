@@ -1,6 +1,6 @@
 // What a job is: the model, its closed statuses, ids, and the mapping between a row and a job.
 // Pure: no clock, no store.
-import { randomFillSync } from 'node:crypto';
+import { randomFillSync, randomInt } from 'node:crypto';
 import { parseJson } from '../runtime/json.ts';
 import type { Row, Value } from '../store/store.ts';
 
@@ -230,16 +230,21 @@ const pool = Buffer.alloc(4096);
 let poolUsed = pool.length;
 
 /**
- * Jobs born together share their first three characters, so that they lie together in every index and a commit touches
- * few pages; the other thirteen (65 random bits) keep the id unguessable.
+ * Jobs born one after the other lie one after the other in every index, so that a commit touches few pages: sixteen at a
+ * time share their first three characters, and the next sixteen have the next three. Where that begins is random, as are
+ * the other thirteen characters (65 bits), which keep the id unguessable.
  */
 export function newJobId(): string {
-  if (born % shelfSize === 0) shelf = randomId('job_', 3);
+  if (born % shelfSize === 0) shelf = shelfName((firstShelf + born / shelfSize) % 32 ** 3);
   born += 1;
   return randomId(shelf, 13);
 }
 
+const shelfName = (n: number): string =>
+  `job_${alphabet[n >> 10]}${alphabet[(n >> 5) & 31]}${alphabet[n & 31]}`;
+
 const shelfSize = 16;
+const firstShelf = randomInt(32 ** 3);
 let born = 0;
 let shelf = '';
 

@@ -37,7 +37,12 @@ export interface Count {
   count: { scope: string; key: string; delta: number };
 }
 
-export type Step = Statement | Intent | Count;
+/** A new event of a job. The store numbers it for all jobs: events of one transaction in the order of their steps. */
+export interface Append {
+  event: Omit<EventRow, 'cursor'>;
+}
+
+export type Step = Statement | Intent | Count | Append;
 
 export type Commit =
   /** Rows of statements with RETURNING, by step index. */

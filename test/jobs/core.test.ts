@@ -72,6 +72,58 @@ for (const factory of stores) {
       assert.deepEqual(await core.store.counters('queue:toy:default'), { completed: 1 });
     });
 
+    test('events of one turn are in the order of their steps, and none is of a command that was refused', async (t) => {
+      const { store } = await createCore(t, { factory });
+      const event = (jobId: string, n: number, type = 'told') => ({
+        event: { jobId, n, type, at: n, data: '{}' },
+      });
+      const note = (value: string) => ({
+        sql: 'INSERT INTO marks (name, value) VALUES (?, ?)',
+        params: [value, 0],
+      });
+      const rename = {
+        sql: `UPDATE events SET type = 'seen' WHERE job_id = ? AND n = 1`,
+        params: ['b'],
+        expect: 1,
+      };
+      const never = (table: string) => ({ sql: `DELETE FROM ${table} WHERE 1 = 0`, expect: 1 });
+      const twice = [note('twice'), event('d', 1), event('d', 1)];
+      const many = Array.from({ length: 37 }, (_, i) => event('c', i + 1));
+      const answers = await Promise.allSettled([
+        store.commit([event('a', 1), event('a', 2)]),
+        store.commit([event('b', 1), rename]),
+        store.commit([note('undone'), event('u', 1), never('events')]),
+        store.commit(twice),
+        store.commit([note('undone'), event('u', 2), never('marks')]),
+        store.commit(many),
+      ]);
+      assert.deepEqual(
+        answers.map((answer) => answer.status === 'fulfilled' && answer.value.applied),
+        [true, true, false, false, false, true],
+      );
+      const rows = await store.read<{ job_id: string; n: number; type: string }>(
+        'SELECT job_id, n, type FROM events ORDER BY cursor',
+      );
+      const of = (...ids: string[]) => rows.filter((row) => ids.includes(row.job_id));
+      assert.deepEqual(
+        of('a', 'b').map(({ job_id, n, type }) => [job_id, n, type]),
+        [
+          ['a', 1, 'told'],
+          ['a', 2, 'told'],
+          ['b', 1, 'seen'],
+        ],
+      );
+      assert.deepEqual(
+        of('c').map(({ n }) => n),
+        many.map(({ event: { n } }) => n),
+      );
+      assert.deepEqual(of('u', 'd'), []);
+      assert.deepEqual(
+        await store.read(`SELECT name FROM marks WHERE name IN ('undone', 'twice')`),
+        [],
+      );
+    });
+
     test('priority first, then order of submission; a limit of a queue holds', async (t) => {
       const core = await createCore(t, { factory });
       const ids: string[] = [];

@@ -50,7 +50,10 @@ export class Transaction {
     for (const [index, step] of steps.entries()) {
       if ('sql' in step) this.send(step.sql, step.params ?? [], { index, expect: step.expect });
       else if ('count' in step) this.count(step.count);
-      else this.intend(step, index);
+      else if ('event' in step) {
+        const { jobId, n, type, at, data } = step.event;
+        this.send(eventSql, [jobId, n, type, at, data], { index, expect: undefined });
+      } else this.intend(step, index);
     }
     return this.command;
   }
@@ -201,6 +204,7 @@ export class Transaction {
   }
 }
 
+const eventSql = 'INSERT INTO events (job_id, n, type, at, data) VALUES (?, ?, ?, ?, ?)';
 const countSql = `INSERT INTO counter_deltas (scope, key, n)
   SELECT * FROM unnest($1::text[], $2::text[], $3::bigint[])`;
 const holdSql = `WITH counted AS (${countSql})

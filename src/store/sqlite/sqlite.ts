@@ -21,10 +21,9 @@ import type {
 import { StoreListeners } from '../listeners.ts';
 import { lostSql, SqliteDispatcher } from './dispatcher.ts';
 import { migrateSqlite } from './migrate.ts';
+import { NewEvents } from './new-events.ts';
 import { openDatabase } from './open.ts';
 import { Statements } from './statements.ts';
-
-type Counter = Count['count'];
 
 interface Pending {
   run(): unknown;
@@ -50,14 +49,17 @@ export class SqliteStore implements Store {
   private pending: Pending[] = [];
   private flushing = false;
   private closed = false;
-  private counts = new Map<string, Counter>();
+  /** Deltas by scope and key. */
+  private counts = new Map<string, Map<string, number>>();
   private counted = 0;
+  private readonly newEvents: NewEvents;
   private readyQueues = new Set<string>();
   private readonly listeners = new StoreListeners();
 
   constructor(path: string) {
     this.db = openDatabase(path);
     this.statements = new Statements(this.db);
+    this.newEvents = new NewEvents(this.statements);
     this.dispatcher = new SqliteDispatcher(this.statements, {
       apply: (steps) => this.fits(steps),
       ready: (queue) => this.readyQueues.add(queue),
@@ -220,31 +222,47 @@ export class SqliteStore implements Store {
         answers.push(() => reject(error));
       }
     }
+    if (!this.writeEvents(savepoints)) return undefined;
     this.writeCounts();
     this.statements.control('COMMIT');
     return answers;
   }
 
+  /** False: one of them cannot be written, nothing happened, and savepoints will tell whose it is. */
+  private writeEvents(savepoints: boolean): boolean {
+    try {
+      this.newEvents.write();
+      return true;
+    } catch (error) {
+      if (savepoints || !this.db.isTransaction) throw error;
+      this.undo();
+      return false;
+    }
+  }
+
   private effects(): number {
-    return this.statements.changes + this.counted;
+    return this.statements.changes + this.counted + this.newEvents.added;
   }
 
   private undo(): void {
     if (this.db.isTransaction) this.db.exec('ROLLBACK');
     this.counts.clear();
+    this.newEvents.drop();
     this.readyQueues.clear();
   }
 
   private savepoint<T>(run: () => T): T {
-    const countsBefore = new Map([...this.counts].map(([key, count]) => [key, { ...count }]));
+    const countsBefore = new Map([...this.counts].map(([scope, keys]) => [scope, new Map(keys)]));
     const queuesBefore = new Set(this.readyQueues);
     this.statements.control('SAVEPOINT command');
     try {
       const value = run();
+      this.newEvents.write();
       this.statements.control('RELEASE command');
       return value;
     } catch (error) {
       this.counts = countsBefore;
+      this.newEvents.drop();
       this.readyQueues = queuesBefore;
       this.dispatcher.begin(0);
       if (this.db.isTransaction) {
@@ -270,10 +288,12 @@ export class SqliteStore implements Store {
     const rows: Row[][] = [];
     for (const [index, step] of steps.entries()) {
       if ('sql' in step) {
+        if (this.statements.get(step.sql).namesEvents) this.newEvents.write();
         const { changes, returned } = this.statements.change(step.sql, step.params ?? []);
         if (step.expect !== undefined && changes !== step.expect) throw new Conflict(index);
         if (returned) rows[index] = returned;
       } else if ('count' in step) this.addCount(step.count);
+      else if ('event' in step) this.newEvents.add(step.event);
       else if (!this.dispatch(step)) throw new Conflict(index);
     }
     return rows;
@@ -293,17 +313,18 @@ export class SqliteStore implements Store {
   }
 
   /** Deltas of a whole group are written once: a counter touched by 500 submits costs one statement. */
-  private addCount({ scope, key, delta }: Counter): void {
+  private addCount({ scope, key, delta }: Count['count']): void {
     this.counted += 1;
-    const name = `${scope}\n${key}`;
-    const counter = this.counts.get(name);
-    if (counter) counter.delta += delta;
-    else this.counts.set(name, { scope, key, delta });
+    let keys = this.counts.get(scope);
+    if (!keys) this.counts.set(scope, (keys = new Map()));
+    keys.set(key, (keys.get(key) ?? 0) + delta);
   }
 
   private writeCounts(): void {
-    for (const { scope, key, delta } of this.counts.values()) {
-      if (delta !== 0) this.statements.run(countSql, scope, key, delta);
+    for (const [scope, keys] of this.counts) {
+      for (const [key, delta] of keys) {
+        if (delta !== 0) this.statements.run(countSql, scope, key, delta);
+      }
     }
     this.counts.clear();
   }

@@ -6,6 +6,8 @@ export interface Prepared {
   statement: StatementSync;
   /** It answers rows (RETURNING), not only a number of changes. */
   returning: boolean;
+  /** It may look at events. */
+  namesEvents: boolean;
   /** Names of its columns, once it was asked for rows. */
   names?: string[];
 }
@@ -24,7 +26,8 @@ export class Statements {
     let prepared = this.byText.get(sql);
     if (!prepared) {
       const returning = /\bRETURNING\b/i.test(sql);
-      prepared = { statement: this.db.prepare(fitted(sql)), returning };
+      const namesEvents = /\bevents\b/i.test(sql);
+      prepared = { statement: this.db.prepare(fitted(sql)), returning, namesEvents };
       this.byText.set(sql, prepared);
     }
     return prepared;
