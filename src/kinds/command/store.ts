@@ -70,6 +70,7 @@ export class Names {
 export interface PastRun {
   attemptId: string;
   jobId: string;
+  /** `commandKey`. */
   key: string;
   endedAt: number;
   runMs: number;
@@ -93,6 +94,8 @@ export class History {
   private readonly store: Store;
   private readonly node: string;
   private waiting: PastRun[] = [];
+  /** What was answered since the last flush: a job is looked at again and again. Flushes come often, for the runs of others. */
+  private readonly answered = new Map<string, HistoryView | undefined>();
 
   /** Bytes are counted for one node: what others keep is on their disks. */
   constructor(store: Store, node: string) {
@@ -102,9 +105,11 @@ export class History {
 
   add(run: PastRun): void {
     this.waiting.push(run);
+    this.answered.delete(run.key);
   }
 
   async flush(): Promise<void> {
+    this.answered.clear();
     const runs = this.waiting;
     if (runs.length === 0) return;
     this.waiting = [];
@@ -112,9 +117,14 @@ export class History {
   }
 
   async of(key: string): Promise<HistoryView | undefined> {
+    if (!this.answered.has(key)) this.answered.set(key, await this.look(key));
+    return this.answered.get(key);
+  }
+
+  private async look(key: string): Promise<HistoryView | undefined> {
     const rows = await this.store.read<{ run_ms: number; ok: number; cancelled: number }>(
       'SELECT run_ms, ok, cancelled FROM command_runs WHERE command_key = ? ORDER BY ended_at DESC LIMIT ?',
-      [key, runsMax],
+      [digest(key), runsMax],
     );
     const written = rows.map((row) => ({
       runMs: row.run_ms,
@@ -160,6 +170,7 @@ export class History {
       { sql: `DELETE FROM command_runs WHERE job_id IN (${marks})`, params: [...jobIds] },
       { sql: `DELETE FROM command_names WHERE job_id IN (${marks})`, params: [...jobIds] },
     ]);
+    this.answered.clear();
     return bytes;
   }
 }
@@ -170,9 +181,11 @@ export function commandKey(
   command: string | readonly string[],
   cwd: string,
 ): string {
-  const text = JSON.stringify([owner, command, cwd]);
-  return hash('sha256', text, 'base64url').slice(0, 22);
+  return JSON.stringify([owner, command, cwd]);
 }
+
+/** What is written of a key: commands can be long, and the index is in every run. */
+const digest = (key: string): string => hash('sha256', key, 'base64url').slice(0, 22);
 
 function insertRun(run: PastRun): Step {
   return {
@@ -182,7 +195,7 @@ function insertRun(run: PastRun): Step {
     params: [
       run.attemptId,
       run.jobId,
-      run.key,
+      digest(run.key),
       run.endedAt,
       run.runMs,
       run.ok ? 1 : 0,

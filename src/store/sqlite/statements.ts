@@ -10,6 +10,8 @@ export interface Prepared {
   namesEvents: boolean;
   /** Names of its columns, once it was asked for rows. */
   names?: string[];
+  /** A row without values. */
+  blank?: Row;
 }
 
 export class Statements {
@@ -64,7 +66,7 @@ export class Statements {
     const names = prepared.names ?? namesOf(prepared);
     const lists = prepared.statement.all(...params) as unknown as Value[][];
     return lists.map((values) => {
-      const row: Row = {};
+      const row: Row = { ...prepared.blank };
       for (let i = 0; i < names.length; i++) row[names[i]!] = values[i]!;
       return row as T;
     });
@@ -79,6 +81,7 @@ export class Statements {
 function namesOf(prepared: Prepared): string[] {
   prepared.statement.setReturnArrays(true);
   prepared.names = prepared.statement.columns().map(({ name }) => name);
+  prepared.blank = Object.fromEntries(prepared.names.map((name) => [name, null]));
   return prepared.names;
 }
 

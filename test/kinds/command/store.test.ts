@@ -47,6 +47,19 @@ for (const factory of stores)
       assert.equal(await history.of('test'), undefined);
     });
 
+    test('runs of other nodes show after a flush, forgotten ones do not', async (t) => {
+      const store = await factory.open(t, commandMigrations);
+      const [here, there] = [new History(store, 'node_a'), new History(store, 'node_b')];
+      here.add(run('job_1'));
+      assert.equal((await here.of('make'))?.runs, 1);
+      there.add(run('job_2'));
+      await there.flush();
+      await here.flush();
+      assert.equal((await here.of('make'))?.runs, 2);
+      await here.forget(['job_1']);
+      assert.equal((await here.of('make'))?.runs, 1);
+    });
+
     test('a cancelled run is a run, but neither a success nor a failure', async (t) => {
       const store = await factory.open(t, commandMigrations);
       const history = new History(store, 'node_a');
