@@ -9,9 +9,14 @@ export interface Service {
   stop(): Promise<void>;
 }
 
+/** Between two looks of a loop that has nothing to do. */
+const quietMs = 5000;
+
 export interface LoopOptions {
   name: string;
   everyMs: number;
+  /** While this says so, nothing is due before somebody wakes it: it looks at its leisure. */
+  isQuiet?(): boolean;
   clock: Clock;
   log: Log;
   run(signal: AbortSignal): Promise<void>;
@@ -50,7 +55,7 @@ export class Loop implements Service {
   }
 
   private async turn(): Promise<void> {
-    const { clock, log, run, everyMs, name } = this.options;
+    const { clock, log, run, everyMs, isQuiet, name } = this.options;
     const { signal } = this.stopping;
     while (!signal.aborted) {
       this.nudge = new AbortController();
@@ -59,7 +64,8 @@ export class Loop implements Service {
       } catch (error) {
         if (!signal.aborted) log.error(`${name} failed and goes on`, { error });
       }
-      if (!signal.aborted) await clock.sleep(everyMs, this.nudge.signal);
+      const pauseMs = isQuiet?.() ? Math.max(everyMs, quietMs) : everyMs;
+      if (!signal.aborted) await clock.sleep(pauseMs, this.nudge.signal);
     }
   }
 }

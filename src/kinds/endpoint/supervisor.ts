@@ -44,6 +44,8 @@ export class Supervisor implements Service {
   private readonly loop: Loop;
   private readonly unsubscribe: (() => void)[] = [];
   private forgotAt = 0;
+  /** No endpoint, no worker. */
+  private quiet = false;
   private stopped = false;
 
   constructor(needs: SupervisorNeeds) {
@@ -62,6 +64,7 @@ export class Supervisor implements Service {
     this.loop = new Loop({
       name: 'endpoint workers',
       everyMs: tickMs,
+      isQuiet: () => this.quiet,
       clock,
       log,
       run: () => this.tick(),
@@ -126,6 +129,7 @@ export class Supervisor implements Service {
 
   private async tick(): Promise<void> {
     const rows = await this.needs.endpoints.list();
+    this.quiet = rows.length === 0 && this.own.size === 0 && this.needs.hub.workers.size === 0;
     const known = new Set(rows.map(({ id }) => id));
     for (const row of rows) await this.keep(row);
     for (const own of this.own.values())

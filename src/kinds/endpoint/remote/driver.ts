@@ -47,8 +47,10 @@ export class RemoteDriver implements Service {
   private readonly loop: Loop;
   private readonly sender: Sender;
   private readonly active = new Map<string, Promise<void>>();
-  private off = () => {};
+  private readonly off: (() => void)[] = [];
   private beatAt = 0;
+  /** No endpoint is at a remote, and no job. */
+  private quiet = false;
 
   constructor(needs: RemoteNeeds) {
     this.needs = needs;
@@ -58,14 +60,24 @@ export class RemoteDriver implements Service {
       callbackOf: (remote, attemptId) => this.callbackOf(remote, attemptId),
       finish: (row, outcome) => this.finish(row, outcome),
     });
-    this.loop = new Loop({ name: this.name, everyMs, clock, log, run: () => this.turn() });
+    this.loop = new Loop({
+      name: this.name,
+      everyMs,
+      isQuiet: () => this.quiet,
+      clock,
+      log,
+      run: () => this.turn(),
+    });
   }
 
   async start(): Promise<void> {
-    const { jobs, store, clock } = this.needs;
-    this.off = jobs.store.onReady((queue) => {
-      if (queue.startsWith('endpoint:')) this.loop.wake();
-    });
+    const { jobs, store, clock, endpoints } = this.needs;
+    this.off.push(
+      jobs.store.onReady((queue) => {
+        if (queue.startsWith('endpoint:')) this.loop.wake();
+      }),
+      endpoints.onChange(() => this.loop.wake()),
+    );
     // Steps that were under way when the server ended: nobody is at them any more.
     for (const row of await store.all()) {
       if (row.state === 'sending') await store.move(row, { state: 'unsure', dueAt: clock.now() });
@@ -75,7 +87,7 @@ export class RemoteDriver implements Service {
   }
 
   async stop(): Promise<void> {
-    this.off();
+    for (const off of this.off.splice(0)) off();
     await this.loop.stop();
     await Promise.all(this.active.values());
   }
@@ -109,8 +121,10 @@ export class RemoteDriver implements Service {
 
   private async turn(): Promise<void> {
     const { endpoints, store, clock } = this.needs;
-    for (const endpoint of await endpoints.list())
-      if (endpoint.spec.remote) await this.claim(endpoint);
+    const there = (await endpoints.list()).filter(({ spec }) => spec.remote);
+    this.quiet = there.length === 0 && !(await store.any());
+    if (this.quiet) return;
+    for (const endpoint of there) await this.claim(endpoint);
     await this.beat();
     const free = atOnce - this.active.size;
     if (free <= 0) return;
