@@ -1,7 +1,7 @@
 // How a job moves: decide(job, fact) → what changes. Pure and written once for both stores, so backoff, TTL, timeouts,
 // limits, cancel and dead letters exist in one place. A fact that no longer fits is refused, never half applied.
 import { stale, type Fact, type Verdict } from './decision.ts';
-import { ended, finish, freshAttempt, isRunning, lost } from './ending.ts';
+import { ended, finish, freshAttempt, isExpired, isRunning, lost } from './ending.ts';
 import { enqueue, withdrawOf } from './intents.ts';
 import { attemptIdOf, isFinal, type Job, type JobError, type Status } from './job.ts';
 
@@ -33,7 +33,8 @@ export function decide(job: Job, fact: Fact, now: number): Verdict {
 }
 
 function started(job: Job, fact: Extract<Fact, { type: 'started' }>, now: number): Verdict {
-  if (job.status !== 'queued') return stale;
+  // The sweep may not have come by yet, or nothing ran for a while.
+  if (job.status !== 'queued' || isExpired(job, now)) return stale;
   return {
     patch: {
       status: 'running',
@@ -102,13 +103,16 @@ function forceCancel(job: Job, now: number): Verdict {
 }
 
 function expired(job: Job, now: number): Verdict {
-  if (job.status !== 'queued' || job.expiresAt === null || job.expiresAt > now) return stale;
+  if (job.status !== 'queued' || !isExpired(job, now)) return stale;
   return finish(job, {
     status: 'timed_out',
     now,
     error: {
       code: 'queueTimeout',
-      message: 'It waited in the queue longer than its time to live and never ran.',
+      message:
+        job.attempt === 1
+          ? 'It waited in the queue longer than its time to live and never ran.'
+          : `Its time to live ended before attempt ${job.attempt} could start.`,
       hint: 'Retry it, or submit it with a longer ttlMs; `errand queue list` shows what is ahead.',
     },
     more: {},
@@ -133,7 +137,6 @@ function retry(job: Job, by: string, now: number): Verdict {
   const attemptId = attemptIdOf(job.id, attempt);
   // A retry by hand buys one more attempt, and forgives earlier losses.
   const policy = { ...job.retry, attemptsMax: Math.max(job.retry.attemptsMax, attempt) };
-  const ttl = job.expiresAt === null ? null : now + (job.expiresAt - job.createdAt);
   return {
     patch: {
       ...freshAttempt(attempt, attemptId),
@@ -141,7 +144,7 @@ function retry(job: Job, by: string, now: number): Verdict {
       retry: policy,
       lost: 0,
       runAt: now,
-      expiresAt: ttl,
+      expiresAt: job.ttlMs === null ? null : now + job.ttlMs,
       finishedAt: null,
     },
     events: [{ type: 'retried', data: { attempt, by } }],

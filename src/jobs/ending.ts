@@ -64,10 +64,10 @@ function failOrRetry(
   const { status, error, now, more, mayRetry } = end;
   const intents: Intent[] = [settleOf(job)];
   const isCancelled = job.cancelRequestedAt !== null;
-  if (isCancelled || !mayRetry || job.attempt >= job.retry.attemptsMax)
+  const runAt = nextStart(job, now, end.random);
+  if (isCancelled || !mayRetry || runAt === undefined)
     return finish(job, { status: isCancelled ? 'cancelled' : status, now, error, more, intents });
-  const delayMs = backoff(job, end.random);
-  return again(job, { now, delayMs, error, more, intents, event: 'attemptFailed' });
+  return again(job, { runAt, error, more, intents, event: 'attemptFailed' });
 }
 
 export function lost(job: Job, fact: Extract<Fact, { type: 'lost' }>, now: number): Verdict {
@@ -83,10 +83,10 @@ export function lost(job: Job, fact: Extract<Fact, { type: 'lost' }>, now: numbe
     return finish(job, { status: 'cancelled', now, error, more, intents });
   // A job that keeps killing its worker ends; it is not handed out for ever.
   const poison = job.lost + 1 > job.retry.lostMax;
-  if (poison || job.attempt >= job.retry.attemptsMax)
+  const runAt = nextStart(job, now, fact.random);
+  if (poison || runAt === undefined)
     return finish(job, { status: 'failed', now, error, more, intents });
-  const delayMs = backoff(job, fact.random);
-  return again(job, { now, delayMs, error, more, intents, event: 'attemptLost' });
+  return again(job, { runAt, error, more, intents, event: 'attemptLost' });
 }
 
 export function finish(
@@ -127,8 +127,7 @@ export const finalEvents: ReadonlySet<string> = new Set(Object.values(finalEvent
 function again(
   job: Job,
   next: {
-    now: number;
-    delayMs: number;
+    runAt: number;
     error: JobError;
     more: Partial<Job>;
     intents: Intent[];
@@ -137,7 +136,7 @@ function again(
 ): Decision {
   const attempt = job.attempt + 1;
   const attemptId = attemptIdOf(job.id, attempt);
-  const runAt = next.now + next.delayMs;
+  const { runAt } = next;
   return {
     patch: {
       ...freshAttempt(attempt, attemptId),
@@ -180,11 +179,18 @@ function snoozed(job: Job, untilMs: number): Decision {
   };
 }
 
-function backoff(job: Job, random: number): number {
+/** When the next attempt is due; undefined: none is left, or its time to live ends before. */
+function nextStart(job: Job, now: number, random: number): number | undefined {
+  if (job.attempt >= job.retry.attemptsMax) return undefined;
   const { backoffMs, backoffFactor, backoffMsMax, jitter } = job.retry;
   const delay = Math.min(backoffMs * backoffFactor ** (job.attempt - 1), backoffMsMax);
-  return Math.round(delay * (1 - jitter * random));
+  const runAt = now + Math.round(delay * (1 - jitter * random));
+  return isExpired(job, runAt) ? undefined : runAt;
 }
+
+/** No attempt starts any more. */
+export const isExpired = ({ expiresAt }: Job, now: number): boolean =>
+  expiresAt !== null && expiresAt <= now;
 
 export const isRunning = (job: Job): boolean =>
   job.status === 'running' || job.status === 'input_required';

@@ -103,7 +103,9 @@ export interface Job {
   /** Who holds the running attempt: a node, or a worker. */
   holder: string | null;
   runAt: number;
-  /** End of the time it may wait in the queue. */
+  /** How long after its submit, or a retry by hand, an attempt may still start. */
+  ttlMs: number | null;
+  /** When that time ends. */
   expiresAt: number | null;
   /** Awake execution time allowed per attempt. */
   timeoutMs: number | null;
@@ -153,6 +155,7 @@ const columns = {
   retry: 'retry',
   holder: 'holder',
   runAt: 'run_at',
+  ttlMs: 'ttl_ms',
   expiresAt: 'expires_at',
   timeoutMs: 'timeout_ms',
   deadlineAt: 'deadline_at',

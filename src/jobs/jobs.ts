@@ -161,7 +161,8 @@ export class Jobs {
       const stage = request.stage === undefined ? {} : { stage: request.stage };
       const fact: Fact = { type: 'started', holder: request.holder, node: request.node, ...stage };
       const verdict = decide(job, fact, now);
-      if (isRefused(verdict)) return { take: false, drop: true };
+      // Its time to live is over: the sweep ends it, and its entry with it.
+      if (isRefused(verdict)) return { take: false };
       started.set(candidate.attemptId, patched(job, verdict, now));
       return {
         take: true,

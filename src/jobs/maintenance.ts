@@ -51,7 +51,10 @@ export class Maintenance implements Service {
     this.lastSweepAt = now;
     await this.promote(now);
     for (const lost of await jobs.store.lost(now, batch)) await this.lose(lost);
-    for (const id of await jobs.ledger.expiredIds(now, batch)) await jobs.expire(id);
+    // Together, in one commit: while they wait, they stand before those that may still run.
+    const expired = await jobs.ledger.expiredIds(now, batch);
+    await Promise.all(expired.map((id) => jobs.expire(id)));
+    if (expired.length === batch) this.loop.wake();
     for (const one of await jobs.ledger.endedDependencies(batch)) {
       await jobs.dependencyEnded(one.jobId, { id: one.afterId, status: one.status });
     }

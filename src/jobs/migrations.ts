@@ -84,4 +84,12 @@ export const jobMigrations: Migration[] = [
     id: 'jobs/5',
     statements: () => ['ALTER TABLE attempts ADD COLUMN node TEXT'],
   },
+  {
+    id: 'jobs/6',
+    statements: ({ int }) => [
+      `ALTER TABLE jobs ADD COLUMN ttl_ms ${int}`,
+      // Right for all but those that were retried by hand: nobody noted when.
+      'UPDATE jobs SET ttl_ms = expires_at - created_at WHERE expires_at IS NOT NULL',
+    ],
+  },
 ];

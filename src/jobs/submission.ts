@@ -31,7 +31,7 @@ export interface Submission {
   priority?: number;
   /** Epoch ms. */
   runAt?: number;
-  /** Time it may wait in the queue. */
+  /** No attempt starts later than this after the submit. */
   ttlMs?: number;
   timeoutMs?: number;
   retry?: Partial<RetryPolicy>;
@@ -83,6 +83,7 @@ export function newJob(
     retry: submission.retry ? { ...defaultRetry, ...submission.retry } : defaultRetry,
     holder: null,
     runAt: submission.runAt ?? now,
+    ttlMs: submission.ttlMs ?? null,
     expiresAt: submission.ttlMs === undefined ? null : now + submission.ttlMs,
     timeoutMs: submission.timeoutMs ?? null,
     deadlineAt: null,

@@ -164,6 +164,55 @@ for (const factory of stores) {
       assert.deepEqual(await claim(core), []);
     });
 
+    test('no attempt starts after the time to live, also where nobody swept meanwhile', async (t) => {
+      const clock = new ManualClock();
+      const core = await createCore(t, { factory, clock });
+      const { job: late } = await core.jobs.submit({ ...base, ttlMs: 1000 });
+      clock.jump(1000);
+      const { job: next } = await core.jobs.submit({ ...base, ttlMs: 1000 });
+      assert.deepEqual(await claim(core), []);
+      await core.jobs.expire(late.id);
+      assert.deepEqual(
+        (await claim(core)).map(({ id }) => id),
+        [next.id],
+      );
+    });
+
+    test('an attempt that fails too late for another one is the end, with its own error', async (t) => {
+      const clock = new ManualClock();
+      const core = await createCore(t, { factory, clock });
+      const retry = { attemptsMax: 3, backoffMs: 1000, jitter: 0 };
+      const { job } = await core.jobs.submit({ ...base, ttlMs: 5000, retry });
+      const [first] = await claim(core);
+      clock.jump(1000);
+      const error = { code: 'exit', message: 'exit code 1' };
+      await core.jobs.finish(of(first!), { type: 'failed', error });
+      clock.jump(1000);
+      await core.store.promote(clock.now());
+      const [second] = await claim(core);
+      clock.jump(60_000);
+      const end = await core.jobs.finish(of(second!), { type: 'failed', error });
+      assert.equal(end.job.status, 'failed');
+      assert.deepEqual(end.job.error, error);
+      assert.deepEqual([end.job.id, end.job.attempt], [job.id, 2]);
+    });
+
+    test('a retry by hand has the time to live that was asked for, every time', async (t) => {
+      const clock = new ManualClock();
+      const core = await createCore(t, { factory, clock });
+      const { job } = await core.jobs.submit({ ...base, ttlMs: 1000 });
+      for (const attempt of [2, 3]) {
+        clock.jump(60_000);
+        await core.jobs.expire(job.id);
+        const again = await core.jobs.retry(job.id, 'ada');
+        assert.equal(again.attempt, attempt);
+        assert.equal(again.expiresAt, clock.now() + 1000);
+      }
+      clock.jump(1000);
+      await core.jobs.expire(job.id);
+      assert.match((await core.jobs.get(job.id)).error!.message, /attempt 3/);
+    });
+
     test('the same key and body are one job, also at once; another body is refused', async (t) => {
       const core = await createCore(t, { factory });
       const wish = { ...base, idempotencyKey: 'build-7' };

@@ -256,7 +256,7 @@ function setTtl(desk: Desk, id: string, ttlMs: number): Promise<Job> {
     isFinal(job.status)
       ? undefined
       : {
-          patch: { expiresAt: job.createdAt + ttlMs },
+          patch: { ttlMs, expiresAt: job.createdAt + ttlMs },
           events: [{ type: 'ttlChanged', data: { ttlMs } }],
           intents: [],
         },
