@@ -53,6 +53,24 @@ describe('addresses', () => {
     });
   });
 
+  it('is told by a refusal which entry would allow it, in every form', () => {
+    const strict = new Policy({ allow: [] });
+    for (const [host, address] of [
+      ['::1', '::1'],
+      ['::ffff:7f00:1', '::ffff:7f00:1'],
+      ['10.0.0.1', '10.0.0.1'],
+      ['wiki.local', 'fd00::1'],
+    ] as const) {
+      let entry = '';
+      assert.throws(
+        () => strict.check(host, 30_000, address),
+        (error: AppError) => ((entry = /"(.+?)"/.exec(error.hint!)![1]!), true),
+      );
+      new Policy({ allow: [entry] }).check(host, 30_000, address);
+      assert.throws(() => new Policy({ allow: [entry] }).check(host, 30_001, address), entry);
+    }
+  });
+
   it('trusts what the operator named: by trust, host, port, address or range', async () => {
     const trusted = await closed.request({ url: `${base}/a`, trust: 'trusted' });
     assert.equal(trusted.status, 200);

@@ -29,7 +29,7 @@ export class Policy {
     if (reason === undefined || this.allows(host, port, address)) return;
     const where = host === address ? host : `${host} (${address})`;
     throw refusal(`${where} is ${reason}, which requests from outside may not reach.`, {
-      hint: `Add "${host}:${port}" to the setting \`egress.allow\` if it is meant to be reached.`,
+      hint: `Add "${ipaddr.IPv6.isValid(host) ? `[${host}]` : host}:${port}" to the setting \`egress.allow\` if it is meant to be reached.`,
       host,
       port,
       address,
