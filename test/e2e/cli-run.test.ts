@@ -18,6 +18,34 @@ test('run --secret passes a variable of the caller and stores only its name', as
   assert.match(missing.stdout + missing.stderr, /TOKEN has no value/);
 });
 
+test('run says when: after other jobs, at a time, before others, once', async (t) => {
+  const { cli: errand } = await startServer(t);
+  const id = async (...args: string[]) => {
+    const { code, stdout, stderr } = await errand('run', '-d', ...args);
+    assert.equal(code, 0, stderr);
+    return stdout.trim();
+  };
+  await errand('queue', 'set', 'one', '--concurrency-max', '1', '--paused', 'true');
+  const first = await id('--queue', 'one', '--priority=-1', '--', 'true');
+  const second = await id('--queue', 'one', '--priority', '2', '--after', first, '--', 'true');
+  const later = await id('--queue', 'one', '--run-at', '2h', '--ttl', '3h', '--', 'true');
+  const once = await id('--idempotency-key', 'k', '--', 'true');
+  assert.equal(await id('--idempotency-key', 'k', '--', 'true'), once);
+  const other = await errand('run', '-d', '--idempotency-key', 'k', '--', 'false');
+  assert.deepEqual([other.code, /another body/.test(other.stderr)], [5, true], other.stderr);
+  await errand('queue', 'set', 'one', '--paused=false');
+  assert.equal((await errand('wait', first, second)).code, 0);
+  const shown = (await errand('show', '--json', later)).json<{
+    status: string;
+    priority: number;
+  }>();
+  assert.equal(shown.status, 'queued');
+  const odd = await errand('run', '-d', '--run-at', 'soon', '--', 'true');
+  assert.deepEqual([odd.code, /--run-at/.test(odd.stderr)], [2, true], odd.stderr);
+  const word = await errand('queue', 'set', 'one', '--paused=ja');
+  assert.deepEqual([word.code, /--paused is true or false/.test(word.stderr)], [2, true]);
+});
+
 test('run --tty has the size of the terminal it is run in', async (t) => {
   const server = await startServer(t);
   const line = `stty rows 33 cols 77; exec ${process.execPath} ${bin} run --tty -- stty size`;

@@ -137,7 +137,10 @@ function unknownCommand(operations: readonly CatalogEntry[], argv: readonly stri
   );
   const typed = spokenWords(argv).join(' ');
   return new AppError('invalidInput', `There is no command \`errand ${typed.slice(0, 80)}\`.`, {
-    hint: near.length > 0 ? `There is ${near.join(', ')}.` : '`errand help` lists all commands.',
+    hint:
+      near.length > 0
+        ? `These begin like it: ${near.join(', ')}.`
+        : '`errand help` lists all commands.',
   });
 }
 

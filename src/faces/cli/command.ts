@@ -123,8 +123,12 @@ function wrap(text: string, columns: number): string[] {
   return lines;
 }
 
-export function wholeNumber(text: string | undefined, flag: string): number | undefined {
+export function wholeNumber(
+  text: string | undefined,
+  flag: string,
+  { negative = false } = {},
+): number | undefined {
   if (text === undefined) return undefined;
-  if (/^\d+$/.test(text)) return Number(text);
+  if ((negative ? /^-?\d+$/ : /^\d+$/).test(text)) return Number(text);
   throw new AppError('invalidInput', `--${flag} needs a whole number, not ${text}.`);
 }

@@ -78,7 +78,7 @@ export function tableText(
   const cells = rows.map((row) => columns.map((column) => cell(column, row[column])));
   const used = columns.map((_, i) => cells.some((row) => row[i] !== ''));
   const widths = columns.map((name, i) =>
-    Math.max(name.length, ...cells.map((row) => row[i]!.length)),
+    Math.max(heading(name).length, ...cells.map((row) => row[i]!.length)),
   );
   const free = columns.map((name, i) => used[i]! && !isKept(name));
   shrink(widths, { used, free }, screen.columns);

@@ -71,8 +71,10 @@ export function parseInput(
       const field = fieldOf(flag, properties);
       if (!field) throw unknownFlag(entry, flag, properties);
       const property = properties[field.name]!;
-      if (isBoolean(property) && inline === undefined) input[field.name] = !field.negated;
-      else {
+      if (isBoolean(property)) {
+        const text = inline ?? (isTruth(argv[i + 1]) ? argv[++i]! : 'true');
+        input[field.name] = truth(flag, text) !== field.negated;
+      } else {
         const text = inline ?? argv[++i];
         if (text === undefined) throw new AppError('invalidInput', `--${flag} needs a value.`);
         put(input, field.name, property, milliseconds(flag, text));
@@ -130,7 +132,9 @@ export function help(entry: CatalogEntry, entries: readonly CatalogEntry[]): str
   const { required = [], properties = {} } = entry.input as Schema;
   const args = entry.cli!.args ?? [];
   const row = ([name, property]: [string, Schema]): [string, string] => [
-    args.includes(name) ? `<${kebab(name)}>` : `--${flagName(name)}${placeholder(name, property)}`,
+    args.includes(name)
+      ? `<${kebab(name)}>`
+      : `--${negatable(property)}${flagName(name)}${placeholder(name, property)}`,
     flagText(property, required.includes(name) && !args.includes(name)),
   ];
   const fields = Object.entries(properties);
@@ -142,6 +146,10 @@ export function help(entry: CatalogEntry, entries: readonly CatalogEntry[]): str
   rows.push(['--json', 'print JSON, for scripts']);
   return helpText(usage(entry), terminalWords(entry.description, commandNames(entries)), rows);
 }
+
+/** What is false when it is left out need not be said so. */
+const negatable = (property: Schema): string =>
+  isBoolean(property) && property.default !== false ? '[no-]' : '';
 
 function placeholder(name: string, property: Schema): string {
   const type = typeOf(property);
@@ -272,7 +280,7 @@ function listOf(name: string, item: Schema, text: string): unknown[] {
 function value(name: string, property: Schema, text: string): unknown {
   const type = typeOf(property);
   if (text === 'null' && type !== 'string') return null;
-  if (type === 'boolean') return text === 'true' || text === 'yes' || text === '1';
+  if (type === 'boolean') return truth(flagName(name), text);
   if (type === 'number' || type === 'integer')
     return name.endsWith('Ms') ? durationMs(text, 1000) : number(name, text);
   if (type === 'object' || type === 'any') {
@@ -283,6 +291,13 @@ function value(name: string, property: Schema, text: string): unknown {
     }
   }
   return text;
+}
+
+const isTruth = (text: string | undefined): boolean => text === 'true' || text === 'false';
+
+function truth(flag: string, text: string): boolean {
+  if (isTruth(text)) return text === 'true';
+  throw new AppError('invalidInput', `--${flag} is true or false, not ${text}.`);
 }
 
 function number(name: string, text: string): number {

@@ -32,6 +32,10 @@ test('a table fits the terminal, keeps ids whole and leaves empty columns out', 
   );
   assert.match(tableText(screen(), rows, columns), new RegExp(rows[0]!.summary.trim()));
   assert.equal(tableText(screen(), [], columns), 'nothing here\n');
+  assert.match(
+    tableText(screen(), [{ concurrencyMax: 1 }], ['concurrencyMax']),
+    /^CONCURRENCY MAX\n/,
+  );
 });
 
 test('sizes and durations as people say them', () => {

@@ -8,7 +8,7 @@ import { Interrupts } from '../interrupts.ts';
 import { throughRestarts } from '../patience.ts';
 import { pipedText } from '../piped.ts';
 import { dim, harmless, jobWords } from '../print.ts';
-import { durationMs } from '../times.ts';
+import { durationMs, wireTime } from '../times.ts';
 import { flagName, inputError } from '../words.ts';
 import { followOutput } from './logs.ts';
 import { scripted, type View } from './show.ts';
@@ -39,6 +39,20 @@ const flags = {
     help: 'give it a terminal of the size of yours (`errand send` types into it)',
   },
   queue: { type: 'string', value: 'Q', help: 'the queue it waits in' },
+  priority: { type: 'string', value: 'N', help: 'higher ones of its queue run first (default 0)' },
+  after: {
+    type: 'string',
+    multiple: true,
+    value: 'ID',
+    help: 'run it once this job has completed; may be repeated',
+  },
+  'run-at': { type: 'string', value: 'TIME', help: 'not before: 2h, or "2026-01-31 08:00"' },
+  ttl: { type: 'string', value: '1h', help: 'give up if it has not started by then' },
+  'idempotency-key': {
+    type: 'string',
+    value: 'K',
+    help: 'the same key with the same command answers the same job',
+  },
   label: {
     type: 'string',
     multiple: true,
@@ -167,8 +181,22 @@ function submission(
     ...(values.tty ? { tty: ownSize(program) ?? true } : {}),
     ...(values.queue === undefined ? {} : { queue: values.queue }),
     ...(values.label === undefined ? {} : { labels: values.label }),
+    ...turn(values, program.clock.now()),
     ...(retries === undefined ? {} : { attemptsMax: retries + 1 }),
     waitMs: 0,
+  };
+}
+
+/** When it runs, as far as the caller says so. */
+function turn(values: Words<typeof flags>['values'], now: number): Record<string, unknown> {
+  const { after, ttl, 'run-at': runAt, 'idempotency-key': idempotencyKey } = values;
+  const priority = wholeNumber(values.priority, 'priority', { negative: true });
+  return {
+    ...(priority === undefined ? {} : { priority }),
+    ...(after === undefined ? {} : { after }),
+    ...(runAt === undefined ? {} : { runAt: wireTime('runAt', runAt, now) }),
+    ...(ttl === undefined ? {} : { ttlMs: durationMs(ttl, 1000) }),
+    ...(idempotencyKey === undefined ? {} : { idempotencyKey }),
   };
 }
 
