@@ -16,13 +16,13 @@ export async function restoreBackup(homePath: string, file: string): Promise<voi
     const clear = () => sideFiles.forEach((part) => rmSync(next + part, { force: true }));
     // Of a restore that was killed: another file's changes must not be taken for this one's.
     clear();
-    copyFileSync(file, next);
-    // Opening checks it: a damaged backup is refused before anything is replaced.
+    // A wrong or damaged file is refused before anything is replaced.
     try {
-      openDatabase(next).close();
+      copyFileSync(file, next);
+      checkBackup(next);
     } catch (error) {
       rmSync(next, { force: true });
-      throw error;
+      throw noBackup(file, error as Error);
     } finally {
       clear();
     }
@@ -35,4 +35,22 @@ export async function restoreBackup(homePath: string, file: string): Promise<voi
   } finally {
     home.release();
   }
+}
+
+function checkBackup(path: string): void {
+  const db = openDatabase(path);
+  try {
+    const known = db.prepare("SELECT 1 FROM migrations WHERE id = 'jobs/1'").get();
+    if (!known) throw new Error('it is the database of another program');
+  } finally {
+    db.close();
+  }
+}
+
+function noBackup(file: string, error: Error): AppError {
+  const { message } = error.cause instanceof Error ? error.cause : error;
+  return new AppError('invalidInput', `${file} is no backup that can be restored: ${message}.`, {
+    hint: 'Nothing was changed. Name a file that `errand backup` wrote.',
+    cause: error,
+  });
 }

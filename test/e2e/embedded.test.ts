@@ -5,7 +5,7 @@ import { join } from 'node:path';
 import { DatabaseSync } from 'node:sqlite';
 import { test } from 'node:test';
 import { tempFolder } from '../helpers/folder.ts';
-import { cli, startServer } from '../helpers/server.ts';
+import { bin, cli, startServer } from '../helpers/server.ts';
 
 test('a key is nowhere in the database, only its hash', async (t) => {
   const server = await startServer(t);
@@ -46,6 +46,13 @@ test('backup while it serves, restore into an empty home', async (t) => {
   assert.equal(nowhere.code, 2);
   assert.match(nowhere.stderr, /cannot be written/);
   const home = join(tempFolder(t), 'home');
+  const other = join(tempFolder(t), 'other.sqlite');
+  new DatabaseSync(other).exec('CREATE TABLE cookies (id INTEGER)');
+  for (const wrong of [other, bin, tempFolder(t)]) {
+    const { code, stderr } = await cli(home, ['restore', wrong]);
+    assert.deepEqual([code, stderr.includes(`${wrong} is no backup`)], [2, true], stderr);
+  }
+  assert.ok(!readdirSync(home).some((name) => name.startsWith('errand.sqlite')));
   assert.equal((await cli(home, ['restore', file])).code, 0);
   const again = await startServer(t, { home });
   const answer = await again.api('GET', '/api/jobs', undefined, {

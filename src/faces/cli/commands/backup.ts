@@ -34,7 +34,7 @@ export const restore = command({
     const wish = values.home === undefined ? {} : { home: values.home };
     if (await findServer(program, values.home)) {
       throw new AppError('conflict', 'A server has this home open.', {
-        hint: 'Stop it first: a restore replaces its database.',
+        hint: 'Stop it first with `errand stop`: a restore replaces its database.',
       });
     }
     const { home } = program.place(wish);
