@@ -7,6 +7,7 @@ import {
   readFileSync,
   renameSync,
   rmSync,
+  statSync,
   statfsSync,
   writeFileSync,
 } from 'node:fs';
@@ -26,6 +27,8 @@ export interface Home {
   /** For signatures whose secrets are derived, not stored. */
   secret: Buffer;
   folder(name: string): string;
+  /** False once somebody removed or replaced it: what is written now is in files without a name. */
+  isThere(): boolean;
   release(): void;
 }
 
@@ -35,6 +38,7 @@ const networkFileSystems = new Set([0x6969, 0x517b, 0xff534d42, 0xfe534d42, 0x01
 export function openHome(path: string): Home {
   prepare(path);
   const lock = lockHome(path);
+  const locked = lockNumber(path);
   return {
     path,
     ownerKey: once(join(path, 'owner.key'), () => randomId('errand_', 40)),
@@ -49,6 +53,7 @@ export function openHome(path: string): Home {
       mkdirSync(folder, { recursive: true, mode: 0o700 });
       return folder;
     },
+    isThere: () => lockNumber(path) === locked,
     release: () => {
       if (lock.isOpen) lock.close();
     },
@@ -118,7 +123,7 @@ function prepare(path: string): void {
 
 /** An exclusively locked SQLite file: the lock vanishes with the process, however it ends. */
 function lockHome(path: string): DatabaseSync {
-  const file = join(path, 'lock');
+  const file = lockFile(path);
   // Made here, because what SQLite lays beside a file has the file's own mode.
   if (!existsSync(file)) writeFileSync(file, '', { mode: 0o600 });
   const db = new DatabaseSync(file, { timeout: 0 });
@@ -133,6 +138,11 @@ function lockHome(path: string): DatabaseSync {
     });
   }
 }
+
+const lockFile = (path: string): string => join(path, 'lock');
+
+const lockNumber = (path: string): number | undefined =>
+  statSync(lockFile(path), { throwIfNoEntry: false })?.ino;
 
 function holder(path: string): string {
   try {

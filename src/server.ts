@@ -18,7 +18,7 @@ import { createRotatingFile } from './runtime/rotate.ts';
 import { serverOperations } from './server-operations.ts';
 import { version } from './version.ts';
 
-const idleCheckMs = 1000;
+const watchMs = 1000;
 
 export async function startServer(wish: ServeWish): Promise<RunningServer> {
   const config = loadConfig({
@@ -65,7 +65,7 @@ class Server {
   private idleSince: number | undefined;
   private end = () => {};
   private readonly ended = new Promise<void>((resolve) => (this.end = resolve));
-  private readonly idleLoop: Loop;
+  private readonly watchLoop: Loop;
 
   constructor(parts: { config: Config; home: Home; clock: Clock; log: Log; auto: boolean }) {
     this.config = parts.config;
@@ -74,12 +74,12 @@ class Server {
     this.log = parts.log;
     this.auto = parts.auto;
     const { clock, log } = parts;
-    this.idleLoop = new Loop({
-      name: 'idle',
-      everyMs: idleCheckMs,
+    this.watchLoop = new Loop({
+      name: 'watch',
+      everyMs: watchMs,
       clock,
       log,
-      run: () => this.checkIdle(),
+      run: () => this.watch(),
     });
   }
 
@@ -117,7 +117,7 @@ class Server {
       rmSync(pidFile, { force: true });
       throw error;
     }
-    if (this.auto) await this.idleLoop.start();
+    await this.watchLoop.start();
     // In the foreground the greeting says it already.
     const facts = { home: home.path, url: this.url, socket: config.socketPath, pid: process.pid };
     log[this.auto ? 'info' : 'debug']('serving', facts);
@@ -201,6 +201,12 @@ class Server {
     }
   }
 
+  private async watch(): Promise<void> {
+    if (this.home.isThere()) return this.auto ? this.checkIdle() : undefined;
+    this.log.error(`the home ${this.home.path} is gone: ending`);
+    void this.stop();
+  }
+
   /** A server that a front started ends when nobody is connected and nothing is due, ever. */
   private async checkIdle(): Promise<void> {
     const now = this.clock.now();
@@ -219,13 +225,13 @@ class Server {
   }
 
   private async close(): Promise<void> {
-    const idle = this.idleLoop.stop();
+    const watching = this.watchLoop.stop();
     this.mcp!.sessions.close();
     await this.mcp!.http.close();
     await this.http!.stop();
     await this.app!.stop();
     rmSync(join(this.home.path, 'server.pid'), { force: true });
     this.end();
-    await idle;
+    await watching;
   }
 }

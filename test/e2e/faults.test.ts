@@ -2,7 +2,8 @@
 import assert from 'node:assert/strict';
 import { execFile } from 'node:child_process';
 import { randomBytes } from 'node:crypto';
-import { readFileSync, writeFileSync } from 'node:fs';
+import { once } from 'node:events';
+import { mkdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { DatabaseSync } from 'node:sqlite';
 import { test } from 'node:test';
@@ -37,6 +38,17 @@ test('a database that another program holds: refused at the start, told to calle
   assert.equal(start.code, 7);
   assert.match(start.stderr, /locked by another program[^]*Close the other program/);
   other.close();
+});
+
+test('a server whose home is removed ends instead of taking work that nobody would find again', async (t) => {
+  const server = await startServer(t);
+  const ended = once(server.child, 'exit');
+  rmSync(server.home, { recursive: true });
+  mkdirSync(server.home, { mode: 0o700 });
+  await ended;
+  assert.match(server.stderr(), /home.*is gone/);
+  const { stdout } = await cli(server.home, ['list']);
+  assert.match(stdout, /nothing here/, 'the next one begins anew');
 });
 
 test('bytes that are no text arrive as they are: over HTTP, as events, on the command line', async (t) => {
