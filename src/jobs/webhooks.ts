@@ -45,6 +45,7 @@ export class Webhooks implements Service {
     this.options = options;
     this.delivery = new WebhookDelivery({
       ...options,
+      wake: () => this.sendLoop.wake(),
       headersOf: (format, message) => this.headers.get(format)?.(message) ?? {},
     });
     const { clock, log } = options;
@@ -81,6 +82,7 @@ export class Webhooks implements Service {
     this.off();
     await this.pumpLoop.stop();
     await this.sendLoop.stop();
+    await this.delivery.settled();
   }
 
   /** Steps that add a subscription to somebody's transaction (a submit with a webhook of its own). */

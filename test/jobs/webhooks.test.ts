@@ -108,6 +108,29 @@ for (const factory of stores) {
       );
     });
 
+    test('a receiver that does not answer holds up nobody else', async (t) => {
+      const core = await createCore(t, { factory, clock: systemClock });
+      const hung: (() => void)[] = [];
+      const got: string[] = [];
+      const webhooks = await start(t, core, async ({ url }) => {
+        if (url.endsWith('/hangs')) await new Promise<void>((resolve) => hung.push(resolve));
+        got.push(url);
+        return 200;
+      });
+      t.after(() => hung.forEach((go) => go()));
+      const wish = { owner: 'ada', events: ['*'] };
+      const dead = await webhooks.create({ ...wish, url: 'http://receiver.test/hangs' });
+      for (let i = 0; i < 4; i++) await runOne(core);
+      await until('it hangs', () => hung.length > 0);
+      await webhooks.create({ ...wish, url: 'http://receiver.test/answers' });
+      await runOne(core);
+      await until('the other one hears', () => got.length === 3);
+      assert.ok(hung.length < 12, 'not all of it at once');
+      await webhooks.remove(dead.id);
+      hung.forEach((go) => go());
+      await until('nothing is left', async () => !(await webhooks.busy()));
+    });
+
     test('a receiver that fails is tried again; deleting gives up what waits', async (t) => {
       const core = await createCore(t, { factory, clock: systemClock });
       // A redirect is no receipt either: nobody follows it.
