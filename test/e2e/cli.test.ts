@@ -200,6 +200,12 @@ test('logs --attempt reads an earlier attempt', async (t) => {
   await server.cli('wait', id);
   assert.equal((await server.cli('logs', id)).stdout, 'second\n');
   assert.equal((await server.cli('logs', '--attempt', '1', id)).stdout, 'first\n');
+  for (const more of [[], ['-f'], ['--tail', '1'], ['--json']]) {
+    const none = await server.cli('logs', '--attempt', '3', ...more, id);
+    assert.deepEqual([none.code, none.stdout.includes('second')], [4, false], more.join());
+  }
+  const wrong = await server.cli('logs', '--attempt', '0', id);
+  assert.deepEqual([wrong.code, /--attempt: Too small/.test(wrong.stderr)], [2, true]);
 });
 
 test('a bare number of a duration means seconds everywhere, unless the flag says ms', async (t) => {

@@ -139,9 +139,9 @@ export function readOutputOperation(needs: OutputNeeds): Operation {
     cli: { words: ['logs'], args: ['id'], custom: true },
     text: outputText,
     run: async ({ id, ...request }, { caller }) =>
-      readOutput(await printingJob(needs.jobs, id, caller), request, needs),
+      readOutput(await printingJob(needs.jobs, { id, ...request }, caller), request, needs),
     stream: async function* (input, { caller, signal }) {
-      const job = await printingJob(needs.jobs, input.id, caller);
+      const job = await printingJob(needs.jobs, input, caller);
       yield* follow(job, input, needs, signal);
     },
   });
@@ -150,10 +150,15 @@ export function readOutputOperation(needs: OutputNeeds): Operation {
 /** The job if the caller may see it and jobs of its kind print something. */
 async function printingJob(
   jobs: Jobs,
-  id: string,
+  { id, attempt = 1 }: { id: string; attempt?: number | undefined },
   caller: Parameters<typeof visibleJob>[2],
 ): Promise<Job> {
   const job = await visibleJob(jobs, id, caller);
+  if (attempt > job.attempt)
+    throw new AppError(
+      'notFound',
+      `${id} has no attempt ${attempt}; its last one is ${job.attempt}.`,
+    );
   if (job.kind === 'command' || jobs.kind(job.kind).output) return job;
   throw new AppError('wrongState', `${id} is a job of kind ${job.kind}: it prints nothing.`, {
     hint: 'get_job shows its result.',
@@ -316,8 +321,6 @@ const titleOf = (stream: string): string => `--- ${stream} ---\n`;
 const ended = (text: string): string => (text === '' || text.endsWith('\n') ? text : `${text}\n`);
 
 async function factsOf(job: Job, attempt: number | undefined, { jobs }: OutputNeeds) {
-  if (attempt !== undefined && attempt > job.attempt)
-    throw new AppError('notFound', `${job.id} has no attempt ${attempt}.`);
   const earlier =
     attempt === undefined || attempt === job.attempt
       ? undefined

@@ -1,60 +1,74 @@
 // `errand logs`: what a job printed. -f follows until it is over.
 import { AppError } from '../../../errors.ts';
 import type { Client } from '../client.ts';
-import { command, wholeNumber, type CommandContext } from '../command.ts';
+import { command, wholeNumber, type CommandContext, type Words } from '../command.ts';
 import { throughRestarts } from '../patience.ts';
 import type { Program } from '../program.ts';
+import { flagName, inputError } from '../words.ts';
 import { readTail } from './tail.ts';
 
 const tailBytesMax = 60_000;
+
+const flags = {
+  follow: { type: 'boolean', short: 'f', help: 'go on until the job is over' },
+  tail: { type: 'string', value: 'N', help: 'only the last N lines' },
+  errors: { type: 'boolean', help: 'only the last lines that look like trouble' },
+  grep: { type: 'string', value: 'TEXT', help: 'only lines with this text' },
+  attempt: { type: 'string', value: 'N', help: 'an earlier attempt' },
+  json: { type: 'boolean', help: 'print JSON, for scripts' },
+} as const;
 
 export const logs = command({
   summary: 'what a job printed; -f follows',
   area: 'jobs',
   args: 'ID',
-  flags: {
-    follow: { type: 'boolean', short: 'f', help: 'go on until the job is over' },
-    tail: { type: 'string', value: 'N', help: 'only the last N lines' },
-    errors: { type: 'boolean', help: 'only the last lines that look like trouble' },
-    grep: { type: 'string', value: 'TEXT', help: 'only lines with this text' },
-    attempt: { type: 'string', value: 'N', help: 'an earlier attempt' },
-    json: { type: 'boolean', help: 'print JSON, for scripts' },
-  },
+  flags,
   async run(context, { values, positionals, usage }) {
     const [id] = positionals;
     if (id === undefined || positionals.length > 1) {
       throw new AppError('invalidInput', 'Name one job.', { hint: usage });
     }
-    const looks = values.errors || values.grep !== undefined;
-    if (looks && values.follow) {
+    if (looksFor(values) && values.follow) {
       throw new AppError('invalidInput', '--errors and --grep look at what is there already.', {
         hint: 'Leave -f out, or follow everything: errand logs -f ID | grep TEXT.',
       });
     }
-    const client = await context.client();
-    const tail = wholeNumber(values.tail, 'tail');
-    const attempt = wholeNumber(values.attempt, 'attempt');
-    const wish = { id, ...(attempt === undefined ? {} : { attempt }) };
-    if (looks || (values.json && !values.follow)) {
-      const answer = await look(client, { ...wish, ...modeOf(values), ...lines(tail) });
-      context.screen.out(values.json ? jsonLine(answer) : wholeLines(answer.text));
+    try {
+      await print(context, id, values);
       return 0;
+    } catch (error) {
+      throw inputError(error, (field) => `--${flagName(field)}`, usage);
     }
-    // Without a limit the whole output is wanted: it is streamed from its first byte, never held.
-    let cursor = '0';
-    const json = values.json === true;
-    if (tail !== undefined) {
-      const end = await readTail(client, { ...wish, lines: tail });
-      for (const { stream, bytes } of end.parts)
-        await writeItem(context.program, { stream, text: bytes }, json);
-      cursor = end.cursor;
-      if (!values.follow) return 0;
-    }
-    const once = values.follow ? {} : { once: true };
-    await followOutput(context, client, { ...wish, cursor, json, ...once });
-    return 0;
   },
 });
+
+async function print(
+  context: CommandContext,
+  id: string,
+  values: Words<typeof flags>['values'],
+): Promise<void> {
+  const client = await context.client();
+  const tail = wholeNumber(values.tail, 'tail');
+  const attempt = wholeNumber(values.attempt, 'attempt');
+  const wish = { id, ...(attempt === undefined ? {} : { attempt }) };
+  if (looksFor(values) || (values.json && !values.follow)) {
+    const answer = await look(client, { ...wish, ...modeOf(values), ...lines(tail) });
+    context.screen.out(values.json ? jsonLine(answer) : wholeLines(answer.text));
+    return;
+  }
+  // Without a limit the whole output is wanted: it is streamed from its first byte, never held.
+  let cursor = '0';
+  const json = values.json === true;
+  if (tail !== undefined) {
+    const end = await readTail(client, { ...wish, lines: tail });
+    for (const { stream, bytes } of end.parts)
+      await writeItem(context.program, { stream, text: bytes }, json);
+    cursor = end.cursor;
+    if (!values.follow) return;
+  }
+  const once = values.follow ? {} : { once: true };
+  await followOutput(context, client, { ...wish, cursor, json, ...once });
+}
 
 /**
  * Writes output as it comes, byte for byte; ends with the job (or, with `once`, at the present end). A restart of the server
@@ -102,6 +116,10 @@ interface Looked {
   omitted?: string;
   streams?: unknown;
 }
+
+/** Not the output itself, but what is found in it. */
+const looksFor = ({ errors, grep }: { errors?: boolean; grep?: string }): boolean =>
+  errors === true || grep !== undefined;
 
 const modeOf = ({ errors, grep }: { errors?: boolean; grep?: string }) =>
   errors ? { mode: 'errors' } : grep === undefined ? {} : { mode: 'grep', pattern: grep };
