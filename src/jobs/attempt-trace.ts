@@ -2,7 +2,7 @@
 // that it is the same before and after a crash, and what the attempt starts can name it as its parent.
 import { derivedId, parseTraceparent, type TraceContext, type Tracer } from '../runtime/trace.ts';
 import type { Fact } from './decision.ts';
-import type { Job } from './job.ts';
+import { waitedMs, type Job } from './job.ts';
 
 /** What runs in this attempt belongs to this; undefined when nobody traces the job. */
 export function attemptTrace(job: Pick<Job, 'attemptId' | 'trace'>): TraceContext | undefined {
@@ -31,7 +31,7 @@ export function recordAttempt(tracer: Tracer, before: Job, fact: Fact, after: Jo
       'errand.job.queue': before.queue,
       'errand.job.attempt': before.attempt,
       'errand.job.status': after.status,
-      'errand.job.wait_ms': before.startedAt - Math.max(before.createdAt, before.runAt),
+      'errand.job.wait_ms': waitedMs(before, before.startedAt),
       'errand.node.id': before.node ?? undefined,
       'errand.outcome': outcome,
     },

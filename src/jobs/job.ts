@@ -256,5 +256,9 @@ let shelf = '';
 /** A hundred years: more is for ever, and a time must stay a number that every store gives back exactly. */
 export const lifeMsMax = 36_500 * 86_400_000;
 
+/** How long the present attempt waited for its turn once its time had come. */
+export const waitedMs = ({ createdAt, runAt }: Job, startedAt: number): number =>
+  startedAt - Math.max(createdAt, runAt);
+
 /** Attempt ids are derivable, so a fence can be read by a person: the job and the number. */
 export const attemptIdOf = (jobId: string, attempt: number): string => `${jobId}.${attempt}`;

@@ -34,7 +34,7 @@ export function jobText(jobs: Jobs, view: Record<string, unknown>): string {
   if (summary) lines.push(String(summary));
   const known = [...timeText(view), ...facts];
   if (known.length > 0) lines.push(known.join(' · '));
-  lines.push(...own);
+  lines.push(...own, ...waitingText(view));
   if (view.diagnosis) lines.push(String(view.diagnosis));
   if (progress) lines.push(`progress: ${progressText(progress)}`);
   if (error) {
@@ -47,6 +47,13 @@ export function jobText(jobs: Jobs, view: Record<string, unknown>): string {
 }
 
 const resultCharsMax = 2000;
+
+function waitingText({ runAt, after }: Record<string, unknown>): string[] {
+  return [
+    ...(Array.isArray(after) ? [`waits for ${after.join(', ')}`] : []),
+    ...(typeof runAt === 'string' ? [`not before ${runAt}`] : []),
+  ];
+}
 
 function timeText(view: Record<string, unknown>): string[] {
   const { runMs, finishedAt } = (view.timings ?? {}) as JobView['timings'];

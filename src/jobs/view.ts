@@ -1,7 +1,7 @@
 // How a job is shown: the same fields in every face, small enough for a model, with what was left out said.
 import { z } from 'zod';
 import type { Caller } from '../operation.ts';
-import { isFinal, statuses, type Job } from './job.ts';
+import { isFinal, statuses, waitedMs, type Job } from './job.ts';
 import type { Jobs } from './jobs.ts';
 import { unknownJob } from './dependencies.ts';
 
@@ -82,8 +82,8 @@ export async function viewJob(
     ...(job.error ? { error: job.error } : {}),
     ...(job.cancelRequestedAt !== null && !isFinal(job.status) ? { cancelling: true } : {}),
     ...(job.parentId ? { parentId: job.parentId } : {}),
-    ...(job.waitingFor > 0 ? { waitingFor: job.waitingFor } : {}),
-    ...(await placement(jobs, job)),
+    ...(job.priority === 0 ? {} : { priority: job.priority }),
+    ...(job.status === 'queued' ? await waiting(jobs, job, now) : {}),
     ...(job.visibility === 'public' ? { visibility: job.visibility } : {}),
     ...(job.cost === null ? {} : { cost: job.cost }),
     ...(job.pinned ? { pinned: true } : {}),
@@ -91,9 +91,22 @@ export async function viewJob(
   };
 }
 
+/** What a queued job waits for. */
+async function waiting(jobs: Jobs, job: Job, now: number): Promise<Record<string, unknown>> {
+  const before = job.waitingFor > 0 ? await jobs.ledger.dependenciesOf(job.id) : [];
+  return {
+    ...(job.runAt > now ? { runAt: isoTime(job.runAt) } : {}),
+    ...(job.expiresAt === null ? {} : { expiresAt: isoTime(job.expiresAt) }),
+    ...(job.waitingFor > 0
+      ? { waitingFor: job.waitingFor, after: before.map(({ afterId }) => afterId) }
+      : {}),
+    ...(await placement(jobs, job)),
+  };
+}
+
 /** Where a job that waits may run at all: a label that nobody has would keep it waiting without a word. */
 async function placement(jobs: Jobs, job: Job): Promise<Record<string, unknown>> {
-  if (job.status !== 'queued' || job.labels.length === 0) return {};
+  if (job.labels.length === 0) return {};
   const diagnosis = await jobs.whyWaits(job);
   return { labels: job.labels, ...(diagnosis === undefined ? {} : { diagnosis }) };
 }
@@ -184,16 +197,19 @@ function timings(job: Job, now: number): JobView['timings'] {
   const { createdAt, startedAt, finishedAt } = job;
   // An end is seen late when no server was there: what the kind measured is how long it really ran.
   const { runMs } = finishedAt === null ? {} : job.facts;
-  const isoTime = (at: number) => new Date(at).toISOString();
   return {
     createdAt: isoTime(createdAt),
-    ...(startedAt === null ? {} : { startedAt: isoTime(startedAt), waitMs: startedAt - createdAt }),
+    ...(startedAt === null
+      ? {}
+      : { startedAt: isoTime(startedAt), waitMs: waitedMs(job, startedAt) }),
     ...(finishedAt === null ? {} : { finishedAt: isoTime(finishedAt) }),
     ...(startedAt === null
       ? {}
       : { runMs: typeof runMs === 'number' ? runMs : (finishedAt ?? now) - startedAt }),
   };
 }
+
+const isoTime = (at: number): string => new Date(at).toISOString();
 
 const shorten = (text: string): string =>
   text.length <= summaryCharsMax ? text : `${text.slice(0, summaryCharsMax - 1)}…`;

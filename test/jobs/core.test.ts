@@ -4,6 +4,8 @@ import { describe, test } from 'node:test';
 import { queueKey } from '../../src/jobs/intents.ts';
 import type { Job } from '../../src/jobs/job.ts';
 import { jobEvents } from '../../src/jobs/look-operations.ts';
+import { jobText } from '../../src/jobs/text.ts';
+import { viewJob } from '../../src/jobs/view.ts';
 import { ManualClock, systemClock } from '../../src/runtime/clock.ts';
 import { createCore, type Core } from '../helpers/jobs.ts';
 import { stores } from '../helpers/stores.ts';
@@ -211,6 +213,31 @@ for (const factory of stores) {
       clock.jump(1000);
       await core.jobs.expire(job.id);
       assert.match((await core.jobs.get(job.id)).error!.message, /attempt 3/);
+    });
+
+    test('a waiting job says what it waits for, and afterwards how long its turn took to come', async (t) => {
+      const clock = new ManualClock();
+      const core = await createCore(t, { factory, clock });
+      const shown = async (id: string) => viewJob(core.jobs, await core.jobs.get(id), clock.now());
+      const iso = (ms: number) => new Date(clock.now() + ms).toISOString();
+      const retry = { attemptsMax: 2, backoffMs: 1000, jitter: 0 };
+      const { job: first } = await core.jobs.submit({ ...base, runAt: clock.now() + 5000, retry });
+      const wish = { ...base, after: [first.id], priority: 3, ttlMs: 60_000 };
+      const { job: second } = await core.jobs.submit(wish);
+      assert.equal((await shown(first.id)).runAt, iso(5000));
+      const { after, priority, expiresAt, ...rest } = await shown(second.id);
+      assert.deepEqual([after, priority, expiresAt], [[first.id], 3, iso(60_000)]);
+      assert.equal(rest.runAt, undefined, 'its time has come');
+      assert.match(jobText(core.jobs, await shown(second.id)), new RegExp(`waits for ${first.id}`));
+      clock.jump(7000);
+      await core.store.promote(clock.now());
+      const [running] = await claim(core);
+      const started = await shown(first.id);
+      assert.deepEqual([started.runAt, started.timings.waitMs], [undefined, 2000]);
+      await core.jobs.finish(of(running!), { type: 'failed', error: { code: 'x', message: 'x' } });
+      const pausing = await shown(first.id);
+      assert.equal(pausing.runAt, iso(1000));
+      assert.match(jobText(core.jobs, pausing), new RegExp(`not before ${iso(1000)}`));
     });
 
     test('the same key and body are one job, also at once; another body is refused', async (t) => {
