@@ -295,7 +295,7 @@ function readConfigFile(path: string, sections: readonly Section[]) {
       raw = JSON.parse(readFileSync(path, 'utf8'));
     } catch (error) {
       throw new AppError('invalidInput', `${path} is not JSON: ${(error as Error).message}`, {
-        hint: 'Mend the file; nothing was started.',
+        hint: 'Correct the file; nothing was started.',
         cause: error,
       });
     }
@@ -336,9 +336,9 @@ function badOverride(error: z.ZodError, names: Record<string, string>): AppError
 function badConfig(where: string, error: z.ZodError): AppError {
   const issues = error.issues
     .slice(0, 5)
-    .map((issue) => `${issue.path.join('.')}: ${issue.message}`);
+    .map(({ path, message }) => (path.length > 0 ? `${path.join('.')}: ${message}` : message));
   return new AppError('invalidInput', `Wrong settings in ${where}: ${issues.join('; ')}`, {
-    hint: 'Mend them; nothing was started.',
+    hint: 'Correct them; nothing was started.',
   });
 }
 

@@ -168,14 +168,10 @@ function settings(home: string, machine: Machine): Finding[] {
     const found = kinds.flatMap((kind) => kind.examine?.(sections[kind.name], machine) ?? []);
     return [{ name: 'settings', state: 'ok', text }, ...found];
   } catch (error) {
-    return [
-      {
-        name: 'settings',
-        state: 'problem',
-        text: errorBody(error).message,
-        hint: 'Mend config.json or the ERRAND_ variables.',
-      },
-    ];
+    const { code, message: text, hint: own } = errorBody(error);
+    const isWrong = code === 'invalidInput' || own === undefined;
+    const hint = isWrong ? 'Correct config.json or the ERRAND_ variables.' : own;
+    return [{ name: 'settings', state: 'problem', text, hint }];
   }
 }
 

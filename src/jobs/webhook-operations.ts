@@ -187,7 +187,7 @@ function replayDelivery({ webhooks, jobs }: Needs): Operation {
     name: 'replay_delivery',
     title: 'Replay delivery',
     description:
-      'Sends one delivery of a webhook again now, with the same id and body, whatever became of it before. Use it after the receiver was mended; list_deliveries shows the ids.',
+      'Sends one delivery of a webhook again now, with the same id and body, whatever became of it before. Use it once the receiver works again; list_deliveries shows the ids.',
     effect: 'write',
     openWorld: true,
     scope: 'run',

@@ -18,6 +18,13 @@ test('run --secret passes a variable of the caller and stores only its name', as
   assert.match(missing.stdout + missing.stderr, /TOKEN has no value/);
 });
 
+test('run works with the largest environment that a system hands over', async (t) => {
+  const { home } = await startServer(t);
+  const names = Array.from({ length: 12 }, (_, i) => [`LARGE_${i}`, 'x'.repeat(120_000)]);
+  const { code, stderr } = await cli(home, ['run', '--', 'true'], Object.fromEntries(names));
+  assert.equal(code, 0, stderr);
+});
+
 test('run says when: after other jobs, at a time, before others, once', async (t) => {
   const { cli: errand } = await startServer(t);
   const id = async (...args: string[]) => {

@@ -21,5 +21,8 @@ export interface HttpLimits {
   stopTimeoutMs: number;
 }
 
-/** Over TCP as Node has it; a front on the private socket sends its environment in a header. */
-export const headerBytesMax = { tcp: 16 * 1024, socket: 1024 * 1024 };
+/**
+ * Over TCP as Node has it. On the private socket a caller sends its environment in a header, as base64; a program
+ * usually has 2 MiB of it at most.
+ */
+export const headerBytesMax = { tcp: 16 * 1024, socket: 4 * 1024 * 1024 };

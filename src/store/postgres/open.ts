@@ -229,7 +229,10 @@ function knownFailure(
         'Check the user in the store address and pg_hba.conf of the server; where it wants TLS, add ?sslmode=verify-full.',
       ];
     case '3D000':
-      return [`There is no database ${shown}.`, 'Create it (createdb), or mend the store address.'];
+      return [
+        `There is no database ${shown}.`,
+        'Create it (createdb), or correct the store address.',
+      ];
     case '42501':
       return [
         `The database user lacks a right at ${shown}.`,
