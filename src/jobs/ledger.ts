@@ -21,7 +21,7 @@ export interface JobFilter {
   name?: string;
   tags?: readonly string[];
   parentId?: string;
-  /** In the name, the input or the error: a plain, case-insensitive substring. */
+  /** In the name, the input or the error: a plain substring; the case of letters does not matter (SQLite: of ASCII). */
   text?: string;
   createdAfter?: number;
   createdBefore?: number;
@@ -216,15 +216,19 @@ function filterSql(filter: JobFilter, add: (sql: string, ...values: Value[]) => 
   if (filter.queues) list('queue', filter.queues);
   if (filter.name !== undefined) add('name = ?', filter.name);
   if (filter.parentId !== undefined) add('parent_id = ?', filter.parentId);
-  for (const tag of filter.tags ?? []) add(`tags LIKE ? ESCAPE '\\'`, like(JSON.stringify(tag)));
+  // A tag is itself and no other: LIKE would pass over the case of its letters in one of the engines.
+  for (const tag of filter.tags ?? []) add(`replace(tags, ?, '') <> tags`, JSON.stringify(tag));
   if (filter.text !== undefined) {
-    const pattern = like(filter.text.toLowerCase());
+    // Both sides are lowered by the database, which may know fewer letters than we do. JSON writes quotes in its own
+    // way, and the words of an argv stand apart in it.
+    const json = like(JSON.stringify(filter.text).slice(1, -1));
     add(
-      `(lower(coalesce(name, '')) LIKE ? ESCAPE '\\' OR lower(coalesce(input, '')) LIKE ? ESCAPE '\\'
-        OR lower(coalesce(error, '')) LIKE ? ESCAPE '\\')`,
-      pattern,
-      pattern,
-      pattern,
+      `(lower(coalesce(name, '')) LIKE lower(?) ESCAPE '\\'
+        OR replace(lower(coalesce(input, '')), '","', ' ') LIKE lower(?) ESCAPE '\\'
+        OR lower(coalesce(error, '')) LIKE lower(?) ESCAPE '\\')`,
+      like(filter.text),
+      json,
+      json,
     );
   }
   if (filter.createdAfter !== undefined) add('created_at >= ?', filter.createdAfter);

@@ -4,6 +4,7 @@ import { describe, test } from 'node:test';
 import { queueKey } from '../../src/jobs/intents.ts';
 import type { Job } from '../../src/jobs/job.ts';
 import { jobEvents } from '../../src/jobs/look-operations.ts';
+import type { JobFilter } from '../../src/jobs/ledger.ts';
 import { jobText } from '../../src/jobs/text.ts';
 import { viewJob } from '../../src/jobs/view.ts';
 import { ManualClock, systemClock } from '../../src/runtime/clock.ts';
@@ -425,6 +426,26 @@ for (const factory of stores) {
         (await core.jobs.ledger.list({ statuses: ['queued'], kinds: ['toy'] }, all)).jobs.length,
         25,
       );
+    });
+
+    test('text finds what was typed: quotes, words of an argv, letters beyond ASCII; a tag is exact', async (t) => {
+      const core = await createCore(t, { factory });
+      const input = { argv: ['npm', 'test', 'say "hi" C:\\x\tend'] };
+      await core.jobs.submit({ ...base, input, name: 'ÄPFEL 100%', tags: ['CI', 'a_b'] });
+      const found = async (filter: JobFilter) =>
+        (await core.jobs.ledger.list(filter, { limit: 9 })).jobs.length;
+      for (const text of ['NPM test say', 'say "hi"', 'C:\\X\tEnd', 'ÄPFEL', '100%'])
+        assert.equal(await found({ text }), 1, text);
+      for (const text of ['npm_test', '1%0', 'Äpfelx'])
+        assert.equal(await found({ text }), 0, text);
+      for (const [tag, count] of [
+        ['CI', 1],
+        ['ci', 0],
+        ['C', 0],
+        ['a_b', 1],
+        ['axb', 0],
+      ] as const)
+        assert.equal(await found({ tags: [tag] }), count, tag);
     });
 
     test('eight claimers at once never get the same attempt', async (t) => {
