@@ -34,7 +34,7 @@ export function cancelJob({
         .max(600_000)
         .optional()
         .describe(
-          'Time to stop by itself before it is forced; default 10 s. Call again with less to hurry',
+          'Time to stop by itself before it is forced; commands: 5 s by default. Call again with less to hurry',
         ),
     }),
     output: jobView,

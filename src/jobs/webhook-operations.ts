@@ -12,6 +12,7 @@ import type { Delivery, Webhook } from './webhook.ts';
 const eventTypes = [
   '*',
   'submitted',
+  'dependencyMet',
   'started',
   'progress',
   'inputRequired',
@@ -19,11 +20,14 @@ const eventTypes = [
   'cancelRequested',
   'attemptFailed',
   'attemptLost',
+  'snoozed',
   'retried',
   'completed',
   'failed',
   'cancelled',
   'timedOut',
+  'pinned',
+  'unpinned',
 ] as const;
 
 const webhookView = z.object({
