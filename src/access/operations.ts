@@ -79,7 +79,17 @@ function listKeys(access: Access): Operation {
       words: ['key', 'list'],
       table: {
         rows: 'keys',
-        columns: ['id', 'owner', 'name', 'scopes', 'expiresAt', 'revokedAt'],
+        columns: [
+          'id',
+          'owner',
+          'name',
+          'scopes',
+          'kinds',
+          'queues',
+          'subject',
+          'expiresAt',
+          'revokedAt',
+        ],
       },
     },
     run: async (filter) => ({
