@@ -367,4 +367,7 @@ function checkHistory(job: Job, history: readonly EventRow[]): void {
   assert.equal(over, isFinal(job.status), `${job.id}: ${job.status} but its history says else`);
   assert.ok(starts <= job.attempt, `${job.id}: ${starts} starts of ${job.attempt} attempts`);
   assert.ok(job.attempt <= job.retry.attemptsMax, `${job.id}: more attempts than allowed`);
+  const { startedAt, expiresAt } = job;
+  const inTime = startedAt === null || expiresAt === null || startedAt < expiresAt;
+  assert.ok(inTime, `${job.id}: started after its time to live`);
 }

@@ -209,7 +209,7 @@ function filterSql(filter: JobFilter, add: (sql: string, ...values: Value[]) => 
   if (few !== undefined) add(few);
   // Statuses are a closed set and written into the text: a partial index is used only for literals.
   if (filter.statuses) add(`status IN (${filter.statuses.map((s) => `'${s}'`).join(', ')})`);
-  // With few rows to look at, an index on the owner's many jobs must not seem better: hide the column in a sum.
+  // With few rows to look at, an index on the owner's many jobs must not seem better: an expression hides the column.
   if (filter.owner !== undefined) add(`${few ? "owner || ''" : 'owner'} = ?`, filter.owner);
   if (filter.kinds) list('kind', filter.kinds);
   if (filter.queue !== undefined) add('queue = ?', filter.queue);
