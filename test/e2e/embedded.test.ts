@@ -42,6 +42,17 @@ test('backup while it serves, restore into an empty home', async (t) => {
   assert.equal(statSync(file).mode & 0o777, 0o600, 'a backup holds everything');
   for (const name of readdirSync(server.home, { recursive: true, encoding: 'utf8' }))
     assert.equal(statSync(join(server.home, name)).mode & 0o077, 0, `${name} is open to others`);
+  const notes = join(tempFolder(t), 'notes');
+  writeFileSync(notes, 'of somebody', { mode: 0o644 });
+  for (const taken of [notes, join(server.home, 'errand.sqlite')]) {
+    const { code, stderr } = await server.cli('backup', taken);
+    assert.deepEqual([code, /is no backup/.test(stderr)], [2, true], stderr);
+  }
+  assert.deepEqual(
+    [readFileSync(notes, 'utf8'), statSync(notes).mode & 0o777],
+    ['of somebody', 0o644],
+  );
+  assert.equal((await server.cli('backup', file)).code, 0, 'an earlier one is replaced');
   const nowhere = await server.cli('backup', join(file, 'no', 'folder'));
   assert.equal(nowhere.code, 2);
   assert.match(nowhere.stderr, /cannot be written/);

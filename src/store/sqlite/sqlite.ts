@@ -1,7 +1,6 @@
 // The embedded store: node:sqlite, one connection, one writer process per home. All commands of one turn of the event
 // loop share one COMMIT (group commit), each undone alone if it fails; answers are given only after the COMMIT.
-import { chmodSync, closeSync, openSync } from 'node:fs';
-import { backup, type DatabaseSync } from 'node:sqlite';
+import type { DatabaseSync } from 'node:sqlite';
 import { AppError } from '../../errors.ts';
 import type {
   Candidate,
@@ -19,6 +18,7 @@ import type {
   Value,
 } from '../store.ts';
 import { StoreListeners } from '../listeners.ts';
+import { writeBackup } from './backup.ts';
 import { lostSql, SqliteDispatcher } from './dispatcher.ts';
 import { migrateSqlite } from './migrate.ts';
 import { NewEvents } from './new-events.ts';
@@ -143,8 +143,7 @@ export class SqliteStore implements Store {
   }
 
   async backup(path: string): Promise<void> {
-    makePrivate(path);
-    await backup(this.db, path);
+    await writeBackup(this.db, path);
   }
 
   async size(): Promise<number> {
@@ -349,18 +348,4 @@ function storeError(error: unknown): unknown {
     });
   }
   return error;
-}
-
-/** A copy of everything is nobody else's to read, wherever it lies. */
-function makePrivate(path: string): void {
-  try {
-    closeSync(openSync(path, 'a', 0o600));
-    chmodSync(path, 0o600);
-  } catch (error) {
-    const reason = (error as Error).message;
-    throw new AppError('invalidInput', `${path} cannot be written: ${reason}.`, {
-      hint: 'Name a file in a folder that exists and that the server may write to.',
-      cause: error,
-    });
-  }
 }
