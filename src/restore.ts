@@ -3,7 +3,7 @@ import { copyFileSync, existsSync, renameSync, rmSync } from 'node:fs';
 import { join } from 'node:path';
 import { AppError } from './errors.ts';
 import { openHome } from './home.ts';
-import { openDatabase } from './store/sqlite/open.ts';
+import { checkBackup } from './store/sqlite/backup.ts';
 
 /** What SQLite keeps beside a database. */
 const sideFiles = ['-wal', '-shm'];
@@ -34,16 +34,6 @@ export async function restoreBackup(homePath: string, file: string): Promise<voi
     renameSync(next, present);
   } finally {
     home.release();
-  }
-}
-
-function checkBackup(path: string): void {
-  const db = openDatabase(path);
-  try {
-    const known = db.prepare("SELECT 1 FROM migrations WHERE id = 'jobs/1'").get();
-    if (!known) throw new Error('it is the database of another program');
-  } finally {
-    db.close();
   }
 }
 

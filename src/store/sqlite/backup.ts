@@ -1,8 +1,9 @@
-// A copy of the database while it is written to. It is made beside its place and put there whole: a backup that was there
+// A copy of the database while it is written to, and what a restore asks of one. It is made beside its place and put there whole: a backup that was there
 // before stays until then, and nothing but a backup is ever replaced.
 import { closeSync, openSync, readSync, renameSync, rmSync, statSync } from 'node:fs';
 import { backup, type DatabaseSync } from 'node:sqlite';
 import { AppError } from '../../errors.ts';
+import { openDatabase } from './open.ts';
 
 export async function writeBackup(db: DatabaseSync, path: string): Promise<void> {
   const part = `${path}.part`;
@@ -22,6 +23,17 @@ export async function writeBackup(db: DatabaseSync, path: string): Promise<void>
       hint: 'Name a file in a folder that exists, has room, and that the server may write to.',
       cause: error,
     });
+  }
+}
+
+/** Throws unless the file is a sound database of ours. Opening it may leave files beside it. */
+export function checkBackup(path: string): void {
+  const db = openDatabase(path);
+  try {
+    const known = db.prepare("SELECT 1 FROM migrations WHERE id = 'jobs/1'").get();
+    if (!known) throw new Error('it is the database of another program');
+  } finally {
+    db.close();
   }
 }
 
