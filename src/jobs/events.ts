@@ -25,7 +25,11 @@ export class EventFeed {
 
   /** Events from now on, of one job or of all. */
   async subscribe(listener: EventListener, jobId?: string): Promise<() => void> {
-    this.cursor ??= await this.store.eventCursor();
+    if (this.cursor === undefined) {
+      const newest = await this.store.eventCursor();
+      // Somebody else may have begun meanwhile, and must not lose or repeat an event.
+      this.cursor ??= newest;
+    }
     const set = jobId === undefined ? this.all : this.listenersOf(jobId);
     set.add(listener);
     return () => {
@@ -74,6 +78,8 @@ export class EventFeed {
       if (this.cursor === undefined) return;
       const events = await this.store.events(this.cursor, pageSize);
       for (const event of events) {
+        // The last listener left while it heard of one.
+        if (this.cursor === undefined) return;
         this.cursor = event.cursor;
         for (const listener of this.all) listener(event);
         for (const listener of this.byJob.get(event.jobId) ?? []) listener(event);

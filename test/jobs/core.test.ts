@@ -1,6 +1,7 @@
 // The job core's contract, on every store: what a submit, claim, end, cancel and retry do, and what they refuse.
 import assert from 'node:assert/strict';
 import { describe, test } from 'node:test';
+import { EventFeed } from '../../src/jobs/events.ts';
 import { queueKey } from '../../src/jobs/intents.ts';
 import type { Job } from '../../src/jobs/job.ts';
 import { jobEvents } from '../../src/jobs/look-operations.ts';
@@ -8,6 +9,7 @@ import type { JobFilter } from '../../src/jobs/ledger.ts';
 import { jobText } from '../../src/jobs/text.ts';
 import { viewJob } from '../../src/jobs/view.ts';
 import { ManualClock, systemClock } from '../../src/runtime/clock.ts';
+import { silentLog } from '../../src/runtime/log.ts';
 import { createCore, type Core } from '../helpers/jobs.ts';
 import { stores } from '../helpers/stores.ts';
 import { until } from '../helpers/until.ts';
@@ -446,6 +448,36 @@ for (const factory of stores) {
         ['axb', 0],
       ] as const)
         assert.equal(await found({ tags: [tag] }), count, tag);
+    });
+
+    test('two who begin to listen at once hear every event once', async (t) => {
+      const core = await createCore(t, { factory });
+      const gates = [Promise.withResolvers<void>(), Promise.withResolvers<void>()];
+      let asked = 0;
+      const slow = Object.create(core.store, {
+        eventCursor: {
+          value: async () => {
+            const gate = gates[asked++]!;
+            const cursor = await core.store.eventCursor();
+            await gate.promise;
+            return cursor;
+          },
+        },
+      }) as Core['store'];
+      const feed = new EventFeed(slow, silentLog);
+      t.after(() => feed.close());
+      const heard: number[] = [];
+      const first = feed.subscribe(({ n }) => heard.push(n));
+      const second = feed.subscribe(() => {});
+      gates[0]!.resolve();
+      await first;
+      const { job } = await core.jobs.submit(base);
+      await until('the first event is heard', () => heard.length === 1);
+      gates[1]!.resolve();
+      await second;
+      await core.jobs.cancel(job.id, 'ada');
+      await until('the second one, too', () => heard.includes(2));
+      assert.deepEqual(heard, [1, 2]);
     });
 
     test('eight claimers at once never get the same attempt', async (t) => {
