@@ -4,7 +4,7 @@ import { isUtf8 } from 'node:buffer';
 import { isFinal, type Job } from '../../jobs/job.ts';
 import type { StreamItem } from '../../operation.ts';
 import { logsOf } from './files.ts';
-import { cleanText } from './output/clean.ts';
+import { cleanText, partialEnd, partialEscape } from './output/clean.ts';
 import { Log } from './output/log.ts';
 import { readTail } from './output/read.ts';
 import type { OutputNeeds, OutputRequest } from './read-output.ts';
@@ -55,7 +55,8 @@ export async function* follow(
       }
       while (at < log.size && !signal.aborted) {
         const bytes = await log.bytes(at, at + (window?.length ?? chunkBytes), window);
-        const part = plain ? bytes : wholePart(bytes, clean && view.growing && !over);
+        const more = at + bytes.length < log.size || (view.growing && !over);
+        const part = plain || !more ? bytes : wholePart(bytes, clean);
         if (part.length === 0) break;
         moved = true;
         cursors.set(stream, at + part.length);
@@ -111,17 +112,12 @@ async function firstCursor(log: Log, request: OutputRequest): Promise<number> {
   return (await readTail(log, { bytesMax, raw: true })).from;
 }
 
-/** Whole lines where there are any, so that cleaning sees them whole; else whole characters. */
-function wholePart(bytes: Buffer, lines: boolean): Buffer {
-  const newline = bytes.lastIndexOf(10);
-  if (newline >= 0 && lines) return bytes.subarray(0, newline + 1);
-  let end = bytes.length;
-  while (end > 0 && end > bytes.length - 3 && (bytes[end - 1]! & 0xc0) === 0x80) end--;
-  const lead = bytes[end - 1] ?? 0;
-  if (lead < 0xc0) return bytes;
-  const length = lead >= 0xf0 ? 4 : lead >= 0xe0 ? 3 : 2;
-  const complete = bytes.length - (end - 1) >= length;
-  return complete || bytes.length < 4 ? bytes : bytes.subarray(0, end - 1);
+/** Of bytes that more will follow: whole lines where there are any, so that cleaning sees them whole; else whole characters and escapes. */
+function wholePart(bytes: Buffer, clean: boolean): Buffer {
+  const newline = clean ? bytes.lastIndexOf(10) : -1;
+  if (newline >= 0) return bytes.subarray(0, newline + 1);
+  const part = bytes.subarray(0, bytes.length - partialEnd(bytes));
+  return clean ? part.subarray(0, part.length - partialEscape(part)) : part;
 }
 
 /** Raw bytes that are no text travel as base64, so that whoever writes them to a file gets what was printed. */

@@ -57,7 +57,12 @@ const outputInput = z.strictObject({
     .min(0)
     .optional()
     .describe('Cursor: a byte offset, `next` of a call before'),
-  to: z.number().int().min(0).optional(),
+  to: z
+    .number()
+    .int()
+    .min(0)
+    .optional()
+    .describe('End of a range; of tail and errors: only what lies before it'),
   fromLine: z.number().int().min(1).optional(),
   toLine: z.number().int().min(1).optional(),
   pattern: z.string().min(1).max(1000).optional().describe('For grep: plain text unless regex'),
@@ -229,23 +234,28 @@ async function readPart(
     case 'grep':
       return grepPart(log, request, options, needs);
     case 'errors': {
-      const found = await findTroubles(log, options.bytesMax);
-      const text = found.text || 'No line looks like an error.';
-      return { ...found, text, size, ...(await withTail(log, found.text, options)) };
+      const { earlier, ...found } = await findTroubles(log, options.bytesMax, request.to);
+      const where = earlier === undefined ? '' : ` from byte ${found.from} on`;
+      const none = `No line${where} looks like an error.`;
+      const text = found.text || `${none}${await endText(log, options, request.to)}`;
+      const note = `before byte ${earlier}: the same call with to ${earlier}`;
+      return { ...found, text, size, ...(earlier === undefined ? {} : { omitted: note }) };
     }
     case 'screen': {
       const dimensions = screenSize(job, needs);
-      const { text, cursor } = await renderScreen(log, dimensions);
-      return { text, from: log.start, next: size, size, screenCursor: cursor };
+      const { text, cursor, hiddenRows } = await renderScreen(log, dimensions, options.bytesMax);
+      const note = `the first ${hiddenRows} rows: the same call with a larger bytesMax`;
+      const omitted = hiddenRows === 0 ? {} : { omitted: note };
+      return { text, from: log.start, next: size, size, screenCursor: cursor, ...omitted };
     }
   }
 }
 
 /** Nothing that looks like trouble: then the end is the best there is. */
-async function withTail(log: Log, found: string, options: ReadOptions) {
-  if (found || log.size === 0) return {};
-  const tail = await readTail(log, { ...options, bytesMax: Math.floor(options.bytesMax / 4) });
-  return { text: `No line looks like an error. The end:\n${tail.text}` };
+async function endText(log: Log, options: ReadOptions, to: number | undefined): Promise<string> {
+  if (log.size === 0) return '';
+  const bytesMax = Math.floor(options.bytesMax / 4);
+  return ` The end:\n${(await readTail(log, { ...options, bytesMax }, to)).text}`;
 }
 
 async function grepPart(

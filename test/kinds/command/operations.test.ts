@@ -374,6 +374,13 @@ describe('retry, forget, follow', () => {
     }
     assert.equal(text, '1\n2\n3\n');
     assert.equal((end as View).exitCode, 2);
+    const torn = await background({
+      command: String.raw`for part in 'a \033[3' '1mred\033[0m \342\202' '\254\n'; do printf "$part"; sleep 0.25; done`,
+    });
+    let whole = '';
+    for await (const item of stream('read_output', { id: torn.id, from: 0 }, signal))
+      if (item.event === 'output') whole += (item.data as { text: string }).text;
+    assert.equal(whole, 'a red €\n');
     const flood = await background({ command: 'seq 1 2000000; sleep 0.3; seq 1 100' });
     const events = new Set<string>();
     for await (const item of stream('read_output', { id: flood.id }, signal))

@@ -135,6 +135,18 @@ describe('reading', () => {
     assert.equal(small.tail, undefined);
   });
 
+  test('an escape that is not complete yet waits for its rest', async (t) => {
+    const whole = 'a \u001b[1;31mred\u001b[0m \u001b]8;;http://x/\u0007link\u001b]8;;\u001b\\ end';
+    for (let cut = 1; cut < whole.length; cut++) {
+      const path = join(tempFolder(t), 'out');
+      writeFileSync(path, whole.slice(0, cut));
+      const first = await readForward(await openLog(t, path, true), 0, clean);
+      writeFileSync(path, whole);
+      const rest = await readForward(await openLog(t, path, true), first.next, clean);
+      assert.equal(first.text + rest.text, 'a red link end', `cut at ${cut}`);
+    }
+  });
+
   test('a prompt without newline is shown, an unfinished character waits for its rest', async (t) => {
     const log = await logOf(t, 'Continue? ', true);
     assert.equal((await readTail(log, clean)).text, 'Continue? ');
@@ -271,6 +283,34 @@ describe('searching', () => {
     }
   });
 
+  test('a match is shown whatever context it has, and the marks between matches count', async (t) => {
+    const long = (n: number) => `${'l'.repeat(900)}\n`.repeat(n);
+    const log = await logOf(t, `${long(20)}a needle${long(21)}`);
+    for (const bytesMax of [200, 4000]) {
+      const found = await grep(log, { ...options, context: 20, bytesMax }, clock);
+      assert.match(found.text, /^18020:a needlel+/m);
+      assert.ok(Buffer.byteLength(found.text) <= bytesMax);
+    }
+    const many = await logOf(t, 'needle\nb\nc\nd\n'.repeat(1000));
+    const { text } = await grep(many, { ...options, context: 1, bytesMax: 1000 }, clock);
+    assert.ok(Buffer.byteLength(text) <= 1000, String(Buffer.byteLength(text)));
+  });
+
+  test('a line of several windows is one line, and a match may lie across two of them', async (t) => {
+    const window = 2 ** 20;
+    const log = await logOf(
+      t,
+      `first\n${'x'.repeat(window - 9)}needle${'y'.repeat(window)}needle${'z'.repeat(window)}\nneedle\n`,
+    );
+    for (const more of [{}, { regex: true }, { ignoreCase: true }]) {
+      const found = await grep(log, { ...options, ...more }, clock);
+      assert.equal(found.matches, 2);
+      assert.match(found.text, /x+needley+/);
+    }
+    const { matches } = await grep(log, { ...options, pattern: 'z', countOnly: true }, clock);
+    assert.equal(matches, 1);
+  });
+
   test('errors knows the words of many programs, and what says that all is well', async (t) => {
     const bad = [
       'ValueError: bad thing',
@@ -304,6 +344,25 @@ describe('searching', () => {
     assert.ok(Buffer.byteLength(text) <= 200);
   });
 
+  test('errors says how far back it looked, and goes on from there', async (t) => {
+    const log = await logOf(t, `error: early\n${'fine\n'.repeat(900_000)}`);
+    const last = await findTroubles(log, 2000);
+    assert.equal(last.matches, 0);
+    assert.equal(last.earlier, log.size - 4 * 2 ** 20);
+    const first = await findTroubles(log, 2000, last.earlier);
+    assert.match(first.text, /^0:error: early/);
+    assert.equal(first.earlier, undefined);
+    const many = await logOf(
+      t,
+      'error: again\n'.repeat(3).concat('error: other\n'.repeat(3)).repeat(50),
+    );
+    const part = await findTroubles(many, 500);
+    assert.match(
+      part.text,
+      new RegExp(`before byte ${part.earlier?.toLocaleString('en-US')} left`),
+    );
+  });
+
   test('errors finds the lines that matter, with what follows', async (t) => {
     const log = await logOf(
       t,
@@ -324,4 +383,13 @@ test('a screen is what a terminal shows', async (t) => {
   const screen = await renderScreen(log, { cols: 40, rows: 10 });
   assert.equal(screen.text, 'Title\n\n>        cursor');
   assert.deepEqual(screen.cursor, { row: 3, col: 16 });
+  const some = await renderScreen(log, { cols: 40, rows: 10 }, 15);
+  assert.deepEqual(
+    { text: some.text, hidden: some.hiddenRows },
+    { text: '>        cursor', hidden: 2 },
+  );
+  const wide = await logOf(t, 'w'.repeat(900));
+  const cut = await renderScreen(wide, { cols: 1000, rows: 10 }, 200);
+  assert.match(cut.text, /^w+…\[\+700 bytes\]…w+$/);
+  assert.ok(Buffer.byteLength(cut.text) <= 200);
 });

@@ -153,6 +153,18 @@ export function partialStart(bytes: Buffer): number {
   return n;
 }
 
+// oxlint-disable-next-line no-control-regex -- see above
+const unfinished = /^\u001b(?:[\]PX^_][^\u0007\n]*|\[[0-?]*[ -/]*|[ -/]*)$/;
+/** Titles and links are the longest; what is longer is not waited for. */
+const escapeBytesMax = 1024;
+
+/** How many bytes at the end begin an escape that is not complete: cleaned without its rest, the rest would be text. */
+export function partialEscape(bytes: Buffer): number {
+  const at = bytes.lastIndexOf(0x1b);
+  if (at < 0 || bytes.length - at > escapeBytesMax) return 0;
+  return unfinished.test(bytes.toString('latin1', at)) ? bytes.length - at : 0;
+}
+
 function sequenceLength(byte: number): number {
   if (byte >= 0b1111_0000) return 4;
   return byte >= 0b1110_0000 ? 3 : 2;

@@ -38,16 +38,23 @@ export async function grep(log: Log, options: GrepOptions, clock: Clock): Promis
   const started = clock.now();
   const page = new Page(options, matches);
   let next = Math.max(options.from, log.start);
-  for await (const { bytes, base } of scanLines(log, options.from, log.size)) {
+  /** Of the line that began in a window before. */
+  let counted = false;
+  for await (const window of scanLines(log, options.from, log.size)) {
+    const { bytes, base, continues } = window;
+    counted &&= continues;
     if (!matches.possible(bytes)) {
       page.skip();
     } else {
       for (const line of splitLines(bytes, base, !options.raw)) {
-        if (page.add(line, matches.test(line.text))) continue;
-        return page.result(line.at, false);
+        const part = continues && line.at === base;
+        const match = !(part && counted) && matches.test(line.text);
+        if (part && !match) continue;
+        if (!page.add(line, match)) return page.result(line.at, false);
+        counted ||= match;
       }
     }
-    next = base + bytes.length;
+    next = window.next;
     if (clock.now() - started > scanMsMax && next < log.size) return page.result(next, false);
     await nextTurn();
   }
@@ -78,8 +85,9 @@ function matcher({ pattern, regex, ignoreCase }: GrepOptions): LineMatcher {
   }
   const wanted = Buffer.from(pattern);
   return {
-    // Escapes may stand inside what a person sees as one word: then every line is looked at cleaned.
-    possible: (bytes) => bytes.includes(wanted) || bytes.includes(0x1b) || bytes.includes(0x08),
+    // Escapes and NULs (UTF-16) may stand inside what a person sees as one word: then every line is looked at cleaned.
+    possible: (bytes) =>
+      bytes.includes(wanted) || [0x1b, 0x08, 0x00].some((byte) => bytes.includes(byte)),
     test: (text) => text.includes(pattern),
     place: (text) => text.indexOf(pattern),
   };
@@ -144,27 +152,46 @@ class Page {
   }
 
   private show(line: Line): boolean {
-    const first = this.before[0] ?? line;
-    if (this.options.context > 0 && this.parts.length > 0 && first.at > this.lastEnd)
-      this.parts.push('--');
-    for (const context of this.before) this.put(context, '-');
+    const match = this.textOf(line, ':');
+    const gapBytes = this.options.context > 0 ? 3 : 0;
+    let left = this.room - Buffer.byteLength(match) - 1 - gapBytes;
+    if (left < 0 && this.shown > 0) return false;
+    // The match comes first; of what stands before it the nearest lines take what room there is.
+    const context: string[] = [];
+    let first = line;
+    for (const near of this.before.toReversed()) {
+      const text = this.textOf(near, '-');
+      left -= Buffer.byteLength(text) + 1;
+      if (left < 0) break;
+      context.unshift(text);
+      first = near;
+    }
     this.before = [];
-    if (!this.put(line, ':') && this.shown > 0) return false;
+    if (gapBytes > 0 && this.parts.length > 0 && first.at > this.lastEnd) this.push('--');
+    for (const text of [...context, match]) this.push(text);
+    this.lastEnd = line.end;
     this.shown++;
     this.after = this.options.context;
     return true;
   }
 
   private put(line: Line, mark: string): boolean {
-    const bytesMax = lineBytesMax(this.options.bytesMax);
-    const place = mark === ':' && line.text.length > bytesMax ? this.matcher.place(line.text) : 0;
-    const text = `${line.at}${mark}${shortenedAround(line.text, place, bytesMax)}`;
-    const bytes = Buffer.byteLength(text) + 1;
-    if (bytes > this.room) return false;
-    this.room -= bytes;
-    this.parts.push(text);
+    const text = this.textOf(line, mark);
+    if (Buffer.byteLength(text) + 1 > this.room) return false;
+    this.push(text);
     this.lastEnd = line.end;
     return true;
+  }
+
+  private push(text: string): void {
+    this.room -= Buffer.byteLength(text) + 1;
+    this.parts.push(text);
+  }
+
+  private textOf(line: Line, mark: string): string {
+    const bytesMax = lineBytesMax(this.options.bytesMax);
+    const place = mark === ':' && line.text.length > bytesMax ? this.matcher.place(line.text) : 0;
+    return `${line.at}${mark}${shortenedAround(line.text, place, bytesMax)}`;
   }
 }
 
@@ -194,12 +221,19 @@ export interface Troubles {
   /** Where the looked-at part begins. */
   from: number;
   next: number;
+  /** What lies before this was not shown or not looked at. */
+  earlier: number | undefined;
 }
 
-/** The last lines that look like trouble, each with what follows it, from the end of the log. */
-export async function findTroubles(log: Log, bytesMax: number): Promise<Troubles> {
-  const from = Math.max(log.size - troubleWindowBytes, log.start);
-  const bytes = await log.bytes(from, log.size);
+/** The last lines that look like trouble, each with what follows it, from the end of the log (or of the part before `to`). */
+export async function findTroubles(
+  log: Log,
+  bytesMax: number,
+  before = log.size,
+): Promise<Troubles> {
+  const to = Math.max(Math.min(before, log.size), log.start);
+  const from = Math.max(to - troubleWindowBytes, log.start);
+  const bytes = await log.bytes(from, to);
   const lines = fold(
     splitLines(bytes, from, false).map((l) => ({ ...l, text: cleanText(l.text) })),
   );
@@ -211,17 +245,19 @@ export async function findTroubles(log: Log, bytesMax: number): Promise<Troubles
   const shown: string[] = [];
   let room = bytesMax - earlierBytes;
   let next = -1;
+  let earlier = from > log.start ? from : undefined;
   for (const i of [...wanted].toSorted((a, b) => b - a)) {
     const text = `${lines[i]!.at}${hits[i] ? ':' : '-'}${shortened(lines[i]!.text, lineBytesMax(bytesMax))}`;
     const gap = next > i + 1 ? '--\n' : '';
     room -= Buffer.byteLength(text) + 1 + gap.length;
     if (room < 0 && next >= 0) {
-      shown.unshift(`[… earlier matches before byte ${number(lines[next]!.at)} left out …]`);
+      earlier = lines[next]!.at;
+      shown.unshift(`[… earlier matches before byte ${number(earlier)} left out …]`);
       break;
     }
     shown.unshift(gap ? `${text}\n--` : text);
     next = i;
   }
   const matches = hits.filter(Boolean).length;
-  return { text: shown.join('\n'), matches, from, next: log.size };
+  return { text: shown.join('\n'), matches, from, next: to, earlier };
 }

@@ -89,20 +89,31 @@ export function wholeWindow(
   return { bytes: bytes.subarray(skip, bytes.length - drop), base: base + skip };
 }
 
-/** A span, window by window, each ending with a line where there is one. */
-export async function* scanLines(
-  log: Log,
-  from: number,
-  to: number,
-): AsyncGenerator<{ bytes: Buffer; base: number }> {
+export interface LineWindow {
+  bytes: Buffer;
+  base: number;
+  /** Where the next one begins. */
+  next: number;
+  /** It begins within the line that filled the window before it. */
+  continues: boolean;
+}
+
+/** A span, window by window, each ending with a line where there is one; the parts of a longer line overlap. */
+export async function* scanLines(log: Log, from: number, to: number): AsyncGenerator<LineWindow> {
+  let continues = false;
   for (let at = Math.max(from, log.start); at < Math.min(to, log.size);) {
     const bytes = await log.bytes(at, Math.min(at + scanWindowBytes, to));
     if (bytes.length === 0) return;
     const last = at + bytes.length >= Math.min(to, log.size);
-    const cut = last ? bytes.length : bytes.lastIndexOf(newline) + 1 || bytes.length;
-    yield { bytes: bytes.subarray(0, cut), base: at };
-    at += cut;
+    const cut = last ? bytes.length : bytes.lastIndexOf(newline) + 1;
+    const next = at + (cut || bytes.length - overlapBytes);
+    yield { bytes: cut === 0 ? bytes : bytes.subarray(0, cut), base: at, next, continues };
+    continues = cut === 0;
+    at = next;
   }
 }
+
+/** More than any pattern is long. */
+const overlapBytes = 8192;
 
 export const scanWindowBytes = 2 ** 20;

@@ -1,6 +1,6 @@
 // Reading a log within a byte budget: the end, both ends, a span, what came after a cursor. Stateless: a cursor is
 // a byte offset. Every answer says where it begins and ends and what was left out.
-import { fold, shortened, type Line } from './clean.ts';
+import { fold, partialEscape, shortened, type Line } from './clean.ts';
 import { scanLines, splitLines, wholeWindow, type Log } from './log.ts';
 
 export interface ReadOptions {
@@ -99,8 +99,10 @@ export async function offsetOfLine(log: Log, line: number): Promise<number> {
 
 function linesOf(bytes: Buffer, base: number, log: Log): { lines: Line[]; many: boolean } {
   const atEnd = base + bytes.length >= log.size;
-  const window = wholeWindow(bytes, base, { start: base > 0, end: !atEnd || log.growing });
-  const lines = splitLines(window.bytes, window.base, true);
+  const end = !atEnd || log.growing;
+  const window = wholeWindow(bytes, base, { start: base > 0, end });
+  const whole = window.bytes.length - (end ? partialEscape(window.bytes) : 0);
+  const lines = splitLines(window.bytes.subarray(0, whole), window.base, true);
   return { lines: fold(lines), many: lines.length > linesMax };
 }
 

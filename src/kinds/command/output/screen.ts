@@ -1,6 +1,7 @@
 // What a person would see now in the terminal of a job: its output played into a terminal emulator.
 import { createRequire } from 'node:module';
 import type { TerminalSize } from '../process/wrapper.ts';
+import { shortened } from './clean.ts';
 import type { Log } from './log.ts';
 
 /** A screen is made by the last output; programs that draw screens repaint within far less than this. */
@@ -22,9 +23,15 @@ interface Emulator {
 export interface Screen {
   text: string;
   cursor: { row: number; col: number };
+  /** Rows at the top for which there was no room. */
+  hiddenRows: number;
 }
 
-export async function renderScreen(log: Log, size: TerminalSize): Promise<Screen> {
+export async function renderScreen(
+  log: Log,
+  size: TerminalSize,
+  bytesMax = Infinity,
+): Promise<Screen> {
   // The package is CommonJS and touches nothing at import; it is loaded only when somebody looks.
   const { Terminal } = createRequire(import.meta.url)('@xterm/headless') as {
     Terminal: new (options: object) => Emulator;
@@ -39,8 +46,26 @@ export async function renderScreen(log: Log, size: TerminalSize): Promise<Screen
       (_, row) => active.getLine(active.baseY + row)?.translateToString(true) ?? '',
     );
     while (lines.at(-1) === '') lines.pop();
-    return { text: lines.join('\n'), cursor: { row: active.cursorY + 1, col: active.cursorX + 1 } };
+    const shown = lastRows(lines, bytesMax);
+    return {
+      text: shown.join('\n'),
+      cursor: { row: active.cursorY + 1, col: active.cursorX + 1 },
+      hiddenRows: lines.length - shown.length,
+    };
   } finally {
     terminal.dispose();
   }
+}
+
+function lastRows(rows: readonly string[], bytesMax: number): string[] {
+  const shown: string[] = [];
+  let room = bytesMax;
+  for (const row of rows.toReversed()) {
+    const text = shortened(row, bytesMax);
+    room -= Buffer.byteLength(text);
+    if (room < 0) break;
+    shown.unshift(text);
+    room -= 1;
+  }
+  return shown;
 }
