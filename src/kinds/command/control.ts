@@ -82,15 +82,16 @@ function sendInput(needs: OutputNeeds): Operation {
       const bytes = Buffer.from(typed);
       const { sent, ended } = await writeInput(folder, bytes, needs.clock, signal);
       for (const name of signals) await signalCommand(job, name, needs);
-      if (end) await endInput(folder, job.attemptId, needs.clock);
+      const whole = sent === bytes.length;
+      if (end && whole) await endInput(folder, job.attemptId, needs.clock);
       const shown = before.reduce((sum, one) => sum + one.bytes, 0);
       const present = await settle(job, folder, { shown, waitMs: input.waitMs }, needs, signal);
       const answer = await newOutput(present, before, input.bytesMax, needs);
       const { id, status, exitCode, signal: killedBy, text, next } = answer;
       const full = ended
         ? 'Its input has ended: the rest was not sent.'
-        : 'The command does not read: its input is full. Send the rest later.';
-      const hint = sent < bytes.length ? { hint: full } : {};
+        : `The command does not read: its input is full. Send the rest${end ? ' and its end' : ''} later.`;
+      const hint = whole ? {} : { hint: full };
       return { id, status, exitCode, signal: killedBy, sent, text, next, ...hint };
     },
   });

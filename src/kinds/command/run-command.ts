@@ -2,7 +2,7 @@
 import { isFinal, type Job } from '../../jobs/job.ts';
 import type { Jobs } from '../../jobs/jobs.ts';
 import { jobText } from '../../jobs/text.ts';
-import { ownJob, viewJob } from '../../jobs/view.ts';
+import { ownJob, viewJob, type JobView } from '../../jobs/view.ts';
 import type { Waiting } from '../../jobs/wait.ts';
 import { defineOperation, type CallContext, type Operation } from '../../operation.ts';
 import type { Clock } from '../../runtime/clock.ts';
@@ -168,7 +168,7 @@ async function isHealthy(job: Job, { jobs, waiting }: RunNeeds): Promise<boolean
 async function answer(
   id: string,
   existing: boolean,
-  input: Pick<RunInput, 'waitMs' | 'ready'>,
+  input: Pick<RunInput, 'waitMs'> & Partial<RunInput>,
   { signal }: CallContext,
   needs: RunNeeds,
 ): Promise<RunOutput> {
@@ -179,7 +179,7 @@ async function answer(
       mode: 'any',
       timeoutMs: input.waitMs,
       signal,
-      ...(input.ready ? { until: { ready: true } } : {}),
+      until: untilOf(input),
     });
   }
   const job = await jobs.get(id);
@@ -189,7 +189,7 @@ async function answer(
   const output = needs.files.isElsewhere(job)
     ? await needs.outputThere(job, request)
     : await readOutput(job, request, needs);
-  const hint = hintOf(job, output);
+  const hint = hintOf(job, view, output);
   return {
     ...view,
     ...(existing ? { existing } : {}),
@@ -198,18 +198,25 @@ async function answer(
   };
 }
 
+/** What answers before the end: it is up, or whoever can type into it is asked something. */
+function untilOf({ ready, stdin, tty = false }: Partial<RunInput>): Record<string, unknown> {
+  if (ready) return { ready: true };
+  return stdin === 'open' || tty !== false ? { inputNeeded: true } : {};
+}
+
 function shownOutput(output: OutputAnswer) {
   const { text, from, next, size, streams } = output;
   return { text, from, next, size, ...(streams ? { streams } : {}) };
 }
 
-function hintOf(job: Job, output: OutputAnswer): string | undefined {
+function hintOf(job: Job, view: JobView, output: OutputAnswer): string | undefined {
   if (isFinal(job.status)) {
     if (output.from > 0 && job.status !== 'completed')
       return 'Only the end of the output is shown: read_output with mode errors or grep finds the rest.';
     return undefined;
   }
-  if (job.status === 'input_required') return 'It waits for input: answer with send_input.';
+  if (job.status === 'input_required' || view.waitingForInput === true)
+    return 'It waits for input: answer with send_input.';
   return `Still ${job.status}; it goes on by itself. wait_for_jobs waits for its end, read_output with mode since and ${cursorText(output)} reads on.`;
 }
 

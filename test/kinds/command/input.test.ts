@@ -1,6 +1,9 @@
 // Typing into commands that have only a pipe: keys that a terminal would turn into signals or the end of input.
 import assert from 'node:assert/strict';
+import { writeFileSync } from 'node:fs';
+import { join } from 'node:path';
 import { test } from 'node:test';
+import { tempFolder } from '../../helpers/folder.ts';
 import { until } from '../../helpers/until.ts';
 import { start, type View } from './kit.ts';
 
@@ -60,4 +63,36 @@ test('text after the end of the input: said so at once, nothing was taken', asyn
   assert.equal(late.sent, 0);
   assert.match(late.hint!, /input has ended/);
   await cancel(job.id);
+});
+
+test('the end of input is not sent before all of the text', async (t) => {
+  const { background, call, wait } = await start(t);
+  const cwd = tempFolder(t);
+  const job = await background({
+    command: 'echo up; until [ -e go ]; do sleep 0.02; done; wc -c',
+    cwd,
+    stdin: 'open',
+  });
+  await wait(job.id, { until: { text: 'up' } });
+  // More than a pipe holds, from somebody who does not wait until there is room.
+  const input = { id: job.id, text: 'ü'.repeat(60_000), eof: true };
+  const first = await call<Sent>('send_input', input, { signal: AbortSignal.timeout(200) });
+  assert.ok(first.sent < 120_000);
+  assert.match(first.hint!, /the rest and its end later/);
+  writeFileSync(join(cwd, 'go'), '');
+  await call('send_input', { id: job.id, text: 'x'.repeat(120_000 - first.sent), eof: true });
+  const { jobs } = await wait(job.id);
+  assert.equal(jobs[0]!.status, 'completed');
+  const { text } = await call<Sent>('read_output', { id: job.id });
+  assert.equal(text, 'up\n120000\n');
+});
+
+test('open input stays open whatever PATH the command has, and its answer comes when it is needed', async (t) => {
+  const { run, call } = await start(t);
+  const env = { PATH: '/nonexistent' };
+  const job = await run({ command: 'printf "name? "; read x; echo "hi $x"', stdin: 'open', env });
+  assert.equal(job.output!.text, 'name? ');
+  assert.match(job.hint!, /waits for input/);
+  const end = await call<Sent>('send_input', { id: job.id, text: 'you', newline: true });
+  assert.deepEqual([end.text, end.status], ['hi you\n', 'completed']);
 });

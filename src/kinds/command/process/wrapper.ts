@@ -25,7 +25,7 @@ else
 fi
 { printf '%s\\n' "$$" "$boot" "$stat" end > "$dir/claim"; } 2>/dev/null || exit 125
 if [ "$input" = open ]; then
-  sleep 2147483647 8<>"$dir/stdin" >/dev/null 2>&1 &
+  PATH="/usr/bin:/bin:\${PATH-}" sleep 2147483647 8<>"$dir/stdin" >/dev/null 2>&1 &
   holder=$!
   echo "$holder" > "$dir/holder"
   exec < "$dir/stdin"
@@ -50,7 +50,7 @@ export function wrapperArgs(folder: string, input: 'none' | 'open', argv: readon
 /** The same as a script file: a terminal's helper program takes a command line, not words. */
 export function wrapperFile(folder: string, argv: readonly string[], size: TerminalSize): string {
   const words = [folder, 'none', mask(), ...argv].map(quoted).join(' ');
-  return `stty rows ${size.rows} cols ${size.cols} 2>/dev/null\nset -- ${words}\n${wrapperScript}`;
+  return `PATH="/usr/bin:/bin:\${PATH-}" stty rows ${size.rows} cols ${size.cols} 2>/dev/null\nset -- ${words}\n${wrapperScript}`;
 }
 
 const mask = (): string => process.umask().toString(8).padStart(4, '0');
