@@ -14,6 +14,7 @@ import { killTree, type KillReport } from './process/kill.ts';
 import { launch, type LaunchSpec } from './process/launch.ts';
 import { groupExists, markHolders, treeMembers } from './process/tree.ts';
 import { adoptedEnd } from './process/watch.ts';
+import { noteTaken } from './ready-ports.ts';
 import type { CommandSettings } from './settings.ts';
 
 export interface AttemptNeeds {
@@ -135,6 +136,7 @@ async function begin(
   const payload = await needs.prepare(job, input);
   const folder = nextLaunchFolder(jobFolder, job.attempt);
   known(folder);
+  noteTaken(folder, input.ready);
   const spec: LaunchSpec = {
     ...payload,
     folder,

@@ -12,6 +12,7 @@ import {
   whenAll,
   whenAny,
   type ConditionNeeds,
+  type Met,
 } from './conditions.ts';
 import { attemptTrace } from '../../jobs/attempt-trace.ts';
 import { traceparentOf } from '../../runtime/trace.ts';
@@ -27,6 +28,7 @@ import { observe } from './process/observe.ts';
 import { findProgram } from './process/program.ts';
 import type { Terminals } from './process/terminal.ts';
 import { quoted } from './process/wrapper.ts';
+import { takenPorts } from './ready-ports.ts';
 import type { Secrets } from './secrets.ts';
 import type { CommandSettings } from './settings.ts';
 import { commandKey, type History } from './store.ts';
@@ -108,18 +110,16 @@ export function commandKind(needs: CommandNeeds): CommandKind {
   };
 }
 
-type Met = { reason: string; detail?: unknown } | undefined;
-
 /** A job that waits may be started by any node: when it turns out to run elsewhere, the watching moves there. */
 async function watchAnywhere(
   job: Job,
   { files, clock, find }: CommandNeeds,
   signal: AbortSignal,
   watch: {
-    here(job: Job): Promise<Met>;
+    here(job: Job): Promise<Met | undefined>;
     there(): Promise<{ reason?: string; detail?: unknown }>;
   },
-): Promise<Met> {
+): Promise<Met | undefined> {
   for (let present = job; ; present = await find(job.id)) {
     try {
       if (!files.isElsewhere(present)) return await watch.here(present);
@@ -189,10 +189,18 @@ async function whenReady(
     ready.add(job.attemptId);
     return;
   }
-  if (!(await whenAll(job, check, conditions, signal)) || folder.readExit()) return;
+  const met = await whenAll(job, check, conditions, signal);
+  if (!met || folder.readExit()) return;
   const readyAt = new Date(conditions.clock.now()).toISOString();
-  await run.report({ stage: 'ready', facts: { readyAt } });
+  await run.report({ stage: 'ready', facts: { readyAt, ...outsidePorts(met) } });
   ready.add(job.attemptId);
+}
+
+/** Of the ready check, where a process outside of the job listens. */
+function outsidePorts(met: Met[]): { outsidePorts?: number[] } {
+  const details = met.map(({ detail }) => detail as { own?: false; port?: number } | undefined);
+  const ports = details.flatMap((one) => (one?.own === false ? (one.port ?? []) : []));
+  return ports.length === 0 ? {} : { outsidePorts: [...new Set(ports)] };
 }
 
 function remember(
@@ -232,6 +240,7 @@ async function viewOf(job: Job, needs: CommandNeeds): Promise<Record<string, unk
   const usualMs = (past?.expectedMs ?? Infinity) * settings.slowFactor;
   const slow = runMs > Math.max(usualMs, settings.slowMsMin);
   const silentMs = lastOutputAgeMs(folder, clock);
+  const taken = job.stage === 'ready' ? [] : takenPorts(folder, input.ready);
   return {
     exitCode: null,
     ...facts,
@@ -241,6 +250,7 @@ async function viewOf(job: Job, needs: CommandNeeds): Promise<Record<string, unk
     ...(silentMs === undefined ? {} : { lastOutputAgeMs: silentMs }),
     waitingForInput: waitsForInput(job, folder, rows),
     ...(seen.ports.length > 0 ? { ports: seen.ports } : {}),
+    ...(taken.length > 0 ? { takenPorts: taken } : {}),
     processes: seen.processes,
     cpuMs: seen.cpuMs,
     memoryBytes: seen.memoryBytes,

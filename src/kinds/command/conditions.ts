@@ -5,13 +5,14 @@ import type { Job } from '../../jobs/job.ts';
 import type { Clock } from '../../runtime/clock.ts';
 import type { JobFiles } from './files.ts';
 import type { CommandInput } from './input.ts';
-import type { HttpProbe } from './probe.ts';
+import { localPort, type HttpProbe } from './probe.ts';
 import { cleanText } from './output/clean.ts';
 import { Log } from './output/log.ts';
 import type { LaunchFolder } from './process/folder.ts';
 import { outputBytes } from './process/limits.ts';
 import { listeningPorts, waitingForInput } from './process/observe.ts';
 import { treeMembers, type ProcessRow } from './process/tree.ts';
+import { openedSince } from './ready-ports.ts';
 
 export interface Condition {
   text?: string;
@@ -57,16 +58,16 @@ export async function whenAny(
   }
 }
 
-/** Every part of a ready check, each at its own time. False when the signal aborts first. */
+/** Every part of a ready check, each at its own time. Undefined when the signal aborts first. */
 export async function whenAll(
   job: Job,
   condition: Condition,
   needs: ConditionNeeds,
   signal: AbortSignal,
-): Promise<boolean> {
+): Promise<Met[] | undefined> {
   const parts: Condition[] = Object.entries(condition).map(([name, value]) => ({ [name]: value }));
   const met = await Promise.all(parts.map((part) => whenAny(job, part, needs, signal)));
-  return met.every((one) => one !== undefined);
+  return met.every((one) => one !== undefined) ? met : undefined;
 }
 
 class Check {
@@ -113,11 +114,17 @@ class Check {
     const ports = listeningPorts(rows);
     if (port !== undefined && ports.includes(port)) return { reason: 'port', detail: { port } };
     if (inputNeeded && waitsForInput(this.job, folder, rows)) return { reason: 'inputNeeded' };
+    const { ready } = this.job.input as CommandInput;
+    // Only ports of the job's own check: nobody looks at others of this machine by waiting for a job.
+    const others = rows.length > 0 ? openedSince(folder, ready) : [];
+    if (port !== undefined && others.includes(port))
+      return { reason: 'port', detail: { port, own: false } };
     if (http === undefined) return undefined;
-    const status = await this.needs.probe(http, ports);
-    return status !== undefined && status >= 200 && status < 300
-      ? { reason: 'http', detail: { status } }
-      : undefined;
+    const status = await this.needs.probe(http, [...ports, ...others]);
+    if (status === undefined || status < 200 || status >= 300) return undefined;
+    const at = localPort(http);
+    const own = at === undefined || ports.includes(at);
+    return { reason: 'http', detail: { status, ...(own ? {} : { port: at, own }) } };
   }
 
   /** Goes on where it stopped; the text may lie across two windows. */

@@ -8,6 +8,8 @@ export function commandWords(view: Record<string, unknown>): Words {
   const ageMs = numberOf(view.lastOutputAgeMs);
   const ports = listOf(view.ports);
   const leftBehind = listOf(view.leftBehind);
+  const outside = listOf(view.outsidePorts);
+  const taken = listOf(view.takenPorts);
   return {
     state: [
       ...(exitCode === undefined || exitCode === null ? [] : [`exit code ${String(exitCode)}`]),
@@ -20,6 +22,10 @@ export function commandWords(view: Record<string, unknown>): Words {
       ...(ageMs === undefined || outputBytes === 0 ? [] : [`last ${seconds(ageMs)} ago`]),
       ...(view.waitingForInput === true ? ['waits for input'] : []),
       ...(ports === '' ? [] : [`listens on port ${ports}`]),
+      ...(outside === '' ? [] : [`a process outside of it listens on port ${outside}`]),
+      ...(taken === ''
+        ? []
+        : [`port ${taken} was taken before it began: it counts when the job itself listens on it`]),
       ...(leftBehind === '' ? [] : [`left processes running: ${leftBehind}`]),
     ],
   };

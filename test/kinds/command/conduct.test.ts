@@ -1,6 +1,8 @@
 // How commands behave beside each other and over time: places, health, waiting for several, survivors, a machine that slept.
 import assert from 'node:assert/strict';
+import { once } from 'node:events';
 import { mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
+import { createServer } from 'node:http';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { test } from 'node:test';
@@ -91,6 +93,52 @@ test('waiting for any or all of several jobs; for a port and an address', async 
   for (const http of ['nonsense', `127.0.0.1:${port}`, 'file:///etc/passwd'])
     await assert.rejects(reason({ http }), { code: 'invalidInput' });
   await cancel(server.id);
+});
+
+test('a port that somebody else opens for the job makes it ready, if it was free before; and that is said', async (t) => {
+  const { background, get, wait, cancel, app } = await start(t);
+  const proxy = createServer((_, answer) => answer.end('hi'));
+  const listen = async (port: number) => {
+    proxy.listen(port, '127.0.0.1');
+    await once(proxy, 'listening');
+  };
+  const close = async () => {
+    proxy.close();
+    await once(proxy, 'close');
+  };
+  t.after(() => proxy.close());
+  const port = await freePort();
+  const address = `http://localhost:${port}/`;
+  const job = await background({ argv: ['sleep', '300'], ready: { port, http: address } });
+  await until('started', async () => (await get(job.id)).processes);
+  await listen(port);
+  const ready = await until('ready', async () => {
+    const view = await get(job.id);
+    return view.stage === 'ready' ? view : undefined;
+  });
+  assert.deepEqual(ready.outsidePorts, [port]);
+  const [reached] = (await wait(job.id, { until: { http: address } })).reached;
+  assert.deepEqual(reached!.detail, { status: 200, port, own: false });
+  await cancel(job.id);
+
+  // A server that was there before says nothing about the job.
+  const other = await background({ argv: ['sleep', '300'], ready: { port } });
+  await until('started', async () => (await get(other.id)).processes);
+  assert.equal((await wait(other.id, { until: { port }, timeoutMs: 700 })).done, false);
+  const view = await get(other.id);
+  assert.deepEqual(view.takenPorts, [port]);
+  assert.match(app.operations.get('get_job').text!(view), /was taken before it began/);
+  await close();
+  await until('seen free', async () => (await get(other.id)).takenPorts === undefined);
+  await listen(port);
+  await until('ready', async () => (await get(other.id)).stage === 'ready');
+  await cancel(other.id);
+
+  // Nobody finds out about other ports of this machine by waiting for a job.
+  const stranger = await background({ argv: ['sleep', '300'] });
+  const probe = await wait(stranger.id, { until: { port, http: address }, timeoutMs: 700 });
+  assert.equal(probe.done, false);
+  await cancel(stranger.id);
 });
 
 test('processes that could not be ended are named, and the job says so', () => {

@@ -70,6 +70,10 @@ export class LaunchFolder {
   get size(): string {
     return join(this.path, 'size');
   }
+  /** Ports of the ready check that somebody listened on before the payload. */
+  get taken(): string {
+    return join(this.path, 'taken');
+  }
   /** First byte that a ring still has. */
   get dropped(): string {
     return join(this.path, 'dropped');

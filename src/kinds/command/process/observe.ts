@@ -76,13 +76,7 @@ export function waitingForInput(
 /** TCP ports some process of these listens on. */
 export function listeningPorts(rows: readonly ProcessRow[]): number[] {
   if (process.platform !== 'linux' || rows.length === 0) return [];
-  const byInode = new Map<string, number>();
-  for (const table of ['tcp', 'tcp6']) {
-    for (const line of (text(`/proc/net/${table}`) ?? '').split('\n').slice(1)) {
-      const fields = line.trim().split(/\s+/);
-      if (fields[3] === '0A') byInode.set(fields[9]!, parseInt(fields[1]!.split(':')[1]!, 16));
-    }
-  }
+  const byInode = listeners();
   const ports = new Set<number>();
   for (const { pid } of rows) {
     for (const fd of names(`/proc/${pid}/fd`)) {
@@ -92,6 +86,21 @@ export function listeningPorts(rows: readonly ProcessRow[]): number[] {
     }
   }
   return [...ports].toSorted((a, b) => a - b);
+}
+
+/** TCP ports that anybody on this machine listens on. */
+export const listenedPorts = (): Set<number> => new Set(listeners().values());
+
+/** Ports by the inode of their socket. */
+function listeners(): Map<string, number> {
+  const byInode = new Map<string, number>();
+  for (const table of ['tcp', 'tcp6']) {
+    for (const line of (text(`/proc/net/${table}`) ?? '').split('\n').slice(1)) {
+      const fields = line.trim().split(/\s+/);
+      if (fields[3] === '0A') byInode.set(fields[9]!, parseInt(fields[1]!.split(':')[1]!, 16));
+    }
+  }
+  return byInode;
 }
 
 /** The signals a process handles itself, as a set of numbers. */
