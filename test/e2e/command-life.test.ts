@@ -115,10 +115,16 @@ describe('commands and kill -9', () => {
       outputBytesMax: 2000,
       waitMs: 0,
     });
-    const pids = await until('both run', async () => {
+    const left = await run(first, {
+      command: `(while [ ! -f ${folder}/go ]; do sleep 0.1; done; while [ -f ${folder}/go ]; do echo 0123456789; sleep 0.001; done) & echo left`,
+      outputBytesMax: 2000,
+    });
+    assert.equal(left.status, 'completed');
+    const pids = await until('all run', async () => {
       const views = await Promise.all([get(first, slow.id), get(first, loud.id)]);
       return views.every((view) => view.pid) ? views.map((view) => view.pid!) : undefined;
     });
+    pids.push(...(left.leftBehind as number[]));
     await first.kill();
     writeFileSync(join(folder, 'go'), '');
     for (const pid of pids) await until('the guard ended it', () => isGone(String(pid)), 60_000);

@@ -294,6 +294,7 @@ async function conclude(
 ): Promise<Outcome> {
   const claim = folder.readClaim();
   const wrapper = claim.state === 'claimed' ? claim.identity : undefined;
+  if (keep && wrapper) keep.wrapper = wrapper;
   const survivors = typeof kill === 'object' ? kill.survivors : [];
   return outcomeOf({
     job: run.job,

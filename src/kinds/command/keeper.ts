@@ -5,6 +5,7 @@ import type { Log } from '../../runtime/log.ts';
 import { Loop, type Service } from '../../runtime/service.ts';
 import type { EndingReason } from './process/ending.ts';
 import { LaunchFolder } from './process/folder.ts';
+import { Leftovers, type Capped } from './leftovers.ts';
 import { Guard } from './process/guard.ts';
 import { Launcher } from './process/launcher.ts';
 import type { Identity } from './process/identity.ts';
@@ -62,6 +63,7 @@ export class Keeper implements Service {
   readonly launcher: Launcher;
   private readonly options: KeeperOptions;
   private readonly guard: Guard;
+  private readonly leftovers: Leftovers;
   private readonly kept = new Map<string, Kept>();
   private readonly loop: Loop;
   private lookAt = 0;
@@ -72,13 +74,23 @@ export class Keeper implements Service {
   private endedBytes = 0;
   private runningBytes = 0;
   /** Of each at the last look. */
-  private readonly seenBytes = new WeakMap<Kept, number>();
+  private readonly seenBytes = new WeakMap<Capped, number>();
 
   constructor(options: KeeperOptions) {
     this.options = options;
     const { settings, folder, clock, log } = options;
     this.registry = new Registry(folder);
     this.launcher = new Launcher(clock);
+    this.leftovers = new Leftovers({
+      registry: this.registry,
+      clock,
+      log,
+      graceMs: settings.killGraceMs,
+      gone: (attemptId, bytes, grown) => {
+        this.endedBytes += grown;
+        if (grown > 0) options.history.resize(attemptId, bytes);
+      },
+    });
     this.guard = new Guard(folder, {
       everySeconds: settings.guardSeconds,
       staleSeconds: settings.staleSeconds,
@@ -104,7 +116,7 @@ export class Keeper implements Service {
     this.launcher.close();
     await this.options.history.flush();
     this.registry.close();
-    this.guard.release(this.kept.size > 0);
+    this.guard.release(this.anythingRuns);
   }
 
   add(kept: Kept): void {
@@ -120,6 +132,7 @@ export class Keeper implements Service {
       aloneMsMax: kept.aloneMsMax,
       outputBytesMax: kept.outputBytesMax,
       ring: kept.ring,
+      left: false,
       registeredAt: this.machineTime(this.options.clock.now()),
     });
     // The first one needs a guard and a heartbeat now; when commands come and go, the last ones are still fresh.
@@ -133,7 +146,10 @@ export class Keeper implements Service {
     if (!over) return;
     this.kept.delete(attemptId);
     this.registry.remove(attemptId);
-    if (kept) this.endedBytes += keptBytes(kept.folder);
+    if (!kept) return;
+    const bytes = keptBytes(kept.folder);
+    this.endedBytes += bytes;
+    this.leftovers.add(kept, bytes);
   }
 
   find(attemptId: string): Kept | undefined {
@@ -154,6 +170,10 @@ export class Keeper implements Service {
     this.endedBytes = Math.max(this.endedBytes - bytes, 0);
   }
 
+  private get anythingRuns(): boolean {
+    return this.kept.size > 0 || this.leftovers.size > 0;
+  }
+
   private async turn(): Promise<void> {
     if (this.options.clock.now() >= this.beatAt) this.beat();
     await this.options.history.flush();
@@ -164,9 +184,10 @@ export class Keeper implements Service {
 
   private beat(): void {
     const now = this.options.clock.now();
-    this.guard.beat(this.machineTime(now));
+    const room = this.options.settings.outputTotalBytesMax - this.endedBytes;
+    this.guard.beat(this.machineTime(now), Math.max(room, 0));
     this.beatAt = now + beatMs;
-    if (this.kept.size === 0) return;
+    if (!this.anythingRuns) return;
     this.guard.ensure();
     this.guardedAt = now;
   }
@@ -178,8 +199,8 @@ export class Keeper implements Service {
 
   private async checkCaps(): Promise<void> {
     let sum = 0;
-    let loudest: { kept: Kept; grown: number } | undefined;
-    for (const kept of this.kept.values()) {
+    let loudest: { kept: Capped; grown: number } | undefined;
+    for (const kept of [...this.kept.values(), ...this.leftovers.values()]) {
       // One look at one file for most: with a thousand jobs this is what an idle server does.
       let bytes = sizeOf(kept.outPath) + (kept.split ? sizeOf(kept.folder.err) : 0);
       if (bytes > kept.outputBytesMax) {
@@ -187,9 +208,10 @@ export class Keeper implements Service {
         else kept.end('outputLimit');
       }
       if (kept.ring) bytes -= droppedBytes(kept.folder);
-      const grown = bytes - (this.seenBytes.get(kept) ?? 0);
+      const before = 'bytesBefore' in kept ? kept.bytesBefore : 0;
+      const grown = bytes - (this.seenBytes.get(kept) ?? before);
       this.seenBytes.set(kept, bytes);
-      sum += bytes;
+      sum += Math.max(bytes - before, 0);
       if (grown > (loudest?.grown ?? 0)) loudest = { kept, grown };
     }
     this.runningBytes = sum;
@@ -200,10 +222,12 @@ export class Keeper implements Service {
 
   private async look(): Promise<void> {
     const { clock } = this.options;
-    if (process.platform !== 'linux' || this.kept.size === 0) return;
+    if (process.platform !== 'linux' || !(this.kept.size > 0 || this.leftovers.asks)) return;
     const started = clock.now();
     const used = process.cpuUsage();
+    const ended = this.leftovers.takeEnded();
     const now = await snapshot();
+    this.leftovers.look(now, ended);
     let asked = false;
     for (const kept of this.kept.values()) {
       kept.wrapper ??= identityIn(kept.folder);
@@ -228,7 +252,7 @@ export class Keeper implements Service {
     const { clock } = this.options;
     if (clock.now() < this.litterAt) return;
     this.litterAt = clock.now() + litterMs;
-    this.registry.keepOnly((attemptId) => this.kept.has(attemptId));
+    this.registry.keepOnly((id) => this.kept.has(id) || this.leftovers.has(id));
   }
 }
 

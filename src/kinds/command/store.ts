@@ -96,6 +96,7 @@ export class History {
   private waiting: PastRun[] = [];
   /** What was answered since the last flush: a job is looked at again and again. Flushes come often, for the runs of others. */
   private readonly answered = new Map<string, HistoryView | undefined>();
+  private resized = new Map<string, number>();
 
   /** Bytes are counted for one node: what others keep is on their disks. */
   constructor(store: Store, node: string) {
@@ -108,12 +109,19 @@ export class History {
     this.answered.delete(run.key);
   }
 
+  /** What an attempt left running printed on after its end. */
+  resize(attemptId: string, bytes: number): void {
+    this.resized.set(attemptId, bytes);
+  }
+
   async flush(): Promise<void> {
     this.answered.clear();
     const runs = this.waiting;
-    if (runs.length === 0) return;
+    const { resized } = this;
+    if (runs.length === 0 && resized.size === 0) return;
     this.waiting = [];
-    await this.store.commit(runs.map(insertRun));
+    this.resized = new Map();
+    await this.store.commit([...runs.map(insertRun), ...[...resized].map(resizeRun)]);
   }
 
   async of(key: string): Promise<HistoryView | undefined> {
@@ -186,6 +194,11 @@ export function commandKey(
 
 /** What is written of a key: commands can be long, and the index is in every run. */
 const digest = (key: string): string => hash('sha256', key, 'base64url').slice(0, 22);
+
+const resizeRun = ([attemptId, bytes]: [string, number]): Step => ({
+  sql: 'UPDATE command_runs SET bytes = ? WHERE attempt_id = ?',
+  params: [bytes, attemptId],
+});
 
 function insertRun(run: PastRun): Step {
   return {

@@ -181,6 +181,7 @@ test('time the machine slept, or a clock that jumped, does not use up a timeout'
     deadlineAt: 100_000,
     outputBytesMax: null,
     ring: false,
+    left: false,
     aloneMsMax: null,
     registeredAt: 40_000,
   };
@@ -197,7 +198,13 @@ test('without a server for longer than another node waits, an attempt that it ma
   const folder = tempFolder(t);
   const registry = new Registry(folder);
   const place = { attemptId: 'job_x.1', folder: join(folder, 'a folder', '1.1') };
-  const limits = { deadlineAt: null, outputBytesMax: null, ring: false, registeredAt: 40_000 };
+  const limits = {
+    deadlineAt: null,
+    outputBytesMax: null,
+    ring: false,
+    left: false,
+    registeredAt: 40_000,
+  };
   registry.add({ ...place, ...limits, aloneMsMax: 20_000 });
   const [entry] = registry.list();
   assert.deepEqual(entry, { ...place, ...limits, aloneMsMax: 20_000 });
@@ -209,7 +216,13 @@ test('without a server for longer than another node waits, an attempt that it ma
 test('the list of running attempts forgets ended ones now and then, and never one that runs', (t) => {
   const folder = tempFolder(t);
   const lines = () => readFileSync(join(folder, 'running.list'), 'utf8').split('\n').length - 1;
-  const limits = { deadlineAt: null, outputBytesMax: 9, ring: false, aloneMsMax: null };
+  const limits = {
+    deadlineAt: null,
+    outputBytesMax: 9,
+    ring: false,
+    left: false,
+    aloneMsMax: null,
+  };
   const entry = (attemptId: string) => ({ attemptId, folder, ...limits, registeredAt: 0 });
   const earlier = new Registry(folder);
   earlier.add(entry('lives'));

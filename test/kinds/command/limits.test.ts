@@ -1,9 +1,12 @@
 // Limits of commands while a server lives: time, output of one job and of all, rings, and how long a stop may take.
 import assert from 'node:assert/strict';
+import { readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { test } from 'node:test';
 import { isAlive } from '../../../src/kinds/command/process/identity.ts';
 import { launchFolder } from '../../../src/kinds/command/process/folder.ts';
+import { tempFolder } from '../../helpers/folder.ts';
+import { awaitFile, isGone } from '../../helpers/process.ts';
 import { until } from '../../helpers/until.ts';
 import { programs, start } from './kit.ts';
 
@@ -53,6 +56,38 @@ test(
     assert.equal((await get(ring.id)).status, 'running');
     assert.equal((await run({ command: 'echo room' })).output?.text, 'room\n');
     await cancel(ring.id);
+  },
+);
+
+test(
+  'what a command left running prints no more than it may, also out of its group',
+  linux,
+  async (t) => {
+    const { run, get, read, app } = await start(t);
+    const cwd = tempFolder(t);
+    const gate = join(cwd, 'gate');
+    const spam = `${awaitFile(gate)}; while [ -e ${gate} ]; do echo 0123456789; done`;
+    const more = { cwd, outputBytesMax: 20_000 };
+    const [plain, escaped] = await Promise.all([
+      run({ ...more, command: `sh -c 'echo $$ > plain; ${spam}' & ${awaitFile('plain')}` }),
+      run({ ...more, command: `setsid sh -c 'echo $$ > far; ${spam}' & ${awaitFile('far')}` }),
+    ]);
+    assert.deepEqual([plain.status, escaped.status], ['completed', 'completed']);
+    assert.deepEqual([plain.leftBehind !== undefined, escaped.leftBehind], [true, undefined]);
+    writeFileSync(gate, '');
+    for (const [{ id }, name] of [
+      [plain, 'plain'],
+      [escaped, 'far'],
+    ] as const) {
+      const pid = readFileSync(join(cwd, name), 'utf8').trim();
+      await until(`${pid} is ended`, () => isGone(pid));
+      assert.equal((await get(id)).status, 'completed');
+      assert.ok((await read(id)).size > 20_000);
+    }
+    const written = () => app.jobs.store.read<{ bytes: number }>('SELECT bytes FROM command_runs');
+    await until('all they printed counts', async () =>
+      (await written()).every(({ bytes }) => bytes > 20_000),
+    );
   },
 );
 

@@ -19,9 +19,11 @@ import {
   signalProcess,
   startOf,
 } from '../../../src/kinds/command/process/identity.ts';
+import { readEnding } from '../../../src/kinds/command/process/ending.ts';
 import { killTree } from '../../../src/kinds/command/process/kill.ts';
 import { launch, type LaunchSpec } from '../../../src/kinds/command/process/launch.ts';
 import { observe } from '../../../src/kinds/command/process/observe.ts';
+import { Registry } from '../../../src/kinds/command/process/registry.ts';
 import { resizeTerminal, Terminals } from '../../../src/kinds/command/process/terminal.ts';
 import { markHolders, treeMembers } from '../../../src/kinds/command/process/tree.ts';
 import { adoptedEnd } from '../../../src/kinds/command/process/watch.ts';
@@ -352,4 +354,27 @@ describe('observation', { skip: process.platform !== 'linux' }, () => {
       await job.ended;
     }
   });
+});
+
+test('without a server the total cap ends whoever prints most', async () => {
+  const quiet = await start('seq 1 5000; exec sleep 300');
+  const loud = await start('while :; do echo 0123456789; done');
+  const registry = new Registry(home);
+  for (const { attemptId, folder } of [quiet, loud])
+    registry.add({
+      ...{ attemptId, folder: folder.path, deadlineAt: null, aloneMsMax: null },
+      ...{ outputBytesMax: 2 ** 30, ring: false, left: false, registeredAt: clock.now() },
+    });
+  registry.close();
+  const main = join(import.meta.dirname, '../../../src/kinds/command/process/guard-main.ts');
+  const guard = () => spawnSync(process.execPath, [main, home, '300']);
+  writeFileSync(join(home, 'room'), `${2 ** 30}\n`);
+  guard();
+  assert.equal(loud.folder.readExit(), undefined);
+  writeFileSync(join(home, 'room'), '20000\n');
+  guard();
+  await loud.ended;
+  assert.equal(readEnding(loud.folder)?.reason, 'totalOutputLimit');
+  assert.equal(quiet.folder.readExit(), undefined);
+  await killTree(quiet.tree, { clock, graceMs: 300 });
 });

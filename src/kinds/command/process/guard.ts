@@ -21,12 +21,14 @@ export interface GuardSettings {
  * A long pause between two turns was a suspend of the machine: it is written down, because timeouts count awake time.
  * `find -newermt` is not portable; the age of the heartbeat is taken from a number inside the file.
  * A process runs if it has the pid of the claim and began when the claim says: the lines of ended ones still stand there.
+ * What an ended one left running is still there while its group is.
  */
 const guardScript = `home=$1 every=$2 stale=$3 node=$4 main=$5 grace=$6
 trap 'exit 0' TERM
 runs() {
   [ -r "$folder/claim" ] || return
   { read -r pid; read -r boot; read -r claimed; } < "$folder/claim"
+  case $mode in left-*) kill -s 0 -- "-$pid" 2>/dev/null; return ;; esac
   kill -0 "$pid" 2>/dev/null || return
   [ -r "/proc/$pid/stat" ] || return 0
   read -r stat < "/proc/$pid/stat"
@@ -46,7 +48,8 @@ while :; do
   [ $((now - beat)) -gt "$stale" ] || continue
   alive=0
   [ ! -r "$home/alive" ] || read -r alive < "$home/alive"
-  due= any=
+  room= sum=0 due= any=
+  [ ! -r "$home/room" ] || read -r room < "$home/room"
   while read -r deadline bytes mode since attempt folder; do
     runs || continue
     any=1
@@ -62,17 +65,24 @@ while :; do
     dropped=0
     [ ! -r "$folder/dropped" ] || read -r dropped < "$folder/dropped"
     if [ $((size - dropped)) -gt "$bytes" ]; then due=1; break; fi
+    case $mode in left-*) ;; *) sum=$((sum + size - dropped)) ;; esac
   done < "$home/running.list"
   [ -n "$any" ] || exit 0
+  [ -z "$room" ] || [ "$sum" -le "$room" ] || due=1
   [ -z "$due" ] || "$node" "$main" "$home" "$grace" >/dev/null 2>&1
 done
 `;
 
 const aliveFile = 'alive';
+const roomFile = 'room';
 
 /** When a server last was there; 0: nobody knows. */
 export const aliveAt = (commandsFolder: string): number =>
   Number(textOf(join(commandsFolder, aliveFile)) ?? 0) * 1000;
+
+/** Bytes that running jobs may have together; infinite: nobody said. */
+export const roomBytes = (commandsFolder: string): number =>
+  Number(textOf(join(commandsFolder, roomFile))?.trim() || Infinity);
 
 export class Guard {
   private readonly folder: string;
@@ -85,10 +95,11 @@ export class Guard {
   }
 
   /**
-   * Says that a server lives. The guard reads the number, people see the file's time. A server that stops takes its
-   * heartbeat away; when it was last alive stays.
+   * Says that a server lives, and how many bytes running jobs may have together. The guard reads the numbers, people
+   * see the file's time. A server that stops takes its heartbeat away; when it was last alive stays.
    */
-  beat(now: number): void {
+  beat(now: number, roomBytes: number): void {
+    writeFileSync(join(this.folder, roomFile), `${roomBytes}\n`, { mode: 0o600 });
     for (const name of ['heartbeat', aliveFile]) {
       const path = join(this.folder, name);
       writeFileSync(path, `${Math.floor(now / 1000)}\n`, { mode: 0o600 });

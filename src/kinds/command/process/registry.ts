@@ -2,7 +2,7 @@
 // A line is appended before its payload starts. The line of an attempt that ended stays until the file is written anew:
 // making and removing a file per attempt waits for the disk's journal, and the guard asks each process anyway.
 // Format: words separated by blanks, read by sh: deadline (epoch seconds, 0 = none), bytes (0 = none),
-// mode (cap or ring; +n: to be ended after n seconds without a server), registered (epoch seconds), then the attempt's id and the folder.
+// mode (cap or ring; left- before it: of what an ended attempt left running; +n: to be ended after n seconds without a server), registered (epoch seconds), then the attempt's id and the folder.
 import { appendFileSync, closeSync, mkdirSync, openSync, renameSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { textOf } from './folder.ts';
@@ -14,6 +14,8 @@ export interface Registered {
   deadlineAt: number | null;
   outputBytesMax: number | null;
   ring: boolean;
+  /** The attempt is over, but left something running that prints. */
+  left: boolean;
   /** Without a server for longer, another node may run it. */
   aloneMsMax: number | null;
   registeredAt: number;
@@ -83,7 +85,7 @@ function lineOf(entry: Registered): string {
   return [
     seconds(entry.deadlineAt),
     entry.outputBytesMax ?? 0,
-    (entry.ring ? 'ring' : 'cap') + alone,
+    (entry.left ? 'left-' : '') + (entry.ring ? 'ring' : 'cap') + alone,
     seconds(entry.registeredAt),
     entry.attemptId,
     entry.folder,
@@ -91,15 +93,16 @@ function lineOf(entry: Registered): string {
 }
 
 function entryOf(line: string): Registered | undefined {
-  const match = /^(\d+) (\d+) (cap|ring)(?:\+(\d+))? (\d+) (\S+) (.+)$/.exec(line);
+  const match = /^(\d+) (\d+) (left-)?(cap|ring)(?:\+(\d+))? (\d+) (\S+) (.+)$/.exec(line);
   if (!match) return undefined;
-  const [, deadline, bytes, mode, alone, registered, attemptId, folder] = match;
+  const [, deadline, bytes, left, mode, alone, registered, attemptId, folder] = match;
   return {
     attemptId: attemptId!,
     folder: folder!,
     deadlineAt: Number(deadline) ? Number(deadline) * 1000 : null,
     outputBytesMax: Number(bytes) || null,
     ring: mode === 'ring',
+    left: left !== undefined,
     aloneMsMax: alone === undefined ? null : Number(alone) * 1000,
     registeredAt: Number(registered) * 1000,
   };

@@ -31,6 +31,8 @@ export interface Tree {
   mark: string;
   /** The attempt's folder: who prints into a file there belongs to it. Looked at only where it is given. */
   folder?: string;
+  /** The wrapper is long gone: the number of its group may be somebody else's by now. */
+  groupGone?: boolean;
 }
 
 /** All processes at one moment, with the indexes that everybody who looks then shares. */
@@ -54,18 +56,23 @@ export class Snapshot {
   }
 
   /** Every process of the attempt except the wrapper and the programs above it. */
-  members({ wrapper, mark, folder }: Tree): ProcessRow[] {
+  members({ wrapper, mark, folder, groupGone = false }: Tree): ProcessRow[] {
     this.marks ??= this.readMarks();
     const marked = this.marks.get(mark) ?? [];
-    if (folder === undefined) return this.collect(wrapper, marked);
+    if (folder === undefined) return this.collect(wrapper, marked, groupGone);
     const unmarked = this.rows.filter((row) => knownMarks.get(row.pid)?.mark === undefined);
     const printing = unmarked.filter((row) => prints(row.pid, folder));
-    return this.collect(wrapper, [...marked, ...printing]);
+    return this.collect(wrapper, [...marked, ...printing], groupGone);
   }
 
-  private collect(wrapper: Identity, marked: readonly ProcessRow[]): ProcessRow[] {
+  private collect(
+    wrapper: Identity,
+    marked: readonly ProcessRow[],
+    groupGone = false,
+  ): ProcessRow[] {
     // A group number can be reused like any other: only what is not older than the wrapper can be its member.
-    const group = (this.groups.get(wrapper.pid) ?? []).filter((row) => notOlder(row, wrapper));
+    const numbered = groupGone ? [] : (this.groups.get(wrapper.pid) ?? []);
+    const group = numbered.filter((row) => notOlder(row, wrapper));
     const lives = this.byPid.get(wrapper.pid)?.start === wrapper.start;
     const open = [
       ...group,
