@@ -25,7 +25,7 @@ import { launch, type LaunchSpec } from '../../../src/kinds/command/process/laun
 import { observe } from '../../../src/kinds/command/process/observe.ts';
 import { Registry } from '../../../src/kinds/command/process/registry.ts';
 import { resizeTerminal, Terminals } from '../../../src/kinds/command/process/terminal.ts';
-import { markHolders, treeMembers } from '../../../src/kinds/command/process/tree.ts';
+import { markHolders, markName, treeMembers } from '../../../src/kinds/command/process/tree.ts';
 import { adoptedEnd } from '../../../src/kinds/command/process/watch.ts';
 import { systemClock as clock } from '../../../src/runtime/clock.ts';
 import { until } from '../../helpers/until.ts';
@@ -257,6 +257,23 @@ describe('ending a tree', () => {
     await job.ended;
     assert.deepEqual(report.survivors, []);
     assert.equal(startOf(pid), undefined);
+  });
+
+  test('a process that had no environment when it was looked at (within an exec) is still found by its mark', async () => {
+    const mark = specOf('').attemptId;
+    const line = 'until [ -e "$0" ]; do sleep 0.02; done; exec env "$1" sleep 300';
+    const gate = join(home, 'exec');
+    const child = spawn('/bin/sh', ['-c', line, gate, `${markName}=${mark}`], {
+      env: {},
+      stdio: 'ignore',
+    });
+    const wrapper = { pid: 0, start: '0', bootId: bootId() };
+    const members = () => treeMembers({ wrapper, mark, groupGone: true });
+    assert.deepEqual(await members(), []);
+    writeFileSync(gate, '');
+    const found = await until('it has the mark', async () => (await members())[0]);
+    assert.equal(found.pid, child.pid);
+    child.kill('SIGKILL');
   });
 
   test('a process that ignores SIGTERM is killed after the grace, and its record is written', async () => {

@@ -100,13 +100,15 @@ export class Snapshot {
     return kept;
   }
 
-  /** What a process carries does not change while it lives, so it is read once per process. */
+  /**
+   * What a process carries hardly ever changes while it lives, so it is read once per process. Within an exec it shows
+   * nothing for a moment: that is no answer, and asked again.
+   */
   private readMarks(): Map<string, ProcessRow[]> {
     const marks = new Map<string, ProcessRow[]>();
     for (const row of this.rows) {
       const known = knownMarks.get(row.pid);
-      const mark = known?.start === row.start ? known.mark : markOf(row.pid);
-      if (known?.start !== row.start) knownMarks.set(row.pid, { start: row.start, mark });
+      const mark = known?.start === row.start ? known.mark : readMark(row);
       if (mark === undefined) continue;
       const holders = marks.get(mark);
       if (holders) holders.push(row);
@@ -118,6 +120,22 @@ export class Snapshot {
 }
 
 const knownMarks = new Map<number, { start: string; mark: string | undefined }>();
+
+/** An exec is over after a few looks. */
+const environLooks = 5;
+/** The parent of those that never have an environment. */
+const kernelThreads = 2;
+
+function readMark({ pid, ppid, start }: ProcessRow): string | undefined {
+  for (let look = 0; look < environLooks; look++) {
+    const environ = environOf(pid);
+    if (environ === '' && ppid !== kernelThreads) continue;
+    const mark = markIn(environ);
+    knownMarks.set(pid, { start, mark });
+    return mark;
+  }
+  return undefined;
+}
 
 let running: Promise<Snapshot> | undefined;
 let next: Promise<Snapshot> | undefined;
@@ -162,7 +180,7 @@ export function groupExists(pgid: number): boolean {
 /** Processes of this attempt by their mark alone, for a claim whose owner could not be read. */
 export async function markHolders(mark: string): Promise<ProcessRow[]> {
   const { rows } = await snapshot();
-  return rows.filter((row) => markOf(row.pid) === mark);
+  return rows.filter((row) => markIn(environOf(row.pid)) === mark);
 }
 
 async function processTable(): Promise<ProcessRow[]> {
@@ -183,17 +201,21 @@ function notOlder(row: ProcessRow, wrapper: Identity): boolean {
   return Number(row.start) >= Number(wrapper.start);
 }
 
-function markOf(pid: number): string | undefined {
+/** Undefined: it is gone, or of another user. */
+function environOf(pid: number): string | undefined {
   if (process.platform !== 'linux') return undefined;
   try {
-    const environ = `\0${readFileSync(`/proc/${pid}/environ`, 'latin1')}`;
-    const at = environ.indexOf(`\0${markName}=`);
-    if (at < 0) return undefined;
-    const from = at + markName.length + 2;
-    return environ.slice(from, environ.indexOf('\0', from));
+    return readFileSync(`/proc/${pid}/environ`, 'latin1');
   } catch {
     return undefined;
   }
+}
+
+function markIn(environ = ''): string | undefined {
+  const at = `\0${environ}`.indexOf(`\0${markName}=`);
+  if (at < 0) return undefined;
+  const from = at + markName.length + 1;
+  return environ.slice(from, environ.indexOf('\0', from));
 }
 
 /** Its output or errors go to a file of this folder. */
