@@ -40,9 +40,9 @@ const outputInput = z.strictObject({
   id: jobId,
   mode: z
     .enum(modes)
-    .default('tail')
+    .optional()
     .describe(
-      'tail: the end. head_tail: both ends. range: from/to or fromLine/toLine. since: new after `from`. grep: lines with `pattern`. errors: lines that look like trouble. screen: a terminal as it looks now',
+      'Default: what the other fields ask for, else tail. tail: the end. head_tail: both ends. range: from/to or fromLine/toLine. since: new after `from`. grep: lines with `pattern`. errors: lines that look like trouble. screen: a terminal as it looks now',
     ),
   bytesMax: z
     .number()
@@ -175,7 +175,7 @@ export async function readOutput(
   request: OutputRequest,
   needs: OutputNeeds,
 ): Promise<OutputAnswer> {
-  const mode = request.mode ?? 'tail';
+  const mode = request.mode ?? modeOf(request);
   const facts = await factsOf(job, request.attempt, needs);
   const logs = await logsOf(job, request.attempt, needs);
   const chosen = logs.filter(({ stream }) => !request.stream || stream === request.stream);
@@ -195,6 +195,14 @@ export async function readOutput(
     }),
   );
   return { ...facts, mode, ...joined(parts) };
+}
+
+/** A field that belongs to one mode asks for it: nobody gives a pattern to see the end. */
+function modeOf({ pattern, from, to, fromLine, toLine }: OutputRequest): (typeof modes)[number] {
+  if (pattern !== undefined) return 'grep';
+  if (fromLine !== undefined || toLine !== undefined) return 'range';
+  if (from === undefined) return 'tail';
+  return to === undefined ? 'since' : 'range';
 }
 
 interface Part extends Reading {
@@ -289,6 +297,7 @@ async function spanOf(log: Log, request: OutputRequest): Promise<{ from: number;
 function withOmitted(reading: Reading, log: Log, asked: { from?: number; to?: number } = {}): Part {
   const { from = log.start, to = log.size } = asked;
   const notes: string[] = [];
+  if (from > log.size) notes.push(`byte ${from} is not there (yet): a cursor of another attempt?`);
   if (log.start > 0 && reading.from <= log.start)
     notes.push(`bytes 0–${number(log.start)} were dropped by the ring`);
   const begin = Math.max(from, log.start);

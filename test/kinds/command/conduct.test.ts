@@ -292,6 +292,22 @@ test('what is outside of the part that was asked for is not called left out', as
   assert.equal(span.omitted, '700 bytes after: mode since, from 300');
 });
 
+test('a reading without a mode is what its other fields ask for', async (t) => {
+  const { run, read } = await start(t);
+  const { id } = await run({ command: 'seq 1 30; echo end' });
+  const first = async (input: object) => {
+    const { mode, text } = await read(id, { raw: true, ...input });
+    return [mode, text.split('\n')[0]];
+  };
+  assert.deepEqual(await first({}), ['tail', '1']);
+  assert.deepEqual(await first({ pattern: '29' }), ['grep', '75:29']);
+  assert.deepEqual(await first({ from: 2 }), ['since', '2']);
+  assert.deepEqual(await first({ from: 2, to: 4 }), ['range', '2']);
+  assert.deepEqual(await first({ fromLine: 7 }), ['range', '7']);
+  assert.deepEqual(await first({ to: 4 }), ['tail', '1']);
+  assert.match((await read(id, { from: 9999 })).omitted!, /9999 is not there/);
+});
+
 test('the text of a reading: why there is nothing, and a cursor for each stream', async (t) => {
   const { run, read, background, cancel, wait, app } = await start(t);
   const { text: words } = app.operations.get('read_output');

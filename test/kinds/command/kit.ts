@@ -16,6 +16,7 @@ export interface View {
   [more: string]: unknown;
 }
 export interface Reading {
+  mode: string;
   status: string;
   exitCode: number | null;
   text: string;
