@@ -24,6 +24,12 @@ export function waitForJobs({ jobs, waiting, clock, waitMsMax }: JobOperationsNe
       .describe('No output for so long'),
     inputNeeded: z.boolean().optional().describe('The job waits for input'),
     newBytes: z.number().int().min(1).optional().describe('So many bytes of output since the call'),
+    from: z
+      .number()
+      .int()
+      .min(0)
+      .optional()
+      .describe('Cursor of read_output: text and newBytes count only after it'),
   });
   return defineOperation({
     name: 'wait_for_jobs',

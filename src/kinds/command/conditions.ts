@@ -21,6 +21,8 @@ export interface Condition {
   silenceMs?: number;
   inputNeeded?: boolean;
   newBytes?: number;
+  /** Cursor: what was printed before it counts neither as text nor as new. */
+  from?: number;
   /** The job's own ready check was met. */
   ready?: boolean;
 }
@@ -90,7 +92,7 @@ class Check {
     const folder = needs.files.launch(job);
     if (!folder) return undefined;
     const bytes = outputBytes(folder);
-    this.bytesAtStart ??= bytes;
+    this.bytesAtStart ??= condition.from ?? bytes;
     const { newBytes, silenceMs, text } = condition;
     if (newBytes !== undefined && bytes - this.bytesAtStart >= newBytes)
       return { reason: 'newBytes', detail: { bytes: bytes - this.bytesAtStart } };
@@ -132,7 +134,7 @@ class Check {
     const wanted = Buffer.from(text);
     for (const { stream, view } of this.needs.files.logs(this.job)) {
       await using log = await Log.open(view);
-      let at = Math.max(this.texts.get(stream) ?? 0, log.start);
+      let at = Math.max(this.texts.get(stream) ?? this.condition.from ?? 0, log.start);
       while (at < log.size) {
         const bytes = await log.bytes(at, at + textWindowBytes);
         const found = bytes.indexOf(wanted);
@@ -142,7 +144,7 @@ class Check {
         if (at + bytes.length >= log.size) break;
         at += Math.max(bytes.length - wanted.length * 8, 1);
       }
-      this.texts.set(stream, Math.max(at, log.size - wanted.length * 8 - 256, log.start));
+      this.texts.set(stream, Math.max(at, log.size - wanted.length * 8 - 256));
     }
     return undefined;
   }

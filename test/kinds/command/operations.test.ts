@@ -232,6 +232,13 @@ describe('wait_for_jobs', () => {
     });
     const late = await wait(job.id, { until: { text: 'never' }, timeoutMs: 100 });
     assert.equal(late.done, false);
+    // What was printed before a cursor was seen already.
+    const stale = await wait(job.id, { until: { text: 'one', from: 4 }, timeoutMs: 100 });
+    assert.equal(stale.done, false);
+    const [got] = (await wait(job.id, { until: { text: 'two', from: 4 } })).reached;
+    assert.deepEqual(got!.detail, { cursor: 8 });
+    const [grown] = (await wait(job.id, { until: { newBytes: 8, from: 4 } })).reached;
+    assert.deepEqual(grown!.detail, { bytes: 8 });
     await call('send_input', { id: job.id, text: 'end\n' });
     const end = await wait(job.id);
     assert.deepEqual([end.done, end.jobs[0]!.exitCode], [true, 4]);
