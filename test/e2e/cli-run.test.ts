@@ -96,3 +96,30 @@ test('run --stdin - stops reading what has no end', async (t) => {
   const { status, stderr } = spawnSync('sh', ['-c', line], { env: serverEnv(home) });
   assert.equal(status, 6, String(stderr));
 });
+
+test('run --detach with a ready check answers when it is up, and --ensure finds it again', async (t) => {
+  const server = await startServer(t);
+  const up = ['--ready-text', 'up', '--json', '--shell', 'sleep 0.2; echo up; sleep 300'];
+  const ensured = () => server.cli('run', '-d', '--name', 'web', '--ensure', ...up);
+  const first = await ensured();
+  assert.equal(first.code, 0, first.stderr);
+  const { id, stage } = first.json<{ id: string; stage: string }>();
+  assert.equal(stage, 'ready');
+  assert.equal((await ensured()).json<{ id: string }>().id, id);
+  await server.cli('cancel', id);
+  const failed = await server.cli('run', '-d', '--ready-text', 'up', '--shell', 'exit 4');
+  assert.equal(failed.code, 4, failed.stderr);
+  const never = await server.cli('run', '-d', '--ready-text', 'up', '--', 'true');
+  assert.deepEqual([never.code, /before it was ready/.test(never.stderr)], [1, true]);
+  const wrong = await server.cli('run', '--ready-port', '0', '--', 'true');
+  assert.deepEqual([wrong.code, /--ready-port/.test(wrong.stderr)], [2, true], wrong.stderr);
+});
+
+test('run --split keeps errors apart; --after waits for another job', async (t) => {
+  const server = await startServer(t);
+  const split = await server.cli('run', '--split', '--shell', 'echo out; echo bad >&2');
+  assert.deepEqual([split.stdout, /bad/.test(split.stderr)], ['out\n', true]);
+  const { id } = (await server.cli('run', '--json', '--', 'false')).json<{ id: string }>();
+  const after = await server.cli('run', '--after', id, '--', 'true');
+  assert.deepEqual([after.code, after.stderr.includes(id)], [5, true], after.stderr);
+});

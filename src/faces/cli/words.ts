@@ -184,7 +184,8 @@ export function usageError(
   if (!(error instanceof AppError)) return error;
   if (issuesOf(error)) {
     const isArg = (field: string) => entry.cli!.args?.includes(field);
-    const typed = (field: string) => (isArg(field) ? `<${kebab(field)}>` : `--${flagName(field)}`);
+    const typed: Typed = (field, below) =>
+      dotted(isArg(field) ? `<${kebab(field)}>` : `--${flagName(field)}`, below);
     return inputError(error, typed, usage(entry));
   }
   const { code, cause, data } = error;
@@ -193,12 +194,14 @@ export function usageError(
   return new AppError(code, error.message, { ...more, ...(hint ? { hint } : {}) });
 }
 
+/** How a field is typed; of one with fields below it, perhaps the one that is meant has a flag of its own. */
+type Typed = (field: string, below: readonly string[]) => string;
+
+export const dotted = (flag: string, below: readonly string[]): string =>
+  [flag, ...below].join('.');
+
 /** An input that was refused, with each field as it was `typed`; any other error as it is. */
-export function inputError(
-  error: unknown,
-  typed: (field: string) => string,
-  usageLine: string,
-): unknown {
+export function inputError(error: unknown, typed: Typed, usageLine: string): unknown {
   const issues = issuesOf(error);
   if (!issues) return error;
   const { data, cause } = error as AppError;
@@ -217,12 +220,12 @@ interface Issue {
   message: string;
 }
 
-function issueText({ path, message }: Issue, typed: (field: string) => string): string {
+function issueText({ path, message }: Issue, typed: Typed): string {
   if (path === '') return message;
   const [name, ...below] = path.split('.') as [string, ...string[]];
   // A person types a list, not its places.
   const rest = below.filter((part) => !/^\d+$/.test(part));
-  const what = [typed(name), ...rest].join('.');
+  const what = typed(name, rest);
   return message.endsWith('received undefined') ? `${what} is needed` : `${what}: ${message}`;
 }
 

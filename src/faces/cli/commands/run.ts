@@ -9,7 +9,7 @@ import { throughRestarts } from '../patience.ts';
 import { pipedText } from '../piped.ts';
 import { dim, harmless, jobWords } from '../print.ts';
 import { durationMs, wireTime } from '../times.ts';
-import { flagName, inputError } from '../words.ts';
+import { dotted, flagName, inputError } from '../words.ts';
 import { followOutput } from './logs.ts';
 import { scripted, type View } from './show.ts';
 
@@ -38,6 +38,18 @@ const flags = {
     type: 'boolean',
     help: 'give it a terminal of the size of yours (`errand send` types into it)',
   },
+  split: { type: 'boolean', help: 'keep what it prints as errors apart' },
+  ensure: {
+    type: 'boolean',
+    help: 'with --name: the healthy one that runs already instead of a second',
+  },
+  'ready-text': {
+    type: 'string',
+    value: 'TEXT',
+    help: 'it is up when it has printed this; --detach then answers when it is up, after 50 s at the latest',
+  },
+  'ready-port': { type: 'string', value: 'N', help: 'it is up when this port is listened on' },
+  'ready-http': { type: 'string', value: 'URL', help: 'it is up when this answers 2xx' },
   queue: { type: 'string', value: 'Q', help: 'the queue it waits in' },
   priority: { type: 'string', value: 'N', help: 'higher ones of its queue run first (default 0)' },
   after: {
@@ -68,6 +80,10 @@ const flags = {
 } as const;
 
 const roundMs = 45_000;
+/** The longest that one call waits. */
+const readyMs = 50_000;
+/** As `errand wait` ends when it gives up. */
+const notYet = 7;
 
 export const run = command({
   summary: 'run a command as a job and follow it',
@@ -100,12 +116,14 @@ export const run = command({
     if (values.stdin === '-')
       input.stdin = { text: await pipedText(context.program.stdin, client) };
     interrupts.starting();
+    if (values.detach && input.ready) input.waitMs = readyMs;
     const started = await submit(client, input, usage);
     if (values.detach) {
       context.screen.out(
         values.json ? `${JSON.stringify(scripted(started))}\n` : `${started.id}\n`,
       );
-      return 0;
+      if (!input.ready || started.stage === 'ready') return 0;
+      return notReady(context, started);
     }
     const quiet = values.json === true;
     if (!quiet) context.screen.err(dim(context.screen, `${started.id}\n`));
@@ -141,6 +159,10 @@ const typedAs: Record<string, string> = {
   tags: '--tag',
   secrets: '--secret',
   labels: '--label',
+  streams: '--split',
+  'ready.text': '--ready-text',
+  'ready.port': '--ready-port',
+  'ready.http': '--ready-http',
   attemptsMax: 'attempts (--retries and the first)',
 };
 
@@ -152,7 +174,9 @@ async function submit(
   try {
     return (await client.call<View>('run_command', input)).output;
   } catch (error) {
-    throw inputError(error, (field) => typedAs[field] ?? `--${flagName(field)}`, usage);
+    const typed = (field: string, below: readonly string[]) =>
+      typedAs[dotted(field, below)] ?? dotted(typedAs[field] ?? `--${flagName(field)}`, below);
+    throw inputError(error, typed, usage);
   }
 }
 
@@ -169,6 +193,7 @@ function submission(
     }),
   );
   const retries = wholeNumber(values.retries, 'retries');
+  const ready = readyOf(values);
   return {
     ...(values.shell === undefined ? { argv } : { command: values.shell }),
     ...(values.name === undefined ? {} : { name: values.name }),
@@ -179,6 +204,9 @@ function submission(
     ...(values.stdin === undefined ? {} : { stdin: values.stdin }),
     ...(values.secret === undefined ? {} : { secrets: values.secret }),
     ...(values.tty ? { tty: ownSize(program) ?? true } : {}),
+    ...(values.split ? { streams: 'split' } : {}),
+    ...(values.ensure ? { ensure: true } : {}),
+    ...(ready === undefined ? {} : { ready }),
     ...(values.queue === undefined ? {} : { queue: values.queue }),
     ...(values.label === undefined ? {} : { labels: values.label }),
     ...turn(values, program.clock.now()),
@@ -198,6 +226,27 @@ function turn(values: Words<typeof flags>['values'], now: number): Record<string
     ...(ttl === undefined ? {} : { ttlMs: durationMs(ttl, 1000) }),
     ...(idempotencyKey === undefined ? {} : { idempotencyKey }),
   };
+}
+
+function readyOf(values: Words<typeof flags>['values']): Record<string, unknown> | undefined {
+  const { 'ready-text': text, 'ready-http': http } = values;
+  const port = wholeNumber(values['ready-port'], 'ready-port');
+  const check = Object.entries({ text, port, http }).filter(([, value]) => value !== undefined);
+  return check.length === 0 ? undefined : Object.fromEntries(check);
+}
+
+/** It is over, or not up yet: then it goes on, and a script must know that it cannot be used. */
+function notReady(context: CommandContext, view: View): number | Promise<number> {
+  if (view.status === 'completed') {
+    context.screen.err(`errand: ${view.id} completed before it was ready.\n`);
+    return 1;
+  }
+  if (['failed', 'timed_out', 'cancelled'].includes(view.status)) {
+    sayEnd(context, view);
+    return exitCode(view) ?? errorExit(context, view);
+  }
+  context.screen.err(`errand: ${view.id} is not ready yet; it goes on.\n`);
+  return notYet;
 }
 
 /** What is drawn for a terminal is seen in this one, if it is one that knows its size. */
