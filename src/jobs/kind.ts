@@ -70,6 +70,8 @@ export interface Kind {
   readonly repeatsLostOnly?: boolean;
   /** False: cancelled only by the kind's own operations. */
   readonly cancellable: boolean;
+  /** Time since then in which this machine slept, as far as the kind noticed it without a server: it uses up no timeout. */
+  asleepMs?(since: number): number;
   /** Attempts of this kind at once on this node. */
   capacity(): number;
   /** What get_job shows beyond the core's fields (exit code, counts by fate, next actor …) to this caller. Cheap: no body, no output. */

@@ -185,7 +185,8 @@ export class Runner implements Service {
   private async attempt(job: Job, adopted: boolean, stop: AbortController): Promise<void> {
     const { jobs, log } = this.options;
     const kind = jobs.kind(job.kind);
-    const cancelTimers = this.armTimers(job, stop);
+    const asleepMs = (adopted && kind.asleepMs?.(job.startedAt ?? 0)) || 0;
+    const cancelTimers = this.armTimers(job, asleepMs, stop);
     const latest = { job };
     const over = new AbortController();
     try {
@@ -253,10 +254,11 @@ export class Runner implements Service {
   }
 
   /** Timers count awake time: a suspended machine does not use up a job's time. */
-  private armTimers(job: Job, stop: AbortController): () => void {
+  private armTimers(job: Job, asleepMs: number, stop: AbortController): () => void {
     const { clock } = this.options;
     if (job.timeoutMs === null) return () => {};
-    const used = job.startedAt === null ? 0 : clock.now() - job.startedAt;
+    const begun = job.startedAt ?? clock.now();
+    const used = Math.max(clock.now() - begun - asleepMs, 0);
     return clock.after(Math.max(job.timeoutMs - used, 0), () =>
       stop.abort('timeout' satisfies StopReason),
     );

@@ -1,7 +1,8 @@
 // Commands with the real program: what a script and an agent rely on, and what kill -9 must not lose.
 import assert from 'node:assert/strict';
-import { existsSync, mkdirSync, writeFileSync } from 'node:fs';
+import { existsSync, mkdirSync, readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
+import { DatabaseSync } from 'node:sqlite';
 import { describe, test } from 'node:test';
 import { tempFolder } from '../helpers/folder.ts';
 import { awaitFile, isGone } from '../helpers/process.ts';
@@ -51,6 +52,9 @@ function quickHome(t: Parameters<typeof tempFolder>[0], settings: object = fast)
 function writeFolder(path: string): void {
   if (!existsSync(path)) mkdirSync(path, { recursive: true, mode: 0o700 });
 }
+
+/** It changes the file of the database. */
+const onSqlite = { skip: process.env.ERRAND_TEST_STORE === 'postgres' };
 
 describe('commands and kill -9', () => {
   test('the true exit code, signal, output and CPU time are there after a restart', async (t) => {
@@ -135,6 +139,35 @@ describe('commands and kill -9', () => {
     assert.deepEqual([b.status, b.error?.code], ['failed', 'outputLimit']);
     assert.ok(Number(b.outputBytes) > 2000);
   });
+
+  test(
+    'time the machine slept does not use up a timeout, also after a restart',
+    onSqlite,
+    async (t) => {
+      const home = quickHome(t);
+      const first = await startServer(t, { home });
+      const job = await run(first, { command: 'sleep 300', timeoutMs: 60_000, waitMs: 0 });
+      await until('it runs', async () => (await get(first, job.id)).pid);
+      await first.kill();
+      // As if it had begun an hour ago, and the lid had been closed since.
+      const database = new DatabaseSync(join(home, 'errand.sqlite'));
+      database.exec('UPDATE jobs SET started_at = started_at - 3600000');
+      database.close();
+      const slept = `${Math.floor(Date.now() / 1000) - 3500} 3590\n`;
+      writeFileSync(join(home, 'command', 'gaps'), slept);
+      const second = await startServer(t, { home });
+      const waited = await second.api('POST', '/api/wait', { ids: [job.id], timeoutMs: 1000 });
+      assert.equal(waited.json<{ done: boolean }>().done, false);
+      const [line] = readFileSync(join(home, 'command', 'running.list'), 'utf8')
+        .trim()
+        .split('\n')
+        .slice(-1);
+      const [deadline, , , since] = line!.split(' ').map(Number);
+      assert.equal(deadline! - since!, 60, 'the guard counts from the same beginning');
+      await second.api('POST', `/api/jobs/${job.id}/cancel`, {});
+      assert.equal((await ended(second, job.id)).status, 'cancelled');
+    },
+  );
 
   test('SIGTERM to the server leaves commands running; the next server has them', async (t) => {
     const folder = tempFolder(t);

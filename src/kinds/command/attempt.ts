@@ -179,6 +179,7 @@ function keptOf(
   const { job } = run;
   const input = job.input as CommandInput;
   const open = input.stdin === 'open' || input.tty !== undefined;
+  const startedAt = job.startedAt ?? needs.clock.now();
   return {
     attemptId: job.attemptId,
     folder,
@@ -188,8 +189,8 @@ function keptOf(
     ring: input.ring ?? false,
     split: input.streams === 'split',
     inputPath: open ? folder.stdin : undefined,
-    deadlineAt:
-      job.timeoutMs === null ? null : (job.startedAt ?? needs.clock.now()) + job.timeoutMs,
+    startedAt,
+    deadlineAt: job.timeoutMs === null ? null : startedAt + job.timeoutMs,
     aloneMsMax: run.aloneMsMax,
     memoryPeakBytes: 0,
     waiting: false,

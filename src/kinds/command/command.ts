@@ -86,6 +86,7 @@ export function commandKind(needs: CommandNeeds): CommandKind {
     retryable: true,
     cancellable: true,
     conditions,
+    asleepMs: (since) => keeper.asleepMs(since),
     capacity: () => settings.jobsMax,
     run: async (run) => {
       const outcome = await runAttempt(run, attempt);

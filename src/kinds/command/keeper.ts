@@ -9,7 +9,7 @@ import { Leftovers, type Capped } from './leftovers.ts';
 import { Guard } from './process/guard.ts';
 import { Launcher } from './process/launcher.ts';
 import type { Identity } from './process/identity.ts';
-import { droppedBytes, keptBytes, sizeOf, turnRing } from './process/limits.ts';
+import { asleepMs, droppedBytes, keptBytes, readGaps, sizeOf, turnRing } from './process/limits.ts';
 import { memoryPeak, waitingForInput } from './process/observe.ts';
 import { Registry } from './process/registry.ts';
 import { snapshot } from './process/tree.ts';
@@ -29,6 +29,7 @@ export interface Kept {
   split: boolean;
   /** It has an input that somebody can write to. */
   inputPath: string | undefined;
+  startedAt: number;
   deadlineAt: number | null;
   /** In a cluster: ended by the guard when the server is away for longer, because another node may run it by then. */
   aloneMsMax: number | null;
@@ -133,7 +134,7 @@ export class Keeper implements Service {
       outputBytesMax: kept.outputBytesMax,
       ring: kept.ring,
       left: false,
-      registeredAt: this.machineTime(this.options.clock.now()),
+      registeredAt: this.machineTime(kept.startedAt),
     });
     // The first one needs a guard and a heartbeat now; when commands come and go, the last ones are still fresh.
     const { clock } = this.options;
@@ -159,6 +160,11 @@ export class Keeper implements Service {
   /** Output on record of all jobs, ended and running. */
   get totalBytes(): number {
     return this.endedBytes + this.runningBytes;
+  }
+
+  /** Time since then in which the machine slept, as the guard noticed it. */
+  asleepMs(since: number): number {
+    return asleepMs(readGaps(this.options.folder), this.machineTime(since));
   }
 
   /** Of those that are over. */

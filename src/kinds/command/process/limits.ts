@@ -73,7 +73,7 @@ export function readGaps(commandsFolder: string): Gap[] {
   });
 }
 
-function asleepMs(gaps: Gap[], since: number): number {
+export function asleepMs(gaps: readonly Gap[], since: number): number {
   return gaps.reduce((sum, gap) => (gap.at >= since ? sum + gap.ms : sum), 0);
 }
 
