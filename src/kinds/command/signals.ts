@@ -8,8 +8,10 @@ import { ownJob } from '../../jobs/view.ts';
 import { defineOperation, type Caller, type Operation } from '../../operation.ts';
 import { membersOf } from './conditions.ts';
 import { noteInterrupt } from './process/ending.ts';
+import type { LaunchFolder } from './process/folder.ts';
 import { bootId, signalProcess } from './process/identity.ts';
 import { handledSignals } from './process/observe.ts';
+import { isHolder } from './process/stdin.ts';
 import { identityOf, type ProcessRow } from './process/tree.ts';
 import type { OutputNeeds } from './read-output.ts';
 
@@ -43,7 +45,7 @@ export function sendSignal(needs: OutputNeeds): Operation {
     name: 'send_signal',
     title: 'Send signal',
     description:
-      'Sends one signal to a running command: INT, TERM, QUIT, KILL, STOP and CONT to all its processes; HUP, USR1 and the like to those that handle them. ' +
+      'Sends one signal to a running command: INT, TERM, QUIT, KILL, STOP and CONT to all its processes; HUP, USR1 and the like to those that handle them (to all if none does). ' +
       'Use it to interrupt, pause, go on or make a server reload. It does not mark the job cancelled: to stop it for good with its whole tree use cancel_job; to press ctrl-c in a terminal send_input. Each process is identified again before it is signalled.',
     effect: 'destroy',
     scope: 'run',
@@ -75,13 +77,21 @@ export async function signalCommand(
   { files }: OutputNeeds,
 ): Promise<number> {
   const folder = files.launch(job);
-  const members = folder ? await membersOf(folder, job.attemptId) : [];
+  const members = folder ? await ownMembers(folder, job.attemptId) : [];
   const number = osConstants.signals[signal];
   const handlers = members.filter(({ pid }) => handledSignals(pid).has(number));
   const chosen = forAll.has(signal) || handlers.length === 0 ? members : handlers;
   const boot = bootId();
   if (folder && signal === 'SIGINT') noteInterrupt(folder);
   return chosen.filter((row: ProcessRow) => signalProcess(identityOf(row, boot), signal)).length;
+}
+
+/** Not the holder of its input: whoever survives the signal still wants to be typed to. */
+async function ownMembers(folder: LaunchFolder, attemptId: string): Promise<ProcessRow[]> {
+  const claim = folder.readClaim();
+  const rows = await membersOf(folder, attemptId);
+  if (claim.state !== 'claimed') return rows;
+  return rows.filter((row) => !isHolder(row, folder, claim.identity));
 }
 
 export async function ownCommand(

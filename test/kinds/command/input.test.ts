@@ -96,3 +96,18 @@ test('open input stays open whatever PATH the command has, and its answer comes 
   const end = await call<Sent>('send_input', { id: job.id, text: 'you', newline: true });
   assert.deepEqual([end.text, end.status], ['hi you\n', 'completed']);
 });
+
+test('a signal that the command survives does not end its input', async (t) => {
+  const { background, call, wait } = await start(t);
+  const program =
+    'process.on("SIGTERM", () => console.log("term")); console.log("set"); process.stdin.pipe(process.stdout)';
+  const job = await background({ argv: [process.execPath, '-e', program], stdin: 'open' });
+  await wait(job.id, { until: { text: 'set' } });
+  const sent = await call<{ processes: number }>('send_signal', { id: job.id, signal: 'TERM' });
+  assert.equal(sent.processes, 1);
+  await wait(job.id, { until: { text: 'term' } });
+  const answer = await call<Sent>('send_input', { id: job.id, text: 'still here', newline: true });
+  assert.equal(answer.text, 'still here\n');
+  await call('send_input', { id: job.id, eof: true });
+  assert.equal((await wait(job.id)).jobs[0]!.status, 'completed');
+});

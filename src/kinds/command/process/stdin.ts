@@ -2,8 +2,8 @@
 import { closeSync, constants, openSync, writeSync } from 'node:fs';
 import type { Clock } from '../../../runtime/clock.ts';
 import { textOf, type LaunchFolder } from './folder.ts';
-import { signalProcess, startOf } from './identity.ts';
-import { identityOf, treeMembers } from './tree.ts';
+import { signalProcess, startOf, type Identity } from './identity.ts';
+import { identityOf, treeMembers, type ProcessRow } from './tree.ts';
 
 const fullMsMax = 5000;
 const stepMs = 50;
@@ -58,9 +58,16 @@ export async function endInput(folder: LaunchFolder, mark: string, clock: Clock)
   // A number may be somebody else's by now: only a process of this job is its holder.
   const { identity: wrapper } = claim;
   const members = await treeMembers({ wrapper, mark });
-  const holder = members.find(({ pid, pgid }) => pid === holderOf(folder) && pgid === wrapper.pid);
+  const holder = members.find((row) => isHolder(row, folder, wrapper));
   if (holder) signalProcess(identityOf(holder, wrapper.bootId), 'SIGTERM');
 }
+
+/** Whether a process of the job is the one that only keeps its input open. */
+export const isHolder = (
+  { pid, pgid }: ProcessRow,
+  folder: LaunchFolder,
+  wrapper: Identity,
+): boolean => pid === holderOf(folder) && pgid === wrapper.pid;
 
 /** It had a holder, and has none any more. A terminal never had one. */
 function hasEnded(folder: LaunchFolder): boolean {
