@@ -315,6 +315,21 @@ export function inputError(
   });
 }
 
+/** The same in the words of a dialect, whose callers do not know the fields by our names. */
+export function inputErrorAs(error: unknown, names: Record<string, string>, hint: string): unknown {
+  const found = error instanceof AppError ? error.data?.issues : undefined;
+  if (!Array.isArray(found)) return error;
+  const issues = (found as { path: string; message: string }[]).map((issue) => {
+    const path = issue.path.replace(/^\w+/, (name) => names[name] ?? name);
+    return { ...issue, path };
+  });
+  const told = issues.slice(0, 5).map(({ path, message }) => `${path || 'body'}: ${message}`);
+  return new AppError('invalidInput', `Wrong input: ${told.join('; ')}.`, {
+    hint,
+    data: { issues },
+  });
+}
+
 /** What the field may have meant to be, or all there are: a model often sees only this text. */
 function unknownFieldHint(input: z.ZodType, error: z.ZodError): string | undefined {
   const wrong = error.issues.find(

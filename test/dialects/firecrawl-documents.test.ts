@@ -81,6 +81,15 @@ test('what was asked for and not done is said; limits are those of the original'
   assert.match((await post('/crawl', { url, limit: 1, scrapeOptions })).warning, /summary/);
   assert.match((await post('/batch/scrape', { urls: [url], formats: ['branding'] })).warning, /branding/); // prettier-ignore
   assert.equal((await post('/crawl', { url, limit: 1 })).warning, undefined);
+  const asked = { url, limit: 1, robotsUserAgent: 'x', deduplicateSimilarURLs: true, scrapeOptions: { mobile: true, proxy: 'auto', formats: [{ type: 'screenshot', fullPage: true }] } }; // prettier-ignore
+  assert.equal(
+    (await post('/crawl', asked)).warning,
+    'Not used here: robotsUserAgent, mobile, fullPage of screenshot.',
+  );
+  const options = { location: { country: 'DE' }, blockAds: true, parsers: ['pdf'], mobile: false };
+  assert.equal((await post('/scrape', { url, ...options })).data.warning, 'Not used here: location.'); // prettier-ignore
+  const odd = await post('/search', { query: 'q', sources: ['web', 'maps'], categories: ['github'] }); // prettier-ignore
+  assert.equal(odd.warning, 'Not available here: maps. Not used here: categories.');
   const row = (n: number) => ({ title: `T${n}`, url: `${url}?n=${n}`, content: `of ${n}`, engine: 'fixture' }); // prettier-ignore
   site.on('/search', (request, response) => {
     const page = Number(new URL(request.url, url).searchParams.get('pageno') ?? 1);
@@ -95,4 +104,47 @@ test('what was asked for and not done is said; limits are those of the original'
   site.on('/sitemap.xml', html(`<sitemapindex>${maps.map((_, i) => `<sitemap><loc>${site.url(`/map${i}.xml`)}</loc></sitemap>`).join('')}</sitemapindex>`, 200, { 'content-type': 'application/xml' })); // prettier-ignore
   const mapped = await post('/map', { url: site.url('/'), limit: 100_000, sitemap: 'only' });
   assert.ok(mapped.links.length > 60_000 - 1, `${mapped.links.length}`);
+});
+
+test('search reads the pages only for formats; extract, jobs and errors are those of the original', async (t) => {
+  const { server, site, client } = await openFirecrawl(t);
+  const call = async (method: string, path: string, body?: object): Promise<Json> => {
+    const answer = await server.api(method, `/firecrawl/v2${path}`, body);
+    return { http: answer.status, ...answer.json<Json>() };
+  };
+  const search = (more: object) => call('POST', '/search', { query: 'target', ...more });
+  site.on('/target', `<main><h1>Target</h1><p>${'It says so. '.repeat(20)}</p></main>`);
+  const plain = await search({ scrapeOptions: { onlyMainContent: true }, safe: true });
+  assert.deepEqual([plain.data.web[0].markdown, site.count('/target')], [undefined, 0]);
+  assert.match(plain.id, /^job_/);
+  assert.match(site.hits.findLast(({ path }) => path.startsWith('/search?'))!.path, /safesearch=2/);
+  const read = await search({ sources: ['news'], scrapeOptions: { formats: ['markdown'] } });
+  assert.match(read.data.news[0].markdown, /It says so/);
+  // Only who knows the word sees the data; every reading of a scrape has to say it.
+  site.on('/guarded', (request, response) =>
+    html('<title>Inner</title><p>secret</p>', request.headers['x-word'] ? 200 : 403)(request, response)); // prettier-ignore
+  const schema = { type: 'object', properties: { title: { type: 'string' } } };
+  const inner: Json = await client.scrape(site.url('/guarded'), { formats: ['markdown', { type: 'json', schema }], headers: { 'x-word': 'please' } }); // prettier-ignore
+  assert.equal(inner.json.title, 'Inner');
+  assert.equal((await call('POST', '/extract', {})).http, 400);
+  const urls = [site.url('/p/2/*'), 'nope'];
+  const extract = await call('POST', '/extract', { urls, schema });
+  assert.deepEqual(extract.invalidURLs, ['nope']);
+  assert.match(extract.warning, /only its first page/);
+  const started = await server.api('POST', '/api/commands', { command: 'sleep 60', waitMs: 0 });
+  const { id } = started.json<{ id: string }>();
+  for (const [method, path] of [['GET', 'crawl'], ['DELETE', 'crawl'], ['GET', 'extract']])
+    assert.equal((await call(method!, `/${path}/${id}`)).http, 404, 'not theirs'); // prettier-ignore
+  assert.match((await server.api('GET', `/api/jobs/${id}`)).json<Json>().status, /queued|running/);
+  const batch = await call('POST', '/batch/scrape', { urls: [site.url('/silent')] });
+  assert.deepEqual((await call('GET', '/crawl/active')).crawls, []);
+  assert.equal((await call('DELETE', `/batch/scrape/${batch.id}`)).status, 'cancelled');
+  const wrong = await call('POST', '/crawl', { url: site.url('/'), limit: 0 });
+  assert.deepEqual([wrong.http, wrong.success], [400, false]);
+  assert.match(
+    wrong.error,
+    /^Wrong input: limit: Too small.*\. The fields are those of Firecrawl v2\.$/,
+  );
+  const late = await call('POST', '/scrape', { url: site.url('/silent'), timeout: 1000 });
+  assert.equal(late.http, 408, late.error);
 });

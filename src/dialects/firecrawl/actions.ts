@@ -129,6 +129,6 @@ function readsOf(options: Fields, wish: Wish): { field: string; action: Fields }
   };
   const reads = [...new Set(wish.formats)].map((field) => ({ field, action: ways[field]! }));
   if (!wish.screenshot) return reads;
-  const fullPage = wish.screenshot.fullPage === true;
+  const { fullPage } = wish.screenshot;
   return [...reads, { field: 'screenshot', action: { type: 'screenshot', fullPage } }];
 }

@@ -11,12 +11,15 @@ import {
   readingOf,
   statusOf,
   timeoutOf,
+  unusedOf,
   wishOf,
   type Fields,
+  type Wish,
 } from './translate.ts';
 
-interface JobView extends Fields {
+export interface JobView extends Fields {
   id: string;
+  kind: string;
   action?: string;
   status: string;
   result?: Fields;
@@ -64,24 +67,43 @@ export const start: Api = async (asked) => {
   });
   const prompt = input.prompt ? 'The prompt was not used: give the options themselves.' : undefined;
   const url = `${base}/crawl/${out.jobId}`;
-  return { success: true, id: out.jobId, url, ...noteOf(wish, prompt) };
+  const unused = [...unusedOf(input, idle), ...wish.unused, ...plainPicture(wish)];
+  return { success: true, id: out.jobId, url, ...noteOf({ ...wish, unused }, prompt) };
 };
+
+/** Options of a crawl without an effect here; as in translate.ts. */
+const idle: Record<string, string[]> = {
+  deduplicateSimilarURLs: ['true'],
+  robotsUserAgent: [],
+  zeroDataRetention: ['false'],
+};
+
+/** Pictures of a crawl are the first screen. */
+function plainPicture({ screenshot }: Wish): string[] {
+  if (!screenshot) return [];
+  const { fullPage, ...more } = screenshot;
+  const names = [...(fullPage ? ['fullPage'] : []), ...Object.keys(more)];
+  return names.map((name) => `${name} of screenshot`);
+}
 
 export const startBatch: Api = async (asked) => {
   const { input, base } = asked;
   const urls = (input.urls ?? []) as string[];
-  const valid = urls.filter((url) => /^https?:\/\//i.test(url) && URL.canParse(url));
-  const invalid = urls.filter((url) => !valid.includes(url));
+  const valid = urls.filter(isAddress);
+  const invalid = urls.filter((url) => !isAddress(url));
   const asking = input.ignoreInvalidURLs === false ? urls : valid;
   const out = await startList(asked, asking, input);
+  const wish = wishOf(input);
   return {
     success: true,
     id: out.jobId,
     url: `${base}/batch/scrape/${out.jobId}`,
     ...(invalid.length > 0 ? { invalidURLs: invalid } : {}),
-    ...noteOf(wishOf(input)),
+    ...noteOf({ ...wish, unused: [...wish.unused, ...plainPicture(wish)] }),
   };
 };
+
+export const isAddress = (url: string): boolean => /^https?:\/\//i.test(url) && URL.canParse(url);
 
 /** A list of pages is a crawl that follows no links. */
 export async function startList(
@@ -148,13 +170,25 @@ function hookOf(input: Fields): Fields {
   return { webhook: given({ url, headers, metadata, events, format: 'firecrawl' }) };
 }
 
+const startedHere = new Set(['crawl', 'agent']);
+
+/** Work that these paths start: what else this server does is not theirs to tell of, and not theirs to cancel. */
+export async function ownJob(asked: Asked, more: Fields = {}): Promise<JobView> {
+  const id = asked.params.id!;
+  const job = await run<JobView>(asked, 'get_job', { id, ...more });
+  if (job.kind === 'web' && startedHere.has(job.action ?? '')) return job;
+  throw new AppError('notFound', `${id} is no crawl, batch, extraction or agent.`, {
+    hint: 'Give the id that the call which started it answered.',
+  });
+}
+
 export const status: Api = async (asked) => (await lookAt(asked)).answer;
 
 /** `skip`: where who follows the crawl goes on; `next` is there only for what can be read now. */
 export async function lookAt(asked: Asked): Promise<{ answer: Fields; skip: string }> {
   const { params, query, base } = asked;
   const id = params.id!;
-  const job = await run<JobView>(asked, 'get_job', { id, includeInput: true });
+  const job = await ownJob(asked, { includeInput: true });
   const counts = (job.result ?? job) as Counts;
   const since = await trackedSince(asked, job);
   const skip = Number(query.get('skip') ?? 0);
@@ -214,7 +248,7 @@ function tracked(page: Fields, since: string | null | undefined): Fields {
 const isBatch = ({ input }: JobView): boolean => Array.isArray(input?.urls) && input.maxDepth === 0;
 
 export const cancel: Api = async (asked) => {
-  const id = asked.params.id!;
+  const { id } = await ownJob(asked);
   const job = await run<JobView>(asked, 'cancel_job', { id });
   return { success: true, status: job.status === 'cancelled' ? 'cancelled' : statusOf(job.status) };
 };
@@ -263,7 +297,7 @@ export const active: Api = async (asked) => {
   const jobs = await Promise.all(
     list.jobs.map(({ id }) => run<JobView>(asked, 'get_job', { id, includeInput: true })),
   );
-  const crawls = jobs.filter(({ action }) => action === 'crawl');
+  const crawls = jobs.filter((job) => job.action === 'crawl' && !isBatch(job));
   return {
     success: true,
     crawls: crawls.map(({ id, input = {}, timings }) => ({

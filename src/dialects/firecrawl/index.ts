@@ -6,8 +6,8 @@ import type {
   DialectResponse,
   DialectRoute,
 } from '../../dialect.ts';
-import { AppError, errorKind } from '../../errors.ts';
-import { bodyOf } from './body.ts';
+import { errorBody, errorKind } from '../../errors.ts';
+import { bodyOf, inTheirNames } from './body.ts';
 import * as crawl from './crawl.ts';
 import * as pages from './pages.ts';
 import type { Fields } from './translate.ts';
@@ -77,15 +77,11 @@ function askedOf(request: DialectRequest, call: DialectCall): Asked {
 }
 
 function failure(error: unknown): DialectResponse {
-  if (!(error instanceof AppError)) {
-    return { status: 500, body: { success: false, error: 'An internal error happened.' } };
-  }
-  const { http } = errorKind(error.code);
-  const hint = error.hint === undefined ? '' : ` ${error.hint}`;
-  const status = error.code === 'pageFailed' || error.code === 'nothingFetched' ? 502 : http;
-  // Its clients try a 502 again three times; a page that cannot be had is an answer, not an outage.
-  return {
-    status: status === 502 ? 500 : status,
-    body: { success: false, error: `${error.message}${hint}`, code: error.code },
-  };
+  const { code, message, hint, data } = errorBody(inTheirNames(error));
+  const body = { success: false, error: hint === undefined ? message : `${message} ${hint}`, code };
+  const http = data?.reason === 'timeout' ? 504 : errorKind(code).http;
+  return { status: statuses[http] ?? http, body };
 }
+
+/** Its clients try a 502 again three times; a page that cannot be had is an answer, not an outage. Its timeout is 408. */
+const statuses: Record<number, number> = { 502: 500, 504: 408 };

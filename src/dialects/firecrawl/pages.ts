@@ -2,7 +2,7 @@
 import { AppError } from '../../errors.ts';
 import type { Api, Asked } from './index.ts';
 import { actedOn, preparationOf } from './actions.ts';
-import { startList, status } from './crawl.ts';
+import { isAddress, ownJob, startList, status } from './crawl.ts';
 import {
   documentOf,
   given,
@@ -10,6 +10,7 @@ import {
   readingOf,
   statusOf,
   timeoutOf,
+  unusedOf,
   wishOf,
   type Fields,
 } from './translate.ts';
@@ -45,7 +46,7 @@ async function scraped(asked: Asked, options: Fields): Promise<Fields> {
       await run(
         asked,
         'extract_data',
-        given({ url, schema: wish.json.schema, prompt: wish.json.prompt }),
+        given({ url, ...wish.json, headers: options.headers, timeoutMs: how.timeoutMs }),
       ),
     );
     extra.data = { data: made.data };
@@ -54,9 +55,10 @@ async function scraped(asked: Asked, options: Fields): Promise<Fields> {
         'Some fields need a model to be read: set web.model, or fill them with submit_extraction.';
   }
   if (wish.screenshot) {
-    const shot = done(
-      await run(asked, 'take_screenshot', { url, fullPage: wish.screenshot.fullPage === true }),
-    );
+    const { fullPage, quality, viewport } = wish.screenshot;
+    const look = given({ fullPage, quality, width: viewport?.width, height: viewport?.height });
+    const asWished = given({ headers: options.headers, timeoutMs: how.timeoutMs });
+    const shot = done(await run(asked, 'take_screenshot', { url, ...look, ...asWished }));
     const [image] = asked.call.operations.find('take_screenshot')?.content?.(shot) ?? [];
     extra.screenshot = image ? `data:${image.mimeType};base64,${image.data}` : shot.path;
   }
@@ -94,7 +96,7 @@ async function comparedPage(asked: Asked, options: Fields): Promise<Fields> {
   const [document] = [...(out.data as Fields[]), ...(gone.data as Fields[])];
   if (document) return document;
   const reason = typeof out.error === 'string' ? out.error : 'The page was not done in time.';
-  throw new AppError('pageFailed', reason);
+  throw new AppError('pageFailed', reason, { hint: 'Try again, or crawl it with a limit of 1.' });
 }
 
 /** Only what the client says: nothing old is given to who did not ask for it. */
@@ -133,14 +135,18 @@ export const search: Api = async (asked) => {
   );
   const data: Fields = {};
   let credits = 0;
-  for (const type of sources.filter((one) => ['web', 'news', 'images'].includes(one))) {
+  let id: unknown;
+  let notice: unknown;
+  for (const type of sources.filter((one) => searched.includes(one))) {
     const limit = Math.min(Number(input.limit ?? 10), countMax);
-    const { query, country, tbs } = input;
+    const { query, country, tbs, safe } = input;
     const isWithin = domainsOf(input);
     // Of what is left out others take the place.
     const count = isWithin ? countMax : limit;
-    const wish = given({ query, type, count, country, freshness: freshnessOf(tbs) });
+    const safesearch = safe === true ? 2 : undefined;
+    const wish = given({ query, type, count, country, safesearch, freshness: freshnessOf(tbs) });
     const out = done(await run(asked, 'web_search', wish));
+    id ??= out.jobId;
     credits += Number(out.creditsUsed ?? 0);
     const found = (out.rows ?? []) as Fields[];
     const rows = (isWithin ? found.filter(isWithin) : found).slice(0, limit);
@@ -157,13 +163,22 @@ export const search: Api = async (asked) => {
         imageHeight: height,
       }),
     );
-    if (out.notice !== undefined) data.warning = out.notice;
+    notice ??= out.notice;
   }
-  if (input.scrapeOptions && Array.isArray(data.web))
-    data.web = await withPages(asked, data.web as Fields[]);
-  const { warning, ...found } = data;
-  return { success: true, data: found, creditsUsed: credits, ...(warning ? { warning } : {}) };
+  // Options alone ask for nothing: what is wanted of the pages stands in the formats.
+  const formats = (input.scrapeOptions as Fields | undefined)?.formats;
+  const reads = Array.isArray(formats) && formats.length > 0;
+  for (const type of reads ? ['web', 'news'] : [])
+    if (data[type]) data[type] = await withPages(asked, data[type] as Fields[]);
+  const missing = sources.filter((one) => !searched.includes(one));
+  const notes = noteOf({ unknown: missing, unused: unusedOf(input, idle) }, notice);
+  return { success: true, data, creditsUsed: credits, ...given({ id }), ...notes };
 };
+
+const searched = ['web', 'news', 'images'];
+
+/** Options of a search without an effect here; as in translate.ts. */
+const idle: Record<string, string[]> = { categories: ['[]'], enterprise: ['[]'], location: [] };
 
 const spans: Record<string, string> = { h: 'day', d: 'day', w: 'week', m: 'month', y: 'year' };
 
@@ -202,23 +217,38 @@ async function research(asked: Asked, wish: Fields): Promise<Fields> {
   return { success: true, id: out.jobId };
 }
 
-export const extract: Api = (asked) => {
-  const { urls, prompt, schema } = asked.input;
-  const list = ((urls ?? []) as string[]).map((url) => url.replace(/\/?\*$/, '/'));
-  const maxSources = Math.min(Math.max(list.length, 1), 50);
-  const question = (prompt as string | undefined) ?? 'Fill the schema.';
-  return research(
-    asked,
-    given({
-      prompt: question,
-      schema,
-      urls: list,
-      onlyUrls: list.length > 0,
-      maxSources,
-      maxCredits: 1000,
-    }),
-  );
+const sourcesMax = 50;
+/** Pages that a search may add to those that were named. */
+const foundMax = 5;
+
+export const extract: Api = async (asked) => {
+  const { urls = [], prompt, schema, enableWebSearch, ignoreInvalidURLs } = asked.input;
+  const named = urls as string[];
+  const invalid = ignoreInvalidURLs === false ? [] : named.filter((url) => !isAddress(url));
+  const list = named
+    .filter((url) => !invalid.includes(url))
+    .map((url) => url.replace(/\/?\*$/, '/'));
+  if (prompt === undefined && (schema === undefined || list.length === 0)) {
+    throw new AppError('invalidInput', 'Say what to extract, and from where.', {
+      hint: 'Give `urls` with a `schema`, or a `prompt`.',
+    });
+  }
+  const searches = enableWebSearch === true || list.length === 0;
+  const started = await research(asked, {
+    prompt: prompt ?? 'Fill the schema.',
+    ...(schema === undefined ? {} : { schema }),
+    urls: list,
+    onlyUrls: !searches,
+    maxSources: Math.min(list.length + (searches ? foundMax : 0), sourcesMax),
+    maxCredits: 1000,
+  });
+  const whole = named.find((url) => url.endsWith('*'));
+  const first = whole && `Of ${whole} only its first page is read: crawl it for the others.`;
+  const notes = noteOf({ unknown: [], unused: unusedOf(asked.input, idleOfExtract) }, first);
+  return { ...started, ...(invalid.length > 0 ? { invalidURLs: invalid } : {}), ...notes };
 };
+
+const idleOfExtract: Record<string, string[]> = { scrapeOptions: ['{}'] };
 
 export const agent: Api = (asked) => {
   const { prompt, urls, schema, maxCredits, strictConstrainToURLs } = asked.input;
@@ -230,13 +260,7 @@ export const agent: Api = (asked) => {
 };
 
 export const extractStatus: Api = async (asked) => {
-  const id = asked.params.id!;
-  const job = await run<{
-    status: string;
-    result?: Fields;
-    error?: { message: string };
-    timings: { createdAt: string };
-  }>(asked, 'get_job', { id, includeResult: true });
+  const job = await ownJob(asked, { includeResult: true });
   const state = statusOf(job.status);
   return {
     success: state !== 'failed',

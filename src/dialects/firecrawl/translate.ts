@@ -12,31 +12,70 @@ const formats: Record<string, string> = {
 export interface Wish {
   formats: string[];
   json?: { schema?: unknown; prompt?: unknown };
-  screenshot?: { fullPage?: boolean };
+  screenshot?: {
+    fullPage: boolean;
+    quality?: unknown;
+    viewport?: { width?: unknown; height?: unknown };
+  };
   tracking?: { tag?: string };
   /** Formats that this server has not got: said in the answer, not silently left out. */
   unknown: string[];
+  /** The same of options. */
+  unused: string[];
+}
+
+/** Options without an effect here, and the values with which they ask for nothing but what is done anyway. */
+const idle: Record<string, string[]> = {
+  blockAds: ['true'],
+  location: ['{}'],
+  lockdown: ['false'],
+  minAge: [],
+  mobile: ['false'],
+  onlyCleanContent: ['false'],
+  parsers: ['["pdf"]', '[{"type":"pdf"}]'],
+  profile: [],
+  proxy: ['"basic"', '"auto"'],
+  redactPII: ['false'],
+  removeBase64Images: ['true'],
+  skipTlsVerification: ['false'],
+  storeInCache: ['true'],
+  zeroDataRetention: ['false'],
+};
+
+export function unusedOf(options: Fields, table: Record<string, string[]> = idle): string[] {
+  return Object.keys(given(options)).filter(
+    (name) => table[name] !== undefined && !table[name].includes(JSON.stringify(options[name])),
+  );
 }
 
 export function wishOf(options: Fields): Wish {
-  const wish: Wish = { formats: [], unknown: [] };
+  const wish: Wish = { formats: [], unknown: [], unused: unusedOf(options) };
   for (const one of (options.formats as (string | Fields)[] | undefined) ?? ['markdown']) {
     const type = typeof one === 'string' ? one : String(one.type);
     const more = typeof one === 'string' ? {} : one;
     if (formats[type]) wish.formats.push(formats[type]);
     else if (type === 'json') wish.json = given({ schema: more.schema, prompt: more.prompt });
     else if (type === 'screenshot' || type === 'screenshot@fullPage')
-      wish.screenshot = { fullPage: more.fullPage === true || type !== 'screenshot' };
-    else if (type === 'changeTracking') wish.tracking = given({ tag: more.tag });
-    else wish.unknown.push(type);
+      wish.screenshot = {
+        fullPage: more.fullPage === true || type !== 'screenshot',
+        ...given({ quality: more.quality, viewport: more.viewport }),
+      };
+    else if (type === 'changeTracking') {
+      wish.tracking = given({ tag: more.tag });
+      if ([more.modes].flat().includes('json')) wish.unknown.push('changeTracking of mode json');
+    } else wish.unknown.push(type);
   }
   return wish;
 }
 
 /** What was asked for and is not there is said. */
-export function noteOf({ unknown }: Wish, first?: unknown): Fields {
+export function noteOf(
+  { unknown, unused }: Pick<Wish, 'unknown' | 'unused'>,
+  first?: unknown,
+): Fields {
   const missing = unknown.length > 0 ? `Not available here: ${unknown.join(', ')}.` : undefined;
-  const warning = [first, missing].filter(Boolean).join(' ');
+  const left = unused.length > 0 ? `Not used here: ${unused.join(', ')}.` : undefined;
+  const warning = [first, missing, left].filter(Boolean).join(' ');
   return warning ? { warning } : {};
 }
 
