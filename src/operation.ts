@@ -316,11 +316,15 @@ export function inputError(
 }
 
 /** The same in the words of a dialect, whose callers do not know the fields by our names. */
-export function inputErrorAs(error: unknown, names: Record<string, string>, hint: string): unknown {
+export function inputErrorAs(
+  error: unknown,
+  named: (field: string) => string,
+  hint: string,
+): unknown {
   const found = error instanceof AppError ? error.data?.issues : undefined;
   if (!Array.isArray(found)) return error;
   const issues = (found as { path: string; message: string }[]).map((issue) => {
-    const path = issue.path.replace(/^\w+/, (name) => names[name] ?? name);
+    const path = issue.path.replace(/^\w+/, named);
     return { ...issue, path };
   });
   const told = issues.slice(0, 5).map(({ path, message }) => `${path || 'body'}: ${message}`);

@@ -155,6 +155,22 @@ test('the knobs of its HTTP crawl and search are used, or the answer says that t
   const notice = async (depth: string) => (await http('GET', `/search?q=x&depth=${depth}`)).body.meta.notice; // prettier-ignore
   assert.match(await notice('deep'), /depth=deep was not used/);
   assert.equal(await notice('basic'), undefined);
+  const page = { url: site.url('/p/1'), wait_for: 'networkidle', proxy: 'none' };
+  const { body: markdown } = await http('POST', '/markdown', page);
+  assert.equal(markdown.meta.notice, 'wait_for: not used here.');
+  const { body: map } = await http('POST', '/map', { url, max_pages: 20, limit: 2 });
+  assert.deepEqual([map.urls.length, map.notice], [2, undefined]);
+  for (const [method, path, body, field] of [
+    ['GET', '/search', undefined, 'q'],
+    ['POST', '/map', { url, max_pages: 0 }, 'max_pages'],
+    ['POST', '/pipeline', { query: 'x', schema: { a: 'string' }, max_results: 0 }, 'max_results'],
+    ['GET', '/usage/history?group_by=decade', undefined, 'group_by'],
+  ] as const) {
+    const { status, body: answer } = await http(method, path, body);
+    assert.equal(status, 400, path);
+    assert.match(answer.error.message, new RegExp(`\\b${field}\\b`), 'by its own name');
+    assert.ok(answer.error.hint.length > 0);
+  }
 });
 
 test('search, news, images, suggest, search_ai: rich rows, each with its engine', async (t) => {
@@ -178,6 +194,9 @@ test('search, news, images, suggest, search_ai: rich rows, each with its engine'
   assert.match(ai.context, /\[1\]/);
   assert.equal(ai.sources.length, 3);
   assert.match(ai.sources[1].error, /404/);
+  assert.equal(ai.sources[0].snippet, 'target snippet');
+  const silent = await tool('search_ai', { q: 'zzqx' });
+  assert.match(silent.context, /^\[1\] Target: target snippet\n\[2\] Gone: gone snippet/);
   assert.ok(Array.isArray((await tool('suggest', { q: 'tar' })).suggestions));
 });
 

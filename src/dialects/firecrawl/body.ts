@@ -41,7 +41,8 @@ const names: Record<string, string> = {
   subdomains: 'allowSubdomains',
 };
 
-export const inTheirNames = (error: unknown): unknown => inputErrorAs(error, names, hint);
+export const inTheirNames = (error: unknown): unknown =>
+  inputErrorAs(error, (field) => names[field] ?? field, hint);
 
 export function bodyOf(body: unknown): Fields {
   const parsed = bodyShape.safeParse(body ?? {});

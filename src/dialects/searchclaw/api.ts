@@ -2,6 +2,7 @@
 import type { DialectCall } from '../../dialect.ts';
 import { systemClock } from '../../runtime/clock.ts';
 import { chunked } from './chunks.ts';
+import { inTheirNames } from './errors.ts';
 import { jobStatusOf } from './jobs.ts';
 
 export type Fields = Record<string, unknown>;
@@ -34,10 +35,17 @@ interface SearchOut extends Fields {
   engines?: { engine: string; ms: number }[];
   notice?: string;
   creditsUsed?: number;
+  context?: string;
+  sources?: { url: string; title?: string }[];
 }
 
-export const run = <T = Fields>(call: DialectCall, name: string, input: Fields): Promise<T> =>
-  call.operations.call<T>(name, input, call.context);
+export async function run<T = Fields>(call: DialectCall, name: string, input: Fields): Promise<T> {
+  try {
+    return await call.operations.call<T>(name, input, call.context);
+  } catch (error) {
+    throw inTheirNames(error, name);
+  }
+}
 
 /** With the time it took, which stands in every answer of theirs. */
 async function timed(call: DialectCall, name: string, input: Fields) {
@@ -50,6 +58,12 @@ export function given(fields: Fields): Fields {
   return Object.fromEntries(
     Object.entries(fields).filter(([, value]) => value !== undefined && value !== null),
   );
+}
+
+/** What the original has and nothing here could do is said. */
+function notUsed(input: Fields, ...names: string[]): Fields {
+  const odd = names.filter((name) => ![undefined, null, 'none'].includes(input[name] as null));
+  return odd.length > 0 ? { notice: `${odd.join(', ')}: not used here.` } : {};
 }
 
 /** How old a page may be for who asks for the cache. */
@@ -141,10 +155,18 @@ export const images = searchOf('images');
 
 export const searchAi: Api = async (call, input) => {
   const found = await run<SearchOut>(call, 'web_search', searchInput('answer', input));
+  const { rows = [], context, sources = [] } = found;
+  const snippets = new Map(rows.map(({ url, snippet }) => [url, snippet]));
   return {
     ...searchShape(found, input),
-    context: found.context ?? '',
-    sources: found.sources ?? [],
+    // Where no page speaks of it, what the engines say of the pages.
+    context:
+      context ||
+      rows
+        .slice(0, 5)
+        .map(({ title, snippet }, i) => `[${i + 1}] ${title}: ${snippet}`)
+        .join('\n'),
+    sources: sources.map((source) => ({ ...source, snippet: snippets.get(source.url) ?? '' })),
   };
 };
 
@@ -178,6 +200,7 @@ export const extract: Api = async (call, input) => {
       model_used: out.model ?? null,
       tokens_used: 0,
       page_title: out.title ?? null,
+      ...notUsed(input, 'wait_for', 'proxy', 'chunking'),
     },
     job_id: out.jobId,
   };
@@ -207,6 +230,7 @@ export const markdown: Api = async (call, input) => {
       credits_used: out.creditsUsed,
       word_count: out.wordCount,
       metadata: out.metadata,
+      ...notUsed(input, 'wait_for', 'proxy'),
     },
     ...chunked(text, input.chunking as Fields | undefined),
     job_id: out.jobId,
@@ -224,6 +248,7 @@ export async function screenshot(
     quality: number(input.quality),
     width: number(input.width),
     height: number(input.height),
+    timeoutMs: number(input.timeout_ms),
   });
   const { out, response_time_ms } = await timed(call, 'take_screenshot', wish);
   if (out.status !== 'completed') return pending(out);
@@ -253,7 +278,7 @@ export const jobStatus: Api = (call, input) => jobStatusOf(call, input);
 export const map: Api = async (call, input) => {
   const wish = given({
     url: input.url,
-    limit: number(input.max_pages) ?? number(input.limit) ?? 100,
+    limit: Math.min(number(input.max_pages) ?? 100, number(input.limit) ?? Infinity),
     search: input.search,
     subdomains: input.include_subdomains,
     sitemap: input.ignore_sitemap === true ? 'skip' : undefined,
@@ -275,6 +300,7 @@ export const map: Api = async (call, input) => {
     total_discovered: out.total,
     urls,
     credits_used: out.creditsUsed,
+    ...notUsed(input, 'timeout_ms', 'proxy'),
   };
 };
 
@@ -303,10 +329,12 @@ export const pipeline: Api = async (call, input) => {
 
 export const browse: Api = async (call, input) => {
   const actions = ((input.actions ?? []) as Fields[]).map(actionOf);
-  const out = await run(call, 'browse_page', { url: input.url, actions });
+  const timeoutMs = number(input.timeout_ms);
+  const out = await run(call, 'browse_page', given({ url: input.url, actions, timeoutMs }));
   if (out.status !== 'completed') return pending(out);
   const { success, url, results, finalUrl, creditsUsed } = out;
-  return { success, url, results, final_url: finalUrl, credits_used: creditsUsed };
+  const done = { success, url, results, final_url: finalUrl, credits_used: creditsUsed };
+  return { ...done, ...notUsed(input, 'wait_for', 'proxy') };
 };
 
 /** Its clients name the same things in several ways. */

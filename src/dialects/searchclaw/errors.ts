@@ -1,5 +1,6 @@
 // Our errors in SearchClaw's documented shape: {error: {code, message, status}}. Pure.
-import { AppError, errorKind } from '../../errors.ts';
+import { errorBody, errorKind } from '../../errors.ts';
+import { inputErrorAs } from '../../operation.ts';
 
 const codes: Record<string, string> = {
   invalidInput: 'invalid_request',
@@ -9,6 +10,7 @@ const codes: Record<string, string> = {
   robotsDisallowed: 'forbidden',
   notFound: 'not_found',
   budgetExhausted: 'credits_exhausted',
+  internal: 'internal_error',
   rateLimited: 'rate_limited',
   limitExceeded: 'rate_limited',
 };
@@ -21,16 +23,26 @@ export interface Fault {
 }
 
 export function faultOf(error: unknown): Fault {
-  if (!(error instanceof AppError)) {
-    return { code: 'internal_error', message: 'An internal error happened.', status: 500 };
-  }
-  const { http } = errorKind(error.code);
-  const code =
-    codes[error.code] ?? error.code.replace(/[A-Z]/g, (letter) => `_${letter.toLowerCase()}`);
+  const { code, message, hint } = errorBody(error);
   return {
-    code,
-    message: error.message,
-    status: http,
-    ...(error.hint ? { hint: error.hint } : {}),
+    code: codes[code] ?? code.replace(/[A-Z]/g, (letter) => `_${letter.toLowerCase()}`),
+    message,
+    status: errorKind(code).http,
+    ...(hint ? { hint } : {}),
   };
+}
+
+/** Fields whose names differ in more than their spelling. */
+const names: Record<string, Record<string, string>> = {
+  web_search: { query: 'q' },
+  map_site: { limit: 'max_pages' },
+  crawl_site: { include: 'include_paths', exclude: 'exclude_paths', timeMsMax: 'timeout_ms' },
+};
+
+/** What an operation says of its input, by the names its callers wrote. */
+export function inTheirNames(error: unknown, operation: string): unknown {
+  const own = names[operation] ?? {};
+  const spelled = (name: string) =>
+    own[name] ?? name.replace(/[A-Z]/g, (letter) => `_${letter.toLowerCase()}`);
+  return inputErrorAs(error, spelled, 'The fields and their limits are those of SearchClaw.');
 }

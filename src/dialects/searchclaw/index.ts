@@ -106,9 +106,11 @@ function screenshotRoute(): DialectRoute {
       const wants = String(request.headers.accept ?? '');
       if (image && /^image\//.test(wants)) {
         const body = Buffer.from(image.data, 'base64');
-        return { status: 200, headers: { 'content-type': image.mimeType }, body };
+        const headers = { ...creditHeaders(shot), 'content-type': image.mimeType };
+        return { status: 200, headers, body };
       }
-      return { status: 200, body: { ...shot, image_base64: image?.data ?? null } };
+      const body = { ...shot, image_base64: image?.data ?? null };
+      return { status: 200, headers: creditHeaders(shot), body };
     },
   };
 }

@@ -1,4 +1,5 @@
 // What was spent, in SearchClaw's shapes: the month, and the history by period.
+import { AppError } from '../../errors.ts';
 import { given, run, type Api, type Fields } from './api.ts';
 
 interface UsageOut {
@@ -23,7 +24,14 @@ export const usage: Api = async (call) => {
   };
 };
 
+const periods = ['hour', 'day', 'week', 'month'];
+
 export const usageHistory: Api = async (call, input) => {
+  if (!periods.includes(String(input.group_by ?? 'day'))) {
+    throw new AppError('invalidInput', `group_by cannot be ${String(input.group_by)}.`, {
+      hint: `It is one of ${periods.join(', ')}.`,
+    });
+  }
   const by = input.group_by === 'hour' ? 'hour' : 'day';
   const out = await run<UsageOut>(call, 'web_usage', given({ from: input.from, to: input.to, by }));
   const rows = out.rows.filter(
