@@ -57,8 +57,11 @@ export async function runFront(options: FrontOptions): Promise<void> {
   const transport = new StdioServerTransport(lane.rest, stdout, {
     maxBufferSize: messageBytesMax,
   });
-  const watch = new ListenWatch(source, (uri) => {
-    void current?.sendResourceUpdated({ uri }).catch(() => {});
+  const watch = new ListenWatch({
+    source,
+    clock,
+    updated: (news) => void current?.sendResourceUpdated(news).catch(() => {}),
+    answer: (message) => void transport.send(message as never).catch(() => {}),
   });
   const ended = new Promise<void>((resolve) => {
     stdin.once('end', resolve);
@@ -81,7 +84,7 @@ export async function runFront(options: FrontOptions): Promise<void> {
       return server;
     },
     {
-      transport: tapped(transport, [watch, open]),
+      transport: tapped(transport, [watch, open], watch),
       onerror: (error) => log.debug('stdio', { error }),
     },
   );

@@ -14,6 +14,7 @@ import type { Clock } from '../../runtime/clock.ts';
 import type { Log } from '../../runtime/log.ts';
 import { readBody } from '../../runtime/wire.ts';
 import { urisOf, watchAll } from './listen.ts';
+import { acknowledged, asksForTasks, followTasks, inward, outward } from './task-listen.ts';
 import { createServer } from './server.ts';
 import type { JsonObject, Source } from './source.ts';
 import { FinishedTasks } from './tasks.ts';
@@ -59,7 +60,16 @@ export function createMcpHttp(options: McpHttpOptions): McpHttp {
     } catch (error) {
       return refuse(response, error);
     }
-    const parsed = isListen(request) ? await readJson(request, bodyBytesMax) : undefined;
+    const stop = new AbortController();
+    response.once('close', () => stop.abort());
+    let parsed = isListen(request) ? await readJson(request, bodyBytesMax) : undefined;
+    let withTasks = false;
+    if (isMessage(parsed) && asksForTasks(parsed)) {
+      const turned = await inward(parsed, source, stop.signal);
+      if ('answer' in turned) return sendMessage(response, 400, turned.answer);
+      parsed = turned.pass;
+      withTasks = true;
+    }
     const bus = new InMemoryServerEventBus();
     const handler = createMcpHandler(
       async ({ era }) => {
@@ -83,18 +93,20 @@ export function createMcpHttp(options: McpHttpOptions): McpHttp {
       },
     );
     open.add(handler);
-    const stop = new AbortController();
+    const updated = ({ uri, ...params }: { uri: string } & JsonObject) =>
+      bus.publish({ kind: 'resource_updated', uri, params });
     if (isListen(request)) {
       listens++;
       const uris = urisOf((parsed as JsonObject | undefined)?.params as JsonObject | undefined);
-      watchAll(source, uris, (uri) => bus.publish({ kind: 'resource_updated', uri }), stop.signal);
+      watchAll(source, uris, (uri) => updated({ uri }), stop.signal);
     }
     response.once('close', () => {
       if (isListen(request)) listens--;
-      stop.abort();
       open.delete(handler);
     });
-    const node = toNodeHandler(handler, {
+    const follow = (uris: string[]) =>
+      followTasks(uris, { source, clock, tell: updated }, stop.signal);
+    const node = toNodeHandler(withTasks ? turnedOut(handler, follow) : handler, {
       maxRequestBodySize: bodyBytesMax,
       onerror: (error) => log.error('mcp over http failed', { error }),
     });
@@ -123,6 +135,43 @@ function choiceOf(request: IncomingMessage): ToolChoice {
   return { toolsets: list('toolsets'), dialects: list('dialect') };
 }
 
+const isMessage = (value: unknown): value is JsonObject =>
+  typeof value === 'object' && value !== null && !Array.isArray(value);
+
+/** The same handler, its events turned on their way out; `follow` is told which tasks were acknowledged. */
+function turnedOut(
+  handler: McpHttpHandler,
+  follow: (uris: string[]) => void,
+): Pick<McpHttpHandler, 'fetch'> {
+  const frame = /^data: (.*)$/m;
+  const turned = (text: string) =>
+    text.replace(frame, (_, json: string) => {
+      const message = JSON.parse(json) as JsonObject;
+      follow(acknowledged(message));
+      return `data: ${JSON.stringify(outward(message))}`;
+    });
+  return {
+    fetch: async (request, options) => {
+      const response = await handler.fetch(request, options);
+      const isStream = response.headers.get('content-type') === 'text/event-stream';
+      if (!isStream || !response.body) return response;
+      let rest = '';
+      const frames = new TransformStream<string, string>({
+        transform: (chunk, out) => {
+          const parts = (rest + chunk).split('\n\n');
+          rest = parts.pop()!;
+          for (const part of parts) out.enqueue(`${turned(part)}\n\n`);
+        },
+      });
+      const body = response.body
+        .pipeThrough(new TextDecoderStream())
+        .pipeThrough(frames)
+        .pipeThrough(new TextEncoderStream());
+      return new Response(body, response);
+    },
+  };
+}
+
 /** Undefined when it is no JSON or too long: the SDK then answers in the protocol's words. */
 async function readJson(request: IncomingMessage, bytesMax: number): Promise<unknown> {
   try {
@@ -135,12 +184,11 @@ async function readJson(request: IncomingMessage, bytesMax: number): Promise<unk
 function refuse(response: ServerResponse, error: unknown): void {
   const { code, message, hint } = errorBody(error);
   const text = `${code}: ${message}${hint ? ` ${hint}` : ''}`;
-  response.writeHead(errorKind(code).http, { 'content-type': 'application/json' });
-  response.end(
-    JSON.stringify({
-      jsonrpc: '2.0',
-      id: null,
-      error: { code: ProtocolErrorCode.InvalidParams, message: text },
-    }),
-  );
+  const fault = { code: ProtocolErrorCode.InvalidParams, message: text };
+  sendMessage(response, errorKind(code).http, { jsonrpc: '2.0', id: null, error: fault });
+}
+
+function sendMessage(response: ServerResponse, status: number, message: JsonObject): void {
+  response.writeHead(status, { 'content-type': 'application/json' });
+  response.end(JSON.stringify(message));
 }

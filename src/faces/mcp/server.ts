@@ -18,7 +18,13 @@ import {
   type Era,
 } from './protocol.ts';
 import type { Answer, JsonObject, Source, ToolCard } from './source.ts';
-import { createdTask, FinishedTasks, installLegacyTasks, installModernTasks } from './tasks.ts';
+import {
+  createdTask,
+  FinishedTasks,
+  installLegacyTasks,
+  installModernTasks,
+  legacyNews,
+} from './tasks.ts';
 
 export interface ServerOptions {
   source: Source;
@@ -76,7 +82,8 @@ function capabilities({ source, era, subscriptions, listChanges }: ServerOptions
 }
 
 function installTools(server: Server, options: ServerOptions): void {
-  const { source, era } = options;
+  const { source, era, subscriptions } = options;
+  const news = era === 'legacy' && subscriptions ? legacyNews(server, options) : undefined;
   server.setRequestHandler('tools/list', async (_request, ctx) => {
     const { tools } = await source.catalog(plainCall(ctx));
     return { tools: tools.map((card) => listedTool(card, era)) as never };
@@ -95,7 +102,11 @@ function installTools(server: Server, options: ServerOptions): void {
     const reporter = progressReporter(ctx, options.clock);
     const call = { ...plainCall(ctx), ...(reporter ? { progress: reporter.report } : {}) };
     const answer = await source.call(name, args, call).finally(() => reporter?.stop());
-    if (finishedWanted) return options.finished.create(answer, source, plainCall(ctx));
+    if (finishedWanted) {
+      const created = await options.finished.create(answer, source, plainCall(ctx));
+      if (answer.jobId) news?.(answer.jobId);
+      return created;
+    }
     const asTask = answer.jobId && era === 'modern' && declaresTasks(ctx);
     const created = asTask
       ? await createdTask(source, answer.jobId!, plainCall(ctx), options.clock)

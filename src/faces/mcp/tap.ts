@@ -1,4 +1,4 @@
-// Looks at the messages of a transport on their way, both ways, without touching them.
+// Looks at the messages of a transport on their way, both ways; where a turn is given they are also changed by it.
 import type { Transport } from '@modelcontextprotocol/server';
 import type { JsonObject } from './source.ts';
 
@@ -7,16 +7,28 @@ export interface Tap {
   sent?(message: JsonObject): void;
 }
 
-/** The same transport, with its messages seen by `taps` first. */
-export function tapped(transport: Transport, taps: readonly Tap[]): Transport {
+export interface Turn {
+  /** What comes in instead, when it is known, or nothing at all; undefined: the message as it is. */
+  inward(message: JsonObject): Promise<JsonObject | undefined> | undefined;
+  outward(message: JsonObject): JsonObject;
+}
+
+/** The same transport, with its messages seen by `taps` first, in the form they have beyond the turn. */
+export function tapped(transport: Transport, taps: readonly Tap[], turn: Turn): Transport {
   const received = (message: JsonObject) => taps.forEach((tap) => tap.received?.(message));
   const sent = (message: JsonObject) => taps.forEach((tap) => tap.sent?.(message));
   return new Proxy(transport, {
     set: (target, key, value) => {
       const deliver = value as (message: JsonObject, extra: unknown) => void;
       const seen = (message: JsonObject, extra: unknown) => {
-        received(message);
-        deliver(message, extra);
+        const pass = (turned: JsonObject | undefined) => {
+          if (!turned) return;
+          received(turned);
+          deliver(turned, extra);
+        };
+        const turning = turn.inward(message);
+        if (turning) void turning.then(pass);
+        else pass(message);
       };
       return Reflect.set(target, key, key === 'onmessage' && value ? seen : value, target);
     },
@@ -26,7 +38,7 @@ export function tapped(transport: Transport, taps: readonly Tap[]): Transport {
       const bound = value.bind(target) as (...args: unknown[]) => unknown;
       if (key !== 'send') return bound;
       return (message: JsonObject, ...rest: unknown[]) => {
-        const done = bound(message, ...rest);
+        const done = bound(turn.outward(message), ...rest);
         sent(message);
         return done;
       };

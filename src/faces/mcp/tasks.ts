@@ -10,6 +10,7 @@ import {
   type ServerContext,
 } from '@modelcontextprotocol/server';
 import type { Clock } from '../../runtime/clock.ts';
+import { followTask } from './task-follow.ts';
 import { anything, declaresTasks, plainCall, resultOf, tasksExtension } from './protocol.ts';
 import {
   isOver,
@@ -38,8 +39,7 @@ export function installModernTasks(server: Server, { source, clock }: TaskOption
     return existing(id, await source.task(id, plainCall(ctx)));
   };
   server.setRequestHandler('tasks/get', { params: anything }, async (params, ctx) => {
-    const state = await known(params, ctx);
-    return { ...modernTask(state, clock), ...detail(state) };
+    return detailedTask(await known(params, ctx), clock);
   });
   server.setRequestHandler('tasks/update', { params: anything }, async (params, ctx) => {
     const state = await known(params, ctx);
@@ -62,16 +62,24 @@ export async function createdTask(source: Source, id: string, call: SourceCall, 
 }
 
 function requireTasks(ctx: ServerContext): void {
-  if (declaresTasks(ctx)) return;
-  throw new MissingRequiredClientCapabilityError({
+  if (!declaresTasks(ctx)) throw missingTasks();
+}
+
+export const missingTasks = (): ProtocolError =>
+  new MissingRequiredClientCapabilityError({
     requiredCapabilities: { extensions: { [tasksExtension]: {} } },
   });
-}
 
 const modernTask = (state: TaskState, clock: Clock): JsonObject => ({
   ...taskFields(state),
   ttlMs: null,
   pollIntervalMs: pollInterval(state, clock),
+});
+
+/** All there is to say of a task, whether asked for or pushed. */
+export const detailedTask = (state: TaskState, clock: Clock): JsonObject => ({
+  ...modernTask(state, clock),
+  ...detail(state),
 });
 
 function detail(state: TaskState): JsonObject {
@@ -109,6 +117,21 @@ export function installLegacyTasks(server: Server, { source, clock, finished }: 
     }
     return legacyTask(existing(id, await source.cancelTask(id, plainCall(ctx))), clock);
   });
+}
+
+/** Whoever created a task over a connection that stays is told how it goes on, until that connection ends. */
+export function legacyNews(server: Server, { source, clock }: TaskOptions): (id: string) => void {
+  const gone = new AbortController();
+  const { onclose } = server;
+  server.onclose = () => {
+    gone.abort();
+    onclose?.();
+  };
+  const tell = (state: TaskState) => {
+    const params = legacyTask(state, clock) as never;
+    void server.notification({ method: 'notifications/tasks/status', params }).catch(() => {});
+  };
+  return (id) => followTask(id, { source, clock, tell, isKnown: true }, gone.signal);
 }
 
 const legacyTask = (state: TaskState, clock: Clock): JsonObject => ({

@@ -6,7 +6,15 @@ import {
   createTaskSessionFromClient,
   resultFromTaskOutcome,
 } from '@modelcontextprotocol/ext-tasks/client';
-import { CallToolResultSchema } from '@modelcontextprotocol/sdk/types.js';
+import {
+  readAcceptedTaskIdsV2,
+  TaskStatusNotificationV2Schema,
+} from '@modelcontextprotocol/ext-tasks/core/v2';
+import {
+  CallToolResultSchema,
+  TaskStatusNotificationSchema,
+} from '@modelcontextprotocol/sdk/types.js';
+import { until } from '../../helpers/until.ts';
 import { httpClient, oldClient, sharedToyServer, textOf } from './clients.ts';
 import { envelope, postModern, rawFront, tasksExtension, type Reply } from './raw.ts';
 
@@ -90,6 +98,84 @@ test('2026: no task for work that is over, ready, or plain; none for clients tha
   });
 });
 
+for (const way of ['http', 'stdio']) {
+  test(`2026: states of tasks are pushed over ${way} to who listens for them`, async (t) => {
+    const ask = way === 'http' ? overHttp : overStdio(t);
+    const taskId = (await ask('tools/call', run({}))).result!.taskId as string;
+    const other = (await ask('tools/call', run({}))).result!.taskId as string;
+    const uri = `job://${taskId}`;
+    const taskIds = [taskId, other];
+    const wish = { taskIds: [...taskIds, 'job_none'], resourceSubscriptions: [uri] };
+    const { heard, stop } = await listening(t, way, wish);
+    await until('it watches', () => server.watchers(taskId) === 2 && server.watchers(other) === 1);
+    await until('it tells', () => heard.length > 2);
+    assert.deepEqual(readAcceptedTaskIdsV2(heard[0]!.params as never), taskIds);
+    const { notifications } = heard[0]!.params as { notifications: object };
+    assert.deepEqual(notifications, { resourceSubscriptions: [uri], taskIds });
+    const tasks = () =>
+      heard.filter((one) => one.method === 'notifications/tasks' && one.params.taskId === taskId);
+    assert.equal(tasks()[0]!.params.status, 'working', 'the present state comes first');
+    server.finish(taskId, 3);
+    await until('its end is told', () => tasks().length > 1);
+    const told = tasks().at(-1)!;
+    assert.deepEqual(TaskStatusNotificationV2Schema.safeParse(told).error, undefined);
+    const { _meta, ...task } = told.params;
+    const { resultType: _, _meta: __, ...asked } = (await ask('tasks/get', { taskId })).result!;
+    assert.deepEqual(task, asked, 'what tasks/get answers');
+    const subscription = 'io.modelcontextprotocol/subscriptionId';
+    assert.ok((_meta as object)[subscription as never] !== undefined);
+    assert.ok(heard.some(({ method }) => method === 'notifications/resources/updated'));
+    stop();
+    await until('nobody watches any more', () => server.watchers(other) === 0);
+  });
+}
+
+test('2026: who declares no tasks hears of none; who listens to nothing that is there is let go', async (t) => {
+  const wish = { taskIds: ['job_none'] };
+  const params = { notifications: wish };
+  const refused = await postModern(server.url, 'subscriptions/listen', params);
+  assert.deepEqual([refused.status, refused.error!.code], [400, -32021]);
+  const front = rawFront(t, process.execPath, [program, '--front', server.socketPath]);
+  const reply = await front.request('subscriptions/listen', { ...params, _meta: envelope() });
+  assert.equal(reply.error!.code, -32021);
+  const { heard } = await listening(t, 'http', wish);
+  await until('it is acknowledged', () => heard.length > 0);
+  assert.deepEqual(heard[0]!.params.notifications, {});
+});
+
+/** A subscriptions/listen that declares tasks, by hand: the official client shows no message it does not know. */
+async function listening(t: TestContext, way: string, notifications: Record<string, unknown>) {
+  const params = { notifications, _meta: envelope({ tasks: true }) };
+  if (way === 'stdio') {
+    const front = rawFront(t, process.execPath, [program, '--front', server.socketPath]);
+    front.process.stdin!.write(
+      `${JSON.stringify({ jsonrpc: '2.0', id: 'listen', method: 'subscriptions/listen', params })}\n`,
+    );
+    const stop = () => front.notify('notifications/cancelled', { requestId: 'listen', _meta: envelope() }); // prettier-ignore
+    return { heard: front.heard, stop };
+  }
+  const leaving = new AbortController();
+  t.after(() => leaving.abort());
+  const response = await fetch(server.url, {
+    method: 'POST',
+    signal: leaving.signal,
+    headers: {
+      'content-type': 'application/json',
+      accept: 'application/json, text/event-stream',
+      'mcp-protocol-version': '2026-07-28',
+      'mcp-method': 'subscriptions/listen',
+    },
+    body: JSON.stringify({ jsonrpc: '2.0', id: 'listen', method: 'subscriptions/listen', params }),
+  });
+  const heard: { method: string; params: Record<string, unknown> }[] = [];
+  const reading = async () => {
+    for await (const chunk of response.body!.pipeThrough(new TextDecoderStream()))
+      for (const [, data] of chunk.matchAll(/^data: (.*)$/gm)) heard.push(JSON.parse(data!));
+  };
+  void reading().catch(() => {});
+  return { heard, stop: () => leaving.abort() };
+}
+
 test('2026: a task whose job becomes ready is completed', async () => {
   const taskId = (await overHttp('tools/call', run({}))).result!.taskId as string;
   server.jobs.set(taskId, { ...server.jobs.get(taskId)!, ready: true });
@@ -163,14 +249,23 @@ for (const way of ['http', 'stdio']) {
       'also when it was over at once',
     );
 
+    const told: string[] = [];
+    client.setNotificationHandler(TaskStatusNotificationSchema, ({ params }) => {
+      told.push(`${params.taskId} ${params.status}`);
+    });
     const open = tasks.callToolStream(run({}), CallToolResultSchema);
     const { value } = await open.next();
     assert.ok(value?.type === 'taskCreated');
     const { taskId } = value.task;
+    if (way === 'stdio') await until('it watches', () => server.watchers(taskId) > 0);
     assert.ok((await tasks.listTasks()).tasks.some((task) => task.taskId === taskId));
     const result = tasks.getTaskResult(taskId, CallToolResultSchema);
     server.finish(taskId, 0);
     assert.match(textOf(await result), /completed/);
+    if (way === 'stdio') {
+      await until('its end is told', () => told.length > 0);
+      assert.deepEqual(told, [`${taskId} completed`]);
+    }
     await assert.rejects(tasks.cancelTask(taskId), { code: -32602 });
 
     const created = await tasks.callToolStream(run({}), CallToolResultSchema).next();
