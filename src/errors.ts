@@ -96,6 +96,34 @@ export function errorBody(error: unknown): ErrorBody {
   };
 }
 
+/** What to do next where the error itself does not say: by its code, for those who read it at a face. */
+const nextByCode: Record<string, string> = {
+  invalidInput: 'Mend what it names and send it again.',
+  unauthorized: 'Send a key that is valid; `errand key create` makes one.',
+  forbidden: 'Use a key that may; who runs the server makes it.',
+  notFound: 'Check the id or the name; the list of such things shows what there is.',
+  gone: 'It is no longer kept; only doing it again brings it back.',
+  tooLarge: 'Send less, or ask for less at once.',
+  unsupported: 'Leave it out, or take another way.',
+};
+const nextByStatus: Record<number, string> = {
+  403: 'Who runs the server decides this, in its settings.',
+  409: 'Look at its present state, and do what that state allows.',
+};
+const nextLater = 'Try again in a moment; if it stays so, look at the server (`errand doctor`).';
+const nextElse = 'The same call will not succeed; change what it names.';
+
+/** An error as a caller is told it: with what to do next, always. */
+export function callerError(error: unknown): ErrorBody & { hint: string } {
+  const body = errorBody(error);
+  return { ...body, hint: body.hint ?? nextOf(body) };
+}
+
+export function nextOf({ code }: { code: string }): string {
+  const { http, retryable } = errorKind(code);
+  return nextByCode[code] ?? nextByStatus[http] ?? (retryable ? nextLater : nextElse);
+}
+
 /** The other way round: an error that came over a socket is thrown again as it was. */
 export function errorFromBody(body: ErrorBody): AppError {
   return new AppError(body.code, body.message, {

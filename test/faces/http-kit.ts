@@ -185,6 +185,7 @@ function counting(seen: Seen) {
       if (fail === 'first') throw new AppError('notFound', 'There is no such counter.');
       for (let n = cursor + 1; n <= to; n++) yield { event: 'number', data: { n }, id: String(n) };
       if (fail === 'last') throw new AppError('gone', 'The counter is gone.');
+      if (fail === 'never') yield { event: 'end', data: { counted: to } };
       if (!forever) return;
       await new Promise<void>((resolve) =>
         signal.addEventListener('abort', () => resolve(), { once: true }),

@@ -54,6 +54,12 @@ describe('event streams', () => {
     });
   });
 
+  it('has one end, also where the stream says itself how it ended', async () => {
+    const { text } = await call(port, { path: '/api/count?to=1&fail=never&follow=true', key });
+    assert.ok(text.endsWith('event: end\ndata: {"counted":1}\n\n'), text);
+    assert.equal(text.split('event: end').length, 2);
+  });
+
   it('goes on after Last-Event-ID', async () => {
     const headers = { accept: 'text/event-stream', 'last-event-id': '3' };
     const answer = await call(port, { path: '/api/count?to=4', key, headers });
@@ -64,6 +70,7 @@ describe('event streams', () => {
     const first = await call(port, { path: '/api/count?to=1&fail=first&follow=true', key });
     assert.equal(first.status, 404);
     assert.equal(first.json.code, 'notFound');
+    assert.match(first.json.hint as string, /^Check the id/, 'what to do next, whatever the error');
     const last = await call(port, { path: '/api/count?to=1&fail=last&follow=true', key });
     assert.equal(last.status, 200);
     assert.match(last.text, /event: error\ndata: \{.*"code":"gone"/);

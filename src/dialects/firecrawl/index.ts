@@ -6,7 +6,7 @@ import type {
   DialectResponse,
   DialectRoute,
 } from '../../dialect.ts';
-import { errorBody, errorKind } from '../../errors.ts';
+import { callerError, errorKind } from '../../errors.ts';
 import { bodyOf, inTheirNames } from './body.ts';
 import * as crawl from './crawl.ts';
 import * as pages from './pages.ts';
@@ -77,8 +77,8 @@ function askedOf(request: DialectRequest, call: DialectCall): Asked {
 }
 
 function failure(error: unknown): DialectResponse {
-  const { code, message, hint, data } = errorBody(inTheirNames(error));
-  const body = { success: false, error: hint === undefined ? message : `${message} ${hint}`, code };
+  const { code, message, hint, data } = callerError(inTheirNames(error));
+  const body = { success: false, error: `${message} ${hint}`, code };
   const http = data?.reason === 'timeout' ? 504 : errorKind(code).http;
   return { status: statuses[http] ?? http, body };
 }

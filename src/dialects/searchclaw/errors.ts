@@ -1,5 +1,5 @@
 // Our errors in SearchClaw's documented shape: {error: {code, message, status}}. Pure.
-import { errorBody, errorKind } from '../../errors.ts';
+import { callerError, errorKind } from '../../errors.ts';
 import { inputErrorAs } from '../../operation.ts';
 
 const codes: Record<string, string> = {
@@ -19,16 +19,16 @@ export interface Fault {
   code: string;
   message: string;
   status: number;
-  hint?: string;
+  hint: string;
 }
 
 export function faultOf(error: unknown): Fault {
-  const { code, message, hint } = errorBody(error);
+  const { code, message, hint } = callerError(error);
   return {
     code: codes[code] ?? code.replace(/[A-Z]/g, (letter) => `_${letter.toLowerCase()}`),
     message,
     status: errorKind(code).http,
-    ...(hint ? { hint } : {}),
+    hint,
   };
 }
 

@@ -1,5 +1,5 @@
 // The command line: a few commands written by hand, every other one made from the operation list of the server.
-import { AppError, errorBody, errorKind } from '../../errors.ts';
+import { AppError, callerError, errorKind } from '../../errors.ts';
 import type { CatalogEntry } from './bridge.ts';
 import { Client, type Target } from './client.ts';
 import { connectServer } from './connect.ts';
@@ -49,12 +49,11 @@ export async function runCli(argv: readonly string[], program: Program): Promise
   try {
     return await dispatch(argv, program, screen);
   } catch (error) {
-    const body = errorBody(error);
+    const body = callerError(error);
     if (!(error instanceof AppError)) program.log.error('the command failed', { error });
     if (json) screen.out(`${JSON.stringify({ error: body })}\n`);
     else {
-      const hint = body.hint ? `\n${terminalWords(body.hint)}` : '';
-      screen.err(`errand: ${harmless(body.message)}${hint}\n`);
+      screen.err(`errand: ${harmless(body.message)}\n${terminalWords(body.hint)}\n`);
     }
     return errorKind(body.code).exit;
   }

@@ -1,6 +1,6 @@
 // What goes back: JSON, problem details (RFC 9457) and streams. Errors leave through `sendProblem` only.
 import type { ServerResponse } from 'node:http';
-import { AppError, errorBody, errorKind } from '../../errors.ts';
+import { AppError, callerError, errorBody, errorKind } from '../../errors.ts';
 
 export const jsonType = 'application/json; charset=utf-8';
 export const problemType = 'application/problem+json; charset=utf-8';
@@ -39,20 +39,20 @@ export interface Problem {
   status: number;
   detail: string;
   code: string;
-  hint?: string;
+  hint: string;
   retryable: boolean;
   data?: Record<string, unknown>;
 }
 
 export function problemOf(error: unknown): Problem {
-  const { code, message, hint, data, retryable } = errorBody(error);
+  const { code, message, hint, data, retryable } = callerError(error);
   return {
     type: `urn:errand:error:${code}`,
     title: title(code),
     status: errorKind(code).http,
     detail: message,
     code,
-    ...(hint ? { hint } : {}),
+    hint,
     retryable,
     ...(data ? { data } : {}),
   };

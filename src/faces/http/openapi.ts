@@ -195,7 +195,7 @@ const problemSchema: Json = {
     retryable: { type: 'boolean' },
     data: { type: 'object' },
   },
-  required: ['type', 'title', 'status', 'detail', 'code', 'retryable'],
+  required: ['type', 'title', 'status', 'detail', 'code', 'hint', 'retryable'],
 };
 
 const health: Json = {

@@ -52,6 +52,8 @@ function frameHead({ id, event }: StreamItem): string {
   return `${id === undefined ? '' : `id: ${oneLine(id)}\n`}event: ${oneLine(event)}\n`;
 }
 
+const endFrame = frame({ event: 'end', data: {} });
+
 class Line {
   private readonly response: ServerResponse;
   private readonly options: SseOptions;
@@ -74,11 +76,14 @@ class Line {
     const onAbort = () => this.leave();
     signal.addEventListener('abort', onAbort, { once: true });
     const stopBeat = heartbeat(response, this.options);
+    let last: string | undefined;
     try {
       for (let next = first; ; next = iterator.next()) {
         const result = await this.orGone(next);
         if (!result) return void response.end();
-        if (result.done) return void response.end(this.piece + frame({ event: 'end', data: {} }));
+        // Some streams say themselves how it ended.
+        if (result.done) return void response.end(this.piece + (last === 'end' ? '' : endFrame));
+        last = result.value.event;
         if (!(await this.sent(result.value))) return void response.end();
       }
     } catch (error) {

@@ -8,7 +8,7 @@ import {
   type McpHttpHandler,
 } from '@modelcontextprotocol/server';
 import { toNodeHandler } from '@modelcontextprotocol/node';
-import { AppError, errorBody, errorKind } from '../../errors.ts';
+import { AppError, callerError, errorKind } from '../../errors.ts';
 import type { Caller } from '../../operation.ts';
 import type { Clock } from '../../runtime/clock.ts';
 import type { Log } from '../../runtime/log.ts';
@@ -182,8 +182,8 @@ async function readJson(request: IncomingMessage, bytesMax: number): Promise<unk
 }
 
 function refuse(response: ServerResponse, error: unknown): void {
-  const { code, message, hint } = errorBody(error);
-  const text = `${code}: ${message}${hint ? ` ${hint}` : ''}`;
+  const { code, message, hint } = callerError(error);
+  const text = `${code}: ${message} ${hint}`;
   const fault = { code: ProtocolErrorCode.InvalidParams, message: text };
   sendMessage(response, errorKind(code).http, { jsonrpc: '2.0', id: null, error: fault });
 }

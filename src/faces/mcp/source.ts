@@ -1,5 +1,6 @@
 // Where an MCP server gets what it serves. The protocol side (server.ts) knows only this contract; one source works
 // in the process that holds the operations (local.ts), one over the private socket (remote.ts).
+import { nextOf } from '../../errors.ts';
 
 /** A tool as clients see it: JSON only, made where the operations are. */
 export interface ToolCard {
@@ -144,6 +145,5 @@ export interface PromptSource {
 
 /** Answer of a call that failed for a reason the caller should read: `code: message`, then what to do. */
 export function errorAnswer(error: { code: string; message: string; hint?: string }): Answer {
-  const hint = error.hint ? `\n${error.hint}` : '';
-  return { text: `${error.code}: ${error.message}${hint}`, isError: true };
+  return { text: `${error.code}: ${error.message}\n${error.hint ?? nextOf(error)}`, isError: true };
 }
