@@ -122,8 +122,9 @@ test('each of the fifteen tools, by its exact name and parameters, answers over 
     assert.ok(site.count('/s.css') > 0, 'pictures are styled');
     const browsed = await call('browse', {
       url: site.url('/styled'),
-      actions: [{ type: 'extract', format: 'markdown' }],
+      actions: [{ type: 'extract', format: 'markdown' }, { type: 'screenshot' }],
     });
+    assert.equal(browsed.content.at(-1).type, 'image', 'pictures of actions too');
     assert.match(browsed.results[0].content, /\*\*bold\*\*/, 'markdown, not plain text');
     assert.deepEqual([...called].toSorted(), Object.keys(tools).toSorted(), 'all were called');
   }

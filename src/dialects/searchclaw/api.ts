@@ -8,11 +8,6 @@ import { jobStatusOf } from './jobs.ts';
 export type Fields = Record<string, unknown>;
 export type Api = (call: DialectCall, input: Fields) => Promise<Fields>;
 
-export interface Image {
-  data: string;
-  mimeType: string;
-}
-
 interface Row {
   title: string;
   url: string;
@@ -48,7 +43,7 @@ export async function run<T = Fields>(call: DialectCall, name: string, input: Fi
 }
 
 /** With the time it took, which stands in every answer of theirs. */
-async function timed(call: DialectCall, name: string, input: Fields) {
+export async function timed(call: DialectCall, name: string, input: Fields) {
   const start = systemClock.now();
   const out = await run(call, name, input);
   return { out, response_time_ms: systemClock.now() - start };
@@ -61,7 +56,7 @@ export function given(fields: Fields): Fields {
 }
 
 /** What the original has and nothing here could do is said. */
-function notUsed(input: Fields, ...names: string[]): Fields {
+export function notUsed(input: Fields, ...names: string[]): Fields {
   const odd = names.filter((name) => ![undefined, null, 'none'].includes(input[name] as null));
   return odd.length > 0 ? { notice: `${odd.join(', ')}: not used here.` } : {};
 }
@@ -237,33 +232,6 @@ export const markdown: Api = async (call, input) => {
   };
 };
 
-export async function screenshot(
-  call: DialectCall,
-  input: Fields,
-): Promise<Fields & { image?: Image }> {
-  const wish = given({
-    url: input.url,
-    fullPage: input.full_page,
-    format: input.format,
-    quality: number(input.quality),
-    width: number(input.width),
-    height: number(input.height),
-    timeoutMs: number(input.timeout_ms),
-  });
-  const { out, response_time_ms } = await timed(call, 'take_screenshot', wish);
-  if (out.status !== 'completed') return pending(out);
-  const [image] = call.operations.find('take_screenshot')?.content?.(out) ?? [];
-  return {
-    url: out.url,
-    format: String(out.mimeType).replace('image/', ''),
-    path: out.path,
-    width: out.width,
-    height: out.height,
-    meta: { cached: false, response_time_ms, credits_used: out.creditsUsed, bytes: out.bytes },
-    ...(image ? { image: { data: image.data, mimeType: image.mimeType } } : {}),
-  };
-}
-
 /** With a URL to tell, the work goes on as a job and the call answers at once. */
 export function hookOf(input: Fields): Fields {
   const { webhook_url: url, webhook_secret: secret } = input;
@@ -327,39 +295,6 @@ export const pipeline: Api = async (call, input) => {
   };
 };
 
-export const browse: Api = async (call, input) => {
-  const actions = ((input.actions ?? []) as Fields[]).map(actionOf);
-  const timeoutMs = number(input.timeout_ms);
-  const out = await run(call, 'browse_page', given({ url: input.url, actions, timeoutMs }));
-  if (out.status !== 'completed') return pending(out);
-  const { success, url, results, finalUrl, creditsUsed } = out;
-  const done = { success, url, results, final_url: finalUrl, credits_used: creditsUsed };
-  return { ...done, ...notUsed(input, 'wait_for', 'proxy') };
-};
-
-/** Its clients name the same things in several ways. */
-function actionOf(action: Fields): Fields {
-  const type = String(action.type ?? action.action ?? '');
-  const text = action.value ?? action.text;
-  const byType: Record<string, Fields> = {
-    navigate: { url: action.url },
-    wait: {
-      selector: action.selector,
-      ms: number(action.ms ?? action.milliseconds ?? action.timeout),
-    },
-    click: { selector: action.selector },
-    fill: { selector: action.selector, value: text },
-    type: { selector: action.selector, text },
-    select: { selector: action.selector, value: text },
-    scroll: { direction: action.direction, amount: number(action.amount ?? action.pixels) },
-    press: { key: action.key ?? text },
-    screenshot: { fullPage: action.full_page },
-    extract: { selector: action.selector, format: action.format },
-    evaluate: { script: action.script ?? action.expression ?? action.code },
-  };
-  return given({ type, ...(byType[type] ?? action) });
-}
-
 export const agent: Api = async (call, input) => {
   const wish = given({
     prompt: input.prompt,
@@ -387,6 +322,6 @@ export const agent: Api = async (call, input) => {
 };
 
 /** Longer than one call may take: the job goes on, and job_status follows it. */
-function pending(out: Fields): Fields {
+export function pending(out: Fields): Fields {
   return { job_id: out.jobId, status: 'processing', poll_url: `/v1/jobs/${String(out.jobId)}` };
 }

@@ -8,6 +8,7 @@ import type {
   DialectRoute,
 } from '../../dialect.ts';
 import * as api from './api.ts';
+import { browse, screenshot, type Image } from './browser.ts';
 import { crawl } from './crawl.ts';
 import { historyCsv, usage, usageHistory } from './usage.ts';
 import { faultOf } from './errors.ts';
@@ -34,7 +35,7 @@ const wishes: [method: Method, path: string, call: api.Api][] = [
   ['GET', '/jobs/{job_id}', api.jobStatus],
   ['POST', '/map', api.map],
   ['POST', '/pipeline', api.pipeline],
-  ['POST', '/browse', api.browse],
+  ['POST', '/browse', browse],
   ['POST', '/agent', api.agent],
   ['GET', '/usage', usage],
 ];
@@ -102,7 +103,7 @@ function screenshotRoute(): DialectRoute {
     auth: 'key',
     bodyBytesMax,
     handle: async (request, call) => {
-      const { image, ...shot } = await api.screenshot(call, inputOf(request));
+      const { image, ...shot } = await screenshot(call, inputOf(request));
       const wants = String(request.headers.accept ?? '');
       if (image && /^image\//.test(wants)) {
         const body = Buffer.from(image.data, 'base64');
@@ -125,9 +126,10 @@ async function answered(
   _call: DialectCall,
 ): Promise<DialectAnswer> {
   try {
-    const { image, ...structured } = (await run()) as api.Fields & { image?: api.Image };
+    const answer = (await run()) as api.Fields & { image?: Image; images?: Image[] };
+    const { image, images = image ? [image] : [], ...structured } = answer;
     const text = JSON.stringify(structured, null, 2);
-    return { structured, text, ...(image ? { content: [{ type: 'image', ...image }] } : {}) };
+    return { structured, text, content: images.map((one) => ({ type: 'image', ...one })) };
   } catch (error) {
     const fault = faultOf(error);
     const text = `SearchClaw API error ${fault.status}: ${JSON.stringify({ error: fault })}`;

@@ -2,6 +2,7 @@
 import { z } from 'zod';
 import type { DialectTool } from '../../dialect.ts';
 import * as api from './api.ts';
+import { browse, screenshot } from './browser.ts';
 import { crawl } from './crawl.ts';
 import { usage } from './usage.ts';
 
@@ -65,7 +66,7 @@ export const searchclawTools: SearchclawTool[] = [
     'Screenshot',
     'Take a screenshot of a URL in a real browser. Costs 1 credit.',
     z.object({ url, full_page: z.boolean().default(true).describe('Capture the whole page') }),
-    api.screenshot,
+    screenshot,
   ),
   tool(
     'crawl',
@@ -121,7 +122,7 @@ export const searchclawTools: SearchclawTool[] = [
       url,
       actions: z.array(z.looseObject({ type: z.string() })).describe('Actions in order'),
     }),
-    api.browse,
+    browse,
     'write',
   ),
   tool(
