@@ -77,6 +77,10 @@ test('@mendable/firecrawl-js: crawl, paging, cancel, errors, active, batch, map,
   });
   assert.equal(extracted.data.title, 'Page 1');
   const credits: Json = await client.getCreditUsage();
+  const { periods }: Json = await client.getCreditUsageHistorical();
+  assert.equal(periods.length, 1);
+  assert.ok(periods[0].totalCredits > 0 && periods[0].startDate <= new Date().toISOString());
+  assert.equal((await client.getConcurrency()).maxConcurrency, 50);
   assert.ok(credits.remainingCredits > 0);
 });
 

@@ -226,13 +226,17 @@ export async function lookAt(asked: Asked): Promise<{ answer: Fields; skip: stri
     createdAt,
     ...(finishedAt ? { completedAt: finishedAt } : {}),
     duration: Math.round(runMs / 1000),
-    expiresAt: new Date(Date.parse(finishedAt ?? createdAt) + 30 * dayMs).toISOString(),
+    expiresAt: expiryOf(job),
     next: next === undefined ? null : `${base}/${kind}/${id}?${next}&limit=${limit}`,
     data: documents.map((page) => tracked(page, since)),
     ...(job.error && state !== 'completed' ? { error: job.error.message } : {}),
   };
   return { answer, skip: String(position) };
 }
+
+/** As long as ended jobs are kept by default. */
+export const expiryOf = ({ timings: { finishedAt, createdAt } }: JobView): string =>
+  new Date(Date.parse(finishedAt ?? createdAt) + 30 * dayMs).toISOString();
 
 /** No page was had, but the site answered: for their clients that is an end like others. */
 const answeredWithout = ({ error }: JobView): boolean =>
@@ -308,25 +312,5 @@ export const active: Api = async (asked) => {
       created_at: timings.createdAt,
       options: { limit: input.maxPages, maxDiscoveryDepth: input.maxDepth },
     })),
-  };
-};
-
-export const queueStatus: Api = async (asked) => {
-  const list = async (state: string) =>
-    (
-      await run<{ jobs: Fields[] }>(asked, 'list_jobs', {
-        kind: ['web'],
-        status: [state],
-        limit: 200,
-      })
-    ).jobs.length;
-  const running = await list('running');
-  const queued = await list('queued');
-  return {
-    success: true,
-    jobsInQueue: running + queued,
-    activeJobsInQueue: running,
-    waitingJobsInQueue: queued,
-    maxConcurrency: 50,
   };
 };

@@ -11,6 +11,7 @@ import { bodyOf, inTheirNames } from './body.ts';
 import * as crawl from './crawl.ts';
 import * as pages from './pages.ts';
 import type { Fields } from './translate.ts';
+import * as usage from './usage.ts';
 import { watch } from './watch.ts';
 
 const root = '/firecrawl/v2';
@@ -47,8 +48,10 @@ const wishes: [method: DialectRoute['method'], path: string, api: Api, watch?: W
   ['GET', '/batch/scrape/{id}', crawl.status, watch],
   ['DELETE', '/batch/scrape/{id}', crawl.cancel],
   ['GET', '/batch/scrape/{id}/errors', crawl.errors],
-  ['GET', '/team/credit-usage', pages.creditUsage],
-  ['GET', '/team/queue-status', crawl.queueStatus],
+  ['GET', '/team/credit-usage', usage.creditUsage],
+  ['GET', '/team/credit-usage/historical', usage.creditHistory],
+  ['GET', '/team/queue-status', usage.queueStatus],
+  ['GET', '/concurrency-check', usage.concurrency],
 ];
 
 export const firecrawlDialect: Dialect = {

@@ -1,8 +1,8 @@
-// Single pages and questions: scrape, map, search, extract, agent, credit usage.
+// Single pages and questions: scrape, map, search, extract, agent.
 import { AppError } from '../../errors.ts';
 import type { Api, Asked } from './index.ts';
 import { actedOn, preparationOf } from './actions.ts';
-import { isAddress, ownJob, startList, status } from './crawl.ts';
+import { expiryOf, isAddress, ownJob, startList, status } from './crawl.ts';
 import {
   documentOf,
   given,
@@ -268,29 +268,7 @@ export const extractStatus: Api = async (asked) => {
     data: job.result?.data ?? job.result?.context ?? (state === 'completed' ? {} : null),
     sources: job.result?.sources ?? [],
     creditsUsed: job.result?.creditsUsed ?? 0,
-    expiresAt: new Date(Date.parse(job.timings.createdAt) + dayMs).toISOString(),
+    expiresAt: expiryOf(job),
     ...(job.error ? { error: job.error.message } : {}),
-  };
-};
-
-export const creditUsage: Api = async (asked) => {
-  const out = await run<{
-    period: string;
-    creditsUsed: number;
-    budgets: { limit: number; remaining: number; period: string }[];
-  }>(asked, 'web_usage', {});
-  const budget = out.budgets.find(({ period }) => period === 'month') ?? out.budgets[0];
-  const start = new Date(`${out.period}-01T00:00:00Z`);
-  const end = new Date(Date.UTC(start.getUTCFullYear(), start.getUTCMonth() + 1, 1));
-  return {
-    success: true,
-    data: {
-      // Without a budget nothing limits: the largest number that JSON keeps exactly says so.
-      remainingCredits: budget?.remaining ?? Number.MAX_SAFE_INTEGER,
-      planCredits: budget?.limit ?? Number.MAX_SAFE_INTEGER,
-      usedCredits: out.creditsUsed,
-      billingPeriodStart: start.toISOString(),
-      billingPeriodEnd: end.toISOString(),
-    },
   };
 };
