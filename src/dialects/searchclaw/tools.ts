@@ -29,24 +29,42 @@ export const searchclawTools: SearchclawTool[] = [
   tool(
     'search',
     'Search',
-    'Search the web. Costs 1 credit. To read a result use markdown.',
+    'Search the web: titles, addresses and snippets, each row with its engine. Costs 1 credit. To read a result use markdown; for passages ready to quote search_ai; for recent events news.',
     q,
     api.search,
   ),
   tool(
     'search_ai',
     'Search for AI',
-    'Search the web and get passages of the best pages with numbered sources, ready for a prompt. Costs 2 credits.',
+    'Search the web and get passages of the best pages with numbered sources, ready for a prompt. Costs 2 credits. For a mere list of results use search; for data merged from several pages agent.',
     q,
     api.searchAi,
   ),
-  tool('news', 'News', 'Search news. Costs 1 credit.', q, api.news),
-  tool('images', 'Images', 'Search images. Costs 1 credit.', q, api.images),
-  tool('suggest', 'Suggest', 'Suggest queries for a beginning. Costs 0 credits.', q, api.suggest),
+  tool(
+    'news',
+    'News',
+    'Search news articles, with dates where the engine gives them. Costs 1 credit. Use it for recent events; for everything else search.',
+    q,
+    api.news,
+  ),
+  tool(
+    'images',
+    'Images',
+    'Search images: addresses of the pictures and of the pages they are on. Costs 1 credit. For a picture of a page itself use screenshot.',
+    q,
+    api.images,
+  ),
+  tool(
+    'suggest',
+    'Suggest',
+    'Suggest queries that begin like yours; may be empty. Costs 0 credits. Use it to find better words before search.',
+    q,
+    api.suggest,
+  ),
   tool(
     'extract',
     'Extract',
-    'Extract structured data from a URL by a schema; every value names its source, absent ones are null. Costs 1 credit.',
+    'Extract structured data from a URL by a schema; every value names its source, absent ones are null. Costs 1 credit. For the text of a page use markdown; for many pages pipeline, or crawl with a schema.',
     z.object({
       url,
       schema: schema.optional(),
@@ -57,14 +75,14 @@ export const searchclawTools: SearchclawTool[] = [
   tool(
     'markdown',
     'Markdown',
-    'Convert a URL to clean markdown of its main content. Costs 1 credit.',
+    'Convert a URL (page or PDF) to clean markdown of its main content. Costs 1 credit. For a whole site use crawl; for pages that need clicks browse.',
     z.object({ url }),
     api.markdown,
   ),
   tool(
     'screenshot',
     'Screenshot',
-    'Take a screenshot of a URL in a real browser. Costs 1 credit.',
+    'Take a screenshot of a URL in a real browser. Costs 1 credit. For its text use markdown; after clicks or typing browse.',
     z.object({ url, full_page: z.boolean().default(true).describe('Capture the whole page') }),
     screenshot,
   ),
@@ -94,7 +112,7 @@ export const searchclawTools: SearchclawTool[] = [
   tool(
     'map',
     'Map',
-    'Discover the URLs of a site from its sitemaps and links. Costs 1 credit.',
+    'Discover the URLs of a site from its sitemaps and links, without their text. Costs 1 credit. Use it to choose what to read with markdown or crawl.',
     z.object({
       url,
       max_pages: z.number().int().min(1).default(100),
@@ -105,7 +123,7 @@ export const searchclawTools: SearchclawTool[] = [
   tool(
     'pipeline',
     'Pipeline',
-    'Search, then extract data by a schema from the best results, with an error per item that failed. Costs 1 credit plus 1 per extraction.',
+    'Search, then extract data by a schema from the best results, with an error per item that failed. Costs 1 credit plus 1 per extraction. For one merged answer use agent; for a known URL extract.',
     z.object({
       query: z.string(),
       schema,
@@ -117,7 +135,7 @@ export const searchclawTools: SearchclawTool[] = [
   tool(
     'browse',
     'Browse',
-    'Do a list of actions on a page in a real browser: navigate, wait, click, fill, type, select, scroll, press, screenshot, extract, evaluate. Costs 2 credits.',
+    'Do a list of actions on a page in a real browser: navigate, wait, click, fill, type, select, scroll, press, screenshot, extract, evaluate. Costs 2 credits. Use it where a page needs them; to only read one use markdown.',
     z.object({
       url,
       actions: z.array(z.looseObject({ type: z.string() })).describe('Actions in order'),
@@ -128,7 +146,7 @@ export const searchclawTools: SearchclawTool[] = [
   tool(
     'agent',
     'Agent',
-    'Research a question over several sources and merge what they say, with sources and conflicts. Costs 1 credit per search and page, at most max_credits.',
+    'Research a question over several sources and merge what they say, with sources and conflicts. Costs 1 credit per search and page, at most max_credits. For one page use extract, for a list of results search.',
     z.object({
       prompt: z.string(),
       schema: schema.optional(),
@@ -140,7 +158,7 @@ export const searchclawTools: SearchclawTool[] = [
   tool(
     'usage',
     'Usage',
-    'Show credits used and left, and what everything costs. Costs 0 credits.',
+    'Show credits used and left this month, and what everything costs; nothing is billed. Costs 0 credits. What one crawl cost is in its job_status.',
     z.object({}),
     usage,
   ),
