@@ -191,6 +191,19 @@ export class Visitor {
     return { ...base, change: { fate: 'redirected', status }, redirect: target.href };
   }
 
+  /** A meta refresh is a redirect, but for one to the page itself: scripts or cookies would make that another one. */
+  private refreshed(
+    row: Waiting,
+    { refresh }: Page,
+  ): Pick<Result, 'change' | 'redirect'> | undefined {
+    const { options, settings } = this.needs;
+    if (refresh === undefined || urlKey(cleanUrl(new URL(refresh), options.query)) === row.key)
+      return undefined;
+    return row.hops >= settings.redirectsMax
+      ? { change: { fate: 'errored', reason: 'tooManyRedirects' } }
+      : { change: { fate: 'redirected', reason: 'metaRefresh' }, redirect: refresh };
+  }
+
   /** 429 and 503: the site says when. */
   private asked(row: Waiting, { status, headers }: Fetched): Result {
     const { settings, clock } = this.needs;
@@ -267,14 +280,8 @@ export class Visitor {
     const seen = { status, bytes, ...typeOf(headers) };
     if (page.kind === 'binary')
       return { ...base, credits: 0, change: { fate: 'skipped', reason: 'fileType', ...seen } };
-    if (page.refresh !== undefined && urlKey(cleanUrl(new URL(page.refresh))) !== row.key) {
-      return {
-        ...base,
-        credits: 0,
-        change: { fate: 'redirected', reason: 'metaRefresh', ...seen },
-        redirect: page.refresh,
-      };
-    }
+    const moved = this.refreshed(row, page);
+    if (moved) return { ...base, credits: 0, ...moved, change: { ...moved.change, ...seen } };
     const data =
       options.schema && page.kind === 'html'
         ? await this.needs.extract(rendered?.html ?? html!, url.href)
