@@ -197,6 +197,15 @@ export class WebStore {
     return row;
   }
 
+  /** Some of the addresses that were found on duplicates only; the order of keys is as good as chance. */
+  async putOff(crawl: number, limit: number): Promise<UrlRow[]> {
+    return this.store.read<UrlRow>(
+      `SELECT ${urlColumns} FROM web_urls WHERE crawl = ? AND fate = 'skipped' AND reason = 'onDuplicate'
+       ORDER BY depth, key LIMIT ?`,
+      [crawl, limit],
+    );
+  }
+
   async children(crawl: number, parent: number, limit: number): Promise<{ url: string }[]> {
     return this.store.read<{ url: string }>(
       'SELECT url FROM web_urls WHERE crawl = ? AND parent = ? LIMIT ?',

@@ -220,6 +220,68 @@ test('a crawl whose time was over goes on when it is opened again', async (t) =>
   assert.equal((result as typeof first.result).pages, 3);
 });
 
+test('links of a page whose text is that of another are followed, and traps made of such pages end', async (t) => {
+  const site = await startSite(t);
+  // A shop window: the words are the same on every page, the pictures lead elsewhere.
+  const shelf = (...links: string[]) =>
+    `${page('shelf')}<nav>${links.map((to) => `<a href="${to}"><img src="/i.png" alt=""></a>`).join('')}</nav>`;
+  const shelves = 5;
+  for (let n = 1; n <= shelves; n++) {
+    const items = [0, 1, 2].map((i) => `/item/${n}-${i}`);
+    site.on(`shop.test /shelf/${n}`, shelf(...items, ...(n < shelves ? [`/shelf/${n + 1}`] : [])));
+  }
+  site.on('/item/*', (request, response) => html(page(request.url))(request, response));
+  const web = await createWeb(t);
+  const options = { sitemap: 'skip', maxPages: 1000 };
+  const shop = await web.crawl({ url: site.url('/shelf/1', 'shop.test'), ...options });
+  assert.deepEqual(shop.result.fates, { fetched: 1 + 3 * shelves, duplicate: shelves - 1 });
+  // Found on such a page first, and on one of its own afterwards: an address like any other.
+  site.on('late.test /', shelf('/a', '/b'));
+  site.on('late.test /a', shelf('/x'));
+  site.on('late.test /b', page('b', '/x'));
+  site.on('late.test /x', page('x'));
+  const late = { url: site.url('/', 'late.test'), ...options, concurrency: 1, maxDepth: 2 };
+  assert.equal((await fatesOf(web, (await web.crawl(late)).id))['/x'], 'fetched');
+  // Session ids that nobody knows as such, with and without a canonical link; days without end and without text.
+  let id = 0;
+  const links = () => [1, 2, 3].map((n) => `/s${n}?visit=${id++}`);
+  for (const n of [1, 2, 3]) {
+    const own = page(`s${n}`);
+    site.on(`plain.test /s${n}`, (request, response) => html(`${own}${shelf(...links())}`)(request, response)); // prettier-ignore
+    site.on(`named.test /s${n}`, (request, response) =>
+      html(`<head><link rel="canonical" href="/s${n}"></head>${own}${shelf(...links())}`)(request, response)); // prettier-ignore
+  }
+  site.on('/day/*', (request, response) =>
+    html(shelf(`/day/${Number(request.url.split('/')[2]) + 1}`))(request, response),
+  );
+  for (const [url, pages] of [
+    [site.url('/s1', 'plain.test'), 3],
+    [site.url('/s1', 'named.test'), 3],
+    [site.url('/day/1'), 1],
+  ] as const) {
+    const trap = await web.crawl({ url, ...options });
+    assert.equal(trap.result.stopReason, 'exhausted', url);
+    assert.equal(trap.result.pages, pages, url);
+    assert.ok(trap.result.fates.duplicate! < 200, JSON.stringify(trap.result));
+  }
+});
+
+test('a meta refresh is a redirect: to itself it is a page, and without end it ends', async (t) => {
+  const site = await startSite(t);
+  const refresh = (to: string) => `<head><meta http-equiv="refresh" content="0;url=${to}"></head>`;
+  site.on('/', page('root', '/plain', '/hop/0'));
+  site.on('/plain', `${refresh('?nojs=1')}${page('plain')}`);
+  site.on('/hop/*', (request, response) =>
+    html(refresh(`/hop/${Number(request.url.split('/')[2]) + 1}`))(request, response),
+  );
+  const web = await createWeb(t, { settings: { redirectsMax: 3 } });
+  const end = await web.crawl({ url: site.url('/'), sitemap: 'skip', query: 'strip' });
+  const fates = await fatesOf(web, end.id);
+  assert.equal(fates['/plain'], 'fetched');
+  assert.equal(fates['/hop/3'], 'errored:tooManyRedirects');
+  assert.equal(fates['/hop/4'], undefined);
+});
+
 /** The first requests are answered when all of them are there. */
 function together(n: number): (handler: Handler) => Handler {
   const waiting: (() => void)[] = [];

@@ -221,11 +221,11 @@ export class Crawl {
     }
   }
 
-  /** Nothing waits any more: sitemaps that were left for later, then what the earlier crawl knew. */
+  /** Nothing waits any more: sitemaps left for later, links of duplicates, then what the earlier crawl knew. */
   private async findMore(): Promise<boolean> {
     while (!this.isHeld && !this.writer.counts.queued) {
       if (this.row.state.sitemaps?.length) await this.needs.sitemaps(this);
-      else {
+      else if (!(await this.writer.followDuplicates())) {
         const rows = (await this.earlier?.unseen(this.row.crawl)) ?? [];
         if (rows.length === 0) return false;
         await this.writer.recall(rows);

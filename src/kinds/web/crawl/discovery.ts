@@ -1,5 +1,5 @@
-// From links to new rows: cleaned, placed in or out of the crawl, each address once. What was seen lately is remembered
-// (bounded), because most links of a site's pages lead to the same places.
+// From links to new rows: cleaned, placed in or out of the crawl. What has a row is remembered (bounded), because most
+// links of a site's pages lead to the same places.
 import type { CrawlOptions } from './options.ts';
 import type { Scope } from './scope.ts';
 import { cleanUrl, urlKey } from './url.ts';
@@ -15,7 +15,10 @@ export interface Origin {
   fromExternal?: boolean;
 }
 
-export type Candidate = Omit<NewUrl, 'seq'>;
+export interface Candidate extends Omit<NewUrl, 'seq'> {
+  /** As it was found. */
+  link: string;
+}
 
 const rememberedMax = 200_000;
 
@@ -31,21 +34,25 @@ export class Discovery {
 
   /** New to this run, as far as it remembers; rows that exist already must still be taken out. */
   candidates(links: readonly string[], origin: Origin): Candidate[] {
-    const found: Candidate[] = [];
-    for (const link of links) {
-      if (this.seen.has(link)) continue;
+    return links.flatMap((link) => {
+      if (this.seen.has(link)) return [];
       const candidate = this.place(link, origin);
-      if (candidate && this.dependsOnPlace(candidate)) {
-        found.push(candidate);
-        continue;
-      }
-      this.remember(link);
-      if (candidate && !this.seen.has(candidate.key)) {
-        this.remember(candidate.key);
-        found.push(candidate);
-      }
+      return candidate && !this.seen.has(candidate.key) ? candidate : [];
+    });
+  }
+
+  /** They have their rows: not before, because a command that failed must find in its results what it found at first. */
+  remember(candidates: readonly Candidate[]): void {
+    for (const candidate of candidates) {
+      if (this.dependsOnPlace(candidate)) continue;
+      this.keep(candidate.link);
+      this.keep(candidate.key);
     }
-    return found;
+  }
+
+  /** Other addresses belong to the crawl than before. */
+  forget(): void {
+    this.seen.clear();
   }
 
   /** One address whether or not it was seen: a redirect's or canonical link's target. */
@@ -61,6 +68,7 @@ export class Discovery {
     });
     const fate: Fate = reason === undefined ? 'queued' : 'skipped';
     return {
+      link,
       key: urlKey(url),
       url: url.href,
       host: url.host,
@@ -78,7 +86,7 @@ export class Discovery {
     return reason === 'external' && this.options.externalLinks;
   }
 
-  private remember(text: string): void {
+  private keep(text: string): void {
     if (this.seen.size >= rememberedMax) {
       let excess = rememberedMax / 4;
       for (const old of this.seen) {

@@ -23,6 +23,8 @@ export interface CrawlState {
   sitemaps?: string[];
   /** Marks of those that were read: two that name each other would never end. */
   sitemapsRead?: string[];
+  /** Pages there were when links of duplicates were followed last, and how often in a row that had brought none. */
+  duplicates?: { pages: number; idle: number };
   /** Attempt of the job whose retry was prepared. */
   attempt: number;
   stopReason?: string;

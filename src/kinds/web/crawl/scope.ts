@@ -14,6 +14,7 @@ export type SkipReason =
   | 'excluded'
   | 'notIncluded'
   | 'tooDeep'
+  | 'onDuplicate'
   | 'pathBudget'
   | 'similarPages';
 

@@ -16,7 +16,8 @@ import {
 import type { WebStore } from '../store.ts';
 import type { Told } from '../webhooks.ts';
 import { hourOf, spendStep } from '../usage/store.ts';
-import { diffLines } from './diff.ts';
+import { Batch } from './batch.ts';
+import { Comparison } from './comparison.ts';
 import type { Candidate, Discovery, Origin } from './discovery.ts';
 import type { HostHealth } from './health.ts';
 import type { Result } from './result.ts';
@@ -45,38 +46,25 @@ export interface WriterNeeds {
 const skippedRowsMax = 20_000;
 const canonicalFlag = 1;
 /** Why an address did not belong to the crawl where it was found; it may from another place. */
-const placeReasons = new Set(['external', 'outsidePath', 'excluded', 'notIncluded', 'tooDeep']);
-
-/** What one command will do, gathered while results are decided. */
-class Batch {
-  readonly steps: Step[] = [];
-  readonly counts = new Map<string, number>();
-  readonly queued = new Map<string, number>();
-  readonly fresh = new Map<string, Candidate>();
-  readonly texts = new Map<string, string>();
-  /** Pages that step back in this command, by the address they step back for. */
-  readonly aliases = new Map<string, { seq: number; host: string }[]>();
-  readonly spent = { calls: 0, credits: 0, pages: 0, bytes: 0, browserMs: 0 };
-
-  count(name: string, delta: number): void {
-    this.counts.set(name, (this.counts.get(name) ?? 0) + delta);
-  }
-
-  wait(host: string, delta: number): void {
-    this.queued.set(host, (this.queued.get(host) ?? 0) + delta);
-    this.count('queued', delta);
-  }
-}
+const placeReasons = new Set(
+  'external outsidePath excluded notIncluded tooDeep onDuplicate'.split(' '),
+);
+/** Links of duplicates are tried so many at a time, until so many tries in a row brought no page. */
+const roundLinks = 50;
+const idleRoundsMax = 2;
+/** Pages that stand for others are many where a site has many versions; more than this per page is a trap. */
+const aliasesPerPage = 10;
+const aliasesMin = 1000;
 
 export class Writer {
   private readonly needs: WriterNeeds;
-  /** A command that failed is tried again; what was found in its results must then be found again. */
-  private readonly placed = new WeakMap<Result, Candidate[]>();
+  private readonly comparison: Comparison;
   /** Kept counts, as committed. */
   counts: Record<string, number> = {};
 
   constructor(needs: WriterNeeds) {
     this.needs = needs;
+    this.comparison = new Comparison(needs);
   }
 
   /** Starts, or files of a sitemap: addresses without a page they were found on. */
@@ -89,6 +77,7 @@ export class Writer {
     for (const candidate of candidates)
       if (!known.has(candidate.key)) this.insert(batch, candidate);
     await this.commit(batch);
+    this.needs.discovery.remember(candidates);
   }
 
   async write(results: readonly Result[]): Promise<void> {
@@ -101,6 +90,8 @@ export class Writer {
     const known = await this.known(keys);
     const ended: string[] = [];
     const told: Told[] = [];
+    const followed: Candidate[] = [];
+    const later: Candidate[] = [];
     let { pages } = this;
     for (const [i, result] of results.entries()) {
       const decided = await this.decide(result, targets[i], known, batch);
@@ -110,14 +101,31 @@ export class Writer {
       told.push({ result, change });
       // What the results after it are decided on.
       if (change.fate !== 'queued') known.set(result.row.key, { ...result.row, ...change });
-      // Equal pages have equal links; following them again is how endless sites begin.
-      if (isPage || change.reason === 'canonical')
-        for (const candidate of links[i]!) this.admit(batch, candidate, known);
+      (isPage || this.leadsOn(result, change) ? followed : later).push(...links[i]!);
       if (!isPage && change.fate !== 'queued') ended.push(result.row.url);
     }
+    for (const candidate of followed) this.admit(batch, candidate, known);
+    for (const candidate of later) this.putOff(batch, candidate, known);
     await this.releaseAliases(batch, ended);
     batch.steps.push(...this.needs.told(told));
     await this.commit(batch);
+    this.needs.discovery.remember(followed);
+  }
+
+  /**
+   * Nothing else waits: links that only duplicates have. They are drawn from all over, lest a trap hide the rest, and no
+   * further when they bring no page. False: there are none, or it is no use.
+   */
+  async followDuplicates(): Promise<boolean> {
+    if (!this.counts['skipped:onDuplicate']) return false;
+    const { store, crawl } = this.needs;
+    const { pages } = this;
+    const before = crawl.state.duplicates;
+    const idle = before && pages <= before.pages ? before.idle + 1 : 0;
+    if (idle >= idleRoundsMax) return false;
+    crawl.state.duplicates = { pages, idle };
+    await this.requeue(await store.putOff(crawl.crawl, roundLinks));
+    return true;
   }
 
   /** Puts the failed pages of an earlier attempt back into the frontier. */
@@ -169,16 +177,21 @@ export class Writer {
     return (this.counts.fetched ?? 0) + (this.counts.unchanged ?? 0);
   }
 
-  private linksOf(result: Result): Candidate[] {
-    const { row, links } = result;
-    const before = this.placed.get(result);
-    if (before) return before;
+  private linksOf({ row, links }: Result): Candidate[] {
     if (!links || !this.needs.followsLinks) return [];
     const fromExternal = this.needs.scope.isExternal(new URL(row.url));
     const origin: Origin = { parent: row.seq, depth: row.depth + 1, via: 'link', fromExternal };
-    const found = this.needs.discovery.candidates(links, origin);
-    this.placed.set(result, found);
-    return found;
+    return this.needs.discovery.candidates(links, origin);
+  }
+
+  /**
+   * Equal pages mostly have equal links, and following those of all is how endless sites begin: they are put off. Not so
+   * those of a page that stands for one at another path, such as the same chapter of an older edition.
+   */
+  private leadsOn({ row }: Result, { reason, target }: Omit<UrlChange, 'seq'>): boolean {
+    if (reason !== 'canonical' || target === undefined) return false;
+    const aliases = this.counts['duplicate:canonical'] ?? 0;
+    return pathOf(target) !== pathOf(row.url) && aliases < aliasesMin + aliasesPerPage * this.pages;
   }
 
   /** Where a page says it really is: by redirect or by canonical link. */
@@ -196,6 +209,7 @@ export class Writer {
         crawl.state.hosts.push(url.host);
         crawl.state.folders.push(folderOf(url));
         scope.widen(crawl.state);
+        discovery.forget();
       }
     }
     return discovery.place(link, {
@@ -216,11 +230,11 @@ export class Writer {
       if (target && target.key !== row.key) this.admit(batch, target, known);
       return { ...change, target: target?.url ?? result.redirect };
     }
-    if (!pageFates.has(change.fate)) return this.withRemoval(result);
+    if (!pageFates.has(change.fate)) return this.comparison.failure(result);
     // A start is a page that was asked for by its address, whatever it says of itself.
     if (row.via === 'start') {
       if (change.textHash !== undefined) batch.texts.set(change.textHash, row.url);
-      return this.compared(result);
+      return this.comparison.page(result);
     }
     if (target && target.key !== row.key) {
       const canonical = await this.canonicalTarget(result, target, known, batch);
@@ -234,7 +248,7 @@ export class Writer {
     if (same !== undefined && same !== row.url)
       return { ...change, fate: 'duplicate', reason: 'sameText', target: same };
     if (change.textHash !== undefined) batch.texts.set(change.textHash, row.url);
-    return this.compared(result);
+    return this.comparison.page(result);
   }
 
   /** The address that stands for this page, if its canonical link can be believed. */
@@ -262,32 +276,6 @@ export class Writer {
     const here = batch.texts.get(hash);
     if (here !== undefined) return here;
     return (await this.needs.store.sameText(this.needs.crawl.crawl, hash))?.url;
-  }
-
-  private async compared(result: Result): Promise<Omit<UrlChange, 'seq'>> {
-    const { earlier, store, pages } = this.needs;
-    const { change } = result;
-    if (earlier === undefined) return change;
-    if (change.fate === 'unchanged') return { ...change, change: 'same' };
-    const before = await store.byKey(earlier, result.row.key);
-    if (!before || !pageFates.has(before.fate)) return { ...change, change: 'new' };
-    if (before.textHash === change.textHash) return { ...change, change: 'same' };
-    const stored = (await pages.bodies(earlier, [before.seq], ['markdown', 'text'])).get(
-      before.seq,
-    );
-    const text = (stored?.markdown ?? stored?.text) as string | undefined;
-    if (text !== undefined && result.compared !== undefined && result.body) {
-      const { text: diff, added, removed } = diffLines(text, result.compared);
-      result.body.diff = diff ?? `rewritten: ${removed} lines became ${added}`;
-    }
-    return { ...change, change: 'changed' };
-  }
-
-  private async withRemoval({ change, row }: Result): Promise<Omit<UrlChange, 'seq'>> {
-    const { earlier, store } = this.needs;
-    if (earlier === undefined || (change.status !== 404 && change.status !== 410)) return change;
-    const before = await store.byKey(earlier, row.key);
-    return before && pageFates.has(before.fate) ? { ...change, change: 'removed' } : change;
   }
 
   private apply(batch: Batch, result: Result, change: Omit<UrlChange, 'seq'>): void {
@@ -336,6 +324,12 @@ export class Writer {
     batch.wait(candidate.host, 1);
     batch.count('skipped', -1);
     batch.count(`skipped:${reason}`, -1);
+  }
+
+  /** Found on a duplicate only, so far. */
+  private putOff(batch: Batch, candidate: Candidate, known: Map<string, UrlRow>): void {
+    if (candidate.fate !== 'queued' || known.has(candidate.key)) return;
+    this.insert(batch, { ...candidate, fate: 'skipped', reason: 'onDuplicate' });
   }
 
   private insert(batch: Batch, candidate: Candidate): void {
@@ -395,6 +389,11 @@ export class Writer {
     for (const [name, delta] of batch.counts) this.counts[name] = (this.counts[name] ?? 0) + delta;
   }
 }
+
+const pathOf = (url: string): string => {
+  const { host, pathname } = new URL(url);
+  return host + pathname;
+};
 
 /** Another runner has the crawl now: this one must stop without a word. */
 export class TakenOver extends Error {}
