@@ -184,6 +184,24 @@ export class WebStore {
     return found;
   }
 
+  /** Where the starts lead: their own addresses, or those they redirect to. */
+  async startUrls(crawl: number, limit: number): Promise<string[]> {
+    const rows = await this.store.read<{ url: string }>(
+      `SELECT url FROM web_urls WHERE crawl = ? AND via = 'start' AND fate <> 'redirected'
+       ORDER BY seq LIMIT ?`,
+      [crawl, limit],
+    );
+    return rows.map(({ url }) => url);
+  }
+
+  async hasUntriedStart(crawl: number): Promise<boolean> {
+    const rows = await this.store.read(
+      `SELECT 1 FROM web_urls WHERE crawl = ? AND fate = 'queued' AND via = 'start' AND tries = 0 LIMIT 1`,
+      [crawl],
+    );
+    return rows.length > 0;
+  }
+
   /** The page of this crawl that has the same text. */
   async sameText(
     crawl: number,

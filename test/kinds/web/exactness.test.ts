@@ -266,6 +266,20 @@ test('links of a page whose text is that of another are followed, and traps made
   }
 });
 
+test('a start that has moved takes its sitemap along', async (t) => {
+  const site = await startSite(t);
+  const moved = (path: string) => html('', 301, { location: site.url(path, 'www.moved.test') });
+  for (const path of ['/', '/robots.txt', '/sitemap.xml'])
+    site.on(`moved.test ${path}`, moved(path));
+  const list = `<urlset><url><loc>${site.url('/listed', 'www.moved.test')}</loc></url></urlset>`;
+  site.on('www.moved.test /sitemap.xml', list);
+  site.on('www.moved.test /', page('root'));
+  site.on('www.moved.test /listed', page('listed'));
+  const web = await createWeb(t);
+  const end = await web.crawl({ url: site.url('/', 'moved.test') });
+  assert.equal((await fatesOf(web, end.id))['/listed'], 'fetched');
+});
+
 test('a meta refresh is a redirect: to itself it is a page, and without end it ends', async (t) => {
   const site = await startSite(t);
   const refresh = (to: string) => `<head><meta http-equiv="refresh" content="0;url=${to}"></head>`;

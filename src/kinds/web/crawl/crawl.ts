@@ -46,6 +46,7 @@ export class Crawl {
   private suspended = false;
   private inflight = 0;
   private failure: unknown;
+  private sitemapsDue: boolean;
   private wake = () => {};
   private activeSince = 0;
   private reportedAt = 0;
@@ -56,6 +57,7 @@ export class Crawl {
     this.needs = needs;
     this.manners = new HostManners(options, needs.settings, (text) => this.warn(text));
     this.allowance = new Allowance(needs.clock, () => needs.creditsLeft(run.job.owner));
+    this.sitemapsDue = options.sitemap !== 'skip';
     this.batches = new Batches({
       clock: needs.clock,
       signal: run.signal,
@@ -175,7 +177,7 @@ export class Crawl {
     return this.needs.pacer.turn(host, () => this.manners.of(host), this.stop.signal, ask);
   }
 
-  /** Starts and sitemaps, each once; failed pages again when this is a retry. */
+  /** Starts, once; failed pages again when this is a retry. */
   private async begin(): Promise<void> {
     const { state } = this.row;
     if (this.row.seqNext === 1) {
@@ -200,8 +202,6 @@ export class Crawl {
       Object.assign(state, { attempt: this.run.job.attempt, stopReason: undefined });
       await this.writer.save();
     }
-    if (this.options.sitemap !== 'skip' && !this.stop.signal.aborted)
-      await this.needs.sitemaps(this);
   }
 
   private async loop(): Promise<StopCause> {
@@ -211,7 +211,7 @@ export class Crawl {
       if (cause) return cause;
       if (this.row.paused) await this.pause();
       if (!this.isWriting) await this.allowance.look(this.row.credits);
-      const next = await this.fill();
+      const next = (await this.isSitemapsTurn()) ? 'empty' : await this.fill();
       if (next === 'empty' && this.inflight === 0 && !this.isWriting) {
         if (await this.findMore()) continue;
         return 'exhausted';
@@ -223,9 +223,11 @@ export class Crawl {
 
   /** Nothing waits any more: sitemaps left for later, links of duplicates, then what the earlier crawl knew. */
   private async findMore(): Promise<boolean> {
-    while (!this.isHeld && !this.writer.counts.queued) {
-      if (this.row.state.sitemaps?.length) await this.needs.sitemaps(this);
-      else if (!(await this.writer.followDuplicates())) {
+    while (!this.isHeld && (this.sitemapsDue || !this.writer.counts.queued)) {
+      if (this.sitemapsDue || this.row.state.sitemaps?.length) {
+        this.sitemapsDue = false;
+        await this.needs.sitemaps(this);
+      } else if (!(await this.writer.followDuplicates())) {
         const rows = (await this.earlier?.unseen(this.row.crawl)) ?? [];
         if (rows.length === 0) return false;
         await this.writer.recall(rows);
@@ -238,6 +240,11 @@ export class Crawl {
   /** It is to stop, or to wait: nothing new is asked for. */
   get isHeld(): boolean {
     return this.row.paused || this.cause() !== undefined;
+  /** When every start was asked: where one has moved to, there are the sitemaps, and what they list belongs to the crawl. */
+  private async isSitemapsTurn(): Promise<boolean> {
+    return this.sitemapsDue && !(await this.needs.store.hasUntriedStart(this.row.crawl));
+  }
+
   }
 
   private cause(): StopCause | undefined {

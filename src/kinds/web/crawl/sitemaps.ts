@@ -15,6 +15,7 @@ export interface SitemapNeeds {
 }
 
 const filesMax = 500;
+const startsMax = 10_000;
 const originsMax = 20;
 const timeoutMs = 30_000;
 const bytesMax = 50 * 1024 * 1024;
@@ -68,12 +69,12 @@ export async function loadSitemaps(crawl: Crawl, needs: SitemapNeeds): Promise<v
 const markOf = (file: string): string => urlKey(new URL(file)).slice(0, 10);
 
 async function findSitemaps(crawl: Crawl, { robots }: SitemapNeeds): Promise<string[]> {
-  const { options } = crawl;
-  const starts = [options.url, ...(options.urls ?? [])].flatMap(
-    (url) => URL.parse(url ?? '') ?? [],
-  );
+  const starts = await crawl.needs.store.startUrls(crawl.row.crawl, startsMax);
   const files = new Set<string>();
-  for (const origin of [...new Set(starts.map((url) => url.origin))].slice(0, originsMax)) {
+  for (const origin of [...new Set(starts.map((url) => new URL(url).origin))].slice(
+    0,
+    originsMax,
+  )) {
     const rules = await robots.rules(origin, crawl.stop.signal).catch(() => undefined);
     if (rules?.crawlDelayMs !== undefined)
       crawl.keepDelay(new URL(origin).host, rules.crawlDelayMs);
