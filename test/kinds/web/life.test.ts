@@ -1,6 +1,11 @@
 // The life of a crawl: cancelled, paused, retried, compared with an earlier one, stopped by its budgets.
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
+import { Allowance } from '../../../src/kinds/web/crawl/allowance.ts';
+import { Limits } from '../../../src/kinds/web/crawl/limits.ts';
+import { crawlOptions } from '../../../src/kinds/web/crawl/options.ts';
+import type { CrawlRow } from '../../../src/kinds/web/crawl/rows.ts';
+import { systemClock } from '../../../src/runtime/clock.ts';
 import { html, startSite, type Site } from '../../fixtures/site/site.ts';
 import { page } from '../../fixtures/site/pages.ts';
 import { until } from '../../helpers/until.ts';
@@ -127,6 +132,25 @@ test('budgets stop a crawl with their reason, and refuse before work starts', as
   );
   assert.equal(usage.creditsUsed, 12, 'not one more');
   assert.equal(usage.budgets[0]!.remaining, 0);
+});
+
+test('pages that may cost two credits are never begun for the last one', async () => {
+  const allowance = new Allowance(systemClock, async () => 7);
+  await allowance.look(0);
+  const row = (credits: number) => ({ bytes: 0, activeMs: 0, credits }) as CrawlRow;
+  const url = 'https://a.test/';
+  for (const wish of [{ render: 'always' }, { render: 'auto' }, { formats: ['screenshot'] }]) {
+    const limits = new Limits(crawlOptions.parse({ url, creditsMax: 5, ...wish }), allowance);
+    assert.ok(limits.hasRoom(0, 0, 1), 'two at once');
+    assert.ok(!limits.hasRoom(0, 0, 2), 'a third might cost the sixth credit');
+    assert.equal(limits.reached(1, row(3)), undefined);
+    assert.equal(limits.reached(2, row(4)), 'credits');
+  }
+  const owned = new Limits(crawlOptions.parse({ url, render: 'always' }), allowance);
+  assert.equal(owned.reached(3, row(6)), 'budget');
+  const plain = new Limits(crawlOptions.parse({ url, creditsMax: 5 }), allowance);
+  assert.ok(plain.hasRoom(4, 4, 0));
+  assert.equal(plain.reached(5, row(5)), 'credits');
 });
 
 function gated(site: Site, path: string): { open(): void } {

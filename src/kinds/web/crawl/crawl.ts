@@ -9,6 +9,7 @@ import { isPassing, patient } from './patience.ts';
 import { Discovery } from './discovery.ts';
 import { Frontier } from './frontier.ts';
 import { HostHealth } from './health.ts';
+import { Limits } from './limits.ts';
 import { HostManners } from './manners.ts';
 import type { CrawlOptions } from './options.ts';
 import type { Result } from './result.ts';
@@ -41,12 +42,13 @@ export class Crawl {
   private readonly batches: Batches;
   private readonly manners: HostManners;
   private readonly allowance: Allowance;
+  private readonly limits: Limits;
   private readonly reserved = new Map<number, string[]>();
   private readonly ended = Promise.withResolvers<void>();
   private suspended = false;
+  private sitemapsDue: boolean;
   private inflight = 0;
   private failure: unknown;
-  private sitemapsDue: boolean;
   private wake = () => {};
   private activeSince = 0;
   private reportedAt = 0;
@@ -55,9 +57,10 @@ export class Crawl {
     this.run = run;
     this.options = options;
     this.needs = needs;
+    this.sitemapsDue = options.sitemap !== 'skip';
     this.manners = new HostManners(options, needs.settings, (text) => this.warn(text));
     this.allowance = new Allowance(needs.clock, () => needs.creditsLeft(run.job.owner));
-    this.sitemapsDue = options.sitemap !== 'skip';
+    this.limits = new Limits(options, this.allowance);
     this.batches = new Batches({
       clock: needs.clock,
       signal: run.signal,
@@ -237,30 +240,24 @@ export class Crawl {
     return true;
   }
 
-  /** It is to stop, or to wait: nothing new is asked for. */
-  get isHeld(): boolean {
-    return this.row.paused || this.cause() !== undefined;
   /** When every start was asked: where one has moved to, there are the sitemaps, and what they list belongs to the crawl. */
   private async isSitemapsTurn(): Promise<boolean> {
     return this.sitemapsDue && !(await this.needs.store.hasUntriedStart(this.row.crawl));
   }
 
+  /** It is to stop, or to wait: nothing new is asked for. */
+  get isHeld(): boolean {
+    return this.row.paused || this.cause() !== undefined;
   }
 
   private cause(): StopCause | undefined {
-    const { options, row } = this;
     if (this.run.signal.aborted) {
       const reason = this.run.signal.reason as string;
       return reason === 'cancel' ? 'cancelled' : (reason as StopCause);
     }
     if (this.suspended) return 'shutdown';
-    if (this.writer.pages >= options.maxPages) return 'limit';
-    if (options.bytesMax !== undefined && row.bytes >= options.bytesMax) return 'bytes';
-    if (options.creditsMax !== undefined && row.credits >= options.creditsMax) return 'credits';
-    if (this.allowance.left(row.credits) <= 0) return 'budget';
     this.tick();
-    if (options.timeMsMax !== undefined && row.activeMs >= options.timeMsMax) return 'time';
-    return undefined;
+    return this.limits.reached(this.writer.pages, this.row);
   }
 
   /** Starts as many requests as may start. Ms until it makes sense to look again. */
@@ -268,11 +265,8 @@ export class Crawl {
     const concurrency = this.options.concurrency ?? this.needs.settings.concurrency;
     while (!this.stop.signal.aborted) {
       if (this.inflight >= concurrency || this.batches.isFull) return Infinity;
-      if (this.writer.pages + this.reserved.size >= this.options.maxPages) return Infinity;
-      const { creditsMax } = this.options;
-      if (creditsMax !== undefined && this.row.credits + this.reserved.size >= creditsMax)
+      if (!this.limits.hasRoom(this.writer.pages, this.row.credits, this.reserved.size))
         return Infinity;
-      if (this.reserved.size >= this.allowance.left(this.row.credits)) return Infinity;
       const next = await this.frontier.next((row) =>
         this.budgets.mayStart(row.url, this.reserved.values()),
       );

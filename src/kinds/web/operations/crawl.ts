@@ -6,13 +6,13 @@ import { isRefused } from '../../../jobs/decision.ts';
 import { isFinal, type Job } from '../../../jobs/job.ts';
 import { ownJob, visibleJob } from '../../../jobs/view.ts';
 import { defineOperation, type Operation } from '../../../operation.ts';
+import { pageCost } from '../crawl/limits.ts';
 import { crawlOptions } from '../crawl/options.ts';
 import { compilePatterns } from '../crawl/patterns.ts';
 import { parseUrl } from '../crawl/url.ts';
 import { bodyFields } from '../pages/store.ts';
 import type { Services } from '../services.ts';
 import { fates, pageFates, type CrawlRow, type Fate, type UrlRow } from '../crawl/rows.ts';
-import { creditTable } from '../usage/credits.ts';
 import { withoutSecrets } from '../webhooks.ts';
 import { offset, pieceOf } from './pieces.ts';
 import { common, submit } from './run.ts';
@@ -54,7 +54,7 @@ function crawlSite(services: Services): Operation {
     run: async ({ name, tags, idempotencyKey, labels, ...options }, context) => {
       await checkOptions(options, services, context.caller!.owner);
       const { webhook } = options;
-      const credits = creditTable.crawlPage;
+      const credits = pageCost(options);
       const wish = {
         action: 'crawl',
         input: webhook ? { ...options, webhook: withoutSecrets(webhook) } : options,
