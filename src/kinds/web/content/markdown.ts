@@ -2,8 +2,9 @@
 // addresses. `Selection` says which texts are wanted; elements without any wanted text are never
 // entered.
 import { isBlockTag } from './blocks.ts';
-import { isElement, isText, rawText, withoutInvisible } from './dom.ts';
+import { isElement, isText, rawText, walk, withoutInvisible } from './dom.ts';
 import type { AnyNode, Element } from './dom.ts';
+import { formula } from './formula.ts';
 import { imageSource } from './head.ts';
 import type { Selection } from './selection.ts';
 import { renderTable } from './tables.ts';
@@ -35,6 +36,8 @@ const marks: Record<string, string> = {
 const codeTags = new Set(['code', 'kbd', 'samp', 'tt', 'var']);
 /** Nesting beyond this is flattened to text: it is no structure a reader could see. */
 const nestingMax = 200;
+/** Pictures and formulas of one element without words. */
+const unspokenMax = 8;
 
 class MarkdownWriter {
   private readonly selection: Selection;
@@ -89,7 +92,7 @@ class MarkdownWriter {
   private block(element: Element): string {
     const { name } = element;
     if (name === 'hr') return this.selection.all ? '---' : '';
-    if (!this.selection.has(element)) return this.lonePictures(element);
+    if (!this.selection.has(element)) return this.unspoken(element);
     if (this.nesting > nestingMax) return escapeStart(this.line(element));
     this.nesting++;
     try {
@@ -139,7 +142,7 @@ class MarkdownWriter {
     for (const child of element.children) {
       if (!isElement(child)) continue;
       const wanted = this.selection.has(child);
-      const body = wanted ? this.flow(child) : this.lonePictures(child);
+      const body = wanted ? this.flow(child) : this.unspoken(child);
       const mark = ordered ? `${number}. ` : '- ';
       if (child.name === 'li') number++;
       if (body === '') continue;
@@ -186,7 +189,12 @@ class MarkdownWriter {
         if (this.selection.has(node))
           text += escapeInline(withoutInvisible(node.data).replace(/\s+/g, ' '));
         else if (/\s/.test(node.data)) text += ' ';
-      } else if (isElement(node)) text += this.inlineElement(node);
+      } else if (isElement(node)) {
+        const inner = this.inlineElement(node);
+        // 10 to the 6th is not 106.
+        const isPower = node.name === 'sup' && /^[-−+]?\d{1,4}$/.test(inner.trim());
+        text += isPower && /[\p{L}\p{N})]$/u.test(text) ? `^${inner.trim()}` : inner;
+      }
     }
     return text;
   }
@@ -196,7 +204,7 @@ class MarkdownWriter {
     if (name === 'br') return '\n';
     if (name === 'img') return this.picture(element);
     if (name === 'input') return checkbox(element);
-    if (!this.selection.has(element)) return this.lonePictures(element);
+    if (!this.selection.has(element)) return this.unspoken(element);
     if (this.nesting > nestingMax) return rawText(element);
     this.nesting++;
     const inner = codeTags.has(name) ? this.plain(element) : this.inline(element.children);
@@ -239,15 +247,18 @@ class MarkdownWriter {
     return `![${(attribs.alt ?? '').replace(/[[\]\s]+/g, ' ').trim()}](${url})`;
   }
 
-  /** Pictures of an element that has no text of its own, inside wanted content. */
-  private lonePictures(element: Element): string {
-    if (!this.options.includeImages || this.selection.hasText(element)) return '';
-    if (element.name === 'img') return this.picture(element);
-    const pictures: string[] = [];
-    for (const child of element.children) {
-      if (isElement(child) && pictures.length < 8) pictures.push(this.lonePictures(child));
-    }
-    return pictures.filter(Boolean).join('\n\n');
+  /** Pictures and formulas of an element that has no text of its own, inside wanted content. */
+  private unspoken(element: Element): string {
+    const found: string[] = [];
+    walk(element, (node) => {
+      if (!isElement(node)) return false;
+      const isMath = node.name === 'math';
+      if (found.length === unspokenMax || (!isMath && this.selection.hasText(node))) return false;
+      const text = isMath ? formula(node) : node.name === 'img' ? this.picture(node) : '';
+      if (text !== '') found.push(text);
+      return !isMath;
+    });
+    return found.join('\n\n');
   }
 }
 

@@ -10,6 +10,8 @@ export interface CellWriter {
 
 const columnsMax = 60;
 const spanMax = 20;
+const rowSpanMax = 200;
+const repeatCharsMax = 60;
 
 export function renderTable(table: Element, writer: CellWriter): string {
   const rows = rowsOf(table).filter((row) => writer.wants(row));
@@ -26,7 +28,10 @@ export function renderTable(table: Element, writer: CellWriter): string {
 }
 
 function dataTable(rows: readonly Element[], writer: CellWriter): string {
-  const lines = rows.map((row) => rowCells(row, writer)).filter((cells) => cells.some(Boolean));
+  const spans: Spanning[] = [];
+  const lines = rows
+    .map((row) => rowCells(row, writer, spans))
+    .filter((cells) => cells.some(Boolean));
   const width = Math.max(0, ...lines.map((cells) => cells.length));
   if (width === 0) return '';
   const full = lines.map((cells) => [
@@ -38,17 +43,35 @@ function dataTable(rows: readonly Element[], writer: CellWriter): string {
   return text.join('\n');
 }
 
-function rowCells(row: Element, writer: CellWriter): string[] {
+/** A cell of an earlier row that reaches into this one, by its column. */
+type Spanning = { text: string; rows: number } | undefined;
+
+/** Every text in its own column: a cell that spans rows is repeated where it is short, else its place is left empty. */
+function rowCells(row: Element, writer: CellWriter, spans: Spanning[]): string[] {
   const cells: string[] = [];
+  const fromAbove = () => {
+    for (let span = spans[cells.length]; span && span.rows > 0; span = spans[cells.length]) {
+      span.rows--;
+      cells.push(span.text);
+    }
+  };
   for (const cell of cellsOf(row)) {
-    const text = writer.line(cell).replace(/\|/g, '\\|');
-    cells.push(text);
-    const span = Math.min(Number.parseInt(cell.attribs.colspan ?? '1', 10) || 1, spanMax);
-    for (let i = 1; i < span && cells.length < columnsMax; i++) cells.push('');
+    fromAbove();
+    let text = writer.line(cell).replace(/\|/g, '\\|');
+    const rows = spanOf(cell.attribs.rowspan, rowSpanMax) - 1;
+    for (let i = spanOf(cell.attribs.colspan, spanMax); i > 0 && cells.length < columnsMax; i--) {
+      if (rows > 0) spans[cells.length] = { text: text.length > repeatCharsMax ? '' : text, rows };
+      cells.push(text);
+      text = '';
+    }
     if (cells.length >= columnsMax) break;
   }
+  fromAbove();
   return cells;
 }
+
+const spanOf = (attribute = '1', max: number): number =>
+  Math.min(Math.max(Number.parseInt(attribute, 10) || 1, 1), max);
 
 function rowsOf(table: Element): Element[] {
   const rows: Element[] = [];
