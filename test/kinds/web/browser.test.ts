@@ -106,7 +106,7 @@ test(
   async (t) => {
     const site = await startSite(t);
     site.on('/wait', html('<h1>Wait</h1>'));
-    const web = await browserWeb(t, { idleMs: 200 });
+    const web = await browserWeb(t, { idleMs: 200, pagesMax: 5 });
     const mine = () => browserPids(path as string);
     const before = new Set(mine());
     const slow = web.call('browse_page', {

@@ -19,6 +19,7 @@ import { prepare } from './actions.ts';
 import { pictureFolder } from './pictures.ts';
 import type { WebSettings } from '../settings.ts';
 import { findBrowser } from './find.ts';
+import { sendHeaders } from './headers.ts';
 
 export interface BrowserNeeds {
   settings: WebSettings;
@@ -182,7 +183,7 @@ export class Browser implements Service {
       const browser = await this.launched();
       try {
         // One that lost some of its processes may never answer; without a limit, nor would we.
-        return await this.limited(openMs, () => this.openIn(browser, url, wish));
+        return await this.limited(openMs, () => whileConnected(browser, this.openIn(browser, url, wish))); // prettier-ignore
       } catch (error) {
         if (attempt > 1) throw error;
         this.forget(browser);
@@ -342,34 +343,16 @@ export class Browser implements Service {
   }
 }
 
-/**
- * A key for one site is not for the sites its pages load things from, nor for where it redirects to. Playwright's own
- * ways send it there too (extraHTTPHeaders to everybody, a routed request's headers along its redirects).
- */
-async function sendHeaders(
-  page: Page,
-  host: string,
-  headers: Record<string, string>,
-  proxy: { username: string; password: string } | undefined,
-): Promise<void> {
-  const session = await page.context().newCDPSession(page);
-  session.on('Fetch.requestPaused', ({ requestId, request }) => {
-    const all = Object.entries({ ...request.headers, ...headers });
-    const sent = all.map(([name, value]) => ({ name, value }));
-    session.send('Fetch.continueRequest', { requestId, headers: sent }).catch(() => {});
-  });
-  // Whoever looks into a request is also asked for the proxy's password.
-  session.on('Fetch.authRequired', ({ requestId, authChallenge }) => {
-    const known = authChallenge.source === 'Proxy' && proxy;
-    const answer = known
-      ? { response: 'ProvideCredentials' as const, ...known }
-      : { response: 'Default' as const };
-    session
-      .send('Fetch.continueWithAuth', { requestId, authChallengeResponse: answer })
-      .catch(() => {});
-  });
-  const patterns = [{ urlPattern: `*://${host}/*` }];
-  await session.send('Fetch.enable', { patterns, handleAuthRequests: true });
+/** A browser that dies at the wrong moment leaves what it was asked for without an answer. */
+async function whileConnected<T>(browser: Chromium, work: Promise<T>): Promise<T> {
+  const gone = Promise.withResolvers<never>();
+  const onGone = () => gone.reject(new AppError('unavailable', 'The browser ended.'));
+  browser.once('disconnected', onGone);
+  try {
+    return await Promise.race([work, gone.promise]);
+  } finally {
+    browser.off('disconnected', onGone);
+  }
 }
 
 const firstLine = (text: string): string => text.split('\n')[0]!.slice(0, 300);
