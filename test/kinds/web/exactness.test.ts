@@ -273,11 +273,22 @@ test('a start that has moved takes its sitemap along', async (t) => {
     site.on(`moved.test ${path}`, moved(path));
   const list = `<urlset><url><loc>${site.url('/listed', 'www.moved.test')}</loc></url></urlset>`;
   site.on('www.moved.test /sitemap.xml', list);
-  site.on('www.moved.test /', page('root'));
+  site.on('www.moved.test /', page('root', '/linked'));
   site.on('www.moved.test /listed', page('listed'));
   const web = await createWeb(t);
   const end = await web.crawl({ url: site.url('/', 'moved.test') });
   assert.equal((await fatesOf(web, end.id))['/listed'], 'fetched');
+  const map = await web.call<{ urls: { url: string; source: string }[] }>('map_site', {
+    url: site.url('/', 'moved.test'),
+  });
+  assert.deepEqual(
+    map.urls.map(({ url, source }) => [new URL(url).pathname, source]),
+    [
+      ['/', 'start'],
+      ['/listed', 'sitemap'],
+      ['/linked', 'link'],
+    ],
+  );
 });
 
 test('a meta refresh is a redirect: to itself it is a page, and without end it ends', async (t) => {

@@ -89,3 +89,24 @@ test('a page longer than an answer is read in pieces that are the page', async (
   assert.equal(read.join(''), markdown);
   assert.equal(site.count('/long') - asked, 1, 'pieces are of one reading');
 });
+
+test('a page behind a cookie is read; one that asks to wait says how long', async (t) => {
+  const site = await startSite(t);
+  site.on('/busy', html('', 429, { 'retry-after': '90' }));
+  // By way of another address, as logins do it.
+  site.on('/walled', (request, response) => {
+    const { cookie = '' } = request.headers;
+    if (cookie === 'a=1; b=2') html('<p>Behind the wall</p>')(request, response);
+    else html('', 302, { location: '/consent', 'set-cookie': 'a=1; Path=/' })(request, response);
+  });
+  site.on('/consent', html('', 302, { location: '/walled', 'set-cookie': 'b=2; HttpOnly' }));
+  const web = await createWeb(t);
+  for (const path of ['/cookie-wall', '/walled']) {
+    const { markdown } = await web.call<{ markdown: string }>('read_page', { url: site.url(path) });
+    assert.match(markdown, /Behind/);
+  }
+  await assert.rejects(web.call('read_page', { url: site.url('/busy') }), {
+    code: 'pageFailed',
+    hint: /90 s/,
+  });
+});

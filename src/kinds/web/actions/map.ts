@@ -3,7 +3,7 @@ import type { Run } from '../../../jobs/kind.ts';
 import { folderOf, Scope } from '../crawl/scope.ts';
 import { crawlOptions } from '../crawl/options.ts';
 import { cleanUrl, parseUrl, urlKey } from '../crawl/url.ts';
-import { loadPage } from '../fetch/load.ts';
+import { loadPage, type Loaded } from '../fetch/load.ts';
 import { fetchSitemap } from '../fetch/sitemap.ts';
 import { hostManners } from '../fetch/pacer.ts';
 import type { Fetched } from '../fetch/fetcher.ts';
@@ -64,10 +64,25 @@ class SiteMap {
     return this.found.size >= (this.input.search === undefined ? this.input.limit : addressesMax);
   }
 
+  /** The start first: where it has moved to, there are the site's sitemaps, and there its links lead. */
   async find(): Promise<void> {
     this.add(this.start.href, 'start');
-    if (this.input.sitemap !== 'skip') await this.readSitemaps();
-    if (this.input.sitemap !== 'only') await this.followLinks();
+    let home = this.start;
+    const first = await this.read(this.start.href).catch((error: unknown) => {
+      this.run.signal.throwIfAborted();
+      return error as Error;
+    });
+    if ('page' in first) {
+      home = new URL(first.url);
+      const hosts = [...new Set([this.start.host, home.host])];
+      this.scope.widen({ hosts, folders: [folderOf(this.start), folderOf(home)] });
+    }
+    if (this.input.sitemap !== 'skip') await this.readSitemaps(home.origin);
+    if (this.input.sitemap === 'only') return;
+    if ('page' in first) this.addLinks(this.start.href, first);
+    else if (this.found.size <= 1) throw first;
+    else this.warn(this.start.href, first);
+    await this.followLinks();
   }
 
   private add(address: string, source: Found['source'], more: Partial<Found> = {}): void {
@@ -82,9 +97,8 @@ class SiteMap {
     this.line.push(url.href);
   }
 
-  private async readSitemaps(): Promise<void> {
+  private async readSitemaps(origin: string): Promise<void> {
     const { robots } = this.services;
-    const { origin } = this.start;
     const rules = await robots.rules(origin, this.run.signal);
     const files = rules.sitemaps.length > 0 ? [...rules.sitemaps] : [`${origin}/sitemap.xml`];
     for (let i = 0; i < files.length && i < sitemapFilesMax && !this.enough; i++) {
@@ -98,7 +112,7 @@ class SiteMap {
           this.add(url, 'sitemap', lastmod === undefined ? {} : { lastmod });
       } catch (error) {
         this.run.signal.throwIfAborted();
-        this.warnings.push(`${files[i]}: ${(error as Error).message.slice(0, 200)}`);
+        this.warn(files[i]!, error as Error);
       }
     }
   }
@@ -119,36 +133,41 @@ class SiteMap {
 
   private async followLinks(): Promise<void> {
     for (
-      let i = 0;
+      let i = 1;
       i < this.line.length && this.fetched < this.input.fetchMax && !this.enough;
       i++
     ) {
       this.run.signal.throwIfAborted();
       const url = this.line[i]!;
-      const wish = {
-        url,
-        formats: ['links', 'metadata'] as const,
-        jobId: this.run.job.id,
-        signal: this.run.signal,
-      };
       try {
-        const loaded = await loadPage({ ...wish, render: 'never' }, this.services);
-        this.fetched++;
-        this.bytes += loaded.bytes;
-        const entry = this.found.get(urlKey(cleanUrl(new URL(url))));
-        if (entry && loaded.page.title) entry.title = loaded.page.title;
-        for (const link of loaded.page.links ?? [])
-          this.add(link.url, 'link', link.text ? { title: link.text } : {});
-      } catch (error) {
+        this.addLinks(url, await this.read(url));
+      } catch {
         this.run.signal.throwIfAborted();
-        if (i === 0) {
-          if (this.found.size <= 1) throw error;
-          this.warnings.push(`${url}: ${(error as Error).message.slice(0, 200)}`);
-        }
       }
       if (this.fetched % 10 === 0)
         await this.run.report({ progress: { done: this.found.size, unit: 'addresses' } });
     }
+  }
+
+  private async read(url: string): Promise<Loaded> {
+    const { job, signal } = this.run;
+    const formats = ['links', 'metadata'] as const;
+    const wish = { url, formats, jobId: job.id, signal, render: 'never' } as const;
+    const loaded = await loadPage(wish, this.services);
+    this.fetched++;
+    this.bytes += loaded.bytes;
+    return loaded;
+  }
+
+  private addLinks(url: string, { page }: Loaded): void {
+    const entry = this.found.get(urlKey(cleanUrl(new URL(url))));
+    if (entry && page.title) entry.title = page.title;
+    for (const link of page.links ?? [])
+      this.add(link.url, 'link', link.text ? { title: link.text } : {});
+  }
+
+  private warn(url: string, { message }: Error): void {
+    this.warnings.push(`${url}: ${message.slice(0, 200)}`);
   }
 }
 

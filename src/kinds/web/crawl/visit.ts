@@ -8,6 +8,7 @@ import {
   type Fetch,
   type Fetched,
   type Failure,
+  sentBack,
 } from '../fetch/fetcher.ts';
 import type { Reader } from '../fetch/reader.ts';
 import type { Robots } from '../fetch/robots.ts';
@@ -132,7 +133,7 @@ export class Visitor {
       if (!target || urlKey(cleanUrl(target, options.query)) !== row.key) break;
       target.hash = '';
       if (cookie === undefined && target.href === request.url) break;
-      if (cookie !== undefined) headers.cookie = sentBack(cookie);
+      if (cookie !== undefined) headers.cookie = sentBack(cookie, headers.cookie);
       request.url = target.href;
       answer = await fetch({ ...request, headers });
     }
@@ -357,12 +358,6 @@ export class Visitor {
 
 const isRedirect = ({ status, headers }: Fetched): boolean =>
   [301, 302, 303, 307, 308].includes(status) && headers.location !== undefined;
-
-const sentBack = (setCookie: string): string =>
-  setCookie
-    .split(/,\s*(?=[^;,=\s]+=)/)
-    .map((one) => one.split(';')[0])
-    .join('; ');
 
 function typeOf(headers: Record<string, string>): { type?: string } {
   const type = headers['content-type']?.split(';')[0]?.trim().toLowerCase();

@@ -58,6 +58,15 @@ export function retryAfterMs(header: string | undefined, now: number): number | 
   return Number.isNaN(at) ? undefined : Math.max(0, at - now);
 }
 
+/** Cookies as they go back to who set them, with those from before. */
+export function sentBack(setCookie: string, before = ''): string {
+  const pairs = setCookie.split(/,\s*(?=[^;,=\s]+=)/).map((one) => one.split(';')[0]!.trim());
+  const kept = new Map([...before.split('; '), ...pairs].filter(Boolean).map(namedPair));
+  return [...kept.values()].join('; ');
+}
+
+const namedPair = (pair: string): [string, string] => [pair.split('=')[0]!, pair];
+
 export function createFetch(egress: Egress): Fetch {
   return async ({ url, headers, timeoutMs, bytesMax, signal, method, body, trusted }) => {
     const answer = await egress.request({

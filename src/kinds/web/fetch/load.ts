@@ -5,7 +5,7 @@ import { decodeBytes } from '../content/charset.ts';
 import { parseUrl } from '../crawl/url.ts';
 import type { Page, PageFormat, PageOptions } from '../content/types.ts';
 import type { Services } from '../services.ts';
-import { failureOf, type Fetched } from './fetcher.ts';
+import { failureOf, retryAfterMs, sentBack, type Fetched } from './fetcher.ts';
 import { hostManners } from './pacer.ts';
 
 export interface LoadWish {
@@ -41,7 +41,7 @@ export async function loadPage(wish: LoadWish, services: Services): Promise<Load
   const render = wish.actions ? 'always' : (wish.render ?? 'auto');
   const { url, answer } = await fetchFollowing(wish, services);
   const { status, headers, body } = answer;
-  if (status < 200 || status >= 300) throw statusError(url, status);
+  if (status < 200 || status >= 300) throw statusError(url, answer, services.clock.now());
   const bytes = body.byteLength;
   const contentType = headers['content-type'];
   const html = isText(contentType) ? decodeBytes(body, contentType).text : '';
@@ -97,9 +97,15 @@ async function fetchFollowing(
   let url = parseUrl(wish.url);
   url.hash = '';
   const first = url.host;
+  // Walls that let nobody in without a cookie: what a host sets on the way it gets back, and no other does.
+  const cookies = new Map<string, string>();
+  const hasOwn = Object.keys(wish.headers ?? {}).some((name) => /^cookie$/i.test(name));
   for (let hop = 0; hop <= settings.redirectsMax; hop++) {
     await refuseDisallowed(url, wish, services);
-    const answer = await fetchOne(url, first, wish, services);
+    const answer = await fetchOne(url, { first, cookie: cookies.get(url.host) }, wish, services);
+    const cookie = answer.headers['set-cookie'];
+    if (cookie !== undefined && !hasOwn)
+      cookies.set(url.host, sentBack(cookie, cookies.get(url.host)));
     const next =
       answer.status >= 300 && answer.status < 400
         ? URL.parse(answer.headers.location ?? '', url.href)
@@ -115,7 +121,7 @@ async function fetchFollowing(
 
 async function fetchOne(
   url: URL,
-  firstHost: string,
+  { first, cookie }: { first: string; cookie: string | undefined },
   wish: LoadWish,
   services: Services,
 ): Promise<Fetched> {
@@ -125,7 +131,8 @@ async function fetchOne(
     headers: {
       'user-agent': settings.userAgent,
       accept: 'text/html,application/xhtml+xml,application/pdf;q=0.9,*/*;q=0.5',
-      ...(url.host === firstHost ? wish.headers : {}),
+      ...(cookie === undefined ? {} : { cookie }),
+      ...(url.host === first ? wish.headers : {}),
     },
     timeoutMs: wish.timeoutMs ?? timeoutMsDefault,
     bytesMax: settings.bodyBytesMax,
@@ -167,13 +174,17 @@ async function refuseDisallowed(url: URL, wish: LoadWish, { robots }: Services):
   );
 }
 
-function statusError(url: string, status: number): AppError {
+function statusError(url: string, { status, headers }: Fetched, now: number): AppError {
+  const waitMs = [429, 503].includes(status)
+    ? retryAfterMs(headers['retry-after'], now)
+    : undefined;
+  const later =
+    waitMs === undefined
+      ? 'Try again later, or read another page.'
+      : `It asks to be left alone for ${Math.ceil(waitMs / 1000)} s.`;
   return new AppError('pageFailed', `${url} answered ${status}.`, {
-    hint:
-      status === 404
-        ? 'Check the address; map_site lists the addresses of a site.'
-        : 'Try again later, or read another page.',
-    data: { url, status },
+    hint: status === 404 ? 'Check the address; map_site lists the addresses of a site.' : later,
+    data: { url, status, ...(waitMs === undefined ? {} : { retryAfterMs: waitMs }) },
   });
 }
 
