@@ -26,7 +26,7 @@ test('every trap has a fate, and none stops the crawl', async (t) => {
   const site = await startSite(t);
   const paths = [
     '/huge', '/slow', '/silent', '/half', '/lying-length', '/lying-type', '/to-metadata', '/to-private', '/to-file',
-    '/moved', '/round', '/hops/0', '/cookie-wall', '/refresh', '/latin1', '/meta-charset', '/bomb', '/gzip', '/br',
+    '/moved', '/round', '/hops/0', '/cookie-wall', '/refresh', '/latin1', '/utf16', '/meta-charset', '/bomb', '/gzip', '/br',
     '/zstd', '/gone', '/session', '/copy/1', '/copy/2', '/bad-canonical', '/same/1', '/same/2', '/js-only',
     '/injection', '/nofollow', '/zeros', 'http://10.1.2.3/', 'http://[::ffff:7f00:1]:1/', 'http://nowhere.invalid/', 'ftp://a.test/x',
     '/picture.png', 'javascript:alert(1)', 'https://127.0.0.1:1/',
@@ -101,6 +101,7 @@ test('every trap has a fate, and none stops the crawl', async (t) => {
   }); // prettier-ignore
   const markdownOf = (path: string) => read.pages.find(({ url }) => url.endsWith(path))!.markdown;
   assert.match(markdownOf('/latin1'), /Grüße aus Köln/);
+  assert.match(markdownOf('/utf16'), /Grüße in Zweien/);
   assert.match(markdownOf('/meta-charset'), /Grüße vom Meta/);
   assert.match(markdownOf('/gzip'), /Packed gzip/);
   assert.match(markdownOf('/zstd'), /Packed zstd/);

@@ -1,7 +1,7 @@
 // robots.txt by RFC 9309 case by case, and the pace: delay, Crawl-delay, requests at once, the time limit.
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { html, startSite, type Site } from '../../fixtures/site/site.ts';
+import { html, startSite, type Handler, type Site } from '../../fixtures/site/site.ts';
 import { until } from '../../helpers/until.ts';
 import { createWeb, fatesOf } from '../../helpers/web.ts';
 
@@ -24,6 +24,20 @@ test('robots.txt: groups, longest match, escapes, redirects, size, and answers t
   serve(site, 'match.test', text('User-agent: *\nDisallow: /a/\nAllow: /a/b\nDisallow: /a/b/c$\nDisallow: /*.do\nDisallow: /~x/\nAllow: /tie\nDisallow: /tie\n'), ['/a/1', '/a/b/2', '/a/b/c', '/q/z.do?x=1', '/%7Ex/1', '/tie']); // prettier-ignore
   serve(site, 'moved.test', text('', 301, { location: site.url('/robots.txt', 'match.test') }), ['/a/1', '/a/b/2']); // prettier-ignore
   serve(site, 'big.test', text(big), ['/no', '/late']);
+  const head = 'User-agent: *\nDisallow: /no\n';
+  const rule = 'Disallow: /late';
+  const cutRule = `${head}${'#'.repeat(512_000 - head.length - rule.length + 3)}\n${rule}\n`;
+  serve(site, 'cut.test', text(cutRule), ['/no', '/late', '/l']);
+  // Larger than any page may be, and without end.
+  const endless: Handler = (_request, response) => {
+    response.writeHead(200).write(head);
+    const more = () => {
+      while (!response.destroyed && response.write('# filler\n'.repeat(10_000)));
+    };
+    response.on('drain', more);
+    more();
+  };
+  serve(site, 'vast.test', endless, ['/no', '/late']);
   serve(site, 'gone.test', text('nothing here', 404), ['/x']);
   serve(site, 'page.test', html('<html><body>Welcome! Disallow: /x</body></html>'), ['/x']);
   serve(site, 'error.test', text('', 503), ['/x']);
@@ -40,6 +54,12 @@ test('robots.txt: groups, longest match, escapes, redirects, size, and answers t
   }); // prettier-ignore
   assert.deepEqual(await fates('moved.test'), { '/a/1': no, '/a/b/2': 'fetched' });
   assert.deepEqual(await fates('big.test'), { '/no': no, '/late': 'fetched' }, 'half a megabyte');
+  assert.deepEqual(
+    await fates('cut.test'),
+    { '/no': no, '/late': 'fetched', '/l': 'fetched' },
+    'no half of a rule',
+  );
+  assert.deepEqual(await fates('vast.test'), { '/no': no, '/late': 'fetched' }, 'without end');
   for (const host of ['gone.test', 'page.test', 'endless.test'])
     assert.deepEqual(await fates(host), { '/x': 'fetched' }, host);
   await fates('error.test');

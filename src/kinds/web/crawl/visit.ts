@@ -248,7 +248,7 @@ export class Visitor {
     const { options, reader, credits } = this.needs;
     const { headers, body, status } = answer;
     const bytes = body.byteLength;
-    if (isBinary(body)) {
+    if (isBinary(body, headers['content-type'])) {
       const change = {
         fate: 'skipped',
         reason: 'fileType',
@@ -365,7 +365,8 @@ function typeOf(headers: Record<string, string>): { type?: string } {
 }
 
 /** Zero bytes are in no text but UTF-16, and PDFs say what they are. */
-function isBinary(body: Uint8Array): boolean {
+function isBinary(body: Uint8Array, type = ''): boolean {
+  if (/charset\s*=\s*"?utf-?16/i.test(type)) return false;
   const head = Buffer.from(body.buffer, body.byteOffset, Math.min(body.byteLength, 512));
   if (head.subarray(0, 5).toString('latin1') === '%PDF-') return false;
   if ((head[0] === 0xff && head[1] === 0xfe) || (head[0] === 0xfe && head[1] === 0xff))

@@ -8,6 +8,8 @@ export interface FetchRequest {
   headers?: Record<string, string>;
   timeoutMs: number;
   bytesMax: number;
+  /** The beginning will do: what is longer is cut instead of refused. */
+  cut?: boolean;
   signal?: AbortSignal;
   method?: 'GET' | 'POST' | 'HEAD';
   body?: string;
@@ -68,7 +70,7 @@ export function sentBack(setCookie: string, before = ''): string {
 const namedPair = (pair: string): [string, string] => [pair.split('=')[0]!, pair];
 
 export function createFetch(egress: Egress): Fetch {
-  return async ({ url, headers, timeoutMs, bytesMax, signal, method, body, trusted }) => {
+  return async ({ url, headers, timeoutMs, bytesMax, cut, signal, method, body, trusted }) => {
     const answer = await egress.request({
       url,
       method: method ?? 'GET',
@@ -77,15 +79,26 @@ export function createFetch(egress: Egress): Fetch {
       ...(signal ? { signal } : {}),
       trust: trusted ? 'trusted' : 'guarded',
       redirects: trusted ? 5 : 0,
-      bytesMax,
+      bytesMax: cut ? Number.MAX_SAFE_INTEGER : bytesMax,
       timeoutMs,
     });
     return {
       status: answer.status,
       headers: plain(answer.headers),
-      body: await answer.body.bytes(),
+      body: cut ? await beginning(answer.body, bytesMax) : await answer.body.bytes(),
     };
   };
+}
+
+async function beginning(body: AsyncIterable<Buffer>, bytesMax: number): Promise<Uint8Array> {
+  const chunks: Buffer[] = [];
+  let bytes = 0;
+  for await (const chunk of body) {
+    chunks.push(chunk);
+    bytes += chunk.length;
+    if (bytes >= bytesMax) break;
+  }
+  return Buffer.concat(chunks).subarray(0, bytesMax);
 }
 
 function plain(headers: Record<string, string | string[] | undefined>): Record<string, string> {

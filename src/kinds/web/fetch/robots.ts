@@ -16,9 +16,7 @@ export interface Rules {
 const keptMs = 86_400_000;
 /** Before the next try of a page that waits for it: an outage of a moment must not cost a crawl all its pages. */
 const keptUnreachableMs = 1000;
-const charsMax = 512_000;
-/** Only the beginning counts, but all of it has to be fetched. */
-const bytesMax = 5_000_000;
+const bytesMax = 512_000;
 const redirectsMax = 5;
 const entriesMax = 10_000;
 const timeoutMs = 15_000;
@@ -89,7 +87,7 @@ export class Robots {
         return { ...allowAll, allows: () => false, unreachable: `robots.txt answered ${status}` };
       }
       if (status >= 400) return allowAll;
-      return this.parse(`${origin}/robots.txt`, Buffer.from(body).toString('utf8'));
+      return this.parse(`${origin}/robots.txt`, wholeLines(body));
     }
     return allowAll;
   }
@@ -97,7 +95,7 @@ export class Robots {
   private async get(url: string) {
     try {
       const headers = { 'user-agent': this.needs.userAgent, accept: 'text/plain, */*;q=0.5' };
-      return await this.needs.fetch({ url, headers, timeoutMs, bytesMax });
+      return await this.needs.fetch({ url, headers, timeoutMs, bytesMax, cut: true });
     } catch (error) {
       if (error instanceof AppError && error.code === 'egressRefused') throw error;
       return { unreachable: `robots.txt could not be had: ${(error as Error).message}` };
@@ -105,7 +103,7 @@ export class Robots {
   }
 
   private parse(url: string, text: string): Rules {
-    const parsed = parseRobots(url, text.slice(0, charsMax));
+    const parsed = parseRobots(url, text);
     const token = this.needs.userAgent.split(/[/\s]/)[0]!;
     const delay = parsed.getCrawlDelay(token);
     return {
@@ -114,6 +112,13 @@ export class Robots {
       sitemaps: parsed.getSitemaps().flatMap((line) => URL.parse(line, url)?.href ?? []),
     };
   }
+}
+
+/** Half a line says something else than the line: `/private` cut short may be `/`. */
+function wholeLines(body: Uint8Array): string {
+  const text = Buffer.from(body).toString('utf8');
+  if (body.byteLength < bytesMax) return text;
+  return text.slice(0, Math.max(text.lastIndexOf('\n'), text.lastIndexOf('\r')) + 1);
 }
 
 /** RFC 9309 compares %7E and ~ as equal; the parser compares as written. */
