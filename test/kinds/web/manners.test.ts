@@ -1,6 +1,8 @@
 // robots.txt by RFC 9309 case by case, and the pace: delay, Crawl-delay, requests at once, the time limit.
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
+import { Robots } from '../../../src/kinds/web/fetch/robots.ts';
+import { systemClock } from '../../../src/runtime/clock.ts';
 import { html, startSite, type Handler, type Site } from '../../fixtures/site/site.ts';
 import { until } from '../../helpers/until.ts';
 import { createWeb, fatesOf } from '../../helpers/web.ts';
@@ -66,6 +68,21 @@ test('robots.txt: groups, longest match, escapes, redirects, size, and answers t
   assert.equal(site.hits.filter(({ host, path }) => host === 'error.test' && path === '/x').length, 0); // prettier-ignore
   const asked = site.hits.filter(({ path }) => path === '/robots.txt');
   assert.equal(asked.filter(({ host }) => host === 'group.test').length, 1, 'kept for a day');
+});
+
+test('a robots.txt made of stars costs no time, and allows nothing that it forbids', async () => {
+  const body = Buffer.from(
+    `User-agent: *\nDisallow: /*.do\n${`Disallow: /x*${'a*'.repeat(10)}b\n`.repeat(15_000)}Allow: /x/y*\n`,
+  );
+  const fetch = async () => ({ status: 200, headers: {}, body });
+  const robots = new Robots({ fetch, clock: systemClock, userAgent: 'Errand/1' });
+  const rules = await robots.rules('http://stars.test');
+  const begin = performance.now();
+  for (let n = 0; n < 5; n++) rules.allows(`http://stars.test/x${'a'.repeat(1900)}`);
+  const ms = performance.now() - begin;
+  assert.ok(ms < 5000, `${ms} ms; it took seconds for each`);
+  assert.ok(!rules.allows('http://stars.test/x/ab') && !rules.allows('http://stars.test/q.do'));
+  assert.ok(rules.allows('http://stars.test/y'));
 });
 
 test('one who gives up waiting for robots.txt spoils it for nobody', async (t) => {

@@ -17,6 +17,7 @@ const keptMs = 86_400_000;
 /** Before the next try of a page that waits for it: an outage of a moment must not cost a crawl all its pages. */
 const keptUnreachableMs = 1000;
 const bytesMax = 512_000;
+const starsMax = 2000;
 const redirectsMax = 5;
 const entriesMax = 10_000;
 const timeoutMs = 15_000;
@@ -103,7 +104,7 @@ export class Robots {
   }
 
   private parse(url: string, text: string): Rules {
-    const parsed = parseRobots(url, text);
+    const parsed = parseRobots(url, withFewStars(text));
     const token = this.needs.userAgent.split(/[/\s]/)[0]!;
     const delay = parsed.getCrawlDelay(token);
     return {
@@ -119,6 +120,23 @@ function wholeLines(body: Uint8Array): string {
   const text = Buffer.from(body).toString('utf8');
   if (body.byteLength < bytesMax) return text;
   return text.slice(0, Math.max(text.lastIndexOf('\n'), text.lastIndexOf('\r')) + 1);
+}
+
+/**
+ * Every star is work for every address, and a file made of them would hold up the server for seconds each time. Rules
+ * beyond the limit forbid what begins like them, which costs nothing and allows nothing that they would not.
+ */
+function withFewStars(text: string): string {
+  let stars = 0;
+  const lines = text.split(/\r\n|\r|\n/).map((line) => {
+    const [rule = '', ...rest] = line.split('#', 1)[0]!.split('*');
+    if (rest.length === 0 || /^\s*(?:user-agent|sitemap)/i.test(rule)) return line;
+    stars += rest.length;
+    if (stars <= starsMax) return line;
+    if (!/^\s*disallow/i.test(rule)) return '';
+    return /:\s*$/.test(rule) ? `${rule}/` : rule;
+  });
+  return stars > starsMax ? lines.join('\n') : text;
 }
 
 /** RFC 9309 compares %7E and ~ as equal; the parser compares as written. */
