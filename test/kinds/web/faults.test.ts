@@ -3,6 +3,8 @@ import assert from 'node:assert/strict';
 import { createServer } from 'node:http';
 import type { AddressInfo } from 'node:net';
 import { test } from 'node:test';
+import { gzipSync } from 'node:zlib';
+import { readSitemap } from '../../../src/kinds/web/fetch/sitemap.ts';
 import { html, startSite } from '../../fixtures/site/site.ts';
 import { createWeb, fatesOf } from '../../helpers/web.ts';
 
@@ -89,6 +91,20 @@ test('an endless pattern, a lying sitemap and a wild page do not stop a crawl', 
   assert.ok(Date.now() - begin < 30_000);
   const fates = await fatesOf(web, end.id);
   assert.equal(fates['/p/3'], 'fetched');
+});
+
+test('a sitemap without end, without structure or cut off gives what it has, in little time', async () => {
+  const entry = (n: number) => `<url><loc>https://a.test/${n}</loc></url>`;
+  const entries = Array.from({ length: 3000 }, (_, n) => entry(n)).join('');
+  const read = async (body: string | Buffer) =>
+    (await readSitemap(Buffer.from(body), 'https://a.test/')).urls.length;
+  const begin = performance.now();
+  assert.equal(await read(`<urlset>${entries}${'<a>'.repeat(2_000_000)}`), 3000);
+  assert.equal(await read('\n'.repeat(5_000_000)), 0);
+  assert.ok(performance.now() - begin < 10_000, 'it took minutes');
+  const packed = gzipSync(`<urlset>${entries}</urlset>`);
+  const half = await read(packed.subarray(0, packed.length / 2));
+  assert.ok(half > 500 && half < 3000, `${half}`);
 });
 
 test('extraction that needs a model: handed out, checked, kept; or asked at an endpoint of the settings', async (t) => {

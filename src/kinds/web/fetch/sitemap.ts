@@ -1,5 +1,7 @@
 // Sitemaps of every kind: urlset, index, RSS, Atom, plain text, gzipped. Broken XML gives what could be read.
-import { gunzipSync } from 'node:zlib';
+import { setImmediate as otherWork } from 'node:timers/promises';
+import { promisify } from 'node:util';
+import { constants, gunzip } from 'node:zlib';
 import { Parser } from 'htmlparser2';
 import type { Fetched } from './fetcher.ts';
 
@@ -12,6 +14,11 @@ export interface Sitemap {
 export const sitemapUrlsMax = 50_000;
 const redirectsMax = 5;
 const inflatedBytesMax = 50 * 1024 * 1024;
+/** Read in pieces, with room for other work between them. */
+const pieceChars = 32_768;
+/** Sitemaps are shallow. The parser's work grows with the square of the depth. */
+const depthMax = 200;
+const unzip = promisify(gunzip);
 
 /** A file, also where it has moved to; undefined: there is none. */
 export async function fetchSitemap(
@@ -21,7 +28,7 @@ export async function fetchSitemap(
   let url = file;
   for (let hop = 0; hop <= redirectsMax; hop++) {
     const { status, headers, body } = await ask(url);
-    if (status === 200) return { ...readSitemap(body, url), bytes: body.byteLength };
+    if (status === 200) return { ...(await readSitemap(body, url)), bytes: body.byteLength };
     if (status === 404 || status === 410) return undefined;
     const next = status >= 300 && status < 400 ? URL.parse(headers.location ?? '', url) : null;
     if (!next) throw new Error(`it answered ${status}`);
@@ -30,28 +37,28 @@ export async function fetchSitemap(
   throw new Error(`it redirects more than ${redirectsMax} times`);
 }
 
-export function readSitemap(body: Uint8Array, base: string): Sitemap {
-  const text = new TextDecoder().decode(unpacked(body));
+export async function readSitemap(body: Uint8Array, base: string): Promise<Sitemap> {
+  const text = new TextDecoder().decode(await unpacked(body));
   if (/^\uFEFF?\s*</.test(text)) return readXml(text, base);
-  const urls = text
-    .split(/\r?\n/)
-    .slice(0, sitemapUrlsMax)
-    .flatMap((line) => absolute(line, base));
+  const urls = text.split(/\r?\n/, sitemapUrlsMax).flatMap((line) => absolute(line, base));
   return { urls: urls.map((url) => ({ url })), files: [] };
 }
 
-function unpacked(body: Uint8Array): Uint8Array {
+/** Of one that was cut off, what is there. */
+async function unpacked(body: Uint8Array): Promise<Uint8Array> {
   if (body[0] !== 0x1f || body[1] !== 0x8b) return body;
   try {
-    return gunzipSync(body, { maxOutputLength: inflatedBytesMax });
+    const options = { maxOutputLength: inflatedBytesMax, finishFlush: constants.Z_SYNC_FLUSH };
+    return await unzip(body, options);
   } catch {
     return new Uint8Array();
   }
 }
 
-function readXml(text: string, base: string): Sitemap {
+async function readXml(text: string, base: string): Promise<Sitemap> {
   const found: Sitemap = { urls: [], files: [] };
   let inIndex = false;
+  let depth = 0;
   let item: { loc?: string; lastmod?: string } | undefined;
   let gathering: 'loc' | 'lastmod' | undefined;
   let gathered = '';
@@ -60,7 +67,7 @@ function readXml(text: string, base: string): Sitemap {
     item = undefined;
     const url = loc === undefined ? undefined : absolute(loc, base)[0];
     if (url === undefined) return;
-    if (inIndex) found.files.push(url);
+    if (inIndex) found.files.push(...(found.files.length < sitemapUrlsMax ? [url] : []));
     else if (found.urls.length < sitemapUrlsMax) {
       found.urls.push({ url, ...(lastmod === undefined ? {} : { lastmod }) });
     }
@@ -69,6 +76,7 @@ function readXml(text: string, base: string): Sitemap {
     {
       onopentag(name, attributes) {
         const tag = local(name);
+        depth++;
         if (tag === 'sitemapindex') inIndex = true;
         else if (tag === 'urlset') inIndex = false;
         if (['url', 'sitemap', 'item', 'entry'].includes(tag)) item = {};
@@ -88,6 +96,7 @@ function readXml(text: string, base: string): Sitemap {
       },
       onclosetag(name) {
         const tag = local(name);
+        depth--;
         if (gathering && item && (tag === 'loc' || tag === 'link' || gathering === 'lastmod')) {
           const value = gathered.trim();
           if (value !== '') item[gathering] ??= value;
@@ -102,7 +111,12 @@ function readXml(text: string, base: string): Sitemap {
     gathering = what;
     gathered = '';
   };
-  parser.end(text);
+  for (let at = 0; at < text.length; at += pieceChars) {
+    parser.write(text.slice(at, at + pieceChars));
+    if (depth > depthMax || found.urls.length >= sitemapUrlsMax) return found;
+    await otherWork();
+  }
+  parser.end();
   return found;
 }
 
