@@ -35,6 +35,17 @@ test('bad input is refused before anything is done', async (t) => {
     { url: 'http://a.test/', schema: { type: 'object', required: 'x' } },
     'invalidInput',
   );
+  const schema = { type: 'object', properties: { a: { type: 'string' } } };
+  for (const [wish, message] of [
+    [{ includeSelectors: ['<<'] }, /Not a CSS selector: <</],
+    [{ excludeSelectors: ['p', '//div'] }, /XPath|CSS selector/],
+    [{ schema, selectors: { a: 'p[@href' } }, /Not a CSS selector/],
+    [{ selectors: { a: 'h1' } }, /of a schema/],
+    [{ headers: { 'bad name': 'x' } }, /Not a header.*bad name/],
+    [{ headers: { 'x-a': 'b\nc' } }, /Not a header.*x-a/],
+    [{ pathBudgets: { 'docs/': 3 } }, /No path begins with "docs\/"/],
+  ] as const)
+    await refused('crawl_site', { url: 'http://a.test/', ...wish }, message);
   await refused('extract_data', { url: 'http://a.test/' }, /what to extract/);
   await refused(
     'extract_data',

@@ -1,4 +1,5 @@
 // crawl_site, read_pages and control of a crawl.
+import { validateHeaderName, validateHeaderValue } from 'node:http';
 import { z } from 'zod';
 import { AppError } from '../../../errors.ts';
 import { decide } from '../../../jobs/decide.ts';
@@ -100,6 +101,14 @@ async function checkOptions(
   }
   for (const url of starts) parseUrl(url);
   compilePatterns([...(options.include ?? []), ...(options.exclude ?? [])]);
+  checkHeaders(options.headers ?? {});
+  await checkSelectors(options);
+  const odd = Object.keys(options.pathBudgets ?? {}).find((prefix) => !prefix.startsWith('/'));
+  if (odd !== undefined) {
+    throw new AppError('invalidInput', `No path begins with "${odd}" (pathBudgets).`, {
+      hint: `Write "/${odd}".`,
+    });
+  }
   if (options.schema) await reader.check(options.schema);
   if (options.compareWith === undefined) return;
   const earlier = await store.find(options.compareWith);
@@ -108,6 +117,37 @@ async function checkOptions(
       hint: 'list_jobs with kind ["web"] shows crawls; give the id of one that has run.',
     });
   }
+}
+
+function checkHeaders(headers: Record<string, string>): void {
+  for (const [name, value] of Object.entries(headers)) {
+    try {
+      validateHeaderName(name);
+      validateHeaderValue(name, value);
+    } catch (error) {
+      throw new AppError('invalidInput', `Not a header: ${(error as Error).message}.`);
+    }
+  }
+}
+
+async function checkSelectors(options: z.infer<typeof crawlOptions>): Promise<void> {
+  const { includeSelectors = [], excludeSelectors = [], selectors } = options;
+  if (selectors && !options.schema) {
+    throw new AppError('invalidInput', 'Selectors fill the fields of a schema.', {
+      hint: 'Give `schema` too, or includeSelectors for parts of the page.',
+    });
+  }
+  const parts = [...includeSelectors, ...excludeSelectors];
+  const rules = Object.values(selectors ?? {});
+  if (parts.length + rules.length === 0) return;
+  const [{ parseHtml }, { select }, { selected }] = await Promise.all([
+    import('../content/dom.ts'),
+    import('../content/selectors.ts'),
+    import('../extract/lookup.ts'),
+  ]);
+  const page = parseHtml('');
+  for (const part of parts) select(page, part);
+  for (const rule of rules) selected(page, rule);
 }
 
 const pageView = z.looseObject({ n: z.number(), url: z.string(), fate: z.enum(fates) });
