@@ -63,6 +63,11 @@ test('retryFailed fetches the failed pages only', async (t) => {
     const job = await web.jobs.get(first.id);
     return job.status === 'completed' && job.attempt === 2;
   });
+  assert.equal(
+    (await web.jobs.get(first.id)).cost,
+    20,
+    'a credit for each page, not for each attempt',
+  );
   assert.deepEqual(site.hits.map(({ path }) => path).toSorted(), ['/p/3', '/p/4']);
   assert.equal(await pagesOf(web, first.id), 20);
 });

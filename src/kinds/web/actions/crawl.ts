@@ -41,7 +41,7 @@ export async function runCrawl(
   services.running.set(job.id, crawl);
   try {
     const cause = await crawl.crawl();
-    return await outcomeOf(crawl, cause, services);
+    return await outcomeOf(crawl, cause, services, job.cost ?? 0);
   } finally {
     services.running.delete(job.id);
   }
@@ -62,7 +62,12 @@ async function extraction(
   return { data, fields, missing, valid, ...(valid ? {} : { problems }) };
 }
 
-async function outcomeOf(crawl: Crawl, cause: StopCause, { store }: Services): Promise<Outcome> {
+async function outcomeOf(
+  crawl: Crawl,
+  cause: StopCause,
+  { store }: Services,
+  costBefore: number,
+): Promise<Outcome> {
   if (cause === 'shutdown' || cause === 'lost') return { type: 'lost' };
   const { row, writer } = crawl;
   const counts = await store.counts(row.crawl);
@@ -73,7 +78,8 @@ async function outcomeOf(crawl: Crawl, cause: StopCause, { store }: Services): P
     creditsUsed: row.credits,
     ...warnings(row.state.warnings),
   };
-  const more = { result, cost: row.credits };
+  // Costs of attempts are added up, and the crawl has its credits of all of them.
+  const more = { result, cost: row.credits - costBefore };
   if (cause === 'cancelled') return { type: 'cancelled', result };
   if (cause === 'timeout') return { type: 'timed_out', result };
   if (writer.pages > 0) return { type: 'completed', ...more };
