@@ -291,6 +291,23 @@ test('a start that has moved takes its sitemap along', async (t) => {
   );
 });
 
+test('a site is one with and without www', async (t) => {
+  const site = await startSite(t);
+  const plain = (path: string) => site.url(path, 'one.test');
+  site.on('www.one.test /docs/', page('docs', plain('/docs/a'), plain('/blog'), '/docs/b', site.url('/x', 'sub.one.test'))); // prettier-ignore
+  site.on('one.test /docs/a', html('', 301, { location: site.url('/docs/a', 'www.one.test') }));
+  site.on('www.one.test /docs/a', page('a'));
+  site.on('www.one.test /docs/b', page('b'));
+  const web = await createWeb(t);
+  const end = await web.crawl({
+    url: site.url('/docs/', 'www.one.test'),
+    sitemap: 'skip',
+    scope: 'path',
+  });
+  assert.deepEqual(end.result.fates, { fetched: 3, redirected: 1, skipped: 2 });
+  assert.deepEqual(end.result.reasons, { 'skipped:outsidePath': 1, 'skipped:external': 1 });
+});
+
 test('a meta refresh is a redirect: to itself it is a page, and without end it ends', async (t) => {
   const site = await startSite(t);
   const refresh = (to: string) => `<head><meta http-equiv="refresh" content="0;url=${to}"></head>`;
