@@ -231,6 +231,13 @@ test('without a browser it says so and what to do', async (t) => {
   });
   const page = await web.call('read_page', { url: site.url('/js-only') });
   assert.equal(page.needsBrowser, true, 'a page is still read as far as it goes');
+  const start = { url: site.url('/js-only'), sitemap: 'skip' };
+  const auto = await web.crawl({ ...start, render: 'auto' });
+  assert.equal(auto.result.pages, 1);
+  const { pages } = await web.call<{ pages: { detail: string }[] }>('read_pages', { id: auto.id });
+  assert.match(pages[0]!.detail, /needs a browser, and none was found/);
+  const always = await web.crawl({ ...start, render: 'always' });
+  assert.deepEqual(always.result.reasons, { 'errored:noBrowser': 1 });
 });
 
 const isFulfilled = ({ status }: PromiseSettledResult<unknown>): boolean => status === 'fulfilled';

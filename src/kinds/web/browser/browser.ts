@@ -14,7 +14,7 @@ import type { Clock } from '../../../runtime/clock.ts';
 import { createEgressProxy, type Egress, type EgressProxy } from '../../../runtime/egress/index.ts';
 import type { Log } from '../../../runtime/log.ts';
 import type { Service } from '../../../runtime/service.ts';
-import type { Rendered, RenderWish } from '../crawl/visit.ts';
+import type { Rendered, RenderWish } from './rendered.ts';
 import { prepare } from './actions.ts';
 import { pictureFolder } from './pictures.ts';
 import type { WebSettings } from '../settings.ts';

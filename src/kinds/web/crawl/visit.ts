@@ -1,5 +1,6 @@
 // One visit: ask robots.txt, fetch, read, and say what became of the address. Nothing is written here.
 import { createHash } from 'node:crypto';
+import { AppError } from '../../../errors.ts';
 import { decodeBytes } from '../content/charset.ts';
 import type { Page, PageFormat, PageOptions } from '../content/types.ts';
 import {
@@ -15,28 +16,11 @@ import type { Robots } from '../fetch/robots.ts';
 import type { UrlRow, Waiting } from './rows.ts';
 import type { WebSettings } from '../settings.ts';
 import type { Clock } from '../../../runtime/clock.ts';
-import type { PageAction } from '../browser/actions.ts';
+import type { Rendered, RenderWish } from '../browser/rendered.ts';
 import type { Earlier, EarlierRow } from './earlier.ts';
 import type { CrawlOptions } from './options.ts';
 import type { Result } from './result.ts';
 import { cleanUrl, urlKey } from './url.ts';
-
-export interface Rendered {
-  html: string;
-  url: string;
-  /** Path of the picture, if one was wanted. */
-  screenshot?: string;
-  ms: number;
-  /** Actions that could not be done. */
-  failed?: string;
-}
-
-export interface RenderWish {
-  screenshot: boolean;
-  actions?: readonly PageAction[];
-  headers?: Record<string, string>;
-  signal?: AbortSignal;
-}
 
 export interface VisitNeeds {
   options: CrawlOptions;
@@ -57,6 +41,7 @@ export interface VisitNeeds {
 /** Pages with fewer words are compared by their bytes: two «Loading…» are not one page. */
 const wordsMin = 20;
 const sameAddressTries = 3;
+const unrendered = 'It needs a browser, and none was found: this is what it is without.';
 
 export class Visitor {
   private readonly needs: VisitNeeds;
@@ -226,7 +211,8 @@ export class Visitor {
     const { settings, clock } = this.needs;
     const tries = row.tries + 1;
     const again = failure.passing && tries < settings.triesMax;
-    const pause = waitMs ?? settings.backoffMs * 2 ** row.tries * (0.75 + Math.random() / 2);
+    const usual = settings.backoffMs * 2 ** row.tries * (0.75 + Math.random() / 2);
+    const pause = Math.max(waitMs ?? 0, usual);
     const hint = failure.hint === undefined ? '' : ` ${failure.hint}`;
     return {
       row,
@@ -287,6 +273,7 @@ export class Visitor {
       options.schema && page.kind === 'html'
         ? await this.needs.extract(rendered?.html ?? html!, url.href)
         : undefined;
+    const detail = needsBrowser && !rendered ? unrendered : rendered?.failed;
     return {
       ...base,
       change: {
@@ -295,7 +282,7 @@ export class Visitor {
         ...(page.title === undefined ? {} : { title: page.title.slice(0, 500) }),
         ...(headers.etag === undefined ? {} : { etag: headers.etag }),
         ...(headers['last-modified'] === undefined ? {} : { modified: headers['last-modified'] }),
-        ...(rendered?.failed === undefined ? {} : { detail: rendered.failed.slice(0, 500) }),
+        ...(detail === undefined ? {} : { detail: detail.slice(0, 500) }),
         textHash: page.wordCount >= wordsMin ? page.textHash : bodyHash,
       },
       body: {
@@ -311,15 +298,24 @@ export class Visitor {
     };
   }
 
-  private render(url: URL): Promise<Rendered> {
+  /** Undefined: there is no browser, and the page is what it is without one. */
+  private async render(url: URL): Promise<Rendered | undefined> {
     const { options, signal, isOwn, render } = this.needs;
     const { actions, headers } = options;
-    return render(url.href, {
-      screenshot: this.wishes.has('screenshot'),
-      signal,
-      ...(actions ? { actions } : {}),
-      ...(headers && isOwn(url) ? { headers } : {}),
-    });
+    const screenshot = this.wishes.has('screenshot');
+    const sent = headers && isOwn(url) ? { headers } : {};
+    try {
+      return await render(url.href, {
+        screenshot,
+        signal,
+        ...(actions ? { actions } : {}),
+        ...sent,
+      });
+    } catch (error) {
+      const isMissing = error instanceof AppError && error.code === 'noBrowser';
+      if (!isMissing || options.render !== 'auto' || actions || screenshot) throw error;
+      return undefined;
+    }
   }
 
   private reading(url: URL, contentType: string | undefined): PageOptions {
