@@ -1,8 +1,8 @@
 // Sitemaps of every kind: urlset, index, RSS, Atom, plain text, gzipped. Broken XML gives what could be read.
-import { setImmediate as otherWork } from 'node:timers/promises';
 import { promisify } from 'node:util';
 import { constants, gunzip } from 'node:zlib';
 import { Parser } from 'htmlparser2';
+import { nextTurn } from '../../../runtime/clock.ts';
 import type { Fetched } from './fetcher.ts';
 
 export interface Sitemap {
@@ -114,7 +114,7 @@ async function readXml(text: string, base: string): Promise<Sitemap> {
   for (let at = 0; at < text.length; at += pieceChars) {
     parser.write(text.slice(at, at + pieceChars));
     if (depth > depthMax || found.urls.length >= sitemapUrlsMax) return found;
-    await otherWork();
+    await nextTurn();
   }
   parser.end();
   return found;
