@@ -1,9 +1,10 @@
 // Puts a backup in the place of a home's database. The home's lock is held meanwhile; the present database is kept.
-import { copyFileSync, existsSync, renameSync, rmSync } from 'node:fs';
+import { copyFileSync, existsSync, linkSync, renameSync, rmSync } from 'node:fs';
 import { join } from 'node:path';
 import { AppError } from './errors.ts';
 import { openHome } from './home.ts';
 import { checkBackup } from './store/sqlite/backup.ts';
+import { openDatabase } from './store/sqlite/open.ts';
 
 /** What SQLite keeps beside a database. */
 const sideFiles = ['-wal', '-shm'];
@@ -26,14 +27,40 @@ export async function restoreBackup(homePath: string, file: string): Promise<voi
     } finally {
       clear();
     }
-    const present = join(homePath, 'errand.sqlite');
-    for (const part of ['', ...sideFiles]) {
-      if (existsSync(present + part))
-        renameSync(present + part, `${present}.before-restore${part}`);
-    }
-    renameSync(next, present);
+    replace(join(homePath, 'errand.sqlite'), next);
   } finally {
     home.release();
+  }
+}
+
+/** A whole database is in its place at every moment: a server that found none would begin an empty one. */
+function replace(present: string, next: string): void {
+  if (existsSync(present)) {
+    const kept = `${present}.before-restore`;
+    for (const part of ['', ...sideFiles]) rmSync(kept + part, { force: true });
+    keep(present, kept);
+    if (existsSync(`${present}-wal`)) copyFileSync(`${present}-wal`, `${kept}-wal`);
+    settle(present);
+  }
+  for (const part of sideFiles) rmSync(present + part, { force: true });
+  renameSync(next, present);
+}
+
+function keep(path: string, as: string): void {
+  try {
+    linkSync(path, as);
+  } catch {
+    // Not every file system has a second name for a file.
+    copyFileSync(path, as);
+  }
+}
+
+/** Nothing of it is left in the files beside it, if it can be opened; a damaged one may be why there is a restore. */
+function settle(path: string): void {
+  try {
+    openDatabase(path).close();
+  } catch {
+    // It was kept as it was.
   }
 }
 
