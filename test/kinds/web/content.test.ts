@@ -170,6 +170,28 @@ test('a link that only readers aloud skip is seen; an anchor beside a heading is
   assert.doesNotMatch(page.markdown!, /ANCHOR/);
 });
 
+test('words that only a style keeps apart are apart; parts of one word stay together', async () => {
+  const card =
+    '<p><span class="name">Ankle</span><span>Comfy</span> <a href="/r">Red</a><a href="/b"><b>Blue</b></a> ' +
+    'H<sub>2</sub>O <b>un</b>known <a href="/d">dog</a>s <span>T</span><span>he</span> ' +
+    '<i>2</i><i>nd</i> $<span>19</span><span>.</span><span>99</span> ' +
+    '<code><span>a</span><span>b</span></code></p><p><span>End</span></p>';
+  const deep = `${'<div>'.repeat(20)}${card}${'</div>'.repeat(20)}`;
+  const page = await readPage(`<html><body>${deep}</body></html>`, {
+    url,
+    onlyMainContent: false,
+    formats: ['markdown', 'text', 'html'],
+  });
+  assert.equal(page.text, 'Ankle Comfy Red Blue H2O unknown dogs The 2nd $19.99 ab\nEnd');
+  assert.match(
+    page.markdown!,
+    /^Ankle Comfy \[Red\]\(\S+\) \[\*\*Blue\*\*\]\(\S+\) H2O \*\*un\*\*known /,
+  );
+  assert.match(page.markdown!, / The \*2\*\*nd\* \$19\.99 `ab`\n\nEnd$/);
+  assert.match(page.html!, /<p>Ankle Comfy <a[^>]+>Red<\/a><a[^>]+><b> Blue<\/b>/);
+  assert.match(page.html!, /<p>End<\/p>/);
+});
+
 test('selectors choose and leave out parts; a bad selector is the caller’s mistake', async () => {
   const options = { url, contentType: 'text/html' };
   const only = await readPage(article, { ...options, includeSelectors: ['h1', 'blockquote'] });

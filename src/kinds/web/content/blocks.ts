@@ -3,6 +3,7 @@
 // commas) are summed on the way up.
 import { isElement, isText, walk, withoutInvisible } from './dom.ts';
 import type { AnyNode, Element, Text } from './dom.ts';
+import { isApart } from './gaps.ts';
 import type { Visibility } from './hidden.ts';
 import { insideOf } from './inside.ts';
 
@@ -191,12 +192,16 @@ function joined(nodes: Text[]): string {
   let text = '';
   let before: Text | undefined;
   for (const node of nodes) {
-    // A line break between two texts separates words; other inline tags do not.
-    if (before && node.prev && isElement(node.prev) && node.prev.name === 'br') text += ' ';
+    // A line break between two texts separates words; other inline tags only side by side.
+    if (before && (isBreak(node.prev) || isApart(before, node))) text += ' ';
     text += node.data;
     before = node;
   }
   return text;
+}
+
+function isBreak(node: AnyNode | null): boolean {
+  return isElement(node) && node.name === 'br';
 }
 
 function newPlace(element: Element, parent: Place | undefined, block: number): Place {

@@ -1,7 +1,9 @@
 // The wanted part of a page as small, safe HTML: structure and addresses, no styles, scripts or
 // handlers.
+import { isBlockTag } from './blocks.ts';
 import { isElement, isText, withoutInvisible } from './dom.ts';
-import type { AnyNode, Element } from './dom.ts';
+import type { AnyNode, Element, Text } from './dom.ts';
+import { isApart } from './gaps.ts';
 import { imageSource } from './head.ts';
 import type { Selection } from './selection.ts';
 
@@ -23,14 +25,22 @@ export function renderHtml(
   selection: Selection,
   resolve: (href: string) => string | undefined,
 ): string {
+  let before: Text | undefined;
   const render = (node: AnyNode, depth: number): string => {
-    if (isText(node))
-      return selection.has(node) ? escapeText(withoutInvisible(node.data)) : space(node.data);
+    if (isText(node)) {
+      if (!selection.has(node)) return space(node.data);
+      const gap = before && isApart(before, node) ? ' ' : '';
+      before = node;
+      return gap + escapeText(withoutInvisible(node.data));
+    }
     if (!('children' in node)) return '';
     if (isElement(node) && !wanted(node)) return '';
     if (isElement(node) && emptyTags.has(node.name)) return tag(node);
     if (depth > nestingMax) return '';
+    const isBlock = isElement(node) && isBlockTag(node.name);
+    if (isBlock) before = undefined;
     const inner = node.children.map((child) => render(child, depth + 1)).join('');
+    if (isBlock) before = undefined;
     if (!isElement(node) || /^(?:html|body)$/.test(node.name)) return inner;
     if (isPlainWrapper(node)) return inner;
     return `${tag(node)}${inner}</${node.name}>`;

@@ -3,8 +3,9 @@
 // entered.
 import { isBlockTag } from './blocks.ts';
 import { isElement, isText, rawText, walk, withoutInvisible } from './dom.ts';
-import type { AnyNode, Element } from './dom.ts';
+import type { AnyNode, Element, Text } from './dom.ts';
 import { formula } from './formula.ts';
+import { isApart } from './gaps.ts';
 import { imageSource } from './head.ts';
 import type { Selection } from './selection.ts';
 import { renderTable } from './tables.ts';
@@ -44,6 +45,7 @@ class MarkdownWriter {
   private readonly options: MarkdownOptions;
   private nesting = 0;
   private link: string | undefined;
+  private before: Text | undefined;
 
   constructor(selection: Selection, options: MarkdownOptions) {
     this.selection = selection;
@@ -187,7 +189,7 @@ class MarkdownWriter {
     for (const node of nodes) {
       if (isText(node)) {
         if (this.selection.has(node))
-          text += escapeInline(withoutInvisible(node.data).replace(/\s+/g, ' '));
+          text += this.apart(node) + escapeInline(withoutInvisible(node.data).replace(/\s+/g, ' '));
         else if (/\s/.test(node.data)) text += ' ';
       } else if (isElement(node)) {
         const inner = this.inlineElement(node);
@@ -197,6 +199,13 @@ class MarkdownWriter {
       }
     }
     return text;
+  }
+
+  /** A space where the text before ends a word that only styles keep apart from this one. */
+  private apart(text: Text): string {
+    const { before } = this;
+    this.before = text;
+    return before && isApart(before, text) ? ' ' : '';
   }
 
   private inlineElement(element: Element): string {
@@ -233,8 +242,9 @@ class MarkdownWriter {
   private plain(element: Element): string {
     let text = '';
     for (const child of element.children) {
-      if (isText(child)) text += this.selection.has(child) ? child.data.replace(/\s+/g, ' ') : '';
-      else if (isElement(child)) text += child.name === 'br' ? ' ' : this.plain(child);
+      if (isText(child)) {
+        if (this.selection.has(child)) text += this.apart(child) + child.data.replace(/\s+/g, ' ');
+      } else if (isElement(child)) text += child.name === 'br' ? ' ' : this.plain(child);
     }
     return text;
   }
