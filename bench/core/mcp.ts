@@ -4,7 +4,7 @@ import { once } from 'node:events';
 import { join } from 'node:path';
 import { createInterface } from 'node:readline';
 import { compare, rate, scratchFolder, type Side } from '../harness.ts';
-import { startStdio } from './stdio.ts';
+import { startOfficial, startStdio, type StdioServer } from './stdio.ts';
 
 const bin = join(import.meta.dirname, '../../bin/errand.js');
 const hello = [join(import.meta.dirname, 'hello.ts')];
@@ -17,8 +17,19 @@ const server = spawn(process.execPath, [bin, 'serve', '--json', '--port', '0'], 
 });
 await once(createInterface({ input: server.stdout }), 'line');
 
-async function callsOf(args: string[], tool: string, input: object, atOnce: number): Promise<Side> {
-  const front = await startStdio(args, env);
+/** Who asks: JSON lines by hand, so many at once, or the client that agents have. */
+interface Asking {
+  start: (args: string[], env: NodeJS.ProcessEnv) => Promise<StdioServer>;
+  atOnce: number;
+}
+
+async function callsOf(
+  args: string[],
+  tool: string,
+  input: object,
+  { start, atOnce }: Asking,
+): Promise<Side> {
+  const front = await start(args, env);
   const call = () => front.request('tools/call', { name: tool, arguments: input });
   const answer = await call();
   if (answer.isError || answer.error) throw new Error(`${tool}: ${JSON.stringify(answer)}`);
@@ -57,17 +68,22 @@ async function someJob(): Promise<string> {
 
 try {
   const input = { id: await someJob() };
-  for (const atOnce of [1, 8]) {
+  const ways: [string, Asking][] = [
+    ['1 at once', { start: startStdio, atOnce: 1 }],
+    ['8 at once', { start: startStdio, atOnce: 8 }],
+    ['1 at once by the official client', { start: startOfficial, atOnce: 1 }],
+  ];
+  for (const [name, asking] of ways) {
     await compare({
-      name: `get_job over stdio, ${atOnce} at once`,
+      name: `get_job over stdio, ${name}`,
       unit: '/s',
       rounds: 5,
-      ours: () => callsOf([bin, 'mcp'], 'get_job', input, atOnce),
+      ours: () => callsOf([bin, 'mcp'], 'get_job', input, asking),
       peers: [
         {
           name: 'a bare hello tool',
           bar: { atLeast: 0.5 },
-          open: () => callsOf(hello, 'hello', { name: 'x' }, atOnce),
+          open: () => callsOf(hello, 'hello', { name: 'x' }, asking),
         },
       ],
     });

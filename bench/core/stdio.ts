@@ -1,7 +1,9 @@
-// A stdio server as a client sees it: started, greeted, asked. JSON lines by hand, so that the client costs nothing.
+// A stdio server as a client sees it: started, greeted, asked. By JSON lines written by hand, which cost nothing, or by
+// the official client.
 import { spawn } from 'node:child_process';
 import { once } from 'node:events';
 import { createInterface } from 'node:readline';
+import { importPeer } from '../harness.ts';
 
 export interface StdioServer {
   pid: number;
@@ -36,4 +38,33 @@ export async function startStdio(args: string[], env: NodeJS.ProcessEnv): Promis
     await exited;
   };
   return { pid: child.pid!, request, close };
+}
+
+interface Official {
+  Client: new (info: object) => {
+    connect(transport: object): Promise<void>;
+    callTool(params: object): Promise<Record<string, unknown>>;
+    close(): Promise<void>;
+  };
+}
+
+interface OfficialStdio {
+  StdioClientTransport: new (options: object) => { pid: number };
+}
+
+/** Only `tools/call` is asked of it. */
+export async function startOfficial(args: string[], env: NodeJS.ProcessEnv): Promise<StdioServer> {
+  const { Client } = await importPeer<Official>('@modelcontextprotocol/client');
+  const { StdioClientTransport } = await importPeer<OfficialStdio>(
+    '@modelcontextprotocol/client/stdio',
+  );
+  const options = { command: process.execPath, args, env, stderr: 'ignore' };
+  const transport = new StdioClientTransport(options);
+  const client = new Client({ name: 'bench', version: '1' });
+  await client.connect(transport);
+  return {
+    pid: transport.pid,
+    request: (_method, params) => client.callTool(params),
+    close: () => client.close(),
+  };
 }
