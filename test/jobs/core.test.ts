@@ -129,6 +129,31 @@ for (const factory of stores) {
       );
     });
 
+    test('a row that is read again is as it was written last, whatever a reader did to it', async (t) => {
+      const { store } = await createCore(t, { factory });
+      const write = (sql: string) => store.commit([{ sql, expect: 1 }]);
+      const look = () =>
+        store.read<{ name: string; value: number }>(
+          'SELECT name, value FROM marks WHERE name = ?',
+          ['mine'],
+        );
+      assert.deepEqual(await look(), []);
+      await write(`INSERT INTO marks (name, value) VALUES ('mine', 1)`);
+      const [first] = await look();
+      first!.value = 99;
+      const [second] = await look();
+      assert.deepEqual(second, { name: 'mine', value: 1 });
+      second.value = 99;
+      assert.deepEqual(await look(), [{ name: 'mine', value: 1 }]);
+      const changing = write(`UPDATE marks SET value = 2 WHERE name = 'mine'`);
+      const meanwhile = (await look())[0]!.value;
+      assert.ok(meanwhile === 1 || meanwhile === 2);
+      await changing;
+      assert.deepEqual(await look(), [{ name: 'mine', value: 2 }]);
+      await write(`DELETE FROM marks WHERE name = 'mine'`);
+      assert.deepEqual(await look(), []);
+    });
+
     test('priority first, then order of submission; a limit of a queue holds', async (t) => {
       const core = await createCore(t, { factory });
       const ids: string[] = [];

@@ -19,6 +19,7 @@ import type {
 } from '../store.ts';
 import { StoreListeners } from '../listeners.ts';
 import { writeBackup } from './backup.ts';
+import { Answers } from './answers.ts';
 import { lostSql, SqliteDispatcher } from './dispatcher.ts';
 import { migrateSqlite } from './migrate.ts';
 import { NewEvents } from './new-events.ts';
@@ -53,6 +54,7 @@ export class SqliteStore implements Store {
   private counts = new Map<string, Map<string, number>>();
   private counted = 0;
   private readonly newEvents: NewEvents;
+  private readonly answers = new Answers();
   private readyQueues = new Set<string>();
   private readonly listeners = new StoreListeners();
 
@@ -67,12 +69,19 @@ export class SqliteStore implements Store {
   }
 
   async migrate(migrations: readonly Migration[]): Promise<void> {
+    this.answers.forget();
     migrateSqlite(this.db, migrations);
     this.statements.forget();
   }
 
   async read<T extends object = Row>(sql: string, params: readonly Value[] = []): Promise<T[]> {
-    return this.statements.all<T>(sql, params);
+    const [key] = params;
+    if (params.length !== 1 || typeof key !== 'string') return this.statements.all<T>(sql, params);
+    const known = this.answers.find(sql, key);
+    if (known) return [known as T];
+    const rows = this.statements.all<T>(sql, params);
+    if (rows.length === 1) this.answers.keep(sql, key, rows[0] as Row);
+    return rows;
   }
 
   commit(steps: readonly Step[]): Promise<Commit> {
@@ -183,6 +192,7 @@ export class SqliteStore implements Store {
     const group = this.pending;
     if (group.length === 0 || this.closed) return;
     this.pending = [];
+    this.answers.forget();
     let answers: (() => void)[];
     try {
       answers = this.transaction(group, false) ?? this.transaction(group, true)!;
