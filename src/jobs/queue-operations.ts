@@ -5,6 +5,7 @@ import { counterScope } from './intents.ts';
 import { finalStatuses } from './job.ts';
 import type { Jobs } from './jobs.ts';
 import type { QueueRow } from './ledger.ts';
+import { isWithin } from './view.ts';
 
 const queueView = z.object({
   kind: z.string(),
@@ -45,8 +46,10 @@ function listQueues(jobs: Jobs): Operation {
         columns: ['kind', 'name', 'queued', 'running', 'ended', 'concurrencyMax', 'paused'],
       },
     },
-    run: async ({ kind }) => {
-      const rows = await jobs.ledger.queues(kind);
+    run: async ({ kind: wanted }, { caller }) => {
+      const rows = (await jobs.ledger.queues(wanted)).filter(({ kind, name: queue }) =>
+        isWithin({ kind, queue }, caller!),
+      );
       return { queues: await Promise.all(rows.map((row) => show(row, jobs))) };
     },
   });

@@ -176,10 +176,14 @@ export const mayRead = (job: Job, caller: Caller | undefined): boolean =>
 export function owns(job: Job, caller: Caller | undefined): boolean {
   if (!caller) return false;
   if (caller.admin) return true;
-  if (job.owner !== caller.owner) return false;
-  if (caller.kinds && !caller.kinds.includes(job.kind)) return false;
-  return !caller.queues || caller.queues.includes(job.queue);
+  return job.owner === caller.owner && isWithin(job, caller);
 }
+
+/** Whether a key that is limited to kinds or queues reaches so far. */
+export const isWithin = (
+  { kind, queue }: Pick<Job, 'kind' | 'queue'>,
+  { kinds, queues }: Pick<Caller, 'kinds' | 'queues'>,
+): boolean => (!kinds || kinds.includes(kind)) && (!queues || queues.includes(queue));
 
 function boundedResult(job: Job): Record<string, unknown> {
   if (job.result === null || job.result === undefined) return {};

@@ -64,6 +64,20 @@ test('a key that is limited neither hears of everything its owner does nor ends 
   assert.equal(await command.refusal('delete_webhook', { id: own.id }), 'allowed');
 });
 
+test('a key that is limited sees its own queues only', async (t) => {
+  const { as, ann } = await people(t);
+  await ann.call('run_command', { argv: ['true'], waitMs: 0, queue: 'ci' });
+  const names = async (limit: Partial<Caller>) => {
+    const { queues } = await as({ owner: 'ann', ...limit }).call<{ queues: { name: string }[] }>(
+      'list_queues',
+    );
+    return queues.map(({ name }) => name).toSorted();
+  };
+  assert.deepEqual(await names({}), ['ci', 'default']);
+  assert.deepEqual(await names({ queues: ['ci'] }), ['ci']);
+  assert.deepEqual(await names({ kinds: ['escrow'] }), []);
+});
+
 test('a key that is limited to kinds calls operations of those kinds only', async (t) => {
   const { as, jobId } = await people(t);
   const escrow = as({ owner: 'ann', kinds: ['escrow'] });
