@@ -3,7 +3,7 @@ import { spawn } from 'node:child_process';
 import { once } from 'node:events';
 import { join } from 'node:path';
 import { createInterface } from 'node:readline';
-import { compare, rate, scratchFolder, type Bar, type Side } from '../harness.ts';
+import { compare, rate, scratchFolder, type Side } from '../harness.ts';
 import { startOfficial, startStdio, type StdioServer } from './stdio.ts';
 
 const bin = join(import.meta.dirname, '../../bin/errand.js');
@@ -68,14 +68,13 @@ async function someJob(): Promise<string> {
 
 try {
   const input = { id: await someJob() };
-  const half = { atLeast: 0.5 };
-  const ways: [string, Asking, Bar][] = [
-    ['1 at once by the official client', { start: startOfficial, atOnce: 1 }, half],
-    ['8 at once', { start: startStdio, atOnce: 8 }, half],
+  const ways: [string, Asking][] = [
+    ['1 at once by the official client', { start: startOfficial, atOnce: 1 }],
+    ['8 at once', { start: startStdio, atOnce: 8 }],
     // A client that costs nothing: what is left is mostly the waking of processes, ours being one more.
-    ['1 at once', { start: startStdio, atOnce: 1 }, 'none'],
+    ['1 at once', { start: startStdio, atOnce: 1 }],
   ];
-  for (const [name, asking, bar] of ways) {
+  for (const [name, asking] of ways) {
     await compare({
       name: `get_job over stdio, ${name}`,
       unit: '/s',
@@ -84,7 +83,7 @@ try {
       peers: [
         {
           name: 'a bare hello tool',
-          bar,
+          bar: { atLeast: 0.5 },
           open: () => callsOf(hello, 'hello', { name: 'x' }, asking),
         },
       ],
