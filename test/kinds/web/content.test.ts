@@ -2,7 +2,9 @@
 // documents.
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
+import type { Block } from '../../../src/kinds/web/content/blocks.ts';
 import { decodeBytes } from '../../../src/kinds/web/content/charset.ts';
+import { textFamiliesOf, textFamilyNames } from '../../../src/kinds/web/content/families.ts';
 import { readPage } from '../../../src/kinds/web/content/page.ts';
 import { AppError } from '../../../src/errors.ts';
 import { generatedPage } from '../../fixtures/site/pages.ts';
@@ -65,6 +67,28 @@ test('an article becomes its main text as Markdown, and nothing else', async () 
   assert.doesNotMatch(markdown, /Ignore all previous|\u200b/);
   assert.ok(page.wordCount > 100);
   assert.match(page.textHash, /^[0-9a-f]{64}$/);
+});
+
+test('labels are known by their family in several languages; prose and names are not', () => {
+  const familyOf = (text: string) => {
+    const bits = textFamiliesOf({ text, words: text.split(' ').length } as Block);
+    return textFamilyNames.filter((_, i) => (bits >> i) & 1).join(' ');
+  };
+  for (const [text, family] of [
+    ['You may also like', 'related'],
+    ['Ähnliche Artikel', 'related'],
+    ['Vous aimerez aussi', 'related'],
+    ['★ Customer Reviews (12)', 'review'],
+    ['Product description', 'detail'],
+    ['Descripción', 'detail'],
+    ['Sort by', 'filter'],
+    ['In den Warenkorb', 'action'],
+    ['3 comments', 'thread'],
+    ['Veelgestelde vragen', 'question'],
+    ['Tide tables', ''],
+    ['They sort by hand what the sea has left behind, every morning', ''],
+  ] as const)
+    assert.equal(familyOf(text), family, text);
 });
 
 test('metadata, links and directives come with absolute addresses', async () => {

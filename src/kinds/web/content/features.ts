@@ -3,6 +3,7 @@
 // are scale-free or logarithmic, and none names a site, so that what is learned from some pages
 // holds on others.
 import { pathName, type Block, type Place, type Segments } from './blocks.ts';
+import { familyNames, familyNumbers, findFamilies, type Families } from './family-features.ts';
 import { Inside } from './inside.ts';
 import { findGroups, groupNames, groupNumbers, twins, type Groups } from './group-features.ts';
 import { nameScore, type Lexicon } from './lexicon.ts';
@@ -42,6 +43,7 @@ export const featureNames: readonly string[] = [
       'pageArticle pageProduct pageForum pageList pagePrices pageReplies pageCode ' +
       'pageImages pageInputs',
   ),
+  ...familyNames,
   ...scoreNames,
 ];
 
@@ -72,6 +74,8 @@ export function describe(segments: Segments, signs: PageSigns): Described {
     writer.putAll(groupNumbers(context.groups, block.index, block.place));
     writeAround(writer, block, context);
     writer.putAll(context.page);
+    const { heading, over } = headingsOf(block, context);
+    writer.putAll(familyNumbers(context.families, block, heading, over));
   });
   return { rows, context };
 }
@@ -79,20 +83,22 @@ export function describe(segments: Segments, signs: PageSigns): Described {
 /** Fills the lexicon's columns, the last ones of each row. */
 export function withLexicon({ rows, context }: Described, lexicon: Lexicon): Float32Array {
   const { blocks } = context.segments;
-  const { headingAt, groups } = context;
   const at = featureNames.length - scoreNames.length;
   const texts = textScores(blocks, lexicon);
   for (const block of blocks) {
-    const { index, place } = block;
-    const first = groups.outer[index]?.parent?.firstBlock ?? index;
-    const heading = headingAt[index]!;
-    const above = first === 0 ? -1 : headingAt[first - 1]!;
+    const { heading, over } = headingsOf(block, context);
     rows.set(
-      scoreNumbers(block, nameScore(place, lexicon), texts, heading, above),
-      index * featureNames.length + at,
+      scoreNumbers(block, nameScore(block.place, lexicon), texts, heading, over),
+      block.index * featureNames.length + at,
     );
   }
   return rows;
+}
+
+/** Indexes of a block's heading and of that above its group; -1 for none. */
+function headingsOf({ index }: Block, { headingAt, groups }: Context) {
+  const first = groups.outer[index]?.parent?.firstBlock ?? index;
+  return { heading: headingAt[index]!, over: first === 0 ? -1 : headingAt[first - 1]! };
 }
 
 class Writer {
@@ -120,6 +126,7 @@ interface Context {
   headingAt: Int32Array;
   top: Place | undefined;
   groups: Groups;
+  families: Families;
   page: number[];
 }
 
@@ -163,6 +170,7 @@ function newContext(segments: Segments, signs: PageSigns): Context {
     titleAt: titleIndex(blocks, signs),
     top: topPlace(blocks),
     groups: findGroups(segments),
+    families: findFamilies(segments),
     page: pageNumbers(segments, signs),
   };
 }

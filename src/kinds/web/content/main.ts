@@ -1,13 +1,11 @@
 // Main content: which blocks of a page a reader came for. The model gives each block a probability;
-// the cut is where the expected F1 of the chosen words is highest, so pages of little text and of
-// much are treated alike. A table is chosen whole or not at all.
+// the cut is where the expected F1 of the chosen words is highest. A table is chosen whole or not at all.
 import { pathName, type Block, type Place, type Segments } from './blocks.ts';
 import { defaultModel, type Model } from './model.ts';
 import type { PageSigns } from './signs.ts';
 
-/** The cut stays between these whatever the expectation says. */
-const cutMin = 0.25;
-const cutMax = 0.5;
+/** Scores are told apart this finely when the cut is looked for. */
+const steps = 100;
 /** How much of a block's score is the mean of its kin: the blocks of the same shape and place. */
 const kinShare = 0.7;
 /** A block of this many words that was already said is said once. */
@@ -39,7 +37,7 @@ export function chooseBlocks(blocks: readonly Block[], own: Float32Array): Block
   let expected = 0;
   for (const { index, words } of blocks) expected += words * scores[index]!;
   if (expected < expectedWordsMin) return pageWords < tinyPageWords ? [...blocks] : [];
-  const cut = bestCut(blocks, scores, expected);
+  const cut = bestCut(blocks, scores);
   const chosen = new Uint8Array(blocks.length);
   const said = new Set<string>();
   for (const { index, words, text } of blocks) {
@@ -69,19 +67,27 @@ function evened(blocks: readonly Block[], own: Float32Array): Float32Array {
   );
 }
 
-function bestCut(blocks: readonly Block[], scores: Float32Array, expected: number): number {
-  const order = blocks.map((_, i) => i).sort((a, b) => scores[b]! - scores[a]!);
-  let words = 0;
-  let right = 0;
+/**
+ * The score from which on blocks are chosen, so that the expected F1 is highest. What is unsure on a
+ * page is mostly one question (do the cards belong to it, the reviews?), not one per block: so a
+ * strictness between 0 and 1 is thought of that no one knows, and a block belongs to the text if its
+ * score is above it. Blocks judged one by one would add up to "half of the cards", which is always wrong.
+ */
+function bestCut(blocks: readonly Block[], scores: Float32Array): number {
+  const words = new Float64Array(steps + 2);
+  for (const { index, words: own } of blocks) words[Math.floor(scores[index]! * steps)]! += own;
+  for (let step = steps; step >= 0; step--) words[step]! += words[step + 1]!;
   let best = 0;
-  let cut = cutMax;
-  for (const i of order) {
-    words += blocks[i]!.words;
-    right += blocks[i]!.words * scores[i]!;
-    const f1 = (2 * right) / (words + expected);
-    if (f1 > best) [best, cut] = [f1, scores[i]!];
+  let cut = 0;
+  for (let step = steps; step >= 0; step--) {
+    const chosen = words[step]!;
+    if (chosen === words[step + 1]) continue;
+    let f1 = 0;
+    for (let strict = 0; words[strict]! > 0; strict++)
+      f1 += (2 * Math.min(chosen, words[strict]!)) / (chosen + words[strict]!);
+    if (f1 > best) [best, cut] = [f1, step / steps];
   }
-  return Math.min(Math.max(cut, cutMin), cutMax);
+  return cut;
 }
 
 /** A table in parts says something else than the table: mostly chosen, it is chosen whole. */
