@@ -16,6 +16,7 @@ import { fates, pageFates, type CrawlRow, type Fate, type UrlRow } from '../craw
 import { withoutSecrets } from '../webhooks.ts';
 import { offset, pieceOf } from './pieces.ts';
 import { common, submit } from './run.ts';
+import { crawlWords } from './terminal.ts';
 
 const jobId = z.string().regex(/^[A-Za-z0-9_-]{1,80}$/, 'not a job id');
 
@@ -44,7 +45,7 @@ function crawlSite(services: Services): Operation {
     rareInput,
     output: crawlAnswer,
     http: { method: 'POST', path: '/api/web/crawls' },
-    cli: { words: ['crawl'], args: ['url'] },
+    cli: { words: ['crawl'], args: ['url'], ...crawlWords },
     startsJob: ({ jobId: id, status }) => (isFinal(status as Job['status']) ? undefined : id),
     answerFor: async (id, { caller }) => {
       const job = await visibleJob(services.jobs, id, caller);
@@ -334,7 +335,16 @@ function controlCrawl(services: Services): Operation {
     input: z.strictObject({ id: jobId, action: z.enum(['pause', 'resume', 'retryFailed']) }),
     output: z.object({ jobId: z.string(), status: z.string(), paused: z.boolean() }),
     http: { method: 'POST', path: '/api/web/crawls/{id}/control' },
-    cli: { words: ['crawl-control'], args: ['id', 'action'] },
+    cli: [
+      crawlCommand('pause', 'pause', 'stop a crawl for now; it keeps all it has'),
+      crawlCommand('resume', 'resume', 'go on with a paused crawl'),
+      crawlCommand(
+        'retry',
+        'retryFailed',
+        'fetch the failed pages of an ended crawl, and what was left',
+      ),
+    ],
+    text: ({ jobId: id, status, paused }) => `${id} ${paused ? 'paused' : status}`,
     run: async ({ id, action }, { caller }) => {
       const job = await ownJob(services.jobs, id, caller);
       await crawlOf(job, services);
@@ -355,6 +365,13 @@ function controlCrawl(services: Services): Operation {
     },
   });
 }
+
+const crawlCommand = (word: string, action: string, summary: string) => ({
+  words: ['crawl', word],
+  args: ['id'],
+  preset: { action },
+  summary,
+});
 
 /** A completed crawl may have failed pages too: it is opened again as a failed one would be. */
 async function retryFailed(job: Job, by: string, { jobs, clock }: Services): Promise<Job> {

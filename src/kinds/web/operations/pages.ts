@@ -13,6 +13,7 @@ import { pieceOf } from './pieces.ts';
 import { picturesOf, readPicture, withImage } from './pictures.ts';
 import { answer, jobOperation } from './job-operation.ts';
 import { answerOf, type Answer, submitAndWait } from './run.ts';
+import { browseWords, extractionWords } from './terminal.ts';
 
 export function pageOperations(services: Services): Operation[] {
   return [
@@ -90,6 +91,7 @@ function mapSite(services: Services): Operation {
     cli: {
       words: ['map'],
       args: ['url'],
+      summary: 'list the addresses of a site',
       table: { rows: 'urls', columns: ['url', 'title', 'source'] },
     },
     credits: () => creditTable.map,
@@ -107,6 +109,12 @@ function extractData(services: Services): Operation {
       'When a model is needed the answer has needsModel with content and schema: fill it yourself and give the JSON to submit_extraction.',
     rareInput: ['robots', 'headers', 'timeoutMs'],
     http: { method: 'POST', path: '/api/web/extract' },
+    cli: {
+      words: ['extract'],
+      args: ['url'],
+      summary: 'fill a JSON Schema from a page, each value with its source',
+      ...extractionWords,
+    },
     credits: () => creditTable.extract,
     check: async ({ url, schema, prompt }) => {
       parseUrl(url);
@@ -137,6 +145,11 @@ function submitExtraction(services: Services): Operation {
     }),
     output: answer,
     http: { method: 'POST', path: '/api/web/extractions' },
+    cli: {
+      words: ['extract', 'submit'],
+      args: ['jobId', 'data'],
+      summary: 'give back the JSON that was made of what extract handed out',
+    },
     run: async ({ jobId, url, data }, context) => {
       const job = await ownJob(services.jobs, jobId, context.caller);
       const { schema } = job.input as { schema?: unknown };
@@ -223,6 +236,7 @@ function browsePage(services: Services): Operation {
     effect: 'write',
     rareInput: ['timeoutMs', 'width', 'height'],
     http: { method: 'POST', path: '/api/web/browse' },
+    cli: { words: ['browse'], args: ['url'], ...browseWords },
     content: (out) => picturesOf(out),
     credits: () => creditTable.browse,
     check: ({ url }) => void parseUrl(url),

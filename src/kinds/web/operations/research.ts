@@ -1,10 +1,12 @@
 // Search, pipeline, agent, usage.
 import { z } from 'zod';
 import { defineOperation, type Operation } from '../../../operation.ts';
+import type { ActionInput } from '../actions/inputs.ts';
 import { chargeOf } from '../actions/search.ts';
 import type { Services } from '../services.ts';
 import { creditNotes, creditTable, type Charge } from '../usage/credits.ts';
 import { jobOperation } from './job-operation.ts';
+import { agentWords, pipelineWords, searchWords, usageText } from './terminal.ts';
 
 export function researchOperations(services: Services): Operation[] {
   return [webSearch(services), runPipeline(services), runAgent(services), webUsage(services)];
@@ -20,14 +22,40 @@ function webSearch(services: Services): Operation {
       'Engines come from the settings; every row names its engine, and a missing general engine is said in `notice`. To read a result use read_page.',
     rareInput: ['offset', 'country', 'safesearch'],
     http: { method: 'POST', path: '/api/web/search' },
-    cli: {
-      words: ['search'],
-      args: ['query'],
-      table: { rows: 'rows', columns: ['position', 'title', 'url', 'engine'] },
-    },
+    cli: [
+      { words: ['search'], summary: 'search the web', ...searchCommand, ...searchWords },
+      {
+        words: ['answer'],
+        summary: 'passages of the best pages about a question',
+        ...ofType('answer'),
+      },
+      { words: ['news'], summary: 'search the news', ...ofType('news', ['published', 'source']) },
+      {
+        words: ['images'],
+        summary: 'search pictures',
+        ...ofType('images', ['imageUrl', 'width', 'height', 'license']),
+      },
+      {
+        words: ['suggest'],
+        summary: 'what others look for with these words',
+        ...ofType('suggest'),
+      },
+    ],
     credits: ({ type }) => creditTable[chargeOf[type]],
   });
 }
+
+const searchColumns = ['position', 'title', 'url', 'engine'];
+const searchCommand = {
+  args: ['query'],
+  table: { rows: 'rows', columns: searchColumns },
+};
+
+const ofType = (type: ActionInput<'search'>['type'], more: string[] = []) => ({
+  ...searchCommand,
+  preset: { type },
+  table: { rows: 'rows', columns: [...searchColumns, ...more] },
+});
 
 function runPipeline(services: Services): Operation {
   return jobOperation(services, {
@@ -38,6 +66,7 @@ function runPipeline(services: Services): Operation {
       'Searches for a query and fills your schema from each of the best pages, as one job: per page its data or its error, with the steps taken. For one known page use extract_data; for one merged answer run_agent.',
     rareInput: ['selectors'],
     http: { method: 'POST', path: '/api/web/pipelines' },
+    cli: { words: ['pipeline'], args: ['query'], ...pipelineWords },
     named: true,
     credits: () => creditTable.pipelineSearch + creditTable.pipelineExtraction,
     check: ({ schema }) => services.reader.check(schema),
@@ -52,6 +81,7 @@ function runAgent(services: Services): Operation {
     description:
       'Finds out something from several sources: searches, reads the best pages (or your `urls`), fills the schema from each and merges; every value has its sources, disagreements are listed as conflicts, and the passages that speak of the question are quoted by number. Bounded by maxCredits and maxSources. No model of its own: you draw the conclusions. Use it for questions that no single page answers; for one page use read_page, for a list of results web_search.',
     http: { method: 'POST', path: '/api/web/agents' },
+    cli: { words: ['agent'], args: ['prompt'], ...agentWords },
     named: true,
     credits: () => creditTable.agentSearch,
     check: async ({ schema }) => {
@@ -92,7 +122,7 @@ function webUsage(services: Services): Operation {
       ),
     }),
     http: { method: 'GET', path: '/api/web/usage' },
-    cli: { words: ['usage'] },
+    cli: { words: ['usage'], text: (out) => usageText(out as never) },
     run: async (input, { caller }) => {
       const { usage } = services;
       const { owner } = caller!;
