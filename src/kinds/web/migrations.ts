@@ -77,6 +77,22 @@ export const webMigrations: Migration[] = [
       'CREATE UNIQUE INDEX web_urls_nth ON web_urls (crawl, nth) WHERE nth IS NOT NULL',
     ],
   },
+  {
+    // What a job has found and paid for, step by step; what it keeps of a budget for steps under way; and a row per owner
+    // by which servers that keep credits at the same time wait for each other.
+    id: 'web/4',
+    statements: ({ int, strict }) => [
+      `CREATE TABLE web_steps (
+        job_id TEXT NOT NULL, n ${int} NOT NULL, key TEXT NOT NULL, trial ${int} NOT NULL, step TEXT NOT NULL, found TEXT,
+        PRIMARY KEY (job_id, n)
+      ) ${strict}`,
+      `CREATE TABLE web_holds (
+        job_id TEXT PRIMARY KEY, owner TEXT NOT NULL, credits ${int} NOT NULL, until ${int} NOT NULL
+      ) ${strict}`,
+      'CREATE INDEX web_holds_owner ON web_holds (owner)',
+      `CREATE TABLE web_budgets (owner TEXT PRIMARY KEY, holds ${int} NOT NULL) ${strict}`,
+    ],
+  },
 ];
 
 export const webIndexes: SearchIndex[] = [

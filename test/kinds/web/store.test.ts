@@ -15,7 +15,7 @@ import {
 } from '../../../src/kinds/web/crawl/store.ts';
 import { WebStore } from '../../../src/kinds/web/store.ts';
 import type { NewUrl } from '../../../src/kinds/web/crawl/rows.ts';
-import { UsageStore } from '../../../src/kinds/web/usage/store.ts';
+import { chargeSteps, UsageStore, type Spent } from '../../../src/kinds/web/usage/store.ts';
 import { stores, type StoreFactory } from '../../helpers/stores.ts';
 
 const row = (seq: number, more: Partial<NewUrl> = {}): NewUrl => ({
@@ -197,13 +197,15 @@ function contract(factory: StoreFactory): void {
     await pages.forget(crawl);
     assert.deepEqual(await pages.search('me', 'fox', 10), []);
     const usage = new UsageStore(store);
-    await usage.spend('me', '2026-01-31', 'crawl', { credits: 2, pages: 2, calls: 1 });
-    await usage.spend('me', '2026-01-31', 'crawl', { credits: 3, bytes: 10 });
-    await usage.spend('me', '2026-02-01T00', 'map', { credits: 1 });
-    await usage.spend('me', '2026-03-01T23', 'map', { credits: 1 });
-    await usage.spend('me', '2026-03-01T09', 'map', { credits: 4, calls: 1 });
-    await usage.spend('me', '2026-03-02T00', 'map', { credits: 8 });
-    await usage.spend('you', '2026-03-01T09', 'map', { credits: 50 });
+    const spend = (owner: string, at: string, action: string, spent: Spent) =>
+      usage.commit(chargeSteps({ id: 'job_1', owner }, action, spent, Date.parse(at)));
+    await spend('me', '2026-01-31', 'crawl', { credits: 2, pages: 2, calls: 1 });
+    await spend('me', '2026-01-31', 'crawl', { credits: 3, bytes: 10 });
+    await spend('me', '2026-02-01T00:00Z', 'map', { credits: 1 });
+    await spend('me', '2026-03-01T23:10Z', 'map', { credits: 1 });
+    await spend('me', '2026-03-01T09:59Z', 'map', { credits: 4, calls: 1 });
+    await spend('me', '2026-03-02T00:00Z', 'map', { credits: 8 });
+    await spend('you', '2026-03-01T09:00Z', 'map', { credits: 50 });
     const march = (by: 'day' | 'hour') => usage.rows('me', '2026-03-01', '2026-03-01', by);
     const told = async (by: 'day' | 'hour') =>
       (await march(by)).map(({ day, credits }) => [day, credits]);

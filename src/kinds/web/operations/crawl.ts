@@ -6,7 +6,6 @@ import { isRefused } from '../../../jobs/decision.ts';
 import { isFinal, type Job } from '../../../jobs/job.ts';
 import { ownJob, visibleJob } from '../../../jobs/view.ts';
 import { defineOperation, type Operation } from '../../../operation.ts';
-import { pageCost } from '../crawl/limits.ts';
 import { crawlOptions } from '../crawl/options.ts';
 import { compilePatterns } from '../crawl/patterns.ts';
 import { parseUrl } from '../crawl/url.ts';
@@ -55,11 +54,9 @@ function crawlSite(services: Services): Operation {
     run: async ({ name, tags, idempotencyKey, labels, ...options }, context) => {
       await checkOptions(options, services, context.caller!.owner);
       const { webhook } = options;
-      const credits = pageCost(options);
       const wish = {
         action: 'crawl',
         input: webhook ? { ...options, webhook: withoutSecrets(webhook) } : options,
-        credits,
         name,
         tags,
         idempotencyKey,

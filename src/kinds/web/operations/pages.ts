@@ -7,7 +7,6 @@ import type { ActionInput } from '../actions/inputs.ts';
 import { parseUrl, cleanUrl, urlKey } from '../crawl/url.ts';
 import { setPageData } from '../pages/store.ts';
 import type { Services } from '../services.ts';
-import { creditTable } from '../usage/credits.ts';
 import { readingKey } from '../reads/store.ts';
 import { pieceOf } from './pieces.ts';
 import { picturesOf, readPicture, withImage } from './pictures.ts';
@@ -49,7 +48,6 @@ function readPage(services: Services): Operation {
     http: { method: 'POST', path: '/api/web/read' },
     cli: { words: ['read'], args: ['url'] },
     text: (out) => String(out.markdown ?? out.text ?? out.next ?? JSON.stringify(out)),
-    credits: () => creditTable.markdown,
     check: ({ url }) => void parseUrl(url),
     known: (input, owner) => earlierReading(services, input, owner),
     shown: (out, { maxBytes, offset }) =>
@@ -94,7 +92,6 @@ function mapSite(services: Services): Operation {
       summary: 'list the addresses of a site',
       table: { rows: 'urls', columns: ['url', 'title', 'source'] },
     },
-    credits: () => creditTable.map,
     check: ({ url }) => void parseUrl(url),
   });
 }
@@ -115,7 +112,6 @@ function extractData(services: Services): Operation {
       summary: 'fill a JSON Schema from a page, each value with its source',
       ...extractionWords,
     },
-    credits: () => creditTable.extract,
     check: async ({ url, schema, prompt }) => {
       parseUrl(url);
       if (schema === undefined && prompt === undefined) {
@@ -169,7 +165,6 @@ function submitExtraction(services: Services): Operation {
       const kept = {
         action: 'submission',
         input,
-        credits: 0,
         parentId: jobId,
         waitMs: 20_000,
       } as const;
@@ -219,7 +214,6 @@ function takeScreenshot(services: Services): Operation {
     cli: { words: ['screenshot'], args: ['url'] },
     content: (out) => picturesOf(out),
     text: (out) => String(out.path ?? out.next),
-    credits: () => creditTable.screenshot,
     check: ({ url }) => void parseUrl(url),
     shown: (out) => withImage(services, out),
   });
@@ -238,7 +232,6 @@ function browsePage(services: Services): Operation {
     http: { method: 'POST', path: '/api/web/browse' },
     cli: { words: ['browse'], args: ['url'], ...browseWords },
     content: (out) => picturesOf(out),
-    credits: () => creditTable.browse,
     check: ({ url }) => void parseUrl(url),
     shown: (out) => withImage(services, out),
   });

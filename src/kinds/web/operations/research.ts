@@ -2,7 +2,6 @@
 import { z } from 'zod';
 import { defineOperation, type Operation } from '../../../operation.ts';
 import type { ActionInput } from '../actions/inputs.ts';
-import { chargeOf } from '../actions/search.ts';
 import type { Services } from '../services.ts';
 import { creditNotes, creditTable, type Charge } from '../usage/credits.ts';
 import { jobOperation } from './job-operation.ts';
@@ -41,7 +40,6 @@ function webSearch(services: Services): Operation {
         ...ofType('suggest'),
       },
     ],
-    credits: ({ type }) => creditTable[chargeOf[type]],
   });
 }
 
@@ -68,7 +66,6 @@ function runPipeline(services: Services): Operation {
     http: { method: 'POST', path: '/api/web/pipelines' },
     cli: { words: ['pipeline'], args: ['query'], ...pipelineWords },
     named: true,
-    credits: () => creditTable.pipelineSearch + creditTable.pipelineExtraction,
     check: ({ schema }) => services.reader.check(schema),
   });
 }
@@ -83,7 +80,6 @@ function runAgent(services: Services): Operation {
     http: { method: 'POST', path: '/api/web/agents' },
     cli: { words: ['agent'], args: ['prompt'], ...agentWords },
     named: true,
-    credits: () => creditTable.agentSearch,
     check: async ({ schema }) => {
       if (schema) await services.reader.check(schema);
     },
