@@ -28,7 +28,7 @@ async function answerOf(
   const { owner } = run.job;
   const searcher = services.searcher(owner);
   if (input.type === 'suggest')
-    return { rows: [], ...(await searcher.suggest(input.query, run.signal)) };
+    return { rows: [], ...(await searcher.suggest(input.query, run.signal, input.language)) };
   if (input.type === 'crawled') {
     const hits = await services.pages.search(owner, input.query, input.count);
     const rows = hits.map(({ url, title, snippet, jobId }, i) => ({

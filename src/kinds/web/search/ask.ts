@@ -20,12 +20,12 @@ export async function askText(
   request: Pick<EgressRequest, 'method' | 'headers' | 'body'> = {},
 ): Promise<string> {
   const { egress, signal, timeoutMs, bytesMax, engine } = options;
-  const response = await egress
+  const { response, body } = await egress
     .request({ url, trust: 'trusted', signal, timeoutMs, bytesMax, ...request })
+    .then(async (answer) => ({ response: answer, body: await answer.body.text() }))
     .catch((error: unknown) => {
       throw unreachable(engine, url, error);
     });
-  const body = await response.body.text();
   if (response.status >= 200 && response.status < 300) return body;
   throw (
     options.diagnose?.(response.status, body) ??
@@ -65,6 +65,12 @@ function unreachable(engine: string, url: URL, error: unknown): Error {
   if (error.code === 'timeout') {
     return new AppError('timeout', `${engine} did not answer in time (${url.host}).`, {
       hint: 'Try again, or raise web.search.timeoutMs.',
+      cause: error,
+    });
+  }
+  if (error.code === 'egressTooLarge') {
+    return new AppError('unavailable', `The answer of ${engine} is too long.`, {
+      hint: 'Ask for fewer rows, or raise web.search.answerBytesMax.',
       cause: error,
     });
   }

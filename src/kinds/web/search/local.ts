@@ -6,6 +6,7 @@ export function localEngine(pages: PageSearch): Engine {
     name: 'local',
     general: false,
     kinds: ['web'],
+    takes: [],
     async search({ query, count, offset = 0 }) {
       const hits = await pages.searchPages(query, count + offset);
       const rows = hits.slice(offset).map(({ url, title, snippet, fetchedAt }) => ({
