@@ -86,7 +86,7 @@ export const webPlugin = definePlugin({
           egress,
           clock,
           secret,
-          pages: { searchPages: (query, limit) => searchPages(pages, owner, query, limit) },
+          pages: { searchPages: (query, window) => searchPages(pages, owner, query, window) },
         }),
     };
     addWebhookFormats(services);
@@ -122,8 +122,13 @@ function lifecycle({ ending, running }: Services): Service {
   };
 }
 
-async function searchPages(pages: PageStore, owner: string, query: string, limit: number) {
-  const hits = await pages.search(owner, query, limit);
+async function searchPages(
+  pages: PageStore,
+  owner: string,
+  query: string,
+  window: { limit: number; offset: number },
+) {
+  const hits = await pages.search(owner, query, window);
   return hits.map(({ url, title, snippet, at }) => ({
     url,
     snippet,

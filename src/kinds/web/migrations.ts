@@ -93,6 +93,24 @@ export const webMigrations: Migration[] = [
       `CREATE TABLE web_budgets (owner TEXT PRIMARY KEY, holds ${int} NOT NULL) ${strict}`,
     ],
   },
+  {
+    // The index holds words as `text/words.ts` makes them, and no copy of the text. It fills itself again.
+    id: 'web/5',
+    statements: ({ engine }) => [
+      'DROP TABLE web_text',
+      ...(engine === 'sqlite'
+        ? [
+            `CREATE VIRTUAL TABLE web_text USING fts5(
+              title, body, content = '', contentless_delete = 1, tokenize = 'unicode61 remove_diacritics 0'
+            )`,
+          ]
+        : [
+            'CREATE TABLE web_text (id BIGINT PRIMARY KEY, words tsvector NOT NULL)',
+            'CREATE INDEX web_text_words ON web_text USING gin (words)',
+          ]),
+      'UPDATE web_pages SET indexed = 0',
+    ],
+  },
 ];
 
 export const webIndexes: SearchIndex[] = [

@@ -2,6 +2,7 @@
 // engines and budgets do to them half-way.
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
+import { bestPassages } from '../../../src/kinds/web/actions/passages.ts';
 import { html, startSite, type Handler, type Site } from '../../fixtures/site/site.ts';
 import { until } from '../../helpers/until.ts';
 import { createWeb } from '../../helpers/web.ts';
@@ -163,4 +164,17 @@ test('engines that refuse or stay silent are named, and the next one answers', a
     assert.ok(out.rows.length > 0 && out.rows.every(({ engine: name }) => name === 'local'));
     await one.stop();
   }
+});
+
+test('passages are ranked by the words of the question in any script, within the room there is', () => {
+  const texts = [
+    { number: 1, text: '大阪の名物はたこ焼きです。' },
+    { number: 2, text: '東京の天気は晴れです。' },
+    { number: 3, text: 'The CAFÉ opens at nine.\n\nNobody knows why.' },
+  ];
+  const found = (question: string, room = 1000) =>
+    bestPassages(question, texts, room).map(({ number }) => number);
+  assert.equal(found('東京の天気')[0], 2);
+  assert.deepEqual(found('when does the cafe open'), [3]);
+  assert.deepEqual(found('cafe', 10), [], 'never more than there is room for');
 });

@@ -235,7 +235,7 @@ test('without a general engine Wikipedia and the crawled pages answer, and it is
     });
   const settings = searchSettings.parse({ wikipedia: { url: base }, timeoutMs: 5000 });
   const pages = {
-    searchPages: (query: string, limit: number) =>
+    searchPages: (query: string, { limit }: { limit: number }) =>
       Promise.resolve([{ url: 'https://mine.test/', title: 'Mine', snippet: `${query} ${limit}` }]),
   };
   const local = new Searcher({

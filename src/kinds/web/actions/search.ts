@@ -30,12 +30,14 @@ async function answerOf(
   if (input.type === 'suggest')
     return { rows: [], ...(await searcher.suggest(input.query, run.signal, input.language)) };
   if (input.type === 'crawled') {
-    const hits = await services.pages.search(owner, input.query, input.count);
-    const rows = hits.map(({ url, title, snippet, jobId }, i) => ({
+    const window = { limit: input.count, offset: input.offset ?? 0 };
+    const hits = await services.pages.search(owner, input.query, window);
+    const rows = hits.map(({ url, title, snippet, jobId, at }, i) => ({
       title: title ?? url,
       url,
       snippet,
       jobId,
+      crawledAt: new Date(at).toISOString(),
       engine: 'local',
       position: i + 1,
     }));

@@ -97,7 +97,7 @@ export interface Engine {
 
 /** Full text over the pages crawled here; implemented by the crawl's store. */
 export interface PageSearch {
-  searchPages(query: string, limit: number): Promise<PageHit[]>;
+  searchPages(query: string, window: { limit: number; offset: number }): Promise<PageHit[]>;
 }
 
 export interface PageHit {
