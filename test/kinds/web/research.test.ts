@@ -115,6 +115,24 @@ test('an agent merges with provenance, shows conflicts, and keeps to maxSources 
   }
 });
 
+test('one page under several addresses is read once and is one voice; what cannot work is refused at once', async (t) => {
+  const { web, site } = await open(t);
+  site.on('/moved', (_request, response) => void response.writeHead(302, { location: '/shop/2' }).end()); // prettier-ignore
+  const urls = ['/shop/0', '/shop/0#top', '/shop/2', '/moved'].map((path) => site.url(path));
+  const out = await web.call<Result & { data: unknown; provenance: Record<string, string[]>; conflicts: { values: { sources: string[] }[] }[] }>('run_agent', { prompt: 'lamp', schema, urls, onlyUrls: true }); // prettier-ignore
+  assert.equal(out.creditsUsed, 3);
+  assert.deepEqual(out.conflicts[0]!.values.map(({ sources }) => sources.length), [1, 1]); // prettier-ignore
+  const call = (name: string, input: object) => web.call(name, { prompt: 'lamp', ...input });
+  const refused = { code: 'invalidInput' };
+  await assert.rejects(call('run_agent', { onlyUrls: true }), refused);
+  await assert.rejects(call('run_agent', { urls: ['nothing'] }), refused);
+  const wrong = { query: 'lamp', schema, selectors: { name: '[[' } };
+  await assert.rejects(web.call('run_pipeline', wrong), refused);
+  const before = await web.call<{ creditsUsed: number }>('web_usage', {});
+  await assert.rejects(web.call('run_pipeline', { query: 'lamp', schema, maxCredits: 1 }), /The credits do not pay for a search and a page/); // prettier-ignore
+  assert.deepEqual(await web.call('web_usage', {}), before, 'nothing is paid for in vain');
+});
+
 test('a budget that runs out half-way keeps what was read and says so; the next call is refused', async (t) => {
   const { web } = await open(t, { budget: { creditsPerDay: 3 } });
   const out = await web.call<Result>('run_pipeline', { query: 'lamp', schema, extractFrom: 4 });

@@ -4,6 +4,7 @@ import { AppError } from '../../../errors.ts';
 import type { JobError } from '../../../jobs/job.ts';
 import type { Outcome, Run } from '../../../jobs/kind.ts';
 import { loadPage } from '../fetch/load.ts';
+import { sameUrl } from '../search/same-url.ts';
 import type { SearchRow } from '../search/types.ts';
 import type { Services } from '../services.ts';
 import { creditTable } from '../usage/credits.ts';
@@ -97,20 +98,13 @@ export async function agentAction(
   const trail = await Trail.of(run, services, input.maxCredits);
   const prices = { search: creditTable.agentSearch, page: creditTable.agentPage };
   const means = { trail, prices, services };
-  const rows: Pick<SearchRow, 'url' | 'title' | 'snippet'>[] = (input.urls ?? []).map((url) => ({
-    url,
-    title: url,
-    snippet: '',
-  }));
+  const rows: Listed[] = distinct((input.urls ?? []).map((url) => ({ url, title: url })));
   const notices: string[] = [];
   if (!input.onlyUrls && rows.length < input.maxSources) {
     for (const query of queriesOf(input.prompt)) {
-      // A search without a page to read after it would be money for nothing.
-      const isKnown = trail.known(searchKey(query)) !== undefined;
-      if (!isKnown && !trail.affords(prices.search + prices.page)) break;
+      if (rows.length > 0 && !canSearch(query, means)) break;
       const found = await findRows(run, query, searchRows, means);
-      const known = new Set(rows.map(({ url }) => url));
-      rows.push(...found.rows.filter(({ url }) => !known.has(url)));
+      rows.splice(0, rows.length, ...distinct([...rows, ...found.rows]));
       if (found.notice !== undefined) notices.push(found.notice);
       if (rows.length >= input.maxSources * 2) break;
     }
@@ -119,7 +113,8 @@ export async function agentAction(
   const wanted = rows.slice(0, input.maxSources);
   const { items, unread } = await readAll(run, wanted, wish, means);
   const good = items.filter(({ error }) => error === undefined);
-  const sourced = good
+  // Two addresses that lead to one page are one voice.
+  const sourced = distinct(good)
     .filter(({ data }) => data !== undefined)
     .map(({ url, data }): Sourced => ({ url, data }));
   const merged = input.schema ? merge(sourced) : undefined;
@@ -152,6 +147,12 @@ export async function agentAction(
   return outcomeOf(run, trail, result, good.length > 0 ? undefined : nothing(items, notices[0]));
 }
 
+function distinct<T extends { url: string }>(rows: readonly T[]): T[] {
+  const byUrl = new Map<string, T>();
+  for (const row of rows) if (!byUrl.has(sameUrl(row.url))) byUrl.set(sameUrl(row.url), row);
+  return [...byUrl.values()];
+}
+
 /** What the steps are taken with, and what each costs. */
 interface Means {
   trail: Trail;
@@ -164,20 +165,22 @@ interface FoundRows {
   notice?: string | undefined;
 }
 
+/** A search without a page to read after it would be money for nothing. */
+const canSearch = (query: string, { trail, prices }: Means): boolean =>
+  trail.known(searchKey(query)) !== undefined || trail.affords(prices.search + prices.page);
+
 const searchKey = (query: string): string => `search ${query}`;
 
-async function findRows(
-  run: Run,
-  query: string,
-  count: number,
-  { trail, prices, services }: Means,
-): Promise<FoundRows> {
+async function findRows(run: Run, query: string, count: number, means: Means): Promise<FoundRows> {
+  const { trail, prices, services } = means;
   const key = searchKey(query);
   const known = trail.known<FoundRows>(key);
   if (known || stopOf(run)) return known ?? { rows: [] };
   const kept = prices.search;
-  if (!(await trail.reserve(kept)))
-    return { rows: [], notice: 'The credits do not allow a search.' };
+  if (!canSearch(query, means) || !(await trail.reserve(kept))) {
+    trail.short ??= 'credits';
+    return { rows: [], notice: 'The credits do not pay for a search and a page.' };
+  }
   try {
     const { rows, notice } = await services
       .searcher(run.job.owner)

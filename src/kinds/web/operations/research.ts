@@ -1,10 +1,13 @@
 // Search, pipeline, agent, usage.
 import { z } from 'zod';
+import { AppError } from '../../../errors.ts';
 import { defineOperation, type Operation } from '../../../operation.ts';
 import type { ActionInput } from '../actions/inputs.ts';
+import { parseUrl } from '../crawl/url.ts';
 import type { Services } from '../services.ts';
 import { creditNotes, creditTable, type Charge } from '../usage/credits.ts';
 import { jobOperation } from './job-operation.ts';
+import { checkSelectors } from './selectors.ts';
 import { agentWords, pipelineWords, searchWords, usageText } from './terminal.ts';
 
 export function researchOperations(services: Services): Operation[] {
@@ -66,7 +69,10 @@ function runPipeline(services: Services): Operation {
     http: { method: 'POST', path: '/api/web/pipelines' },
     cli: { words: ['pipeline'], args: ['query'], ...pipelineWords },
     named: true,
-    check: ({ schema }) => services.reader.check(schema),
+    check: async (input) => {
+      await checkSelectors(input);
+      await services.reader.check(input.schema);
+    },
   });
 }
 
@@ -80,7 +86,13 @@ function runAgent(services: Services): Operation {
     http: { method: 'POST', path: '/api/web/agents' },
     cli: { words: ['agent'], args: ['prompt'], ...agentWords },
     named: true,
-    check: async ({ schema }) => {
+    check: async ({ schema, urls = [], onlyUrls }) => {
+      for (const url of urls) parseUrl(url);
+      if (onlyUrls && urls.length === 0) {
+        throw new AppError('invalidInput', 'There is nothing to read.', {
+          hint: 'Give `urls`, or leave `onlyUrls` out so that they are searched for.',
+        });
+      }
       if (schema) await services.reader.check(schema);
     },
   });
