@@ -5,6 +5,8 @@ import { mkdirSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { test } from 'node:test';
 import { allMigrations } from '../../../src/app.ts';
+import { HoldStore } from '../../../src/kinds/web/holds/store.ts';
+import { PostgresStore } from '../../../src/store/postgres/postgres.ts';
 import { html, startSite, type Handler, type Site } from '../../fixtures/site/site.ts';
 import { tempFolder } from '../../helpers/folder.ts';
 import { migratedDatabase } from '../../helpers/postgres.ts';
@@ -64,6 +66,23 @@ for (const factory of stores) {
     assert.equal((await web.call('web_search', { query: 'x', type: 'crawled' })).status, 'completed', 'what is free is never refused'); // prettier-ignore
   });
 }
+
+test('two servers that keep credits at the same moment get no more than there are', async (t) => {
+  const address = await migratedDatabase(allMigrations());
+  const nodes = await Promise.all([PostgresStore.open(address), PostgresStore.open(address)]);
+  for (const node of nodes) t.after(() => node.close());
+  const now = Date.now();
+  const spans = [{ limit: 10, from: '2026-01-01' }];
+  const taken = await Promise.all(
+    Array.from({ length: 40 }, (_, i) => {
+      const hold = { jobId: `job_${i}`, owner: 'me', credits: 1 };
+      return new HoldStore(nodes[i % 2]!).take(hold, spans, now);
+    }),
+  );
+  assert.equal(taken.filter(Boolean).length, 10);
+  assert.equal(await new HoldStore(nodes[0]).kept('me', now), 10);
+  assert.equal(await new HoldStore(nodes[0]).kept('me', now + 3_600_000), 0, 'a server that vanished keeps nothing for ever'); // prettier-ignore
+});
 
 test('a cancelled agent keeps what it read and paid for; asked for again it goes on from there', async (t) => {
   const site = await startSite(t);
