@@ -206,6 +206,16 @@ test('offset and count mean rows with every engine, whatever its pages are', asy
   };
   assert.deepEqual(await window('web', {}, 25, 5), range(25, 30));
   assert.deepEqual(await window('web', {}, 25, 10), range(25, 30), 'a page that fails takes nothing from those before'); // prettier-ignore
+  let pages = 0;
+  handle = (_request, response, { searchParams }) => {
+    const page = Number(searchParams.get('pageno') ?? 1);
+    const results = numbered(page * 10 - 10, page * 10);
+    if (++pages < 3) json(response, { results });
+  };
+  const slow = searcher({ searxngUrl: base, timeoutMs: 600 });
+  const { rows, engines } = await slow.search(ask('x', 'web', 50), signal);
+  assert.deepEqual(rows.map(({ title }) => Number(title)), range(0, 20)); // prettier-ignore
+  assert.match(engines[0]!.warnings![0]!, /its page 3: SearXNG did not answer in time/);
 });
 
 test('what an engine cannot narrow its rows by is said', async () => {

@@ -81,7 +81,9 @@ export class Searcher {
       const report: EngineReport = { engine: engine.name, rows: 0, ms: 0 };
       engines.push(report);
       try {
-        const suggestions = (await engine.suggest(text, signal, language)).slice(0, suggestionsMax);
+        const ask = engine.suggest.bind(engine);
+        const all = await this.inTime(engine, signal, (limited) => ask(text, limited, language));
+        const suggestions = all.slice(0, suggestionsMax);
         report.rows = suggestions.length;
         if (suggestions.length > 0) return { suggestions, engines };
       } catch (error) {
@@ -105,13 +107,30 @@ export class Searcher {
     const report: EngineReport = { engine: engine.name, rows: 0, ms: 0 };
     answer.engines.push(report);
     try {
-      const found = await engine.search(request, signal);
+      const found = await this.inTime(engine, signal, (limited) => engine.search(request, limited));
       take(found, engine, request, answer, report);
     } catch (error) {
       signal.throwIfAborted();
       report.problem = problemOf(error);
     }
     report.ms = this.parts.clock.now() - start;
+  }
+
+  /** The time is for all that one engine is asked, its further pages included. */
+  private async inTime<T>(
+    { name }: Engine,
+    signal: AbortSignal,
+    work: (limited: AbortSignal) => Promise<T>,
+  ): Promise<T> {
+    const { clock, settings } = this.parts;
+    const late = new AppError('timeout', `${name} was not done within ${settings.timeoutMs} ms.`);
+    const limit = new AbortController();
+    const cancel = clock.after(settings.timeoutMs, () => limit.abort(late));
+    try {
+      return await work(AbortSignal.any([signal, limit.signal]));
+    } finally {
+      cancel();
+    }
   }
 }
 
