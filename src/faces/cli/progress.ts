@@ -1,7 +1,7 @@
 // A job of a generated command, awaited: one line on the terminal says how far it is, then its answer is printed as if the
 // call had given it at once. ctrl-c leaves the job running.
 import { stripVTControlCharacters } from 'node:util';
-import { AppError, registerErrors, type ErrorBody } from '../../errors.ts';
+import { AppError, errorBody, registerErrors, type ErrorBody } from '../../errors.ts';
 import type { Answered } from './bridge.ts';
 import type { Client } from './client.ts';
 import type { CommandContext } from './command.ts';
@@ -34,7 +34,6 @@ export async function awaited(
   }
 }
 
-/** A job that failed is the caller's error, as if the call had thrown it. */
 async function answerOf(
   { client, screen }: CommandContext,
   ended: View,
@@ -43,16 +42,27 @@ async function answerOf(
   const server = await client();
   if (ended.status === 'completed') return server.later(ended.id);
   registerErrors((await server.catalog()).errors ?? {});
-  const { error, result } = ended as { error?: ErrorBody; result?: unknown };
   const code = exitCode(ended);
-  if (code !== undefined && !quiet) {
-    screen.err(`errand: ${ended.id} ${ended.status}.\n`);
-    return code;
-  }
-  const { message = `The job was ${ended.status}.`, hint, data } = error ?? {};
-  throw new AppError(error?.code ?? ended.status, message, {
+  if (code === undefined) throw failureOf(ended);
+  // Somebody cut it short: it keeps what it has.
+  const { shown } = ended.result === undefined ? {} : await server.later(ended.id);
+  if (quiet) screen.out(`${JSON.stringify({ error: errorBody(failureOf(ended)) })}\n`);
+  else if (shown !== undefined) screen.out(`${harmless(shown)}\n`);
+  screen.err(`errand: ${ended.id} ${ended.status}.\n`);
+  return code;
+}
+
+/** A job that failed is the caller's error, as if the call had thrown it. */
+function failureOf({ id, status, error, result }: View): AppError {
+  const {
+    code = status,
+    message = `The job was ${status}.`,
+    hint,
+    data,
+  } = (error ?? {}) as Partial<ErrorBody>;
+  return new AppError(code, message, {
     ...(hint === undefined ? {} : { hint }),
-    data: { ...data, jobId: ended.id, ...(result === undefined ? {} : { result }) },
+    data: { ...data, jobId: id, ...(result === undefined ? {} : { result }) },
   });
 }
 

@@ -174,6 +174,18 @@ test('ctrl-c leaves the job running, and what ends otherwise has its exit code',
   const stopped = await started();
   await server.cli('cancel', stopped.id);
   assert.deepEqual(await stopped.exit, [130, null]);
+  site.on('/quick', html(product('Lamp', 7)));
+  const urls = `${site.url('/quick')},${site.url('/slow')}`;
+  const some = await server.cli('agent', 'lamp', '--only-urls', '--urls', urls, '--detach');
+  const id = some.stdout.trim();
+  await until('one is read', async () => (await server.cli('show', id)).stdout.includes('1 steps'));
+  await server.cli('cancel', id);
+  const cut = await server.cli('result', id);
+  assert.deepEqual([cut.code, cut.stderr.includes(`${id} cancelled.`)], [130, true]);
+  assert.match(cut.stdout, /The Lamp costs 7\.[^]*Not read \(cancelled\): .*\/slow/);
+  const script = await server.cli('result', id, '--json');
+  assert.equal(script.code, 130);
+  assert.equal(script.json<{ error: { data: { result: { stopReason: string } } } }>().error.data.result.stopReason, 'cancelled'); // prettier-ignore
 });
 
 const browser = await chromiumPath();

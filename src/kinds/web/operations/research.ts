@@ -49,7 +49,7 @@ function webSearch(services: Services): Operation {
 const searchColumns = ['position', 'title', 'url', 'engine'];
 const searchCommand = {
   args: ['query'],
-  table: { rows: 'rows', columns: searchColumns },
+  table: { rows: 'rows', columns: [...searchColumns, 'snippet'] },
 };
 
 const ofType = (type: ActionInput<'search'>['type'], more: string[] = []) => ({

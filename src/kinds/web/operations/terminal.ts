@@ -11,9 +11,9 @@ import type { Answer } from './run.ts';
 
 type Spoken = Pick<CliShape, 'text' | 'isShort'>;
 
-/** Only an answer that is complete has its own words. */
+/** Only an answer that has a result has its own words, also one that was cut short. */
 function spoken<T>(text: (out: T) => string | undefined, isShort: (out: T) => boolean): Spoken {
-  const isDone = (out: unknown) => (out as Answer).status === 'completed';
+  const isDone = (out: unknown) => (out as Answer).creditsUsed !== undefined;
   return {
     text: (out) => (isDone(out) ? text(out as T) : undefined),
     isShort: (out) => isDone(out) && isShort(out as T),
@@ -137,7 +137,7 @@ function wayText({ steps, creditsUsed, stopReason, unread = [] }: Research): str
   const failed = steps.filter(({ ok, phase }) => !ok && phase === 'search');
   return [
     ...failed.map(({ detail }) => `search failed: ${detail}`),
-    ...(unread.length > 0 ? [`Not read for want of ${stopReason}: ${unread.join(', ')}`] : []),
+    ...(unread.length > 0 ? [`Not read (${stopReason}): ${unread.join(', ')}`] : []),
     `${steps.length} steps, ${creditsUsed} credits`,
   ].join('\n');
 }
