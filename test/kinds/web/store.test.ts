@@ -233,7 +233,7 @@ function contract(factory: StoreFactory): void {
 }
 
 const texts: Record<string, [title: string, text: string]> = {
-  'http://a.test/en': ['Lamps', 'The quick brown fox reads under a lamp. Naïve café owners write e-mail.'],
+  'http://a.test/en': ['Lamps', '# Lamps\n\nThe quick brown fox reads [under](http://hidden.test/) a lamp. Naïve café owners write e-mail.'],
   'http://docs.a.test:8080/fox': ['Fox', 'A brown bear met a quick fox, and nobody read.'],
   'http://b.test/ja': ['天気', '東京都の天気は晴れです。カメラを持って行く。'],
   'http://b.test/ja2': ['京都', '京都の東にある天の気配。'],
@@ -273,6 +273,7 @@ for (const factory of stores) {
       ['NAIVE Cafe', ['en']],
       ['e-mail', ['en']],
       ['lamps', ['en']],
+      ['hidden', []],
       ['東京', ['ja']],
       ['天気', ['ja']],
       ['カメラ', ['ja']],
@@ -300,7 +301,10 @@ for (const factory of stores) {
     assert.deepEqual(await find('東京', { limit: 10 }, 'you'), [], 'another owner’s pages are not there'); // prettier-ignore
     assert.deepEqual(await find('lamp', { limit: 10 }, 'you'), ['en']);
     const [hit] = await pages.search('me', 'cafe owners', { limit: 1 });
-    assert.match(hit!.snippet, /Naïve café owners write/);
+    assert.match(
+      hit!.snippet,
+      /^Lamps The quick brown fox reads under a lamp\. Naïve café owners write/,
+    );
 
     const both = await find('brown fox');
     assert.deepEqual([await find('brown fox', { limit: 1 }), await pages.search('me', 'brown fox', { limit: 5, offset: 2 })], [both.slice(0, 1), []]); // prettier-ignore

@@ -2,6 +2,7 @@
 // one method. Indexing happens after the crawl's own commit, in slices, because a crawl must not wait for it.
 import type { Row, Step, Store, Value } from '../../../store/store.ts';
 import { ftsQuery, isAsked, parseQuery, tsQuery, type TextQuery } from '../text/query.ts';
+import { plainOf } from '../text/plain.ts';
 import { snippetOf } from '../text/snippet.ts';
 import { tsVector } from '../text/vector.ts';
 import { wordsOf } from '../text/words.ts';
@@ -173,7 +174,7 @@ export class PageStore {
     const bodyOf = new Map(texts.map(({ id, body }) => [id, body ?? '']));
     return rows.map(({ id, ...row }) => ({
       ...row,
-      snippet: snippetOf((bodyOf.get(id) ?? '').slice(0, indexedCharsMax), query),
+      snippet: snippetOf(plainOf((bodyOf.get(id) ?? '').slice(0, indexedCharsMax)), query),
     }));
   }
 }
@@ -219,7 +220,7 @@ function indexStep(
   row: { id: number; title: string | null; body: string | null },
 ): Step {
   const title = wordsOf(row.title ?? '');
-  const body = wordsOf((row.body ?? '').slice(0, indexedCharsMax));
+  const body = wordsOf(plainOf((row.body ?? '').slice(0, indexedCharsMax)));
   return engine === 'sqlite'
     ? {
         sql: 'INSERT INTO web_text (rowid, title, body) VALUES (?, ?, ?)',

@@ -74,14 +74,11 @@ function unreachable(engine: string, url: URL, error: unknown): Error {
       cause: error,
     });
   }
-  return new AppError(
-    'unavailable',
-    `${engine} cannot be reached at ${url.origin}: ${error.message}`,
-    {
-      hint: 'Check that it runs, its address in the settings, and the network.',
-      cause: error,
-    },
-  );
+  const why = error.message.replace(`${url.href} could not be fetched: `, '');
+  return new AppError('unavailable', `${engine} cannot be reached at ${url.origin}: ${why}`, {
+    hint: 'Check that it runs, its address in the settings, and the network.',
+    cause: error,
+  });
 }
 
 function refused(engine: string, status: number, retryAfter: string | undefined): AppError {

@@ -236,7 +236,7 @@ function sourceWords({ engines }: SearchAnswer, generalEngines: number): string[
   );
   if (generalEngines === 0) {
     const only = `these rows are only from ${sources.join(', ')}`;
-    return [`No general web engine is configured: ${only}. ${howToConfigure}`];
+    return [`No general web engine is configured: ${only}. ${howToConfigure}`, ...failed];
   }
   return failed.length > 0 ? [...failed, `These rows are from ${sources.join(', ')}.`] : [];
 }

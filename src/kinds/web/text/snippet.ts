@@ -15,7 +15,7 @@ export function snippetOf(text: string, { words, phrases }: TextQuery): string {
       near.add(places[j]!.word);
     if (near.size > best.score) best = { from: at, score: near.size };
   }
-  return cut(text, Math.max(0, best.from - 40));
+  return cut(text, Math.max(0, Math.min(best.from - 40, text.length - snippetChars)));
 }
 
 /** Where the words stand, also with accents and capitals, in order. */
