@@ -23,16 +23,9 @@ function placesOf(text: string, wanted: readonly string[]): { at: number; word: 
   const places: { at: number; word: string }[] = [];
   for (const { 0: piece, index } of text.matchAll(/[\p{L}\p{N}\p{M}]+/gu)) {
     const words = wordsOf(piece);
-    const isOne = words.length === 1;
     for (const word of wanted) {
-      const at = isOne
-        ? words[0] === word
-          ? 0
-          : -1
-        : words.includes(word)
-          ? piece.indexOf(word)
-          : -1;
-      if (at >= 0) places.push({ at: index + at, word });
+      const at = words.length === 1 ? 0 : piece.indexOf(word);
+      if (at >= 0 && words.includes(word)) places.push({ at: index + at, word });
     }
     if (places.length >= placesMax) break;
   }
