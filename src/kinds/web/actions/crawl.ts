@@ -35,7 +35,10 @@ export async function runCrawl(
       credits: { page: creditTable.crawlPage, rendered: creditTable.renderedPage },
     },
     sitemaps: (one) => loadSitemaps(one, { fetch, robots, settings }),
-    hold: (credits) => services.usage.holdSome(job, credits),
+    hold: async (credits, anew) => {
+      if (anew) await services.usage.release(job.id);
+      return services.usage.holdSome(job, credits);
+    },
     told: (pages) => messages.steps(pages),
   });
   services.running.set(job.id, crawl);
