@@ -122,6 +122,18 @@ test('extract, pipeline, agent and the searches: readable, with JSON from a file
     /\n\[1\] Lamp http.*\/a\n\[2\] Lamp http.*\/b\n\[3\] .*not read: .*404/,
   );
 
+  const words = [process.execPath, bin, 'pipeline', 'lamp', '--schema', file];
+  const watched = await server.cli(
+    'run',
+    '--tty',
+    '--env',
+    `ERRAND_HOME=${server.home}`,
+    '--',
+    ...words,
+  );
+  assert.match(watched.stdout, /job_\w+ · search · 1 steps · "lamp": 3 results/, 'on a terminal one sees how far it is'); // prettier-ignore
+  assert.match(watched.stdout, /1\. Lamp\r?\n[^]*4 steps, 3 credits/);
+
   const later = await server.cli('pipeline', 'lamp', '--schema', file, '--detach');
   assert.match(later.stdout, /^job_\w{16}\n$/);
   const result = await server.cli('result', later.stdout.trim());
