@@ -9,7 +9,7 @@ import { configSchema, loadConfig } from '../src/config.ts';
 import { errorTable } from '../src/errors.ts';
 import { routeOf } from '../src/faces/http/routes.ts';
 import { openHome } from '../src/home.ts';
-import type { Operation } from '../src/operation.ts';
+import { commandsOf, type Operation } from '../src/operation.ts';
 import { serverOperations } from '../src/server-operations.ts';
 import { systemClock } from '../src/runtime/clock.ts';
 import { silentLog } from '../src/runtime/log.ts';
@@ -66,7 +66,9 @@ function operationsPage(list: readonly Operation[]): string {
     .toSorted((a, b) => a.name.localeCompare(b.name))
     .map((operation) => {
       const { method, path } = routeOf(operation);
-      const words = operation.cli ? `\`errand ${operation.cli.words.join(' ')}\`` : '';
+      const words = commandsOf(operation)
+        .map((cli) => `\`errand ${cli.words.join(' ')}\``)
+        .join(', ');
       const sets = (operation.toolsets ?? []).join(', ');
       return `| \`${operation.name}\` | ${method} \`${path}\` | ${words} | ${sets} | ${operation.scope} | ${operation.effect} |`;
     });

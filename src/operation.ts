@@ -66,7 +66,8 @@ export interface Operation<I = unknown, O = unknown> {
   at?: 'job' | 'attempt';
   /** Path under the HTTP root, with {name} for fields of the input; the others come from the query (GET, DELETE) or the JSON body. */
   http?: { method: 'GET' | 'POST' | 'PUT' | 'PATCH' | 'DELETE'; path: string };
-  cli?: CliShape;
+  /** One command, or several that each say a part of the input already. */
+  cli?: CliShape | readonly CliShape[];
   /** Work that outlives the call: the job to follow, or undefined when this answer is already the end. Gives MCP tasks. */
   startsJob?(output: O): string | undefined;
   /** What the call that started this job would answer now; undefined when it is no job of this operation. The result of MCP tasks. */
@@ -121,6 +122,19 @@ export interface CliShape {
   table?: { rows: string; columns: readonly string[]; bodies?: readonly string[] };
   /** A hand-written command of the same words replaces the generated one (it still calls the operation). */
   custom?: boolean;
+  /** Fields of the input that the words say already: `errand news` is a search of type news. */
+  preset?: Readonly<Record<string, unknown>>;
+  /** What the list of commands says of it, where the operation's own title is about more. */
+  summary?: string;
+  /** The answer as a person reads it, where neither the table nor the text for models will do. */
+  text?(output: unknown): string | undefined;
+  /** The answer says that it was not all to be had: exit code 1, so that scripts need not read it. */
+  isShort?(output: unknown): boolean;
+}
+
+export function commandsOf({ cli }: Pick<Operation, 'cli'>): readonly CliShape[] {
+  if (cli === undefined) return [];
+  return 'words' in cli ? [cli] : cli;
 }
 
 /**
@@ -217,6 +231,18 @@ export class Operations {
     return follow(operation as Following, parsed, { elsewhere, input, context });
   }
 
+  /** What the call that started this job would answer now; for a job that no such operation knows, what get_job answers. */
+  async later(jobId: string, context: CallContext): Promise<{ name: string; output: unknown }> {
+    for (const operation of this.list()) {
+      const { name, scope } = operation;
+      if (!operation.answerFor || !mayCall(scope, context.caller, this.kinds.get(name))) continue;
+      const output = await operation.answerFor(jobId, context);
+      if (output !== undefined) return { name, output };
+    }
+    const view = await this.call('get_job', { id: jobId, includeResult: true }, context);
+    return { name: 'get_job', output: view };
+  }
+
   /** For a call that another server sent here: it is not sent on. */
   async callHere(name: string, input: unknown, context: CallContext): Promise<unknown> {
     const operation = this.get(name);
@@ -294,6 +320,16 @@ function authorize(
       hint: 'Ask for a key with that scope: `errand key create --scopes …`.',
     },
   );
+}
+
+function mayCall(
+  scope: Operation['scope'],
+  caller: Caller | undefined,
+  kind: string | undefined,
+): boolean {
+  if (scope === 'public') return true;
+  if (!caller || (kind !== undefined && caller.kinds && !caller.kinds.includes(kind))) return false;
+  return caller.scopes.has(scope) || caller.scopes.has('admin');
 }
 
 /** What is wrong with the input of an operation or of a dialect's tool, field by field. */

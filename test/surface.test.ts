@@ -12,6 +12,7 @@ import { routeOf } from '../src/faces/http/routes.ts';
 import { ToolTables } from '../src/faces/mcp/table.ts';
 import { instructions } from '../src/faces/mcp/instructions.ts';
 import type { ToolCard } from '../src/faces/mcp/source.ts';
+import { commandsOf } from '../src/operation.ts';
 import { serverOperations } from '../src/server-operations.ts';
 import { startApp } from './helpers/app.ts';
 
@@ -97,11 +98,12 @@ test('the OpenAPI document lists every route, also of the dialects, each under a
 
 test('every command of the command line that comes from an operation', async (t) => {
   const { operations } = await surface(t);
-  const words = operations.list().flatMap(({ cli, name }) => {
-    if (!cli) return [];
-    const args = (cli.args ?? []).map((arg) => `<${arg}>`).join(' ');
-    return [[[...cli.words, args].filter(Boolean).join(' '), name]];
-  });
+  const words = operations.list().flatMap((operation) =>
+    commandsOf(operation).map((cli) => {
+      const args = (cli.args ?? []).map((arg) => `<${arg}>`).join(' ');
+      return [[...cli.words, args].filter(Boolean).join(' '), operation.name];
+    }),
+  );
   pin('commands', Object.fromEntries(words) as Record<string, unknown>);
 });
 

@@ -14,13 +14,20 @@ export type Outcome =
       retry?: boolean;
       cost?: number;
     }
-  | { type: 'cancelled'; error?: JobError; result?: unknown; facts?: Record<string, unknown> }
+  | {
+      type: 'cancelled';
+      error?: JobError;
+      result?: unknown;
+      facts?: Record<string, unknown>;
+      cost?: number;
+    }
   | {
       type: 'timed_out';
       error?: JobError;
       result?: unknown;
       facts?: Record<string, unknown>;
       retry?: boolean;
+      cost?: number;
     }
   /** The end was not seen and never will be: counted as lost. */
   | { type: 'lost'; message?: string; facts?: Record<string, unknown> }

@@ -49,6 +49,7 @@ test('each of the fifteen tools, by its exact name and parameters, answers over 
       'content-type': 'application/json',
     }),
   );
+  site.on('/autocompleter', html('["target"]', 200, { 'content-type': 'application/json' }));
   site.on('/styled', html('<link rel=stylesheet href=/s.css><title>Styled</title><main><h1>Styled</h1><p>Some <b>bold</b> words.</p></main>')); // prettier-ignore
   site.on('/s.css', html('h1{color:red}', 200, { 'content-type': 'text/css' }));
   const home = join(tempFolder(t), 'home');
@@ -100,7 +101,7 @@ test('each of the fifteen tools, by its exact name and parameters, answers over 
   assert.match((await call('search_ai', { q: 'what is the target about' })).context, /\[1\]/);
   assert.equal((await call('news', { q: 'target' })).results.length, 1);
   assert.equal((await call('images', { q: 'target' })).query, 'target');
-  assert.ok(Array.isArray((await call('suggest', { q: 'ta' })).suggestions));
+  assert.deepEqual((await call('suggest', { q: 'ta' })).suggestions, ['target']);
   const schema = { type: 'object', properties: { title: { type: 'string' } } };
   assert.equal((await call('extract', { url, schema })).data.title, 'Page 1');
   assert.match((await call('markdown', { url })).markdown, /Number 1 part 0/);

@@ -197,7 +197,8 @@ test('search, news, images, suggest, search_ai: rich rows, each with its engine'
   assert.equal(ai.sources[0].snippet, 'target snippet');
   const silent = await tool('search_ai', { q: 'zzqx' });
   assert.match(silent.context, /^\[1\] Target: target snippet\n\[2\] Gone: gone snippet/);
-  assert.ok(Array.isArray((await tool('suggest', { q: 'tar' })).suggestions));
+  site.on('/autocompleter', (_request, response) => void response.end('["target","tar"]'));
+  assert.deepEqual((await tool('suggest', { q: 'tar' })).suggestions, ['target', 'tar']);
 });
 
 test('extract takes a real JSON Schema and the flat map; null instead of invention', async (t) => {

@@ -170,7 +170,7 @@ test('queues limit and pause; every command has help; completion knows the words
   assert.equal((await server.cli('help', 'queue', 'set')).stdout, help.stdout);
   const overview = (await server.cli('help')).stdout;
   assert.match(overview, /queue list +shows every queue/);
-  assert.match(overview, /\n {2}crawl .*\n(?: {2}.*\n)* {2}crawl-control /);
+  assert.match(overview, /\n {2}crawl .*\n(?: {2}.*\n)* {2}crawl pause /);
   assert.match((await server.cli('completion', 'words', 'queue')).stdout, /list set/);
   assert.match((await server.cli('completion', 'bash')).stdout, /complete -F/);
 });

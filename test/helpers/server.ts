@@ -118,11 +118,11 @@ export async function cli(
   home: string,
   args: readonly string[],
   env: Record<string, string> = {},
-  options: { cwd?: string } = {},
+  { stdin, ...options }: { cwd?: string; stdin?: string } = {},
 ): Promise<CliAnswer> {
   await prepareStore(home, env);
   return new Promise((resolve) => {
-    execFile(
+    const child = execFile(
       process.execPath,
       [bin, ...args],
       { env: serverEnv(home, env), maxBuffer: 64 * 1024 * 1024, timeout: 120_000, ...options },
@@ -131,6 +131,7 @@ export async function cli(
         resolve({ code, stdout, stderr, json: <T>() => JSON.parse(stdout) as T });
       },
     );
+    if (stdin !== undefined) child.stdin!.end(stdin);
   });
 }
 

@@ -10,7 +10,14 @@ import {
   type ErrorBody,
   type ErrorKind,
 } from '../../errors.ts';
-import { itemLine, type CallContext, type Operation, type Operations } from '../../operation.ts';
+import {
+  commandsOf,
+  itemLine,
+  type CallContext,
+  type CliShape,
+  type Operation,
+  type Operations,
+} from '../../operation.ts';
 import { drained, readBody } from '../../runtime/wire.ts';
 
 export interface Catalog {
@@ -22,11 +29,27 @@ export interface Catalog {
 
 export type CatalogEntry = Pick<
   Operation,
-  'name' | 'title' | 'description' | 'effect' | 'toolsets' | 'cli'
+  'name' | 'title' | 'description' | 'effect' | 'toolsets'
 > & {
+  /** An operation with several commands has an entry for each. */
+  cli?: CliShape | undefined;
   input: Record<string, unknown>;
   streams: boolean;
+  /** It starts a job, and what came of that can be asked for later. */
+  startsJob?: boolean;
 };
+
+/** What a call answers: for scripts, for models, for people. */
+export interface Answered<O = Record<string, unknown>> {
+  /** The operation whose answer it is. */
+  name: string;
+  output: O;
+  text?: string;
+  shown?: string;
+  isShort?: true;
+  /** The job that goes on with it. */
+  jobId?: string;
+}
 
 const bodyBytesMax = 32 * 1024 * 1024;
 
@@ -55,7 +78,12 @@ export class Bridge {
       if (mounted.search.includes('follow')) {
         mounted.becomeStream();
         await this.follow(response, { name, input, context: mounted.context });
-      } else await this.call(response, { name, input, context: mounted.context });
+      } else {
+        const { context } = mounted;
+        const jobId = new URLSearchParams(mounted.search).get('job');
+        if (jobId === null) await this.call(response, { name, input, context });
+        else await this.later(response, jobId, context);
+      }
     } catch (error) {
       fail(response, error);
     }
@@ -65,25 +93,23 @@ export class Bridge {
     this.catalog ??= JSON.stringify({
       version: this.version,
       errors: Object.fromEntries(errorTable()),
-      operations: this.operations.list().map((operation) => ({
-        name: operation.name,
-        title: operation.title,
-        description: operation.description,
-        effect: operation.effect,
-        ...(operation.toolsets ? { toolsets: operation.toolsets } : {}),
-        cli: operation.cli,
-        streams: operation.stream !== undefined,
-        input: z.toJSONSchema(operation.input, { io: 'input', unrepresentable: 'any' }),
-      })),
+      operations: this.operations.list().flatMap(entriesOf),
     } satisfies Catalog);
     response.writeHead(200, { 'content-type': 'application/json' }).end(this.catalog);
   }
 
   private async call(response: ServerResponse, call: Call): Promise<void> {
     const output = await this.operations.call(call.name, call.input, call.context);
-    const text = this.operations.get(call.name).text?.(output);
-    const body = JSON.stringify({ output, ...(text === undefined ? {} : { text }) });
-    response.writeHead(200, { 'content-type': 'application/json' }).end(body);
+    answer(response, this.operations.get(call.name), output);
+  }
+
+  private async later(
+    response: ServerResponse,
+    jobId: string,
+    context: CallContext,
+  ): Promise<void> {
+    const { name, output } = await this.operations.later(jobId, context);
+    answer(response, this.operations.get(name), output);
   }
 
   /** One JSON line per item; an error after the first one is a last line of its own. */
@@ -104,6 +130,47 @@ export class Bridge {
       response.end(`${JSON.stringify(errorAnswer(error))}\n`);
     }
   }
+}
+
+/** One for each of its commands, with the input that is left to say. */
+function entriesOf(operation: Operation): CatalogEntry[] {
+  const { name, title, description, effect, toolsets, answerFor, stream } = operation;
+  const input = z.toJSONSchema(operation.input, { io: 'input', unrepresentable: 'any' });
+  const entry = {
+    name,
+    title,
+    description,
+    effect,
+    ...(toolsets ? { toolsets } : {}),
+    streams: stream !== undefined,
+    ...(operation.startsJob && answerFor ? { startsJob: true } : {}),
+  };
+  const shapes = commandsOf(operation);
+  if (shapes.length === 0) return [{ ...entry, input }];
+  return shapes.map((cli) => ({ ...entry, cli, input: withoutPreset(input, cli.preset ?? {}) }));
+}
+
+function withoutPreset(
+  schema: { properties?: Record<string, unknown>; required?: string[] },
+  preset: Readonly<Record<string, unknown>>,
+): Record<string, unknown> {
+  const { properties = {}, required = [] } = schema;
+  const isLeft = (field: string) => !Object.hasOwn(preset, field);
+  const left = Object.entries(properties).filter(([field]) => isLeft(field));
+  return { ...schema, properties: Object.fromEntries(left), required: required.filter(isLeft) };
+}
+
+function answer(response: ServerResponse, operation: Operation, output: unknown): void {
+  const shapes = commandsOf(operation);
+  const told: Answered<unknown> = { name: operation.name, output };
+  const text = operation.text?.(output);
+  const shown = shapes.find((shape) => shape.text)?.text?.(output);
+  const jobId = operation.startsJob?.(output);
+  if (text !== undefined) told.text = text;
+  if (shown !== undefined) told.shown = shown;
+  if (jobId !== undefined) told.jobId = jobId;
+  if (shapes.some((shape) => shape.isShort?.(output))) told.isShort = true;
+  response.writeHead(200, { 'content-type': 'application/json' }).end(JSON.stringify(told));
 }
 
 interface Call {

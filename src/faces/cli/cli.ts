@@ -1,6 +1,6 @@
 // The command line: a few commands written by hand, every other one made from the operation list of the server.
 import { AppError, callerError, errorKind } from '../../errors.ts';
-import type { CatalogEntry } from './bridge.ts';
+import type { Answered, CatalogEntry } from './bridge.ts';
 import { Client, type Target } from './client.ts';
 import { connectServer } from './connect.ts';
 import { backup, restore } from './commands/backup.ts';
@@ -12,26 +12,33 @@ import { run } from './commands/run.ts';
 import { serve } from './commands/serve.ts';
 import { service } from './commands/service.ts';
 import { migrate, store } from './commands/store.ts';
+import { result } from './commands/result.ts';
 import { show, wait } from './commands/show.ts';
 import type { Command, CommandContext } from './command.ts';
 import { callEach } from './each.ts';
-import { nounHelp, overview } from './overview.ts';
-import {
-  commandNames,
-  followedLine,
-  harmless,
-  printOutput,
-  terminalWords,
-  type Screen,
-} from './print.ts';
+import { helpBelow, nounHelp, overview } from './overview.ts';
+import { followedLine, harmless, terminalWords, type Screen } from './print.ts';
 import type { Program } from './program.ts';
-import { commandsBelow, findEntry, help, parseInput, spokenWords, usageError } from './words.ts';
+import { awaited } from './progress.ts';
+import { sayAnswer } from './answer.ts';
+import { sourcesOf } from './sources.ts';
+import {
+  commandsBelow,
+  findEntry,
+  help,
+  isAwaited,
+  parseInput,
+  spokenWords,
+  usageError,
+  type Common,
+} from './words.ts';
 
 const commands: Record<string, Command> = {
   run,
   logs,
   show,
   wait,
+  result,
   serve,
   mcp: front,
   doctor,
@@ -105,17 +112,20 @@ async function generated(argv: readonly string[], context: CommandContext): Prom
 }
 
 async function perform(
-  { screen, program }: CommandContext,
+  context: CommandContext,
   server: Client,
   entry: CatalogEntry,
   { argv, operations }: { argv: readonly string[]; operations: readonly CatalogEntry[] },
 ): Promise<number> {
-  const { inputs, common } = parseInput(entry, argv, program.clock.now());
+  const { screen, program } = context;
+  const sources = sourcesOf(program.stdin);
+  const { inputs, common } = await parseInput(entry, argv, program.clock.now(), sources);
   if (common.help) {
-    screen.out(help(entry, operations));
+    screen.out(help(entry, operations) + helpBelow(operations, entry));
     return 0;
   }
-  const [input] = inputs;
+  const [given] = inputs;
+  const input = { ...entry.cli!.preset, ...given };
   if (inputs.length > 1) {
     return callEach({ screen, server, entry, operations }, inputs, common.json);
   }
@@ -124,10 +134,21 @@ async function perform(
       screen.out(common.json ? `${JSON.stringify(data)}\n` : followedLine(entry, data));
     return 0;
   }
-  const { output, text } = await server.call(entry.name, input);
-  if (common.json) screen.out(`${JSON.stringify(output)}\n`);
-  else printOutput(screen, entry, output, text && terminalWords(text, commandNames(operations)));
-  return 0;
+  const answer = await answerOf(context, server, entry, { input, common });
+  if (typeof answer === 'number') return answer;
+  return sayAnswer(screen, answer, { json: common.json, operations }, entry);
+}
+
+/** A command that starts a job is awaited where its answer is what was asked for, or the person says so. */
+function answerOf(
+  context: CommandContext,
+  server: Client,
+  entry: CatalogEntry,
+  { input, common }: { input: Record<string, unknown>; common: Common },
+): Promise<Answered | number> {
+  const isTimed = isAwaited(entry) && input.waitMs === undefined;
+  const call = () => server.call(entry.name, isTimed ? { ...input, waitMs: 0 } : input);
+  return (common.wait ?? isTimed) ? awaited(context, call, common.json) : call();
 }
 
 function unknownCommand(operations: readonly CatalogEntry[], argv: readonly string[]): AppError {

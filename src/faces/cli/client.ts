@@ -10,7 +10,7 @@ import {
 } from '../../errors.ts';
 import type { Origin } from '../../operation.ts';
 import { linesOf } from '../../runtime/wire.ts';
-import type { Catalog } from './bridge.ts';
+import type { Answered, Catalog } from './bridge.ts';
 
 export type Target = { socketPath: string } | { url: string; key: string | undefined };
 
@@ -41,9 +41,15 @@ export class Client {
     name: string,
     input: unknown,
     signal?: AbortSignal,
-  ): Promise<{ output: O; text?: string }> {
+  ): Promise<Answered<O>> {
     const answer = await this.json('POST', `/internal/operations/${name}`, input, signal);
-    return answer as { output: O; text?: string };
+    return answer as Answered<O>;
+  }
+
+  /** What the call that started the job would answer now. */
+  async later(jobId: string): Promise<Answered> {
+    const path = `/internal/operations/?job=${encodeURIComponent(jobId)}`;
+    return (await this.json('POST', path)) as Answered;
   }
 
   async *follow(name: string, input: unknown, signal?: AbortSignal): AsyncIterable<FollowItem> {

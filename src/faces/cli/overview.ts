@@ -1,7 +1,7 @@
 // `errand help`: every command in one look, those that belong together in one block.
 import type { CatalogEntry } from './bridge.ts';
 import type { Command, CommandContext } from './command.ts';
-import { spokenWords } from './words.ts';
+import { commandsBelow, spokenWords } from './words.ts';
 
 type Row = [words: string, summary: string];
 
@@ -13,7 +13,7 @@ export async function overview(context: CommandContext): Promise<number> {
     const { cli } = entry;
     if (!cli || cli.custom) continue;
     const [first] = cli.words;
-    const area = cli.words.length > 1 ? first! : (kinOf(first!, blocks) ?? areaOf(entry));
+    const area = kinOf(first!, blocks) ?? (cli.words.length > 1 ? first! : areaOf(entry));
     blocks.set(area, [...(blocks.get(area) ?? []), [cli.words.join(' '), summaryOf(entry)]]);
   }
   blocks.set('server', [...handWritten(commands, 'server'), ...(blocks.get('server') ?? [])]);
@@ -34,10 +34,21 @@ export async function overview(context: CommandContext): Promise<number> {
 /** `errand help queue`: what can be done with one. */
 export function nounHelp(entries: readonly CatalogEntry[], argv: readonly string[]): string {
   const noun = spokenWords(argv).join(' ');
+  return `Usage: errand ${noun} COMMAND\n\n${listed(entries)}\n\`errand help ${noun} COMMAND\` says more.\n`;
+}
+
+/** `errand help crawl`: what can be done with one that was started. */
+export function helpBelow(entries: readonly CatalogEntry[], { cli }: CatalogEntry): string {
+  const below = commandsBelow(entries, cli!.words).filter(
+    (entry) => entry.cli!.words.length > cli!.words.length,
+  );
+  return below.length > 0 ? `\nCommands:\n${listed(below)}` : '';
+}
+
+function listed(entries: readonly CatalogEntry[]): string {
   const rows = entries.map((entry): Row => [entry.cli!.words.join(' '), summaryOf(entry)]);
   const width = Math.max(...rows.map(([words]) => words.length));
-  const lines = rows.map(([words, summary]) => `  ${words.padEnd(width)}  ${summary}`);
-  return `Usage: errand ${noun} COMMAND\n\n${lines.join('\n')}\n\n\`errand help ${noun} COMMAND\` says more.\n`;
+  return rows.map(([words, summary]) => `  ${words.padEnd(width)}  ${summary}\n`).join('');
 }
 
 /** None when no server can be had: help must work without one. */
@@ -56,9 +67,9 @@ function handWritten(commands: Readonly<Record<string, Command>>, area: Command[
     .map(([name, { summary }]) => [name, summary]);
 }
 
-/** `crawl-control` stands with `crawl`. */
+/** `crawl pause` stands with `crawl`. */
 function kinOf(word: string, blocks: ReadonlyMap<string, Row[]>): string | undefined {
-  const isKin = ([words]: Row) => word.startsWith(`${words}-`);
+  const isKin = ([words]: Row) => word === words;
   return [...blocks].find(([, rows]) => rows.some(isKin))?.[0];
 }
 
@@ -70,7 +81,8 @@ function areaOf({ toolsets = [] }: CatalogEntry): string {
 }
 
 /** A title of two words (“Cancel job”) says no more than the command itself: then what its description begins with. */
-export function summaryOf({ title, description }: CatalogEntry): string {
+export function summaryOf({ title, description, cli }: CatalogEntry): string {
+  if (cli?.summary !== undefined) return cli.summary;
   const text =
     title.split(' ').length > 2 ? title : (/^[^.:;(]+/.exec(description)?.[0].trim() ?? title);
   return text.charAt(0).toLowerCase() + text.slice(1);

@@ -2,7 +2,7 @@
 import type { Readable } from 'node:stream';
 import { AppError } from '../../errors.ts';
 import type { Client } from './client.ts';
-import type { Schema } from './words.ts';
+import type { Schema } from './schema.ts';
 
 export async function pipedText(stdin: Readable, client: Client): Promise<string> {
   const bytesMax = await textMax(client);

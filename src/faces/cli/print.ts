@@ -24,9 +24,14 @@ export function printOutput(
   screen: Screen,
   entry: CatalogEntry,
   output: unknown,
-  text: string | undefined,
+  { text, shown }: { text?: string | undefined; shown?: string | undefined },
 ): void {
   const table = entry.cli?.table;
+  if (shown !== undefined) {
+    screen.out(`${harmless(shown)}\n`);
+    sayNotice(screen, output);
+    return;
+  }
   if (table && output && typeof output === 'object') {
     const rows = (output as Record<string, unknown>)[table.rows];
     if (Array.isArray(rows)) {
@@ -35,14 +40,20 @@ export function printOutput(
       const isRead = list.some((row) => bodies.some((name) => row[name] !== undefined));
       if (isRead) for (const row of list) screen.out(bodyText(screen, entry, row, bodies));
       else screen.out(tableText(screen, list, columns));
-      const { nextCursor, notice } = output as { nextCursor?: string; notice?: string };
+      const { nextCursor } = output as { nextCursor?: string };
       if (nextCursor) screen.err(dim(screen, `more: --cursor ${nextCursor}\n`));
-      if (notice) screen.err(`${harmless(notice)}\n`);
+      sayNotice(screen, output);
       return;
     }
   }
   if (text !== undefined) screen.out(`${harmless(text)}\n`);
   else screen.out(fieldsText(screen, output));
+}
+
+/** What must be known to trust the answer. */
+function sayNotice(screen: Screen, output: unknown): void {
+  const { notice } = output as { notice?: string };
+  if (notice) screen.err(`${harmless(notice)}\n`);
 }
 
 function bodyText(
@@ -221,8 +232,11 @@ const spoken: ReadonlyMap<string, string> = new Map([
 
 /** The same for every operation that has a command, where the list is at hand. */
 export function commandNames(entries: readonly CatalogEntry[]): ReadonlyMap<string, string> {
+  // Of several commands for one operation the first is its name.
   return new Map(
-    entries.flatMap(({ name, cli }) => (cli ? [[name, `errand ${cli.words.join(' ')}`]] : [])),
+    entries
+      .toReversed()
+      .flatMap(({ name, cli }) => (cli ? [[name, `errand ${cli.words.join(' ')}`]] : [])),
   );
 }
 

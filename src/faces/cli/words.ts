@@ -3,20 +3,9 @@ import { AppError } from '../../errors.ts';
 import type { CatalogEntry } from './bridge.ts';
 import { helpText } from './command.ts';
 import { commandNames, terminalWords } from './print.ts';
+import { typeOf, type Schema } from './schema.ts';
+import { jsonOf, writtenText, type Sources } from './sources.ts';
 import { durationMs, wireTime } from './times.ts';
-
-export interface Schema {
-  type?: string | string[];
-  format?: string;
-  properties?: Record<string, Schema>;
-  required?: string[];
-  items?: Schema;
-  enum?: unknown[];
-  anyOf?: Schema[];
-  default?: unknown;
-  maxLength?: number;
-  description?: string;
-}
 
 /** Flags every command takes. */
 export interface Common {
@@ -24,6 +13,8 @@ export interface Common {
   help: boolean;
   /** Goes on with what comes, for operations that can be followed. */
   follow: boolean;
+  /** Of what starts a job: until that is over; undefined where nothing was said. */
+  wait?: boolean;
 }
 
 /** The entry whose words are the longest beginning of argv. */
@@ -51,11 +42,12 @@ export function commandsBelow(
 type Input = Record<string, unknown>;
 
 /** One input, or one for each of the things that were named. */
-export function parseInput(
+export async function parseInput(
   entry: CatalogEntry,
   argv: readonly string[],
   now: number,
-): { inputs: [Input, ...Input[]]; common: Common } {
+  sources: Sources,
+): Promise<{ inputs: [Input, ...Input[]]; common: Common }> {
   const schema = entry.input as Schema;
   const properties = schema.properties ?? {};
   const input: Input = {};
@@ -66,6 +58,8 @@ export function parseInput(
     if (word === '--json') common.json = true;
     else if (word === '--help' || word === '-h') common.help = true;
     else if (entry.streams && (word === '--follow' || word === '-f')) common.follow = true;
+    else if (entry.startsJob && isDetach(word)) common.wait = false;
+    else if (entry.startsJob && !properties.waitMs && word === '--wait') common.wait = true;
     else if (word.startsWith('--')) {
       const [flag, inline] = split(word.slice(2));
       const field = fieldOf(flag, properties);
@@ -77,13 +71,14 @@ export function parseInput(
       } else {
         const text = inline ?? argv[++i];
         if (text === undefined) throw new AppError('invalidInput', `--${flag} needs a value.`);
-        put(input, field.name, property, milliseconds(flag, text));
+        const written = await writtenText(property, text, sources);
+        put(input, field.name, property, milliseconds(flag, written));
       }
     } else loose.push(word);
   }
   const { args = [], each } = entry.cli!;
   const further = each ? loose.splice(args.length) : [];
-  takeLoose(entry, loose, input, properties);
+  await takeLoose(entry, loose, input, sources);
   for (const [name, property] of Object.entries(properties)) {
     const text = input[name];
     if (isTime(property) && typeof text === 'string') input[name] = wireTime(name, text, now);
@@ -94,13 +89,16 @@ export function parseInput(
   };
 }
 
-function takeLoose(
+const isDetach = (word: string): boolean => word === '--detach' || word === '-d';
+
+async function takeLoose(
   entry: CatalogEntry,
   loose: string[],
   input: Record<string, unknown>,
-  properties: Record<string, Schema>,
-): void {
+  sources: Sources,
+): Promise<void> {
   const args = entry.cli!.args ?? [];
+  const { properties = {} } = entry.input as Schema;
   for (const [i, name] of args.entries()) {
     const property = properties[name]!;
     if (i === args.length - 1 && typeOf(property) === 'array') {
@@ -110,7 +108,7 @@ function takeLoose(
       continue;
     }
     const text = loose.shift();
-    if (text !== undefined) put(input, name, property, text);
+    if (text !== undefined) put(input, name, property, await writtenText(property, text, sources));
   }
   if (loose.length > 0) {
     throw new AppError('invalidInput', `What is \`${loose[0]}\` for?`, { hint: usage(entry) });
@@ -143,8 +141,20 @@ export function help(entry: CatalogEntry, entries: readonly CatalogEntry[]): str
     ...fields.filter(([name]) => !args.includes(name)).map(row),
   ];
   if (entry.streams) rows.push(['--follow', 'go on with what comes, until ctrl-c or its end']);
+  rows.push(...jobRows(entry));
   rows.push(['--json', 'print JSON, for scripts']);
   return helpText(usage(entry), terminalWords(entry.description, commandNames(entries)), rows);
+}
+
+/** Whoever gives a call time to wait wants its answer; what has no such field answers at once. */
+export const isAwaited = ({ startsJob, input }: CatalogEntry): boolean =>
+  startsJob === true && (input as Schema).properties?.waitMs !== undefined;
+
+function jobRows(entry: CatalogEntry): [string, string][] {
+  if (!entry.startsJob) return [];
+  return isAwaited(entry)
+    ? [['-d, --detach', 'answer at once with the job id']]
+    : [['--wait', 'show how far it is, and the result when it is over']];
 }
 
 /** What is false when it is left out need not be said so. */
@@ -154,8 +164,8 @@ const negatable = (property: Schema): string =>
 function placeholder(name: string, property: Schema): string {
   const type = typeOf(property);
   if (type === 'boolean') return '';
-  if (type === 'array') return typeOf(property.items ?? {}) === 'object' ? ' JSON' : ' A,B';
-  if (type === 'object') return ' JSON';
+  if (type === 'array') return typeOf(property.items ?? {}) === 'object' ? ' JSON|FILE' : ' A,B';
+  if (type === 'object') return ' JSON|FILE';
   if (isTime(property)) return ' TIME';
   if (type !== 'number' && type !== 'integer') return ' TEXT';
   return name.endsWith('Ms') ? ' 30s' : ' N';
@@ -257,10 +267,11 @@ function put(input: Record<string, unknown>, name: string, property: Schema, tex
   if (typeOf(property) === 'array') {
     const items = listOf(name, property.items ?? {}, text);
     input[name] = [...((input[name] as unknown[] | undefined) ?? []), ...items];
-  } else if (typeOf(property) === 'object' && !text.startsWith('{')) {
+  } else if (typeOf(property) === 'object' && !/^\s*\{/.test(text)) {
     const [key, ...rest] = text.split('=');
     input[name] = { ...(input[name] as object | undefined), [key!]: rest.join('=') };
-  } else input[name] = value(name, property, text);
+  } else if (typeOf(property) === 'object') input[name] = jsonOf(flagName(name), text);
+  else input[name] = value(name, property, text);
 }
 
 /** `a,b`; things that have fields come as JSON, one or a list of them. */
@@ -269,15 +280,8 @@ function listOf(name: string, item: Schema, text: string): unknown[] {
   if (!/^\s*[[{]/.test(text) || !['object', 'any'].includes(type)) {
     return text.split(',').map((part) => value(name, item, part.trim()));
   }
-  try {
-    const given = JSON.parse(text) as unknown;
-    return Array.isArray(given) ? given : [given];
-  } catch (error) {
-    throw new AppError(
-      'invalidInput',
-      `--${flagName(name)} is no JSON: ${(error as Error).message}`,
-    );
-  }
+  const given = jsonOf(flagName(name), text);
+  return Array.isArray(given) ? given : [given];
 }
 
 function value(name: string, property: Schema, text: string): unknown {
@@ -308,14 +312,6 @@ function number(name: string, text: string): number {
   if (text.trim() === '' || Number.isNaN(n))
     throw new AppError('invalidInput', `--${kebab(name)} needs a number, not ${text}.`);
   return n;
-}
-
-function typeOf(property: Schema): string {
-  if (Array.isArray(property.type)) return property.type.find((type) => type !== 'null') ?? 'any';
-  if (property.type) return property.type;
-  const option = property.anyOf?.find((one) => one.type !== 'null');
-  if (option) return typeOf(option);
-  return property.enum ? 'string' : 'any';
 }
 
 const isTime = ({ format, anyOf }: Schema): boolean =>

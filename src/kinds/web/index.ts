@@ -19,6 +19,8 @@ import { webSettings } from './settings.ts';
 import { WebStore } from './store.ts';
 import { Usage } from './usage/credits.ts';
 import { addWebhookFormats } from './webhooks.ts';
+import { HoldStore } from './holds/store.ts';
+import { StepStore } from './steps/store.ts';
 import { UsageStore } from './usage/store.ts';
 
 const indexEveryMs = 2000;
@@ -67,7 +69,12 @@ export const webPlugin = definePlugin({
       pages,
       reads: new ReadStore(store),
       store: new WebStore(store),
-      usage: new Usage(new UsageStore(store), clock, settings.budget),
+      steps: new StepStore(store),
+      usage: new Usage(
+        { store: new UsageStore(store), holds: new HoldStore(store) },
+        clock,
+        settings.budget,
+      ),
       reader: pool,
       robots: new Robots({ fetch, clock, userAgent: settings.userAgent }),
       pacer: new Pacer(clock),
@@ -79,7 +86,7 @@ export const webPlugin = definePlugin({
           egress,
           clock,
           secret,
-          pages: { searchPages: (query, limit) => searchPages(pages, owner, query, limit) },
+          pages: { searchPages: (query, window) => searchPages(pages, owner, query, window) },
         }),
     };
     addWebhookFormats(services);
@@ -115,8 +122,13 @@ function lifecycle({ ending, running }: Services): Service {
   };
 }
 
-async function searchPages(pages: PageStore, owner: string, query: string, limit: number) {
-  const hits = await pages.search(owner, query, limit);
+async function searchPages(
+  pages: PageStore,
+  owner: string,
+  query: string,
+  window: { limit: number; offset: number },
+) {
+  const hits = await pages.search(owner, query, window);
   return hits.map(({ url, title, snippet, at }) => ({
     url,
     snippet,

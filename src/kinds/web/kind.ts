@@ -20,6 +20,7 @@ import { agentAction, pipelineAction } from './actions/research.ts';
 import { searchAction } from './actions/search.ts';
 import { pictureFolder } from './browser/pictures.ts';
 import type { Services } from './services.ts';
+import { priceOf } from './usage/prices.ts';
 
 export function createWebKind(services: Services): Kind {
   return {
@@ -40,6 +41,26 @@ export function createWebKind(services: Services): Kind {
 }
 
 async function runAction(run: Run, services: Services): Promise<Outcome> {
+  // What an earlier server kept for it and never used; and in the end what this one did not.
+  await release(run, services);
+  try {
+    return await outcomeOf(run, services);
+  } finally {
+    const isLeft = ['shutdown', 'lost'].includes(run.signal.reason as string);
+    if (!isLeft) await release(run, services);
+  }
+}
+
+/** Credits that cannot be given back now are free again after a while. */
+async function release({ job }: Run, { usage, log }: Services): Promise<void> {
+  try {
+    await usage.release(job.id);
+  } catch (error) {
+    log.warn('kept credits could not be given back', { jobId: job.id, error });
+  }
+}
+
+async function outcomeOf(run: Run, services: Services): Promise<Outcome> {
   try {
     const outcome = await attempt(run, services);
     if (outcome.type === 'lost') await aborted(run.signal);
@@ -65,6 +86,7 @@ async function attempt(run: Run, services: Services): Promise<Outcome> {
     );
   }
   const input = parsed.data as never;
+  await keepCredits(run, priceOf(action, input), services);
   switch (action) {
     case 'crawl':
       return runCrawl(run, input, services);
@@ -96,6 +118,15 @@ async function attempt(run: Run, services: Services): Promise<Outcome> {
       }
       return completed(await browseAction(run, input, services));
   }
+}
+
+/** Jobs of several steps keep credits for each of them. */
+const stepwise: ReadonlySet<string> = new Set<Action>(['crawl', 'pipeline', 'agent']);
+
+/** It could be paid for when it was submitted; others may have spent it meanwhile. */
+async function keepCredits({ job }: Run, credits: number, { usage }: Services): Promise<void> {
+  if (stepwise.has(job.action!) || (await usage.hold(job, credits))) return;
+  throw await usage.exhausted(job.owner, credits);
 }
 
 const completed = (result: { creditsUsed?: number }): Outcome => ({
@@ -139,7 +170,7 @@ function summaryOf(job: Job): string {
 
 async function forget(
   jobIds: readonly string[],
-  { store, pages, reads, folder }: Services,
+  { store, pages, reads, steps, folder }: Services,
 ): Promise<void> {
   for (const id of jobIds) {
     const row = await store.find(id);
@@ -147,5 +178,6 @@ async function forget(
     await rm(pictureFolder(folder, id), { recursive: true, force: true });
   }
   await reads.forget(jobIds);
+  await steps.forget(jobIds);
   await store.forget(jobIds);
 }

@@ -77,6 +77,40 @@ export const webMigrations: Migration[] = [
       'CREATE UNIQUE INDEX web_urls_nth ON web_urls (crawl, nth) WHERE nth IS NOT NULL',
     ],
   },
+  {
+    // What a job has found and paid for, step by step; what it keeps of a budget for steps under way; and a row per owner
+    // by which servers that keep credits at the same time wait for each other.
+    id: 'web/4',
+    statements: ({ int, strict }) => [
+      `CREATE TABLE web_steps (
+        job_id TEXT NOT NULL, n ${int} NOT NULL, key TEXT NOT NULL, trial ${int} NOT NULL, step TEXT NOT NULL, found TEXT,
+        PRIMARY KEY (job_id, n)
+      ) ${strict}`,
+      `CREATE TABLE web_holds (
+        job_id TEXT PRIMARY KEY, owner TEXT NOT NULL, credits ${int} NOT NULL, until ${int} NOT NULL
+      ) ${strict}`,
+      'CREATE INDEX web_holds_owner ON web_holds (owner)',
+      `CREATE TABLE web_budgets (owner TEXT PRIMARY KEY, holds ${int} NOT NULL) ${strict}`,
+    ],
+  },
+  {
+    // The index holds words as `text/words.ts` makes them, and no copy of the text. It fills itself again.
+    id: 'web/5',
+    statements: ({ engine }) => [
+      'DROP TABLE web_text',
+      ...(engine === 'sqlite'
+        ? [
+            `CREATE VIRTUAL TABLE web_text USING fts5(
+              title, body, content = '', contentless_delete = 1, tokenize = 'unicode61 remove_diacritics 0'
+            )`,
+          ]
+        : [
+            'CREATE TABLE web_text (id BIGINT PRIMARY KEY, words tsvector NOT NULL)',
+            'CREATE INDEX web_text_words ON web_text USING gin (words)',
+          ]),
+      'UPDATE web_pages SET indexed = 0',
+    ],
+  },
 ];
 
 export const webIndexes: SearchIndex[] = [

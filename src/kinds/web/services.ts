@@ -17,6 +17,7 @@ import type { ReadStore } from './reads/store.ts';
 import type { WebSettings } from './settings.ts';
 import type { WebStore } from './store.ts';
 import type { Usage } from './usage/credits.ts';
+import type { StepStore } from './steps/store.ts';
 
 export interface Services {
   jobs: Jobs;
@@ -29,6 +30,7 @@ export interface Services {
   store: WebStore;
   pages: PageStore;
   reads: ReadStore;
+  steps: StepStore;
   usage: Usage;
   fetch: Fetch;
   egress: Egress;

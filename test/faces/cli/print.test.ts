@@ -125,7 +125,7 @@ test('what others wrote cannot steer the terminal', () => {
   const row = { id: 'job_0000000000000000', status: 'completed', name: evil, summary: evil };
   let shown = '';
   const printed = { ...screen(), out: (text: string) => void (shown += text) };
-  printOutput(printed, entry, {}, `line one\r\n${evil}`);
+  printOutput(printed, entry, {}, { text: `line one\r\n${evil}` });
   const texts = [
     tableText(screen(), [row], columns),
     fieldsText(screen(), { name: evil, row }),

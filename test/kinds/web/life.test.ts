@@ -5,7 +5,7 @@ import { Allowance } from '../../../src/kinds/web/crawl/allowance.ts';
 import { Limits } from '../../../src/kinds/web/crawl/limits.ts';
 import { crawlOptions } from '../../../src/kinds/web/crawl/options.ts';
 import type { CrawlRow } from '../../../src/kinds/web/crawl/rows.ts';
-import { systemClock } from '../../../src/runtime/clock.ts';
+import { systemClock, type Clock } from '../../../src/runtime/clock.ts';
 import { html, startSite, type Site } from '../../fixtures/site/site.ts';
 import { page } from '../../fixtures/site/pages.ts';
 import { until } from '../../helpers/until.ts';
@@ -156,6 +156,29 @@ test('pages that may cost two credits are never begun for the last one', async (
   const plain = new Limits(crawlOptions.parse({ url, creditsMax: 5 }), allowance);
   assert.ok(plain.hasRoom(4, 4, 0));
   assert.equal(plain.reached(5, row(5)), 'credits');
+});
+
+test('a crawl that stood still for long asks anew for what it may spend', async () => {
+  let now = 1000;
+  let free = 150;
+  const asked: boolean[] = [];
+  const clock: Clock = Object.create(systemClock, { now: { value: () => now } });
+  const allowance = new Allowance(clock, async (credits, anew) => {
+    asked.push(anew);
+    return Math.min(credits, free);
+  });
+  await allowance.look(0);
+  await allowance.look(10);
+  assert.deepEqual([allowance.left(10), asked.length], [140, 1], 'what it has is enough for now');
+  now += 400_000;
+  free = 5;
+  await allowance.look(10);
+  assert.deepEqual(
+    [allowance.left(10), asked.at(-1)],
+    [5, true],
+    'others spent the rest meanwhile',
+  );
+  assert.ok(allowance.isOut(15, 1) && !allowance.isOut(14, 1));
 });
 
 function gated(site: Site, path: string): { open(): void } {

@@ -2,6 +2,7 @@
 // engines and budgets do to them half-way.
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
+import { bestPassages } from '../../../src/kinds/web/actions/passages.ts';
 import { html, startSite, type Handler, type Site } from '../../fixtures/site/site.ts';
 import { until } from '../../helpers/until.ts';
 import { createWeb } from '../../helpers/web.ts';
@@ -114,6 +115,24 @@ test('an agent merges with provenance, shows conflicts, and keeps to maxSources 
   }
 });
 
+test('one page under several addresses is read once and is one voice; what cannot work is refused at once', async (t) => {
+  const { web, site } = await open(t);
+  site.on('/moved', (_request, response) => void response.writeHead(302, { location: '/shop/2' }).end()); // prettier-ignore
+  const urls = ['/shop/0', '/shop/0#top', '/shop/2', '/moved'].map((path) => site.url(path));
+  const out = await web.call<Result & { data: unknown; provenance: Record<string, string[]>; conflicts: { values: { sources: string[] }[] }[] }>('run_agent', { prompt: 'lamp', schema, urls, onlyUrls: true }); // prettier-ignore
+  assert.equal(out.creditsUsed, 3);
+  assert.deepEqual(out.conflicts[0]!.values.map(({ sources }) => sources.length), [1, 1]); // prettier-ignore
+  const call = (name: string, input: object) => web.call(name, { prompt: 'lamp', ...input });
+  const refused = { code: 'invalidInput' };
+  await assert.rejects(call('run_agent', { onlyUrls: true }), refused);
+  await assert.rejects(call('run_agent', { urls: ['nothing'] }), refused);
+  const wrong = { query: 'lamp', schema, selectors: { name: '[[' } };
+  await assert.rejects(web.call('run_pipeline', wrong), refused);
+  const before = await web.call<{ creditsUsed: number }>('web_usage', {});
+  await assert.rejects(web.call('run_pipeline', { query: 'lamp', schema, maxCredits: 1 }), /The credits do not pay for a search and a page/); // prettier-ignore
+  assert.deepEqual(await web.call('web_usage', {}), before, 'nothing is paid for in vain');
+});
+
 test('a budget that runs out half-way keeps what was read and says so; the next call is refused', async (t) => {
   const { web } = await open(t, { budget: { creditsPerDay: 3 } });
   const out = await web.call<Result>('run_pipeline', { query: 'lamp', schema, extractFrom: 4 });
@@ -163,4 +182,17 @@ test('engines that refuse or stay silent are named, and the next one answers', a
     assert.ok(out.rows.length > 0 && out.rows.every(({ engine: name }) => name === 'local'));
     await one.stop();
   }
+});
+
+test('passages are ranked by the words of the question in any script, within the room there is', () => {
+  const texts = [
+    { number: 1, text: '大阪の名物はたこ焼きです。' },
+    { number: 2, text: '東京の天気は晴れです。' },
+    { number: 3, text: 'The CAFÉ opens at nine.\n\nNobody knows why.' },
+  ];
+  const found = (question: string, room = 1000) =>
+    bestPassages(question, texts, room).map(({ number }) => number);
+  assert.equal(found('東京の天気')[0], 2);
+  assert.deepEqual(found('when does the cafe open'), [3]);
+  assert.deepEqual(found('cafe', 10), [], 'never more than there is room for');
 });

@@ -132,6 +132,112 @@ test('429, an HTML answer, silence and a dead address each have their own words'
   assert.match(await failure((_q, response) => void response.writeHead(500).end()), /status 500/);
 });
 
+test('an answer that is cut off, too long, broken or slow is the engine’s problem, in words', async () => {
+  const problem = async (handler: Handler) => {
+    handle = handler;
+    const engines = ['searxng', 'wikipedia'];
+    const more = { engines, searxngUrl: `${base}/x`, timeoutMs: 400, answerBytesMax: 2048 };
+    const fallback = { query: { search: [{ title: 'Tide' }] } };
+    const own: Handler = (request, response, url) =>
+      url.pathname === '/w/api.php' ? json(response, fallback) : handler(request, response, url);
+    handle = own;
+    const { engines: told, rows, notice } = await searcher(more).search(ask('x'), signal);
+    assert.deepEqual(rows.map(({ engine }) => engine), ['wikipedia']); // prettier-ignore
+    assert.match(notice!, /^searxng failed: /);
+    return `${told[0]!.problem!.code} ${told[0]!.problem!.message}`;
+  };
+  const cut: Handler = (_request, response) => {
+    response.writeHead(200, { 'content-length': 100 }).write('{"results"');
+    setImmediate(() => response.destroy());
+  };
+  assert.match(await problem(cut), /^unavailable SearXNG cannot be reached/);
+  assert.match(await problem((_q, response) => void response.end('x'.repeat(5000))), /^unavailable The answer of SearXNG is too long/); // prettier-ignore
+  assert.match(await problem((_q, response) => void response.writeHead(200, { 'content-encoding': 'gzip' }).end('no gzip')), /^unavailable SearXNG/); // prettier-ignore
+  assert.match(await problem((_q, response) => void response.writeHead(200).write('{')), /^timeout SearXNG did not answer in time/); // prettier-ignore
+  const blocked = { results: [], unresponsive_engines: [['google', 'CAPTCHA'], ['bing', 'timeout']] }; // prettier-ignore
+  assert.match(await problem((_q, response) => json(response, blocked)), /its own engines failed: google: CAPTCHA; bing: timeout/); // prettier-ignore
+});
+
+/** Rows 0, 1, 2 … of an engine. */
+const numbered = (from: number, to: number) =>
+  Array.from({ length: Math.max(0, to - from) }, (_, i) => ({
+    title: `${from + i}`,
+    url: `https://r.test/${from + i}`,
+    foreign_landing_url: `https://r.test/${from + i}`,
+  }));
+
+test('offset and count mean rows with every engine, whatever its pages are', async () => {
+  const window = async (
+    kind: SearchKind,
+    keys: Record<string, string>,
+    offset: number,
+    count: number,
+  ) => {
+    const engines = Object.keys(keys).length > 0 ? { engines: ['brave', 'tavily', 'searchclaw'] } : kind === 'images' ? { engines: ['openverse'] } : { searxngUrl: base }; // prettier-ignore
+    const { rows } = await searcher(engines, keys).search({ ...ask('x', kind, count), offset }, signal); // prettier-ignore
+    return rows.map(({ title }) => Number(title));
+  };
+  const range = (from: number, to: number) => numbered(from, to).map(({ title }) => Number(title));
+  handle = (_request, response, { searchParams, pathname }) => {
+    const count = Number(searchParams.get('count') ?? searchParams.get('page_size') ?? 20);
+    const page = pathname.startsWith('/v1/images') ? Number(searchParams.get('page')) - 1 : Number(searchParams.get('offset') ?? 0); // prettier-ignore
+    assert.ok(count <= 20, 'no more than the engine takes');
+    const results = numbered(page * count, Math.min((page + 1) * count, 70));
+    json(response, pathname.includes('/res/') ? { web: { results } } : { results });
+  };
+  const brave = { BRAVE_API_KEY: 'k' };
+  assert.deepEqual(await window('web', brave, 0, 10), range(0, 10));
+  assert.deepEqual(await window('web', brave, 15, 10), range(15, 25));
+  assert.deepEqual(await window('web', brave, 5, 50), range(5, 55));
+  assert.deepEqual(await window('web', brave, 60, 50), range(60, 70));
+  assert.deepEqual(await window('images', {}, 15, 10), range(15, 25));
+  handle = (request, response) => {
+    let body = '';
+    request.on('data', (chunk: Buffer) => (body += chunk.toString()));
+    request.on('end', () => json(response, { results: numbered(0, (JSON.parse(body) as { max_results: number }).max_results) })); // prettier-ignore
+  };
+  assert.deepEqual(await window('web', { TAVILY_API_KEY: 'k' }, 5, 10), range(5, 15));
+  assert.deepEqual(await window('web', { TAVILY_API_KEY: 'k' }, 20, 10), []);
+  handle = (_request, response, { searchParams }) => {
+    const page = Number(searchParams.get('pageno') ?? 1);
+    if (page === 4) return void response.writeHead(429).end();
+    // Pages of SearXNG overlap.
+    json(response, { results: numbered(Math.max(0, page * 10 - 12), page * 10) });
+  };
+  assert.deepEqual(await window('web', {}, 25, 5), range(25, 30));
+  assert.deepEqual(await window('web', {}, 25, 10), range(25, 30), 'a page that fails takes nothing from those before'); // prettier-ignore
+  let pages = 0;
+  handle = (_request, response, { searchParams }) => {
+    const page = Number(searchParams.get('pageno') ?? 1);
+    const results = numbered(page * 10 - 10, page * 10);
+    if (++pages < 3) json(response, { results });
+  };
+  const slow = searcher({ searxngUrl: base, timeoutMs: 600 });
+  const { rows, engines } = await slow.search(ask('x', 'web', 50), signal);
+  assert.deepEqual(rows.map(({ title }) => Number(title)), range(0, 20)); // prettier-ignore
+  assert.match(engines[0]!.warnings![0]!, /its page 3: SearXNG did not answer in time/);
+});
+
+test('what an engine cannot narrow its rows by is said', async () => {
+  handle = (_request, response) => json(response, { query: { search: [{ title: 'Tide' }] } });
+  const wish = { ...ask('tide'), freshness: 'day', language: 'de', country: 'ch' } as const;
+  const { notice, engines } = await searcher({ engines: ['wikipedia'] }).search(wish, signal);
+  assert.deepEqual(engines[0]!.ignored, ['country', 'freshness']);
+  assert.match(notice!, /wikipedia does not know country, freshness: its rows are not narrowed/);
+  handle = (_request, response) => json(response, { results: numbered(0, 1) });
+  const asked = await searcher({ searxngUrl: base }).search(wish, signal);
+  assert.equal(asked.notice, undefined);
+  assert.equal(seen.at(-1)!.url.searchParams.get('language'), 'de-CH');
+  const feed = (days: number) => `<item><title>Tide ${days}</title><link>https://f.test/${days}</link><pubDate>${new Date(Date.now() - days * 86_400_000).toUTCString()}</pubDate></item>`; // prettier-ignore
+  handle = (_request, response) => void response.end(`<rss><channel><title>F</title>${feed(0)}${feed(3)}${feed(60)}</channel></rss>`); // prettier-ignore
+  const feeds = searcher({ engines: ['feeds'], feeds: [`${base}/feed`] });
+  const news = await feeds.search({ ...ask('tide', 'news'), freshness: 'week' }, signal);
+  assert.deepEqual(news.rows.map(({ title }) => title), ['Tide 0', 'Tide 3']); // prettier-ignore
+  handle = (_request, response) => void response.writeHead(500).end();
+  await assert.rejects(feeds.search(ask('tide', 'news'), signal), /No feed could be read/);
+  await assert.rejects(searcher({ engines: ['wikipedia'] }).suggest('ti', signal), /No engine answered. wikipedia: Wikipedia answered with status 500/); // prettier-ignore
+});
+
 test('without a general engine Wikipedia and the crawled pages answer, and it is said', async () => {
   handle = (_request, response) =>
     json(response, {
@@ -139,7 +245,7 @@ test('without a general engine Wikipedia and the crawled pages answer, and it is
     });
   const settings = searchSettings.parse({ wikipedia: { url: base }, timeoutMs: 5000 });
   const pages = {
-    searchPages: (query: string, limit: number) =>
+    searchPages: (query: string, { limit }: { limit: number }) =>
       Promise.resolve([{ url: 'https://mine.test/', title: 'Mine', snippet: `${query} ${limit}` }]),
   };
   const local = new Searcher({
@@ -230,10 +336,9 @@ test('images come from Openverse and Commons, news from GDELT and feeds', async 
     ],
   );
   handle = (_request, response) => void response.end('Your query was too short.');
-  const refused = await searcher({ feeds: [`${base}/feed`] }).search(ask('x', 'news'), signal);
-  assert.match(
-    refused.engines[0]!.problem!.message,
-    /GDELT did not search: Your query was too short/,
+  await assert.rejects(
+    searcher({ feeds: [`${base}/feed`] }).search(ask('x', 'news'), signal),
+    /gdelt: GDELT did not search: Your query was too short.*feeds: .*not a feed/,
   );
 });
 

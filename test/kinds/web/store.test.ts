@@ -2,7 +2,7 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { webPlugin } from '../../../src/kinds/web/index.ts';
-import { insertPage, PageStore } from '../../../src/kinds/web/pages/store.ts';
+import { insertPage, PageStore, type PageBody } from '../../../src/kinds/web/pages/store.ts';
 import {
   addCount,
   addQueued,
@@ -15,7 +15,7 @@ import {
 } from '../../../src/kinds/web/crawl/store.ts';
 import { WebStore } from '../../../src/kinds/web/store.ts';
 import type { NewUrl } from '../../../src/kinds/web/crawl/rows.ts';
-import { UsageStore } from '../../../src/kinds/web/usage/store.ts';
+import { chargeSteps, UsageStore, type Spent } from '../../../src/kinds/web/usage/store.ts';
 import { stores, type StoreFactory } from '../../helpers/stores.ts';
 
 const row = (seq: number, more: Partial<NewUrl> = {}): NewUrl => ({
@@ -188,22 +188,24 @@ function contract(factory: StoreFactory): void {
       links: [{ url: 'x' }],
       raw: '<p>',
     });
-    const hits = await pages.search('me', 'fox', 10);
+    const hits = await pages.search('me', 'fox', { limit: 10 });
     assert.deepEqual(hits.map(({ url }) => url).toSorted(), ['http://a.test/1', 'http://a.test/2']);
     assert.match(hits[0]!.snippet, /fox/);
     assert.equal(hits[0]!.jobId, 'job_1');
-    assert.equal((await pages.search(undefined, 'fox', 10)).length, 3);
-    assert.deepEqual(await pages.search('me', `"); DROP TABLE web_pages; -- '`, 10), []);
+    assert.equal((await pages.search(undefined, 'fox', { limit: 10 })).length, 3);
+    assert.deepEqual(await pages.search('me', `"); DROP TABLE web_pages; -- '`, { limit: 10 }), []);
     await pages.forget(crawl);
-    assert.deepEqual(await pages.search('me', 'fox', 10), []);
+    assert.deepEqual(await pages.search('me', 'fox', { limit: 10 }), []);
     const usage = new UsageStore(store);
-    await usage.spend('me', '2026-01-31', 'crawl', { credits: 2, pages: 2, calls: 1 });
-    await usage.spend('me', '2026-01-31', 'crawl', { credits: 3, bytes: 10 });
-    await usage.spend('me', '2026-02-01T00', 'map', { credits: 1 });
-    await usage.spend('me', '2026-03-01T23', 'map', { credits: 1 });
-    await usage.spend('me', '2026-03-01T09', 'map', { credits: 4, calls: 1 });
-    await usage.spend('me', '2026-03-02T00', 'map', { credits: 8 });
-    await usage.spend('you', '2026-03-01T09', 'map', { credits: 50 });
+    const spend = (owner: string, at: string, action: string, spent: Spent) =>
+      usage.commit(chargeSteps({ id: 'job_1', owner }, action, spent, Date.parse(at)));
+    await spend('me', '2026-01-31', 'crawl', { credits: 2, pages: 2, calls: 1 });
+    await spend('me', '2026-01-31', 'crawl', { credits: 3, bytes: 10 });
+    await spend('me', '2026-02-01T00:00Z', 'map', { credits: 1 });
+    await spend('me', '2026-03-01T23:10Z', 'map', { credits: 1 });
+    await spend('me', '2026-03-01T09:59Z', 'map', { credits: 4, calls: 1 });
+    await spend('me', '2026-03-02T00:00Z', 'map', { credits: 8 });
+    await spend('you', '2026-03-01T09:00Z', 'map', { credits: 50 });
     const march = (by: 'day' | 'hour') => usage.rows('me', '2026-03-01', '2026-03-01', by);
     const told = async (by: 'day' | 'hour') =>
       (await march(by)).map(({ day, credits }) => [day, credits]);
@@ -227,5 +229,91 @@ function contract(factory: StoreFactory): void {
         browserMs: 0,
       },
     );
+  });
+}
+
+const texts: Record<string, [title: string, text: string]> = {
+  'http://a.test/en': ['Lamps', '# Lamps\n\nThe quick brown fox reads [under](http://hidden.test/) a lamp. Naïve café owners write e-mail.'],
+  'http://docs.a.test:8080/fox': ['Fox', 'A brown bear met a quick fox, and nobody read.'],
+  'http://b.test/ja': ['天気', '東京都の天気は晴れです。カメラを持って行く。'],
+  'http://b.test/ja2': ['京都', '京都の東にある天の気配。'],
+  'http://b.test/hi': ['हिन्दी', 'यह हिन्दी में लिखा है'],
+  'http://b.test/ru': ['Новости', 'Погода в Москве сегодня'],
+  'http://b.test/th': ['ไทย', 'สวัสดีชาวโลก'],
+  'http://b.test/code': ['Code', `snake_case_name v1.2.3 C++ ${'x'.repeat(3000)}`],
+}; // prettier-ignore
+
+for (const factory of stores) {
+  test(`${factory.name}: words, phrases, what is left out, sites and every script are found alike`, async (t) => {
+    const store = await factory.open(t, webPlugin.migrations);
+    const web = new WebStore(store);
+    const pages = new PageStore(store);
+    const { crawl } = await web.open('job_1', 'me', 1);
+    const body = (seq: number, url: string, owner = 'me', at = 1): PageBody => {
+      const [title, markdown] = texts[url]!;
+      return { seq, url, owner, at, title, markdown };
+    };
+    const urls = Object.keys(texts);
+    await store.commit(urls.map((url, i) => insertPage(crawl, body(i + 1, url))));
+    const other = await web.open('job_2', 'you', 1);
+    await store.commit([insertPage(other.crawl, body(1, urls[0]!, 'you'))]);
+    const find = async (query: string, window = { limit: 10 }, owner = 'me') =>
+      (await pages.search(owner, query, window)).map(({ url }) => new URL(url).pathname.slice(1));
+    const expected: [string, string[]][] = [
+      ['quick brown fox', ['en', 'fox']],
+      ['"brown fox"', ['en']],
+      ['"quick fox" bear', ['fox']],
+      ['brown -bear', ['en']],
+      ['brown -"quick fox"', ['en']],
+      ['brown site:a.test', ['en', 'fox']],
+      ['brown site:docs.a.test', ['fox']],
+      ['brown site:est', []],
+      ['site:a.test', []],
+      ['-brown', []],
+      ['NAIVE Cafe', ['en']],
+      ['e-mail', ['en']],
+      ['lamps', ['en']],
+      ['hidden', []],
+      ['東京', ['ja']],
+      ['天気', ['ja']],
+      ['カメラ', ['ja']],
+      ['京都', ['ja2', 'ja']],
+      ['हिन्दी', ['hi']],
+      ['москве', ['ru']],
+      ['ชาว', ['th']],
+      ['snake_case_name', ['code']],
+      ['case', ['code']],
+      ['v1.2.3', ['code']],
+      ['x'.repeat(3000), []],
+      ['" OR ( * NEAR', []],
+      [`'a' | !b <-> & \\ :*`, ['en', 'fox']],
+      ['', []],
+    ];
+    for (const [query, paths] of expected) {
+      const found = await find(query);
+      assert.deepEqual(found.toSorted(), paths.toSorted(), query);
+    }
+    assert.deepEqual(
+      (await find('quick brown fox reads'))[0],
+      'en',
+      'all of the words before some',
+    );
+    assert.deepEqual(await find('東京', { limit: 10 }, 'you'), [], 'another owner’s pages are not there'); // prettier-ignore
+    assert.deepEqual(await find('lamp', { limit: 10 }, 'you'), ['en']);
+    const [hit] = await pages.search('me', 'cafe owners', { limit: 1 });
+    assert.match(
+      hit!.snippet,
+      /^Lamps The quick brown fox reads under a lamp\. Naïve café owners write/,
+    );
+
+    const both = await find('brown fox');
+    assert.deepEqual([await find('brown fox', { limit: 1 }), await pages.search('me', 'brown fox', { limit: 5, offset: 2 })], [both.slice(0, 1), []]); // prettier-ignore
+    const again = await web.open('job_3', 'me', 2);
+    await store.commit([insertPage(again.crawl, body(1, urls[0]!, 'me', 5))]);
+    const newest = await pages.search('me', 'reads lamp', { limit: 10 });
+    assert.deepEqual(newest.map(({ jobId, at }) => [jobId, at]), [['job_3', 5]], 'an address is one hit, its newest page'); // prettier-ignore
+    await pages.forget(again.crawl);
+    const [older] = await pages.search('me', 'reads lamp', { limit: 10 });
+    assert.equal(older!.jobId, 'job_1', 'what was forgotten is not found');
   });
 }

@@ -2,7 +2,8 @@
 import { AppError } from '../../../errors.ts';
 import type { CatalogEntry } from '../bridge.ts';
 import { command, type CommandContext } from '../command.ts';
-import { findEntry, flagName, type Schema } from '../words.ts';
+import type { Schema } from '../schema.ts';
+import { findEntry, flagName } from '../words.ts';
 
 const scripts: Record<string, string> = {
   bash: `_errand() { COMPREPLY=($(compgen -W "$(errand completion words -- "\${COMP_WORDS[@]:1:COMP_CWORD-1}" 2>/dev/null)" -- "\${COMP_WORDS[COMP_CWORD]}")); }

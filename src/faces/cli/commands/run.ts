@@ -1,13 +1,12 @@
 // `errand run -- npm test`: a command as a job, followed until it is over, through restarts of the server. ctrl-c leaves the
 // job running, or stops it with --on-interrupt cancel.
-import { constants } from 'node:os';
-import { AppError, errorBody } from '../../../errors.ts';
+import { AppError } from '../../../errors.ts';
 import type { Client } from '../client.ts';
+import { endOf, errorExit, exitCode, onSignal, sayEnd } from '../ending.ts';
 import { command, wholeNumber, type CommandContext, type Words } from '../command.ts';
 import { Interrupts } from '../interrupts.ts';
-import { throughRestarts } from '../patience.ts';
 import { pipedText } from '../piped.ts';
-import { dim, harmless, jobWords } from '../print.ts';
+import { dim } from '../print.ts';
 import { durationMs, wireTime } from '../times.ts';
 import { dotted, flagName, inputError } from '../words.ts';
 import { followOutput } from './logs.ts';
@@ -79,7 +78,6 @@ const flags = {
   },
 } as const;
 
-const roundMs = 45_000;
 /** The longest that one call waits. */
 const readyMs = 50_000;
 /** As `errand wait` ends when it gives up. */
@@ -269,83 +267,15 @@ async function follow(
   },
 ): Promise<View | undefined> {
   const leave = new AbortController();
-  wish.interrupts.started(onSignal(context, { ...wish, leave }));
+  wish.interrupts.started(onSignal(context, { ...wish, leave, goOn: 'errand logs -f' }));
   try {
     if (!wish.quiet)
       await followOutput(context, client, { id: wish.id, cursor: '0', signal: leave.signal });
-    return await end(context, client, wish.id, leave.signal);
+    return await endOf(context, client, wish.id, leave.signal);
   } catch (error) {
     if (leave.signal.aborted) return undefined;
     throw error;
   } finally {
     wish.interrupts.stop();
   }
-}
-
-async function end(
-  context: CommandContext,
-  client: Client,
-  id: string,
-  signal: AbortSignal,
-): Promise<View> {
-  return throughRestarts(context, client, async (server, progress) => {
-    const input = { ids: [id], timeoutMs: roundMs };
-    const { output } = await server.call<{ done: boolean; jobs: View[] }>(
-      'wait_for_jobs',
-      input,
-      signal,
-    );
-    progress();
-    return output.done ? output.jobs[0]! : 'again';
-  });
-}
-
-function onSignal(
-  { screen, client }: CommandContext,
-  wish: { id: string; onInterrupt: 'detach' | 'cancel'; leave: AbortController },
-): (count: number) => void {
-  const cancel = async () => {
-    try {
-      await (await client()).call('cancel_job', { id: wish.id });
-    } catch (error) {
-      screen.err(`errand: ${wish.id} could not be stopped: ${errorBody(error).message}\n`);
-      wish.leave.abort();
-    }
-  };
-  return (count) => {
-    if (wish.onInterrupt === 'cancel' && count === 1) {
-      screen.err(`\nstopping ${wish.id} …\n`);
-      void cancel();
-      return;
-    }
-    screen.err(
-      `\n${wish.id} goes on. errand logs -f ${wish.id} follows it, errand cancel ${wish.id} stops it.\n`,
-    );
-    wish.leave.abort();
-  };
-}
-
-function sayEnd({ screen }: CommandContext, view: View): void {
-  if (view.status === 'completed') return;
-  const { message, hint } = (view.error ?? {}) as { message?: string; hint?: string };
-  screen.err(
-    `errand: ${view.id} ${view.status}${message ? `: ${harmless(message)}` : ''}${hint ? `\n${jobWords(hint, view.id)}` : ''}\n`,
-  );
-}
-
-/** The job's own exit code; 128 + n for signals as a shell has it; 124 for a timeout; none where nothing ran. */
-function exitCode(view: View): number | undefined {
-  if (view.status === 'completed') return 0;
-  if (view.status === 'timed_out') return 124;
-  if (typeof view.exitCode === 'number' && view.exitCode !== 0) return view.exitCode;
-  const number = constants.signals[view.signal as NodeJS.Signals];
-  if (number !== undefined) return 128 + number;
-  return view.status === 'cancelled' ? 130 : undefined;
-}
-
-/** What the same error of a call would end with: a script need not ask which of the two refused it. */
-async function errorExit({ client }: CommandContext, { error }: View): Promise<number> {
-  const { code } = (error ?? {}) as { code?: string };
-  const { errors } = await (await client()).catalog();
-  return (code === undefined ? undefined : errors?.[code]?.exit) ?? 1;
 }

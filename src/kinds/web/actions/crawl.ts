@@ -35,7 +35,10 @@ export async function runCrawl(
       credits: { page: creditTable.crawlPage, rendered: creditTable.renderedPage },
     },
     sitemaps: (one) => loadSitemaps(one, { fetch, robots, settings }),
-    creditsLeft: (owner) => services.usage.left(owner),
+    hold: async (credits, anew) => {
+      if (anew) await services.usage.release(job.id);
+      return services.usage.holdSome(job, credits);
+    },
     told: (pages) => messages.steps(pages),
   });
   services.running.set(job.id, crawl);
@@ -80,8 +83,8 @@ async function outcomeOf(
   };
   // Costs of attempts are added up, and the crawl has its credits of all of them.
   const more = { result, cost: row.credits - costBefore };
-  if (cause === 'cancelled') return { type: 'cancelled', result };
-  if (cause === 'timeout') return { type: 'timed_out', result };
+  if (cause === 'cancelled') return { type: 'cancelled', ...more };
+  if (cause === 'timeout') return { type: 'timed_out', ...more };
   if (writer.pages > 0) return { type: 'completed', ...more };
   const [first] = await store.list(row.crawl, { after: 0, limit: 1 });
   // Nothing was read although nothing stopped it: that is a failure, and the start says why.

@@ -9,6 +9,7 @@ import { loadPage } from '../fetch/load.ts';
 import { readingKey } from '../reads/store.ts';
 import type { Services } from '../services.ts';
 import { creditTable } from '../usage/credits.ts';
+import { insertStep } from '../steps/store.ts';
 import type { ActionInput } from './inputs.ts';
 
 const browseMs = 60_000;
@@ -202,14 +203,17 @@ function fileOf({ path, mimeType, width, height, bytes }: Picture) {
   return { path, mimeType, width, height, bytes: bytes.length };
 }
 
+/** Once for a job, also when a server that was killed had written it down and another one did the work again. */
 export async function charge(
   run: Run,
   { usage }: Services,
   action: string,
   spent: { creditsUsed: number; bytes: number; browserMs?: number; pages?: number },
 ): Promise<void> {
-  const { creditsUsed, bytes, browserMs = 0, pages = 1 } = spent;
-  await usage.spend(run.job.owner, action, { credits: creditsUsed, pages, bytes, browserMs });
+  const { creditsUsed: credits, bytes, browserMs = 0, pages = 1 } = spent;
+  const paid = { n: 0, key: action, trial: 0, step: { credits }, found: undefined };
+  const steps = [insertStep(run.job.id, paid)];
+  await usage.spend(run.job, action, { calls: 1, credits, pages, bytes, browserMs }, { steps });
 }
 
 export function given<T extends object>(value: T): { [K in keyof T]: Exclude<T[K], undefined> } {

@@ -1,4 +1,6 @@
 // Passages of several texts, ranked by BM25 for a question, as many as fit a budget of characters. Pure.
+import { termsOf } from '../text/words.ts';
+
 export interface Passage {
   number: number;
   text: string;
@@ -13,11 +15,11 @@ export function bestPassages(
   texts: readonly Passage[],
   charsMax: number,
 ): Passage[] {
-  const terms = [...new Set(words(question))];
+  const terms = [...new Set(termsOf(question))];
   const pieces = texts.flatMap(({ number, text }) =>
     split(text).map((piece) => ({ number, text: piece })),
   );
-  const counted = pieces.map((piece) => ({ piece, words: words(piece.text) }));
+  const counted = pieces.map((piece) => ({ piece, words: termsOf(piece.text) }));
   const average =
     counted.reduce((sum, one) => sum + one.words.length, 0) / Math.max(counted.length, 1);
   const rarity = new Map(
@@ -59,5 +61,3 @@ function split(text: string): string[] {
   }
   return [...pieces, piece.trim()].filter(Boolean);
 }
-
-const words = (text: string): string[] => text.toLowerCase().match(/[\p{L}\p{N}]{2,}/gu) ?? [];

@@ -1,8 +1,10 @@
 // pipeline (search, then data from each page) and agent (questions, pages, one merged answer) as jobs with visible
 // steps. Bounded by credits and sources; a page that fails is an item with an error, never a reason to fail the rest.
 import { AppError } from '../../../errors.ts';
+import type { JobError } from '../../../jobs/job.ts';
 import type { Outcome, Run } from '../../../jobs/kind.ts';
 import { loadPage } from '../fetch/load.ts';
+import { sameUrl } from '../search/same-url.ts';
 import type { SearchRow } from '../search/types.ts';
 import type { Services } from '../services.ts';
 import { creditTable } from '../usage/credits.ts';
@@ -35,7 +37,7 @@ export async function pipelineAction(
   input: ActionInput<'pipeline'>,
   services: Services,
 ): Promise<Outcome> {
-  const trail = new Trail(run, services.usage, input.maxCredits ?? Infinity);
+  const trail = await Trail.of(run, services, input.maxCredits ?? Infinity);
   const prices = { search: creditTable.pipelineSearch, page: creditTable.pipelineExtraction };
   const found = await findRows(run, input.query, input.maxResults, { trail, prices, services });
   const wanted = found.rows.slice(0, input.extractFrom);
@@ -47,25 +49,38 @@ export async function pipelineAction(
     extracted: done,
     failed: items.length - done,
     results: found.rows.map(({ title, url, snippet, engine }) => ({ title, url, snippet, engine })),
-    ...ending(trail, unread),
+    ...ending(run, trail, unread),
     ...(found.notice === undefined ? {} : { notice: found.notice }),
   };
-  const cost = trail.credits;
-  if (items.length > 0) return { type: 'completed', result, cost };
-  return { type: 'failed', error: nothing(items, found.notice), result, retry: false, cost };
+  return outcomeOf(run, trail, result, items.length > 0 ? undefined : nothing(items, found.notice));
 }
 
-/** What every such job ends with: its steps, its price, and what it left unread for want of credits. */
-function ending({ steps, credits, short }: Trail, unread: readonly string[]) {
+/** What every such job ends with: its steps, its price, and what it left unread for want of credits or of time. */
+function ending(run: Run, { steps, credits, short }: Trail, unread: readonly string[]) {
   return {
     steps,
     creditsUsed: credits,
-    stopReason: short ?? 'done',
+    stopReason: stopOf(run) ?? short ?? 'done',
     ...(unread.length > 0 ? { unread } : {}),
   };
 }
 
-function nothing(items: readonly Item[], notice: string | undefined) {
+const stops = { cancel: 'cancelled', timeout: 'timeout' } as const;
+
+/** Somebody ends the job here: what was read stays. A server that ends leaves the job to the next one. */
+function stopOf({ signal }: Run): 'cancelled' | 'timeout' | undefined {
+  return signal.aborted ? stops[signal.reason as keyof typeof stops] : undefined;
+}
+
+function outcomeOf(run: Run, trail: Trail, result: object, error: JobError | undefined): Outcome {
+  // Costs of attempts are added up, and the trail has the credits of all of them.
+  const more = { result, cost: trail.credits - (run.job.cost ?? 0) };
+  const stop = stopOf(run);
+  if (stop) return { type: stop === 'timeout' ? 'timed_out' : stop, ...more };
+  return error ? { type: 'failed', error, retry: false, ...more } : { type: 'completed', ...more };
+}
+
+function nothing(items: readonly Item[], notice: string | undefined): JobError {
   const what =
     items.length === 0 ? 'No source was found.' : `None of ${items.length} sources could be read.`;
   return {
@@ -80,22 +95,16 @@ export async function agentAction(
   input: ActionInput<'agent'>,
   services: Services,
 ): Promise<Outcome> {
-  const trail = new Trail(run, services.usage, input.maxCredits);
+  const trail = await Trail.of(run, services, input.maxCredits);
   const prices = { search: creditTable.agentSearch, page: creditTable.agentPage };
   const means = { trail, prices, services };
-  const rows: Pick<SearchRow, 'url' | 'title' | 'snippet'>[] = (input.urls ?? []).map((url) => ({
-    url,
-    title: url,
-    snippet: '',
-  }));
+  const rows: Listed[] = distinct((input.urls ?? []).map((url) => ({ url, title: url })));
   const notices: string[] = [];
   if (!input.onlyUrls && rows.length < input.maxSources) {
     for (const query of queriesOf(input.prompt)) {
-      // A search without a page to read after it would be money for nothing.
-      if (!trail.affords(prices.search + prices.page)) break;
+      if (rows.length > 0 && !canSearch(query, means)) break;
       const found = await findRows(run, query, searchRows, means);
-      const known = new Set(rows.map(({ url }) => url));
-      rows.push(...found.rows.filter(({ url }) => !known.has(url)));
+      rows.splice(0, rows.length, ...distinct([...rows, ...found.rows]));
       if (found.notice !== undefined) notices.push(found.notice);
       if (rows.length >= input.maxSources * 2) break;
     }
@@ -104,19 +113,21 @@ export async function agentAction(
   const wanted = rows.slice(0, input.maxSources);
   const { items, unread } = await readAll(run, wanted, wish, means);
   const good = items.filter(({ error }) => error === undefined);
-  const sourced = good
+  // Two addresses that lead to one page are one voice.
+  const sourced = distinct(good)
     .filter(({ data }) => data !== undefined)
     .map(({ url, data }): Sourced => ({ url, data }));
   const merged = input.schema ? merge(sourced) : undefined;
   const texts = items.flatMap(({ text, error }, i) =>
     error === undefined ? [{ number: i + 1, text: text ?? '' }] : [],
   );
-  await trail.note({
+  const merging = {
     phase: 'merge',
     detail: `${good.length} of ${items.length} sources`,
     ok: good.length > 0,
     credits: 0,
-  });
+  } as const;
+  if (!stopOf(run)) await trail.note(merging, { key: 'merge' });
   const result = {
     ...(merged
       ? { data: merged.data, provenance: merged.provenance, conflicts: merged.conflicts }
@@ -130,12 +141,16 @@ export async function agentAction(
       ...(title ? { title } : {}),
       ...(error ? { error } : {}),
     })),
-    ...ending(trail, unread),
+    ...ending(run, trail, unread),
     ...(notices.length > 0 ? { notice: notices[0] } : {}),
   };
-  const cost = trail.credits;
-  if (good.length > 0) return { type: 'completed', result, cost };
-  return { type: 'failed', error: nothing(items, notices[0]), result, retry: false, cost };
+  return outcomeOf(run, trail, result, good.length > 0 ? undefined : nothing(items, notices[0]));
+}
+
+function distinct<T extends { url: string }>(rows: readonly T[]): T[] {
+  const byUrl = new Map<string, T>();
+  for (const row of rows) if (!byUrl.has(sameUrl(row.url))) byUrl.set(sameUrl(row.url), row);
+  return [...byUrl.values()];
 }
 
 /** What the steps are taken with, and what each costs. */
@@ -145,59 +160,71 @@ interface Means {
   services: Services;
 }
 
-async function findRows(run: Run, query: string, count: number, means: Means) {
+interface FoundRows {
+  rows: SearchRow[];
+  notice?: string | undefined;
+}
+
+/** A search without a page to read after it would be money for nothing. */
+const canSearch = (query: string, { trail, prices }: Means): boolean =>
+  trail.known(searchKey(query)) !== undefined || trail.affords(prices.search + prices.page);
+
+const searchKey = (query: string): string => `search ${query}`;
+
+async function findRows(run: Run, query: string, count: number, means: Means): Promise<FoundRows> {
   const { trail, prices, services } = means;
-  const credits = prices.search;
-  if (!(await trail.reserve(credits)))
-    return { rows: [], notice: 'The credits do not allow a search.' };
+  const key = searchKey(query);
+  const known = trail.known<FoundRows>(key);
+  if (known || stopOf(run)) return known ?? { rows: [] };
+  const kept = prices.search;
+  if (!canSearch(query, means) || !(await trail.reserve(kept))) {
+    trail.short ??= 'credits';
+    return { rows: [], notice: 'The credits do not pay for a search and a page.' };
+  }
   try {
-    const answer = await services
+    const { rows, notice } = await services
       .searcher(run.job.owner)
       .search({ query, kind: 'web', count }, run.signal);
-    await trail.note(
-      {
-        phase: 'search',
-        detail: `"${query}": ${answer.rows.length} results`,
-        ok: answer.rows.length > 0,
-        credits,
-      },
-      credits,
-    );
-    return { rows: answer.rows, notice: answer.notice };
+    const found = { rows, ...(notice === undefined ? {} : { notice }) };
+    const detail = `"${query}": ${rows.length} results`;
+    const step = { phase: 'search', detail, ok: rows.length > 0, credits: kept } as const;
+    await trail.note(step, { key, kept, found });
+    return found;
   } catch (error) {
+    if (stopOf(run)) return { rows: [] };
     run.signal.throwIfAborted();
-    await trail.note(
-      {
-        phase: 'search',
-        detail: (error as Error).message.slice(0, 300),
-        ok: false,
-        credits,
-      },
-      credits,
-    );
-    return { rows: [], notice: (error as Error).message };
+    // That no engine answered costs nothing, here as in a search of its own.
+    const { message } = error as Error;
+    const step = { phase: 'search', detail: message.slice(0, 300), ok: false, credits: 0 } as const;
+    const found = { rows: [], notice: message };
+    await trail.note(step, { key, kept, found });
+    return found;
   }
 }
 
-/** Three at a time, in order of the results, until the credits are used up. */
+interface Wish {
+  schema?: unknown;
+  prompt?: string | undefined;
+  selectors?: Record<string, string> | undefined;
+}
+
+type Listed = Pick<SearchRow, 'url' | 'title'>;
+
+/** Three at a time, in order of the results, until the credits are used up or somebody stops it. */
 async function readAll(
   run: Run,
-  rows: readonly Pick<SearchRow, 'url' | 'title'>[],
-  wish: {
-    schema?: unknown;
-    prompt?: string | undefined;
-    selectors?: Record<string, string> | undefined;
-  },
+  rows: readonly Listed[],
+  wish: Wish,
   means: Means,
 ): Promise<{ items: Item[]; unread: string[] }> {
   const { trail, prices, services } = means;
   // With a model each page may cost more; what is not needed is given back.
   const model = wish.schema && services.settings.model ? creditTable.extractWithModel : 0;
   const kept = prices.page + model;
-  const items: Item[] = [];
-  const waiting = rows.map((row, i) => ({ row, i }));
+  const items: (Item | undefined)[] = rows.map(({ url }) => trail.known<Item>(readKey(url)));
+  const waiting = rows.flatMap((row, i) => (items[i] ? [] : [{ row, i }]));
   const worker = async () => {
-    for (let next = waiting.shift(); next; next = waiting.shift()) {
+    for (let next = waiting.shift(); next && !stopOf(run); next = waiting.shift()) {
       run.signal.throwIfAborted();
       if (!(await trail.reserve(kept))) return;
       items[next.i] = await readOne(run, next.row, wish, { ...means, kept });
@@ -205,59 +232,63 @@ async function readAll(
   };
   await Promise.all(Array.from({ length: pagesAtOnce }, worker));
   const unread = rows.filter((_, i) => !items[i]).map(({ url }) => url);
-  return { items: items.filter(Boolean), unread };
+  return { items: items.filter((item) => item !== undefined), unread };
 }
 
+const readKey = (url: string): string => `read ${url}`;
+
+/** Undefined: it was stopped meanwhile. */
 async function readOne(
   run: Run,
-  row: Pick<SearchRow, 'url' | 'title'>,
-  wish: {
-    schema?: unknown;
-    prompt?: string | undefined;
-    selectors?: Record<string, string> | undefined;
-  },
-  means: Means & { kept: number },
-): Promise<Item> {
-  const { trail, prices, services, kept } = means;
+  row: Listed,
+  wish: Wish,
+  { trail, prices, services, kept }: Means & { kept: number },
+): Promise<Item | undefined> {
+  const key = readKey(row.url);
   try {
-    const load = {
-      url: row.url,
-      formats: ['text'] as const,
-      jobId: run.job.id,
-      signal: run.signal,
-    };
-    const loaded = await loadPage({ ...load, timeoutMs: 20_000 }, services);
-    const { schema, selectors } = wish;
-    // The question in words is only for a model; without one, what the page states is all there is.
-    const words =
-      services.settings.model && wish.prompt !== undefined ? { prompt: wish.prompt } : {};
-    const made: Extracted | undefined = schema
-      ? await extracted(
-          loaded.html,
-          loaded.url,
-          { schema, selectors, ...words },
-          services,
-          run.signal,
-        )
-      : undefined;
-    const model = Math.max(0, (made?.creditsUsed ?? creditTable.extract) - creditTable.extract);
+    const { item, model, bytes } = await readItem(run, row, wish, services);
     const credits = prices.page + model;
-    await trail.note({ phase: 'read', detail: loaded.url, ok: true, credits }, kept);
-    const title = loaded.page.title ?? row.title;
-    const text = (loaded.page.text ?? '').slice(0, textCharsMax);
-    const data = made
-      ? { data: made.data, fields: made.fields, valid: made.valid, missing: made.missing }
-      : {};
-    return { url: loaded.url, title, text, ...data };
+    const step = { phase: 'read', detail: item.url, ok: true, credits } as const;
+    await trail.note(step, { key, kept, found: item, bytes });
+    return item;
   } catch (error) {
+    if (stopOf(run)) return undefined;
     run.signal.throwIfAborted();
+    if (!(error instanceof AppError)) services.log.warn('a page could not be read', { error });
     const message = error instanceof AppError ? error.message : 'It could not be read.';
+    const item = { url: row.url, title: row.title, error: message };
     // A page that gave nothing costs a pipeline nothing; an agent pays for what it tried.
     const credits = run.job.action === 'pipeline' ? 0 : prices.page;
     const detail = `${row.url}: ${message}`;
-    await trail.note({ phase: 'read', detail, ok: false, credits }, kept);
-    return { url: row.url, title: row.title, error: message };
+    await trail.note({ phase: 'read', detail, ok: false, credits }, { key, kept, found: item });
+    return item;
   }
+}
+
+async function readItem(
+  run: Run,
+  row: Listed,
+  { schema, selectors, prompt }: Wish,
+  services: Services,
+): Promise<{ item: Item; model: number; bytes: number }> {
+  const { signal } = run;
+  const load = { url: row.url, formats: ['text'] as const, jobId: run.job.id, signal };
+  const loaded = await loadPage({ ...load, timeoutMs: 20_000 }, services);
+  // The question in words is only for a model; without one, what the page states is all there is.
+  const words = services.settings.model && prompt !== undefined ? { prompt } : {};
+  const made: Extracted | undefined = schema
+    ? await extracted(loaded.html, loaded.url, { schema, selectors, ...words }, services, signal)
+    : undefined;
+  const data = made
+    ? { data: made.data, fields: made.fields, valid: made.valid, missing: made.missing }
+    : {};
+  const title = loaded.page.title ?? row.title;
+  const text = (loaded.page.text ?? '').slice(0, textCharsMax);
+  return {
+    item: { url: loaded.url, title, text, ...data },
+    model: Math.max(0, (made?.creditsUsed ?? creditTable.extract) - creditTable.extract),
+    bytes: loaded.bytes,
+  };
 }
 
 const fillers = new Set(

@@ -3,27 +3,20 @@ import type { Run } from '../../../jobs/kind.ts';
 import { loadPage } from '../fetch/load.ts';
 import type { SearchAnswer, SearchRow } from '../search/types.ts';
 import type { Services } from '../services.ts';
-import { creditTable, type Charge } from '../usage/credits.ts';
+import { creditTable } from '../usage/credits.ts';
+import { searchCharge } from '../usage/prices.ts';
 import type { ActionInput } from './inputs.ts';
 import { charge, given } from './pages.ts';
 import { bestPassages } from './passages.ts';
 
-export const chargeOf: Record<ActionInput<'search'>['type'], Charge> = {
-  web: 'search',
-  news: 'news',
-  images: 'images',
-  suggest: 'suggest',
-  answer: 'searchAi',
-  crawled: 'searchCrawled',
-};
 const answerPages = 5;
 const answerCharsMax = 12_000;
 
 export async function searchAction(run: Run, input: ActionInput<'search'>, services: Services) {
   const { type, query } = input;
-  const creditsUsed = creditTable[chargeOf[type]];
+  const creditsUsed = creditTable[searchCharge[type]];
   const answer = await answerOf(run, input, services);
-  await charge(run, services, chargeOf[type], { creditsUsed, bytes: 0, pages: 0 });
+  await charge(run, services, searchCharge[type], { creditsUsed, bytes: 0, pages: 0 });
   return { query, type, ...answer, creditsUsed };
 }
 
@@ -35,14 +28,16 @@ async function answerOf(
   const { owner } = run.job;
   const searcher = services.searcher(owner);
   if (input.type === 'suggest')
-    return { rows: [], ...(await searcher.suggest(input.query, run.signal)) };
+    return { rows: [], ...(await searcher.suggest(input.query, run.signal, input.language)) };
   if (input.type === 'crawled') {
-    const hits = await services.pages.search(owner, input.query, input.count);
-    const rows = hits.map(({ url, title, snippet, jobId }, i) => ({
+    const window = { limit: input.count, offset: input.offset ?? 0 };
+    const hits = await services.pages.search(owner, input.query, window);
+    const rows = hits.map(({ url, title, snippet, jobId, at }, i) => ({
       title: title ?? url,
       url,
       snippet,
       jobId,
+      crawledAt: new Date(at).toISOString(),
       engine: 'local',
       position: i + 1,
     }));

@@ -59,7 +59,7 @@ export class Crawl {
     this.needs = needs;
     this.sitemapsDue = options.sitemap !== 'skip';
     this.manners = new HostManners(options, needs.settings, (text) => this.warn(text));
-    this.allowance = new Allowance(needs.clock, () => needs.creditsLeft(run.job.owner));
+    this.allowance = new Allowance(needs.clock, needs.hold);
     this.limits = new Limits(options, this.allowance);
     this.batches = new Batches({
       clock: needs.clock,

@@ -27,7 +27,7 @@ export class Limits {
     if (pages >= maxPages) return 'limit';
     if (bytes >= bytesMax) return 'bytes';
     if (credits + this.pageCost > creditsMax) return 'credits';
-    if (this.allowance.left(credits) < this.pageCost) return 'budget';
+    if (this.allowance.isOut(credits, this.pageCost)) return 'budget';
     return activeMs >= timeMsMax ? 'time' : undefined;
   }
 

@@ -34,8 +34,8 @@ export interface CrawlNeeds {
     'options' | 'settings' | 'clock' | 'signal' | 'isOwn' | 'earlier' | 'crawlDelay'
   >;
   sitemaps: (crawl: Crawl) => Promise<void>;
-  /** Credits the owner may still spend in this period. */
-  creditsLeft(owner: string): Promise<number>;
+  /** Keeps as many of these credits of the owner's budget for this crawl as there are; how many. `anew`: instead of those before. */
+  hold(credits: number, anew: boolean): Promise<number>;
   /** What somebody is to be told of these pages, for the command that writes them. */
   told(pages: readonly Told[]): Step[];
 }

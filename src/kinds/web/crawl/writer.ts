@@ -15,7 +15,7 @@ import {
 } from './store.ts';
 import type { WebStore } from '../store.ts';
 import type { Told } from '../webhooks.ts';
-import { hourOf, spendStep } from '../usage/store.ts';
+import { chargeSteps } from '../usage/store.ts';
 import { Batch } from './batch.ts';
 import { Comparison } from './comparison.ts';
 import type { Candidate, Discovery, Origin } from './discovery.ts';
@@ -381,8 +381,8 @@ export class Writer {
       if (delta !== 0) batch.steps.push(addCount(id, name, delta));
     const { calls, bytes, credits } = batch.spent;
     if (calls + bytes + credits > 0) {
-      const hour = hourOf(this.needs.now());
-      batch.steps.push(spendStep(crawl.owner, hour, 'crawl', batch.spent));
+      const payer = { id: crawl.jobId, owner: crawl.owner };
+      batch.steps.push(...chargeSteps(payer, 'crawl', batch.spent, this.needs.now()));
     }
     batch.steps.push(saveCrawl(id, crawl));
     if (!(await store.commit(id, token, batch.steps))) throw new TakenOver();

@@ -6,7 +6,6 @@ import { isRefused } from '../../../jobs/decision.ts';
 import { isFinal, type Job } from '../../../jobs/job.ts';
 import { ownJob, visibleJob } from '../../../jobs/view.ts';
 import { defineOperation, type Operation } from '../../../operation.ts';
-import { pageCost } from '../crawl/limits.ts';
 import { crawlOptions } from '../crawl/options.ts';
 import { compilePatterns } from '../crawl/patterns.ts';
 import { parseUrl } from '../crawl/url.ts';
@@ -16,6 +15,8 @@ import { fates, pageFates, type CrawlRow, type Fate, type UrlRow } from '../craw
 import { withoutSecrets } from '../webhooks.ts';
 import { offset, pieceOf } from './pieces.ts';
 import { common, submit } from './run.ts';
+import { checkSelectors } from './selectors.ts';
+import { crawlWords } from './terminal.ts';
 
 const jobId = z.string().regex(/^[A-Za-z0-9_-]{1,80}$/, 'not a job id');
 
@@ -44,7 +45,7 @@ function crawlSite(services: Services): Operation {
     rareInput,
     output: crawlAnswer,
     http: { method: 'POST', path: '/api/web/crawls' },
-    cli: { words: ['crawl'], args: ['url'] },
+    cli: { words: ['crawl'], args: ['url'], ...crawlWords },
     startsJob: ({ jobId: id, status }) => (isFinal(status as Job['status']) ? undefined : id),
     answerFor: async (id, { caller }) => {
       const job = await visibleJob(services.jobs, id, caller);
@@ -54,11 +55,9 @@ function crawlSite(services: Services): Operation {
     run: async ({ name, tags, idempotencyKey, labels, ...options }, context) => {
       await checkOptions(options, services, context.caller!.owner);
       const { webhook } = options;
-      const credits = pageCost(options);
       const wish = {
         action: 'crawl',
         input: webhook ? { ...options, webhook: withoutSecrets(webhook) } : options,
-        credits,
         name,
         tags,
         idempotencyKey,
@@ -101,6 +100,11 @@ async function checkOptions(
   for (const url of starts) parseUrl(url);
   compilePatterns([...(options.include ?? []), ...(options.exclude ?? [])]);
   checkHeaders(options.headers ?? {});
+  if (options.selectors && !options.schema) {
+    throw new AppError('invalidInput', 'Selectors fill the fields of a schema.', {
+      hint: 'Give `schema` too, or includeSelectors for parts of the page.',
+    });
+  }
   await checkSelectors(options);
   const odd = Object.keys(options.pathBudgets ?? {}).find((prefix) => !prefix.startsWith('/'));
   if (odd !== undefined) {
@@ -127,26 +131,6 @@ function checkHeaders(headers: Record<string, string>): void {
       throw new AppError('invalidInput', `Not a header: ${JSON.stringify(name)}.`, {
         hint: 'A name has no spaces; a value is one line without characters beyond Latin-1.',
       });
-}
-
-async function checkSelectors(options: z.infer<typeof crawlOptions>): Promise<void> {
-  const { includeSelectors = [], excludeSelectors = [], selectors } = options;
-  if (selectors && !options.schema) {
-    throw new AppError('invalidInput', 'Selectors fill the fields of a schema.', {
-      hint: 'Give `schema` too, or includeSelectors for parts of the page.',
-    });
-  }
-  const parts = [...includeSelectors, ...excludeSelectors];
-  const rules = Object.values(selectors ?? {});
-  if (parts.length + rules.length === 0) return;
-  const [{ parseHtml }, { select }, { selected }] = await Promise.all([
-    import('../content/dom.ts'),
-    import('../content/selectors.ts'),
-    import('../extract/lookup.ts'),
-  ]);
-  const page = parseHtml('');
-  for (const part of parts) select(page, part);
-  for (const rule of rules) selected(page, rule);
 }
 
 const pageView = z.looseObject({ n: z.number(), url: z.string(), fate: z.enum(fates) });
@@ -334,7 +318,16 @@ function controlCrawl(services: Services): Operation {
     input: z.strictObject({ id: jobId, action: z.enum(['pause', 'resume', 'retryFailed']) }),
     output: z.object({ jobId: z.string(), status: z.string(), paused: z.boolean() }),
     http: { method: 'POST', path: '/api/web/crawls/{id}/control' },
-    cli: { words: ['crawl-control'], args: ['id', 'action'] },
+    cli: [
+      crawlCommand('pause', 'pause', 'stop a crawl for now; it keeps all it has'),
+      crawlCommand('resume', 'resume', 'go on with a paused crawl'),
+      crawlCommand(
+        'retry',
+        'retryFailed',
+        'fetch the failed pages of an ended crawl, and what was left',
+      ),
+    ],
+    text: ({ jobId: id, status, paused }) => `${id} ${paused ? 'paused' : status}`,
     run: async ({ id, action }, { caller }) => {
       const job = await ownJob(services.jobs, id, caller);
       await crawlOf(job, services);
@@ -355,6 +348,13 @@ function controlCrawl(services: Services): Operation {
     },
   });
 }
+
+const crawlCommand = (word: string, action: string, summary: string) => ({
+  words: ['crawl', word],
+  args: ['id'],
+  preset: { action },
+  summary,
+});
 
 /** A completed crawl may have failed pages too: it is opened again as a failed one would be. */
 async function retryFailed(job: Job, by: string, { jobs, clock }: Services): Promise<Job> {

@@ -23,7 +23,6 @@ export interface JobOperation<A extends Action> extends Pick<Operation<unknown, 
   effect?: 'read' | 'write';
   /** The job may be given a name, tags and an idempotency key. */
   named?: boolean;
-  credits(input: ActionInput<A>): number;
   /** What can be known to be wrong is said now, not by a failed job. */
   check?(input: ActionInput<A>): void | Promise<unknown>;
   /** An answer that need not be asked for again. */
@@ -47,7 +46,7 @@ export function jobOperation<A extends Action>(
   services: Services,
   definition: JobOperation<A>,
 ): Operation {
-  const { action, effect = 'read', named, credits, check, known, shown, ...said } = definition;
+  const { action, effect = 'read', named, check, known, shown, ...said } = definition;
   const shape = (actionInputs[action] as z.ZodObject).extend({ ...(named ? common : {}), waitMs });
   const complete = async (out: Answer, input: unknown) =>
     shown ? shown(out, input as ActionInput<A>) : out;
@@ -73,7 +72,7 @@ export function jobOperation<A extends Action>(
       await check?.(input);
       const have = await known?.(input, context.caller!.owner);
       if (have) return complete(have, input);
-      const wish = { action, input: rest, credits: credits(input), waitMs: wait };
+      const wish = { action, input: rest, waitMs: wait };
       const job = { ...wish, name, tags, idempotencyKey, webhook, labels };
       return complete(answerOf(await submitAndWait(services, context, job)), input);
     },

@@ -7,12 +7,12 @@ import type { ActionInput } from '../actions/inputs.ts';
 import { parseUrl, cleanUrl, urlKey } from '../crawl/url.ts';
 import { setPageData } from '../pages/store.ts';
 import type { Services } from '../services.ts';
-import { creditTable } from '../usage/credits.ts';
 import { readingKey } from '../reads/store.ts';
 import { pieceOf } from './pieces.ts';
 import { picturesOf, readPicture, withImage } from './pictures.ts';
 import { answer, jobOperation } from './job-operation.ts';
 import { answerOf, type Answer, submitAndWait } from './run.ts';
+import { browseWords, extractionWords } from './terminal.ts';
 
 export function pageOperations(services: Services): Operation[] {
   return [
@@ -48,7 +48,6 @@ function readPage(services: Services): Operation {
     http: { method: 'POST', path: '/api/web/read' },
     cli: { words: ['read'], args: ['url'] },
     text: (out) => String(out.markdown ?? out.text ?? out.next ?? JSON.stringify(out)),
-    credits: () => creditTable.markdown,
     check: ({ url }) => void parseUrl(url),
     known: (input, owner) => earlierReading(services, input, owner),
     shown: (out, { maxBytes, offset }) =>
@@ -90,9 +89,9 @@ function mapSite(services: Services): Operation {
     cli: {
       words: ['map'],
       args: ['url'],
+      summary: 'list the addresses of a site',
       table: { rows: 'urls', columns: ['url', 'title', 'source'] },
     },
-    credits: () => creditTable.map,
     check: ({ url }) => void parseUrl(url),
   });
 }
@@ -107,7 +106,12 @@ function extractData(services: Services): Operation {
       'When a model is needed the answer has needsModel with content and schema: fill it yourself and give the JSON to submit_extraction.',
     rareInput: ['robots', 'headers', 'timeoutMs'],
     http: { method: 'POST', path: '/api/web/extract' },
-    credits: () => creditTable.extract,
+    cli: {
+      words: ['extract'],
+      args: ['url'],
+      summary: 'fill a JSON Schema from a page, each value with its source',
+      ...extractionWords,
+    },
     check: async ({ url, schema, prompt }) => {
       parseUrl(url);
       if (schema === undefined && prompt === undefined) {
@@ -137,6 +141,11 @@ function submitExtraction(services: Services): Operation {
     }),
     output: answer,
     http: { method: 'POST', path: '/api/web/extractions' },
+    cli: {
+      words: ['extract', 'submit'],
+      args: ['jobId', 'data'],
+      summary: 'give back the JSON that was made of what extract handed out',
+    },
     run: async ({ jobId, url, data }, context) => {
       const job = await ownJob(services.jobs, jobId, context.caller);
       const { schema } = job.input as { schema?: unknown };
@@ -156,7 +165,6 @@ function submitExtraction(services: Services): Operation {
       const kept = {
         action: 'submission',
         input,
-        credits: 0,
         parentId: jobId,
         waitMs: 20_000,
       } as const;
@@ -206,7 +214,6 @@ function takeScreenshot(services: Services): Operation {
     cli: { words: ['screenshot'], args: ['url'] },
     content: (out) => picturesOf(out),
     text: (out) => String(out.path ?? out.next),
-    credits: () => creditTable.screenshot,
     check: ({ url }) => void parseUrl(url),
     shown: (out) => withImage(services, out),
   });
@@ -223,8 +230,8 @@ function browsePage(services: Services): Operation {
     effect: 'write',
     rareInput: ['timeoutMs', 'width', 'height'],
     http: { method: 'POST', path: '/api/web/browse' },
+    cli: { words: ['browse'], args: ['url'], ...browseWords },
     content: (out) => picturesOf(out),
-    credits: () => creditTable.browse,
     check: ({ url }) => void parseUrl(url),
     shown: (out) => withImage(services, out),
   });

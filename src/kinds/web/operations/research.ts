@@ -1,10 +1,14 @@
 // Search, pipeline, agent, usage.
 import { z } from 'zod';
+import { AppError } from '../../../errors.ts';
 import { defineOperation, type Operation } from '../../../operation.ts';
-import { chargeOf } from '../actions/search.ts';
+import type { ActionInput } from '../actions/inputs.ts';
+import { parseUrl } from '../crawl/url.ts';
 import type { Services } from '../services.ts';
 import { creditNotes, creditTable, type Charge } from '../usage/credits.ts';
 import { jobOperation } from './job-operation.ts';
+import { checkSelectors } from './selectors.ts';
+import { agentWords, pipelineWords, searchWords, usageText } from './terminal.ts';
 
 export function researchOperations(services: Services): Operation[] {
   return [webSearch(services), runPipeline(services), runAgent(services), webUsage(services)];
@@ -20,14 +24,39 @@ function webSearch(services: Services): Operation {
       'Engines come from the settings; every row names its engine, and a missing general engine is said in `notice`. To read a result use read_page.',
     rareInput: ['offset', 'country', 'safesearch'],
     http: { method: 'POST', path: '/api/web/search' },
-    cli: {
-      words: ['search'],
-      args: ['query'],
-      table: { rows: 'rows', columns: ['position', 'title', 'url', 'engine'] },
-    },
-    credits: ({ type }) => creditTable[chargeOf[type]],
+    cli: [
+      { words: ['search'], summary: 'search the web', ...searchCommand, ...searchWords },
+      {
+        words: ['answer'],
+        summary: 'passages of the best pages about a question',
+        ...ofType('answer'),
+      },
+      { words: ['news'], summary: 'search the news', ...ofType('news', ['published', 'source']) },
+      {
+        words: ['images'],
+        summary: 'search pictures',
+        ...ofType('images', ['imageUrl', 'width', 'height', 'license']),
+      },
+      {
+        words: ['suggest'],
+        summary: 'what others look for with these words',
+        ...ofType('suggest'),
+      },
+    ],
   });
 }
+
+const searchColumns = ['position', 'title', 'url', 'engine'];
+const searchCommand = {
+  args: ['query'],
+  table: { rows: 'rows', columns: [...searchColumns, 'snippet'] },
+};
+
+const ofType = (type: ActionInput<'search'>['type'], more: string[] = []) => ({
+  ...searchCommand,
+  preset: { type },
+  table: { rows: 'rows', columns: [...searchColumns, ...more] },
+});
 
 function runPipeline(services: Services): Operation {
   return jobOperation(services, {
@@ -38,9 +67,12 @@ function runPipeline(services: Services): Operation {
       'Searches for a query and fills your schema from each of the best pages, as one job: per page its data or its error, with the steps taken. For one known page use extract_data; for one merged answer run_agent.',
     rareInput: ['selectors'],
     http: { method: 'POST', path: '/api/web/pipelines' },
+    cli: { words: ['pipeline'], args: ['query'], ...pipelineWords },
     named: true,
-    credits: () => creditTable.pipelineSearch + creditTable.pipelineExtraction,
-    check: ({ schema }) => services.reader.check(schema),
+    check: async (input) => {
+      await checkSelectors(input);
+      await services.reader.check(input.schema);
+    },
   });
 }
 
@@ -52,9 +84,15 @@ function runAgent(services: Services): Operation {
     description:
       'Finds out something from several sources: searches, reads the best pages (or your `urls`), fills the schema from each and merges; every value has its sources, disagreements are listed as conflicts, and the passages that speak of the question are quoted by number. Bounded by maxCredits and maxSources. No model of its own: you draw the conclusions. Use it for questions that no single page answers; for one page use read_page, for a list of results web_search.',
     http: { method: 'POST', path: '/api/web/agents' },
+    cli: { words: ['agent'], args: ['prompt'], ...agentWords },
     named: true,
-    credits: () => creditTable.agentSearch,
-    check: async ({ schema }) => {
+    check: async ({ schema, urls = [], onlyUrls }) => {
+      for (const url of urls) parseUrl(url);
+      if (onlyUrls && urls.length === 0) {
+        throw new AppError('invalidInput', 'There is nothing to read.', {
+          hint: 'Give `urls`, or leave `onlyUrls` out so that they are searched for.',
+        });
+      }
       if (schema) await services.reader.check(schema);
     },
   });
@@ -92,7 +130,7 @@ function webUsage(services: Services): Operation {
       ),
     }),
     http: { method: 'GET', path: '/api/web/usage' },
-    cli: { words: ['usage'] },
+    cli: { words: ['usage'], text: (out) => usageText(out as never) },
     run: async (input, { caller }) => {
       const { usage } = services;
       const { owner } = caller!;

@@ -8,6 +8,7 @@ import type { Action } from '../actions/inputs.ts';
 import { webhook, type WebhookWish } from '../crawl/options.ts';
 import { parseUrl } from '../crawl/url.ts';
 import type { Services } from '../services.ts';
+import { priceOf } from '../usage/prices.ts';
 import { subscription } from '../webhooks.ts';
 
 export const waitMs = z
@@ -32,7 +33,6 @@ const lostMax = 5;
 export interface Submit {
   action: Action;
   input: Record<string, unknown>;
-  credits: number;
   timeoutMs?: number;
   name?: string | undefined;
   tags?: string[] | undefined;
@@ -45,7 +45,7 @@ export interface Submit {
 export async function submit(services: Services, context: CallContext, wish: Submit): Promise<Job> {
   const { owner, queues } = context.caller!;
   refuseQueue(queues);
-  await services.usage.require(owner, wish.credits);
+  await services.usage.require(owner, priceOf(wish.action, wish.input as never));
   const { job } = await services.jobs.submit({
     kind: 'web',
     action: wish.action,

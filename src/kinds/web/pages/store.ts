@@ -1,6 +1,11 @@
 // Bodies of pages, apart from their rows: read by cursor and field, and found by full text (FTS5 or PostgreSQL) behind
 // one method. Indexing happens after the crawl's own commit, in slices, because a crawl must not wait for it.
 import type { Row, Step, Store, Value } from '../../../store/store.ts';
+import { ftsQuery, isAsked, parseQuery, tsQuery, type TextQuery } from '../text/query.ts';
+import { plainOf } from '../text/plain.ts';
+import { snippetOf } from '../text/snippet.ts';
+import { tsVector } from '../text/vector.ts';
+import { wordsOf } from '../text/words.ts';
 
 export interface PageBody {
   seq: number;
@@ -46,7 +51,11 @@ const textFields = {
 const columnOf: Record<string, string> = { ...jsonFields, ...textFields, raw: 'raw' };
 export const bodyFields = Object.keys(columnOf);
 
+type Found = Omit<TextHit, 'snippet'> & { id: number };
+
 const indexedCharsMax = 200_000;
+/** So many crawls of one address may stand between two hits. */
+const versionsMax = 4;
 const sliceRows = 50;
 
 export class PageStore {
@@ -75,14 +84,26 @@ export class PageStore {
     return found;
   }
 
-  /** Full text over everything this owner has crawled, best first. */
-  async search(owner: string | undefined, query: string, limit: number): Promise<TextHit[]> {
+  /** Full text over everything this owner has crawled, best first; of an address that was crawled often, its newest page. */
+  async search(
+    owner: string | undefined,
+    text: string,
+    { limit, offset = 0 }: { limit: number; offset?: number },
+  ): Promise<TextHit[]> {
+    const query = parseQuery(text);
+    if (!isAsked(query)) return [];
     await this.indexAll();
-    const words = query.match(/[\p{L}\p{N}_]+/gu)?.slice(0, 20) ?? [];
-    if (words.length === 0) return [];
-    return this.store.engine === 'sqlite'
-      ? this.searchSqlite(owner, words, limit)
-      : this.searchPostgres(owner, words, limit);
+    const wanted = offset + limit;
+    const found = new Map<string, Found>();
+    // Pages with all of the words first, then those with some.
+    for (const all of query.words.length > 1 ? [true, false] : [true]) {
+      for (const row of await this.matching(owner, query, { all, limit: wanted * versionsMax })) {
+        const known = found.get(row.url);
+        if (!known || row.at > known.at) found.set(row.url, row);
+      }
+      if (found.size >= wanted) break;
+    }
+    return this.hits([...found.values()].slice(offset, wanted), query);
   }
 
   /** One slice of pages that are not indexed yet; the number done. */
@@ -117,37 +138,44 @@ export class PageStore {
     while ((await this.indexSome()) > 0);
   }
 
-  private searchSqlite(
+  private matching(
     owner: string | undefined,
-    words: string[],
-    limit: number,
-  ): Promise<TextHit[]> {
-    const match = words.map((word) => `"${word}"`).join(' OR ');
+    query: TextQuery,
+    { all, limit }: { all: boolean; limit: number },
+  ): Promise<Found[]> {
+    const isSqlite = this.store.engine === 'sqlite';
+    const words = isSqlite ? ftsQuery(query, all) : tsQuery(query, all);
     const mine = owner === undefined ? '' : ' AND p.owner = ?';
-    return this.store.read<TextHit>(
-      `SELECT p.url, p.title, snippet(web_text, 1, '', '', '…', 40) AS snippet, c.job_id AS "jobId", p.at
-       FROM web_text JOIN web_pages p ON p.id = web_text.rowid JOIN web_crawls c ON c.crawl = p.crawl
-       WHERE web_text MATCH ?${mine} ORDER BY bm25(web_text, 4.0, 1.0) LIMIT ?`,
-      [match, ...(owner === undefined ? [] : [owner]), limit],
-    );
+    const sites = query.sites.flatMap(siteForms);
+    const there = sites.length > 0 ? ` AND (${sites.map(() => 'p.url LIKE ?').join(' OR ')})` : '';
+    const columns = 'p.id, p.url, p.title, c.job_id AS "jobId", p.at';
+    const from = 'JOIN web_crawls c ON c.crawl = p.crawl';
+    const narrowed = [...(owner === undefined ? [] : [owner]), ...sites];
+    return isSqlite
+      ? this.store.read<Found>(
+          `SELECT ${columns} FROM web_text JOIN web_pages p ON p.id = web_text.rowid ${from}
+           WHERE web_text MATCH ?${mine}${there} ORDER BY bm25(web_text, 4.0, 1.0) LIMIT ?`,
+          [words, ...narrowed, limit],
+        )
+      : this.store.read<Found>(
+          `SELECT ${columns} FROM web_text t JOIN web_pages p ON p.id = t.id ${from}
+           WHERE t.words @@ ?::tsquery${mine}${there} ORDER BY ts_rank(t.words, ?::tsquery) DESC, p.id LIMIT ?`,
+          [words, ...narrowed, words, limit],
+        );
   }
 
-  private searchPostgres(
-    owner: string | undefined,
-    words: string[],
-    limit: number,
-  ): Promise<TextHit[]> {
-    const query = words.join(' | ');
-    const mine = owner === undefined ? '' : ' AND p.owner = ?';
-    return this.store.read<TextHit>(
-      `SELECT p.url, p.title,
-         ts_headline('simple', t.body, to_tsquery('simple', ?), 'StartSel="", StopSel="", MaxWords=40') AS snippet,
-         c.job_id AS "jobId", p.at
-       FROM web_text t JOIN web_pages p ON p.id = t.id JOIN web_crawls c ON c.crawl = p.crawl
-       WHERE t.words @@ to_tsquery('simple', ?)${mine}
-       ORDER BY ts_rank(t.words, to_tsquery('simple', ?)) DESC LIMIT ?`,
-      [query, query, ...(owner === undefined ? [] : [owner]), query, limit],
+  private async hits(rows: readonly Found[], query: TextQuery): Promise<TextHit[]> {
+    const ids = rows.map(({ id }) => id);
+    const marks = ids.map(() => '?').join(', ');
+    const texts = await this.store.read<{ id: number; body: string | null }>(
+      `SELECT id, coalesce(markdown, body, metadata) AS body FROM web_pages WHERE id IN (${marks || 'NULL'})`,
+      ids,
     );
+    const bodyOf = new Map(texts.map(({ id, body }) => [id, body ?? '']));
+    return rows.map(({ id, ...row }) => ({
+      ...row,
+      snippet: snippetOf(plainOf((bodyOf.get(id) ?? '').slice(0, indexedCharsMax)), query),
+    }));
   }
 }
 
@@ -191,19 +219,25 @@ function indexStep(
   engine: Store['engine'],
   row: { id: number; title: string | null; body: string | null },
 ): Step {
-  const title = row.title ?? '';
-  const body = (row.body ?? '').slice(0, indexedCharsMax);
-  if (engine === 'sqlite') {
-    return {
-      sql: 'INSERT INTO web_text (rowid, title, body) VALUES (?, ?, ?)',
-      params: [row.id, title, body],
-    };
-  }
-  return {
-    sql: `INSERT INTO web_text (id, words, body)
-          VALUES (?, setweight(to_tsvector('simple', ?), 'A') || to_tsvector('simple', ?), ?)`,
-    params: [row.id, title, body, body],
-  };
+  const title = wordsOf(row.title ?? '');
+  const body = wordsOf(plainOf((row.body ?? '').slice(0, indexedCharsMax)));
+  return engine === 'sqlite'
+    ? {
+        sql: 'INSERT INTO web_text (rowid, title, body) VALUES (?, ?, ?)',
+        params: [row.id, title.join(' '), body.join(' ')],
+      }
+    : {
+        sql: 'INSERT INTO web_text (id, words) VALUES (?, ?::tsvector)',
+        params: [row.id, tsVector(title, body)],
+      };
+}
+
+/** A host and what is below it, with any port. */
+function siteForms(host: string): string[] {
+  const plain = host.replaceAll(/[%_\\]/g, '');
+  return ['http', 'https'].flatMap((scheme) =>
+    ['', '%.'].flatMap((below) => ['/', ':'].map((next) => `${scheme}://${below}${plain}${next}%`)),
+  );
 }
 
 function decoded(row: Row): Record<string, unknown> {

@@ -20,12 +20,12 @@ export async function askText(
   request: Pick<EgressRequest, 'method' | 'headers' | 'body'> = {},
 ): Promise<string> {
   const { egress, signal, timeoutMs, bytesMax, engine } = options;
-  const response = await egress
+  const { response, body } = await egress
     .request({ url, trust: 'trusted', signal, timeoutMs, bytesMax, ...request })
+    .then(async (answer) => ({ response: answer, body: await answer.body.text() }))
     .catch((error: unknown) => {
       throw unreachable(engine, url, error);
     });
-  const body = await response.body.text();
   if (response.status >= 200 && response.status < 300) return body;
   throw (
     options.diagnose?.(response.status, body) ??
@@ -68,14 +68,17 @@ function unreachable(engine: string, url: URL, error: unknown): Error {
       cause: error,
     });
   }
-  return new AppError(
-    'unavailable',
-    `${engine} cannot be reached at ${url.origin}: ${error.message}`,
-    {
-      hint: 'Check that it runs, its address in the settings, and the network.',
+  if (error.code === 'egressTooLarge') {
+    return new AppError('unavailable', `The answer of ${engine} is too long.`, {
+      hint: 'Ask for fewer rows, or raise web.search.answerBytesMax.',
       cause: error,
-    },
-  );
+    });
+  }
+  const why = error.message.replace(`${url.href} could not be fetched: `, '');
+  return new AppError('unavailable', `${engine} cannot be reached at ${url.origin}: ${why}`, {
+    hint: 'Check that it runs, its address in the settings, and the network.',
+    cause: error,
+  });
 }
 
 function refused(engine: string, status: number, retryAfter: string | undefined): AppError {

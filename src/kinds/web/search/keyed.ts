@@ -1,5 +1,6 @@
 // Engines that need a key: Brave, Tavily and SearchClaw. Without its key an engine does not exist.
 import { askJson, isoDate, isWebUrl, plainText, type Answer, type AskOptions } from './ask.ts';
+import { rowsFrom } from './window.ts';
 import type { Engine, Found, FoundRow, Freshness, SearchParts, SearchRequest } from './types.ts';
 
 export type Asker = (engine: string, signal: AbortSignal) => AskOptions;
@@ -23,6 +24,7 @@ const braveFreshness: Record<Freshness, string> = {
   year: 'py',
 };
 const braveCountMax = { web: 20, news: 50, images: 100 };
+const bravePagesMax = 5;
 const braveQueryCharsMax = 400;
 
 function braveEngine(base: string, key: string, asker: Asker): Engine {
@@ -31,29 +33,21 @@ function braveEngine(base: string, key: string, asker: Asker): Engine {
     name: 'brave',
     general: true,
     kinds: ['web', 'news', 'images'],
-    async search(request, signal) {
-      const { kind, query, count, offset = 0, language, country, safesearch, freshness } = request;
-      const url = new URL(`/res/v1/${kind}/search`, base);
-      const size = Math.min(count, braveCountMax[kind]);
-      const { searchParams: params } = url;
-      params.set('q', query.slice(0, braveQueryCharsMax));
-      params.set('count', String(size));
-      // Brave counts pages, we count rows.
-      if (offset > 0 && kind !== 'images') params.set('offset', String(Math.floor(offset / size)));
-      if (language) params.set('search_lang', language);
-      if (country) params.set('country', country.toUpperCase());
-      if (safesearch !== undefined) {
-        const strictest = kind === 'images' ? 'strict' : 'moderate';
-        params.set('safesearch', ['off', strictest, 'strict'][safesearch]!);
-      }
-      if (freshness && kind !== 'images') params.set('freshness', braveFreshness[freshness]);
-      const answer = await askJson(url, asker('Brave', signal), { headers });
-      return {
-        rows: rowsOf(
-          kind === 'web' ? answer.list('web', 'results') : answer.list('results'),
-          braveRow,
-        ),
+    takes: ['language', 'country', 'safesearch', 'freshness'],
+    search: (request, signal) => {
+      const { kind, offset = 0, count } = request;
+      const sizeMax = braveCountMax[kind];
+      // Brave counts pages, we count rows; of pictures it has one page.
+      const size = offset === 0 || kind === 'images' ? Math.min(offset + count, sizeMax) : sizeMax;
+      const ask = async (page: number) => {
+        const url = braveUrl(base, request, { size, page });
+        const answer = await askJson(url, asker('Brave', signal), { headers });
+        const rows = kind === 'web' ? answer.list('web', 'results') : answer.list('results');
+        return rowsOf(rows, braveRow);
       };
+      return kind === 'images'
+        ? rowsFrom(request, { pagesMax: 1, ask })
+        : rowsFrom(request, { size, pagesMax: bravePagesMax, ask });
     },
     async suggest(query, signal) {
       const url = new URL('/res/v1/suggest/search', base);
@@ -62,6 +56,26 @@ function braveEngine(base: string, key: string, asker: Asker): Engine {
       return answer.list('results').flatMap((row) => row.text('query') ?? []);
     },
   };
+}
+
+function braveUrl(
+  base: string,
+  { kind, query, language, country, safesearch, freshness }: SearchRequest,
+  { size, page }: { size: number; page: number },
+): URL {
+  const url = new URL(`/res/v1/${kind}/search`, base);
+  const { searchParams: params } = url;
+  params.set('q', query.slice(0, braveQueryCharsMax));
+  params.set('count', String(size));
+  if (page > 0) params.set('offset', String(page));
+  if (language) params.set('search_lang', language);
+  if (country) params.set('country', country.toUpperCase());
+  if (safesearch !== undefined) {
+    const strictest = kind === 'images' ? 'strict' : 'moderate';
+    params.set('safesearch', ['off', strictest, 'strict'][safesearch]!);
+  }
+  if (freshness && kind !== 'images') params.set('freshness', braveFreshness[freshness]);
+  return url;
 }
 
 function braveRow(row: Answer): Partial<FoundRow> {
@@ -83,10 +97,12 @@ function tavilyEngine(base: string, key: string, asker: Asker): Engine {
     name: 'tavily',
     general: true,
     kinds: ['web', 'news'],
+    takes: ['freshness'],
     async search(request, signal) {
+      const { offset = 0, count } = request;
       const body = JSON.stringify({
         query: request.query.slice(0, 400),
-        max_results: Math.min(request.count, tavilyCountMax),
+        max_results: Math.min(offset + count, tavilyCountMax),
         topic: request.kind === 'news' ? 'news' : 'general',
         ...(request.freshness ? { time_range: request.freshness } : {}),
       });
@@ -96,12 +112,12 @@ function tavilyEngine(base: string, key: string, asker: Asker): Engine {
         headers,
         body,
       });
-      return {
-        rows: rowsOf(answer.list('results'), (row) => ({
-          snippet: plainText(row.text('content')),
-          published: isoDate(row.text('published_date')),
-        })),
-      };
+      const rows = rowsOf(answer.list('results'), (row) => ({
+        snippet: plainText(row.text('content')),
+        published: isoDate(row.text('published_date')),
+      }));
+      // It has no pages: what comes after its longest answer cannot be had.
+      return { rows: rows.slice(offset) };
     },
   };
 }
@@ -117,6 +133,7 @@ function searchclawEngine(base: string, key: string, asker: Asker): Engine {
     name: 'searchclaw',
     general: true,
     kinds: ['web', 'news', 'images'],
+    takes: ['language', 'country', 'safesearch', 'freshness'],
     async search(request, signal): Promise<Found> {
       const path = request.kind === 'web' ? 'search' : request.kind;
       const answer = await ask(path, searchclawParams(request), signal);

@@ -3,17 +3,19 @@
 // web.
 import { parseFeed } from 'htmlparser2';
 import { AppError } from '../../../errors.ts';
+import type { Clock } from '../../../runtime/clock.ts';
+import { rowsFrom } from './window.ts';
 import { Answer, askJson, askText, isoDate, isWebUrl, plainText } from './ask.ts';
 import { rowsOf, type Asker } from './keyed.ts';
 import type { Engine, Found, FoundRow, Freshness, SearchParts, SearchRequest } from './types.ts';
 
-export function keylessEngines({ settings }: SearchParts, asker: Asker): Engine[] {
+export function keylessEngines({ settings, clock }: SearchParts, asker: Asker): Engine[] {
   return [
     wikipediaEngine(settings.wikipedia.url, asker),
     openverseEngine(settings.openverse.url, asker),
     commonsEngine(settings.commons.url, asker),
     gdeltEngine(settings.gdelt.url, asker),
-    ...(settings.feeds.length > 0 ? [feedsEngine(settings.feeds, asker)] : []),
+    ...(settings.feeds.length > 0 ? [feedsEngine(settings.feeds, asker, clock)] : []),
   ];
 }
 
@@ -36,13 +38,14 @@ function wikipediaEngine(base: string, asker: Asker): Engine {
     name: 'wikipedia',
     general: false,
     kinds: ['web'],
+    takes: ['language'],
     async search({ query, count, offset = 0, language }, signal) {
       const home = inLanguage(base, language);
       const url = apiUrl(home, {
         action: 'query',
         list: 'search',
         srsearch: query.slice(0, 300),
-        srlimit: Math.min(count, 50),
+        srlimit: count,
         sroffset: offset,
         srinfo: 'suggestion',
       });
@@ -54,8 +57,12 @@ function wikipediaEngine(base: string, asker: Asker): Engine {
       }));
       return { rows, suggestions: suggestion === undefined ? [] : [suggestion] };
     },
-    async suggest(query, signal) {
-      const url = apiUrl(base, { action: 'opensearch', search: query.slice(0, 300), limit: 10 });
+    async suggest(query, signal, language) {
+      const url = apiUrl(inLanguage(base, language), {
+        action: 'opensearch',
+        search: query.slice(0, 300),
+        limit: 10,
+      });
       const answer = await askJson(url, asker('Wikipedia', signal));
       return (answer.list()[1]?.list() ?? []).flatMap((entry) => entry.text() ?? []);
     },
@@ -67,47 +74,57 @@ function articleUrl(home: string, title: string | undefined): string | undefined
   return new URL(`/wiki/${encodeURIComponent(title.replace(/ /g, '_'))}`, home).href;
 }
 
+/** Without a key of its own. */
+const openverseCountMax = 20;
+const openversePagesMax = 5;
+
 function openverseEngine(base: string, asker: Asker): Engine {
   return {
     name: 'openverse',
     general: false,
     kinds: ['images'],
-    async search({ query, count, offset = 0, safesearch }, signal) {
-      const url = new URL('/v1/images/', base);
-      const size = Math.min(count, 20);
-      url.searchParams.set('q', query.slice(0, 200));
-      url.searchParams.set('page_size', String(size));
-      url.searchParams.set('page', String(1 + Math.floor(offset / size)));
-      if (safesearch === 0) url.searchParams.set('mature', 'true');
-      const answer = await askJson(url, asker('Openverse', signal));
-      return {
-        rows: rowsOf(answer.list('results'), (row) => ({
-          url: row.text('foreign_landing_url'),
-          snippet: plainText(row.text('attribution') ?? row.text('creator')),
-          source: row.text('source'),
-          imageUrl: row.text('url'),
-          thumbnailUrl: row.text('thumbnail'),
-          width: row.number('width'),
-          height: row.number('height'),
-          license: row.text('license'),
-        })),
+    takes: ['safesearch'],
+    search: (request, signal) => {
+      const size =
+        (request.offset ?? 0) > 0 ? openverseCountMax : Math.min(request.count, openverseCountMax);
+      const ask = async (page: number) => {
+        const url = new URL('/v1/images/', base);
+        url.searchParams.set('q', request.query.slice(0, 200));
+        url.searchParams.set('page_size', String(size));
+        url.searchParams.set('page', String(1 + page));
+        if (request.safesearch === 0) url.searchParams.set('mature', 'true');
+        const answer = await askJson(url, asker('Openverse', signal));
+        return rowsOf(answer.list('results'), openverseRow);
       };
+      return rowsFrom(request, { size, pagesMax: openversePagesMax, ask });
     },
   };
 }
+
+const openverseRow = (row: Answer): Partial<FoundRow> => ({
+  url: row.text('foreign_landing_url'),
+  snippet: plainText(row.text('attribution') ?? row.text('creator')),
+  source: row.text('source'),
+  imageUrl: row.text('url'),
+  thumbnailUrl: row.text('thumbnail'),
+  width: row.number('width'),
+  height: row.number('height'),
+  license: row.text('license'),
+});
 
 function commonsEngine(base: string, asker: Asker): Engine {
   return {
     name: 'commons',
     general: false,
     kinds: ['images'],
+    takes: [],
     async search({ query, count, offset = 0 }, signal) {
       const url = apiUrl(base, {
         action: 'query',
         generator: 'search',
         gsrsearch: `filetype:bitmap|drawing ${query.slice(0, 250)}`,
         gsrnamespace: 6,
-        gsrlimit: Math.min(count, 50),
+        gsrlimit: count,
         gsroffset: offset,
         prop: 'imageinfo',
         iiprop: 'url|size|extmetadata',
@@ -145,6 +162,7 @@ function gdeltEngine(base: string, asker: Asker): Engine {
     name: 'gdelt',
     general: false,
     kinds: ['news'],
+    takes: ['freshness'],
     async search(request, signal) {
       const url = gdeltUrl(base, request);
       const text = await askText(url, asker('GDELT', signal));
@@ -193,24 +211,44 @@ function parseJson(text: string): Answer | undefined {
 const feedsAtOnce = 10;
 
 /** News from the operator's feeds: entries that hold every word of the query. */
-function feedsEngine(feeds: readonly string[], asker: Asker): Engine {
+function feedsEngine(feeds: readonly string[], asker: Asker, clock: Clock): Engine {
   return {
     name: 'feeds',
     general: false,
     kinds: ['news'],
-    async search({ query, count, offset = 0 }, signal) {
+    takes: ['freshness'],
+    async search({ query, count, offset = 0, freshness }, signal) {
       const found: Found = { rows: [], warnings: [] };
       const words = query.toLowerCase().match(/[\p{L}\p{N}]+/gu) ?? [];
       for (let i = 0; i < feeds.length; i += feedsAtOnce) {
         const some = feeds.slice(i, i + feedsAtOnce);
         await Promise.all(some.map((feed) => readFeed(feed, words, found, asker, signal)));
       }
-      const sorted = found.rows.toSorted((a, b) =>
-        (b.published ?? '').localeCompare(a.published ?? ''),
-      );
+      signal.throwIfAborted();
+      refuseIfNone(found, feeds.length);
+      const since = freshness ? new Date(clock.now() - spanMs[freshness]).toISOString() : '';
+      const sorted = found.rows
+        .filter(({ published = '' }) => published >= since)
+        .toSorted((a, b) => (b.published ?? '').localeCompare(a.published ?? ''));
       return { ...found, rows: sorted.slice(offset, offset + count) };
     },
   };
+}
+
+const dayMs = 86_400_000;
+const spanMs: Record<Freshness, number> = {
+  day: dayMs,
+  week: 7 * dayMs,
+  month: 31 * dayMs,
+  year: 366 * dayMs,
+};
+
+/** A feed that fails is a warning; when all do, nothing was searched. */
+function refuseIfNone({ warnings = [] }: Found, feeds: number): void {
+  if (warnings.length < feeds) return;
+  throw new AppError('unavailable', `No feed could be read: ${warnings.slice(0, 5).join('; ')}`, {
+    hint: 'Check web.search.feeds in config.json.',
+  });
 }
 
 async function readFeed(

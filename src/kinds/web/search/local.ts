@@ -6,9 +6,10 @@ export function localEngine(pages: PageSearch): Engine {
     name: 'local',
     general: false,
     kinds: ['web'],
+    takes: [],
     async search({ query, count, offset = 0 }) {
-      const hits = await pages.searchPages(query, count + offset);
-      const rows = hits.slice(offset).map(({ url, title, snippet, fetchedAt }) => ({
+      const hits = await pages.searchPages(query, { limit: count, offset });
+      const rows = hits.map(({ url, title, snippet, fetchedAt }) => ({
         title: title || url,
         url,
         snippet,

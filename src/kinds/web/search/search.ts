@@ -4,17 +4,19 @@ import { AppError } from '../../../errors.ts';
 import { keyedEngines, type Asker } from './keyed.ts';
 import { keylessEngines } from './keyless.ts';
 import { localEngine } from './local.ts';
+import { sameUrl } from './same-url.ts';
 import { searxngEngine } from './searxng.ts';
-import type {
-  Engine,
-  EngineReport,
-  Found,
-  Problem,
-  SearchAnswer,
-  SearchKind,
-  SearchParts,
-  SearchRequest,
-  SearchRow,
+import {
+  narrowings,
+  type Engine,
+  type EngineReport,
+  type Found,
+  type Problem,
+  type SearchAnswer,
+  type SearchKind,
+  type SearchParts,
+  type SearchRequest,
+  type SearchRow,
 } from './types.ts';
 
 export const queryCharsMax = 2000;
@@ -69,6 +71,7 @@ export class Searcher {
   async suggest(
     query: string,
     signal: AbortSignal,
+    language?: string,
   ): Promise<{ suggestions: string[]; engines: EngineReport[] }> {
     const { query: text } = checked({ query, kind: 'web', count: suggestionsMax });
     const engines: EngineReport[] = [];
@@ -78,7 +81,9 @@ export class Searcher {
       const report: EngineReport = { engine: engine.name, rows: 0, ms: 0 };
       engines.push(report);
       try {
-        const suggestions = (await engine.suggest(text, signal)).slice(0, suggestionsMax);
+        const ask = engine.suggest.bind(engine);
+        const all = await this.inTime(engine, signal, (limited) => ask(text, limited, language));
+        const suggestions = all.slice(0, suggestionsMax);
         report.rows = suggestions.length;
         if (suggestions.length > 0) return { suggestions, engines };
       } catch (error) {
@@ -88,6 +93,7 @@ export class Searcher {
         report.ms = this.parts.clock.now() - start;
       }
     }
+    refuseSilence(engines, 'suggestions');
     return { suggestions: [], engines };
   }
 
@@ -101,13 +107,30 @@ export class Searcher {
     const report: EngineReport = { engine: engine.name, rows: 0, ms: 0 };
     answer.engines.push(report);
     try {
-      const found = await engine.search(request, signal);
+      const found = await this.inTime(engine, signal, (limited) => engine.search(request, limited));
       take(found, engine, request, answer, report);
     } catch (error) {
       signal.throwIfAborted();
       report.problem = problemOf(error);
     }
     report.ms = this.parts.clock.now() - start;
+  }
+
+  /** The time is for all that one engine is asked, its further pages included. */
+  private async inTime<T>(
+    { name }: Engine,
+    signal: AbortSignal,
+    work: (limited: AbortSignal) => Promise<T>,
+  ): Promise<T> {
+    const { clock, settings } = this.parts;
+    const late = new AppError('timeout', `${name} was not done within ${settings.timeoutMs} ms.`);
+    const limit = new AbortController();
+    const cancel = clock.after(settings.timeoutMs, () => limit.abort(late));
+    try {
+      return await work(AbortSignal.any([signal, limit.signal]));
+    } finally {
+      cancel();
+    }
   }
 }
 
@@ -163,14 +186,10 @@ function take(
   }
   if (found.infobox) answer.infobox ??= found.infobox;
   if (found.warnings?.length) report.warnings = found.warnings.slice(0, warningsMax);
-}
-
-/** http and https, with and without the last slash or a fragment, are one result. */
-function sameUrl(url: string): string {
-  return url
-    .replace(/^https?:\/\/(?:www\.)?/i, '')
-    .replace(/#.*$/, '')
-    .replace(/\/$/, '');
+  const unknown = narrowings.filter(
+    (name) => request[name] !== undefined && !engine.takes.includes(name),
+  );
+  if (report.rows > 0 && unknown.length > 0) report.ignored = unknown;
 }
 
 function sortByEngine(answer: SearchAnswer, order: readonly Engine[]): void {
@@ -189,28 +208,45 @@ function finish(
   answer.rows.forEach((row, i) => {
     row.position = i + 1;
   });
-  const failed = answer.engines.filter(({ problem }) => problem);
-  if (answer.engines.length === 0) {
-    throw new AppError('unavailable', `No engine for ${kind} is configured.`, {
+  refuseSilence(answer.engines, kind);
+  const notice = [...sourceWords(answer, generalEngines), ...ignoredWords(answer)].join(' ');
+  if (notice !== '') answer.notice = notice;
+}
+
+/** Nothing found is an answer only when somebody looked. */
+function refuseSilence(engines: readonly EngineReport[], what: string): void {
+  if (engines.length === 0) {
+    throw new AppError('unavailable', `No engine for ${what} is configured.`, {
       hint: howToConfigure,
     });
   }
-  if (failed.length === answer.engines.length) {
-    const lines = failed.map(({ engine, problem }) => `${engine}: ${problem!.message}`);
-    throw new AppError('unavailable', `No engine answered. ${lines.join(' ')}`, {
-      hint: failed.find(({ problem }) => problem?.hint)?.problem?.hint ?? howToConfigure,
-      data: { engines: answer.engines },
-    });
-  }
-  const sources = answer.engines.filter(({ problem }) => !problem).map(({ engine }) => engine);
+  const problems = engines.flatMap(({ problem }) => problem ?? []);
+  if (problems.length < engines.length) return;
+  const lines = engines.map(({ engine, problem }) => `${engine}: ${problem!.message}`);
+  throw new AppError('unavailable', `No engine answered. ${lines.join(' ')}`, {
+    hint: problems.find(({ hint }) => hint)?.hint ?? howToConfigure,
+    data: { engines },
+  });
+}
+
+function sourceWords({ engines }: SearchAnswer, generalEngines: number): string[] {
+  const sources = engines.filter(({ problem }) => !problem).map(({ engine }) => engine);
+  const failed = engines.flatMap(({ engine, problem }) =>
+    problem ? [`${engine} failed: ${problem.message}`] : [],
+  );
   if (generalEngines === 0) {
     const only = `these rows are only from ${sources.join(', ')}`;
-    answer.notice = `No general web engine is configured: ${only}. ${howToConfigure}`;
-  } else if (failed.length > 0) {
-    const lines = failed.map(({ engine, problem }) => `${engine} failed: ${problem!.message}`);
-    answer.notice = `${lines.join(' ')} These rows are from ${sources.join(', ')}.`;
+    return [`No general web engine is configured: ${only}. ${howToConfigure}`, ...failed];
   }
+  return failed.length > 0 ? [...failed, `These rows are from ${sources.join(', ')}.`] : [];
 }
+
+const ignoredWords = ({ engines }: SearchAnswer): string[] =>
+  engines.flatMap(({ engine, ignored }) =>
+    ignored
+      ? [`${engine} does not know ${ignored.join(', ')}: its rows are not narrowed by it.`]
+      : [],
+  );
 
 function problemOf(error: unknown): Problem {
   if (error instanceof AppError) {

@@ -3,10 +3,12 @@
 import { AppError } from '../../../errors.ts';
 import { askJson, isoDate, plainText, type Answer } from './ask.ts';
 import { rowsOf, type Asker } from './keyed.ts';
+import { rowsFrom } from './window.ts';
 import type { Engine, Found, FoundRow, SearchKind, SearchRequest } from './types.ts';
 
 const categories: Record<SearchKind, string> = { web: 'general', news: 'news', images: 'images' };
-const pagesMax = 3;
+/** One has ten rows or more. */
+const pagesMax = 10;
 
 export function searxngEngine(base: string, asker: Asker): Engine {
   const options = (signal: AbortSignal) => ({ ...asker('SearXNG', signal), diagnose });
@@ -14,18 +16,21 @@ export function searxngEngine(base: string, asker: Asker): Engine {
     name: 'searxng',
     general: true,
     kinds: ['web', 'news', 'images'],
+    takes: ['language', 'country', 'safesearch', 'freshness'],
     async search(request, signal) {
-      const found: Found = { rows: [], suggestions: [], warnings: [] };
+      const extras: Found = { rows: [] };
       // It has pages of its own size, and no way to say how many rows are wanted.
-      for (let page = 1; page <= pagesMax && found.rows.length < wanted(request); page++) {
-        const answer = await askJson(searchUrl(base, request, page), options(signal));
-        const rows = rowsOf(answer.list('results'), searxngRow);
-        if (page === 1) readExtras(answer, found);
-        if (rows.length === 0) break;
-        found.rows.push(...rows);
-      }
-      found.rows = found.rows.slice(request.offset ?? 0);
-      return found;
+      const { rows, warnings = [] } = await rowsFrom(request, {
+        pagesMax,
+        ask: async (page) => {
+          const answer = await askJson(searchUrl(base, request, page + 1), options(signal));
+          const found = rowsOf(answer.list('results'), searxngRow);
+          if (page === 0) Object.assign(extras, extrasOf(answer));
+          if (page === 0 && found.length === 0) refuseSilence(answer);
+          return found;
+        },
+      });
+      return { ...extras, rows, warnings: [...(extras.warnings ?? []), ...warnings] };
     },
     async suggest(query, signal) {
       const url = new URL('autocompleter', slashed(base));
@@ -39,10 +44,6 @@ export function searxngEngine(base: string, asker: Asker): Engine {
   };
 }
 
-function wanted({ count, offset = 0 }: SearchRequest): number {
-  return count + offset;
-}
-
 function slashed(base: string): string {
   return base.endsWith('/') ? base : `${base}/`;
 }
@@ -54,7 +55,9 @@ function searchUrl(base: string, request: SearchRequest, page: number): URL {
   params.set('format', 'json');
   params.set('categories', categories[request.kind]);
   if (page > 1) params.set('pageno', String(page));
-  if (request.language) params.set('language', request.language);
+  const { language, country } = request;
+  // Its places are those of a language: de-CH.
+  if (language) params.set('language', country ? `${language}-${country.toUpperCase()}` : language);
   if (request.safesearch !== undefined) params.set('safesearch', String(request.safesearch));
   if (request.freshness) params.set('time_range', request.freshness);
   return url;
@@ -76,18 +79,34 @@ function absolute(address: string | undefined): string | undefined {
   return address?.startsWith('//') ? `https:${address}` : address;
 }
 
-function readExtras(answer: Answer, found: Found): void {
-  found.suggestions = answer.list('suggestions').flatMap((entry) => entry.text() ?? []);
+function extrasOf(answer: Answer): Omit<Found, 'rows'> {
   const box = answer.list('infoboxes')[0];
   const title = box?.text('infobox');
-  if (box && title) {
-    const url = box.list('urls')[0]?.text('url');
-    found.infobox = { title, content: plainText(box.text('content')), ...(url ? { url } : {}) };
-  }
-  for (const entry of answer.list('unresponsive_engines').slice(0, 20)) {
+  const url = box?.list('urls')[0]?.text('url');
+  const content = plainText(box?.text('content'));
+  return {
+    suggestions: answer.list('suggestions').flatMap((entry) => entry.text() ?? []),
+    ...(title ? { infobox: { title, content, ...(url ? { url } : {}) } } : {}),
+    warnings: silent(answer),
+  };
+}
+
+/** Its own engines that did not answer, with what it says of each. */
+function silent(answer: Answer): string[] {
+  return answer.list('unresponsive_engines').map((entry) => {
     const [name, reason] = entry.list();
-    found.warnings!.push(`${name?.text() ?? 'an engine'}: ${reason?.text() ?? 'no answer'}`);
-  }
+    return `${name?.text() ?? 'an engine'}: ${reason?.text() ?? 'no answer'}`;
+  });
+}
+
+/** Nothing found because nobody was there to find it is no answer. */
+function refuseSilence(answer: Answer): void {
+  const reasons = silent(answer);
+  if (reasons.length === 0) return;
+  const told = reasons.slice(0, 5).join('; ');
+  throw new AppError('unavailable', `SearXNG found nothing, and its own engines failed: ${told}`, {
+    hint: 'Try again later, or enable other engines in its settings.yml.',
+  });
 }
 
 function diagnose(status: number, body: string): AppError | undefined {

@@ -20,6 +20,10 @@ export interface SearchRequest {
   freshness?: Freshness;
 }
 
+/** What an engine may not know how to narrow its rows by; then it is said. */
+export const narrowings = ['language', 'country', 'safesearch', 'freshness'] as const;
+export type Narrowing = (typeof narrowings)[number];
+
 export interface SearchRow {
   title: string;
   url: string;
@@ -51,6 +55,8 @@ export interface EngineReport {
   problem?: Problem;
   /** Partial trouble: a meta engine's own engines that did not answer. */
   warnings?: string[];
+  /** Wishes that this engine does not know. */
+  ignored?: Narrowing[];
 }
 
 export interface Infobox {
@@ -84,13 +90,14 @@ export interface Engine {
   /** Searches the whole web, not one source. */
   general: boolean;
   kinds: readonly SearchKind[];
+  takes: readonly Narrowing[];
   search(request: SearchRequest, signal: AbortSignal): Promise<Found>;
-  suggest?(query: string, signal: AbortSignal): Promise<string[]>;
+  suggest?(query: string, signal: AbortSignal, language?: string): Promise<string[]>;
 }
 
 /** Full text over the pages crawled here; implemented by the crawl's store. */
 export interface PageSearch {
-  searchPages(query: string, limit: number): Promise<PageHit[]>;
+  searchPages(query: string, window: { limit: number; offset: number }): Promise<PageHit[]>;
 }
 
 export interface PageHit {

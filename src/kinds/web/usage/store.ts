@@ -1,6 +1,7 @@
 // What was spent: one row per owner, hour and action (older ones: per day). Added in the same command as the work it
 // pays for. Hours and days are the beginnings of ISO times, so that the longer sorts after the shorter it begins with.
 import type { Step, Store } from '../../../store/store.ts';
+import { unholdStep } from '../holds/store.ts';
 
 export interface Spent {
   calls?: number;
@@ -14,8 +15,7 @@ const usagePeriods = { day: 10, hour: 13 } as const;
 export type UsagePeriod = keyof typeof usagePeriods;
 
 /** `2026-01-31T09`: the hour that spending is written down under. */
-export const hourOf = (at: number): string =>
-  new Date(at).toISOString().slice(0, usagePeriods.hour);
+const hourOf = (at: number): string => new Date(at).toISOString().slice(0, usagePeriods.hour);
 
 export interface UsageRow {
   /** The day, or the hour where that was asked for. */
@@ -35,8 +35,8 @@ export class UsageStore {
     this.store = store;
   }
 
-  async spend(owner: string, hour: string, action: string, spent: Spent): Promise<void> {
-    await this.store.commit([spendStep(owner, hour, action, spent)]);
+  async commit(steps: readonly Step[]): Promise<boolean> {
+    return (await this.store.commit(steps)).applied;
   }
 
   /** Credits since a day, that day included. */
@@ -74,7 +74,24 @@ export class UsageStore {
   }
 }
 
-export function spendStep(owner: string, hour: string, action: string, spent: Spent): Step {
+/** Who pays: a job, for its owner. */
+export interface Payer {
+  id: string;
+  owner: string;
+}
+
+/** Spends, and gives back what was kept for it. */
+export function chargeSteps(
+  { id, owner }: Payer,
+  action: string,
+  spent: Spent,
+  now: number,
+  kept = spent.credits,
+): Step[] {
+  return [spendStep(owner, hourOf(now), action, spent), unholdStep(id, kept, now)];
+}
+
+function spendStep(owner: string, hour: string, action: string, spent: Spent): Step {
   return {
     sql: `INSERT INTO web_usage (owner, day, action, calls, credits, pages, bytes, browser_ms)
           VALUES (?, ?, ?, ?, ?, ?, ?, ?)

@@ -1,0 +1,34 @@
+// What a word is, the same for both databases and for whoever ranks passages: small letters without accents; scripts that
+// write without spaces are taken sign by sign.
+
+const plain = /^[\0-\x7f]*$/;
+const accents = /[\u0300-\u036f]/g;
+/** Thai, Lao, Myanmar, Khmer, kana, and the signs of Chinese and Japanese. */
+const unspaced =
+  '\\u0e00-\\u0eff\\u1000-\\u109f\\u1780-\\u17ff\\u3040-\\u30ff\\u3400-\\u4dbf\\u4e00-\\u9fff\\uf900-\\ufaff\\u{20000}-\\u{3ffff}';
+const sign = new RegExp(`^[${unspaced}]`, 'u');
+const letter = '[\\p{L}\\p{N}\\p{M}]';
+const word = new RegExp(`[[${unspaced}]&&${letter}]|[${letter}--[${unspaced}]]+`, 'gv');
+const asciiWord = /[a-z0-9]+/g;
+/** Longer ones are no words, and a database may refuse them. */
+const wordCharsMax = 60;
+
+export function wordsOf(text: string): string[] {
+  const words = plain.test(text)
+    ? text.toLowerCase().match(asciiWord)
+    : text.normalize('NFKD').replaceAll(accents, '').normalize('NFC').toLowerCase().match(word);
+  return (words ?? []).filter(({ length }) => length <= wordCharsMax);
+}
+
+/** Signs that stand together count as pairs: one alone says little. */
+export function termsOf(text: string): string[] {
+  const words = wordsOf(text);
+  return words.flatMap((one, i) => {
+    if (!isSign(one)) return one.length > 1 ? [one] : [];
+    const next = words[i + 1];
+    if (next !== undefined && isSign(next)) return [one + next];
+    return i > 0 && isSign(words[i - 1]!) ? [] : [one];
+  });
+}
+
+const isSign = (text: string): boolean => sign.test(text);
