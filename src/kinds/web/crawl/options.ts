@@ -86,6 +86,12 @@ export const crawlOptions = z.strictObject({
     .describe('path: only below the folder of the start'),
   subdomains: z.boolean().default(false).describe('Also other hosts of the same domain'),
   externalLinks: z.boolean().default(false).describe('Also pages of other sites, one click out'),
+  linkSelectors: z
+    .array(z.string().max(500))
+    .min(1)
+    .max(50)
+    .optional()
+    .describe('CSS: only links in these parts are followed, such as a button to the next page'),
   query: z.enum(['keep', 'strip']).default('keep').describe('strip: addresses without ?query'),
   sitemap: z.enum(['include', 'skip', 'only']).default('include'),
   robots: z.enum(['obey', 'ignore']).default('obey').describe('ignore: only for sites of your own'),

@@ -84,7 +84,7 @@ function answerOf(job: Job): z.infer<typeof crawlAnswer> {
 const rareInput = [
   'urls', 'patternsOn', 'scope', 'render', 'actions', 'schema', 'compareWith', 'subdomains', 'externalLinks', 'query', 'sitemap', 'robots', 'delayMs', 'concurrency', 'hostConcurrency',
   'pathBudgets', 'similarPagesMax', 'timeMsMax', 'bytesMax', 'creditsMax', 'headers', 'webhook', 'selectors',
-  'pageTimeoutMs', 'onlyMainContent', 'includeSelectors', 'excludeSelectors', 'includeImages', 'includeLinks',
+  'pageTimeoutMs', 'linkSelectors', 'onlyMainContent', 'includeSelectors', 'excludeSelectors', 'includeImages', 'includeLinks',
   'name', 'tags', 'idempotencyKey', 'labels',
 ]; // prettier-ignore
 
@@ -130,13 +130,13 @@ function checkHeaders(headers: Record<string, string>): void {
 }
 
 async function checkSelectors(options: z.infer<typeof crawlOptions>): Promise<void> {
-  const { includeSelectors = [], excludeSelectors = [], selectors } = options;
+  const { includeSelectors = [], excludeSelectors = [], linkSelectors = [], selectors } = options;
   if (selectors && !options.schema) {
     throw new AppError('invalidInput', 'Selectors fill the fields of a schema.', {
       hint: 'Give `schema` too, or includeSelectors for parts of the page.',
     });
   }
-  const parts = [...includeSelectors, ...excludeSelectors];
+  const parts = [...includeSelectors, ...excludeSelectors, ...linkSelectors];
   const rules = Object.values(selectors ?? {});
   if (parts.length + rules.length === 0) return;
   const [{ parseHtml }, { select }, { selected }] = await Promise.all([
