@@ -15,6 +15,13 @@ interface JobView extends Fields {
   pages?: number;
 }
 
+interface Counts {
+  fates?: Record<string, number>;
+  pages?: number;
+  stopReason?: string;
+  creditsUsed?: number;
+}
+
 interface PagesOut {
   pages: Fields[];
   nextCursor?: string;
@@ -36,17 +43,12 @@ export async function jobStatusOf(call: DialectCall, input: Fields): Promise<Fie
 }
 
 async function crawlStatus(call: DialectCall, job: JobView, input: Fields): Promise<Fields> {
-  const counts = (job.result ?? job) as {
-    fates?: Record<string, number>;
-    pages?: number;
-    stopReason?: string;
-    creditsUsed?: number;
-  };
+  const counts = (job.result ?? job) as Counts;
   const { fates = {}, pages = 0, stopReason, creditsUsed = 0 } = counts;
   const isOver = final.has(job.status);
   const wants = isOver || input.cursor !== undefined;
   const read = wants ? await readPages(call, job.id, input) : undefined;
-  const status = statusOf(job, pages, fates);
+  const status = statusOf(job, counts);
   return {
     job_id: job.id,
     status,
@@ -94,10 +96,11 @@ async function readPages(call: DialectCall, id: string, { cursor, max_bytes: max
 }
 
 /** `partial`: it ended with pages, but not with all that were wanted. */
-function statusOf({ status }: JobView, pages: number, fates: Record<string, number>): string {
+function statusOf({ status }: JobView, { pages = 0, fates = {}, stopReason }: Counts): string {
   if (status === 'queued') return 'queued';
   if (!final.has(status)) return 'processing';
-  if (status === 'completed') return (fates.errored ?? 0) > 0 ? 'partial' : 'completed';
+  const isWhole = stopReason === 'limit' || (stopReason === 'exhausted' && !fates.errored);
+  if (status === 'completed') return isWhole ? 'completed' : 'partial';
   return pages > 0 ? 'partial' : 'failed';
 }
 
@@ -125,7 +128,7 @@ function otherStatus(job: JobView): Fields {
     ...(result?.data === undefined
       ? {}
       : { result: result.data, sources: result.sources, conflicts: result.conflicts }),
-    steps: result?.steps ?? job.steps ?? [],
+    steps: stepsOf(result?.steps ?? job.steps),
     stop_reason: result?.stopReason ?? null,
     error: job.error?.message ?? null,
     meta: isOver
@@ -138,3 +141,9 @@ function otherStatus(job: JobView): Fields {
       : null,
   };
 }
+
+/** Their word for reading a page and filling the schema from it. */
+export const stepsOf = (steps: unknown): Fields[] =>
+  ((steps ?? []) as Fields[]).map((step) =>
+    step.phase === 'read' ? { ...step, phase: 'extract' } : step,
+  );

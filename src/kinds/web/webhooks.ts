@@ -189,7 +189,9 @@ async function searchclawBody(job: Job, { store, pages }: Services): Promise<Bod
     pages: number;
     fates: Record<string, number>;
   };
-  const partial = counts.pages > 0 && (failed || (counts.fates.errored ?? 0) > 0);
+  const { stopReason } = result;
+  const whole = stopReason === 'limit' || (stopReason === 'exhausted' && !counts.fates.errored);
+  const partial = counts.pages > 0 && (failed || !whole);
   const list = await store.list(row.crawl, { after: 0, limit: 50, fates: [...pageFates] });
   const bodies = await pages.bodies(
     row.crawl,
