@@ -49,7 +49,10 @@ export const renderModes = ['never', 'auto', 'always'] as const;
 
 export const webhook = z.strictObject({
   url: webUrl,
-  events: z.array(z.enum(['start', 'page', 'end'])).default(['end']),
+  events: z
+    .array(z.enum(['start', 'page', 'end', 'completed', 'failed']))
+    .default(['end'])
+    .describe('end: completed or failed'),
   secret: z
     .string()
     .max(200)
