@@ -2,6 +2,7 @@
 import { AppError } from '../../errors.ts';
 import { preparationOf } from './actions.ts';
 import type { Api, Asked } from './index.ts';
+import { hasPictures, withPicture } from './pictures.ts';
 import { answers, documentsOf, nextOf, wishOfPart, type Counts, type Reading } from './parts.ts';
 import { changeOf, trackedSince, trackingOf } from './tracking.ts';
 import {
@@ -16,6 +17,7 @@ import {
   type Fields,
   type Wish,
 } from './translate.ts';
+import { bytesMax, whole } from './whole.ts';
 
 export interface JobView extends Fields {
   id: string;
@@ -34,8 +36,9 @@ interface PagesOut {
   more: boolean;
 }
 
-const bytesMax = 1_000_000;
 const pageLimit = 100;
+/** Pictures stand in the documents: fewer of those at once. */
+const pictureLimit = 20;
 const dayMs = 86_400_000;
 const bodies = ['markdown', 'html', 'raw', 'links', 'images', 'metadata', 'data', 'screenshot'];
 
@@ -64,10 +67,11 @@ export const start: Api = async (asked) => {
     ...formatsOf(options),
     ...(await trackingOf(asked, [String(input.url)], wish.tracking)),
     ...hookOf(input),
+    ...given({ idempotencyKey: asked.idempotencyKey }),
   });
   const prompt = input.prompt ? 'The prompt was not used: give the options themselves.' : undefined;
   const url = `${base}/crawl/${out.jobId}`;
-  const unused = [...unusedOf(input, idle), ...wish.unused, ...plainPicture(wish)];
+  const unused = [...unusedOf(input, idle), ...wish.unused, ...unusedOfPages(options, wish)];
   return { success: true, id: out.jobId, url, ...noteOf({ ...wish, unused }, prompt) };
 };
 
@@ -78,12 +82,20 @@ const idle: Record<string, string[]> = {
   zeroDataRetention: ['false'],
 };
 
+/** What single pages know and those of a crawl or batch do not: they are always fetched, and read without a model. */
+function unusedOfPages({ maxAge }: Fields, wish: Wish): string[] {
+  return [
+    ...(maxAge ? ['maxAge'] : []),
+    ...(wish.json?.prompt === undefined ? [] : ['prompt of json']),
+    ...oddPicture(wish).map((name) => `${name} of screenshot`),
+  ];
+}
+
 /** Pictures of a crawl are the first screen. */
-function plainPicture({ screenshot }: Wish): string[] {
+export function oddPicture({ screenshot }: Wish): string[] {
   if (!screenshot) return [];
   const { fullPage, ...more } = screenshot;
-  const names = [...(fullPage ? ['fullPage'] : []), ...Object.keys(more)];
-  return names.map((name) => `${name} of screenshot`);
+  return [...(fullPage ? ['fullPage'] : []), ...Object.keys(more)];
 }
 
 export const startBatch: Api = async (asked) => {
@@ -99,7 +111,7 @@ export const startBatch: Api = async (asked) => {
     id: out.jobId,
     url: `${base}/batch/scrape/${out.jobId}`,
     ...(invalid.length > 0 ? { invalidURLs: invalid } : {}),
-    ...noteOf({ ...wish, unused: [...wish.unused, ...plainPicture(wish)] }),
+    ...noteOf({ ...wish, unused: [...wish.unused, ...unusedOfPages(input, wish)] }),
   };
 };
 
@@ -132,6 +144,8 @@ function formatsOf(options: Fields): Fields {
   const wish = wishOf(options);
   const screenshot = wish.screenshot ? ['screenshot'] : [];
   return {
+    // Theirs come out of a browser; here only those that are empty without one.
+    render: 'auto',
     // What is compared is the text.
     formats: [
       ...new Set([
@@ -156,18 +170,18 @@ function patternsOf(input: Fields): Fields {
   });
 }
 
-const hookEvents: Record<string, string> = { started: 'start', page: 'page' };
+const hookEvents: Record<string, string> = { started: 'start' };
 
-/** In the shape its receivers know; started, page, completed and failed unless it says which. */
+/** In the shape its receivers know; all events unless it says which. A `secret`, which theirs is set elsewhere, signs them. */
 function hookOf(input: Fields): Fields {
   if (input.webhook === undefined || input.webhook === null) return {};
   const hook = (
     typeof input.webhook === 'string' ? { url: input.webhook } : input.webhook
   ) as Fields;
-  const { url, headers, metadata } = hook;
-  const wanted = (hook.events as string[] | undefined) ?? ['started', 'page', 'completed'];
-  const events = [...new Set(wanted.map((event) => hookEvents[event] ?? 'end'))];
-  return { webhook: given({ url, headers, metadata, events, format: 'firecrawl' }) };
+  const { url, headers, metadata, secret } = hook;
+  const wanted = (hook.events ?? ['started', 'page', 'completed', 'failed']) as string[];
+  const events = wanted.map((event) => hookEvents[event] ?? event);
+  return { webhook: given({ url, headers, metadata, secret, events, format: 'firecrawl' }) };
 }
 
 const startedHere = new Set(['crawl', 'agent']);
@@ -191,8 +205,9 @@ export async function lookAt(asked: Asked): Promise<{ answer: Fields; skip: stri
   const job = await ownJob(asked, { includeInput: true });
   const counts = (job.result ?? job) as Counts;
   const since = await trackedSince(asked, job);
-  const skip = Number(query.get('skip') ?? 0);
-  const limit = Math.min(Number(query.get('limit') ?? pageLimit), pageLimit);
+  const skip = skipOf(query);
+  const most = hasPictures(job.input) ? pictureLimit : pageLimit;
+  const limit = Math.min(Number(query.get('limit') ?? most), most);
   const state = answeredWithout(job) ? 'completed' : statusOf(job.status);
   const reading: Reading = {
     query,
@@ -201,9 +216,10 @@ export async function lookAt(asked: Asked): Promise<{ answer: Fields; skip: stri
     tracks: since !== undefined,
     ended: state !== 'scraping',
   };
+  const fields = since === undefined ? bodies : [...bodies, 'diff'];
   const read = await run<PagesOut>(asked, 'read_pages', {
     id,
-    fields: since === undefined ? bodies : [...bodies, 'diff'],
+    fields,
     limit,
     maxBytes: bytesMax,
     ...(skip > 0 ? { cursor: String(skip) } : {}),
@@ -228,10 +244,23 @@ export async function lookAt(asked: Asked): Promise<{ answer: Fields; skip: stri
     duration: Math.round(runMs / 1000),
     expiresAt: expiryOf(job),
     next: next === undefined ? null : `${base}/${kind}/${id}?${next}&limit=${limit}`,
-    data: documents.map((page) => tracked(page, since)),
+    data: await Promise.all(
+      documents.map(async (page) => {
+        const full = await whole(asked, id, page, fields);
+        return tracked(await withPicture(asked, id, full), since);
+      }),
+    ),
     ...(job.error && state !== 'completed' ? { error: job.error.message } : {}),
   };
   return { answer, skip: String(position) };
+}
+
+function skipOf(query: URLSearchParams): number {
+  const skip = Number(query.get('skip') ?? 0);
+  if (Number.isSafeInteger(skip) && skip >= 0) return skip;
+  throw new AppError('invalidInput', 'skip is no number of documents.', {
+    hint: 'Use `next` as it came.',
+  });
 }
 
 /** As long as ended jobs are kept by default. */

@@ -1,8 +1,9 @@
 // Single pages and questions: scrape, map, search, extract, agent.
 import { AppError } from '../../errors.ts';
 import type { Api, Asked } from './index.ts';
-import { actedOn, preparationOf } from './actions.ts';
-import { expiryOf, isAddress, ownJob, startList, status } from './crawl.ts';
+import { actedOn, failedAction, isAnswering, preparationOf } from './actions.ts';
+import { expiryOf, isAddress, oddPicture, ownJob, startList, status } from './crawl.ts';
+import { pictureAt } from './pictures.ts';
 import {
   documentOf,
   given,
@@ -13,6 +14,7 @@ import {
   unusedOf,
   wishOf,
   type Fields,
+  type Wish,
 } from './translate.ts';
 
 const dayMs = 86_400_000;
@@ -29,9 +31,9 @@ export const scrape: Api = async (asked) => ({
 async function scraped(asked: Asked, options: Fields): Promise<Fields> {
   const { url } = options;
   const wish = wishOf(options);
-  if (Array.isArray(options.actions) && options.actions.length > 0)
-    return { ...(await actedOn(asked, options, wish)), ...noteOf(wish) };
-  if (wish.tracking) return { ...(await comparedPage(asked, options)), ...noteOf(wish) };
+  const way = wayOf(options, wish);
+  if (way === 'list') return { ...(await onePage(asked, options)), ...noteOf(wish) };
+  if (way === 'browser') return actedOn(asked, options, wish);
   const how = given({
     ...preparationOf(options),
     timeoutMs: timeoutOf(options, 120_000),
@@ -59,8 +61,7 @@ async function scraped(asked: Asked, options: Fields): Promise<Fields> {
     const look = given({ fullPage, quality, width: viewport?.width, height: viewport?.height });
     const asWished = given({ headers: options.headers, timeoutMs: how.timeoutMs });
     const shot = done(await run(asked, 'take_screenshot', { url, ...look, ...asWished }));
-    const [image] = asked.call.operations.find('take_screenshot')?.content?.(shot) ?? [];
-    extra.screenshot = image ? `data:${image.mimeType};base64,${image.data}` : shot.path;
+    extra.screenshot = await pictureAt(asked, String(shot.jobId), String(shot.path));
   }
   const document = documentOf({ ...page, status: page.httpStatus, ...extra });
   const metadata = {
@@ -85,8 +86,19 @@ async function readPage(asked: Asked, wish: Fields): Promise<Fields> {
   }
 }
 
-/** A page with change tracking is a list of one page, so that the next one finds it. */
-async function comparedPage(asked: Asked, options: Fields): Promise<Fields> {
+/**
+ * One reading where that will do. What must all be seen in one visit (data or a picture of a page that something was done
+ * to) and what a later scrape compares itself with is a list of one page; actions that answer are done by the browser.
+ */
+function wayOf(options: Fields, wish: Wish): 'reading' | 'list' | 'browser' {
+  if (wish.tracking) return 'list';
+  const actions = (options.actions ?? []) as Fields[];
+  const waits = Number(options.waitFor ?? 0) > 0 && (wish.json ?? wish.screenshot) !== undefined;
+  if (actions.length === 0 && !waits) return 'reading';
+  return actions.some(isAnswering) || oddPicture(wish).length > 0 ? 'browser' : 'list';
+}
+
+async function onePage(asked: Asked, options: Fields): Promise<Fields> {
   const { jobId: id } = await startList(asked, [String(options.url)], options);
   await run(asked, 'wait_for_jobs', { ids: [id], timeoutMs: 45_000 });
   const look = (query: URLSearchParams) => status({ ...asked, params: { id }, query });
@@ -94,9 +106,13 @@ async function comparedPage(asked: Asked, options: Fields): Promise<Fields> {
   // A page that is gone is told after those that are there.
   const gone = typeof out.next === 'string' ? await look(new URL(out.next).searchParams) : out;
   const [document] = [...(out.data as Fields[]), ...(gone.data as Fields[])];
-  if (document) return document;
-  const reason = typeof out.error === 'string' ? out.error : 'The page was not done in time.';
-  throw new AppError('pageFailed', reason, { hint: 'Try again, or crawl it with a limit of 1.' });
+  if (document && !(options.actions && document.warning))
+    return { ...document, metadata: { ...(document.metadata as Fields), scrapeId: id } };
+  if (document) throw failedAction(String(document.warning));
+  if (typeof out.error !== 'string') throw late();
+  throw new AppError('pageFailed', out.error, {
+    hint: 'Try again, or crawl it with a limit of 1.',
+  });
 }
 
 /** Only what the client says: nothing old is given to who did not ask for it. */
@@ -107,10 +123,13 @@ function ageOf({ maxAge }: Fields): number | undefined {
 /** Longer than a call may take: a scrape has no job to poll, so it is a timeout that may be tried again. */
 function done(out: Fields): Fields {
   if (out.status === 'completed') return out;
-  throw new AppError('timeout', 'The page was not done in time.', {
+  throw late();
+}
+
+const late = (): AppError =>
+  new AppError('timeout', 'The page was not done in time.', {
     hint: 'Try again, or crawl it with a limit of 1.',
   });
-}
 
 export const map: Api = async (asked) => {
   const { input } = asked;
@@ -123,10 +142,16 @@ export const map: Api = async (asked) => {
     query: input.ignoreQueryParameters === false ? 'keep' : 'strip',
   });
   const out = done(await run(asked, 'map_site', wish)) as {
+    jobId: string;
     urls?: { url: string; title?: string }[];
   };
-  return { success: true, links: (out.urls ?? []).map(({ url, title }) => given({ url, title })) };
+  const links = (out.urls ?? []).map(({ url, title }) => given({ url, title }));
+  const notes = noteOf({ unknown: [], unused: unusedOf(input, idleOfMap) });
+  return { success: true, id: out.jobId, links, ...notes };
 };
+
+/** Options of a map without an effect here; as in translate.ts. */
+const idleOfMap: Record<string, string[]> = { location: ['{}'], timeout: [] };
 
 export const search: Api = async (asked) => {
   const { input } = asked;
@@ -171,7 +196,8 @@ export const search: Api = async (asked) => {
   for (const type of reads ? ['web', 'news'] : [])
     if (data[type]) data[type] = await withPages(asked, data[type] as Fields[]);
   const missing = sources.filter((one) => !searched.includes(one));
-  const notes = noteOf({ unknown: missing, unused: unusedOf(input, idle) }, notice);
+  const odd = input.tbs && !freshnessOf(input.tbs) ? [`tbs ${String(input.tbs)}`] : [];
+  const notes = noteOf({ unknown: missing, unused: [...unusedOf(input, idle), ...odd] }, notice);
   return { success: true, data, creditsUsed: credits, ...given({ id }), ...notes };
 };
 
@@ -248,15 +274,25 @@ export const extract: Api = async (asked) => {
   return { ...started, ...(invalid.length > 0 ? { invalidURLs: invalid } : {}), ...notes };
 };
 
-const idleOfExtract: Record<string, string[]> = { scrapeOptions: ['{}'] };
+const idleOfExtract: Record<string, string[]> = {
+  agent: [],
+  allowExternalLinks: ['false'],
+  scrapeOptions: ['{}'],
+  systemPrompt: [],
+  webhook: [],
+};
 
-export const agent: Api = (asked) => {
+export const agent: Api = async (asked) => {
   const { prompt, urls, schema, maxCredits, strictConstrainToURLs } = asked.input;
   const credits = Math.min(Number(maxCredits ?? 100), 10_000);
-  return research(
+  const started = await research(
     asked,
     given({ prompt, schema, urls, onlyUrls: strictConstrainToURLs, maxCredits: credits }),
   );
+  return {
+    ...started,
+    ...noteOf({ unknown: [], unused: unusedOf(asked.input, { webhook: [] }) }),
+  };
 };
 
 export const extractStatus: Api = async (asked) => {

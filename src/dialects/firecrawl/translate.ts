@@ -105,8 +105,11 @@ export function documentOf(page: Fields): Fields {
     images: images?.map((image) => (typeof image === 'string' ? image : image.url)),
     screenshot: page.screenshot,
     json: (page.data as Fields | undefined)?.data,
+    // Of a page that was read: what could not be done with it.
+    warning: page.fate === 'errored' ? undefined : page.detail,
     metadata: given({
       ...metadata,
+      ...socialOf(metadata),
       social: undefined,
       title: page.title ?? metadata.title,
       sourceURL: page.from ?? page.url,
@@ -117,9 +120,19 @@ export function documentOf(page: Fields): Fields {
       proxyUsed: 'basic',
       cacheState: page.cached === true ? 'hit' : 'miss',
       cachedAt: page.cached === true ? page.fetchedAt : undefined,
-      creditsUsed: 1,
+      creditsUsed: page.creditsUsed ?? 1,
     }),
   });
+}
+
+/** `og:site_name` is ogSiteName, `article:published_time` publishedTime. */
+function socialOf({ social = {}, modified, published }: Fields): Fields {
+  const tags = Object.entries(social as Record<string, string>).flatMap(([name, value]) => {
+    const [group, ...words] = name.split(/[:_]/);
+    const rest = words.map((word) => word.charAt(0).toUpperCase() + word.slice(1)).join('');
+    return group === 'og' ? [[`og${rest}`, value]] : group === 'article' && /^(?:Tag|Section)$/.test(rest) ? [[`article${rest}`, value]] : []; // prettier-ignore
+  });
+  return { ...Object.fromEntries(tags), modifiedTime: modified, publishedTime: published };
 }
 
 export function given(fields: Fields): Fields {

@@ -84,10 +84,11 @@ async function readPages(call: DialectCall, id: string, { cursor, max_bytes: max
     },
     call.context,
   );
-  const data = out.pages.map(({ url, title, markdown, data: found, status }) => ({
+  const data = out.pages.map(({ url, title, markdown, data: found, status, cut }) => ({
     url,
     title: title ?? null,
     status_code: status,
+    ...(cut === undefined ? {} : { truncated: true, notice: 'It is longer: raise max_bytes.' }),
     ...(found === undefined
       ? { markdown }
       : { data: (found as Fields).data, extraction: found, markdown }),
