@@ -220,6 +220,8 @@ export const markdown: Api = async (call, input) => {
     onlyMainContent: input.main_content_only,
     timeoutMs: number(input.timeout_ms),
     maxAgeMs: input.cache === true ? cacheMs : undefined,
+    maxBytes: number(input.max_bytes),
+    offset: number(input.offset),
   });
   const { out, response_time_ms } = await timed(call, 'read_page', wish);
   if (out.status !== 'completed') return pending(out);
@@ -228,6 +230,7 @@ export const markdown: Api = async (call, input) => {
     url: out.url,
     title: out.title ?? null,
     markdown: text,
+    ...given({ next_offset: out.nextOffset }),
     meta: {
       cached: out.cached === true,
       response_time_ms,

@@ -48,6 +48,7 @@ export const searchclawDialect: Dialect = {
   tools: searchclawTools.map(({ call, ...tool }) => ({
     ...tool,
     run: (input, context) => answered(() => call(context, input as api.Fields)),
+    refused,
   })),
   routes: [
     ...wishes.map(([method, path, call]) => route(method, path, call)),
@@ -127,10 +128,15 @@ async function answered(run: () => Promise<api.Fields>): Promise<DialectAnswer> 
     const text = JSON.stringify(structured, null, 2);
     return { structured, text, content: images.map((one) => ({ type: 'image', ...one })) };
   } catch (error) {
-    const fault = faultOf(error);
-    const text = `SearchClaw API error ${fault.status}: ${JSON.stringify({ error: fault })}`;
-    return { text, structured: { error: fault }, isError: true };
+    return refused(error);
   }
+}
+
+/** As its MCP server tells what its API refused. */
+function refused(error: unknown): DialectAnswer {
+  const fault = faultOf(error);
+  const text = `SearchClaw API error ${fault.status}: ${JSON.stringify({ error: fault })}`;
+  return { text, structured: { error: fault }, isError: true };
 }
 
 function inputOf(request: DialectRequest): api.Fields {

@@ -29,7 +29,8 @@ interface PagesOut {
   laterCursor?: string;
 }
 
-const bytesDefault = 60_000;
+/** Over HTTP; an answer to a model has less room (tools.ts). */
+const bytesDefault = 1_000_000;
 const final = new Set(['completed', 'failed', 'cancelled', 'timed_out']);
 
 export async function jobStatusOf(call: DialectCall, input: Fields): Promise<Fields> {
@@ -89,11 +90,17 @@ async function readPages(call: DialectCall, id: string, { cursor, max_bytes: max
     title: title ?? null,
     status_code: status,
     ...(cut === undefined ? {} : { truncated: true, notice: 'It is longer: raise max_bytes.' }),
-    ...(found === undefined
-      ? { markdown }
-      : { data: (found as Fields).data, extraction: found, markdown }),
+    markdown,
+    ...extractionOf(found as Fields | undefined),
   }));
   return { data, next: out.nextCursor ?? out.laterCursor };
+}
+
+/** The data as they give it; what is known about it beside. */
+function extractionOf(found: Fields | undefined): Fields {
+  if (found === undefined) return {};
+  const { data, ...extraction } = found;
+  return { data, extraction };
 }
 
 /** `partial`: it ended with pages, but not with all that were wanted. */

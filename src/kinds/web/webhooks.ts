@@ -215,7 +215,8 @@ async function searchclawBody(job: Job, { store, pages }: Services): Promise<Bod
   let bytes = 0;
   for (const { seq, url, title, status } of list) {
     const { markdown, data: found } = (bodies.get(seq) ?? {}) as Body;
-    const extracted = found === undefined ? {} : { data: (found as Body).data, extraction: found };
+    const { data: filled, ...extraction } = (found ?? {}) as Body;
+    const extracted = found === undefined ? {} : { data: filled, extraction };
     const item = { url, title: title ?? null, status_code: status, markdown, ...extracted };
     bytes += Buffer.byteLength(JSON.stringify(item));
     if (bytes > dataBytesMax) break;
