@@ -65,7 +65,7 @@ export class LocalSource implements Source {
 
   private async answer(name: string, args: JsonObject, call: SourceCall): Promise<Answer> {
     const tool = this.table.tools.get(name);
-    if (!tool) return errorAnswer({ code: 'notFound', message: `There is no tool ${name}.` });
+    if (!tool) return errorAnswer(this.missing(name));
     try {
       const trace = parseTraceparent(call.trace);
       const answer = await withTrace(trace, () => tool.run(args, this.context(call)));
@@ -77,6 +77,13 @@ export class LocalSource implements Source {
         this.options.log.error('a tool call failed', { tool: name, error });
       return errorAnswer(body);
     }
+  }
+
+  private missing(name: string): Parameters<typeof errorAnswer>[0] {
+    const [toolset] = this.options.tables.toolsetsOf(name);
+    const hint = `It is in the toolset ${toolset}: \`errand mcp --toolsets ${toolset}\`, over HTTP /mcp?toolsets=${toolset}.`;
+    const message = `There is no tool ${name}.`;
+    return { code: 'notFound', message, ...(toolset === undefined ? {} : { hint }) };
   }
 
   async task(id: string, call: SourceCall): Promise<TaskState | undefined> {
