@@ -90,6 +90,8 @@ test('what was asked for and not done is said; limits are those of the original'
   );
   const options = { location: { country: 'DE' }, blockAds: true, parsers: ['pdf'], mobile: false };
   assert.equal((await post('/scrape', { url, ...options })).data.warning, 'Not used here: location.'); // prettier-ignore
+  const misspelt = { url, onlyMainContents: false, origin: 'x' };
+  assert.equal((await post('/scrape', misspelt)).data.warning, 'Not used here: onlyMainContents.');
   const odd = await post('/search', { query: 'q', sources: ['web', 'maps'], categories: ['github'] }); // prettier-ignore
   assert.equal(odd.warning, 'Not available here: maps. Not used here: categories.');
   const row = (n: number) => ({ title: `T${n}`, url: `${url}?n=${n}`, content: `of ${n}`, engine: 'fixture' }); // prettier-ignore
@@ -156,7 +158,12 @@ test('a document is whole, however long, and has the metadata that their clients
   const line = (_: unknown, n: number) => `<p>${n}: the river runs to the sea, past the mill and the bridge, and ends there.</p>`; // prettier-ignore
   const text = Array.from({ length: 8000 }, line).join('');
   const head = '<title>Long</title><meta property="og:site_name" content="Mill"><meta property="article:published_time" content="2026-01-02">'; // prettier-ignore
-  site.on('/long', html(`${head}<main><h1>Long</h1>${text}</main>`));
+  site.on(
+    '/long',
+    html(
+      `${head}<main><h1>Long</h1><p>A mill <img src="/mill.png" alt="The mill"> by the river.</p>${text}</main>`,
+    ),
+  );
   const formats = ['markdown', 'html', 'rawHtml'];
   const options = { limit: 1, sitemap: 'skip', pollInterval: 1, scrapeOptions: { formats } };
   const crawl: Json = await client.crawl(site.url('/long'), options);
@@ -165,6 +172,7 @@ test('a document is whole, however long, and has the metadata that their clients
     assert.ok(page[format].length > 500_000, `${format} ${page[format].length}`);
     assert.equal(crawl.data[0][format], page[format], format);
   }
+  assert.ok(page.markdown.includes(`![The mill](${site.url('/mill.png')})`), 'with its pictures');
   const { ogSiteName, publishedTime, scrapeId } = page.metadata;
   assert.deepEqual([ogSiteName, publishedTime], ['Mill', '2026-01-02']);
   assert.match(scrapeId, /^job_/);

@@ -242,6 +242,17 @@ test('markdown is main content, chunked on demand; map answers what was asked fo
     assert.equal(chunk.metadata.heading, 'Page 3');
   }
   assert.equal(chunks.body.chunks.at(-1).metadata.position, 'end');
+  site.on('/mill', html('<title>M</title><main><h1>Mill</h1><p>The old mill <img src="/m.png" alt="M"> stands by the river.</p></main>')); // prettier-ignore
+  for (const [include_images, has] of [
+    [undefined, true],
+    [false, false],
+  ] as const) {
+    const { body: mill } = await http('POST', '/markdown', {
+      url: site.url('/mill'),
+      include_images,
+    });
+    assert.equal(mill.markdown.includes('m.png'), has);
+  }
   const map = await tool('map', { url: site.url('/'), max_pages: 25 });
   assert.equal(map.urls.length, 25);
   const schema = { type: 'object', properties: { name: { type: 'string' } } };
@@ -271,13 +282,13 @@ test('markdown is main content, chunked on demand; map answers what was asked fo
   assert.deepEqual(failed.steps.map(({ phase }: Json) => phase), ['extract', 'merge']); // prettier-ignore
   const history = await http('GET', '/usage/history?group_by=week');
   assert.ok(history.body.usage[0].total_credits > 5);
-  assert.equal(history.body.usage[0].by_endpoint['/v1/markdown'].requests, 2);
+  assert.equal(history.body.usage[0].by_endpoint['/v1/markdown'].requests, 4);
   const hours = await http('GET', '/usage/history?group_by=hour');
   assert.match(hours.body.usage[0].period, /^\d{4}-\d\d-\d\dT\d\d:00:00Z$/);
   assert.equal(hours.body.total_credits, history.body.total_credits);
   for (const endpoint of ['/v1/markdown', 'markdown']) {
     const { body: one } = await http('GET', `/usage/history?endpoint=${endpoint}`);
-    assert.deepEqual([one.total_credits, one.total_requests], [2, 2]);
+    assert.deepEqual([one.total_credits, one.total_requests], [4, 4]);
   }
   const csv = await http('GET', '/usage/history?format=csv');
   assert.match(String(csv.body), /^date,endpoint,credits,requests,cached_pct,avg_response_ms\n\d{4}-\d\d-\d\d,\/v1\/agent,\d+,\d+,,\n/); // prettier-ignore

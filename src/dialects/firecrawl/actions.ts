@@ -1,6 +1,7 @@
 // A scrape with actions: they are done in the browser, and the page is read as they left it.
 import { AppError } from '../../errors.ts';
 import type { Asked } from './index.ts';
+import { unusedOf } from './options.ts';
 import { documentOf, given, noteOf, timeoutOf, type Fields, type Wish } from './translate.ts';
 
 interface Outcome {
@@ -88,7 +89,10 @@ export async function actedOn(asked: Asked, options: Fields, wish: Wish): Promis
     },
     ...noteOf({
       unknown: [...wish.unknown, ...(wish.json ? ['json after actions that answer'] : [])],
-      unused: [...wish.unused, ...besideActions.filter((name) => options[name] !== undefined)],
+      unused: [
+        ...unusedOf(options, 'reading'),
+        ...besideActions.filter((name) => options[name] !== undefined),
+      ],
     }),
   };
 }

@@ -2,6 +2,7 @@
 import { AppError } from '../../errors.ts';
 import { preparationOf } from './actions.ts';
 import type { Api, Asked } from './index.ts';
+import { unusedOf } from './options.ts';
 import { hasPictures, withPicture } from './pictures.ts';
 import { answers, documentsOf, nextOf, wishOfPart, type Counts, type Reading } from './parts.ts';
 import { changeOf, trackedSince, trackingOf } from './tracking.ts';
@@ -12,7 +13,6 @@ import {
   readingOf,
   statusOf,
   timeoutOf,
-  unusedOf,
   wishOf,
   type Fields,
   type Wish,
@@ -71,15 +71,12 @@ export const start: Api = async (asked) => {
   });
   const prompt = input.prompt ? 'The prompt was not used: give the options themselves.' : undefined;
   const url = `${base}/crawl/${out.jobId}`;
-  const unused = [...unusedOf(input, idle), ...wish.unused, ...unusedOfPages(options, wish)];
+  const unused = [
+    ...unusedOf(input, 'crawl'),
+    ...unusedOf(options, 'reading'),
+    ...unusedOfPages(options, wish),
+  ];
   return { success: true, id: out.jobId, url, ...noteOf({ ...wish, unused }, prompt) };
-};
-
-/** Options of a crawl without an effect here; as in translate.ts. */
-const idle: Record<string, string[]> = {
-  deduplicateSimilarURLs: ['true'],
-  robotsUserAgent: [],
-  zeroDataRetention: ['false'],
 };
 
 /** What single pages know and those of a crawl or batch do not: they are always fetched, and read without a model. */
@@ -111,7 +108,7 @@ export const startBatch: Api = async (asked) => {
     id: out.jobId,
     url: `${base}/batch/scrape/${out.jobId}`,
     ...(invalid.length > 0 ? { invalidURLs: invalid } : {}),
-    ...noteOf({ ...wish, unused: [...wish.unused, ...unusedOfPages(input, wish)] }),
+    ...noteOf({ ...wish, unused: [...unusedOf(input, 'batch'), ...unusedOfPages(input, wish)] }),
   };
 };
 

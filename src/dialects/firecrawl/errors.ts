@@ -28,6 +28,7 @@ const absent: [path: RegExp, what: string, instead: string][] = [
   [/^\/v2\/(?:interact|browser|scrape\/[^/]+\/interact)\b/, 'There are no browser sessions here.', 'Give the actions to /scrape.'],
   [/^\/v2\/parse\b/, 'Files are not taken here.', 'Scrape the file at its address.'],
   [/^\/v2\/crawl\/params-preview\b/, 'A prompt is not made into options here.', 'Give the options themselves.'],
+  [/^\/(?:exchange|v2\/search\/)/, 'Its indexes of papers, code and tools are not here.', 'Use /v2/search.'],
   [/^\/v2\/agent(?:\/[^/]+\/.+)?$/, 'Agents are not listed, and have no trace, here.', 'GET /v2/agent/{id} has the state, the sources and the data of one.'],
 ]; // prettier-ignore
 

@@ -3,6 +3,7 @@ import { AppError } from '../../errors.ts';
 import type { Api, Asked } from './index.ts';
 import { actedOn, failedAction, isAnswering, preparationOf } from './actions.ts';
 import { expiryOf, isAddress, oddPicture, ownJob, startList, status } from './crawl.ts';
+import { unusedOf } from './options.ts';
 import { pictureAt } from './pictures.ts';
 import {
   documentOf,
@@ -11,7 +12,6 @@ import {
   readingOf,
   statusOf,
   timeoutOf,
-  unusedOf,
   wishOf,
   type Fields,
   type Wish,
@@ -32,7 +32,8 @@ async function scraped(asked: Asked, options: Fields): Promise<Fields> {
   const { url } = options;
   const wish = wishOf(options);
   const way = wayOf(options, wish);
-  if (way === 'list') return { ...(await onePage(asked, options)), ...noteOf(wish) };
+  const unused = unusedOf(options, 'reading');
+  if (way === 'list') return { ...(await onePage(asked, options)), ...noteOf({ ...wish, unused }) };
   if (way === 'browser') return actedOn(asked, options, wish);
   const how = given({
     ...preparationOf(options),
@@ -43,6 +44,7 @@ async function scraped(asked: Asked, options: Fields): Promise<Fields> {
   const page = await readPage(asked, { url, formats, ...readingOf(options), ...how });
   if (page.error !== undefined) return { metadata: page };
   const extra: Fields = {};
+  let creditsUsed = Number(page.creditsUsed ?? 0);
   if (wish.json) {
     const made = done(
       await run(
@@ -52,6 +54,7 @@ async function scraped(asked: Asked, options: Fields): Promise<Fields> {
       ),
     );
     extra.data = { data: made.data };
+    creditsUsed += Number(made.creditsUsed ?? 0);
     if (made.needsModel)
       extra.warning =
         'Some fields need a model to be read: set web.model, or fill them with submit_extraction.';
@@ -61,9 +64,10 @@ async function scraped(asked: Asked, options: Fields): Promise<Fields> {
     const look = given({ fullPage, quality, width: viewport?.width, height: viewport?.height });
     const asWished = given({ headers: options.headers, timeoutMs: how.timeoutMs });
     const shot = done(await run(asked, 'take_screenshot', { url, ...look, ...asWished }));
+    creditsUsed += Number(shot.creditsUsed ?? 0);
     extra.screenshot = await pictureAt(asked, String(shot.jobId), String(shot.path));
   }
-  const document = documentOf({ ...page, status: page.httpStatus, ...extra });
+  const document = documentOf({ ...page, status: page.httpStatus, ...extra, creditsUsed });
   const metadata = {
     ...(document.metadata as Fields),
     sourceURL: url,
@@ -71,7 +75,7 @@ async function scraped(asked: Asked, options: Fields): Promise<Fields> {
     statusCode: page.httpStatus,
     ...given({ scrapeId: page.jobId, contentType: page.type }),
   };
-  return { ...document, metadata, ...noteOf(wish, extra.warning) };
+  return { ...document, metadata, ...noteOf({ ...wish, unused }, extra.warning) };
 }
 
 /** An answer of the site that is no page is a document too: its status says what happened. */
@@ -146,12 +150,9 @@ export const map: Api = async (asked) => {
     urls?: { url: string; title?: string }[];
   };
   const links = (out.urls ?? []).map(({ url, title }) => given({ url, title }));
-  const notes = noteOf({ unknown: [], unused: unusedOf(input, idleOfMap) });
+  const notes = noteOf({ unused: unusedOf(input, 'map') });
   return { success: true, id: out.jobId, links, ...notes };
 };
-
-/** Options of a map without an effect here; as in translate.ts. */
-const idleOfMap: Record<string, string[]> = { location: ['{}'], timeout: [] };
 
 export const search: Api = async (asked) => {
   const { input } = asked;
@@ -197,14 +198,12 @@ export const search: Api = async (asked) => {
     if (data[type]) data[type] = await withPages(asked, data[type] as Fields[]);
   const missing = sources.filter((one) => !searched.includes(one));
   const odd = input.tbs && !freshnessOf(input.tbs) ? [`tbs ${String(input.tbs)}`] : [];
-  const notes = noteOf({ unknown: missing, unused: [...unusedOf(input, idle), ...odd] }, notice);
+  const unused = [...unusedOf(input, 'search'), ...odd];
+  const notes = noteOf({ unknown: missing, unused }, notice);
   return { success: true, data, creditsUsed: credits, ...given({ id }), ...notes };
 };
 
 const searched = ['web', 'news', 'images'];
-
-/** Options of a search without an effect here; as in translate.ts. */
-const idle: Record<string, string[]> = { categories: ['[]'], enterprise: ['[]'], location: [] };
 
 const spans: Record<string, string> = { h: 'day', d: 'day', w: 'week', m: 'month', y: 'year' };
 
@@ -270,16 +269,8 @@ export const extract: Api = async (asked) => {
   });
   const whole = named.find((url) => url.endsWith('*'));
   const first = whole && `Of ${whole} only its first page is read: crawl it for the others.`;
-  const notes = noteOf({ unknown: [], unused: unusedOf(asked.input, idleOfExtract) }, first);
+  const notes = noteOf({ unused: unusedOf(asked.input, 'extract') }, first);
   return { ...started, ...(invalid.length > 0 ? { invalidURLs: invalid } : {}), ...notes };
-};
-
-const idleOfExtract: Record<string, string[]> = {
-  agent: [],
-  allowExternalLinks: ['false'],
-  scrapeOptions: ['{}'],
-  systemPrompt: [],
-  webhook: [],
 };
 
 export const agent: Api = async (asked) => {
@@ -291,7 +282,7 @@ export const agent: Api = async (asked) => {
   );
   return {
     ...started,
-    ...noteOf({ unknown: [], unused: unusedOf(asked.input, { webhook: [] }) }),
+    ...noteOf({ unused: unusedOf(asked.input, 'agent') }),
   };
 };
 

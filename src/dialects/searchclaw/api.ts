@@ -215,7 +215,7 @@ export const markdown: Api = async (call, input) => {
   const wish = given({
     url: input.url,
     formats: ['markdown', 'metadata'],
-    includeImages: input.include_images,
+    includeImages: input.include_images ?? true,
     includeLinks: input.include_links,
     onlyMainContent: input.main_content_only,
     timeoutMs: number(input.timeout_ms),

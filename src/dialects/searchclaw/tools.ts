@@ -81,7 +81,8 @@ export const searchclawTools: SearchclawTool[] = [
     'Markdown',
     'Convert a URL (page or PDF) to clean markdown of its main content; long ones in pieces, the next from next_offset on. Costs 1 credit. For a whole site use crawl; for pages that need clicks browse.',
     z.object({ url, offset: z.number().int().min(0).optional().describe('next_offset') }),
-    (call, input) => api.markdown(call, { ...input, max_bytes: answerBytesMax }),
+    (call, input) =>
+      api.markdown(call, { ...input, include_images: false, max_bytes: answerBytesMax }),
   ),
   tool(
     'screenshot',
