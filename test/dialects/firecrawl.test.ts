@@ -219,10 +219,17 @@ test(
     assert.equal(site.count('/hit'), 1);
     const lost: Json = await client.scrape(site.url('/gone'), {
       formats: ['links', { type: 'json', schema }],
-      actions: [{ type: 'executeJavascript', script: '1 + 1' }],
+      actions: [
+        { type: 'click', selector: 'h1', all: true },
+        { type: 'executeJavascript', script: '1 + 1' },
+      ],
     });
     assert.equal(lost.metadata.statusCode, 404);
+    assert.deepEqual(lost.actions.javascriptReturns, [{ type: 'number', value: 2 }]);
     assert.match(lost.warning, /json after actions/);
+    site.on('/scroll', html(`<title>Scroll</title><main>${'<p>One of very many lines.</p>'.repeat(3000)}</main>`)); // prettier-ignore
+    const scroll: Json = await client.scrape(site.url('/scroll'), { formats: ['rawHtml'], actions: [{ type: 'scrape' }] }); // prettier-ignore
+    assert.match(scroll.warning, /too long, and cut/);
     const pictured: Json = await client.crawl(site.url('/js-only'), {
       limit: 2,
       crawlEntireDomain: true,

@@ -93,3 +93,20 @@ test('Firecrawl: map without queries and with subdomains, search within domains 
   assert.equal(page.data.metadata.contentType, 'text/html');
   assert.match(page.data.metadata.scrapeId, /^job_/);
 });
+
+test('Firecrawl: what takes longer than one call is waited for, as long as the client said', async (t) => {
+  const { site, client } = await openFirecrawl(t);
+  const held: (() => void)[] = [];
+  const slow = html('<title>Slow</title><main><h1>Slow</h1><p>At last it is here.</p></main>');
+  site.on('/held', (...asked) => void held.push(() => slow(...asked)));
+  const reading = client.scrape(site.url('/held'), { timeout: 60_000 });
+  await until('it is asked for', () => held.length > 0);
+  const start = Date.now();
+  await until('longer than the first call waits', () => Date.now() - start > 5500, 10_000);
+  held[0]!();
+  assert.match((await reading).markdown, /At last/);
+  await assert.rejects(client.map(site.url('/held'), { sitemap: 'skip', timeout: 1000 }), {
+    status: 408,
+    code: 'SCRAPE_TIMEOUT',
+  });
+});

@@ -11,9 +11,9 @@ const used = {
     'url limit maxDiscoveryDepth sitemap allowSubdomains allowExternalLinks ignoreQueryParameters ignoreRobotsTxt',
     'delay maxConcurrency includePaths excludePaths regexOnFullURL crawlEntireDomain scrapeOptions webhook prompt',
   ),
-  map: names('url limit search sitemap includeSubdomains ignoreQueryParameters'),
+  map: names('url limit search sitemap includeSubdomains ignoreQueryParameters timeout'),
   search: names(
-    'query limit sources includeDomains excludeDomains tbs country safe scrapeOptions ignoreInvalidURLs',
+    'query limit sources includeDomains excludeDomains tbs country safe scrapeOptions ignoreInvalidURLs timeout',
   ),
   extract: names('urls prompt schema enableWebSearch ignoreInvalidURLs showSources'),
   agent: names('prompt urls schema maxCredits strictConstrainToURLs'),

@@ -4,6 +4,7 @@ import type { Api, Asked } from './index.ts';
 import { actedOn, failedAction, isAnswering, preparationOf } from './actions.ts';
 import { expiryOf, isAddress, oddPicture, ownJob, startList, status } from './crawl.ts';
 import { unusedOf } from './options.ts';
+import { ended, finished, late, limitOf } from './patience.ts';
 import { pictureAt } from './pictures.ts';
 import {
   documentOf,
@@ -18,6 +19,15 @@ import {
 } from './translate.ts';
 
 const dayMs = 86_400_000;
+/** Politeness takes its time: a second between the sitemaps and pages of a foreign site. */
+const mapMs = 240_000;
+const searchMs = 60_000;
+const pageMs = 60_000;
+/** Beyond the page's own time, so that the page says what kept it. */
+const slackMs = 5000;
+
+const patienceOf = (options: Fields): number => limitOf(options, pageMs) + slackMs;
+
 const countMax = 100;
 
 const run = <T = Fields>({ call }: Asked, name: string, input: Fields): Promise<T> =>
@@ -41,18 +51,14 @@ async function scraped(asked: Asked, options: Fields): Promise<Fields> {
     maxAgeMs: ageOf(options),
   });
   const formats = [...new Set([...wish.formats, 'metadata'])];
-  const page = await readPage(asked, { url, formats, ...readingOf(options), ...how });
+  const reading = { url, formats, ...readingOf(options), ...how };
+  const page = await readPage(asked, reading, patienceOf(options));
   if (page.error !== undefined) return { metadata: page };
   const extra: Fields = {};
   let creditsUsed = Number(page.creditsUsed ?? 0);
   if (wish.json) {
-    const made = done(
-      await run(
-        asked,
-        'extract_data',
-        given({ url, ...wish.json, headers: options.headers, timeoutMs: how.timeoutMs }),
-      ),
-    );
+    const asking = given({ url, ...wish.json, headers: options.headers, timeoutMs: how.timeoutMs });
+    const made = await finished(asked, 'extract_data', asking, patienceOf(options));
     extra.data = { data: made.data };
     creditsUsed += Number(made.creditsUsed ?? 0);
     if (made.needsModel)
@@ -63,7 +69,8 @@ async function scraped(asked: Asked, options: Fields): Promise<Fields> {
     const { fullPage, quality, viewport } = wish.screenshot;
     const look = given({ fullPage, quality, width: viewport?.width, height: viewport?.height });
     const asWished = given({ headers: options.headers, timeoutMs: how.timeoutMs });
-    const shot = done(await run(asked, 'take_screenshot', { url, ...look, ...asWished }));
+    const asking = { url, ...look, ...asWished };
+    const shot = await finished(asked, 'take_screenshot', asking, patienceOf(options));
     creditsUsed += Number(shot.creditsUsed ?? 0);
     extra.screenshot = await pictureAt(asked, String(shot.jobId), String(shot.path));
   }
@@ -79,9 +86,9 @@ async function scraped(asked: Asked, options: Fields): Promise<Fields> {
 }
 
 /** An answer of the site that is no page is a document too: its status says what happened. */
-async function readPage(asked: Asked, wish: Fields): Promise<Fields> {
+async function readPage(asked: Asked, wish: Fields, limitMs: number): Promise<Fields> {
   try {
-    return done(await run(asked, 'read_page', wish));
+    return await finished(asked, 'read_page', wish, limitMs);
   } catch (error) {
     const status = error instanceof AppError ? error.data?.status : undefined;
     if (typeof status !== 'number') throw error;
@@ -104,7 +111,7 @@ function wayOf(options: Fields, wish: Wish): 'reading' | 'list' | 'browser' {
 
 async function onePage(asked: Asked, options: Fields): Promise<Fields> {
   const { jobId: id } = await startList(asked, [String(options.url)], options);
-  await run(asked, 'wait_for_jobs', { ids: [id], timeoutMs: 45_000 });
+  await ended(asked, id, patienceOf(options));
   const look = (query: URLSearchParams) => status({ ...asked, params: { id }, query });
   const out = await look(new URLSearchParams());
   // A page that is gone is told after those that are there.
@@ -124,17 +131,6 @@ function ageOf({ maxAge }: Fields): number | undefined {
   return typeof maxAge === 'number' && maxAge > 0 ? Math.min(maxAge, 30 * dayMs) : undefined;
 }
 
-/** Longer than a call may take: a scrape has no job to poll, so it is a timeout that may be tried again. */
-function done(out: Fields): Fields {
-  if (out.status === 'completed') return out;
-  throw late();
-}
-
-const late = (): AppError =>
-  new AppError('timeout', 'The page was not done in time.', {
-    hint: 'Try again, or crawl it with a limit of 1.',
-  });
-
 export const map: Api = async (asked) => {
   const { input } = asked;
   const wish = given({
@@ -145,7 +141,7 @@ export const map: Api = async (asked) => {
     subdomains: input.includeSubdomains !== false,
     query: input.ignoreQueryParameters === false ? 'keep' : 'strip',
   });
-  const out = done(await run(asked, 'map_site', wish)) as {
+  const out = (await finished(asked, 'map_site', wish, limitOf(input, mapMs))) as {
     jobId: string;
     urls?: { url: string; title?: string }[];
   };
@@ -171,7 +167,7 @@ export const search: Api = async (asked) => {
     const count = isWithin ? countMax : limit;
     const safesearch = safe === true ? 2 : undefined;
     const wish = given({ query, type, count, country, safesearch, freshness: freshnessOf(tbs) });
-    const out = done(await run(asked, 'web_search', wish));
+    const out = await finished(asked, 'web_search', wish, limitOf(input, searchMs));
     id ??= out.jobId;
     credits += Number(out.creditsUsed ?? 0);
     const found = (out.rows ?? []) as Fields[];
