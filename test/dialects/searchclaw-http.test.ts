@@ -36,6 +36,9 @@ test('every answer says what the month has cost and how often one may call', asy
   const own = await post(server, '/search', { q: 'target' });
   assert.equal(own.headers.get('x-credits-used'), '1', 'of its own owner');
   assert.equal(own.headers.get('x-ratelimit-limit'), null, 'workers are not limited');
+  const command = await server.api('POST', '/api/commands', { command: 'true', waitMs: 0 });
+  const foreign = `/searchclaw/v1/jobs/${command.json<Json>().id}`;
+  assert.equal((await server.api('GET', foreign)).status, 404, 'not work of the web');
   const images = (await (await post(server, '/search/images', { q: 'x' })).json()) as Json;
   assert.equal(images.results.length, 1);
 });

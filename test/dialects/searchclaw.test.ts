@@ -173,6 +173,17 @@ test('the knobs of its HTTP crawl and search are used, or the answer says that t
     ['GET', '/usage/history?group_by=decade', undefined, 'group_by'],
     ['GET', '/usage/history?format=xml', undefined, 'format'],
     ['POST', '/crawl', { url, list_selector: 5 }, 'list_selector'],
+    ['POST', '/crawl', { url, pagination: 'x' }, 'pagination'],
+    ['POST', '/browse', { url, actions: 'x' }, 'actions'],
+    ['POST', '/browse', { url, actions: [null] }, 'actions.0'],
+    [
+      'POST',
+      '/markdown',
+      { url, chunking: { enabled: true, strategy: 'zig' } },
+      'chunking.strategy',
+    ],
+    ['POST', '/map', [1], 'body'],
+    ['GET', `/jobs/${few.started.job_id}?max_bytes=10`, undefined, 'max_bytes'],
   ] as const) {
     const { status, body: answer } = await http(method, path, body);
     assert.equal(status, 400, path);

@@ -1,13 +1,9 @@
 // SearchClaw's calls as calls of our operations: the same fields in, its shapes out as a superset. Pure but for calls.
 import type { DialectCall } from '../../dialect.ts';
 import { AppError } from '../../errors.ts';
-import { systemClock } from '../../runtime/clock.ts';
+import { given, notUsed, number, pending, timed, type Api, type Fields } from './call.ts';
 import { chunked } from './chunks.ts';
-import { inTheirNames } from './errors.ts';
 import { jobStatusOf, stepsOf } from './jobs.ts';
-
-export type Fields = Record<string, unknown>;
-export type Api = (call: DialectCall, input: Fields) => Promise<Fields>;
 
 interface Row {
   title: string;
@@ -34,41 +30,8 @@ interface SearchOut extends Fields {
   sources?: { url: string; title?: string }[];
 }
 
-export async function run<T = Fields>(call: DialectCall, name: string, input: Fields): Promise<T> {
-  try {
-    return await call.operations.call<T>(name, input, call.context);
-  } catch (error) {
-    throw inTheirNames(error, name);
-  }
-}
-
-/** Its clients give up after 30 s: what takes longer is answered as a job before. */
-const waitMs = 25_000;
-
-/** With the time it took, which stands in every answer of theirs. */
-export async function timed<T = Fields>(call: DialectCall, name: string, input: Fields) {
-  const start = systemClock.now();
-  const out = await run<T>(call, name, { waitMs, ...input });
-  return { out, response_time_ms: systemClock.now() - start };
-}
-
-export function given(fields: Fields): Fields {
-  return Object.fromEntries(
-    Object.entries(fields).filter(([, value]) => value !== undefined && value !== null),
-  );
-}
-
-/** What the original has and nothing here could do is said. */
-export function notUsed(input: Fields, ...names: string[]): Fields {
-  const odd = names.filter((name) => ![undefined, null, 'none'].includes(input[name] as null));
-  return odd.length > 0 ? { notice: `${odd.join(', ')}: not used here.` } : {};
-}
-
 /** How old a page may be for who asks for the cache. */
 const cacheMs = 3_600_000;
-
-export const number = (value: unknown): number | undefined =>
-  value === undefined || value === null || value === '' ? undefined : Number(value);
 
 /** GET carries everything as text. */
 function searchInput(type: string, input: Fields): Fields {
@@ -360,8 +323,3 @@ async function researched(call: DialectCall, name: string, input: Fields, wish: 
 }
 
 const isPending = ({ status }: Fields): boolean => status !== 'completed' && status !== 'failed';
-
-/** Longer than one call may take: the job goes on, and job_status follows it. */
-export function pending(out: Fields): Fields {
-  return { job_id: out.jobId, status: 'processing', poll_url: `/v1/jobs/${String(out.jobId)}` };
-}

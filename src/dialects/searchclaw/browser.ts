@@ -1,7 +1,7 @@
 // What needs a browser: screenshot and browse, with the pictures beside the answer, or in it where its HTTP has them.
 import { basename } from 'node:path';
 import type { DialectCall } from '../../dialect.ts';
-import { given, notUsed, number, pending, run, timed, type Api, type Fields } from './api.ts';
+import { given, notUsed, number, pending, run, timed, type Api, type Fields } from './call.ts';
 
 export interface Image {
   data: string;

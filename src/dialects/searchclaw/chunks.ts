@@ -3,8 +3,9 @@ type Fields = Record<string, unknown>;
 
 export function chunked(text: string, wish: Fields | null | undefined): Fields {
   if (!wish?.enabled) return {};
-  const size = clamp(Number(wish.max_chunk_size ?? 500), 50, 10_000);
-  const overlap = clamp(Number(wish.overlap ?? 50), 0, Math.floor(size / 2));
+  const size = Number(wish.max_chunk_size ?? 500);
+  // More than half of it would hardly get on.
+  const overlap = Math.min(Number(wish.overlap ?? 50), Math.floor(size / 2));
   const strategy = wish.strategy ?? 'fixed';
   const pieces =
     strategy === 'fixed'
@@ -29,9 +30,6 @@ interface Piece {
   at: number;
   text: string;
 }
-
-const clamp = (value: number, min: number, max: number): number =>
-  Number.isFinite(value) ? Math.min(Math.max(Math.round(value), min), max) : min;
 
 /** Cut between words where there is a gap at all. */
 function fixed(text: string, size: number, overlap: number): Piece[] {

@@ -1,7 +1,8 @@
 // SearchClaw's crawl, with the knobs that only its HTTP has. Without `pagination` links are followed; with it only the way
 // it describes. What has no use here is said in the answer.
 import { AppError } from '../../errors.ts';
-import { given, hookOf, number, run, type Api, type Fields } from './api.ts';
+import { hookOf } from './api.ts';
+import { given, number, run, type Api, type Fields } from './call.ts';
 
 const pagesDefault = 10;
 /** Starts that a crawl may have. */

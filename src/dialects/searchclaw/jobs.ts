@@ -1,6 +1,7 @@
 // job_status: SearchClaw's shape of a job, with counts by fate, a cursor and the stop reason beside what it knows.
 import type { DialectCall } from '../../dialect.ts';
-import type { Fields } from './api.ts';
+import { AppError } from '../../errors.ts';
+import { number, run, type Fields } from './call.ts';
 
 interface JobView extends Fields {
   id: string;
@@ -35,11 +36,12 @@ const final = new Set(['completed', 'failed', 'cancelled', 'timed_out']);
 
 export async function jobStatusOf(call: DialectCall, input: Fields): Promise<Fields> {
   const id = String(input.job_id ?? '');
-  const job = await call.operations.call<JobView>(
-    'get_job',
-    { id, includeResult: true },
-    call.context,
-  );
+  const job = await run<JobView>(call, 'get_job', { id, includeResult: true });
+  if (job.kind !== 'web') {
+    throw new AppError('notFound', `${id} is no job of the web.`, {
+      hint: 'Give the job_id that crawl or another call answered.',
+    });
+  }
   return job.action === 'crawl' ? crawlStatus(call, job, input) : otherStatus(job);
 }
 
@@ -75,16 +77,12 @@ async function crawlStatus(call: DialectCall, job: JobView, input: Fields): Prom
 }
 
 async function readPages(call: DialectCall, id: string, { cursor, max_bytes: maxBytes }: Fields) {
-  const out = await call.operations.call<PagesOut>(
-    'read_pages',
-    {
-      id,
-      fields: ['markdown', 'data'],
-      maxBytes: Number(maxBytes ?? bytesDefault),
-      ...(cursor === undefined || cursor === null ? {} : { cursor: String(cursor) }),
-    },
-    call.context,
-  );
+  const out = await run<PagesOut>(call, 'read_pages', {
+    id,
+    fields: ['markdown', 'data'],
+    maxBytes: number(maxBytes) ?? bytesDefault,
+    ...(cursor === undefined || cursor === null ? {} : { cursor: String(cursor) }),
+  });
   const data = out.pages.map(({ url, title, markdown, data: found, status, cut }) => ({
     url,
     title: title ?? null,

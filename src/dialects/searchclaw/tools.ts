@@ -3,10 +3,11 @@ import { z } from 'zod';
 import type { DialectTool } from '../../dialect.ts';
 import * as api from './api.ts';
 import { browse, screenshot } from './browser.ts';
+import type { Api } from './call.ts';
 import { crawl } from './crawl.ts';
 import { usage } from './usage.ts';
 
-export type SearchclawTool = Omit<DialectTool, 'run'> & { call: api.Api };
+export type SearchclawTool = Omit<DialectTool, 'run'> & { call: Api };
 
 /** What an answer to a model has room for, as text and as structure: more would be cut, and a cursor lead past it. */
 const answerBytesMax = 24_000;
@@ -23,7 +24,7 @@ function tool(
   title: string,
   description: string,
   input: z.ZodType,
-  call: api.Api,
+  call: Api,
   effect: 'read' | 'write' = 'read',
 ): SearchclawTool {
   return { name, title, description, input, call, effect, openWorld: true };

@@ -2,7 +2,7 @@
 import type { CallRate, DialectCall, DialectRequest } from '../../dialect.ts';
 import { AppError } from '../../errors.ts';
 import { systemClock } from '../../runtime/clock.ts';
-import { given, run, type Api, type Fields } from './api.ts';
+import { given, run, type Api, type Fields } from './call.ts';
 
 interface UsageOut {
   period: string;
