@@ -143,6 +143,11 @@ test('search reads the pages only for formats; extract, jobs and errors are thos
   const batch = await call('POST', '/batch/scrape', { urls: [site.url('/silent')] });
   assert.deepEqual((await call('GET', '/crawl/active')).crawls, []);
   assert.equal((await call('DELETE', `/batch/scrape/${batch.id}`)).status, 'cancelled');
+  const hook = { url: site.url('/hook'), events: ['boom'] };
+  const odd = await call('POST', '/crawl', { url: site.url('/'), webhook: hook });
+  assert.match(odd.error, /webhook\.events .* started, page, completed, failed\./);
+  const many = { urls: [site.url('/p/1')], maxConcurrency: 500, delay: 0.0001 };
+  assert.equal((await call('POST', '/batch/scrape', many)).http, 200);
   const wrong = await call('POST', '/crawl', { url: site.url('/'), limit: 0 });
   assert.deepEqual([wrong.http, wrong.success], [400, false]);
   assert.match(

@@ -59,8 +59,8 @@ export const start: Api = async (asked) => {
       externalLinks: input.allowExternalLinks,
       query: input.ignoreQueryParameters === true ? 'strip' : undefined,
       robots: input.ignoreRobotsTxt === true ? 'ignore' : undefined,
-      delayMs: typeof input.delay === 'number' ? input.delay * 1000 : undefined,
-      concurrency: input.maxConcurrency,
+      delayMs: typeof input.delay === 'number' ? Math.round(input.delay * 1000) : undefined,
+      concurrency: concurrencyOf(input),
     }),
     ...patternsOf(input),
     scope: input.crawlEntireDomain === true ? 'host' : 'path',
@@ -130,12 +130,16 @@ export async function startList(
     maxDepth: 0,
     maxPages: Math.max(urls.length, 1),
     sitemap: 'skip',
-    ...given({ concurrency: options.maxConcurrency, idempotencyKey: asked.idempotencyKey }),
+    ...given({ concurrency: concurrencyOf(options), idempotencyKey: asked.idempotencyKey }),
     ...formatsOf(options),
     ...(await trackingOf(asked, urls, wishOf(options).tracking)),
     ...hookOf(options),
   });
 }
+
+/** A plan of theirs may allow more than a crawl of ours can use. */
+const concurrencyOf = ({ maxConcurrency: wish }: Fields): unknown =>
+  typeof wish === 'number' ? Math.min(wish, 100) : wish;
 
 function formatsOf(options: Fields): Fields {
   const wish = wishOf(options);
@@ -167,7 +171,12 @@ function patternsOf(input: Fields): Fields {
   });
 }
 
-const hookEvents: Record<string, string> = { started: 'start' };
+const hookEvents: Record<string, string> = {
+  started: 'start',
+  page: 'page',
+  completed: 'completed',
+  failed: 'failed',
+};
 
 /** In the shape its receivers know; all events unless it says which. A `secret`, which theirs is set elsewhere, signs them. */
 function hookOf(input: Fields): Fields {
@@ -176,8 +185,14 @@ function hookOf(input: Fields): Fields {
     typeof input.webhook === 'string' ? { url: input.webhook } : input.webhook
   ) as Fields;
   const { url, headers, metadata, secret } = hook;
-  const wanted = (hook.events ?? ['started', 'page', 'completed', 'failed']) as string[];
-  const events = wanted.map((event) => hookEvents[event] ?? event);
+  const names = Object.keys(hookEvents);
+  const wanted = (hook.events ?? names) as string[];
+  if (!Array.isArray(wanted) || !wanted.every((event) => names.includes(event))) {
+    throw new AppError('invalidInput', 'webhook.events names an event that there is not.', {
+      hint: `There are ${names.join(', ')}.`,
+    });
+  }
+  const events = wanted.map((event) => hookEvents[event]);
   return { webhook: given({ url, headers, metadata, secret, events, format: 'firecrawl' }) };
 }
 
