@@ -25,6 +25,8 @@ import {
 /** Bytes of JSON and of text in one answer: about 8,000 tokens each, a third of what Claude Code accepts. */
 const structuredBytesMax = 48_000;
 const textBytesMax = 32_000;
+/** What an operation may hand out at once, with room for what stands around it. */
+const pieceBytesMax = 30_000;
 const resourcesPerPage = 50;
 const completionsMax = 100;
 
@@ -150,6 +152,7 @@ export class LocalSource implements Source {
     return {
       caller,
       signal: call.signal,
+      answerBytesMax: pieceBytesMax,
       ...(origin ? { origin } : {}),
       ...(call.progress ? { progress: call.progress } : {}),
     };

@@ -32,3 +32,36 @@ test('who has only the default tools is told how a crawl is read', async (t) => 
   const missing = await source.call('read_pages', {}, { signal });
   assert.match(missing.text!, /There is no tool read_pages\.\nIt is in the toolset web: /);
 });
+
+test('what a model reads comes in pieces that fit, and a cursor leads past none of it', async (t) => {
+  const site = await startSite(t, { pages: 30, bytes: 6000 });
+  const web = await createWeb(t);
+  const { id } = await web.crawl({ url: site.url('/'), sitemap: 'skip' });
+  const { caller, signal } = contextOf('me');
+  const tables = new ToolTables(web.operations, []);
+  const source = new LocalSource({ tables, toolsets: ['web'], jobs: { started() {} } as never, caller, log: silentLog }); // prettier-ignore
+  const call = async (name: string, input: Record<string, unknown>) => {
+    const { text = '', structured } = await source.call(name, input, { signal });
+    assert.doesNotMatch(text, /left out/);
+    return { text, ...(structured as Record<string, unknown>) } as ReturnType<typeof JSON.parse>;
+  };
+  const seen: string[] = [];
+  for (let cursor: string | undefined; ;) {
+    const more = cursor === undefined ? {} : { cursor };
+    const read = await call('read_pages', { id, fields: ['markdown'], maxBytes: 500_000, ...more });
+    for (const { url } of read.pages) seen.push(url);
+    cursor = read.nextCursor;
+    if (cursor === undefined) break;
+  }
+  assert.deepEqual([seen.length, new Set(seen).size], [30, 30]);
+  const lines = Array.from(
+    { length: 2000 },
+    (_, i) => `<p>Line ${i} of the river, and its mill.</p>`,
+  );
+  site.on('/book', `<title>Book</title><main><h1>Book</h1>${lines.join('')}</main>`);
+  const first = await call('read_page', { url: site.url('/book') });
+  const offset = Number(/read_page again with offset (\d+)\]$/.exec(first.text)?.[1]);
+  assert.equal(offset, first.nextOffset);
+  const second = await call('read_page', { url: site.url('/book'), offset });
+  assert.ok(second.markdown.length > 1000 && site.count('/book') === 1);
+});

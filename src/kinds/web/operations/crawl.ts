@@ -204,7 +204,8 @@ function readPages(services: Services): Operation {
         bodies: bodyFields,
       },
     },
-    run: async (input, { caller }) => {
+    run: async (asked, { caller, answerBytesMax = bytesMax }) => {
+      const input = { ...asked, maxBytes: Math.min(asked.maxBytes, answerBytesMax) };
       const job = await visibleJob(services.jobs, input.id, caller);
       const row = await crawlOf(job, services);
       const more = !isFinal(job.status);
