@@ -92,8 +92,11 @@ test('what was asked for and not done is said; limits are those of the original'
   assert.equal((await post('/scrape', { url, ...options })).data.warning, 'Not used here: location.'); // prettier-ignore
   const misspelt = { url, onlyMainContents: false, origin: 'x' };
   assert.equal((await post('/scrape', misspelt)).data.warning, 'Not used here: onlyMainContents.');
-  const odd = await post('/search', { query: 'q', sources: ['web', 'maps'], categories: ['github'] }); // prettier-ignore
-  assert.equal(odd.warning, 'Not available here: maps. Not used here: categories.');
+  const odd = await post('/search', { query: 'q', sources: ['web', 'maps'], categories: ['developer'], enterprise: ['zdr'] }); // prettier-ignore
+  assert.equal(
+    odd.warning,
+    'Not available here: maps, category developer. Not used here: enterprise.',
+  );
   const row = (n: number) => ({ title: `T${n}`, url: `${url}?n=${n}`, content: `of ${n}`, engine: 'fixture' }); // prettier-ignore
   site.on('/search', (request, response) => {
     const page = Number(new URL(request.url, url).searchParams.get('pageno') ?? 1);

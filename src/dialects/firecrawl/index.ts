@@ -4,6 +4,7 @@ import { bodyOf } from './body.ts';
 import * as crawl from './crawl.ts';
 import { failure } from './errors.ts';
 import * as pages from './pages.ts';
+import { search } from './search.ts';
 import type { Fields } from './translate.ts';
 import * as usage from './usage.ts';
 import { watch } from './watch.ts';
@@ -27,7 +28,7 @@ export type Watch = (asked: Asked) => AsyncIterable<Fields>;
 const wishes: [method: DialectRoute['method'], path: string, api: Api, watch?: Watch][] = [
   ['POST', '/scrape', pages.scrape],
   ['POST', '/map', pages.map],
-  ['POST', '/search', pages.search],
+  ['POST', '/search', search],
   ['POST', '/extract', pages.extract],
   ['GET', '/extract/{id}', pages.extractStatus],
   ['POST', '/agent', pages.agent],

@@ -13,7 +13,7 @@ const used = {
   ),
   map: names('url limit search sitemap includeSubdomains ignoreQueryParameters timeout'),
   search: names(
-    'query limit sources includeDomains excludeDomains tbs country safe scrapeOptions ignoreInvalidURLs timeout',
+    'query limit sources categories includeDomains excludeDomains tbs country safe scrapeOptions ignoreInvalidURLs timeout',
   ),
   extract: names('urls prompt schema enableWebSearch ignoreInvalidURLs showSources'),
   agent: names('prompt urls schema maxCredits strictConstrainToURLs'),

@@ -21,14 +21,11 @@ import {
 const dayMs = 86_400_000;
 /** Politeness takes its time: a second between the sitemaps and pages of a foreign site. */
 const mapMs = 240_000;
-const searchMs = 60_000;
 const pageMs = 60_000;
 /** Beyond the page's own time, so that the page says what kept it. */
 const slackMs = 5000;
 
 const patienceOf = (options: Fields): number => limitOf(options, pageMs) + slackMs;
-
-const countMax = 100;
 
 const run = <T = Fields>({ call }: Asked, name: string, input: Fields): Promise<T> =>
   call.operations.call<T>(name, input, call.context);
@@ -38,7 +35,7 @@ export const scrape: Api = async (asked) => ({
   data: await scraped(asked, asked.input),
 });
 
-async function scraped(asked: Asked, options: Fields): Promise<Fields> {
+export async function scraped(asked: Asked, options: Fields): Promise<Fields> {
   const { url } = options;
   const wish = wishOf(options);
   const way = wayOf(options, wish);
@@ -149,88 +146,6 @@ export const map: Api = async (asked) => {
   const notes = noteOf({ unused: unusedOf(input, 'map') });
   return { success: true, id: out.jobId, links, ...notes };
 };
-
-export const search: Api = async (asked) => {
-  const { input } = asked;
-  const sources = ((input.sources ?? ['web']) as (string | Fields)[]).map((one) =>
-    typeof one === 'string' ? one : String(one.type),
-  );
-  const data: Fields = {};
-  let credits = 0;
-  let id: unknown;
-  let notice: unknown;
-  for (const type of sources.filter((one) => searched.includes(one))) {
-    const limit = Math.min(Number(input.limit ?? 10), countMax);
-    const { query, country, tbs, safe } = input;
-    const isWithin = domainsOf(input);
-    // Of what is left out others take the place.
-    const count = isWithin ? countMax : limit;
-    const safesearch = safe === true ? 2 : undefined;
-    const wish = given({ query, type, count, country, safesearch, freshness: freshnessOf(tbs) });
-    const out = await finished(asked, 'web_search', wish, limitOf(input, searchMs));
-    id ??= out.jobId;
-    credits += Number(out.creditsUsed ?? 0);
-    const found = (out.rows ?? []) as Fields[];
-    const rows = (isWithin ? found.filter(isWithin) : found).slice(0, limit);
-    data[type] = rows.map(({ title, url, snippet, position, published, imageUrl, width, height }) =>
-      given({
-        title,
-        url,
-        description: snippet,
-        snippet,
-        position,
-        date: published,
-        imageUrl,
-        imageWidth: width,
-        imageHeight: height,
-      }),
-    );
-    notice ??= out.notice;
-  }
-  // Options alone ask for nothing: what is wanted of the pages stands in the formats.
-  const formats = (input.scrapeOptions as Fields | undefined)?.formats;
-  const reads = Array.isArray(formats) && formats.length > 0;
-  for (const type of reads ? ['web', 'news'] : [])
-    if (data[type]) data[type] = await withPages(asked, data[type] as Fields[]);
-  const missing = sources.filter((one) => !searched.includes(one));
-  const odd = input.tbs && !freshnessOf(input.tbs) ? [`tbs ${String(input.tbs)}`] : [];
-  const unused = [...unusedOf(input, 'search'), ...odd];
-  const notes = noteOf({ unknown: missing, unused }, notice);
-  return { success: true, data, creditsUsed: credits, ...given({ id }), ...notes };
-};
-
-const searched = ['web', 'news', 'images'];
-
-const spans: Record<string, string> = { h: 'day', d: 'day', w: 'week', m: 'month', y: 'year' };
-
-/** `qdr:w` is the last week, as their engine writes it. */
-function freshnessOf(tbs: unknown): string | undefined {
-  return spans[/qdr:([hdwmy])/.exec(typeof tbs === 'string' ? tbs : '')?.[1] ?? ''];
-}
-
-function domainsOf(input: Fields): ((row: Fields) => boolean) | undefined {
-  const { includeDomains: wanted, excludeDomains: unwanted } = input as Record<string, string[]>;
-  if (!wanted?.length && !unwanted?.length) return undefined;
-  const isOf = (host: string) => (domain: string) => host === domain || host.endsWith(`.${domain}`);
-  return ({ url }) => {
-    const host = URL.parse(String(url))?.hostname ?? '';
-    return (!wanted?.length || wanted.some(isOf(host))) && !unwanted?.some(isOf(host));
-  };
-}
-
-async function withPages(asked: Asked, rows: Fields[]): Promise<Fields[]> {
-  const options = asked.input.scrapeOptions as Fields;
-  return Promise.all(
-    rows.map(async (row) => {
-      try {
-        return { ...row, ...(await scraped(asked, { ...options, url: row.url })) };
-      } catch (error) {
-        const message = error instanceof AppError ? error.message : 'It could not be read.';
-        return { ...row, metadata: { sourceURL: row.url, error: message } };
-      }
-    }),
-  );
-}
 
 /** Starts and answers the id; the clients poll. */
 async function research(asked: Asked, wish: Fields): Promise<Fields> {
