@@ -147,6 +147,12 @@ test('each of the fifteen tools, by its exact name and parameters, answers over 
   }
   assert.deepEqual([seen.length, new Set(seen).size], [9, 9]);
   site.on('/book', html(`<title>Book</title><main><h1>Book</h1>${text(0, 2000)}</main>`));
+  const { job_id: alone } = await call('crawl', { url: site.url('/book'), max_pages: 1 });
+  const part = await until('the book is crawled', async () => {
+    const status = await call('job_status', { job_id: alone });
+    return status.data === null ? undefined : status.data[0];
+  });
+  assert.ok(part.truncated && /with markdown/.test(part.notice), 'a cut page says so');
   let read = '';
   for (let offset: number | undefined = 0; offset !== undefined;) {
     const piece: Json = await call('markdown', { url: site.url('/book'), offset });
@@ -154,7 +160,7 @@ test('each of the fifteen tools, by its exact name and parameters, answers over 
     offset = piece.next_offset;
   }
   assert.equal(read.match(/\d+: the river/g)?.length, 2000);
-  assert.equal(site.count('/book'), 1, 'pieces of one reading');
+  assert.equal(site.count('/book'), 2, 'once by the crawl, and the pieces are of one reading');
   const wrong: Json = await client.callTool({ name: 'markdown', arguments: { url: 'ftp://x/' } });
   assert.equal(wrong.isError, true);
   assert.match(wrong.content[0].text, /SearchClaw API error 400/);

@@ -32,6 +32,7 @@ interface PagesOut {
 
 /** Over HTTP; an answer to a model has less room (tools.ts). */
 const bytesDefault = 1_000_000;
+const longer = 'It is longer: raise max_bytes, or read it alone with markdown.';
 const final = new Set(['completed', 'failed', 'cancelled', 'timed_out']);
 
 export async function jobStatusOf(call: DialectCall, input: Fields): Promise<Fields> {
@@ -83,11 +84,13 @@ async function readPages(call: DialectCall, id: string, { cursor, max_bytes: max
     maxBytes: number(maxBytes) ?? bytesDefault,
     ...(cursor === undefined || cursor === null ? {} : { cursor: String(cursor) }),
   });
-  const data = out.pages.map(({ url, title, markdown, data: found, status, cut }) => ({
+  const data = out.pages.map(({ url, title, markdown, data: found, status, cut, detail }) => ({
     url,
     title: title ?? null,
     status_code: status,
-    ...(cut === undefined ? {} : { truncated: true, notice: 'It is longer: raise max_bytes.' }),
+    // What could not be done with the page, such as rendering it where there is no browser.
+    ...(detail === undefined ? {} : { notice: detail }),
+    ...(cut === undefined ? {} : { truncated: true, notice: longer }),
     markdown,
     ...extractionOf(found as Fields | undefined),
   }));
