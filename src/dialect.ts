@@ -78,6 +78,15 @@ export interface DialectRequest {
   remoteAddress: string;
   /** Base URL as the client sees it, for links in answers. */
   baseUrl: string;
+  /** Absent: nothing limits how often this caller may call. */
+  rate?: CallRate;
+}
+
+/** How often the caller may call, and how often at once now. */
+export interface CallRate {
+  perSecond: number;
+  burst: number;
+  left: number;
 }
 
 export interface DialectResponse {

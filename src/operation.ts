@@ -37,6 +37,8 @@ export interface CallContext {
   /** Aborted when the caller goes away. Waiting stops; work that was started goes on. */
   signal: AbortSignal;
   origin?: Origin;
+  /** What the answer has room for where a model reads it: what hands out pieces makes them no larger. */
+  answerBytesMax?: number;
   /** Set when the caller wants to hear how far a long call is. */
   progress?(update: { progress: number; total?: number; message?: string }): void;
 }

@@ -1,9 +1,11 @@
 // What Firecrawl's clients find in a document: the address they asked for beside the one it has now, the site's own answer
 // where there is no page, and a word about every wish that was not met.
 import assert from 'node:assert/strict';
+import { createHmac } from 'node:crypto';
 import { test } from 'node:test';
 import { html } from '../fixtures/site/site.ts';
 import { openFirecrawl, type Json } from '../helpers/firecrawl.ts';
+import { until } from '../helpers/until.ts';
 
 const moved = (to: string, status = 301) => html('', status, { location: to });
 const pathsOf = ({ data }: Json, base: string): Json[] =>
@@ -88,8 +90,13 @@ test('what was asked for and not done is said; limits are those of the original'
   );
   const options = { location: { country: 'DE' }, blockAds: true, parsers: ['pdf'], mobile: false };
   assert.equal((await post('/scrape', { url, ...options })).data.warning, 'Not used here: location.'); // prettier-ignore
-  const odd = await post('/search', { query: 'q', sources: ['web', 'maps'], categories: ['github'] }); // prettier-ignore
-  assert.equal(odd.warning, 'Not available here: maps. Not used here: categories.');
+  const misspelt = { url, onlyMainContents: false, origin: 'x' };
+  assert.equal((await post('/scrape', misspelt)).data.warning, 'Not used here: onlyMainContents.');
+  const odd = await post('/search', { query: 'q', sources: ['web', 'maps'], categories: ['developer'], enterprise: ['zdr'] }); // prettier-ignore
+  assert.equal(
+    odd.warning,
+    'Not available here: maps, category developer. Not used here: enterprise.',
+  );
   const row = (n: number) => ({ title: `T${n}`, url: `${url}?n=${n}`, content: `of ${n}`, engine: 'fixture' }); // prettier-ignore
   site.on('/search', (request, response) => {
     const page = Number(new URL(request.url, url).searchParams.get('pageno') ?? 1);
@@ -139,6 +146,11 @@ test('search reads the pages only for formats; extract, jobs and errors are thos
   const batch = await call('POST', '/batch/scrape', { urls: [site.url('/silent')] });
   assert.deepEqual((await call('GET', '/crawl/active')).crawls, []);
   assert.equal((await call('DELETE', `/batch/scrape/${batch.id}`)).status, 'cancelled');
+  const hook = { url: site.url('/hook'), events: ['boom'] };
+  const odd = await call('POST', '/crawl', { url: site.url('/'), webhook: hook });
+  assert.match(odd.error, /webhook\.events .* started, page, completed, failed\./);
+  const many = { urls: [site.url('/p/1')], maxConcurrency: 500, delay: 0.0001 };
+  assert.equal((await call('POST', '/batch/scrape', many)).http, 200);
   const wrong = await call('POST', '/crawl', { url: site.url('/'), limit: 0 });
   assert.deepEqual([wrong.http, wrong.success], [400, false]);
   assert.match(
@@ -147,4 +159,81 @@ test('search reads the pages only for formats; extract, jobs and errors are thos
   );
   const late = await call('POST', '/scrape', { url: site.url('/silent'), timeout: 1000 });
   assert.equal(late.http, 408, late.error);
+});
+
+test('a document is whole, however long, and has the metadata that their clients know', async (t) => {
+  const { site, client, server } = await openFirecrawl(t);
+  const line = (_: unknown, n: number) => `<p>${n}: the river runs to the sea, past the mill and the bridge, and ends there.</p>`; // prettier-ignore
+  const text = Array.from({ length: 5000 }, line).join('');
+  const head = '<title>Long</title><meta property="og:site_name" content="Mill"><meta property="article:published_time" content="2026-01-02">'; // prettier-ignore
+  site.on(
+    '/long',
+    html(
+      `${head}<main><h1>Long</h1><p>A mill <img src="/mill.png" alt="The mill"> by the river.</p>${text}</main>`,
+    ),
+  );
+  const formats = ['markdown', 'html', 'rawHtml'];
+  const options = { limit: 1, sitemap: 'skip', pollInterval: 1, scrapeOptions: { formats } };
+  const crawl: Json = await client.crawl(site.url('/long'), options);
+  const page: Json = await client.scrape(site.url('/long'), { formats });
+  for (const format of formats) {
+    assert.ok(page[format].length > 380_000, `${format} ${page[format].length}`);
+    assert.equal(crawl.data[0][format], page[format], format);
+  }
+  assert.ok(page.markdown.includes(`![The mill](${site.url('/mill.png')})`), 'with its pictures');
+  const { ogSiteName, publishedTime, scrapeId } = page.metadata;
+  assert.deepEqual([ogSiteName, publishedTime], ['Mill', '2026-01-02']);
+  assert.match(scrapeId, /^job_/);
+  assert.equal(crawl.data[0].metadata.ogSiteName, 'Mill');
+  const kept: Json = await client.scrape(site.url('/long'), { formats, maxAge: 60_000 });
+  assert.deepEqual([kept.metadata.cacheState, kept.metadata.creditsUsed], ['hit', 0]);
+  const { id }: Json = await client.startBatchScrape([site.url('/p/1')]);
+  const wrong = await server.api('GET', `/firecrawl/v2/batch/scrape/${id}?skip=-1`);
+  assert.deepEqual([wrong.status, wrong.json<Json>().success], [400, false]);
+});
+
+test('what is not here says so and what to use; errors have the codes that their clients know', async (t) => {
+  const { site, client, server } = await openFirecrawl(t);
+  const refused = async (call: () => Promise<unknown>, wish: object) => assert.rejects(call, wish);
+  await refused(() => client.listMonitors(), { status: 501, message: /changeTracking/ });
+  await refused(() => client.interact('job_x', { code: '1' }), { status: 501, message: /actions/ });
+  await refused(() => client.parse({ data: '<p>x</p>', filename: 'x.html' }), { status: 501 });
+  await refused(() => client.crawlParamsPreview(site.url('/'), 'docs'), { status: 501 });
+  const old = await server.api('POST', '/firecrawl/v1/scrape', { url: site.url('/') });
+  assert.deepEqual([old.status, old.json<Json>().error], [501, 'Only v2 of the API is here. Its base address ends in /firecrawl, its paths begin with /v2.']); // prettier-ignore
+  await refused(() => client.scrape('http://nowhere.invalid/'), { code: 'SCRAPE_DNS_RESOLUTION_ERROR' }); // prettier-ignore
+  await refused(() => client.scrape(site.url('/silent'), { timeout: 1000 }), { status: 408, code: 'SCRAPE_TIMEOUT' }); // prettier-ignore
+  await refused(() => client.getCrawlStatus('job_0000000000000000'), { status: 404 });
+  const guest = await server.api('POST', '/api/keys', { owner: 'guest', scopes: ['read', 'run'] });
+  const { default: Firecrawl } = (await import('@mendable/firecrawl-js')) as Json;
+  const other = new Firecrawl({
+    apiKey: guest.json<Json>().key,
+    apiUrl: `${server.url}/firecrawl`,
+  });
+  const { id }: Json = await client.startCrawl(site.url('/'), { limit: 1 });
+  await refused(() => other.getCrawlStatus(id), { status: 404 });
+  await refused(() => other.cancelCrawl(id), { status: 404 });
+  await refused(() => other.getCrawlErrors(id), { status: 404 });
+  const { remainingTokens, billingPeriodStart }: Json = await client.getTokenUsage();
+  assert.ok(remainingTokens > 0 && Date.parse(billingPeriodStart) > 0);
+  assert.ok(Array.isArray((await client.getTokenUsageHistorical()).periods));
+  assert.match((await client.map(site.url('/'), { limit: 2 })).id, /^job_/);
+  const search = await server.api('POST', '/firecrawl/v2/search', { query: 'q', tbs: 'cdr:1' });
+  assert.equal(search.json<Json>().warning, 'Not used here: tbs cdr:1.');
+  const formats = [{ type: 'json', prompt: 'x' }];
+  const batch = await server.api('POST', '/firecrawl/v2/batch/scrape', { urls: [site.url('/')], formats, maxAge: 5 }); // prettier-ignore
+  assert.equal(batch.json<Json>().warning, 'Not used here: maxAge, prompt of json.');
+});
+
+test('webhooks: only the events that were asked for, signed with the secret', async (t) => {
+  const { site, client } = await openFirecrawl(t);
+  site.on('/hook', html('ok'));
+  const webhook = { url: site.url('/hook'), events: ['completed'], secret: 'k' };
+  await client.crawl(site.url('/'), { limit: 2, sitemap: 'skip', pollInterval: 1, webhook });
+  await client.crawl(site.url('/gone'), { limit: 2, sitemap: 'skip', pollInterval: 1, webhook });
+  const told = await until('the end is told', () => site.hits.find(({ path }) => path === '/hook'));
+  assert.equal(JSON.parse(told.body).type, 'crawl.completed');
+  const mac = createHmac('sha256', 'k').update(told.body).digest('hex');
+  assert.equal(told.headers['x-firecrawl-signature'], `sha256=${mac}`);
+  assert.equal(site.count('/hook'), 1);
 });

@@ -200,10 +200,47 @@ test(
       client.startBatchScrape([site.url('/late')], { options: { actions: [{ type: 'scrape' }] } }),
       /scrape the page alone/,
     );
-    await assert.rejects(
-    client.scrape(site.url('/form'), { actions: [{ type: 'wait', selector: '#never', milliseconds: 100 }] }),
-    /wait failed/,
-  ); // prettier-ignore
+    const wait = { type: 'wait', selector: '#never', milliseconds: 100 };
+    for (const more of [[], [{ type: 'scrape' }]])
+      await assert.rejects(
+        client.scrape(site.url('/form'), { actions: [wait, ...more] }),
+        /wait failed/,
+      );
+    // Text, data and picture of one visit: the page is acted on once.
+    site.on('/count', html('<title>Once</title><main><h1>Once</h1><button onclick="fetch(\'/hit\');document.title=\'Twice\'">Go</button></main>')); // prettier-ignore
+    site.on('/hit', html('ok'));
+    const schema = { type: 'object', properties: { title: { type: 'string' } } };
+    const acted: Json = await client.scrape(site.url('/count'), {
+      formats: ['markdown', 'screenshot', { type: 'json', schema }],
+      actions: [{ type: 'click', selector: 'button' }],
+    });
+    assert.deepEqual([acted.json.title, acted.metadata.statusCode], ['Twice', 200]);
+    assert.match(acted.screenshot, /^data:image\/jpeg/);
+    assert.equal(site.count('/hit'), 1);
+    const lost: Json = await client.scrape(site.url('/gone'), {
+      formats: ['links', { type: 'json', schema }],
+      actions: [
+        { type: 'click', selector: 'h1', all: true },
+        { type: 'executeJavascript', script: '1 + 1' },
+      ],
+    });
+    assert.equal(lost.metadata.statusCode, 404);
+    assert.deepEqual(lost.actions.javascriptReturns, [{ type: 'number', value: 2 }]);
+    assert.match(lost.warning, /json after actions/);
+    site.on('/scroll', html(`<title>Scroll</title><main>${'<p>One of very many lines.</p>'.repeat(3000)}</main>`)); // prettier-ignore
+    const scroll: Json = await client.scrape(site.url('/scroll'), { formats: ['rawHtml'], actions: [{ type: 'scrape' }] }); // prettier-ignore
+    assert.match(scroll.warning, /too long, and cut/);
+    const pictured: Json = await client.crawl(site.url('/js-only'), {
+      limit: 2,
+      crawlEntireDomain: true,
+      sitemap: 'skip',
+      pollInterval: 1,
+      scrapeOptions: { formats: ['markdown', 'screenshot'] },
+    });
+    assert.match(pictured.data[0].markdown, /only a browser brings/, 'rendered where needed');
+    for (const { screenshot } of pictured.data) assert.match(screenshot, /^data:image\/jpeg;base64,/); // prettier-ignore
+    const idle: Json = await client.batchScrape([site.url('/form')], { pollInterval: 1, options: { actions: [wait] } }); // prettier-ignore
+    assert.match(idle.data[0].warning, /wait failed/, 'what could not be done is said');
   },
 );
 

@@ -129,7 +129,42 @@ test('each of the fifteen tools, by its exact name and parameters, answers over 
     assert.match(browsed.results[0].content, /\*\*bold\*\*/, 'markdown, not plain text');
     assert.deepEqual([...called].toSorted(), Object.keys(tools).toSorted(), 'all were called');
   }
+  // What a model is answered has little room: long work comes in pieces, and none is lost.
+  const line = (i: number) => (_: unknown, n: number) => `<p>${i}-${n}: the river runs to the sea, past the mill.</p>`; // prettier-ignore
+  const text = (i: number, length: number) => Array.from({ length }, line(i)).join('');
+  for (let i = 0; i < 9; i++)
+    site.on(`/long/${i}`, html(`<title>L${i}</title><main><h1>L${i}</h1>${text(i, 150)}<a href="/long/${i + 1}">on</a></main>`)); // prettier-ignore
+  const long = await call('crawl', { url: site.url('/long/0'), max_pages: 9 });
+  await until('the long crawl is done', async () =>
+    /completed|partial/.test((await call('job_status', { job_id: long.job_id })).status),
+  );
+  const seen: string[] = [];
+  for (let cursor: string | undefined; ;) {
+    const more = cursor === undefined ? {} : { cursor };
+    const answer = await call('job_status', { job_id: long.job_id, ...more });
+    for (const item of answer.data) seen.push(item.url);
+    cursor = answer.next_cursor ?? undefined;
+    if (cursor === undefined) break;
+  }
+  assert.deepEqual([seen.length, new Set(seen).size], [9, 9]);
+  site.on('/book', html(`<title>Book</title><main><h1>Book</h1>${text(0, 2000)}</main>`));
+  const { job_id: alone } = await call('crawl', { url: site.url('/book'), max_pages: 1 });
+  const part = await until('the book is crawled', async () => {
+    const status = await call('job_status', { job_id: alone });
+    return status.data === null ? undefined : status.data[0];
+  });
+  assert.ok(part.truncated && /with markdown/.test(part.notice), 'a cut page says so');
+  let read = '';
+  for (let offset: number | undefined = 0; offset !== undefined;) {
+    const piece: Json = await call('markdown', { url: site.url('/book'), offset });
+    read += piece.markdown;
+    offset = piece.next_offset;
+  }
+  assert.equal(read.match(/\d+: the river/g)?.length, 2000);
+  assert.equal(site.count('/book'), 2, 'once by the crawl, and the pieces are of one reading');
   const wrong: Json = await client.callTool({ name: 'markdown', arguments: { url: 'ftp://x/' } });
   assert.equal(wrong.isError, true);
   assert.match(wrong.content[0].text, /SearchClaw API error 400/);
+  const empty: Json = await client.callTool({ name: 'search', arguments: {} });
+  assert.match(empty.content[0].text, /SearchClaw API error 400: .*invalid_request.*\bq\b/);
 });

@@ -146,10 +146,16 @@ test('the knobs of its HTTP crawl and search are used, or the answer says that t
   const text = list.done.data.map((one: Json) => one.markdown).join();
   assert.match(text, /Item 7 is for sale/);
   assert.doesNotMatch(text, /Read this first/, 'only the items');
-  const button = { type: 'next_button', selector: '.next', max_pages: 2 };
-  const other = await crawled({ url, pagination: button, prompt: 'x', proxy: 'residential' });
-  assert.equal(other.done.progress.pages_crawled, 2);
-  assert.match(other.started.notice, /pagination\.selector.*prompt.*proxy/);
+  site.on('/next', (request, response) => {
+    const n = Number(new URL(request.url, url).searchParams.get('n') ?? 1);
+    html(`<a href="/p/1">elsewhere</a><h1>Leaf ${n}</h1><p class="go"><a href="/next?n=${n + 1}">Next</a></p>`)(request, response); // prettier-ignore
+  });
+  const button = { selector: '.go', max_pages: 3 };
+  const other = await crawled({ url: site.url('/next'), pagination: button, prompt: 'x', proxy: 'residential' }); // prettier-ignore
+  assert.deepEqual(other.paths, ['/next', '/next?n=2', '/next?n=3'], 'the button alone');
+  assert.equal(other.started.notice, 'prompt was not used: give a schema. proxy was not used.');
+  const odd = await http('POST', '/crawl', { url, pagination: { type: 'by_hand' } });
+  assert.match(odd.body.error.hint, /next_button, url_pattern or infinite_scroll/);
   const wrong = await http('POST', '/crawl', { url, pagination: { type: 'url_pattern' } });
   assert.deepEqual([wrong.status, wrong.body.error.code], [400, 'invalid_request']);
   const notice = async (depth: string) => (await http('GET', `/search?q=x&depth=${depth}`)).body.meta.notice; // prettier-ignore
@@ -165,6 +171,19 @@ test('the knobs of its HTTP crawl and search are used, or the answer says that t
     ['POST', '/map', { url, max_pages: 0 }, 'max_pages'],
     ['POST', '/pipeline', { query: 'x', schema: { a: 'string' }, max_results: 0 }, 'max_results'],
     ['GET', '/usage/history?group_by=decade', undefined, 'group_by'],
+    ['GET', '/usage/history?format=xml', undefined, 'format'],
+    ['POST', '/crawl', { url, list_selector: 5 }, 'list_selector'],
+    ['POST', '/crawl', { url, pagination: 'x' }, 'pagination'],
+    ['POST', '/browse', { url, actions: 'x' }, 'actions'],
+    ['POST', '/browse', { url, actions: [null] }, 'actions.0'],
+    [
+      'POST',
+      '/markdown',
+      { url, chunking: { enabled: true, strategy: 'zig' } },
+      'chunking.strategy',
+    ],
+    ['POST', '/map', [1], 'body'],
+    ['GET', `/jobs/${few.started.job_id}?max_bytes=10`, undefined, 'max_bytes'],
   ] as const) {
     const { status, body: answer } = await http(method, path, body);
     assert.equal(status, 400, path);
@@ -229,13 +248,33 @@ test('markdown is main content, chunked on demand; map answers what was asked fo
     chunking: { enabled: true, max_chunk_size: 300, strategy: 'sentence' },
   });
   assert.equal(chunks.body.total_chunks, chunks.body.chunks.length);
-  assert.ok(chunks.body.chunks.every((chunk: Json) => chunk.content.length <= 320));
+  for (const [index, chunk] of chunks.body.chunks.entries()) {
+    assert.ok(chunk.text.length <= 300);
+    assert.deepEqual([chunk.index, chunk.char_count], [index, chunk.text.length]);
+    assert.equal(chunk.metadata.heading, 'Page 3');
+  }
+  assert.equal(chunks.body.chunks.at(-1).metadata.position, 'end');
+  site.on('/mill', html('<title>M</title><main><h1>Mill</h1><p>The old mill <img src="/m.png" alt="M"> stands by the river.</p></main>')); // prettier-ignore
+  for (const [include_images, has] of [
+    [undefined, true],
+    [false, false],
+  ] as const) {
+    const { body: mill } = await http('POST', '/markdown', {
+      url: site.url('/mill'),
+      include_images,
+    });
+    assert.equal(mill.markdown.includes('m.png'), has);
+  }
   const map = await tool('map', { url: site.url('/'), max_pages: 25 });
   assert.equal(map.urls.length, 25);
   const schema = { type: 'object', properties: { name: { type: 'string' } } };
   const pipeline = await tool('pipeline', { query: 'lamp', schema, extract_from: 3 });
   assert.equal(pipeline.meta.failed, 1);
   assert.match(pipeline.results.find((one: Json) => one.url.endsWith('/gone')).error, /404/);
+  const lamp = pipeline.results.find((one: Json) => one.url.endsWith('/shop'));
+  assert.deepEqual(lamp.extracted_data, { name: 'Lamp' });
+  const { search_credits, extract_credits, total_credits } = pipeline.meta;
+  assert.deepEqual([search_credits, extract_credits, total_credits], [1, 2, 3]);
   const agent = await tool('agent', {
     prompt: 'the name of the lamp',
     schema,
@@ -248,16 +287,25 @@ test('markdown is main content, chunked on demand; map answers what was asked fo
   assert.ok(agent.credits_used <= 10);
   const later = await tool('job_status', { job_id: agent.job_id });
   assert.deepEqual(later.result, agent.data, 'the result of an agent job can be read by its id');
+  const nowhere = { prompt: 'of nobody', urls: [site.url('/gone')], max_sources: 1 };
+  const { body: failed } = await http('POST', '/agent', nowhere);
+  assert.deepEqual([failed.success, failed.status, failed.data], [false, 'failed', null]);
+  assert.match(failed.error, /None of 1 sources/);
+  assert.deepEqual(failed.steps.map(({ phase }: Json) => phase), ['extract', 'merge']); // prettier-ignore
   const history = await http('GET', '/usage/history?group_by=week');
-  assert.ok(history.body.history[0].credits > 5);
+  assert.ok(history.body.usage[0].total_credits > 5);
+  assert.equal(history.body.usage[0].by_endpoint['/v1/markdown'].requests, 4);
   const hours = await http('GET', '/usage/history?group_by=hour');
-  assert.match(hours.body.history[0].period, /^\d{4}-\d\d-\d\dT\d\d:00:00Z$/);
-  const sum = (rows: Json[]) => rows.reduce((n, { credits }) => n + credits, 0);
-  assert.equal(sum(hours.body.history), sum(history.body.history));
+  assert.match(hours.body.usage[0].period, /^\d{4}-\d\d-\d\dT\d\d:00:00Z$/);
+  assert.equal(hours.body.total_credits, history.body.total_credits);
+  for (const endpoint of ['/v1/markdown', 'markdown']) {
+    const { body: one } = await http('GET', `/usage/history?endpoint=${endpoint}`);
+    assert.deepEqual([one.total_credits, one.total_requests], [4, 4]);
+  }
   const csv = await http('GET', '/usage/history?format=csv');
-  assert.match(String(csv.body), /^period,credits,requests\n\d{4}-\d\d-\d\d,\d+/);
-  assert.equal(chunks.headers['x-credits-used'], '1');
+  assert.match(String(csv.body), /^date,endpoint,credits,requests,cached_pct,avg_response_ms\n\d{4}-\d\d-\d\d,\/v1\/agent,\d+,\d+,,\n/); // prettier-ignore
   const usage = await tool('usage', {});
+  assert.equal(csv.headers['x-credits-used'], String(usage.credits_used), 'of the month');
   assert.ok(usage.credits_used > 5);
   assert.equal(usage.credit_table.crawlPage.credits, 1);
 });

@@ -89,7 +89,48 @@ test('Firecrawl: map without queries and with subdomains, search within domains 
     new URL(site.hits.findLast(({ path }) => path.startsWith('/search?'))!.path, site.url('')).searchParams.get('time_range'), 'week'); // prettier-ignore
   assert.equal((await found({ excludeDomains: ['127.0.0.1'] })).data.web.length, 0);
   assert.equal((await found({ includeDomains: ['127.0.0.1'] })).data.web.length, 1);
+  const places = [
+    'https://github.com/a/b',
+    'https://a.test/paper.pdf',
+    'https://arxiv.org/abs/1',
+    'https://b.test/',
+  ];
+  const asked: string[] = [];
+  let knows = true;
+  site.on('/search', (request, response) => {
+    const { searchParams: said } = new URL(request.url, site.url(''));
+    const query = said.get('q')!;
+    if (!said.has('pageno')) asked.push(query);
+    const urls = !said.has('pageno') && (knows || !query.includes('site:')) ? places : [];
+    const results = urls.map((url) => ({ title: url, url, content: 'x', engine: 'fixture' }));
+    html(JSON.stringify({ query, results, suggestions: [] }), 200, { 'content-type': 'application/json' })(request, response); // prettier-ignore
+  });
+  const categories = ['github', { type: 'pdf' }];
+  const parted = async () => (await found({ categories })).data.web.map(({ url, category }: Json) => [url, category]); // prettier-ignore
+  const both = [[places[0], 'github'], [places[1], 'pdf']]; // prettier-ignore
+  assert.deepEqual(await parted(), both);
+  assert.deepEqual(asked, ['target (site:github.com OR filetype:pdf)']);
+  knows = false;
+  assert.deepEqual(await parted(), both, 'also of an engine that does not know the words');
+  assert.deepEqual(asked.slice(1, 3), ['target (site:github.com OR filetype:pdf)', 'target']);
   const page = await post('/scrape', { url: site.url('/p/3') });
   assert.equal(page.data.metadata.contentType, 'text/html');
   assert.match(page.data.metadata.scrapeId, /^job_/);
+});
+
+test('Firecrawl: what takes longer than one call is waited for, as long as the client said', async (t) => {
+  const { site, client } = await openFirecrawl(t);
+  const held: (() => void)[] = [];
+  const slow = html('<title>Slow</title><main><h1>Slow</h1><p>At last it is here.</p></main>');
+  site.on('/held', (...asked) => void held.push(() => slow(...asked)));
+  const reading = client.scrape(site.url('/held'), { timeout: 60_000 });
+  await until('it is asked for', () => held.length > 0);
+  const start = Date.now();
+  await until('longer than the first call waits', () => Date.now() - start > 5500, 10_000);
+  held[0]!();
+  assert.match((await reading).markdown, /At last/);
+  await assert.rejects(client.map(site.url('/held'), { sitemap: 'skip', timeout: 1000 }), {
+    status: 408,
+    code: 'SCRAPE_TIMEOUT',
+  });
 });

@@ -1,13 +1,17 @@
 // A scrape with actions: they are done in the browser, and the page is read as they left it.
 import { AppError } from '../../errors.ts';
 import type { Asked } from './index.ts';
-import { documentOf, given, type Fields, type Wish } from './translate.ts';
+import { unusedOf } from './options.ts';
+import { finished, limitOf } from './patience.ts';
+import { pictureAt } from './pictures.ts';
+import { documentOf, given, noteOf, timeoutOf, type Fields, type Wish } from './translate.ts';
 
 interface Outcome {
   action: string;
   success: boolean;
   data?: unknown;
   content?: string;
+  truncated?: boolean;
   error?: string;
 }
 
@@ -22,7 +26,12 @@ const linksScript = '[...document.links].map((link) => link.href)';
 const imagesScript = '[...document.images].map((image) => image.src)';
 
 const answering = new Set(['screenshot', 'extract']);
+const answeringHere = new Set(['screenshot', 'scrape', 'executeJavascript']);
+
+/** It has a result of its own beside the page. */
+export const isAnswering = ({ type }: Fields): boolean => answeringHere.has(String(type));
 const waitMsMax = 30_000;
+const browseMs = 90_000;
 
 /** What is done to a page before it is read, where nothing but the page is answered: crawls, batches, `waitFor`. */
 export function preparationOf(options: Fields): Fields {
@@ -43,47 +52,60 @@ function waitOf({ waitFor }: Fields): Fields[] {
 }
 
 export async function actedOn(asked: Asked, options: Fields, wish: Wish): Promise<Fields> {
-  const wanted = (options.actions as Fields[]).map(actionOf);
+  const theirs = (options.actions ?? []) as Fields[];
   const wait = waitOf(options);
   const reads = readsOf(options, wish);
-  const actions = [...wait, ...wanted, ...reads.map(({ action }) => action)];
-  const { operations, context } = asked.call;
-  const out = await operations.call<Browsed>('browse_page', { url: options.url, actions }, context);
-  if (out.status !== 'completed') {
-    throw new AppError('timeout', 'The actions were not done in time.', {
-      hint: 'Ask for fewer actions, or shorter waits.',
-    });
-  }
+  const actions = [...wait, ...theirs.map(actionOf), ...reads.map(({ action }) => action)];
+  const { width, height } = wish.screenshot?.viewport ?? {};
+  const how = given({ width, height, timeoutMs: timeoutOf(options, 120_000) });
+  const asking = { url: options.url, actions, ...how };
+  const out = (await finished(asked, 'browse_page', asking, limitOf(options, browseMs))) as Browsed;
   const failed = out.results.find(({ success }) => !success);
-  if (failed) {
-    throw new AppError('wrongState', `The action ${failed.action} failed: ${failed.error ?? ''}`, {
-      hint: 'Check its selector; browse_page with a snapshot shows what is on the page.',
-    });
-  }
-  const images = operations.find('browse_page')?.content?.(out) ?? [];
-  const pictures = images.map(({ data, mimeType }) => `data:${mimeType};base64,${data}`);
-  const own = out.results.slice(wait.length, wait.length + wanted.length);
-  const page: Fields = { url: options.url, title: out.title, status: 200 };
+  if (failed) throw failedAction(`${failed.action} failed: ${failed.error ?? ''}`);
+  const pictureOf = ({ data }: Outcome) =>
+    pictureAt(asked, String(out.jobId), String((data as Fields).path));
+  const own = (type: string) =>
+    out.results.slice(wait.length).filter((_, i) => theirs[i]?.type === type);
+  const { title, httpStatus: status, creditsUsed } = out;
+  const page: Fields = { url: options.url, title, status, creditsUsed };
+  const last = out.results.slice(wait.length + theirs.length);
   for (const [i, { field }] of reads.entries()) {
-    const { content, data } = out.results[wait.length + wanted.length + i]!;
-    page[field] = field === 'screenshot' ? pictures.at(-1) : (content ?? data);
+    const one = last[i]!;
+    page[field] = field === 'screenshot' ? await pictureOf(one) : (one.content ?? one.data);
   }
   const document = documentOf(page);
   return {
     ...document,
-    metadata: { ...(document.metadata as Fields), url: out.finalUrl },
+    metadata: { ...(document.metadata as Fields), url: out.finalUrl, scrapeId: out.jobId },
     actions: {
-      screenshots: page.screenshot === undefined ? pictures : pictures.slice(0, -1),
-      scrapes: own
-        .filter(({ action }) => action === 'extract')
-        .map(({ content }) => ({ url: out.finalUrl, html: content })),
-      javascriptReturns: own
-        .filter(({ action }) => action === 'evaluate')
-        .map(({ data }) => ({ type: typeof data, value: data })),
+      screenshots: await Promise.all(own('screenshot').map(pictureOf)),
+      scrapes: own('scrape').map(({ content }) => ({ url: out.finalUrl, html: content })),
+      javascriptReturns: own('executeJavascript').map(({ data }) => ({
+        type: typeof data,
+        value: data,
+      })),
       pdfs: [],
     },
+    ...noteOf(
+      {
+        unknown: [...wish.unknown, ...(wish.json ? ['json after actions that answer'] : [])],
+        unused: [
+          ...unusedOf(options, 'reading'),
+          ...besideActions.filter((name) => options[name] !== undefined),
+        ],
+      },
+      out.results.some(({ truncated }) => truncated) ? 'The page is too long, and cut.' : undefined,
+    ),
   };
 }
+
+/** Options for which a browser with actions has no use. */
+const besideActions = ['headers', 'includeTags', 'excludeTags', 'maxAge'];
+
+export const failedAction = (what: string): AppError =>
+  new AppError('wrongState', `An action could not be done: ${what}`, {
+    hint: 'Check its selector; browse_page with a snapshot shows what is on the page.',
+  });
 
 /** Their names, ours beside them. */
 function actionOf(action: Fields): Fields {

@@ -20,6 +20,7 @@ const bodyShape = z.looseObject({
   includeDomains: texts,
   excludeDomains: texts,
   sources: z.array(named).nullish(),
+  categories: z.array(named).nullish(),
   webhook: z.union([z.string(), thing]).nullish(),
 });
 

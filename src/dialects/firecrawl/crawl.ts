@@ -2,6 +2,8 @@
 import { AppError } from '../../errors.ts';
 import { preparationOf } from './actions.ts';
 import type { Api, Asked } from './index.ts';
+import { unusedOf } from './options.ts';
+import { hasPictures, withPicture } from './pictures.ts';
 import { answers, documentsOf, nextOf, wishOfPart, type Counts, type Reading } from './parts.ts';
 import { changeOf, trackedSince, trackingOf } from './tracking.ts';
 import {
@@ -11,11 +13,11 @@ import {
   readingOf,
   statusOf,
   timeoutOf,
-  unusedOf,
   wishOf,
   type Fields,
   type Wish,
 } from './translate.ts';
+import { bytesMax, whole } from './whole.ts';
 
 export interface JobView extends Fields {
   id: string;
@@ -34,8 +36,9 @@ interface PagesOut {
   more: boolean;
 }
 
-const bytesMax = 1_000_000;
 const pageLimit = 100;
+/** Pictures stand in the documents: fewer of those at once. */
+const pictureLimit = 20;
 const dayMs = 86_400_000;
 const bodies = ['markdown', 'html', 'raw', 'links', 'images', 'metadata', 'data', 'screenshot'];
 
@@ -56,34 +59,40 @@ export const start: Api = async (asked) => {
       externalLinks: input.allowExternalLinks,
       query: input.ignoreQueryParameters === true ? 'strip' : undefined,
       robots: input.ignoreRobotsTxt === true ? 'ignore' : undefined,
-      delayMs: typeof input.delay === 'number' ? input.delay * 1000 : undefined,
-      concurrency: input.maxConcurrency,
+      delayMs: typeof input.delay === 'number' ? Math.round(input.delay * 1000) : undefined,
+      concurrency: concurrencyOf(input),
     }),
     ...patternsOf(input),
     scope: input.crawlEntireDomain === true ? 'host' : 'path',
     ...formatsOf(options),
     ...(await trackingOf(asked, [String(input.url)], wish.tracking)),
     ...hookOf(input),
+    ...given({ idempotencyKey: asked.idempotencyKey }),
   });
   const prompt = input.prompt ? 'The prompt was not used: give the options themselves.' : undefined;
   const url = `${base}/crawl/${out.jobId}`;
-  const unused = [...unusedOf(input, idle), ...wish.unused, ...plainPicture(wish)];
+  const unused = [
+    ...unusedOf(input, 'crawl'),
+    ...unusedOf(options, 'reading'),
+    ...unusedOfPages(options, wish),
+  ];
   return { success: true, id: out.jobId, url, ...noteOf({ ...wish, unused }, prompt) };
 };
 
-/** Options of a crawl without an effect here; as in translate.ts. */
-const idle: Record<string, string[]> = {
-  deduplicateSimilarURLs: ['true'],
-  robotsUserAgent: [],
-  zeroDataRetention: ['false'],
-};
+/** What single pages know and those of a crawl or batch do not: they are always fetched, and read without a model. */
+function unusedOfPages({ maxAge }: Fields, wish: Wish): string[] {
+  return [
+    ...(maxAge ? ['maxAge'] : []),
+    ...(wish.json?.prompt === undefined ? [] : ['prompt of json']),
+    ...oddPicture(wish).map((name) => `${name} of screenshot`),
+  ];
+}
 
 /** Pictures of a crawl are the first screen. */
-function plainPicture({ screenshot }: Wish): string[] {
+export function oddPicture({ screenshot }: Wish): string[] {
   if (!screenshot) return [];
   const { fullPage, ...more } = screenshot;
-  const names = [...(fullPage ? ['fullPage'] : []), ...Object.keys(more)];
-  return names.map((name) => `${name} of screenshot`);
+  return [...(fullPage ? ['fullPage'] : []), ...Object.keys(more)];
 }
 
 export const startBatch: Api = async (asked) => {
@@ -99,7 +108,7 @@ export const startBatch: Api = async (asked) => {
     id: out.jobId,
     url: `${base}/batch/scrape/${out.jobId}`,
     ...(invalid.length > 0 ? { invalidURLs: invalid } : {}),
-    ...noteOf({ ...wish, unused: [...wish.unused, ...plainPicture(wish)] }),
+    ...noteOf({ ...wish, unused: [...unusedOf(input, 'batch'), ...unusedOfPages(input, wish)] }),
   };
 };
 
@@ -121,17 +130,23 @@ export async function startList(
     maxDepth: 0,
     maxPages: Math.max(urls.length, 1),
     sitemap: 'skip',
-    ...given({ concurrency: options.maxConcurrency, idempotencyKey: asked.idempotencyKey }),
+    ...given({ concurrency: concurrencyOf(options), idempotencyKey: asked.idempotencyKey }),
     ...formatsOf(options),
     ...(await trackingOf(asked, urls, wishOf(options).tracking)),
     ...hookOf(options),
   });
 }
 
+/** A plan of theirs may allow more than a crawl of ours can use. */
+const concurrencyOf = ({ maxConcurrency: wish }: Fields): unknown =>
+  typeof wish === 'number' ? Math.min(wish, 100) : wish;
+
 function formatsOf(options: Fields): Fields {
   const wish = wishOf(options);
   const screenshot = wish.screenshot ? ['screenshot'] : [];
   return {
+    // Theirs come out of a browser; here only those that are empty without one.
+    render: 'auto',
     // What is compared is the text.
     formats: [
       ...new Set([
@@ -156,18 +171,29 @@ function patternsOf(input: Fields): Fields {
   });
 }
 
-const hookEvents: Record<string, string> = { started: 'start', page: 'page' };
+const hookEvents: Record<string, string> = {
+  started: 'start',
+  page: 'page',
+  completed: 'completed',
+  failed: 'failed',
+};
 
-/** In the shape its receivers know; started, page, completed and failed unless it says which. */
+/** In the shape its receivers know; all events unless it says which. A `secret`, which theirs is set elsewhere, signs them. */
 function hookOf(input: Fields): Fields {
   if (input.webhook === undefined || input.webhook === null) return {};
   const hook = (
     typeof input.webhook === 'string' ? { url: input.webhook } : input.webhook
   ) as Fields;
-  const { url, headers, metadata } = hook;
-  const wanted = (hook.events as string[] | undefined) ?? ['started', 'page', 'completed'];
-  const events = [...new Set(wanted.map((event) => hookEvents[event] ?? 'end'))];
-  return { webhook: given({ url, headers, metadata, events, format: 'firecrawl' }) };
+  const { url, headers, metadata, secret } = hook;
+  const names = Object.keys(hookEvents);
+  const wanted = (hook.events ?? names) as string[];
+  if (!Array.isArray(wanted) || !wanted.every((event) => names.includes(event))) {
+    throw new AppError('invalidInput', 'webhook.events names an event that there is not.', {
+      hint: `There are ${names.join(', ')}.`,
+    });
+  }
+  const events = wanted.map((event) => hookEvents[event]);
+  return { webhook: given({ url, headers, metadata, secret, events, format: 'firecrawl' }) };
 }
 
 const startedHere = new Set(['crawl', 'agent']);
@@ -191,8 +217,9 @@ export async function lookAt(asked: Asked): Promise<{ answer: Fields; skip: stri
   const job = await ownJob(asked, { includeInput: true });
   const counts = (job.result ?? job) as Counts;
   const since = await trackedSince(asked, job);
-  const skip = Number(query.get('skip') ?? 0);
-  const limit = Math.min(Number(query.get('limit') ?? pageLimit), pageLimit);
+  const skip = skipOf(query);
+  const most = hasPictures(job.input) ? pictureLimit : pageLimit;
+  const limit = Math.min(Number(query.get('limit') ?? most), most);
   const state = answeredWithout(job) ? 'completed' : statusOf(job.status);
   const reading: Reading = {
     query,
@@ -201,9 +228,10 @@ export async function lookAt(asked: Asked): Promise<{ answer: Fields; skip: stri
     tracks: since !== undefined,
     ended: state !== 'scraping',
   };
+  const fields = since === undefined ? bodies : [...bodies, 'diff'];
   const read = await run<PagesOut>(asked, 'read_pages', {
     id,
-    fields: since === undefined ? bodies : [...bodies, 'diff'],
+    fields,
     limit,
     maxBytes: bytesMax,
     ...(skip > 0 ? { cursor: String(skip) } : {}),
@@ -228,10 +256,23 @@ export async function lookAt(asked: Asked): Promise<{ answer: Fields; skip: stri
     duration: Math.round(runMs / 1000),
     expiresAt: expiryOf(job),
     next: next === undefined ? null : `${base}/${kind}/${id}?${next}&limit=${limit}`,
-    data: documents.map((page) => tracked(page, since)),
+    data: await Promise.all(
+      documents.map(async (page) => {
+        const full = await whole(asked, id, page, fields);
+        return tracked(await withPicture(asked, id, full), since);
+      }),
+    ),
     ...(job.error && state !== 'completed' ? { error: job.error.message } : {}),
   };
   return { answer, skip: String(position) };
+}
+
+function skipOf(query: URLSearchParams): number {
+  const skip = Number(query.get('skip') ?? 0);
+  if (Number.isSafeInteger(skip) && skip >= 0) return skip;
+  throw new AppError('invalidInput', 'skip is no number of documents.', {
+    hint: 'Use `next` as it came.',
+  });
 }
 
 /** As long as ended jobs are kept by default. */

@@ -1,15 +1,10 @@
 // Firecrawl's API v2 at /firecrawl/v2, over the web operations: scrape, crawl, batch, map, search, extract, agent, usage.
-import type {
-  Dialect,
-  DialectCall,
-  DialectRequest,
-  DialectResponse,
-  DialectRoute,
-} from '../../dialect.ts';
-import { callerError, errorKind } from '../../errors.ts';
-import { bodyOf, inTheirNames } from './body.ts';
+import type { Dialect, DialectCall, DialectRequest, DialectRoute } from '../../dialect.ts';
+import { bodyOf } from './body.ts';
 import * as crawl from './crawl.ts';
+import { failure } from './errors.ts';
 import * as pages from './pages.ts';
+import { search } from './search.ts';
 import type { Fields } from './translate.ts';
 import * as usage from './usage.ts';
 import { watch } from './watch.ts';
@@ -33,7 +28,7 @@ export type Watch = (asked: Asked) => AsyncIterable<Fields>;
 const wishes: [method: DialectRoute['method'], path: string, api: Api, watch?: Watch][] = [
   ['POST', '/scrape', pages.scrape],
   ['POST', '/map', pages.map],
-  ['POST', '/search', pages.search],
+  ['POST', '/search', search],
   ['POST', '/extract', pages.extract],
   ['GET', '/extract/{id}', pages.extractStatus],
   ['POST', '/agent', pages.agent],
@@ -50,13 +45,15 @@ const wishes: [method: DialectRoute['method'], path: string, api: Api, watch?: W
   ['GET', '/batch/scrape/{id}/errors', crawl.errors],
   ['GET', '/team/credit-usage', usage.creditUsage],
   ['GET', '/team/credit-usage/historical', usage.creditHistory],
+  ['GET', '/team/token-usage', usage.tokenUsage],
+  ['GET', '/team/token-usage/historical', usage.tokenHistory],
   ['GET', '/team/queue-status', usage.queueStatus],
   ['GET', '/concurrency-check', usage.concurrency],
 ];
 
 export const firecrawlDialect: Dialect = {
   name: 'firecrawl',
-  errors: { prefix: root, answer: failure },
+  errors: { prefix: '/firecrawl', answer: failure },
   routes: wishes.map(([method, path, api, watched]) => ({
     method,
     path: `${root}${path}`,
@@ -78,13 +75,3 @@ function askedOf(request: DialectRequest, call: DialectCall): Asked {
     ...(typeof key === 'string' ? { idempotencyKey: key } : {}),
   };
 }
-
-function failure(error: unknown): DialectResponse {
-  const { code, message, hint, data } = callerError(inTheirNames(error));
-  const body = { success: false, error: `${message} ${hint}`, code };
-  const http = data?.reason === 'timeout' ? 504 : errorKind(code).http;
-  return { status: statuses[http] ?? http, body };
-}
-
-/** Its clients try a 502 again three times; a page that cannot be had is an answer, not an outage. Its timeout is 408. */
-const statuses: Record<number, number> = { 502: 500, 504: 408 };

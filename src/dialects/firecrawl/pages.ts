@@ -1,8 +1,11 @@
 // Single pages and questions: scrape, map, search, extract, agent.
 import { AppError } from '../../errors.ts';
 import type { Api, Asked } from './index.ts';
-import { actedOn, preparationOf } from './actions.ts';
-import { expiryOf, isAddress, ownJob, startList, status } from './crawl.ts';
+import { actedOn, failedAction, isAnswering, preparationOf } from './actions.ts';
+import { expiryOf, isAddress, oddPicture, ownJob, startList, status } from './crawl.ts';
+import { unusedOf } from './options.ts';
+import { ended, finished, late, limitOf } from './patience.ts';
+import { pictureAt } from './pictures.ts';
 import {
   documentOf,
   given,
@@ -10,13 +13,19 @@ import {
   readingOf,
   statusOf,
   timeoutOf,
-  unusedOf,
   wishOf,
   type Fields,
+  type Wish,
 } from './translate.ts';
 
 const dayMs = 86_400_000;
-const countMax = 100;
+/** Politeness takes its time: a second between the sitemaps and pages of a foreign site. */
+const mapMs = 240_000;
+const pageMs = 60_000;
+/** Beyond the page's own time, so that the page says what kept it. */
+const slackMs = 5000;
+
+const patienceOf = (options: Fields): number => limitOf(options, pageMs) + slackMs;
 
 const run = <T = Fields>({ call }: Asked, name: string, input: Fields): Promise<T> =>
   call.operations.call<T>(name, input, call.context);
@@ -26,30 +35,29 @@ export const scrape: Api = async (asked) => ({
   data: await scraped(asked, asked.input),
 });
 
-async function scraped(asked: Asked, options: Fields): Promise<Fields> {
+export async function scraped(asked: Asked, options: Fields): Promise<Fields> {
   const { url } = options;
   const wish = wishOf(options);
-  if (Array.isArray(options.actions) && options.actions.length > 0)
-    return { ...(await actedOn(asked, options, wish)), ...noteOf(wish) };
-  if (wish.tracking) return { ...(await comparedPage(asked, options)), ...noteOf(wish) };
+  const way = wayOf(options, wish);
+  const unused = unusedOf(options, 'reading');
+  if (way === 'list') return { ...(await onePage(asked, options)), ...noteOf({ ...wish, unused }) };
+  if (way === 'browser') return actedOn(asked, options, wish);
   const how = given({
     ...preparationOf(options),
     timeoutMs: timeoutOf(options, 120_000),
     maxAgeMs: ageOf(options),
   });
   const formats = [...new Set([...wish.formats, 'metadata'])];
-  const page = await readPage(asked, { url, formats, ...readingOf(options), ...how });
+  const reading = { url, formats, ...readingOf(options), ...how };
+  const page = await readPage(asked, reading, patienceOf(options));
   if (page.error !== undefined) return { metadata: page };
   const extra: Fields = {};
+  let creditsUsed = Number(page.creditsUsed ?? 0);
   if (wish.json) {
-    const made = done(
-      await run(
-        asked,
-        'extract_data',
-        given({ url, ...wish.json, headers: options.headers, timeoutMs: how.timeoutMs }),
-      ),
-    );
+    const asking = given({ url, ...wish.json, headers: options.headers, timeoutMs: how.timeoutMs });
+    const made = await finished(asked, 'extract_data', asking, patienceOf(options));
     extra.data = { data: made.data };
+    creditsUsed += Number(made.creditsUsed ?? 0);
     if (made.needsModel)
       extra.warning =
         'Some fields need a model to be read: set web.model, or fill them with submit_extraction.';
@@ -58,11 +66,12 @@ async function scraped(asked: Asked, options: Fields): Promise<Fields> {
     const { fullPage, quality, viewport } = wish.screenshot;
     const look = given({ fullPage, quality, width: viewport?.width, height: viewport?.height });
     const asWished = given({ headers: options.headers, timeoutMs: how.timeoutMs });
-    const shot = done(await run(asked, 'take_screenshot', { url, ...look, ...asWished }));
-    const [image] = asked.call.operations.find('take_screenshot')?.content?.(shot) ?? [];
-    extra.screenshot = image ? `data:${image.mimeType};base64,${image.data}` : shot.path;
+    const asking = { url, ...look, ...asWished };
+    const shot = await finished(asked, 'take_screenshot', asking, patienceOf(options));
+    creditsUsed += Number(shot.creditsUsed ?? 0);
+    extra.screenshot = await pictureAt(asked, String(shot.jobId), String(shot.path));
   }
-  const document = documentOf({ ...page, status: page.httpStatus, ...extra });
+  const document = documentOf({ ...page, status: page.httpStatus, ...extra, creditsUsed });
   const metadata = {
     ...(document.metadata as Fields),
     sourceURL: url,
@@ -70,13 +79,13 @@ async function scraped(asked: Asked, options: Fields): Promise<Fields> {
     statusCode: page.httpStatus,
     ...given({ scrapeId: page.jobId, contentType: page.type }),
   };
-  return { ...document, metadata, ...noteOf(wish, extra.warning) };
+  return { ...document, metadata, ...noteOf({ ...wish, unused }, extra.warning) };
 }
 
 /** An answer of the site that is no page is a document too: its status says what happened. */
-async function readPage(asked: Asked, wish: Fields): Promise<Fields> {
+async function readPage(asked: Asked, wish: Fields, limitMs: number): Promise<Fields> {
   try {
-    return done(await run(asked, 'read_page', wish));
+    return await finished(asked, 'read_page', wish, limitMs);
   } catch (error) {
     const status = error instanceof AppError ? error.data?.status : undefined;
     if (typeof status !== 'number') throw error;
@@ -85,31 +94,38 @@ async function readPage(asked: Asked, wish: Fields): Promise<Fields> {
   }
 }
 
-/** A page with change tracking is a list of one page, so that the next one finds it. */
-async function comparedPage(asked: Asked, options: Fields): Promise<Fields> {
+/**
+ * One reading where that will do. What must all be seen in one visit (data or a picture of a page that something was done
+ * to) and what a later scrape compares itself with is a list of one page; actions that answer are done by the browser.
+ */
+function wayOf(options: Fields, wish: Wish): 'reading' | 'list' | 'browser' {
+  if (wish.tracking) return 'list';
+  const actions = (options.actions ?? []) as Fields[];
+  const waits = Number(options.waitFor ?? 0) > 0 && (wish.json ?? wish.screenshot) !== undefined;
+  if (actions.length === 0 && !waits) return 'reading';
+  return actions.some(isAnswering) || oddPicture(wish).length > 0 ? 'browser' : 'list';
+}
+
+async function onePage(asked: Asked, options: Fields): Promise<Fields> {
   const { jobId: id } = await startList(asked, [String(options.url)], options);
-  await run(asked, 'wait_for_jobs', { ids: [id], timeoutMs: 45_000 });
+  await ended(asked, id, patienceOf(options));
   const look = (query: URLSearchParams) => status({ ...asked, params: { id }, query });
   const out = await look(new URLSearchParams());
   // A page that is gone is told after those that are there.
   const gone = typeof out.next === 'string' ? await look(new URL(out.next).searchParams) : out;
   const [document] = [...(out.data as Fields[]), ...(gone.data as Fields[])];
-  if (document) return document;
-  const reason = typeof out.error === 'string' ? out.error : 'The page was not done in time.';
-  throw new AppError('pageFailed', reason, { hint: 'Try again, or crawl it with a limit of 1.' });
+  if (document && !(options.actions && document.warning))
+    return { ...document, metadata: { ...(document.metadata as Fields), scrapeId: id } };
+  if (document) throw failedAction(String(document.warning));
+  if (typeof out.error !== 'string') throw late();
+  throw new AppError('pageFailed', out.error, {
+    hint: 'Try again, or crawl it with a limit of 1.',
+  });
 }
 
 /** Only what the client says: nothing old is given to who did not ask for it. */
 function ageOf({ maxAge }: Fields): number | undefined {
   return typeof maxAge === 'number' && maxAge > 0 ? Math.min(maxAge, 30 * dayMs) : undefined;
-}
-
-/** Longer than a call may take: a scrape has no job to poll, so it is a timeout that may be tried again. */
-function done(out: Fields): Fields {
-  if (out.status === 'completed') return out;
-  throw new AppError('timeout', 'The page was not done in time.', {
-    hint: 'Try again, or crawl it with a limit of 1.',
-  });
 }
 
 export const map: Api = async (asked) => {
@@ -122,94 +138,14 @@ export const map: Api = async (asked) => {
     subdomains: input.includeSubdomains !== false,
     query: input.ignoreQueryParameters === false ? 'keep' : 'strip',
   });
-  const out = done(await run(asked, 'map_site', wish)) as {
+  const out = (await finished(asked, 'map_site', wish, limitOf(input, mapMs))) as {
+    jobId: string;
     urls?: { url: string; title?: string }[];
   };
-  return { success: true, links: (out.urls ?? []).map(({ url, title }) => given({ url, title })) };
+  const links = (out.urls ?? []).map(({ url, title }) => given({ url, title }));
+  const notes = noteOf({ unused: unusedOf(input, 'map') });
+  return { success: true, id: out.jobId, links, ...notes };
 };
-
-export const search: Api = async (asked) => {
-  const { input } = asked;
-  const sources = ((input.sources ?? ['web']) as (string | Fields)[]).map((one) =>
-    typeof one === 'string' ? one : String(one.type),
-  );
-  const data: Fields = {};
-  let credits = 0;
-  let id: unknown;
-  let notice: unknown;
-  for (const type of sources.filter((one) => searched.includes(one))) {
-    const limit = Math.min(Number(input.limit ?? 10), countMax);
-    const { query, country, tbs, safe } = input;
-    const isWithin = domainsOf(input);
-    // Of what is left out others take the place.
-    const count = isWithin ? countMax : limit;
-    const safesearch = safe === true ? 2 : undefined;
-    const wish = given({ query, type, count, country, safesearch, freshness: freshnessOf(tbs) });
-    const out = done(await run(asked, 'web_search', wish));
-    id ??= out.jobId;
-    credits += Number(out.creditsUsed ?? 0);
-    const found = (out.rows ?? []) as Fields[];
-    const rows = (isWithin ? found.filter(isWithin) : found).slice(0, limit);
-    data[type] = rows.map(({ title, url, snippet, position, published, imageUrl, width, height }) =>
-      given({
-        title,
-        url,
-        description: snippet,
-        snippet,
-        position,
-        date: published,
-        imageUrl,
-        imageWidth: width,
-        imageHeight: height,
-      }),
-    );
-    notice ??= out.notice;
-  }
-  // Options alone ask for nothing: what is wanted of the pages stands in the formats.
-  const formats = (input.scrapeOptions as Fields | undefined)?.formats;
-  const reads = Array.isArray(formats) && formats.length > 0;
-  for (const type of reads ? ['web', 'news'] : [])
-    if (data[type]) data[type] = await withPages(asked, data[type] as Fields[]);
-  const missing = sources.filter((one) => !searched.includes(one));
-  const notes = noteOf({ unknown: missing, unused: unusedOf(input, idle) }, notice);
-  return { success: true, data, creditsUsed: credits, ...given({ id }), ...notes };
-};
-
-const searched = ['web', 'news', 'images'];
-
-/** Options of a search without an effect here; as in translate.ts. */
-const idle: Record<string, string[]> = { categories: ['[]'], enterprise: ['[]'], location: [] };
-
-const spans: Record<string, string> = { h: 'day', d: 'day', w: 'week', m: 'month', y: 'year' };
-
-/** `qdr:w` is the last week, as their engine writes it. */
-function freshnessOf(tbs: unknown): string | undefined {
-  return spans[/qdr:([hdwmy])/.exec(typeof tbs === 'string' ? tbs : '')?.[1] ?? ''];
-}
-
-function domainsOf(input: Fields): ((row: Fields) => boolean) | undefined {
-  const { includeDomains: wanted, excludeDomains: unwanted } = input as Record<string, string[]>;
-  if (!wanted?.length && !unwanted?.length) return undefined;
-  const isOf = (host: string) => (domain: string) => host === domain || host.endsWith(`.${domain}`);
-  return ({ url }) => {
-    const host = URL.parse(String(url))?.hostname ?? '';
-    return (!wanted?.length || wanted.some(isOf(host))) && !unwanted?.some(isOf(host));
-  };
-}
-
-async function withPages(asked: Asked, rows: Fields[]): Promise<Fields[]> {
-  const options = asked.input.scrapeOptions as Fields;
-  return Promise.all(
-    rows.map(async (row) => {
-      try {
-        return { ...row, ...(await scraped(asked, { ...options, url: row.url })) };
-      } catch (error) {
-        const message = error instanceof AppError ? error.message : 'It could not be read.';
-        return { ...row, metadata: { sourceURL: row.url, error: message } };
-      }
-    }),
-  );
-}
 
 /** Starts and answers the id; the clients poll. */
 async function research(asked: Asked, wish: Fields): Promise<Fields> {
@@ -244,19 +180,21 @@ export const extract: Api = async (asked) => {
   });
   const whole = named.find((url) => url.endsWith('*'));
   const first = whole && `Of ${whole} only its first page is read: crawl it for the others.`;
-  const notes = noteOf({ unknown: [], unused: unusedOf(asked.input, idleOfExtract) }, first);
+  const notes = noteOf({ unused: unusedOf(asked.input, 'extract') }, first);
   return { ...started, ...(invalid.length > 0 ? { invalidURLs: invalid } : {}), ...notes };
 };
 
-const idleOfExtract: Record<string, string[]> = { scrapeOptions: ['{}'] };
-
-export const agent: Api = (asked) => {
+export const agent: Api = async (asked) => {
   const { prompt, urls, schema, maxCredits, strictConstrainToURLs } = asked.input;
   const credits = Math.min(Number(maxCredits ?? 100), 10_000);
-  return research(
+  const started = await research(
     asked,
     given({ prompt, schema, urls, onlyUrls: strictConstrainToURLs, maxCredits: credits }),
   );
+  return {
+    ...started,
+    ...noteOf({ unused: unusedOf(asked.input, 'agent') }),
+  };
 };
 
 export const extractStatus: Api = async (asked) => {

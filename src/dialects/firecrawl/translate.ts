@@ -20,36 +20,10 @@ export interface Wish {
   tracking?: { tag?: string };
   /** Formats that this server has not got: said in the answer, not silently left out. */
   unknown: string[];
-  /** The same of options. */
-  unused: string[];
-}
-
-/** Options without an effect here, and the values with which they ask for nothing but what is done anyway. */
-const idle: Record<string, string[]> = {
-  blockAds: ['true'],
-  location: ['{}'],
-  lockdown: ['false'],
-  minAge: [],
-  mobile: ['false'],
-  onlyCleanContent: ['false'],
-  parsers: ['["pdf"]', '[{"type":"pdf"}]'],
-  profile: [],
-  proxy: ['"basic"', '"auto"'],
-  redactPII: ['false'],
-  removeBase64Images: ['true'],
-  skipTlsVerification: ['false'],
-  storeInCache: ['true'],
-  zeroDataRetention: ['false'],
-};
-
-export function unusedOf(options: Fields, table: Record<string, string[]> = idle): string[] {
-  return Object.keys(given(options)).filter(
-    (name) => table[name] !== undefined && !table[name].includes(JSON.stringify(options[name])),
-  );
 }
 
 export function wishOf(options: Fields): Wish {
-  const wish: Wish = { formats: [], unknown: [], unused: unusedOf(options) };
+  const wish: Wish = { formats: [], unknown: [] };
   for (const one of (options.formats as (string | Fields)[] | undefined) ?? ['markdown']) {
     const type = typeof one === 'string' ? one : String(one.type);
     const more = typeof one === 'string' ? {} : one;
@@ -70,7 +44,7 @@ export function wishOf(options: Fields): Wish {
 
 /** What was asked for and is not there is said. */
 export function noteOf(
-  { unknown, unused }: Pick<Wish, 'unknown' | 'unused'>,
+  { unknown = [], unused = [] }: { unknown?: readonly string[]; unused?: readonly string[] },
   first?: unknown,
 ): Fields {
   const missing = unknown.length > 0 ? `Not available here: ${unknown.join(', ')}.` : undefined;
@@ -82,6 +56,8 @@ export function noteOf(
 export function readingOf(options: Fields): Fields {
   return given({
     onlyMainContent: options.onlyMainContent,
+    // As in theirs; those that are data instead of addresses never are.
+    includeImages: true,
     includeSelectors: options.includeTags,
     excludeSelectors: options.excludeTags,
     headers: options.headers,
@@ -105,8 +81,11 @@ export function documentOf(page: Fields): Fields {
     images: images?.map((image) => (typeof image === 'string' ? image : image.url)),
     screenshot: page.screenshot,
     json: (page.data as Fields | undefined)?.data,
+    // Of a page that was read: what could not be done with it.
+    warning: page.fate === 'errored' ? undefined : page.detail,
     metadata: given({
       ...metadata,
+      ...socialOf(metadata),
       social: undefined,
       title: page.title ?? metadata.title,
       sourceURL: page.from ?? page.url,
@@ -114,12 +93,27 @@ export function documentOf(page: Fields): Fields {
       statusCode: page.status,
       error: page.fate === 'errored' ? (page.detail ?? page.reason) : undefined,
       contentType: page.type,
+      numPages: page.pages,
       proxyUsed: 'basic',
       cacheState: page.cached === true ? 'hit' : 'miss',
       cachedAt: page.cached === true ? page.fetchedAt : undefined,
-      creditsUsed: 1,
+      creditsUsed: page.creditsUsed ?? 1,
     }),
   });
+}
+
+/** `og:site_name` is ogSiteName, `article:published_time` publishedTime. */
+function socialOf({ social = {}, modified, published }: Fields): Fields {
+  const tags = Object.entries(social as Record<string, string>).flatMap(([name, value]) => {
+    const [group, ...words] = name.split(/[:_]/);
+    const rest = words.map((word) => word.charAt(0).toUpperCase() + word.slice(1)).join('');
+    return group === 'og' ? [[`og${rest}`, value]] : group === 'article' && /^(?:Tag|Section)$/.test(rest) ? [[`article${rest}`, value]] : []; // prettier-ignore
+  });
+  const all = Object.fromEntries(tags) as Fields;
+  // The one that theirs reads as a list.
+  const ogLocaleAlternate =
+    all.ogLocaleAlternate === undefined ? undefined : [all.ogLocaleAlternate];
+  return { ...all, ogLocaleAlternate, modifiedTime: modified, publishedTime: published };
 }
 
 export function given(fields: Fields): Fields {

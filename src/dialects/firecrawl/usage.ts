@@ -45,6 +45,34 @@ export const creditHistory: Api = async (asked) => {
   return { success: true, periods };
 };
 
+/** Tokens are what extractions were paid with; here they cost credits like everything. */
+export const tokenUsage: Api = async (asked) => {
+  const { data } = (await creditUsage(asked)) as { data: Record<string, unknown> };
+  const { remainingCredits, planCredits, billingPeriodStart, billingPeriodEnd } = data;
+  return {
+    success: true,
+    data: {
+      remainingTokens: remainingCredits,
+      planTokens: planCredits,
+      billingPeriodStart,
+      billingPeriodEnd,
+    },
+  };
+};
+
+export const tokenHistory: Api = async (asked) => {
+  const { periods } = (await creditHistory(asked)) as { periods: Record<string, unknown>[] };
+  return {
+    success: true,
+    periods: periods.map(({ startDate, endDate, totalCredits }) => ({
+      startDate,
+      endDate,
+      totalTokens: totalCredits,
+      tokensUsed: totalCredits,
+    })),
+  };
+};
+
 function monthOf(month: string): { startDate: string; endDate: string } {
   const start = new Date(`${month}-01T00:00:00Z`);
   const end = new Date(Date.UTC(start.getUTCFullYear(), start.getUTCMonth() + 1, 1));

@@ -1,12 +1,9 @@
 // SearchClaw's calls as calls of our operations: the same fields in, its shapes out as a superset. Pure but for calls.
 import type { DialectCall } from '../../dialect.ts';
-import { systemClock } from '../../runtime/clock.ts';
+import { AppError } from '../../errors.ts';
+import { given, notUsed, number, pending, timed, type Api, type Fields } from './call.ts';
 import { chunked } from './chunks.ts';
-import { inTheirNames } from './errors.ts';
-import { jobStatusOf } from './jobs.ts';
-
-export type Fields = Record<string, unknown>;
-export type Api = (call: DialectCall, input: Fields) => Promise<Fields>;
+import { jobStatusOf, stepsOf } from './jobs.ts';
 
 interface Row {
   title: string;
@@ -27,45 +24,14 @@ interface SearchOut extends Fields {
   rows?: Row[];
   suggestions?: string[];
   infobox?: Fields;
-  engines?: { engine: string; ms: number }[];
   notice?: string;
   creditsUsed?: number;
   context?: string;
   sources?: { url: string; title?: string }[];
 }
 
-export async function run<T = Fields>(call: DialectCall, name: string, input: Fields): Promise<T> {
-  try {
-    return await call.operations.call<T>(name, input, call.context);
-  } catch (error) {
-    throw inTheirNames(error, name);
-  }
-}
-
-/** With the time it took, which stands in every answer of theirs. */
-export async function timed(call: DialectCall, name: string, input: Fields) {
-  const start = systemClock.now();
-  const out = await run(call, name, input);
-  return { out, response_time_ms: systemClock.now() - start };
-}
-
-export function given(fields: Fields): Fields {
-  return Object.fromEntries(
-    Object.entries(fields).filter(([, value]) => value !== undefined && value !== null),
-  );
-}
-
-/** What the original has and nothing here could do is said. */
-export function notUsed(input: Fields, ...names: string[]): Fields {
-  const odd = names.filter((name) => ![undefined, null, 'none'].includes(input[name] as null));
-  return odd.length > 0 ? { notice: `${odd.join(', ')}: not used here.` } : {};
-}
-
 /** How old a page may be for who asks for the cache. */
 const cacheMs = 3_600_000;
-
-export const number = (value: unknown): number | undefined =>
-  value === undefined || value === null || value === '' ? undefined : Number(value);
 
 /** GET carries everything as text. */
 function searchInput(type: string, input: Fields): Fields {
@@ -84,8 +50,8 @@ function searchInput(type: string, input: Fields): Fields {
 const searchOf =
   (type: string): Api =>
   async (call, input) => {
-    const found = await run<SearchOut>(call, 'web_search', searchInput(type, input));
-    return searchShape(found, input);
+    const found = await timed<SearchOut>(call, 'web_search', searchInput(type, input));
+    return found.out.status === 'completed' ? searchShape(found, input) : pending(found.out);
   };
 
 /** One question to each engine is all there is: nothing is asked again in other words, and nothing is cut short. */
@@ -93,8 +59,11 @@ function depthNotice({ depth }: Fields): string | undefined {
   return depth === undefined || depth === 'basic' ? undefined : `depth=${String(depth)} was not used.`; // prettier-ignore
 }
 
-function searchShape(found: SearchOut, input: Fields): Fields {
-  const { rows = [], suggestions = [], infobox, engines = [], creditsUsed } = found;
+function searchShape(
+  { out: found, response_time_ms }: { out: SearchOut; response_time_ms: number },
+  input: Fields,
+): Fields {
+  const { rows = [], suggestions = [], infobox, creditsUsed } = found;
   const notice = [found.notice, depthNotice(input)].filter(Boolean).join(' ');
   return {
     query: found.query,
@@ -104,7 +73,7 @@ function searchShape(found: SearchOut, input: Fields): Fields {
     meta: {
       total_results: rows.length,
       cached: false,
-      response_time_ms: engines.reduce((sum, { ms }) => sum + ms, 0),
+      response_time_ms,
       engines_used: [...new Set(rows.map(({ engine }) => engine))],
       credits_used: creditsUsed,
       ...(notice ? { notice } : {}),
@@ -144,13 +113,17 @@ function resultOf(row: Row): Fields {
   });
 }
 
+const imagesDefault = 20;
+const allImages = searchOf('images');
+
 export const search = searchOf('web');
 export const news = searchOf('news');
-export const images = searchOf('images');
+export const images: Api = (call, input) => allImages(call, { count: imagesDefault, ...input });
 
 export const searchAi: Api = async (call, input) => {
-  const found = await run<SearchOut>(call, 'web_search', searchInput('answer', input));
-  const { rows = [], context, sources = [] } = found;
+  const found = await timed<SearchOut>(call, 'web_search', searchInput('answer', input));
+  if (found.out.status !== 'completed') return pending(found.out);
+  const { rows = [], context, sources = [] } = found.out;
   const snippets = new Map(rows.map(({ url, snippet }) => [url, snippet]));
   return {
     ...searchShape(found, input),
@@ -166,7 +139,7 @@ export const searchAi: Api = async (call, input) => {
 };
 
 export const suggest: Api = async (call, input) => {
-  const found = await run<SearchOut>(call, 'web_search', searchInput('suggest', input));
+  const { out: found } = await timed<SearchOut>(call, 'web_search', searchInput('suggest', input));
   return { query: found.query ?? input.q, suggestions: found.suggestions ?? [] };
 };
 
@@ -205,11 +178,13 @@ export const markdown: Api = async (call, input) => {
   const wish = given({
     url: input.url,
     formats: ['markdown', 'metadata'],
-    includeImages: input.include_images,
+    includeImages: input.include_images ?? true,
     includeLinks: input.include_links,
     onlyMainContent: input.main_content_only,
     timeoutMs: number(input.timeout_ms),
     maxAgeMs: input.cache === true ? cacheMs : undefined,
+    maxBytes: number(input.max_bytes),
+    offset: number(input.offset),
   });
   const { out, response_time_ms } = await timed(call, 'read_page', wish);
   if (out.status !== 'completed') return pending(out);
@@ -218,6 +193,7 @@ export const markdown: Api = async (call, input) => {
     url: out.url,
     title: out.title ?? null,
     markdown: text,
+    ...given({ next_offset: out.nextOffset }),
     meta: {
       cached: out.cached === true,
       response_time_ms,
@@ -251,11 +227,9 @@ export const map: Api = async (call, input) => {
     subdomains: input.include_subdomains,
     sitemap: input.ignore_sitemap === true ? 'skip' : undefined,
   });
-  const out = await run<Fields & { urls?: { url: string; title?: string; source: string }[] }>(
-    call,
-    'map_site',
-    wish,
-  );
+  const { out } = await timed<
+    Fields & { urls?: { url: string; title?: string; source: string }[] }
+  >(call, 'map_site', wish);
   if (out.status !== 'completed') return pending(out);
   const urls = (out.urls ?? []).map(({ url, title, source }) => ({
     url,
@@ -275,23 +249,38 @@ export const map: Api = async (call, input) => {
 export const pipeline: Api = async (call, input) => {
   const wish = given({
     query: input.query,
-    schema: input.schema,
+    schema: input.schema ?? input.extract_schema,
     prompt: input.prompt,
     maxResults: number(input.max_results),
     extractFrom: number(input.extract_from),
   });
-  const out = await run(call, 'run_pipeline', { ...wish, ...inBackground(input) });
-  if (out.status !== 'completed') return pending(out);
+  const { out, response_time_ms } = await researched(call, 'run_pipeline', input, wish);
+  if (isPending(out)) return pending(out);
   const items = (out.items ?? []) as Fields[];
+  const extracted = Number(out.extracted ?? 0);
+  const total = Number(out.creditsUsed ?? 0);
   return {
-    success: true,
-    status: 'completed',
-    query: out.query,
-    results: items.map(({ url, title, data, error }) => given({ url, title, data, error })),
-    meta: { extracted: out.extracted, failed: out.failed, credits_used: out.creditsUsed },
-    steps: out.steps,
+    success: out.status === 'completed',
+    status: out.status,
+    query: out.query ?? input.query,
+    results: items.map(({ url, title, data, error }) =>
+      given({ url, title, extracted_data: data, data, error }),
+    ),
+    meta: {
+      search_credits: total - extracted,
+      extract_credits: extracted,
+      total_credits: total,
+      response_time_ms,
+      cached: false,
+      extracted,
+      failed: out.failed ?? 0,
+      credits_used: total,
+    },
+    steps: stepsOf(out.steps),
     job_id: out.jobId,
     ...(out.notice === undefined ? {} : { notice: out.notice }),
+    ...(out.error === undefined ? {} : { error: out.error }),
+    ...notUsed(input, 'search_params', 'timeout', 'chunking'),
   };
 };
 
@@ -303,25 +292,34 @@ export const agent: Api = async (call, input) => {
     maxCredits: number(input.max_credits),
     maxSources: number(input.max_sources),
   });
-  const out = await run(call, 'run_agent', { ...wish, ...inBackground(input) });
-  if (out.status !== 'completed')
+  const { out } = await researched(call, 'run_agent', input, wish);
+  if (isPending(out))
     return { ...pending(out), success: true, data: null, sources: [], steps: [], error: null };
   return {
-    success: true,
-    status: 'completed',
+    success: out.status === 'completed',
+    status: out.status,
     job_id: out.jobId,
-    data: out.data ?? null,
+    data: out.data ?? ((input.schema === undefined && out.context) || null),
     context: out.context,
     provenance: out.provenance,
     conflicts: out.conflicts,
-    sources: out.sources,
-    credits_used: out.creditsUsed,
-    steps: out.steps,
-    error: null,
+    sources: out.sources ?? [],
+    credits_used: out.creditsUsed ?? 0,
+    steps: stepsOf(out.steps),
+    error: out.error ?? null,
   };
 };
 
-/** Longer than one call may take: the job goes on, and job_status follows it. */
-export function pending(out: Fields): Fields {
-  return { job_id: out.jobId, status: 'processing', poll_url: `/v1/jobs/${String(out.jobId)}` };
+/** That nothing was found is an answer of theirs, not an error: what was tried is in it. */
+async function researched(call: DialectCall, name: string, input: Fields, wish: Fields) {
+  try {
+    return await timed(call, name, { ...wish, ...inBackground(input) });
+  } catch (error) {
+    if (!(error instanceof AppError) || error.code !== 'nothingFound') throw error;
+    const { result, jobId } = error.data as { result?: Fields; jobId: string };
+    const out: Fields = { ...result, jobId, status: 'failed', error: error.message };
+    return { out, response_time_ms: 0 };
+  }
 }
+
+const isPending = ({ status }: Fields): boolean => status !== 'completed' && status !== 'failed';

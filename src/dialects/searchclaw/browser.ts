@@ -1,10 +1,15 @@
-// What needs a browser: screenshot and browse, with the pictures beside the answer.
+// What needs a browser: screenshot and browse, with the pictures beside the answer, or in it where its HTTP has them.
+import { basename } from 'node:path';
 import type { DialectCall } from '../../dialect.ts';
-import { given, notUsed, number, pending, run, timed, type Api, type Fields } from './api.ts';
+import { given, notUsed, number, pending, run, timed, type Api, type Fields } from './call.ts';
 
 export interface Image {
   data: string;
   mimeType: string;
+}
+
+interface Taken extends Fields {
+  path: string;
 }
 
 export async function screenshot(
@@ -29,9 +34,23 @@ export async function screenshot(
     path: out.path,
     width: out.width,
     height: out.height,
-    meta: { cached: false, response_time_ms, credits_used: out.creditsUsed, bytes: out.bytes },
+    meta: {
+      cached: false,
+      response_time_ms,
+      credits_used: out.creditsUsed,
+      bytes: out.bytes,
+      ...notUsed(input, 'wait_for', 'proxy'),
+    },
+    job_id: out.jobId,
     ...(image ? { image } : {}),
   };
+}
+
+/** The picture of an answer, however large; undefined: the answer is only where to ask for it. */
+export async function imageOf(call: DialectCall, shot: Fields): Promise<Image | undefined> {
+  if (shot.path === undefined) return undefined;
+  const file = basename(String(shot.path));
+  return run<Image & Fields>(call, 'read_picture', { id: shot.job_id, file });
 }
 
 function picturesOf(call: DialectCall, name: string, out: Fields): { images?: Image[] } {
@@ -42,34 +61,60 @@ function picturesOf(call: DialectCall, name: string, out: Fields): { images?: Im
 }
 
 export const browse: Api = async (call, input) => {
-  const actions = ((input.actions ?? []) as Fields[]).map(actionOf);
-  const timeoutMs = number(input.timeout_ms);
-  const out = await run(call, 'browse_page', given({ url: input.url, actions, timeoutMs }));
+  const asked = (input.actions ?? []) as Fields[];
+  const { width, height } = (input.viewport ?? {}) as Fields;
+  const wish = {
+    url: input.url,
+    actions: asked.map(actionOf),
+    timeoutMs: number(input.timeout ?? input.timeout_ms),
+    width: number(width),
+    height: number(height),
+  };
+  const { out } = await timed(call, 'browse_page', given(wish));
   if (out.status !== 'completed') return pending(out);
-  const { success, url, results, finalUrl, creditsUsed } = out;
+  const { success, url, results, finalUrl, creditsUsed, jobId } = out;
   const images = picturesOf(call, 'browse_page', out);
   const done = { success, url, results, final_url: finalUrl, credits_used: creditsUsed, ...images };
-  return { ...done, ...notUsed(input, 'wait_for', 'proxy') };
+  const part = asked.some(({ type, selector }) => type === 'screenshot' && selector !== undefined);
+  const odd = { ...input, 'selector of screenshot': part || undefined };
+  const notice = notUsed(odd, 'wait_for', 'proxy', 'user_agent', 'selector of screenshot');
+  return { ...done, ...notice, job_id: jobId };
 };
+
+/** As its HTTP answers: each picture as base64 in the result of its action. */
+export const browseWithPictures: Api = async (call, input) => {
+  const { images: _images, ...answer } = await browse(call, input);
+  if (!Array.isArray(answer.results)) return answer;
+  const results = (answer.results as Fields[]).map(async (one) => {
+    if (one.action !== 'screenshot' || one.success !== true) return one;
+    const picture = one.data as Taken;
+    const image = await imageOf(call, { path: picture.path, job_id: answer.job_id });
+    return { ...one, data: image?.data, picture };
+  });
+  return { ...answer, results: await Promise.all(results) };
+};
+
+const waitMsMax = 30_000;
 
 /** Its clients name the same things in several ways. */
 function actionOf(action: Fields): Fields {
   const type = String(action.type ?? action.action ?? '');
   const text = action.value ?? action.text;
+  const ms = number(action.ms ?? action.milliseconds ?? action.timeout);
   const byType: Record<string, Fields> = {
     navigate: { url: action.url },
     wait: {
       selector: action.selector,
-      ms: number(action.ms ?? action.milliseconds ?? action.timeout),
+      ms: ms === undefined ? undefined : Math.min(ms, waitMsMax),
     },
     click: { selector: action.selector },
     fill: { selector: action.selector, value: text },
     type: { selector: action.selector, text },
     select: { selector: action.selector, value: text },
-    scroll: { direction: action.direction, amount: number(action.amount ?? action.pixels) },
+    scroll: { direction: action.direction, amount: number(action.amount ?? action.pixels) ?? 500 },
     press: { key: action.key ?? text },
     screenshot: { fullPage: action.full_page },
-    extract: { selector: action.selector, format: action.format },
+    extract: { selector: action.selector, format: action.format ?? 'text' },
     evaluate: { script: action.script ?? action.expression ?? action.code },
   };
   return given({ type, ...(byType[type] ?? action) });

@@ -1,43 +1,92 @@
 // Chunking of markdown as SearchClaw offers it: fixed sizes, whole sentences, or whole sections. Pure.
 type Fields = Record<string, unknown>;
 
-export function chunked(text: string, wish: Fields | undefined): Fields {
+export function chunked(text: string, wish: Fields | null | undefined): Fields {
   if (!wish?.enabled) return {};
-  const size = clamp(Number(wish.max_chunk_size ?? 1000), 50, 10_000);
-  const overlap = clamp(Number(wish.overlap ?? 0), 0, Math.floor(size / 2));
+  const size = Number(wish.max_chunk_size ?? 500);
+  // More than half of it would hardly get on.
+  const overlap = Math.min(Number(wish.overlap ?? 50), Math.floor(size / 2));
+  const strategy = wish.strategy ?? 'fixed';
   const pieces =
-    wish.strategy === 'fixed'
+    strategy === 'fixed'
       ? fixed(text, size, overlap)
-      : packed(parts(text, wish.strategy), size, overlap);
+      : packed(parts(text, strategy, size), size, overlap);
+  const headings = [...text.matchAll(/^#{1,6}[ \t]+(\S.*)$/gm)];
+  // The one that stands there, or the last before.
+  const headingAt = (at: number) => headings.findLast(({ index }) => index <= at)?.[1] ?? null;
   return {
-    chunks: pieces.map((content, index) => ({ index, content })),
+    chunks: pieces.map((piece, index) => ({
+      index,
+      text: piece.text,
+      char_count: piece.text.length,
+      metadata: { heading: headingAt(piece.at), position: positionOf(index, pieces.length) },
+    })),
     total_chunks: pieces.length,
   };
 }
 
-const clamp = (value: number, min: number, max: number): number =>
-  Number.isFinite(value) ? Math.min(Math.max(Math.round(value), min), max) : min;
-
-function fixed(text: string, size: number, overlap: number): string[] {
-  const pieces: string[] = [];
-  for (let start = 0; start < text.length; start += size - overlap)
-    pieces.push(text.slice(start, start + size));
-  return pieces;
+/** A piece of the text, and where it begins. */
+interface Piece {
+  at: number;
+  text: string;
 }
 
-function parts(text: string, strategy: unknown): string[] {
-  return strategy === 'semantic' ? text.split(/\n(?=#{1,6} )|\n{2,}/) : text.split(/(?<=[.!?])\s+/);
-}
-
-function packed(all: readonly string[], size: number, overlap: number): string[] {
-  const pieces: string[] = [];
-  let piece = '';
-  for (const part of all.flatMap((one) => (one.length > size ? fixed(one, size, 0) : [one]))) {
-    if (piece !== '' && piece.length + part.length + 1 > size) {
-      pieces.push(piece);
-      piece = overlap > 0 ? piece.slice(-overlap) : '';
-    }
-    piece = piece === '' ? part : `${piece}\n${part}`;
+/** Cut between words where there is a gap at all. */
+function fixed(text: string, size: number, overlap: number): Piece[] {
+  const pieces: Piece[] = [];
+  for (let at = 0; at < text.length;) {
+    const end = at + size < text.length ? gapBefore(text, at, at + size) : text.length;
+    pieces.push({ at, text: text.slice(at, end) });
+    if (end === text.length) break;
+    at = Math.max(end - overlap, at + 1);
   }
-  return piece === '' ? pieces : [...pieces, piece];
+  return pieces.filter((piece) => piece.text.trim() !== '');
+}
+
+function gapBefore(text: string, from: number, to: number): number {
+  const half = from + Math.floor((to - from) / 2);
+  for (let at = to; at > half; at--) if (/\s/.test(text[at]!)) return at;
+  return to;
+}
+
+const breaks: Record<string, RegExp> = {
+  semantic: /\n(?=#{1,6} )|\n{2,}/g,
+  sentence: /(?<=[.!?])\s+/g,
+};
+
+/** Sentences, or sections and paragraphs; one that is too long for a chunk in pieces of its own. */
+function parts(text: string, strategy: unknown, size: number): Piece[] {
+  const found: Piece[] = [];
+  let at = 0;
+  const ends = [...text.matchAll(breaks[String(strategy)] ?? breaks.sentence!)];
+  for (const [start, end] of [
+    ...ends.map(({ index, 0: gap }) => [index, index + gap.length]),
+    [text.length, text.length],
+  ]) {
+    const part = text.slice(at, start);
+    const pieces = part.length > size ? fixed(part, size, 0) : [{ at: 0, text: part }];
+    for (const piece of pieces) found.push({ at: at + piece.at, text: piece.text });
+    at = end!;
+  }
+  return found.filter((piece) => piece.text.trim() !== '');
+}
+
+/** As many parts as fit, in the words of the text; the next chunk begins with the last of the one before. */
+function packed(all: readonly Piece[], size: number, overlap: number): Piece[] {
+  const pieces: Piece[] = [];
+  let piece: Piece | undefined;
+  for (const part of all) {
+    if (piece && piece.text.length + part.text.length + 1 > size) {
+      pieces.push(piece);
+      const room = Math.min(overlap, size - part.text.length - 1);
+      const tail: string = room > 0 ? piece.text.slice(-room) : '';
+      piece = tail === '' ? undefined : { at: part.at, text: tail };
+    }
+    piece = piece ? { at: piece.at, text: `${piece.text}\n${part.text}` } : part;
+  }
+  return piece ? [...pieces, piece] : pieces;
+}
+
+function positionOf(index: number, count: number): string {
+  return index === 0 ? 'start' : index === count - 1 ? 'end' : 'middle';
 }

@@ -1,7 +1,8 @@
-// SearchClaw's crawl, with the knobs that only its HTTP has. Ours follows links, so a way to the next page is rarely needed;
-// what has no use here is said in the answer.
+// SearchClaw's crawl, with the knobs that only its HTTP has. Without `pagination` links are followed; with it only the way
+// it describes. What has no use here is said in the answer.
 import { AppError } from '../../errors.ts';
-import { given, hookOf, number, run, type Api, type Fields } from './api.ts';
+import { hookOf } from './api.ts';
+import { given, number, run, type Api, type Fields } from './call.ts';
 
 const pagesDefault = 10;
 /** Starts that a crawl may have. */
@@ -9,6 +10,8 @@ const listMax = 10_000;
 
 export const crawl: Api = async (call, input) => {
   const out = await run<{ jobId: string }>(call, 'crawl_site', {
+    // Its pages come out of a browser; here only those that are empty without one.
+    render: 'auto',
     ...given({
       url: input.url,
       maxPages: pagesOf(input),
@@ -16,10 +19,10 @@ export const crawl: Api = async (call, input) => {
       maxDepth: number(input.max_depth),
       include: input.include_paths,
       exclude: input.exclude_paths,
-      timeMsMax: number(input.timeout_ms),
+      pageTimeoutMs: number(input.timeout_ms),
       includeSelectors: input.list_selector === undefined ? undefined : [input.list_selector],
     }),
-    ...numbered(input),
+    ...wayOf(input),
     ...hookOf(input),
   });
   const notice = unused(input).join(' ');
@@ -31,18 +34,45 @@ export const crawl: Api = async (call, input) => {
   };
 };
 
-const paginationOf = ({ pagination }: Fields): Fields => (pagination ?? {}) as Fields;
+interface Pagination {
+  type?: string;
+  selector?: string;
+  pattern?: string;
+  max_pages?: unknown;
+}
+
+/** Its default type is the button. */
+function paginationOf({ pagination }: Fields): Pagination | undefined {
+  if (pagination === undefined || pagination === null) return undefined;
+  return { type: 'next_button', ...(pagination as Pagination) };
+}
 
 /** An item of ours is a page. */
 function pagesOf(input: Fields): number {
-  const pages = number(input.max_pages) ?? number(paginationOf(input).max_pages) ?? pagesDefault;
+  const pages = number(input.max_pages) ?? number(paginationOf(input)?.max_pages) ?? pagesDefault;
   return Math.min(pages, number(input.max_items) ?? pages);
 }
 
+function wayOf(input: Fields): Fields {
+  const pagination = paginationOf(input);
+  switch (pagination?.type) {
+    case undefined:
+      return {};
+    case 'next_button':
+      return { linkSelectors: [pagination?.selector ?? '[rel~="next"]'], sitemap: 'skip' };
+    case 'url_pattern':
+      return numbered(input, pagination?.pattern);
+    case 'infinite_scroll':
+      return scrolled(pagesOf(input));
+    default:
+      throw new AppError('invalidInput', `pagination.type cannot be ${pagination?.type}.`, {
+        hint: 'It is next_button, url_pattern or infinite_scroll.',
+      });
+  }
+}
+
 /** The start, then the pages of the pattern from the second on: a list, and no links. */
-function numbered(input: Fields): Fields {
-  const { type, pattern } = paginationOf(input);
-  if (type !== 'url_pattern') return {};
+function numbered(input: Fields, pattern: unknown): Fields {
   if (typeof pattern !== 'string' || !pattern.includes('{page}')) {
     throw new AppError('invalidInput', 'pagination.pattern has no {page}.', {
       hint: 'Such as "https://example.com/list?page={page}".',
@@ -56,13 +86,31 @@ function numbered(input: Fields): Fields {
   return { urls: others, maxDepth: 0, sitemap: 'skip' };
 }
 
+/** One page, at whose end more comes in: so many times, or until nothing does. */
+const scrolled = (times: number): Fields => ({
+  maxPages: 1,
+  maxDepth: 0,
+  sitemap: 'skip',
+  actions: [{ type: 'evaluate', script: scrollScript(times) }],
+});
+
+/** Waits up to a second for more each time, and twenty in all: a page may take no longer. A frame says when it is. */
+const scrollScript = (times: number): string => `(async () => {
+  const page = document.documentElement;
+  const frame = () => new Promise(requestAnimationFrame);
+  let now = await frame();
+  for (let n = 1, end = now + 20000; n < ${times} && now < end; n++) {
+    const height = page.scrollHeight;
+    const patience = now + 1000;
+    window.scrollTo(0, height);
+    while (page.scrollHeight === height && now < patience) now = await frame();
+    if (page.scrollHeight === height) return;
+  }
+})()`;
+
 function unused(input: Fields): string[] {
-  const { type, selector } = paginationOf(input);
   const { prompt, proxy, list_selector: list, schema } = input;
-  const followed = type === 'next_button' || (type === undefined && selector !== undefined);
   return [
-    ...(followed ? ['pagination.selector was not used: every link of the site is followed.'] : []),
-    ...(type === 'infinite_scroll' ? ['infinite_scroll was not used: see browse.'] : []),
     ...(list !== undefined && schema !== undefined
       ? ['list_selector chose the text of the pages; the schema was filled from the whole of each.']
       : []),

@@ -36,7 +36,14 @@ export function faultOf(error: unknown): Fault {
 const names: Record<string, Record<string, string>> = {
   web_search: { query: 'q' },
   map_site: { limit: 'max_pages' },
-  crawl_site: { include: 'include_paths', exclude: 'exclude_paths', timeMsMax: 'timeout_ms' },
+  crawl_site: {
+    include: 'include_paths',
+    exclude: 'exclude_paths',
+    includeSelectors: 'list_selector',
+    linkSelectors: 'pagination.selector',
+    pageTimeoutMs: 'timeout_ms',
+  },
+  browse_page: { timeoutMs: 'timeout' },
 };
 
 /** What an operation says of its input, by the names its callers wrote. */

@@ -3,10 +3,15 @@ import { z } from 'zod';
 import type { DialectTool } from '../../dialect.ts';
 import * as api from './api.ts';
 import { browse, screenshot } from './browser.ts';
+import type { Api } from './call.ts';
 import { crawl } from './crawl.ts';
 import { usage } from './usage.ts';
 
-export type SearchclawTool = Omit<DialectTool, 'run'> & { call: api.Api };
+export type SearchclawTool = Omit<DialectTool, 'run'> & { call: Api };
+
+/** What an answer to a model has room for, as text and as structure: more would be cut, and a cursor lead past it. */
+const answerBytesMax = 24_000;
+const answerBytes = 20_000;
 
 const q = z.object({ q: z.string().describe('Search query') });
 const url = z.string().describe('URL of the page');
@@ -19,7 +24,7 @@ function tool(
   title: string,
   description: string,
   input: z.ZodType,
-  call: api.Api,
+  call: Api,
   effect: 'read' | 'write' = 'read',
 ): SearchclawTool {
   return { name, title, description, input, call, effect, openWorld: true };
@@ -75,9 +80,10 @@ export const searchclawTools: SearchclawTool[] = [
   tool(
     'markdown',
     'Markdown',
-    'Convert a URL (page or PDF) to clean markdown of its main content. Costs 1 credit. For a whole site use crawl; for pages that need clicks browse.',
-    z.object({ url }),
-    api.markdown,
+    'Convert a URL (page or PDF) to clean markdown of its main content; long ones in pieces, the next from next_offset on. Costs 1 credit. For a whole site use crawl; for pages that need clicks browse.',
+    z.object({ url, offset: z.number().int().min(0).optional().describe('next_offset') }),
+    (call, input) =>
+      api.markdown(call, { ...input, include_images: false, max_bytes: answerBytesMax }),
   ),
   tool(
     'screenshot',
@@ -105,7 +111,7 @@ export const searchclawTools: SearchclawTool[] = [
     z.object({
       job_id: z.string().describe('Job ID returned by crawl or other async endpoints'),
       cursor: z.string().optional().describe('next_cursor of the answer before'),
-      max_bytes: z.number().int().min(500).max(1_000_000).optional(),
+      max_bytes: z.number().int().min(500).max(answerBytesMax).default(answerBytes),
     }),
     api.jobStatus,
   ),

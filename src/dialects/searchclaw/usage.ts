@@ -1,6 +1,8 @@
-// What was spent, in SearchClaw's shapes: the month, and the history by period.
+// What was spent, in SearchClaw's shapes: the month, the headers of every answer, and the history by period.
+import type { CallRate, DialectCall, DialectRequest } from '../../dialect.ts';
 import { AppError } from '../../errors.ts';
-import { given, run, type Api, type Fields } from './api.ts';
+import { systemClock } from '../../runtime/clock.ts';
+import { given, run, type Api, type Fields } from './call.ts';
 
 interface UsageOut {
   period: string;
@@ -12,40 +14,108 @@ interface UsageOut {
 
 export const usage: Api = async (call) => {
   const out = await run<UsageOut>(call, 'web_usage', {});
-  const month = out.budgets.find(({ period }) => period === 'month') ?? out.budgets[0];
+  const budget = budgetOf(out);
   return {
     plan: 'local',
     billing_period: out.period,
     credits_used: out.creditsUsed,
-    credits_limit: month?.limit ?? null,
-    credits_remaining: month?.remaining ?? null,
+    credits_limit: budget?.limit ?? null,
+    credits_remaining: budget?.remaining ?? null,
     rate_limit_per_sec: null,
     credit_table: out.creditTable,
   };
 };
 
-const periods = ['hour', 'day', 'week', 'month'];
+const budgetOf = ({ budgets }: UsageOut) =>
+  budgets.find(({ period }) => period === 'month') ?? budgets[0];
+
+/** Of the month, and how often the caller may call; what is left only where there is a limit. */
+export async function answerHeaders(
+  { rate }: DialectRequest,
+  call: DialectCall,
+): Promise<Record<string, string>> {
+  return { ...(await creditHeaders(call)), ...(rate ? rateHeaders(rate) : {}) };
+}
+
+async function creditHeaders(call: DialectCall): Promise<Record<string, string>> {
+  const { scopes } = call.context.caller!;
+  if (!scopes.has('read') && !scopes.has('admin')) return {};
+  const out = await run<UsageOut>(call, 'web_usage', {});
+  const budget = budgetOf(out);
+  return {
+    'x-credits-used': String(out.creditsUsed),
+    ...(budget ? { 'x-credits-remaining': String(budget.remaining) } : {}),
+  };
+}
+
+function rateHeaders({ perSecond, burst, left }: CallRate): Record<string, string> {
+  const full = systemClock.now() / 1000 + (burst - left) / perSecond;
+  return {
+    'x-ratelimit-limit': String(perSecond),
+    'x-ratelimit-remaining': String(left),
+    'x-ratelimit-reset': String(Math.ceil(full)),
+  };
+}
+
+/** Paths of what is paid for, by our names for it. */
+const paths: Record<string, string> = { searchAi: 'search/ai', searchCrawled: 'search' };
+
+const endpointOf = (action: string): string => `/v1/${paths[action] ?? action}`;
+
+/** `search`, `/search` and `/v1/search` mean the same. */
+const isOf = (endpoint: unknown) => (action: string) =>
+  endpoint === undefined ||
+  endpointOf(action) === `/v1/${String(endpoint).replace(/^\/?(?:v1\/)?/, '')}`;
+
+interface Period {
+  period: string;
+  total_credits: number;
+  requests: number;
+  by_endpoint: Record<string, { credits: number; requests: number; cached_pct: null }>;
+  /** Not written down here. */
+  avg_response_ms: null;
+}
+
+const choices: Record<string, string[]> = {
+  group_by: ['hour', 'day', 'week', 'month'],
+  format: ['json', 'csv'],
+};
+
+/** Before anything could have been spent. */
+const firstDay = '2020-01-01';
 
 export const usageHistory: Api = async (call, input) => {
-  if (!periods.includes(String(input.group_by ?? 'day'))) {
-    throw new AppError('invalidInput', `group_by cannot be ${String(input.group_by)}.`, {
-      hint: `It is one of ${periods.join(', ')}.`,
+  for (const [name, values] of Object.entries(choices)) {
+    if (values.includes(String(input[name] ?? values[0]))) continue;
+    throw new AppError('invalidInput', `${name} cannot be ${String(input[name])}.`, {
+      hint: `It is one of ${values.join(', ')}.`,
     });
   }
   const by = input.group_by === 'hour' ? 'hour' : 'day';
-  const out = await run<UsageOut>(call, 'web_usage', given({ from: input.from, to: input.to, by }));
-  const rows = out.rows.filter(
-    ({ action }) => input.endpoint === undefined || action === input.endpoint,
+  const out = await run<UsageOut>(
+    call,
+    'web_usage',
+    given({ from: input.from ?? firstDay, to: input.to, by }),
   );
-  const key = (day: string) => periodOf(day, input.group_by);
-  const groups = new Map<string, { period: string; credits: number; requests: number }>();
-  for (const { day, credits, calls } of rows) {
-    const group = groups.get(key(day)) ?? { period: key(day), credits: 0, requests: 0 };
-    group.credits += credits;
-    group.requests += calls;
-    groups.set(key(day), group);
+  const isWanted = isOf(input.endpoint);
+  const periods = new Map<string, Period>();
+  for (const { day, action, credits, calls } of out.rows.filter(({ action: of }) => isWanted(of))) {
+    const period = periodOf(day, input.group_by);
+    const sum: Period = periods.get(period) ?? { period, total_credits: 0, requests: 0, by_endpoint: {}, avg_response_ms: null }; // prettier-ignore
+    const part = (sum.by_endpoint[endpointOf(action)] ??= { credits: 0, requests: 0, cached_pct: null }); // prettier-ignore
+    sum.total_credits += credits;
+    sum.requests += calls;
+    part.credits += credits;
+    part.requests += calls;
+    periods.set(period, sum);
   }
-  return { history: [...groups.values()] };
+  const all = [...periods.values()];
+  return {
+    usage: all,
+    total_credits: all.reduce((sum, { total_credits: n }) => sum + n, 0),
+    total_requests: all.reduce((sum, { requests: n }) => sum + n, 0),
+    period: { from: input.from ?? '', to: input.to ?? '' },
+  };
 };
 
 /** Weeks begin on Monday; what was written down by the day, by earlier versions, is its first hour. */
@@ -58,8 +128,11 @@ function periodOf(day: string, group: unknown): string {
   return date.toISOString().slice(0, 10);
 }
 
-export function historyCsv({ history }: Fields): string {
-  const rows = history as { period: string; credits: number; requests: number }[];
-  const lines = rows.map(({ period, credits, requests }) => `${period},${credits},${requests}`);
-  return `${['period,credits,requests', ...lines].join('\n')}\n`;
+export function historyCsv({ usage: all }: Fields): string {
+  const lines = (all as Period[]).flatMap(({ period, by_endpoint: parts }) =>
+    Object.entries(parts).map(
+      ([endpoint, { credits, requests }]) => `${period},${endpoint},${credits},${requests},,`,
+    ),
+  );
+  return `${['date,endpoint,credits,requests,cached_pct,avg_response_ms', ...lines].join('\n')}\n`;
 }

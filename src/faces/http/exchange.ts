@@ -2,7 +2,7 @@
 // wrong is thrown as an AppError and answered in one place, the face.
 import type { IncomingMessage, ServerResponse } from 'node:http';
 import type { Duplex } from 'node:stream';
-import type { DialectRequest, DialectResponse, DialectRoute } from '../../dialect.ts';
+import type { CallRate, DialectRequest, DialectResponse, DialectRoute } from '../../dialect.ts';
 import { AppError } from '../../errors.ts';
 import type { CallContext, Caller, Operation, Operations } from '../../operation.ts';
 import type { Clock } from '../../runtime/clock.ts';
@@ -26,6 +26,8 @@ export interface Exchange {
   local: boolean;
   caller: Caller | undefined;
   gone: AbortController;
+  /** Where a limit holds for the caller. */
+  rate?: CallRate;
   /** Has no end of its own: a stop ends it at once. */
   isStream: boolean;
   /** The connection of a client that wants a WebSocket; only for routes that have one. */
@@ -89,6 +91,7 @@ export async function answerDialect(
     caller,
     remoteAddress: request.socket.remoteAddress ?? '',
     baseUrl: baseUrl(exchange, parts.publicUrl),
+    ...(exchange.rate ? { rate: exchange.rate } : {}),
   };
   const call = { operations: parts.operations, context: contextOf(exchange) };
   if (upgraded && route.watch)

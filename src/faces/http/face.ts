@@ -253,12 +253,16 @@ class Face {
     return true;
   }
 
-  private checkRate({ caller, request }: Exchange): void {
+  private checkRate(exchange: Exchange): void {
+    const { caller, request } = exchange;
     // Workers call as often as there is work; they were given their key to do so.
     if (caller?.scopes.has('worker')) return;
-    const waitMs = caller
-      ? this.keys.take(caller.keyId ?? caller.owner)
-      : this.addresses.take(request.socket.remoteAddress ?? '');
+    const name = caller ? (caller.keyId ?? caller.owner) : (request.socket.remoteAddress ?? '');
+    const buckets = caller ? this.keys : this.addresses;
+    const waitMs = buckets.take(name);
+    const left = buckets.left(name);
+    if (caller && left !== undefined)
+      exchange.rate = { perSecond: this.limits.keyRate, burst: this.limits.keyBurst, left };
     if (waitMs === 0) return;
     const setting = caller ? 'http.keyRate' : 'http.addressRate';
     throw new AppError('rateLimited', 'Too many calls in a short time.', {

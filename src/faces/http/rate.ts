@@ -46,6 +46,12 @@ export class Buckets {
     return 0;
   }
 
+  /** How many calls could be made at once now; undefined: as many as one likes. */
+  left(name: string): number | undefined {
+    if (this.rate.perSecond <= 0) return undefined;
+    return Math.floor(this.buckets.get(name)?.tokens ?? this.rate.burst);
+  }
+
   private forget(now: number): void {
     const { perSecond, burst } = this.rate;
     for (const [name, bucket] of this.buckets)

@@ -25,6 +25,8 @@ import {
 /** Bytes of JSON and of text in one answer: about 8,000 tokens each, a third of what Claude Code accepts. */
 const structuredBytesMax = 48_000;
 const textBytesMax = 32_000;
+/** What an operation may hand out at once, with room for what stands around it. */
+const pieceBytesMax = 30_000;
 const resourcesPerPage = 50;
 const completionsMax = 100;
 
@@ -65,7 +67,7 @@ export class LocalSource implements Source {
 
   private async answer(name: string, args: JsonObject, call: SourceCall): Promise<Answer> {
     const tool = this.table.tools.get(name);
-    if (!tool) return errorAnswer({ code: 'notFound', message: `There is no tool ${name}.` });
+    if (!tool) return errorAnswer(this.missing(name));
     try {
       const trace = parseTraceparent(call.trace);
       const answer = await withTrace(trace, () => tool.run(args, this.context(call)));
@@ -77,6 +79,13 @@ export class LocalSource implements Source {
         this.options.log.error('a tool call failed', { tool: name, error });
       return errorAnswer(body);
     }
+  }
+
+  private missing(name: string): Parameters<typeof errorAnswer>[0] {
+    const [toolset] = this.options.tables.toolsetsOf(name);
+    const hint = `It is in the toolset ${toolset}: \`errand mcp --toolsets ${toolset}\`, over HTTP /mcp?toolsets=${toolset}.`;
+    const message = `There is no tool ${name}.`;
+    return { code: 'notFound', message, ...(toolset === undefined ? {} : { hint }) };
   }
 
   async task(id: string, call: SourceCall): Promise<TaskState | undefined> {
@@ -143,6 +152,7 @@ export class LocalSource implements Source {
     return {
       caller,
       signal: call.signal,
+      answerBytesMax: pieceBytesMax,
       ...(origin ? { origin } : {}),
       ...(call.progress ? { progress: call.progress } : {}),
     };

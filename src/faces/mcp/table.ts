@@ -56,6 +56,11 @@ export class ToolTables {
     return [...new Set(this.operations.list().flatMap((operation) => operation.toolsets ?? []))];
   }
 
+  /** Where a tool is that a table has not got. */
+  toolsetsOf(name: string): readonly string[] {
+    return this.operations.find(name)?.toolsets ?? [];
+  }
+
   private make(toolsets: string[], names: string[]): ToolTable {
     const dialects = names.map((name) => this.dialect(name));
     const wanted = new Set(dialects.length > 0 ? toolsets : ['default', ...toolsets]);

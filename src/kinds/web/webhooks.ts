@@ -26,14 +26,21 @@ const pageCharsMax = 500_000;
 
 /** Statements that subscribe the caller's URL together with the submit. */
 export function subscription(webhooks: Webhooks, job: Job, wish: WebhookWish): Step[] {
-  const events = wish.events.flatMap((event) =>
-    event === 'end' ? [...finalEvents] : event === 'start' ? ['started'] : ['page'],
-  );
+  const events = wish.events.flatMap((event) => ownEvents[event]);
   const { url, headers, secret } = wish;
   const format = formatName(wish.format);
   const { owner, id: jobId } = job;
   return webhooks.plan({ owner, url, events, jobId, format, headers, secret }).steps;
 }
+
+/** What of the job's own events each one is. */
+const ownEvents: Record<WebhookWish['events'][number], readonly string[]> = {
+  start: ['started'],
+  page: ['page'],
+  end: [...finalEvents],
+  completed: ['completed'],
+  failed: [...finalEvents].filter((event) => event !== 'completed'),
+};
 
 /** What stays in the job: never the secret, nor headers that may hold one. */
 export function withoutSecrets({ secret: _s, headers: _h, ...wish }: WebhookWish): WebhookWish {
@@ -135,13 +142,15 @@ function firecrawlBody(job: Job, event: EventRow): Body {
 
 function firecrawlPage(job: Job, { result, change }: Told): Body {
   const { title, status, type, reason, detail } = change;
-  const { markdown, html, links, metadata } = result.body ?? {};
+  const { markdown, html, links, images, metadata, data } = result.body ?? {};
   const good = pageFates.has(change.fate);
   const error = good ? {} : { error: detail ?? reason ?? change.fate };
   const document = {
     ...(markdown === undefined ? {} : { markdown: markdown.slice(0, pageCharsMax) }),
     ...(html === undefined ? {} : { html: html.slice(0, pageCharsMax) }),
-    ...(links === undefined ? {} : { links: (links as { url: string }[]).map(({ url }) => url) }),
+    ...(links === undefined ? {} : { links: addresses(links) }),
+    ...(images === undefined ? {} : { images: addresses(images) }),
+    ...(data === undefined ? {} : { json: (data as { data?: unknown }).data }),
     metadata: {
       ...(metadata as object | undefined),
       title,
@@ -154,6 +163,8 @@ function firecrawlPage(job: Job, { result, change }: Told): Body {
   };
   return { success: good, ...firecrawlHead(job, 'page'), data: [document], ...error };
 }
+
+const addresses = (all: unknown) => (all as { url: string }[]).map(({ url }) => url);
 
 function firecrawlHead({ id, input }: Job, type: string): Body {
   const { urls, maxDepth, webhook } = input as {
@@ -179,6 +190,7 @@ async function searchclawBody(job: Job, { store, pages }: Services): Promise<Bod
     total_items: items,
     pages_crawled: items,
     credits_used: result.creditsUsed ?? 0,
+    duration_ms: (job.finishedAt ?? 0) - (job.startedAt ?? job.finishedAt ?? 0),
   });
   if (!row) {
     const data = (result.items as unknown[] | undefined) ?? [result.data ?? result];
@@ -189,8 +201,11 @@ async function searchclawBody(job: Job, { store, pages }: Services): Promise<Bod
     pages: number;
     fates: Record<string, number>;
   };
-  const partial = counts.pages > 0 && (failed || (counts.fates.errored ?? 0) > 0);
-  const list = await store.list(row.crawl, { after: 0, limit: 50, fates: [...pageFates] });
+  const { stopReason } = result;
+  const whole = stopReason === 'limit' || (stopReason === 'exhausted' && !counts.fates.errored);
+  const partial = counts.pages > 0 && (failed || !whole);
+  // In the order and with the cursor of read_pages, by which the receiver goes on.
+  const list = await store.listPages(row.crawl, { after: 0, limit: 50, fates: [...pageFates] });
   const bodies = await pages.bodies(
     row.crawl,
     list.map(({ seq }) => seq),
@@ -198,8 +213,11 @@ async function searchclawBody(job: Job, { store, pages }: Services): Promise<Bod
   );
   const data: Body[] = [];
   let bytes = 0;
-  for (const { seq, url, title } of list) {
-    const item = { url, title: title ?? null, ...bodies.get(seq) };
+  for (const { seq, url, title, status } of list) {
+    const { markdown, data: found } = (bodies.get(seq) ?? {}) as Body;
+    const { data: filled, ...extraction } = (found ?? {}) as Body;
+    const extracted = found === undefined ? {} : { data: filled, extraction };
+    const item = { url, title: title ?? null, status_code: status, markdown, ...extracted };
     bytes += Buffer.byteLength(JSON.stringify(item));
     if (bytes > dataBytesMax) break;
     data.push(item);
@@ -214,7 +232,7 @@ async function searchclawBody(job: Job, { store, pages }: Services): Promise<Bod
     },
     counts: counts.fates,
     data,
-    next_cursor: data.length < counts.pages ? String(list[data.length - 1]?.seq ?? 0) : null,
+    next_cursor: data.length < counts.pages ? String(list[data.length - 1]?.nth ?? 0) : null,
     meta: meta(counts.pages),
   };
 }

@@ -286,3 +286,23 @@ test('manners: Retry-After, backoff, circuit breaker, honest user agent', async 
   assert.equal(bad.result.pages, 1);
   assert.ok(bad.result.reasons!['errored:hostDown']! > 5, JSON.stringify(bad.result));
 });
+
+test('linkSelectors: only links in those parts are followed, whatever else the pages link to', async (t) => {
+  const site = await startSite(t);
+  site.on('/list', (request, response) => {
+    const n = Number(new URL(request.url, site.url('/')).searchParams.get('page') ?? 1);
+    const next = n < 4 ? `<li class="next"><a href="/list?page=${n + 1}">Next</a></li>` : '';
+    html(`<nav><a href="/p/1">Elsewhere</a></nav><h1>List ${n}</h1><p>Entries ${n}.</p>${next}`)(request, response); // prettier-ignore
+  });
+  const web = await createWeb(t);
+  const wish = { url: site.url('/list'), sitemap: 'skip', linkSelectors: ['.next', 'a.more'] };
+  for (const formats of [['markdown'], ['metadata']]) {
+    const end = await web.crawl({ ...wish, formats });
+    const pages = ['/list', '/list?page=2', '/list?page=3', '/list?page=4'];
+    assert.deepEqual(
+      await fatesOf(web, end.id),
+      Object.fromEntries(pages.map((path) => [path, 'fetched'])),
+    );
+  }
+  await assert.rejects(web.crawl({ ...wish, linkSelectors: ['a['] }), /Not a CSS selector/);
+});

@@ -1,8 +1,11 @@
 // The toolset `web` as a model sees it: at most twelve tools and 16 kB.
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
+import { LocalSource } from '../../../src/faces/mcp/local.ts';
 import { ToolTables } from '../../../src/faces/mcp/table.ts';
-import { createWeb } from '../../helpers/web.ts';
+import { silentLog } from '../../../src/runtime/log.ts';
+import { startSite } from '../../fixtures/site/site.ts';
+import { contextOf, createWeb } from '../../helpers/web.ts';
 
 test('the toolset web is at most twelve tools and 16 kB', async (t) => {
   const web = await createWeb(t);
@@ -16,4 +19,49 @@ test('the toolset web is at most twelve tools and 16 kB', async (t) => {
   assert.equal(cards.length, own.length);
   const bytes = Buffer.byteLength(JSON.stringify({ tools: cards }));
   assert.ok(bytes <= 16_000, `${bytes} bytes`);
+});
+
+test('who has only the default tools is told how a crawl is read', async (t) => {
+  const site = await startSite(t, { pages: 2 });
+  const web = await createWeb(t);
+  const tables = new ToolTables(web.operations, []);
+  const { caller, signal } = contextOf('me');
+  const source = new LocalSource({ tables, jobs: { started() {} } as never, caller, log: silentLog }); // prettier-ignore
+  const started = await source.call('crawl_site', { url: site.url('/') }, { signal });
+  assert.match(started.text!, /read_pages \(toolset web\), or in a shell: errand pages job_\w+/);
+  const missing = await source.call('read_pages', {}, { signal });
+  assert.match(missing.text!, /There is no tool read_pages\.\nIt is in the toolset web: /);
+});
+
+test('what a model reads comes in pieces that fit, and a cursor leads past none of it', async (t) => {
+  const site = await startSite(t, { pages: 30, bytes: 6000 });
+  const web = await createWeb(t);
+  const { id } = await web.crawl({ url: site.url('/'), sitemap: 'skip' });
+  const { caller, signal } = contextOf('me');
+  const tables = new ToolTables(web.operations, []);
+  const source = new LocalSource({ tables, toolsets: ['web'], jobs: { started() {} } as never, caller, log: silentLog }); // prettier-ignore
+  const call = async (name: string, input: Record<string, unknown>) => {
+    const { text = '', structured } = await source.call(name, input, { signal });
+    assert.doesNotMatch(text, /left out/);
+    return { text, ...(structured as Record<string, unknown>) } as ReturnType<typeof JSON.parse>;
+  };
+  const seen: string[] = [];
+  for (let cursor: string | undefined; ;) {
+    const more = cursor === undefined ? {} : { cursor };
+    const read = await call('read_pages', { id, fields: ['markdown'], maxBytes: 500_000, ...more });
+    for (const { url } of read.pages) seen.push(url);
+    cursor = read.nextCursor;
+    if (cursor === undefined) break;
+  }
+  assert.deepEqual([seen.length, new Set(seen).size], [30, 30]);
+  const lines = Array.from(
+    { length: 2000 },
+    (_, i) => `<p>Line ${i} of the river, and its mill.</p>`,
+  );
+  site.on('/book', `<title>Book</title><main><h1>Book</h1>${lines.join('')}</main>`);
+  const first = await call('read_page', { url: site.url('/book') });
+  const offset = Number(/read_page again with offset (\d+)\]$/.exec(first.text)?.[1]);
+  assert.equal(offset, first.nextOffset);
+  const second = await call('read_page', { url: site.url('/book'), offset });
+  assert.ok(second.markdown.length > 1000 && site.count('/book') === 1);
 });

@@ -2,7 +2,8 @@
 import assert from 'node:assert/strict';
 import { createHmac } from 'node:crypto';
 import { test } from 'node:test';
-import { html, startSite, type Hit, type Site } from '../../fixtures/site/site.ts';
+import { generatedPage } from '../../fixtures/site/pages.ts';
+import { html, startSite, type Handler, type Hit, type Site } from '../../fixtures/site/site.ts';
 import { until } from '../../helpers/until.ts';
 import { createWeb } from '../../helpers/web.ts';
 
@@ -123,4 +124,36 @@ test('SearchClaw’s and Firecrawl’s receivers get their own shapes', async (t
   await web.call('run_agent', { ...wish, webhook: { url, format: 'searchclaw' } });
   const agent = await until('the agent’s end is told', async () => heard()[0]);
   assert.equal(JSON.parse(agent.body).status, 'completed');
+});
+
+test('what does not fit into SearchClaw’s message is read on with its cursor, and nothing twice', async (t) => {
+  const site = await startSite(t, { pages: 8, bytes: 15_000 });
+  const heard = receiver(site);
+  // Found first, answered after others: pages are not told in the order in which they were found.
+  let late = () => {};
+  const page = (path: string): Handler => html(generatedPage(path, site.options));
+  site.on('/p/1', (...asked) => void (late = () => page('/p/1')(...asked)));
+  site.on('/p/6', (...asked) => (page('/p/6')(...asked), late()));
+  const web = await createWeb(t);
+  const webhook = { url: site.url('/hook'), format: 'searchclaw' };
+  const end = await web.crawl({ url: site.url('/'), sitemap: 'skip', webhook });
+  const told: Json = JSON.parse((await until('it is told', async () => heard()[0])).body);
+  assert.ok(told.data.length > 0 && told.data.length < 8, `${told.data.length} fit`);
+  const rest = await web.call<{ pages: Json[] }>('read_pages', { id: end.id, cursor: told.next_cursor }); // prettier-ignore
+  const urls = [...told.data, ...rest.pages].map(({ url }: Json) => url);
+  assert.deepEqual([urls.length, new Set(urls).size], [8, 8]);
+  assert.equal(told.data[0].status_code, 200);
+  assert.ok(told.meta.duration_ms > 0);
+});
+
+test('a receiver of failures hears of those alone', async (t) => {
+  const site = await startSite(t, { pages: 2 });
+  const heard = receiver(site);
+  const web = await createWeb(t);
+  const webhook = { url: site.url('/hook'), events: ['failed'], format: 'firecrawl' };
+  await web.crawl({ url: site.url('/'), sitemap: 'skip', webhook });
+  await web.crawl({ url: site.url('/gone'), sitemap: 'skip', webhook });
+  const told = await until('the failure is told', async () => heard()[0]);
+  assert.equal(JSON.parse(told.body).type, 'crawl.failed');
+  assert.equal(heard().length, 1);
 });

@@ -13,6 +13,8 @@ import { insertStep } from '../steps/store.ts';
 import type { ActionInput } from './inputs.ts';
 
 const browseMs = 60_000;
+/** Of the page that the actions led to; a page that no request brought has none. */
+const statusScript = `performance.getEntriesByType('navigation')[0]?.responseStatus`;
 
 export async function readAction(run: Run, input: ActionInput<'markdown'>, services: Services) {
   const {
@@ -179,7 +181,9 @@ export async function browseAction(run: Run, input: ActionInput<'browse'>, servi
       onPicture: (one: Picture) => pictures.push(one),
     };
     const results = await runActions(page, actions, needs);
-    return { results, finalUrl: page.url(), title: await page.title() };
+    const httpStatus = await page.evaluate<number | undefined>(statusScript).catch(() => undefined);
+    const status = httpStatus ? { httpStatus } : {};
+    return { results, finalUrl: page.url(), title: await page.title(), ...status };
   });
   const creditsUsed = creditTable.browse;
   await charge(run, services, 'browse', { creditsUsed, bytes: 0, browserMs: clock.now() - start });

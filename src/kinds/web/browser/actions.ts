@@ -55,10 +55,12 @@ export interface ActionResult {
   success: boolean;
   data?: unknown;
   content?: string;
+  /** The content was longer. */
+  truncated?: true;
   error?: string;
 }
 
-type Answer = Pick<ActionResult, 'data' | 'content'>;
+type Answer = Pick<ActionResult, 'data' | 'content' | 'truncated'>;
 
 export interface ActionNeeds {
   browser: Browser;
@@ -118,12 +120,15 @@ async function runAction(page: Page, action: BrowseAction, needs: ActionNeeds): 
     const { path, width, height, mimeType } = picture;
     return { data: { path, width, height, mimeType, bytes: picture.bytes.length } };
   }
-  if (action.type === 'extract')
-    return { content: (await contentOf(page, action, needs)).slice(0, contentCharsMax) };
-  if (action.type === 'snapshot')
-    return { content: (await snapshotOf(page)).slice(0, contentCharsMax) };
+  if (action.type === 'extract') return cut(await contentOf(page, action, needs));
+  if (action.type === 'snapshot') return cut(await snapshotOf(page));
   return act(page, action);
 }
+
+const cut = (content: string): Answer =>
+  content.length > contentCharsMax
+    ? { content: content.slice(0, contentCharsMax), truncated: true }
+    : { content };
 
 async function act(page: Page, action: PageAction): Promise<Answer> {
   const at = (text: string) =>

@@ -13,10 +13,10 @@ import { readLight } from './light.ts';
 import { mainBlocks } from './main.ts';
 import { renderMarkdown } from './markdown.ts';
 import { Selection } from './selection.ts';
-import { onlySelected, withoutSelected } from './selectors.ts';
+import { onlySelected, select, withoutSelected } from './selectors.ts';
 import { pageSigns } from './signs.ts';
 import { structuredData } from './structured.ts';
-import type { Page, PageFormat, PageOptions } from './types.ts';
+import type { Page, PageFormat, PageLink, PageOptions } from './types.ts';
 
 const charsMaxDefault = 10_000_000;
 const defaultFormats: readonly PageFormat[] = ['markdown', 'metadata'];
@@ -41,9 +41,8 @@ export function readHtml(text: string, charset: string, options: PageOptions): P
   const charsMax = options.charsMax ?? charsMaxDefault;
   const html = text.length > charsMax ? text.slice(0, charsMax) : text;
   const formats = new Set(options.formats ?? defaultFormats);
-  const page = [...formats].every((format) => lightFormats.has(format))
-    ? lightPage(html, formats, options)
-    : fullPage(html, formats, options);
+  const isLight = !options.linkSelectors && [...formats].every((one) => lightFormats.has(one));
+  const page = isLight ? lightPage(html, formats, options) : fullPage(html, formats, options);
   return { ...page, charset, ...(html.length < text.length ? { truncated: true } : {}) };
 }
 
@@ -60,6 +59,7 @@ function lightPage(html: string, formats: ReadonlySet<PageFormat>, { url }: Page
 function fullPage(html: string, formats: ReadonlySet<PageFormat>, options: PageOptions): Page {
   const root = parseHtml(html);
   const head = readHead(root, options.url, formats.has('images'));
+  const followed = options.linkSelectors?.flatMap((one) => linksIn(root, one, head));
   const hidden = new Visibility(root);
   if (options.excludeSelectors?.length) withoutSelected(root, options.excludeSelectors);
   const part: AnyNode = options.includeSelectors?.length
@@ -76,6 +76,7 @@ function fullPage(html: string, formats: ReadonlySet<PageFormat>, options: PageO
       text.source === undefined &&
       (isShell(segments.words, head) || (words === 0 && head.scripts > 0)),
   };
+  if (followed) page.followed = followed;
   if (text.source) page.source = text.source;
   if (formats.has('structuredData'))
     page.structuredData = structuredData(root, head.ldBlocks, options.url);
@@ -154,6 +155,17 @@ function readHead(root: Document, url: string, wantsImages: boolean): HeadReader
     (element) => head.close(element.name),
   );
   return head;
+}
+
+/** Links that match the selector, or stand in a part that does; those the reader of the page took for links. */
+function linksIn(root: Document, selector: string, head: HeadReader): PageLink[] {
+  const wanted = new Set<string | undefined>();
+  const take = (node: AnyNode) => {
+    if (isElement(node) && node.attribs.href !== undefined)
+      wanted.add(head.resolve(node.attribs.href)?.href);
+  };
+  for (const part of select(root, selector)) walk(part, take);
+  return head.links.filter(({ url }) => wanted.has(url));
 }
 
 type Common = Omit<Page, 'wordCount' | 'textHash' | 'needsBrowser'>;

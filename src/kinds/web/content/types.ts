@@ -34,6 +34,8 @@ export interface PageOptions {
   includeSelectors?: readonly string[];
   /** CSS selectors: these parts are left out before anything else. */
   excludeSelectors?: readonly string[];
+  /** CSS selectors: of the links only those in these parts are for following. */
+  linkSelectors?: readonly string[];
   /** Longer bodies (characters) are cut, and `truncated` says so. */
   charsMax?: number;
 }
@@ -90,6 +92,8 @@ export interface Page {
   text?: string;
   html?: string;
   links?: PageLink[];
+  /** Those that a crawl with `linkSelectors` follows. */
+  followed?: PageLink[];
   images?: { url: string; alt: string }[];
   metadata?: PageMetadata;
   structuredData?: StructuredData;

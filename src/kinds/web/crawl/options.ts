@@ -49,7 +49,10 @@ export const renderModes = ['never', 'auto', 'always'] as const;
 
 export const webhook = z.strictObject({
   url: webUrl,
-  events: z.array(z.enum(['start', 'page', 'end'])).default(['end']),
+  events: z
+    .array(z.enum(['start', 'page', 'end', 'completed', 'failed']))
+    .default(['end'])
+    .describe('end: completed or failed'),
   secret: z
     .string()
     .max(200)
@@ -86,6 +89,12 @@ export const crawlOptions = z.strictObject({
     .describe('path: only below the folder of the start'),
   subdomains: z.boolean().default(false).describe('Also other hosts of the same domain'),
   externalLinks: z.boolean().default(false).describe('Also pages of other sites, one click out'),
+  linkSelectors: z
+    .array(z.string().max(500))
+    .min(1)
+    .max(50)
+    .optional()
+    .describe('CSS: only links in these parts are followed, such as a button to the next page'),
   query: z.enum(['keep', 'strip']).default('keep').describe('strip: addresses without ?query'),
   sitemap: z.enum(['include', 'skip', 'only']).default('include'),
   robots: z.enum(['obey', 'ignore']).default('obey').describe('ignore: only for sites of your own'),

@@ -321,6 +321,7 @@ export class Visitor {
   private reading(url: URL, contentType: string | undefined): PageOptions {
     const { onlyMainContent, includeImages, includeLinks, includeSelectors, excludeSelectors } =
       this.needs.options;
+    const { linkSelectors } = this.needs.options;
     return {
       url: url.href,
       formats: this.formats,
@@ -330,6 +331,7 @@ export class Visitor {
       ...(includeLinks === undefined ? {} : { includeLinks }),
       ...(includeSelectors ? { includeSelectors } : {}),
       ...(excludeSelectors ? { excludeSelectors } : {}),
+      ...(linkSelectors ? { linkSelectors } : {}),
     };
   }
 
@@ -375,7 +377,9 @@ function mayFollow(page: Page, headers: Record<string, string>): boolean {
 }
 
 const followable = (page: Page): string[] =>
-  (page.links ?? []).filter(({ rel }) => !rel.includes('nofollow')).map(({ url }) => url);
+  (page.followed ?? page.links ?? [])
+    .filter(({ rel }) => !rel.includes('nofollow'))
+    .map(({ url }) => url);
 
 function comparedText(page: Page): { compared?: string } {
   const text = page.markdown ?? page.text;

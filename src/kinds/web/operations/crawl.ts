@@ -36,7 +36,7 @@ function crawlSite(services: Services): Operation {
     title: 'Crawl site',
     description:
       'Reads a web site as a job: follows links and sitemaps from `url`, politely, and keeps the markdown of at most maxPages pages. ' +
-      'Use it for more than a few pages; not for one page (read_page). Answers at once: follow with wait_for_jobs, read with read_pages, also while it runs.',
+      'Use it for more than a few pages; not for one page (read_page). Answers at once: follow with wait_for_jobs, read with read_pages (toolset web; `errand pages` in a shell), also while it runs.',
     effect: 'write',
     openWorld: true,
     scope: 'run',
@@ -74,16 +74,20 @@ function crawlSite(services: Services): Operation {
 function answerOf(job: Job): z.infer<typeof crawlAnswer> {
   const { id, status, error, result } = job;
   if (!isFinal(status))
-    return { jobId: id, status, next: 'Follow with wait_for_jobs, read with read_pages.' };
+    return { jobId: id, status, next: `Follow with wait_for_jobs. ${reading(id)}` };
   const told = { ...(result as object | null), ...(error ? { error } : {}) };
-  return { ...told, jobId: id, status, next: 'Read the pages with read_pages.' };
+  return { ...told, jobId: id, status, next: reading(id) };
 }
+
+/** Also for who has only the tools that every client sees. */
+const reading = (id: string): string =>
+  `Read the pages with read_pages (toolset web), or in a shell: errand pages ${id} --fields markdown`;
 
 /** Shown by name only: models rarely need them, and the tool list stands in every conversation. */
 const rareInput = [
   'urls', 'patternsOn', 'scope', 'render', 'actions', 'schema', 'compareWith', 'subdomains', 'externalLinks', 'query', 'sitemap', 'robots', 'delayMs', 'concurrency', 'hostConcurrency',
   'pathBudgets', 'similarPagesMax', 'timeMsMax', 'bytesMax', 'creditsMax', 'headers', 'webhook', 'selectors',
-  'pageTimeoutMs', 'onlyMainContent', 'includeSelectors', 'excludeSelectors', 'includeImages', 'includeLinks',
+  'pageTimeoutMs', 'linkSelectors', 'onlyMainContent', 'includeSelectors', 'excludeSelectors', 'includeImages', 'includeLinks',
   'name', 'tags', 'idempotencyKey', 'labels',
 ]; // prettier-ignore
 
@@ -184,7 +188,8 @@ function readPages(services: Services): Operation {
         bodies: bodyFields,
       },
     },
-    run: async (input, { caller }) => {
+    run: async (asked, { caller, answerBytesMax = bytesMax }) => {
+      const input = { ...asked, maxBytes: Math.min(asked.maxBytes, answerBytesMax) };
       const job = await visibleJob(services.jobs, input.id, caller);
       const row = await crawlOf(job, services);
       const more = !isFinal(job.status);

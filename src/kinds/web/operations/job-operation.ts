@@ -2,7 +2,7 @@
 // answered again later, for who comes back with the job's id (MCP tasks).
 import { z } from 'zod';
 import { visibleJob } from '../../../jobs/view.ts';
-import { defineOperation, type Operation } from '../../../operation.ts';
+import { defineOperation, type CallContext, type Operation } from '../../../operation.ts';
 import { actionInputs, type Action, type ActionInput } from '../actions/inputs.ts';
 import type { WebhookWish } from '../crawl/options.ts';
 import type { Services } from '../services.ts';
@@ -28,7 +28,7 @@ export interface JobOperation<A extends Action> extends Pick<Operation<unknown, 
   /** An answer that need not be asked for again. */
   known?(input: ActionInput<A>, owner: string): Promise<Answer | undefined>;
   /** Adds to an answer what does not stand in the job, or gives the piece of it that was asked for. */
-  shown?(answer: Answer, input: ActionInput<A>): Answer | Promise<Answer>;
+  shown?(answer: Answer, input: ActionInput<A>, context: CallContext): Answer | Promise<Answer>;
 }
 
 interface Asked {
@@ -48,8 +48,8 @@ export function jobOperation<A extends Action>(
 ): Operation {
   const { action, effect = 'read', named, check, known, shown, ...said } = definition;
   const shape = (actionInputs[action] as z.ZodObject).extend({ ...(named ? common : {}), waitMs });
-  const complete = async (out: Answer, input: unknown) =>
-    shown ? shown(out, input as ActionInput<A>) : out;
+  const complete = async (out: Answer, input: unknown, context: CallContext) =>
+    shown ? shown(out, input as ActionInput<A>, context) : out;
   return defineOperation<unknown, Answer>({
     ...said,
     effect,
@@ -60,10 +60,10 @@ export function jobOperation<A extends Action>(
     rareInput: [...(said.rareInput ?? []), ...(named ? Object.keys(common) : []), 'waitMs'],
     output: answer,
     startsJob: pendingJob,
-    answerFor: async (id, { caller }) => {
-      const job = await visibleJob(services.jobs, id, caller);
+    answerFor: async (id, context) => {
+      const job = await visibleJob(services.jobs, id, context.caller);
       return job.kind === 'web' && job.action === action
-        ? complete(answerOf(job), job.input)
+        ? complete(answerOf(job), job.input, context)
         : undefined;
     },
     run: async (asked, context) => {
@@ -71,10 +71,10 @@ export function jobOperation<A extends Action>(
       const input = rest as ActionInput<A>;
       await check?.(input);
       const have = await known?.(input, context.caller!.owner);
-      if (have) return complete(have, input);
+      if (have) return complete(have, input, context);
       const wish = { action, input: rest, waitMs: wait };
       const job = { ...wish, name, tags, idempotencyKey, webhook, labels };
-      return complete(answerOf(await submitAndWait(services, context, job)), input);
+      return complete(answerOf(await submitAndWait(services, context, job)), input, context);
     },
   });
 }

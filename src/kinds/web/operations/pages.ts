@@ -47,14 +47,23 @@ function readPage(services: Services): Operation {
     ],
     http: { method: 'POST', path: '/api/web/read' },
     cli: { words: ['read'], args: ['url'] },
-    text: (out) => String(out.markdown ?? out.text ?? out.next ?? JSON.stringify(out)),
+    text: pageText,
     check: ({ url }) => void parseUrl(url),
     known: (input, owner) => earlierReading(services, input, owner),
-    shown: (out, { maxBytes, offset }) =>
-      maxBytes === undefined && offset === undefined
-        ? out
-        : pieceOf(out, offset ?? 0, maxBytes ?? Infinity),
+    shown: (out, { maxBytes = Infinity, offset = 0 }, { answerBytesMax = Infinity }) => {
+      const bytesMax = Math.min(maxBytes, answerBytesMax);
+      return bytesMax === Infinity && offset === 0 ? out : pieceOf(out, offset, bytesMax);
+    },
   });
+}
+
+/** A piece says where it goes on: many clients show a model nothing but the text. */
+function pageText(out: Answer): string {
+  const text = String(out.markdown ?? out.text ?? out.next ?? JSON.stringify(out));
+  const { nextOffset } = out;
+  return nextOffset === undefined
+    ? text
+    : `${text}\n\n[It goes on: read_page again with offset ${String(nextOffset)}]`;
 }
 
 const goOnMs = 600_000;

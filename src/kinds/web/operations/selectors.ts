@@ -2,13 +2,15 @@
 export async function checkSelectors({
   includeSelectors = [],
   excludeSelectors = [],
+  linkSelectors = [],
   selectors = {},
 }: {
   includeSelectors?: string[] | undefined;
   excludeSelectors?: string[] | undefined;
+  linkSelectors?: string[] | undefined;
   selectors?: Record<string, string> | undefined;
 }): Promise<void> {
-  const parts = [...includeSelectors, ...excludeSelectors];
+  const parts = [...includeSelectors, ...excludeSelectors, ...linkSelectors];
   const rules = Object.values(selectors);
   if (parts.length + rules.length === 0) return;
   const [{ parseHtml }, { select }, { selected }] = await Promise.all([

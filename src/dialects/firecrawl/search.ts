@@ -1,0 +1,111 @@
+// Search: each source, within domains and categories, with the pages themselves where formats ask for them.
+import { AppError } from '../../errors.ts';
+import type { Api, Asked } from './index.ts';
+import { unusedOf } from './options.ts';
+import { scraped } from './pages.ts';
+import { finished, limitOf } from './patience.ts';
+import { scopeOf, type Scope } from './scope.ts';
+import { given, noteOf, type Fields } from './translate.ts';
+
+const countMax = 100;
+const searchMs = 60_000;
+const searched = ['web', 'news', 'images'];
+
+export const search: Api = async (asked) => {
+  const { input } = asked;
+  const sources = ((input.sources ?? ['web']) as (string | Fields)[]).map((one) =>
+    typeof one === 'string' ? one : String(one.type),
+  );
+  const scope = scopeOf(input);
+  const data: Fields = {};
+  const spent: Found[] = [];
+  for (const type of sources.filter((one) => searched.includes(one))) {
+    const found = await foundIn(asked, type, scope);
+    spent.push(found);
+    data[type] = found.rows.map((row) => resultOf(row, scope));
+  }
+  // Options alone ask for nothing: what is wanted of the pages stands in the formats.
+  const formats = (input.scrapeOptions as Fields | undefined)?.formats;
+  const reads = Array.isArray(formats) && formats.length > 0;
+  for (const type of reads ? ['web', 'news'] : [])
+    if (data[type]) data[type] = await withPages(asked, data[type] as Fields[]);
+  const missing = sources.filter((one) => !searched.includes(one));
+  const odd = input.tbs && !freshnessOf(input.tbs) ? [`tbs ${String(input.tbs)}`] : [];
+  const unused = [...unusedOf(input, 'search'), ...odd];
+  const unknown = [...missing, ...(scope?.unknown ?? [])];
+  const notice = spent.find((one) => one.notice !== undefined)?.notice;
+  return {
+    success: true,
+    data,
+    creditsUsed: spent.reduce((sum, { credits }) => sum + credits, 0),
+    ...given({ id: spent[0]?.id }),
+    ...noteOf({ unknown, unused }, notice),
+  };
+};
+
+interface Found {
+  id: unknown;
+  rows: Fields[];
+  credits: number;
+  notice: unknown;
+}
+
+/** An engine that knows no `site:` finds nothing with it: then what it finds without is looked through. */
+async function foundIn(asked: Asked, type: string, scope: Scope | undefined): Promise<Found> {
+  const { input } = asked;
+  const limit = Math.min(Number(input.limit ?? 10), countMax);
+  const query = [input.query, scope?.words].filter(Boolean).join(' ');
+  const first = await asking(asked, { query, type, count: limit });
+  if (!scope) return first;
+  const rows = first.rows.filter((row) => scope.fits(row));
+  if (rows.length > 0) return { ...first, rows };
+  const again = await asking(asked, { query: input.query, type, count: countMax });
+  const credits = first.credits + again.credits;
+  return { ...again, credits, rows: again.rows.filter((row) => scope.fits(row)).slice(0, limit) };
+}
+
+async function asking(asked: Asked, wish: Fields): Promise<Found> {
+  const { country, tbs, safe } = asked.input;
+  const how = given({ country, freshness: freshnessOf(tbs), safesearch: safe === true ? 2 : null });
+  const limitMs = limitOf(asked.input, searchMs);
+  const out = await finished(asked, 'web_search', { ...given(wish), ...how }, limitMs);
+  const { jobId: id, rows = [], creditsUsed = 0, notice } = out;
+  return { id, rows: rows as Fields[], credits: Number(creditsUsed), notice };
+}
+
+function resultOf(row: Fields, scope: Scope | undefined): Fields {
+  const { title, url, snippet, position, published, imageUrl, width, height } = row;
+  return given({
+    title,
+    url,
+    description: snippet,
+    snippet,
+    position,
+    category: scope?.categoryOf(row),
+    date: published,
+    imageUrl,
+    imageWidth: width,
+    imageHeight: height,
+  });
+}
+
+const spans: Record<string, string> = { h: 'day', d: 'day', w: 'week', m: 'month', y: 'year' };
+
+/** `qdr:w` is the last week, as their engine writes it. */
+function freshnessOf(tbs: unknown): string | undefined {
+  return spans[/qdr:([hdwmy])/.exec(typeof tbs === 'string' ? tbs : '')?.[1] ?? ''];
+}
+
+async function withPages(asked: Asked, rows: Fields[]): Promise<Fields[]> {
+  const options = asked.input.scrapeOptions as Fields;
+  return Promise.all(
+    rows.map(async (row) => {
+      try {
+        return { ...row, ...(await scraped(asked, { ...options, url: row.url })) };
+      } catch (error) {
+        const message = error instanceof AppError ? error.message : 'It could not be read.';
+        return { ...row, metadata: { sourceURL: row.url, error: message } };
+      }
+    }),
+  );
+}
