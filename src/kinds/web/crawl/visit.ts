@@ -12,7 +12,8 @@ import {
   sentBack,
 } from '../fetch/fetcher.ts';
 import type { Reader } from '../fetch/reader.ts';
-import type { Robots } from '../fetch/robots.ts';
+import { botName, type Robots } from '../fetch/robots.ts';
+import { forbidsFollowing } from '../fetch/robots-tag.ts';
 import type { UrlRow, Waiting } from './rows.ts';
 import type { WebSettings } from '../settings.ts';
 import type { Clock } from '../../../runtime/clock.ts';
@@ -47,10 +48,12 @@ export class Visitor {
   private readonly needs: VisitNeeds;
   private readonly formats: PageFormat[];
   private readonly wishes: ReadonlySet<string>;
+  private readonly botName: string;
 
   constructor(needs: VisitNeeds) {
     this.needs = needs;
     this.wishes = new Set(needs.options.formats);
+    this.botName = botName(needs.settings.userAgent);
     const read = needs.options.formats.filter((f) => f !== 'raw' && f !== 'screenshot');
     this.formats = [...new Set<PageFormat>([...read, 'links'])];
   }
@@ -292,10 +295,14 @@ export class Visitor {
         ...picture(rendered),
       },
       ...comparedText(page),
-      ...(mayFollow(page, headers) ? { links: followable(page) } : {}),
+      ...(this.mayFollow(page, answer) ? { links: followable(page) } : {}),
       ...(page.canonical === undefined ? {} : { canonical: page.canonical }),
       ...(rendered ? { browserMs: rendered.ms } : {}),
     };
+  }
+
+  private mayFollow(page: Page, { robotsTags }: Fetched): boolean {
+    return !page.robots.nofollow && !forbidsFollowing(robotsTags, this.botName);
   }
 
   /** Undefined: there is no browser, and the page is what it is without one. */
@@ -324,6 +331,7 @@ export class Visitor {
     return {
       url: url.href,
       formats: this.formats,
+      botName: this.botName,
       ...(contentType === undefined ? {} : { contentType }),
       ...(onlyMainContent === undefined ? {} : { onlyMainContent }),
       ...(includeImages === undefined ? {} : { includeImages }),
@@ -368,10 +376,6 @@ function isBinary(body: Uint8Array, type = ''): boolean {
   if ((head[0] === 0xff && head[1] === 0xfe) || (head[0] === 0xfe && head[1] === 0xff))
     return false;
   return head.includes(0);
-}
-
-function mayFollow(page: Page, headers: Record<string, string>): boolean {
-  return !page.robots.nofollow && !/\b(?:nofollow|none)\b/i.test(headers['x-robots-tag'] ?? '');
 }
 
 const followable = (page: Page): string[] =>

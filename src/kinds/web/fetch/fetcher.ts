@@ -20,6 +20,8 @@ export interface FetchRequest {
 export interface Fetched {
   status: number;
   headers: Record<string, string>;
+  /** Line by line: joined, one would say whose rules the next one has. */
+  robotsTags: readonly string[];
   body: Uint8Array;
 }
 
@@ -85,6 +87,7 @@ export function createFetch(egress: Egress): Fetch {
     return {
       status: answer.status,
       headers: plain(answer.headers),
+      robotsTags: [answer.headers['x-robots-tag'] ?? []].flat(),
       body: cut ? await beginning(answer.body, bytesMax) : await answer.body.bytes(),
     };
   };

@@ -105,7 +105,7 @@ export class Robots {
 
   private parse(url: string, text: string): Rules {
     const parsed = parseRobots(url, withFewStars(text));
-    const token = this.needs.userAgent.split(/[/\s]/)[0]!;
+    const token = botName(this.needs.userAgent);
     const delay = parsed.getCrawlDelay(token);
     return {
       allows: (page) => parsed.isAllowed(normalEscapes(page), token) ?? true,
@@ -114,6 +114,9 @@ export class Robots {
     };
   }
 }
+
+/** Under which name sites have rules for us. */
+export const botName = (userAgent: string): string => userAgent.split(/[/\s]/)[0]!;
 
 /** Half a line says something else than the line: `/private` cut short may be `/`. */
 function wholeLines(body: Uint8Array): string {
