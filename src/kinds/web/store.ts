@@ -248,6 +248,19 @@ export class WebStore {
     return found;
   }
 
+  /** Rows without one of these flags that redirect to an address. */
+  async redirectedTo(
+    crawl: number,
+    target: string,
+    flags: number,
+  ): Promise<{ seq: number; host: string }[]> {
+    return this.store.read<{ seq: number; host: string }>(
+      `SELECT seq, host FROM web_urls WHERE crawl = ? AND fate = 'redirected' AND reason IS NULL
+       AND target = ? AND flags & ? = 0`,
+      [crawl, target, flags],
+    );
+  }
+
   /** Of rows that a redirect led to: the address that was asked for at first. */
   async askedFor(crawl: number, seqs: readonly number[]): Promise<Map<number, string>> {
     const found = new Map<number, string>();

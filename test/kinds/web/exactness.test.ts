@@ -95,6 +95,80 @@ test('a redirect to the same address in another spelling is followed', async (t)
   assert.equal(stripped.result.pages, 4);
 });
 
+test('a wall that another address opens with a cookie costs no page', async (t) => {
+  const site = await startSite(t);
+  const needs =
+    (cookie: string, wall: Handler, behind: Handler): Handler =>
+    (request, response) =>
+      ((request.headers.cookie ?? '').includes(cookie) ? behind : wall)(request, response);
+  const to = (location: string, cookie?: string): Handler =>
+    html('', 302, { location, ...(cookie === undefined ? {} : { 'set-cookie': cookie }) });
+  // Every page turns visitors away, and the wall always leads back to the start.
+  const paths = ['/a', '/b', '/c'];
+  site.on('one.test /', needs('ok=1', to('/consent'), html(page('one', ...paths))));
+  for (const path of paths)
+    site.on(`one.test ${path}`, needs('ok=1', to('/consent'), html(page(path))));
+  site.on('one.test /consent', to('/', 'ok=1; Path=/'));
+  // Met deep in the site, by pages that come in together; it knows where they came from.
+  const gate = together(3);
+  site.on('two.test /', page('two', ...paths));
+  for (const path of paths)
+    site.on(`two.test ${path}`, needs('ok=2', gate(to(`/consent?back=${path}`)), html(page(`two ${path}`)))); // prettier-ignore
+  site.on('two.test /consent', (request, response) =>
+    to(request.url.split('=')[1]!, 'ok=2; Path=/')(request, response),
+  );
+  // The same wall for all of them, over two addresses, and two cookies.
+  const each = together(3);
+  site.on('three.test /', page('three', ...paths));
+  for (const path of paths)
+    site.on(
+      `three.test ${path}`,
+      needs('x=1; y=1', each(to('/gate')), html(page(`three ${path}`))),
+    );
+  site.on('three.test /gate', to('/gate2', 'x=1'));
+  site.on('three.test /gate2', to('/a', 'y=1'));
+  // A cookie comes with the first redirect, and who shows up without it is told off.
+  site.on('four.test /', needs('seen=1', to('/check', 'seen=1'), html(page('four', '/a', '/b'))));
+  for (const path of ['/a', '/b'])
+    site.on(
+      `four.test ${path}`,
+      needs('seen=1', to('/check', 'seen=1'), html(page(`four ${path}`))),
+    );
+  site.on('four.test /check', needs('seen=1', html('no cookies', 403), to('/')));
+  // Never opens.
+  site.on('five.test /', page('five', '/shut', '/moved'));
+  site.on('five.test /shut', to('/consent'));
+  site.on('five.test /consent', to('/shut', 'ok=5'));
+  site.on('five.test /moved', to('/new', 'session=1'));
+  site.on('five.test /new', page('new'));
+  const web = await createWeb(t);
+  const fates = async (host: string, options = {}) => {
+    const end = await web.crawl({ url: site.url('/', host), sitemap: 'skip', ...options });
+    const all = await fatesOf(web, end.id);
+    const counted: Record<string, number> = {};
+    for (const fate of Object.values(all).map((one) => one.split(':')[0]!))
+      counted[fate] = (counted[fate] ?? 0) + 1;
+    assert.deepEqual(end.result.fates, counted, host);
+    return all;
+  };
+  const pages = { '/a': 'fetched', '/b': 'fetched', '/c': 'fetched', '/': 'fetched' };
+  assert.deepEqual(await fates('one.test'), { ...pages, '/consent': 'redirected:leadsBack' });
+  assert.deepEqual(
+    site.hits.filter(({ host }) => host === 'one.test').map(({ path }) => path).toSorted(),
+    ['/', '/', '/a', '/b', '/c', '/consent', '/robots.txt'],
+    'as a browser would ask',
+  ); // prettier-ignore
+  const two = await fates('two.test');
+  assert.deepEqual({ ...two, ...pages }, two);
+  assert.deepEqual(await fates('three.test'), { ...pages, '/gate': 'redirected', '/gate2': 'redirected:leadsBack' }); // prettier-ignore
+  assert.deepEqual(await fates('four.test', { maxPages: 2 }), { '/': 'fetched', '/a': 'fetched', '/b': 'queued' }); // prettier-ignore
+  assert.deepEqual(await fates('five.test'), {
+    '/': 'fetched', '/shut': 'errored:redirectLoop', '/moved': 'redirected', '/new': 'fetched',
+    '/consent': 'redirected:leadsBack',
+  }); // prettier-ignore
+  assert.ok(!site.hits.some(({ host, headers }) => host === 'two.test' && headers.cookie?.includes('ok=1'))); // prettier-ignore
+});
+
 test('sitemaps left for later are read when nothing else waits; two that name each other end', async (t) => {
   const site = await startSite(t);
   const list = (paths: string[]) =>

@@ -5,33 +5,24 @@ import { decodeBytes } from '../content/charset.ts';
 import type { Page, PageFormat, PageOptions } from '../content/types.ts';
 import {
   failureOf,
+  isRedirect,
   retryAfterMs,
-  type Fetch,
   type Fetched,
   type Failure,
-  sentBack,
 } from '../fetch/fetcher.ts';
 import type { Reader } from '../fetch/reader.ts';
-import { botName, type Robots } from '../fetch/robots.ts';
+import { botName } from '../fetch/robots.ts';
 import { forbidsFollowing } from '../fetch/robots-tag.ts';
-import type { UrlRow, Waiting } from './rows.ts';
-import type { WebSettings } from '../settings.ts';
+import type { Waiting } from './rows.ts';
 import type { Clock } from '../../../runtime/clock.ts';
 import type { Rendered, RenderWish } from '../browser/rendered.ts';
 import type { Earlier, EarlierRow } from './earlier.ts';
-import type { CrawlOptions } from './options.ts';
+import { Requests, type RequestNeeds } from './requests.ts';
 import type { Result } from './result.ts';
-import { cleanUrl, urlKey } from './url.ts';
 
-export interface VisitNeeds {
-  options: CrawlOptions;
-  settings: WebSettings;
+export interface VisitNeeds extends RequestNeeds {
   clock: Clock;
-  fetch: Fetch;
   reader: Reader;
-  robots: Robots;
-  signal: AbortSignal;
-  isOwn(url: URL): boolean;
   earlier: Earlier | undefined;
   crawlDelay(host: string, delayMs: number): void;
   render(url: string, wish: RenderWish): Promise<Rendered>;
@@ -41,7 +32,6 @@ export interface VisitNeeds {
 
 /** Pages with fewer words are compared by their bytes: two «Loading…» are not one page. */
 const wordsMin = 20;
-const sameAddressTries = 3;
 const unrendered = 'It needs a browser, and none was found: this is what it is without.';
 
 export class Visitor {
@@ -49,11 +39,13 @@ export class Visitor {
   private readonly formats: PageFormat[];
   private readonly wishes: ReadonlySet<string>;
   private readonly botName: string;
+  private readonly requests: Requests;
 
   constructor(needs: VisitNeeds) {
     this.needs = needs;
     this.wishes = new Set(needs.options.formats);
     this.botName = botName(needs.settings.userAgent);
+    this.requests = new Requests(needs);
     const read = needs.options.formats.filter((f) => f !== 'raw' && f !== 'screenshot');
     this.formats = [...new Set<PageFormat>([...read, 'links'])];
   }
@@ -64,7 +56,7 @@ export class Visitor {
       const refused = await this.askRobots(row, url);
       if (refused) return refused;
       const earlier = await this.needs.earlier?.row(row.key);
-      const answer = await this.fetch(row, url, earlier?.row);
+      const answer = await this.requests.get(row, earlier?.row);
       if (answer.status === 304 && earlier) return await this.notModified(row, answer, earlier);
       return await this.judge(row, url, answer);
     } catch (error) {
@@ -92,40 +84,6 @@ export class Visitor {
       bytes: 0,
       credits: 0,
     };
-  }
-
-  /**
-   * A redirect to the same address, with a cookie or with a session id in it, is followed here: without them it would
-   * never end, and the row stands for the address in each of its spellings.
-   */
-  private async fetch(row: Waiting, url: URL, earlier: UrlRow | undefined): Promise<Fetched> {
-    const { fetch, options, settings, signal } = this.needs;
-    const headers: Record<string, string> = {
-      'user-agent': settings.userAgent,
-      accept: 'text/html,application/xhtml+xml,application/pdf;q=0.9,text/*;q=0.8,*/*;q=0.5',
-      'accept-language': 'en;q=0.9, *;q=0.5',
-      ...(this.needs.isOwn(url) ? options.headers : {}),
-      ...(earlier?.etag ? { 'if-none-match': earlier.etag } : {}),
-      ...(earlier?.modified ? { 'if-modified-since': earlier.modified } : {}),
-    };
-    const request = {
-      url: url.href,
-      timeoutMs: options.pageTimeoutMs,
-      bytesMax: settings.bodyBytesMax,
-      signal,
-    };
-    let answer = await fetch({ ...request, headers });
-    for (let i = 0; i < sameAddressTries && isRedirect(answer); i++) {
-      const cookie = answer.headers['set-cookie'];
-      const target = URL.parse(answer.headers.location ?? '', request.url);
-      if (!target || urlKey(cleanUrl(target, options.query)) !== row.key) break;
-      target.hash = '';
-      if (cookie === undefined && target.href === request.url) break;
-      if (cookie !== undefined) headers.cookie = sentBack(cookie, headers.cookie);
-      request.url = target.href;
-      answer = await fetch({ ...request, headers });
-    }
-    return answer;
   }
 
   private async notModified(row: Waiting, answer: Fetched, earlier: EarlierRow): Promise<Result> {
@@ -170,7 +128,7 @@ export class Visitor {
     const target = URL.parse(headers.location ?? '', url.href);
     const wrong = !target
       ? 'badRedirect'
-      : urlKey(cleanUrl(target, this.needs.options.query)) === row.key
+      : this.requests.keyOf(target) === row.key
         ? 'redirectLoop'
         : row.hops >= this.needs.settings.redirectsMax
           ? 'tooManyRedirects'
@@ -185,10 +143,9 @@ export class Visitor {
     row: Waiting,
     { refresh }: Page,
   ): Pick<Result, 'change' | 'redirect'> | undefined {
-    const { options, settings } = this.needs;
-    if (refresh === undefined || urlKey(cleanUrl(new URL(refresh), options.query)) === row.key)
+    if (refresh === undefined || this.requests.keyOf(new URL(refresh)) === row.key)
       return undefined;
-    return row.hops >= settings.redirectsMax
+    return row.hops >= this.needs.settings.redirectsMax
       ? { change: { fate: 'errored', reason: 'tooManyRedirects' } }
       : { change: { fate: 'redirected', reason: 'metaRefresh' }, redirect: refresh };
   }
@@ -359,9 +316,6 @@ export class Visitor {
     };
   }
 }
-
-const isRedirect = ({ status, headers }: Fetched): boolean =>
-  [301, 302, 303, 307, 308].includes(status) && headers.location !== undefined;
 
 function typeOf(headers: Record<string, string>): { type?: string } {
   const type = headers['content-type']?.split(';')[0]?.trim().toLowerCase();

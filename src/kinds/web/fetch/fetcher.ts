@@ -25,6 +25,9 @@ export interface Fetched {
   body: Uint8Array;
 }
 
+export const isRedirect = ({ status, headers }: Fetched): boolean =>
+  [301, 302, 303, 307, 308].includes(status) && headers.location !== undefined;
+
 export type Fetch = (request: FetchRequest) => Promise<Fetched>;
 
 export interface Failure {
@@ -65,8 +68,13 @@ export function retryAfterMs(header: string | undefined, now: number): number | 
 /** Cookies as they go back to who set them, with those from before. */
 export function sentBack(setCookie: string, before = ''): string {
   const pairs = setCookie.split(/,\s*(?=[^;,=\s]+=)/).map((one) => one.split(';')[0]!.trim());
-  const kept = new Map([...before.split('; '), ...pairs].filter(Boolean).map(namedPair));
-  return [...kept.values()].join('; ');
+  return joinedCookies(before, pairs.join('; '));
+}
+
+/** Of two with one name, the later. */
+export function joinedCookies(...cookies: string[]): string {
+  const pairs = cookies.flatMap((one) => one.split(/;\s*/)).filter(Boolean);
+  return [...new Map(pairs.map(namedPair)).values()].join('; ');
 }
 
 const namedPair = (pair: string): [string, string] => [pair.split('=')[0]!, pair];

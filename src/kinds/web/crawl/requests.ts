@@ -1,0 +1,70 @@
+// How an address of a crawl is asked for: with which headers and cookies, past walls, and with «not if unchanged since».
+import { joinedCookies, type Fetch, type Fetched } from '../fetch/fetcher.ts';
+import type { Robots } from '../fetch/robots.ts';
+import type { WebSettings } from '../settings.ts';
+import type { CrawlOptions } from './options.ts';
+import { walledFlag, type UrlRow, type Waiting } from './rows.ts';
+import { cleanUrl, urlKey } from './url.ts';
+import { Walls } from './walls.ts';
+
+export interface RequestNeeds {
+  options: CrawlOptions;
+  settings: WebSettings;
+  fetch: Fetch;
+  robots: Robots;
+  signal: AbortSignal;
+  isOwn(url: URL): boolean;
+}
+
+export class Requests {
+  private readonly needs: RequestNeeds;
+  private readonly ownHeaders: Record<string, string>;
+  private readonly walls = new Walls();
+
+  constructor(needs: RequestNeeds) {
+    this.needs = needs;
+    const given = Object.entries(needs.options.headers ?? {});
+    this.ownHeaders = Object.fromEntries(given.map(([name, value]) => [name.toLowerCase(), value]));
+  }
+
+  /** `earlier`: as the earlier crawl knew it. */
+  get(row: Waiting, earlier: UrlRow | undefined): Promise<Fetched> {
+    const isSame = (url: URL) => this.keyOf(url) === row.key;
+    return this.walls.pass({
+      url: new URL(row.url),
+      isWalled: (row.flags & walledFlag) !== 0,
+      isDetour: row.hops > 0,
+      isSame,
+      mayAsk: (url) => this.mayAsk(url),
+      ask: (url, cookie) => this.ask(url, cookie, isSame(url) ? earlier : undefined),
+    });
+  }
+
+  keyOf(url: URL): string {
+    return urlKey(cleanUrl(url, this.needs.options.query));
+  }
+
+  private ask(url: URL, cookie: string | undefined, earlier: UrlRow | undefined): Promise<Fetched> {
+    const { fetch, options, settings, signal } = this.needs;
+    const own = this.needs.isOwn(url) ? this.ownHeaders : {};
+    const headers: Record<string, string> = {
+      'user-agent': settings.userAgent,
+      accept: 'text/html,application/xhtml+xml,application/pdf;q=0.9,text/*;q=0.8,*/*;q=0.5',
+      'accept-language': 'en;q=0.9, *;q=0.5',
+      ...own,
+      ...(cookie === undefined ? {} : { cookie: joinedCookies(cookie, own.cookie ?? '') }),
+      ...(earlier?.etag ? { 'if-none-match': earlier.etag } : {}),
+      ...(earlier?.modified ? { 'if-modified-since': earlier.modified } : {}),
+    };
+    const { bodyBytesMax: bytesMax } = settings;
+    const timeoutMs = options.pageTimeoutMs;
+    return fetch({ url: url.href, headers, timeoutMs, bytesMax, signal });
+  }
+
+  private async mayAsk(url: URL): Promise<boolean> {
+    const { robots, options, signal } = this.needs;
+    if (options.robots === 'ignore') return true;
+    const rules = await robots.rules(url.origin, signal).catch(() => undefined);
+    return rules?.allows(url.href) ?? false;
+  }
+}
