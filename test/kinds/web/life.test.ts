@@ -7,7 +7,7 @@ import { crawlOptions } from '../../../src/kinds/web/crawl/options.ts';
 import type { CrawlRow } from '../../../src/kinds/web/crawl/rows.ts';
 import { systemClock } from '../../../src/runtime/clock.ts';
 import { html, startSite, type Site } from '../../fixtures/site/site.ts';
-import { page } from '../../fixtures/site/pages.ts';
+import { generatedPage, page, paragraphs } from '../../fixtures/site/pages.ts';
 import { until } from '../../helpers/until.ts';
 import { createWeb, fatesOf } from '../../helpers/web.ts';
 
@@ -137,6 +137,37 @@ test('budgets stop a crawl with their reason, and refuse before work starts', as
   );
   assert.equal(usage.creditsUsed, 12, 'not one more');
   assert.equal(usage.budgets[0]!.remaining, 0);
+});
+
+test('bytesMax is never passed, with however many requests at once, and no address is lost', async (t) => {
+  const site = await startSite(t, { pages: 40, bytes: 30_000 });
+  const body = (path: string) => Buffer.byteLength(generatedPage(path, site.options));
+  site.on('/big', html(`<h1>Big</h1>${paragraphs(1, 900_000)}`));
+  const web = await createWeb(t);
+  for (const bytesMax of [100_000, 1_000_000]) {
+    site.hits.length = 0;
+    const end = await web.crawl({ url: site.url('/'), maxPages: 1000, sitemap: 'skip', bytesMax, concurrency: 20 }); // prettier-ignore
+    const { result } = end;
+    assert.equal(result.stopReason, 'bytes');
+    assert.ok(result.bytes <= bytesMax && result.bytes > bytesMax - body('/p/1') - 5000, `${result.bytes} of ${bytesMax}`); // prettier-ignore
+    const rows = await web.call<{ pages: { bytes: number }[] }>('read_pages', { id: end.id, limit: 500, fates: ['fetched', 'duplicate'] }); // prettier-ignore
+    const bytes = rows.pages.map((row) => row.bytes).reduce((sum, n) => sum + n, 0);
+    assert.equal(bytes, result.bytes);
+    const { fetched = 0, duplicate = 0, queued = 0, ...others } = result.fates;
+    assert.deepEqual(others, {});
+    assert.equal(fetched + duplicate, rows.pages.length);
+    assert.ok(queued > 0);
+    const asked = site.hits.filter(({ path }) => path !== '/robots.txt');
+    assert.ok(asked.length <= rows.pages.length + 1, 'hardly more was asked for than kept');
+  }
+  // What is longer than its share is asked for again with a larger one; what is longer than the rest waits.
+  site.on('/mixed', `<h1>Mixed</h1>${['/p/1', '/big', '/p/2', '/p/3', '/p/4', '/p/5'].map((path) => `<a href="${path}">${path}</a>`).join(' ')}`); // prettier-ignore
+  const options = { url: site.url('/mixed'), maxDepth: 1, sitemap: 'skip', concurrency: 3 };
+  const enough = await web.crawl({ ...options, bytesMax: 2_000_000 });
+  assert.deepEqual([enough.result.stopReason, enough.result.pages], ['exhausted', 7]);
+  const few = await web.crawl({ ...options, bytesMax: 600_000 });
+  assert.equal(few.result.stopReason, 'bytes');
+  assert.equal((await fatesOf(web, few.id))['/big'], 'queued');
 });
 
 test('pages that may cost two credits are never begun for the last one', async () => {

@@ -2,6 +2,7 @@
 import { joinedCookies, type Fetch, type Fetched } from '../fetch/fetcher.ts';
 import type { Robots } from '../fetch/robots.ts';
 import type { WebSettings } from '../settings.ts';
+import type { ByteShare } from './bytes.ts';
 import type { CrawlOptions } from './options.ts';
 import { walledFlag, type UrlRow, type Waiting } from './rows.ts';
 import { cleanUrl, urlKey } from './url.ts';
@@ -28,7 +29,7 @@ export class Requests {
   }
 
   /** `earlier`: as the earlier crawl knew it. */
-  get(row: Waiting, earlier: UrlRow | undefined): Promise<Fetched> {
+  get(row: Waiting, earlier: UrlRow | undefined, share: ByteShare): Promise<Fetched> {
     const isSame = (url: URL) => this.keyOf(url) === row.key;
     return this.walls.pass({
       url: new URL(row.url),
@@ -36,7 +37,12 @@ export class Requests {
       isDetour: row.hops > 0,
       isSame,
       mayAsk: (url) => this.mayAsk(url),
-      ask: (url, cookie) => this.ask(url, cookie, isSame(url) ? earlier : undefined),
+      ask: (url, cookie) => {
+        const headers = this.headers(url, cookie, isSame(url) ? earlier : undefined);
+        const { fetch, signal, settings, options } = this.needs;
+        const request = { url: url.href, headers, timeoutMs: options.pageTimeoutMs, signal };
+        return share.spend(settings.bodyBytesMax, (bytesMax) => fetch({ ...request, bytesMax }));
+      },
     });
   }
 
@@ -44,11 +50,14 @@ export class Requests {
     return urlKey(cleanUrl(url, this.needs.options.query));
   }
 
-  private ask(url: URL, cookie: string | undefined, earlier: UrlRow | undefined): Promise<Fetched> {
-    const { fetch, options, settings, signal } = this.needs;
+  private headers(
+    url: URL,
+    cookie: string | undefined,
+    earlier: UrlRow | undefined,
+  ): Record<string, string> {
     const own = this.needs.isOwn(url) ? this.ownHeaders : {};
-    const headers: Record<string, string> = {
-      'user-agent': settings.userAgent,
+    return {
+      'user-agent': this.needs.settings.userAgent,
       accept: 'text/html,application/xhtml+xml,application/pdf;q=0.9,text/*;q=0.8,*/*;q=0.5',
       'accept-language': 'en;q=0.9, *;q=0.5',
       ...own,
@@ -56,9 +65,6 @@ export class Requests {
       ...(earlier?.etag ? { 'if-none-match': earlier.etag } : {}),
       ...(earlier?.modified ? { 'if-modified-since': earlier.modified } : {}),
     };
-    const { bodyBytesMax: bytesMax } = settings;
-    const timeoutMs = options.pageTimeoutMs;
-    return fetch({ url: url.href, headers, timeoutMs, bytesMax, signal });
   }
 
   private async mayAsk(url: URL): Promise<boolean> {

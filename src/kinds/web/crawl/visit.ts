@@ -16,6 +16,7 @@ import { forbidsFollowing } from '../fetch/robots-tag.ts';
 import type { Waiting } from './rows.ts';
 import type { Clock } from '../../../runtime/clock.ts';
 import type { Rendered, RenderWish } from '../browser/rendered.ts';
+import { ShareUsedUp, type ByteShare } from './bytes.ts';
 import type { Earlier, EarlierRow } from './earlier.ts';
 import { Requests, type RequestNeeds } from './requests.ts';
 import type { Result } from './result.ts';
@@ -29,6 +30,8 @@ export interface VisitNeeds extends RequestNeeds {
   extract(html: string, url: string): Promise<unknown>;
   credits: { page: number; rendered: number };
 }
+
+type Outcome = Omit<Result, 'bytes'>;
 
 /** Pages with fewer words are compared by their bytes: two «Loading…» are not one page. */
 const wordsMin = 20;
@@ -50,22 +53,27 @@ export class Visitor {
     this.formats = [...new Set<PageFormat>([...read, 'links'])];
   }
 
-  async visit(row: Waiting): Promise<Result> {
-    const url = new URL(row.url);
+  /** Fails when the crawl stops, or when the share was too small. */
+  async visit(row: Waiting, share: ByteShare): Promise<Result> {
     try {
-      const refused = await this.askRobots(row, url);
-      if (refused) return refused;
-      const earlier = await this.needs.earlier?.row(row.key);
-      const answer = await this.requests.get(row, earlier?.row);
-      if (answer.status === 304 && earlier) return await this.notModified(row, answer, earlier);
-      return await this.judge(row, url, answer);
+      return { ...(await this.look(row, share)), bytes: share.taken };
     } catch (error) {
-      if (this.needs.signal.aborted) throw error;
-      return this.failed(row, failureOf(error));
+      if (this.needs.signal.aborted || error instanceof ShareUsedUp) throw error;
+      return { ...this.failed(row, failureOf(error)), bytes: share.taken };
     }
   }
 
-  private async askRobots(row: Waiting, url: URL): Promise<Result | undefined> {
+  private async look(row: Waiting, share: ByteShare): Promise<Outcome> {
+    const url = new URL(row.url);
+    const refused = await this.askRobots(row, url);
+    if (refused) return refused;
+    const earlier = await this.needs.earlier?.row(row.key);
+    const answer = await this.requests.get(row, earlier?.row, share);
+    if (answer.status === 304 && earlier) return this.notModified(row, earlier);
+    return this.judge(row, url, answer);
+  }
+
+  private async askRobots(row: Waiting, url: URL): Promise<Outcome | undefined> {
     const { robots, options, signal } = this.needs;
     if (options.robots === 'ignore') return undefined;
     const rules = await robots.rules(url.origin, signal);
@@ -81,12 +89,11 @@ export class Visitor {
       row,
       change: { fate: 'disallowed', reason: 'robots' },
       host: 'unknown',
-      bytes: 0,
       credits: 0,
     };
   }
 
-  private async notModified(row: Waiting, answer: Fetched, earlier: EarlierRow): Promise<Result> {
+  private async notModified(row: Waiting, earlier: EarlierRow): Promise<Outcome> {
     const { textHash, title, type, etag, modified, bytes, status } = earlier.row;
     const change = { textHash, title, type, etag, modified, bytes, status };
     return {
@@ -95,15 +102,14 @@ export class Visitor {
       links: await this.needs.earlier!.links(earlier.row),
       unchangedSince: { crawl: earlier.crawl, seq: earlier.row.seq },
       host: 'works',
-      bytes: answer.body.byteLength,
       credits: this.needs.credits.page,
     };
   }
 
-  private async judge(row: Waiting, url: URL, answer: Fetched): Promise<Result> {
+  private async judge(row: Waiting, url: URL, answer: Fetched): Promise<Outcome> {
     const { status, headers, body } = answer;
     const seen = { status, bytes: body.byteLength, ...typeOf(headers) };
-    const base = { row, bytes: body.byteLength, credits: 0 };
+    const base = { row, credits: 0 };
     if (isRedirect(answer)) return this.redirected(row, url, answer);
     if (status === 429 || status === 503) return this.asked(row, answer);
     if (status >= 500 || status === 408 || status === 425) {
@@ -123,8 +129,8 @@ export class Visitor {
     return this.page(row, url, answer);
   }
 
-  private redirected(row: Waiting, url: URL, { status, headers, body }: Fetched): Result {
-    const base = { row, bytes: body.byteLength, credits: 0, host: 'works' as const };
+  private redirected(row: Waiting, url: URL, { status, headers }: Fetched): Outcome {
+    const base = { row, credits: 0, host: 'works' as const };
     const target = URL.parse(headers.location ?? '', url.href);
     const wrong = !target
       ? 'badRedirect'
@@ -151,7 +157,7 @@ export class Visitor {
   }
 
   /** 429 and 503: the site says when. */
-  private asked(row: Waiting, { status, headers }: Fetched): Result {
+  private asked(row: Waiting, { status, headers }: Fetched): Outcome {
     const { settings, clock } = this.needs;
     const wish = retryAfterMs(headers['retry-after'], clock.now());
     const failure = { reason: `http${status}`, message: `answered ${status}`, passing: true };
@@ -167,7 +173,7 @@ export class Visitor {
     return { ...result, host: { restMs: wish } };
   }
 
-  private failed(row: Waiting, failure: Failure, seen: object = {}, waitMs?: number): Result {
+  private failed(row: Waiting, failure: Failure, seen: object = {}, waitMs?: number): Outcome {
     const { settings, clock } = this.needs;
     const tries = row.tries + 1;
     const again = failure.passing && tries < settings.triesMax;
@@ -185,12 +191,11 @@ export class Visitor {
         ...(again ? { readyAt: Math.round(clock.now() + pause) } : {}),
       },
       host: failure.passing ? 'fails' : 'unknown',
-      bytes: 0,
       credits: 0,
     };
   }
 
-  private async page(row: Waiting, url: URL, answer: Fetched): Promise<Result> {
+  private async page(row: Waiting, url: URL, answer: Fetched): Promise<Outcome> {
     const { options, reader, credits } = this.needs;
     const { headers, body, status } = answer;
     const bytes = body.byteLength;
@@ -202,7 +207,7 @@ export class Visitor {
         bytes,
         ...typeOf(headers),
       } as const;
-      return { row, bytes, credits: 0, host: 'works', change };
+      return { row, credits: 0, host: 'works', change };
     }
     const bodyHash = createHash('sha256').update(body).digest('hex');
     const raw = this.wishes.has('raw') ? Uint8Array.from(body) : undefined;
@@ -220,7 +225,6 @@ export class Visitor {
         : first!;
     const base = {
       row,
-      bytes,
       credits: credits.page + (rendered ? credits.rendered : 0),
       host: 'works' as const,
     };
