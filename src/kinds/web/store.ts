@@ -56,11 +56,11 @@ export class WebStore {
   }
 
   /** What an earlier crawl was asked for. */
-  async inputOf(jobId: string): Promise<{ formats?: string[] }> {
+  async inputOf(jobId: string): Promise<unknown> {
     const [row] = await this.store.read<{ input: string }>('SELECT input FROM jobs WHERE id = ?', [
       jobId,
     ]);
-    return JSON.parse(row?.input ?? '{}') as { formats?: string[] };
+    return JSON.parse(row?.input ?? '{}');
   }
 
   /** From here on only commands with this token apply. */

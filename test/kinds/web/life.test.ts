@@ -6,7 +6,7 @@ import { Limits } from '../../../src/kinds/web/crawl/limits.ts';
 import { crawlOptions } from '../../../src/kinds/web/crawl/options.ts';
 import type { CrawlRow } from '../../../src/kinds/web/crawl/rows.ts';
 import { systemClock } from '../../../src/runtime/clock.ts';
-import { html, startSite, type Site } from '../../fixtures/site/site.ts';
+import { html, startSite, type Handler, type Site } from '../../fixtures/site/site.ts';
 import { generatedPage, page, paragraphs } from '../../fixtures/site/pages.ts';
 import { until } from '../../helpers/until.ts';
 import { createWeb, fatesOf } from '../../helpers/web.ts';
@@ -118,6 +118,37 @@ test('change tracking: new, same by 304, changed with a diff, removed', async (t
     web.crawl({ url: site.url('/'), compareWith: 'job_none' }),
     /no earlier crawl/,
   );
+});
+
+test('a page that was stored otherwise than it is wished now is fetched again, although it has not changed', async (t) => {
+  const site = await startSite(t);
+  const tagged =
+    (body: string): Handler =>
+    (request, response) => {
+      if (request.headers['if-none-match'] === '"1"') response.writeHead(304).end();
+      else html(body, 200, { etag: '"1"' })(request, response);
+    };
+  const part = (name: string) => `<p id="${name}">${`${name} of the page, `.repeat(20)}</p>`;
+  site.on('/', tagged(`<title>Start</title><main>${part('first')}${part('second')}</main><a href="/next">next</a>`)); // prettier-ignore
+  site.on('/next', tagged(`<title>Next</title><main>${part('third')}</main>`));
+  site.on('/sitemap.xml', `<urlset><url><loc>${site.url('/')}</loc></url></urlset>`);
+  const web = await createWeb(t);
+  const start = { url: site.url('/'), sitemap: 'skip' };
+  const first = await web.crawl(start);
+  const again = async (options: object, compareWith = first.id) => {
+    const end = await web.crawl({ ...start, ...options, compareWith });
+    const { pages } = await web.call<{ pages: { markdown: string; data?: { data: unknown } }[] }>('read_pages', { id: end.id, fields: ['markdown', 'data'] }); // prettier-ignore
+    return { pages, unchanged: end.result.fates.unchanged ?? 0 };
+  };
+  assert.equal((await again({})).unchanged, 2);
+  const withData = await again({ schema: { type: 'object', properties: { title: { type: 'string' } } } }); // prettier-ignore
+  assert.deepEqual(withData.pages.map(({ data }) => data?.data), [{ title: 'Start' }, { title: 'Next' }]); // prettier-ignore
+  const cut = await again({ includeSelectors: ['#second'] });
+  assert.doesNotMatch(cut.pages[0]!.markdown, /first/);
+  assert.equal((await again({ formats: ['markdown', 'html'] })).unchanged, 0);
+  assert.equal((await again({ render: 'auto' })).unchanged, 0, 'scripts may bring something else');
+  const listed = await web.crawl({ ...start, sitemap: 'only' });
+  assert.equal((await again({}, listed.id)).pages.length, 2, 'of which no links are known');
 });
 
 test('budgets stop a crawl with their reason, and refuse before work starts', async (t) => {

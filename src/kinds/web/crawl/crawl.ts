@@ -120,11 +120,7 @@ export class Crawl {
     const { crawl } = this.row;
     this.activeSince = clock.now();
     this.room = new ByteRoom(this.options.bytesMax ?? Infinity, this.row.bytes);
-    this.earlier = await Earlier.find(store, {
-      jobId: this.options.compareWith,
-      owner: this.row.owner,
-      formats: this.options.formats,
-    });
+    this.earlier = await Earlier.find(store, this.row.owner, this.options);
     this.budgets = new PathBudgets(this.options, () => this.writer.counts);
     this.scope = new Scope(this.options, this.row.state);
     this.frontier = new Frontier({
