@@ -217,6 +217,7 @@ const spoken: ReadonlyMap<string, string> = new Map([
   ['send_signal', 'errand signal'],
   ['cancel_job', 'errand cancel'],
   ['retry_job', 'errand retry'],
+  ['read_pages', 'errand pages'],
 ]);
 
 /** The same for every operation that has a command, where the list is at hand. */

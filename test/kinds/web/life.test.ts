@@ -24,6 +24,7 @@ test('cancel keeps what was fetched; retry goes on with the rest', async (t) => 
   const { pages, stopReason } = cancelled.result as { pages: number; stopReason: string };
   assert.equal(stopReason, 'cancelled');
   assert.ok(pages > 5 && pages < 200);
+  assert.equal((cancelled.progress as { done: number }).done, pages);
   gate.open();
   await web.call('retry_job', { id });
   await until('it is over', async () => (await web.jobs.get(id)).status === 'completed');
@@ -42,7 +43,9 @@ test('pause holds a crawl still, resume goes on', async (t) => {
   await web.call('control_crawl', { id, action: 'pause' });
   await until('it is paused', async () => (await web.call('get_job', { id })).stage === 'paused');
   const still = site.hits.length;
-  assert.equal((await web.call('get_job', { id })).paused, true);
+  const held = await web.call<{ paused: boolean; progress: { done: number } }>('get_job', { id });
+  assert.equal(held.paused, true);
+  assert.equal(held.progress.done, await pagesOf(web, id));
   await web.call('control_crawl', { id, action: 'resume' });
   await until('it is over', async () => (await web.jobs.get(id)).status === 'completed');
   assert.ok(site.hits.length > still);

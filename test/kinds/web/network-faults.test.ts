@@ -136,7 +136,6 @@ test('no route, nobody listening and no name each have their reason', async (t) 
     {
       allow: ['127.0.0.1', '2001:db8::/32'],
       settings: { triesMax: 1 },
-      options: { robots: 'ignore' },
     },
   );
   assert.match(fates['/route/']!, /^errored:(connect|timeout|connection)$/);
@@ -165,7 +164,7 @@ test('TLS that cannot be trusted is said, and not tried again', async (t) => {
   const { fates, web, id } = await crawlWith(
     t,
     [`https://127.0.0.1:${port}/untrusted/`],
-    { allow: ['127.0.0.1'], settings: { triesMax: 3 }, options: { robots: 'ignore' } },
+    { allow: ['127.0.0.1'], settings: { triesMax: 3 } },
   ); // prettier-ignore
   assert.equal(fates['/untrusted/'], 'errored:tls');
   assert.equal(hits, 0);

@@ -358,13 +358,14 @@ export class Crawl {
     this.tick();
     const { clock } = this.needs;
     await patient(() => this.writer.save(), { clock, signal: this.run.signal });
-    if (!this.run.signal.aborted && !this.suspended) await this.report(cause);
+    const isStopped = cause === 'cancelled' || cause === 'timeout';
+    if (!this.suspended && cause !== 'lost') await this.report(isStopped ? undefined : cause);
   }
 
   private async pause(): Promise<void> {
     while (this.inflight > 0 || this.isWriting) await this.changed(Infinity);
     this.tick();
-    await this.progress.tell({ stage: 'paused' });
+    await this.report('paused');
     while (this.row.paused && !this.stop.signal.aborted) await this.changed(Infinity);
     this.activeSince = this.needs.clock.now();
     await this.report();

@@ -24,14 +24,10 @@ export class Progress {
     const { done, queued, max } = count;
     const total = Math.min(max, done + queued);
     const message = `${queued} addresses wait`;
-    await this.tell({ stage, progress: { done, total, unit: 'pages', message } });
-  }
-
-  /** It can be told later: a disk that is full for now ends no crawl. */
-  async tell(update: Parameters<Run['report']>[0]): Promise<void> {
     try {
-      await this.run.report(update);
+      await this.run.report({ stage, progress: { done, total, unit: 'pages', message } });
     } catch (error) {
+      // It can be told later: a disk that is full for now ends no crawl.
       if (!isPassing(error)) throw error;
     }
   }

@@ -78,9 +78,12 @@ export class Visitor {
     if (options.robots === 'ignore') return undefined;
     const rules = await robots.rules(url.origin, signal);
     if (rules.crawlDelayMs !== undefined) this.needs.crawlDelay(url.host, rules.crawlDelayMs);
-    if (rules.unreachable !== undefined) {
-      const failure = { reason: 'robotsUnreachable', message: rules.unreachable, passing: true };
-      const result = this.failed(row, failure);
+    const { unreachable } = rules;
+    if (unreachable) {
+      // Nobody is there at all: that is what is wrong with the page, too.
+      if (['dns', 'connect', 'tls'].includes(unreachable.reason))
+        return this.failed(row, unreachable);
+      const result = this.failed(row, { ...unreachable, reason: 'robotsUnreachable', passing: true }); // prettier-ignore
       if (result.change.fate === 'errored') result.change.fate = 'disallowed';
       return result;
     }
