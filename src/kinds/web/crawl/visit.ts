@@ -122,7 +122,7 @@ export class Visitor {
         seen,
       );
     }
-    if (status >= 400 || status < 200 || status === 204 || status === 205) {
+    if (status >= 400 || status < 200 || [204, 205, 304].includes(status)) {
       return {
         ...base,
         change: { fate: 'errored', reason: `http${status}`, ...seen },
