@@ -35,8 +35,10 @@ export function printOutput(
       const isRead = list.some((row) => bodies.some((name) => row[name] !== undefined));
       if (isRead) for (const row of list) screen.out(bodyText(screen, entry, row, bodies));
       else screen.out(tableText(screen, list, columns));
-      const { nextCursor, notice } = output as { nextCursor?: string; notice?: string };
+      const { nextCursor, laterCursor, notice } = output as Record<string, string | undefined>;
       if (nextCursor) screen.err(dim(screen, `more: --cursor ${nextCursor}\n`));
+      if (laterCursor)
+        screen.err(dim(screen, `what comes in after this: --cursor ${laterCursor}\n`));
       if (notice) screen.err(`${harmless(notice)}\n`);
       return;
     }

@@ -7,7 +7,7 @@ import { isFinal, type Job } from '../../../jobs/job.ts';
 import { ownJob, visibleJob } from '../../../jobs/view.ts';
 import { defineOperation, type Operation } from '../../../operation.ts';
 import { pageCost } from '../crawl/limits.ts';
-import { crawlOptions } from '../crawl/options.ts';
+import { crawlOptions, type CrawlOptions } from '../crawl/options.ts';
 import { compilePatterns } from '../crawl/patterns.ts';
 import { parseUrl } from '../crawl/url.ts';
 import { bodyFields } from '../pages/store.ts';
@@ -189,6 +189,7 @@ function readPages(services: Services): Operation {
         .optional()
         .describe('While the crawl runs: a cursor for what comes in after this'),
       more: z.boolean().describe('The crawl is not over: later calls may give more'),
+      notice: z.string().optional(),
     }),
     http: { method: 'GET', path: '/api/web/crawls/{id}/pages' },
     cli: {
@@ -225,9 +226,32 @@ function readPages(services: Services): Operation {
       const last = String(pages.length > 0 ? rows[pages.length - 1]![place ?? 'seq'] : after);
       const isLater = more && place === 'nth';
       const onward = pages.length < rows.length ? { nextCursor: last } : { laterCursor: last };
-      return { pages, ...('nextCursor' in onward || isLater ? onward : {}), more };
+      const notice = noticeOf(job.input as CrawlOptions, input, pages.length);
+      return {
+        pages,
+        ...('nextCursor' in onward || isLater ? onward : {}),
+        more,
+        ...(notice === undefined ? {} : { notice }),
+      };
     },
   });
+}
+
+/** Why something is not there that was asked for. */
+function noticeOf(
+  { formats, schema, compareWith }: CrawlOptions,
+  wish: { fields: string[]; url?: string | undefined },
+  found: number,
+): string | undefined {
+  if (wish.url !== undefined && found === 0) return 'The crawl has not come across this address.';
+  const kept = new Set<string>([
+    ...formats,
+    ...(schema ? ['data'] : []),
+    ...(compareWith === undefined ? [] : ['diff']),
+  ]);
+  const missing = wish.fields.filter((field) => !kept.has(field));
+  if (missing.length === 0) return undefined;
+  return `This crawl keeps ${[...kept].join(', ')}: no ${missing.join(', ')}.`;
 }
 
 async function crawlOf(job: Job, { store }: Services): Promise<CrawlRow | undefined> {
@@ -330,6 +354,7 @@ function controlCrawl(services: Services): Operation {
       'Pauses a running crawl (it keeps all it has), resumes it, or (retryFailed) opens an ended crawl again to fetch only the pages that failed and what was left when it stopped. To end it use cancel_job.',
     effect: 'write',
     scope: 'run',
+    toolsets: ['crawl'],
     at: 'attempt',
     input: z.strictObject({ id: jobId, action: z.enum(['pause', 'resume', 'retryFailed']) }),
     output: z.object({ jobId: z.string(), status: z.string(), paused: z.boolean() }),
