@@ -76,9 +76,13 @@ test('of pages that stand for each other one is kept, also when they come in tog
 
 test('a redirect to the same address in another spelling is followed', async (t) => {
   const site = await startSite(t);
-  site.on('/', page('root', '/session', '/tracked', '/language', '/endless'));
+  site.on(
+    '/',
+    page('root', '/session', '/tracked', '/language', '/endless', '/find?q=a%20b/c&utm_source=x'),
+  );
   redirectsTo(site, '/session', 'sessionid=4f');
   redirectsTo(site, '/tracked', 'utm_source=home');
+  site.on('/find', page('found'));
   redirectsTo(site, '/language', 'lang=en');
   let n = 0;
   site.on('/endless', (_request, response) =>
@@ -88,11 +92,11 @@ test('a redirect to the same address in another spelling is followed', async (t)
   const kept = await web.crawl({ url: site.url('/'), sitemap: 'skip' });
   assert.deepEqual(await fatesOf(web, kept.id), {
     '/': 'fetched', '/session': 'fetched', '/tracked': 'fetched', '/language': 'redirected',
-    '/language?lang=en': 'fetched', '/endless': 'errored:redirectLoop',
+    '/language?lang=en': 'fetched', '/endless': 'errored:redirectLoop', '/find?q=a%20b/c': 'fetched',
   }); // prettier-ignore
   const stripped = await web.crawl({ url: site.url('/'), sitemap: 'skip', query: 'strip' });
   assert.equal((await fatesOf(web, stripped.id))['/language'], 'fetched');
-  assert.equal(stripped.result.pages, 4);
+  assert.equal(stripped.result.pages, 5);
 });
 
 test('a wall that another address opens with a cookie costs no page', async (t) => {
