@@ -1,4 +1,5 @@
 // One visit: ask robots.txt, fetch, read, and say what became of the address. Nothing is written here.
+import { isUtf8 } from 'node:buffer';
 import { createHash } from 'node:crypto';
 import { AppError } from '../../../errors.ts';
 import { decodeBytes } from '../content/charset.ts';
@@ -213,8 +214,8 @@ export class Visitor {
       return { row, credits: 0, host: 'works', change };
     }
     const bodyHash = createHash('sha256').update(body).digest('hex');
-    const raw = this.wishes.has('raw') ? Uint8Array.from(body) : undefined;
     const type = headers['content-type'];
+    const raw = this.wishes.has('raw') ? rawOf(body, type) : undefined;
     const html = options.schema ? decodeBytes(body, type).text : undefined;
     const always = options.render === 'always' || options.actions !== undefined;
     const first = always ? undefined : await reader.read(body, this.reading(url, type));
@@ -329,11 +330,20 @@ function typeOf(headers: Record<string, string>): { type?: string } {
   return type ? { type: type.slice(0, 100) } : {};
 }
 
+/** Text as text, in whatever charset it came; it is read as UTF-8. */
+function rawOf(body: Uint8Array, type: string | undefined): Uint8Array {
+  if (isUtf8(body) || isPdf(body)) return Uint8Array.from(body);
+  return Buffer.from(decodeBytes(body, type).text);
+}
+
+const isPdf = (body: Uint8Array): boolean =>
+  Buffer.from(body.subarray(0, 5)).toString('latin1') === '%PDF-';
+
 /** Zero bytes are in no text but UTF-16, and PDFs say what they are. */
 function isBinary(body: Uint8Array, type = ''): boolean {
   if (/charset\s*=\s*"?utf-?16/i.test(type)) return false;
   const head = Buffer.from(body.buffer, body.byteOffset, Math.min(body.byteLength, 512));
-  if (head.subarray(0, 5).toString('latin1') === '%PDF-') return false;
+  if (isPdf(body)) return false;
   if ((head[0] === 0xff && head[1] === 0xfe) || (head[0] === 0xfe && head[1] === 0xff))
     return false;
   return head.includes(0);
