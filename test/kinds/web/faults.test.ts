@@ -43,6 +43,8 @@ test('bad input is refused before anything is done', async (t) => {
     [{ selectors: { a: 'h1' } }, /of a schema/],
     [{ headers: { 'bad name': 'x' } }, /Not a header.*bad name/],
     [{ headers: { 'x-a': 'b\nc' } }, /Not a header.*x-a/],
+    [{ headers: { Host: 'inside.example' } }, /Host cannot be set/],
+    [{ headers: { 'transfer-encoding': 'chunked' } }, /transfer-encoding cannot be set/],
     [{ pathBudgets: { 'docs/': 3 } }, /No path begins with "docs\/"/],
   ] as const)
     await refused('crawl_site', { url: 'http://a.test/', ...wish }, message);

@@ -72,6 +72,14 @@ test('retryFailed fetches the failed pages only', async (t) => {
     'a credit for each page, not for each attempt',
   );
   assert.deepEqual(site.hits.map(({ path }) => path).toSorted(), ['/p/3', '/p/4']);
+  for (const n of [3, 4]) site.on(`/p/${n}`, html('', 404));
+  const full = await web.crawl({ url: site.url('/'), sitemap: 'skip', maxPages: 18 });
+  assert.deepEqual([full.result.stopReason, full.result.fates.errored], ['limit', 2]);
+  await assert.rejects(
+    web.call('control_crawl', { id: full.id, action: 'retryFailed' }),
+    /maxPages/,
+  );
+  assert.equal((await web.jobs.get(full.id)).status, 'completed', 'nothing of it has changed');
   assert.equal(await pagesOf(web, first.id), 20);
 });
 
