@@ -145,6 +145,18 @@ test('a wall that another address opens with a cookie costs no page', async (t) 
   site.on('five.test /consent', to('/shut', 'ok=5'));
   site.on('five.test /moved', to('/new', 'session=1'));
   site.on('five.test /new', page('new'));
+  // Another host of the same domain hands the cookie out; other hosts of the machine do not get it.
+  site.on('www.six.test /', page('six', ...paths));
+  for (const path of paths) {
+    const wall = to(`http://id.six.test:${site.port}/ask?back=${encodeURIComponent(site.url(path, 'www.six.test'))}`); // prettier-ignore
+    site.on(`www.six.test ${path}`, needs('ok=6', wall, html(page(`six ${path}`))));
+  }
+  site.on('id.six.test /ask', (request, response) =>
+    to(`/done?${request.url.split('?')[1]}`)(request, response),
+  );
+  site.on('id.six.test /done', (request, response) =>
+    to(decodeURIComponent(request.url.split('=')[1]!), 'ok=6; Domain=six.test, z=1; Domain=test, y=1')(request, response),
+  ); // prettier-ignore
   const web = await createWeb(t);
   const fates = async (host: string, options = {}) => {
     const end = await web.crawl({ url: site.url('/', host), sitemap: 'skip', ...options });
@@ -170,6 +182,9 @@ test('a wall that another address opens with a cookie costs no page', async (t) 
     '/': 'fetched', '/shut': 'errored:redirectLoop', '/moved': 'redirected', '/new': 'fetched',
     '/consent': 'redirected:leadsBack',
   }); // prettier-ignore
+  assert.deepEqual(await fates('www.six.test', { concurrency: 1 }), pages);
+  const sent = site.hits.filter(({ host, headers }) => host === 'www.six.test' && headers.cookie);
+  assert.deepEqual(sent.map(({ path, headers }) => [path, headers.cookie]), paths.map((path) => [path, 'ok=6'])); // prettier-ignore
   assert.ok(!site.hits.some(({ host, headers }) => host === 'two.test' && headers.cookie?.includes('ok=1'))); // prettier-ignore
 });
 

@@ -1,5 +1,6 @@
 // How an address of a crawl is asked for: with which headers and cookies, past walls, and with «not if unchanged since».
-import { joinedCookies, type Fetch, type Fetched } from '../fetch/fetcher.ts';
+import { joinedCookies } from '../fetch/cookies.ts';
+import type { Fetch, Fetched } from '../fetch/fetcher.ts';
 import type { Robots } from '../fetch/robots.ts';
 import type { WebSettings } from '../settings.ts';
 import type { ByteShare } from './bytes.ts';

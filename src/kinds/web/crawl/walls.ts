@@ -1,7 +1,8 @@
 // Walls that let nobody in without a cookie: an address sends its visitors away to be given one, or back to itself, and
 // takes them when they come with it. What opened a wall is sent along from then on; other cookies (languages, carts) are
 // not, because a page must not depend on those that were read before it.
-import { isRedirect, sentBack, type Fetched } from '../fetch/fetcher.ts';
+import { CookieJar, cookieNames } from '../fetch/cookies.ts';
+import { isRedirect, type Fetched } from '../fetch/fetcher.ts';
 
 export interface Approach {
   url: URL;
@@ -15,73 +16,75 @@ export interface Approach {
   ask(url: URL, cookie: string | undefined): Promise<Fetched>;
 }
 
-type Cookies = Map<string, string>;
-
 const hopsMax = 5;
-const cookieCharsMax = 4096;
-const hostsMax = 1000;
+const triedMax = 1000;
 
 export class Walls {
-  /** By host. */
-  private readonly opened: Cookies = new Map();
+  private readonly opened = new CookieJar();
   /** Given with redirects; not known to open anything. */
-  private readonly offered: Cookies = new Map();
+  private readonly offered = new CookieJar();
   private readonly tried = new Set<string>();
 
   /** The last answer of the address itself, or of another spelling of it. */
   async pass(approach: Approach): Promise<Fetched> {
-    const { url, isWalled, isSame, ask } = approach;
-    const cookies: Cookies = new Map([...(isWalled ? this.offered : []), ...this.opened]);
-    let at = url;
-    let answer = await ask(at, cookies.get(at.host));
-    let own = { answer, url: at, cookie: cookies.get(at.host) };
-    for (let hop = 0; hop < hopsMax && isRedirect(answer); hop++) {
-      take(cookies, at.host, answer);
-      const target = URL.parse(answer.headers.location!, at.href);
+    const { url, isWalled, isSame, mayAsk, ask } = approach;
+    const cookies = new CookieJar(this.opened, ...(isWalled ? [this.offered] : []));
+    const request = async (at: URL) => {
+      const cookie = cookies.of(at);
+      return { url: at, cookie, answer: await ask(at, cookie) };
+    };
+    let last = await request(url);
+    let own = last;
+    let hop = 0;
+    for (; hop < hopsMax && isRedirect(last.answer); hop++) {
+      cookies.take(last.url, last.answer.headers['set-cookie']);
+      const target = URL.parse(last.answer.headers.location!, last.url.href);
       if (!target) break;
       target.hash = '';
       const isBack = isSame(target);
       // Asked for in the same way, it would answer the same.
-      const isRepeated = target.href === own.url.href && cookies.get(target.host) === own.cookie;
-      if (isBack ? isRepeated : !(await this.isWorth(approach, at, target, answer))) break;
-      const next = await ask(target, cookies.get(target.host)).catch((error: unknown) => {
+      const isRepeated = target.href === own.url.href && cookies.of(target) === own.cookie;
+      const isOnTheWay = isWalled || last !== own;
+      const mayGo = isBack
+        ? !isRepeated
+        : isOnTheWay || this.isWorth(approach, last.answer, target);
+      if (!mayGo || (!isBack && !(await mayAsk(target)))) break;
+      const next = await request(target).catch((error: unknown) => {
         if (isBack || isWalled) throw error;
       });
       if (!next) break;
-      at = target;
-      answer = next;
-      if (isBack) own = { answer, url: at, cookie: cookies.get(at.host) };
+      last = next;
+      if (isBack) own = last;
     }
-    if (isRedirect(own.answer)) take(this.offered, url.host, own.answer);
-    else if (own.answer.status < 400)
-      for (const [host, cookie] of cookies) keep(this.opened, host, cookie);
+    if (isRedirect(own.answer)) this.offered.take(own.url, own.answer.headers['set-cookie']);
+    else if (own.answer.status < 400 && (isWalled || hop > 0)) this.opened.add(cookies);
     return own.answer;
   }
 
-  /** Whether to look where an address sends its visitors: once for each cookie it gives them on the way. */
-  private async isWorth(
-    { isWalled, isDetour, mayAsk }: Approach,
-    { host }: URL,
-    target: URL,
-    { headers }: Fetched,
-  ): Promise<boolean> {
-    if (!isWalled) {
-      const given = headers['set-cookie'];
-      if (isDetour || given === undefined) return false;
-      const mark = `${host} ${sentBack(given).replace(/=[^;]*/g, '')}`;
-      if (this.tried.has(mark) || this.tried.size >= hostsMax) return false;
-      this.tried.add(mark);
-    }
-    return mayAsk(target);
+  /**
+   * Whether to look where an address sends its visitors: if it gives them a cookie on the way, or tells where they came
+   * from. Once for each cookie and each such place.
+   */
+  private isWorth({ url, isDetour }: Approach, { headers }: Fetched, target: URL): boolean {
+    if (isDetour || this.tried.size >= triedMax) return false;
+    const given = headers['set-cookie'];
+    const mark =
+      given === undefined ? target.host + target.pathname : `${url.host} ${cookieNames(given)}`;
+    if (this.tried.has(mark) || (given === undefined && !names(target, url))) return false;
+    this.tried.add(mark);
+    return true;
   }
 }
 
-function take(cookies: Cookies, host: string, { headers }: Fetched): void {
-  const given = headers['set-cookie'];
-  if (given !== undefined) keep(cookies, host, sentBack(given, cookies.get(host)));
+/** `?back=/docs/intro`, or the whole address. */
+function names({ search }: URL, { pathname }: URL): boolean {
+  return pathname.length > 1 && [search, unescaped(search)].some((text) => text.includes(pathname));
 }
 
-function keep(cookies: Cookies, host: string, cookie: string): void {
-  if (cookie.length > cookieCharsMax || (cookies.size >= hostsMax && !cookies.has(host))) return;
-  cookies.set(host, cookie);
+function unescaped(text: string): string {
+  try {
+    return decodeURIComponent(text);
+  } catch {
+    return text;
+  }
 }

@@ -65,20 +65,6 @@ export function retryAfterMs(header: string | undefined, now: number): number | 
   return Number.isNaN(at) ? undefined : Math.max(0, at - now);
 }
 
-/** Cookies as they go back to who set them, with those from before. */
-export function sentBack(setCookie: string, before = ''): string {
-  const pairs = setCookie.split(/,\s*(?=[^;,=\s]+=)/).map((one) => one.split(';')[0]!.trim());
-  return joinedCookies(before, pairs.join('; '));
-}
-
-/** Of two with one name, the later. */
-export function joinedCookies(...cookies: string[]): string {
-  const pairs = cookies.flatMap((one) => one.split(/;\s*/)).filter(Boolean);
-  return [...new Map(pairs.map(namedPair)).values()].join('; ');
-}
-
-const namedPair = (pair: string): [string, string] => [pair.split('=')[0]!, pair];
-
 export function createFetch(egress: Egress): Fetch {
   return async ({ url, headers, timeoutMs, bytesMax, cut, signal, method, body, trusted }) => {
     const answer = await egress.request({
