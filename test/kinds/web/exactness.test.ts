@@ -359,6 +359,25 @@ test('links of a page whose text is that of another are followed, and traps made
   }
 });
 
+test('headers of the caller go to the hosts of the starts, wherever those lead', async (t) => {
+  const site = await startSite(t);
+  const at = (host: string, path: string) => site.url(path, host);
+  site.on('start.test /', html('', 302, { location: at('elsewhere.test', '/') }));
+  site.on('start.test /own', page('own', at('sub.start.test', '/'), at('www.start.test', '/')));
+  site.on('www.start.test /', page('www'));
+  site.on('sub.start.test /', page('sub'));
+  site.on('elsewhere.test /', page('elsewhere', at('other.test', '/')));
+  site.on('elsewhere.test /sitemap.xml', `<urlset><url><loc>${at('elsewhere.test', '/')}</loc></url></urlset>`); // prettier-ignore
+  site.on('other.test /', page('other'));
+  const web = await createWeb(t);
+  const urls = [at('start.test', '/'), at('start.test', '/own')];
+  const end = await web.crawl({ urls, headers: { 'X-Secret': 'mine' }, subdomains: true, externalLinks: true }); // prettier-ignore
+  assert.equal(end.result.pages, 5);
+  const told = site.hits.filter(({ headers }) => headers['x-secret'] === 'mine');
+  assert.deepEqual([...new Set(told.map(({ host }) => host))].toSorted(), ['start.test', 'www.start.test']); // prettier-ignore
+  assert.ok(told.some(({ path }) => path === '/sitemap.xml'));
+});
+
 test('a start that has moved takes its sitemap along', async (t) => {
   const site = await startSite(t);
   const moved = (path: string) => html('', 301, { location: site.url(path, 'www.moved.test') });

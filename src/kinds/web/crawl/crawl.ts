@@ -17,6 +17,7 @@ import { Progress, reportEveryMs } from './progress.ts';
 import type { Result } from './result.ts';
 import { folderOf, Scope } from './scope.ts';
 import { Earlier } from './earlier.ts';
+import { OwnHeaders } from './own-headers.ts';
 import { PathBudgets } from './path-budgets.ts';
 import { parseUrl } from './url.ts';
 import type { CrawlNeeds, StopCause } from './needs.ts';
@@ -44,6 +45,7 @@ export class Crawl {
   private readonly allowance: Allowance;
   private readonly limits: Limits;
   private readonly progress: Progress;
+  readonly ownHeaders: OwnHeaders;
   private room!: ByteRoom;
   private readonly reserved = new Map<number, string[]>();
   private readonly ended = Promise.withResolvers<void>();
@@ -63,6 +65,7 @@ export class Crawl {
     this.allowance = new Allowance(needs.clock, () => needs.creditsLeft(run.job.owner));
     this.limits = new Limits(options, this.allowance);
     this.progress = new Progress(run, needs.clock);
+    this.ownHeaders = new OwnHeaders(options);
     this.batches = new Batches({
       clock: needs.clock,
       signal: run.signal,
@@ -161,7 +164,7 @@ export class Crawl {
       settings,
       clock,
       signal: this.stop.signal,
-      isOwn: (url) => !this.scope.isExternal(url),
+      ownHeaders: this.ownHeaders,
       earlier: this.earlier,
       crawlDelay: (host, wished) => this.keepDelay(host, wished),
     });

@@ -5,6 +5,7 @@ import type { Robots } from '../fetch/robots.ts';
 import type { WebSettings } from '../settings.ts';
 import type { ByteShare } from './bytes.ts';
 import type { CrawlOptions } from './options.ts';
+import type { OwnHeaders } from './own-headers.ts';
 import { walledFlag, type UrlRow, type Waiting } from './rows.ts';
 import { cleanUrl, urlKey } from './url.ts';
 import { Walls } from './walls.ts';
@@ -15,18 +16,15 @@ export interface RequestNeeds {
   fetch: Fetch;
   robots: Robots;
   signal: AbortSignal;
-  isOwn(url: URL): boolean;
+  ownHeaders: OwnHeaders;
 }
 
 export class Requests {
   private readonly needs: RequestNeeds;
-  private readonly ownHeaders: Record<string, string>;
   private readonly walls = new Walls();
 
   constructor(needs: RequestNeeds) {
     this.needs = needs;
-    const given = Object.entries(needs.options.headers ?? {});
-    this.ownHeaders = Object.fromEntries(given.map(([name, value]) => [name.toLowerCase(), value]));
   }
 
   /** `earlier`: as the earlier crawl knew it. */
@@ -56,7 +54,7 @@ export class Requests {
     cookie: string | undefined,
     earlier: UrlRow | undefined,
   ): Record<string, string> {
-    const own = this.needs.isOwn(url) ? this.ownHeaders : {};
+    const own = this.needs.ownHeaders.for(url);
     return {
       'user-agent': this.needs.settings.userAgent,
       accept: 'text/html,application/xhtml+xml,application/pdf;q=0.9,text/*;q=0.8,*/*;q=0.5',

@@ -272,16 +272,16 @@ export class Visitor {
 
   /** Undefined: there is no browser, and the page is what it is without one. */
   private async render(url: URL): Promise<Rendered | undefined> {
-    const { options, signal, isOwn, render } = this.needs;
-    const { actions, headers } = options;
+    const { options, signal, ownHeaders, render } = this.needs;
+    const { actions } = options;
     const screenshot = this.wishes.has('screenshot');
-    const sent = headers && isOwn(url) ? { headers } : {};
+    const headers = ownHeaders.for(url);
     try {
       return await render(url.href, {
         screenshot,
         signal,
         ...(actions ? { actions } : {}),
-        ...sent,
+        ...(Object.keys(headers).length > 0 ? { headers } : {}),
       });
     } catch (error) {
       const isMissing = error instanceof AppError && error.code === 'noBrowser';
