@@ -83,6 +83,27 @@ test('retryFailed fetches the failed pages only', async (t) => {
   assert.equal(await pagesOf(web, first.id), 20);
 });
 
+test('a crawl whose node is gone asks no failed page again', async (t) => {
+  const site = await startSite(t, { pages: 20 });
+  for (const n of [3, 4]) site.on(`/p/${n}`, html('', 404));
+  const gate = gated(site, '/p/15');
+  const first = await createWeb(t);
+  const { jobId: id } = await first.call<{ jobId: string }>('crawl_site', {
+    url: site.url('/'), sitemap: 'skip',
+  }); // prettier-ignore
+  await until('the rest waits', async () => (await pagesOf(first, id)) === 17);
+  await first.stop();
+  const { attemptId } = await first.jobs.get(id);
+  await first.jobs.bring(id, { type: 'lost', attemptId, random: 0 });
+  await first.store.promote(Date.now() + 1000);
+  gate.open();
+  const web = await createWeb(t, { store: first.store });
+  await until('it is over', async () => (await web.jobs.get(id)).status === 'completed');
+  assert.equal((await web.jobs.get(id)).attempt, 2);
+  assert.equal(await pagesOf(web, id), 18);
+  for (const n of [3, 4]) assert.equal(site.count(`/p/${n}`), 1);
+});
+
 test('change tracking: new, same by 304, changed with a diff, removed', async (t) => {
   const site = await startSite(t);
   const shape = { pages: 4, links: 3, bytes: 600 };

@@ -200,11 +200,13 @@ export class Crawl {
         { parent: null, depth: 0, via: 'start' },
       );
     }
-    if (this.run.job.attempt > state.attempt) {
+    // An attempt that follows a lost one goes on with it; only somebody's retry means the failed pages.
+    const { attempt, lost } = this.run.job;
+    if (attempt - lost > state.attempt) {
       await this.writer.requeueFailed();
       // Opened again after its time was over, it has that time once more.
       if (state.stopReason === 'time') this.row.activeMs = 0;
-      Object.assign(state, { attempt: this.run.job.attempt, stopReason: undefined });
+      Object.assign(state, { attempt, stopReason: undefined });
       await this.writer.save();
     }
   }
