@@ -30,6 +30,7 @@ test('bad input is refused before anything is done', async (t) => {
   await refused('crawl_site', { url: 'http://a.test/', include: ['(?=x)'] }, /cannot be used/);
   await refused('crawl_site', { url: 'http://a.test/', exclude: ['('] }, 'invalidInput');
   await refused('crawl_site', { url: 'http://a.test/', maxPages: 0 }, 'invalidInput');
+  await refused('crawl_site', { url: 'http://me:secret@a.test/' }, /name and password/);
   await refused(
     'crawl_site',
     { url: 'http://a.test/', schema: { type: 'object', required: 'x' } },

@@ -95,7 +95,13 @@ async function checkOptions(
   if (starts.length === 0) {
     throw new AppError('invalidInput', 'A crawl needs a start.', { hint: 'Give `url` or `urls`.' });
   }
-  for (const url of starts) parseUrl(url);
+  for (const start of starts) {
+    const { username, password } = parseUrl(start);
+    if (username === '' && password === '') continue;
+    throw new AppError('invalidInput', 'A start cannot have name and password in it.', {
+      hint: 'Addresses are shown; give headers: {"authorization": "Basic …"} instead.',
+    });
+  }
   compilePatterns([...(options.include ?? []), ...(options.exclude ?? [])]);
   checkHeaders(options.headers ?? {});
   await checkSelectors(options);
