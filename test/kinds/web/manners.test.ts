@@ -175,6 +175,14 @@ test('pace: delay, Crawl-delay up to a limit, requests at once, and the time lim
   // Not by when requests came: the first may have taken its time on the way. Timers may be a millisecond early.
   assert.ok(tookMs >= 4 * 59, `${tookMs} ms for 5 pages`);
   assert.equal(most, 1);
+  // A redirect that is followed at once for its cookie is a request like any other.
+  site.on('/walled', (request, response) => {
+    const isIn = request.headers.cookie === 'in=1';
+    const away = html('', 302, { location: '/walled', 'set-cookie': 'in=1' });
+    (isIn ? html('<h1>In</h1>') : away)(request, response);
+  });
+  await crawl({ url: site.url('/walled'), delayMs: 250 });
+  assert.ok(tookMs >= 249, `${tookMs} ms for two requests`);
   site.on('slow.test /robots.txt', text('User-agent: *\nCrawl-delay: 90\n'));
   const slow = await crawl({ url: site.url('/p/0', 'slow.test'), maxPages: 4 });
   assert.ok(tookMs >= 3 * 119, `${tookMs} ms for 4 pages`);

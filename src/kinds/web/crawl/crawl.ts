@@ -115,7 +115,7 @@ export class Crawl {
   }
 
   private async prepare(): Promise<void> {
-    const { store, clock, pages, settings } = this.needs;
+    const { store, clock, pages, pacer, settings } = this.needs;
     const { job } = this.run;
     const token = randomId('');
     this.row = await store.open(job.id, job.owner, clock.now());
@@ -130,7 +130,7 @@ export class Crawl {
       store,
       crawl,
       clock,
-      pacer: this.needs.pacer,
+      pacer,
       manners: (host) => this.manners.of(host),
       levels: this.options.maxDepth !== undefined,
     });
@@ -167,6 +167,7 @@ export class Crawl {
       ownHeaders: this.ownHeaders,
       earlier: this.earlier,
       crawlDelay: (host, wished) => this.keepDelay(host, wished),
+      pause: (host) => pacer.again(host, this.manners.of(host), this.stop.signal),
     });
     for (const host of await store.readyHosts(crawl, anyTime, 10_000)) this.health.load(host);
     await this.begin();

@@ -31,7 +31,7 @@ export interface CrawlNeeds {
   settings: WebSettings;
   visit: Omit<
     VisitNeeds,
-    'options' | 'settings' | 'clock' | 'signal' | 'ownHeaders' | 'earlier' | 'crawlDelay'
+    'options' | 'settings' | 'clock' | 'signal' | 'ownHeaders' | 'earlier' | 'crawlDelay' | 'pause'
   >;
   sitemaps: (crawl: Crawl) => Promise<void>;
   /** Credits the owner may still spend in this period. */

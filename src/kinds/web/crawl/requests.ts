@@ -17,6 +17,8 @@ export interface RequestNeeds {
   robots: Robots;
   signal: AbortSignal;
   ownHeaders: OwnHeaders;
+  /** Before one more request of the same visit. */
+  pause(host: string): Promise<void>;
 }
 
 export class Requests {
@@ -36,6 +38,7 @@ export class Requests {
       isDetour: row.hops > 0,
       isSame,
       mayAsk: (url) => this.mayAsk(url),
+      pause: ({ host }) => this.needs.pause(host),
       ask: (url, cookie) => {
         const headers = this.headers(url, cookie, isSame(url) ? earlier : undefined);
         const { fetch, signal, settings, options } = this.needs;

@@ -14,6 +14,8 @@ export interface Approach {
   isSame(url: URL): boolean;
   mayAsk(url: URL): Promise<boolean>;
   ask(url: URL, cookie: string | undefined): Promise<Fetched>;
+  /** Waits as long as its host wants between two requests. */
+  pause(url: URL): Promise<void>;
 }
 
 const hopsMax = 5;
@@ -27,7 +29,7 @@ export class Walls {
 
   /** The last answer of the address itself, or of another spelling of it. */
   async pass(approach: Approach): Promise<Fetched> {
-    const { url, isWalled, isSame, mayAsk, ask } = approach;
+    const { url, isWalled, isSame, mayAsk, pause, ask } = approach;
     const cookies = new CookieJar(this.opened, ...(isWalled ? [this.offered] : []));
     const request = async (at: URL) => {
       const cookie = cookies.of(at);
@@ -49,6 +51,7 @@ export class Walls {
         ? !isRepeated
         : isOnTheWay || this.isWorth(approach, last.answer, target);
       if (!mayGo || (!isBack && !(await mayAsk(target)))) break;
+      await pause(target);
       const next = await request(target).catch((error: unknown) => {
         if (isBack || isWalled) throw error;
       });
