@@ -40,6 +40,7 @@ export interface CrawlEnd {
     reasons?: Record<string, number>;
     changes?: Record<string, number>;
     stopReason: string;
+    bytes: number;
     warnings?: string[];
     creditsUsed: number;
   };

@@ -40,8 +40,10 @@ export function printOutput(
       const isRead = list.some((row) => bodies.some((name) => row[name] !== undefined));
       if (isRead) for (const row of list) screen.out(bodyText(screen, entry, row, bodies));
       else screen.out(tableText(screen, list, columns));
-      const { nextCursor } = output as { nextCursor?: string };
+      const { nextCursor, laterCursor } = output as Record<string, string | undefined>;
       if (nextCursor) screen.err(dim(screen, `more: --cursor ${nextCursor}\n`));
+      if (laterCursor)
+        screen.err(dim(screen, `what comes in after this: --cursor ${laterCursor}\n`));
       sayNotice(screen, output);
       return;
     }
@@ -228,6 +230,7 @@ const spoken: ReadonlyMap<string, string> = new Map([
   ['send_signal', 'errand signal'],
   ['cancel_job', 'errand cancel'],
   ['retry_job', 'errand retry'],
+  ['read_pages', 'errand pages'],
 ]);
 
 /** The same for every operation that has a command, where the list is at hand. */

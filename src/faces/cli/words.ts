@@ -168,7 +168,7 @@ function placeholder(name: string, property: Schema): string {
   if (type === 'object') return ' JSON|FILE';
   if (isTime(property)) return ' TIME';
   if (type !== 'number' && type !== 'integer') return ' TEXT';
-  return name.endsWith('Ms') ? ' 30s' : ' N';
+  return isDuration(name) ? ' 30s' : ' N';
 }
 
 /** What a field is for, what it takes and what it is when it is left out, as far as the schema says so. */
@@ -240,7 +240,8 @@ function issueText({ path, message }: Issue, typed: Typed): string {
 }
 
 /** `timeoutMs` is `--timeout` on a terminal, which takes 30s, 5m, or seconds (`--timeout-ms` takes milliseconds). */
-export const flagName = (name: string): string => kebab(name.replace(/Ms$/, ''));
+export const flagName = (name: string): string => kebab(name.replace(/Ms(?=$|Max$)/, ''));
+const isDuration = (name: string): boolean => /Ms(?:Max)?$/.test(name);
 
 /** `--timeout-ms 500` says its unit in the flag. */
 const milliseconds = (flag: string, text: string): string =>
@@ -289,7 +290,7 @@ function value(name: string, property: Schema, text: string): unknown {
   if (text === 'null' && type !== 'string') return null;
   if (type === 'boolean') return truth(flagName(name), text);
   if (type === 'number' || type === 'integer')
-    return name.endsWith('Ms') ? durationMs(text, 1000) : number(name, text);
+    return isDuration(name) ? durationMs(text, 1000) : number(name, text);
   if (type === 'object' || type === 'any') {
     try {
       return JSON.parse(text);

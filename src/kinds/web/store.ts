@@ -56,11 +56,11 @@ export class WebStore {
   }
 
   /** What an earlier crawl was asked for. */
-  async inputOf(jobId: string): Promise<{ formats?: string[] }> {
+  async inputOf(jobId: string): Promise<unknown> {
     const [row] = await this.store.read<{ input: string }>('SELECT input FROM jobs WHERE id = ?', [
       jobId,
     ]);
-    return JSON.parse(row?.input ?? '{}') as { formats?: string[] };
+    return JSON.parse(row?.input ?? '{}');
   }
 
   /** From here on only commands with this token apply. */
@@ -246,6 +246,19 @@ export class WebStore {
       found.push(...rows);
     }
     return found;
+  }
+
+  /** Rows without one of these flags that redirect to an address. */
+  async redirectedTo(
+    crawl: number,
+    target: string,
+    flags: number,
+  ): Promise<{ seq: number; host: string }[]> {
+    return this.store.read<{ seq: number; host: string }>(
+      `SELECT seq, host FROM web_urls WHERE crawl = ? AND fate = 'redirected' AND reason IS NULL
+       AND target = ? AND flags & ? = 0`,
+      [crawl, target, flags],
+    );
   }
 
   /** Of rows that a redirect led to: the address that was asked for at first. */

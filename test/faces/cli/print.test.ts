@@ -102,7 +102,7 @@ test('the help of a command says what each flag takes, in words that are typed',
   assert.match(text, /^Usage: errand queue set <name> \[flags\]/);
   assert.match(text, /`errand queue list` shows it/);
   assert.match(text, /--kind TEXT +command, web \(default command\)/);
-  assert.match(text, /--age-ms-max N +Longest wait/);
+  assert.match(text, /--age-max 30s +Longest wait/);
   assert.equal(terminalWords('set_queue', commandNames(entries)), '`errand queue set`');
 });
 

@@ -53,9 +53,12 @@ test('a crawl on the command line: started, awaited, shown, read, searched', asy
   );
   const whole = await server.cli('crawl', site.url('/'), '--max-pages', '3', '--wait');
   assert.match(whole.stdout, /^3 pages \(limit\), \d credits\n[^]*errand pages job_/);
-  assert.match((await server.cli('crawl', 'retry', id)).stdout, /^job_\w+ (queued|running)\n/);
-  assert.equal((await server.cli('wait', id)).code, 0);
-  const over = await server.cli('crawl', 'pause', id);
+  assert.match((await server.cli('crawl', 'retry', id)).stderr, /has all of its 6 pages/);
+  const all = await server.cli('crawl', site.url('/'), '--max-pages', '50', '--wait', '--json');
+  const { jobId } = all.json<{ jobId: string }>();
+  assert.match((await server.cli('crawl', 'retry', jobId)).stdout, /^job_\w+ (queued|running)\n/);
+  assert.equal((await server.cli('wait', jobId)).code, 0);
+  const over = await server.cli('crawl', 'pause', jobId);
   assert.match(over.stderr, /The crawl is completed: there is nothing to pause/);
 });
 

@@ -59,8 +59,8 @@ test('every trap has a fate, and none stops the crawl', async (t) => {
     '/to-file': /^redirected$/,
     '/moved': /^redirected$/,
     '/target': /^fetched$/,
-    '/round': /^redirected$/,
-    '/round2': /^redirected$/,
+    '/round': /^errored:redirectLoop$/,
+    '/round2': /^redirected:leadsBack$/,
     '/hops/10': /^errored:tooManyRedirects$/,
     '/cookie-wall': /^fetched$/,
     '/refresh': /^redirected:metaRefresh$/,
@@ -101,6 +101,16 @@ test('every trap has a fate, and none stops the crawl', async (t) => {
   }); // prettier-ignore
   const markdownOf = (path: string) => read.pages.find(({ url }) => url.endsWith(path))!.markdown;
   assert.match(markdownOf('/latin1'), /Grüße aus Köln/);
+  const raw = await web.crawl({
+    url: site.url('/latin1'), urls: [site.url('/utf16'), site.url('/paper.pdf')], maxDepth: 0, formats: ['raw'],
+  }); // prettier-ignore
+  const bodies = await web.call<{ pages: { url: string; raw: string }[] }>('read_pages', {
+    id: raw.id, fields: ['raw'],
+  }); // prettier-ignore
+  const rawOf = (path: string) => bodies.pages.find(({ url }) => url.endsWith(path))!.raw;
+  assert.match(rawOf('/latin1'), /^<!doctype html>[^]*Grüße aus Köln/);
+  assert.match(rawOf('/utf16'), /Grüße in Zweien/);
+  assert.match(rawOf('/paper.pdf'), /^%PDF-|^data:application\/octet-stream;base64,JVBERi/);
   assert.match(markdownOf('/utf16'), /Grüße in Zweien/);
   assert.match(markdownOf('/meta-charset'), /Grüße vom Meta/);
   assert.match(markdownOf('/gzip'), /Packed gzip/);

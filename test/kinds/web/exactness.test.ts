@@ -76,9 +76,13 @@ test('of pages that stand for each other one is kept, also when they come in tog
 
 test('a redirect to the same address in another spelling is followed', async (t) => {
   const site = await startSite(t);
-  site.on('/', page('root', '/session', '/tracked', '/language', '/endless'));
+  site.on(
+    '/',
+    page('root', '/session', '/tracked', '/language', '/endless', '/find?q=a%20b/c&utm_source=x'),
+  );
   redirectsTo(site, '/session', 'sessionid=4f');
   redirectsTo(site, '/tracked', 'utm_source=home');
+  site.on('/find', page('found'));
   redirectsTo(site, '/language', 'lang=en');
   let n = 0;
   site.on('/endless', (_request, response) =>
@@ -88,11 +92,100 @@ test('a redirect to the same address in another spelling is followed', async (t)
   const kept = await web.crawl({ url: site.url('/'), sitemap: 'skip' });
   assert.deepEqual(await fatesOf(web, kept.id), {
     '/': 'fetched', '/session': 'fetched', '/tracked': 'fetched', '/language': 'redirected',
-    '/language?lang=en': 'fetched', '/endless': 'errored:redirectLoop',
+    '/language?lang=en': 'fetched', '/endless': 'errored:redirectLoop', '/find?q=a%20b/c': 'fetched',
   }); // prettier-ignore
   const stripped = await web.crawl({ url: site.url('/'), sitemap: 'skip', query: 'strip' });
   assert.equal((await fatesOf(web, stripped.id))['/language'], 'fetched');
-  assert.equal(stripped.result.pages, 4);
+  assert.equal(stripped.result.pages, 5);
+});
+
+test('a wall that another address opens with a cookie costs no page', async (t) => {
+  const site = await startSite(t);
+  const needs =
+    (cookie: string, wall: Handler, behind: Handler): Handler =>
+    (request, response) =>
+      ((request.headers.cookie ?? '').includes(cookie) ? behind : wall)(request, response);
+  const to = (location: string, cookie?: string): Handler =>
+    html('', 302, { location, ...(cookie === undefined ? {} : { 'set-cookie': cookie }) });
+  // Every page turns visitors away, and the wall always leads back to the start.
+  const paths = ['/a', '/b', '/c'];
+  site.on('one.test /', needs('ok=1', to('/consent'), html(page('one', ...paths))));
+  for (const path of paths)
+    site.on(`one.test ${path}`, needs('ok=1', to('/consent'), html(page(path))));
+  site.on('one.test /consent', to('/', 'ok=1; Path=/'));
+  // Met deep in the site, by pages that come in together; it knows where they came from.
+  const gate = together(3);
+  site.on('two.test /', page('two', ...paths));
+  for (const path of paths)
+    site.on(`two.test ${path}`, needs('ok=2', gate(to(`/consent?back=${path}`)), html(page(`two ${path}`)))); // prettier-ignore
+  site.on('two.test /consent', (request, response) =>
+    to(request.url.split('=')[1]!, 'ok=2; Path=/')(request, response),
+  );
+  // The same wall for all of them, over two addresses, and two cookies.
+  const each = together(3);
+  site.on('three.test /', page('three', ...paths));
+  for (const path of paths)
+    site.on(
+      `three.test ${path}`,
+      needs('x=1; y=1', each(to('/gate')), html(page(`three ${path}`))),
+    );
+  site.on('three.test /gate', to('/gate2', 'x=1'));
+  site.on('three.test /gate2', to('/a', 'y=1'));
+  // A cookie comes with the first redirect, and who shows up without it is told off.
+  site.on('four.test /', needs('seen=1', to('/check', 'seen=1'), html(page('four', '/a', '/b'))));
+  for (const path of ['/a', '/b'])
+    site.on(
+      `four.test ${path}`,
+      needs('seen=1', to('/check', 'seen=1'), html(page(`four ${path}`))),
+    );
+  site.on('four.test /check', needs('seen=1', html('no cookies', 403), to('/')));
+  // Never opens.
+  site.on('five.test /', page('five', '/shut', '/moved'));
+  site.on('five.test /shut', to('/consent'));
+  site.on('five.test /consent', to('/shut', 'ok=5'));
+  site.on('five.test /moved', to('/new', 'session=1'));
+  site.on('five.test /new', page('new'));
+  // Another host of the same domain hands the cookie out; other hosts of the machine do not get it.
+  site.on('www.six.test /', page('six', ...paths));
+  for (const path of paths) {
+    const wall = to(`http://id.six.test:${site.port}/ask?back=${encodeURIComponent(site.url(path, 'www.six.test'))}`); // prettier-ignore
+    site.on(`www.six.test ${path}`, needs('ok=6', wall, html(page(`six ${path}`))));
+  }
+  site.on('id.six.test /ask', (request, response) =>
+    to(`/done?${request.url.split('?')[1]}`)(request, response),
+  );
+  site.on('id.six.test /done', (request, response) =>
+    to(decodeURIComponent(request.url.split('=')[1]!), 'ok=6; Domain=six.test, z=1; Domain=test, y=1')(request, response),
+  ); // prettier-ignore
+  const web = await createWeb(t);
+  const fates = async (host: string, options = {}) => {
+    const end = await web.crawl({ url: site.url('/', host), sitemap: 'skip', ...options });
+    const all = await fatesOf(web, end.id);
+    const counted: Record<string, number> = {};
+    for (const fate of Object.values(all).map((one) => one.split(':')[0]!))
+      counted[fate] = (counted[fate] ?? 0) + 1;
+    assert.deepEqual(end.result.fates, counted, host);
+    return all;
+  };
+  const pages = { '/a': 'fetched', '/b': 'fetched', '/c': 'fetched', '/': 'fetched' };
+  assert.deepEqual(await fates('one.test'), { ...pages, '/consent': 'redirected:leadsBack' });
+  assert.deepEqual(
+    site.hits.filter(({ host }) => host === 'one.test').map(({ path }) => path).toSorted(),
+    ['/', '/', '/a', '/b', '/c', '/consent', '/robots.txt'],
+    'as a browser would ask',
+  ); // prettier-ignore
+  const two = await fates('two.test');
+  assert.deepEqual({ ...two, ...pages }, two);
+  assert.deepEqual(await fates('three.test'), { ...pages, '/gate': 'redirected', '/gate2': 'redirected:leadsBack' }); // prettier-ignore
+  assert.deepEqual(await fates('four.test', { maxPages: 2 }), { '/': 'fetched', '/a': 'fetched', '/b': 'queued' }); // prettier-ignore
+  assert.deepEqual(await fates('five.test'), {
+    '/': 'fetched', '/shut': 'errored:redirectLoop', '/moved': 'redirected', '/new': 'fetched',
+    '/consent': 'redirected:leadsBack',
+  }); // prettier-ignore
+  assert.deepEqual(await fates('www.six.test', { concurrency: 1 }), pages);
+  const sent = site.hits.filter(({ host, headers }) => host === 'www.six.test' && headers.cookie);
+  assert.deepEqual(sent.map(({ path, headers }) => [path, headers.cookie]), paths.map((path) => [path, 'ok=6'])); // prettier-ignore
+  assert.ok(!site.hits.some(({ host, headers }) => host === 'two.test' && headers.cookie?.includes('ok=1'))); // prettier-ignore
 });
 
 test('sitemaps left for later are read when nothing else waits; two that name each other end', async (t) => {
@@ -264,6 +357,25 @@ test('links of a page whose text is that of another are followed, and traps made
     assert.equal(trap.result.pages, pages, url);
     assert.ok(trap.result.fates.duplicate! < 200, JSON.stringify(trap.result));
   }
+});
+
+test('headers of the caller go to the hosts of the starts, wherever those lead', async (t) => {
+  const site = await startSite(t);
+  const at = (host: string, path: string) => site.url(path, host);
+  site.on('start.test /', html('', 302, { location: at('elsewhere.test', '/') }));
+  site.on('start.test /own', page('own', at('sub.start.test', '/'), at('www.start.test', '/')));
+  site.on('www.start.test /', page('www'));
+  site.on('sub.start.test /', page('sub'));
+  site.on('elsewhere.test /', page('elsewhere', at('other.test', '/')));
+  site.on('elsewhere.test /sitemap.xml', `<urlset><url><loc>${at('elsewhere.test', '/')}</loc></url></urlset>`); // prettier-ignore
+  site.on('other.test /', page('other'));
+  const web = await createWeb(t);
+  const urls = [at('start.test', '/'), at('start.test', '/own')];
+  const end = await web.crawl({ urls, headers: { 'X-Secret': 'mine' }, subdomains: true, externalLinks: true }); // prettier-ignore
+  assert.equal(end.result.pages, 5);
+  const told = site.hits.filter(({ headers }) => headers['x-secret'] === 'mine');
+  assert.deepEqual([...new Set(told.map(({ host }) => host))].toSorted(), ['start.test', 'www.start.test']); // prettier-ignore
+  assert.ok(told.some(({ path }) => path === '/sitemap.xml'));
 });
 
 test('a start that has moved takes its sitemap along', async (t) => {

@@ -30,6 +30,7 @@ test('bad input is refused before anything is done', async (t) => {
   await refused('crawl_site', { url: 'http://a.test/', include: ['(?=x)'] }, /cannot be used/);
   await refused('crawl_site', { url: 'http://a.test/', exclude: ['('] }, 'invalidInput');
   await refused('crawl_site', { url: 'http://a.test/', maxPages: 0 }, 'invalidInput');
+  await refused('crawl_site', { url: 'http://me:secret@a.test/' }, /name and password/);
   await refused(
     'crawl_site',
     { url: 'http://a.test/', schema: { type: 'object', required: 'x' } },
@@ -43,6 +44,8 @@ test('bad input is refused before anything is done', async (t) => {
     [{ selectors: { a: 'h1' } }, /of a schema/],
     [{ headers: { 'bad name': 'x' } }, /Not a header.*bad name/],
     [{ headers: { 'x-a': 'b\nc' } }, /Not a header.*x-a/],
+    [{ headers: { Host: 'inside.example' } }, /Host cannot be set/],
+    [{ headers: { 'transfer-encoding': 'chunked' } }, /transfer-encoding cannot be set/],
     [{ pathBudgets: { 'docs/': 3 } }, /No path begins with "docs\/"/],
   ] as const)
     await refused('crawl_site', { url: 'http://a.test/', ...wish }, message);

@@ -6,8 +6,8 @@ import { Limits } from '../../../src/kinds/web/crawl/limits.ts';
 import { crawlOptions } from '../../../src/kinds/web/crawl/options.ts';
 import type { CrawlRow } from '../../../src/kinds/web/crawl/rows.ts';
 import { systemClock, type Clock } from '../../../src/runtime/clock.ts';
-import { html, startSite, type Site } from '../../fixtures/site/site.ts';
-import { page } from '../../fixtures/site/pages.ts';
+import { html, startSite, type Handler, type Site } from '../../fixtures/site/site.ts';
+import { generatedPage, page, paragraphs } from '../../fixtures/site/pages.ts';
 import { until } from '../../helpers/until.ts';
 import { createWeb, fatesOf } from '../../helpers/web.ts';
 
@@ -24,6 +24,7 @@ test('cancel keeps what was fetched; retry goes on with the rest', async (t) => 
   const { pages, stopReason } = cancelled.result as { pages: number; stopReason: string };
   assert.equal(stopReason, 'cancelled');
   assert.ok(pages > 5 && pages < 200);
+  assert.equal((cancelled.progress as { done: number }).done, pages);
   gate.open();
   await web.call('retry_job', { id });
   await until('it is over', async () => (await web.jobs.get(id)).status === 'completed');
@@ -42,7 +43,9 @@ test('pause holds a crawl still, resume goes on', async (t) => {
   await web.call('control_crawl', { id, action: 'pause' });
   await until('it is paused', async () => (await web.call('get_job', { id })).stage === 'paused');
   const still = site.hits.length;
-  assert.equal((await web.call('get_job', { id })).paused, true);
+  const held = await web.call<{ paused: boolean; progress: { done: number } }>('get_job', { id });
+  assert.equal(held.paused, true);
+  assert.equal(held.progress.done, await pagesOf(web, id));
   await web.call('control_crawl', { id, action: 'resume' });
   await until('it is over', async () => (await web.jobs.get(id)).status === 'completed');
   assert.ok(site.hits.length > still);
@@ -69,7 +72,36 @@ test('retryFailed fetches the failed pages only', async (t) => {
     'a credit for each page, not for each attempt',
   );
   assert.deepEqual(site.hits.map(({ path }) => path).toSorted(), ['/p/3', '/p/4']);
+  for (const n of [3, 4]) site.on(`/p/${n}`, html('', 404));
+  const full = await web.crawl({ url: site.url('/'), sitemap: 'skip', maxPages: 18 });
+  assert.deepEqual([full.result.stopReason, full.result.fates.errored], ['limit', 2]);
+  await assert.rejects(
+    web.call('control_crawl', { id: full.id, action: 'retryFailed' }),
+    /maxPages/,
+  );
+  assert.equal((await web.jobs.get(full.id)).status, 'completed', 'nothing of it has changed');
   assert.equal(await pagesOf(web, first.id), 20);
+});
+
+test('a crawl whose node is gone asks no failed page again', async (t) => {
+  const site = await startSite(t, { pages: 20 });
+  for (const n of [3, 4]) site.on(`/p/${n}`, html('', 404));
+  const gate = gated(site, '/p/15');
+  const first = await createWeb(t);
+  const { jobId: id } = await first.call<{ jobId: string }>('crawl_site', {
+    url: site.url('/'), sitemap: 'skip',
+  }); // prettier-ignore
+  await until('the rest waits', async () => (await pagesOf(first, id)) === 17);
+  await first.stop();
+  const { attemptId } = await first.jobs.get(id);
+  await first.jobs.bring(id, { type: 'lost', attemptId, random: 0 });
+  await first.store.promote(Date.now() + 1000);
+  gate.open();
+  const web = await createWeb(t, { store: first.store });
+  await until('it is over', async () => (await web.jobs.get(id)).status === 'completed');
+  assert.equal((await web.jobs.get(id)).attempt, 2);
+  assert.equal(await pagesOf(web, id), 18);
+  for (const n of [3, 4]) assert.equal(site.count(`/p/${n}`), 1);
 });
 
 test('change tracking: new, same by 304, changed with a diff, removed', async (t) => {
@@ -120,6 +152,37 @@ test('change tracking: new, same by 304, changed with a diff, removed', async (t
   );
 });
 
+test('a page that was stored otherwise than it is wished now is fetched again, although it has not changed', async (t) => {
+  const site = await startSite(t);
+  const tagged =
+    (body: string): Handler =>
+    (request, response) => {
+      if (request.headers['if-none-match'] === '"1"') response.writeHead(304).end();
+      else html(body, 200, { etag: '"1"' })(request, response);
+    };
+  const part = (name: string) => `<p id="${name}">${`${name} of the page, `.repeat(20)}</p>`;
+  site.on('/', tagged(`<title>Start</title><main>${part('first')}${part('second')}</main><a href="/next">next</a>`)); // prettier-ignore
+  site.on('/next', tagged(`<title>Next</title><main>${part('third')}</main>`));
+  site.on('/sitemap.xml', `<urlset><url><loc>${site.url('/')}</loc></url></urlset>`);
+  const web = await createWeb(t);
+  const start = { url: site.url('/'), sitemap: 'skip' };
+  const first = await web.crawl(start);
+  const again = async (options: object, compareWith = first.id) => {
+    const end = await web.crawl({ ...start, ...options, compareWith });
+    const { pages } = await web.call<{ pages: { markdown: string; data?: { data: unknown } }[] }>('read_pages', { id: end.id, fields: ['markdown', 'data'] }); // prettier-ignore
+    return { pages, unchanged: end.result.fates.unchanged ?? 0 };
+  };
+  assert.equal((await again({})).unchanged, 2);
+  const withData = await again({ schema: { type: 'object', properties: { title: { type: 'string' } } } }); // prettier-ignore
+  assert.deepEqual(withData.pages.map(({ data }) => data?.data), [{ title: 'Start' }, { title: 'Next' }]); // prettier-ignore
+  const cut = await again({ includeSelectors: ['#second'] });
+  assert.doesNotMatch(cut.pages[0]!.markdown, /first/);
+  assert.equal((await again({ formats: ['markdown', 'html'] })).unchanged, 0);
+  assert.equal((await again({ render: 'auto' })).unchanged, 0, 'scripts may bring something else');
+  const listed = await web.crawl({ ...start, sitemap: 'only' });
+  assert.equal((await again({}, listed.id)).pages.length, 2, 'of which no links are known');
+});
+
 test('budgets stop a crawl with their reason, and refuse before work starts', async (t) => {
   const site = await startSite(t, { pages: 100 });
   const web = await createWeb(t, { settings: { budget: { creditsPerDay: 12 } } });
@@ -137,6 +200,37 @@ test('budgets stop a crawl with their reason, and refuse before work starts', as
   );
   assert.equal(usage.creditsUsed, 12, 'not one more');
   assert.equal(usage.budgets[0]!.remaining, 0);
+});
+
+test('bytesMax is never passed, with however many requests at once, and no address is lost', async (t) => {
+  const site = await startSite(t, { pages: 40, bytes: 30_000 });
+  const body = (path: string) => Buffer.byteLength(generatedPage(path, site.options));
+  site.on('/big', html(`<h1>Big</h1>${paragraphs(1, 900_000)}`));
+  const web = await createWeb(t);
+  for (const bytesMax of [100_000, 1_000_000]) {
+    site.hits.length = 0;
+    const end = await web.crawl({ url: site.url('/'), maxPages: 1000, sitemap: 'skip', bytesMax, concurrency: 20 }); // prettier-ignore
+    const { result } = end;
+    assert.equal(result.stopReason, 'bytes');
+    assert.ok(result.bytes <= bytesMax && result.bytes > bytesMax - body('/p/1') - 5000, `${result.bytes} of ${bytesMax}`); // prettier-ignore
+    const rows = await web.call<{ pages: { bytes: number }[] }>('read_pages', { id: end.id, limit: 500, fates: ['fetched', 'duplicate'] }); // prettier-ignore
+    const bytes = rows.pages.map((row) => row.bytes).reduce((sum, n) => sum + n, 0);
+    assert.equal(bytes, result.bytes);
+    const { fetched = 0, duplicate = 0, queued = 0, ...others } = result.fates;
+    assert.deepEqual(others, {});
+    assert.equal(fetched + duplicate, rows.pages.length);
+    assert.ok(queued > 0);
+    const asked = site.hits.filter(({ path }) => path !== '/robots.txt');
+    assert.ok(asked.length <= rows.pages.length + 1, 'hardly more was asked for than kept');
+  }
+  // What is longer than its share is asked for again with a larger one; what is longer than the rest waits.
+  site.on('/mixed', `<h1>Mixed</h1>${['/p/1', '/big', '/p/2', '/p/3', '/p/4', '/p/5'].map((path) => `<a href="${path}">${path}</a>`).join(' ')}`); // prettier-ignore
+  const options = { url: site.url('/mixed'), maxDepth: 1, sitemap: 'skip', concurrency: 3 };
+  const enough = await web.crawl({ ...options, bytesMax: 2_000_000 });
+  assert.deepEqual([enough.result.stopReason, enough.result.pages], ['exhausted', 7]);
+  const few = await web.crawl({ ...options, bytesMax: 600_000 });
+  assert.equal(few.result.stopReason, 'bytes');
+  assert.equal((await fatesOf(web, few.id))['/big'], 'queued');
 });
 
 test('pages that may cost two credits are never begun for the last one', async () => {

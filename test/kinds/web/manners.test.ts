@@ -74,7 +74,7 @@ test('a robots.txt made of stars costs no time, and allows nothing that it forbi
   const body = Buffer.from(
     `User-agent: *\nDisallow: /*.do\n${`Disallow: /x*${'a*'.repeat(10)}b\n`.repeat(15_000)}Allow: /x/y*\n`,
   );
-  const fetch = async () => ({ status: 200, headers: {}, body });
+  const fetch = async () => ({ status: 200, headers: {}, robotsTags: [], body });
   const robots = new Robots({ fetch, clock: systemClock, userAgent: 'Errand/1' });
   const rules = await robots.rules('http://stars.test');
   const begin = performance.now();
@@ -83,6 +83,48 @@ test('a robots.txt made of stars costs no time, and allows nothing that it forbi
   assert.ok(ms < 5000, `${ms} ms; it took seconds for each`);
   assert.ok(!rules.allows('http://stars.test/x/ab') && !rules.allows('http://stars.test/q.do'));
   assert.ok(rules.allows('http://stars.test/y'));
+});
+
+test('rules for another bot are not ours, neither in X-Robots-Tag nor in a meta tag', async (t) => {
+  const site = await startSite(t);
+  const tags: Record<string, { lines: string[]; follows: boolean }> = {
+    '/other': { lines: ['otherbot: noindex, nofollow'], follows: true },
+    '/several': { lines: ['otherbot: none', 'NoFollow'], follows: false },
+    '/in-one-line': { lines: ['otherbot: nofollow, errand: noarchive'], follows: true },
+    '/mine': { lines: ['otherbot: noindex, ERRAND: nofollow'], follows: false },
+    '/dated': { lines: ['unavailable_after: 25 Jun 2030 15:00:00 PST, nofollow'], follows: false },
+    '/rfc850': {
+      lines: ['unavailable_after: Tuesday, 25-Jun-30 15:00:00 PST, none'],
+      follows: false,
+    },
+    '/valued': { lines: ['max-snippet: 50, max-image-preview: none'], follows: true },
+  };
+  const metas: Record<string, { name: string; rules?: string; follows: boolean }> = {
+    '/meta-other': { name: 'otherbot', follows: true },
+    '/meta-mine': { name: 'Errand', follows: false },
+    '/meta-all': { name: 'robots', follows: false },
+    '/meta-valued': { name: 'robots', rules: 'all, max-image-preview: none', follows: true },
+  };
+  const body = (path: string, head = '') =>
+    `<head>${head}</head><h1>${path}</h1><p>Of its own.</p><a href="${path}/next">next</a>`;
+  for (const [path, { lines }] of Object.entries(tags)) {
+    site.on(path, (_request, response) => {
+      response.setHeader('x-robots-tag', lines);
+      response.writeHead(200, { 'content-type': 'text/html' }).end(body(path));
+    });
+  }
+  for (const [path, { name, rules = 'noindex, nofollow' }] of Object.entries(metas))
+    site.on(path, body(path, `<meta name="${name}" content="${rules}">`));
+  const cases = { ...tags, ...metas };
+  site.on('/', `<h1>Start</h1>${Object.keys(cases).map((path) => `<a href="${path}">${path}</a>`).join(' ')}`); // prettier-ignore
+  const web = await createWeb(t);
+  for (const formats of [['markdown'], ['links']]) {
+    const end = await web.crawl({ url: site.url('/'), sitemap: 'skip', formats });
+    const fates = await fatesOf(web, end.id);
+    const followed = Object.keys(cases).filter((path) => fates[`${path}/next`] !== undefined);
+    const expected = Object.keys(cases).filter((path) => cases[path]!.follows);
+    assert.deepEqual(followed, expected, `formats ${formats}`);
+  }
 });
 
 test('one who gives up waiting for robots.txt spoils it for nobody', async (t) => {
@@ -133,6 +175,14 @@ test('pace: delay, Crawl-delay up to a limit, requests at once, and the time lim
   // Not by when requests came: the first may have taken its time on the way. Timers may be a millisecond early.
   assert.ok(tookMs >= 4 * 59, `${tookMs} ms for 5 pages`);
   assert.equal(most, 1);
+  // A redirect that is followed at once for its cookie is a request like any other.
+  site.on('/walled', (request, response) => {
+    const isIn = request.headers.cookie === 'in=1';
+    const away = html('', 302, { location: '/walled', 'set-cookie': 'in=1' });
+    (isIn ? html('<h1>In</h1>') : away)(request, response);
+  });
+  await crawl({ url: site.url('/walled'), delayMs: 250 });
+  assert.ok(tookMs >= 249, `${tookMs} ms for two requests`);
   site.on('slow.test /robots.txt', text('User-agent: *\nCrawl-delay: 90\n'));
   const slow = await crawl({ url: site.url('/p/0', 'slow.test'), maxPages: 4 });
   assert.ok(tookMs >= 3 * 119, `${tookMs} ms for 4 pages`);

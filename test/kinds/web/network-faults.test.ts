@@ -136,7 +136,6 @@ test('no route, nobody listening and no name each have their reason', async (t) 
     {
       allow: ['127.0.0.1', '2001:db8::/32'],
       settings: { triesMax: 1 },
-      options: { robots: 'ignore' },
     },
   );
   assert.match(fates['/route/']!, /^errored:(connect|timeout|connection)$/);
@@ -165,7 +164,7 @@ test('TLS that cannot be trusted is said, and not tried again', async (t) => {
   const { fates, web, id } = await crawlWith(
     t,
     [`https://127.0.0.1:${port}/untrusted/`],
-    { allow: ['127.0.0.1'], settings: { triesMax: 3 }, options: { robots: 'ignore' } },
+    { allow: ['127.0.0.1'], settings: { triesMax: 3 } },
   ); // prettier-ignore
   assert.equal(fates['/untrusted/'], 'errored:tls');
   assert.equal(hits, 0);
@@ -198,6 +197,8 @@ test('half-closed, cut-off, lying and never-ending answers each have a fate', as
         return void socket.end('hello there, this is no HTTP\r\n\r\n');
       case '/packed/':
         return void socket.end(`${head}content-encoding: gzip\r\ncontent-length: 4\r\n\r\nabcd`);
+      case '/unasked/':
+        return void socket.end('HTTP/1.1 304 Not Modified\r\n\r\n');
       case '/loris-head/':
         return drip(socket, 'HTTP/1.1 200 OK\r\nx-a: ');
       case '/loris-body/':
@@ -207,7 +208,7 @@ test('half-closed, cut-off, lying and never-ending answers each have a fate', as
         socket.write(`${head}content-length: 100\r\n\r\n<p>open`);
     }
   });
-  const paths = ['/fin/', '/reset/', '/half-head/', '/half-body/', '/half-chunk/', '/two-lengths/', '/not-http/', '/packed/', '/loris-head/', '/loris-body/', '/open/']; // prettier-ignore
+  const paths = ['/fin/', '/reset/', '/half-head/', '/half-body/', '/half-chunk/', '/two-lengths/', '/not-http/', '/packed/', '/unasked/', '/loris-head/', '/loris-body/', '/open/']; // prettier-ignore
   const { fates } = await crawlWith(t, paths.map((path) => `${base}${path}`), {
     allow: ['127.0.0.1'],
     settings: { triesMax: 1, breakerFailures: 50 },
@@ -217,6 +218,7 @@ test('half-closed, cut-off, lying and never-ending answers each have a fate', as
     '/two-lengths/': /^errored:(protocol|connection)$/,
     '/not-http/': /^errored:(protocol|connection)$/,
     '/packed/': /^errored:encoding$/,
+    '/unasked/': /^errored:http304$/,
     '/loris-head/': /^errored:timeout$/,
     '/loris-body/': /^errored:timeout$/,
     '/open/': /^errored:timeout$/,

@@ -77,6 +77,11 @@ test('a page longer than an answer is read in pieces that are the page', async (
   assert.ok(pieces.length > 3);
   assert.equal(pieces.join(''), markdown);
   await assert.rejects(web.call('read_pages', { id: end.id, offset: 5 }), /one page/);
+  const notice = async (input: object) =>
+    (await web.call<{ notice?: string }>('read_pages', { id: end.id, ...input })).notice;
+  assert.equal(await notice({ fields: ['markdown', 'metadata'] }), undefined);
+  assert.equal(await notice({ fields: ['html', 'data'] }), 'This crawl keeps markdown, metadata: no html, data.'); // prettier-ignore
+  assert.match((await notice({ url: site.url('/elsewhere') }))!, /not come across/);
   const asked = site.count('/long');
   const read: string[] = [];
   for (let offset: number | undefined = 0; offset !== undefined;) {

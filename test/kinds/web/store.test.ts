@@ -151,6 +151,18 @@ function contract(factory: StoreFactory): void {
       [[22, 'http://a.test/20']],
       'through every redirect on the way; a link is none',
     );
+    const turn = (seq: number) => [
+      updateUrl(id, { seq, fate: 'redirected', target: 'http://a.test/22' }),
+    ];
+    await web.commit(id, 'two', [...turn(4), ...turn(23)]);
+    const sent = async (flags: number) =>
+      (await web.redirectedTo(id, 'http://a.test/22', flags))
+        .map(({ seq }) => seq)
+        .toSorted((a, b) => a - b);
+    assert.deepEqual(await sent(2), [4, 23], 'whatever its other flags');
+    await web.commit(id, 'two', [requeueUrl(id, 4, 'redirected', 2), ...turn(4)]);
+    assert.deepEqual(await sent(2), [23]);
+    assert.deepEqual(await sent(1), [23], 'a flag stays');
     const newer = await web.open('job_2', 'me', 1000);
     assert.deepEqual(
       (await web.unseen(id, newer.crawl, 0, 10)).map(({ seq }) => seq),

@@ -93,7 +93,7 @@ async function outcomeOf(
     const error = {
       code: first.reason === 'egressRefused' ? 'egressRefused' : 'nothingFetched',
       message: `No page could be read. ${first.url}: ${first.fate} (${why}).`,
-      hint: 'read_pages with fates ["errored","disallowed","skipped"] shows every address; retry_job tries the failed ones again.',
+      hint: 'read_pages shows all addresses (fates errored, disallowed, skipped); retry_job tries the failed ones again.',
       data: {
         fate: first.fate,
         ...(first.reason ? { reason: first.reason } : {}),

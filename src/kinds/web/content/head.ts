@@ -1,7 +1,7 @@
 // Title, metadata, links and directives of a page, read from a stream of tags: fed by the parser
 // directly when no tree is needed, or by a walk over the tree.
 import { tidy } from './dom.ts';
-import type { PageLink, PageMetadata, PageRobots } from './types.ts';
+import type { PageLink, PageMetadata, PageOptions, PageRobots } from './types.ts';
 
 type Attributes = Readonly<Record<string, string>>;
 
@@ -25,6 +25,7 @@ export class HeadReader {
   private readonly feeds: string[] = [];
   private readonly seen = new Map<string, number>();
   private readonly wantsImages: boolean;
+  private readonly robotsNames: readonly string[];
   private language: string | undefined;
   private canonicalHref: string | undefined;
   private icon: string | undefined;
@@ -36,9 +37,10 @@ export class HeadReader {
   private link: { url: string; rel: string[]; parts: string[]; chars: number } | undefined;
   private svgDepth = 0;
 
-  constructor(url: string, wantsImages = false) {
+  constructor({ url, botName }: Pick<PageOptions, 'url' | 'botName'>, wantsImages = false) {
     this.page = URL.canParse(url) ? new URL(url) : undefined;
     this.base = this.page;
+    this.robotsNames = ['robots', ...(botName === undefined ? [] : [botName.toLowerCase()])];
     this.wantsImages = wantsImages;
   }
 
@@ -175,12 +177,16 @@ export class HeadReader {
     if (equiv === 'refresh') this.takeRefresh(content);
     else if (equiv === 'content-language') this.meta.set('content-language', content);
     if (name === '') return;
-    if (name === 'robots') this.takeRobots(content);
+    if (this.robotsNames.includes(name)) this.takeRobots(content);
     if (!this.meta.has(name)) this.meta.set(name, tidy(content).slice(0, valueCharsMax));
   }
 
   private takeRobots(content: string): void {
-    const words = content.toLowerCase().split(/[\s,]+/);
+    // The value of a rule (`max-image-preview: none`) is no rule.
+    const words = content
+      .toLowerCase()
+      .replace(/[\w-]+\s*:[^,]*/g, '')
+      .split(/[\s,]+/);
     if (words.includes('noindex') || words.includes('none')) this.robots.noindex = true;
     if (words.includes('nofollow') || words.includes('none')) this.robots.nofollow = true;
   }

@@ -4,6 +4,7 @@ import { createHash } from 'node:crypto';
 import { Parser } from 'htmlparser2';
 import { countWords } from './blocks.ts';
 import { HeadReader } from './head.ts';
+import type { PageOptions } from './types.ts';
 
 export interface LightPage {
   head: HeadReader;
@@ -23,8 +24,8 @@ const unread = new Set([
   'select',
 ]);
 
-export function readLight(html: string, url: string, wantsImages: boolean): LightPage {
-  const head = new HeadReader(url, wantsImages);
+export function readLight(html: string, options: PageOptions, wantsImages: boolean): LightPage {
+  const head = new HeadReader(options, wantsImages);
   const hash = createHash('sha256');
   let words = 0;
   let skipped = 0;

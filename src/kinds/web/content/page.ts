@@ -46,10 +46,10 @@ export function readHtml(text: string, charset: string, options: PageOptions): P
   return { ...page, charset, ...(html.length < text.length ? { truncated: true } : {}) };
 }
 
-function lightPage(html: string, formats: ReadonlySet<PageFormat>, { url }: PageOptions): Page {
-  const { head, words, textHash } = readLight(html, url, formats.has('images'));
+function lightPage(html: string, formats: ReadonlySet<PageFormat>, options: PageOptions): Page {
+  const { head, words, textHash } = readLight(html, options, formats.has('images'));
   return {
-    ...common(head, formats, url),
+    ...common(head, formats, options.url),
     wordCount: words,
     textHash,
     needsBrowser: isShell(words, head),
@@ -58,7 +58,7 @@ function lightPage(html: string, formats: ReadonlySet<PageFormat>, { url }: Page
 
 function fullPage(html: string, formats: ReadonlySet<PageFormat>, options: PageOptions): Page {
   const root = parseHtml(html);
-  const head = readHead(root, options.url, formats.has('images'));
+  const head = readHead(root, options, formats.has('images'));
   const followed = options.linkSelectors?.flatMap((one) => linksIn(root, one, head));
   const hidden = new Visibility(root);
   if (options.excludeSelectors?.length) withoutSelected(root, options.excludeSelectors);
@@ -144,8 +144,8 @@ function render(
   if (formats.has('html')) page.html = renderHtml(text.root, selection, resolve);
 }
 
-function readHead(root: Document, url: string, wantsImages: boolean): HeadReader {
-  const head = new HeadReader(url, wantsImages);
+function readHead(root: Document, options: PageOptions, wantsImages: boolean): HeadReader {
+  const head = new HeadReader(options, wantsImages);
   walk(
     root,
     (node) => {

@@ -36,6 +36,8 @@ export interface PageOptions {
   excludeSelectors?: readonly string[];
   /** CSS selectors: of the links only those in these parts are for following. */
   linkSelectors?: readonly string[];
+  /** Whose robots rules count beside those for everybody: the name of a meta tag. */
+  botName?: string;
   /** Longer bodies (characters) are cut, and `truncated` says so. */
   charsMax?: number;
 }
@@ -97,7 +99,7 @@ export interface Page {
   images?: { url: string; alt: string }[];
   metadata?: PageMetadata;
   structuredData?: StructuredData;
-  /** From meta robots; the X-Robots-Tag header is the crawler's to read. */
+  /** From meta robots and the tag of `botName`; the X-Robots-Tag header is the crawler's to read. */
   robots: PageRobots;
   /** rel=canonical, absolute. */
   canonical?: string;

@@ -10,6 +10,10 @@ export class Batch {
   readonly texts = new Map<string, string>();
   /** Pages that step back in this command, by the address they step back for. */
   readonly aliases = new Map<string, { seq: number; host: string }[]>();
+  /** Rows that redirect in this command, by where to. */
+  readonly redirected = new Map<string, { seq: number; host: string }[]>();
+  /** Rows that were sent away and back, and wait again: their hosts. */
+  readonly sentAway = new Map<number, string>();
   readonly spent = { calls: 0, credits: 0, pages: 0, bytes: 0, browserMs: 0 };
 
   count(name: string, delta: number): void {

@@ -5,16 +5,19 @@ import type { Run } from '../../../jobs/kind.ts';
 import type { CrawlRow, Waiting } from './rows.ts';
 import { Allowance } from './allowance.ts';
 import { Batches } from './batches.ts';
-import { isPassing, patient } from './patience.ts';
+import { ByteRoom, ShareUsedUp, type ByteShare } from './bytes.ts';
+import { patient } from './patience.ts';
 import { Discovery } from './discovery.ts';
 import { Frontier } from './frontier.ts';
 import { HostHealth } from './health.ts';
 import { Limits } from './limits.ts';
 import { HostManners } from './manners.ts';
 import type { CrawlOptions } from './options.ts';
+import { Progress, reportEveryMs } from './progress.ts';
 import type { Result } from './result.ts';
 import { folderOf, Scope } from './scope.ts';
 import { Earlier } from './earlier.ts';
+import { OwnHeaders } from './own-headers.ts';
 import { PathBudgets } from './path-budgets.ts';
 import { parseUrl } from './url.ts';
 import type { CrawlNeeds, StopCause } from './needs.ts';
@@ -23,8 +26,6 @@ import { TakenOver, Writer } from './writer.ts';
 
 /** Later than every time that is written down. */
 const anyTime = Number.MAX_SAFE_INTEGER;
-
-const reportEveryMs = 1000;
 
 export class Crawl {
   readonly options: CrawlOptions;
@@ -43,6 +44,9 @@ export class Crawl {
   private readonly manners: HostManners;
   private readonly allowance: Allowance;
   private readonly limits: Limits;
+  private readonly progress: Progress;
+  readonly ownHeaders: OwnHeaders;
+  private room!: ByteRoom;
   private readonly reserved = new Map<number, string[]>();
   private readonly ended = Promise.withResolvers<void>();
   private suspended = false;
@@ -51,7 +55,6 @@ export class Crawl {
   private failure: unknown;
   private wake = () => {};
   private activeSince = 0;
-  private reportedAt = 0;
 
   constructor(run: Run, options: CrawlOptions, needs: CrawlNeeds) {
     this.run = run;
@@ -61,6 +64,8 @@ export class Crawl {
     this.manners = new HostManners(options, needs.settings, (text) => this.warn(text));
     this.allowance = new Allowance(needs.clock, needs.hold);
     this.limits = new Limits(options, this.allowance);
+    this.progress = new Progress(run, needs.clock);
+    this.ownHeaders = new OwnHeaders(options);
     this.batches = new Batches({
       clock: needs.clock,
       signal: run.signal,
@@ -110,25 +115,22 @@ export class Crawl {
   }
 
   private async prepare(): Promise<void> {
-    const { store, clock, pages, settings } = this.needs;
+    const { store, clock, pages, pacer, settings } = this.needs;
     const { job } = this.run;
     const token = randomId('');
     this.row = await store.open(job.id, job.owner, clock.now());
     await store.takeOver(this.row.crawl, token);
     const { crawl } = this.row;
     this.activeSince = clock.now();
-    this.earlier = await Earlier.find(store, {
-      jobId: this.options.compareWith,
-      owner: this.row.owner,
-      formats: this.options.formats,
-    });
+    this.room = new ByteRoom(this.options.bytesMax ?? Infinity, this.row.bytes);
+    this.earlier = await Earlier.find(store, this.row.owner, this.options);
     this.budgets = new PathBudgets(this.options, () => this.writer.counts);
     this.scope = new Scope(this.options, this.row.state);
     this.frontier = new Frontier({
       store,
       crawl,
       clock,
-      pacer: this.needs.pacer,
+      pacer,
       manners: (host) => this.manners.of(host),
       levels: this.options.maxDepth !== undefined,
     });
@@ -162,9 +164,10 @@ export class Crawl {
       settings,
       clock,
       signal: this.stop.signal,
-      isOwn: (url) => !this.scope.isExternal(url),
+      ownHeaders: this.ownHeaders,
       earlier: this.earlier,
       crawlDelay: (host, wished) => this.keepDelay(host, wished),
+      pause: (host) => pacer.again(host, this.manners.of(host), this.stop.signal),
     });
     for (const host of await store.readyHosts(crawl, anyTime, 10_000)) this.health.load(host);
     await this.begin();
@@ -198,11 +201,13 @@ export class Crawl {
         { parent: null, depth: 0, via: 'start' },
       );
     }
-    if (this.run.job.attempt > state.attempt) {
+    // An attempt that follows a lost one goes on with it; only somebody's retry means the failed pages.
+    const { attempt, lost } = this.run.job;
+    if (attempt - lost > state.attempt) {
       await this.writer.requeueFailed();
       // Opened again after its time was over, it has that time once more.
       if (state.stopReason === 'time') this.row.activeMs = 0;
-      Object.assign(state, { attempt: this.run.job.attempt, stopReason: undefined });
+      Object.assign(state, { attempt, stopReason: undefined });
       await this.writer.save();
     }
   }
@@ -220,7 +225,7 @@ export class Crawl {
         return 'exhausted';
       }
       await this.changed(next === 'empty' ? Infinity : next);
-      await this.report(false);
+      if (this.progress.isDue) await this.report();
     }
   }
 
@@ -257,7 +262,9 @@ export class Crawl {
     }
     if (this.suspended) return 'shutdown';
     this.tick();
-    return this.limits.reached(this.writer.pages, this.row);
+    return (
+      this.limits.reached(this.writer.pages, this.row) ?? (this.room.isFull ? 'bytes' : undefined)
+    );
   }
 
   /** Starts as many requests as may start. Ms until it makes sense to look again. */
@@ -267,17 +274,21 @@ export class Crawl {
       if (this.inflight >= concurrency || this.batches.isFull) return Infinity;
       if (!this.limits.hasRoom(this.writer.pages, this.row.credits, this.reserved.size))
         return Infinity;
+      const share = this.room.share();
+      if (!share) return Infinity;
       const next = await this.frontier.next((row) =>
         this.budgets.mayStart(row.url, this.reserved.values()),
       );
-      if (next === 'empty') return 'empty';
-      if ('waitMs' in next) return next.waitMs;
-      this.launch(next.row);
+      if (next !== 'empty' && 'row' in next) this.launch(next.row, share);
+      else {
+        this.room.settle(share, 0);
+        return next === 'empty' ? next : next.waitMs;
+      }
     }
     return Infinity;
   }
 
-  private launch(row: Waiting): void {
+  private launch(row: Waiting, share: ByteShare): void {
     const names = this.budgets.names(row.url);
     this.reserved.set(row.seq, names);
     this.inflight++;
@@ -286,15 +297,19 @@ export class Crawl {
       : this.budgets.full(names);
     const visit = over
       ? Promise.resolve<Result>({ row, change: over, host: 'unknown', bytes: 0, credits: 0 })
-      : this.visitor.visit(row);
+      : this.visitor.visit(row, share);
     visit
       .then(
-        (result) => this.batches.push(result),
+        (result) => {
+          this.room.settle(share, result.bytes);
+          this.batches.push(result);
+        },
         (error: unknown) => {
-          // Given up because the crawl stops: the row still waits, and the next run fetches it.
+          // Given up because the crawl stops, or for want of bytes: the row still waits.
           this.reserved.delete(row.seq);
           this.frontier.done(row);
-          if (!this.stop.signal.aborted) this.failure = error;
+          if (error instanceof ShareUsedUp) this.room.refuse(share);
+          else if (!this.stop.signal.aborted) this.failure = error;
         },
       )
       .finally(() => {
@@ -349,42 +364,27 @@ export class Crawl {
     this.tick();
     const { clock } = this.needs;
     await patient(() => this.writer.save(), { clock, signal: this.run.signal });
-    if (!this.run.signal.aborted && !this.suspended) await this.report(true, cause);
+    const isStopped = cause === 'cancelled' || cause === 'timeout';
+    if (!this.suspended && cause !== 'lost') await this.report(isStopped ? undefined : cause);
   }
 
   private async pause(): Promise<void> {
     while (this.inflight > 0 || this.isWriting) await this.changed(Infinity);
     this.tick();
-    await this.tell({ stage: 'paused' });
+    await this.report('paused');
     while (this.row.paused && !this.stop.signal.aborted) await this.changed(Infinity);
     this.activeSince = this.needs.clock.now();
-    await this.report(true);
+    await this.report();
   }
 
   /** At the end the stage is why it stopped. */
-  private async report(always: boolean, stage = 'crawling'): Promise<void> {
-    const now = this.needs.clock.now();
-    if (!always && now - this.reportedAt < reportEveryMs) return;
-    this.reportedAt = now;
+  private async report(stage = 'crawling'): Promise<void> {
     const { queued = 0 } = this.writer.counts;
-    await this.tell({
-      stage,
-      progress: {
-        done: this.writer.pages,
-        total: Math.min(this.options.maxPages, this.writer.pages + queued),
-        unit: 'pages',
-        message: `${queued} addresses wait`,
-      },
+    await this.progress.pages(stage, {
+      done: this.writer.pages,
+      queued,
+      max: this.options.maxPages,
     });
-  }
-
-  /** How far it is can be told later: a disk that is full for now ends no crawl. */
-  private async tell(update: Parameters<Run['report']>[0]): Promise<void> {
-    try {
-      await this.run.report(update);
-    } catch (error) {
-      if (!isPassing(error)) throw error;
-    }
   }
 
   private tick(): void {

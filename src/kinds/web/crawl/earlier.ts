@@ -1,5 +1,6 @@
 // The crawl before this one, for change tracking: what it knew about an address, and which links led on from a page
 // that has not changed since.
+import type { CrawlOptions } from './options.ts';
 import { pageFates, type UrlRow } from './rows.ts';
 import type { WebStore } from '../store.ts';
 
@@ -13,7 +14,7 @@ const unseenMax = 200;
 
 export class Earlier {
   readonly crawl: number;
-  /** Whether it stored all that is wished now: only then a page may stay as it was. */
+  /** Whether it stored what is wished now: only then a page may stay as it was. */
   private readonly hasAll: boolean;
   private readonly store: WebStore;
   private looked = 0;
@@ -26,17 +27,15 @@ export class Earlier {
 
   static async find(
     store: WebStore,
-    wish: { jobId: string | undefined; owner: string; formats: readonly string[] },
+    owner: string,
+    options: CrawlOptions,
   ): Promise<Earlier | undefined> {
-    if (wish.jobId === undefined) return undefined;
-    const row = await store.find(wish.jobId);
-    if (!row || row.owner !== wish.owner) return undefined;
-    const known = new Set((await store.inputOf(wish.jobId)).formats);
-    return new Earlier(
-      store,
-      row.crawl,
-      wish.formats.every((format) => known.has(format)),
-    );
+    const { compareWith } = options;
+    if (compareWith === undefined) return undefined;
+    const row = await store.find(compareWith);
+    if (row?.owner !== owner) return undefined;
+    const before = (await store.inputOf(compareWith)) as CrawlOptions;
+    return new Earlier(store, row.crawl, isStoredAlike(before, options));
   }
 
   /** Its row if «has it changed?» can be asked with it. */
@@ -57,4 +56,25 @@ export class Earlier {
   async links(row: UrlRow): Promise<string[]> {
     return (await this.store.children(this.crawl, row.seq, linksMax)).map(({ url }) => url);
   }
+}
+
+/** What a page is made into depends on these. */
+const shaping = [
+  'schema',
+  'selectors',
+  'onlyMainContent',
+  'includeImages',
+  'includeLinks',
+  'includeSelectors',
+  'excludeSelectors',
+] as const;
+
+function isStoredAlike(before: CrawlOptions, now: CrawlOptions): boolean {
+  // What a browser makes of a page may change while the page does not.
+  if (now.render !== 'never' || now.actions || now.formats.includes('screenshot')) return false;
+  if (before.render !== 'never' || before.actions) return false;
+  // From a list of addresses no links were followed, and none are known.
+  if (before.sitemap === 'only' && now.sitemap !== 'only') return false;
+  const shape = (options: CrawlOptions) => JSON.stringify(shaping.map((name) => options[name]));
+  return now.formats.every((format) => before.formats.includes(format)) && shape(before) === shape(now); // prettier-ignore
 }

@@ -31,7 +31,7 @@ export interface CrawlNeeds {
   settings: WebSettings;
   visit: Omit<
     VisitNeeds,
-    'options' | 'settings' | 'clock' | 'signal' | 'isOwn' | 'earlier' | 'crawlDelay'
+    'options' | 'settings' | 'clock' | 'signal' | 'ownHeaders' | 'earlier' | 'crawlDelay' | 'pause'
   >;
   sitemaps: (crawl: Crawl) => Promise<void>;
   /** Keeps as many of these credits of the owner's budget for this crawl as there are; how many. `anew`: instead of those before. */

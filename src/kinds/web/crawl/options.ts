@@ -124,7 +124,7 @@ export const crawlOptions = z.strictObject({
     .optional()
     .describe('Pages per path pattern (numbers alike): calendars'),
   timeMsMax: z.number().int().min(1000).optional().describe('Stop after this time'),
-  bytesMax: z.number().int().min(1).optional().describe('Stop after so many bytes fetched'),
+  bytesMax: z.number().int().min(1).optional().describe('Bytes of pages, unpacked: never more'),
   creditsMax: z.number().int().min(1).optional().describe('Stop after so many credits'),
   formats: z.array(z.enum(crawlFormats)).min(1).default(['markdown', 'metadata']),
   render: z

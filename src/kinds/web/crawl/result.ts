@@ -19,6 +19,7 @@ export interface Result {
   unchangedSince?: { crawl: number; seq: number };
   /** What the request says about the host: it works, it failed, it wants to be left alone for so long. */
   host: 'works' | 'fails' | 'unknown' | { restMs: number };
+  /** Of all answers of the visit, unpacked. */
   bytes: number;
   credits: number;
   browserMs?: number;

@@ -43,6 +43,11 @@ export interface CrawlRow {
   paused: boolean;
 }
 
+/** Of `flags`: its canonical link is not believed. */
+export const canonicalFlag = 1;
+/** Of `flags`: it was sent away and back: asked as a browser would. */
+export const walledFlag = 2;
+
 /** An address that waits to be fetched. */
 export interface Waiting {
   seq: number;
@@ -53,7 +58,6 @@ export interface Waiting {
   via: string;
   tries: number;
   hops: number;
-  /** 1: its canonical link is not believed. */
   flags: number;
 }
 

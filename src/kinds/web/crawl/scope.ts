@@ -45,9 +45,9 @@ export class Scope {
   }
 
   widen({ hosts, folders }: Pick<CrawlState, 'hosts' | 'folders'>): void {
-    this.hosts = new Set(hosts.map(bare));
+    this.hosts = new Set(hosts.map(bareHost));
     this.domains = new Set(hosts.map((host) => registrableDomain(host.replace(/:\d+$/, ''))));
-    this.folders = folders.map(bare);
+    this.folders = folders.map(bareHost);
   }
 
   /** Undefined: it belongs to the crawl. */
@@ -68,19 +68,19 @@ export class Scope {
   }
 
   isExternal(url: URL): boolean {
-    if (this.hosts.has(bare(url.host))) return false;
+    if (this.hosts.has(bareHost(url.host))) return false;
     if (!this.options.subdomains) return true;
     return !this.domains.has(registrableDomain(url.hostname));
   }
 
   private isBelow(url: URL): boolean {
-    const place = bare(`${url.host}${url.pathname}`);
+    const place = bareHost(`${url.host}${url.pathname}`);
     return this.folders.some((folder) => place.startsWith(folder) || `${place}/` === folder);
   }
 }
 
 /** Sites link to themselves with and without it, and mostly redirect from one to the other. */
-const bare = (host: string): string => host.replace(/^www\./, '');
+export const bareHost = (host: string): string => host.replace(/^www\./, '');
 
 /** The folder a start stands for: `/docs/intro` and `/docs/` both mean `/docs/`. */
 export function folderOf(url: URL): string {

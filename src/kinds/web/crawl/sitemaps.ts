@@ -88,10 +88,9 @@ async function findSitemaps(crawl: Crawl, { robots }: SitemapNeeds): Promise<str
 async function readFile(file: string, crawl: Crawl, { fetch, settings }: SitemapNeeds) {
   const { signal } = crawl.stop;
   const ask = (url: string) => {
-    const { host } = new URL(url);
-    const own = crawl.row.state.hosts.includes(host) ? crawl.options.headers : {};
-    const headers = { 'user-agent': settings.userAgent, ...own };
-    return crawl.inTurn(host, () => fetch({ url, headers, timeoutMs, bytesMax, signal }));
+    const at = new URL(url);
+    const headers = { 'user-agent': settings.userAgent, ...crawl.ownHeaders.for(at) };
+    return crawl.inTurn(at.host, () => fetch({ url, headers, timeoutMs, bytesMax, signal }));
   };
   try {
     const sitemap = await fetchSitemap(file, ask);

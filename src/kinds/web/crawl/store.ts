@@ -69,10 +69,11 @@ export function saveCrawl(
   };
 }
 
-/** Puts a row back into the frontier: a failed page that is tried again, an alias whose target could not be had. */
+/** Puts a row back into the frontier: a failed page that is tried again, one that stepped back for another. */
 export function requeueUrl(crawl: number, seq: number, from: Fate, flags: number): Step {
   return {
-    sql: `UPDATE web_urls SET fate = 'queued', reason = NULL, target = NULL, ready_at = 0, tries = 0, flags = ?
+    sql: `UPDATE web_urls SET fate = 'queued', reason = NULL, target = NULL, ready_at = 0, tries = 0,
+            flags = flags | ?
           WHERE crawl = ? AND seq = ? AND fate = ?`,
     params: [flags, crawl, seq, from],
     expect: 1,

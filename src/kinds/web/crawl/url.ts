@@ -50,9 +50,10 @@ export function cleanUrl(input: URL, query: QueryMode = 'keep'): URL {
     url.search = '';
     return url;
   }
-  const names = [...url.searchParams.keys()];
-  const out = names.filter((name) => trackers.test(name));
-  for (const name of out) url.searchParams.delete(name);
+  // As the site wrote it: what is left is not spelled anew.
+  const pairs = url.search.slice(1).split('&');
+  const kept = pairs.filter((pair) => !trackers.test(pair.split('=', 1)[0]!));
+  if (kept.length < pairs.length) url.search = kept.join('&');
   return url;
 }
 

@@ -1,36 +1,30 @@
 // One visit: ask robots.txt, fetch, read, and say what became of the address. Nothing is written here.
+import { isUtf8 } from 'node:buffer';
 import { createHash } from 'node:crypto';
 import { AppError } from '../../../errors.ts';
 import { decodeBytes } from '../content/charset.ts';
 import type { Page, PageFormat, PageOptions } from '../content/types.ts';
 import {
   failureOf,
+  isRedirect,
   retryAfterMs,
-  type Fetch,
   type Fetched,
   type Failure,
-  sentBack,
 } from '../fetch/fetcher.ts';
 import type { Reader } from '../fetch/reader.ts';
-import type { Robots } from '../fetch/robots.ts';
-import type { UrlRow, Waiting } from './rows.ts';
-import type { WebSettings } from '../settings.ts';
+import { botName } from '../fetch/robots.ts';
+import { forbidsFollowing } from '../fetch/robots-tag.ts';
+import type { Waiting } from './rows.ts';
 import type { Clock } from '../../../runtime/clock.ts';
 import type { Rendered, RenderWish } from '../browser/rendered.ts';
+import { ShareUsedUp, type ByteShare } from './bytes.ts';
 import type { Earlier, EarlierRow } from './earlier.ts';
-import type { CrawlOptions } from './options.ts';
+import { Requests, type RequestNeeds } from './requests.ts';
 import type { Result } from './result.ts';
-import { cleanUrl, urlKey } from './url.ts';
 
-export interface VisitNeeds {
-  options: CrawlOptions;
-  settings: WebSettings;
+export interface VisitNeeds extends RequestNeeds {
   clock: Clock;
-  fetch: Fetch;
   reader: Reader;
-  robots: Robots;
-  signal: AbortSignal;
-  isOwn(url: URL): boolean;
   earlier: Earlier | undefined;
   crawlDelay(host: string, delayMs: number): void;
   render(url: string, wish: RenderWish): Promise<Rendered>;
@@ -38,46 +32,59 @@ export interface VisitNeeds {
   credits: { page: number; rendered: number };
 }
 
+type Outcome = Omit<Result, 'bytes'>;
+
 /** Pages with fewer words are compared by their bytes: two «Loading…» are not one page. */
 const wordsMin = 20;
-const sameAddressTries = 3;
 const unrendered = 'It needs a browser, and none was found: this is what it is without.';
 
 export class Visitor {
   private readonly needs: VisitNeeds;
   private readonly formats: PageFormat[];
   private readonly wishes: ReadonlySet<string>;
+  private readonly botName: string;
+  private readonly requests: Requests;
 
   constructor(needs: VisitNeeds) {
     this.needs = needs;
     this.wishes = new Set(needs.options.formats);
+    this.botName = botName(needs.settings.userAgent);
+    this.requests = new Requests(needs);
     const read = needs.options.formats.filter((f) => f !== 'raw' && f !== 'screenshot');
     this.formats = [...new Set<PageFormat>([...read, 'links'])];
   }
 
-  async visit(row: Waiting): Promise<Result> {
-    const url = new URL(row.url);
+  /** Fails when the crawl stops, or when the share was too small. */
+  async visit(row: Waiting, share: ByteShare): Promise<Result> {
     try {
-      const refused = await this.askRobots(row, url);
-      if (refused) return refused;
-      const earlier = await this.needs.earlier?.row(row.key);
-      const answer = await this.fetch(row, url, earlier?.row);
-      if (answer.status === 304 && earlier) return await this.notModified(row, answer, earlier);
-      return await this.judge(row, url, answer);
+      return { ...(await this.look(row, share)), bytes: share.taken };
     } catch (error) {
-      if (this.needs.signal.aborted) throw error;
-      return this.failed(row, failureOf(error));
+      if (this.needs.signal.aborted || error instanceof ShareUsedUp) throw error;
+      return { ...this.failed(row, failureOf(error)), bytes: share.taken };
     }
   }
 
-  private async askRobots(row: Waiting, url: URL): Promise<Result | undefined> {
+  private async look(row: Waiting, share: ByteShare): Promise<Outcome> {
+    const url = new URL(row.url);
+    const refused = await this.askRobots(row, url);
+    if (refused) return refused;
+    const earlier = await this.needs.earlier?.row(row.key);
+    const answer = await this.requests.get(row, earlier?.row, share);
+    if (answer.status === 304 && earlier) return this.notModified(row, earlier);
+    return this.judge(row, url, answer);
+  }
+
+  private async askRobots(row: Waiting, url: URL): Promise<Outcome | undefined> {
     const { robots, options, signal } = this.needs;
     if (options.robots === 'ignore') return undefined;
     const rules = await robots.rules(url.origin, signal);
     if (rules.crawlDelayMs !== undefined) this.needs.crawlDelay(url.host, rules.crawlDelayMs);
-    if (rules.unreachable !== undefined) {
-      const failure = { reason: 'robotsUnreachable', message: rules.unreachable, passing: true };
-      const result = this.failed(row, failure);
+    const { unreachable } = rules;
+    if (unreachable) {
+      // Nobody is there at all: that is what is wrong with the page, too.
+      if (['dns', 'connect', 'tls'].includes(unreachable.reason))
+        return this.failed(row, unreachable);
+      const result = this.failed(row, { ...unreachable, reason: 'robotsUnreachable', passing: true }); // prettier-ignore
       if (result.change.fate === 'errored') result.change.fate = 'disallowed';
       return result;
     }
@@ -86,46 +93,11 @@ export class Visitor {
       row,
       change: { fate: 'disallowed', reason: 'robots' },
       host: 'unknown',
-      bytes: 0,
       credits: 0,
     };
   }
 
-  /**
-   * A redirect to the same address, with a cookie or with a session id in it, is followed here: without them it would
-   * never end, and the row stands for the address in each of its spellings.
-   */
-  private async fetch(row: Waiting, url: URL, earlier: UrlRow | undefined): Promise<Fetched> {
-    const { fetch, options, settings, signal } = this.needs;
-    const headers: Record<string, string> = {
-      'user-agent': settings.userAgent,
-      accept: 'text/html,application/xhtml+xml,application/pdf;q=0.9,text/*;q=0.8,*/*;q=0.5',
-      'accept-language': 'en;q=0.9, *;q=0.5',
-      ...(this.needs.isOwn(url) ? options.headers : {}),
-      ...(earlier?.etag ? { 'if-none-match': earlier.etag } : {}),
-      ...(earlier?.modified ? { 'if-modified-since': earlier.modified } : {}),
-    };
-    const request = {
-      url: url.href,
-      timeoutMs: options.pageTimeoutMs,
-      bytesMax: settings.bodyBytesMax,
-      signal,
-    };
-    let answer = await fetch({ ...request, headers });
-    for (let i = 0; i < sameAddressTries && isRedirect(answer); i++) {
-      const cookie = answer.headers['set-cookie'];
-      const target = URL.parse(answer.headers.location ?? '', request.url);
-      if (!target || urlKey(cleanUrl(target, options.query)) !== row.key) break;
-      target.hash = '';
-      if (cookie === undefined && target.href === request.url) break;
-      if (cookie !== undefined) headers.cookie = sentBack(cookie, headers.cookie);
-      request.url = target.href;
-      answer = await fetch({ ...request, headers });
-    }
-    return answer;
-  }
-
-  private async notModified(row: Waiting, answer: Fetched, earlier: EarlierRow): Promise<Result> {
+  private async notModified(row: Waiting, earlier: EarlierRow): Promise<Outcome> {
     const { textHash, title, type, etag, modified, bytes, status } = earlier.row;
     const change = { textHash, title, type, etag, modified, bytes, status };
     return {
@@ -134,15 +106,14 @@ export class Visitor {
       links: await this.needs.earlier!.links(earlier.row),
       unchangedSince: { crawl: earlier.crawl, seq: earlier.row.seq },
       host: 'works',
-      bytes: answer.body.byteLength,
       credits: this.needs.credits.page,
     };
   }
 
-  private async judge(row: Waiting, url: URL, answer: Fetched): Promise<Result> {
+  private async judge(row: Waiting, url: URL, answer: Fetched): Promise<Outcome> {
     const { status, headers, body } = answer;
     const seen = { status, bytes: body.byteLength, ...typeOf(headers) };
-    const base = { row, bytes: body.byteLength, credits: 0 };
+    const base = { row, credits: 0 };
     if (isRedirect(answer)) return this.redirected(row, url, answer);
     if (status === 429 || status === 503) return this.asked(row, answer);
     if (status >= 500 || status === 408 || status === 425) {
@@ -152,7 +123,7 @@ export class Visitor {
         seen,
       );
     }
-    if (status >= 400 || status < 200 || status === 204 || status === 205) {
+    if (status >= 400 || status < 200 || [204, 205, 304].includes(status)) {
       return {
         ...base,
         change: { fate: 'errored', reason: `http${status}`, ...seen },
@@ -162,12 +133,12 @@ export class Visitor {
     return this.page(row, url, answer);
   }
 
-  private redirected(row: Waiting, url: URL, { status, headers, body }: Fetched): Result {
-    const base = { row, bytes: body.byteLength, credits: 0, host: 'works' as const };
+  private redirected(row: Waiting, url: URL, { status, headers }: Fetched): Outcome {
+    const base = { row, credits: 0, host: 'works' as const };
     const target = URL.parse(headers.location ?? '', url.href);
     const wrong = !target
       ? 'badRedirect'
-      : urlKey(cleanUrl(target, this.needs.options.query)) === row.key
+      : this.requests.keyOf(target) === row.key
         ? 'redirectLoop'
         : row.hops >= this.needs.settings.redirectsMax
           ? 'tooManyRedirects'
@@ -182,16 +153,15 @@ export class Visitor {
     row: Waiting,
     { refresh }: Page,
   ): Pick<Result, 'change' | 'redirect'> | undefined {
-    const { options, settings } = this.needs;
-    if (refresh === undefined || urlKey(cleanUrl(new URL(refresh), options.query)) === row.key)
+    if (refresh === undefined || this.requests.keyOf(new URL(refresh)) === row.key)
       return undefined;
-    return row.hops >= settings.redirectsMax
+    return row.hops >= this.needs.settings.redirectsMax
       ? { change: { fate: 'errored', reason: 'tooManyRedirects' } }
       : { change: { fate: 'redirected', reason: 'metaRefresh' }, redirect: refresh };
   }
 
   /** 429 and 503: the site says when. */
-  private asked(row: Waiting, { status, headers }: Fetched): Result {
+  private asked(row: Waiting, { status, headers }: Fetched): Outcome {
     const { settings, clock } = this.needs;
     const wish = retryAfterMs(headers['retry-after'], clock.now());
     const failure = { reason: `http${status}`, message: `answered ${status}`, passing: true };
@@ -207,7 +177,7 @@ export class Visitor {
     return { ...result, host: { restMs: wish } };
   }
 
-  private failed(row: Waiting, failure: Failure, seen: object = {}, waitMs?: number): Result {
+  private failed(row: Waiting, failure: Failure, seen: object = {}, waitMs?: number): Outcome {
     const { settings, clock } = this.needs;
     const tries = row.tries + 1;
     const again = failure.passing && tries < settings.triesMax;
@@ -225,12 +195,11 @@ export class Visitor {
         ...(again ? { readyAt: Math.round(clock.now() + pause) } : {}),
       },
       host: failure.passing ? 'fails' : 'unknown',
-      bytes: 0,
       credits: 0,
     };
   }
 
-  private async page(row: Waiting, url: URL, answer: Fetched): Promise<Result> {
+  private async page(row: Waiting, url: URL, answer: Fetched): Promise<Outcome> {
     const { options, reader, credits } = this.needs;
     const { headers, body, status } = answer;
     const bytes = body.byteLength;
@@ -242,11 +211,11 @@ export class Visitor {
         bytes,
         ...typeOf(headers),
       } as const;
-      return { row, bytes, credits: 0, host: 'works', change };
+      return { row, credits: 0, host: 'works', change };
     }
     const bodyHash = createHash('sha256').update(body).digest('hex');
-    const raw = this.wishes.has('raw') ? Uint8Array.from(body) : undefined;
     const type = headers['content-type'];
+    const raw = this.wishes.has('raw') ? rawOf(body, type) : undefined;
     const html = options.schema ? decodeBytes(body, type).text : undefined;
     const always = options.render === 'always' || options.actions !== undefined;
     const first = always ? undefined : await reader.read(body, this.reading(url, type));
@@ -260,7 +229,6 @@ export class Visitor {
         : first!;
     const base = {
       row,
-      bytes,
       credits: credits.page + (rendered ? credits.rendered : 0),
       host: 'works' as const,
     };
@@ -292,24 +260,28 @@ export class Visitor {
         ...picture(rendered),
       },
       ...comparedText(page),
-      ...(mayFollow(page, headers) ? { links: followable(page) } : {}),
+      ...(this.mayFollow(page, answer) ? { links: followable(page) } : {}),
       ...(page.canonical === undefined ? {} : { canonical: page.canonical }),
       ...(rendered ? { browserMs: rendered.ms } : {}),
     };
   }
 
+  private mayFollow(page: Page, { robotsTags }: Fetched): boolean {
+    return !page.robots.nofollow && !forbidsFollowing(robotsTags, this.botName);
+  }
+
   /** Undefined: there is no browser, and the page is what it is without one. */
   private async render(url: URL): Promise<Rendered | undefined> {
-    const { options, signal, isOwn, render } = this.needs;
-    const { actions, headers } = options;
+    const { options, signal, ownHeaders, render } = this.needs;
+    const { actions } = options;
     const screenshot = this.wishes.has('screenshot');
-    const sent = headers && isOwn(url) ? { headers } : {};
+    const headers = ownHeaders.for(url);
     try {
       return await render(url.href, {
         screenshot,
         signal,
         ...(actions ? { actions } : {}),
-        ...sent,
+        ...(Object.keys(headers).length > 0 ? { headers } : {}),
       });
     } catch (error) {
       const isMissing = error instanceof AppError && error.code === 'noBrowser';
@@ -325,6 +297,7 @@ export class Visitor {
     return {
       url: url.href,
       formats: this.formats,
+      botName: this.botName,
       ...(contentType === undefined ? {} : { contentType }),
       ...(onlyMainContent === undefined ? {} : { onlyMainContent }),
       ...(includeImages === undefined ? {} : { includeImages }),
@@ -354,26 +327,28 @@ export class Visitor {
   }
 }
 
-const isRedirect = ({ status, headers }: Fetched): boolean =>
-  [301, 302, 303, 307, 308].includes(status) && headers.location !== undefined;
-
 function typeOf(headers: Record<string, string>): { type?: string } {
   const type = headers['content-type']?.split(';')[0]?.trim().toLowerCase();
   return type ? { type: type.slice(0, 100) } : {};
 }
 
+/** Text as text, in whatever charset it came; it is read as UTF-8. */
+function rawOf(body: Uint8Array, type: string | undefined): Uint8Array {
+  if (isUtf8(body) || isPdf(body)) return Uint8Array.from(body);
+  return Buffer.from(decodeBytes(body, type).text);
+}
+
+const isPdf = (body: Uint8Array): boolean =>
+  Buffer.from(body.subarray(0, 5)).toString('latin1') === '%PDF-';
+
 /** Zero bytes are in no text but UTF-16, and PDFs say what they are. */
 function isBinary(body: Uint8Array, type = ''): boolean {
   if (/charset\s*=\s*"?utf-?16/i.test(type)) return false;
   const head = Buffer.from(body.buffer, body.byteOffset, Math.min(body.byteLength, 512));
-  if (head.subarray(0, 5).toString('latin1') === '%PDF-') return false;
+  if (isPdf(body)) return false;
   if ((head[0] === 0xff && head[1] === 0xfe) || (head[0] === 0xfe && head[1] === 0xff))
     return false;
   return head.includes(0);
-}
-
-function mayFollow(page: Page, headers: Record<string, string>): boolean {
-  return !page.robots.nofollow && !/\b(?:nofollow|none)\b/i.test(headers['x-robots-tag'] ?? '');
 }
 
 const followable = (page: Page): string[] =>

@@ -2,22 +2,15 @@
 // command, so a crawl's counts, rows and bodies always agree, whenever it is killed.
 import type { Step } from '../../../store/store.ts';
 import { copyPage, insertPage, type PageStore } from '../pages/store.ts';
-import { pageFates, type CrawlRow, type UrlChange, type UrlRow } from './rows.ts';
-import {
-  addCount,
-  addQueued,
-  insertUrl,
-  reopenUrl,
-  requeueUrl,
-  saveCrawl,
-  setHost,
-  updateUrl,
-} from './store.ts';
+import { canonicalFlag, pageFates, type CrawlRow, type UrlChange, type UrlRow } from './rows.ts';
+import { addCount, addQueued, requeueUrl, saveCrawl, setHost, updateUrl } from './store.ts';
 import type { WebStore } from '../store.ts';
 import type { Told } from '../webhooks.ts';
 import { chargeSteps } from '../usage/store.ts';
+import { Admission } from './admission.ts';
 import { Batch } from './batch.ts';
 import { Comparison } from './comparison.ts';
+import { Detours } from './detours.ts';
 import type { Candidate, Discovery, Origin } from './discovery.ts';
 import type { HostHealth } from './health.ts';
 import type { Result } from './result.ts';
@@ -42,13 +35,6 @@ export interface WriterNeeds {
   told(pages: readonly Told[]): Step[];
 }
 
-/** Rows that only say «not part of this crawl» stop being written here; their number is still counted. */
-const skippedRowsMax = 20_000;
-const canonicalFlag = 1;
-/** Why an address did not belong to the crawl where it was found; it may from another place. */
-const placeReasons = new Set(
-  'external outsidePath excluded notIncluded tooDeep onDuplicate'.split(' '),
-);
 /** Links of duplicates are tried so many at a time, until so many tries in a row brought no page. */
 const roundLinks = 50;
 const idleRoundsMax = 2;
@@ -59,12 +45,16 @@ const aliasesMin = 1000;
 export class Writer {
   private readonly needs: WriterNeeds;
   private readonly comparison: Comparison;
+  private readonly admission: Admission;
+  private readonly detours: Detours;
   /** Kept counts, as committed. */
   counts: Record<string, number> = {};
 
   constructor(needs: WriterNeeds) {
     this.needs = needs;
     this.comparison = new Comparison(needs);
+    this.admission = new Admission({ ...needs, counts: () => this.counts });
+    this.detours = new Detours(needs);
   }
 
   /** Starts, or files of a sitemap: addresses without a page they were found on. */
@@ -75,7 +65,7 @@ export class Writer {
     if (origin.via === 'start') batch.spent.calls = 1;
     const known = await this.known(candidates.map(({ key }) => key));
     for (const candidate of candidates)
-      if (!known.has(candidate.key)) this.insert(batch, candidate);
+      if (!known.has(candidate.key)) this.admission.insert(batch, candidate);
     await this.commit(batch);
     this.needs.discovery.remember(candidates);
   }
@@ -104,9 +94,10 @@ export class Writer {
       (isPage || this.leadsOn(result, change) ? followed : later).push(...links[i]!);
       if (!isPage && change.fate !== 'queued') ended.push(result.row.url);
     }
-    for (const candidate of followed) this.admit(batch, candidate, known);
-    for (const candidate of later) this.putOff(batch, candidate, known);
+    for (const candidate of followed) this.admission.admit(batch, candidate, known);
+    for (const candidate of later) this.admission.putOff(batch, candidate, known);
     await this.releaseAliases(batch, ended);
+    this.detours.reopen(batch);
     batch.steps.push(...this.needs.told(told));
     await this.commit(batch);
     this.needs.discovery.remember(followed);
@@ -164,7 +155,7 @@ export class Writer {
     const known = await this.known(candidates.map(({ key }) => key));
     const batch = new Batch();
     for (const candidate of candidates)
-      if (!known.has(candidate.key)) this.insert(batch, candidate);
+      if (!known.has(candidate.key)) this.admission.insert(batch, candidate);
     await this.commit(batch);
   }
 
@@ -227,8 +218,9 @@ export class Writer {
   ): Promise<Omit<UrlChange, 'seq'>> {
     const { change, row } = result;
     if (result.redirect !== undefined) {
-      if (target && target.key !== row.key) this.admit(batch, target, known);
-      return { ...change, target: target?.url ?? result.redirect };
+      if (!target || target.key === row.key) return { ...change, target: result.redirect };
+      this.admission.admit(batch, target, known);
+      return this.detours.judge(batch, result, target, known);
     }
     if (!pageFates.has(change.fate)) return this.comparison.failure(result);
     // A start is a page that was asked for by its address, whatever it says of itself.
@@ -267,7 +259,7 @@ export class Writer {
     if (there) return pageFates.has(there.fate) || there.fate === 'queued' ? target.url : undefined;
     if (batch.fresh.has(target.key)) return target.url;
     if (target.fate !== 'queued') return undefined;
-    this.insert(batch, target);
+    this.admission.insert(batch, target);
     return target.url;
   }
 
@@ -310,47 +302,6 @@ export class Writer {
     spent.pages += isPage ? 1 : 0;
     spent.bytes += result.bytes;
     spent.browserMs += result.browserMs ?? 0;
-  }
-
-  /** A new address, or one that did not belong to the crawl from where it was found before. */
-  private admit(batch: Batch, candidate: Candidate, known: Map<string, UrlRow>): void {
-    const there = known.get(candidate.key);
-    if (!there) return this.insert(batch, candidate);
-    const { fate, reason = '', seq } = there;
-    if (candidate.fate !== 'queued' || fate !== 'skipped' || !placeReasons.has(reason)) return;
-    if (batch.fresh.has(candidate.key)) return;
-    batch.fresh.set(candidate.key, candidate);
-    batch.steps.push(reopenUrl(this.needs.crawl.crawl, seq, candidate));
-    batch.wait(candidate.host, 1);
-    batch.count('skipped', -1);
-    batch.count(`skipped:${reason}`, -1);
-  }
-
-  /** Found on a duplicate only, so far. */
-  private putOff(batch: Batch, candidate: Candidate, known: Map<string, UrlRow>): void {
-    if (candidate.fate !== 'queued' || known.has(candidate.key)) return;
-    this.insert(batch, { ...candidate, fate: 'skipped', reason: 'onDuplicate' });
-  }
-
-  private insert(batch: Batch, candidate: Candidate): void {
-    if (batch.fresh.has(candidate.key)) return;
-    batch.fresh.set(candidate.key, candidate);
-    const { crawl, queuedMax } = this.needs;
-    const reason = candidate.reason;
-    if (candidate.fate === 'queued' && crawl.seqNext > queuedMax) {
-      batch.count('unlisted', 1);
-      return;
-    }
-    if (candidate.fate === 'queued') batch.wait(candidate.host, 1);
-    else {
-      if ((this.counts.skipped ?? 0) + (batch.counts.get('skipped') ?? 0) >= skippedRowsMax) {
-        batch.count('unlisted', 1);
-        return;
-      }
-      batch.count(candidate.fate, 1);
-      batch.count(`${candidate.fate}:${reason}`, 1);
-    }
-    batch.steps.push(insertUrl(crawl.crawl, { ...candidate, seq: crawl.seqNext++ }));
   }
 
   /** Pages that stepped back for an address that could not be had are fetched after all. */

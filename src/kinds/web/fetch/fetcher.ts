@@ -20,8 +20,13 @@ export interface FetchRequest {
 export interface Fetched {
   status: number;
   headers: Record<string, string>;
+  /** Line by line: joined, one would say whose rules the next one has. */
+  robotsTags: readonly string[];
   body: Uint8Array;
 }
+
+export const isRedirect = ({ status, headers }: Fetched): boolean =>
+  [301, 302, 303, 307, 308].includes(status) && headers.location !== undefined;
 
 export type Fetch = (request: FetchRequest) => Promise<Fetched>;
 
@@ -60,15 +65,6 @@ export function retryAfterMs(header: string | undefined, now: number): number | 
   return Number.isNaN(at) ? undefined : Math.max(0, at - now);
 }
 
-/** Cookies as they go back to who set them, with those from before. */
-export function sentBack(setCookie: string, before = ''): string {
-  const pairs = setCookie.split(/,\s*(?=[^;,=\s]+=)/).map((one) => one.split(';')[0]!.trim());
-  const kept = new Map([...before.split('; '), ...pairs].filter(Boolean).map(namedPair));
-  return [...kept.values()].join('; ');
-}
-
-const namedPair = (pair: string): [string, string] => [pair.split('=')[0]!, pair];
-
 export function createFetch(egress: Egress): Fetch {
   return async ({ url, headers, timeoutMs, bytesMax, cut, signal, method, body, trusted }) => {
     const answer = await egress.request({
@@ -85,6 +81,7 @@ export function createFetch(egress: Egress): Fetch {
     return {
       status: answer.status,
       headers: plain(answer.headers),
+      robotsTags: [answer.headers['x-robots-tag'] ?? []].flat(),
       body: cut ? await beginning(answer.body, bytesMax) : await answer.body.bytes(),
     };
   };

@@ -5,7 +5,8 @@ import { decodeBytes } from '../content/charset.ts';
 import { parseUrl } from '../crawl/url.ts';
 import type { Page, PageFormat, PageOptions } from '../content/types.ts';
 import type { Services } from '../services.ts';
-import { failureOf, retryAfterMs, sentBack, type Fetched } from './fetcher.ts';
+import { CookieJar } from './cookies.ts';
+import { failureOf, retryAfterMs, type Fetched } from './fetcher.ts';
 import { hostManners } from './pacer.ts';
 
 export interface LoadWish {
@@ -98,14 +99,12 @@ async function fetchFollowing(
   url.hash = '';
   const first = url.host;
   // Walls that let nobody in without a cookie: what a host sets on the way it gets back, and no other does.
-  const cookies = new Map<string, string>();
+  const cookies = new CookieJar();
   const hasOwn = Object.keys(wish.headers ?? {}).some((name) => /^cookie$/i.test(name));
   for (let hop = 0; hop <= settings.redirectsMax; hop++) {
     await refuseDisallowed(url, wish, services);
-    const answer = await fetchOne(url, { first, cookie: cookies.get(url.host) }, wish, services);
-    const cookie = answer.headers['set-cookie'];
-    if (cookie !== undefined && !hasOwn)
-      cookies.set(url.host, sentBack(cookie, cookies.get(url.host)));
+    const answer = await fetchOne(url, { first, cookie: cookies.of(url) }, wish, services);
+    if (!hasOwn) cookies.take(url, answer.headers['set-cookie']);
     const next =
       answer.status >= 300 && answer.status < 400
         ? URL.parse(answer.headers.location ?? '', url.href)

@@ -60,6 +60,13 @@ export class Pacer {
     }
   }
 
+  /** One more request within a turn: as long after the one before as any other, and as long before the next. */
+  async again(host: string, { delayMs }: Manners, signal: AbortSignal): Promise<void> {
+    if (delayMs === 0) return;
+    this.hold(host, 2 * delayMs);
+    await this.clock.sleep(delayMs, signal);
+  }
+
   release(host: string): void {
     const turn = this.hosts.get(host);
     if (turn) turn.running = Math.max(0, turn.running - 1);

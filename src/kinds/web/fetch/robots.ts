@@ -3,14 +3,14 @@
 import robotsParser from 'robots-parser';
 import { AppError } from '../../../errors.ts';
 import type { Clock } from '../../../runtime/clock.ts';
-import type { Fetch } from './fetcher.ts';
+import { failureOf, type Failure, type Fetch } from './fetcher.ts';
 
 export interface Rules {
   allows(url: string): boolean;
   crawlDelayMs: number | undefined;
   sitemaps: string[];
   /** Why nothing is allowed although no rule says so. */
-  unreachable?: string;
+  unreachable?: Failure;
 }
 
 const keptMs = 86_400_000;
@@ -85,7 +85,9 @@ export class Robots {
         continue;
       }
       if (status >= 500 || status === 429) {
-        return { ...allowAll, allows: () => false, unreachable: `robots.txt answered ${status}` };
+        const message = `robots.txt answered ${status}`;
+        const unreachable = { reason: `http${status}`, message, passing: true };
+        return { ...allowAll, allows: () => false, unreachable };
       }
       if (status >= 400) return allowAll;
       return this.parse(`${origin}/robots.txt`, wholeLines(body));
@@ -99,13 +101,15 @@ export class Robots {
       return await this.needs.fetch({ url, headers, timeoutMs, bytesMax, cut: true });
     } catch (error) {
       if (error instanceof AppError && error.code === 'egressRefused') throw error;
-      return { unreachable: `robots.txt could not be had: ${(error as Error).message}` };
+      const failure = failureOf(error);
+      const message = `robots.txt could not be had: ${failure.message}`;
+      return { unreachable: { ...failure, message } };
     }
   }
 
   private parse(url: string, text: string): Rules {
     const parsed = parseRobots(url, withFewStars(text));
-    const token = this.needs.userAgent.split(/[/\s]/)[0]!;
+    const token = botName(this.needs.userAgent);
     const delay = parsed.getCrawlDelay(token);
     return {
       allows: (page) => parsed.isAllowed(normalEscapes(page), token) ?? true,
@@ -114,6 +118,9 @@ export class Robots {
     };
   }
 }
+
+/** Under which name sites have rules for us. */
+export const botName = (userAgent: string): string => userAgent.split(/[/\s]/)[0]!;
 
 /** Half a line says something else than the line: `/private` cut short may be `/`. */
 function wholeLines(body: Uint8Array): string {

@@ -1,5 +1,6 @@
 // Bodies of pages, apart from their rows: read by cursor and field, and found by full text (FTS5 or PostgreSQL) behind
 // one method. Indexing happens after the crawl's own commit, in slices, because a crawl must not wait for it.
+import { isUtf8 } from 'node:buffer';
 import type { Row, Step, Store, Value } from '../../../store/store.ts';
 import { ftsQuery, isAsked, parseQuery, tsQuery, type TextQuery } from '../text/query.ts';
 import { plainOf } from '../text/plain.ts';
@@ -249,8 +250,13 @@ function decoded(row: Row): Record<string, unknown> {
   return fields;
 }
 
-const shown = (value: Value): unknown =>
-  value instanceof Uint8Array ? Buffer.from(value).toString('utf8') : value;
+/** Bytes that are no text, such as those of a PDF, as a data address. */
+function shown(value: Value): unknown {
+  if (!(value instanceof Uint8Array)) return value;
+  const bytes = Buffer.from(value);
+  if (isUtf8(bytes)) return bytes.toString('utf8');
+  return `data:application/octet-stream;base64,${bytes.toString('base64')}`;
+}
 
 const json = (value: unknown): string | null =>
   value === undefined ? null : JSON.stringify(value);

@@ -1,0 +1,27 @@
+// Headers of the caller, mostly secrets: for the hosts the crawl was started with, and no other, wherever these lead.
+import type { CrawlOptions } from './options.ts';
+import { bareHost } from './scope.ts';
+import { parseUrl } from './url.ts';
+
+type Headers = Readonly<Record<string, string>>;
+
+export class OwnHeaders {
+  private readonly headers: Headers;
+  /** By host: whether only an encrypted connection may have them, as at the start. */
+  private readonly hosts = new Map<string, boolean>();
+
+  constructor({ headers = {}, url: first, urls = [] }: CrawlOptions) {
+    const given = Object.entries(headers);
+    this.headers = Object.fromEntries(given.map(([name, value]) => [name.toLowerCase(), value]));
+    for (const start of first === undefined ? urls : [first, ...urls]) {
+      const { host, protocol } = parseUrl(start);
+      const isSecret = this.hosts.get(bareHost(host)) ?? true;
+      this.hosts.set(bareHost(host), isSecret && protocol === 'https:');
+    }
+  }
+
+  for({ host, protocol }: URL): Headers {
+    const isSecret = this.hosts.get(bareHost(host));
+    return isSecret === undefined || (isSecret && protocol !== 'https:') ? {} : this.headers;
+  }
+}
