@@ -29,6 +29,7 @@ async function people(t: TestContext) {
   return { as, ann, jobId: id };
 }
 
+const later = '2999-01-01T00:00:00Z';
 const hook = { url: 'https://example.com/hook' };
 
 test('a webhook on one job is for those who may read that job', async (t) => {
@@ -76,6 +77,31 @@ test('a key that is limited sees its own queues only', async (t) => {
   assert.deepEqual(await names({}), ['ci', 'default']);
   assert.deepEqual(await names({ queues: ['ci'] }), ['ci']);
   assert.deepEqual(await names({ kinds: ['escrow'] }), []);
+});
+
+test('a key sees how many jobs of its own a shared queue has, and no queue of others', async (t) => {
+  const { as, ann } = await people(t);
+  const bob = as({ owner: 'bob' });
+  type Queues = { queues: { name: string; queued: number; running: number; ended: number }[] };
+  const counts = async (who: typeof ann) => {
+    const { queues } = await who.call<Queues>('list_queues');
+    return queues.map(({ name, queued, running, ended }) => [name, queued, running, ended]);
+  };
+  await ann.call('run_command', { argv: ['true'], waitMs: 0, queue: 'secret', runAt: later });
+  await bob.call('run_command', { argv: ['true'], waitMs: 0, runAt: later });
+  assert.deepEqual(await counts(bob), [['default', 1, 0, 0]]);
+  await bob.call('run_command', { argv: ['true'], waitMs: 20_000 });
+  assert.deepEqual(await counts(bob), [['default', 1, 0, 1]]);
+  assert.deepEqual(await counts(as({ owner: 'carl' })), []);
+  assert.deepEqual(await counts(as({ owner: 'carl', queues: ['secret'] })), [['secret', 0, 0, 0]]);
+  const all = (await counts(as({ owner: 'owner', admin: true }))).map(([name, queued]) => [
+    name,
+    queued,
+  ]);
+  assert.deepEqual(all, [
+    ['default', 1],
+    ['secret', 1],
+  ]);
 });
 
 test('a key that is limited to kinds calls operations of those kinds only', async (t) => {
