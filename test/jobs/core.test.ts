@@ -198,7 +198,8 @@ for (const factory of stores) {
       const clock = new ManualClock();
       const core = await createCore(t, { factory, clock });
       const later = await core.jobs.submit({ ...base, runAt: clock.now() + 5000 });
-      const brief = await core.jobs.submit({ ...base, ttlMs: 1000, runAt: clock.now() + 9000 });
+      const { job: first } = await core.jobs.submit({ ...base, runAt: clock.now() + 9000 });
+      const brief = await core.jobs.submit({ ...base, ttlMs: 1000, after: [first.id] });
       assert.deepEqual(await claim(core), []);
       clock.jump(5000);
       await core.store.promote(clock.now());
@@ -213,7 +214,24 @@ for (const factory of stores) {
       assert.equal(ended.error?.code, 'queueTimeout');
       clock.jump(10_000);
       await core.store.promote(clock.now());
-      assert.deepEqual(await claim(core), []);
+      assert.deepEqual(
+        (await claim(core, { limit: 2 })).map(({ id }) => id),
+        [first.id],
+      );
+    });
+
+    test('a job whose time to live ends before it may start is refused, alone and among others', async (t) => {
+      const clock = new ManualClock();
+      const { jobs } = await createCore(t, { factory, clock });
+      const wish = { ...base, ttlMs: 1000, runAt: clock.now() + 1000 };
+      const refusal = { code: 'invalidInput', message: /time to live/ };
+      await assert.rejects(jobs.submit(wish), refusal);
+      await assert.rejects(jobs.submitMany([base, wish]), refusal);
+      assert.deepEqual((await jobs.ledger.list({}, { limit: 10 })).jobs, [], 'all or none');
+      const keyed = { ...wish, ttlMs: 1001, idempotencyKey: 'once' };
+      const { job } = await jobs.submit(keyed);
+      clock.jump(5000);
+      assert.equal((await jobs.submit(keyed)).job.id, job.id, 'it was asked for in time');
     });
 
     test('no attempt starts after the time to live, also where nobody swept meanwhile', async (t) => {
