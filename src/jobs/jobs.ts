@@ -56,7 +56,10 @@ export class Jobs {
 
   kind(name: string): Kind {
     const kind = this.kinds.get(name);
-    if (!kind) throw new AppError('invalidInput', `There is no kind of job called ${name}.`);
+    if (!kind)
+      throw new AppError('invalidInput', `There is no kind of job called ${name}.`, {
+        hint: `There are: ${[...this.kinds.keys()].join(', ')}.`,
+      });
     return kind;
   }
 

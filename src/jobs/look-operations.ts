@@ -104,6 +104,7 @@ export function listJobs({ jobs, clock }: JobOperationsNeeds): Operation {
     },
     text: pageText,
     run: async (input, { caller }) => {
+      for (const kind of input.kind ?? []) jobs.kind(kind);
       const filter: JobFilter = {
         ...(caller!.admin ? {} : { owner: caller!.owner }),
         ...(input.status && input.status.length > 0 ? { statuses: input.status } : {}),

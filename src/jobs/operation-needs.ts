@@ -2,6 +2,7 @@
 import { z } from 'zod';
 import type { Clock } from '../runtime/clock.ts';
 import type { EventFeed } from './events.ts';
+import { queueForm, queueFormWords } from './job.ts';
 import type { Jobs } from './jobs.ts';
 import type { Waiting } from './wait.ts';
 
@@ -15,6 +16,8 @@ export interface JobOperationsNeeds {
   /** How long a cancelled job may take to stop before it is given up. */
   cancelMsDefault: number;
 }
+
+export const queueName = z.string().regex(queueForm, queueFormWords);
 
 export const jobId = z
   .string()

@@ -5,6 +5,7 @@ import { counterScope, ownCounterScope } from './intents.ts';
 import { finalStatuses } from './job.ts';
 import type { Jobs } from './jobs.ts';
 import type { QueueRow } from './ledger.ts';
+import { queueName } from './operation-needs.ts';
 import { isWithin } from './view.ts';
 
 const queueView = z.object({
@@ -16,12 +17,6 @@ const queueView = z.object({
   running: z.number(),
   ended: z.number(),
 });
-
-const queueName = z
-  .string()
-  .min(1)
-  .max(100)
-  .regex(/^[\w.-]+$/, 'letters, digits, dots, dashes and underscores');
 
 export function queueOperations(jobs: Jobs, wake: () => void): Operation[] {
   return [listQueues(jobs), setQueue(jobs, wake)];
@@ -47,6 +42,7 @@ function listQueues(jobs: Jobs): Operation {
       },
     },
     run: async ({ kind: wanted }, { caller }) => {
+      if (wanted !== undefined) jobs.kind(wanted);
       const rows = (await jobs.ledger.queues(wanted)).filter(({ kind, name: queue }) =>
         isWithin({ kind, queue }, caller!),
       );

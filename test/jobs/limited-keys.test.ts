@@ -122,6 +122,30 @@ test('a key that is limited to kinds calls operations of those kinds only', asyn
   assert.equal(await command.refusal('read_output', { id: jobId }), 'allowed');
 });
 
+test('a key is limited only to what there can be', async (t) => {
+  const { as } = await people(t);
+  const admin = as({ owner: 'owner', admin: true, scopes: new Set(['admin']) });
+  const told = (wish: object) =>
+    admin.call('create_key', wish).then(
+      () => 'allowed',
+      ({ message, hint }: { message: string; hint: string }) => `${message} ${hint}`,
+    );
+  assert.match(await told({ kinds: ['comand'] }), /kind.* comand.*command, .*web/s);
+  assert.match(await told({ kinds: [] }), /kinds/);
+  assert.match(await told({ queues: ['a b'] }), /queues\.0: letters, digits/);
+  assert.match(await told({ scopes: ['reed'] }), /scopes\.0: .*"read"/);
+  assert.match(await told({ subject: 'endpont:x' }), /endpont:x.*endpoint:…, wallet:…/s);
+  assert.match(await told({ subject: 'endpoint:' }), /endpoint:/);
+  const wish = { kinds: ['command', 'batch'], queues: ['none-yet'], subject: 'endpoint:none-yet' };
+  assert.equal(await told(wish), 'allowed');
+  for (const [name, input] of [
+    ['list_jobs', { kind: ['comand'] }],
+    ['list_queues', { kind: 'comand' }],
+    ['set_queue', { kind: 'comand', name: 'ci' }],
+  ] as const)
+    assert.equal(await admin.refusal(name, input), 'invalidInput', name);
+});
+
 test('a key that is limited to queues starts nothing outside of them', async (t) => {
   const { as } = await people(t);
   const ci = as({ owner: 'ann', queues: ['ci'] });

@@ -1,6 +1,7 @@
 // What run_command takes and answers, as schemas.
 import { z } from 'zod';
 import { labelList } from '../../jobs/labels.ts';
+import { queueName } from '../../jobs/operation-needs.ts';
 import { jobView } from '../../jobs/view.ts';
 import {
   commandLine,
@@ -51,10 +52,7 @@ export const runInput = z
       .boolean()
       .default(false)
       .describe('With name: return the healthy running one instead of starting a second'),
-    queue: z
-      .string()
-      .regex(/^[\w.-]{1,100}$/)
-      .optional(),
+    queue: queueName.optional(),
     priority: z.number().int().min(-1000).max(1000).optional(),
     runAt: z.iso.datetime({ offset: true }).optional().describe('Not before'),
     ttlMs: z.number().int().min(1).optional().describe('Give up if not started by then'),
