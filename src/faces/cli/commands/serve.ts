@@ -1,5 +1,6 @@
 // `errand serve`: the server in the foreground. With --json exactly one line when it is ready.
 import { AppError } from '../../../errors.ts';
+import { quoted } from '../../../runtime/shell.ts';
 import { Client } from '../client.ts';
 import { command, wholeNumber, type CommandContext } from '../command.ts';
 import { findServer, refuseWindows } from '../connect.ts';
@@ -62,15 +63,19 @@ async function startOrTakeOver(context: CommandContext, wish: ServeWish): Promis
 
 function greet({ screen, program }: CommandContext, server: RunningServer, json: boolean): void {
   const { url, key, keyFile, home, listensOn } = server;
+  const { binPath } = program;
   if (json) {
     // Scripts rely on this line: these fields and no others.
     screen.out(`${JSON.stringify({ url, key, home, pid: process.pid })}\n`);
     return;
   }
+  const named = home === program.usualHome() ? [] : ['--home', home];
+  const clients = clientConfigs([process.execPath, binPath, 'mcp', ...named]);
+  const here = home === program.place({}).home ? '' : `ERRAND_HOME=${quoted(home)} `;
   screen.out(
     `errand ${program.version} serves ${url}${listensOn ? ` (listens on ${listensOn})` : ''}\n` +
       `  home  ${home}\n  key   ${keyFile} (for HTTP: Authorization: Bearer …)\n  MCP   ${url}/mcp\n\n` +
-      `${clientConfigs(process.execPath, program.binPath)}\n\nTry: ${program.binPath} run -- echo hello\nStop with ctrl-c.\n`,
+      `${clients}\n\nTry: ${here}${quoted(binPath)} run -- echo hello\nStop with ctrl-c.\n`,
   );
 }
 

@@ -9,6 +9,7 @@
 // - Signals are caught (not ignored: that would be inherited), so that the wrapper lives to write the record.
 // - Its own files are for the owner alone; the payload gets the file mode mask it would have had.
 // - The payload runs in the foreground: a shell gives background children ignored SIGINT and no stdin.
+import { quoted } from '../../../runtime/shell.ts';
 
 const wrapperScript = `dir=$1 input=$2 mask=$3
 shift 3
@@ -58,8 +59,4 @@ const mask = (): string => process.umask().toString(8).padStart(4, '0');
 export interface TerminalSize {
   cols: number;
   rows: number;
-}
-
-export function quoted(word: string): string {
-  return /^[\w@%+=:,./-]+$/.test(word) ? word : `'${word.replaceAll("'", `'\\''`)}'`;
 }
