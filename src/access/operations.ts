@@ -47,10 +47,20 @@ function createKey(access: Access, jobs: KnownJobs, clock: Clock): Operation {
         .default('owner')
         .describe('Whose jobs it makes and sees'),
       scopes: z.array(z.enum(scopes)).min(1).default(['read', 'run']),
-      kinds: z.array(z.string().max(40)).min(1).optional(),
-      queues: z.array(z.string().regex(queueForm, queueFormWords)).min(1).optional(),
+      kinds: z.array(z.string().max(40)).min(1).optional().describe('Only work of these kinds'),
+      queues: z
+        .array(z.string().regex(queueForm, queueFormWords))
+        .min(1)
+        .optional()
+        .describe('Only jobs of these queues'),
       subject: z.string().max(200).optional().describe('Bound to this, like endpoint:my-model'),
-      expiresInMs: z.number().int().min(1000).max(lifeMsMax).optional(),
+      expiresInMs: z
+        .number()
+        .int()
+        .min(1000)
+        .max(lifeMsMax)
+        .optional()
+        .describe('It ends by itself after this'),
     }),
     output: madeKey,
     http: { method: 'POST', path: '/api/keys' },

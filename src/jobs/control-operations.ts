@@ -106,6 +106,7 @@ export function pinJob({ jobs, clock }: JobOperationsNeeds): Operation {
     output: jobView,
     http: { method: 'POST', path: '/api/jobs/{id}/pin' },
     cli: { words: ['pin'], args: ['id'] },
+    text: (view) => jobText(jobs, view),
     run: async (input, { caller }) => {
       const job = await ownJob(jobs, input.id, caller);
       return viewJob(jobs, await jobs.setPinned(job.id, input.pinned), clock.now());

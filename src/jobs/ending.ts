@@ -146,7 +146,10 @@ function again(
       runAt,
     },
     events: [
-      { type: next.event, data: { attempt: job.attempt, error: next.error, nextAttemptAt: runAt } },
+      {
+        type: next.event,
+        data: { attempt: job.attempt, error: next.error, nextAttemptAt: isoTime(runAt) },
+      },
     ],
     intents: [...next.intents, enqueue({ ...job, attemptId }, runAt)],
     archive: true,
@@ -174,10 +177,12 @@ export function freshAttempt(attempt: number, attemptId: string): Partial<Job> {
 function snoozed(job: Job, untilMs: number): Decision {
   return {
     patch: { status: 'queued', holder: null, startedAt: null, deadlineAt: null, runAt: untilMs },
-    events: [{ type: 'snoozed', data: { until: untilMs } }],
+    events: [{ type: 'snoozed', data: { until: isoTime(untilMs) } }],
     intents: [settleOf(job), enqueue(job, untilMs)],
   };
 }
+
+const isoTime = (at: number): string => new Date(at).toISOString();
 
 /** When the next attempt is due; undefined: none is left, or its time to live ends before. */
 function nextStart(job: Job, now: number, random: number): number | undefined {

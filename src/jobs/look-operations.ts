@@ -81,7 +81,10 @@ export function listJobs({ jobs, clock }: JobOperationsNeeds): Operation {
     toolsets: ['default', 'jobs'],
     input: z.strictObject({
       status: z.array(z.enum(statuses)).optional().describe('Any of these'),
-      kind: z.array(z.string().max(40)).optional().describe('command, endpoint, web, escrow'),
+      kind: z
+        .array(z.string().max(40))
+        .optional()
+        .describe('command, endpoint, batch, web, escrow'),
       queue: z.string().max(100).optional(),
       name: z.string().max(200).optional().describe('Exact name'),
       tag: z.array(z.string().max(100)).optional().describe('All of these'),

@@ -27,7 +27,7 @@ function listQueues(jobs: Jobs): Operation {
     name: 'list_queues',
     title: 'List queues',
     description:
-      'Shows queues with how many jobs wait, run and ended in them, their limit of jobs at once and whether they are paused: to admin all, to others the queues they use, with the numbers of their own jobs. Use it to see why jobs wait; for the jobs themselves use list_jobs with queue. Changes nothing; set_queue changes limits.',
+      'Shows queues and what is in them: how many jobs wait, run and ended, how many run at once, whether a queue is paused. Admin keys see all; others the queues they use, with the numbers of their own jobs. Use it to see why jobs wait; for the jobs themselves use list_jobs with queue. Changes nothing; set_queue changes limits.',
     effect: 'read',
     scope: 'read',
     toolsets: ['jobs'],
@@ -64,9 +64,16 @@ function setQueue(jobs: Jobs, wake: () => void): Operation {
     toolsets: ['jobs'],
     input: z.object({
       name: queueName,
-      kind: z.string().max(40).default('command'),
-      concurrencyMax: z.number().int().min(1).max(100_000).nullable().optional(),
-      paused: z.boolean().optional(),
+      kind: z.string().max(40).default('command').describe('Whose jobs wait in it'),
+      concurrencyMax: z
+        .number()
+        .int()
+        .min(1)
+        .max(100_000)
+        .nullable()
+        .optional()
+        .describe('So many at once; null: no limit of its own'),
+      paused: z.boolean().optional().describe('Nothing starts until it is false again'),
     }),
     output: queueView,
     http: { method: 'PUT', path: '/api/queues/{kind}/{name}' },

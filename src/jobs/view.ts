@@ -100,15 +100,19 @@ async function waiting(jobs: Jobs, job: Job, now: number): Promise<Record<string
     ...(job.waitingFor > 0
       ? { waitingFor: job.waitingFor, after: before.map(({ afterId }) => afterId) }
       : {}),
-    ...(await placement(jobs, job)),
+    ...(job.labels.length === 0 ? {} : { labels: job.labels }),
+    ...(await diagnosis(jobs, job)),
   };
 }
 
-/** Where a job that waits may run at all: a label that nobody has would keep it waiting without a word. */
-async function placement(jobs: Jobs, job: Job): Promise<Record<string, unknown>> {
-  if (job.labels.length === 0) return {};
-  const diagnosis = await jobs.whyWaits(job);
-  return { labels: job.labels, ...(diagnosis === undefined ? {} : { diagnosis }) };
+/** A queue that is paused, or a label that no node has, would keep it waiting without a word. */
+async function diagnosis(jobs: Jobs, job: Job): Promise<{ diagnosis?: string }> {
+  if (await jobs.ledger.isPaused(job.kind, job.queue))
+    return {
+      diagnosis: `Its queue ${job.queue} is paused: set_queue with paused false lets its jobs run.`,
+    };
+  const why = job.labels.length === 0 ? undefined : await jobs.whyWaits(job);
+  return why === undefined ? {} : { diagnosis: why };
 }
 
 /** What anybody with the id of a public job may see. */
