@@ -131,6 +131,22 @@ test('the default tool list is small: at most 15 tools and 18 kB', async (t) => 
   assert.ok(Buffer.byteLength(instructions) < 2000);
 });
 
+test('what the default tools start can be read with them', async (t) => {
+  const { cards } = await surface(t);
+  const shown = cards({});
+  const names = new Set(shown.map(({ name }) => name));
+  const told = shown.flatMap(({ description }) =>
+    [...description.matchAll(/\b(?:read|follow(?:ed)?|stop(?:ped)?) (?:it )?with (\w+_\w+)/gi)].map(
+      ([, name]) => name!,
+    ),
+  );
+  assert.ok(told.includes('read_pages'));
+  assert.deepEqual(
+    told.filter((name) => !names.has(name)),
+    [],
+  );
+});
+
 test('every description says what, when, when not, and names its neighbours', async (t) => {
   const { cards } = await surface(t);
   const all = cards({ toolsets: ['all'] });

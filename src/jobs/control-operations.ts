@@ -19,7 +19,7 @@ export function cancelJob({
     title: 'Cancel job',
     description:
       'Stops a job: a queued one never runs, a running one is asked to stop and after graceMs forced to (for a command: the whole process tree). ' +
-      'Use it for work that is no longer wanted. Waits until it is over (at most 50 s). A job that is over already stays as it is. To send a command a signal only, use send_signal; to run it again later, retry_job. What it printed or fetched so far stays readable.',
+      'Use it for work that is no longer wanted. Waits until it is over (at most 50 s). A job that is over already stays as it is. To run it again later use retry_job. What it printed or fetched so far stays readable.',
     effect: 'destroy',
     idempotent: true,
     scope: 'run',

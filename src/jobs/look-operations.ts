@@ -26,7 +26,7 @@ export function getJob({ jobs, clock }: JobOperationsNeeds): Operation {
     title: 'Get job',
     description:
       'Shows one job of any kind: status, stage, progress, result or error, attempts, timings, and what its kind adds (exit code, page counts, who must act next). ' +
-      'Use it when you have a job id and want its state now. To wait for a change use wait_for_jobs instead of calling this in a loop; for what a command printed use read_output; without an id use list_jobs. Changes nothing. Public jobs answer without a key.',
+      'Use it for the state now; to wait for a change use wait_for_jobs, never this in a loop; for what a command printed use read_output; without an id use list_jobs. Changes nothing.',
     effect: 'read',
     scope: 'public',
     toolsets: ['default', 'jobs'],
@@ -81,10 +81,7 @@ export function listJobs({ jobs, clock }: JobOperationsNeeds): Operation {
     toolsets: ['default', 'jobs'],
     input: z.strictObject({
       status: z.array(z.enum(statuses)).optional().describe('Any of these'),
-      kind: z
-        .array(z.string().max(40))
-        .optional()
-        .describe('command, endpoint, batch, web, escrow'),
+      kind: z.array(z.string().max(40)).optional().describe('command, endpoint, web, escrow'),
       queue: z.string().max(100).optional(),
       name: z.string().max(200).optional().describe('Exact name'),
       tag: z.array(z.string().max(100)).optional().describe('All of these'),
