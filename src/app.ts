@@ -205,7 +205,7 @@ async function createCore(needs: AppNeeds & { store: Store }): Promise<Core> {
     feed,
     egress,
     waiting: new Waiting(jobs, feed, clock),
-    access: new Access(store, clock, home.ownerKey),
+    access: new Access(store, clock, home.ownerKey, (names) => jobs.withParts(names)),
     webhooks: new Webhooks({ jobs, store, clock, log, send, secretOf, check: egress.check }),
   };
 }

@@ -63,6 +63,12 @@ export class Jobs {
     return kind;
   }
 
+  /** These kinds with all that are a part of them. */
+  withParts(names: readonly string[]): string[] {
+    const parts = this.listKinds().filter(({ partOf }) => partOf && names.includes(partOf));
+    return [...new Set([...names, ...parts.map(({ name }) => name)])];
+  }
+
   listKinds(): Kind[] {
     return [...this.kinds.values()];
   }

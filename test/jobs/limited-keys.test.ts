@@ -6,7 +6,7 @@ import type { Caller } from '../../src/operation.ts';
 import { startApp } from '../helpers/app.ts';
 
 async function people(t: TestContext) {
-  const { call } = await startApp(t);
+  const { call, app } = await startApp(t);
   const as = (more: Partial<Caller>) => {
     const caller: Partial<Caller> = {
       scopes: new Set(['read', 'run']),
@@ -26,7 +26,7 @@ async function people(t: TestContext) {
   };
   const ann = as({ owner: 'ann' });
   const { id } = await ann.call<{ id: string }>('run_command', { argv: ['true'], waitMs: 0 });
-  return { as, ann, jobId: id };
+  return { as, ann, jobId: id, access: app.access };
 }
 
 const later = '2999-01-01T00:00:00Z';
@@ -120,6 +120,21 @@ test('a key that is limited to kinds calls operations of those kinds only', asyn
   const command = as({ owner: 'ann', kinds: ['command'] });
   assert.equal(await command.refusal('get_wallet'), 'forbidden');
   assert.equal(await command.refusal('read_output', { id: jobId }), 'allowed');
+});
+
+test('a key that is limited to endpoints sees the batches that it makes', async (t) => {
+  const { as, access } = await people(t);
+  const admin = as({ owner: 'owner', admin: true, scopes: new Set(['admin']) });
+  await admin.call('save_endpoint', { id: 'model' });
+  const { key } = await admin.call<{ key: string }>('create_key', { kinds: ['endpoint'] });
+  const limited = as((await access.authenticate(key))!);
+  const batch = await limited.call('run_batch', { endpointId: 'model', inputs: [1, 2] });
+  const { id, createdAt } = batch as { id: string; createdAt: string };
+  assert.ok(!Number.isNaN(Date.parse(createdAt)), 'a time like all others');
+  assert.equal(await limited.refusal('get_batch', { batchId: id, endpointId: 'model' }), 'allowed');
+  assert.equal(await limited.refusal('get_job', { id }), 'allowed');
+  const { jobs } = await limited.call<{ jobs: { kind: string }[] }>('list_jobs');
+  assert.deepEqual(jobs.map(({ kind }) => kind).toSorted(), ['batch', 'endpoint', 'endpoint']);
 });
 
 test('a key is limited only to what there can be', async (t) => {
