@@ -3,7 +3,7 @@ import { z } from 'zod';
 import { AppError } from '../errors.ts';
 import { lifeMsMax, queueForm, queueFormWords } from '../jobs/job.ts';
 import { defineOperation, scopes, type Operation } from '../operation.ts';
-import type { Clock } from '../runtime/clock.ts';
+import { isoTime, type Clock } from '../runtime/clock.ts';
 import type { Access, KeyRow } from './access.ts';
 
 const keyView = z.object({
@@ -166,7 +166,7 @@ function rotateKey(access: Access): Operation {
 }
 
 function show(row: KeyRow): z.infer<typeof keyView> {
-  const iso = (at: number | null) => (at === null ? undefined : new Date(at).toISOString());
+  const iso = (at: number | null) => (at === null ? undefined : isoTime(at));
   const expiresAt = iso(row.expiresAt);
   const revokedAt = iso(row.revokedAt);
   return {

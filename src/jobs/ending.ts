@@ -1,4 +1,5 @@
 // How an attempt ends: the job is over, or another attempt follows after a pause. Pure, a part of decide().
+import { isoTime } from '../runtime/clock.ts';
 import type { Intent } from '../store/store.ts';
 import { stale, type Decision, type Fact, type Verdict } from './decision.ts';
 import { enqueue, settleOf, withdrawOf } from './intents.ts';
@@ -181,8 +182,6 @@ function snoozed(job: Job, untilMs: number): Decision {
     intents: [settleOf(job), enqueue(job, untilMs)],
   };
 }
-
-const isoTime = (at: number): string => new Date(at).toISOString();
 
 /** When the next attempt is due; undefined: none is left, or its time to live ends before. */
 function nextStart(job: Job, now: number, random: number): number | undefined {

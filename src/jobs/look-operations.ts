@@ -2,6 +2,7 @@
 import { z } from 'zod';
 import { AppError } from '../errors.ts';
 import { defineOperation, type Caller, type Operation } from '../operation.ts';
+import { isoTime } from '../runtime/clock.ts';
 import type { EventRow } from '../store/store.ts';
 import { isFinal, statuses, type Job } from './job.ts';
 import type { Attempt, JobFilter } from './ledger.ts';
@@ -64,8 +65,8 @@ function attemptView({ attempt, status, error, facts, startedAt, finishedAt }: A
     status,
     ...(error ? { error } : {}),
     facts: shown,
-    ...(startedAt === null ? {} : { startedAt: new Date(startedAt).toISOString() }),
-    ...(finishedAt === null ? {} : { finishedAt: new Date(finishedAt).toISOString() }),
+    ...(startedAt === null ? {} : { startedAt: isoTime(startedAt) }),
+    ...(finishedAt === null ? {} : { finishedAt: isoTime(finishedAt) }),
   };
 }
 
@@ -145,7 +146,7 @@ export function jobEvents({ jobs, feed }: Pick<JobOperationsNeeds, 'jobs' | 'fee
     jobId: event.jobId,
     n: event.n,
     type: event.type,
-    at: new Date(event.at).toISOString(),
+    at: isoTime(event.at),
     data: JSON.parse(event.data) as Record<string, unknown>,
   });
   const shownTo = async (job: Job, caller: Caller | undefined) => {

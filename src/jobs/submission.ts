@@ -1,5 +1,6 @@
 // What is asked for, and the job that comes of it.
 import { AppError } from '../errors.ts';
+import { isoTime } from '../runtime/clock.ts';
 import { currentTrace, traceparentOf } from '../runtime/trace.ts';
 import type { Step } from '../store/store.ts';
 import {
@@ -112,7 +113,7 @@ function refuseEndless({ ttlMs = 0, timeoutMs = 0 }: Submission): void {
 /** No attempt starts once the time to live is over: this one would only wait for its end. */
 function refuseNeverDue({ ttlMs, runAt = 0 }: Submission, now: number): void {
   if (ttlMs === undefined || runAt < now + ttlMs) return;
-  const start = new Date(runAt).toISOString();
+  const start = isoTime(runAt);
   const message = `the time to live of ${ttlMs} ms counts from now and ends before it may start (${start}).`;
   throw new AppError('invalidInput', `It could never run: ${message}`, {
     hint: 'Give a longer ttlMs, or an earlier runAt.',

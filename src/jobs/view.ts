@@ -1,6 +1,7 @@
 // How a job is shown: the same fields in every face, small enough for a model, with what was left out said.
 import { z } from 'zod';
 import type { Caller } from '../operation.ts';
+import { isoTime } from '../runtime/clock.ts';
 import { isFinal, statuses, waitedMs, type Job } from './job.ts';
 import type { Jobs } from './jobs.ts';
 import { unknownJob } from './dependencies.ts';
@@ -140,7 +141,7 @@ export function lineOf(jobs: Jobs, job: Job, now: number): z.infer<typeof jobLin
     ...(job.stage ? { stage: job.stage } : {}),
     ...(job.tags.length > 0 ? { tags: job.tags } : {}),
     ...(job.queue === 'default' ? {} : { queue: job.queue }),
-    createdAt: new Date(job.createdAt).toISOString(),
+    createdAt: isoTime(job.createdAt),
     ...(updatedAt === undefined ? {} : { updatedAt }),
     ...(runMs === undefined ? {} : { runMs }),
     ...(job.error ? { error: job.error.code } : {}),
@@ -216,8 +217,6 @@ function timings(job: Job, now: number): JobView['timings'] {
       : { runMs: typeof runMs === 'number' ? runMs : (finishedAt ?? now) - startedAt }),
   };
 }
-
-const isoTime = (at: number): string => new Date(at).toISOString();
 
 const shorten = (text: string): string =>
   text.length <= summaryCharsMax ? text : `${text.slice(0, summaryCharsMax - 1)}…`;

@@ -5,10 +5,11 @@ import { defineOperation, type Operation } from '../../../operation.ts';
 import { parseJson } from '../../../runtime/json.ts';
 import type { Desk } from '../desk.ts';
 import type { Job } from '../../../jobs/job.ts';
+import { isoTime } from '../../../runtime/clock.ts';
 import type { RunWish } from '../intake.ts';
 import { requestsMax } from '../batch/batches.ts';
 import { endpointId } from '../spec.ts';
-import { endpointJobView, isoTime, jobId, viewEndpointJob } from './job-view.ts';
+import { endpointJobView, jobId, viewEndpointJob } from './job-view.ts';
 import { runFields } from './jobs.ts';
 import { withPresent } from './present.ts';
 

@@ -1,6 +1,7 @@
 // An endpoint job as operations answer it to dialects.
 import { z } from 'zod';
 import { isFinal, statuses, type Job } from '../../../jobs/job.ts';
+import { isoTime } from '../../../runtime/clock.ts';
 import type { Desk } from '../desk.ts';
 import type { JobInput } from '../intake.ts';
 import { delayMs } from '../reports.ts';
@@ -59,5 +60,3 @@ export function listed(job: Job): EndpointJobView {
     ...(job.finishedAt === null ? {} : { finishedAt: isoTime(job.finishedAt) }),
   };
 }
-
-export const isoTime = (at: number): string => new Date(at).toISOString();
