@@ -5,6 +5,7 @@ import { Client } from '../client.ts';
 import { command, wholeNumber, type CommandContext } from '../command.ts';
 import { findServer, refuseWindows } from '../connect.ts';
 import { clientConfigs } from '../greeting.ts';
+import { withoutEchoes } from '../interrupts.ts';
 import type { RunningServer, ServeWish } from '../program.ts';
 
 export const serve = command({
@@ -84,13 +85,12 @@ function signals({ program, screen }: CommandContext): (server: RunningServer) =
   let asked = 0;
   let tell = () => {};
   const first = new Promise<void>((resolve) => (tell = resolve));
-  for (const signal of ['SIGTERM', 'SIGINT'] as const) {
-    process.on(signal, () => {
-      asked += 1;
-      if (asked > 1) process.exit(signal === 'SIGINT' ? 130 : 143);
-      tell();
-    });
-  }
+  const take = withoutEchoes(program.clock, (signal) => {
+    asked += 1;
+    if (asked > 1) process.exit(signal === 'SIGINT' ? 130 : 143);
+    tell();
+  });
+  for (const signal of ['SIGTERM', 'SIGINT'] as const) process.on(signal, take);
   return async (server) => {
     const by = await Promise.race([first.then(() => 'signal'), server.ended.then(() => 'itself')]);
     if (by === 'signal') {
