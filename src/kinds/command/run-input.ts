@@ -26,7 +26,7 @@ export const runInput = z
       .array(environmentName)
       .max(100)
       .default([])
-      .describe("Names of variables to pass from the caller's environment without storing them"),
+      .describe("Variables of the caller's environment to pass without storing them"),
     name: z.string().min(1).max(200).optional().describe('To find it by; what ensure goes by'),
     tags: z.array(z.string().min(1).max(100)).max(20).default([]),
     labels: labelList.default([]).describe('In a cluster: labels of the node it must run on'),

@@ -64,7 +64,7 @@ function runEndpoint(desk: Desk): Operation {
     title: 'Run endpoint',
     description:
       'Runs a job on a serverless endpoint: input goes to its handler, on this machine or on the remote it stands for. Answers at once with the job; with waitMs it waits so long for the result first. ' +
-      'A job that goes on is followed with wait_for_jobs, stopped with cancel_job. list_endpoints shows which endpoints there are; run_batch submits many at once. The same idempotencyKey never runs twice.',
+      'A job that goes on is followed with wait_for_jobs, stopped with cancel_job. list_endpoints shows which there are; run_batch submits many. The same idempotencyKey never runs twice.',
     effect: 'write',
     openWorld: true,
     scope: 'run',

@@ -53,7 +53,7 @@ function postWork(services: EscrowServices): Operation {
     description:
       'Hires another agent: creates an escrow job with a provider, a budget in internal credit, a deadline and the rule that will decide. ' +
       'No money moves until fund_work (or fund: true). All terms are frozen in a public spec. ' +
-      'Use send_payment for a plain payment without delivery. Follow it with get_job or wait_for_jobs. A retry with the same idempotencyKey, or the same purchase within minutes, answers the existing job.',
+      'Not for a plain payment (send_payment). Follow it with get_job or wait_for_jobs. A retry with the same idempotencyKey, or the same purchase within minutes, answers the existing job.',
     effect: 'write',
     idempotent: true,
     scope: 'run',
