@@ -22,4 +22,4 @@ export const queueName = z.string().regex(queueForm, queueFormWords);
 export const jobId = z
   .string()
   .regex(/^[A-Za-z0-9_-]{1,80}$/, 'not a job id')
-  .describe('Like job_7f3k2m9q4t8x1b5n');
+  .describe('Job id (job_…)');
