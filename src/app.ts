@@ -139,7 +139,7 @@ export async function createApp(wish: AppNeeds): Promise<App> {
   operations.add(jobOperations({ jobs, feed, waiting, clock, waitMsMax, cancelMsDefault }));
   operations.add(queueOperations(jobs, () => runner.wake()));
   operations.add(webhookOperations(webhooks, jobs));
-  operations.add(accessOperations(access, clock));
+  operations.add(accessOperations(access, jobs, clock));
   operations.add(nodeOperations(cluster.nodes, jobs, clock));
   for (const made of parts) operations.add(made.operations, made.kind.name);
   const services: Service[] = [
@@ -205,7 +205,7 @@ async function createCore(needs: AppNeeds & { store: Store }): Promise<Core> {
     feed,
     egress,
     waiting: new Waiting(jobs, feed, clock),
-    access: new Access(store, clock, home.ownerKey),
+    access: new Access(store, clock, home.ownerKey, (names) => jobs.withParts(names)),
     webhooks: new Webhooks({ jobs, store, clock, log, send, secretOf, check: egress.check }),
   };
 }

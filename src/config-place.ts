@@ -16,9 +16,13 @@ export function homePlace(
   wish: string | undefined,
   env: Env,
 ): { home: string; socketPath: string } {
-  const home = withoutLinks(resolve(wish ?? env.ERRAND_HOME ?? defaultHome(env)));
+  const named = wish ?? given(env.ERRAND_HOME);
+  const home = named === undefined ? usualHome(env) : withoutLinks(resolve(named));
   return { home, socketPath: socketOf(home, env) };
 }
+
+/** The home where nobody names another one. */
+export const usualHome = (env: Env): string => withoutLinks(resolve(defaultHome(env)));
 
 /** One home by whatever way it is named: one socket, and file names as the kernel tells them. */
 function withoutLinks(path: string): string {
@@ -37,8 +41,11 @@ export function logLevelOf(value: string | undefined): LogLevel {
 function defaultHome(env: Env): string {
   if (process.platform === 'darwin')
     return join(homedir(), 'Library', 'Application Support', 'errand');
-  return join(env.XDG_DATA_HOME ?? join(homedir(), '.local', 'share'), 'errand');
+  return join(given(env.XDG_DATA_HOME) ?? join(homedir(), '.local', 'share'), 'errand');
 }
+
+/** A variable that is set to nothing is none: as a path it would be the folder we happen to stand in. */
+const given = (value: string | undefined): string | undefined => value || undefined;
 
 /** Short and private whatever the home is called: paths over about 100 bytes do not work for sockets. */
 function socketOf(home: string, env: Env): string {

@@ -6,7 +6,7 @@ import type { Program } from './faces/cli/program.ts';
 import { systemClock } from './runtime/clock.ts';
 import { createLog } from './runtime/log.ts';
 import { version } from './version.ts';
-import { environment, homePlace, logLevelOf } from './config-place.ts';
+import { environment, homePlace, logLevelOf, usualHome } from './config-place.ts';
 
 const env = environment();
 const log = createLog(logLevelOf(env.ERRAND_LOG ?? 'warn'));
@@ -21,6 +21,7 @@ const program: Program = {
   stdin: process.stdin,
   stdout: process.stdout,
   stderr: process.stderr,
+  usualHome: () => usualHome(env),
   place: (wish) => homePlace(wish.home, env),
   serve: async (wish) => (await import('./server.ts')).startServer(wish),
   runFront: async (wish) => {

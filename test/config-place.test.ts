@@ -3,7 +3,7 @@ import assert from 'node:assert/strict';
 import { mkdirSync, realpathSync, symlinkSync } from 'node:fs';
 import { join } from 'node:path';
 import { test } from 'node:test';
-import { homePlace } from '../src/config-place.ts';
+import { homePlace, usualHome } from '../src/config-place.ts';
 import { tempFolder } from './helpers/folder.ts';
 
 test('a home behind a link is the same home with the same socket, also before it exists', (t) => {
@@ -16,4 +16,10 @@ test('a home behind a link is the same home with the same socket, also before it
       homePlace(join(folder, 'real', name), {}),
     );
   assert.equal(homePlace(join(folder, 'link'), {}).home, join(folder, 'real'));
+});
+
+test('a variable that is set to nothing names no home', () => {
+  const usual = usualHome({});
+  assert.equal(homePlace(undefined, { ERRAND_HOME: '', XDG_DATA_HOME: '' }).home, usual);
+  assert.equal(homePlace(undefined, {}).home, usual);
 });

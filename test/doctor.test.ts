@@ -87,8 +87,10 @@ test('files of the home that others may read are named with the cure', async (t)
   const open = one(await examine(home, env), 'permissions');
   assert.deepEqual([open.state, open.hint], ['problem', `chmod 600 ${join(home, 'owner.key')}`]);
   chmodSync(join(home, 'owner.key'), 0o600);
-  assert.equal(one(await examine(home, env), 'permissions').state, 'ok');
+  writeFileSync(join(home, 'config.json'), '{}', { mode: 0o644 });
+  assert.equal(one(await examine(home, env), 'permissions').state, 'ok', 'as an editor writes it');
   chmodSync(home, 0o755);
+  assert.match(one(await examine(home, env), 'permissions').text, /config\.json/);
   assert.equal(one(await examine(home, env), 'home').hint, `chmod 700 ${home}`);
 });
 

@@ -192,7 +192,8 @@ export class World {
       ...(after === undefined ? {} : { after: [after] }),
     };
     const runAt = maybe(0.2, () => this.clock.now() + this.pick(60_000));
-    const ttlMs = maybe(0.2, () => 1 + this.pick(2 * hour));
+    const delayMs = runAt === undefined ? 0 : runAt - this.clock.now();
+    const ttlMs = maybe(0.2, () => delayMs + 1 + this.pick(2 * hour));
     const extras = {
       ...(runAt === undefined || key ? {} : { runAt }),
       ...(ttlMs === undefined || key ? {} : { ttlMs }),
@@ -281,6 +282,7 @@ export class World {
       for (const job of rows)
         if (job.queue === queue) expected[job.status] = (expected[job.status] ?? 0) + 1;
       assert.deepEqual(await this.store.counters(`queue:toy:${queue}`), expected);
+      assert.deepEqual(await this.store.counters(`own:toy:${queue}:ada`), expected);
     }
   }
 

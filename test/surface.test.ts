@@ -126,11 +126,32 @@ test('every error code with its HTTP status and exit code', async (t) => {
 
 test('the default tool list is small: at most 15 tools and 18 kB', async (t) => {
   const { cards } = await surface(t);
-  const shown = cards({}).map(({ startsJob: _, ...card }) => card);
+  // As clients of 2025 get them, which are told a little more.
+  const task = { execution: { taskSupport: 'optional' } };
+  const shown = cards({}).map(({ startsJob, ...card }) => ({
+    ...card,
+    ...(startsJob ? task : {}),
+  }));
   assert.ok(shown.length <= 15, `${shown.length} tools`);
   const bytes = Buffer.byteLength(JSON.stringify({ tools: shown }));
   assert.ok(bytes <= 18_000, `${bytes} bytes`);
   assert.ok(Buffer.byteLength(instructions) < 2000);
+});
+
+test('what the default tools start can be read with them', async (t) => {
+  const { cards } = await surface(t);
+  const shown = cards({});
+  const names = new Set(shown.map(({ name }) => name));
+  const told = shown.flatMap(({ description }) =>
+    [...description.matchAll(/\b(?:read|follow(?:ed)?|stop(?:ped)?) (?:it )?with (\w+_\w+)/gi)].map(
+      ([, name]) => name!,
+    ),
+  );
+  assert.ok(told.includes('read_pages'));
+  assert.deepEqual(
+    told.filter((name) => !names.has(name)),
+    [],
+  );
 });
 
 test('every description says what, when, when not, and names its neighbours', async (t) => {

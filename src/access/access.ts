@@ -55,11 +55,13 @@ export class Access {
   private readonly store: Store;
   private readonly clock: Clock;
   private readonly ownerHash: Buffer;
+  private readonly reach: Reach;
   private readonly cache = new Map<string, { caller: Caller | undefined; until: number }>();
 
-  constructor(store: Store, clock: Clock, ownerKey: string) {
+  constructor(store: Store, clock: Clock, ownerKey: string, reach: Reach = (kinds) => kinds) {
     this.store = store;
     this.clock = clock;
+    this.reach = reach;
     this.ownerHash = digest(ownerKey);
   }
 
@@ -172,13 +174,16 @@ export class Access {
       admin: key.scopes.includes('admin'),
       local: false,
       keyId: key.id,
-      ...(key.kinds ? { kinds: key.kinds } : {}),
+      ...(key.kinds ? { kinds: this.reach(key.kinds) } : {}),
       ...(key.queues ? { queues: key.queues } : {}),
       ...(key.subject ? { subject: key.subject } : {}),
     };
     return { caller, expiresAt: key.expiresAt };
   }
 }
+
+/** The kinds that a key which is limited to these has; said by whoever knows them. */
+type Reach = (kinds: readonly string[]) => readonly string[];
 
 interface Found {
   caller: Caller | undefined;

@@ -1,8 +1,9 @@
 // Keys as people manage them. All need the admin scope: a key can never make itself a stronger one.
 import { z } from 'zod';
-import { lifeMsMax } from '../jobs/job.ts';
+import { AppError } from '../errors.ts';
+import { lifeMsMax, queueForm, queueFormWords } from '../jobs/job.ts';
 import { defineOperation, scopes, type Operation } from '../operation.ts';
-import type { Clock } from '../runtime/clock.ts';
+import { isoTime, type Clock } from '../runtime/clock.ts';
 import type { Access, KeyRow } from './access.ts';
 
 const keyView = z.object({
@@ -20,11 +21,17 @@ const keyView = z.object({
 const madeKey = keyView.extend({ key: z.string().describe('Shown once; only its hash is kept') });
 const keyId = z.string().regex(/^key_[0-9a-z]{12}$/, 'not a key id');
 
-export function accessOperations(access: Access, clock: Clock): Operation[] {
-  return [createKey(access, clock), listKeys(access), revokeKey(access), rotateKey(access)];
+export function accessOperations(access: Access, jobs: KnownJobs, clock: Clock): Operation[] {
+  return [createKey(access, jobs, clock), listKeys(access), revokeKey(access), rotateKey(access)];
 }
 
-function createKey(access: Access, clock: Clock): Operation {
+/** What jobs there can be: an unknown kind throws. */
+export interface KnownJobs {
+  kind(name: string): unknown;
+  listKinds(): { subject?: string }[];
+}
+
+function createKey(access: Access, jobs: KnownJobs, clock: Clock): Operation {
   return defineOperation({
     name: 'create_key',
     title: 'Create key',
@@ -40,16 +47,28 @@ function createKey(access: Access, clock: Clock): Operation {
         .default('owner')
         .describe('Whose jobs it makes and sees'),
       scopes: z.array(z.enum(scopes)).min(1).default(['read', 'run']),
-      kinds: z.array(z.string().max(40)).optional(),
-      queues: z.array(z.string().max(100)).optional(),
+      kinds: z.array(z.string().max(40)).min(1).optional().describe('Only work of these kinds'),
+      queues: z
+        .array(z.string().regex(queueForm, queueFormWords))
+        .min(1)
+        .optional()
+        .describe('Only jobs of these queues'),
       subject: z.string().max(200).optional().describe('Bound to this, like endpoint:my-model'),
-      expiresInMs: z.number().int().min(1000).max(lifeMsMax).optional(),
+      expiresInMs: z
+        .number()
+        .int()
+        .min(1000)
+        .max(lifeMsMax)
+        .optional()
+        .describe('It ends by itself after this'),
     }),
     output: madeKey,
     http: { method: 'POST', path: '/api/keys' },
     cli: { words: ['key', 'create'], args: ['name'] },
     run: async ({ expiresInMs, ...wish }) => {
       const { name, kinds, queues, subject } = wish;
+      for (const kind of kinds ?? []) jobs.kind(kind);
+      if (subject !== undefined) refuseUnknownSubject(subject, jobs);
       const { key, row } = await access.create({
         owner: wish.owner,
         scopes: wish.scopes,
@@ -61,6 +80,16 @@ function createKey(access: Access, clock: Clock): Operation {
       });
       return { key, ...show(row) };
     },
+  });
+}
+
+/** A misspelt one would bind the key to nothing, and so let it do more than was meant. */
+function refuseUnknownSubject(subject: string, jobs: KnownJobs): void {
+  const known = jobs.listKinds().flatMap((kind) => kind.subject ?? []);
+  if (known.some((name) => subject.startsWith(`${name}:`) && subject.length > name.length + 1))
+    return;
+  throw new AppError('invalidInput', `A key cannot be bound to ${subject}.`, {
+    hint: `It can be to: ${known.map((name) => `${name}:…`).join(', ')}.`,
   });
 }
 
@@ -137,7 +166,7 @@ function rotateKey(access: Access): Operation {
 }
 
 function show(row: KeyRow): z.infer<typeof keyView> {
-  const iso = (at: number | null) => (at === null ? undefined : new Date(at).toISOString());
+  const iso = (at: number | null) => (at === null ? undefined : isoTime(at));
   const expiresAt = iso(row.expiresAt);
   const revokedAt = iso(row.revokedAt);
   return {

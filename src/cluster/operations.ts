@@ -3,7 +3,7 @@ import { z } from 'zod';
 import { AppError } from '../errors.ts';
 import { defineOperation, type Operation } from '../operation.ts';
 import type { Jobs } from '../jobs/jobs.ts';
-import type { Clock } from '../runtime/clock.ts';
+import { isoTime, type Clock } from '../runtime/clock.ts';
 import type { Nodes } from './nodes.ts';
 import { nodeStates, type NodeRow } from './store.ts';
 
@@ -125,7 +125,7 @@ function forgetNode(nodes: Nodes, clock: Clock): Operation {
       if (row && nodes.isAlive(row))
         throw new AppError('wrongState', `Node ${id} is alive.`, { hint: 'Stop it first.' });
       await nodes.rows.forget(id);
-      return { id, at: new Date(clock.now()).toISOString() };
+      return { id, at: isoTime(clock.now()) };
     },
   });
 }
@@ -145,6 +145,6 @@ function show(row: NodeRow, nodes: Nodes): z.infer<typeof nodeView> {
     running: alive ? Object.values(row.running).reduce((sum, n) => sum + n, 0) : 0,
     version,
     ...(row.url ? { url: row.url } : {}),
-    seenAt: new Date(row.seenAt).toISOString(),
+    seenAt: isoTime(row.seenAt),
   };
 }

@@ -15,7 +15,7 @@ import {
   type Place,
   type StreamItem,
 } from '../operation.ts';
-import type { Clock } from '../runtime/clock.ts';
+import { isoTime, type Clock } from '../runtime/clock.ts';
 import type { Egress, EgressResponse } from '../runtime/egress/index.ts';
 import { currentTrace, traceparentOf } from '../runtime/trace.ts';
 import { drained, linesOf, readBody } from '../runtime/wire.ts';
@@ -76,7 +76,7 @@ export class Router implements Elsewhere {
     if (at === 'attempt') return undefined;
     if (isHere(job) || (await this.options.restore(job))) return undefined;
     const where = row ? `${row.name} (${row.id})` : node;
-    const seen = row ? `, which was last seen ${new Date(row.seenAt).toISOString()}` : '';
+    const seen = row ? `, which was last seen ${isoTime(row.seenAt)}` : '';
     throw new AppError('gone', `The files of ${job.id} are on the node ${where}${seen}.`, {
       hint: 'They can be read when it is back. With object storage (setting cluster.archive) output outlives its node.',
       data: { node },

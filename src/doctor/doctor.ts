@@ -113,14 +113,14 @@ const privateFiles = [
   'secret',
   'env',
   'errand.sqlite',
-  'config.json',
   'server.log',
 ];
 
 function permissions(home: string): Finding[] {
-  const open = privateFiles
-    .map((name) => join(home, name))
-    .filter((path) => existsSync(path) && (statSync(path).mode & 0o077) !== 0);
+  const isOpen = (path: string) => existsSync(path) && (statSync(path).mode & 0o077) !== 0;
+  // What people write with an editor is open as all their files are: the folder keeps it.
+  const checked = isOpen(home) ? [...privateFiles, 'config.json'] : privateFiles;
+  const open = checked.map((name) => join(home, name)).filter(isOpen);
   if (!existsSync(home)) return [];
   if (open.length === 0)
     return [{ name: 'permissions', state: 'ok', text: 'keys and database are yours alone' }];

@@ -19,7 +19,7 @@ export function cancelJob({
     title: 'Cancel job',
     description:
       'Stops a job: a queued one never runs, a running one is asked to stop and after graceMs forced to (for a command: the whole process tree). ' +
-      'Use it for work that is no longer wanted. Waits until it is over (at most 50 s). A job that is over already stays as it is. To send a command a signal only, use send_signal; to run it again later, retry_job. What it printed or fetched so far stays readable.',
+      'Use it for work that is no longer wanted. Waits until it is over (at most 50 s). A job that is over already stays as it is. To run it again later use retry_job. What it did so far stays readable.',
     effect: 'destroy',
     idempotent: true,
     scope: 'run',
@@ -75,7 +75,7 @@ export function retryJob({ jobs, clock }: JobOperationsNeeds): Operation {
     title: 'Retry job',
     description:
       'Runs an ended job again as a new attempt of the same id, with the same input. Only for jobs that failed, timed out or were cancelled; completed ones are refused. ' +
-      'Use it after the cause is gone (network back, file fixed). Earlier attempts stay readable (get_job with includeAttempts). To change the command or input, start a new job instead. Answers at once: follow it with wait_for_jobs.',
+      'Use it after the cause is gone (network back, file fixed). Earlier attempts stay readable (get_job with includeAttempts). To change the command or input, start a new job instead. Follow it with wait_for_jobs.',
     effect: 'write',
     scope: 'run',
     toolsets: ['default', 'jobs'],
@@ -106,6 +106,7 @@ export function pinJob({ jobs, clock }: JobOperationsNeeds): Operation {
     output: jobView,
     http: { method: 'POST', path: '/api/jobs/{id}/pin' },
     cli: { words: ['pin'], args: ['id'] },
+    text: (view) => jobText(jobs, view),
     run: async (input, { caller }) => {
       const job = await ownJob(jobs, input.id, caller);
       return viewJob(jobs, await jobs.setPinned(job.id, input.pinned), clock.now());

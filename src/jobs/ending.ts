@@ -1,4 +1,5 @@
 // How an attempt ends: the job is over, or another attempt follows after a pause. Pure, a part of decide().
+import { isoTime } from '../runtime/clock.ts';
 import type { Intent } from '../store/store.ts';
 import { stale, type Decision, type Fact, type Verdict } from './decision.ts';
 import { enqueue, settleOf, withdrawOf } from './intents.ts';
@@ -146,7 +147,10 @@ function again(
       runAt,
     },
     events: [
-      { type: next.event, data: { attempt: job.attempt, error: next.error, nextAttemptAt: runAt } },
+      {
+        type: next.event,
+        data: { attempt: job.attempt, error: next.error, nextAttemptAt: isoTime(runAt) },
+      },
     ],
     intents: [...next.intents, enqueue({ ...job, attemptId }, runAt)],
     archive: true,
@@ -174,7 +178,7 @@ export function freshAttempt(attempt: number, attemptId: string): Partial<Job> {
 function snoozed(job: Job, untilMs: number): Decision {
   return {
     patch: { status: 'queued', holder: null, startedAt: null, deadlineAt: null, runAt: untilMs },
-    events: [{ type: 'snoozed', data: { until: untilMs } }],
+    events: [{ type: 'snoozed', data: { until: isoTime(untilMs) } }],
     intents: [settleOf(job), enqueue(job, untilMs)],
   };
 }

@@ -253,6 +253,10 @@ const firstShelf = randomInt(32 ** 3);
 let born = 0;
 let shelf = '';
 
+/** How a queue may be called, and how to say so. */
+export const queueForm = /^[\w.-]{1,100}$/;
+export const queueFormWords = 'letters, digits, dots, dashes and underscores, at most 100';
+
 /** A hundred years: more is for ever, and a time must stay a number that every store gives back exactly. */
 export const lifeMsMax = 36_500 * 86_400_000;
 

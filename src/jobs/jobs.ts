@@ -56,8 +56,17 @@ export class Jobs {
 
   kind(name: string): Kind {
     const kind = this.kinds.get(name);
-    if (!kind) throw new AppError('invalidInput', `There is no kind of job called ${name}.`);
+    if (!kind)
+      throw new AppError('invalidInput', `There is no kind of job called ${name}.`, {
+        hint: `There are: ${[...this.kinds.keys()].join(', ')}.`,
+      });
     return kind;
+  }
+
+  /** These kinds with all that are a part of them. */
+  withParts(names: readonly string[]): string[] {
+    const parts = this.listKinds().filter(({ partOf }) => partOf && names.includes(partOf));
+    return [...new Set([...names, ...parts.map(({ name }) => name)])];
   }
 
   listKinds(): Kind[] {

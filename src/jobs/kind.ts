@@ -65,6 +65,10 @@ export interface Words {
 
 export interface Kind {
   readonly name: string;
+  /** The kind whose operations make jobs of this one: a key that is limited to that kind has these, too. */
+  readonly partOf?: string;
+  /** What a key can be bound to, where this kind has such things: `endpoint` for keys with `endpoint:…`. */
+  readonly subject?: string;
   /** Jobs of this kind run in this process (command, web). Without it the kind hands attempts out itself (endpoint) or has none (escrow). */
   run?(run: Run): Promise<Outcome>;
   /** Whether a running attempt can be continued after a restart of this server; then `run` is called with adopted: true. */

@@ -188,6 +188,14 @@ export class Ledger {
     );
   }
 
+  async isPaused(kind: string, queue: string): Promise<boolean> {
+    const [row] = await this.store.read<{ paused: number }>(
+      'SELECT paused FROM queues WHERE kind = ? AND name = ?',
+      [kind, queue],
+    );
+    return row?.paused === 1;
+  }
+
   async queues(kind?: string): Promise<QueueRow[]> {
     const rows = await this.store.read<Row>(
       `SELECT * FROM queues ${kind === undefined ? '' : 'WHERE kind = ?'} ORDER BY kind, name`,

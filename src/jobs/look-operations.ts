@@ -2,6 +2,7 @@
 import { z } from 'zod';
 import { AppError } from '../errors.ts';
 import { defineOperation, type Caller, type Operation } from '../operation.ts';
+import { isoTime } from '../runtime/clock.ts';
 import type { EventRow } from '../store/store.ts';
 import { isFinal, statuses, type Job } from './job.ts';
 import type { Attempt, JobFilter } from './ledger.ts';
@@ -26,7 +27,7 @@ export function getJob({ jobs, clock }: JobOperationsNeeds): Operation {
     title: 'Get job',
     description:
       'Shows one job of any kind: status, stage, progress, result or error, attempts, timings, and what its kind adds (exit code, page counts, who must act next). ' +
-      'Use it when you have a job id and want its state now. To wait for a change use wait_for_jobs instead of calling this in a loop; for what a command printed use read_output; without an id use list_jobs. Changes nothing. Public jobs answer without a key.',
+      'Use it for the state now; to wait for a change use wait_for_jobs, never this in a loop; for what a command printed use read_output; without an id use list_jobs. Changes nothing.',
     effect: 'read',
     scope: 'public',
     toolsets: ['default', 'jobs'],
@@ -64,8 +65,8 @@ function attemptView({ attempt, status, error, facts, startedAt, finishedAt }: A
     status,
     ...(error ? { error } : {}),
     facts: shown,
-    ...(startedAt === null ? {} : { startedAt: new Date(startedAt).toISOString() }),
-    ...(finishedAt === null ? {} : { finishedAt: new Date(finishedAt).toISOString() }),
+    ...(startedAt === null ? {} : { startedAt: isoTime(startedAt) }),
+    ...(finishedAt === null ? {} : { finishedAt: isoTime(finishedAt) }),
   };
 }
 
@@ -104,6 +105,7 @@ export function listJobs({ jobs, clock }: JobOperationsNeeds): Operation {
     },
     text: pageText,
     run: async (input, { caller }) => {
+      for (const kind of input.kind ?? []) jobs.kind(kind);
       const filter: JobFilter = {
         ...(caller!.admin ? {} : { owner: caller!.owner }),
         ...(input.status && input.status.length > 0 ? { statuses: input.status } : {}),
@@ -144,7 +146,7 @@ export function jobEvents({ jobs, feed }: Pick<JobOperationsNeeds, 'jobs' | 'fee
     jobId: event.jobId,
     n: event.n,
     type: event.type,
-    at: new Date(event.at).toISOString(),
+    at: isoTime(event.at),
     data: JSON.parse(event.data) as Record<string, unknown>,
   });
   const shownTo = async (job: Job, caller: Caller | undefined) => {

@@ -2,6 +2,7 @@
 import { z } from 'zod';
 import type { Clock } from '../runtime/clock.ts';
 import type { EventFeed } from './events.ts';
+import { queueForm, queueFormWords } from './job.ts';
 import type { Jobs } from './jobs.ts';
 import type { Waiting } from './wait.ts';
 
@@ -16,7 +17,9 @@ export interface JobOperationsNeeds {
   cancelMsDefault: number;
 }
 
+export const queueName = z.string().regex(queueForm, queueFormWords);
+
 export const jobId = z
   .string()
   .regex(/^[A-Za-z0-9_-]{1,80}$/, 'not a job id')
-  .describe('Job id, like job_7f3k2m9q4t8x1b5n');
+  .describe('Job id (job_…)');

@@ -1,10 +1,11 @@
 // Queues as people see them: what waits, what runs, how many at once, paused or not.
 import { z } from 'zod';
-import { defineOperation, type Operation } from '../operation.ts';
-import { counterScope } from './intents.ts';
+import { defineOperation, type Caller, type Operation } from '../operation.ts';
+import { counterScope, ownCounterScope } from './intents.ts';
 import { finalStatuses } from './job.ts';
 import type { Jobs } from './jobs.ts';
 import type { QueueRow } from './ledger.ts';
+import { queueName } from './operation-needs.ts';
 import { isWithin } from './view.ts';
 
 const queueView = z.object({
@@ -17,12 +18,6 @@ const queueView = z.object({
   ended: z.number(),
 });
 
-const queueName = z
-  .string()
-  .min(1)
-  .max(100)
-  .regex(/^[\w.-]+$/, 'letters, digits, dots, dashes and underscores');
-
 export function queueOperations(jobs: Jobs, wake: () => void): Operation[] {
   return [listQueues(jobs), setQueue(jobs, wake)];
 }
@@ -32,7 +27,7 @@ function listQueues(jobs: Jobs): Operation {
     name: 'list_queues',
     title: 'List queues',
     description:
-      'Shows every queue with how many jobs wait, run and ended in it, its limit of jobs at once and whether it is paused. Use it to see why jobs wait; for the jobs themselves use list_jobs with queue. Changes nothing; set_queue changes limits.',
+      'Shows queues and what is in them: how many jobs wait, run and ended, how many run at once, whether a queue is paused. Admin keys see all; others the queues they use, with the numbers of their own jobs. Use it to see why jobs wait; for the jobs themselves use list_jobs with queue. Changes nothing; set_queue changes limits.',
     effect: 'read',
     scope: 'read',
     toolsets: ['jobs'],
@@ -47,10 +42,12 @@ function listQueues(jobs: Jobs): Operation {
       },
     },
     run: async ({ kind: wanted }, { caller }) => {
+      if (wanted !== undefined) jobs.kind(wanted);
       const rows = (await jobs.ledger.queues(wanted)).filter(({ kind, name: queue }) =>
         isWithin({ kind, queue }, caller!),
       );
-      return { queues: await Promise.all(rows.map((row) => show(row, jobs))) };
+      const views = await Promise.all(rows.map((row) => show(row, jobs, caller!)));
+      return { queues: views.filter((view) => isKnown(view, caller!)) };
     },
   });
 }
@@ -67,14 +64,21 @@ function setQueue(jobs: Jobs, wake: () => void): Operation {
     toolsets: ['jobs'],
     input: z.object({
       name: queueName,
-      kind: z.string().max(40).default('command'),
-      concurrencyMax: z.number().int().min(1).max(100_000).nullable().optional(),
-      paused: z.boolean().optional(),
+      kind: z.string().max(40).default('command').describe('Whose jobs wait in it'),
+      concurrencyMax: z
+        .number()
+        .int()
+        .min(1)
+        .max(100_000)
+        .nullable()
+        .optional()
+        .describe('So many at once; null: no limit of its own'),
+      paused: z.boolean().optional().describe('Nothing starts until it is false again'),
     }),
     output: queueView,
     http: { method: 'PUT', path: '/api/queues/{kind}/{name}' },
     cli: { words: ['queue', 'set'], args: ['name'] },
-    run: async ({ name, kind, ...settings }) => {
+    run: async ({ name, kind, ...settings }, { caller }) => {
       jobs.kind(kind);
       await jobs.setQueue(kind, name, {
         ...(settings.concurrencyMax === undefined
@@ -84,13 +88,17 @@ function setQueue(jobs: Jobs, wake: () => void): Operation {
       });
       wake();
       const row = (await jobs.ledger.queues(kind)).find((queue) => queue.name === name)!;
-      return show(row, jobs);
+      return show(row, jobs, caller!);
     },
   });
 }
 
-async function show(row: QueueRow, jobs: Jobs): Promise<z.infer<typeof queueView>> {
-  const counts = await jobs.store.counters(counterScope(row.kind, row.name));
+type QueueView = z.infer<typeof queueView>;
+
+async function show(row: QueueRow, jobs: Jobs, caller: Caller): Promise<QueueView> {
+  const { kind, name } = row;
+  const scope = caller.admin ? counterScope(kind, name) : ownCounterScope(kind, name, caller.owner);
+  const counts = await jobs.store.counters(scope);
   const sum = (...keys: string[]) => keys.reduce((total, key) => total + (counts[key] ?? 0), 0);
   return {
     ...row,
@@ -99,3 +107,7 @@ async function show(row: QueueRow, jobs: Jobs): Promise<z.infer<typeof queueView
     ended: sum(...finalStatuses),
   };
 }
+
+/** The name of a queue is nobody's business but of those who use it, or whose key names it. */
+const isKnown = ({ name, queued, running, ended }: QueueView, caller: Caller): boolean =>
+  caller.admin || queued + running + ended > 0 || caller.queues?.includes(name) === true;

@@ -1,5 +1,6 @@
 // What is asked for, and the job that comes of it.
 import { AppError } from '../errors.ts';
+import { isoTime } from '../runtime/clock.ts';
 import { currentTrace, traceparentOf } from '../runtime/trace.ts';
 import type { Step } from '../store/store.ts';
 import {
@@ -52,6 +53,7 @@ export function newJob(
 ): Job {
   const { now } = more;
   refuseEndless(submission);
+  refuseNeverDue(submission, now);
   const id = submission.id ?? newJobId();
   return {
     id,
@@ -106,6 +108,17 @@ function refuseEndless({ ttlMs = 0, timeoutMs = 0 }: Submission): void {
       hint: `Leave ${name} out for no limit.`,
     });
   }
+}
+
+/** No attempt starts once the time to live is over: this one would only wait for its end. */
+function refuseNeverDue({ ttlMs, runAt = 0 }: Submission, now: number): void {
+  if (ttlMs === undefined || runAt < now + ttlMs) return;
+  const start = isoTime(runAt);
+  const message = `the time to live of ${ttlMs} ms counts from now and ends before it may start (${start}).`;
+  throw new AppError('invalidInput', `It could never run: ${message}`, {
+    hint: 'Give a longer ttlMs, or an earlier runAt.',
+    data: { issues: [{ path: 'ttlMs', message, code: 'custom' }] },
+  });
 }
 
 /** The call under way, or the job that this one is a part of. */

@@ -43,6 +43,7 @@ export function jobText(jobs: Jobs, view: Record<string, unknown>): string {
   }
   if (result !== undefined)
     lines.push(`result: ${JSON.stringify(result).slice(0, resultCharsMax)}`);
+  if (view.pinned) lines.push('pinned: no limit of retention removes it');
   return lines.join('\n');
 }
 

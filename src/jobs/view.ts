@@ -1,6 +1,7 @@
 // How a job is shown: the same fields in every face, small enough for a model, with what was left out said.
 import { z } from 'zod';
 import type { Caller } from '../operation.ts';
+import { isoTime } from '../runtime/clock.ts';
 import { isFinal, statuses, waitedMs, type Job } from './job.ts';
 import type { Jobs } from './jobs.ts';
 import { unknownJob } from './dependencies.ts';
@@ -100,15 +101,19 @@ async function waiting(jobs: Jobs, job: Job, now: number): Promise<Record<string
     ...(job.waitingFor > 0
       ? { waitingFor: job.waitingFor, after: before.map(({ afterId }) => afterId) }
       : {}),
-    ...(await placement(jobs, job)),
+    ...(job.labels.length === 0 ? {} : { labels: job.labels }),
+    ...(await diagnosis(jobs, job)),
   };
 }
 
-/** Where a job that waits may run at all: a label that nobody has would keep it waiting without a word. */
-async function placement(jobs: Jobs, job: Job): Promise<Record<string, unknown>> {
-  if (job.labels.length === 0) return {};
-  const diagnosis = await jobs.whyWaits(job);
-  return { labels: job.labels, ...(diagnosis === undefined ? {} : { diagnosis }) };
+/** A queue that is paused, or a label that no node has, would keep it waiting without a word. */
+async function diagnosis(jobs: Jobs, job: Job): Promise<{ diagnosis?: string }> {
+  if (await jobs.ledger.isPaused(job.kind, job.queue))
+    return {
+      diagnosis: `Its queue ${job.queue} is paused: set_queue with paused false lets its jobs run.`,
+    };
+  const why = job.labels.length === 0 ? undefined : await jobs.whyWaits(job);
+  return why === undefined ? {} : { diagnosis: why };
 }
 
 /** What anybody with the id of a public job may see. */
@@ -136,7 +141,7 @@ export function lineOf(jobs: Jobs, job: Job, now: number): z.infer<typeof jobLin
     ...(job.stage ? { stage: job.stage } : {}),
     ...(job.tags.length > 0 ? { tags: job.tags } : {}),
     ...(job.queue === 'default' ? {} : { queue: job.queue }),
-    createdAt: new Date(job.createdAt).toISOString(),
+    createdAt: isoTime(job.createdAt),
     ...(updatedAt === undefined ? {} : { updatedAt }),
     ...(runMs === undefined ? {} : { runMs }),
     ...(job.error ? { error: job.error.code } : {}),
@@ -212,8 +217,6 @@ function timings(job: Job, now: number): JobView['timings'] {
       : { runMs: typeof runMs === 'number' ? runMs : (finishedAt ?? now) - startedAt }),
   };
 }
-
-const isoTime = (at: number): string => new Date(at).toISOString();
 
 const shorten = (text: string): string =>
   text.length <= summaryCharsMax ? text : `${text.slice(0, summaryCharsMax - 1)}…`;

@@ -29,21 +29,21 @@ export function waitForJobs({ jobs, waiting, clock, waitMsMax }: JobOperationsNe
       .int()
       .min(0)
       .optional()
-      .describe('Cursor of read_output: text and newBytes count only after it'),
+      .describe('Cursor: text and newBytes count only after it'),
   });
   return defineOperation({
     name: 'wait_for_jobs',
     title: 'Wait for jobs',
     description:
       'Waits until any (or all) of the given jobs are over, or until a running command prints a text, opens a port, answers HTTP, falls silent or needs input. ' +
-      'Use it instead of polling get_job. Answers within 50 s: done false means still running, call it again with the same ids; the jobs are never touched, also not when the call is aborted. To look once use get_job; for the output use read_output.',
+      'Use it instead of polling get_job. Answers within 50 s: done false means still running, call it again with the same ids; the jobs are never touched. To look once use get_job; for the output use read_output.',
     effect: 'read',
     scope: 'public',
     toolsets: ['default', 'jobs'],
     input: z.strictObject({
       ids: z.array(jobId).min(1).max(100),
       mode: z.enum(['any', 'all']).default('all').describe('How many must be over'),
-      until: until.optional().describe('Conditions besides the end; any of them ends the wait'),
+      until: until.optional().describe('Besides the end; any of them ends the wait'),
       timeoutMs: z
         .number()
         .int()

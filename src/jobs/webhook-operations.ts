@@ -2,6 +2,7 @@
 import { z } from 'zod';
 import { AppError } from '../errors.ts';
 import { defineOperation, type Caller, type Operation } from '../operation.ts';
+import { isoTime } from '../runtime/clock.ts';
 import { unknownJob } from './dependencies.ts';
 import type { Jobs } from './jobs.ts';
 import { jobId } from './operation-needs.ts';
@@ -247,12 +248,11 @@ function show(hook: Webhook): z.infer<typeof webhookView> {
     url: hook.url,
     events: hook.events,
     ...(hook.jobId === null ? {} : { jobId: hook.jobId }),
-    createdAt: new Date(hook.createdAt).toISOString(),
+    createdAt: isoTime(hook.createdAt),
   };
 }
 
 function showDelivery(delivery: Delivery): z.infer<typeof deliveryView> {
-  const iso = (at: number) => new Date(at).toISOString();
   return {
     id: delivery.id,
     jobId: delivery.jobId,
@@ -260,8 +260,8 @@ function showDelivery(delivery: Delivery): z.infer<typeof deliveryView> {
     status: delivery.status,
     tries: delivery.tries,
     ...(delivery.answer === null ? {} : { answer: delivery.answer }),
-    createdAt: iso(delivery.createdAt),
-    ...(delivery.status === 'pending' ? { nextAt: iso(delivery.nextAt) } : {}),
-    ...(delivery.deliveredAt === null ? {} : { deliveredAt: iso(delivery.deliveredAt) }),
+    createdAt: isoTime(delivery.createdAt),
+    ...(delivery.status === 'pending' ? { nextAt: isoTime(delivery.nextAt) } : {}),
+    ...(delivery.deliveredAt === null ? {} : { deliveredAt: isoTime(delivery.deliveredAt) }),
   };
 }

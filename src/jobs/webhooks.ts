@@ -1,7 +1,7 @@
 // Webhooks. The event log is the outbox: an event is committed with its change, a mark says how far deliveries were made
 // from it, and both move in one transaction. So nothing is missed by a crash, and nothing is queued twice by two nodes.
 import { AppError } from '../errors.ts';
-import type { Clock } from '../runtime/clock.ts';
+import { isoTime, type Clock } from '../runtime/clock.ts';
 import type { Log } from '../runtime/log.ts';
 import { Loop, type Service } from '../runtime/service.ts';
 import type { EventRow, Step, Store } from '../store/store.ts';
@@ -28,6 +28,16 @@ export interface WebhooksOptions {
 
 const page = 500;
 const anyMs = 5000;
+
+interface NewWebhook {
+  owner: string;
+  url: string;
+  events: readonly string[];
+  jobId?: string;
+  format?: string;
+  headers?: Record<string, string> | undefined;
+  secret?: string | undefined;
+}
 
 export class Webhooks implements Service {
   readonly name = 'webhooks';
@@ -86,15 +96,7 @@ export class Webhooks implements Service {
   }
 
   /** Steps that add a subscription to somebody's transaction (a submit with a webhook of its own). */
-  plan(wish: {
-    owner: string;
-    url: string;
-    events: readonly string[];
-    jobId?: string;
-    format?: string;
-    headers?: Record<string, string> | undefined;
-    secret?: string | undefined;
-  }): { webhook: Webhook; steps: Step[] } {
+  plan(wish: NewWebhook): { webhook: Webhook; steps: Step[] } {
     checkUrl(wish.url);
     const webhook: Webhook = {
       id: randomId('hook_', 16),
@@ -165,14 +167,7 @@ export class Webhooks implements Service {
     return rows.map(webhookFromRow);
   }
 
-  async create(wish: {
-    owner: string;
-    url: string;
-    events: readonly string[];
-    jobId?: string;
-    format?: string;
-    secret?: string;
-  }): Promise<Webhook> {
+  async create(wish: NewWebhook): Promise<Webhook> {
     const { webhook, steps } = this.plan(wish);
     this.options.check?.(wish.url);
     await this.options.store.commit(steps);
@@ -346,7 +341,7 @@ export class Webhooks implements Service {
     const { jobs, clock } = this.options;
     return {
       type: `job.${event.type}`,
-      timestamp: new Date(event.at).toISOString(),
+      timestamp: isoTime(event.at),
       data: {
         event: { n: event.n, type: event.type, data: JSON.parse(event.data) as unknown },
         job: await viewJob(jobs, job, clock.now()),

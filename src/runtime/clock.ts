@@ -39,6 +39,9 @@ function start(ms: number, fn: () => void, each: (timer: NodeJS.Timeout) => void
   return () => clearTimeout(timer);
 }
 
+/** A time as it is told on the wire. */
+export const isoTime = (at: number): string => new Date(at).toISOString();
+
 /** Resolves when the signal aborts. */
 export function aborted(signal: AbortSignal): Promise<void> {
   return new Promise((resolve) => {

@@ -36,6 +36,8 @@ test('a wrong flag is named as it was typed', async (t) => {
   assert.match(await said('run', '--detach=yes', '--', 'true'), /--detach takes no value/);
   assert.match(await said('run', '--colour', '--', 'true'), /no flag --colour/);
   assert.match(await said('run', '-x', '--', 'true'), /no flag -x/);
+  const never = await said('run', '--run-at', '2h', '--ttl', '1h', '--', 'true');
+  assert.match(never, /--ttl: .*ends before it may start/);
   const late = await errand('run', '--timeout', '0.2', '--', 'sleep', '60');
   assert.equal(late.code, 124);
   assert.match(late.stderr, /larger --timeout/);

@@ -14,6 +14,8 @@ const suite = join(root, 'node_modules/@modelcontextprotocol/conformance');
 const server = spawn(process.execPath, [join(root, 'fixtures/conformance-server.ts')], {
   stdio: ['ignore', 'pipe', 'inherit'],
 });
+/** The suite gives some answers one second, which a busy machine may miss: what failed is asked for once more, alone. */
+const failedMax = 3;
 let url: string;
 
 before(async () => {
@@ -27,27 +29,26 @@ for (const [revision, path] of [
   ['2025-11-25', '/session'],
 ] as const) {
   test(`conforms to ${revision}`, async (t) => {
-    const { code, output } = await runSuite(path, revision, tempFolder(t));
-    assert.equal(code, 0, output);
+    const run = (...which: string[]) => runSuite(path, which, tempFolder(t));
+    const { code, output } = await run('--requirements', revision);
     const results = scenarios(output);
     const required = requiredScenarios(revision);
     assert.ok(required.length >= 30);
-    assert.deepEqual(
-      required.filter((name) => !results.get(name)),
-      [],
-    );
-    if (revision !== '2026-07-28') return;
-    const taskScenarios = [...results.keys()].filter((name) => name.startsWith('tasks-'));
-    assert.equal(taskScenarios.length, 10);
-    assert.deepEqual(
-      taskScenarios.filter((name) => !results.get(name)),
-      [],
-    );
+    const isTask = (name: string) => name.startsWith('tasks-');
+    const tasks = revision === '2026-07-28' ? [...results.keys()].filter(isTask) : [];
+    assert.equal(tasks.length, revision === '2026-07-28' ? 10 : 0);
+    const failed = [...required, ...tasks].filter((name) => !results.get(name));
+    assert.ok(failed.length <= failedMax, output);
+    for (const name of failed) {
+      const alone = await run('--scenario', name, '--spec-version', revision, '--force');
+      assert.equal(alone.code, 0, alone.output);
+    }
+    if (failed.length === 0) assert.equal(code, 0, output);
   });
 }
 
-async function runSuite(path: string, revision: string, folder: string) {
-  const args = ['server', '--url', `${url}${path}`, '--requirements', revision, '-o', folder];
+async function runSuite(path: string, which: string[], folder: string) {
+  const args = ['server', '--url', `${url}${path}`, ...which, '-o', folder, '--timeout', '120000'];
   const run = spawn(process.execPath, [join(suite, 'dist/index.js'), ...args], { cwd: folder });
   let output = '';
   for (const stream of [run.stdout, run.stderr])

@@ -5,6 +5,7 @@ import { Access, ownerCaller } from '../../src/access/access.ts';
 import { accessOperations } from '../../src/access/operations.ts';
 import { httpSettings } from '../../src/config.ts';
 import { createHttpFace } from '../../src/faces/http/index.ts';
+import { Jobs } from '../../src/jobs/jobs.ts';
 import { defineOperation, Operations, z } from '../../src/operation.ts';
 import { ManualClock } from '../../src/runtime/clock.ts';
 import { silentLog } from '../../src/runtime/log.ts';
@@ -19,7 +20,7 @@ test('a key works until it expires, is revoked or rotated, and only within its s
   const store = await stores[0]!.open(t);
   const access = new Access(store, clock, ownerKey);
   const operations = new Operations();
-  operations.add(accessOperations(access, clock));
+  operations.add(accessOperations(access, new Jobs(store, clock), clock));
   operations.add([
     defineOperation({
       name: 'whoami',

@@ -6,10 +6,12 @@ import { queueKey } from '../../src/jobs/intents.ts';
 import type { Job } from '../../src/jobs/job.ts';
 import { jobEvents } from '../../src/jobs/look-operations.ts';
 import type { JobFilter } from '../../src/jobs/ledger.ts';
+import { jobMigrations } from '../../src/jobs/migrations.ts';
 import { jobText } from '../../src/jobs/text.ts';
 import { viewJob } from '../../src/jobs/view.ts';
 import { ManualClock, systemClock } from '../../src/runtime/clock.ts';
 import { silentLog } from '../../src/runtime/log.ts';
+import { sqliteDdl } from '../../src/store/store.ts';
 import { createCore, type Core } from '../helpers/jobs.ts';
 import { stores } from '../helpers/stores.ts';
 import { until } from '../helpers/until.ts';
@@ -75,6 +77,26 @@ for (const factory of stores) {
         ],
       );
       assert.deepEqual(await core.store.counters('queue:toy:default'), { completed: 1 });
+    });
+
+    test('jobs of one owner in a queue are counted apart, those of before the counter too', async (t) => {
+      const { jobs, store } = await createCore(t, { factory });
+      for (const owner of ['ada', 'ada', 'bo']) await jobs.submit({ ...base, owner });
+      const { job } = await jobs.submit({ ...base, queue: 'other' });
+      await jobs.cancel(job.id, 'ada');
+      const own = (queue: string, owner: string) => store.counters(`own:toy:${queue}:${owner}`);
+      const kept = async () => [
+        await own('default', 'ada'),
+        await own('default', 'bo'),
+        await own('other', 'ada'),
+      ];
+      const expected = [{ queued: 2 }, { queued: 1 }, { cancelled: 1 }];
+      assert.deepEqual(await kept(), expected);
+      await store.promote(0);
+      const counting = jobMigrations.find(({ id }) => id === 'jobs/7')!.statements(sqliteDdl);
+      const forget = `DELETE FROM counters WHERE scope LIKE 'own:%'`;
+      await store.commit([forget, ...counting].map((sql) => ({ sql })));
+      assert.deepEqual(await kept(), expected);
     });
 
     test('events of one turn are in the order of their steps, and none is of a command that was refused', async (t) => {
@@ -176,7 +198,8 @@ for (const factory of stores) {
       const clock = new ManualClock();
       const core = await createCore(t, { factory, clock });
       const later = await core.jobs.submit({ ...base, runAt: clock.now() + 5000 });
-      const brief = await core.jobs.submit({ ...base, ttlMs: 1000, runAt: clock.now() + 9000 });
+      const { job: first } = await core.jobs.submit({ ...base, runAt: clock.now() + 9000 });
+      const brief = await core.jobs.submit({ ...base, ttlMs: 1000, after: [first.id] });
       assert.deepEqual(await claim(core), []);
       clock.jump(5000);
       await core.store.promote(clock.now());
@@ -191,7 +214,24 @@ for (const factory of stores) {
       assert.equal(ended.error?.code, 'queueTimeout');
       clock.jump(10_000);
       await core.store.promote(clock.now());
-      assert.deepEqual(await claim(core), []);
+      assert.deepEqual(
+        (await claim(core, { limit: 2 })).map(({ id }) => id),
+        [first.id],
+      );
+    });
+
+    test('a job whose time to live ends before it may start is refused, alone and among others', async (t) => {
+      const clock = new ManualClock();
+      const { jobs } = await createCore(t, { factory, clock });
+      const wish = { ...base, ttlMs: 1000, runAt: clock.now() + 1000 };
+      const refusal = { code: 'invalidInput', message: /time to live/ };
+      await assert.rejects(jobs.submit(wish), refusal);
+      await assert.rejects(jobs.submitMany([base, wish]), refusal);
+      assert.deepEqual((await jobs.ledger.list({}, { limit: 10 })).jobs, [], 'all or none');
+      const keyed = { ...wish, ttlMs: 1001, idempotencyKey: 'once' };
+      const { job } = await jobs.submit(keyed);
+      clock.jump(5000);
+      assert.equal((await jobs.submit(keyed)).job.id, job.id, 'it was asked for in time');
     });
 
     test('no attempt starts after the time to live, also where nobody swept meanwhile', async (t) => {

@@ -11,7 +11,7 @@ interface Batch {
   draft: boolean;
   name?: string;
   counts: Record<string, number>;
-  createdAt: number;
+  createdAt: string;
   added?: string[];
 }
 
@@ -106,7 +106,7 @@ function batchBody(batch: Batch): Record<string, unknown> {
     requestInProgress: counts.running,
     requestCompleted: counts.completed,
     requestFailed: (counts.failed ?? 0) + (counts.cancelled ?? 0),
-    createdAt: batch.createdAt,
+    createdAt: Date.parse(batch.createdAt),
   };
 }
 
@@ -117,7 +117,7 @@ function requestBody(job: EndpointJob): Record<string, unknown> {
     status: rest.status,
     ...(output === undefined ? {} : { output }),
     ...(error === undefined ? {} : { error }),
-    ...(job.startedAt === undefined ? {} : { startedAt: job.startedAt }),
-    ...(job.finishedAt === undefined ? {} : { completedAt: job.finishedAt }),
+    ...(job.startedAt === undefined ? {} : { startedAt: Date.parse(job.startedAt) }),
+    ...(job.finishedAt === undefined ? {} : { completedAt: Date.parse(job.finishedAt) }),
   };
 }

@@ -25,9 +25,9 @@ export interface EndpointJob {
   workerId?: string;
   input?: unknown;
   webhook?: string;
-  createdAt: number;
-  startedAt?: number;
-  finishedAt?: number;
+  createdAt: string;
+  startedAt?: string;
+  finishedAt?: string;
 }
 
 const statusWords: Record<string, RunpodStatus> = {

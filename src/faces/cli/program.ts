@@ -18,6 +18,8 @@ export interface Program {
   stderr: Writable & { isTTY?: boolean };
   /** Where the home and its socket are. Reads no settings that could be wrong. */
   place(wish: { home?: string }): { home: string; socketPath: string };
+  /** The home where nobody names another one. */
+  usualHome(): string;
   /** Starts a server in this process; resolves when it answers. */
   serve(wish: ServeWish): Promise<RunningServer>;
   runFront(wish: FrontWish): Promise<void>;

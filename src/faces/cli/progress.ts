@@ -16,7 +16,7 @@ export async function awaited(
   start: () => Promise<Answered>,
   quiet: boolean,
 ): Promise<Answered | number> {
-  const interrupts = new Interrupts(['SIGINT']);
+  const interrupts = new Interrupts(['SIGINT'], context.program.clock);
   try {
     interrupts.starting();
     const answer = await start();

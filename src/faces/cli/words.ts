@@ -2,7 +2,7 @@
 import { AppError } from '../../errors.ts';
 import type { CatalogEntry } from './bridge.ts';
 import { helpText } from './command.ts';
-import { commandNames, terminalWords } from './print.ts';
+import { commandNames, duration, terminalWords } from './print.ts';
 import { typeOf, type Schema } from './schema.ts';
 import { jsonOf, writtenText, type Sources } from './sources.ts';
 import { durationMs, wireTime } from './times.ts';
@@ -133,7 +133,7 @@ export function help(entry: CatalogEntry, entries: readonly CatalogEntry[]): str
     args.includes(name)
       ? `<${kebab(name)}>`
       : `--${negatable(property)}${flagName(name)}${placeholder(name, property)}`,
-    flagText(property, required.includes(name) && !args.includes(name)),
+    flagText(name, property, required.includes(name) && !args.includes(name)),
   ];
   const fields = Object.entries(properties);
   const rows = [
@@ -143,7 +143,16 @@ export function help(entry: CatalogEntry, entries: readonly CatalogEntry[]): str
   if (entry.streams) rows.push(['--follow', 'go on with what comes, until ctrl-c or its end']);
   rows.push(...jobRows(entry));
   rows.push(['--json', 'print JSON, for scripts']);
-  return helpText(usage(entry), terminalWords(entry.description, commandNames(entries)), rows);
+  const said = typedFields(entry.description, Object.keys(properties), args);
+  return helpText(usage(entry), terminalWords(said, commandNames(entries)), rows);
+}
+
+/** Fields that a description names are flags here; those of one small word are left alone, being words of the language. */
+function typedFields(text: string, fields: readonly string[], args: readonly string[]): string {
+  const isFlag = (word: string) => fields.includes(word) && !args.includes(word);
+  return text.replaceAll(/\b[a-z]+[A-Z]\w*/g, (word) =>
+    isFlag(word) ? `--${flagName(word)}` : word,
+  );
 }
 
 /** Whoever gives a call time to wait wants its answer; what has no such field answers at once. */
@@ -172,18 +181,21 @@ function placeholder(name: string, property: Schema): string {
 }
 
 /** What a field is for, what it takes and what it is when it is left out, as far as the schema says so. */
-function flagText(property: Schema, isNeeded: boolean): string {
+function flagText(name: string, property: Schema, isNeeded: boolean): string {
   const { description, default: preset } = property;
   const options = (property.enum ?? property.items?.enum)?.join(', ');
   const isPlain = ['string', 'number', 'boolean'].includes(typeof preset) && preset !== '';
   const notes = [
     ...(isNeeded ? ['needed'] : []),
     ...(isTime(property) ? ['2026-01-31, "2026-01-31 08:00" or 2h'] : []),
-    ...(isPlain ? [`default ${String(preset)}`] : []),
+    ...(isPlain ? [`default ${presetText(name, preset)}`] : []),
   ].join(', ');
   const said = [description, options && `: ${options}`].filter(Boolean).join('');
   return [said.replace(/^: /, ''), notes && `(${notes})`].filter(Boolean).join(' ');
 }
+
+const presetText = (name: string, preset: unknown): string =>
+  name.endsWith('Ms') && typeof preset === 'number' ? duration(preset) : String(preset);
 
 /** An error of a call in the words of its command: fields as they are typed, hints that name commands. */
 export function usageError(

@@ -26,7 +26,14 @@ export function openApiDocument(
   }
   return {
     openapi: '3.1.0',
-    info: { title: 'Errand', version, description: 'The job system for AI agents.' },
+    info: {
+      title: 'Errand',
+      version,
+      description: 'The job system for AI agents.',
+      license: { name: 'Apache-2.0', identifier: 'Apache-2.0' },
+    },
+    // Wherever it was fetched from.
+    servers: [{ url: '/' }],
     paths: { ...paths, '/health': { get: health } },
     components: {
       schemas,

@@ -91,12 +91,12 @@ function nullable(schema: JsonObject): JsonObject {
 
 const checks = new Set(['pattern', 'minLength', 'maxLength', 'maxItems', 'minItems']);
 
-/** Without what only the server needs, and without properties below a depth. */
+/** Without what only the server needs (of the deepest also their bounds), and without properties below a depth. */
 function shallow(whole: JsonObject, depth: number): JsonObject {
   const schema = merged(whole);
   const small: JsonObject = {};
   for (const [key, part] of Object.entries(schema)) {
-    if (checks.has(key) || isObvious(key, part)) continue;
+    if (checks.has(key) || isObvious(key, part) || (key === 'maximum' && depth === 0)) continue;
     const inner = (one: unknown) => shallow(one as JsonObject, depth);
     if (key === 'properties') {
       if (depth > 0)

@@ -125,9 +125,13 @@ async function findTool(source: Source, name: string, ctx: ServerContext): Promi
   const { tools, unlisted = [] } = await source.catalog(plainCall(ctx));
   const byName = (tool: ToolCard) => tool.name === name;
   const card = tools.find(byName) ?? unlisted.find(byName);
-  if (!card) throw new ProtocolError(ProtocolErrorCode.InvalidParams, `Unknown tool: ${name}`);
+  if (!card) throw new ProtocolError(ProtocolErrorCode.InvalidParams, unknownTool(name));
   return card;
 }
+
+const unknownTool = (name: string): string =>
+  `Unknown tool: ${name}. It may be in a toolset that this client was not given: ` +
+  '`errand mcp --toolsets all`, over HTTP /mcp?toolsets=all, has every tool.';
 
 function listedTool(card: ToolCard, era: Era): JsonObject {
   const { startsJob, ...tool } = card;

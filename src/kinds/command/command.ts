@@ -15,6 +15,7 @@ import {
   type Met,
 } from './conditions.ts';
 import { attemptTrace } from '../../jobs/attempt-trace.ts';
+import { quoted } from '../../runtime/shell.ts';
 import { traceparentOf } from '../../runtime/trace.ts';
 import { payloadEnvironment } from './environment.ts';
 import type { JobFiles } from './files.ts';
@@ -27,7 +28,6 @@ import { outputBytes } from './process/limits.ts';
 import { observe } from './process/observe.ts';
 import { findProgram } from './process/program.ts';
 import type { Terminals } from './process/terminal.ts';
-import { quoted } from './process/wrapper.ts';
 import { takenPorts } from './ready-ports.ts';
 import type { Secrets } from './secrets.ts';
 import type { CommandSettings } from './settings.ts';

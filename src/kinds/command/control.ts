@@ -7,7 +7,7 @@ import { jobId } from '../../jobs/operation-needs.ts';
 import { defineOperation, type Operation } from '../../operation.ts';
 import type { StreamName } from './files.ts';
 import { terminalSize, type CommandInput } from './input.ts';
-import { keyNames, typing } from './keys.ts';
+import { keyForm, keyWords, typing } from './keys.ts';
 import type { LaunchFolder } from './process/folder.ts';
 import { outputBytes, sizeOf } from './process/limits.ts';
 import { endInput, writeInput } from './process/stdin.ts';
@@ -30,7 +30,7 @@ function sendInput(needs: OutputNeeds): Operation {
     description:
       'Types into a running command that was started with stdin open or tty: text (exactly as given; newline true adds one), named keys, or the end of input. Answers with what the command printed after it. ' +
       'Use it to answer prompts and drive REPLs. Jobs without open input refuse it; a job that is over answers its final state. ' +
-      'To stop a command use cancel_job, for other signals send_signal, to read more read_output.',
+      'To stop the command use cancel_job, to read more read_output.',
     effect: 'write',
     openWorld: true,
     scope: 'run',
@@ -41,10 +41,10 @@ function sendInput(needs: OutputNeeds): Operation {
       text: z.string().max(inputBytesMax).optional().describe('Typed as it is'),
       newline: z.boolean().default(false).describe('Add the Enter key after text'),
       keys: z
-        .array(z.enum(keyNames))
+        .array(z.string().regex(keyForm, `not one of ${keyWords}`))
         .max(100)
         .optional()
-        .describe('After text, in this order; ctrl-c interrupts also without a terminal'),
+        .describe(`After text: ${keyWords}. ctrl-c interrupts also without a terminal`),
       eof: z.boolean().default(false).describe('End of input (the same as ctrl-d)'),
       waitMs: z
         .number()

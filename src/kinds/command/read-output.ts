@@ -116,9 +116,9 @@ export function readOutputOperation(needs: OutputNeeds): Operation {
     name: 'read_output',
     title: 'Read output',
     description:
-      'Reads what a command or the handler of an endpoint job printed, at most bytesMax (default 8 kB): the end by default, both ends, a range, what is new since a cursor, lines that match (grep), lines that look like errors, or a terminal’s screen. ' +
+      'Reads what a command or the handler of an endpoint job printed, at most bytesMax (default 8 kB): the end by default, or what `mode` says. ' +
       'Use it instead of piping a command through head, tail or grep: all output is kept and can be read again in other ways. Cleaned of escapes and repetition unless raw. ' +
-      'Changes nothing; cursors are byte offsets and stay valid. To wait for new output use wait_for_jobs; for the state alone get_job.',
+      'Cursors are byte offsets and stay valid. To wait for new output use wait_for_jobs; for the state alone get_job.',
     effect: 'read',
     idempotent: true,
     scope: 'read',

@@ -36,7 +36,7 @@ export function runCommand(needs: RunNeeds): Operation {
       'Runs a shell command (or argv) as a background job that survives restarts of client and server, and keeps its output and true exit code. ' +
       'Use it for builds, tests, servers, anything long or that you may come back to; a short one answers in this call (waitMs). ' +
       'Not finished: wait_for_jobs waits, read_output reads, send_input types, cancel_job stops it. For a dev server give name, ensure and ready. ' +
-      'It changes whatever the command changes. A non-zero exit is a result, not a tool error. To run an ended one again use retry_job.',
+      'It changes whatever the command changes. A non-zero exit is a result, not a tool error.',
     effect: 'destroy',
     openWorld: true,
     scope: 'run',

@@ -1,6 +1,7 @@
 // What run_command takes and answers, as schemas.
 import { z } from 'zod';
 import { labelList } from '../../jobs/labels.ts';
+import { queueName } from '../../jobs/operation-needs.ts';
 import { jobView } from '../../jobs/view.ts';
 import {
   commandLine,
@@ -25,7 +26,7 @@ export const runInput = z
       .array(environmentName)
       .max(100)
       .default([])
-      .describe("Names of variables to pass from the caller's environment without storing them"),
+      .describe("Variables of the caller's environment to pass without storing them"),
     name: z.string().min(1).max(200).optional().describe('To find it by; what ensure goes by'),
     tags: z.array(z.string().min(1).max(100)).max(20).default([]),
     labels: labelList.default([]).describe('In a cluster: labels of the node it must run on'),
@@ -51,10 +52,7 @@ export const runInput = z
       .boolean()
       .default(false)
       .describe('With name: return the healthy running one instead of starting a second'),
-    queue: z
-      .string()
-      .regex(/^[\w.-]{1,100}$/)
-      .optional(),
+    queue: queueName.optional(),
     priority: z.number().int().min(-1000).max(1000).optional(),
     runAt: z.iso.datetime({ offset: true }).optional().describe('Not before'),
     ttlMs: z.number().int().min(1).optional().describe('Give up if not started by then'),

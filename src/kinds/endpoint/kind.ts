@@ -14,6 +14,7 @@ const summaryCharsMax = 120;
 export function endpointKind(desk: Desk): Kind {
   return {
     name: 'endpoint',
+    subject: 'endpoint',
     dispatched: true,
     retryable: true,
     cancellable: true,

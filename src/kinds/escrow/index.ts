@@ -131,6 +131,7 @@ export function escrowKind(services: () => EscrowServices): Kind {
   };
   return {
     name: 'escrow',
+    subject: 'wallet',
     dispatched: false,
     retryable: false,
     cancellable: false,

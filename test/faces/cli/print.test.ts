@@ -78,7 +78,7 @@ test('fields of fields stand below their name, the caller’s own JSON as it is'
 const entry = {
   name: 'set_queue',
   title: 'Set queue',
-  description: 'Changes a queue. `list_queues` shows it.',
+  description: 'Changes a queue, within graceMs. `list_queues` shows it.',
   effect: 'write' as const,
   cli: { words: ['queue', 'set'], args: ['name'] },
   streams: false,
@@ -89,6 +89,7 @@ const entry = {
       name: { type: 'string' },
       kind: { type: 'string', enum: ['command', 'web'], default: 'command' },
       ageMsMax: { type: 'integer', description: 'Longest wait' },
+      graceMs: { type: 'integer', default: 2000 },
     },
   },
 };
@@ -103,6 +104,8 @@ test('the help of a command says what each flag takes, in words that are typed',
   assert.match(text, /`errand queue list` shows it/);
   assert.match(text, /--kind TEXT +command, web \(default command\)/);
   assert.match(text, /--age-max 30s +Longest wait/);
+  assert.match(text, /within --grace\./);
+  assert.match(text, /--grace 30s +\(default 2\.0s\)/);
   assert.equal(terminalWords('set_queue', commandNames(entries)), '`errand queue set`');
 });
 

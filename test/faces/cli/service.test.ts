@@ -50,6 +50,7 @@ test('a systemd that does not answer is told with the way by hand', async (t) =>
   const answer = await cli(join(folder, 'home'), ['service', 'install'], env);
   assert.equal(answer.code, 7);
   assert.match(answer.stderr, /systemctl --user daemon-reload failed[^]*errand service print/);
+  assert.equal(existsSync(join(folder, 'config/systemd/user/errand.service')), false);
 });
 
 test('odd paths are quoted; launchd keeps the jobs of a server it ends', () => {

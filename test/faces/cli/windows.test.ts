@@ -22,6 +22,7 @@ function onWindows(more: Partial<Program> = {}) {
     stdin: new PassThrough(),
     stdout,
     stderr,
+    usualHome: () => '/nowhere',
     place: forbidden,
     serve: forbidden,
     runFront: forbidden,

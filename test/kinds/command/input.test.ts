@@ -32,6 +32,18 @@ test('without a terminal ctrl-d ends the input and ctrl-c interrupts', async (t)
   assert.deepEqual([jobs[0]!.exitCode, jobs[0]!.signal], [5, null]);
 });
 
+test('every ctrl with a letter can be pressed, and a key that there is not is named with those there are', async (t) => {
+  const { background, call } = await start(t);
+  const cat = await background({ command: 'cat -v', stdin: 'open' });
+  const keys = ['ctrl-x', 'ctrl-o', 'up', 'enter'];
+  assert.equal((await call<Sent>('send_input', { id: cat.id, keys })).text, '^X^O^[[A\n');
+  await assert.rejects(call('send_input', { id: cat.id, keys: ['ctrl-enter'] }), {
+    code: 'invalidInput',
+    message: /keys\.0: not one of enter, tab, .*ctrl-a … ctrl-z/,
+  });
+  await call('send_input', { id: cat.id, eof: true });
+});
+
 test('ended by SIGINT that we sent is that signal; exit 130 by itself is an exit code', async (t) => {
   const { background, call, wait, run } = await start(t);
   const reader = await background({ argv: ['cat'], stdin: 'open' });

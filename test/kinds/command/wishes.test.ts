@@ -68,7 +68,9 @@ test('runAt and ttlMs: not before, and not after; a queue that is paused holds i
   const late = await background({ command: 'echo late', queue: 'night', ttlMs: 300 });
   const end = (await wait(late.id)).jobs[0]!;
   assert.deepEqual([end.status, end.exitCode], ['timed_out', null]);
-  assert.equal((await get(held.id)).status, 'queued');
+  const waiting = await get(held.id);
+  assert.equal(waiting.status, 'queued');
+  assert.match(String(waiting.diagnosis), /queue night is paused: set_queue/);
   const { jobs } = await call<{ jobs: View[] }>('list_jobs', { tag: ['nightly'], queue: 'night' });
   assert.deepEqual(
     jobs.map(({ id }) => id),

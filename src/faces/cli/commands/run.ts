@@ -109,6 +109,7 @@ export const run = command({
     // SIGTERM and SIGHUP are how a script or a closed terminal says ctrl-c.
     const interrupts = new Interrupts(
       onInterrupt === 'cancel' ? ['SIGINT', 'SIGTERM', 'SIGHUP'] : ['SIGINT'],
+      context.program.clock,
     );
     const client = await context.client();
     if (values.stdin === '-')

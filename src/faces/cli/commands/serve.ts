@@ -1,9 +1,11 @@
 // `errand serve`: the server in the foreground. With --json exactly one line when it is ready.
 import { AppError } from '../../../errors.ts';
+import { quoted } from '../../../runtime/shell.ts';
 import { Client } from '../client.ts';
 import { command, wholeNumber, type CommandContext } from '../command.ts';
 import { findServer, refuseWindows } from '../connect.ts';
 import { clientConfigs } from '../greeting.ts';
+import { withoutEchoes } from '../interrupts.ts';
 import type { RunningServer, ServeWish } from '../program.ts';
 
 export const serve = command({
@@ -62,15 +64,19 @@ async function startOrTakeOver(context: CommandContext, wish: ServeWish): Promis
 
 function greet({ screen, program }: CommandContext, server: RunningServer, json: boolean): void {
   const { url, key, keyFile, home, listensOn } = server;
+  const { binPath } = program;
   if (json) {
     // Scripts rely on this line: these fields and no others.
     screen.out(`${JSON.stringify({ url, key, home, pid: process.pid })}\n`);
     return;
   }
+  const named = home === program.usualHome() ? [] : ['--home', home];
+  const clients = clientConfigs([process.execPath, binPath, 'mcp', ...named]);
+  const here = home === program.place({}).home ? '' : `ERRAND_HOME=${quoted(home)} `;
   screen.out(
     `errand ${program.version} serves ${url}${listensOn ? ` (listens on ${listensOn})` : ''}\n` +
       `  home  ${home}\n  key   ${keyFile} (for HTTP: Authorization: Bearer …)\n  MCP   ${url}/mcp\n\n` +
-      `${clientConfigs(process.execPath, program.binPath)}\n\nTry: ${program.binPath} run -- echo hello\nStop with ctrl-c.\n`,
+      `${clients}\n\nTry: ${here}${quoted(binPath)} run -- echo hello\nStop with ctrl-c.\n`,
   );
 }
 
@@ -79,13 +85,12 @@ function signals({ program, screen }: CommandContext): (server: RunningServer) =
   let asked = 0;
   let tell = () => {};
   const first = new Promise<void>((resolve) => (tell = resolve));
-  for (const signal of ['SIGTERM', 'SIGINT'] as const) {
-    process.on(signal, () => {
-      asked += 1;
-      if (asked > 1) process.exit(signal === 'SIGINT' ? 130 : 143);
-      tell();
-    });
-  }
+  const take = withoutEchoes(program.clock, (signal) => {
+    asked += 1;
+    if (asked > 1) process.exit(signal === 'SIGINT' ? 130 : 143);
+    tell();
+  });
+  for (const signal of ['SIGTERM', 'SIGINT'] as const) process.on(signal, take);
   return async (server) => {
     const by = await Promise.race([first.then(() => 'signal'), server.ended.then(() => 'itself')]);
     if (by === 'signal') {

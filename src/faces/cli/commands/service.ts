@@ -1,6 +1,6 @@
 // `errand service install|remove|print`: the server with your login, by systemd (Linux) or launchd (macOS).
 import { execFileSync } from 'node:child_process';
-import { mkdirSync, rmSync, writeFileSync } from 'node:fs';
+import { existsSync, mkdirSync, rmSync, writeFileSync } from 'node:fs';
 import { homedir } from 'node:os';
 import { dirname, join } from 'node:path';
 import { AppError } from '../../../errors.ts';
@@ -18,9 +18,7 @@ export const service = command({
       return 0;
     }
     if (verb === 'install') {
-      mkdirSync(dirname(unit.path), { recursive: true });
-      writeFileSync(unit.path, unit.text, { mode: 0o644 });
-      tell(unit.start);
+      install(unit);
       screen.out(`wrote ${unit.path} and started it\n`);
       return 0;
     }
@@ -111,6 +109,19 @@ const unitWord = (text: string): string => {
 
 const xml = (text: string): string =>
   text.replaceAll('&', '&amp;').replaceAll('<', '&lt;').replaceAll('>', '&gt;');
+
+/** A unit that cannot be started is not left behind, to be started by surprise some day. */
+function install({ path, text, start }: Unit): void {
+  const isNew = !existsSync(path);
+  mkdirSync(dirname(path), { recursive: true });
+  writeFileSync(path, text, { mode: 0o644 });
+  try {
+    tell(start);
+  } catch (error) {
+    if (isNew) rmSync(path, { force: true });
+    throw error;
+  }
+}
 
 function tell(commands: string[][]): void {
   for (const [program, ...args] of commands) {

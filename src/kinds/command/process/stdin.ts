@@ -59,7 +59,8 @@ export async function endInput(folder: LaunchFolder, mark: string, clock: Clock)
   const { identity: wrapper } = claim;
   const members = await treeMembers({ wrapper, mark });
   const holder = members.find((row) => isHolder(row, folder, wrapper));
-  if (holder) signalProcess(identityOf(holder, wrapper.bootId), 'SIGTERM');
+  // A shell that has just forked still has the wrapper's traps: it would swallow any signal that can be caught.
+  if (holder) signalProcess(identityOf(holder, wrapper.bootId), 'SIGKILL');
 }
 
 /** Whether a process of the job is the one that only keeps its input open. */

@@ -8,8 +8,9 @@ import { extname } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { promisify } from 'node:util';
 import { AppError } from '../../../errors.ts';
+import { quoted } from '../../../runtime/shell.ts';
 import { findProgram } from './program.ts';
-import { quoted, type TerminalSize } from './wrapper.ts';
+import type { TerminalSize } from './wrapper.ts';
 
 export interface TerminalHelper {
   method: TerminalMethod;

@@ -8,7 +8,9 @@
 //   SIGTERM are told apart. The record counts only with its last line, `end`.
 // - Signals are caught (not ignored: that would be inherited), so that the wrapper lives to write the record.
 // - Its own files are for the owner alone; the payload gets the file mode mask it would have had.
+// - The holder of the input is ended by the one signal that a shell which has just forked cannot swallow.
 // - The payload runs in the foreground: a shell gives background children ignored SIGINT and no stdin.
+import { quoted } from '../../../runtime/shell.ts';
 
 const wrapperScript = `dir=$1 input=$2 mask=$3
 shift 3
@@ -35,7 +37,7 @@ exec 3>&2 2<>"$dir/exit"
 ( exec "$@" 2>&3 3>&- )
 code=$?
 { printf '\\ncode %s\\n' "$code"; times; echo end; } >&2
-[ -z "\${holder-}" ] || kill "$holder"
+[ -z "\${holder-}" ] || kill -s KILL "$holder"
 exit 0
 `;
 
@@ -58,8 +60,4 @@ const mask = (): string => process.umask().toString(8).padStart(4, '0');
 export interface TerminalSize {
   cols: number;
   rows: number;
-}
-
-export function quoted(word: string): string {
-  return /^[\w@%+=:,./-]+$/.test(word) ? word : `'${word.replaceAll("'", `'\\''`)}'`;
 }

@@ -67,6 +67,7 @@ export class Batches implements Service {
     this.loop = new Loop({ name: this.name, everyMs, clock, log, run: () => this.look() });
     this.kind = {
       name: 'batch',
+      partOf: 'endpoint',
       dispatched: false,
       retryable: false,
       cancellable: true,

@@ -5,6 +5,7 @@ import { defineOperation, type Operation } from '../../../operation.ts';
 import { parseJson } from '../../../runtime/json.ts';
 import type { Desk } from '../desk.ts';
 import type { Job } from '../../../jobs/job.ts';
+import { isoTime } from '../../../runtime/clock.ts';
 import type { RunWish } from '../intake.ts';
 import { requestsMax } from '../batch/batches.ts';
 import { endpointId } from '../spec.ts';
@@ -35,7 +36,7 @@ const batchView = z.object({
   name: z.string().optional(),
   counts,
   state: z.string().describe('The counts in a few words'),
-  createdAt: z.number(),
+  createdAt: z.string(),
 });
 type BatchView = z.infer<typeof batchView>;
 
@@ -257,7 +258,7 @@ function listBatchJobs(desk: Desk): Operation {
             endpointId: batch.queue,
             status: 'queued',
             retries: 0,
-            createdAt: batch.createdAt,
+            createdAt: isoTime(batch.createdAt),
             input: (parseJson(body) as RunWish).input,
           });
       }
@@ -277,7 +278,7 @@ async function viewBatch(desk: Desk, batch: Job): Promise<BatchView> {
     ...(batch.name === null ? {} : { name: batch.name }),
     counts: byStatus,
     state: stateText(byStatus),
-    createdAt: batch.createdAt,
+    createdAt: isoTime(batch.createdAt),
   };
 }
 

@@ -4,6 +4,7 @@ import { z } from 'zod';
 import { AppError } from '../../../errors.ts';
 import { randomId } from '../../../jobs/job.ts';
 import { defineOperation, type Caller, type Operation, type Origin } from '../../../operation.ts';
+import { isoTime } from '../../../runtime/clock.ts';
 import type { Desk } from '../desk.ts';
 import { mayChange, mayUse, unknownEndpoint } from '../endpoints.ts';
 import type { Health } from '../health.ts';
@@ -227,7 +228,7 @@ function listReleases(desk: Desk): Operation {
           version: release.version,
           by: release.by,
           workers: on(release.version),
-          createdAt: new Date(release.createdAt).toISOString(),
+          createdAt: isoTime(release.createdAt),
           diff: release.diff,
         })),
       };
@@ -246,7 +247,7 @@ async function viewEndpoint(desk: Desk, row: EndpointRow) {
     health,
     state: stateText(health),
     ...(trouble === undefined ? {} : { trouble }),
-    createdAt: new Date(row.createdAt).toISOString(),
+    createdAt: isoTime(row.createdAt),
   };
 }
 

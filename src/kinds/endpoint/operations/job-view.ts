@@ -1,6 +1,7 @@
 // An endpoint job as operations answer it to dialects.
 import { z } from 'zod';
 import { isFinal, statuses, type Job } from '../../../jobs/job.ts';
+import { isoTime } from '../../../runtime/clock.ts';
 import type { Desk } from '../desk.ts';
 import type { JobInput } from '../intake.ts';
 import { delayMs } from '../reports.ts';
@@ -21,9 +22,9 @@ export const endpointJobView = z.object({
   workerId: z.string().optional(),
   input: z.unknown().optional(),
   webhook: z.string().optional(),
-  createdAt: z.number(),
-  startedAt: z.number().optional(),
-  finishedAt: z.number().optional(),
+  createdAt: z.string(),
+  startedAt: z.string().optional(),
+  finishedAt: z.string().optional(),
 });
 export type EndpointJobView = z.infer<typeof endpointJobView>;
 
@@ -48,14 +49,14 @@ export function listed(job: Job): EndpointJobView {
     status: job.status,
     ...(job.stage === null ? {} : { stage: job.stage }),
     retries: job.attempt - 1,
-    createdAt: job.createdAt,
+    createdAt: isoTime(job.createdAt),
     ...(job.error ? { error: { ...job.error } } : {}),
     ...(delay === undefined ? {} : { delayMs: delay }),
     ...(started && job.finishedAt !== null
       ? { executionMs: Math.max(job.finishedAt - job.startedAt!, 0) }
       : {}),
     ...(job.holder === null ? {} : { workerId: job.holder }),
-    ...(started ? { startedAt: job.startedAt! } : {}),
-    ...(job.finishedAt === null ? {} : { finishedAt: job.finishedAt }),
+    ...(started ? { startedAt: isoTime(job.startedAt!) } : {}),
+    ...(job.finishedAt === null ? {} : { finishedAt: isoTime(job.finishedAt) }),
   };
 }

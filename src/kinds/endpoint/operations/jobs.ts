@@ -64,7 +64,7 @@ function runEndpoint(desk: Desk): Operation {
     title: 'Run endpoint',
     description:
       'Runs a job on a serverless endpoint: input goes to its handler, on this machine or on the remote it stands for. Answers at once with the job; with waitMs it waits so long for the result first. ' +
-      'A job that is still queued or running goes on: follow it with wait_for_jobs or get_job, stop it with cancel_job. list_endpoints shows which endpoints there are; run_batch submits many at once. The same idempotencyKey never runs twice.',
+      'A job that goes on is followed with wait_for_jobs, stopped with cancel_job. list_endpoints shows which there are; run_batch submits many. The same idempotencyKey never runs twice.',
     effect: 'write',
     openWorld: true,
     scope: 'run',
@@ -75,7 +75,16 @@ function runEndpoint(desk: Desk): Operation {
       waitMs: z.number().int().min(0).max(agentWaitMsMax).default(0),
     }),
     output: jobView,
-    rareInput: ['webhook', 's3Config', 'ttlMs', 'lowPriority', 'idempotencyKey', 'name', 'tags'],
+    rareInput: [
+      'executionTimeoutMs',
+      'webhook',
+      's3Config',
+      'ttlMs',
+      'lowPriority',
+      'idempotencyKey',
+      'name',
+      'tags',
+    ],
     http: { method: 'POST', path: '/api/endpoints/{endpointId}/run' },
     cli: { words: ['endpoint', 'run'], args: ['endpointId', 'input'] },
     startsJob: (view) => (isFinal(view.status) ? undefined : view.id),

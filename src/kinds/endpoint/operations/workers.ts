@@ -1,6 +1,7 @@
 // Operations of the worker plane (scope `worker`): what RunPod's worker protocol is made of; and looking at workers.
 import { z } from 'zod';
 import { defineOperation, type Caller, type Operation } from '../../../operation.ts';
+import { isoTime } from '../../../runtime/clock.ts';
 import { workerEndpoint, type Desk } from '../desk.ts';
 import type { JobInput } from '../intake.ts';
 import type { EndpointRow } from '../store.ts';
@@ -203,7 +204,7 @@ function list(desk: Desk): Operation {
           reason: row.reason,
           exitCode: row.exitCode,
           exitSignal: row.exitSignal,
-          endedAt: new Date(row.endedAt!).toISOString(),
+          endedAt: isoTime(row.endedAt!),
         })),
       };
     },
@@ -219,7 +220,7 @@ function viewWorker(desk: Desk, endpoint: EndpointRow, worker: Worker) {
     isStale: worker.version !== endpoint.version,
     jobs: [...worker.running.keys()],
     uptimeSeconds: Math.round((desk.clock.now() - worker.createdAt) / 1000),
-    startedAt: new Date(worker.createdAt).toISOString(),
+    startedAt: isoTime(worker.createdAt),
     ...(worker.unhealthy === undefined ? {} : { unhealthy: worker.unhealthy }),
   };
 }

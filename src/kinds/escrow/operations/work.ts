@@ -37,9 +37,7 @@ export const idempotencyKey = z
   .min(1)
   .max(200)
   .optional()
-  .describe(
-    'Reuse the same key when you retry the same purchase; a new one only for a new purchase',
-  );
+  .describe('The same key for a retry of the same purchase; a new one for a new purchase');
 const budget = z.string().max(40).describe('Micro-units as text: "2500000" is 2.50');
 const isoTime = z.iso.datetime({ offset: true });
 const answer = workView.extend({ existing: z.boolean().optional() });
@@ -54,8 +52,8 @@ function postWork(services: EscrowServices): Operation {
     title: 'Post work for another agent',
     description:
       'Hires another agent: creates an escrow job with a provider, a budget in internal credit, a deadline and the rule that will decide. ' +
-      'No money moves until fund_work (or fund: true). Rule, fees, evaluator and deadlines are frozen in a public spec. ' +
-      'Use send_payment for a plain payment without delivery. Follow it with get_job or wait_for_jobs. A retry with the same idempotencyKey, or the same purchase within minutes, answers the existing job.',
+      'No money moves until fund_work (or fund: true). All terms are frozen in a public spec. ' +
+      'Not for a plain payment (send_payment). Follow it with get_job or wait_for_jobs. A retry with the same idempotencyKey, or the same purchase within minutes, answers the existing job.',
     effect: 'write',
     idempotent: true,
     scope: 'run',
@@ -65,9 +63,7 @@ function postWork(services: EscrowServices): Operation {
       budget,
       title: z.string().min(1).max(titleCharsMax),
       description: z.string().min(1).max(descriptionCharsMax),
-      rule: ruleSchema
-        .default({ type: 'manual' })
-        .describe('Who or what decides: manual, json_schema, http_check, command, quorum'),
+      rule: ruleSchema.default({ type: 'manual' }).describe('Who or what decides'),
       expiresAt: isoTime.optional().describe('Until then it must be delivered; default one day'),
       fundBy: isoTime.optional(),
       evaluationMs: z.int().min(0).optional().describe('Least time for the evaluator'),
@@ -122,6 +118,7 @@ function postWork(services: EscrowServices): Operation {
       'repeat',
       'expiryMsMin',
       'wallet',
+      'expiresAt',
     ],
     startsJob: (view) => view.id,
     answerFor: async (id, context) => {

@@ -71,18 +71,14 @@ function crawlSite(services: Services): Operation {
 function answerOf(job: Job): z.infer<typeof crawlAnswer> {
   const { id, status, error, result } = job;
   if (!isFinal(status))
-    return { jobId: id, status, next: `Follow with wait_for_jobs. ${reading(id)}` };
+    return { jobId: id, status, next: 'Follow with wait_for_jobs, read with read_pages.' };
   const told = { ...(result as object | null), ...(error ? { error } : {}) };
-  return { ...told, jobId: id, status, next: reading(id) };
+  return { ...told, jobId: id, status, next: 'Read the pages with read_pages.' };
 }
-
-/** Also for who has only the tools that every client sees. */
-const reading = (id: string): string =>
-  `Read the pages with read_pages (toolset web), or in a shell: errand pages ${id} --fields markdown`;
 
 /** Shown by name only: models rarely need them, and the tool list stands in every conversation. */
 const rareInput = [
-  'urls', 'patternsOn', 'scope', 'render', 'actions', 'schema', 'compareWith', 'subdomains', 'externalLinks', 'query', 'sitemap', 'robots', 'delayMs', 'concurrency', 'hostConcurrency',
+  'formats', 'urls', 'patternsOn', 'scope', 'render', 'actions', 'schema', 'compareWith', 'subdomains', 'externalLinks', 'query', 'sitemap', 'robots', 'delayMs', 'concurrency', 'hostConcurrency',
   'pathBudgets', 'similarPagesMax', 'timeMsMax', 'bytesMax', 'creditsMax', 'headers', 'webhook', 'selectors',
   'pageTimeoutMs', 'linkSelectors', 'onlyMainContent', 'includeSelectors', 'excludeSelectors', 'includeImages', 'includeLinks',
   'name', 'tags', 'idempotencyKey', 'labels',
