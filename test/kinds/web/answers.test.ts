@@ -77,3 +77,19 @@ test('maxAgeMs takes an earlier reading of the same kind, and says how old it is
   const usage = await web.call<{ creditsUsed: number }>('web_usage', {});
   assert.equal(usage.creditsUsed, site.count('/p/1') - 1, 'only what was fetched is charged');
 });
+
+test('selectors that cannot work are refused before anything is fetched; those for lists are taken', async (t) => {
+  const site = await startSite(t);
+  site.on('/cards', html('<div class=card><h3>A</h3></div><div class=card><h3>B</h3></div>'));
+  const web = await createWeb(t);
+  const refused = (name: string, input: object, message: RegExp) =>
+    assert.rejects(web.call(name, { url: site.url('/cards'), ...input }), { code: 'invalidInput', message }); // prettier-ignore
+  const schema = { list: [{ name: 'string' }] };
+  await refused('read_page', { includeSelectors: ['h1[['] }, /Not a CSS selector: h1\[\[/);
+  await refused('extract_data', { schema, selectors: { list: '//h3' } }, /Not a CSS selector/);
+  await refused('extract_data', { schema, selectors: { lists: 'h3' } }, /no field lists/);
+  assert.equal(site.count('/cards'), 0);
+  const selectors = { list: { selector: '.card', fields: { name: 'h3' } } };
+  const { data } = await web.call('extract_data', { url: site.url('/cards'), schema, selectors });
+  assert.deepEqual(data, { list: [{ name: 'A' }, { name: 'B' }] });
+});

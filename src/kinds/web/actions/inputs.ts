@@ -21,10 +21,16 @@ const headers = z.record(z.string().max(100), z.string().max(4000)).optional();
 const timeoutMs = z.number().int().min(1000).max(120_000).optional();
 const query = z.string().min(1).max(queryCharsMax);
 const prompt = z.string().max(10_000).optional().describe('The wish in words (needs a model)');
+const selector = z.string().max(500);
 const selectors = z
-  .record(z.string(), z.string().max(500))
+  .record(
+    z.string(),
+    z.union([selector, z.strictObject({ selector, fields: z.record(z.string(), selector) })]),
+  )
   .optional()
-  .describe('Field → CSS selector');
+  .describe(
+    'Field → CSS selector (a@href: attribute); lists: {"selector": ".card", "fields": {"name": "h3"}}',
+  );
 
 const readInput = z.strictObject({
   url,

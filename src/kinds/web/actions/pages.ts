@@ -4,6 +4,7 @@ import { runActions } from '../browser/actions.ts';
 import type { Picture } from '../browser/browser.ts';
 import { parseUrl } from '../crawl/url.ts';
 import type { Extraction } from '../extract/extract.ts';
+import type { SelectorRule } from '../extract/lookup.ts';
 import { askModel } from '../extract/model.ts';
 import { loadPage } from '../fetch/load.ts';
 import { readingKey } from '../reads/store.ts';
@@ -95,7 +96,7 @@ export async function extracted(
   wish: {
     schema?: unknown;
     prompt?: string | undefined;
-    selectors?: Record<string, string> | undefined;
+    selectors?: Record<string, SelectorRule> | undefined;
   },
   services: Services,
   signal: AbortSignal,

@@ -1,5 +1,6 @@
 // pipeline (search, then data from each page) and agent (questions, pages, one merged answer) as jobs with visible
 // steps. Bounded by credits and sources; a page that fails is an item with an error, never a reason to fail the rest.
+import type { SelectorRule } from '../extract/lookup.ts';
 import { AppError } from '../../../errors.ts';
 import type { Outcome, Run } from '../../../jobs/kind.ts';
 import { loadPage } from '../fetch/load.ts';
@@ -186,7 +187,7 @@ async function readAll(
   wish: {
     schema?: unknown;
     prompt?: string | undefined;
-    selectors?: Record<string, string> | undefined;
+    selectors?: Record<string, SelectorRule> | undefined;
   },
   means: Means,
 ): Promise<{ items: Item[]; unread: string[] }> {
@@ -214,7 +215,7 @@ async function readOne(
   wish: {
     schema?: unknown;
     prompt?: string | undefined;
-    selectors?: Record<string, string> | undefined;
+    selectors?: Record<string, SelectorRule> | undefined;
   },
   means: Means & { kept: number },
 ): Promise<Item> {

@@ -16,6 +16,7 @@ import { fates, pageFates, type CrawlRow, type Fate, type UrlRow } from '../craw
 import { withoutSecrets } from '../webhooks.ts';
 import { offset, pieceOf } from './pieces.ts';
 import { common, submit } from './run.ts';
+import { checkSelectors } from './selectors.ts';
 
 const jobId = z.string().regex(/^[A-Za-z0-9_-]{1,80}$/, 'not a job id');
 
@@ -101,7 +102,7 @@ async function checkOptions(
   for (const url of starts) parseUrl(url);
   compilePatterns([...(options.include ?? []), ...(options.exclude ?? [])]);
   checkHeaders(options.headers ?? {});
-  await checkSelectors(options);
+  await checkParts(options);
   const odd = Object.keys(options.pathBudgets ?? {}).find((prefix) => !prefix.startsWith('/'));
   if (odd !== undefined) {
     throw new AppError('invalidInput', `No path begins with "${odd}" (pathBudgets).`, {
@@ -129,24 +130,14 @@ function checkHeaders(headers: Record<string, string>): void {
       });
 }
 
-async function checkSelectors(options: z.infer<typeof crawlOptions>): Promise<void> {
+async function checkParts(options: z.infer<typeof crawlOptions>): Promise<void> {
   const { includeSelectors = [], excludeSelectors = [], selectors } = options;
   if (selectors && !options.schema) {
     throw new AppError('invalidInput', 'Selectors fill the fields of a schema.', {
       hint: 'Give `schema` too, or includeSelectors for parts of the page.',
     });
   }
-  const parts = [...includeSelectors, ...excludeSelectors];
-  const rules = Object.values(selectors ?? {});
-  if (parts.length + rules.length === 0) return;
-  const [{ parseHtml }, { select }, { selected }] = await Promise.all([
-    import('../content/dom.ts'),
-    import('../content/selectors.ts'),
-    import('../extract/lookup.ts'),
-  ]);
-  const page = parseHtml('');
-  for (const part of parts) select(page, part);
-  for (const rule of rules) selected(page, rule);
+  await checkSelectors([...includeSelectors, ...excludeSelectors], selectors);
 }
 
 const pageView = z.looseObject({ n: z.number(), url: z.string(), fate: z.enum(fates) });

@@ -11,6 +11,8 @@ import { creditTable } from '../usage/credits.ts';
 import { readingKey } from '../reads/store.ts';
 import { pieceOf } from './pieces.ts';
 import { picturesOf, readPicture, withImage } from './pictures.ts';
+import { checkSelectors } from './selectors.ts';
+import { isRecord } from '../../../runtime/json.ts';
 import { answer, jobOperation } from './job-operation.ts';
 import { answerOf, type Answer, submitAndWait } from './run.ts';
 
@@ -49,7 +51,10 @@ function readPage(services: Services): Operation {
     cli: { words: ['read'], args: ['url'] },
     text: (out) => String(out.markdown ?? out.text ?? out.next ?? JSON.stringify(out)),
     credits: () => creditTable.markdown,
-    check: ({ url }) => void parseUrl(url),
+    check: async ({ url, includeSelectors = [], excludeSelectors = [] }) => {
+      parseUrl(url);
+      await checkSelectors([...includeSelectors, ...excludeSelectors]);
+    },
     known: (input, owner) => earlierReading(services, input, owner),
     shown: (out, { maxBytes, offset }) =>
       maxBytes === undefined && offset === undefined
@@ -108,7 +113,7 @@ function extractData(services: Services): Operation {
     rareInput: ['robots', 'headers', 'timeoutMs'],
     http: { method: 'POST', path: '/api/web/extract' },
     credits: () => creditTable.extract,
-    check: async ({ url, schema, prompt }) => {
+    check: async ({ url, schema, prompt, selectors = {} }) => {
       parseUrl(url);
       if (schema === undefined && prompt === undefined) {
         throw new AppError('invalidInput', 'Say what to extract.', {
@@ -116,7 +121,20 @@ function extractData(services: Services): Operation {
         });
       }
       if (schema) await services.reader.check(schema);
+      await checkSelectors([], selectors);
+      refuseStray(Object.keys(selectors), schema);
     },
+  });
+}
+
+/** A selector for a field that nobody asked for would do nothing, in silence. */
+function refuseStray(names: readonly string[], schema: Record<string, unknown> = {}): void {
+  if (['$ref', 'allOf', 'anyOf', 'oneOf'].some((word) => word in schema)) return;
+  const known = isRecord(schema.properties) ? schema.properties : schema;
+  const stray = names.find((name) => name !== '' && !Object.hasOwn(known, name));
+  if (stray === undefined) return;
+  throw new AppError('invalidInput', `The schema has no field ${stray} for its selector.`, {
+    hint: `Its fields: ${Object.keys(known).slice(0, 20).join(', ') || 'none'}.`,
   });
 }
 
