@@ -1,6 +1,8 @@
 // What a call answers later and from before: MCP tasks get the result of the tool that started the job, and an earlier
 // reading of a page is used only when asked for, and says so.
 import assert from 'node:assert/strict';
+import { createServer } from 'node:http';
+import type { AddressInfo } from 'node:net';
 import { test } from 'node:test';
 import { JobTasks } from '../../../src/faces/mcp/jobs.ts';
 import { systemClock } from '../../../src/runtime/clock.ts';
@@ -92,4 +94,41 @@ test('selectors that cannot work are refused before anything is fetched; those f
   const selectors = { list: { selector: '.card', fields: { name: 'h3' } } };
   const { data } = await web.call('extract_data', { url: site.url('/cards'), schema, selectors });
   assert.deepEqual(data, { list: [{ name: 'A' }, { name: 'B' }] });
+});
+
+test('a model adds to what the page states, and costs nothing of it when it fails', async (t) => {
+  const site = await startSite(t);
+  const product = '{"@type":"Product","name":"Lamp","offers":{"price":3}}';
+  site.on(
+    '/lamp',
+    html(`<script type="application/ld+json">${product}</script><p>Made by Ada</p>`),
+  );
+  const replies = ['{"name":"Torch","price":99,"maker":"Ada","colour":null}', undefined, 'x'.repeat(3_000_000)]; // prettier-ignore
+  const model = createServer((request, response) => {
+    const content = replies.shift();
+    if (content === undefined) response.writeHead(401).end(`bad: ${request.headers.authorization}`);
+    else response.end(JSON.stringify({ choices: [{ message: { content } }] }));
+  });
+  await new Promise<void>((done) => model.listen(0, '127.0.0.1', done));
+  t.after(() => model.close());
+  const { port } = model.address() as AddressInfo;
+  const web = await createWeb(t, {
+    settings: { model: { url: `http://127.0.0.1:${port}/v1`, name: 'small' } },
+    secrets: { ERRAND_MODEL_KEY: 'sk-hush' },
+  });
+  const schema = { name: 'string', price: 'number', maker: 'string', colour: 'string' };
+  const ask = () => web.call('extract_data', { url: site.url('/lamp'), schema });
+  const full = await ask();
+  assert.deepEqual(full.data, { name: 'Lamp', price: 3, maker: 'Ada', colour: null });
+  const sources = (full.fields as { path: string; source: { kind: string } }[]).map(({ path, source }) => `${path} ${source.kind}`); // prettier-ignore
+  assert.deepEqual(sources, ['/name json-ld', '/price json-ld', '/maker model']);
+  assert.deepEqual((full.missing as { path: string }[]).map(({ path }) => path), ['/colour']); // prettier-ignore
+  await assert.rejects(web.call('submit_extraction', { jobId: full.jobId, data: { name: 'x' } }), { code: 'wrongState' }); // prettier-ignore
+  for (const problem of [/401: bad: Bearer \[key\]/, /large|bytes/i]) {
+    const part = await ask();
+    assert.deepEqual(part.data, { name: 'Lamp', price: 3, maker: null, colour: null });
+    assert.match(part.modelProblem as string, problem);
+    assert.ok(part.needsModel);
+    assert.doesNotMatch(JSON.stringify(part), /sk-hush/);
+  }
 });

@@ -1,8 +1,10 @@
 // Actions on one page: markdown, extract, screenshot, browse. Each loads, does its one thing and charges for it.
+import { AppError } from '../../../errors.ts';
 import type { Run } from '../../../jobs/kind.ts';
 import { runActions } from '../browser/actions.ts';
 import type { Picture } from '../browser/browser.ts';
 import { parseUrl } from '../crawl/url.ts';
+import { completed } from '../extract/complete.ts';
 import type { Extraction } from '../extract/extract.ts';
 import type { SelectorRule } from '../extract/lookup.ts';
 import { askModel } from '../extract/model.ts';
@@ -87,7 +89,12 @@ export async function extractAction(run: Run, input: ActionInput<'extract'>, ser
   return { ...extraction, creditsUsed };
 }
 
-export type Extracted = Extraction & { creditsUsed: number; model?: string };
+export type Extracted = Extraction & {
+  creditsUsed: number;
+  model?: string;
+  /** Why the model of the settings did not help. */
+  modelProblem?: string;
+};
 
 /** Without a model first; with one, if the settings name one and something is missing. */
 export async function extracted(
@@ -113,20 +120,19 @@ export async function extracted(
   const key = services.secret(keyName);
   const { egress, reader } = services;
   const endpoint = { url: address, name, timeoutMs, egress, reader, ...given({ key }) };
-  const asked = await askModel(needsModel, endpoint, signal);
-  const creditsUsed = creditTable.extract + creditTable.extractWithModel;
-  // An answer that does not fit is no answer: what is known stays, and the caller may fill the rest.
-  if (!asked.valid) return { ...extraction, creditsUsed };
-  const { needsModel: _asked, ...known } = extraction;
-  return {
-    ...known,
-    missing: [],
-    data: asked.value,
-    valid: true,
-    problems: [],
-    creditsUsed,
-    model: asked.model,
-  };
+  // Without an answer, or with one that does not fit, what is known stays, and the caller may fill the rest.
+  const unanswered = (problem: string, creditsUsed: number) => ({ ...extraction, creditsUsed, modelProblem: problem }); // prettier-ignore
+  try {
+    const asked = await askModel(needsModel, endpoint, signal);
+    const creditsUsed = creditTable.extract + creditTable.extractWithModel;
+    if (asked.valid)
+      return { ...completed(extraction, asked.value, name), creditsUsed, model: name };
+    return unanswered(`The answer of ${name} does not fit the schema.`, creditsUsed);
+  } catch (error) {
+    if (signal.aborted || !(error instanceof AppError)) throw error;
+    const { message, hint = '' } = error;
+    return unanswered(`${message} ${hint}`.trim(), creditTable.extract);
+  }
 }
 
 export async function screenshotAction(

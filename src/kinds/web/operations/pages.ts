@@ -1,6 +1,7 @@
 // Operations on single pages and sites: read, map, extract, submit, screenshot, browse.
 import { z } from 'zod';
 import { AppError } from '../../../errors.ts';
+import type { Job } from '../../../jobs/job.ts';
 import { ownJob } from '../../../jobs/view.ts';
 import { defineOperation, type Operation } from '../../../operation.ts';
 import type { ActionInput } from '../actions/inputs.ts';
@@ -155,19 +156,20 @@ function submitExtraction(services: Services): Operation {
     }),
     output: answer,
     http: { method: 'POST', path: '/api/web/extractions' },
-    run: async ({ jobId, url, data }, context) => {
+    run: async ({ jobId, url, data: given }, context) => {
       const job = await ownJob(services.jobs, jobId, context.caller);
       const { schema } = job.input as { schema?: unknown };
-      if (
-        job.kind !== 'web' ||
-        (job.action !== 'extract' && job.action !== 'crawl') ||
-        (!schema && job.action === 'crawl')
-      ) {
+      if (!handsOut(job)) {
         throw new AppError('wrongState', `${jobId} handed out nothing to extract.`, {
-          hint: 'Call extract_data first.',
+          hint: 'Call extract_data first; only an answer with needsModel is to be filled.',
         });
       }
-      if (schema !== undefined) await fits(services, schema, data);
+      if (given === undefined) {
+        throw new AppError('invalidInput', 'There is no data.', {
+          hint: 'Give the JSON as `data`.',
+        });
+      }
+      const data = schema === undefined ? given : await fitting(services, schema, given);
       if (job.action === 'crawl')
         return { ...(await keepForPage(services, job.id, url, data)), jobId, status: 'completed' };
       const input = { extractionId: jobId, data };
@@ -183,14 +185,31 @@ function submitExtraction(services: Services): Operation {
   });
 }
 
-async function fits({ reader }: Services, schema: unknown, data: unknown): Promise<void> {
-  const { valid, problems } = await reader.check(schema, data);
-  if (valid) return;
+function handsOut({ kind, action, input, result }: Job): boolean {
+  if (kind !== 'web') return false;
+  if (action === 'crawl') return (input as { schema?: unknown }).schema !== undefined;
+  return action === 'extract' && isRecord(result) && result.needsModel !== undefined;
+}
+
+/** Models hand over JSON as a text, too. */
+async function fitting({ reader }: Services, schema: unknown, given: unknown): Promise<unknown> {
+  const { valid, problems } = await reader.check(schema, given);
+  if (valid) return given;
+  const inner = typeof given === 'string' ? jsonIn(given) : undefined;
+  if (inner !== undefined && (await reader.check(schema, inner)).valid) return inner;
   const lines = problems.slice(0, 5).map((problem) => JSON.stringify(problem));
   throw new AppError('invalidExtraction', `The data does not fit the schema: ${lines.join('; ')}`, {
     hint: 'Mend the named fields and submit again; use null for what the page does not say.',
     data: { problems: problems.slice(0, 20) },
   });
+}
+
+function jsonIn(text: string): unknown {
+  try {
+    return JSON.parse(text);
+  } catch {
+    return undefined;
+  }
 }
 
 async function keepForPage(
