@@ -1,7 +1,7 @@
 // Actions on one page: markdown, extract, screenshot, browse. Each loads, does its one thing and charges for it.
 import { AppError } from '../../../errors.ts';
 import type { Run } from '../../../jobs/kind.ts';
-import { runActions } from '../browser/actions.ts';
+import { runActions, type ActionResult } from '../browser/actions.ts';
 import type { Picture } from '../browser/browser.ts';
 import { parseUrl } from '../crawl/url.ts';
 import { completed } from '../extract/complete.ts';
@@ -154,12 +154,12 @@ export async function screenshotAction(
   const { browser, clock } = services;
   const start = clock.now();
   const wish = { timeoutMs, width, height, signal: run.signal, ...(headers ? { headers } : {}) };
-  const taken = await browser.withPage(parseUrl(url).href, wish, async (page) => {
+  const taken = await browser.withPage(parseUrl(url).href, wish, async (page, httpStatus) => {
     if (waitForSelector !== undefined)
       await page.locator(waitForSelector).first().waitFor({ timeout: timeoutMs });
     const quality_ = quality === undefined ? {} : { quality };
     const picture = await browser.picture(page, run.job.id, { fullPage, format, ...quality_ });
-    return { picture, title: await page.title(), finalUrl: page.url() };
+    return { picture, httpStatus, title: await page.title(), finalUrl: page.url() };
   });
   const creditsUsed = creditTable.screenshot;
   await charge(run, services, 'screenshot', {
@@ -167,30 +167,41 @@ export async function screenshotAction(
     bytes: 0,
     browserMs: clock.now() - start,
   });
-  return { url: taken.finalUrl, title: taken.title, ...fileOf(taken.picture), creditsUsed };
+  const { picture, finalUrl, title, httpStatus } = taken;
+  return { url: finalUrl, httpStatus, title, ...fileOf(picture), creditsUsed };
 }
 
 export async function browseAction(run: Run, input: ActionInput<'browse'>, services: Services) {
   const { browser, reader, clock } = services;
   const start = clock.now();
   const pictures: Picture[] = [];
+  const results: ActionResult[] = [];
   const { url, actions, width, height, timeoutMs = browseMs } = input;
   const size = { ...(width ? { width } : {}), ...(height ? { height } : {}) };
   const wish = { timeoutMs, signal: run.signal, ...size };
-  const answer = await browser.withPage(parseUrl(url).href, wish, async (page) => {
-    const needs = {
-      browser,
-      reader,
-      jobId: run.job.id,
-      onPicture: (one: Picture) => pictures.push(one),
-    };
-    const results = await runActions(page, actions, needs);
-    return { results, finalUrl: page.url(), title: await page.title() };
-  });
+  const needs = {
+    browser,
+    reader,
+    clock,
+    jobId: run.job.id,
+    onPicture: (one: Picture) => pictures.push(one),
+    onResult: (one: ActionResult) => results.push(one),
+  };
+  const end = await browser
+    .withPage(parseUrl(url).href, wish, async (page, httpStatus) => {
+      const last = await runActions(page, actions, needs);
+      return { httpStatus, finalUrl: last.url(), title: await last.title() };
+    })
+    .catch((error: unknown) => {
+      // What was done is done, and told; only what came of it last is not known.
+      const isLate = error instanceof AppError && error.code === 'timeout' && results.length > 0;
+      if (!isLate) throw error;
+      return { stopReason: 'time', error: error.message };
+    });
   const creditsUsed = creditTable.browse;
   await charge(run, services, 'browse', { creditsUsed, bytes: 0, browserMs: clock.now() - start });
-  const success = answer.results.every((one) => one.success);
-  return { url, success, ...answer, pictures: pictures.map(fileOf), creditsUsed };
+  const success = results.length === actions.length && results.every((one) => one.success);
+  return { url, success, results, ...end, pictures: pictures.map(fileOf), creditsUsed };
 }
 
 /** JSON that an agent or a person made from what extract_data handed out: kept as a job of its own. */
