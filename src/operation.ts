@@ -59,6 +59,8 @@ export interface Operation<I = unknown, O = unknown> {
   output: z.ZodType<O>;
   /** Input fields that an MCP tool only names, to spare every conversation their description. The other faces show them all. */
   rareInput?: readonly string[];
+  /** What a model's call has unless it says otherwise: budgets of answers, which people and programs take whole. */
+  modelInput?: Readonly<Record<string, unknown>>;
   /**
    * In a cluster the call goes elsewhere. `job`: to the node that has the files of the job named by `id`; `attempt`: to
    * the node that runs it, or nowhere when none does.

@@ -99,7 +99,8 @@ export class ToolTables {
       card: this.card(operation, () => operationCard(operation)),
       scope: operation.scope,
       run: async (args, context) => {
-        const output = await this.operations.call(operation.name, args, context);
+        const input = { ...operation.modelInput, ...(args as object | undefined) };
+        const output = await this.operations.call(operation.name, input, context);
         return operationAnswer(operation, output);
       },
     };

@@ -5,6 +5,7 @@ import { createServer } from 'node:http';
 import type { AddressInfo } from 'node:net';
 import { test } from 'node:test';
 import { JobTasks } from '../../../src/faces/mcp/jobs.ts';
+import { ToolTables } from '../../../src/faces/mcp/table.ts';
 import { systemClock } from '../../../src/runtime/clock.ts';
 import { html, startSite } from '../../fixtures/site/site.ts';
 import { contextOf, createWeb } from '../../helpers/web.ts';
@@ -131,4 +132,24 @@ test('a model adds to what the page states, and costs nothing of it when it fail
     assert.ok(part.needsModel);
     assert.doesNotMatch(JSON.stringify(part), /sk-hush/);
   }
+});
+
+test('a long page has a budget over MCP and a place to go on from; elsewhere it is whole', async (t) => {
+  const site = await startSite(t);
+  const line = '<p>A paragraph of a long text with enough words to be called one by anybody.</p>';
+  site.on('/long', html(`<main><h1>Long</h1>${line.repeat(2000)}</main>`));
+  const web = await createWeb(t);
+  const input = { url: site.url('/long'), includeSelectors: ['main'] };
+  const whole = await web.call('read_page', input);
+  const text = whole.markdown as string;
+  assert.ok(text.length > 100_000);
+  assert.equal(whole.nextOffset, undefined);
+  const tool = new ToolTables(web.operations, [])
+    .table({ toolsets: ['web'] })
+    .tools.get('read_page')!;
+  const piece = await tool.run(input, contextOf('me'));
+  const { markdown, nextOffset } = piece.structured as { markdown: string; nextOffset: number };
+  assert.equal(markdown, text.slice(0, 24_000));
+  assert.equal(nextOffset, 24_000);
+  assert.match(piece.text!, /goes on: offset 24000\)$/);
 });

@@ -159,14 +159,14 @@ test(
         results: (Record<string, unknown> & { error?: string; content?: string })[];
       }>('browse_page', { url: site.url('/start'), actions, ...more });
     const schemes = ['file:///etc/passwd', 'data:text/html,x', 'javascript:1', 'chrome://version', 'about:blank']; // prettier-ignore
+    for (const url of schemes)
+      await assert.rejects(browse([{ type: 'navigate', url }]), { code: 'invalidInput', message: /Only http and https/ }); // prettier-ignore
     const away = await browse([
-      ...schemes.map((url) => ({ type: 'navigate', url })),
       { type: 'navigate', url: 'http://10.0.0.1/' },
       { type: 'navigate', url: site.url('/nothing-here') },
     ]);
-    for (const { error } of away.results.slice(0, 5)) assert.match(error!, /Only http and https/);
-    assert.match(away.results[5]!.error!, /10\.0\.0\.1 is a private address.*egress\.allow/);
-    assert.deepEqual(away.results[6]!.data, { url: site.url('/nothing-here'), httpStatus: 404 });
+    assert.match(away.results[0]!.error!, /10\.0\.0\.1 is a private address.*egress\.allow/);
+    assert.deepEqual(away.results[1]!.data, { url: site.url('/nothing-here'), httpStatus: 404 });
     const met = await browse([
       { type: 'click', selector: 'text=Ask' },
       { type: 'snapshot' },
@@ -191,6 +191,20 @@ test(
     assert.deepEqual([met.title, met.finalUrl, met.success], ['Tab', site.url('/tab'), false]);
     const late = await browse([{ type: 'extract', format: 'text' }, { type: 'wait', ms: 30_000 }], { timeoutMs: 4000 }); // prettier-ignore
     assert.deepEqual([late.stopReason, late.success, late.results.length], ['time', false, 1]);
+    const short = await browse([{ type: 'evaluate', script: '"é".repeat(5000)' }, { type: 'extract', format: 'text' }], { maxBytes: 1000 }); // prettier-ignore
+    assert.ok(Buffer.byteLength(short.results[0]!.content!) > 900, 'the short one left it more');
+    assert.ok(Buffer.byteLength(JSON.stringify(short.results)) < 1300);
+    assert.deepEqual(short.results.map(({ truncated }) => truncated), [true, undefined]); // prettier-ignore
+    site.on(
+      '/tall',
+      html('<div style="height:60000px;background:linear-gradient(red,blue)">x</div>'),
+    );
+    for (let round = 0; round < 2; round++) {
+      const tall = await web.call('take_screenshot', { url: site.url('/tall'), fullPage: true });
+      assert.equal(tall.height, 16_000);
+      const next = await web.call('take_screenshot', { url: site.url('/tab'), format: 'png' });
+      assert.equal(next.mimeType, 'image/png');
+    }
     const file = web.call('browse_page', { url: site.url('/get.zip') });
     await assert.rejects(file, { code: 'browserFailed', message: /no page: a file/ });
   },

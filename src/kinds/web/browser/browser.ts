@@ -62,6 +62,8 @@ const openMs = 20_000;
 const settleMs = 1500;
 /** A page may be endless; a picture may not. */
 const pictureHeightMax = 16_000;
+const capturesMax = 20;
+const captureMs = 150;
 
 export class Browser implements Service {
   readonly name = 'browser';
@@ -114,12 +116,25 @@ export class Browser implements Service {
     const size = wish.fullPage ? await pageSize(page) : page.viewportSize()!;
     const clip = { x: 0, y: 0, width: size.width, height: Math.min(size.height, pictureHeightMax) };
     const area = wish.fullPage ? { fullPage: true, clip } : {};
-    const bytes = await page.screenshot({ type, ...quality, ...area, animations: 'disabled' });
+    const take = () => page.screenshot({ type, ...quality, ...area, animations: 'disabled' });
+    const bytes = await this.captured(take);
     const folder = pictureFolder(this.needs.folder, jobId);
     await mkdir(folder, { recursive: true, mode: 0o700 });
     const path = join(folder, `${randomId('')}.${type === 'jpeg' ? 'jpg' : 'png'}`);
     await writeFile(path, bytes, { mode: 0o600 });
     return { path, bytes, mimeType: `image/${type}`, width: clip.width, height: clip.height };
+  }
+
+  /** After a very tall picture the browser can take none for up to a second. */
+  private async captured(take: () => Promise<Buffer>): Promise<Buffer> {
+    for (let again = capturesMax; ; again--) {
+      try {
+        return await take();
+      } catch (error) {
+        if (again === 0 || !/Unable to capture/.test((error as Error).message)) throw error;
+        await this.needs.clock.sleep(captureMs);
+      }
+    }
   }
 
   /** Opens a page, goes there (an empty url: nowhere yet), does the work, closes everything. */

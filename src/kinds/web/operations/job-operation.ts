@@ -16,7 +16,16 @@ import {
   type Answer,
 } from './run.ts';
 
-type Said = 'name' | 'title' | 'description' | 'rareInput' | 'http' | 'cli' | 'text' | 'content';
+type Said =
+  | 'name'
+  | 'title'
+  | 'description'
+  | 'rareInput'
+  | 'modelInput'
+  | 'http'
+  | 'cli'
+  | 'text'
+  | 'content';
 
 export interface JobOperation<A extends Action> extends Pick<Operation<unknown, Answer>, Said> {
   action: A;
