@@ -120,6 +120,7 @@ function extractData(services: Services): Operation {
       'When a model is needed the answer has needsModel with content and schema: fill it yourself and give the JSON to submit_extraction.',
     rareInput: ['robots', 'headers', 'timeoutMs'],
     http: { method: 'POST', path: '/api/web/extract' },
+    cli: { words: ['extract'], args: ['url'] },
     credits: () => creditTable.extract,
     check: async ({ url, schema, prompt, selectors = {} }) => {
       parseUrl(url);
@@ -268,6 +269,15 @@ function browsePage(services: Services): Operation {
     rareInput: ['timeoutMs', 'width', 'height'],
     modelInput: { maxBytes: 20_000 },
     http: { method: 'POST', path: '/api/web/browse' },
+    cli: {
+      words: ['browse'],
+      args: ['url'],
+      table: {
+        rows: 'results',
+        columns: ['action', 'success', 'error', 'data', 'newTab'],
+        bodies: ['content'],
+      },
+    },
     content: (out) => picturesOf(out),
     credits: () => creditTable.browse,
     check: ({ url, actions }) => {
