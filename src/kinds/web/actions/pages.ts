@@ -1,4 +1,5 @@
 // Actions on one page: markdown, extract, screenshot, browse. Each loads, does its one thing and charges for it.
+import type { Page } from 'playwright-core';
 import { AppError } from '../../../errors.ts';
 import type { Run } from '../../../jobs/kind.ts';
 import { runActions, type ActionResult } from '../browser/actions.ts';
@@ -155,8 +156,7 @@ export async function screenshotAction(
   const start = clock.now();
   const wish = { timeoutMs, width, height, signal: run.signal, ...(headers ? { headers } : {}) };
   const taken = await browser.withPage(parseUrl(url).href, wish, async (page, httpStatus) => {
-    if (waitForSelector !== undefined)
-      await page.locator(waitForSelector).first().waitFor({ timeout: timeoutMs });
+    if (waitForSelector !== undefined) await awaited(page, waitForSelector, timeoutMs);
     const quality_ = quality === undefined ? {} : { quality };
     const picture = await browser.picture(page, run.job.id, { fullPage, format, ...quality_ });
     return { picture, httpStatus, title: await page.title(), finalUrl: page.url() };
@@ -169,6 +169,16 @@ export async function screenshotAction(
   });
   const { picture, finalUrl, title, httpStatus } = taken;
   return { url: finalUrl, httpStatus, title, ...fileOf(picture), creditsUsed };
+}
+
+async function awaited(page: Page, selector: string, timeoutMs: number): Promise<void> {
+  try {
+    await page.locator(selector).first().waitFor({ timeout: timeoutMs });
+  } catch (error) {
+    if ((error as Error).name !== 'TimeoutError') throw error;
+    const message = `Nothing that is seen matches ${selector} within ${timeoutMs} ms.`;
+    throw new AppError('timeout', message, { cause: error });
+  }
 }
 
 export async function browseAction(run: Run, input: ActionInput<'browse'>, services: Services) {
@@ -194,9 +204,10 @@ export async function browseAction(run: Run, input: ActionInput<'browse'>, servi
     })
     .catch((error: unknown) => {
       // What was done is done, and told; only what came of it last is not known.
-      const isLate = error instanceof AppError && error.code === 'timeout' && results.length > 0;
-      if (!isLate) throw error;
-      return { stopReason: 'time', error: error.message };
+      const code = error instanceof AppError && !run.signal.aborted ? error.code : '';
+      const stopReason = { timeout: 'time', unavailable: 'browser' }[code];
+      if (stopReason === undefined || results.length === 0) throw error;
+      return { stopReason, error: (error as AppError).message };
     });
   const creditsUsed = creditTable.browse;
   await charge(run, services, 'browse', { creditsUsed, bytes: 0, browserMs: clock.now() - start });

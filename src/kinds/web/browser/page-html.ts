@@ -55,9 +55,24 @@ const serializer = `(part) => {
 const serialize = Object.assign((_part: unknown): string => '', { toString: () => serializer });
 
 export async function pageHtml(page: Page): Promise<string> {
-  return `<!doctype html>${await page.evaluate(serialize, undefined)}`;
+  return `<!doctype html>${await arrived(page, () => page.evaluate(serialize, undefined))}`;
 }
 
 export async function partHtml(part: Locator): Promise<string> {
-  return part.evaluate(serialize);
+  return arrived(part.page(), () => part.evaluate(serialize));
+}
+
+const movesMax = 5;
+
+/** A page that goes elsewhere while it is read is read where it arrives. */
+async function arrived<T>(page: Page, read: () => Promise<T>): Promise<T> {
+  for (let moves = 0; ; moves++) {
+    try {
+      return await read();
+    } catch (error) {
+      if (moves === movesMax || !/context was destroyed/i.test((error as Error).message))
+        throw error;
+      await page.waitForLoadState('domcontentloaded').catch(() => {});
+    }
+  }
 }
