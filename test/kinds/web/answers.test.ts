@@ -97,6 +97,18 @@ test('selectors that cannot work are refused before anything is fetched; those f
   assert.deepEqual(data, { list: [{ name: 'A' }, { name: 'B' }] });
 });
 
+test('what is no HTML states nothing in tags, and is handed out to be read', async (t) => {
+  const site = await startSite(t);
+  site.on('/data', html('{"chef": "Ada <a>"}', 200, { 'content-type': 'application/json' }));
+  const web = await createWeb(t);
+  const schema = { chef: 'string' };
+  const json = await web.call('extract_data', { url: site.url('/data'), schema });
+  assert.deepEqual(json.data, { chef: null });
+  assert.match((json.needsModel as { content: string }).content, /"chef": "Ada <a>"/);
+  const pdf = await web.call('extract_data', { url: site.url('/paper.pdf'), schema });
+  assert.match((pdf.needsModel as { content: string }).content, /about lanterns/);
+});
+
 test('a model adds to what the page states, and costs nothing of it when it fails', async (t) => {
   const site = await startSite(t);
   const product = '{"@type":"Product","name":"Lamp","offers":{"price":3}}';

@@ -9,7 +9,7 @@ import { completed } from '../extract/complete.ts';
 import type { Extraction } from '../extract/extract.ts';
 import type { SelectorRule } from '../extract/lookup.ts';
 import { askModel } from '../extract/model.ts';
-import { loadPage } from '../fetch/load.ts';
+import { loadPage, type Loaded } from '../fetch/load.ts';
 import { readingKey } from '../reads/store.ts';
 import type { Services } from '../services.ts';
 import { creditTable } from '../usage/credits.ts';
@@ -71,11 +71,18 @@ export async function readAction(run: Run, input: ActionInput<'markdown'>, servi
 export async function extractAction(run: Run, input: ActionInput<'extract'>, services: Services) {
   const { url, schema, prompt, selectors, ...how } = input;
   const loaded = await loadPage(
-    { ...given(how), url, formats: ['metadata'], jobId: run.job.id, signal: run.signal },
+    {
+      ...given(how),
+      url,
+      formats: ['metadata'],
+      otherFormats: ['markdown'],
+      jobId: run.job.id,
+      signal: run.signal,
+    },
     services,
   );
   const made = await extracted(
-    loaded.html,
+    htmlOf(loaded),
     loaded.url,
     { schema, prompt, selectors },
     services,
@@ -88,6 +95,13 @@ export async function extractAction(run: Run, input: ActionInput<'extract'>, ser
     browserMs: loaded.browserMs,
   });
   return { ...extraction, creditsUsed };
+}
+
+/** A PDF or JSON states nothing in tags; a model can still read it. */
+export function htmlOf({ page, html }: Loaded): string {
+  if (page.kind === 'html') return html;
+  const text = page.markdown ?? page.text ?? '';
+  return `<pre>${text.replace(/&/g, '&amp;').replace(/</g, '&lt;')}</pre>`;
 }
 
 export type Extracted = Extraction & {

@@ -9,7 +9,7 @@ import type { Services } from '../services.ts';
 import { creditTable } from '../usage/credits.ts';
 import type { ActionInput } from './inputs.ts';
 import { merge, type Sourced } from './merge.ts';
-import { extracted, type Extracted } from './pages.ts';
+import { extracted, htmlOf, type Extracted } from './pages.ts';
 import { bestPassages } from './passages.ts';
 import { Trail } from './trail.ts';
 
@@ -234,7 +234,7 @@ async function readOne(
       services.settings.model && wish.prompt !== undefined ? { prompt: wish.prompt } : {};
     const made: Extracted | undefined = schema
       ? await extracted(
-          loaded.html,
+          htmlOf(loaded),
           loaded.url,
           { schema, selectors, ...words },
           services,
