@@ -48,7 +48,9 @@ test('text that looks like Markdown stays text', async () => {
 
 test('lines that would end or open a block stay lines', async () => {
   await assertSame('<p>a word<br>---</p><p>b<br>===</p><p>12.</p><p>c<br>- d</p><p>e<br># f</p>');
-  await assertSame('<p>| a | b |<br>| --- | --- |</p><p>x|y<br>-|-</p><p>a<br>~~~<br>b</p>');
+  await assertSame(
+    '<p>| a | b |<br>| --- | --- |</p><p>x|y<br>-|-</p><p>a<br>~~~<br>b</p><p>a<br><br>---</p><p>c<br><br>===<br><br>- d</p>',
+  );
   await assertSame('<h3>C# and F#</h3><h3>Trailing #</h3><h2><b>Bold</b> and <b>more</b></h2>');
 });
 

@@ -73,10 +73,12 @@ export function written(line: string): string {
     if (char === link || char === image) inLink = true;
     else if (char === target) inLink = false;
     const own = charOf.get(char);
-    if (own === undefined)
-      text += char === '!' && chars[i + 1] === link ? '\\!' : (signs.get(char) ?? char); // prettier-ignore
-    else
-      text += isObeyed(own, i, chars, { inLink, inAddress: addresses.has(i) }) ? `\\${own}` : own;
+    const inAddress = addresses.has(i);
+    if (own !== undefined)
+      text += isObeyed(own, i, chars, { inLink, inAddress }) ? `\\${own}` : own;
+    // Before a link it would make a picture of it.
+    else if (char === '!' && chars[i + 1] === link) text += '\\!';
+    else text += signs.get(char) ?? char;
   }
   return text;
 }
@@ -85,7 +87,7 @@ export function written(line: string): string {
 export function paragraphOf(lines: string): string {
   return written(lines)
     .replace(
-      /^(?:#{1,6}(?=\s|$)|>|[-+*](?=\s|$)|~{3}|=+\s*$|[|:\s]*-[-|:\s]*$|([_*])(?:\s*\1){2,}\s*$)/gm,
+      /^(?:#{1,6}(?=\s|$)|>|[-+*](?=\s|$)|~{3}|=+ *$|[|: ]*-[-|: ]*$|([_*])(?: *\1){2,} *$)/gm,
       (match) => `\\${match}`,
     )
     .replace(/^(\d{1,9})(?=[.)](?:\s|$))/gm, '$1\\');
