@@ -128,6 +128,9 @@ test('what nobody sees is left out of code, pictures, feeds and plain text as we
     read,
     '# A \\*feed\\*\n\n## [One \\[x\\]](https://site.test/a_%28b)\n\nSeen \\*words\\* of the [entry](https://site.test/e)',
   );
+  const rss = { url: 'https://site.test/', contentType: 'application/rss+xml' };
+  const { text } = await readPage(feed, { ...rss, formats: ['text'] });
+  assert.equal(text, 'A *feed*\nOne [x]\nSeen *words* of the entry');
   assertSeen(await markdownOf(`plain text${unseen}`, { contentType: 'text/plain' }));
 });
 

@@ -114,18 +114,27 @@ function feedPage(xml: string, options: PageOptions): Page {
   const resolve = (href: string) => webAddress(href, options.url);
   const part = (html = '') => readFragment(html, resolve);
   const links: PageLink[] = [];
-  const entries = feed.items.map((item) => {
-    const url = item.link === undefined ? undefined : resolve(item.link);
-    const title = part(item.title).text || url || 'untitled';
-    if (url !== undefined) links.push({ url, text: title, rel: [] });
-    const name = url === undefined ? literal(title) : linkTo(url, literal(title));
-    return [`## ${written(name)}${dateOf(item.pubDate)}`, part(item.description).markdown];
-  });
+  const marked: string[] = [];
+  const plain: string[] = [];
+  const add = (markdown: string, text: string) => {
+    if (markdown !== '') marked.push(markdown);
+    if (text !== '') plain.push(text);
+  };
   const title = part(feed.title).text || undefined;
-  const head = title === undefined ? '' : `# ${written(literal(title))}`;
-  const markdown = [head, part(feed.description).markdown, ...entries.flat()];
-  const text = markdown.filter(Boolean).join('\n\n');
-  const page = withText(text, text, 'feed', options, title);
+  if (title !== undefined) add(`# ${written(literal(title))}`, title);
+  const about = part(feed.description);
+  add(about.markdown, about.text);
+  for (const item of feed.items) {
+    const url = item.link === undefined ? undefined : resolve(item.link);
+    const name = part(item.title).text || url || 'untitled';
+    if (url !== undefined) links.push({ url, text: name, rel: [] });
+    const linked = url === undefined ? literal(name) : linkTo(url, literal(name));
+    const date = dateOf(item.pubDate);
+    add(`## ${written(linked)}${date}`, `${name}${date}`);
+    const { markdown, text } = part(item.description);
+    add(markdown, text);
+  }
+  const page = withText(plain.join('\n'), marked.join('\n\n'), 'feed', options, title);
   return wants(options, 'links') ? { ...page, links } : page;
 }
 
