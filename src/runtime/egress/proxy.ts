@@ -39,6 +39,8 @@ export interface EgressProxy {
   url: string;
   username: string;
   password: string;
+  /** `x-errand-mark` of answers that are the proxy's own: a site cannot pretend to be it. */
+  mark: string;
   close(): Promise<void>;
 }
 
@@ -49,6 +51,7 @@ export async function createEgressProxy(options: EgressProxyOptions): Promise<Eg
     url: `http://127.0.0.1:${port}`,
     username: proxy.username,
     password: proxy.password,
+    mark: proxy.mark,
     close: () => proxy.close(),
   };
 }
@@ -59,6 +62,7 @@ const hopHeader = /^(connection|keep-alive|proxy-.*|te|trailer|transfer-encoding
 class Proxy {
   readonly username = 'errand';
   readonly password = randomBytes(18).toString('base64url');
+  readonly mark = randomBytes(12).toString('base64url');
   private readonly options: EgressProxyOptions;
   private readonly limits: ProxyLimits;
   private readonly server = createServer();
@@ -133,7 +137,7 @@ class Proxy {
       this.join(client, server);
     } catch (error) {
       this.tell(authority, error);
-      const { status, headers, text } = answerOf(error);
+      const { status, headers, text } = answerOf(error, this.mark);
       const lines = Object.entries(headers).map(([name, value]) => `${name}: ${value}\r\n`);
       client.end(`HTTP/1.1 ${status} Refused\r\n${lines.join('')}\r\n${text}`);
     }
@@ -182,7 +186,7 @@ class Proxy {
   private refuse(url: string, error: unknown, response: ServerResponse): void {
     this.tell(url, error);
     if (response.headersSent || response.destroyed) return void response.destroy();
-    const { status, headers, text } = answerOf(error);
+    const { status, headers, text } = answerOf(error, this.mark);
     response.writeHead(status, headers).end(text);
   }
 
@@ -194,7 +198,7 @@ class Proxy {
   }
 }
 
-function answerOf(error: unknown) {
+function answerOf(error: unknown, mark: string) {
   const { code, message, hint } = errorBody(error);
   const text = hint ? `${message} ${hint}\n` : `${message}\n`;
   const status = code === 'unauthorized' ? 407 : errorKind(code).http;
@@ -202,6 +206,7 @@ function answerOf(error: unknown) {
     'content-type': 'text/plain; charset=utf-8',
     'content-length': String(Buffer.byteLength(text)),
     'x-errand-error': code,
+    'x-errand-mark': mark,
     connection: 'close',
     ...(status === 407 ? { 'proxy-authenticate': 'Basic realm="errand"' } : {}),
   };

@@ -1,8 +1,11 @@
 // What a call answers later and from before: MCP tasks get the result of the tool that started the job, and an earlier
 // reading of a page is used only when asked for, and says so.
 import assert from 'node:assert/strict';
+import { createServer } from 'node:http';
+import type { AddressInfo } from 'node:net';
 import { test } from 'node:test';
 import { JobTasks } from '../../../src/faces/mcp/jobs.ts';
+import { ToolTables } from '../../../src/faces/mcp/table.ts';
 import { systemClock } from '../../../src/runtime/clock.ts';
 import { html, startSite } from '../../fixtures/site/site.ts';
 import { contextOf, createWeb } from '../../helpers/web.ts';
@@ -76,4 +79,89 @@ test('maxAgeMs takes an earlier reading of the same kind, and says how old it is
   assert.equal(site.count('/p/1'), before + 3, 'what was asked for with headers is not kept');
   const usage = await web.call<{ creditsUsed: number }>('web_usage', {});
   assert.equal(usage.creditsUsed, site.count('/p/1') - 1, 'only what was fetched is charged');
+});
+
+test('selectors that cannot work are refused before anything is fetched; those for lists are taken', async (t) => {
+  const site = await startSite(t);
+  site.on('/cards', html('<div class=card><h3>A</h3></div><div class=card><h3>B</h3></div>'));
+  const web = await createWeb(t);
+  const refused = (name: string, input: object, message: RegExp) =>
+    assert.rejects(web.call(name, { url: site.url('/cards'), ...input }), { code: 'invalidInput', message }); // prettier-ignore
+  const schema = { list: [{ name: 'string' }] };
+  await refused('read_page', { includeSelectors: ['h1[['] }, /Not a CSS selector: h1\[\[/);
+  await refused('extract_data', { schema, selectors: { list: '//h3' } }, /Not a CSS selector/);
+  await refused('extract_data', { schema, selectors: { lists: 'h3' } }, /no field lists/);
+  assert.equal(site.count('/cards'), 0);
+  const selectors = { list: { selector: '.card', fields: { name: 'h3' } } };
+  const { data } = await web.call('extract_data', { url: site.url('/cards'), schema, selectors });
+  assert.deepEqual(data, { list: [{ name: 'A' }, { name: 'B' }] });
+});
+
+test('what is no HTML states nothing in tags, and is handed out to be read', async (t) => {
+  const site = await startSite(t);
+  site.on('/data', html('{"chef": "Ada <a>"}', 200, { 'content-type': 'application/json' }));
+  const web = await createWeb(t);
+  const schema = { chef: 'string' };
+  const json = await web.call('extract_data', { url: site.url('/data'), schema });
+  assert.deepEqual(json.data, { chef: null });
+  assert.match((json.needsModel as { content: string }).content, /"chef": "Ada <a>"/);
+  const pdf = await web.call('extract_data', { url: site.url('/paper.pdf'), schema });
+  assert.match((pdf.needsModel as { content: string }).content, /about lanterns/);
+});
+
+test('a model adds to what the page states, and costs nothing of it when it fails', async (t) => {
+  const site = await startSite(t);
+  const product = '{"@type":"Product","name":"Lamp","offers":{"price":3}}';
+  site.on(
+    '/lamp',
+    html(`<script type="application/ld+json">${product}</script><p>Made by Ada</p>`),
+  );
+  const replies = ['{"name":"Torch","price":99,"maker":"Ada","colour":null}', undefined, 'x'.repeat(3_000_000)]; // prettier-ignore
+  const model = createServer((request, response) => {
+    const content = replies.shift();
+    if (content === undefined) response.writeHead(401).end(`bad: ${request.headers.authorization}`);
+    else response.end(JSON.stringify({ choices: [{ message: { content } }] }));
+  });
+  await new Promise<void>((done) => model.listen(0, '127.0.0.1', done));
+  t.after(() => model.close());
+  const { port } = model.address() as AddressInfo;
+  const web = await createWeb(t, {
+    settings: { model: { url: `http://127.0.0.1:${port}/v1`, name: 'small' } },
+    secrets: { ERRAND_MODEL_KEY: 'sk-hush' },
+  });
+  const schema = { name: 'string', price: 'number', maker: 'string', colour: 'string' };
+  const ask = () => web.call('extract_data', { url: site.url('/lamp'), schema });
+  const full = await ask();
+  assert.deepEqual(full.data, { name: 'Lamp', price: 3, maker: 'Ada', colour: null });
+  const sources = (full.fields as { path: string; source: { kind: string } }[]).map(({ path, source }) => `${path} ${source.kind}`); // prettier-ignore
+  assert.deepEqual(sources, ['/name json-ld', '/price json-ld', '/maker model']);
+  assert.deepEqual((full.missing as { path: string }[]).map(({ path }) => path), ['/colour']); // prettier-ignore
+  await assert.rejects(web.call('submit_extraction', { jobId: full.jobId, data: { name: 'x' } }), { code: 'wrongState' }); // prettier-ignore
+  for (const problem of [/401: bad: Bearer \[key\]/, /large|bytes/i]) {
+    const part = await ask();
+    assert.deepEqual(part.data, { name: 'Lamp', price: 3, maker: null, colour: null });
+    assert.match(part.modelProblem as string, problem);
+    assert.ok(part.needsModel);
+    assert.doesNotMatch(JSON.stringify(part), /sk-hush/);
+  }
+});
+
+test('a long page has a budget over MCP and a place to go on from; elsewhere it is whole', async (t) => {
+  const site = await startSite(t);
+  const line = '<p>A paragraph of a long text with enough words to be called one by anybody.</p>';
+  site.on('/long', html(`<main><h1>Long</h1>${line.repeat(2000)}</main>`));
+  const web = await createWeb(t);
+  const input = { url: site.url('/long'), includeSelectors: ['main'] };
+  const whole = await web.call('read_page', input);
+  const text = whole.markdown as string;
+  assert.ok(text.length > 100_000);
+  assert.equal(whole.nextOffset, undefined);
+  const tool = new ToolTables(web.operations, [])
+    .table({ toolsets: ['web'] })
+    .tools.get('read_page')!;
+  const piece = await tool.run(input, { ...contextOf('me'), answerBytesMax: 24_000 });
+  const { markdown, nextOffset } = piece.structured as { markdown: string; nextOffset: number };
+  assert.equal(markdown, text.slice(0, 24_000));
+  assert.equal(nextOffset, 24_000);
+  assert.match(piece.text!, /goes on: read_page again with offset 24000\]$/);
 });

@@ -101,6 +101,116 @@ test('rendered pages, and no way around the guard', { skip }, async (t) => {
 });
 
 test(
+  'a rendered page: web components are read, what its style sheets hide is not',
+  { skip },
+  async (t) => {
+    const site = await startSite(t);
+    const hidden = ['none', 'size', 'away', 'clear', 'same', 'dot', 'veil'];
+    const prose = 'words that a reader of the page sees and may rely on, '.repeat(5);
+    site.on(
+      '/parts',
+      html(`<link rel=stylesheet href=/s.css><main><h1>Parts</h1><p>Light ${prose}</p><div id=host></div>
+${hidden.map((name) => `<p class=${name}>INJECTION ${name}</p>`).join('')}
+<script>host.attachShadow({mode:'open'}).innerHTML='<h2>Inner part</h2><p>Shadow ${prose}</p>'</script></main>`),
+    );
+    const css = `.none{display:none}.size{font-size:1px}.away{position:absolute;left:-99em;width:1em;font-size:99px}.clear{color:transparent}
+.same{color:#fff;background:#fff}.dot{position:absolute;width:1px;height:1px;overflow:hidden}.veil{visibility:hidden}`;
+    site.on('/s.css', html(css, 200, { 'content-type': 'text/css' }));
+    // Only the proxy's own word counts.
+    site.on('/pretender', html('<h1>Real</h1>', 200, { 'x-errand-error': 'unauthorized' }));
+    const web = await browserWeb(t);
+    const page = await web.call('read_page', { url: site.url('/parts'), render: 'always' });
+    assert.match(
+      page.markdown as string,
+      /# Parts\n\nLight words[^]*## Inner part\n\nShadow words/,
+    );
+    const seen = await web.call<{ httpStatus: number; results: { content: string }[] }>('browse_page', {
+    url: site.url('/parts'),
+    actions: [{ type: 'extract' }, { type: 'extract', format: 'text' }, { type: 'extract', selector: '#host' }],
+  }); // prettier-ignore
+    assert.equal(seen.httpStatus, 200);
+    assert.match(seen.results[2]!.content, /^## Inner part\n\nShadow words/);
+    assert.doesNotMatch(JSON.stringify([page, seen]), /INJECTION/);
+    const real = await web.call('take_screenshot', { url: site.url('/pretender') });
+    assert.equal(real.httpStatus, 200);
+  },
+);
+
+test(
+  'browse goes where a person goes and nowhere else, and says what it met',
+  { skip },
+  async (t) => {
+    const site = await startSite(t);
+    site.on(
+      '/start',
+      html(`<title>Start</title><button onclick="this.textContent=confirm('Sure?')">Ask</button><a href="/tab" target="_blank">Tab</a>
+<iframe src="/frame"></iframe><script>const ring = {}; ring.ring = ring</script>`),
+    );
+    site.on('/frame', html('<button onclick="parent.document.title=\'framed\'">Inside</button>'));
+    site.on('/tab', html('<title>Tab</title><h1>In the tab</h1>'));
+    site.on('/get.zip', html('PK', 200, { 'content-disposition': 'attachment' }));
+    const web = await browserWeb(t);
+    const browse = (actions: object[], more = {}) =>
+      web.call<{
+        success: boolean;
+        title?: string;
+        finalUrl?: string;
+        stopReason?: string;
+        results: (Record<string, unknown> & { error?: string; content?: string })[];
+      }>('browse_page', { url: site.url('/start'), actions, ...more });
+    const schemes = ['file:///etc/passwd', 'data:text/html,x', 'javascript:1', 'chrome://version', 'about:blank']; // prettier-ignore
+    for (const url of schemes)
+      await assert.rejects(browse([{ type: 'navigate', url }]), { code: 'invalidInput', message: /Only http and https/ }); // prettier-ignore
+    const away = await browse([
+      { type: 'navigate', url: 'http://10.0.0.1/' },
+      { type: 'navigate', url: site.url('/nothing-here') },
+    ]);
+    assert.match(away.results[0]!.error!, /10\.0\.0\.1 is a private address.*egress\.allow/);
+    assert.deepEqual(away.results[1]!.data, { url: site.url('/nothing-here'), httpStatus: 404 });
+    const met = await browse([
+      { type: 'click', selector: 'text=Ask' },
+      { type: 'snapshot' },
+      { type: 'click', selector: 'ref=e999' },
+      { type: 'click', selector: 'ref=f1e2' },
+      { type: 'evaluate', script: '() => document.title' },
+      { type: 'evaluate', script: 'return await Promise.resolve(7n)' },
+      { type: 'evaluate', script: 'ring' },
+      { type: 'evaluate', script: '"x".repeat(1e6)' },
+      { type: 'click', selector: 'text=Tab' },
+      { type: 'extract', selector: 'h1', format: 'text' },
+    ]);
+    assert.deepEqual(met.results[0]!.dialogs, [{ type: 'confirm', message: 'Sure?' }]);
+    assert.match(met.results[1]!.content!, /button "false"[^]*button "Inside" \[ref=f1e2\]/);
+    assert.match(met.results[2]!.error!, /no ref=e999.*snapshot/);
+    assert.equal(met.results[4]!.data, 'framed');
+    assert.equal(met.results[5]!.data, '7');
+    assert.match(met.results[6]!.error!, /circular/);
+    assert.equal(met.results[7]!.truncated, true);
+    assert.equal(met.results[8]!.newTab, site.url('/tab'));
+    assert.equal(met.results[9]!.content, 'In the tab');
+    assert.deepEqual([met.title, met.finalUrl, met.success], ['Tab', site.url('/tab'), false]);
+    const late = await browse([{ type: 'extract', format: 'text' }, { type: 'wait', ms: 30_000 }], { timeoutMs: 4000 }); // prettier-ignore
+    assert.deepEqual([late.stopReason, late.success, late.results.length], ['time', false, 1]);
+    const short = await browse([{ type: 'evaluate', script: '"é".repeat(5000)' }, { type: 'extract', format: 'text' }], { maxBytes: 1000 }); // prettier-ignore
+    assert.ok(Buffer.byteLength(short.results[0]!.content!) > 900, 'the short one left it more');
+    assert.ok(Buffer.byteLength(JSON.stringify(short.results)) < 1300);
+    assert.deepEqual(short.results.map(({ truncated }) => truncated), [true, undefined]); // prettier-ignore
+    site.on(
+      '/tall',
+      html('<div style="height:60000px;background:linear-gradient(red,blue)">x</div>'),
+    );
+    for (let round = 0; round < 2; round++) {
+      const tall = await web.call('take_screenshot', { url: site.url('/tall'), fullPage: true });
+      assert.equal(tall.height, 16_000);
+      const next = await web.call('take_screenshot', { url: site.url('/tab'), format: 'png' });
+      assert.equal(next.mimeType, 'image/png');
+    }
+    const file = web.call('browse_page', { url: site.url('/get.zip') });
+    await assert.rejects(file, { code: 'browserFailed', message: /no page: a file/ });
+  },
+);
+
+test(
   'a browser killed in the middle is an error, and the next call has a new one; none is left over',
   { skip },
   async (t) => {

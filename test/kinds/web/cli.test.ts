@@ -41,6 +41,13 @@ test('a crawl on the command line: started, awaited, shown, read, searched', asy
   const errors = await server.cli('pages', id, '--fates', 'errored');
   assert.match(errors.stdout, /errored +http404 +404 /, 'with the reason');
   assert.match((await server.cli('map', site.url('/'), '--limit', '3')).stdout, /^URL .*\n/);
+  site.on('/lamp', html('<title>Lamp</title><dl><dt>Price</dt><dd>1.299,00 €</dd></dl>'));
+  const lamp = await server.cli('extract', site.url('/lamp'), '--schema', '{"price":"number"}');
+  assert.match(lamp.stdout, /"price": 1299\n\}\n\n\/price from table Price/);
+  const wrong = await server.cli('extract', site.url('/lamp'), '--schema', '{"type":"nothing","properties":{}}'); // prettier-ignore
+  assert.match(wrong.stderr, /not a JSON Schema/);
+  const text = await server.cli('read', site.url('/lamp'), '--include-selectors', 'dd');
+  assert.equal(text.stdout, '1.299,00 €\n');
   const found = await server.cli('search', 'number part river');
   assert.match(found.stdout, /\/p\/\d/);
   assert.match(found.stderr, /No general web engine is configured/);

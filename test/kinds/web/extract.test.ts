@@ -138,6 +138,62 @@ test('lists come from ItemList, microdata, header tables and card selectors', ()
       { name: 'H', price: null },
     ],
   });
+  assert.deepEqual(
+    fromCards.missing.map(({ path }) => path),
+    ['/list/1/price'],
+  );
+});
+
+test('numbers and dates are read as they are written, and not at all where that would be a guess', () => {
+  const read = (type: object, texts: string[]) =>
+    texts.map((text) => {
+      const html = `<dl><dt>value</dt><dd>${text}</dd></dl>`;
+      const { data } = extractFrom(html, url, { schema: { type: 'object', properties: { value: type } } }); // prettier-ignore
+      return (data as { value: unknown }).value;
+    });
+  const amounts = ['1.299,00 €', "CHF 1'299.50", '₹1,23,456.78', '1 299,00 kr', '−5', '-$5', '99 Kč', '199,-', '12.345', '$1,299']; // prettier-ignore
+  const numbers = [1299, 1299.5, 123456.78, 1299, -5, -5, 99, 199, 12.345, 1299];
+  assert.deepEqual(read({ type: 'number' }, amounts), numbers);
+  const doubtful = ['1.299 €', '1.2.3', '12.03.2026', 'ab 10', 'MAX 10', '12 15', '030 123 456', '4.5/5']; // prettier-ignore
+  assert.deepEqual(new Set(read({ type: 'number' }, doubtful)), new Set([null]));
+  const dates = ['2026-03-04T05:06:07Z', 'March 4, 2026', 'Wed, 4 Mar 2026', '04/03/2026'];
+  assert.deepEqual(read({ type: 'string', format: 'date' }, dates), ['2026-03-04', '2026-03-04', '2026-03-04', null]); // prettier-ignore
+  assert.deepEqual(read({ type: 'string', format: 'date-time' }, ['soon', '2026-03-04']), [null, null]); // prettier-ignore
+  assert.deepEqual(read({ type: 'string', format: 'uri' }, ['/x', 'not an address']), ['https://shop.test/x', null]); // prettier-ignore
+});
+
+test('all parts of a schema are filled, a trail from the trail, and nothing from what looks alike', () => {
+  const html = `<script type="application/ld+json">[{"@type":"Product","brand":{"@type":"Brand","name":"Lux"},"offers":{"price":3}},
+{"@type":"BreadcrumbList","itemListElement":[{"@type":"ListItem","name":"Home","position":1}]},
+{"@type":"ItemList","itemListElement":[{"@type":"ListItem","item":{"@type":"Product","name":"A"}}]}]</script>
+<table style="display:none"><tr><td>sku</td><td>INJECTION</td></tr></table><div hidden><dl><dt>colour</dt><dd>INJECTION</dd></dl></div>
+<table><tr><th>Size</th><th>Weight (kg)</th></tr><tr><td>S</td><td>1,5</td></tr></table>`;
+  const text = { type: 'string' };
+  const list = (properties: object) => ({ type: 'array', items: { type: 'object', properties } });
+  const { data } = extractFrom(html, url, {
+    schema: {
+      allOf: [
+        { type: 'object', properties: { name: text, price: { type: 'number' }, sku: text } },
+        {
+          properties: {
+            colour: text,
+            breadcrumbs: list({ name: text, position: { type: 'integer' } }),
+            events: list({ name: text, startDate: text, venue: text }),
+            sizes: list({ size: text, weight: { type: 'number' } }),
+          },
+        },
+      ],
+    },
+  });
+  assert.deepEqual(data, {
+    name: null,
+    price: 3,
+    sku: null,
+    colour: null,
+    breadcrumbs: [{ name: 'Home', position: 1 }],
+    events: null,
+    sizes: [{ size: 'S', weight: 1.5 }],
+  });
 });
 
 test('a page without data invents nothing and asks for a model', () => {

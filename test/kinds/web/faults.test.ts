@@ -141,6 +141,9 @@ test('extraction that needs a model: handed out, checked, kept; or asked at an e
     data: { chef: 'Ada', minutes: 12 },
   });
   assert.deepEqual(kept.data, { chef: 'Ada', minutes: 12 });
+  const text = '{"chef":"Ada","minutes":13}';
+  const unpacked = await web.call('submit_extraction', { jobId: out.jobId, data: text });
+  assert.deepEqual(unpacked.data, { chef: 'Ada', minutes: 13 });
   const crawl = await web.crawl({ url: site.url('/injection'), schema, sitemap: 'skip' });
   await web.call('submit_extraction', {
     jobId: crawl.id,

@@ -21,16 +21,19 @@ test('the toolset web is at most twelve tools and 16 kB', async (t) => {
   assert.ok(bytes <= 16_000, `${bytes} bytes`);
 });
 
-test('who has only the default tools is told how a crawl is read', async (t) => {
+test('who has only the default tools can read a crawl, and is told where others are', async (t) => {
   const site = await startSite(t, { pages: 2 });
   const web = await createWeb(t);
   const tables = new ToolTables(web.operations, []);
   const { caller, signal } = contextOf('me');
   const source = new LocalSource({ tables, jobs: { started() {} } as never, caller, log: silentLog }); // prettier-ignore
   const started = await source.call('crawl_site', { url: site.url('/') }, { signal });
-  assert.match(started.text!, /read_pages \(toolset web\), or in a shell: errand pages job_\w+/);
-  const missing = await source.call('read_pages', {}, { signal });
-  assert.match(missing.text!, /There is no tool read_pages\.\nIt is in the toolset web: /);
+  assert.match(started.text!, /read with read_pages/);
+  const { jobId: id } = started.structured as { jobId: string };
+  const pages = await source.call('read_pages', { id }, { signal });
+  assert.ok(Array.isArray((pages.structured as { pages: unknown }).pages));
+  const missing = await source.call('read_page', {}, { signal });
+  assert.match(missing.text!, /There is no tool read_page\.\nIt is in the toolset web: /);
 });
 
 test('what a model reads comes in pieces that fit, and a cursor leads past none of it', async (t) => {

@@ -21,10 +21,17 @@ const headers = z.record(z.string().max(100), z.string().max(4000)).optional();
 const timeoutMs = z.number().int().min(1000).max(120_000).optional();
 const query = z.string().min(1).max(queryCharsMax);
 const prompt = z.string().max(10_000).optional().describe('The wish in words (needs a model)');
+const maxBytes = z.number().int().min(500).max(1_000_000).optional();
+const selector = z.string().max(500);
 const selectors = z
-  .record(z.string(), z.string().max(500))
+  .record(
+    z.string(),
+    z.union([selector, z.strictObject({ selector, fields: z.record(z.string(), selector) })]),
+  )
   .optional()
-  .describe('Field → CSS selector');
+  .describe(
+    'Field → CSS selector (a@href: attribute); lists: {"selector": ".card", "fields": {"name": "h3"}}',
+  );
 
 const readInput = z.strictObject({
   url,
@@ -44,13 +51,7 @@ const readInput = z.strictObject({
     .max(ageMsMax)
     .optional()
     .describe('An earlier reading of yours will do if it is no older; default: always fetched'),
-  maxBytes: z
-    .number()
-    .int()
-    .min(500)
-    .max(1_000_000)
-    .optional()
-    .describe('Long pages in pieces of so many bytes; go on with offset'),
+  maxBytes: maxBytes.describe('Long pages in pieces of so many bytes; go on with offset'),
   offset: z.number().int().min(0).optional().describe('nextOffset of the answer before'),
   ...reading,
 });
@@ -114,6 +115,7 @@ const browseInput = z.strictObject({
     .describe('In order; results in the same order'),
   width: z.number().int().min(320).max(3840).optional(),
   height: z.number().int().min(240).max(2160).optional(),
+  maxBytes: maxBytes.describe('Of all contents together; the longest are cut'),
   timeoutMs,
 });
 

@@ -1,11 +1,15 @@
 // Actions on one page: markdown, extract, screenshot, browse. Each loads, does its one thing and charges for it.
+import type { Page } from 'playwright-core';
+import { AppError } from '../../../errors.ts';
 import type { Run } from '../../../jobs/kind.ts';
-import { runActions } from '../browser/actions.ts';
+import { runActions, type ActionResult } from '../browser/actions.ts';
 import type { Picture } from '../browser/browser.ts';
 import { parseUrl } from '../crawl/url.ts';
+import { completed } from '../extract/complete.ts';
 import type { Extraction } from '../extract/extract.ts';
+import type { SelectorRule } from '../extract/lookup.ts';
 import { askModel } from '../extract/model.ts';
-import { loadPage } from '../fetch/load.ts';
+import { loadPage, type Loaded } from '../fetch/load.ts';
 import { readingKey } from '../reads/store.ts';
 import type { Services } from '../services.ts';
 import { creditTable } from '../usage/credits.ts';
@@ -13,8 +17,6 @@ import { insertStep } from '../steps/store.ts';
 import type { ActionInput } from './inputs.ts';
 
 const browseMs = 60_000;
-/** Of the page that the actions led to; a page that no request brought has none. */
-const statusScript = `performance.getEntriesByType('navigation')[0]?.responseStatus`;
 
 export async function readAction(run: Run, input: ActionInput<'markdown'>, services: Services) {
   const {
@@ -70,11 +72,18 @@ export async function readAction(run: Run, input: ActionInput<'markdown'>, servi
 export async function extractAction(run: Run, input: ActionInput<'extract'>, services: Services) {
   const { url, schema, prompt, selectors, ...how } = input;
   const loaded = await loadPage(
-    { ...given(how), url, formats: ['metadata'], jobId: run.job.id, signal: run.signal },
+    {
+      ...given(how),
+      url,
+      formats: ['metadata'],
+      otherFormats: ['markdown'],
+      jobId: run.job.id,
+      signal: run.signal,
+    },
     services,
   );
   const made = await extracted(
-    loaded.html,
+    htmlOf(loaded),
     loaded.url,
     { schema, prompt, selectors },
     services,
@@ -89,7 +98,19 @@ export async function extractAction(run: Run, input: ActionInput<'extract'>, ser
   return { ...extraction, creditsUsed };
 }
 
-export type Extracted = Extraction & { creditsUsed: number; model?: string };
+/** A PDF or JSON states nothing in tags; a model can still read it. */
+export function htmlOf({ page, html }: Loaded): string {
+  if (page.kind === 'html') return html;
+  const text = page.markdown ?? page.text ?? '';
+  return `<pre>${text.replace(/&/g, '&amp;').replace(/</g, '&lt;')}</pre>`;
+}
+
+export type Extracted = Extraction & {
+  creditsUsed: number;
+  model?: string;
+  /** Why the model of the settings did not help. */
+  modelProblem?: string;
+};
 
 /** Without a model first; with one, if the settings name one and something is missing. */
 export async function extracted(
@@ -98,7 +119,7 @@ export async function extracted(
   wish: {
     schema?: unknown;
     prompt?: string | undefined;
-    selectors?: Record<string, string> | undefined;
+    selectors?: Record<string, SelectorRule> | undefined;
   },
   services: Services,
   signal: AbortSignal,
@@ -115,20 +136,19 @@ export async function extracted(
   const key = services.secret(keyName);
   const { egress, reader } = services;
   const endpoint = { url: address, name, timeoutMs, egress, reader, ...given({ key }) };
-  const asked = await askModel(needsModel, endpoint, signal);
-  const creditsUsed = creditTable.extract + creditTable.extractWithModel;
-  // An answer that does not fit is no answer: what is known stays, and the caller may fill the rest.
-  if (!asked.valid) return { ...extraction, creditsUsed };
-  const { needsModel: _asked, ...known } = extraction;
-  return {
-    ...known,
-    missing: [],
-    data: asked.value,
-    valid: true,
-    problems: [],
-    creditsUsed,
-    model: asked.model,
-  };
+  // Without an answer, or with one that does not fit, what is known stays, and the caller may fill the rest.
+  const unanswered = (problem: string, creditsUsed: number) => ({ ...extraction, creditsUsed, modelProblem: problem }); // prettier-ignore
+  try {
+    const asked = await askModel(needsModel, endpoint, signal);
+    const creditsUsed = creditTable.extract + creditTable.extractWithModel;
+    if (asked.valid)
+      return { ...completed(extraction, asked.value, name), creditsUsed, model: name };
+    return unanswered(`The answer of ${name} does not fit the schema.`, creditsUsed);
+  } catch (error) {
+    if (signal.aborted || !(error instanceof AppError)) throw error;
+    const { message, hint = '' } = error;
+    return unanswered(`${message} ${hint}`.trim(), creditTable.extract);
+  }
 }
 
 export async function screenshotAction(
@@ -150,12 +170,11 @@ export async function screenshotAction(
   const { browser, clock } = services;
   const start = clock.now();
   const wish = { timeoutMs, width, height, signal: run.signal, ...(headers ? { headers } : {}) };
-  const taken = await browser.withPage(parseUrl(url).href, wish, async (page) => {
-    if (waitForSelector !== undefined)
-      await page.locator(waitForSelector).first().waitFor({ timeout: timeoutMs });
+  const taken = await browser.withPage(parseUrl(url).href, wish, async (page, httpStatus) => {
+    if (waitForSelector !== undefined) await awaited(page, waitForSelector, timeoutMs);
     const quality_ = quality === undefined ? {} : { quality };
     const picture = await browser.picture(page, run.job.id, { fullPage, format, ...quality_ });
-    return { picture, title: await page.title(), finalUrl: page.url() };
+    return { picture, httpStatus, title: await page.title(), finalUrl: page.url() };
   });
   const creditsUsed = creditTable.screenshot;
   await charge(run, services, 'screenshot', {
@@ -163,32 +182,52 @@ export async function screenshotAction(
     bytes: 0,
     browserMs: clock.now() - start,
   });
-  return { url: taken.finalUrl, title: taken.title, ...fileOf(taken.picture), creditsUsed };
+  const { picture, finalUrl, title, httpStatus } = taken;
+  return { url: finalUrl, httpStatus, title, ...fileOf(picture), creditsUsed };
+}
+
+async function awaited(page: Page, selector: string, timeoutMs: number): Promise<void> {
+  try {
+    await page.locator(selector).first().waitFor({ timeout: timeoutMs });
+  } catch (error) {
+    if ((error as Error).name !== 'TimeoutError') throw error;
+    const message = `Nothing that is seen matches ${selector} within ${timeoutMs} ms.`;
+    throw new AppError('timeout', message, { cause: error });
+  }
 }
 
 export async function browseAction(run: Run, input: ActionInput<'browse'>, services: Services) {
   const { browser, reader, clock } = services;
   const start = clock.now();
   const pictures: Picture[] = [];
+  const results: ActionResult[] = [];
   const { url, actions, width, height, timeoutMs = browseMs } = input;
   const size = { ...(width ? { width } : {}), ...(height ? { height } : {}) };
   const wish = { timeoutMs, signal: run.signal, ...size };
-  const answer = await browser.withPage(parseUrl(url).href, wish, async (page) => {
-    const needs = {
-      browser,
-      reader,
-      jobId: run.job.id,
-      onPicture: (one: Picture) => pictures.push(one),
-    };
-    const results = await runActions(page, actions, needs);
-    const httpStatus = await page.evaluate<number | undefined>(statusScript).catch(() => undefined);
-    const status = httpStatus ? { httpStatus } : {};
-    return { results, finalUrl: page.url(), title: await page.title(), ...status };
-  });
+  const needs = {
+    browser,
+    reader,
+    clock,
+    jobId: run.job.id,
+    onPicture: (one: Picture) => pictures.push(one),
+    onResult: (one: ActionResult) => results.push(one),
+  };
+  const end = await browser
+    .withPage(parseUrl(url).href, wish, async (page, httpStatus) => {
+      const last = await runActions(page, actions, needs);
+      return { httpStatus, finalUrl: last.url(), title: await last.title() };
+    })
+    .catch((error: unknown) => {
+      // What was done is done, and told; only what came of it last is not known.
+      const code = error instanceof AppError && !run.signal.aborted ? error.code : '';
+      const stopReason = { timeout: 'time', unavailable: 'browser' }[code];
+      if (stopReason === undefined || results.length === 0) throw error;
+      return { stopReason, error: (error as AppError).message };
+    });
   const creditsUsed = creditTable.browse;
   await charge(run, services, 'browse', { creditsUsed, bytes: 0, browserMs: clock.now() - start });
-  const success = answer.results.every((one) => one.success);
-  return { url, success, ...answer, pictures: pictures.map(fileOf), creditsUsed };
+  const success = results.length === actions.length && results.every((one) => one.success);
+  return { url, success, results, ...end, pictures: pictures.map(fileOf), creditsUsed };
 }
 
 /** JSON that an agent or a person made from what extract_data handed out: kept as a job of its own. */

@@ -3,6 +3,7 @@
 import { AppError } from '../../../errors.ts';
 import type { JobError } from '../../../jobs/job.ts';
 import type { Outcome, Run } from '../../../jobs/kind.ts';
+import type { SelectorRule } from '../extract/lookup.ts';
 import { loadPage } from '../fetch/load.ts';
 import { sameUrl } from '../search/same-url.ts';
 import type { SearchRow } from '../search/types.ts';
@@ -10,7 +11,7 @@ import type { Services } from '../services.ts';
 import { creditTable } from '../usage/credits.ts';
 import type { ActionInput } from './inputs.ts';
 import { merge, type Sourced } from './merge.ts';
-import { extracted, type Extracted } from './pages.ts';
+import { extracted, htmlOf, type Extracted } from './pages.ts';
 import { bestPassages } from './passages.ts';
 import { Trail } from './trail.ts';
 
@@ -205,7 +206,7 @@ async function findRows(run: Run, query: string, count: number, means: Means): P
 interface Wish {
   schema?: unknown;
   prompt?: string | undefined;
-  selectors?: Record<string, string> | undefined;
+  selectors?: Record<string, SelectorRule> | undefined;
 }
 
 type Listed = Pick<SearchRow, 'url' | 'title'>;
@@ -277,7 +278,7 @@ async function readItem(
   // The question in words is only for a model; without one, what the page states is all there is.
   const words = services.settings.model && prompt !== undefined ? { prompt } : {};
   const made: Extracted | undefined = schema
-    ? await extracted(loaded.html, loaded.url, { schema, selectors, ...words }, services, signal)
+    ? await extracted(htmlOf(loaded), loaded.url, { schema, selectors, ...words }, services, signal)
     : undefined;
   const data = made
     ? { data: made.data, fields: made.fields, valid: made.valid, missing: made.missing }

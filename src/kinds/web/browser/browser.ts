@@ -18,8 +18,11 @@ import type { Rendered, RenderWish } from './rendered.ts';
 import { prepare } from './actions.ts';
 import { pictureFolder } from './pictures.ts';
 import type { WebSettings } from '../settings.ts';
+import { Failures } from './failures.ts';
 import { findBrowser } from './find.ts';
 import { sendHeaders } from './headers.ts';
+import { pageHtml } from './page-html.ts';
+import { within } from './within.ts';
 
 export interface BrowserNeeds {
   settings: WebSettings;
@@ -59,6 +62,8 @@ const openMs = 20_000;
 const settleMs = 1500;
 /** A page may be endless; a picture may not. */
 const pictureHeightMax = 16_000;
+const capturesMax = 20;
+const captureMs = 150;
 
 export class Browser implements Service {
   readonly name = 'browser';
@@ -67,7 +72,7 @@ export class Browser implements Service {
   /** What `running` became. */
   private current: Chromium | undefined;
   private proxy: EgressProxy | undefined;
-  private refusal: AppError | undefined;
+  private readonly failures = new Failures();
   private active = 0;
   private readonly line: (() => void)[] = [];
   private cancelIdle = () => {};
@@ -91,8 +96,8 @@ export class Browser implements Service {
   async render(url: string, wish: PageWish & RenderWish & { jobId: string }): Promise<Rendered> {
     const start = this.needs.clock.now();
     return this.withPage(url, wish, async (page) => {
-      const failed = await prepare(page, wish.actions ?? []);
-      const html = await page.content();
+      const failed = await prepare(page, wish.actions ?? [], this.needs.clock);
+      const html = await pageHtml(page);
       const picture = wish.screenshot ? await this.picture(page, wish.jobId, {}) : undefined;
       const ms = this.needs.clock.now() - start;
       return {
@@ -111,7 +116,8 @@ export class Browser implements Service {
     const size = wish.fullPage ? await pageSize(page) : page.viewportSize()!;
     const clip = { x: 0, y: 0, width: size.width, height: Math.min(size.height, pictureHeightMax) };
     const area = wish.fullPage ? { fullPage: true, clip } : {};
-    const bytes = await page.screenshot({ type, ...quality, ...area, animations: 'disabled' });
+    const take = () => page.screenshot({ type, ...quality, ...area, animations: 'disabled' });
+    const bytes = await this.captured(take);
     const folder = pictureFolder(this.needs.folder, jobId);
     await mkdir(folder, { recursive: true, mode: 0o700 });
     const path = join(folder, `${randomId('')}.${type === 'jpeg' ? 'jpg' : 'png'}`);
@@ -119,33 +125,53 @@ export class Browser implements Service {
     return { path, bytes, mimeType: `image/${type}`, width: clip.width, height: clip.height };
   }
 
+  /** After a very tall picture the browser can take none for up to a second. */
+  private async captured(take: () => Promise<Buffer>): Promise<Buffer> {
+    for (let again = capturesMax; ; again--) {
+      try {
+        return await take();
+      } catch (error) {
+        if (again === 0 || !/Unable to capture/.test((error as Error).message)) throw error;
+        await this.needs.clock.sleep(captureMs);
+      }
+    }
+  }
+
   /** Opens a page, goes there (an empty url: nowhere yet), does the work, closes everything. */
-  async withPage<T>(url: string, wish: PageWish, work: (page: Page) => Promise<T>): Promise<T> {
+  async withPage<T>(
+    url: string,
+    wish: PageWish,
+    work: (page: Page, status: number | undefined) => Promise<T>,
+  ): Promise<T> {
     await this.enter(wish.signal);
     try {
       const { context, page } = await this.open(url, wish);
       try {
         return await this.bounded(wish, async () => {
-          if (url !== '') await this.visit(page, url, wish.timeoutMs);
-          return await work(page);
+          const status = url === '' ? undefined : await this.visit(page, url, wish.timeoutMs);
+          return await work(page, status);
         });
       } finally {
         await context.close().catch(() => {});
       }
     } catch (error) {
-      throw this.explained(error, url);
+      throw this.failures.explained(error, url, this.active === 1);
     } finally {
       this.leave();
     }
   }
 
-  async visit(page: Page, url: string, timeoutMs: number): Promise<void> {
-    this.refusal = undefined;
+  /** Goes there; the status of the answer. */
+  async visit(page: Page, url: string, timeoutMs: number): Promise<number | undefined> {
+    this.failures.forget(url);
     const answer = await page.goto(url, { waitUntil: 'domcontentloaded', timeout: timeoutMs });
-    const refused = answer?.headers()['x-errand-error'];
-    if (refused !== undefined) throw this.refusal ?? new AppError(refused, `${url} was refused.`);
+    const { 'x-errand-error': code, 'x-errand-mark': mark } = answer?.headers() ?? {};
+    // Sites may send the same names; only the proxy knows its mark.
+    if (code !== undefined && this.proxy && mark === this.proxy.mark)
+      throw new AppError(code, (await answer!.text()).trim());
     // Pictures and scripts of a page that never falls silent are not waited for longer than this.
     await page.waitForLoadState('networkidle', { timeout: settleMs }).catch(() => {});
+    return answer?.status();
   }
 
   private async bounded<T>(wish: PageWish, work: () => Promise<T>): Promise<T> {
@@ -160,18 +186,8 @@ export class Browser implements Service {
   }
 
   private async limited<T>(limitMs: number, work: () => Promise<T>): Promise<T> {
-    const done = new AbortController();
-    const limit = this.needs.clock.sleep(limitMs, done.signal).then((): never => {
-      throw new AppError('timeout', `The browser was not done within ${limitMs} ms.`);
-    });
-    limit.catch(() => {});
-    const result = work();
-    result.catch(() => {});
-    try {
-      return await Promise.race([result, limit]);
-    } finally {
-      done.abort();
-    }
+    const late = () => new AppError('timeout', `The browser was not done within ${limitMs} ms.`);
+    return within({ clock: this.needs.clock, limitMs, late }, work);
   }
 
   /** A browser that died while nobody used it is noticed here, and replaced once. */
@@ -247,7 +263,7 @@ export class Browser implements Service {
       egress,
       clock,
       log,
-      onRefused: (_to, error) => (this.refusal = error),
+      onRefused: (to, error) => this.failures.heard(to, error),
     });
     const { url: server, username, password } = this.proxy;
     const browser = await chromium.launch({
@@ -321,26 +337,6 @@ export class Browser implements Service {
   private lateProxy(): EgressProxy | undefined {
     return this.proxy;
   }
-
-  private explained(error: unknown, url: string): unknown {
-    if (error instanceof AppError) return error;
-    const { message, name } = error as Error;
-    if (this.refusal && /ERR_TUNNEL|ERR_PROXY|ERR_EMPTY|ERR_ABORTED|ERR_INVALID/.test(message))
-      return this.refusal;
-    if (name === 'TimeoutError') {
-      return new AppError('timeout', `The page did not load in time: ${firstLine(message)}`, {
-        cause: error,
-      });
-    }
-    if (/closed|crashed|disconnected/i.test(message)) {
-      return new AppError('unavailable', 'The browser ended while it had the page.', {
-        hint: 'Try again: a new one is started.',
-        cause: error,
-      });
-    }
-    const where = url === '' ? 'The page' : url.slice(0, 200);
-    return new AppError('browserFailed', `${where}: ${firstLine(message)}`, { cause: error });
-  }
 }
 
 /** A browser that dies at the wrong moment leaves what it was asked for without an answer. */
@@ -354,8 +350,6 @@ async function whileConnected<T>(browser: Chromium, work: Promise<T>): Promise<T
     browser.off('disconnected', onGone);
   }
 }
-
-const firstLine = (text: string): string => text.split('\n')[0]!.slice(0, 300);
 
 async function pageSize(page: Page): Promise<{ width: number; height: number }> {
   const size = (await page.evaluate(

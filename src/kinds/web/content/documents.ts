@@ -4,7 +4,9 @@ import { AppError } from '../../../errors.ts';
 import { countWords } from './blocks.ts';
 import { decodeBytes } from './charset.ts';
 import { hashOf } from './hash.ts';
-import { parseHtml, rawText, tidy } from './dom.ts';
+import { withoutInvisible } from './dom.ts';
+import { readFragment } from './fragment.ts';
+import { linkTo, literal, written } from './literals.ts';
 import { readPdf } from './pdf.ts';
 import type { Page, PageFormat, PageKind, PageLink, PageOptions } from './types.ts';
 
@@ -67,16 +69,17 @@ export async function readOther(
       ? { text: body, charset: 'utf-8' }
       : decodeBytes(body, options.contentType);
   const charsMax = options.charsMax ?? charsMaxDefault;
-  const cut = text.slice(0, charsMax);
+  const cut = withoutInvisible(text.slice(0, charsMax));
   const page = kind === 'feed' ? feedPage(cut, options) : plainPage(cut, kind, options);
-  return { ...page, charset, ...(cut.length < text.length ? { truncated: true } : {}) };
+  return { ...page, charset, ...(charsMax < text.length ? { truncated: true } : {}) };
 }
 
 async function pdfPage(body: Uint8Array | string, options: PageOptions): Promise<Page> {
   const bytes = typeof body === 'string' ? Buffer.from(body, 'latin1') : body;
   const pdf = await readPdf(bytes);
-  const markdown = pdf.pages.map((text, i) => `<!-- page ${i + 1} -->\n\n${text}`).join('\n\n');
-  const page = withText(pdf.pages.join('\n\n'), markdown, 'pdf', options, pdf.title);
+  const pages = pdf.pages.map(withoutInvisible);
+  const markdown = pages.map((text, i) => `<!-- page ${i + 1} -->\n\n${text}`).join('\n\n');
+  const page = withText(pages.join('\n\n'), markdown, 'pdf', options, pdf.title);
   return { ...page, pages: pdf.pages.length };
 }
 
@@ -108,34 +111,40 @@ function indentedJson(text: string): string {
 function feedPage(xml: string, options: PageOptions): Page {
   const feed = parseFeed(xml, { xmlMode: true });
   if (!feed) return plainPage(xml, 'xml', options);
-  const lines: string[] = [];
+  const resolve = (href: string) => webAddress(href, options.url);
+  const part = (html = '') => readFragment(html, resolve);
   const links: PageLink[] = [];
+  const marked: string[] = [];
+  const plain: string[] = [];
+  const add = (markdown: string, text: string) => {
+    if (markdown !== '') marked.push(markdown);
+    if (text !== '') plain.push(text);
+  };
+  const title = part(feed.title).text || undefined;
+  if (title !== undefined) add(`# ${written(literal(title))}`, title);
+  const about = part(feed.description);
+  add(about.markdown, about.text);
   for (const item of feed.items) {
-    const url = item.link === undefined ? undefined : URL.parse(item.link, options.url)?.href;
-    const title = plain(item.title ?? '') || url || 'untitled';
-    if (url !== undefined) links.push({ url, text: title, rel: [] });
-    const date =
-      item.pubDate && !Number.isNaN(item.pubDate.getTime())
-        ? ` (${item.pubDate.toISOString().slice(0, 10)})`
-        : '';
-    lines.push(
-      `## ${url === undefined ? title : `[${title}](${url})`}${date}`,
-      plain(item.description ?? ''),
-    );
+    const url = item.link === undefined ? undefined : resolve(item.link);
+    const name = part(item.title).text || url || 'untitled';
+    if (url !== undefined) links.push({ url, text: name, rel: [] });
+    const linked = url === undefined ? literal(name) : linkTo(url, literal(name));
+    const date = dateOf(item.pubDate);
+    add(`## ${written(linked)}${date}`, `${name}${date}`);
+    const { markdown, text } = part(item.description);
+    add(markdown, text);
   }
-  const title = plain(feed.title ?? '') || undefined;
-  const markdown = [
-    title === undefined ? '' : `# ${title}`,
-    plain(feed.description ?? ''),
-    ...lines,
-  ];
-  const text = markdown.filter(Boolean).join('\n\n');
-  const page = withText(text, text, 'feed', options, title);
+  const page = withText(plain.join('\n'), marked.join('\n\n'), 'feed', options, title);
   return wants(options, 'links') ? { ...page, links } : page;
 }
 
-function plain(html: string): string {
-  return tidy(rawText(parseHtml(html)));
+function webAddress(href: string, base: string): string | undefined {
+  const url = URL.parse(href, base);
+  return url && /^(?:https?|mailto):$/.test(url.protocol) ? url.href : undefined;
+}
+
+function dateOf(date: Date | undefined): string {
+  return date && !Number.isNaN(date.getTime()) ? ` (${date.toISOString().slice(0, 10)})` : '';
 }
 
 function withText(

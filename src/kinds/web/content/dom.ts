@@ -78,14 +78,31 @@ export function tidy(text: string): string {
   return withoutInvisible(text).replace(/\s+/g, ' ').trim();
 }
 
-const invisible = /[\u00AD\u200B-\u200F\u202A-\u202E\u2060-\u2064\uFEFF]|\uDB40[\uDC00-\uDC7F]/g;
+// Soft hyphens, zero-width, direction and other format characters; noncharacters; tags and variation selectors in rows.
+const invisible =
+  /[\u00AD\u200B-\u200F\u202A-\u202E\u2060-\u206F\uFDD0-\uFDEF\uFEFF]|(?<=[\uFE00-\uFE0F])[\uFE00-\uFE0F]|\uDB40[\uDC00-\uDDEF]/g;
 // eslint-disable-next-line no-control-regex -- only asks whether the slow path is needed
 const plain = /^[\x00-\xAC\xAE-\u1FFF]*$/;
 
 /**
  * Zero-width, direction and tag characters carry text that no reader sees (a way to hide
- * instructions).
+ * instructions). Joiners stay where they are part of how a word or an emoji is written.
  */
 export function withoutInvisible(text: string): string {
-  return plain.test(text) ? text : text.replace(invisible, '');
+  if (plain.test(text)) return text;
+  return text.replace(invisible, (char, at: number) => (isJoiner(char, text, at) ? char : ''));
+}
+
+const joiningScripts =
+  'Arabic Syriac Mongolian Nko Devanagari Bengali Gurmukhi Gujarati Oriya Tamil Telugu Kannada Malayalam Sinhala Khmer Myanmar Tibetan';
+const joining = `[${joiningScripts.replace(/\w+/g, String.raw`\p{Script=$&}`).replaceAll(' ', '')}]`;
+const joinedWord = new RegExp(`^${joining}[\\u200C\\u200D]${joining}`, 'u');
+const joinedEmoji =
+  /^(?:\p{Extended_Pictographic}|\p{Emoji_Modifier}|\uFE0F)\u200D\p{Extended_Pictographic}/u;
+
+function isJoiner(char: string, text: string, at: number): boolean {
+  if (char !== '\u200C' && char !== '\u200D') return false;
+  const isPair = at > 1 && text.charCodeAt(at - 1) >> 10 === 0xdc00 >> 10;
+  const near = text.slice(at - (isPair ? 2 : 1), at + 3);
+  return joinedWord.test(near) || joinedEmoji.test(near);
 }

@@ -1,5 +1,5 @@
 // Formulas: browsers draw them from MathML, and what they mean stands in it as TeX.
-import { isElement, isText, rawText, walk } from './dom.ts';
+import { isElement, isText, rawText, tidy, walk } from './dom.ts';
 import type { Element } from './dom.ts';
 
 const charsMax = 1000;
@@ -8,9 +8,7 @@ const sentence = /(?:[a-z]{2,}[\s~]+){4,}[a-z]{2,}/i;
 
 /** `$E=mc^2$`; empty where it is none. */
 export function formula(math: Element): string {
-  const tex = (annotation(math) ?? math.attribs.alttext ?? spoken(math))
-    .replace(/\s+/g, ' ')
-    .trim();
+  const tex = tidy(annotation(math) ?? math.attribs.alttext ?? spoken(math));
   const bare = tex.replace(/^\{\\(?:display|text)style\s*(.*)\}$/, '$1').trim();
   if (bare === '' || bare.length > charsMax || sentence.test(bare)) return '';
   return `$${bare}$`;

@@ -2,11 +2,25 @@
 // addresses. `Selection` says which texts are wanted; elements without any wanted text are never
 // entered.
 import { isBlockTag } from './blocks.ts';
-import { isElement, isText, rawText, walk, withoutInvisible } from './dom.ts';
+import { codeSpan, fence } from './code.ts';
+import { isElement, isText, walk, withoutInvisible } from './dom.ts';
 import type { AnyNode, Element, Text } from './dom.ts';
 import { formula } from './formula.ts';
 import { isApart } from './gaps.ts';
 import { imageSource } from './head.ts';
+import {
+  codeIn,
+  deleted,
+  emphasis,
+  hasLink,
+  linkTo,
+  literal,
+  paragraphOf,
+  pictureAt,
+  strong,
+  without,
+  written,
+} from './literals.ts';
 import type { Selection } from './selection.ts';
 import { renderTable } from './tables.ts';
 
@@ -14,6 +28,8 @@ export interface MarkdownOptions {
   includeLinks: boolean;
   includeImages: boolean;
   resolve(href: string): string | undefined;
+  /** Whether a reader sees nothing of an element. */
+  hides(element: Element): boolean;
 }
 
 export function renderMarkdown(
@@ -25,20 +41,21 @@ export function renderMarkdown(
   return text.replace(/\n{3,}/g, '\n\n').trim();
 }
 
-const marks: Record<string, string> = {
-  strong: '**',
-  b: '**',
-  em: '*',
-  i: '*',
-  del: '~~',
-  s: '~~',
-  strike: '~~',
+const marks: Record<string, readonly [string, string]> = {
+  strong,
+  b: strong,
+  em: emphasis,
+  i: emphasis,
+  del: deleted,
+  s: deleted,
+  strike: deleted,
 };
 const codeTags = new Set(['code', 'kbd', 'samp', 'tt', 'var']);
 /** Nesting beyond this is flattened to text: it is no structure a reader could see. */
 const nestingMax = 200;
 /** Pictures and formulas of one element without words. */
 const unspokenMax = 8;
+const signCharsMax = 20;
 
 class MarkdownWriter {
   private readonly selection: Selection;
@@ -75,11 +92,21 @@ class MarkdownWriter {
     return parts.join('\n\n');
   }
 
-  /** Inline content on one line. */
-  line(parent: AnyNode): string {
+  /** Inline content on one line, not written yet. */
+  private line(parent: AnyNode): string {
     return this.inline('children' in parent ? parent.children : [])
       .replace(/\s+/g, ' ')
       .trim();
+  }
+
+  title(caption: AnyNode): string {
+    return paragraphOf(this.line(caption));
+  }
+
+  /** A cell may be a mere sign (✓, –), which is no text of its own but says something in its row. */
+  cell(cell: Element): string {
+    const text = this.line(cell) || this.sign(cell);
+    return written(text).replace(/\|/g, '\\|');
   }
 
   wants(node: AnyNode): boolean {
@@ -94,8 +121,8 @@ class MarkdownWriter {
   private block(element: Element): string {
     const { name } = element;
     if (name === 'hr') return this.selection.all ? '---' : '';
-    if (!this.selection.has(element)) return this.unspoken(element);
-    if (this.nesting > nestingMax) return escapeStart(this.line(element));
+    if (!this.selection.has(element)) return written(this.unspoken(element));
+    if (this.nesting > nestingMax) return paragraphOf(this.line(element));
     this.nesting++;
     try {
       return this.wantedBlock(element);
@@ -113,7 +140,7 @@ class MarkdownWriter {
       case 'h4':
       case 'h5':
       case 'h6':
-        return heading(Number(name[1]), this.line(element));
+        return heading(Number(name[1]), without(this.line(element), strong));
       case 'ul':
       case 'ol':
       case 'menu':
@@ -122,14 +149,14 @@ class MarkdownWriter {
       case 'li':
         return indented('- ', this.flow(element));
       case 'pre':
-        return fence(element);
+        return fence(element, this.options.hides);
       case 'blockquote':
         return this.flow(element).replace(/^/gm, '> ').replace(/^> $/gm, '>');
       case 'table':
         return renderTable(element, this);
       case 'dt':
       case 'summary':
-        return emphasised(this.line(element));
+        return emphasised(without(this.line(element), strong));
       case 'a':
         return this.linkedFlow(element);
       default:
@@ -139,12 +166,13 @@ class MarkdownWriter {
 
   private list(element: Element): string {
     const ordered = element.name === 'ol';
-    let number = Number.parseInt(element.attribs.start ?? '1', 10) || 1;
+    let number = ordinal(element.attribs.start) ?? 1;
     const items: string[] = [];
     for (const child of element.children) {
       if (!isElement(child)) continue;
       const wanted = this.selection.has(child);
-      const body = wanted ? this.flow(child) : this.unspoken(child);
+      const body = wanted ? this.flow(child) : written(this.unspoken(child));
+      if (child.name === 'li') number = ordinal(child.attribs.value) ?? number;
       const mark = ordered ? `${number}. ` : '- ';
       if (child.name === 'li') number++;
       if (body === '') continue;
@@ -170,18 +198,15 @@ class MarkdownWriter {
       .map((line) => line.replace(/[^\S\n]+/g, ' ').trim())
       .join('  \n')
       .trim();
-    const tidy = text
-      .replace(/(?: {2}\n)+$/, '')
-      .replace(/^(?:\s*\n)+/, '')
-      .replace(/(?: {2}\n){3,}/g, '\n\n');
-    return this.linked(escapeStart(tidy));
+    const tidy = text.replace(/(?: {2}\n){3,}/g, '\n\n');
+    return paragraphOf(this.linked(tidy));
   }
 
   private linked(text: string): string {
     const { link } = this;
-    if (link === undefined || text === '' || text.includes('](')) return text;
+    if (link === undefined || text === '' || hasLink(text)) return text;
     this.link = undefined;
-    return `[${text.replace(/\s*\n\s*/g, ' ')}](${link})`;
+    return linkTo(link, text);
   }
 
   private inline(nodes: readonly AnyNode[]): string {
@@ -189,7 +214,7 @@ class MarkdownWriter {
     for (const node of nodes) {
       if (isText(node)) {
         if (this.selection.has(node))
-          text += this.apart(node) + escapeInline(withoutInvisible(node.data).replace(/\s+/g, ' '));
+          text += this.apart(node) + literal(withoutInvisible(node.data).replace(/\s+/g, ' '));
         else if (/\s/.test(node.data)) text += ' ';
       } else if (isElement(node)) {
         const inner = this.inlineElement(node);
@@ -213,48 +238,73 @@ class MarkdownWriter {
     if (name === 'br') return '\n';
     if (name === 'img') return this.picture(element);
     if (name === 'input') return checkbox(element);
-    if (!this.selection.has(element)) return this.unspoken(element);
-    if (this.nesting > nestingMax) return rawText(element);
+    if (!this.selection.has(element)) {
+      const found = this.unspoken(element);
+      return name === 'a' && found !== '' ? this.anchor(element, found) : found;
+    }
+    if (this.nesting > nestingMax) return literal(this.plain(element));
     this.nesting++;
     const inner = codeTags.has(name) ? this.plain(element) : this.inline(element.children);
     this.nesting--;
     if (isBlockTag(name)) return ` ${inner} `;
     const text = inner.trim();
     if (text === '') return inner === '' ? '' : ' ';
-    if (codeTags.has(name)) return around(inner, codeSpan(text));
+    if (codeTags.has(name)) return around(inner, codeIn(codeSpan(text)));
     if (name === 'a' && isPermalink(attribs.href, text)) return '';
     if (name === 'a') return around(inner, this.anchor(element, text));
+    if (name === 'rt') return `(${text})`;
     const mark = marks[name];
-    if (mark === undefined || text.includes('\n') || text.includes(mark)) return inner;
-    return around(inner, `${mark}${text}${mark}`);
+    if (mark === undefined || text.includes('\n')) return inner;
+    return around(inner, `${mark[0]}${text}${mark[1]}`);
   }
 
   private anchor({ attribs }: Element, text: string): string {
-    if (!this.options.includeLinks || attribs.href === undefined || text.includes(']('))
-      return text;
+    if (!this.options.includeLinks || attribs.href === undefined || hasLink(text)) return text;
     const url = /^(?:#|javascript:)/i.test(attribs.href)
       ? undefined
       : this.options.resolve(attribs.href);
-    if (url === undefined) return text;
-    return `[${text.replace(/\s*\n\s*/g, ' ')}](${url})`;
+    return url === undefined ? text : linkTo(url, text);
   }
 
   private plain(element: Element): string {
     let text = '';
     for (const child of element.children) {
       if (isText(child)) {
-        if (this.selection.has(child)) text += this.apart(child) + child.data.replace(/\s+/g, ' ');
-      } else if (isElement(child)) text += child.name === 'br' ? ' ' : this.plain(child);
+        if (this.selection.has(child))
+          text += this.apart(child) + withoutInvisible(child.data).replace(/\s+/g, ' ');
+      } else if (isElement(child) && child.name === 'br') text += ' ';
+      else if (isElement(child) && this.selection.has(child)) text += this.plain(child);
     }
     return text;
   }
 
-  private picture({ attribs }: Element): string {
-    if (!this.options.includeImages) return '';
+  private picture(element: Element): string {
+    const { attribs } = element;
+    if (!this.options.includeImages || this.isHidden(element)) return '';
     const source = imageSource(attribs);
     const url = source === undefined ? undefined : this.options.resolve(source);
     if (url === undefined) return '';
-    return `![${(attribs.alt ?? '').replace(/[[\]\s]+/g, ' ').trim()}](${url})`;
+    const alt = withoutInvisible(attribs.alt ?? '')
+      .replace(/[[\]\s]+/g, ' ')
+      .trim();
+    return pictureAt(url, alt);
+  }
+
+  /** Looked for up to the first element with wanted text, which is seen. */
+  private isHidden(element: Element): boolean {
+    for (let at: AnyNode | null = element; isElement(at) && !this.wants(at); at = at.parent)
+      if (this.options.hides(at)) return true;
+    return false;
+  }
+
+  private sign(cell: Element): string {
+    let text = '';
+    walk(cell, (node) => {
+      if (isText(node)) text += withoutInvisible(node.data);
+      else if (isElement(node) && this.options.hides(node)) return false;
+    });
+    const sign = text.replace(/\s+/g, ' ').trim();
+    return sign.length > signCharsMax ? '' : literal(sign);
   }
 
   /** Pictures and formulas of an element that has no text of its own, inside wanted content. */
@@ -278,11 +328,18 @@ function isPermalink(href: string | undefined, text: string): boolean {
 }
 
 function heading(level: number, text: string): string {
-  return text === '' ? '' : `${'#'.repeat(level)} ${text.replace(/^\*\*(.*)\*\*$/, '$1')}`;
+  if (text === '') return '';
+  // Trailing signs would be taken for the end of the heading.
+  return `${'#'.repeat(level)} ${written(text).replace(/(^|\s)(#+)$/, '$1\\$2')}`;
 }
 
 function emphasised(text: string): string {
-  return text === '' || text.includes('**') ? text : `**${text}**`;
+  return text === '' ? '' : written(`${strong[0]}${text}${strong[1]}`);
+}
+
+function ordinal(attribute: string | undefined): number | undefined {
+  const number = Number.parseInt(attribute ?? '', 10);
+  return number >= 0 ? number : undefined;
 }
 
 function indented(mark: string, body: string): string {
@@ -295,81 +352,9 @@ function around(inner: string, marked: string): string {
   return `${/^\s/.test(inner) ? ' ' : ''}${marked}${/\s$/.test(inner) ? ' ' : ''}`;
 }
 
-function codeSpan(text: string): string {
-  const ticks = '`'.repeat(longestRun(text) + 1);
-  const pad = text.startsWith('`') || text.endsWith('`') ? ' ' : '';
-  return `${ticks}${pad}${text}${pad}${ticks}`;
-}
-
-function longestRun(text: string): number {
-  return Math.max(0, ...[...text.matchAll(/`+/g)].map(([run]) => run.length));
-}
-
-function fence(element: Element): string {
-  const code = withBreaks(element).replace(/^\n+|\s+$/g, '');
-  if (code === '') return '';
-  const ticks = '`'.repeat(Math.max(3, longestRun(code) + 1));
-  return `${ticks}${codeLanguage(element)}\n${code}\n${ticks}`;
-}
-
-function withBreaks(element: Element): string {
-  let text = '';
-  for (const child of element.children) {
-    if (isText(child)) text += child.data;
-    else if (isElement(child)) {
-      if (child.name === 'br') text += '\n';
-      else if (child.name !== 'script' && child.name !== 'style' && child.name !== 'button') {
-        text += withBreaks(child);
-        if (
-          (child.name === 'div' || child.name === 'p' || child.name === 'tr') &&
-          !text.endsWith('\n')
-        )
-          text += '\n';
-      }
-    }
-  }
-  return text;
-}
-
-const languageMarks = 'language|lang|brush:|highlight-source|highlight|sourceCode|prettyprint lang';
-const languageClass = new RegExp(
-  String.raw`(?:^|\s)(?:${languageMarks})[-:\s]*([a-z0-9+#]{1,20})(?=\s|$|;)`,
-  'i',
-);
-
-function codeLanguage(pre: Element): string {
-  const code = pre.children.find(
-    (child): child is Element => isElement(child) && child.name === 'code',
-  );
-  const near = [code, pre, isElement(pre.parent) ? pre.parent : undefined];
-  for (const element of near) {
-    if (!element) continue;
-    const named = element.attribs['data-lang'] ?? element.attribs['data-language'];
-    if (named !== undefined && /^[\w+#-]{1,20}$/.test(named)) return named.toLowerCase();
-    const match = languageClass.exec(element.attribs.class ?? '')?.[1];
-    if (match !== undefined && !/^(?:none|plain|highlight|default|copy)$/i.test(match))
-      return match.toLowerCase();
-  }
-  return '';
-}
-
 /** Task lists only: elsewhere a checkbox is a control of the page. */
 function checkbox({ attribs, parent }: Element): string {
   const above = parent && isElement(parent) && parent.name !== 'li' ? parent.parent : parent;
   if (attribs.type !== 'checkbox' || !above || !isElement(above) || above.name !== 'li') return '';
   return 'checked' in attribs ? '[x] ' : '[ ] ';
-}
-
-/** Text that would open a tag is shown, not obeyed. */
-function escapeInline(text: string): string {
-  return text.includes('<') ? text.replace(/<(?=[a-z/!?])/gi, '\\<') : text;
-}
-
-/** Text that would open a block (heading, quote, list) by accident. */
-function escapeStart(text: string): string {
-  return text.replace(
-    /^(#{1,6} |>|[-+*] |(\d+)([.)]) )/gm,
-    (match, _all, digits?: string, dot?: string) =>
-      digits === undefined ? `\\${match}` : `${digits}\\${dot} `,
-  );
 }

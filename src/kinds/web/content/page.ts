@@ -66,7 +66,7 @@ function fullPage(html: string, formats: ReadonlySet<PageFormat>, options: PageO
     ? onlySelected(root, options.includeSelectors)
     : root;
   const segments = segment(part, hidden);
-  const text = chosenText(part, root, segments, options);
+  const text = chosenText(part, root, { segments, hidden }, options);
   const words = text.chosen.reduce((sum, block) => sum + block.words, 0);
   const page: Page = {
     ...common(head, formats, options.url),
@@ -88,20 +88,21 @@ interface ChosenText {
   root: AnyNode;
   blocks: readonly Block[];
   chosen: readonly Block[];
+  hidden: Visibility;
   source?: 'embedded';
 }
 
 function chosenText(
   part: AnyNode,
   root: Document,
-  segments: Segments,
+  { segments, hidden }: { segments: Segments; hidden: Visibility },
   options: PageOptions,
 ): ChosenText {
   const { blocks } = segments;
   const everything = options.onlyMainContent === false || options.includeSelectors?.length;
   const chosen = everything ? blocks : mainBlocks(segments, pageSigns(root));
   const embedded = options.includeSelectors?.length ? undefined : embeddedText(root, chosen);
-  return embedded ?? { root: part, blocks, chosen };
+  return embedded ?? { root: part, blocks, chosen, hidden };
 }
 
 /**
@@ -116,8 +117,9 @@ export function embeddedText(root: Document, chosen: readonly Block[]): ChosenTe
   if (words < Math.max(embeddedWordsMin, 3 * visibleWords)) return undefined;
   const html = texts.map((text) => `<div>${/<[a-z]/i.test(text) ? text : escapeText(text)}</div>`);
   const tree = parseHtml(`<article>${html.join('\n')}</article>`);
-  const { blocks } = segment(tree, new Visibility(tree));
-  return { root: tree, blocks, chosen: blocks, source: 'embedded' };
+  const hidden = new Visibility(tree);
+  const { blocks } = segment(tree, hidden);
+  return { root: tree, blocks, chosen: blocks, hidden, source: 'embedded' };
 }
 
 function render(
@@ -139,6 +141,7 @@ function render(
       includeLinks: options.includeLinks ?? true,
       includeImages: options.includeImages ?? false,
       resolve,
+      hides: (element) => text.hidden.hides(element),
     });
   }
   if (formats.has('html')) page.html = renderHtml(text.root, selection, resolve);

@@ -1,10 +1,12 @@
 // Tables as GFM when they hold data; a table used for layout is read cell after cell.
-import { isElement } from './dom.ts';
+import { elements, isElement, rawText } from './dom.ts';
 import type { AnyNode, Element } from './dom.ts';
 
 export interface CellWriter {
   flow(node: AnyNode): string;
-  line(node: AnyNode): string;
+  /** On one line, pipes escaped. */
+  cell(cell: Element): string;
+  title(caption: AnyNode): string;
   wants(node: AnyNode): boolean;
 }
 
@@ -16,10 +18,10 @@ const repeatCharsMax = 60;
 export function renderTable(table: Element, writer: CellWriter): string {
   const rows = rowsOf(table).filter((row) => writer.wants(row));
   const caption = table.children.find((child) => isElement(child) && child.name === 'caption');
-  const title = caption && writer.wants(caption) ? writer.line(caption) : '';
+  const title = caption && writer.wants(caption) ? writer.title(caption) : '';
   const body = isLayout(table, rows)
     ? rows
-        .flatMap(cellsOf)
+        .flatMap(layoutCells)
         .map((cell) => writer.flow(cell))
         .filter(Boolean)
         .join('\n\n')
@@ -57,7 +59,7 @@ function rowCells(row: Element, writer: CellWriter, spans: Spanning[]): string[]
   };
   for (const cell of cellsOf(row)) {
     fromAbove();
-    let text = writer.line(cell).replace(/\|/g, '\\|');
+    let text = writer.cell(cell);
     const rows = spanOf(cell.attribs.rowspan, rowSpanMax) - 1;
     for (let i = spanOf(cell.attribs.colspan, spanMax); i > 0 && cells.length < columnsMax; i--) {
       if (rows > 0) spans[cells.length] = { text: text.length > repeatCharsMax ? '' : text, rows };
@@ -89,6 +91,13 @@ function cellsOf(row: Element): Element[] {
   return row.children.filter(
     (child): child is Element => isElement(child) && (child.name === 'td' || child.name === 'th'),
   );
+}
+
+/** Without the numbers of the lines beside code. */
+function layoutCells(row: Element): Element[] {
+  const cells = cellsOf(row);
+  const isCode = cells.length > 1 && cells.some((cell) => elements(cell, 'pre').length > 0);
+  return isCode ? cells.filter((cell) => !/^[\d\s]*$/.test(rawText(cell))) : cells;
 }
 
 const heavyTags = new Set([

@@ -1,16 +1,25 @@
-// The text of one element as a reader sees it, on one line.
+// What a reader sees of a page: its elements of one name, and the text of one element on one line.
 import { isBlockTag } from './blocks.ts';
-import { isElement, isText, tidy, walk, type AnyNode } from './dom.ts';
+import { isElement, isText, tidy, walk, type AnyNode, type Element } from './dom.ts';
+import { Visibility } from './hidden.ts';
 
-const unseen = new Set(['script', 'style', 'noscript', 'template', 'svg']);
+export function visibleElements(root: AnyNode, tag: string, hidden: Visibility): Element[] {
+  const found: Element[] = [];
+  walk(root, (node) => {
+    if (!isElement(node)) return;
+    if (node !== root && hidden.hides(node)) return false;
+    if (node.name === tag) found.push(node);
+  });
+  return found;
+}
 
-export function visibleText(root: AnyNode): string {
+/** Whoever names an element wants to see it; below it hidden is hidden. */
+export function visibleText(root: AnyNode, hidden = new Visibility(root)): string {
   const parts: string[] = [];
   walk(root, (node) => {
     if (isText(node)) parts.push(node.data);
     else if (isElement(node)) {
-      if (unseen.has(node.name) || 'hidden' in node.attribs) return false;
-      if (/display\s*:\s*none/i.test(node.attribs.style ?? '')) return false;
+      if (node !== root && hidden.hides(node)) return false;
       if (isBlockTag(node.name) || node.name === 'br') parts.push(' ');
     }
   });

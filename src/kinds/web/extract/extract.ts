@@ -1,6 +1,7 @@
 // extract: a schema filled from one page, each value with its source, checked with Ajv; and what
 // a model would need to fill the rest. Pure: fetching, jobs and models are the caller's.
 import { parseHtml } from '../content/dom.ts';
+import { Visibility } from '../content/hidden.ts';
 import { readHtml } from '../content/page.ts';
 import type { StructuredData } from '../content/types.ts';
 import { pageFacts } from './facts.ts';
@@ -53,7 +54,8 @@ export function extractFrom(html: string, url: string, request: ExtractionReques
   const { schema, check } = readSchema(request.schema ?? { type: 'object', properties: {} });
   const root = parseHtml(html);
   const data = page.structuredData as StructuredData;
-  const filler = new Filler(pageFacts(root, data, page.metadata!), schema, root, url);
+  const seen = { root, hidden: new Visibility(root) };
+  const filler = new Filler(pageFacts(seen, data, page.metadata!), schema, seen, url);
   const value = filler.fill(request.selectors ?? {});
   const problems = check(withoutNulls(value));
   const result: Extraction = {

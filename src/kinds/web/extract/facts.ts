@@ -1,8 +1,9 @@
 // Everything a page states in a form a machine can read without guessing, each with where it was
 // found: JSON-LD, microdata, RDFa, OpenGraph and meta tags, tables and definition lists.
-import { elements, isElement, tidy } from '../content/dom.ts';
+import { isElement } from '../content/dom.ts';
 import type { Document, Element } from '../content/dom.ts';
-import { visibleText } from '../content/visible.ts';
+import type { Visibility } from '../content/hidden.ts';
+import { visibleElements, visibleText } from '../content/visible.ts';
 import type { DataItem, PageMetadata, StructuredData } from '../content/types.ts';
 import { isRecord } from '../../../runtime/json.ts';
 
@@ -53,7 +54,13 @@ const pairsMax = 2000;
 const tablesMax = 50;
 const rowsMax = 1000;
 
-export function pageFacts(root: Document, data: StructuredData, metadata: PageMetadata): Facts {
+/** A parsed page, and what of it nobody sees. */
+export interface SeenPage {
+  root: Document;
+  hidden: Visibility;
+}
+
+export function pageFacts(page: SeenPage, data: StructuredData, metadata: PageMetadata): Facts {
   const things: Thing[] = [];
   const ids = byId(data.jsonLd);
   data.jsonLd.forEach((item, i) =>
@@ -63,8 +70,8 @@ export function pageFacts(root: Document, data: StructuredData, metadata: PageMe
   data.rdfa.forEach((item, i) => addThing(things, item, 'rdfa', `[${i}]`, 0));
   return {
     things,
-    pairs: [...metaPairs(metadata), ...tablePairs(root)].slice(0, pairsMax),
-    tables: rowTables(root),
+    pairs: [...metaPairs(metadata), ...tablePairs(page)].slice(0, pairsMax),
+    tables: rowTables(page),
   };
 }
 
@@ -146,22 +153,22 @@ function metaPairs(metadata: PageMetadata): Pair[] {
   return pairs;
 }
 
-function tablePairs(root: Document): Pair[] {
+function tablePairs({ root, hidden }: SeenPage): Pair[] {
   const pairs: Pair[] = [];
   const add = (label: string, value: string) => {
     const name = label.replace(/[:：]\s*$/, '').trim();
     if (name === '' || name.length > 80 || value === '' || value.length > 2000) return;
     pairs.push({ label: name, value, source: { kind: 'table', at: name } });
   };
-  for (const row of elements(root, 'tr')) {
+  for (const row of visibleElements(root, 'tr', hidden)) {
     const cells = cellsOf(row);
-    if (cells.length === 2) add(visibleText(cells[0]!), visibleText(cells[1]!));
+    if (cells.length === 2) add(visibleText(cells[0]!, hidden), visibleText(cells[1]!, hidden));
   }
-  for (const list of elements(root, 'dl')) {
+  for (const list of visibleElements(root, 'dl', hidden)) {
     let term = '';
     for (const entry of dlEntries(list)) {
-      if (entry.name === 'dt') term = visibleText(entry);
-      else if (term !== '') add(term, visibleText(entry));
+      if (entry.name === 'dt') term = visibleText(entry, hidden);
+      else if (term !== '') add(term, visibleText(entry, hidden));
     }
   }
   return pairs;
@@ -175,23 +182,23 @@ function dlEntries(list: Element): Element[] {
 }
 
 /** Tables with a header row, as rows of named values. */
-function rowTables(root: Document): RowTable[] {
+function rowTables({ root, hidden }: SeenPage): RowTable[] {
   const tables: RowTable[] = [];
-  elements(root, 'table')
+  visibleElements(root, 'table', hidden)
     .slice(0, tablesMax)
     .forEach((table, index) => {
-      const rows = elements(table, 'tr')
+      const rows = visibleElements(table, 'tr', hidden)
         .slice(0, rowsMax)
         .map((row) => cellsOf(row));
       const header = rows.findIndex(
         (cells) => cells.length >= 2 && cells.every(({ name }) => name === 'th'),
       );
       if (header < 0) return;
-      const names = rows[header]!.map((cell) => visibleText(cell));
+      const names = rows[header]!.map((cell) => visibleText(cell, hidden));
       const body = rows.slice(header + 1).filter((cells) => cells.length === names.length);
       if (body.length === 0) return;
       const read = body.map((cells) =>
-        Object.fromEntries(cells.map((cell, i) => [names[i]!, visibleText(cell)])),
+        Object.fromEntries(cells.map((cell, i) => [names[i]!, visibleText(cell, hidden)])),
       );
       tables.push({ rows: read, at: `table[${index}]` });
     });
@@ -202,8 +209,4 @@ function cellsOf(row: Element): Element[] {
   return row.children.filter(
     (child): child is Element => isElement(child) && (child.name === 'td' || child.name === 'th'),
   );
-}
-
-export function textOf(element: Element): string {
-  return tidy(visibleText(element));
 }

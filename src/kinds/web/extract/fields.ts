@@ -1,9 +1,9 @@
 // Fills a schema from a page's facts. Every value remembers its source; a field that no source
 // states stays null and says why. Sources in order: JSON-LD, microdata, RDFa, OpenGraph and meta,
 // tables, the caller's selectors; when two disagree the first is taken and the other is shown.
-import { parseHtml, type Document } from '../content/dom.ts';
+import { parseHtml } from '../content/dom.ts';
 import { select } from '../content/selectors.ts';
-import type { Facts, Source, Thing } from './facts.ts';
+import type { Facts, SeenPage, Source, Thing } from './facts.ts';
 import { bestThing, groupsFor, innerThing, isSide, namedThing } from './groups.ts';
 import {
   firstOf,
@@ -51,10 +51,10 @@ export class Filler {
   readonly missing: MissingField[] = [];
   private readonly facts: Facts;
   private readonly root: JsonSchema;
-  private readonly page: Document;
+  private readonly page: SeenPage;
   private readonly base: string;
 
-  constructor(facts: Facts, root: JsonSchema, page: Document, base: string) {
+  constructor(facts: Facts, root: JsonSchema, page: SeenPage, base: string) {
     this.facts = facts;
     this.root = root;
     this.page = page;
@@ -171,14 +171,9 @@ export class Filler {
   private each(slot: Slot, items: JsonSchema, things: readonly Thing[]): unknown[] {
     const values: unknown[] = [];
     for (const thing of things.slice(0, itemsMax)) {
-      const [found, missing] = [this.found.length, this.missing.length];
       const path = `${slot.path}/${values.length}`;
-      const { value, any } = this.object(path, items, thing, {}, slot.depth + 1);
-      if (any) values.push(value);
-      else {
-        this.found.splice(found);
-        this.missing.splice(missing);
-      }
+      const value = this.ifAny(() => this.object(path, items, thing, {}, slot.depth + 1).value);
+      if (value) values.push(value);
     }
     return values;
   }
@@ -186,26 +181,42 @@ export class Filler {
   /** Objects by selector: one match of the outer selector each, its fields by inner selectors. */
   private cards(path: string, items: JsonSchema, rule: SelectorRule): unknown[] {
     const { selector, fields = {} } = typeof rule === 'string' ? { selector: rule } : rule;
-    const properties = isRecord(items.properties) ? items.properties : {};
     const values: unknown[] = [];
-    for (const card of select(this.page, selector).slice(0, itemsMax)) {
-      const part = parseHtml('');
-      part.children.push(card);
-      const value: Record<string, unknown> = {};
-      for (const [name, raw] of Object.entries(properties)) {
-        const inner = fields[name];
-        const hit = inner === undefined ? undefined : selected(part, inner)[0];
-        value[name] = (hit && fit(firstOf(hit.value), targetOf(raw, this.root), this.base)) ?? null;
-        if (value[name] !== null) {
-          this.found.push({
-            path: `${path}/${values.length}/${escaped(name)}`,
-            source: hit!.source,
-          });
-        }
-      }
-      if (Object.values(value).some((entry) => entry !== null)) values.push(value);
+    for (const card of select(this.page.root, selector).slice(0, itemsMax)) {
+      const root = parseHtml('');
+      root.children.push(card);
+      const at = `${path}/${values.length}`;
+      const value = this.ifAny(() => this.card(at, items, { ...this.page, root }, fields));
+      if (value) values.push(value);
     }
     return values;
+  }
+
+  private card(path: string, items: JsonSchema, part: SeenPage, rules: Rules) {
+    const value: Record<string, unknown> = {};
+    for (const [name, raw] of Object.entries(isRecord(items.properties) ? items.properties : {})) {
+      const schema = targetOf(raw, this.root);
+      const hit = Object.hasOwn(rules, name) ? selected(part, rules[name]!)[0] : undefined;
+      const own = hit && fit(firstOf(hit.value), schema, this.base);
+      const at = `${path}/${escaped(name)}`;
+      value[name] = own ?? null;
+      if (own !== undefined) this.found.push({ path: at, source: hit!.source });
+      else {
+        const reason = whyMissing(name, typeOf(schema), hit ? [hit] : []);
+        this.missing.push({ path: at, reason });
+      }
+    }
+    return value;
+  }
+
+  /** An object of which nothing is stated is none, and lacks nothing. */
+  private ifAny(fill: () => Record<string, unknown>): Record<string, unknown> | undefined {
+    const [found, missing] = [this.found.length, this.missing.length];
+    const value = fill();
+    if (Object.values(value).some((entry) => entry !== null)) return value;
+    this.found.splice(found);
+    this.missing.splice(missing);
+    return undefined;
   }
 
   private candidates({ name, scope, depth, rule }: Slot): Candidate[] {
@@ -231,6 +242,7 @@ export class Filler {
   /** Another object of the page that alone has this very property. */
   private elsewhere(name: string, scope: Thing | undefined): Candidate[] {
     const hits: Candidate[] = [];
+    if (scope && commonNames.has(plainName(name))) return hits;
     for (const thing of this.facts.things) {
       const hit = thing === scope || isSide(thing) ? undefined : lookup(thing.item, name);
       if (hit)
@@ -242,6 +254,9 @@ export class Filler {
     return hits.length === 1 ? hits : [];
   }
 }
+
+/** Every object has these of its own: those of another say nothing about this one. */
+const commonNames = new Set('name title url link image description text id identifier'.split(' '));
 
 function escaped(name: string): string {
   return name.replace(/~/g, '~0').replace(/\//g, '~1');
@@ -257,5 +272,5 @@ function whyMissing(name: string, type: string, seen: readonly Candidate[]): str
   const [first] = seen;
   if (!first) return `No structured data, meta tag, table or selector of the page states ${name}.`;
   const shown = JSON.stringify(firstOf(first.value))?.slice(0, 80);
-  return `${first.source.kind} (${first.source.at}) says ${shown}, which is no ${type}.`;
+  return `${first.source.kind} (${first.source.at}) says ${shown}, which is no ${type} that can be read without guessing.`;
 }

@@ -60,12 +60,14 @@ export function groupsFor(
   scope: Thing | undefined,
   name: string,
 ): Thing[][] {
-  const groups = [
-    innerList(scope, name),
-    itemList(facts),
-    sameType(facts, schema),
-    tableRows(facts, schema),
-  ];
+  const groups = isTrail(name)
+    ? [innerList(scope, name), itemList(facts, 'BreadcrumbList')]
+    : [
+        innerList(scope, name),
+        itemList(facts, 'ItemList').filter((item) => answersHalf(item, schema)),
+        sameType(facts, schema),
+        tableRows(facts, schema),
+      ];
   return groups.filter((group) => group.length > 0);
 }
 
@@ -82,8 +84,18 @@ function innerList(scope: Thing | undefined, name: string): Thing[] {
   return [];
 }
 
-function itemList({ things }: Facts): Thing[] {
-  const list = things.find(({ types }) => types.includes('ItemList'));
+/** The way to this page from the first one: no other list is. */
+const isTrail = (name: string): boolean =>
+  /^breadcrumbs?(?:list|trail|path)?$/.test(plainName(name));
+
+/** One name in common makes no events of products. */
+function answersHalf(thing: Thing, schema: JsonSchema): boolean {
+  const names = Object.keys(isRecord(schema.properties) ? schema.properties : {});
+  return names.length === 0 || matches(thing, schema) * 2 >= names.length;
+}
+
+function itemList({ things }: Facts, type: 'ItemList' | 'BreadcrumbList'): Thing[] {
+  const list = things.find(({ types }) => types.includes(type));
   const entries = list?.item.itemListElement;
   if (!list || !Array.isArray(entries)) return [];
   return entries.filter(isRecord).map((entry, i) => ({
@@ -102,7 +114,7 @@ function sameType({ things }: Facts, schema: JsonSchema): Thing[] {
     groups.set(key, [...(groups.get(key) ?? []), thing]);
   }
   const scored = [...groups.values()]
-    .filter((group) => group.length > 1)
+    .filter((group) => group.length > 1 && answersHalf(group[0]!, schema))
     .map((group) => ({ group, score: matches(group[0]!, schema) }))
     .filter(({ score }) => score > 0);
   return (

@@ -1,8 +1,9 @@
 // Finding values: a path in an object of the page's data (names compared loosely), or a selector
 // in the page.
-import type { Document, Element } from '../content/dom.ts';
+import type { Element } from '../content/dom.ts';
 import { select } from '../content/selectors.ts';
-import { textOf, type Source } from './facts.ts';
+import { visibleText } from '../content/visible.ts';
+import type { SeenPage, Source } from './facts.ts';
 import { plainName } from './names.ts';
 import { isRecord } from '../../../runtime/json.ts';
 
@@ -41,20 +42,25 @@ export function lookup(item: Record<string, unknown>, path: string): Hit | undef
 function keyLike(item: Record<string, unknown>, name: string): string | undefined {
   if (Object.hasOwn(item, name)) return name;
   const wanted = plainName(name);
-  return Object.keys(item).find((key) => !key.startsWith('@') && plainName(key) === wanted);
+  const keys = Object.keys(item).filter((key) => !key.startsWith('@'));
+  return (
+    keys.find((key) => plainName(key) === wanted) ??
+    // Units stand in brackets: "Price (EUR)".
+    keys.find((key) => key.endsWith(')') && plainName(key.replace(/\([^()]*\)$/, '')) === wanted)
+  );
 }
 
 /** `selector` or `selector@attribute`; the text of every match, or its attribute. */
-export function selected(page: Document, rule: SelectorRule): Candidate[] {
+export function selected({ root, hidden }: SeenPage, rule: SelectorRule): Candidate[] {
   const given = typeof rule === 'string' ? rule : rule.selector;
   const short = typeof rule === 'string' ? /^(.*\S)\s*@([\w-]+)$/.exec(rule) : null;
   const selector = short?.[1] ?? given;
   const attribute = short?.[2] ?? (typeof rule === 'string' ? undefined : rule.attribute);
   const read = (element: Element) =>
     attribute === undefined
-      ? (element.attribs.content ?? textOf(element))
+      ? (element.attribs.content ?? visibleText(element, hidden))
       : element.attribs[attribute];
-  const values = select(page, selector)
+  const values = select(root, selector)
     .slice(0, itemsMax)
     .map(read)
     .filter((value) => value !== undefined && value !== '');

@@ -121,8 +121,9 @@ function readCompletion(text: string, { url }: ModelEndpoint): { content: string
   return { content: message.content, tokens: typeof usage === 'number' ? usage : 0 };
 }
 
-function refused({ url, name }: ModelEndpoint, status: number, body: string): AppError {
-  const said = body.slice(0, 300);
+function refused({ url, name, key }: ModelEndpoint, status: number, body: string): AppError {
+  // Some endpoints repeat the key that they refuse.
+  const said = (key ? body.replaceAll(key, '[key]') : body).slice(0, 300);
   if (status === 429) {
     return new AppError('rateLimited', `The model endpoint has too much to do (429): ${said}`);
   }

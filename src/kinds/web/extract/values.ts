@@ -1,21 +1,35 @@
 // A value as found, made to fit a schema's type, or undefined: nothing is guessed. "1.299,00 €"
 // is a number, "from about ten" is not.
 import { isRecord } from '../../../runtime/json.ts';
+import { dateIn, dateTimeIn } from './dates.ts';
+import { numberIn } from './numbers.ts';
 import type { JsonSchema } from './schema.ts';
 
 const textCharsMax = 50_000;
 
-/** The type a schema asks for, looking through nullable unions and local references. */
+/** The type a schema asks for, looking through unions, parts and local references. */
 export function targetOf(schema: unknown, root: JsonSchema, depth = 0): JsonSchema {
   if (!isRecord(schema) || depth > 10) return {};
   if (typeof schema.$ref === 'string') return targetOf(pointer(root, schema.$ref), root, depth + 1);
-  for (const word of ['anyOf', 'oneOf', 'allOf']) {
+  let target: JsonSchema = schema;
+  for (const word of ['allOf', 'anyOf', 'oneOf']) {
     const options = schema[word];
     if (!Array.isArray(options)) continue;
-    const option = options.find((entry) => isRecord(entry) && entry.type !== 'null');
-    if (option) return { ...schema, ...targetOf(option, root, depth + 1) };
+    const wanted = options.filter((entry) => isRecord(entry) && entry.type !== 'null');
+    // All of them together; of alternatives the first.
+    for (const option of word === 'allOf' ? wanted : wanted.slice(0, 1))
+      target = together(target, targetOf(option, root, depth + 1));
   }
-  return schema;
+  return target;
+}
+
+function together(one: JsonSchema, other: JsonSchema): JsonSchema {
+  const properties = [one, other].map((schema) => schema.properties).filter(isRecord);
+  return {
+    ...one,
+    ...other,
+    ...(properties.length > 0 ? { properties: Object.assign({}, ...properties) as object } : {}),
+  };
 }
 
 function pointer(root: JsonSchema, ref: string): unknown {
@@ -74,8 +88,17 @@ function fitEnum(value: unknown, allowed: readonly unknown[]): unknown {
 function fitText(value: unknown, schema: JsonSchema, base: string): string | undefined {
   const text = asText(value)?.trim();
   if (text === undefined || text === '') return undefined;
-  if (schema.format === 'uri' || schema.format === 'url') return URL.parse(text, base)?.href;
-  if (schema.format === 'date') return /^\d{4}-\d{2}-\d{2}/.exec(text)?.[0];
+  switch (schema.format) {
+    case 'uri':
+    case 'url':
+      return /\s/.test(text) ? undefined : URL.parse(text, base)?.href;
+    case 'date':
+      return dateIn(text);
+    case 'date-time':
+      return dateTimeIn(text);
+    case 'email':
+      return /^(?:mailto:)?(\S+@\S+)$/i.exec(text)?.[1];
+  }
   return text.slice(0, textCharsMax).replace(/^https?:\/\/schema\.org\/(?=[A-Z][A-Za-z]+$)/, '');
 }
 
@@ -103,36 +126,10 @@ function asText(value: unknown): string | undefined {
   return address.length > 0 ? address.join(', ') : undefined;
 }
 
-const before = String.raw`(?:[A-Z]{3}|[A-Za-z]{0,2}[$€£¥₹]?|kr\.?)?`;
-const behind = String.raw`(?:[A-Z]{3}|[$€£¥₹%]|kr\.?)?`;
-const amount = new RegExp(String.raw`^${before}\s*(-?\d[\d.,\s'\u00A0]*)\s*${behind}$`);
-
 function fitNumber(value: unknown): number | undefined {
   if (typeof value === 'number') return Number.isFinite(value) ? value : undefined;
-  const text = asText(value)?.trim();
-  if (text === undefined) return undefined;
-  const match = amount.exec(text);
-  return match ? decimal(match[1]!.replace(/[\s'\u00A0]/g, '')) : undefined;
-}
-
-/**
- * The last separator is the decimal one, unless it stands before exactly three digits or more
- * than once.
- */
-function decimal(digits: string): number | undefined {
-  const last = Math.max(digits.lastIndexOf('.'), digits.lastIndexOf(','));
-  let text = digits;
-  if (last >= 0) {
-    const mark = digits[last]!;
-    const both = digits.includes('.') && digits.includes(',');
-    const once = digits.indexOf(mark) === last;
-    const tail = digits.length - last - 1;
-    const isDecimal = once && (both || mark === '.' || tail !== 3);
-    const whole = digits.slice(0, last).replace(/[.,]/g, '');
-    text = isDecimal ? `${whole}.${digits.slice(last + 1)}` : digits.replace(/[.,]/g, '');
-  }
-  const number = Number(text);
-  return text !== '' && Number.isFinite(number) ? number : undefined;
+  const text = asText(value);
+  return text === undefined ? undefined : numberIn(text);
 }
 
 function fitBoolean(value: unknown): boolean | undefined {

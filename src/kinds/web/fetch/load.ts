@@ -2,6 +2,7 @@
 import { AppError } from '../../../errors.ts';
 import type { PageAction } from '../browser/actions.ts';
 import { decodeBytes } from '../content/charset.ts';
+import { kindOf } from '../content/documents.ts';
 import { parseUrl } from '../crawl/url.ts';
 import type { Page, PageFormat, PageOptions } from '../content/types.ts';
 import type { Services } from '../services.ts';
@@ -12,6 +13,8 @@ import { hostManners } from './pacer.ts';
 export interface LoadWish {
   url: string;
   formats: readonly PageFormat[];
+  /** Of what is no HTML (PDF, JSON, text), if others. */
+  otherFormats?: readonly PageFormat[];
   jobId: string;
   signal: AbortSignal;
   render?: 'never' | 'auto' | 'always';
@@ -49,7 +52,7 @@ export async function loadPage(wish: LoadWish, services: Services): Promise<Load
   const options = {
     ...wish.reading,
     url,
-    formats: wish.formats,
+    formats: (kindOf(body, contentType) === 'html' ? undefined : wish.otherFormats) ?? wish.formats,
     ...(contentType === undefined ? {} : { contentType }),
   };
   const page = await services.reader.read(body, options);

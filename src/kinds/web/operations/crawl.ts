@@ -108,7 +108,9 @@ async function checkOptions(
       hint: 'Give `schema` too, or includeSelectors for parts of the page.',
     });
   }
-  await checkSelectors(options);
+  const { includeSelectors = [], excludeSelectors = [], linkSelectors = [] } = options;
+  const parts = [...includeSelectors, ...excludeSelectors, ...linkSelectors];
+  await checkSelectors(parts, options.selectors);
   const odd = Object.keys(options.pathBudgets ?? {}).find((prefix) => !prefix.startsWith('/'));
   if (odd !== undefined) {
     throw new AppError('invalidInput', `No path begins with "${odd}" (pathBudgets).`, {

@@ -26,6 +26,11 @@ export function pieceOf<T extends Record<string, unknown>>(
   return { ...view, ...Object.fromEntries(cut), ...(isMore ? { nextOffset: to } : {}) };
 }
 
+/** The first so many bytes, never half a character. */
+export function textPiece(text: string, bytesMax: number): string {
+  return between(Buffer.from(text), 0, bytesMax);
+}
+
 function between(bytes: Buffer, from: number, to: number): string {
   return bytes.toString('utf8', wholeAt(bytes, from), wholeAt(bytes, to));
 }

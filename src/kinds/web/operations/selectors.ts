@@ -1,24 +1,21 @@
-// Selectors of callers, tried on an empty page before a job is made of them.
-export async function checkSelectors({
-  includeSelectors = [],
-  excludeSelectors = [],
-  linkSelectors = [],
-  selectors = {},
-}: {
-  includeSelectors?: string[] | undefined;
-  excludeSelectors?: string[] | undefined;
-  linkSelectors?: string[] | undefined;
-  selectors?: Record<string, string> | undefined;
-}): Promise<void> {
-  const parts = [...includeSelectors, ...excludeSelectors, ...linkSelectors];
-  const rules = Object.values(selectors);
-  if (parts.length + rules.length === 0) return;
-  const [{ parseHtml }, { select }, { selected }] = await Promise.all([
+// Selectors of callers, tried on an empty page: what is no CSS is said before anything is fetched.
+import type { SelectorRule } from '../extract/lookup.ts';
+
+export async function checkSelectors(
+  parts: readonly string[],
+  rules: Readonly<Record<string, SelectorRule>> = {},
+): Promise<void> {
+  const all = [...parts, ...Object.values(rules).flatMap(selectorsOf)];
+  if (all.length === 0) return;
+  const [{ parseHtml }, { select }] = await Promise.all([
     import('../content/dom.ts'),
     import('../content/selectors.ts'),
-    import('../extract/lookup.ts'),
   ]);
   const page = parseHtml('');
-  for (const part of parts) select(page, part);
-  for (const rule of rules) selected(page, rule);
+  for (const selector of all) select(page, selector);
+}
+
+function selectorsOf(rule: SelectorRule): string[] {
+  if (typeof rule === 'string') return [rule.replace(/(\S)\s*@[\w-]+$/, '$1')];
+  return [rule.selector, ...Object.values(rule.fields ?? {}).flatMap(selectorsOf)];
 }

@@ -1,0 +1,78 @@
+// The page as a reader of HTML needs it: what scripts have drawn, parts in open shadow roots included, and marked
+// `hidden` where the styles of the page show nothing (style sheets are not there when the HTML is read).
+import type { Locator, Page } from 'playwright-core';
+
+/** Runs in the page; a part of it where one was chosen. */
+const serializer = `(part) => {
+  const root = part ?? document.documentElement;
+  if (!root.getHTML) return root.outerHTML;
+  const shadows = [];
+  const marked = [];
+  const isClear = (colour) => /^rgba\\(.*, 0\\)$|^transparent$/.test(colour);
+  const hasPicture = (element) => {
+    for (let at = element; at; at = at.parentElement)
+      if (getComputedStyle(at).backgroundImage !== 'none') return true;
+    return false;
+  };
+  const isUnseen = (element) => {
+    const style = getComputedStyle(element);
+    if (!element.checkVisibility({ visibilityProperty: true })) return style.display !== 'contents';
+    if (parseFloat(style.fontSize) < 2) return true;
+    if (style.textShadow === 'none') {
+      if (isClear(style.color) && !hasPicture(element)) return true;
+      if (style.color === style.backgroundColor) return style.backgroundImage === 'none';
+    }
+    const box = element.getBoundingClientRect();
+    if (box.right + scrollX < -900 || box.bottom + scrollY < -900) return true;
+    return box.width <= 1 && box.height <= 1 && style.overflow === 'hidden';
+  };
+  const look = (node) => {
+    let seen = 0;
+    for (const element of node.querySelectorAll('*')) {
+      if (++seen > 50000) return;
+      if (element.shadowRoot) {
+        shadows.push(element.shadowRoot);
+        look(element.shadowRoot);
+      }
+      const says = [...element.childNodes].some((child) => child.nodeType === 3 && child.data.trim() !== '');
+      if (!says || element.hidden || /^(SCRIPT|STYLE|NOSCRIPT|TEMPLATE|TITLE|OPTION)$/.test(element.tagName)) continue;
+      if (element instanceof HTMLElement && isUnseen(element)) marked.push(element);
+    }
+  };
+  if (root.shadowRoot) shadows.push(root.shadowRoot);
+  look(root);
+  try {
+    for (const element of marked) element.setAttribute('hidden', '');
+    const open = root.cloneNode(false).outerHTML;
+    const inner = root.getHTML({ shadowRoots: shadows });
+    return open.replace(/(<\\/[^<>]*>)?$/, '') + inner + '</' + root.localName + '>';
+  } finally {
+    for (const element of marked) element.removeAttribute('hidden');
+  }
+}`;
+
+/** Only a function is called with the element; its text is what is sent to the page. */
+const serialize = Object.assign((_part: unknown): string => '', { toString: () => serializer });
+
+export async function pageHtml(page: Page): Promise<string> {
+  return `<!doctype html>${await arrived(page, () => page.evaluate(serialize, undefined))}`;
+}
+
+export async function partHtml(part: Locator): Promise<string> {
+  return arrived(part.page(), () => part.evaluate(serialize));
+}
+
+const movesMax = 5;
+
+/** A page that goes elsewhere while it is read is read where it arrives. */
+async function arrived<T>(page: Page, read: () => Promise<T>): Promise<T> {
+  for (let moves = 0; ; moves++) {
+    try {
+      return await read();
+    } catch (error) {
+      if (moves === movesMax || !/context was destroyed/i.test((error as Error).message))
+        throw error;
+      await page.waitForLoadState('domcontentloaded').catch(() => {});
+    }
+  }
+}

@@ -1,0 +1,20 @@
+// Work in the browser that may never answer: after its time it is given up.
+import type { Clock } from '../../../runtime/clock.ts';
+
+export async function within<T>(
+  { clock, limitMs, late }: { clock: Clock; limitMs: number; late(): Error },
+  work: () => Promise<T>,
+): Promise<T> {
+  const done = new AbortController();
+  const limit = clock.sleep(limitMs, done.signal).then((): never => {
+    throw late();
+  });
+  limit.catch(() => {});
+  const result = work();
+  result.catch(() => {});
+  try {
+    return await Promise.race([result, limit]);
+  } finally {
+    done.abort();
+  }
+}
