@@ -27,7 +27,9 @@ test('http.bodyBytesMax is the limit of a body, below and above the default', as
   assert.equal((await ask(small, 'tools/list', list(3000))).status, 413);
   const usual = await startServer(t);
   assert.equal((await ask(usual, 'tools/list', list(9 * 1024 ** 2))).status, 200);
-  assert.equal((await ask(usual, 'tools/list', list(10 * 1024 ** 2))).status, 413);
+  // Again and again: a connection that is closed too early is seen only now and then.
+  for (let i = 0; i < 10; i++)
+    assert.equal((await ask(usual, 'tools/list', list(10 * 1024 ** 2))).status, 413);
 });
 
 test('2025: a task has the same times in a list as alone', async (t) => {

@@ -55,6 +55,9 @@ export function createMcpHttp(options: McpHttpOptions): McpHttp {
     let source: Source;
     try {
       source = options.source(caller, choiceOf(request));
+      // Refused here and not by the SDK, which closes the connection: a client that still sends would not read why.
+      if (Number(request.headers['content-length']) > bodyBytesMax)
+        await readBody(request, { bytesMax: bodyBytesMax, setting: 'http.bodyBytesMax' });
       if (isListen(request) && listens >= listensMax)
         throw new AppError('limitExceeded', `More than ${listensMax} clients listen.`);
     } catch (error) {
