@@ -161,6 +161,28 @@ ${prose('a panel', 3)}<div hidden>SECRET-1</div><div aria-hidden="true">SECRET-2
   assert.match(page.markdown!, /Tags removed\./);
 });
 
+test('hidden by a rule within rules, by its colour, size or place; what a stronger rule shows is read', async () => {
+  const css = `main .x{display:none} p.y{visibility:hidden} p[data-z].w{display:none} #q > span.r{display:none}
+    .pane{display:none} .pane.now{display:block} 
+    .late{display:none} .late{display:block} p, [slot]{visibility:hidden}`;
+  const hidden = [
+    '<p class=x>', '<p class=y>', '<p class=w data-z>', '<p id=q>Seen <span class=r>',
+    '<p style="color:transparent">', '<p style="color: #FFF; background-color:#fff">', '<p style="font-size:1px">',
+    '<p style="clip-path: inset(100%)">', '<p style="transform:scale(0)">', '<p style="position:fixed;left:-200vw">',
+    '<p style="position:absolute;top:-300%">',
+  ]; // prettier-ignore
+  const seen = [
+    '<p class="pane now">', '<p class=late>', '<p slot=a>', '<div class=y>', '<p style="font-size:0.8em">', '<p style="color:red;background:white">',
+    '<p style="color:transparent;background-clip:text">', '<p style="transform:scale(0);transition:transform 1s">', '<p style="margin-left:-100%">',
+  ]; // prettier-ignore
+  const html = `<html><head><style>${css}</style></head><body><main><h1>Rules</h1>${prose('a rule', 2)}
+    ${hidden.map((tag, i) => `${tag}SECRET-${i}.</p>`).join('\n')}
+    ${seen.map((tag, i) => `${tag}Kept ${i}.</p>`).join('\n')}</main></body></html>`;
+  const page = await readPage(html, { url, contentType: 'text/html', onlyMainContent: false });
+  assert.doesNotMatch(page.markdown!, /SECRET-\d+/);
+  assert.deepEqual(page.markdown!.match(/Kept \d/g), seen.map((_, i) => `Kept ${i}`)); // prettier-ignore
+});
+
 test('a page that waits for its script to show it is read; a long hidden remark on a page is not', async () => {
   const options = { url, contentType: 'text/html' };
   const body = `<h1>Veiled</h1>${prose('a veil', 12)}`;

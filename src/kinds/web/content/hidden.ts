@@ -4,6 +4,7 @@
 // FAQ) and text that fades in are content.
 import { isElement, isText, rawText, walk } from './dom.ts';
 import type { AnyNode, Element } from './dom.ts';
+import { HidingRules } from './hiding-rules.ts';
 
 /** Elements whose text is never part of what a page says. */
 const silent = new Set(
@@ -28,7 +29,7 @@ function isSilent(element: Element): boolean {
 
 /** What one page hides; made once per page. */
 export class Visibility {
-  private readonly names: ReadonlySet<string>;
+  private readonly rules: HidingRules;
   private readonly opened: ReadonlySet<string>;
   /** The page's main element, or all of it, and what a part must hold or be in to be the page. */
   private readonly core: AnyNode;
@@ -49,7 +50,7 @@ export class Visibility {
     });
     this.core = main ?? root;
     this.mark = main ?? title;
-    this.names = hiddenNames(styles);
+    this.rules = hidingRules(styles);
     this.opened = opened;
   }
 
@@ -61,24 +62,20 @@ export class Visibility {
     if ('hidden' in attribs && attribs.hidden !== 'until-found') return !this.isShown(element);
     if (attribs['aria-hidden'] === 'true') return !isSeenLink(element) && !this.isShown(element);
     if (element.name === 'dialog' && !('open' in attribs)) return true;
-    if (this.names.size === 0) return false;
-    const byId = attribs.id !== undefined && this.names.has(`#${attribs.id}`);
-    const named = byId || this.hasHiddenClass(attribs.class);
     // A sheet that hides a large part of the page is undone by its scripts.
-    return named && !this.isShown(element) && !longerThan(element, fadedCharsMax);
+    return (
+      this.rules.hide(element) && !this.isShown(element) && !longerThan(element, fadedCharsMax)
+    );
   }
 
   private styledAway(element: Element, style: string): boolean {
-    if (offScreen.test(style)) return true;
+    if (offScreen.test(style) || isPaintedOver(style)) return true;
     if (notDisplayed.test(style)) return !this.isShown(element);
+    if (shrunk.test(style)) return !/transition|animation/i.test(style);
     if (!transparent.test(style)) return false;
     if (/absolute|fixed|pointer-events\s*:\s*none|z-index\s*:\s*-/i.test(style)) return true;
     if (/transform|transition|animation|translate/i.test(style)) return false;
     return !longerThan(element, fadedCharsMax);
-  }
-
-  private hasHiddenClass(names: string | undefined): boolean {
-    return names !== undefined && names.split(/\s+/).some((name) => this.names.has(`.${name}`));
   }
 
   private isShown(element: Element): boolean {
@@ -109,11 +106,13 @@ function isSeenLink({ name, attribs }: Element): boolean {
   return name === 'a' && attribs.href !== undefined && !attribs.href.startsWith('#');
 }
 
-const noSize = String.raw`font-size\s*:\s*0(?:px|em|rem|pt|%)?\s*(?:;|!|$)`;
-const farAway = String.raw`(?:text-indent|left|top|margin-left)\s*:\s*-\d{4,}px`;
-const clipped = String.raw`clip\s*:\s*rect\(\s*0`;
+const noSize = String.raw`font-size\s*:\s*(?:0(?:\.0+)?(?:px|em|rem|pt|%|vw)?|[01](?:\.\d+)?p[xt])\s*(?:;|!|$)`;
+const farAway = String.raw`(?:text-indent|left|top|margin-left)\s*:\s*-(?:\d{4,}px|\d{3,}(?:em|rem|vw|vh))`;
+const aside = String.raw`(?:text-indent|left|top)\s*:\s*-\d{3,}%`;
+const clipped = String.raw`clip\s*:\s*rect\(\s*0|clip-path\s*:\s*(?:inset\(\s*(?:50|100)%|circle\(\s*0)`;
 const folded = String.raw`(?:max-)?(?:height|width)\s*:\s*0(?:px)?\s*;.*overflow\s*:\s*hidden`;
-const offScreen = anyOf(noSize, farAway, clipped, folded);
+const offScreen = anyOf(noSize, farAway, aside, clipped, folded);
+const shrunk = anyOf(String.raw`transform\s*:\s*scale[xy]?\(\s*0(?:\.0+)?\s*[,)]`);
 const notShown = [String.raw`display\s*:\s*none`, String.raw`visibility\s*:\s*(?:hidden|collapse)`];
 const notDisplayed = anyOf(...notShown);
 const transparent = /(?:^|[;\s])opacity\s*:\s*0(?:\.0+)?\s*(?:;|!|$)/i;
@@ -136,30 +135,44 @@ function addOpened({ name, attribs }: Element, ids: Set<string>): void {
   if (name === 'a' && attribs.href?.startsWith('#')) ids.add(attribs.href.slice(1));
 }
 
+const colour = /(?:^|[;\s])(background-)?(?:color|background)\s*:\s*([^;!]+)/gi;
+
+/** Text in the colour of its own ground, or in none. Letters that show a picture are neither. */
+function isPaintedOver(style: string): boolean {
+  if (!/colo/i.test(style) || /background-clip/i.test(style)) return false;
+  let ink = '';
+  let ground = '';
+  for (const [whole, isGround, value] of style.matchAll(colour)) {
+    const plain = value!.toLowerCase().replace(/\s+/g, '');
+    if (isGround !== undefined || /background/i.test(whole)) ground = plain;
+    else ink = plain;
+  }
+  return (
+    ink === 'transparent' || /^rgba\(.*,0(?:\.0+)?\)$/.test(ink) || (ink !== '' && ink === ground)
+  );
+}
+
 const styleCharsMax = 200_000;
 const rule = /([^{}]+)\{([^{}]*)\}/g;
-const simpleSelector = /^[.#][\w-]+$/;
 const hidingBody = anyOf(...notShown, noSize, farAway);
+const showingBody = anyOf(
+  String.raw`display\s*:\s*(?!none)[a-z]`,
+  String.raw`visibility\s*:\s*visible`,
+);
 
-/**
- * Class and id names that the page's own style elements hide outright (single selectors, no media
- * queries).
- */
-function hiddenNames(styles: readonly Element[]): Set<string> {
-  const names = new Set<string>();
+function hidingRules(styles: readonly Element[]): HidingRules {
+  const rules = new HidingRules();
   for (const style of styles) {
     if (style.attribs.media !== undefined && !/all|screen/i.test(style.attribs.media)) continue;
     const css = rawText(style).slice(0, styleCharsMax);
-    if (!/none|hidden|font-size|indent|left|top/.test(css)) continue;
+    if (!/none|hidden|collapse|font-size|indent|left|top/.test(css)) continue;
     for (const [, selectors, body] of withoutAtRules(css).matchAll(rule)) {
-      if (!hidingBody.test(body ?? '')) continue;
-      for (const selector of (selectors ?? '').split(',')) {
-        const name = selector.trim();
-        if (simpleSelector.test(name)) names.add(name);
-      }
+      const isHiding = hidingBody.test(body!);
+      if (!isHiding && !showingBody.test(body!)) continue;
+      for (const selector of selectors!.split(',')) rules.add(selector, isHiding);
     }
   }
-  return names;
+  return rules;
 }
 
 /** Leaves out `@media … { … }` and its kin: what they hide is hidden only sometimes. */
