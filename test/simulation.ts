@@ -282,7 +282,7 @@ export class World {
       for (const job of rows)
         if (job.queue === queue) expected[job.status] = (expected[job.status] ?? 0) + 1;
       assert.deepEqual(await this.store.counters(`queue:toy:${queue}`), expected);
-      assert.deepEqual(await this.store.counters(`own:toy:${queue}:ada`), expected);
+      assert.deepEqual(await this.store.counters(`queue:toy:${queue}/ada`), expected);
     }
   }
 

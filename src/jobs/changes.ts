@@ -2,7 +2,7 @@
 // the archived attempt. The version in the WHERE clause is the fence: whoever decided on an older row gets a conflict.
 import type { Step } from '../store/store.ts';
 import type { Decision, NewEvent } from './decision.ts';
-import { counterScope, ownCounterScope } from './intents.ts';
+import { counterScope } from './intents.ts';
 import { columnOf, columnValue, jobFields, type Job, type JobField, type Status } from './job.ts';
 
 export function insertJob(job: Job, events: NewEvent[]): Step[] {
@@ -13,7 +13,7 @@ export function insertJob(job: Job, events: NewEvent[]): Step[] {
       expect: 1,
     },
     ...insertEvents({ job, after: 0, events, at: job.createdAt }),
-    ...countSteps(job, job.status, 1),
+    countStep(job, job.status, 1),
   ];
 }
 
@@ -46,7 +46,7 @@ export function updateJob(job: Job, decision: Decision, now: number): Step[] {
   ];
   if (decision.archive) steps.push(archiveAttempt(job, decision, now));
   if (patch.status !== undefined && patch.status !== job.status) {
-    steps.push(...countSteps(job, job.status, -1), ...countSteps(job, patch.status, 1));
+    steps.push(countStep(job, job.status, -1), countStep(job, patch.status, 1));
   }
   steps.push(...decision.intents);
   return steps;
@@ -113,9 +113,6 @@ function archiveAttempt(job: Job, decision: Decision, now: number): Step {
 const asJson = (value: unknown): string | null => (value === null ? null : JSON.stringify(value));
 
 /** A job more or less of this status, in its queue and among its owner's jobs there. */
-export function countSteps({ kind, queue, owner }: Job, key: Status, delta: number): Step[] {
-  return [
-    { count: { scope: counterScope(kind, queue), key, delta } },
-    { count: { scope: ownCounterScope(kind, queue, owner), key, delta } },
-  ];
+export function countStep({ kind, queue, owner }: Job, key: Status, delta: number): Step {
+  return { count: { scope: counterScope(kind, queue), part: owner, key, delta } };
 }

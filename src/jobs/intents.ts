@@ -28,7 +28,3 @@ export const queueKey = (kind: string, queue: string): string => `${kind}:${queu
 /** The counters of a queue: how many of its jobs are in each status. */
 export const counterScope = (kind: string, queue: string): string =>
   `queue:${queueKey(kind, queue)}`;
-
-/** The same of one owner's jobs: what a key that is not admin may know of a queue that others use, too. */
-export const ownCounterScope = (kind: string, queue: string, owner: string): string =>
-  `own:${queueKey(kind, queue)}:${owner}`;

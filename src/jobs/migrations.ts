@@ -93,11 +93,11 @@ export const jobMigrations: Migration[] = [
     ],
   },
   {
-    // Counted this once; kept from now on. The words of the scope are those of ownCounterScope.
+    // Counted this once; kept from now on. The words of the scope are those of counterScope and partScope.
     id: 'jobs/7',
     statements: () => [
       `INSERT INTO counters (scope, key, n)
-        SELECT 'own:' || kind || ':' || queue || ':' || owner, status, count(*) FROM jobs
+        SELECT 'queue:' || kind || ':' || queue || '/' || owner, status, count(*) FROM jobs
         GROUP BY kind, queue, owner, status`,
     ],
   },

@@ -1,7 +1,8 @@
 // Queues as people see them: what waits, what runs, how many at once, paused or not.
 import { z } from 'zod';
 import { defineOperation, type Caller, type Operation } from '../operation.ts';
-import { counterScope, ownCounterScope } from './intents.ts';
+import { partScope } from '../store/store.ts';
+import { counterScope } from './intents.ts';
 import { finalStatuses } from './job.ts';
 import type { Jobs } from './jobs.ts';
 import type { QueueRow } from './ledger.ts';
@@ -97,8 +98,9 @@ type QueueView = z.infer<typeof queueView>;
 
 async function show(row: QueueRow, jobs: Jobs, caller: Caller): Promise<QueueView> {
   const { kind, name } = row;
-  const scope = caller.admin ? counterScope(kind, name) : ownCounterScope(kind, name, caller.owner);
-  const counts = await jobs.store.counters(scope);
+  const scope = counterScope(kind, name);
+  // Of a queue that others use too, a key that is not admin may know its owner's jobs.
+  const counts = await jobs.store.counters(caller.admin ? scope : partScope(scope, caller.owner));
   const sum = (...keys: string[]) => keys.reduce((total, key) => total + (counts[key] ?? 0), 0);
   return {
     ...row,

@@ -2,7 +2,7 @@
 // children of open parents stay.
 import type { Clock } from '../runtime/clock.ts';
 import type { Step, Value } from '../store/store.ts';
-import { countSteps } from './changes.ts';
+import { countStep } from './changes.ts';
 import { counterScope } from './intents.ts';
 import { finalStatuses } from './job.ts';
 import type { Jobs } from './jobs.ts';
@@ -78,7 +78,7 @@ export class Retention {
       { sql: `DELETE FROM dependencies WHERE job_id IN (${marks})`, params: [...ids] },
       { sql: `DELETE FROM webhooks WHERE job_id IN (${marks})`, params: [...ids] },
     ];
-    for (const job of jobs) steps.push(...countSteps(job, job.status, -1));
+    for (const job of jobs) steps.push(countStep(job, job.status, -1));
     return (await this.jobs.store.commit(steps)).applied;
   }
 

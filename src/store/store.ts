@@ -34,8 +34,12 @@ export interface DispatchEntry {
 
 /** Kept numbers, never counted: `scope` names the counter family, e.g. `queue:default` or `owner:me`. */
 export interface Count {
-  count: { scope: string; key: string; delta: number };
+  /** `part`: counted for this part of the scope as well, under `partScope`. */
+  count: { scope: string; part?: string; key: string; delta: number };
 }
+
+/** The counters of a part of a scope: of one owner's jobs in a queue. */
+export const partScope = (scope: string, part: string): string => `${scope}/${part}`;
 
 /** A new event of a job. The store numbers it for all jobs: events of one transaction in the order of their steps. */
 export interface Append {

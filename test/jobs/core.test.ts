@@ -84,7 +84,7 @@ for (const factory of stores) {
       for (const owner of ['ada', 'ada', 'bo']) await jobs.submit({ ...base, owner });
       const { job } = await jobs.submit({ ...base, queue: 'other' });
       await jobs.cancel(job.id, 'ada');
-      const own = (queue: string, owner: string) => store.counters(`own:toy:${queue}:${owner}`);
+      const own = (queue: string, owner: string) => store.counters(`queue:toy:${queue}/${owner}`);
       const kept = async () => [
         await own('default', 'ada'),
         await own('default', 'bo'),
@@ -94,7 +94,7 @@ for (const factory of stores) {
       assert.deepEqual(await kept(), expected);
       await store.promote(0);
       const counting = jobMigrations.find(({ id }) => id === 'jobs/7')!.statements(sqliteDdl);
-      const forget = `DELETE FROM counters WHERE scope LIKE 'own:%'`;
+      const forget = `DELETE FROM counters WHERE scope LIKE '%/%'`;
       await store.commit([forget, ...counting].map((sql) => ({ sql })));
       assert.deepEqual(await kept(), expected);
     });

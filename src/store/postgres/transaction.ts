@@ -2,7 +2,8 @@
 // transaction costs two round trips whatever is in it. What several commands share (counters, entries of one queue) is
 // written once at the end.
 import type { PoolClient, QueryResult } from 'pg';
-import type { DispatchEntry, Intent, Row, Step, Value } from '../store.ts';
+import { partScope } from '../store.ts';
+import type { Count, DispatchEntry, Intent, Row, Step, Value } from '../store.ts';
 import { burst } from './burst.ts';
 import type { Dispatcher } from './dispatcher.ts';
 import { prepare, returnsRows } from './sql.ts';
@@ -100,9 +101,11 @@ export class Transaction {
     this.tail.push(answer);
   }
 
-  private count({ scope, key, delta }: { scope: string; key: string; delta: number }): void {
-    const name = `${scope}\n${key}`;
-    this.counts.set(name, (this.counts.get(name) ?? 0) + delta);
+  private count({ scope, part, key, delta }: Count['count']): void {
+    for (const one of part === undefined ? [scope] : [scope, partScope(scope, part)]) {
+      const name = `${one}\n${key}`;
+      this.counts.set(name, (this.counts.get(name) ?? 0) + delta);
+    }
   }
 
   private intend(intent: Intent, index: number): void {

@@ -7,7 +7,6 @@ import type {
   ClaimPlan,
   ClaimRequest,
   Commit,
-  Count,
   EventRow,
   Intent,
   LostAttempt,
@@ -22,6 +21,7 @@ import { writeBackup } from './backup.ts';
 import { Answers } from './answers.ts';
 import { lostSql, SqliteDispatcher } from './dispatcher.ts';
 import { migrateSqlite } from './migrate.ts';
+import { NewCounts } from './new-counts.ts';
 import { NewEvents } from './new-events.ts';
 import { openDatabase } from './open.ts';
 import { Statements } from './statements.ts';
@@ -51,8 +51,7 @@ export class SqliteStore implements Store {
   private flushing = false;
   private closed = false;
   /** Deltas by scope and key. */
-  private counts = new Map<string, Map<string, number>>();
-  private counted = 0;
+  private readonly newCounts: NewCounts;
   private readonly newEvents: NewEvents;
   private readonly answers = new Answers();
   private readyQueues = new Set<string>();
@@ -61,6 +60,7 @@ export class SqliteStore implements Store {
   constructor(path: string) {
     this.db = openDatabase(path);
     this.statements = new Statements(this.db);
+    this.newCounts = new NewCounts(this.statements);
     this.newEvents = new NewEvents(this.statements);
     this.dispatcher = new SqliteDispatcher(this.statements, {
       apply: (steps) => this.fits(steps),
@@ -232,7 +232,7 @@ export class SqliteStore implements Store {
       }
     }
     if (!this.writeEvents(savepoints)) return undefined;
-    this.writeCounts();
+    this.newCounts.write();
     this.statements.control('COMMIT');
     return answers;
   }
@@ -250,18 +250,18 @@ export class SqliteStore implements Store {
   }
 
   private effects(): number {
-    return this.statements.changes + this.counted + this.newEvents.added;
+    return this.statements.changes + this.newCounts.added + this.newEvents.added;
   }
 
   private undo(): void {
     if (this.db.isTransaction) this.db.exec('ROLLBACK');
-    this.counts.clear();
+    this.newCounts.drop();
     this.newEvents.drop();
     this.readyQueues.clear();
   }
 
   private savepoint<T>(run: () => T): T {
-    const countsBefore = new Map([...this.counts].map(([scope, keys]) => [scope, new Map(keys)]));
+    const withoutCounts = this.newCounts.mark();
     const queuesBefore = new Set(this.readyQueues);
     this.statements.control('SAVEPOINT command');
     try {
@@ -270,7 +270,7 @@ export class SqliteStore implements Store {
       this.statements.control('RELEASE command');
       return value;
     } catch (error) {
-      this.counts = countsBefore;
+      withoutCounts();
       this.newEvents.drop();
       this.readyQueues = queuesBefore;
       this.dispatcher.begin(0);
@@ -301,7 +301,7 @@ export class SqliteStore implements Store {
         const { changes, returned } = this.statements.change(step.sql, step.params ?? []);
         if (step.expect !== undefined && changes !== step.expect) throw new Conflict(index);
         if (returned) rows[index] = returned;
-      } else if ('count' in step) this.addCount(step.count);
+      } else if ('count' in step) this.newCounts.add(step.count);
       else if ('event' in step) this.newEvents.add(step.event);
       else if (!this.dispatch(step)) throw new Conflict(index);
     }
@@ -320,27 +320,7 @@ export class SqliteStore implements Store {
         return this.dispatcher.settle(intent.attemptId, intent.holder);
     }
   }
-
-  /** Deltas of a whole group are written once: a counter touched by 500 submits costs one statement. */
-  private addCount({ scope, key, delta }: Count['count']): void {
-    this.counted += 1;
-    let keys = this.counts.get(scope);
-    if (!keys) this.counts.set(scope, (keys = new Map()));
-    keys.set(key, (keys.get(key) ?? 0) + delta);
-  }
-
-  private writeCounts(): void {
-    for (const [scope, keys] of this.counts) {
-      for (const [key, delta] of keys) {
-        if (delta !== 0) this.statements.run(countSql, scope, key, delta);
-      }
-    }
-    this.counts.clear();
-  }
 }
-
-const countSql = `INSERT INTO counters (scope, key, n) VALUES (?, ?, ?)
-  ON CONFLICT (scope, key) DO UPDATE SET n = n + excluded.n`;
 
 function storeError(error: unknown): unknown {
   const code = ((error as { errcode?: number }).errcode ?? 0) & 0xff;
