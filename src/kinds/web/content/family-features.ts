@@ -39,13 +39,16 @@ export function findFamilies({ blocks, words }: Segments): Families {
   return { own, chain, pageWords: words };
 }
 
-/** `heading`: index of the block's heading, `over`: of that above its group; -1 for none. */
-export function familyNumbers(
+/**
+ * Families as bits, in the order of `familyNames`. `heading`: index of the block's heading, `over`: of that above its
+ * group; -1 for none.
+ */
+export function familyBits(
   { own, chain, pageWords }: Families,
   { index, place }: Block,
   heading: number,
   over: number,
-): number[] {
+): { names: number[]; texts: number[] } {
   let near = 0;
   let far = 0;
   let lead = 0;
@@ -57,15 +60,8 @@ export function familyNumbers(
       lead |= own[at.firstBlock] ?? 0;
     at = at.parent;
   }
-  return [
-    ...bitsOf(near, nameFamilyNames.length),
-    ...bitsOf(far, nameFamilyNames.length),
-    ...[own[index]!, own[heading] ?? 0, own[over] ?? 0, chain[index]!, lead].flatMap((bits) =>
-      bitsOf(bits, textFamilyNames.length),
-    ),
-  ];
-}
-
-function bitsOf(bits: number, count: number): number[] {
-  return Array.from({ length: count }, (_, i) => (bits >> i) & 1);
+  return {
+    names: [near, far],
+    texts: [own[index]!, own[heading] ?? 0, own[over] ?? 0, chain[index]!, lead],
+  };
 }

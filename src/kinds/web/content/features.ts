@@ -3,7 +3,8 @@
 // are scale-free or logarithmic, and none names a site, so that what is learned from some pages
 // holds on others.
 import { pathName, type Block, type Place, type Segments } from './blocks.ts';
-import { familyNames, familyNumbers, findFamilies, type Families } from './family-features.ts';
+import { nameFamilyNames, textFamilyNames } from './families.ts';
+import { familyBits, familyNames, findFamilies, type Families } from './family-features.ts';
 import { Inside } from './inside.ts';
 import { findGroups, groupNames, groupNumbers, twins, type Groups } from './group-features.ts';
 import { nameScore, type Lexicon } from './lexicon.ts';
@@ -75,7 +76,9 @@ export function describe(segments: Segments, signs: PageSigns): Described {
     writeAround(writer, block, context);
     writer.putAll(context.page);
     const { heading, over } = headingsOf(block, context);
-    writer.putAll(familyNumbers(context.families, block, heading, over));
+    const { names, texts } = familyBits(context.families, block, heading, over);
+    for (const bits of names) writer.putBits(bits, nameFamilyNames.length);
+    for (const bits of texts) writer.putBits(bits, textFamilyNames.length);
   });
   return { rows, context };
 }
@@ -113,6 +116,12 @@ class Writer {
   }
   putAll(values: readonly number[]): void {
     for (const value of values) this.put(value);
+  }
+  /** A number for each bit; they are 0 already. */
+  putBits(bits: number, count: number): void {
+    for (let left = bits; left !== 0; left &= left - 1)
+      this.rows[this.at + 31 - Math.clz32(left & -left)] = 1;
+    this.at += count;
   }
 }
 
