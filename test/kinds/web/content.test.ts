@@ -69,6 +69,12 @@ test('an article becomes its main text as Markdown, and nothing else', async () 
   assert.match(page.textHash, /^[0-9a-f]{64}$/);
 });
 
+test('the title of a text is part of it, even where it looks like a label', async () => {
+  const html = generatedPage('/p/3', { pages: 10, links: 5, bytes: 4000 });
+  const { markdown } = await readPage(html, { url, contentType: 'text/html' });
+  assert.match(markdown!, /^# Page 3\n\nNumber 3 part 0/);
+});
+
 test('labels are known by their family in several languages; prose and names are not', () => {
   const familyOf = (text: string) => {
     const bits = textFamiliesOf({ text, words: text.split(' ').length } as Block);

@@ -12,6 +12,9 @@ const kinShare = 0.7;
 const repeatWordsMin = 5;
 /** A table is completed when it is chosen to this share. */
 const tableShare = 0.5;
+/** A first heading is a title up to this length, and of the text that begins so many blocks after it. */
+const titleWordsMax = 30;
+const titleReach = 3;
 /** Larger tables hold the layout of a page, or can spare a cell. */
 const tableWordsMax = 600;
 /**
@@ -47,6 +50,7 @@ export function chooseBlocks(blocks: readonly Block[], own: Float32Array): Block
     chosen[index] = 1;
   }
   completeTables(blocks, chosen);
+  keepTitles(blocks, chosen);
   return blocks.filter(({ index }) => chosen[index] === 1);
 }
 
@@ -88,6 +92,16 @@ function bestCut(blocks: readonly Block[], scores: Float32Array): number {
     if (f1 > best) [best, cut] = [f1, step / steps];
   }
   return cut;
+}
+
+/** What is said under a first heading is said under it, however like a label it is ("Page 3"). */
+function keepTitles(blocks: readonly Block[], chosen: Uint8Array): void {
+  for (const { index, heading, words } of blocks) {
+    if (heading !== 1 || words > titleWordsMax) continue;
+    const end = Math.min(blocks.length, index + 1 + titleReach);
+    for (let i = index + 1; i < end && blocks[i]!.heading === 0; i++)
+      if (chosen[i] === 1) chosen[index] = 1;
+  }
 }
 
 /** A table in parts says something else than the table: mostly chosen, it is chosen whole. */
