@@ -2,6 +2,7 @@
 import type { Page } from 'playwright-core';
 import { AppError } from '../../../errors.ts';
 import type { Run } from '../../../jobs/kind.ts';
+import { isoTime } from '../../../runtime/clock.ts';
 import { runActions, type ActionResult } from '../browser/actions.ts';
 import type { Picture } from '../browser/browser.ts';
 import { parseUrl } from '../crawl/url.ts';
@@ -60,7 +61,7 @@ export async function readAction(run: Run, input: ActionInput<'markdown'>, servi
     ...kept,
     ...raw,
     wordCount: page.wordCount,
-    fetchedAt: new Date(at).toISOString(),
+    fetchedAt: isoTime(at),
     ...(loaded.rendered ? { rendered: true } : {}),
     ...(page.needsBrowser && !loaded.rendered ? { needsBrowser: true } : {}),
     ...(page.truncated ? { truncated: true } : {}),

@@ -1,5 +1,6 @@
 // search, news, images, suggest, answer (passages of the best pages) and full text over what was crawled here.
 import type { Run } from '../../../jobs/kind.ts';
+import { isoTime } from '../../../runtime/clock.ts';
 import { loadPage } from '../fetch/load.ts';
 import type { SearchAnswer, SearchRow } from '../search/types.ts';
 import type { Services } from '../services.ts';
@@ -37,7 +38,7 @@ async function answerOf(
       url,
       snippet,
       jobId,
-      crawledAt: new Date(at).toISOString(),
+      crawledAt: isoTime(at),
       engine: 'local',
       position: i + 1,
     }));

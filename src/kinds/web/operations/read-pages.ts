@@ -4,6 +4,7 @@ import { AppError } from '../../../errors.ts';
 import { isFinal } from '../../../jobs/job.ts';
 import { visibleJob } from '../../../jobs/view.ts';
 import { defineOperation, type Operation } from '../../../operation.ts';
+import { isoTime } from '../../../runtime/clock.ts';
 import type { CrawlOptions } from '../crawl/options.ts';
 import { fates, pageFates, type CrawlRow, type Fate, type UrlRow } from '../crawl/rows.ts';
 import { cleanUrl, parseUrl, urlKey } from '../crawl/url.ts';
@@ -171,7 +172,7 @@ function shown(row: UrlRow, from: string | undefined): z.infer<typeof pageView> 
     row;
   const facts = { depth, via, reason, detail, status, title, type, bytes, from, target, change };
   const known = Object.entries(facts).filter(([, value]) => value !== null && value !== undefined);
-  const at = row.fetchedAt ? { at: new Date(row.fetchedAt).toISOString() } : {};
+  const at = row.fetchedAt ? { at: isoTime(row.fetchedAt) } : {};
   return { n: seq, url, fate, ...Object.fromEntries(known), ...at };
 }
 

@@ -1,4 +1,5 @@
 // Full text over everything crawled here, as one more engine. The store does the searching.
+import { isoTime } from '../../../runtime/clock.ts';
 import type { Engine, PageSearch } from './types.ts';
 
 export function localEngine(pages: PageSearch): Engine {
@@ -14,7 +15,7 @@ export function localEngine(pages: PageSearch): Engine {
         url,
         snippet,
         source: 'crawled here',
-        ...(fetchedAt === undefined ? {} : { crawledAt: new Date(fetchedAt).toISOString() }),
+        ...(fetchedAt === undefined ? {} : { crawledAt: isoTime(fetchedAt) }),
       }));
       return { rows };
     },
