@@ -1,7 +1,7 @@
 // What every benchmark shares: rounds interleaved with the peer, one line with a ratio, and peers that are installed on
 // demand. A peer that cannot be had prints MISSING and counts as failed; the exit code says whether all bars were met.
 import { spawnSync } from 'node:child_process';
-import { mkdtempSync, readFileSync, readdirSync, rmSync, statSync } from 'node:fs';
+import { mkdtempSync, readFileSync, readdirSync, rmSync } from 'node:fs';
 import { createRequire } from 'node:module';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
@@ -158,14 +158,9 @@ export async function importPeer<T>(name: string): Promise<T> {
 }
 
 function installPeers(): void {
-  const time = (file: string) =>
-    statSync(join(import.meta.dirname, file), { throwIfNoEntry: false })?.mtimeMs ?? 0;
-  if (time('node_modules/.package-lock.json') >= time('package-lock.json')) return;
-  console.error('installing the peers of the benchmarks (once) …');
-  const npm = spawnSync('npm', ['install', '--no-save', '--loglevel=error'], {
-    cwd: import.meta.dirname,
-  });
-  if (npm.status !== 0) throw new Error('npm install failed in bench/: run it there to see why');
+  const installer = join(import.meta.dirname, '../scripts/install.cjs');
+  const { status } = spawnSync(process.execPath, [installer, 'bench'], { stdio: 'inherit' });
+  if (status !== 0) throw new Error('the peers of the benchmarks could not be installed');
 }
 
 /** A folder that is gone when the process ends, on the disk and never in memory: durability is what is measured. */

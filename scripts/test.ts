@@ -1,39 +1,42 @@
-// `npm test`: the checks, then every test file in a process of its own, several at once.
-// Nothing may hang it: a file has a time limit and is killed with all it started, and the output of
-// every process goes to a file, so that a stray process cannot keep a pipe open.
+// `npm test`: the checks, then every test file in its own process, several concurrently.
+// A run owns one temp folder. Everything the tests create is inside it, and it is removed when the run ends, also on
+// Ctrl-C; the folder of a run that was killed is removed by the next run. Downloads that are expensive to unpack stay in
+// one cache folder (test/helpers/cache.ts).
+// A file has a time limit and is killed with everything it started. Output goes to files, so that a stray process cannot
+// keep a pipe open.
 // Usage: node scripts/test.ts [--only check|files] [path part …]
-import { spawn } from 'node:child_process';
-import {
-  globSync,
-  mkdtempSync,
-  openSync,
-  closeSync,
-  readFileSync,
-  readdirSync,
-  rmSync,
-} from 'node:fs';
+import { execFileSync, spawn } from 'node:child_process';
+import * as fs from 'node:fs';
 import { availableParallelism, tmpdir } from 'node:os';
-import { join, relative } from 'node:path';
-
-const root = join(import.meta.dirname, '..');
-const deep = process.env.ERRAND_TEST_DEEP === '1';
-const fileLimitMs = deep ? 3_600_000 : 240_000;
-const runLimitMs = deep ? 7_200_000 : 1_200_000;
-const filesAtOnce = Number(process.env.ERRAND_TEST_JOBS ?? Math.max(3, availableParallelism() + 2));
-/** More failed files than this are a broken tree, not an unsteady machine, and are not tried again. */
-const secondTriesMax = 3;
-
-const marker = `errand-test-${process.pid}-${Date.now()}`;
-const scratch = mkdtempSync(join(tmpdir(), 'errand-test-'));
-const bin = (name: string) => join(root, 'node_modules', '.bin', name);
+import { join } from 'node:path';
 
 interface Run {
   name: string;
-  code: number | null;
+  code: number;
   ms: number;
   output: string;
   note?: string;
 }
+
+const root = join(import.meta.dirname, '..');
+const deep = process.env.ERRAND_TEST_DEEP === '1';
+const fileLimitMs = deep ? 3_600_000 : 480_000;
+const runLimitMs = deep ? 7_200_000 : 2_400_000;
+const concurrentFiles = Number(
+  process.env.ERRAND_TEST_JOBS ?? Math.max(3, availableParallelism() + 2),
+);
+/** The official conformance suite gives some responses one second: these files run first, one at a time. */
+const exclusiveFiles = ['test/e2e/conformance.test.ts'];
+/** Folders with slow files, fastest first. Slow files start early, so that a run does not end with one file alone. */
+const slowFolders = ['/deep/', '/e2e/', '/cluster/', '/dialects/', '/web/', 'simulation', 'web/browser']; // prettier-ignore
+const slowestShown = 10;
+
+const scratchPrefix = 'errand-test-run-';
+removeAbandonedRuns();
+const scratch = fs.mkdtempSync(join(tmpdir(), `${scratchPrefix}${process.pid}-`));
+// As open as /tmp: the tests run PostgreSQL and Chromium as an unprivileged user.
+fs.chmodSync(scratch, 0o1777);
+const logs = fs.mkdtempSync(join(scratch, 'logs-'));
 
 const args = process.argv.slice(2);
 const only = args.includes('--only') ? args[args.indexOf('--only') + 1] : undefined;
@@ -45,98 +48,61 @@ const hardStop = setTimeout(() => {
 }, runLimitMs);
 process.on('SIGTERM', () => finish(143));
 process.on('SIGINT', () => finish(130));
+process.on('SIGHUP', () => finish(129));
 
-let failed = false;
-if (only !== 'files' && parts.length === 0) failed = !(await runChecks());
-if (only !== 'check') failed = !(await runFiles()) || failed;
-finish(failed ? 1 : 0);
+let passed = true;
+if (only !== 'files' && parts.length === 0) passed = await runChecks();
+if (only !== 'check') passed = (await runFiles()) && passed;
+finish(passed ? 0 : 1);
 
 async function runChecks(): Promise<boolean> {
+  const bin = (folder: string, name: string) => join(root, folder, 'node_modules/.bin', name);
+  const linted = ['src', 'test', 'scripts', 'bench', 'bin'];
   const checks: [string, string[]][] = [
-    ['types', [bin('tsc'), '--noEmit', '-p', root]],
-    [
-      'lint',
-      [bin('oxlint'), '--type-aware', '--deny-warnings', 'src', 'test', 'scripts', 'bench', 'bin'],
-    ],
-    ['format', [bin('oxfmt'), '--check', '.']],
+    ['types', [bin('', 'tsc'), '--noEmit', '-p', root]],
+    ['lint', [bin('tools', 'oxlint'), '--type-aware', '--deny-warnings', ...linted]],
+    ['format', [bin('tools', 'oxfmt'), '--check', '.']],
     ['docs', [process.execPath, join(root, 'scripts/docs.ts'), '--check']],
   ];
-  let ok = true;
-  for (const [name, command] of checks) {
-    const run = await runProcess(name, command);
-    report(run);
-    if (run.code !== 0) ok = false;
-  }
-  return ok;
+  const runs: Run[] = [];
+  for (const [name, command] of checks) runs.push(report(await runProcess(name, command)));
+  return runs.every(({ code }) => code === 0);
 }
 
 async function runFiles(): Promise<boolean> {
-  const files = globSync('test/**/*.test.ts', {
-    cwd: root,
-    exclude: (f) => f.includes('node_modules'),
-  })
-    .filter((file) => parts.length === 0 || parts.some((part) => file.includes(part)))
-    .sort((a, b) => weight(b) - weight(a) || a.localeCompare(b));
+  const files = testFiles();
   if (files.length === 0) {
     console.log('no test file matches');
     return false;
   }
   const runs: Run[] = [];
-  const waiting = [...files];
-  const worker = async () => {
-    for (let file = waiting.shift(); file; file = waiting.shift()) {
-      const run = await runFile(file);
-      report(run);
-      runs.push(run);
-    }
+  const runAll = async (waiting: string[]) => {
+    for (let file = waiting.shift(); file; file = waiting.shift())
+      runs.push(report(await runFile(file)));
   };
-  await Promise.all(Array.from({ length: filesAtOnce }, worker));
-  const unsteady = runs.filter((run) => run.code !== 0);
-  if (unsteady.length > 0 && unsteady.length <= secondTriesMax && parts.length === 0) {
-    for (const run of unsteady) {
-      const again = await runFile(run.name);
-      report({
-        ...again,
-        note: again.code === 0 ? 'NOT STEADY: passed when run alone' : 'failed again, alone',
-      });
-      if (again.code === 0) runs[runs.indexOf(run)] = again;
-    }
-  }
-  const counts = { tests: 0, pass: 0, fail: 0, skipped: 0 };
-  for (const run of runs)
-    for (const key of Object.keys(counts) as (keyof typeof counts)[])
-      counts[key] += count(run.output, key);
-  const broken = runs.filter((run) => run.code !== 0);
-  for (const run of broken) console.log(`failed: ${run.name}`);
-  console.log(`${runs.length} files, ${counts.tests} tests`);
-  console.log(
-    `${counts.pass} passed, ${Math.max(counts.fail, broken.length)} failed, ${counts.skipped} skipped`,
-  );
-  return broken.length === 0;
+  await runAll(files.filter((file) => exclusiveFiles.includes(file)));
+  const waiting = files.filter((file) => !exclusiveFiles.includes(file));
+  await Promise.all(Array.from({ length: concurrentFiles }, () => runAll(waiting)));
+  return summary(runs);
 }
 
-/** Long files first, so that the last minutes are not one file alone. */
-function weight(file: string): number {
-  return (
-    ['/deep/', '/e2e/', '/cluster/', '/dialects/', '/web/', 'simulation'].findIndex((part) =>
-      file.includes(part),
-    ) + 1
-  );
+function testFiles(): string[] {
+  const weight = (file: string) => slowFolders.findLastIndex((part) => file.includes(part));
+  return fs
+    .globSync('test/**/*.test.ts', { cwd: root, exclude: (f) => f.includes('node_modules') })
+    .filter((file) => parts.length === 0 || parts.some((part) => file.includes(part)))
+    .sort((a, b) => weight(b) - weight(a) || a.localeCompare(b));
 }
 
 function runFile(file: string): Promise<Run> {
-  const testArgs = [
-    '--test',
-    '--test-reporter=spec',
-    `--test-timeout=${fileLimitMs / 2}`,
-    '--test-force-exit',
-  ];
-  return runProcess(file, [process.execPath, ...testArgs, join(root, file)]);
+  const limit = `--test-timeout=${fileLimitMs / 2}`;
+  const options = ['--test', '--test-reporter=spec', limit, '--test-force-exit'];
+  return runProcess(file, [process.execPath, ...options, join(root, file)]);
 }
 
 function runProcess(name: string, [command, ...commandArgs]: string[]): Promise<Run> {
-  const path = join(scratch, `${name.replaceAll(/[^\w.]/g, '-')}-${Date.now()}.log`);
-  const out = openSync(path, 'w');
+  const path = join(logs, `${name.replaceAll(/[^\w.]/g, '-')}.log`);
+  const out = fs.openSync(path, 'w');
   const start = Date.now();
   return new Promise((resolve) => {
     const child = spawn(command!, commandArgs, {
@@ -146,55 +112,104 @@ function runProcess(name: string, [command, ...commandArgs]: string[]): Promise<
       env: {
         ...process.env,
         NODE_ENV: 'test',
-        // Most files load most of the tree: it is compiled once.
+        TMPDIR: scratch,
+        // Most files load most of the source: it is compiled once.
         NODE_COMPILE_CACHE: join(scratch, 'compiled'),
-        ERRAND_TEST_RUN: marker,
+        // Also the mark by which leftover processes of this run are found.
+        ERRAND_TEST_RUN: scratch,
         FORCE_COLOR: '0',
       },
     });
-    closeSync(out);
+    fs.closeSync(out);
     let note: string | undefined;
     const limit = setTimeout(() => {
       note = `killed after ${fileLimitMs / 1000} s`;
       kill(-child.pid!);
     }, fileLimitMs);
-    const done = (code: number | null) => {
+    const done = (code: number) => {
       clearTimeout(limit);
-      const run: Run = { name, code, ms: Date.now() - start, output: readFileSync(path, 'utf8') };
-      resolve(note ? { ...run, code: code ?? 1, note } : run);
+      const output = fs.readFileSync(path, 'utf8');
+      resolve({ name, code, ms: Date.now() - start, output, ...(note ? { note } : {}) });
     };
     child.on('error', () => done(1));
-    child.on('exit', (code) => done(code));
+    child.on('exit', (code) => done(code ?? 1));
   });
 }
 
-function report(run: Run): void {
-  const mark = run.code === 0 ? 'ok  ' : 'FAIL';
-  console.log(
-    `${mark} ${relative('.', run.name)} ${(run.ms / 1000).toFixed(1)} s${run.note ? ` (${run.note})` : ''}`,
-  );
+function report(run: Run): Run {
+  const note = run.note ? ` (${run.note})` : '';
+  console.log(`${run.code === 0 ? 'ok  ' : 'FAIL'} ${run.name} ${seconds(run)}${note}`);
   if (run.code !== 0) console.log(run.output.replaceAll(/^/gm, '    ').slice(-12_000));
+  return run;
 }
 
-function count(output: string, key: string): number {
-  return Number(new RegExp(`^ℹ ${key} (\\d+)`, 'm').exec(output)?.[1] ?? 0);
+function summary(runs: Run[]): boolean {
+  const total = (key: string) =>
+    runs.reduce((sum, { output }) => {
+      return sum + Number(new RegExp(`^ℹ ${key} (\\d+)`, 'm').exec(output)?.[1] ?? 0);
+    }, 0);
+  const slowest = runs.toSorted((a, b) => b.ms - a.ms).slice(0, slowestShown);
+  console.log('slowest files:');
+  for (const run of slowest) console.log(`  ${seconds(run).padStart(7)} ${run.name}`);
+  const skipped = runs.flatMap(({ name, output }) =>
+    [...output.matchAll(/^\s*﹣ (.*?) \([\d.]+ms\) # (.*)$/gm)].map(
+      ([, title, reason]) => `  ${name}: ${title}: ${reason}`,
+    ),
+  );
+  console.log(skipped.length > 0 ? 'tests that did not run:' : 'every test ran');
+  for (const line of skipped) console.log(line);
+  const broken = runs.filter(({ code }) => code !== 0);
+  for (const { name } of broken) console.log(`failed: ${name}`);
+  console.log(`${runs.length} files, ${total('tests')} tests`);
+  const failed = Math.max(total('fail') + total('cancelled'), broken.length);
+  console.log(`${total('pass')} passed, ${failed} failed, ${total('skipped')} skipped`);
+  return broken.length === 0;
 }
 
-/** Ends what the tests left behind: only processes that carry this run's own mark. */
+function seconds({ ms }: Run): string {
+  return `${(ms / 1000).toFixed(1)} s`;
+}
+
+/** Ends what the tests left running and removes everything they created. */
 function finish(code: number): never {
   clearTimeout(hardStop);
-  if (process.platform === 'linux') {
-    for (const pid of readdirSync('/proc').filter((name) => /^\d+$/.test(name))) {
-      if (Number(pid) === process.pid) continue;
-      try {
-        if (readFileSync(`/proc/${pid}/environ`, 'utf8').includes(marker)) kill(Number(pid));
-      } catch {
-        // gone, or not ours to read
-      }
-    }
-  }
-  rmSync(scratch, { recursive: true, force: true });
+  removeRun(scratch);
   process.exit(code);
+}
+
+/** A run that was killed could not remove its folder. */
+function removeAbandonedRuns(): void {
+  for (const name of fs.readdirSync(tmpdir())) {
+    const pid = /^errand-test-run-(\d+)-/.exec(name)?.[1];
+    if (pid && !fs.existsSync(`/proc/${pid}`) && process.platform === 'linux')
+      removeRun(join(tmpdir(), name));
+  }
+}
+
+function removeRun(folder: string): void {
+  // Only processes that carry the mark of this run. One that forks while it is killed is found in the next round.
+  while (markedProcesses(folder).map((pid) => kill(pid)).length > 0);
+  if (process.platform === 'linux') {
+    const mounts = fs.readFileSync('/proc/mounts', 'utf8').split('\n');
+    for (const mount of mounts.map((line) => line.split(' ')[1] ?? ''))
+      if (mount.startsWith(`${folder}/`)) execFileSync('umount', ['-l', mount]);
+  }
+  fs.rmSync(folder, { recursive: true, force: true, maxRetries: 5 });
+}
+
+function markedProcesses(mark: string): number[] {
+  if (process.platform !== 'linux') return [];
+  const isMarked = (pid: string) => {
+    try {
+      return fs.readFileSync(`/proc/${pid}/environ`, 'utf8').includes(`ERRAND_TEST_RUN=${mark}`);
+    } catch {
+      return false; // gone, or of another user
+    }
+  };
+  return fs
+    .readdirSync('/proc')
+    .filter((name) => /^\d+$/.test(name) && Number(name) !== process.pid && isMarked(name))
+    .map(Number);
 }
 
 function kill(pid: number): void {

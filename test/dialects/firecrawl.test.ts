@@ -3,13 +3,13 @@ import assert from 'node:assert/strict';
 import { join } from 'node:path';
 import { test } from 'node:test';
 import { html } from '../fixtures/site/site.ts';
-import { chromiumPath } from '../helpers/chromium.ts';
+import { browserSkip, findChromium } from '../helpers/chromium.ts';
 import { openFirecrawl, type Json } from '../helpers/firecrawl.ts';
 import type { TestServer } from '../helpers/server.ts';
 import { until } from '../helpers/until.ts';
 
-const browser = await chromiumPath();
-const skip = typeof browser === 'string' ? false : `no browser can start here: ${browser.reason}`;
+const browser = await findChromium();
+const skip = browserSkip(browser);
 
 test('@mendable/firecrawl-js: crawl, paging, cancel, errors, active, batch, map, scrape, search, extract, credits', async (t) => {
   const { server, site, client } = await openFirecrawl(t);
@@ -159,11 +159,7 @@ test(
   'firecrawl-js: actions happen in a real browser before the page is read',
   { skip },
   async (t) => {
-    const { site, client } = await openFirecrawl(t, {
-      path: browser,
-      sandbox: false,
-      args: ['--headless=shell'],
-    });
+    const { site, client } = await openFirecrawl(t, browser);
     site.on('/form', html(`<title>Form</title><main><h1>Form</h1><input id=q><button onclick="out.textContent='You wrote '+q.value">Go</button><p id=out></p><a href=/target>t</a></main>`)); // prettier-ignore
     const page: Json = await client.scrape(site.url('/form'), {
       formats: ['markdown', 'links', 'screenshot'],

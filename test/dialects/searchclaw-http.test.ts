@@ -2,13 +2,13 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { html } from '../fixtures/site/site.ts';
-import { chromiumPath } from '../helpers/chromium.ts';
+import { browserSkip, findChromium } from '../helpers/chromium.ts';
 import { openFirecrawl, type Json } from '../helpers/firecrawl.ts';
 import type { TestServer } from '../helpers/server.ts';
 import { until } from '../helpers/until.ts';
 
-const browser = await chromiumPath();
-const skip = typeof browser === 'string' ? false : `no browser can start here: ${browser.reason}`;
+const browser = await findChromium();
+const skip = browserSkip(browser);
 
 const post = async (
   server: Pick<TestServer, 'url' | 'key'>,
@@ -47,8 +47,7 @@ test(
   'pictures come as the original sends them, and pages that grow are read to their end',
   { skip },
   async (t) => {
-    const driven = { path: browser, sandbox: false, args: ['--headless=shell'] };
-    const { server, site } = await openFirecrawl(t, driven);
+    const { server, site } = await openFirecrawl(t, browser);
     const url = site.url('/p/1');
     const shot = (await (await post(server, '/screenshot', { url })).json()) as Json;
     assert.equal(shot.format, 'png');

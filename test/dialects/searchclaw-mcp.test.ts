@@ -6,14 +6,14 @@ import { test } from 'node:test';
 import { Client } from '@modelcontextprotocol/client';
 import { StdioClientTransport } from '@modelcontextprotocol/client/stdio';
 import { html, startSite } from '../fixtures/site/site.ts';
-import { chromiumPath } from '../helpers/chromium.ts';
+import { browserSkip, findChromium } from '../helpers/chromium.ts';
 import { tempFolder } from '../helpers/folder.ts';
 import { bin, serverEnv, startServer } from '../helpers/server.ts';
 import { until } from '../helpers/until.ts';
 
 type Json = ReturnType<typeof JSON.parse>;
 
-const browser = await chromiumPath();
+const browser = await findChromium();
 
 /** Of searchclaw-mcp: name, parameters, and which of them are needed. */
 const tools: Record<string, [parameters: string[], required: string[]]> = {
@@ -54,10 +54,7 @@ test('each of the fifteen tools, by its exact name and parameters, answers over 
   site.on('/s.css', html('h1{color:red}', 200, { 'content-type': 'text/css' }));
   const home = join(tempFolder(t), 'home');
   mkdirSync(home, { recursive: true, mode: 0o700 });
-  const driven =
-    typeof browser === 'string'
-      ? { browser: { path: browser, sandbox: false, args: ['--headless=shell'] } }
-      : {};
+  const driven = browserSkip(browser) ? {} : { browser };
   const config = {
     egress: { allow: ['127.0.0.1'] },
     web: { search: { searxngUrl: site.url('') }, ...driven },
@@ -117,7 +114,7 @@ test('each of the fifteen tools, by its exact name and parameters, answers over 
   const agent = { prompt: 'title of the target', schema, max_sources: 1 };
   assert.equal((await call('agent', agent)).sources.length, 1);
   assert.ok((await call('usage', {})).credits_used > 0);
-  if (typeof browser === 'string') {
+  if (!browserSkip(browser)) {
     const shot = await call('screenshot', { url: site.url('/styled'), full_page: false });
     assert.equal(shot.content.at(-1).type, 'image');
     assert.ok(site.count('/s.css') > 0, 'pictures are styled');

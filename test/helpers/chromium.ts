@@ -1,25 +1,60 @@
-// A Chromium for tests that needs no system package of its own: the machine's, or the one that npm brought. Where
-// neither can start, the reason.
+// A Chromium for tests, as the settings of `web.browser`: the machine's own, or the one from npm. Where neither can
+// start, the reason.
 import { execFileSync } from 'node:child_process';
+import { chmodSync, readFileSync } from 'node:fs';
+import { createRequire } from 'node:module';
+import { dirname, join } from 'node:path';
 import { browserPaths } from '../../src/kinds/web/browser/find.ts';
+import { cached } from './cache.ts';
 
-export async function chromiumPath(): Promise<string | { reason: string }> {
-  const paths = [...browserPaths()];
+export interface TestBrowser {
+  path: string;
+  sandbox: boolean;
+  args: string[];
+}
+
+export async function findChromium(): Promise<TestBrowser | { reason: string }> {
   const reasons: string[] = [];
-  try {
-    const { default: chromium } = await import('@sparticuz/chromium');
-    paths.push(await chromium.executablePath());
-  } catch (error) {
-    reasons.push((error as Error).message);
-  }
-  for (const path of paths) {
+  const candidates = [
+    ...browserPaths().map((path) => () => ({ path, args: [] as string[] })),
+    // The npm package contains only the old headless mode.
+    async () => ({ path: await npmChromium(), args: ['--headless=shell'] }),
+  ];
+  for (const candidate of candidates) {
     try {
-      execFileSync(path, ['--version', '--no-sandbox'], { stdio: 'pipe', timeout: 20_000 });
-      return path;
+      const { path, args } = await candidate();
+      execFileSync(path, ['--version', '--no-sandbox'], { stdio: 'pipe', timeout: 60_000 });
+      // Not every machine that runs tests lets a browser create its sandbox.
+      return { path, args, sandbox: false };
     } catch (error) {
       const { code, stderr, message } = error as NodeJS.ErrnoException & { stderr?: Buffer };
       if (code !== 'ENOENT') reasons.push(stderr?.toString().trim().split('\n')[0] || message);
     }
   }
-  return { reason: reasons.at(-1) ?? 'none is installed' };
+  return { reason: `no browser can start here: ${reasons.at(-1) ?? 'none is installed'}` };
+}
+
+/** Why tests that need a browser are skipped, or false. */
+export const browserSkip = (found: TestBrowser | { reason: string }): string | false =>
+  'reason' in found ? found.reason : false;
+
+async function npmChromium(): Promise<string> {
+  const manifest = join(
+    dirname(createRequire(import.meta.url).resolve('@sparticuz/chromium')),
+    '../package.json',
+  );
+  const { version } = JSON.parse(readFileSync(manifest, 'utf8')) as { version: string };
+  const folder = await cached(`chromium-${version}`, async (target) => {
+    const { TMPDIR } = process.env;
+    // The package unpacks into the temp folder.
+    process.env.TMPDIR = target;
+    try {
+      const { default: chromium } = await import('@sparticuz/chromium');
+      chmodSync(await chromium.executablePath(), 0o755);
+    } finally {
+      if (TMPDIR === undefined) delete process.env.TMPDIR;
+      else process.env.TMPDIR = TMPDIR;
+    }
+  });
+  return join(folder, 'chromium');
 }

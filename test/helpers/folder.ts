@@ -1,4 +1,4 @@
-// A folder of a test's own, gone when the test ends.
+// A folder for one test, removed when the test ends.
 import { mkdirSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
@@ -6,7 +6,10 @@ import type { TestContext } from 'node:test';
 
 export function tempFolder(t: TestContext): string {
   const folder = mkdtempSync(join(tmpdir(), 'errand-t-'));
-  t.after(() => rmSync(folder, { recursive: true, force: true, maxRetries: 3 }));
+  const remove = () => rmSync(folder, { recursive: true, force: true, maxRetries: 3 });
+  t.after(remove);
+  // A test that ends early, or a program that still writes while the test ends, leaves nothing behind either.
+  process.once('exit', remove);
   return folder;
 }
 

@@ -11,9 +11,8 @@ import {
   existsSync,
   globSync,
   mkdtempSync,
-  mkdirSync,
 } from 'node:fs';
-import { readFileSync, chownSync, renameSync, statSync } from 'node:fs';
+import { readFileSync, chownSync, statSync } from 'node:fs';
 import { createServer } from 'node:net';
 import { tmpdir } from 'node:os';
 import { dirname, join } from 'node:path';
@@ -21,6 +20,7 @@ import type { TestContext } from 'node:test';
 import { Client } from 'pg';
 import { PostgresStore } from '../../src/store/postgres/postgres.ts';
 import type { Migration } from '../../src/store/store.ts';
+import { cached } from './cache.ts';
 import { until } from './until.ts';
 
 const nobody = 65_534;
@@ -210,18 +210,10 @@ export function systemBinaries(): string | undefined {
 async function binaries(): Promise<string> {
   const native = join(packageFolder(), 'native');
   if (!asRoot || readableByOthers(join(native, 'bin', 'postgres'))) return join(native, 'bin');
-  const copy = join(tmpdir(), `errand-pg-bin-${versionKey(native)}`);
-  if (!existsSync(copy)) {
-    const half = `${copy}.${process.pid}`;
-    mkdirSync(half, { mode: 0o755 });
-    cpSync(native, half, { recursive: true, verbatimSymlinks: true });
-    chmodSync(half, 0o755);
-    try {
-      renameSync(half, copy);
-    } catch (error) {
-      if (!existsSync(copy)) throw error;
-    }
-  }
+  const copy = await cached(`postgres-${versionKey(native)}`, (folder) => {
+    cpSync(native, folder, { recursive: true, verbatimSymlinks: true });
+    chmodSync(folder, 0o755);
+  });
   return join(copy, 'bin');
 }
 

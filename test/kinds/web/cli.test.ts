@@ -6,7 +6,7 @@ import { mkdirSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { test, type TestContext } from 'node:test';
 import { html, startSite, type Handler } from '../../fixtures/site/site.ts';
-import { chromiumPath } from '../../helpers/chromium.ts';
+import { browserSkip, findChromium } from '../../helpers/chromium.ts';
 import { tempFolder } from '../../helpers/folder.ts';
 import { bin, cli, serverEnv, startServer } from '../../helpers/server.ts';
 import { until } from '../../helpers/until.ts';
@@ -210,8 +210,8 @@ test('ctrl-c leaves the job running, and what ends otherwise has its exit code',
   assert.equal(script.json<{ error: { data: { result: { stopReason: string } } } }>().error.data.result.stopReason, 'cancelled'); // prettier-ignore
 });
 
-const browser = await chromiumPath();
-const skip = typeof browser === 'string' ? false : `no browser can start here: ${browser.reason}`;
+const browser = await findChromium();
+const skip = browserSkip(browser);
 
 test('browse: each action with its result, the picture where it was saved', { skip }, async (t) => {
   const site = await startSite(t);
@@ -219,8 +219,7 @@ test('browse: each action with its result, the picture where it was saved', { sk
     '/form',
     html('<title>Form</title><h1>Hello</h1><button onclick="document.title=1">Go</button>'),
   );
-  const web = { browser: { path: browser, sandbox: false, args: ['--headless=shell'] } };
-  const server = await webServer(t, web);
+  const server = await webServer(t, { browser });
   const actions = [
     { type: 'click', selector: 'text=Go' },
     { type: 'extract', format: 'text' },

@@ -19,8 +19,8 @@ import { prepare } from './actions.ts';
 import { pictureFolder } from './pictures.ts';
 import type { WebSettings } from '../settings.ts';
 import { Failures } from './failures.ts';
-import { findBrowser } from './find.ts';
 import { sendHeaders } from './headers.ts';
+import { launchBrowser, loadPlaywright } from './launch.ts';
 import { pageHtml } from './page-html.ts';
 import { within } from './within.ts';
 
@@ -57,7 +57,8 @@ export interface PictureWish {
 }
 
 const viewport = { width: 1280, height: 800 };
-const launchMs = 30_000;
+/** How long a failed start is remembered. */
+const brokenMs = 30_000;
 const openMs = 20_000;
 const settleMs = 1500;
 /** A page may be endless; a picture may not. */
@@ -77,6 +78,7 @@ export class Browser implements Service {
   private readonly line: (() => void)[] = [];
   private cancelIdle = () => {};
   private stopped = false;
+  private broken: { error: AppError; until: number } | undefined;
 
   constructor(needs: BrowserNeeds) {
     this.needs = needs;
@@ -254,36 +256,31 @@ export class Browser implements Service {
   }
 
   private async launch(): Promise<Chromium> {
-    const { settings, egress, clock, log } = this.needs;
-    const { chromium } = await loadPlaywright();
+    const { settings, egress, clock, log, folder } = this.needs;
     if (settings.browser.cdpUrl !== undefined)
-      return chromium.connectOverCDP(settings.browser.cdpUrl);
-    const executablePath = findBrowser(settings.browser.path);
+      return (await loadPlaywright()).chromium.connectOverCDP(settings.browser.cdpUrl);
+    this.refuseWhileBroken();
     this.proxy ??= await createEgressProxy({
       egress,
       clock,
       log,
       onRefused: (to, error) => this.failures.heard(to, error),
     });
-    const { url: server, username, password } = this.proxy;
-    const browser = await chromium.launch({
-      executablePath,
-      headless: true,
-      timeout: launchMs,
-      chromiumSandbox: settings.browser.sandbox,
-      proxy: { server, username, password, bypass: '<-loopback>' },
-      handleSIGINT: false,
-      handleSIGTERM: false,
-      handleSIGHUP: false,
-      args: [
-        '--disable-quic',
-        '--force-webrtc-ip-handling-policy=disable_non_proxied_udp',
-        '--disable-dev-shm-usage',
-        ...settings.browser.args,
-      ],
-    });
+    let browser: Chromium;
+    try {
+      browser = await launchBrowser({ settings: settings.browser, proxy: this.proxy, folder });
+    } catch (error) {
+      this.broken = { error: error as AppError, until: clock.now() + brokenMs };
+      throw error;
+    }
     browser.on('disconnected', () => this.forget(browser));
     return browser;
+  }
+
+  /** A browser that cannot start is not tried again for every page of a crawl. */
+  private refuseWhileBroken(): void {
+    if (this.broken && this.needs.clock.now() < this.broken.until) throw this.broken.error;
+    this.broken = undefined;
   }
 
   /** Asks for a place; the longest waiting gets the next one. */
@@ -356,15 +353,4 @@ async function pageSize(page: Page): Promise<{ width: number; height: number }> 
     '({ width: document.documentElement.scrollWidth, height: document.documentElement.scrollHeight })',
   )) as { width: number; height: number };
   return { width: Math.min(Math.max(size.width, 1), 4000), height: Math.max(size.height, 1) };
-}
-
-async function loadPlaywright(): Promise<typeof import('playwright-core')> {
-  try {
-    return await import('playwright-core');
-  } catch (error) {
-    throw new AppError('noBrowser', 'The part that drives browsers is not installed.', {
-      hint: 'Run `npm install playwright-core` where Errand is installed, then try again.',
-      cause: error,
-    });
-  }
 }

@@ -41,7 +41,7 @@ export function findBrowser(setting: string | undefined): string {
     'noBrowser',
     setting === undefined
       ? 'No Chrome, Chromium or Edge was found on this machine.'
-      : `The browser of the settings, ${setting}, is no program.`,
+      : `The browser of the setting web.browser.path, ${setting}, is not an executable program.`,
     {
       hint: 'Install one (Debian and Ubuntu: `apt install chromium`), or set web.browser.path in config.json. Pages that work without scripts need none: leave `render` out.',
     },

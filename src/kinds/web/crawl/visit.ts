@@ -36,7 +36,6 @@ type Outcome = Omit<Result, 'bytes'>;
 
 /** Pages with fewer words are compared by their bytes: two «Loading…» are not one page. */
 const wordsMin = 20;
-const unrendered = 'It needs a browser, and none was found: this is what it is without.';
 
 export class Visitor {
   private readonly needs: VisitNeeds;
@@ -222,7 +221,7 @@ export class Visitor {
     const needsBrowser = always || (options.render === 'auto' && first!.needsBrowser);
     const isHtml = !first || first.kind === 'html';
     const wantsBrowser = (needsBrowser || this.wishes.has('screenshot')) && isHtml;
-    const rendered = wantsBrowser ? await this.render(url) : undefined;
+    const { rendered, missing } = wantsBrowser ? await this.render(url) : {};
     const page =
       rendered && (needsBrowser || !first)
         ? await reader.read(rendered.html, this.reading(url, 'text/html'))
@@ -241,7 +240,7 @@ export class Visitor {
       options.schema && page.kind === 'html'
         ? await this.needs.extract(rendered?.html ?? html!, url.href)
         : undefined;
-    const detail = needsBrowser && !rendered ? unrendered : rendered?.failed;
+    const detail = needsBrowser && !rendered ? missing : rendered?.failed;
     return {
       ...base,
       change: {
@@ -270,23 +269,24 @@ export class Visitor {
     return !page.robots.nofollow && !forbidsFollowing(robotsTags, this.botName);
   }
 
-  /** Undefined: there is no browser, and the page is what it is without one. */
-  private async render(url: URL): Promise<Rendered | undefined> {
+  /** Without a browser, or with one that cannot start, the page is what it is without scripts; `missing` says why. */
+  private async render(url: URL): Promise<{ rendered?: Rendered; missing?: string }> {
     const { options, signal, ownHeaders, render } = this.needs;
     const { actions } = options;
     const screenshot = this.wishes.has('screenshot');
     const headers = ownHeaders.for(url);
     try {
-      return await render(url.href, {
+      const rendered = await render(url.href, {
         screenshot,
         signal,
         ...(actions ? { actions } : {}),
         ...(Object.keys(headers).length > 0 ? { headers } : {}),
       });
+      return { rendered };
     } catch (error) {
-      const isMissing = error instanceof AppError && error.code === 'noBrowser';
-      if (!isMissing || options.render !== 'auto' || actions || screenshot) throw error;
-      return undefined;
+      if (!(error instanceof AppError) || error.code !== 'noBrowser') throw error;
+      if (options.render !== 'auto' || actions || screenshot) throw error;
+      return { missing: `The page needs a browser to show all of its content. ${error.message}` };
     }
   }
 

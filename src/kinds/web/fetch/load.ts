@@ -85,13 +85,17 @@ export async function loadPage(wish: LoadWish, services: Services): Promise<Load
       browserMs: made.ms,
     };
   } catch (error) {
-    // Without a browser the page is what it is without scripts, and says so by needsBrowser.
-    if (render === 'auto' && error instanceof AppError && error.code === 'noBrowser') {
+    // With `auto` a browser that is missing, cannot start or dies is never worse than none: the page is what it is
+    // without scripts, and needsBrowser says so.
+    if (render === 'auto' && !wish.signal?.aborted && isBrowserFault(error)) {
       return { ...base, page, html, rendered: false, browserMs: 0 };
     }
     throw error;
   }
 }
+
+const isBrowserFault = (error: unknown): boolean =>
+  error instanceof AppError && ['noBrowser', 'browserFailed', 'unavailable'].includes(error.code);
 
 async function fetchFollowing(
   wish: LoadWish,
