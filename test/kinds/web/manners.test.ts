@@ -4,6 +4,7 @@ import { test } from 'node:test';
 import { Robots } from '../../../src/kinds/web/fetch/robots.ts';
 import { systemClock } from '../../../src/runtime/clock.ts';
 import { html, startSite, type Handler, type Site } from '../../fixtures/site/site.ts';
+import { cpuMs } from '../../helpers/cpu.ts';
 import { until } from '../../helpers/until.ts';
 import { createWeb, fatesOf } from '../../helpers/web.ts';
 
@@ -77,9 +78,9 @@ test('a robots.txt made of stars costs no time, and allows nothing that it forbi
   const fetch = async () => ({ status: 200, headers: {}, robotsTags: [], body });
   const robots = new Robots({ fetch, clock: systemClock, userAgent: 'Errand/1' });
   const rules = await robots.rules('http://stars.test');
-  const begin = performance.now();
-  for (let n = 0; n < 5; n++) rules.allows(`http://stars.test/x${'a'.repeat(1900)}`);
-  const ms = performance.now() - begin;
+  const ms = await cpuMs(() => {
+    for (let n = 0; n < 5; n++) rules.allows(`http://stars.test/x${'a'.repeat(1900)}`);
+  });
   assert.ok(ms < 5000, `${ms} ms; it took seconds for each`);
   assert.ok(!rules.allows('http://stars.test/x/ab') && !rules.allows('http://stars.test/q.do'));
   assert.ok(rules.allows('http://stars.test/y'));

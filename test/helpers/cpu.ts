@@ -1,0 +1,9 @@
+// CPU time instead of wall time: a limit on it holds on a busy machine, too.
+
+/** Milliseconds of CPU that this process used while `work` ran. */
+export async function cpuMs(work: () => unknown): Promise<number> {
+  const before = process.cpuUsage();
+  await work();
+  const { user, system } = process.cpuUsage(before);
+  return (user + system) / 1000;
+}
