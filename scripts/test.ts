@@ -113,6 +113,8 @@ function runProcess(name: string, [command, ...commandArgs]: string[]): Promise<
         ...process.env,
         NODE_ENV: 'test',
         TMPDIR: scratch,
+        // oxlint looks for its type-aware part in the root's packages only.
+        OXLINT_TSGOLINT_PATH: join(root, 'tools/node_modules/.bin/tsgolint'),
         // Most files load most of the source: it is compiled once.
         NODE_COMPILE_CACHE: join(scratch, 'compiled'),
         // Also the mark by which leftover processes of this run are found.
