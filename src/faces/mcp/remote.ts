@@ -68,9 +68,10 @@ export class RemoteSource implements Source {
       const { welcome } = await this.open();
       return { ...welcome, unlisted: [startCard] };
     } catch (error) {
-      const { message } = errorBody(error);
+      const unreachable = errorBody(error);
       this.listed = 'none';
-      return { tools: [startCard], instructions: `${message}\n\n${instructions}` };
+      const said = `${unreachable.message}\n\n${instructions}`;
+      return { tools: [startCard], instructions: said, unreachable };
     }
   }
 

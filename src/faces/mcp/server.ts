@@ -7,6 +7,7 @@ import {
   Server,
   type ServerContext,
 } from '@modelcontextprotocol/server';
+import type { ErrorBody } from '../../errors.ts';
 import type { Clock } from '../../runtime/clock.ts';
 import { progressReporter } from './progress.ts';
 import {
@@ -17,7 +18,7 @@ import {
   tasksExtension,
   type Era,
 } from './protocol.ts';
-import type { Answer, JsonObject, Source, ToolCard } from './source.ts';
+import { errorAnswer, type Answer, type JsonObject, type Source, type ToolCard } from './source.ts';
 import {
   createdTask,
   FinishedTasks,
@@ -91,7 +92,8 @@ function installTools(server: Server, options: ServerOptions): void {
   // With a schema of our own the parameters arrive whole: `task` of the 2025 tasks included.
   server.setRequestHandler('tools/call', { params: anything }, async (params, ctx) => {
     const { name, arguments: args = {}, task } = params as unknown as CallParams;
-    const card = await findTool(source, name, ctx);
+    const { card, unreachable } = await findTool(source, name, ctx);
+    if (unreachable) return callResult(server, errorAnswer(unreachable), card);
     const finishedWanted = era === 'legacy' && task !== undefined;
     if (finishedWanted && !card.startsJob) {
       throw new ProtocolError(
@@ -121,12 +123,18 @@ interface CallParams {
   task?: JsonObject;
 }
 
-async function findTool(source: Source, name: string, ctx: ServerContext): Promise<ToolCard> {
-  const { tools, unlisted = [] } = await source.catalog(plainCall(ctx));
+async function findTool(
+  source: Source,
+  name: string,
+  ctx: ServerContext,
+): Promise<{ card: ToolCard; unreachable?: ErrorBody }> {
+  const { tools, unlisted = [], unreachable } = await source.catalog(plainCall(ctx));
   const byName = (tool: ToolCard) => tool.name === name;
   const card = tools.find(byName) ?? unlisted.find(byName);
-  if (!card) throw new ProtocolError(ProtocolErrorCode.InvalidParams, unknownTool(name));
-  return card;
+  if (card) return { card };
+  // The client knows the tools of a server that is away now: the reason helps more than "unknown tool".
+  if (unreachable) return { card: tools[0]!, unreachable };
+  throw new ProtocolError(ProtocolErrorCode.InvalidParams, unknownTool(name));
 }
 
 const unknownTool = (name: string): string =>

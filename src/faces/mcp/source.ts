@@ -1,6 +1,6 @@
 // Where an MCP server gets what it serves. The protocol side (server.ts) knows only this contract; one source works
 // in the process that holds the operations (local.ts), one over the private socket (remote.ts).
-import { nextOf } from '../../errors.ts';
+import { nextOf, type ErrorBody } from '../../errors.ts';
 
 /** A tool as clients see it: JSON only, made where the operations are. */
 export interface ToolCard {
@@ -26,6 +26,8 @@ export interface Catalog {
   /** Answered, but not listed: a client may still hold a list from before. */
   unlisted?: ToolCard[];
   instructions: string;
+  /** Why no server can be reached. A call of any tool fails with this reason. */
+  unreachable?: ErrorBody;
 }
 
 /** What a call was answered, before it has the form of one protocol generation. */

@@ -109,6 +109,12 @@ test('a server that cannot start: the reason reaches the caller, and the tools c
   );
   const failed = await ask(3, 'tools/call', { name: 'start_errand' });
   assert.match(textOf(failed.result), /^unavailable: The home is not writable\.\nchmod it\./);
+  const known = await ask(6, 'tools/call', { name: 'run_toy' });
+  assert.match(
+    textOf(known.result),
+    /^unavailable: The home is not writable/,
+    'a tool from before',
+  );
 
   broken = false;
   const server = await startToyServer(path);

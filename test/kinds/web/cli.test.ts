@@ -180,7 +180,7 @@ test('ctrl-c leaves the job running, and what ends otherwise has its exit code',
   );
   const server = await webServer(t, {});
   const started = async () => {
-    const child = spawn(process.execPath, [bin, 'read', site.url('/slow')], { env: serverEnv(server.home) }); // prettier-ignore
+    const child = spawn(process.execPath, [bin, 'read', site.url('/slow'), '--timeout', '2m'], { env: serverEnv(server.home) }); // prettier-ignore
     let said = '';
     child.stderr.setEncoding('utf8').on('data', (text: string) => (said += text));
     const count = site.count('/slow');
