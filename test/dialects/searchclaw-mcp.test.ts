@@ -6,7 +6,7 @@ import { test } from 'node:test';
 import { Client } from '@modelcontextprotocol/client';
 import { StdioClientTransport } from '@modelcontextprotocol/client/stdio';
 import { html, startSite } from '../fixtures/site/site.ts';
-import { browserSkip, findChromium } from '../helpers/chromium.ts';
+import { browserSkip, findChromium, withoutBrowser } from '../helpers/chromium.ts';
 import { tempFolder } from '../helpers/folder.ts';
 import { bin, serverEnv, startServer } from '../helpers/server.ts';
 import { until } from '../helpers/until.ts';
@@ -54,7 +54,7 @@ test('each of the fifteen tools, by its exact name and parameters, answers over 
   site.on('/s.css', html('h1{color:red}', 200, { 'content-type': 'text/css' }));
   const home = join(tempFolder(t), 'home');
   mkdirSync(home, { recursive: true, mode: 0o700 });
-  const driven = browserSkip(browser) ? {} : { browser };
+  const driven = { browser: browserSkip(browser) ? withoutBrowser : browser };
   const config = {
     egress: { allow: ['127.0.0.1'] },
     web: { search: { searxngUrl: site.url('') }, ...driven },

@@ -34,6 +34,9 @@ export async function findChromium(): Promise<TestBrowser | { reason: string }> 
   return { reason: `no browser can start here: ${reasons.at(-1) ?? 'none is installed'}` };
 }
 
+/** For tests about anything else: their result must not depend on whether the machine has a browser. */
+export const withoutBrowser = { path: '/nonexistent/browser' };
+
 /** Why tests that need a browser are skipped, or false. */
 export const browserSkip = (found: TestBrowser | { reason: string }): string | false =>
   'reason' in found ? found.reason : false;

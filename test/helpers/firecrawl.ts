@@ -3,6 +3,7 @@ import { mkdirSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import type { TestContext } from 'node:test';
 import { html, startSite, type Site } from '../fixtures/site/site.ts';
+import { withoutBrowser } from './chromium.ts';
 import { tempFolder } from './folder.ts';
 import { startServer, type TestServer } from './server.ts';
 
@@ -30,7 +31,7 @@ export async function openFirecrawl(t: TestContext, driven?: object): Promise<Fi
   mkdirSync(home, { recursive: true, mode: 0o700 });
   const config = {
     egress: { allow: ['127.0.0.1'] },
-    web: { search: { searxngUrl: site.url('') }, ...(driven ? { browser: driven } : {}) },
+    web: { search: { searxngUrl: site.url('') }, browser: driven ?? withoutBrowser },
   };
   writeFileSync(join(home, 'config.json'), JSON.stringify(config));
   const server = await startServer(t, { home });

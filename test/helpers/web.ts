@@ -15,6 +15,7 @@ import { createEgress } from '../../src/runtime/egress/index.ts';
 import { silentLog } from '../../src/runtime/log.ts';
 import type { Store } from '../../src/store/store.ts';
 import { resolveTest } from '../fixtures/site/site.ts';
+import { withoutBrowser } from './chromium.ts';
 import { tempFolder } from './folder.ts';
 import { onPostgres } from './server.ts';
 import { stores, type StoreFactory } from './stores.ts';
@@ -83,6 +84,7 @@ export async function createWeb(t: TestContext, wish: WebWish = {}): Promise<Web
     backoffMs: 10,
     breakerRestMs: 50,
     hostConcurrency: 20,
+    browser: withoutBrowser,
     ...wish.settings,
   };
   const webhooks = new Webhooks({

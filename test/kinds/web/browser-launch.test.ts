@@ -67,6 +67,26 @@ test('a browser that cannot start is never worse than none', async (t) => {
   assert.equal(browser.starts(), 1, 'a failed start is remembered');
 });
 
+test(
+  'a page that the browser cannot load is read without it',
+  { skip: browserSkip(found) },
+  async (t) => {
+    const site = await startSite(t);
+    // Only the first request is answered: the browser waits for the second until its time is over.
+    site.on('/once', (request, response) => {
+      if (site.count('/once') === 1)
+        html('<title>Once</title><div id=root></div><script src=/app.js></script>')(
+          request,
+          response,
+        );
+    });
+    const web = await createWeb(t, { settings: { browser: found } });
+    const page = await web.call('read_page', { url: site.url('/once'), timeoutMs: 3000 });
+    assert.deepEqual([page.title, page.needsBrowser], ['Once', true]);
+    assert.equal(site.count('/once'), 2);
+  },
+);
+
 /** The users of all browser processes that this process started. */
 function browserUsers(): number[] {
   const status = (pid: string) => readFileSync(`/proc/${pid}/status`, 'utf8');

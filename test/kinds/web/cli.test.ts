@@ -6,7 +6,7 @@ import { mkdirSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { test, type TestContext } from 'node:test';
 import { html, startSite, type Handler } from '../../fixtures/site/site.ts';
-import { browserSkip, findChromium } from '../../helpers/chromium.ts';
+import { browserSkip, findChromium, withoutBrowser } from '../../helpers/chromium.ts';
 import { tempFolder } from '../../helpers/folder.ts';
 import { bin, cli, serverEnv, startServer } from '../../helpers/server.ts';
 import { until } from '../../helpers/until.ts';
@@ -15,7 +15,7 @@ import { until } from '../../helpers/until.ts';
 function webServer(t: TestContext, web: object) {
   const home = join(tempFolder(t), 'home');
   mkdirSync(home, { recursive: true, mode: 0o700 });
-  const config = { egress: { allow: ['127.0.0.1'] }, web };
+  const config = { egress: { allow: ['127.0.0.1'] }, web: { browser: withoutBrowser, ...web } };
   writeFileSync(join(home, 'config.json'), JSON.stringify(config));
   return startServer(t, { home });
 }

@@ -94,8 +94,10 @@ export async function loadPage(wish: LoadWish, services: Services): Promise<Load
   }
 }
 
+const browserFaults = ['noBrowser', 'browserFailed', 'unavailable', 'timeout'];
+
 const isBrowserFault = (error: unknown): boolean =>
-  error instanceof AppError && ['noBrowser', 'browserFailed', 'unavailable'].includes(error.code);
+  error instanceof AppError && browserFaults.includes(error.code);
 
 async function fetchFollowing(
   wish: LoadWish,
