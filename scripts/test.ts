@@ -4,7 +4,8 @@
 // one cache folder (test/helpers/cache.ts).
 // A file has a time limit and is killed with everything it started. Output goes to files, so that a stray process cannot
 // keep a pipe open.
-// Usage: node scripts/test.ts [--only check|files] [path part …]
+// Usage: node scripts/test.ts [--only check|files|clients] [path part …]
+// `clients` runs test/clients: third-party programs that are too heavy for `npm test`.
 import { execFileSync, spawn } from 'node:child_process';
 import * as fs from 'node:fs';
 import { availableParallelism, tmpdir } from 'node:os';
@@ -51,7 +52,7 @@ process.on('SIGINT', () => finish(130));
 process.on('SIGHUP', () => finish(129));
 
 let passed = true;
-if (only !== 'files' && parts.length === 0) passed = await runChecks();
+if ((!only || only === 'check') && parts.length === 0) passed = await runChecks();
 if (only !== 'check') passed = (await runFiles()) && passed;
 finish(passed ? 0 : 1);
 
@@ -90,6 +91,7 @@ function testFiles(): string[] {
   const weight = (file: string) => slowFolders.findLastIndex((part) => file.includes(part));
   return fs
     .globSync('test/**/*.test.ts', { cwd: root, exclude: (f) => f.includes('node_modules') })
+    .filter((file) => file.startsWith('test/clients/') === (only === 'clients'))
     .filter((file) => parts.length === 0 || parts.some((part) => file.includes(part)))
     .sort((a, b) => weight(b) - weight(a) || a.localeCompare(b));
 }
