@@ -1,0 +1,48 @@
+// The test runner itself: a run that is interrupted or killed leaves nothing in the temp folder.
+import assert from 'node:assert/strict';
+import { spawn, type ChildProcess } from 'node:child_process';
+import { once } from 'node:events';
+import { globSync, readdirSync, realpathSync } from 'node:fs';
+import { join } from 'node:path';
+import { test } from 'node:test';
+import { tempFolder } from '../helpers/folder.ts';
+import { until } from '../helpers/until.ts';
+
+const runner = join(import.meta.dirname, '../../scripts/test.ts');
+
+/** Starts a run of one file that starts a server, and waits until that server has a home. */
+async function startRun(temp: string): Promise<ChildProcess> {
+  const child = spawn(process.execPath, [runner, '--only', 'files', 'test/e2e/embedded.test.ts'], {
+    // Without this a test runner refuses to run inside another one.
+    env: { ...process.env, TMPDIR: temp, NODE_TEST_CONTEXT: undefined },
+    stdio: 'ignore',
+  });
+  const homes = () => globSync(`errand-test-run-${child.pid}-*/errand-t-*/*`, { cwd: temp });
+  await until('a test has created files', () => homes().length > 0, 60_000);
+  return child;
+}
+
+const remaining = (temp: string): string[] =>
+  readdirSync(temp).filter((name) => !name.startsWith('errand-test-cache-'));
+
+test('Ctrl-C removes everything', async (t) => {
+  const temp = realpathSync(tempFolder(t));
+  const child = await startRun(temp);
+  child.kill('SIGINT');
+  assert.deepEqual(await once(child, 'exit'), [130, null]);
+  assert.deepEqual(remaining(temp), []);
+});
+
+test('the next run removes what a killed run left behind', async (t) => {
+  const temp = realpathSync(tempFolder(t));
+  const killed = await startRun(temp);
+  killed.kill('SIGKILL');
+  await once(killed, 'exit');
+  assert.equal(remaining(temp).length, 1);
+  const next = spawn(process.execPath, [runner, '--only', 'files', 'no-such-file'], {
+    env: { ...process.env, TMPDIR: temp },
+    stdio: 'ignore',
+  });
+  assert.deepEqual(await once(next, 'exit'), [1, null]);
+  assert.deepEqual(remaining(temp), []);
+});
