@@ -53,8 +53,9 @@ function writeFolder(path: string): void {
   if (!existsSync(path)) mkdirSync(path, { recursive: true, mode: 0o700 });
 }
 
-/** It changes the file of the database. */
-const onSqlite = { skip: process.env.ERRAND_TEST_STORE === 'postgres' };
+const onSqlite = {
+  skip: process.env.ERRAND_TEST_STORE === 'postgres' && 'the test edits the SQLite file itself',
+};
 
 describe('commands and kill -9', () => {
   test('the true exit code, signal, output and CPU time are there after a restart', async (t) => {
