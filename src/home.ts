@@ -14,6 +14,7 @@ import {
 import { join } from 'node:path';
 import { DatabaseSync } from 'node:sqlite';
 import { AppError } from './errors.ts';
+import { clusterMarkOf } from './home-ledger.ts';
 import { randomId } from './jobs/job.ts';
 import { makeFolder, refuseShared } from './runtime/folder.ts';
 
@@ -74,7 +75,10 @@ export function clusterHome(home: Home, shared: { secret: Buffer; ownerKey: stri
  */
 export function standAlone(path: string, meant: boolean): void {
   const file = clusterKeyFile(path);
-  if (meant) return rmSync(file, { force: true });
+  if (meant) {
+    for (const one of [file, clusterMarkOf(path)]) rmSync(one, { force: true });
+    return;
+  }
   if (!existsSync(file)) return;
   throw new AppError(
     'unavailable',

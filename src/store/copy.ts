@@ -21,6 +21,7 @@ const own = new Set([
   'scheduled',
   'counter_deltas',
   'cluster',
+  'ledger',
   'sweeps',
   'nodes',
   'sqlite_sequence',
