@@ -88,7 +88,7 @@ describe('architecture', () => {
     'sockets are opened by listeners, by a client of its own server, and in egress',
     /import (?!type\b)[^;]*from 'node:(http|https|net)'|import\('node:(http|https|net)'\)/,
     either(
-      /^runtime\/egress\/|^faces\/(http\/listeners|cli\/client|mcp\/connection)\.ts$/,
+      /^runtime\/egress\/|^faces\/(http\/(listeners|stale-sockets)|cli\/client|mcp\/connection)\.ts$/,
       ownPrograms,
     ),
   );

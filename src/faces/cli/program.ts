@@ -17,7 +17,9 @@ export interface Program {
   stdout: Writable & { isTTY?: boolean; columns?: number; rows?: number };
   stderr: Writable & { isTTY?: boolean };
   /** Where the home and its socket are. Reads no settings that could be wrong. */
-  place(wish: { home?: string }): { home: string; socketPath: string };
+  place(wish: { home?: string }): Place;
+  /** Whether a process has this home open. */
+  isServed(home: string): Promise<boolean>;
   /** The home where nobody names another one. */
   usualHome(): string;
   /** Starts a server in this process; resolves when it answers. */
@@ -31,6 +33,13 @@ export interface Program {
   copyStore(from: string, to: string): Promise<StoreCopy>;
   /** Looks at Node, home, disk and the rest; one line each. */
   examine(home: string): Promise<Finding[]>;
+}
+
+export interface Place {
+  home: string;
+  socketPath: string;
+  /** Set when the server of this home recorded where it listens. */
+  recorded?: { socketPath: string; pid: number };
 }
 
 export interface ServeWish {

@@ -24,6 +24,7 @@ function onWindows(more: Partial<Program> = {}) {
     stderr,
     usualHome: () => '/nowhere',
     place: forbidden,
+    isServed: forbidden,
     serve: forbidden,
     runFront: forbidden,
     restore: forbidden,
