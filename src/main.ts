@@ -39,6 +39,7 @@ const program: Program = {
   },
   restore: async (home, file) => (await import('./restore.ts')).restoreBackup(home, file),
   migrate: async (address) => (await import('./store-tools.ts')).migrateStore(address),
+  checkStore: async (wish) => (await import('./store-check.ts')).checkStore(wish),
   copyStore: async (from, to) => (await import('./store-tools.ts')).copyBetween(from, to),
   examine: async (home) => (await import('./doctor/doctor.ts')).examine(home, env),
 };

@@ -75,8 +75,9 @@ function valueProblem(
   }
 }
 
+/** By the id that callers know, where the row has one. */
 const keyText = ({ key }: Table, row: Row): string =>
-  key.map((column) => textOf(row[column] ?? '')).join('/');
+  row.id === undefined ? key.map((column) => textOf(row[column] ?? '')).join('/') : textOf(row.id);
 
 const textOf = (value: Value): string =>
   value instanceof Uint8Array ? Buffer.from(value).toString('utf8') : String(value);

@@ -29,6 +29,8 @@ export interface Program {
   restore(home: string, file: string): Promise<void>;
   /** Brings a PostgreSQL store up to date; answers what was applied. */
   migrate(address: string | undefined): Promise<string[]>;
+  /** Verifies a store without changing it. */
+  checkStore(wish: { home?: string; store?: string }): Promise<StoreReport>;
   /** Moves everything from one store to an empty one. */
   copyStore(from: string, to: string): Promise<StoreCopy>;
   /** Looks at Node, home, disk and the rest; one line each. */
@@ -64,6 +66,15 @@ export interface RunningServer {
   stop(): Promise<void>;
   /** Resolves when it ended by itself (idle, asked to). */
   ended: Promise<void>;
+}
+
+export interface StoreReport {
+  ok: boolean;
+  store: string;
+  tables: number;
+  rows: number;
+  problems: { check: string; text: string }[];
+  notes: string[];
 }
 
 export interface StoreCopy {

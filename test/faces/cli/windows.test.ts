@@ -30,6 +30,7 @@ function onWindows(more: Partial<Program> = {}) {
     restore: forbidden,
     migrate: forbidden,
     copyStore: forbidden,
+    checkStore: forbidden,
     examine: () => Promise.resolve([]),
     ...more,
   };
