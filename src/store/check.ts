@@ -36,26 +36,25 @@ export async function checkRows(
       for await (const rows of snapshot.rows(table)) {
         report.rows += rows.length;
         for (const row of rows) {
-          const problem = rowProblem(table, row, json[table.name] ?? []);
-          if (problem && count++ < problemsPerTableMax) found.push(problem);
+          for (const problem of rowProblems(table, row, json[table.name] ?? []))
+            if (count++ < problemsPerTableMax) found.push(problem);
         }
       }
     } catch (error) {
       found.push(`${table.name}: the rows cannot be read: ${(error as Error).message}`);
     }
     if (count > problemsPerTableMax)
-      found.push(`${table.name}: ${count - problemsPerTableMax} more rows with such problems`);
+      found.push(`${table.name}: ${count - problemsPerTableMax} more such problems`);
     report.problems.push(...found.map((text) => ({ check: 'rows' as const, text })));
   }
   return report;
 }
 
-function rowProblem(table: Table, row: Row, json: readonly string[]): string | undefined {
-  for (const column of table.columns) {
+function rowProblems(table: Table, row: Row, json: readonly string[]): string[] {
+  return table.columns.flatMap((column) => {
     const reason = valueProblem(row[column] ?? null, table, column, json.includes(column));
-    if (reason) return `${table.name} ${keyText(table, row)}: ${column} ${reason}`;
-  }
-  return undefined;
+    return reason ? [`${table.name} ${keyText(table, row)}: ${column} ${reason}`] : [];
+  });
 }
 
 function valueProblem(
