@@ -1,7 +1,6 @@
 // Composition root: config → store → jobs → kinds → operations → faces and dialects, and the order of start and stop.
 // One line per kind and per dialect; deleting a folder and its line leaves a system that compiles.
 import { createHmac } from 'node:crypto';
-import { join } from 'node:path';
 import { Access, accessMigrations, ownerCaller } from './access/access.ts';
 import { accessOperations } from './access/operations.ts';
 import { createCluster, type Cluster } from './cluster/cluster.ts';
@@ -16,6 +15,7 @@ import { searchclawDialect } from './dialects/searchclaw/index.ts';
 import { runpodDialect } from './dialects/runpod/index.ts';
 import { registerErrors } from './errors.ts';
 import { clusterHome, standAlone, type Home } from './home.ts';
+import { joinLedger, openHomeStore } from './home-ledger.ts';
 import { EventFeed } from './jobs/events.ts';
 import { counterScope } from './jobs/intents.ts';
 import { Jobs } from './jobs/jobs.ts';
@@ -41,7 +41,6 @@ import { createEgress, type Egress } from './runtime/egress/index.ts';
 import type { Log } from './runtime/log.ts';
 import type { Service } from './runtime/service.ts';
 import { PostgresStore } from './store/postgres/postgres.ts';
-import { SqliteStore } from './store/sqlite/sqlite.ts';
 import type { EventRow, Migration, SearchIndex, Store } from './store/store.ts';
 import { createTracing } from './tracing.ts';
 import { version } from './version.ts';
@@ -170,6 +169,8 @@ export async function createApp(wish: AppNeeds): Promise<App> {
       for (const service of services.toReversed()) await service.stop();
       feed.close();
       await egress.close();
+      // Without the database the record stays as it was.
+      await needs.beforeClose?.().catch(() => {});
       await store.close();
       home.release();
     },
@@ -285,16 +286,16 @@ export function searchIndexes(): SearchIndex[] {
 }
 
 /** Opens the store and, in a cluster, takes over what its nodes share: the time, the secret, the owner's key. */
-async function openStore({
-  config,
-  home,
-  clock,
-}: AppNeeds): Promise<{ store: Store; home: Home; clock: Clock; seenAs?: string | undefined }> {
+async function openStore({ config, home, clock }: AppNeeds): Promise<{
+  store: Store;
+  home: Home;
+  clock: Clock;
+  seenAs?: string | undefined;
+  beforeClose?(): Promise<void>;
+}> {
   if (!isPostgres(config.store)) {
     standAlone(config.home, config.store !== undefined);
-    const store = new SqliteStore(join(config.home, 'errand.sqlite'));
-    await closedOnError(store, () => store.migrate(allMigrations()));
-    return { store, home, clock };
+    return { store: await openHomeStore(config.home, allMigrations()), home, clock };
   }
   const store = await PostgresStore.open(config.store, clock);
   return closedOnError(store, async () => {
@@ -304,7 +305,9 @@ async function openStore({
     const digest = hmac({ ...home, secret }, 'owner key', '').toString('hex');
     const shared = { secret, ownerKey: `errand_${digest.slice(0, 40)}` };
     const seenAs = await store.seenAs();
-    return { store, home: clusterHome(home, shared), clock: store.clock, seenAs };
+    const note = await joinLedger(config.home, store, store.shown);
+    const joined = clusterHome(home, shared);
+    return { store, home: joined, clock: store.clock, seenAs, beforeClose: note };
   });
 }
 

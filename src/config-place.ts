@@ -1,7 +1,7 @@
 // Where a home and its socket are, and the environment: the part of the configuration that the front and the command
 // line need before anything else, kept free of heavy imports so that they start fast.
 import { createHash } from 'node:crypto';
-import { existsSync, lstatSync, realpathSync } from 'node:fs';
+import { existsSync, lstatSync, readFileSync, realpathSync } from 'node:fs';
 import { homedir, tmpdir } from 'node:os';
 import { basename, dirname, join, resolve } from 'node:path';
 import { AppError } from './errors.ts';
@@ -16,9 +16,50 @@ export function homePlace(
   wish: string | undefined,
   env: Env,
 ): { home: string; socketPath: string } {
-  const named = wish ?? given(env.ERRAND_HOME);
-  const home = named === undefined ? usualHome(env) : withoutLinks(resolve(named));
+  const home = homeOf(wish, env);
   return { home, socketPath: socketOf(home, env) };
+}
+
+function homeOf(wish: string | undefined, env: Env): string {
+  const named = wish ?? given(env.ERRAND_HOME);
+  return named === undefined ? usualHome(env) : withoutLinks(resolve(named));
+}
+
+export interface ClientPlace {
+  home: string;
+  socketPath: string;
+  /** Where the server of this home says it listens, and its process. */
+  recorded?: { socketPath: string; pid: number };
+}
+
+/**
+ * Where a client finds the server of a home: what that server recorded there comes first, because the environment of the
+ * client (XDG_RUNTIME_DIR, TMPDIR) may be another one.
+ */
+export function clientPlace(wish: string | undefined, env: Env): ClientPlace {
+  const home = homeOf(wish, env);
+  const recorded = recordedSocket(home);
+  return recorded
+    ? { home, socketPath: recorded.socketPath, recorded }
+    : { home, socketPath: socketOf(home, env) };
+}
+
+/** The server writes it once it listens, and removes it before it stops. */
+export const socketRecord = (home: string): string => join(home, 'server.socket');
+
+function recordedSocket(home: string): ClientPlace['recorded'] {
+  try {
+    const [socketPath, pid] = readFileSync(socketRecord(home), 'utf8').split('\n');
+    return socketPath && Number(pid) > 0 ? { socketPath, pid: Number(pid) } : undefined;
+  } catch {
+    return undefined;
+  }
+}
+
+/** Every folder in which a server of this user may have left its socket. */
+export function socketFolders(env: Env): string[] {
+  const bases = [given(env.XDG_RUNTIME_DIR), tmpdir(), '/tmp'];
+  return bases.flatMap((base) => (base === undefined ? [] : [ownFolder(base)]));
 }
 
 /** The home where nobody names another one. */
@@ -53,11 +94,13 @@ function socketOf(home: string, env: Env): string {
   const runtime = env.XDG_RUNTIME_DIR;
   const folder = runtime && runtime.length < 60 && existsSync(runtime) ? runtime : tmpdir();
   const base = folder.length < 60 ? folder : '/tmp';
-  // By number: a user of a container may have no name.
-  const own = join(base, `errand-${process.getuid?.() ?? 0}`);
+  const own = ownFolder(base);
   refuseForeign(own);
   return join(own, `${hash}.sock`);
 }
+
+/** By number: a user of a container may have no name. */
+const ownFolder = (base: string): string => join(base, `errand-${process.getuid?.() ?? 0}`);
 
 /** In a folder that everybody may write to somebody else may have been there first, to listen in our place. */
 function refuseForeign(folder: string): void {

@@ -15,6 +15,7 @@ const table = new Map<string, ErrorKind>(
     forbidden: { http: 403, exit: 3 },
     notFound: { http: 404, exit: 4 },
     methodNotAllowed: { http: 405, exit: 2 },
+    notAcceptable: { http: 406, exit: 2 },
     conflict: { http: 409, exit: 5 },
     wrongState: { http: 409, exit: 5 },
     idempotencyConflict: { http: 409, exit: 5 },

@@ -12,14 +12,19 @@ import {
   writeFileSync,
 } from 'node:fs';
 import { join } from 'node:path';
-import { DatabaseSync } from 'node:sqlite';
+import { socketRecord } from './config-place.ts';
 import { AppError } from './errors.ts';
+import { clusterMarkOf } from './home-ledger.ts';
 import { randomId } from './jobs/job.ts';
 import { makeFolder, refuseShared } from './runtime/folder.ts';
+import { lockFile, takeLock } from './runtime/home-lock.ts';
+import { quoted } from './runtime/shell.ts';
 
 export interface Home {
   path: string;
   ownerKey: string;
+  /** Private files that were open to other users until this start. */
+  repaired: string[];
   /** Where the owner finds that key. */
   ownerKeyFile: string;
   /** This server's identity, the same after every restart. */
@@ -41,6 +46,7 @@ export function openHome(path: string): Home {
   const locked = lockNumber(path);
   return {
     path,
+    repaired: closeToOthers(path),
     ownerKey: once(join(path, 'owner.key'), () => randomId('errand_', 40)),
     ownerKeyFile: join(path, 'owner.key'),
     node: once(join(path, 'node.id'), () => randomId('node_', 12)),
@@ -54,9 +60,7 @@ export function openHome(path: string): Home {
       return folder;
     },
     isThere: () => lockNumber(path) === locked,
-    release: () => {
-      if (lock.isOpen) lock.close();
-    },
+    release: () => lock.release(),
   };
 }
 
@@ -74,7 +78,10 @@ export function clusterHome(home: Home, shared: { secret: Buffer; ownerKey: stri
  */
 export function standAlone(path: string, meant: boolean): void {
   const file = clusterKeyFile(path);
-  if (meant) return rmSync(file, { force: true });
+  if (meant) {
+    for (const one of [file, clusterMarkOf(path)]) rmSync(one, { force: true });
+    return;
+  }
   if (!existsSync(file)) return;
   throw new AppError(
     'unavailable',
@@ -121,25 +128,18 @@ function prepare(path: string): void {
   }
 }
 
-/** An exclusively locked SQLite file: the lock vanishes with the process, however it ends. */
-function lockHome(path: string): DatabaseSync {
-  const file = lockFile(path);
-  // Made here, because what SQLite lays beside a file has the file's own mode.
-  if (!existsSync(file)) writeFileSync(file, '', { mode: 0o600 });
-  const db = new DatabaseSync(file, { timeout: 0 });
-  try {
-    db.exec('PRAGMA locking_mode = EXCLUSIVE; BEGIN EXCLUSIVE;');
-    return db;
-  } catch (error) {
-    db.close();
-    throw new AppError('conflict', `Another server has the home ${path} open${holder(path)}.`, {
-      hint: 'Use that one (`errand list` finds it by itself), stop it, or choose another home with ERRAND_HOME.',
-      cause: error,
-    });
+function lockHome(path: string): { release(): void } {
+  const lock = takeLock(path);
+  if ('release' in lock) {
+    // Of a server that was killed: clients must not take it for ours.
+    rmSync(socketRecord(path), { force: true });
+    return lock;
   }
+  throw new AppError('conflict', `Another server has the home ${path} open${holder(path)}.`, {
+    hint: 'Use that one (`errand list` finds it by itself), stop it, or choose another home with ERRAND_HOME.',
+    cause: lock.takenBecause,
+  });
 }
-
-const lockFile = (path: string): string => join(path, 'lock');
 
 const lockNumber = (path: string): number | undefined =>
   statSync(lockFile(path), { throwIfNoEntry: false })?.ino;
@@ -156,6 +156,38 @@ function holder(path: string): string {
 function write(file: string, text: string): void {
   writeFileSync(`${file}.new`, `${text}\n`, { mode: 0o600 });
   renameSync(`${file}.new`, file);
+}
+
+/** Files whose content is a secret, or leads to one. */
+export const privateFiles = [
+  'owner.key',
+  'cluster-owner.key',
+  'secret',
+  'env',
+  'errand.sqlite',
+  'server.log',
+];
+
+/** A folder with mode 0700 protects them now; a copy or a backup of the home with these modes would not. */
+function closeToOthers(home: string): string[] {
+  const open = privateFiles
+    .map((name) => join(home, name))
+    .filter((file) => ((statSync(file, { throwIfNoEntry: false })?.mode ?? 0) & 0o077) !== 0);
+  for (const file of open) {
+    try {
+      chmodSync(file, 0o600);
+    } catch (error) {
+      throw new AppError(
+        'unavailable',
+        `${file} is open to other users, and its mode cannot be changed: ${(error as Error).message}.`,
+        {
+          hint: `Make it yours alone: \`chown $(id -u) ${quoted(file)}; chmod 600 ${quoted(file)}\`.`,
+          cause: error,
+        },
+      );
+    }
+  }
+  return open;
 }
 
 function once(file: string, make: () => string): string {

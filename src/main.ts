@@ -6,7 +6,7 @@ import type { Program } from './faces/cli/program.ts';
 import { systemClock } from './runtime/clock.ts';
 import { createLog } from './runtime/log.ts';
 import { version } from './version.ts';
-import { environment, homePlace, logLevelOf, usualHome } from './config-place.ts';
+import { clientPlace, environment, logLevelOf, usualHome } from './config-place.ts';
 
 const env = environment();
 const log = createLog(logLevelOf(env.ERRAND_LOG ?? 'warn'));
@@ -22,7 +22,8 @@ const program: Program = {
   stdout: process.stdout,
   stderr: process.stderr,
   usualHome: () => usualHome(env),
-  place: (wish) => homePlace(wish.home, env),
+  place: (wish) => clientPlace(wish.home, env),
+  isServed: async (home) => (await import('./runtime/home-lock.ts')).isLocked(home),
   serve: async (wish) => (await import('./server.ts')).startServer(wish),
   runFront: async (wish) => {
     const { runFront } = await import('./faces/mcp/front.ts');
@@ -38,6 +39,7 @@ const program: Program = {
   },
   restore: async (home, file) => (await import('./restore.ts')).restoreBackup(home, file),
   migrate: async (address) => (await import('./store-tools.ts')).migrateStore(address),
+  checkStore: async (wish) => (await import('./store-check.ts')).checkStore(wish),
   copyStore: async (from, to) => (await import('./store-tools.ts')).copyBetween(from, to),
   examine: async (home) => (await import('./doctor/doctor.ts')).examine(home, env),
 };

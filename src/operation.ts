@@ -226,7 +226,7 @@ export class Operations {
 
   stream(name: string, input: unknown, context: CallContext): AsyncIterable<StreamItem> {
     const operation = this.get(name);
-    if (!operation.stream) throw new AppError('unsupported', `${name} cannot be followed.`);
+    if (!operation.stream) throw notFollowed(name);
     const parsed = this.check(operation, input, context);
     const { elsewhere } = this;
     if (!operation.at || !elsewhere) return operation.stream(parsed, context);
@@ -255,7 +255,7 @@ export class Operations {
 
   streamHere(name: string, input: unknown, context: CallContext): AsyncIterable<StreamItem> {
     const operation = this.get(name);
-    if (!operation.stream) throw new AppError('unsupported', `${name} cannot be followed.`);
+    if (!operation.stream) throw notFollowed(name);
     return operation.stream(this.check(operation, input, context), context);
   }
 
@@ -384,4 +384,10 @@ function unknownFieldHint(input: z.ZodType, error: z.ZodError): string | undefin
     wrong.keys.some((key) => begins(field, key) || begins(key, field)),
   );
   return near.length > 0 ? `Did you mean ${near.join(' or ')}?` : `It takes: ${fields.join(', ')}.`;
+}
+
+function notFollowed(name: string): AppError {
+  return new AppError('notAcceptable', `${name} answers once and cannot be followed as a stream.`, {
+    hint: 'Ask for application/json, without `follow`. To wait for jobs use wait_for_jobs.',
+  });
 }

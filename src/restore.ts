@@ -3,6 +3,7 @@ import { copyFileSync, existsSync, linkSync, renameSync, rmSync } from 'node:fs'
 import { join } from 'node:path';
 import { AppError } from './errors.ts';
 import { openHome } from './home.ts';
+import { databaseOf, replaceLedger } from './home-ledger.ts';
 import { checkBackup } from './store/sqlite/backup.ts';
 import { openDatabase } from './store/sqlite/open.ts';
 
@@ -27,7 +28,7 @@ export async function restoreBackup(homePath: string, file: string): Promise<voi
     } finally {
       clear();
     }
-    replace(join(homePath, 'errand.sqlite'), next);
+    await replaceLedger(homePath, () => replace(databaseOf(homePath), next));
   } finally {
     home.release();
   }

@@ -1,6 +1,8 @@
 // Operations of the server itself: its end, and a copy of its store.
 import { statSync } from 'node:fs';
+import { isAbsolute, resolve } from 'node:path';
 import { z } from 'zod';
+import { AppError } from './errors.ts';
 import { defineOperation, type Operation } from './operation.ts';
 
 export interface ServerParts {
@@ -36,13 +38,23 @@ export function serverOperations(server: ServerParts): Operation[] {
         'Writes a consistent copy of the database to a file while the server works (SQLite; for PostgreSQL use pg_dump). Use it before an upgrade; `errand restore` puts it back. Output files of jobs are not part of it.',
       effect: 'write',
       scope: 'admin',
-      input: z.object({ path: z.string().min(1).max(4000) }),
+      input: z.object({ path: z.string().min(1).max(4000).describe('Absolute path of the file') }),
       output: z.object({ path: z.string(), bytes: z.number() }),
       http: { method: 'POST', path: '/api/backup' },
-      run: async ({ path }) => {
-        await server.backup(path);
-        return { path, bytes: statSync(path).size };
+      run: async ({ path }, { origin }) => {
+        const file = absolute(path, origin?.cwd);
+        await server.backup(file);
+        return { path: file, bytes: statSync(file).size };
       },
     }),
   ];
+}
+
+/** A relative path is one of the caller's folder. Over HTTP that folder is not known, and ours is not meant. */
+function absolute(path: string, cwd: string | undefined): string {
+  if (isAbsolute(path)) return path;
+  if (cwd !== undefined) return resolve(cwd, path);
+  throw new AppError('invalidInput', `${path} is a relative path.`, {
+    hint: 'Name an absolute path on the machine of the server.',
+  });
 }

@@ -1,13 +1,15 @@
 // A running server: the home's lock, the app, its faces on the private socket and (unless a front started it) on TCP.
-import { mkdirSync, rmSync, writeFileSync } from 'node:fs';
+import { mkdirSync, renameSync, rmSync, writeFileSync } from 'node:fs';
 import { dirname, join } from 'node:path';
 import { ownerCaller } from './access/access.ts';
 import { createApp, dialects, kinds, type App } from './app.ts';
 import { clusterPath } from './cluster/router.ts';
 import { loadConfig, type Config } from './config.ts';
+import { environment, socketFolders, socketRecord } from './config-place.ts';
 import { Bridge } from './faces/cli/bridge.ts';
 import type { RunningServer, ServeWish } from './faces/cli/program.ts';
 import { createHttpFace, type HttpFace } from './faces/http/index.ts';
+import { removeStaleSockets } from './faces/http/stale-sockets.ts';
 import { createMcpFace, type McpFace } from './faces/mcp/index.ts';
 import { openHome, type Home } from './home.ts';
 import { answerMetrics } from './metrics.ts';
@@ -35,6 +37,8 @@ export async function startServer(wish: ServeWish): Promise<RunningServer> {
   const log = auto
     ? createLog(config.logLevel, createRotatingFile(join(home.path, 'server.log')))
     : createLog(config.logLevel);
+  for (const file of home.repaired)
+    log.warn(`${file} was open to other users; its mode is 0600 now`, { file });
   try {
     return await new Server({ config, home, clock, log, auto }).start();
   } catch (error) {
@@ -47,6 +51,13 @@ export async function startServer(wish: ServeWish): Promise<RunningServer> {
 function ownHosts({ server: { host }, cluster: { nodeUrl } }: Config): string[] {
   const listening = host.includes(':') ? `[${host}]` : host;
   return nodeUrl === undefined ? [listening] : [listening, new URL(nodeUrl).hostname];
+}
+
+/** For clients, whose environment may lead them elsewhere. In place only when it is complete. */
+function recordSocket(home: string, socketPath: string): void {
+  const file = socketRecord(home);
+  writeFileSync(`${file}.new`, `${socketPath}\n${process.pid}\n`, { mode: 0o600 });
+  renameSync(`${file}.new`, file);
 }
 
 class Server {
@@ -109,15 +120,17 @@ class Server {
     try {
       mkdirSync(dirname(config.socketPath), { recursive: true, mode: 0o700 });
       await this.http!.listenSocket(config.socketPath);
+      recordSocket(home.path, config.socketPath);
       if (!this.auto) await this.listen(config.server.port, config.server.host);
       await app.start();
     } catch (error) {
       await this.http!.stop();
       await app.stop();
-      rmSync(pidFile, { force: true });
+      for (const file of [pidFile, socketRecord(home.path)]) rmSync(file, { force: true });
       throw error;
     }
     await this.watchLoop.start();
+    void this.cleanUp();
     // In the foreground the greeting says it already.
     const facts = { home: home.path, url: this.url, socket: config.socketPath, pid: process.pid };
     log[this.auto ? 'info' : 'debug']('serving', facts);
@@ -130,6 +143,13 @@ class Server {
       stop: () => this.stop(),
       ended: this.ended,
     };
+  }
+
+  /** Sockets of servers that were killed; nobody waits for it. */
+  private async cleanUp(): Promise<void> {
+    const folders = [dirname(this.config.socketPath), ...socketFolders(environment())];
+    const removed = await removeStaleSockets(folders);
+    if (removed > 0) this.log.info('removed sockets of servers that are gone', { removed });
   }
 
   private mount(app: App): void {
@@ -226,6 +246,8 @@ class Server {
 
   private async close(): Promise<void> {
     const watching = this.watchLoop.stop();
+    // First, so that clients wait for the next server instead of calling this one unreachable.
+    rmSync(socketRecord(this.home.path), { force: true });
     this.mcp!.sessions.close();
     await this.mcp!.http.close();
     await this.http!.stop();

@@ -1,15 +1,16 @@
 // Work on a store that no server of ours has open: applying migrations, moving everything to another store.
 import { existsSync, mkdirSync } from 'node:fs';
-import { join, resolve } from 'node:path';
+import { resolve } from 'node:path';
 import { allMigrations, searchIndexes } from './app.ts';
 import { NodeRows } from './cluster/store.ts';
 import { AppError } from './errors.ts';
 import { isPostgres, storeAddress } from './config.ts';
 import { environment } from './config-place.ts';
 import { inheritSecret, openHome, standAlone } from './home.ts';
+import { databaseOf, halfCopied, openHomeStore, replaceLedger } from './home-ledger.ts';
 import { copyStore, type CopyReport } from './store/copy.ts';
+import { beginCopy, endCopy, ledgerOf } from './store/ledger.ts';
 import { PostgresStore } from './store/postgres/postgres.ts';
-import { SqliteStore } from './store/sqlite/sqlite.ts';
 import type { Store } from './store/store.ts';
 
 /** Answers the ids of what was applied: none when the schema fits already. */
@@ -41,8 +42,13 @@ export async function copyBetween(from: string, to: string): Promise<CopyReport>
     const target = await openSide(to, true);
     try {
       await refuseServed(target.store);
+      const { ledger } = (await ledgerOf(source.store))!;
+      // Until the last step is done no server starts on the target.
+      await beginCopy(target.store);
       const report = await copyStore(source.store, target.store, searchIndexes());
       if (secret) await target.inherit(secret);
+      // The copy is the same ledger in another place.
+      await target.replace(() => endCopy(target.store, ledger));
       return report;
     } finally {
       await target.close();
@@ -57,6 +63,8 @@ interface Side {
   /** What rows are signed and sealed with (webhooks, wallets); undefined where there cannot be any yet. */
   secret(): Promise<Buffer | undefined>;
   inherit(secret: Buffer): Promise<void>;
+  /** Runs a change of the ledger's identity. */
+  replace(change: () => Promise<void>): Promise<void>;
   close(): Promise<void>;
 }
 
@@ -66,6 +74,7 @@ async function openSide(address: string, mayCreate: boolean): Promise<Side> {
     try {
       if (mayCreate) await store.migrate(allMigrations());
       else await store.check(allMigrations());
+      if ((await ledgerOf(store))?.state === 'copying') throw halfCopied(store.shown);
     } catch (error) {
       await store.close();
       throw error;
@@ -74,18 +83,20 @@ async function openSide(address: string, mayCreate: boolean): Promise<Side> {
       store,
       secret: () => store.sharedSecret(environment().ERRAND_CLUSTER_KEY),
       inherit: (secret) => store.bequeath(secret),
+      replace: (change) => change(),
       close: () => store.close(),
     };
   }
   const path = homeOf(address);
-  const file = join(path, 'errand.sqlite');
-  if (!mayCreate && !existsSync(file))
+  if (!mayCreate && !existsSync(databaseOf(path)))
     throw new AppError('notFound', `There is no database in the home ${path}.`);
   mkdirSync(path, { recursive: true, mode: 0o700 });
   // The lock: a copy of a home that somebody serves would not be whole.
   const home = openHome(path);
-  const store = new SqliteStore(file);
-  await store.migrate(allMigrations());
+  const store = await openHomeStore(path, allMigrations()).catch((error: unknown) => {
+    home.release();
+    throw error;
+  });
   return {
     store,
     secret: async () => home.secret,
@@ -93,6 +104,7 @@ async function openSide(address: string, mayCreate: boolean): Promise<Side> {
       inheritSecret(path, secret);
       standAlone(path, true);
     },
+    replace: (change) => replaceLedger(path, change),
     close: async () => {
       await store.close();
       home.release();

@@ -33,7 +33,10 @@ const rules: [part: RegExp, allowed: RegExp][] = [
   // The composition root alone names the kinds and dialects, by their index; how it is asked is the faces' business.
   [/^app\.ts$/, /^(?!faces\/|(kinds|dialects)\/[^/]+\/(?!index\.ts)|server\.ts|main\.ts)/],
   // What is made of the whole: a running server, the command line's other work, a look at the machine.
-  [/^(server|server-operations|main|home|metrics|restore|store-tools|tracing)\.ts$/, anyRing()],
+  [
+    /^(server|server-operations|main|home|home-ledger|metrics|restore|store-check|store-tools|tracing)\.ts$/,
+    anyRing(),
+  ],
   [/^doctor\//, anyRing()],
 ];
 
@@ -85,7 +88,7 @@ describe('architecture', () => {
     'sockets are opened by listeners, by a client of its own server, and in egress',
     /import (?!type\b)[^;]*from 'node:(http|https|net)'|import\('node:(http|https|net)'\)/,
     either(
-      /^runtime\/egress\/|^faces\/(http\/listeners|cli\/client|mcp\/connection)\.ts$/,
+      /^runtime\/egress\/|^faces\/(http\/(listeners|stale-sockets)|cli\/client|mcp\/connection)\.ts$/,
       ownPrograms,
     ),
   );

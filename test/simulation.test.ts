@@ -4,6 +4,7 @@ import { test } from 'node:test';
 import { PostgresStore } from '../src/store/postgres/postgres.ts';
 import { accessMigrations } from '../src/access/access.ts';
 import { jobMigrations } from '../src/jobs/migrations.ts';
+import { webhookMigrations } from '../src/jobs/webhook.ts';
 import type { Store } from '../src/store/store.ts';
 import { migratedDatabase } from './helpers/postgres.ts';
 import { stores } from './helpers/stores.ts';
@@ -31,7 +32,7 @@ for (const name of ['sqlite', 'postgres'] as const) {
 /** In a cluster every node has a store of its own on the one database. */
 async function openStores(t: TestContext, name: 'sqlite' | 'postgres'): Promise<Store[]> {
   if (name === 'sqlite') return [await stores[0]!.open(t)];
-  const migrations = [...jobMigrations, ...accessMigrations];
+  const migrations = [...jobMigrations, ...accessMigrations, ...webhookMigrations];
   const url = await migratedDatabase(migrations);
   const opened: Store[] = [];
   for (let i = 0; i < 2; i++) {

@@ -1,6 +1,7 @@
 // A seeded world for the job core: several nodes on one store, a manual clock, and a store that dies before or after any
 // commit. The same seed makes the same wishes; what must always hold is checked from the ledger alone.
 import assert from 'node:assert/strict';
+import { checkJobs } from '../src/jobs/check.ts';
 import { queueKey } from '../src/jobs/intents.ts';
 import { isFinal, type Job } from '../src/jobs/job.ts';
 import { Jobs } from '../src/jobs/jobs.ts';
@@ -36,6 +37,7 @@ interface Node {
   name: string;
   jobs: Jobs;
   maintenance: Maintenance;
+  retention: Retention;
   /** What this node believes to run; forgotten when it crashes. */
   held: Map<string, Job>;
 }
@@ -137,7 +139,7 @@ export class World {
       sweepMs: 1000,
       retention,
     });
-    return { name, jobs, maintenance, held: new Map() };
+    return { name, jobs, maintenance, retention, held: new Map() };
   }
 
   /** The process may die right before a change or right after it, before anybody learned of it. */
@@ -171,7 +173,8 @@ export class World {
     else if (roll < 0.82) await node.jobs.forceCancel(await this.someJob());
     else if (roll < 0.87) await node.jobs.retry(await this.someJob(), 'ada');
     else if (roll < 0.9) await this.report(node);
-    else if (roll < 0.92) node.held.clear();
+    else if (roll < 0.91) node.held.clear();
+    else if (roll < 0.925) await this.forget(node);
     else if (roll < 0.96) await node.maintenance.sweep();
     else this.clock.jump(this.pick(10) === 0 ? this.pick(5) * hour : this.pick(leaseMs));
   }
@@ -248,6 +251,18 @@ export class World {
     return outcomes[this.pick(outcomes.length)]!;
   }
 
+  /** An ended job that nothing depends on, as retention chooses them; another node may retry it meanwhile. */
+  private async forget({ jobs, retention }: Node): Promise<void> {
+    const job = await jobs.get(await this.someJob());
+    if (!isFinal(job.status) || job.idempotencyKey !== null) return;
+    if ((await jobs.ledger.dependents(job.id)).length > 0) return;
+    // Whether it was forgotten is not known when the node dies: either is right.
+    this.acknowledged.delete(job.id);
+    for (const attemptId of this.ended.keys())
+      if (attemptId.startsWith(`${job.id}.`)) this.ended.delete(attemptId);
+    await retention.forget([job.id]);
+  }
+
   private async beat(node: Node): Promise<void> {
     const ids = [...node.held.keys()];
     if (ids.length === 0) return;
@@ -277,6 +292,7 @@ export class World {
   }
 
   private async checkCounters(rows: readonly Job[]): Promise<void> {
+    assert.deepEqual(await checkJobs(this.store), [], 'counters differ from the events');
     for (const queue of ['narrow', 'wide']) {
       const expected: Record<string, number> = {};
       for (const job of rows)

@@ -122,13 +122,19 @@ function forgetNode(nodes: Nodes, clock: Clock): Operation {
     cli: { words: ['node', 'forget'], args: ['id'] },
     run: async ({ id }) => {
       const row = await nodes.rows.find(id);
-      if (row && nodes.isAlive(row))
+      if (!row) throw unknownNode(id);
+      if (nodes.isAlive(row))
         throw new AppError('wrongState', `Node ${id} is alive.`, { hint: 'Stop it first.' });
       await nodes.rows.forget(id);
       return { id, at: isoTime(clock.now()) };
     },
   });
 }
+
+const unknownNode = (id: string): AppError =>
+  new AppError('notFound', `There is no node ${id}.`, {
+    hint: '`errand node list` (list_nodes) shows all nodes with their ids.',
+  });
 
 function show(row: NodeRow, nodes: Nodes): z.infer<typeof nodeView> {
   const { id, name, state, labels, capacity, version } = row;

@@ -5,8 +5,13 @@ import { dirname, join } from 'node:path';
 import { loadConfig } from '../config.ts';
 import { kinds } from '../app.ts';
 import { errorBody } from '../errors.ts';
+import { clientPlace, socketFolders, type ClientPlace } from '../config-place.ts';
 import { Client } from '../faces/cli/client.ts';
+import { unreachableServer } from '../faces/cli/connect.ts';
+import { removeStaleSockets } from '../faces/http/stale-sockets.ts';
+import { privateFiles } from '../home.ts';
 import { isShared } from '../runtime/folder.ts';
+import { isLocked } from '../runtime/home-lock.ts';
 import { thisMachine, type Finding, type Machine } from '../runtime/machine.ts';
 import { clients } from './clients.ts';
 import { survival } from './survival.ts';
@@ -14,6 +19,7 @@ import { survival } from './survival.ts';
 type Env = Machine['env'];
 
 const freeBytesMin = 1024 ** 3;
+const answerMsMax = 10_000;
 
 export async function examine(
   home: string,
@@ -29,6 +35,7 @@ export async function examine(
     shell(env),
     ...settings(home, machine),
     await server(home, env),
+    ...(await sockets(env)),
     ...logTail(home),
     ...clients(machine),
     ...survival(pidOf(home), machine),
@@ -106,16 +113,6 @@ function isWritable(folder: string): boolean {
   }
 }
 
-/** Files whose content is a secret, or leads to one. */
-const privateFiles = [
-  'owner.key',
-  'cluster-owner.key',
-  'secret',
-  'env',
-  'errand.sqlite',
-  'server.log',
-];
-
 function permissions(home: string): Finding[] {
   const isOpen = (path: string) => existsSync(path) && (statSync(path).mode & 0o077) !== 0;
   // What people write with an editor is open as all their files are: the folder keeps it.
@@ -176,18 +173,24 @@ function settings(home: string, machine: Machine): Finding[] {
 }
 
 async function server(home: string, env: Env): Promise<Finding> {
-  let socketPath: string;
+  let place: ClientPlace;
   try {
-    ({ socketPath } = loadConfig({ home }, { ...env }));
-  } catch {
-    return { name: 'server', state: 'note', text: 'not looked for: the settings are wrong' };
+    place = clientPlace(home, env);
+  } catch (error) {
+    const { message: text, hint } = errorBody(error);
+    return { name: 'server', state: 'problem', text, ...(hint ? { hint } : {}) };
   }
   try {
-    const { version } = await new Client({ socketPath }).health();
+    const { version } = await new Client(place).health(AbortSignal.timeout(answerMsMax));
     const pid = pidOf(home);
     const process = pid === undefined ? '' : `, process ${pid}`;
     return { name: 'server', state: 'ok', text: `running, version ${version}${process}` };
-  } catch {
+  } catch (error) {
+    if (place.recorded && isLocked(home)) {
+      const { code, message } = ((error as Error).cause ?? error) as NodeJS.ErrnoException;
+      const { message: text, hint } = unreachableServer(place, code ?? message);
+      return { name: 'server', state: 'problem', text, ...(hint ? { hint } : {}) };
+    }
     return {
       name: 'server',
       state: 'note',
@@ -195,6 +198,14 @@ async function server(home: string, env: Env): Promise<Finding> {
       hint: 'Fronts and commands start it by themselves; `errand serve` runs it for good.',
     };
   }
+}
+
+/** Looks and cleans up: sockets that nobody listens on are of no use to anybody. */
+async function sockets(env: Env): Promise<Finding[]> {
+  const removed = await removeStaleSockets(socketFolders(env));
+  if (removed === 0) return [];
+  const text = `removed ${removed} sockets of servers that are gone`;
+  return [{ name: 'sockets', state: 'ok', text }];
 }
 
 function pidOf(home: string): string | undefined {

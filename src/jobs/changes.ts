@@ -2,7 +2,7 @@
 // the archived attempt. The version in the WHERE clause is the fence: whoever decided on an older row gets a conflict.
 import type { Step } from '../store/store.ts';
 import type { Decision, NewEvent } from './decision.ts';
-import { counterScope } from './intents.ts';
+import { counterScope, retryScope } from './intents.ts';
 import { columnOf, columnValue, jobFields, type Job, type JobField, type Status } from './job.ts';
 
 export function insertJob(job: Job, events: NewEvent[]): Step[] {
@@ -48,6 +48,7 @@ export function updateJob(job: Job, decision: Decision, now: number): Step[] {
   if (patch.status !== undefined && patch.status !== job.status) {
     steps.push(countStep(job, job.status, -1), countStep(job, patch.status, 1));
   }
+  if (patch.attempt !== undefined) steps.push(...retrySteps(job, patch.attempt - job.attempt));
   steps.push(...decision.intents);
   return steps;
 }
@@ -113,6 +114,27 @@ function archiveAttempt(job: Job, decision: Decision, now: number): Step {
 const asJson = (value: unknown): string | null => (value === null ? null : JSON.stringify(value));
 
 /** A job more or less of this status, in its queue and among its owner's jobs there. */
-export function countStep({ kind, queue, owner }: Job, key: Status, delta: number): Step {
+function countStep({ kind, queue, owner }: Job, key: Status, delta: number): Step {
   return { count: { scope: counterScope(kind, queue), part: owner, key, delta } };
+}
+
+/** Every attempt after the first counts as a retry. */
+function retrySteps({ kind, queue }: Job, delta: number): Step[] {
+  return delta === 0 ? [] : [{ count: { scope: retryScope(kind, queue), key: 'retried', delta } }];
+}
+
+/**
+ * Deletes ended jobs and removes them from the counters. The versions prove that the counts are right: a job that was
+ * retried meanwhile is a conflict.
+ */
+export function deleteJobs(jobs: readonly Job[]): Step[] {
+  return jobs.flatMap((job) => [
+    {
+      sql: 'DELETE FROM jobs WHERE id = ? AND version = ? AND finished_at IS NOT NULL',
+      params: [job.id, job.version],
+      expect: 1,
+    },
+    countStep(job, job.status, -1),
+    ...retrySteps(job, 1 - job.attempt),
+  ]);
 }

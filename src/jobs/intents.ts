@@ -28,3 +28,7 @@ export const queueKey = (kind: string, queue: string): string => `${kind}:${queu
 /** The counters of a queue: how many of its jobs are in each status. */
 export const counterScope = (kind: string, queue: string): string =>
   `queue:${queueKey(kind, queue)}`;
+
+/** How often the jobs of a queue began another attempt. */
+export const retryScope = (kind: string, queue: string): string =>
+  `retries:${queueKey(kind, queue)}`;

@@ -101,4 +101,15 @@ export const jobMigrations: Migration[] = [
         GROUP BY kind, queue, owner, status`,
     ],
   },
+  {
+    // Counted from the events this once; kept from now on. The words of the scope are those of retryScope.
+    id: 'jobs/8',
+    statements: () => [
+      `DELETE FROM counters WHERE scope LIKE 'endpoint:%' AND key = 'retried'`,
+      `INSERT INTO counters (scope, key, n)
+        SELECT 'retries:' || j.kind || ':' || j.queue, 'retried', count(*)
+        FROM events e JOIN jobs j ON j.id = e.job_id
+        WHERE e.type IN ('attemptFailed', 'attemptLost', 'retried') GROUP BY j.kind, j.queue`,
+    ],
+  },
 ];

@@ -8,7 +8,14 @@ import type { Egress } from '../runtime/egress/index.ts';
 import type { Log } from '../runtime/log.ts';
 import type { Finding, Machine } from '../runtime/machine.ts';
 import type { Service } from '../runtime/service.ts';
-import type { Migration, SearchIndex, Store } from '../store/store.ts';
+import type {
+  JsonColumns,
+  Migration,
+  Problem,
+  SearchIndex,
+  Store,
+  StoreReader,
+} from '../store/store.ts';
 import type { EventFeed } from './events.ts';
 import type { Jobs } from './jobs.ts';
 import type { Kind } from './kind.ts';
@@ -23,6 +30,9 @@ export interface KindPlugin<S = unknown> {
   migrations?: readonly Migration[];
   /** Tables of its migrations that only serve searching. */
   searchIndexes?: readonly SearchIndex[];
+  /** For `errand store check`: columns that hold JSON, and numbers that are recomputed from rows. */
+  jsonColumns?: JsonColumns;
+  check?(reader: StoreReader): Promise<Problem[]>;
   /** For `errand doctor`: what of this machine its jobs lack. Looks only. */
   examine?(settings: S, machine: Machine): Finding[];
   create(needs: KindNeeds<S>): KindParts | Promise<KindParts>;

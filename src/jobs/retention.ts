@@ -2,7 +2,7 @@
 // children of open parents stay.
 import type { Clock } from '../runtime/clock.ts';
 import type { Step, Value } from '../store/store.ts';
-import { countStep } from './changes.ts';
+import { deleteJobs } from './changes.ts';
 import { counterScope } from './intents.ts';
 import { finalStatuses } from './job.ts';
 import type { Jobs } from './jobs.ts';
@@ -58,6 +58,7 @@ export class Retention {
   async forget(ids: readonly string[]): Promise<boolean> {
     const kinds = new Map<string, string[]>();
     const jobs = await this.jobs.ledger.findMany(ids);
+    if (jobs.length < ids.length) return false;
     for (const job of jobs) {
       kinds.set(job.kind, [...(kinds.get(job.kind) ?? []), job.id]);
     }
@@ -67,18 +68,13 @@ export class Retention {
     const marks = ids.map(() => '?').join(', ');
     const steps: Step[] = [
       ...(this.share?.steps(ids) ?? []),
-      {
-        sql: `DELETE FROM jobs WHERE id IN (${marks}) AND finished_at IS NOT NULL`,
-        params: [...ids],
-        expect: ids.length,
-      },
+      ...deleteJobs(jobs),
       ...keepNewestEvent(marks, ids),
       { sql: `DELETE FROM events WHERE job_id IN (${marks})`, params: [...ids] },
       { sql: `DELETE FROM attempts WHERE job_id IN (${marks})`, params: [...ids] },
       { sql: `DELETE FROM dependencies WHERE job_id IN (${marks})`, params: [...ids] },
       { sql: `DELETE FROM webhooks WHERE job_id IN (${marks})`, params: [...ids] },
     ];
-    for (const job of jobs) steps.push(countStep(job, job.status, -1));
     return (await this.jobs.store.commit(steps)).applied;
   }
 

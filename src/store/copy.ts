@@ -5,17 +5,12 @@ import { AppError } from '../errors.ts';
 import { canonicalJson } from '../runtime/json.ts';
 import { dispatchedEntries, restoreEntries, type HeldEntry } from './copy-dispatch.ts';
 import type { Row, SearchIndex, Store, Value } from './store.ts';
+import { pages, tableNames, tablesOf, type Table } from './tables.ts';
 
 export interface CopyReport {
   tables: { name: string; rows: number }[];
   waiting: number;
   held: number;
-}
-
-interface Table {
-  name: string;
-  columns: string[];
-  key: string[];
 }
 
 /** What belongs to an engine or to the servers that ran, not to the jobs. */
@@ -26,12 +21,12 @@ const own = new Set([
   'scheduled',
   'counter_deltas',
   'cluster',
+  'ledger',
   'sweeps',
   'nodes',
   'sqlite_sequence',
 ]);
 
-const pageSize = 500;
 /** PostgreSQL takes 65,535 parameters in a statement; SQLite 32,766. */
 const parametersMax = 30_000;
 
@@ -43,8 +38,8 @@ export async function copyStore(
   await refuseFull(to);
   // Deltas are folded, so that counters are one table on both sides.
   await from.promote(0);
-  const source = await tablesOf(from, indexes);
-  const target = new Map((await tablesOf(to, indexes)).map((table) => [table.name, table]));
+  const source = await tablesOf(from, indexes, own);
+  const target = new Map((await tablesOf(to, indexes, own)).map((table) => [table.name, table]));
   const report: CopyReport = { tables: [], waiting: 0, held: 0 };
   for (const table of source) {
     const twin = target.get(table.name);
@@ -86,72 +81,6 @@ async function refuseFull(to: Store): Promise<void> {
   throw new AppError('conflict', 'The target already has jobs.', {
     hint: 'Copy into an empty home or schema: nothing is ever mixed.',
   });
-}
-
-async function tablesOf(store: Store, indexes: readonly SearchIndex[]): Promise<Table[]> {
-  // An index in SQLite has tables of its own beside it.
-  const isIndex = (name: string) =>
-    indexes.some(({ table }) => name === table || name.startsWith(`${table}_`));
-  const names = await tableNames(store);
-  const tables: Table[] = [];
-  for (const name of names.filter((one) => !own.has(one) && !isIndex(one)).toSorted()) {
-    const { columns, key } = await columnsOf(store, name);
-    tables.push({ name, columns: columns.toSorted(), key });
-  }
-  return tables;
-}
-
-async function tableNames(store: Store): Promise<string[]> {
-  const sql =
-    store.engine === 'sqlite'
-      ? `SELECT name FROM sqlite_master WHERE type = 'table' AND name NOT LIKE 'sqlite_%'`
-      : `SELECT table_name AS name FROM information_schema.tables
-         WHERE table_schema = current_schema() AND table_type = 'BASE TABLE'`;
-  return (await store.read<{ name: string }>(sql)).map(({ name }) => name);
-}
-
-async function columnsOf(
-  store: Store,
-  table: string,
-): Promise<{ columns: string[]; key: string[] }> {
-  if (store.engine === 'sqlite') {
-    const rows = await store.read<{ name: string; pk: number }>(
-      `SELECT name, pk FROM pragma_table_info(?)`,
-      [table],
-    );
-    const keyed = rows.filter(({ pk }) => pk > 0).toSorted((a, b) => a.pk - b.pk);
-    return { columns: rows.map(({ name }) => name), key: keyed.map(({ name }) => name) };
-  }
-  const columns = await store.read<{ name: string }>(
-    `SELECT column_name AS name FROM information_schema.columns
-     WHERE table_schema = current_schema() AND table_name = ?`,
-    [table],
-  );
-  const key = await store.read<{ name: string }>(
-    `SELECT a.attname AS name FROM pg_index i
-     JOIN pg_attribute a ON a.attrelid = i.indrelid AND a.attnum = ANY (i.indkey)
-     WHERE i.indrelid = to_regclass(?) AND i.indisprimary
-     ORDER BY array_position(i.indkey::int2[], a.attnum)`,
-    [table],
-  );
-  return { columns: columns.map(({ name }) => name), key: key.map(({ name }) => name) };
-}
-
-async function* pages(table: Table, store: Store): AsyncGenerator<Row[]> {
-  const { name, columns, key } = table;
-  const order = key.map((column) => `"${column}"`).join(', ');
-  const marks = key.map(() => '?').join(', ');
-  let after: Value[] | undefined;
-  for (;;) {
-    const rows = await store.read<Row>(
-      `SELECT ${columns.map((column) => `"${column}"`).join(', ')} FROM "${name}"
-       ${after ? `WHERE (${order}) > (${marks})` : ''} ORDER BY ${order} LIMIT ${pageSize}`,
-      after ?? [],
-    );
-    if (rows.length === 0) return;
-    yield rows;
-    after = key.map((column) => rows.at(-1)![column]!);
-  }
 }
 
 interface Fingerprint {

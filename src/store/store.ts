@@ -132,6 +132,19 @@ export interface Store {
   close(): Promise<void>;
 }
 
+/** What reads a store without changing it. */
+export type StoreReader = Pick<Store, 'engine' | 'read'>;
+
+/** Something that `errand store check` found. */
+export interface Problem {
+  check: 'pages' | 'rows' | 'counters' | 'books';
+  /** What is wrong: the table, the row and the expected value. */
+  text: string;
+}
+
+/** Columns that hold JSON, by table. */
+export type JsonColumns = Readonly<Record<string, readonly string[]>>;
+
 /** Migrations are append-only, numbered per owner: `jobs/1`, `web/2`. Never edited once released. */
 export interface Migration {
   id: string;

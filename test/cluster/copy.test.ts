@@ -96,7 +96,7 @@ async function rowsOf(home: string): Promise<Record<string, string[]>> {
     await store.migrate(allMigrations());
     const names = await store.read<{ name: string }>(
       `SELECT name FROM sqlite_master WHERE type = 'table' AND name NOT LIKE 'sqlite_%'
-         AND name NOT LIKE 'web_text%' AND name NOT IN ('migrations', 'nodes', 'dispatch')`,
+         AND name NOT LIKE 'web_text%' AND name NOT IN ('migrations', 'nodes', 'dispatch', 'ledger')`,
     );
     const all: Record<string, string[]> = {};
     for (const { name } of names) {

@@ -80,13 +80,15 @@ test('endpoints of one node are there for all; a drained node has no part in the
   await until('b knows that it is gone', async () => (await endpointsOf(back)).length === 0);
 });
 
-test('what an earlier attempt printed is read on any node', async (t) => {
+test('what an earlier attempt printed is read on any node, and a retry counts once', async (t) => {
   const talk = { recipe: { module: handlerFile }, workersMax: 1, spareRunner: false };
   const cluster = await startCluster(t, 0);
   const a = await cluster.add({ home: homeWith(t, { endpoints: { talk } }) });
   const b = await cluster.add({ home: homeWith(t, {}) });
+  const c = await cluster.add({ home: homeWith(t, {}) });
   // Only b has part in the work: a must ask it, and b must know that it is meant.
-  assert.equal((await a.api('POST', `/api/nodes/${await idOf(a)}/cordon`)).status, 200);
+  for (const node of [a, c])
+    assert.equal((await node.api('POST', `/api/nodes/${await idOf(node)}/cordon`)).status, 200);
   const viaA = client(a.url, a.key);
   const id = await viaA.run('talk', { do: 'printThrow' });
   assert.equal((await viaA.ended('talk', id)).status, 'FAILED');
@@ -99,5 +101,14 @@ test('what an earlier attempt printed is read on any node', async (t) => {
       assert.equal(read.status, 200, read.text);
       assert.match(read.json<{ text: string }>().text, new RegExp(`printed for ${id}`));
     }
-  await Promise.all([a.stop(), b.stop()]);
+  for (const node of [a, b, c]) {
+    const health = (await node.api('GET', '/v2/talk/health')).json<{ jobs: { retried: number } }>();
+    assert.equal(health.jobs.retried, 1);
+  }
+  // A node that dies and comes back neither loses the count nor counts again.
+  await c.kill();
+  const back = await cluster.add({ home: c.home });
+  const health = (await back.api('GET', '/v2/talk/health')).json<{ jobs: { retried: number } }>();
+  assert.equal(health.jobs.retried, 1);
+  await Promise.all([a.stop(), b.stop(), back.stop()]);
 });

@@ -78,7 +78,7 @@ describe('event streams', () => {
     const wrong = await call(port, { path: '/api/count?to=x&follow=true', key });
     assert.equal(wrong.status, 400);
     const cannot = await call(port, { path: '/api/things?follow=true', key });
-    assert.equal(cannot.status, 501);
+    assert.equal(cannot.status, 406);
     assert.equal((await call(port, { path: '/api/count?to=1&follow=true' })).status, 401);
   });
 

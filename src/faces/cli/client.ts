@@ -33,8 +33,11 @@ export class Client {
     return this.json('GET', '/internal/operations') as Promise<Catalog>;
   }
 
-  health(): Promise<{ status: string; version: string } & Record<string, unknown>> {
-    return this.json('GET', '/health') as Promise<{ status: string; version: string }>;
+  health(
+    signal?: AbortSignal,
+  ): Promise<{ status: string; version: string } & Record<string, unknown>> {
+    const answer = this.json('GET', '/health', undefined, signal);
+    return answer as Promise<{ status: string; version: string }>;
   }
 
   async call<O = Record<string, unknown>>(

@@ -1,15 +1,19 @@
-// Finds the server of a home, or starts one: exactly one, also when ten fronts start at once (the home's lock decides,
-// the losers end and everybody polls the same socket).
+// Finds the server of a home, or starts one: exactly one, also when ten clients start concurrently (the home's lock
+// decides, the losers end and everybody polls the same socket). While a process has the home, no other one is started.
 import { spawn, type ChildProcess } from 'node:child_process';
 import { closeSync, fstatSync, openSync, readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { AppError } from '../../errors.ts';
 import { makeFolder, refuseShared } from '../../runtime/folder.ts';
 import { Client } from './client.ts';
-import type { Program } from './program.ts';
+import type { Place, Program } from './program.ts';
 
 const startMsMax = 30_000;
 const pollMs = 40;
+/** A server that is stopped or stuck accepts connections and does not answer. */
+const answerMsMax = 10_000;
+/** Between the end of one server and the start of the next, the record may be the old one for a moment. */
+const failuresMax = 3;
 /** Exit code of a server that found the home taken: another one is coming up. */
 const takenExit = 5;
 
@@ -23,30 +27,52 @@ export function refuseWindows({ platform }: Program): void {
 
 export async function findServer(program: Program, home?: string): Promise<string | undefined> {
   const { socketPath } = program.place(home === undefined ? {} : { home });
-  return (await healthOf(socketPath)) ? socketPath : undefined;
+  return 'health' in (await ask(socketPath)) ? socketPath : undefined;
 }
 
 /** The socket of a running server of this home. */
 export async function connectServer(program: Program, home?: string): Promise<string> {
   refuseWindows(program);
-  const place = program.place(home === undefined ? {} : { home });
-  const { socketPath } = place;
-  const health = await healthOf(socketPath);
-  if (health && !isOlder(String(health.version), program.version)) return socketPath;
+  const place = () => program.place(home === undefined ? {} : { home });
+  const { socketPath } = place();
+  const found = await ask(socketPath);
+  const isCurrent = 'health' in found && !isOlder(String(found.health.version), program.version);
   // A newer program replaces a server that has nothing to do; a busy one goes on, and newer calls still work.
-  if (health && !(await stopIdle(socketPath))) return socketPath;
+  if (isCurrent || ('health' in found && !(await stopIdle(socketPath)))) return socketPath;
   const deadline = program.clock.now() + startMsMax;
   let attempt: Attempt | undefined;
+  let failures = 0;
   while (program.clock.now() < deadline) {
-    if (await healthOf(socketPath)) return socketPath;
-    if (attempt?.exitCode !== undefined && attempt.exitCode !== takenExit)
-      throw startFailed(attempt);
-    if (!attempt || attempt.exitCode === takenExit) attempt = startServer(program, place.home);
+    const at = place();
+    const answer = await ask(at.socketPath);
+    if ('health' in answer) return at.socketPath;
+    if (await program.isServed(at.home)) {
+      // Without a record that server is starting or stopping.
+      failures = at.recorded ? failures + 1 : 0;
+      if (failures >= failuresMax) throw unreachableServer(at, answer.reason);
+    } else {
+      failures = 0;
+      if (attempt?.exitCode !== undefined && attempt.exitCode !== takenExit)
+        throw startFailed(attempt);
+      if (!attempt || attempt.exitCode === takenExit) attempt = startServer(program, at.home);
+    }
     await program.clock.sleep(pollMs);
   }
   throw new AppError('unavailable', `The server did not answer within ${startMsMax / 1000} s.`, {
-    hint: `Its log is ${join(place.home, 'server.log')}; \`errand doctor\` looks for reasons.`,
+    hint: `Its log is ${join(place().home, 'server.log')}; \`errand doctor\` looks for reasons.`,
   });
+}
+
+/** What to say when the home is in use, but the socket its server recorded cannot be reached. */
+export function unreachableServer({ recorded, socketPath }: Place, reason: string): AppError {
+  const pid = recorded?.pid ?? 0;
+  return new AppError(
+    'unavailable',
+    `The server of this home runs (pid ${pid}) but its socket ${socketPath} is unreachable from here: ${reason}.`,
+    {
+      hint: `A sandbox, a container or another user may hide that folder. Run the command where the server was started, or stop the server (\`kill ${pid}\`) and try again.`,
+    },
+  );
 }
 
 interface Attempt {
@@ -105,12 +131,16 @@ function startFailed({ logPath, logStart, exitCode }: Attempt): AppError {
   );
 }
 
-async function healthOf(socketPath: string): Promise<Record<string, unknown> | undefined> {
+/** The server's health, or why it could not be asked. */
+async function ask(
+  socketPath: string,
+): Promise<{ health: Record<string, unknown> } | { reason: string }> {
   try {
-    return await new Client({ socketPath }).health();
+    return { health: await new Client({ socketPath }).health(AbortSignal.timeout(answerMsMax)) };
   } catch (error) {
-    if (error instanceof AppError && error.code === 'unavailable') return undefined;
-    throw error;
+    if ((error as Error).name === 'AbortError') return { reason: 'no answer' };
+    if (!(error instanceof AppError) || error.code !== 'unavailable') throw error;
+    return { reason: (error.cause as NodeJS.ErrnoException | undefined)?.code ?? error.message };
   }
 }
 

@@ -17,7 +17,9 @@ export interface Program {
   stdout: Writable & { isTTY?: boolean; columns?: number; rows?: number };
   stderr: Writable & { isTTY?: boolean };
   /** Where the home and its socket are. Reads no settings that could be wrong. */
-  place(wish: { home?: string }): { home: string; socketPath: string };
+  place(wish: { home?: string }): Place;
+  /** Whether a process has this home open. */
+  isServed(home: string): Promise<boolean>;
   /** The home where nobody names another one. */
   usualHome(): string;
   /** Starts a server in this process; resolves when it answers. */
@@ -27,10 +29,19 @@ export interface Program {
   restore(home: string, file: string): Promise<void>;
   /** Brings a PostgreSQL store up to date; answers what was applied. */
   migrate(address: string | undefined): Promise<string[]>;
+  /** Verifies a store without changing it. */
+  checkStore(wish: { home?: string; store?: string }): Promise<StoreReport>;
   /** Moves everything from one store to an empty one. */
   copyStore(from: string, to: string): Promise<StoreCopy>;
   /** Looks at Node, home, disk and the rest; one line each. */
   examine(home: string): Promise<Finding[]>;
+}
+
+export interface Place {
+  home: string;
+  socketPath: string;
+  /** Set when the server of this home recorded where it listens. */
+  recorded?: { socketPath: string; pid: number };
 }
 
 export interface ServeWish {
@@ -55,6 +66,15 @@ export interface RunningServer {
   stop(): Promise<void>;
   /** Resolves when it ended by itself (idle, asked to). */
   ended: Promise<void>;
+}
+
+export interface StoreReport {
+  ok: boolean;
+  store: string;
+  tables: number;
+  rows: number;
+  problems: { check: string; text: string }[];
+  notes: string[];
 }
 
 export interface StoreCopy {

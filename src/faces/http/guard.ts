@@ -26,6 +26,12 @@ export class Guard {
   }
 
   check(request: IncomingMessage): Visit {
+    // Node shows the first of several; a proxy in front may have checked the last.
+    if ((request.headersDistinct.host?.length ?? 0) > 1) {
+      throw new AppError('invalidInput', 'The request has more than one Host header.', {
+        hint: 'Send exactly one.',
+      });
+    }
     const host = request.headers.host?.toLowerCase();
     if (!host || !this.knows(hostName(host), request)) {
       throw new AppError('forbidden', `The host name ${host ?? '(none)'} is not served here.`, {
@@ -37,8 +43,10 @@ export class Guard {
   }
 
   private visit(origin: string, host: string): Visit {
-    if (originHost(origin) === host) return sameSite;
-    if (this.origins.has(origin)) return { crossOrigin: origin };
+    const isListed = this.origins.has(origin);
+    // We speak HTTP: a page over TLS with our name came through a proxy, which the operator must have named.
+    if (origin === `http://${host}` || (isListed && origin === `https://${host}`)) return sameSite;
+    if (isListed) return { crossOrigin: origin };
     throw new AppError('forbidden', `Pages of ${origin} may not call this server.`, {
       hint: 'Add the origin (scheme://host:port) to the setting `server.allowedHosts` to allow it.',
     });
@@ -66,8 +74,4 @@ export function corsHeaders(origin: string): Record<string, string> {
 
 function hostName(host: string): string {
   return host.replace(/:\d+$/, '').replace(/\.$/, '');
-}
-
-function originHost(origin: string): string | undefined {
-  return /^https?:\/\/(.+)$/.exec(origin)?.[1];
 }

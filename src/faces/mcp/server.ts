@@ -4,7 +4,7 @@ import {
   ProtocolError,
   ProtocolErrorCode,
   ResourceNotFoundError,
-  Server,
+  type Server,
   type ServerContext,
 } from '@modelcontextprotocol/server';
 import type { ErrorBody } from '../../errors.ts';
@@ -19,6 +19,7 @@ import {
   type Era,
 } from './protocol.ts';
 import { errorAnswer, type Answer, type JsonObject, type Source, type ToolCard } from './source.ts';
+import { StrictServer } from './strict-server.ts';
 import {
   createdTask,
   FinishedTasks,
@@ -47,7 +48,7 @@ const watchTtlMs = 0;
 
 export function createServer(options: ServerOptions): Server {
   const { source, era } = options;
-  const server = new Server(
+  const server = new StrictServer(
     { name: 'errand', title: 'Errand', version: options.version },
     {
       capabilities: capabilities(options),

@@ -1,5 +1,5 @@
-// What follows from events of endpoint jobs: work is handed out, retries are counted, jobs past the retention of their
-// endpoint are forgotten.
+// What follows from events of endpoint jobs: work is handed out, and jobs past the retention of their endpoint
+// are forgotten.
 import type { EventFeed } from '../../jobs/events.ts';
 import { finalEvents } from '../../jobs/ending.ts';
 import type { Jobs } from '../../jobs/jobs.ts';
@@ -65,19 +65,6 @@ export class Followup implements Service {
 
   private seen(event: EventRow): void {
     if (finalEvents.has(event.type)) this.needs.hub.handout.forgetJob(event.jobId);
-    if (event.type !== 'attemptLost' && event.type !== 'retried') return;
-    this.countRetry(event.jobId).catch((error: unknown) =>
-      this.needs.log.warn('a retry could not be counted', { error }),
-    );
-  }
-
-  private async countRetry(jobId: string): Promise<void> {
-    const { jobs } = this.needs;
-    const job = await jobs.ledger.find(jobId);
-    if (job?.kind !== 'endpoint') return;
-    await jobs.store.commit([
-      { count: { scope: `endpoint:${job.queue}`, key: 'retried', delta: 1 } },
-    ]);
   }
 
   /** Only for endpoints that keep results for a shorter time than the home does. */

@@ -1,4 +1,5 @@
 // How an endpoint is: counts of jobs and workers as RunPod shows them, and in plain words why a job still waits.
+import { retryScope } from '../../jobs/intents.ts';
 import type { Job } from '../../jobs/job.ts';
 import type { Jobs } from '../../jobs/jobs.ts';
 import type { Clock } from '../../runtime/clock.ts';
@@ -64,7 +65,7 @@ export class HealthDesk {
   async health(endpoint: EndpointRow): Promise<Health> {
     const { jobs, hub } = this.needs;
     const counts = await jobs.store.counters(`queue:endpoint:${endpoint.id}`);
-    const marks = await jobs.store.counters(`endpoint:${endpoint.id}`);
+    const marks = await jobs.store.counters(retryScope('endpoint', endpoint.id));
     const workers = { idle: 0, initializing: 0, ready: 0, running: 0, throttled: 0, unhealthy: 0 };
     for (const worker of hub.of(endpoint.id)) {
       const status = this.statusOf(worker, endpoint);

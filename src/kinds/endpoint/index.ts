@@ -40,6 +40,13 @@ export const endpointPlugin = definePlugin<EndpointsSection>({
   // What a worker did wrong while somebody waited for its answer over HTTP.
   errors: { workerFailed: { http: 500, exit: 7 } },
   migrations: endpointMigrations,
+  jsonColumns: {
+    endpoints: ['spec'],
+    endpoint_releases: ['diff'],
+    endpoint_chunks: ['data'],
+    endpoint_batch_drafts: ['body'],
+    endpoint_remote_jobs: ['remote'],
+  },
   create,
 });
 

@@ -20,6 +20,7 @@ import { deliveryOperations } from './operations/delivery.ts';
 import { walletOperations } from './operations/wallets.ts';
 import { workOperations } from './operations/work.ts';
 import { evaluatorsOf, rolesOf } from './terms.ts';
+import { verifyBooks } from './verify.ts';
 import { turnWords, viewFields } from './view.ts';
 import { listenerOf } from './webhooks.ts';
 import type { Work } from './work.ts';
@@ -29,6 +30,13 @@ export const escrowPlugin = definePlugin<EscrowSettings>({
   settings: escrowSettingsSchema,
   errors: escrowErrors,
   migrations: [...escrowMigrations, ...evmMigrations],
+  jsonColumns: {
+    escrow_accounts: ['policy'],
+    escrow_work: ['spec', 'state'],
+    escrow_payments: ['detail'],
+  },
+  check: async (reader) =>
+    (await verifyBooks(reader)).problems.map((text) => ({ check: 'books', text })),
   create: createEscrow,
 });
 

@@ -1,6 +1,6 @@
 // Recomputes the books from nothing: every hash chain, every balance, the sum of all money, every job's escrow.
 import { hash } from 'node:crypto';
-import type { Store } from '../../store/store.ts';
+import type { StoreReader } from '../../store/store.ts';
 import { entryHash, genesis } from './settlement/ledger/book.ts';
 import { balancesAfter, entriesAfter, heldAfter } from './settlement/ledger/store.ts';
 
@@ -24,7 +24,7 @@ const triesMax = 50;
 const holding: ReadonlySet<string> = new Set(['funded', 'submitted', 'decided', 'disputed']);
 
 /** Others may go on meanwhile: the parts that must fit together are read again until nothing moved between them. */
-export async function verifyBooks(store: Store): Promise<Verification> {
+export async function verifyBooks(store: StoreReader): Promise<Verification> {
   const chains: Chains = { entries: 0, last: 0, sums: new Map(), heads: new Map(), problems: [] };
   await walkEntries(store, chains);
   for (let tries = 1; ; tries++) {
@@ -61,7 +61,7 @@ interface Chains {
   problems: string[];
 }
 
-async function walkEntries(store: Store, chains: Chains): Promise<void> {
+async function walkEntries(store: StoreReader, chains: Chains): Promise<void> {
   const { sums, heads, problems } = chains;
   const report = (problem: string) => {
     if (problems.length < problemsMax) problems.push(problem);
@@ -86,7 +86,7 @@ async function walkEntries(store: Store, chains: Chains): Promise<void> {
 }
 
 async function walkAccounts(
-  store: Store,
+  store: StoreReader,
   chains: Chains,
   report: (problem: string) => void,
 ): Promise<{ count: number; balances: Map<string, number>; escrowed: number; fold: string }> {
@@ -120,7 +120,7 @@ async function walkAccounts(
 
 /** A job holds exactly what its escrow account has, and nothing once it is over. */
 async function walkJobs(
-  store: Store,
+  store: StoreReader,
   balances: Map<string, number>,
   report: (problem: string) => void,
 ): Promise<number> {

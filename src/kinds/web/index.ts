@@ -4,6 +4,7 @@ import { definePlugin } from '../../jobs/plugin.ts';
 import { Loop, type Service } from '../../runtime/service.ts';
 import { Browser } from './browser/browser.ts';
 import { examineBrowser } from './browser/examine.ts';
+import { checkCrawls } from './check-store.ts';
 import { PagePool } from './content/pool.ts';
 import { createFetch } from './fetch/fetcher.ts';
 import { Pacer } from './fetch/pacer.ts';
@@ -42,6 +43,12 @@ export const webPlugin = definePlugin({
   },
   migrations: webMigrations,
   searchIndexes: webIndexes,
+  jsonColumns: {
+    web_crawls: ['state'],
+    web_steps: ['step', 'found'],
+    web_pages: ['links', 'metadata', 'structured', 'images', 'data'],
+  },
+  check: checkCrawls,
   examine: (settings, machine) => [examineBrowser(settings, machine)],
   create: (needs) => {
     const { jobs, waiting, webhooks, store, clock, log, settings, folder, secret, egress } = needs;

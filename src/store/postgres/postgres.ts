@@ -75,6 +75,11 @@ export class PostgresStore implements Store {
     return new PostgresStore({ pool, address, wake, clock: skewed });
   }
 
+  /** The address without the password. */
+  get shown(): string {
+    return `${this.address.shown} (schema ${this.address.schema})`;
+  }
+
   /** Answers the secret that all nodes of this cluster share; refuses a schema of another cluster. */
   join(identity: Identity): Promise<Buffer> {
     return this.told(() => joinCluster(this.pool, this.address, identity));

@@ -29,4 +29,12 @@ export const clusterMigrations: Migration[] = [
         name TEXT NOT NULL, secret TEXT, fingerprint TEXT NOT NULL)`,
     ],
   },
+  {
+    // One row: which ledger this is. Nodes record it in their homes.
+    id: 'cluster/2',
+    statements: () => [
+      `CREATE TABLE ledger (id BIGINT PRIMARY KEY CHECK (id = 1), ledger TEXT NOT NULL, state TEXT NOT NULL)`,
+      `INSERT INTO ledger (id, ledger, state) VALUES (1, replace(gen_random_uuid()::text, '-', ''), 'ready')`,
+    ],
+  },
 ];

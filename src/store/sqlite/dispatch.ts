@@ -24,4 +24,13 @@ export const dispatchMigrations: Migration[] = [
         PRIMARY KEY (scope, key)) STRICT, WITHOUT ROWID`,
     ],
   },
+  {
+    // One row: which ledger this is, and how many transactions it has. The home records both (mark.ts).
+    id: 'dispatch/2',
+    statements: () => [
+      `CREATE TABLE ledger (id INTEGER PRIMARY KEY CHECK (id = 1), ledger TEXT NOT NULL,
+        commits INTEGER NOT NULL, state TEXT NOT NULL) STRICT`,
+      `INSERT INTO ledger (id, ledger, commits, state) VALUES (1, lower(hex(randomblob(16))), 0, 'ready')`,
+    ],
+  },
 ];

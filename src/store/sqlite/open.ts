@@ -64,7 +64,7 @@ function openError(path: string, error: unknown): AppError {
     });
   }
   return new AppError('unavailable', `The database ${path} is damaged: ${message}.`, {
-    hint: 'Nothing was changed. Restore a backup with `errand restore`, or move the file away to start empty.',
+    hint: 'Nothing was changed. Restore a backup with `errand restore FILE`; `errand store check` lists the damage.',
     cause: error,
   });
 }

@@ -20,6 +20,7 @@ import { StoreListeners } from '../listeners.ts';
 import { writeBackup } from './backup.ts';
 import { Answers } from './answers.ts';
 import { lostSql, SqliteDispatcher } from './dispatcher.ts';
+import type { CommitMark } from './mark.ts';
 import { migrateSqlite } from './migrate.ts';
 import { NewCounts } from './new-counts.ts';
 import { NewEvents } from './new-events.ts';
@@ -56,6 +57,9 @@ export class SqliteStore implements Store {
   private readonly answers = new Answers();
   private readyQueues = new Set<string>();
   private readonly listeners = new StoreListeners();
+  /** Transactions of this ledger so far; undefined while it has no tables. */
+  private commits: number | undefined;
+  private mark: CommitMark | undefined;
 
   constructor(path: string) {
     this.db = openDatabase(path);
@@ -72,6 +76,17 @@ export class SqliteStore implements Store {
     this.answers.forget();
     migrateSqlite(this.db, migrations);
     this.statements.forget();
+    this.commits = (await this.identity()).commits;
+  }
+
+  async identity(): Promise<{ ledger: string; commits: number; state: string }> {
+    const sql = 'SELECT ledger, commits, state FROM ledger WHERE id = 1';
+    return this.statements.all<{ ledger: string; commits: number; state: string }>(sql)[0]!;
+  }
+
+  /** Tells the home after every COMMIT how far the ledger is. */
+  followCommits(mark: CommitMark): void {
+    this.mark = mark;
   }
 
   async read<T extends object = Row>(sql: string, params: readonly Value[] = []): Promise<T[]> {
@@ -167,6 +182,7 @@ export class SqliteStore implements Store {
     this.flush();
     this.closed = true;
     this.db.close();
+    this.mark?.close();
   }
 
   private enqueue<T>(run: () => T, wanted = 0): Promise<T> {
@@ -214,6 +230,7 @@ export class SqliteStore implements Store {
    */
   private transaction(group: readonly Pending[], savepoints: boolean): (() => void)[] | undefined {
     const answers: (() => void)[] = [];
+    const atStart = this.effects();
     this.statements.control('BEGIN IMMEDIATE');
     this.dispatcher.begin(group.reduce((sum, { wanted = 0 }) => sum + wanted, 0));
     for (const { run, resolve, reject } of group) {
@@ -233,8 +250,16 @@ export class SqliteStore implements Store {
     }
     if (!this.writeEvents(savepoints)) return undefined;
     this.newCounts.write();
-    this.statements.control('COMMIT');
+    if (this.effects() === atStart || this.commits === undefined) this.statements.control('COMMIT');
+    else this.commitNumbered(this.commits + 1);
     return answers;
+  }
+
+  private commitNumbered(commits: number): void {
+    this.statements.run('UPDATE ledger SET commits = ? WHERE id = 1', commits);
+    this.statements.control('COMMIT');
+    this.commits = commits;
+    this.mark?.write(commits);
   }
 
   /** False: one of them cannot be written, nothing happened, and savepoints will tell whose it is. */

@@ -24,11 +24,13 @@ function onWindows(more: Partial<Program> = {}) {
     stderr,
     usualHome: () => '/nowhere',
     place: forbidden,
+    isServed: forbidden,
     serve: forbidden,
     runFront: forbidden,
     restore: forbidden,
     migrate: forbidden,
     copyStore: forbidden,
+    checkStore: forbidden,
     examine: () => Promise.resolve([]),
     ...more,
   };

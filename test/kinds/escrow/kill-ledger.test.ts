@@ -196,7 +196,8 @@ async function openMortalBank(t: TestContext) {
       for (const step of transition.prepare) await act(id, step);
       return { ...transition, id };
     } catch (error) {
-      if (!terms?.brief || !/deadlinePassed|jobFinal|expiryTooShort/.test(String(error))) throw error;
+      if (!terms?.brief || !/deadlinePassed|jobFinal|expiryTooShort/.test(String(error)))
+        throw error;
       // This machine is slower than the job is long: once more, with more time.
       const longer = { ...terms, brief: 3 * Number(terms.brief) };
       return prepared({ ...transition, terms: longer }, `${key}, longer`);

@@ -1,5 +1,5 @@
 // A transfer as steps of the caller's transaction, and the reads that verify needs. SQL for both databases.
-import type { Step, Store } from '../../../../store/store.ts';
+import type { Step, StoreReader } from '../../../../store/store.ts';
 import { entriesOf, totalOf, worldAccount, type Entry, type TransferPlan } from './book.ts';
 
 const debitSql = `UPDATE escrow_accounts SET balance = balance - ?, seq = ?, head = ?,
@@ -72,7 +72,7 @@ export interface BalanceRow {
 
 /** A page of entries in the order of time; those of one account come in the order of its chain. */
 export function entriesAfter(
-  store: Store,
+  store: StoreReader,
   after: number,
   limit: number,
 ): Promise<(Entry & { id: number })[]> {
@@ -83,7 +83,11 @@ export function entriesAfter(
   );
 }
 
-export function balancesAfter(store: Store, after: string, limit: number): Promise<BalanceRow[]> {
+export function balancesAfter(
+  store: StoreReader,
+  after: string,
+  limit: number,
+): Promise<BalanceRow[]> {
   return store.read<BalanceRow>(
     'SELECT id, kind, balance, seq, head FROM escrow_accounts WHERE id > ? ORDER BY id LIMIT ?',
     [after, limit],
@@ -91,7 +95,7 @@ export function balancesAfter(store: Store, after: string, limit: number): Promi
 }
 
 export function heldAfter(
-  store: Store,
+  store: StoreReader,
   after: string,
   limit: number,
 ): Promise<{ jobId: string; phase: string; held: number; settlement: string }[]> {

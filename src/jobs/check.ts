@@ -1,0 +1,143 @@
+// Recomputes everything the core derives from events: versions, states, attempts, and the counters of queues. Each
+// answer lists what differs; an empty list means that the stored values are exact.
+import { partScope, type Problem, type StoreReader } from '../store/store.ts';
+import { counterScope, retryScope } from './intents.ts';
+
+/** The events with which another attempt begins. */
+const nextAttempt = `('attemptFailed', 'attemptLost', 'retried')`;
+
+const problemsMax = 50;
+
+export async function checkJobs(reader: StoreReader): Promise<Problem[]> {
+  const texts = [
+    ...(await checkHistories(reader)),
+    ...(await checkStates(reader)),
+    ...(await checkDependencies(reader)),
+    ...(await checkCounters(reader)),
+  ];
+  return texts.map((text) => ({ check: 'counters', text }));
+}
+
+/** A job's version is the number of its events; its attempt is one more than those that began another one. */
+async function checkHistories(reader: StoreReader): Promise<string[]> {
+  const rows = await reader.read<Record<'id' | 'version' | 'events' | 'last', string | number>>(
+    `SELECT j.id, j.version, coalesce(e.events, 0) AS events, coalesce(e.last, 0) AS last
+     FROM jobs j LEFT JOIN
+       (SELECT job_id, count(*) AS events, max(n) AS last FROM events GROUP BY job_id) e ON e.job_id = j.id
+     WHERE j.version <> coalesce(e.events, 0) OR j.version <> coalesce(e.last, 0) LIMIT ${problemsMax}`,
+  );
+  const attempts = await reader.read<Record<'id' | 'attempt' | 'begun' | 'kept', string | number>>(
+    `SELECT j.id, j.attempt, coalesce(e.begun, 0) AS begun, coalesce(a.kept, 0) AS kept FROM jobs j
+     LEFT JOIN (SELECT job_id, count(*) AS begun FROM events WHERE type IN ${nextAttempt} GROUP BY job_id) e
+       ON e.job_id = j.id
+     LEFT JOIN (SELECT job_id, count(*) AS kept FROM attempts GROUP BY job_id) a ON a.job_id = j.id
+     WHERE j.attempt - 1 <> coalesce(e.begun, 0) OR j.attempt - 1 <> coalesce(a.kept, 0)
+     LIMIT ${problemsMax}`,
+  );
+  return [
+    ...rows.map(
+      ({ id, version, events, last }) =>
+        `job ${id}: version ${version}, but it has ${events} events and the last one is number ${last}`,
+    ),
+    ...attempts.map(
+      ({ id, attempt, begun, kept }) =>
+        `job ${id}: attempt ${attempt}, but its events began ${begun} further attempts and ${kept} are stored`,
+    ),
+  ];
+}
+
+/** Which states a job may have when the newest event that moves a job is this one. */
+const statesAfter: Readonly<Record<string, readonly string[]>> = {
+  started: ['running', 'input_required', 'queued'],
+  attemptFailed: ['queued'],
+  attemptLost: ['queued'],
+  retried: ['queued'],
+  completed: ['completed'],
+  failed: ['failed'],
+  cancelled: ['cancelled'],
+  timedOut: ['timed_out'],
+};
+
+/** Only jobs that were handed out at least once: the others move by the rules of their kind. */
+async function checkStates(reader: StoreReader): Promise<string[]> {
+  const types = Object.keys(statesAfter);
+  const rows = await reader.read<{ id: string; status: string; type: string }>(
+    `SELECT j.id, j.status, e.type FROM jobs j JOIN events e ON e.job_id = j.id
+     WHERE e.n = (SELECT max(m.n) FROM events m WHERE m.job_id = j.id
+         AND m.type IN (${types.map((type) => `'${type}'`).join(', ')}))
+       AND EXISTS (SELECT 1 FROM events s WHERE s.job_id = j.id AND s.type = 'started')
+       AND NOT (${types.map((type) => `(e.type = '${type}' AND j.status IN (${statesAfter[type]!.map((s) => `'${s}'`).join(', ')}))`).join(' OR ')})
+     LIMIT ${problemsMax}`,
+  );
+  return rows.map(({ id, status, type }) => `job ${id}: ${status}, but its last event is ${type}`);
+}
+
+async function checkDependencies(reader: StoreReader): Promise<string[]> {
+  const rows = await reader.read<Record<'id' | 'waiting' | 'open', string | number>>(
+    `SELECT j.id, j.waiting_for AS waiting, coalesce(d.open, 0) AS open FROM jobs j
+     LEFT JOIN (SELECT job_id, count(*) AS open FROM dependencies GROUP BY job_id) d ON d.job_id = j.id
+     WHERE j.waiting_for > 0 AND j.waiting_for <> coalesce(d.open, 0) LIMIT ${problemsMax}`,
+  );
+  return rows.map(
+    ({ id, waiting, open }) =>
+      `job ${id}: waits for ${waiting} jobs, but ${open} dependencies are stored`,
+  );
+}
+
+/** Counters of queues, in total and per owner, and how often their jobs were retried. */
+async function checkCounters(reader: StoreReader): Promise<string[]> {
+  const expected = new Map<string, number>();
+  const add = (scope: string, key: string, n: number) => {
+    const name = counterName(scope, key);
+    expected.set(name, (expected.get(name) ?? 0) + n);
+  };
+  const jobs = await reader.read<Counted & { owner: string; status: string }>(
+    `SELECT kind, queue, owner, status, count(*) AS n FROM jobs GROUP BY kind, queue, owner, status`,
+  );
+  for (const { kind, queue, owner, status, n } of jobs) {
+    const scope = counterScope(kind, queue);
+    add(scope, status, Number(n));
+    add(partScope(scope, owner), status, Number(n));
+  }
+  const retries = await reader.read<Counted>(
+    `SELECT j.kind, j.queue, count(*) AS n FROM events e JOIN jobs j ON j.id = e.job_id
+     WHERE e.type IN ${nextAttempt} GROUP BY j.kind, j.queue`,
+  );
+  for (const { kind, queue, n } of retries) add(retryScope(kind, queue), 'retried', Number(n));
+  const kept = await storedCounters(reader);
+  const names = new Set([...expected.keys(), ...kept.keys()]);
+  return [...names]
+    .filter((name) => (expected.get(name) ?? 0) !== (kept.get(name) ?? 0))
+    .toSorted()
+    .slice(0, problemsMax)
+    .map(
+      (name) =>
+        `counter ${name}: stored ${kept.get(name) ?? 0}, counted ${expected.get(name) ?? 0}`,
+    );
+}
+
+interface Counted {
+  kind: string;
+  queue: string;
+  n: number | string;
+}
+
+const counterName = (scope: string, key: string): string => `${scope} ${key}`;
+
+async function storedCounters(reader: StoreReader): Promise<Map<string, number>> {
+  const deltas =
+    reader.engine === 'postgres' ? 'UNION ALL SELECT scope, key, n FROM counter_deltas' : '';
+  const rows = await reader.read<{ scope: string; key: string; n: number | string }>(
+    `SELECT scope, key, sum(n) AS n FROM (SELECT scope, key, n FROM counters ${deltas}) AS stored
+     WHERE scope LIKE 'queue:%' OR scope LIKE 'retries:%' GROUP BY scope, key`,
+  );
+  return new Map(rows.map(({ scope, key, n }) => [counterName(scope, key), Number(n)]));
+}
+
+/** The core's columns that hold JSON. */
+export const jobJsonColumns = {
+  jobs: ['tags', 'labels', 'input', 'result', 'error', 'progress', 'facts', 'retry'],
+  attempts: ['error', 'result', 'facts'],
+  events: ['data'],
+  webhooks: ['events', 'headers'],
+};

@@ -1,0 +1,82 @@
+// What `errand store check` verifies in any store: that every row can be read and decoded. What rows mean is checked
+// by their owners (jobs/check.ts, the kinds), through the same reader.
+import { isUtf8 } from 'node:buffer';
+import { parseJson } from '../runtime/json.ts';
+import { tablesOf, type Table } from './tables.ts';
+import type { JsonColumns, Problem, Row, SearchIndex, StoreReader, Value } from './store.ts';
+
+/** A consistent, read-only view of a whole store, also while servers write to it. */
+export interface Snapshot extends StoreReader {
+  /** All rows of a table in pieces; SQLite gives text as bytes, as it is stored. */
+  rows(table: Table): AsyncIterable<Row[]>;
+  /** Verifies the storage itself: pages, indexes. `notes` says what could not be verified. */
+  verifyPages(): Promise<{ problems: string[]; notes: string[] }>;
+}
+
+/** One kind of damage may affect every row: the report stays readable. */
+const problemsPerTableMax = 20;
+
+export interface RowsReport {
+  tables: number;
+  rows: number;
+  problems: Problem[];
+}
+
+export async function checkRows(
+  snapshot: Snapshot,
+  json: JsonColumns,
+  indexes: readonly SearchIndex[],
+): Promise<RowsReport> {
+  const report: RowsReport = { tables: 0, rows: 0, problems: [] };
+  for (const table of await tablesOf(snapshot, indexes)) {
+    report.tables += 1;
+    const found: string[] = [];
+    let count = 0;
+    try {
+      for await (const rows of snapshot.rows(table)) {
+        report.rows += rows.length;
+        for (const row of rows) {
+          for (const problem of rowProblems(table, row, json[table.name] ?? []))
+            if (count++ < problemsPerTableMax) found.push(problem);
+        }
+      }
+    } catch (error) {
+      found.push(`${table.name}: the rows cannot be read: ${(error as Error).message}`);
+    }
+    if (count > problemsPerTableMax)
+      found.push(`${table.name}: ${count - problemsPerTableMax} more such problems`);
+    report.problems.push(...found.map((text) => ({ check: 'rows' as const, text })));
+  }
+  return report;
+}
+
+function rowProblems(table: Table, row: Row, json: readonly string[]): string[] {
+  return table.columns.flatMap((column) => {
+    const reason = valueProblem(row[column] ?? null, table, column, json.includes(column));
+    return reason ? [`${table.name} ${keyText(table, row)}: ${column} ${reason}`] : [];
+  });
+}
+
+function valueProblem(
+  value: Value,
+  { blobs }: Table,
+  column: string,
+  isJson: boolean,
+): string | undefined {
+  if (value === null || typeof value === 'number' || blobs.has(column)) return undefined;
+  if (typeof value !== 'string' && !isUtf8(value)) return 'is not valid UTF-8';
+  if (!isJson) return undefined;
+  try {
+    parseJson(textOf(value));
+    return undefined;
+  } catch (error) {
+    return `is not valid JSON: ${(error as Error).message}`;
+  }
+}
+
+/** By the id that callers know, where the row has one. */
+const keyText = ({ key }: Table, row: Row): string =>
+  row.id === undefined ? key.map((column) => textOf(row[column] ?? '')).join('/') : textOf(row.id);
+
+const textOf = (value: Value): string =>
+  value instanceof Uint8Array ? Buffer.from(value).toString('utf8') : String(value);

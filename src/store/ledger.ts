@@ -1,0 +1,28 @@
+// The identity of a ledger: one row in either engine. A copy takes it along; while it is under way, no server starts.
+import type { Step, Store, StoreReader } from './store.ts';
+
+export interface LedgerIdentity {
+  ledger: string;
+  /** `copying`: rows of another store are being written here. */
+  state: string;
+}
+
+export async function ledgerOf(store: StoreReader): Promise<LedgerIdentity | undefined> {
+  const sql = 'SELECT ledger, state FROM ledger WHERE id = 1';
+  return (await store.read<{ ledger: string; state: string }>(sql))[0];
+}
+
+export async function beginCopy(target: Store): Promise<void> {
+  await target.commit([stateStep('copying')]);
+}
+
+export async function endCopy(target: Store, ledger: string): Promise<void> {
+  const sql = 'UPDATE ledger SET ledger = ? WHERE id = 1';
+  await target.commit([{ sql, params: [ledger], expect: 1 }, stateStep('ready')]);
+}
+
+const stateStep = (state: string): Step => ({
+  sql: 'UPDATE ledger SET state = ? WHERE id = 1',
+  params: [state],
+  expect: 1,
+});

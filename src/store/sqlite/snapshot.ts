@@ -1,0 +1,60 @@
+// A read-only view of a database file for `errand store check`: one read transaction, also while a server writes.
+import { DatabaseSync } from 'node:sqlite';
+import { AppError } from '../../errors.ts';
+import type { Snapshot } from '../check.ts';
+import type { Row, Value } from '../store.ts';
+import type { Table } from '../tables.ts';
+
+const piece = 500;
+const problemsMax = 100;
+
+export function openSqliteSnapshot(path: string): Snapshot & { close(): Promise<void> } {
+  let db: DatabaseSync;
+  try {
+    db = new DatabaseSync(path, { readOnly: true, timeout: 5000 });
+    db.exec('BEGIN');
+    // The transaction begins with its first read.
+    db.prepare('PRAGMA schema_version').get();
+  } catch (error) {
+    throw new AppError('unavailable', `${path} cannot be read: ${(error as Error).message}.`, {
+      hint: 'Restore a backup with `errand restore FILE`.',
+      cause: error,
+    });
+  }
+  return {
+    engine: 'sqlite',
+    read: async <T extends object>(sql: string, params: readonly Value[] = []) =>
+      db.prepare(sql).all(...params) as T[],
+    rows: (table) => rowsOf(db, table),
+    verifyPages: async () => ({ problems: verify(db), notes: [] }),
+    close: async () => db.close(),
+  };
+}
+
+/** Every page, every index entry, every constraint. */
+function verify(db: DatabaseSync): string[] {
+  try {
+    const rows = db.prepare(`PRAGMA integrity_check(${problemsMax})`).all();
+    const texts = rows.map(({ integrity_check: text }) => String(text));
+    return texts.length === 1 && texts[0] === 'ok' ? [] : texts;
+  } catch (error) {
+    return [(error as Error).message];
+  }
+}
+
+/** Text comes as bytes: as text, what is not valid would look as if it were. */
+async function* rowsOf(db: DatabaseSync, { name, columns, blobs }: Table): AsyncGenerator<Row[]> {
+  const asBytes = (column: string) =>
+    blobs.has(column)
+      ? `"${column}"`
+      : `CASE typeof("${column}") WHEN 'text' THEN CAST("${column}" AS BLOB) ELSE "${column}" END AS "${column}"`;
+  const statement = db.prepare(`SELECT ${columns.map(asBytes).join(', ')} FROM "${name}"`);
+  let rows: Row[] = [];
+  for (const row of statement.iterate()) {
+    rows.push(row as Row);
+    if (rows.length < piece) continue;
+    yield rows;
+    rows = [];
+  }
+  yield rows;
+}

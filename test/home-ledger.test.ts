@@ -1,0 +1,285 @@
+// A home that had a ledger starts with that ledger or not at all; a change of the ledger may be killed at any step.
+import assert from 'node:assert/strict';
+import { spawnSync } from 'node:child_process';
+import {
+  copyFileSync,
+  cpSync,
+  existsSync,
+  mkdirSync,
+  readFileSync,
+  rmSync,
+  truncateSync,
+} from 'node:fs';
+import { join } from 'node:path';
+import { DatabaseSync } from 'node:sqlite';
+import { test, type TestContext } from 'node:test';
+import { allMigrations } from '../src/app.ts';
+import { AppError } from '../src/errors.ts';
+import { openHome } from '../src/home.ts';
+import { openHomeStore } from '../src/home-ledger.ts';
+import { jobMigrations } from '../src/jobs/migrations.ts';
+import { restoreBackup } from '../src/restore.ts';
+import { tempFolder } from './helpers/folder.ts';
+
+const deep = process.env.ERRAND_TEST_DEEP === '1';
+const database = (home: string) => join(home, 'errand.sqlite');
+
+/** A home after kill -9: the queue `early` is in the database file, `late` only in its WAL. */
+async function usedHome(t: TestContext): Promise<{ home: string; backup: string }> {
+  const live = join(tempFolder(t), 'home');
+  const home = join(tempFolder(t), 'home');
+  const backup = join(tempFolder(t), 'backup.sqlite');
+  mkdirSync(live, { mode: 0o700 });
+  const store = await openHomeStore(live, jobMigrations);
+  try {
+    await addQueue(store, 'early');
+    await store.backup(backup);
+    const db = new DatabaseSync(database(live));
+    db.exec('PRAGMA wal_checkpoint(TRUNCATE)');
+    await addQueue(store, 'late');
+    cpSync(live, home, { recursive: true });
+    db.close();
+  } finally {
+    await store.close();
+  }
+  return { home, backup };
+}
+
+const addQueue = (store: Awaited<ReturnType<typeof openHomeStore>>, name: string) =>
+  store.commit([
+    {
+      sql: 'INSERT INTO queues (kind, name, concurrency_max, paused, created_at) VALUES (?, ?, NULL, 0, 0)',
+      params: ['toy', name],
+    },
+  ]);
+
+/** The queues that a start of this home finds. */
+async function started(home: string): Promise<string[]> {
+  const store = await openHomeStore(home, jobMigrations);
+  try {
+    const rows = await store.read<{ name: string }>('SELECT name FROM queues ORDER BY name');
+    return rows.map(({ name }) => name);
+  } finally {
+    await store.close();
+  }
+}
+
+const refused = (home: string, message: RegExp) =>
+  assert.rejects(openHomeStore(home, jobMigrations), (error) => {
+    assert.ok(error instanceof AppError, String(error));
+    assert.equal(error.code, 'unavailable');
+    assert.match(error.message, message);
+    assert.match(error.hint ?? '', /errand (restore FILE --home|store copy)/);
+    return true;
+  });
+
+const attacks: Record<string, { attack(home: string, t: TestContext): unknown; message: RegExp }> =
+  {
+    'a missing database': {
+      attack: (home) =>
+        ['', '-wal', '-shm'].forEach((part) => rmSync(database(home) + part, { force: true })),
+      message: /is missing/,
+    },
+    'a missing database next to its WAL': {
+      attack: (home) => rmSync(database(home)),
+      message: /is missing/,
+    },
+    'an empty file': {
+      attack: (home) => {
+        truncateSync(database(home));
+        rmSync(`${database(home)}-wal`);
+      },
+      message: /is empty/,
+    },
+    'an empty database': {
+      attack: (home) => {
+        rmSync(database(home));
+        rmSync(`${database(home)}-wal`);
+        const db = new DatabaseSync(database(home));
+        db.exec('CREATE TABLE x (a); DROP TABLE x');
+        db.close();
+      },
+      message: /is empty/,
+    },
+    'the database of another program': {
+      attack: (home) => {
+        rmSync(database(home));
+        rmSync(`${database(home)}-wal`);
+        const db = new DatabaseSync(database(home));
+        db.exec('CREATE TABLE cookies (id INTEGER)');
+        db.close();
+      },
+      message: /not a database of Errand/,
+    },
+    'the database of another home': {
+      attack: async (home, t) => {
+        const other = await usedHome(t);
+        for (const part of ['', '-wal'])
+          copyFileSync(database(other.home) + part, database(home) + part);
+      },
+      message: /another ledger/,
+    },
+    'a removed WAL': {
+      attack: (home) => rmSync(`${database(home)}-wal`),
+      message: /The last change is missing in .*-wal was removed/,
+    },
+    'an emptied WAL': {
+      attack: (home) => truncateSync(`${database(home)}-wal`),
+      message: /The last change is missing/,
+    },
+  };
+
+for (const [name, { attack, message }] of Object.entries(attacks)) {
+  test(`a used home refuses ${name}, changes nothing, and starts after a restore`, async (t) => {
+    const { home, backup } = await usedHome(t);
+    await attack(home, t);
+    const before = existsSync(database(home)) ? readFileSync(database(home)) : undefined;
+    for (const _again of [1, 2]) await refused(home, message);
+    const after = existsSync(database(home)) ? readFileSync(database(home)) : undefined;
+    assert.deepEqual(after, before);
+    await restoreBackup(home, backup);
+    assert.deepEqual(await started(home), ['early']);
+  });
+}
+
+test('an older copy of the same ledger is refused; the hint accepts it', async (t) => {
+  const { home, backup } = await usedHome(t);
+  rmSync(`${database(home)}-wal`);
+  copyFileSync(backup, database(home));
+  await refused(home, /changes? (is|are) missing/);
+  rmSync(join(home, 'ledger.id'));
+  assert.deepEqual(await started(home), ['early']);
+});
+
+test('what is intended starts: a WAL that another program folded in, a moved home, a home of before', async (t) => {
+  const { home, backup } = await usedHome(t);
+  // As the sqlite3 shell does it: opening recovers the WAL, closing removes it.
+  new DatabaseSync(database(home)).exec('SELECT 1 FROM queues');
+  const db = new DatabaseSync(database(home));
+  db.exec('PRAGMA wal_checkpoint(TRUNCATE)');
+  db.close();
+  assert.deepEqual(await started(home), ['early', 'late']);
+  const moved = join(tempFolder(t), 'moved');
+  cpSync(home, moved, { recursive: true });
+  assert.deepEqual(await started(moved), ['early', 'late']);
+  // A database of a version that had no identity yet.
+  const old = new DatabaseSync(backup);
+  old.exec(`DROP TABLE ledger; DELETE FROM migrations WHERE id = 'dispatch/2'`);
+  old.close();
+  await restoreBackup(moved, backup);
+  assert.deepEqual(await started(moved), ['early']);
+  const fresh = join(tempFolder(t), 'fresh');
+  mkdirSync(fresh, { mode: 0o700 });
+  copyFileSync(backup, database(fresh));
+  assert.deepEqual(await started(fresh), ['early']);
+  await restoreBackup(home, backup);
+  assert.deepEqual(await started(home), ['early']);
+});
+
+test('a journal without its database is refused also where no ledger was recorded', async (t) => {
+  const { home } = await usedHome(t);
+  rmSync(join(home, 'ledger.id'));
+  rmSync(database(home));
+  await refused(home, /is missing, but its journal/);
+});
+
+const run = (dieAt: number, args: readonly string[]) =>
+  spawnSync(
+    process.execPath,
+    [
+      ...['--import', join(import.meta.dirname, 'fixtures/die-at-step.ts')],
+      join(import.meta.dirname, 'fixtures/ledger-step.ts'),
+      ...args,
+    ],
+    { env: { ...process.env, DIE_AT: String(dieAt) }, encoding: 'utf8' },
+  );
+
+/** Which steps to die at: some that differ from run to run, or up to this many of them. */
+function chosen(total: number, count: number): number[] {
+  const all = Array.from({ length: total }, (_, i) => i + 1);
+  return all.toSorted(() => Math.random() - 0.5).slice(0, deep ? deepStepsMax : count);
+}
+
+const deepStepsMax = 150;
+
+async function dieAtSteps(
+  prepare: () => Promise<string[]>,
+  count: number,
+  check: (args: string[], step: string) => Promise<void>,
+): Promise<void> {
+  const counted = run(0, await prepare());
+  assert.equal(counted.status, 0, counted.stderr);
+  const total = Number(counted.stdout.trim().split('\n').at(-1));
+  assert.ok(total > 5, `${total} steps`);
+  for (const step of chosen(total, count)) {
+    const args = await prepare();
+    const died = run(step, args);
+    assert.equal(died.signal, 'SIGKILL', died.stderr);
+    await check(args, `step ${step} of ${total}`);
+  }
+}
+
+test('a first start that is killed at any step is repeated', { timeout: 600_000 }, (t) =>
+  dieAtSteps(
+    async () => ['first', join(tempFolder(t), 'home')],
+    6,
+    async ([, home], step) => {
+      openHome(home!).release();
+      const queues = await started(home!);
+      assert.ok(['', 'first'].includes(queues.join()), step);
+      assert.deepEqual(await started(home!), queues);
+    },
+  ),
+);
+
+test(
+  'a restore that is killed at any step leaves the old or the new ledger',
+  { timeout: 600_000 },
+  (t) =>
+    dieAtSteps(
+      async () => {
+        const { home, backup } = await usedHome(t);
+        return ['restore', home, backup];
+      },
+      6,
+      async ([, home, backup], step) => {
+        const queues = await started(home!);
+        assert.ok(['early', 'early,late'].includes(queues.join()), `${step}: ${queues.join()}`);
+        await restoreBackup(home!, backup!);
+        assert.deepEqual(await started(home!), ['early'], step);
+      },
+    ),
+);
+
+test('no server starts on a copy that was killed at any step', { timeout: 900_000 }, async (t) => {
+  const { home: source } = await usedHome(t);
+  openHome(source).release();
+  await (await openHomeStore(source, allMigrations())).close();
+  const secret = readFileSync(join(source, 'secret'), 'utf8');
+  await dieAtSteps(
+    async () => ['copy', source, join(tempFolder(t), 'target')],
+    4,
+    async ([, , target], step) => {
+      let store: Awaited<ReturnType<typeof openHomeStore>>;
+      try {
+        if (!existsSync(target!)) return;
+        store = await openHomeStore(target!, allMigrations());
+      } catch (error) {
+        assert.match((error as Error).message, /copy into .* was interrupted/, step);
+        for (const file of ['errand.sqlite', 'errand.sqlite-wal', 'errand.sqlite-shm', 'ledger.id'])
+          rmSync(join(target!, file), { force: true });
+        assert.equal(run(-1, ['copy', source, target!]).status, 0, step);
+        store = await openHomeStore(target!, allMigrations());
+        assert.equal((await store.read('SELECT name FROM queues')).length, 2, step);
+        await store.close();
+        return;
+      }
+      // Killed before the first row, or after the last step.
+      const rows = await store.read('SELECT name FROM queues');
+      await store.close();
+      assert.ok([0, 2].includes(rows.length), step);
+      if (rows.length === 2)
+        assert.equal(readFileSync(join(target!, 'secret'), 'utf8'), secret, step);
+    },
+  );
+});
