@@ -12,7 +12,8 @@ import { logsOf, type JobFiles, type StreamName } from './files.ts';
 import { follow } from './follow.ts';
 import { terminalSize, type CommandInput } from './input.ts';
 import { number } from './output/clean.ts';
-import { findTroubles, grep } from './output/grep.ts';
+import { findErrors } from './output/errors/find.ts';
+import { grep } from './output/grep.ts';
 import { Log } from './output/log.ts';
 import {
   offsetOfLine,
@@ -241,14 +242,8 @@ async function readPart(
     }
     case 'grep':
       return grepPart(log, request, options, needs);
-    case 'errors': {
-      const { earlier, ...found } = await findTroubles(log, options.bytesMax, request.to);
-      const where = earlier === undefined ? '' : ` from byte ${found.from} on`;
-      const none = `No line${where} looks like an error.`;
-      const text = found.text || `${none}${await endText(log, options, request.to)}`;
-      const note = `before byte ${earlier}: the same call with to ${earlier}`;
-      return { ...found, text, size, ...(earlier === undefined ? {} : { omitted: note }) };
-    }
+    case 'errors':
+      return errorsPart(log, request, options, needs);
     case 'screen': {
       const dimensions = screenSize(job, needs);
       const { text, cursor, hiddenRows } = await renderScreen(log, dimensions, options.bytesMax);
@@ -259,7 +254,22 @@ async function readPart(
   }
 }
 
-/** Nothing that looks like trouble: then the end is the best there is. */
+async function errorsPart(
+  log: Log,
+  { to }: OutputRequest,
+  options: ReadOptions,
+  { clock }: OutputNeeds,
+): Promise<Part> {
+  const { earlier, numbered, ...found } = await findErrors(log, options, clock, to);
+  const where = earlier === undefined ? '' : ` from byte ${found.from} on`;
+  const none = async () => `No line${where} looks like an error.${await endText(log, options, to)}`;
+  const notes = earlier ? [`before byte ${earlier}: the same call with to ${earlier}`] : [];
+  if (!numbered) notes.push('@N is a byte offset: too many lines to count');
+  const omitted = notes.length === 0 ? {} : { omitted: notes.join('; ') };
+  return { ...found, text: found.text || (await none()), size: log.size, ...omitted };
+}
+
+/** Without an error the end says most. */
 async function endText(log: Log, options: ReadOptions, to: number | undefined): Promise<string> {
   if (log.size === 0) return '';
   const bytesMax = Math.floor(options.bytesMax / 4);
