@@ -12,7 +12,7 @@ import { logsOf, type JobFiles, type StreamName } from './files.ts';
 import { follow } from './follow.ts';
 import { terminalSize, type CommandInput } from './input.ts';
 import { number } from './output/clean.ts';
-import { findErrors } from './output/errors/find.ts';
+import { readErrors } from './output/errors/read.ts';
 import { grep } from './output/grep.ts';
 import { Log } from './output/log.ts';
 import {
@@ -243,7 +243,7 @@ async function readPart(
     case 'grep':
       return grepPart(log, request, options, needs);
     case 'errors':
-      return errorsPart(log, request, options, needs);
+      return readErrors(log, options, needs.clock, request.to);
     case 'screen': {
       const dimensions = screenSize(job, needs);
       const { text, cursor, hiddenRows } = await renderScreen(log, dimensions, options.bytesMax);
@@ -252,28 +252,6 @@ async function readPart(
       return { text, from: log.start, next: size, size, screenCursor: cursor, ...omitted };
     }
   }
-}
-
-async function errorsPart(
-  log: Log,
-  { to }: OutputRequest,
-  options: ReadOptions,
-  { clock }: OutputNeeds,
-): Promise<Part> {
-  const { earlier, numbered, ...found } = await findErrors(log, options, clock, to);
-  const where = earlier === undefined ? '' : ` from byte ${found.from} on`;
-  const none = async () => `No line${where} looks like an error.${await endText(log, options, to)}`;
-  const notes = earlier ? [`before byte ${earlier}: the same call with to ${earlier}`] : [];
-  if (!numbered) notes.push('@N is a byte offset: too many lines to count');
-  const omitted = notes.length === 0 ? {} : { omitted: notes.join('; ') };
-  return { ...found, text: found.text || (await none()), size: log.size, ...omitted };
-}
-
-/** Without an error the end says most. */
-async function endText(log: Log, options: ReadOptions, to: number | undefined): Promise<string> {
-  if (log.size === 0) return '';
-  const bytesMax = Math.floor(options.bytesMax / 4);
-  return ` The end:\n${(await readTail(log, { ...options, bytesMax }, to)).text}`;
 }
 
 async function grepPart(
