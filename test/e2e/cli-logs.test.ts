@@ -1,6 +1,7 @@
 // What `errand logs` shows of long, split and growing output, and the times that `errand list` takes.
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
+import { cleanText } from '../../src/kinds/command/output/clean.ts';
 import { startServer } from '../helpers/server.ts';
 import { until } from '../helpers/until.ts';
 
@@ -52,7 +53,7 @@ test('--errors shows every error with its line number, as read_output does; raw 
   const { id } = (await api('POST', '/api/commands', body)).json<{ id: string }>();
   const plain = (await cli('logs', '--errors', id)).stdout.trimEnd().split('\n');
   const expected = [...findings, ...jest.filter(Boolean)].map(
-    (line) => `${printed.indexOf(line) + 1}:${line.replaceAll(/\u001B\[\d+m/g, '')}`,
+    (line) => `${printed.indexOf(line) + 1}:${cleanText(line)}`,
   );
   assert.deepEqual(plain, expected);
   const path = `/api/jobs/${id}/output?mode=errors&raw=true`;

@@ -5,7 +5,7 @@ import { cleanText, number, shortened } from '../clean.ts';
 import { equalRunMin } from '../fold.ts';
 import { splitLines, type Log } from '../log.ts';
 import { unprefixed } from './prefix.ts';
-import { hasPlace, type RuleOptions } from './rules.ts';
+import { anyMayMatter, hasPlace, type RuleOptions } from './rules.ts';
 import { markErrors, type Mark } from './select.ts';
 
 export interface ErrorOptions extends RuleOptions {
@@ -99,7 +99,10 @@ async function scanWindow(log: Log, end: number, options: ErrorOptions) {
   // A newline at the very end does not help: the line before it still fills the window.
   const skip = cut < bytes.length ? cut : 0;
   const from = begin + skip;
-  const lines = splitLines(bytes.subarray(skip), from, false);
+  const whole = bytes.subarray(skip);
+  if (!isDrawn(whole) && !anyMayMatter(whole.toString()))
+    return { entries: [], newlines: newlinesIn(whole), from, errorBytes: 0 };
+  const lines = splitLines(whole, from, false);
   const cleaned = lines.map(({ text }) => cleanText(text));
   const marks = markErrors(cleaned.map(judged), options);
   const width = lineBytesMax(options.bytesMax);
@@ -117,6 +120,16 @@ async function scanWindow(log: Log, end: number, options: ErrorOptions) {
   return { entries, newlines: newlineCount, from, errorBytes };
 }
 
+/** Escapes, rewrites or NULs (UTF-16) may stand inside what a person sees as one word. */
+const isDrawn = (bytes: Buffer): boolean =>
+  [0x1b, 0x08, 0x0d, 0x00].some((byte) => bytes.includes(byte));
+
+function newlinesIn(bytes: Buffer): number {
+  let count = 0;
+  for (let i = bytes.indexOf(10); i >= 0; i = bytes.indexOf(10, i + 1)) count++;
+  return count;
+}
+
 const judged = (text: string): string =>
   text.length <= judgedCharsMax
     ? text
@@ -130,7 +143,7 @@ async function newlines(log: Log, to: number, clock: Clock): Promise<number | un
   for (let at = log.start; at < to;) {
     const bytes = await log.bytes(at, Math.min(at + countBytes, to), buffer);
     if (bytes.length === 0) break;
-    for (let i = bytes.indexOf(10); i >= 0; i = bytes.indexOf(10, i + 1)) count++;
+    count += newlinesIn(bytes);
     at += bytes.length;
     if (clock.now() - started > countMsMax && at < to) return undefined;
     await nextTurn();

@@ -44,7 +44,7 @@ export const hasPlace = (text: string): boolean => /\d/.test(text) && mentioned.
 const fine = new RegExp(
   [
     String.raw`^\s*(?:[✓✔√☑✅]|ok \d|=== |--- (?:PASS|SKIP)|PASS\b|\[ *(?:OK|PASSED|RUN) *\]|# Subtest)`,
-    String.raw`\b(?:ok|OK|PASS|PASSED|Passed|passed|done|SKIPPED|skipped)[.!]?(?: +\(?[\d.]+ ?(?:m?s|sec)\)?| +\[ *\d+%\])?\s*$`,
+    String.raw`(?:\b|(?=\.))(?:ok|OK|PASS|PASSED|Passed|passed|SKIPPED|skipped|(?:\.\.\.|-) ?done)[.!]?(?: +\(?[\d.]+ ?(?:m?s|sec)\)?| +\[ *\d+%\])?\s*$`,
     String.raw`^\s*\$ |^-- (?:Check|Detect|Looking|Performing|Found)|^Get:\d|^(?:Setting up|Unpacking|Selecting|Preparing to unpack) `,
     String.raw`^\[ *\d+%\] `,
     String.raw`^(?:diff --git |commit [0-9a-f]{7,}|index [0-9a-f]+\.\.)|--:--:--|^\s+% Total|^\s+Dload `,
@@ -54,7 +54,7 @@ const fine = new RegExp(
 const failedCount =
   /\b[1-9]\d* (?:tests? )?(?:failed|failures?|failing|errors?|problems?|offenses?)\b|\b(?:issues?|problems?|vulnerabilities) found\b/i;
 const quiet =
-  /\b(?:0|no|zero|without(?: any)?) (?:errors?|failures?|failed|failing|exceptions?|problems?|issues?)\b|\b(?:errors?|failures?|failed|fail|exceptions?)[:=]? *0(?![\w.])|\b(?:if|when|on|in case of) (?:an? )?(?:errors?|failures?)\b|\berror[ -](?:free|handling|handler|pages?|paths?|queue|rate|boundary)\b|-W(?:no-)?error\S*/gi;
+  /\b(?:0|no|zero|without(?: any)?) (?:errors?|failures?|failed|failing|exceptions?|problems?|issues?)\b|\b(?:errors?|failures?|failed|fail|exceptions?)[:=]? *0(?![\w.])|\b(?:if|when|on|in case of) (?:an? )?(?:errors?|failures?)\b|(?<!npm )\berror[ -](?:free|handling|handler|pages?|paths?|queue|rate|boundary)\b|-W(?:no-)?error\S*/gi;
 
 const informational =
   /^\W{0,2}(?:INFO|DEBUG|TRACE|VERBOSE|NOTICE|info|debug|trace|verbose|notice|debug\d)\b|\blevel["=:]+ *"?(?:info|debug|trace)\b|^\S{0,40} (?:INFO|DEBUG|TRACE|NOTICE)\b/;
@@ -74,7 +74,7 @@ const errors = [
   // Levels: `ERROR x`, `[error] x`, `E: x`, `level=error`, `##[error]`.
   /^\W{0,4}(?:ERROR|FATAL|CRITICAL|SEVERE|EMERG|ALERT|PANIC|ERR|FAIL|FAILED|FAILURE|CRIT)\b(?!\.)/,
   /^\S{0,40} +(?:\[[^\]]*\] *)?(?:ERROR|FATAL|CRITICAL|SEVERE|PANIC|FAILED|CRIT)\b/,
-  /^\W{0,2}(?:error|fatal|panic|failed|failure|abort)\b ?[\]:!([]/i,
+  /^\W{0,2}(?:error|fatal|panic(?!\()|failed|failure|abort)\b ?[\]:!([]/i,
   /\blevel["=:]+ *"?(?:err|fatal|crit|panic|alert|emerg)/,
   /^##\[error\]|^::error\b|^Err:\d|^E: |^E\d{4} \d\d:|^\s*E {2,}\S|\bERR!|^\w[\w-]* error\b/,
   // Classes of exceptions, at the beginning of a line or with a message.
@@ -90,6 +90,10 @@ const errors = [
   // Ruby ends with the class, PHP and Gradle with the line.
   /\((?:\w+::)*\w*(?:Error|Exception)\)$|^[A-Z]\w*(?:Error|Exception)\b|\(Not Run\)/,
   /(?:^|\s)['"]?[\w./\\-]*\.\w{1,8}['"]?,? (?:on |at )?line:? \d+/,
+  // A finding that begins with its code: `F401 [*] unused`.
+  /^[A-Z]{1,5}\d{3,5}(?: \[\*\])? ["'\x60A-Z]/,
+  /\bat \S+ line \d+\.?$|^would reformat\b|\bwould be reformatted\b|^Diff in /,
+  /^[\w./+-]{2,30}: .*\b(?:missing|unterminated|illegal|bad|wrong|expected|unsupported|incorrect|incompatible|insufficient|exceeded|corrupt(?:ed)?|truncated|not in|too (?:many|few|long|large)|must|requires?)\b/i,
   // How a process ended.
   /\b(?:exit(?:ed)?|return(?:ed|s)?|terminated)\b(?: with)?(?: an?)?(?: non-?zero)?(?: exit)? ?(?:status|code)?:? ?(?:[1-9]\d*|non-?zero)\b(?! (?:file|item|row|result|line|byte|value|element|entr|record|match))/i,
   /\bSIG(?:SEGV|ABRT|KILL|BUS|ILL|FPE)\b|\b(?:Segmentation fault|segmentation violation|core dumped|Bus error|Illegal instruction|Floating point exception|Trace\/breakpoint trap)\b|(?:^|\s)(?:Killed|Aborted|Aborting|Terminated|Abort trap)\b/,
@@ -111,9 +115,9 @@ const errors = [
 /** One look at the whole line: without any of this no rule above can hold. */
 const trigger = new RegExp(
   [
-    'err|fail|fatal|fault|panic|exception|traceback|interrupt|exit|kill|abort|denied|refus|reject|cannot|can.t |not |n.t |unable|no |undefined|undeclared|unresolved|unrecognized|unknown|unexpected|unhandled|uncaught|unmet|unbound|invalid|mismatch|conflict|broken|caused by|crash|deadlock|timed? ?out|giving up|lost|memory|space|quota|too many|heap|bad_alloc|oom|core|closed|reset|warn|SIG|sanitizer|overflow|terminat|return|status|must|would|emerg|alert|crit|severe|problem|offense',
+    'err|fail|fatal|fault|panic|exception|traceback|interrupt|exit|kill|abort|denied|refus|reject|cannot|can.t |not |n.t |unable|no |undefined|undeclared|unresolved|unrecognized|unknown|unexpected|unhandled|uncaught|unmet|unbound|invalid|mismatch|conflict|broken|caused by|crash|deadlock|timed? ?out|giving up|lost|memory|space|quota|too many|heap|bad_alloc|oom|core|closed|reset|warn|SIG|sanitizer|overflow|terminat|return|status|must|would|emerg|alert|crit|severe|problem|offense|missing|illegal|unsupported|incorrect|expected|incompatible|insufficient|exceed|corrupt|truncat|unterminated|require|wrong|bad |reformat|diff in|disabled|ENO|EAC|EPERM|EEXIST|EMFILE|ENFILE|EADDR|ETIMED|EHOST|ENET|EAI_|EPIPE|EISDIR|EBUSY|EROFS|ELIFE|EINV|EJSON|ETARGET|EBADF',
     String.raw`[✗✖✘❌✕⨯×●]|\*\*\*|!!!|<<<|\[x\]`,
-    String.raw`\.[A-Za-z]\w{0,9}[:(]\[?\d|file:\d|^\s*\d+:\d+\s|\bE[A-Z]{2,}|^E[: ]|^Err`,
+    String.raw`\.[A-Za-z]\w{0,9}[:(]\[?\d|file:\d|^\s*\d+:\d+\s|^E[: ]|^Err|^[A-Z]{1,5}\d{3,5} `,
     String.raw`^[-=_*~#─⎯]{3,} |\^-|^\s*\d+\) \S|\bline:? \d`,
   ].join('|'),
   'i',
@@ -148,15 +152,16 @@ const details = new RegExp(
     String.raw`^[^=!]*\S (?:!==|!=|≠) \S`,
     String.raw`^E {2,}`,
     String.raw`^>\s{2,}\S`,
-    String.raw`^\s*[├╰]`,
+    String.raw`^\s*[├╰]|^\s*[!⚠] \S`,
   ].join('|'),
   'i',
 );
 const codes =
   /^\s*>? *\d+ ?[|│]|^\s*[|│·┆]\s|^\s*[|│·┆]$|^\s*[\^~]+[\s^~-]*|^\s*>\s*\d+ [|│]|^\s*[─╯╰╭┬┐┘┴]{2,}/;
+const gutter = /^\s*[|│] {0,3}(?=[A-Za-z])/;
+const numberedTitle = /^\s*\d+\) \S/;
 const headings = new RegExp(
   [
-    String.raw`^\s*\d+\) \S`,
     String.raw`^([_=⎯─*~-])\1{2,} .*\w.* \1+$`,
     String.raw`^In \S+ line \d+:`,
     String.raw`^---- \S.* ----$`,
@@ -217,15 +222,21 @@ export interface RuleOptions {
   without?: ReadonlySet<string>;
 }
 
+const anywhere = new RegExp(trigger.source, 'im');
+/** The same for many lines in one look. */
+export const anyMayMatter = (text: string): boolean => anywhere.test(text);
+
 /** Whether a closer look is worth it; false for most lines of most logs. */
 export const mayMatter = (text: string): boolean => trigger.test(text);
 
-export function kindOf(text: string, timed: boolean, { without }: RuleOptions = {}): LineKind {
+export function kindOf(text: string, timed: boolean, options: RuleOptions = {}): LineKind {
+  const { without } = options;
   for (const rule of toolRules)
     if (rule.pattern.test(text) && !rule.tools.some((tool) => without?.has(tool))) return rule.kind;
   if (frames.test(text.replace(/^npm (?:error|ERR!) /, '')))
     return libraries.test(text) ? 'library' : 'frame';
   const said = text.replace(quiet, '');
+  if (numberedTitle.test(text)) return 'heading';
   if (fine.test(text) && !failedCount.test(said)) return 'fine';
   if (informational.test(text)) return loud.test(said) ? 'error' : 'fine';
   if (headings.test(text) && !failedCount.test(said)) return 'heading';
@@ -238,9 +249,15 @@ export function kindOf(text: string, timed: boolean, { without }: RuleOptions = 
   if (noted.test(text)) return 'note';
   if (locatedColumn.test(text) || (!timed && locatedLine.test(text))) return 'error';
   if (/^\s+\d+:\d+\s+\S/.test(text)) return 'error';
-  if (codes.test(text)) return 'code';
+  if (codes.test(text)) return gutter.test(text) ? behindGutter(text, timed, options) : 'code';
   if (isError(said)) return 'error';
   return details.test(text) ? 'detail' : 'plain';
+}
+
+/** Some reports draw a line beside everything they say; what says nothing there is source code. */
+function behindGutter(text: string, timed: boolean, options: RuleOptions): LineKind {
+  const kind = kindOf(text.replace(gutter, ''), timed, options);
+  return kind === 'error' || kind === 'frame' || kind === 'library' ? kind : 'code';
 }
 
 const isError = (text: string): boolean => errors.some((pattern) => pattern.test(text));

@@ -69,6 +69,7 @@ class Selection {
     for (const i of errors) {
       this.above(i);
       this.below(i);
+      if (!this.options.without?.has('go')) this.loggedBefore(i);
     }
     return this.chosen;
   }
@@ -124,8 +125,31 @@ class Selection {
       if (isPointed(line.text)) this.choose(j, 'error');
       adjacent &&= between.length < 3;
       if (adjacent && kind === 'plain' && hasPlace(line.text)) this.choose(j, 'error');
-      if (kind === 'frame' && /^\s*File "/.test(line.text)) return this.choose(j, 'error');
+      if (kind === 'frame' && /^[\s|]*File "/.test(line.text)) return this.choose(j, 'error');
       if (kind === 'plain') between.push(j);
+    }
+  }
+
+  /** `go test -v` prints what a test logs where it runs and reports `--- FAIL` later. */
+  private loggedBefore(i: number): void {
+    const { source, text } = this.line(i);
+    const name = /^\s*--- FAIL: (\S+)/.exec(text)?.[1];
+    if (name === undefined) return;
+    for (let j = i - 1; j >= Math.max(i - rowsMax, 0); j--) {
+      const line = this.line(j);
+      if (
+        line.source !== source ||
+        !line.text.startsWith('=== RUN') ||
+        !line.text.endsWith(` ${name}`)
+      )
+        continue;
+      for (
+        let k = j + 1;
+        k < Math.min(j + belowMax, i) && !/^\s*(?:===|---) /.test(this.line(k).text);
+        k++
+      )
+        if (this.line(k).source === source) this.choose(k, 'error');
+      return;
     }
   }
 
@@ -172,7 +196,7 @@ class Selection {
         if (++details > detailsMax) break;
         this.choose(j, 'error');
       } else if (kind === 'code') {
-        if (code < framesMax && isTelling(line.text)) {
+        if (code < framesMax && this.isTelling(j)) {
           code++;
           this.choose(j, 'context');
         }
@@ -184,7 +208,11 @@ class Selection {
         else if (next === 'code' && isCaret(this.line(after!).text)) {
           if (code++ < framesMax) this.choose(j, 'context');
         } else if (next === 'frame' || next === 'library' || before === 'frame') continue;
-        else if (blanks === 0 && indentOf(line.text) > indent && continued < continuationMax) {
+        else if (
+          blanks === 0 &&
+          indentOf(line.text) > indent &&
+          details + continued < continuationMax
+        ) {
           continued++;
           this.choose(j, 'context');
         } else if (/^\s|^[{}[\])]/.test(line.text) || isTraceHeading(line.text)) {
@@ -197,10 +225,18 @@ class Selection {
     this.chooseFrames(own);
   }
 
+  /** Of a code frame: the line that is meant, and remarks below it; not the lines around it. */
+  private isTelling(i: number): boolean {
+    const { text } = this.line(i);
+    if (/^\s*>\s*\d+ ?[|│]|[\^~─╰]+ *[A-Za-z(\x60]/.test(text)) return true;
+    const after = this.after(i);
+    return /^\s*\d+ ?[|│]/.test(text) && after !== undefined && isCaret(this.line(after).text);
+  }
+
   /** Python names the frame of the error last, everyone else first. */
   private chooseFrames(own: readonly number[]): void {
     if (own.length === 0) return;
-    const lastFirst = /^\s*File "/.test(this.line(own[0]!).text);
+    const lastFirst = /^[\s|]*File "/.test(this.line(own[0]!).text);
     const nearest = lastFirst ? own.slice(-framesMax).toReversed() : own.slice(0, framesMax);
     nearest.forEach((j, n) => this.choose(j, n === 0 ? 'error' : 'context'));
     if (lastFirst) {
@@ -223,10 +259,7 @@ const isRuler = (text: string): boolean =>
 const isTitle = (text: string): boolean => /^\s*\d+\) |^_|^In |^----/.test(text);
 /** The line of the source that failed, as pytest marks it. */
 const isPointed = (text: string): boolean => /^>\s{2,}\S/.test(text);
-const isCaret = (text: string): boolean => /^[\s|│]*[\^~][\s^~|-]*/.test(text);
-/** Of a code frame: the line that is meant, and remarks below it; not the lines around it. */
-const isTelling = (text: string): boolean =>
-  /^\s*>\s*\d+ ?[|│]|^\s*\d+ [|│]|[\^~─╰]+ *[A-Za-z(\x60]/.test(text);
+const isCaret = (text: string): boolean => /^[\s|│:╵·]*[\^~─][\s^~|─┬-]*/.test(text);
 const isTraceHeading = (text: string): boolean =>
   /^(?:goroutine \d+|stack backtrace|created by|Stack trace|Call Stack|During handling|The above exception)/.test(
     text,
