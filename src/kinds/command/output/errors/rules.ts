@@ -46,7 +46,7 @@ const fine = new RegExp(
     String.raw`^\s*(?:[✓✔√☑✅]|ok \d|=== |--- (?:PASS|SKIP)|PASS\b|\[ *(?:OK|PASSED|RUN) *\]|# Subtest)`,
     String.raw`(?:\b|(?=\.))(?:ok|OK|PASS|PASSED|Passed|passed|SKIPPED|skipped|(?:\.\.\.|-) ?done)[.!]?(?: +\(?[\d.]+ ?(?:m?s|sec)\)?| +\[ *\d+%\])?\s*$`,
     String.raw`^\s*\$ |^-- (?:Check|Detect|Looking|Performing|Found)|^Get:\d|^(?:Setting up|Unpacking|Selecting|Preparing to unpack) `,
-    String.raw`^\[ *\d+%\] `,
+    String.raw`^\[ *\d+%\] |^(?:For more (?:information|details)|Some errors have detailed)\b`,
     String.raw`^(?:diff --git |commit [0-9a-f]{7,}|index [0-9a-f]+\.\.)|--:--:--|^\s+% Total|^\s+Dload `,
   ].join('|'),
 );
@@ -245,7 +245,7 @@ export function kindOf(text: string, timed: boolean, options: RuleOptions = {}):
   if (warned.test(text))
     return barePath.test(text) || isError(said.replace(/\bwarnings?\b/gi, '')) || located.test(text)
       ? 'warning'
-      : 'plain';
+      : 'fine';
   if (noted.test(text)) return 'note';
   if (locatedColumn.test(text) || (!timed && locatedLine.test(text))) return 'error';
   if (/^\s+\d+:\d+\s+\S/.test(text)) return 'error';

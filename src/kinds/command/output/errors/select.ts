@@ -22,6 +22,8 @@ const detailsMax = 30;
 const continuationMax = 3;
 /** Plain lines within a block (the unchanged part of a diff) do not end it. */
 const plainMax = 16;
+/** After values were compared, a report may go on at the margin before it names the place. */
+const looseMax = 2;
 const rowsMax = 2000;
 
 export function markErrors(texts: readonly string[], options: RuleOptions = {}): Map<number, Mark> {
@@ -64,7 +66,7 @@ class Selection {
     }
     // `1) title` lists the failed tests in a report that counts failures.
     if (failures) for (const i of numbered) this.choose(i, 'error');
-    if (warnings.length <= errors.length || errors.length === 0) errors.push(...warnings);
+    if (warnings.length * 2 <= errors.length || errors.length === 0) errors.push(...warnings);
     for (const i of errors) this.choose(i, 'error');
     for (const i of errors) {
       this.above(i);
@@ -178,6 +180,7 @@ class Selection {
     let continued = 0;
     let plain = 0;
     let blanks = 0;
+    let loose = 0;
     let code = 0;
     let last: LineKind = 'error';
     for (let j = i + 1; j < Math.min(i + belowMax, this.lines.length); j++) {
@@ -217,7 +220,7 @@ class Selection {
           this.choose(j, 'context');
         } else if (/^\s|^[{}[\])]/.test(line.text) || isTraceHeading(line.text)) {
           if (++plain > plainMax) break;
-        } else break;
+        } else if (details === 0 || ++loose > looseMax) break;
         expectsMessage = false;
       }
       blanks = 0;

@@ -116,10 +116,12 @@ describe('single lines', () => {
     'gcc -Wall -Werror -c src/error.c -o build/error.o',
     'GET /errors/404.html 200 3 ms',
   ];
-  for (const line of errors)
-    test(`an error: ${line}`, () => assert.equal(markErrors([line]).get(0), 'error'));
-  for (const line of fine)
-    test(`no error: ${line}`, () => assert.equal(markErrors([line]).size, 0));
+  test('errors, as many programs print them', () => {
+    for (const line of errors) assert.equal(markErrors([line]).get(0), 'error', line);
+  });
+  test('no errors, although the words are there', () => {
+    for (const line of fine) assert.equal(markErrors([line]).size, 0, line);
+  });
 });
 
 test('lines that nobody would write are judged in bounded time', () => {
