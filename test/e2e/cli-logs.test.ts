@@ -1,6 +1,7 @@
 // What `errand logs` shows of long, split and growing output, and the times that `errand list` takes.
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
+import { cleanText } from '../../src/kinds/command/output/clean.ts';
 import { startServer } from '../helpers/server.ts';
 import { until } from '../helpers/until.ts';
 
@@ -28,6 +29,37 @@ test('--tail gives exactly so many lines, whole, however long they are together'
   assert.match(await tail(1, '--grep', '5999'), /^\d+:59999\n$/);
   const refused = await cli('logs', '--follow', '--grep', 'x', id);
   assert.deepEqual([refused.code, /what is there/.test(refused.stderr)], [2, true]);
+});
+
+test('--errors shows every error with its line number, as read_output does; raw as printed', async (t) => {
+  const { api, cli } = await startServer(t);
+  const findings = Array.from(
+    { length: 24 },
+    (_, i) =>
+      `src/mod${i}.ts(1,14): error TS2322: Type 'number' is not assignable to type 'string'.`,
+  );
+  const jest = [
+    'FAIL tests/cart.test.ts',
+    '  \u001B[31m● cart › adds tax\u001B[0m',
+    '',
+    '    Expected: 21',
+    '    Received: 20',
+    '',
+    '      at Object.<anonymous> (tests/cart.test.ts:14:23)',
+  ];
+  const passed = Array.from({ length: 100 }, (_, i) => `PASS tests/mod${i}.test.ts (${i} ms)`);
+  const printed = [...passed, ...findings, ...jest, ...passed];
+  const body = { argv: ['printf', '%s\\n', ...printed], waitMs: 20_000 };
+  const { id } = (await api('POST', '/api/commands', body)).json<{ id: string }>();
+  const plain = (await cli('logs', '--errors', id)).stdout.trimEnd().split('\n');
+  const expected = [...findings, ...jest.filter(Boolean)].map(
+    (line) => `${printed.indexOf(line) + 1}:${cleanText(line)}`,
+  );
+  assert.deepEqual(plain, expected);
+  const path = `/api/jobs/${id}/output?mode=errors&raw=true`;
+  const raw = (await api('GET', path)).json<Piece & { matches: number }>();
+  assert.equal(raw.matches, expected.length);
+  assert.ok(raw.text.includes('\u001B[31m● cart › adds tax\u001B[0m'));
 });
 
 test('split streams have each their last lines; --follow --json tells them apart and ends with the state', async (t) => {

@@ -12,7 +12,8 @@ import { logsOf, type JobFiles, type StreamName } from './files.ts';
 import { follow } from './follow.ts';
 import { terminalSize, type CommandInput } from './input.ts';
 import { number } from './output/clean.ts';
-import { findTroubles, grep } from './output/grep.ts';
+import { readErrors } from './output/errors/read.ts';
+import { grep } from './output/grep.ts';
 import { Log } from './output/log.ts';
 import {
   offsetOfLine,
@@ -241,14 +242,8 @@ async function readPart(
     }
     case 'grep':
       return grepPart(log, request, options, needs);
-    case 'errors': {
-      const { earlier, ...found } = await findTroubles(log, options.bytesMax, request.to);
-      const where = earlier === undefined ? '' : ` from byte ${found.from} on`;
-      const none = `No line${where} looks like an error.`;
-      const text = found.text || `${none}${await endText(log, options, request.to)}`;
-      const note = `before byte ${earlier}: the same call with to ${earlier}`;
-      return { ...found, text, size, ...(earlier === undefined ? {} : { omitted: note }) };
-    }
+    case 'errors':
+      return readErrors(log, options, needs.clock, request.to);
     case 'screen': {
       const dimensions = screenSize(job, needs);
       const { text, cursor, hiddenRows } = await renderScreen(log, dimensions, options.bytesMax);
@@ -257,13 +252,6 @@ async function readPart(
       return { text, from: log.start, next: size, size, screenCursor: cursor, ...omitted };
     }
   }
-}
-
-/** Nothing that looks like trouble: then the end is the best there is. */
-async function endText(log: Log, options: ReadOptions, to: number | undefined): Promise<string> {
-  if (log.size === 0) return '';
-  const bytesMax = Math.floor(options.bytesMax / 4);
-  return ` The end:\n${(await readTail(log, { ...options, bytesMax }, to)).text}`;
 }
 
 async function grepPart(

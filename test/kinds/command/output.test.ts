@@ -3,9 +3,9 @@ import assert from 'node:assert/strict';
 import { closeSync, openSync, truncateSync, writeFileSync, writeSync } from 'node:fs';
 import { join } from 'node:path';
 import { describe, test, type TestContext } from 'node:test';
-import { cleanText, fold, partialEnd, shortened } from '../../../src/kinds/command/output/clean.ts';
-import { findTroubles, grep, type GrepOptions } from '../../../src/kinds/command/output/grep.ts';
-import { Log, splitLines } from '../../../src/kinds/command/output/log.ts';
+import { cleanText, partialEnd, shortened } from '../../../src/kinds/command/output/clean.ts';
+import { grep, type GrepOptions } from '../../../src/kinds/command/output/grep.ts';
+import { Log } from '../../../src/kinds/command/output/log.ts';
 import {
   offsetOfLine,
   readBothEnds,
@@ -39,24 +39,6 @@ describe('cleaning', () => {
     assert.equal(cleanText('done\r'), 'done');
     assert.equal(cleanText('abc\b\bX'), 'aX');
     assert.equal(cleanText('a\u0000b\u0007\tc'), 'ab\tc');
-  });
-
-  test('equal lines are folded, and long runs that differ only in digits; figures are not', () => {
-    const texts = (shown: readonly string[]) => {
-      const lines = splitLines(Buffer.from(shown.map((text) => `${text}\n`).join('')), 0, true);
-      const folded = fold(lines);
-      for (let i = 1; i < folded.length; i++) assert.equal(folded[i]!.at, folded[i - 1]!.end);
-      return folded.map(({ text }) => text);
-    };
-    const steps = Array.from({ length: 30 }, (_, i) => `step ${i}`);
-    assert.deepEqual(texts(['x', ...steps, 'y']), [
-      ...['x', 'step 0', '[… 28 similar lines, shown with raw …]', 'step 29', 'y'],
-    ]);
-    const figures = ['run 1: 53 ms', 'run 2: 80 ms', 'run 3: 51 ms', 'run 4: 55 ms', 'b', 'b', 'b'];
-    assert.deepEqual(texts(figures), figures);
-    assert.deepEqual(texts(['port 80', 'port 80', 'port 80', 'port 80', 'port 80', 'port 81']), [
-      ...['port 80', '[… 3 more lines like this …]', 'port 80', 'port 81'],
-    ]);
   });
 
   test('a long line keeps both ends and whole characters', () => {
@@ -191,7 +173,7 @@ describe('reading', () => {
     assert.ok(shown.length < 200, shown);
     assert.match(
       shown,
-      /start\n.*loading 100%\n.*\n\[… 498 similar lines, shown with raw …\]\n.*\ndone\n$/s,
+      /start\n.*loading 100%\n.*\n\[… 498 lines that count on like this …\]\n.*\ndone\n$/s,
     );
   });
 
@@ -209,6 +191,23 @@ describe('reading', () => {
     const { tail } = await readBothEnds(log, clean);
     assert.equal(tail?.next, log.size);
     assert.ok(process.memoryUsage().rss - before < 200e6);
+  });
+
+  test('a line of five megabytes shows its two ends and how much of it is missing', async (t) => {
+    for (const after of ['', '\n', '\nlast line\n']) {
+      const line = `begin ${'x'.repeat(5_000_000)} end`;
+      const log = await logOf(t, `first line\n${line}${after}`);
+      for (const bytesMax of [2000, 8192]) {
+        const { text, from } = await readTail(log, { bytesMax, raw: false });
+        assert.equal(from, 11);
+        const [, head, missing, tail] = /^(begin x+)…\[\+([\d,]+) bytes\]…(x+ end)/.exec(text)!;
+        const hidden = Number(missing!.replaceAll(',', ''));
+        assert.ok(Math.abs(head!.length + tail!.length + hidden - line.length) < 40);
+        assert.equal(text.endsWith(`end${after}`), true);
+      }
+    }
+    const bar = await logOf(t, `start\n${'\rloading 10%'.repeat(200_000)}\rdone\n`);
+    assert.equal((await readTail(bar, clean)).text, 'done\n');
   });
 
   test('what a ring dropped is not there', async (t) => {
@@ -309,69 +308,6 @@ describe('searching', () => {
     }
     const { matches } = await grep(log, { ...options, pattern: 'z', countOnly: true }, clock);
     assert.equal(matches, 1);
-  });
-
-  test('errors knows the words of many programs, and what says that all is well', async (t) => {
-    const bad = [
-      'ValueError: bad thing',
-      'java.lang.NullPointerException',
-      'npm ERR! code ELIFECYCLE',
-      'cat: foo: No such file or directory',
-      'not ok 4 - adds',
-      '3 failed, 0 errors',
-      'Tests run: 5, Failures: 2, Errors: 0',
-      "thread 'main' panicked at src/main.rs:2:5",
-      'curl: (28) Connection timed out',
-      'request failed 0.5 s later',
-    ];
-    const well = [
-      'Found 0 errors.',
-      '# fail 0',
-      'Failures: 0, Errors: 0',
-      'done without errors',
-      'ok',
-    ];
-    for (const line of bad)
-      assert.equal((await findTroubles(await logOf(t, line), 2000)).matches, 1);
-    for (const line of well)
-      assert.equal((await findTroubles(await logOf(t, line), 2000)).matches, 0, line);
-  });
-
-  test('errors keeps the smallest budget, also with long lines', async (t) => {
-    const log = await logOf(t, `error: ${'x'.repeat(5000)}\n`.repeat(20));
-    const { text } = await findTroubles(log, 200);
-    assert.match(text, /error: x/);
-    assert.ok(Buffer.byteLength(text) <= 200);
-  });
-
-  test('errors says how far back it looked, and goes on from there', async (t) => {
-    const log = await logOf(t, `error: early\n${'fine\n'.repeat(900_000)}`);
-    const last = await findTroubles(log, 2000);
-    assert.equal(last.matches, 0);
-    assert.equal(last.earlier, log.size - 4 * 2 ** 20);
-    const first = await findTroubles(log, 2000, last.earlier);
-    assert.match(first.text, /^0:error: early/);
-    assert.equal(first.earlier, undefined);
-    const many = await logOf(
-      t,
-      'error: again\n'.repeat(3).concat('error: other\n'.repeat(3)).repeat(50),
-    );
-    const part = await findTroubles(many, 500);
-    assert.match(
-      part.text,
-      new RegExp(`before byte ${part.earlier?.toLocaleString('en-US')} left`),
-    );
-  });
-
-  test('errors finds the lines that matter, with what follows', async (t) => {
-    const log = await logOf(
-      t,
-      `${'compiling a file\nlinking it\n'.repeat(2000)}src/a.ts:3 error TS2322: wrong\n  detail\n0 errors in b\nfine\nfine too\nother\nand more\nmore still\n`,
-    );
-    const found = await findTroubles(log, 2000);
-    assert.equal(found.matches, 1);
-    assert.match(found.text, /error TS2322: wrong\n\d+- {2}detail/);
-    assert.doesNotMatch(found.text, /more still/);
   });
 });
 

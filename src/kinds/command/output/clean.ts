@@ -1,5 +1,5 @@
 // Making output readable for a model: terminal escapes out, carriage-return rewrites collapsed to what a person
-// would see last, long runs of lines that differ only in digits folded. Pure; every line keeps its place in the file.
+// would see last, long lines shortened. Pure; every line keeps its place in the file.
 
 /** A line, or what became of several: `at` and `end` are byte offsets in the log and never change. */
 export interface Line {
@@ -8,6 +8,8 @@ export interface Line {
   text: string;
   /** False for a last line that has no newline (yet): a prompt. */
   ended: boolean;
+  /** Of a line longer than a window: this many bytes within it are not in `text`. */
+  hiddenBytes?: number;
 }
 
 // Order matters: strings (OSC, DCS, APC, PM, SOS) end with BEL or ST, then CSI, then two-byte escapes.
@@ -45,66 +47,11 @@ function backspaced(text: string): string {
   return shown.join('');
 }
 
-/** A run of equal lines that is shorter is shown as it is. */
-const equalRunMin = 4;
-/** Lines that differ in digits may be what was asked for (a listing, figures): only long runs of them are folded. */
-const similarRunMin = 20;
-
-/** Long runs of lines that are equal, or equal but for digits, become first, a remark, last. */
-export function fold(lines: readonly Line[]): Line[] {
-  const folded: Line[] = [];
-  for (let i = 0; i < lines.length;) {
-    const shape = shapeOf(lines[i]!.text);
-    const similar = runOf(lines, i, (text) => shapeOf(text) === shape);
-    if (similar - i >= similarRunMin) folded.push(...foldedRun(lines, i, similar));
-    else folded.push(...foldEqual(lines, i, similar));
-    i = similar;
-  }
-  return folded;
-}
-
-function foldEqual(lines: readonly Line[], from: number, to: number): Line[] {
-  const folded: Line[] = [];
-  for (let i = from; i < to;) {
-    const { text } = lines[i]!;
-    const equal = Math.min(
-      to,
-      runOf(lines, i, (other) => other === text),
-    );
-    if (equal - i >= equalRunMin) folded.push(...foldedRun(lines, i, equal));
-    else folded.push(...lines.slice(i, equal));
-    i = equal;
-  }
-  return folded;
-}
-
-/** Where the lines that are alike, from this one on, end. */
-function runOf(lines: readonly Line[], from: number, alike: (text: string) => boolean): number {
-  const { text } = lines[from]!;
-  let end = from + 1;
-  while (end < lines.length && (lines[end]!.text === text || alike(lines[end]!.text))) end++;
-  return end;
-}
-
-function foldedRun(lines: readonly Line[], from: number, to: number): Line[] {
-  const first = lines[from]!;
-  const last = lines[to - 1]!;
-  const hidden = to - from - 2;
-  let same = true;
-  for (let i = from; i < to && same; i++) same = lines[i]!.text === first.text;
-  if (same && first.text === '') return [{ ...last, at: first.at }];
-  const remark = same ? 'more lines like this' : 'similar lines, shown with raw';
-  const text = `[… ${number(hidden)} ${remark} …]`;
-  return [first, { at: first.end, end: last.at, text, ended: true }, last];
-}
-
-const shapeOf = (text: string): string => (/\d/.test(text) ? text.replaceAll(/\d+/g, '#') : text);
-
-/** A long line keeps its beginning and its end. */
-export function shortened(text: string, bytesMax: number): string {
+/** A long line keeps its beginning and its end; `hiddenBytes` of its middle are missing already. */
+export function shortened(text: string, bytesMax: number, hiddenBytes = 0): string {
   if (text.length * 3 <= bytesMax || Buffer.byteLength(text) <= bytesMax) return text;
   const bytes = Buffer.from(text);
-  const remark = cutRemark(bytes.length - bytesMax);
+  const remark = cutRemark(bytes.length - bytesMax + hiddenBytes);
   const room = Math.max(bytesMax - Buffer.byteLength(remark), 16);
   const head = bytes.subarray(0, Math.floor(room * 0.6));
   const tail = bytes.subarray(bytes.length - Math.floor(room * 0.4));

@@ -3,8 +3,8 @@
 import { RE2JS } from 're2js';
 import { AppError } from '../../../errors.ts';
 import { nextTurn, type Clock } from '../../../runtime/clock.ts';
-import { cleanText, fold, number, shortened, shortenedAround, type Line } from './clean.ts';
-import { scanLines, scanWindowBytes, splitLines, type Log } from './log.ts';
+import { shortenedAround, type Line } from './clean.ts';
+import { scanLines, splitLines, type Log } from './log.ts';
 
 export interface GrepOptions {
   pattern: string;
@@ -193,71 +193,4 @@ class Page {
     const place = mark === ':' && line.text.length > bytesMax ? this.matcher.place(line.text) : 0;
     return `${line.at}${mark}${shortenedAround(line.text, place, bytesMax)}`;
   }
-}
-
-/** What programs say when something is wrong; deliberately wide, the exit code is the truth. */
-const troubles = new RegExp(
-  [
-    // `ValueError`, `NullPointerException`: the word may end a longer one.
-    String.raw`(?:error|exception)s?\b`,
-    String.raw`\b(?:fail(?:s|ed|ure|ures|ing)?|fatal|panic|panicked|traceback|killed|aborted|assert(?:ion)?)\b`,
-    String.raw`\b(?:cannot|can't|could not|unable to|not ok|not found|no such|denied|refused|timed out)\b`,
-    String.raw`\b(?:undefined reference|segmentation fault|core dumped|out of memory|unrecognized|unresolved)\b`,
-    String.raw`\bERR!|✗|✖|✘|^E {2,}|^\s+at .+:\d+:\d+`,
-  ].join('|'),
-  'i',
-);
-/** What programs say when nothing is; the rest of the line still counts. */
-const quiet =
-  /\b(?:0|no|zero|without) (?:errors?|failures?|failed|exceptions?)\b|\b(?:errors?|failures?|failed|fail|exceptions?)[:=]? 0(?![\w.])/gi;
-const troubleWindowBytes = 4 * scanWindowBytes;
-const troubleContext = 3;
-/** Room for the remark that there is more. */
-const earlierBytes = 80;
-
-export interface Troubles {
-  text: string;
-  matches: number;
-  /** Where the looked-at part begins. */
-  from: number;
-  next: number;
-  /** What lies before this was not shown or not looked at. */
-  earlier: number | undefined;
-}
-
-/** The last lines that look like trouble, each with what follows it, from the end of the log (or of the part before `to`). */
-export async function findTroubles(
-  log: Log,
-  bytesMax: number,
-  before = log.size,
-): Promise<Troubles> {
-  const to = Math.max(Math.min(before, log.size), log.start);
-  const from = Math.max(to - troubleWindowBytes, log.start);
-  const bytes = await log.bytes(from, to);
-  const lines = fold(
-    splitLines(bytes, from, false).map((l) => ({ ...l, text: cleanText(l.text) })),
-  );
-  const hits = lines.map((line) => troubles.test(line.text.replace(quiet, '')));
-  const wanted = new Set<number>();
-  hits.forEach((hit, i) => {
-    if (hit) for (let n = i - 1; n <= i + troubleContext; n++) if (lines[n]) wanted.add(n);
-  });
-  const shown: string[] = [];
-  let room = bytesMax - earlierBytes;
-  let next = -1;
-  let earlier = from > log.start ? from : undefined;
-  for (const i of [...wanted].toSorted((a, b) => b - a)) {
-    const text = `${lines[i]!.at}${hits[i] ? ':' : '-'}${shortened(lines[i]!.text, lineBytesMax(bytesMax))}`;
-    const gap = next > i + 1 ? '--\n' : '';
-    room -= Buffer.byteLength(text) + 1 + gap.length;
-    if (room < 0 && next >= 0) {
-      earlier = lines[next]!.at;
-      shown.unshift(`[… earlier matches before byte ${number(earlier)} left out …]`);
-      break;
-    }
-    shown.unshift(gap ? `${text}\n--` : text);
-    next = i;
-  }
-  const matches = hits.filter(Boolean).length;
-  return { text: shown.join('\n'), matches, from, next: to, earlier };
 }

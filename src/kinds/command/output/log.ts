@@ -116,4 +116,4 @@ export async function* scanLines(log: Log, from: number, to: number): AsyncGener
 /** More than any pattern is long. */
 const overlapBytes = 8192;
 
-export const scanWindowBytes = 2 ** 20;
+const scanWindowBytes = 2 ** 20;

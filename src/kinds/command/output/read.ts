@@ -1,6 +1,7 @@
 // Reading a log within a byte budget: the end, both ends, a span, what came after a cursor. Stateless: a cursor is
 // a byte offset. Every answer says where it begins and ends and what was left out.
-import { fold, partialEscape, shortened, type Line } from './clean.ts';
+import { cleanText, partialEscape, shortened, type Line } from './clean.ts';
+import { fold } from './fold.ts';
 import { scanLines, splitLines, wholeWindow, type Log } from './log.ts';
 
 export interface ReadOptions {
@@ -21,6 +22,8 @@ export interface Reading {
 const lineBytesMax = 1200;
 /** Cleaning shrinks: so much raw output is looked at to fill one answer. */
 const windowBytesMax = 2 ** 20;
+/** The beginning of a line is looked for this far back. */
+const lineSearchBytesMax = 64 * 2 ** 20;
 /** So many short lines folded to a few say enough: looking at more would hold up others. */
 const linesMax = 10_000;
 /** Of `head_tail`, the beginning gets this share: the end is where failures are. */
@@ -40,12 +43,38 @@ export async function readTail(
     const from = Math.max(to - Math.min(span, windowBytesMax), log.start);
     const { lines, many } = linesOf(await log.bytes(from, to), from, log);
     // Only the first line can be cut: without it the rest is whole.
-    if (from > log.start && lines.length > 1) lines.shift();
+    const cut = from > log.start ? lines.shift() : undefined;
     const taken = takeFromEnd(lines, options);
-    const complete =
-      from === log.start || span >= windowBytesMax || many || taken.length < lines.length;
-    if (complete) return reading(taken, to);
+    const last = from === log.start || span >= windowBytesMax || many;
+    if (taken.length < lines.length) return reading(taken, to);
+    if (last && cut && (isLong(cut) || lines.length === 0))
+      return reading(takeFromEnd([await wholeLine(log, cut), ...lines], options), to);
+    if (last) return reading(taken, to);
   }
+}
+
+/** A line longer than the window: its true beginning, how much is missing, its end. One that rewrote itself is its last state. */
+async function wholeLine(log: Log, cut: Line): Promise<Line> {
+  const at = await lineStart(log, cut.at);
+  if (!isLong(cut)) return { ...cut, at };
+  const headBytes = Math.min(lineBytesMax, cut.at - at);
+  const ends = { start: false, end: true };
+  const head = wholeWindow(await log.bytes(at, at + headBytes), at, ends).bytes;
+  const text = cleanText(head.toString()) + cut.text;
+  return { ...cut, at, text, hiddenBytes: cut.at - at - head.length };
+}
+
+const isLong = ({ text }: Line): boolean => Buffer.byteLength(text) > lineBytesMax;
+
+/** Where the line begins that contains this byte, as far as it is worth looking. */
+async function lineStart(log: Log, at: number): Promise<number> {
+  const limit = Math.max(log.start, at - lineSearchBytesMax);
+  for (let end = at; end > limit; end -= windowBytesMax) {
+    const from = Math.max(end - windowBytesMax, limit);
+    const found = (await log.bytes(from, end)).lastIndexOf(10);
+    if (found >= 0) return from + found + 1;
+  }
+  return limit;
 }
 
 /** From a byte on, at most up to `to`, as much as the budget holds. */
@@ -131,7 +160,8 @@ function takeFromStart(lines: readonly Line[], options: ReadOptions): Line[] {
 }
 
 function fitted(line: Line, options: ReadOptions): Line {
-  return { ...line, text: shortened(line.text, Math.min(lineBytesMax, options.bytesMax - 1)) };
+  const bytesMax = Math.min(lineBytesMax, options.bytesMax - 1);
+  return { ...line, text: shortened(line.text, bytesMax, line.hiddenBytes) };
 }
 
 /** Raw is a span of bytes as they are. Bytes that are no UTF-8 take three in an answer: then the span is shorter. */
