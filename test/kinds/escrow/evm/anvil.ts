@@ -12,12 +12,14 @@ import contract from '../../../../src/kinds/escrow/settlement/evm/contract.json'
 import { until } from '../../../helpers/until.ts';
 import { tempFolder } from '../../../helpers/folder.ts';
 import faulty from './FaultyEscrow.json' with { type: 'json' };
+import hostile from './HostileToken.json' with { type: 'json' };
 import token from './TestToken.json' with { type: 'json' };
 
 export const contracts = {
   escrow: contract as unknown as Artifact,
   faulty: faulty as unknown as Artifact,
   token: token as unknown as Artifact,
+  hostile: hostile as unknown as Artifact,
 };
 
 export interface Artifact {
