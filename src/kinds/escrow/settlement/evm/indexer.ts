@@ -250,7 +250,9 @@ const handled: ReadonlySet<string> = new Set([
 function counts(event: ChainEvent, work: Work, token: string): boolean {
   if (finalPhases.has(work.phase)) return false;
   if (event.name === 'BudgetSet' && String(event.args.token).toLowerCase() !== token) return false;
-  return !['BudgetSet', 'JobFunded'].includes(event.name) || work.state.pending?.action !== 'create';
+  return (
+    !['BudgetSet', 'JobFunded'].includes(event.name) || work.state.pending?.action !== 'create'
+  );
 }
 
 /** Events that state the budget of the job, or what was paid for it. */

@@ -108,7 +108,10 @@ async function inspect(parts: EvmParts, work: Work, block: number): Promise<Comp
   if (work.external === null) {
     // Not on the chain yet, or the chain refused it.
     const wrong = work.held > 0 || !['open', 'rejected', 'expired'].includes(work.phase);
-    return { ...none, differences: wrong ? [`${work.jobId}: ${work.phase}, not on the chain`] : [] };
+    return {
+      ...none,
+      differences: wrong ? [`${work.jobId}: ${work.phase}, not on the chain`] : [],
+    };
   }
   const id = BigInt(work.external);
   const job = (await chain.read('getJob', [id], block)) as ChainJob;

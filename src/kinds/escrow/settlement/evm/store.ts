@@ -1,6 +1,14 @@
 // What the chain adapter remembers: intents (written before anything is sent), the exact transactions, the blocks and
 // events that were read, and the job as it was before each event, so that a reorganised chain can be followed back.
-import type { Ddl, Migration, Row, Statement, Step, Store, Value } from '../../../../store/store.ts';
+import type {
+  Ddl,
+  Migration,
+  Row,
+  Statement,
+  Step,
+  Store,
+  Value,
+} from '../../../../store/store.ts';
 
 export const evmMigrations: Migration[] = [
   {
