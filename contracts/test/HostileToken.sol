@@ -39,7 +39,7 @@ contract HostileToken {
         blocked[account] = blocked_;
     }
 
-    /// From now on every transfer first makes this call; no target: none.
+    /// From now on every transfer that the target asks for first makes this call to it.
     function callBack(address target_, bytes calldata data_) external {
         target = target_;
         data = data_;
@@ -91,7 +91,7 @@ contract HostileToken {
     function _move(address from, address to, uint256 amount) private {
         if (blocked[from] || blocked[to]) revert Blocked();
         if (balanceOf[from] < amount) revert InsufficientBalance();
-        if (target != address(0)) {
+        if (msg.sender == target) {
             attempts += 1;
             (bool ok,) = target.call(data);
             if (ok) breaches += 1;

@@ -35,6 +35,8 @@ export interface Anvil {
   url: string;
   keyFile: string;
   rpc<T = unknown>(method: string, params?: unknown[]): Promise<T>;
+  /** Many calls in one request, answered in their order. */
+  batch<T>(calls: readonly { method: string; params: unknown[] }[]): Promise<T[]>;
   /** The same with whatever the node says, errors too. */
   raw(method: string, params: unknown[]): Promise<RpcAnswer>;
   deploy(artifact: Artifact, args?: unknown[]): Promise<Hex>;
@@ -84,6 +86,8 @@ export async function startAnvil(
     url,
     keyFile,
     rpc: call,
+    batch: <T>(calls: readonly { method: string; params: unknown[] }[]) =>
+      rpcBatch(url, calls) as Promise<T[]>,
     raw: (method, params) => rawRpc(url, method, params),
     start,
     stop,
@@ -117,6 +121,23 @@ async function rpc(url: string, method: string, params: unknown[]): Promise<unkn
   const body = await rawRpc(url, method, params);
   if (body.error) throw new Error(`${method}: ${body.error.message}`);
   return body.result;
+}
+
+async function rpcBatch(
+  url: string,
+  calls: readonly { method: string; params: unknown[] }[],
+): Promise<unknown[]> {
+  if (calls.length === 0) return [];
+  const body = calls.map((call, id) => ({ jsonrpc: '2.0', id, ...call }));
+  const headers = { 'content-type': 'application/json' };
+  const answer = await fetch(url, { method: 'POST', headers, body: JSON.stringify(body) });
+  const parts = (await answer.json()) as (RpcAnswer & { id: number })[];
+  return parts
+    .toSorted((a, b) => a.id - b.id)
+    .map(({ id, error, result }) => {
+      if (error) throw new Error(`${calls[id]!.method}: ${error.message}`);
+      return result;
+    });
 }
 
 interface RpcAnswer {

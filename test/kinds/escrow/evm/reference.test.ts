@@ -71,7 +71,7 @@ function shape(item: Named): unknown {
   const field = (part: Record<string, unknown>): unknown => [
     part.name ?? '',
     part.type,
-    ...(part.indexed === undefined ? [] : [part.indexed]),
+    part.indexed === true,
     ...((part.components as Record<string, unknown>[] | undefined) ?? []).map(field),
   ];
   if (item.type === 'event') return item.inputs.map((part) => field({ ...part }));
