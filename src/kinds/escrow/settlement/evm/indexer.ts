@@ -41,13 +41,13 @@ export class Indexer {
       const end = Math.min(start + pageBlocks - 1, to);
       const last = await chain.block(end);
       if (!last) return;
-      const events = await chain.events(start, end);
-      for (const event of events) await this.apply(event);
-      // Event blocks are noted too: the nearer the common block, the less is read again.
-      const blocks = new Map(events.map((event) => [event.block, event.blockHash]));
-      blocks.set(last.number, last.hash);
-      const steps = [...blocks].flatMap(([n, hash]) => evmStore.insertBlock(n, hash, blocksKept));
-      await evmStore.commit(steps);
+      // A block is noted as soon as its events are applied: that is how far the jobs are.
+      const byBlock = Map.groupBy(await chain.events(start, end), ({ block }) => block);
+      for (const [number, events] of byBlock) {
+        for (const event of events) await this.apply(event);
+        await evmStore.commit(evmStore.insertBlock(number, events[0]!.blockHash, blocksKept));
+      }
+      await evmStore.commit(evmStore.insertBlock(last.number, last.hash, blocksKept));
     }
   }
 

@@ -34,9 +34,9 @@ const page = 500;
 /** Questions to the node at a time. */
 const parallel = 16;
 const problemsMax = 20;
-/** The indexer moves a job first and notes the block afterwards: this often a difference is looked at again. */
-const triesMax = 5;
-const retryMs = 100;
+/** The indexer applies the events of a block, then notes the block: a difference is looked at again until both are done. */
+const triesMax = 4;
+const retryMs = 50;
 
 const statuses: Record<Phase, number> = {
   open: 0,
