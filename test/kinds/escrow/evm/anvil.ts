@@ -64,7 +64,7 @@ export async function startAnvil(
   const start = async () => {
     const args = ['--port', String(port), '--silent', '--state', state, '--chain-id', '31337'];
     args.push('--timestamp', String(startSeconds), '--order', order);
-    child = spawn(binary(), args, { stdio: 'ignore', detached: false });
+    child = spawn(anvilBinary(), args, { stdio: 'ignore', detached: false });
     await until('anvil answers', async () => (await rpc(url, 'eth_chainId', [])) !== undefined);
   };
   const stop = async () => {
@@ -110,7 +110,7 @@ export async function startAnvil(
   };
 }
 
-function binary(): string {
+export function anvilBinary(): string {
   const require = createRequire(join(import.meta.dirname, '../../../package.json'));
   const arch = process.arch === 'x64' ? 'amd64' : process.arch;
   const name = `@foundry-rs/anvil-${process.platform}-${arch}`;
@@ -154,7 +154,7 @@ async function rawRpc(url: string, method: string, params: unknown[]): Promise<R
   return (await answer.json()) as RpcAnswer;
 }
 
-function freePort(): Promise<number> {
+export function freePort(): Promise<number> {
   return new Promise((resolve) => {
     const server = createServer().listen(0, '127.0.0.1', () => {
       const { port } = server.address() as { port: number };
