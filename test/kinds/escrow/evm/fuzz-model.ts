@@ -68,7 +68,7 @@ export class Model {
     if (eventName === 'Credited') this.credits.add(told.amount, told.token, told.account);
     if (eventName === 'Withdrawn') this.credits.add(-told.amount, told.token, told.account);
     if (eventName === 'JobCreated') this.created(told);
-    if (told.jobId !== undefined) this.moved(eventName!, this.jobs[Number(told.jobId) - 1]!, told);
+    if (told.jobId !== undefined) this.moved(eventName, this.jobs[Number(told.jobId) - 1]!, told);
   }
 
   /** Everybody has, or can withdraw, exactly what the jobs paid: nothing is lost, nobody is paid twice. */
