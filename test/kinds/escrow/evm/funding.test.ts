@@ -21,6 +21,11 @@ async function raise(world: ChainWorld, provider: Agent, job: Answer): Promise<v
   assert.ok(await sent);
 }
 
+/** Time for everything that is under way, also for what the job does not show. */
+async function turns(world: ChainWorld): Promise<void> {
+  for (let i = 0; i < 10; i++) await world.turn();
+}
+
 async function failures(world: ChainWorld, id: string): Promise<string> {
   const rows = await world.store.read<{ data: string }>(
     `SELECT data FROM events WHERE job_id = ? AND type = 'settlementFailed'`,
@@ -36,6 +41,7 @@ test('a raise that reaches the chain after the client has decided to fund is not
   const job = await world.settled(id);
   await world.call(client, 'fund_work', { id });
   await raise(world, provider, job);
+  await turns(world);
   const after = await world.settled(id);
   assert.deepEqual([after.stage, await world.tokens(client)], ['open', 10_000_000]);
   assert.match(await failures(world, id), /budgetChanged/);
@@ -59,6 +65,7 @@ test('a raise after the approval of the tokens, before the funding itself, is no
       WHERE i.action = 'fund'`);
   while ((await steps()).length === 0) await world.turn();
   await raise(world, provider, job);
+  await turns(world);
   assert.equal((await world.settled(id)).stage, 'open');
   assert.equal(await world.tokens(client), 10_000_000);
 });
@@ -70,7 +77,7 @@ test('a job that is funded when it is posted pays the posted amount or nothing',
   const { id } = await posted(world, client, provider, wish);
   const job = await world.settled(id);
   await raise(world, provider, job);
-  await world.turn();
+  await turns(world);
   for (let i = 0; i < 3; i++) {
     await world.services.sweeper.sweep();
     await world.settled(id);
@@ -118,7 +125,7 @@ test('a client that funds its job in another token has not funded it', async (t)
   ] as const)
     assert.ok(await anvil.send(client.address, worthless, contracts.token, name, [...args]));
   assert.ok(await direct('fund', [1n, amount, '0x']));
-  for (let i = 0; i < 10; i++) await world.turn();
+  await turns(world);
   const job = await world.settled(id);
   assert.deepEqual([job.stage, job.held ?? '0'], ['rejected', '0']);
 });

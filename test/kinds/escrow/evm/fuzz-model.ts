@@ -77,6 +77,7 @@ export class Model {
       const has = (this.sent.get(key) ?? 0n) + (this.credits.get(key) ?? 0n);
       assert.equal(has, this.entitled.get(key) ?? 0n, `token and account ${key}`);
     }
+    for (const [key, amount] of this.credits) assert.ok(amount >= 0n, `credit of ${key}`);
     for (const { id, status, funded, out } of this.jobs) {
       if (status > 2) assert.equal(out, funded, `job ${id} paid out what it held`);
       else assert.equal(out, 0n, `job ${id} is not over`);
