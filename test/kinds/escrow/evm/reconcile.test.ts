@@ -1,13 +1,22 @@
 // `verify` holds every chain job against the contract: stage, budget, escrow, parties and fees, and says what was earned.
 import assert from 'node:assert/strict';
-import { test } from 'node:test';
+import { test, type TestContext } from 'node:test';
 import { AppError } from '../../../../src/errors.ts';
+import { escrowMigrations } from '../../../../src/kinds/escrow/migrations.ts';
+import { evmMigrations } from '../../../../src/kinds/escrow/settlement/evm/store.ts';
+import { stores, type StoreFactory } from '../../../helpers/stores.ts';
 import { hourMs, isoIn, posted, refusal } from '../world.ts';
 import { contracts } from './anvil.ts';
 import { createChainWorld } from './chain-world.ts';
 
-test('verify reconciles chain jobs with the contract and shows the fees', async (t) => {
-  const world = await createChainWorld(t);
+for (const factory of stores) {
+  test(`${factory.name}: verify reconciles chain jobs with the contract and shows the fees`, (t) =>
+    reconciled(t, factory));
+}
+
+async function reconciled(t: TestContext, factory: StoreFactory): Promise<void> {
+  const store = await factory.open(t, [...escrowMigrations, ...evmMigrations]);
+  const world = await createChainWorld(t, { store });
   const client = await world.agent('client', '10.00');
   const provider = await world.agent('provider');
   const judge = await world.agent('judge');
@@ -82,7 +91,7 @@ test('verify reconciles chain jobs with the contract and shows the fees', async 
   assert.deepEqual((await verify()).problems, []);
   await anvil.stop();
   assert.equal(await refusal(verify()), 'unavailable', 'a silent node is not a sound one');
-});
+}
 
 test('a pause of the contract moves the deadline of a delivery with it', async (t) => {
   const world = await createChainWorld(t);
