@@ -1,6 +1,6 @@
 // Compares every chain job of this server with the contract: status, budget, escrow, parties, token, fees. Both sides are
 // looked at as of the last block that the indexer has read, so a job that moves meanwhile is compared again, not reported.
-import { setTimeout as delay } from 'node:timers/promises';
+import { systemClock } from '../../../../runtime/clock.ts';
 import { divide } from '../../money.ts';
 import type { Phase } from '../../stage.ts';
 import type { Work } from '../../work.ts';
@@ -98,7 +98,7 @@ async function compare(parts: EvmParts, jobId: string): Promise<Comparison> {
     const work = await parts.store.works.work(jobId);
     const found = await inspect(parts, work, block);
     if (found.differences.length === 0 || tries === triesMax) return found;
-    await delay(retryMs);
+    await systemClock.sleep(retryMs);
   }
 }
 
