@@ -25,6 +25,7 @@ const root = join(import.meta.dirname, '..');
 const targets = [
   { source: 'ErrandEscrow.sol', output: 'src/kinds/escrow/settlement/evm/contract.json' },
   { source: 'test/TestToken.sol', output: 'test/kinds/escrow/evm/TestToken.json' },
+  { source: 'test/HostileToken.sol', output: 'test/kinds/escrow/evm/HostileToken.json' },
   { source: 'test/FaultyEscrow.sol', output: 'test/kinds/escrow/evm/FaultyEscrow.json' },
 ];
 

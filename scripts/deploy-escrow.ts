@@ -2,10 +2,20 @@
 // which is worth nothing, and later give some of it to an address.
 //   node scripts/deploy-escrow.ts --rpc URL --key FILE (--token 0x… | --test-token)
 //   node scripts/deploy-escrow.ts --rpc URL --key FILE --token 0x… --mint 0x…=UNITS
+// Fees and payments that a token refused wait in the contract. This sends an address what waits for it there:
+//   node scripts/deploy-escrow.ts --rpc URL --key FILE --token 0x… --contract 0x… --withdraw 0x…
 import { readFileSync } from 'node:fs';
 import { join, resolve } from 'node:path';
 import { parseArgs } from 'node:util';
-import { createWalletClient, http, parseUnits, publicActions, type Abi, type Hex } from 'viem';
+import {
+  createWalletClient,
+  formatUnits,
+  http,
+  parseUnits,
+  publicActions,
+  type Abi,
+  type Hex,
+} from 'viem';
 import { privateKeyToAccount } from 'viem/accounts';
 
 const root = join(import.meta.dirname, '..');
@@ -16,11 +26,13 @@ const { values } = parseArgs({
     token: { type: 'string' },
     'test-token': { type: 'boolean', default: false },
     mint: { type: 'string' },
+    contract: { type: 'string' },
+    withdraw: { type: 'string' },
     treasury: { type: 'string' },
     'platform-bps': { type: 'string', default: '200' },
     'evaluator-bps': { type: 'string', default: '500' },
     'min-expiry-seconds': { type: 'string', default: '60' },
-    'evaluation-seconds': { type: 'string', default: '3600' },
+    'evaluation-seconds': { type: 'string', default: '259200' },
   },
 });
 const { rpc, key: keyFile } = values;
@@ -43,10 +55,11 @@ try {
 async function run(): Promise<void> {
   const token = (values.token as Hex | undefined) ?? (await deploy(artifact('test'), []));
   if (values.mint) return mint(token, values.mint);
+  if (values.withdraw) return withdraw(token, values.withdraw as Hex);
   const contract = await deploy(artifact('escrow'), [
     values.treasury ?? account.address,
-    Number(values['platform-bps']),
-    Number(values['evaluator-bps']),
+    BigInt(values['platform-bps']),
+    BigInt(values['evaluator-bps']),
     BigInt(values['min-expiry-seconds']),
     BigInt(values['evaluation-seconds']),
   ]);
@@ -83,4 +96,20 @@ async function mint(token: Hex, wish: string): Promise<void> {
   const call = { address: token, abi, functionName: 'mint', args: [to, parseUnits(units, 6)] };
   const hash = await chain.writeContract({ ...call, chain: null });
   await chain.waitForTransactionReceipt({ hash });
+}
+
+/** Anyone may call it; the contract pays the address itself. */
+async function withdraw(token: Hex, account: Hex): Promise<void> {
+  if (!values.contract) throw new Error('Needed with --withdraw: --contract 0x…');
+  const { abi } = artifact('escrow');
+  const address = values.contract as Hex;
+  const waiting = { address, abi, functionName: 'credits', args: [account, token] };
+  const amount = (await chain.readContract(waiting)) as bigint;
+  if (amount > 0n) {
+    const call = { address, abi, functionName: 'withdraw', args: [token, account] };
+    const hash = await chain.writeContract({ ...call, chain: null });
+    const { status } = await chain.waitForTransactionReceipt({ hash });
+    if (status !== 'success') throw new Error(`The chain reverted ${hash}.`);
+  }
+  console.log(`${formatUnits(amount, 6)} sent to ${account}`);
 }

@@ -17,11 +17,11 @@ contract FaultyEscrow {
         uint8 status;
     }
 
-    uint256 public jobCount;
+    uint256 public jobCounter;
     mapping(uint256 => Job) public jobs;
 
     function createJob(address, address, uint256 expiredAt, string calldata, address, uint256) external returns (uint256 jobId) {
-        jobId = ++jobCount;
+        jobId = ++jobCounter;
         jobs[jobId].client = msg.sender;
         jobs[jobId].expiredAt = expiredAt;
     }

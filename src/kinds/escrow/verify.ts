@@ -1,8 +1,9 @@
 // Recomputes the books from nothing: every hash chain, every balance, the sum of all money, every job's escrow.
 import { hash } from 'node:crypto';
 import type { StoreReader } from '../../store/store.ts';
-import { entryHash, genesis } from './settlement/ledger/book.ts';
+import { entryHash, feeAccounts, genesis } from './settlement/ledger/book.ts';
 import { balancesAfter, entriesAfter, heldAfter } from './settlement/ledger/store.ts';
+import type { Settlement, SettlementReport } from './settlement/settlement.ts';
 
 export interface Verification {
   ok: boolean;
@@ -13,6 +14,10 @@ export interface Verification {
   supply: string;
   /** What all escrow accounts hold together. */
   escrowed: string;
+  /** What the ledger's fee accounts earned. */
+  fees: { platform: string; evaluator: string };
+  /** Every other settlement, compared with its own state. */
+  settlements: Record<string, SettlementReport>;
   /** Hash over the heads of all chains: kept elsewhere, it shows whether history was rewritten. */
   fold: string;
   problems: string[];
@@ -24,7 +29,27 @@ const triesMax = 50;
 const holding: ReadonlySet<string> = new Set(['funded', 'submitted', 'decided', 'disputed']);
 
 /** Others may go on meanwhile: the parts that must fit together are read again until nothing moved between them. */
-export async function verifyBooks(store: StoreReader): Promise<Verification> {
+export async function verifyBooks(
+  store: StoreReader,
+  settlements: Iterable<Settlement> = [],
+): Promise<Verification> {
+  const books = await verifyLedger(store);
+  for (const { name, verify } of bound(settlements)) {
+    const report = await verify();
+    books.settlements[name] = report;
+    books.problems.push(...report.problems.map((problem) => `${name}: ${problem}`));
+  }
+  return { ...books, ok: books.problems.length === 0 };
+}
+
+function* bound(settlements: Iterable<Settlement>) {
+  for (const one of settlements) {
+    const verify = one.verify?.bind(one);
+    if (verify) yield { name: one.name, verify };
+  }
+}
+
+async function verifyLedger(store: StoreReader): Promise<Verification> {
   const chains: Chains = { entries: 0, last: 0, sums: new Map(), heads: new Map(), problems: [] };
   await walkEntries(store, chains);
   for (let tries = 1; ; tries++) {
@@ -39,6 +64,12 @@ export async function verifyBooks(store: StoreReader): Promise<Verification> {
     if (chains.last !== before && tries < triesMax) continue;
     if (chains.last !== before)
       report('the books moved all the time: verify again in a quiet moment');
+    const feesOf = (family: string) =>
+      String(
+        feeAccounts
+          .filter((id) => id.startsWith(`fees:${family}:`))
+          .reduce((sum, id) => sum + (accounts.balances.get(id) ?? 0), 0),
+      );
     return {
       ok: problems.length === 0,
       entries: chains.entries,
@@ -46,6 +77,8 @@ export async function verifyBooks(store: StoreReader): Promise<Verification> {
       jobs,
       supply: String(-(accounts.balances.get('world') ?? 0)),
       escrowed: String(accounts.escrowed),
+      fees: { platform: feesOf('platform'), evaluator: feesOf('evaluator') },
+      settlements: {},
       fold: accounts.fold,
       problems,
     };

@@ -204,7 +204,8 @@ function verifyEscrow(services: EscrowServices): Operation {
     http: { method: 'GET', path: '/api/escrow/verify' },
     cli: { words: ['escrow', 'verify'] },
     run: async () => {
-      const report = await verifyBooks(services.store.store);
+      const { store, escrow } = services;
+      const report = await verifyBooks(store.store, escrow.parts.settlements.values());
       if (report.ok) return { ...report };
       const { problems } = report;
       throw new AppError('escrowMismatch', `The books do not fit: ${problems.join('; ')}.`, {

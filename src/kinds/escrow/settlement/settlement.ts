@@ -30,6 +30,18 @@ export interface FixedTerms {
   expiryMsMin?: number;
 }
 
+/** What a settlement found when it compared its own state with the jobs of this server. Amounts in micro-units. */
+export interface SettlementReport {
+  jobs: number;
+  /** Changes that the settlement confirmed to this server. */
+  entries: number;
+  /** What it holds for these jobs. */
+  escrowed: string;
+  /** Fees of the jobs that were paid. */
+  fees: { platform: string; evaluator: string };
+  problems: string[];
+}
+
 export interface Settlement {
   readonly name: string;
   /** What it calls its money, as callers see it. */
@@ -41,6 +53,8 @@ export interface Settlement {
   plan(request: { before: Work; move: Move; effect: Effect; input: MoveInput }): Promise<Plan>;
   /** What a wallet can spend here, in micro-units. */
   balanceOf(wallet: Wallet): Promise<number>;
+  /** Compares every job with the settlement itself. Without it: verify.ts knows everything from the entries. */
+  verify?(): Promise<SettlementReport & Record<string, unknown>>;
   /** For health checks: undefined when it works, else what is wrong. */
   trouble(): Promise<string | undefined>;
 }

@@ -12,12 +12,14 @@ import contract from '../../../../src/kinds/escrow/settlement/evm/contract.json'
 import { until } from '../../../helpers/until.ts';
 import { tempFolder } from '../../../helpers/folder.ts';
 import faulty from './FaultyEscrow.json' with { type: 'json' };
+import hostile from './HostileToken.json' with { type: 'json' };
 import token from './TestToken.json' with { type: 'json' };
 
 export const contracts = {
   escrow: contract as unknown as Artifact,
   faulty: faulty as unknown as Artifact,
   token: token as unknown as Artifact,
+  hostile: hostile as unknown as Artifact,
 };
 
 export interface Artifact {
@@ -33,6 +35,8 @@ export interface Anvil {
   url: string;
   keyFile: string;
   rpc<T = unknown>(method: string, params?: unknown[]): Promise<T>;
+  /** Many calls in one request, answered in their order. */
+  batch<T>(calls: readonly { method: string; params: unknown[] }[]): Promise<T[]>;
   /** The same with whatever the node says, errors too. */
   raw(method: string, params: unknown[]): Promise<RpcAnswer>;
   deploy(artifact: Artifact, args?: unknown[]): Promise<Hex>;
@@ -60,7 +64,7 @@ export async function startAnvil(
   const start = async () => {
     const args = ['--port', String(port), '--silent', '--state', state, '--chain-id', '31337'];
     args.push('--timestamp', String(startSeconds), '--order', order);
-    child = spawn(binary(), args, { stdio: 'ignore', detached: false });
+    child = spawn(anvilBinary(), args, { stdio: 'ignore', detached: false });
     await until('anvil answers', async () => (await rpc(url, 'eth_chainId', [])) !== undefined);
   };
   const stop = async () => {
@@ -82,6 +86,8 @@ export async function startAnvil(
     url,
     keyFile,
     rpc: call,
+    batch: <T>(calls: readonly { method: string; params: unknown[] }[]) =>
+      rpcBatch(url, calls) as Promise<T[]>,
     raw: (method, params) => rawRpc(url, method, params),
     start,
     stop,
@@ -104,7 +110,7 @@ export async function startAnvil(
   };
 }
 
-function binary(): string {
+export function anvilBinary(): string {
   const require = createRequire(join(import.meta.dirname, '../../../package.json'));
   const arch = process.arch === 'x64' ? 'amd64' : process.arch;
   const name = `@foundry-rs/anvil-${process.platform}-${arch}`;
@@ -115,6 +121,23 @@ async function rpc(url: string, method: string, params: unknown[]): Promise<unkn
   const body = await rawRpc(url, method, params);
   if (body.error) throw new Error(`${method}: ${body.error.message}`);
   return body.result;
+}
+
+async function rpcBatch(
+  url: string,
+  calls: readonly { method: string; params: unknown[] }[],
+): Promise<unknown[]> {
+  if (calls.length === 0) return [];
+  const body = calls.map((call, id) => ({ jsonrpc: '2.0', id, ...call }));
+  const headers = { 'content-type': 'application/json' };
+  const answer = await fetch(url, { method: 'POST', headers, body: JSON.stringify(body) });
+  const parts = (await answer.json()) as (RpcAnswer & { id: number })[];
+  return parts
+    .toSorted((a, b) => a.id - b.id)
+    .map(({ id, error, result }) => {
+      if (error) throw new Error(`${calls[id]!.method}: ${error.message}`);
+      return result;
+    });
 }
 
 interface RpcAnswer {
@@ -131,7 +154,7 @@ async function rawRpc(url: string, method: string, params: unknown[]): Promise<R
   return (await answer.json()) as RpcAnswer;
 }
 
-function freePort(): Promise<number> {
+export function freePort(): Promise<number> {
   return new Promise((resolve) => {
     const server = createServer().listen(0, '127.0.0.1', () => {
       const { port } = server.address() as { port: number };

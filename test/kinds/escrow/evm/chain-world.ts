@@ -23,7 +23,7 @@ export interface ChainWorld extends World {
   escrowAddress: Hex;
   tokenAddress: Hex;
   turn(): Promise<void>;
-  /** Works until the job has nothing under way, and answers it. */
+  /** Works until neither the job nor any withdrawal is under way, and answers the job. */
   settled(id: string): Promise<Answer>;
   tokens(who: Agent | string): Promise<number>;
   /** Moves both clocks. */
@@ -108,7 +108,10 @@ function extend(world: World, evm: Evm, chained: Chained): ChainWorld {
       until(`the chain has confirmed ${id}`, async () => {
         await turn();
         const job = await world.call(world.admin, 'get_job', { id });
-        return job.settling === undefined ? job : undefined;
+        const withdrawals = await world.store.read(
+          `SELECT 1 AS one FROM escrow_intents WHERE status = 'active' AND action = 'withdraw'`,
+        );
+        return job.settling === undefined && withdrawals.length === 0 ? job : undefined;
       }),
     tokens: async (who) => {
       const address = typeof who === 'string' ? who : who.address;

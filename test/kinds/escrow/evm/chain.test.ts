@@ -52,9 +52,9 @@ async function attack(chained: Chained, escrow: Hex, artifact: Artifact): Promis
 }
 
 async function jobs({ anvil }: Chained, escrow: Hex): Promise<string> {
-  // jobCount() is the same in both contracts.
+  // jobCounter() is the same in both contracts.
   return anvil.rpc<string>('eth_call', [
-    { to: escrow, data: keccak256('jobCount()').slice(0, 10) },
+    { to: escrow, data: keccak256('jobCounter()').slice(0, 10) },
     'latest',
   ]);
 }
@@ -97,8 +97,9 @@ test('the contract fixes fees, deadlines and the way back at creation', async (t
   const { client, provider, id } = await hired(world);
   const admin = (name: string, args: unknown[]) =>
     world.anvil.send(operatorAddress, world.escrowAddress, contracts.escrow, name, args);
-  assert.ok(await admin('setFees', [0, 1000, operatorAddress]), 'fees of later jobs');
-  assert.equal(await admin('setFees', [600, 500, operatorAddress]), false, 'never above 10 %');
+  assert.ok(await admin('setPlatformFee', [500, operatorAddress]), 'fees of later jobs');
+  assert.equal(await admin('setPlatformFee', [501, operatorAddress]), false, 'never above 10 %');
+  assert.equal(await admin('setEvaluatorFee', [501]), false, 'never above 10 %');
   await world.call(client, 'fund_work', { id });
   await world.settled(id);
   assert.ok(await admin('setPaused', [true]));
@@ -137,7 +138,7 @@ test('a reorganised chain is followed back, and the same transactions are sent a
   const job = await world.settled(id);
   assert.equal(job.stage, 'completed');
   assert.equal(await world.tokens(provider), 930_000, 'paid once');
-  assert.equal(await world.tokens(world.escrowAddress), 0);
+  assert.equal(await world.tokens(world.escrowAddress), 20_000, 'the fee of the platform');
   assert.deepEqual(await hashes(), before, 'no second transaction was made');
 });
 
@@ -201,8 +202,8 @@ for (const at of ['before send', 'after send'] as const) {
         await world.tokens(provider),
         await world.tokens(world.escrowAddress),
       ],
-      [9_050_000, 930_000, 0],
-      'the client is its own evaluator here',
+      [9_050_000, 930_000, 20_000],
+      'the client is its own evaluator here; the fee of the platform waits for its owner',
     );
     assert.ok(deaths >= 15, `${deaths} deaths`);
   });

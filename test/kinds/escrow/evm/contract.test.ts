@@ -34,7 +34,19 @@ const functions: [name: string, args: unknown[], actions: Action[]][] = [
   ['complete', [some, '0x'], ['approve']],
   ['reject', [some, '0x'], ['cancel', 'decline', 'reject']],
   ['claimRefund', [], ['conclude']],
+  ['claimRelease', [], ['conclude']],
 ];
+
+/** What silence after a delivery does; `enum Silence` of the contract. */
+const silences = { release: 0, refund: 1 } as const;
+type Silence = keyof typeof silences;
+
+interface StagedJob {
+  phase: Phase;
+  silence: Silence;
+  id: bigint;
+  deadline: number;
+}
 
 const reverts: Record<RefusalCode, string> = {
   jobFinal: 'WrongStatus',
@@ -51,18 +63,34 @@ const reverts: Record<RefusalCode, string> = {
 };
 
 /** What the contract must say, by the machine. */
-function expected(phase: Phase, actions: Action[], actor: Actor, after: boolean, paused: boolean) {
+function expected(
+  { phase, silence }: StagedJob,
+  [name, , actions]: (typeof functions)[number],
+  actor: Actor,
+  after: boolean,
+  paused: boolean,
+) {
   const held = new Set<Role>([actor, 'other']);
   // The one difference: the machine calls it late, on the chain it does what a refund would do now.
   const late = phase === 'submitted' && after && actor === 'evaluator';
-  if (late && actions.includes('reject')) return 'done';
+  if (late && actions.includes('reject') && silence === 'refund') return 'done';
+  // The machine has one action for the end of silence, the contract one function for each of its results.
+  if (name === 'claimRelease' && phase !== 'submitted') return 'WrongStatus';
+  if (phase === 'submitted' && after) {
+    if (name === 'claimRelease' && silence === 'refund') return 'SilenceRefunds';
+    if (name === 'claimRefund' && silence === 'release') return 'SilenceReleases';
+  }
   const answers = actions.map((action) =>
     judge(phase, action, held, after ? 'after' : 'before', paused),
   );
   if (answers.some((answer) => 'effect' in answer)) return 'done';
   const codes = answers.flatMap((answer) => ('refused' in answer ? [answer.refused] : []));
-  // Of several actions under one name those that this status does not know say nothing.
-  const telling = codes.find((code) => code !== 'wrongStage') ?? 'wrongStage';
+  // Of several actions under one name, the one that this actor could take at another time counts most; those that this
+  // status does not know count least.
+  const telling =
+    codes.find((code) => code === 'deadlinePassed') ??
+    codes.find((code) => code !== 'wrongStage') ??
+    'wrongStage';
   return reverts[telling];
 }
 
@@ -101,18 +129,23 @@ async function stagedContract(t: Parameters<typeof startAnvil>[0]) {
     ],
     rejected: [[client, 'reject', [some, '0x']]],
   };
-  const jobs: { phase: Phase; id: bigint; deadline: number }[] = [];
-  for (const [phase, path] of Object.entries(paths) as [Phase, [Hex, string, unknown[]][]][]) {
+  const jobs: StagedJob[] = [];
+  const staged = Object.entries(paths).flatMap(([phase, path]) =>
+    (['release', 'refund'] as const).map((silence) => ({ phase: phase as Phase, silence, path })),
+  );
+  for (const { phase, silence, path } of staged) {
     const id = BigInt(jobs.length + 1);
     const wish = [provider, evaluator, BigInt(expiredAt), 'x', nobody, 0n];
-    await send(client, 'createJob', wish);
+    const terms = { silence: silences[silence], platformFeeBP: 200n, evaluatorFeeBP: 500n };
+    if (silence === 'release') await send(client, 'createJob', wish);
+    else await send(client, 'createJobWithTerms', [...wish, terms]);
     await send(client, 'setBudget', [id, token, budget, '0x']);
     let deadline = expiredAt;
     for (const [from, name, args] of path) {
       await send(from, name, [id, ...args]);
       if (name === 'submit') deadline = (await now()) + evaluationSeconds;
     }
-    jobs.push({ phase, id, deadline });
+    jobs.push({ phase, silence, id, deadline });
   }
   /** Tries a call at a moment of the chain's clock, without doing it. */
   const tried = async (from: Hex, name: string, args: unknown[], time: number) => {
@@ -132,22 +165,35 @@ async function stagedContract(t: Parameters<typeof startAnvil>[0]) {
 test('every function, actor, status and moment of the contract is as the stage machine says', async (t) => {
   const { jobs, tried, send } = await stagedContract(t);
   let refused = 0;
-  for (const paused of [false, true]) {
-    if (paused) await send(operatorAddress as Hex, 'setPaused', [true]);
-    for (const { phase, id, deadline } of jobs) {
-      for (const seconds of [-1, 0, 1]) {
-        for (const [name, args, actions] of functions) {
-          for (const [actor, from] of Object.entries(actors) as [Actor, Hex][]) {
-            const wanted = expected(phase, actions, actor, seconds >= 0, paused);
-            const found = await tried(from, name, [id, ...args], deadline + seconds);
-            const what = `${name} by ${actor}, ${phase}, ${seconds} s, paused: ${paused}`;
-            // A pause is looked at first: whatever it stops says so, to whomever.
-            if (paused && found === 'Paused') assert.notEqual(wanted, 'done', what);
-            else assert.equal(found, wanted, what);
-            if (found !== 'done') refused += 1;
-          }
-        }
+  const check = async (job: StagedJob, time: number, after: boolean, paused: boolean) => {
+    for (const [name, args, actions] of functions) {
+      for (const [actor, from] of Object.entries(actors) as [Actor, Hex][]) {
+        const wanted = expected(job, [name, args, actions], actor, after, paused);
+        const found = await tried(from, name, [job.id, ...args], time);
+        const what = `${name} by ${actor}, ${job.phase}, silence: ${job.silence}, ${
+          time - job.deadline
+        } s, paused: ${paused}`;
+        // A pause is looked at first: everything that it stops says so, to everybody.
+        if (paused && found === 'Paused') assert.notEqual(wanted, 'done', what);
+        else assert.equal(found, wanted, what);
+        if (found !== 'done') refused += 1;
       }
+    }
+  };
+  for (const job of jobs) {
+    for (const seconds of [-1, 0, 1]) {
+      await check(job, job.deadline + seconds, seconds >= 0, false);
+    }
+  }
+  await send(operatorAddress as Hex, 'setPaused', [true]);
+  for (const job of jobs) {
+    // A pause stops the evaluation window, for 30 days at most, and no other deadline.
+    const stoppedSeconds = job.phase === 'submitted' ? 30 * 86_400 : 0;
+    for (const seconds of [-1, 0, 1]) {
+      const isOver = stoppedSeconds === 0 && seconds >= 0;
+      await check(job, job.deadline + seconds, isOver, true);
+      if (stoppedSeconds > 0)
+        await check(job, job.deadline + stoppedSeconds + seconds, seconds >= 0, true);
     }
   }
   assert.ok(refused > 400, `${refused} refusals`);
@@ -171,19 +217,23 @@ test('the contract refuses one party in two roles, bad budgets, and an expiry th
   assert.equal(await create({ hook: client }), 'HookNotWhitelisted');
   assert.equal(await create({ expiredAt: start + 60 }), 'done');
   assert.equal(await create({ expiredAt: start + 59 }), 'ExpiryTooShort');
+  const year = 366 * 86_400;
+  assert.equal(await create({ expiredAt: start + year }), 'done');
+  assert.equal(await create({ expiredAt: start + year + 1 }), 'ExpiryTooLong');
   const open = 1n;
   const set = (from: Hex, amount: bigint, of: Hex = token) =>
     tried(from, 'setBudget', [open, of, amount, '0x'], start);
   assert.equal(await set(client, 0n), 'ZeroBudget');
   assert.equal(await set(provider, 2n), 'done');
   assert.equal(await set(provider, 2n, client), 'Unauthorized', 'only the client names the token');
+  assert.equal(await set(client, 2n, evaluator), 'TokenAlreadySet', 'the token is agreed once');
   assert.equal(await set(actors.other, 2n), 'Unauthorized');
   const blind = await tried(client, 'fund', [open, budget - 1n, '0x'], start);
   assert.equal(blind, 'BudgetMismatch');
 });
 
 test('a token that keeps a part of what it moves is not taken: each job has all of its own money', async (t) => {
-  const { anvil, token, tried, send, expiredAt } = await stagedContract(t);
+  const { anvil, token, jobs, tried, send, expiredAt } = await stagedContract(t);
   const open = 1n;
   const start = expiredAt - lifeSeconds;
   const fund = () => tried(actors.client, 'fund', [open, budget, '0x'], start);
@@ -192,8 +242,12 @@ test('a token that keeps a part of what it moves is not taken: each job has all 
   assert.equal(await fund(), 'UnexpectedFundedAmount');
   assert.ok(await keep(0n));
   assert.equal(await fund(), 'done');
-  await send(actors.client, 'setBudget', [open, actors.other, budget, '0x']);
-  assert.equal(await fund(), 'TransferFailed', 'an address without a contract is no token');
+  const wish = [actors.provider, actors.evaluator, BigInt(expiredAt), 'x', nobody, 0n];
+  await send(actors.client, 'createJob', wish);
+  const last = BigInt(jobs.length + 1);
+  await send(actors.client, 'setBudget', [last, actors.other, budget, '0x']);
+  const without = await tried(actors.client, 'fund', [last, budget, '0x'], start);
+  assert.equal(without, 'TransferFailed', 'an address without a contract is not a token');
 });
 
 test("the provider's agent id is kept and told, at creation or later", async (t) => {
@@ -204,7 +258,7 @@ test("the provider's agent id is kept and told, at creation or later", async (t)
       await read<Hex>(
         anvil,
         escrow,
-        encodeFunctionData({ ...contracts.escrow, functionName: 'jobCount' }),
+        encodeFunctionData({ ...contracts.escrow, functionName: 'jobCounter' }),
       ),
     );
   const agentOf = async (id: bigint) => {

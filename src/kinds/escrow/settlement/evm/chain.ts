@@ -49,6 +49,7 @@ const reverts: Record<string, string> = {
   Unauthorized: 'notParty',
   ZeroAddress: 'invalidInput',
   ExpiryTooShort: 'expiryTooShort',
+  ExpiryTooLong: 'expiryTooLong',
   ZeroBudget: 'invalidAmount',
   BudgetMismatch: 'budgetChanged',
   ProviderCannotBeEvaluator: 'selfJob',
@@ -56,6 +57,7 @@ const reverts: Record<string, string> = {
   GracePeriodActive: 'evaluationPending',
   NotYetExpired: 'notYetExpired',
   DeadlinePassed: 'deadlinePassed',
+  TokenAlreadySet: 'unsupportedBySettlement',
   Paused: 'escrowPaused',
   HookNotWhitelisted: 'ruleCannotRun',
   InsufficientBalance: 'insufficientBalance',
@@ -177,19 +179,26 @@ export class Chain {
     return BigInt((await this.rpc('eth_getBalance', [address, 'latest'])) as string);
   }
 
-  async tokenBalance(address: string): Promise<bigint> {
+  async tokenBalance(address: string, block?: number): Promise<bigint> {
+    const tag = block === undefined ? 'latest' : this.viem.numberToHex(block);
     const data = this.viem.encodeFunctionData({
       abi: tokenAbi,
       functionName: 'balanceOf',
       args: [address as Hex],
     });
-    return BigInt((await this.rpc('eth_call', [{ to: this.token, data }, 'latest'])) as string);
+    return BigInt((await this.rpc('eth_call', [{ to: this.token, data }, tag])) as string);
   }
 
-  /** A read of the contract by the name of its function. */
-  async read(name: string, args: unknown[] = []): Promise<unknown> {
+  /** What an address can withdraw from the contract, in our token. */
+  async credit(address: string, block?: number): Promise<bigint> {
+    return (await this.read('credits', [address, this.token], block)) as bigint;
+  }
+
+  /** A read of the contract by the name of its function, at a block or now. */
+  async read(name: string, args: unknown[] = [], block?: number): Promise<unknown> {
     const data = this.encode(name, args).data;
-    const answer = (await this.rpc('eth_call', [{ to: this.contract, data }, 'latest'])) as Hex;
+    const tag = block === undefined ? 'latest' : this.viem.numberToHex(block);
+    const answer = (await this.rpc('eth_call', [{ to: this.contract, data }, tag])) as Hex;
     if (answer === '0x') {
       throw new AppError('unavailable', `There is no escrow contract at ${this.contract}.`, {
         hint: 'Settings escrow.evm.contract and escrow.evm.rpcUrl: is it the right chain?',

@@ -12,6 +12,7 @@ import type { Work } from '../../work.ts';
 import type { FixedTerms, Plan, Settlement } from '../settlement.ts';
 import type { Chain, Hex } from './chain.ts';
 import type { Identity } from './identity.ts';
+import { reconcile, type ChainReport } from './reconcile.ts';
 import type { EvmStore, Intent } from './store.ts';
 
 export interface EvmParts {
@@ -30,9 +31,9 @@ const secondMs = 1000;
 export class EvmSettlement implements Settlement {
   readonly name = 'evm';
   readonly currency: string;
-  readonly capabilities: ReadonlySet<string> = new Set(['counter', 'quorum']);
+  readonly capabilities: ReadonlySet<string> = new Set(['counter', 'quorum', 'release-on-silence']);
   private readonly parts: EvmParts;
-  private fixedTerms: FixedTerms | undefined;
+  private fixedTerms: (FixedTerms & { expiryMsMax: number }) | undefined;
 
   constructor(parts: EvmParts) {
     this.parts = parts;
@@ -43,18 +44,21 @@ export class EvmSettlement implements Settlement {
   async fixed(): Promise<FixedTerms> {
     const { chain, identity } = this.parts;
     await identity.check();
-    const platformBps = Number(await chain.read('platformBps'));
-    const evaluatorBps = Number(await chain.read('evaluatorBps'));
-    this.fixedTerms ??= {
-      evaluationMs: Number(await chain.read('evaluationSeconds')) * secondMs,
-      expiryMsMin: Number(await chain.read('minExpirySeconds')) * secondMs,
-    };
-    return { ...this.fixedTerms, fees: { platformBps, evaluatorBps } };
+    const platformBps = Number(await chain.read('platformFeeBP'));
+    const evaluatorBps = Number(await chain.read('evaluatorFeeBP'));
+    return { ...(await this.immutable()), fees: { platformBps, evaluatorBps } };
   }
 
   async open(work: Work): Promise<Plan> {
+    const { expiryMsMax } = await this.immutable();
+    if (Date.parse(work.terms.expiredAt) - work.createdAt > expiryMsMax) {
+      throw new AppError('expiryTooLong', `The contract accepts at most ${expiryMsMax} ms.`, {
+        hint: `Set expiresAt to ${new Date(work.createdAt + expiryMsMax).toISOString()} or earlier.`,
+      });
+    }
     const client = await this.parts.store.wallet(work.client);
-    const input: MoveInput = { action: 'counter', by: work.client, now: work.createdAt };
+    const { client: by, createdAt: now, budget } = work;
+    const input: MoveInput = { action: 'counter', by, now, budget };
     return this.later({ work, action: 'create', effect: null, input, signer: client.address });
   }
 
@@ -64,14 +68,22 @@ export class EvmSettlement implements Settlement {
     input: MoveInput;
     move: { money: { hold: number } };
   }): Promise<Plan> {
-    const { before, effect, input, move } = request;
-    const also = move.money.hold > 0 ? await this.spend(before, move.money.hold, input.now) : [];
+    const { before, effect, move } = request;
+    const { hold } = move.money;
+    // The transaction pays this amount, whatever the budget is by the time it is signed.
+    const input = hold > 0 ? { ...request.input, budget: hold } : request.input;
+    const also = hold > 0 ? await this.spend(before, hold, input.now) : [];
     const signer = await this.signerOf(before, effect, input);
     return this.later({ work: before, action: input.action, effect, input, signer }, also);
   }
 
   async balanceOf({ address }: Wallet): Promise<number> {
     return Number(await this.parts.chain.tokenBalance(address));
+  }
+
+  async verify(): Promise<ChainReport> {
+    await this.parts.identity.check();
+    return reconcile(this.parts);
   }
 
   async trouble(): Promise<string | undefined> {
@@ -83,6 +95,17 @@ export class EvmSettlement implements Settlement {
     } catch (error) {
       return (error as Error).message;
     }
+  }
+
+  /** What the contract fixes for good. */
+  private async immutable() {
+    const { chain } = this.parts;
+    const ms = async (name: string) => Number(await chain.read(name)) * secondMs;
+    return (this.fixedTerms ??= {
+      evaluationMs: await ms('EVALUATION_GRACE_PERIOD'),
+      expiryMsMin: await ms('minExpirySeconds'),
+      expiryMsMax: await ms('MAX_EXPIRY'),
+    });
   }
 
   /** Limits of the wallet hold on every settlement; its balance is what the chain says. */

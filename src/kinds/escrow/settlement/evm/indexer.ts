@@ -3,8 +3,8 @@
 import type { Log } from '../../../../runtime/log.ts';
 import type { Step } from '../../../../store/store.ts';
 import type { Escrow } from '../../escrow.ts';
-import type { MoveInput } from '../../move.ts';
-import type { Effect, Phase } from '../../stage.ts';
+import { moved, type MoveInput } from '../../move.ts';
+import { finalPhases, type Effect, type Phase } from '../../stage.ts';
 import type { EscrowStore } from '../../store.ts';
 import type { Work } from '../../work.ts';
 import type { Chain, ChainEvent } from './chain.ts';
@@ -41,13 +41,13 @@ export class Indexer {
       const end = Math.min(start + pageBlocks - 1, to);
       const last = await chain.block(end);
       if (!last) return;
-      const events = await chain.events(start, end);
-      for (const event of events) await this.apply(event);
-      // Event blocks are noted too: the nearer the common block, the less is read again.
-      const blocks = new Map(events.map((event) => [event.block, event.blockHash]));
-      blocks.set(last.number, last.hash);
-      const steps = [...blocks].flatMap(([n, hash]) => evmStore.insertBlock(n, hash, blocksKept));
-      await evmStore.commit(steps);
+      // A block is noted as soon as its events are applied: that is how far the jobs are.
+      const byBlock = Map.groupBy(await chain.events(start, end), ({ block }) => block);
+      for (const [number, events] of byBlock) {
+        for (const event of events) await this.apply(event);
+        await evmStore.commit(evmStore.insertBlock(number, events[0]!.blockHash, blocksKept));
+      }
+      await evmStore.commit(evmStore.insertBlock(last.number, last.hash, blocksKept));
     }
   }
 
@@ -87,6 +87,7 @@ export class Indexer {
 
   private async apply(event: ChainEvent): Promise<void> {
     const { evmStore } = this.parts;
+    if (event.name === 'Credited') return this.credited(event);
     if (!handled.has(event.name)) return;
     if (await evmStore.seen(event.block, event.logIndex)) return;
     const tx = await evmStore.tx(event.txHash);
@@ -101,7 +102,7 @@ export class Indexer {
     ];
     if (event.name === 'JobCreated') return this.created(jobId, external, event.txHash, remember);
     if (event.name === 'BudgetSet' && intent?.action === 'create') {
-      return this.ready(jobId, remember);
+      return this.ready(jobId, Number(event.args.amount), remember);
     }
     await this.move({ event, intent, jobId, now, remember });
   }
@@ -124,7 +125,11 @@ export class Indexer {
     );
   }
 
-  private async ready(jobId: string, remember: (before: Work) => Step[]): Promise<void> {
+  private async ready(
+    jobId: string,
+    budget: number,
+    remember: (before: Work) => Step[],
+  ): Promise<void> {
     const { escrow } = this.parts;
     await escrow.note(
       jobId,
@@ -133,11 +138,32 @@ export class Indexer {
         const nextAt = fundNext === undefined ? work.nextAt : escrow.parts.clock.now();
         const state = { ...work.state, pending: null };
         const event = { type: 'created', data: { settlementId: work.external } };
-        return { work: { ...work, nextAt, state }, event };
+        return { work: { ...work, budget, nextAt, state }, event };
       },
       remember,
     );
     escrow.due();
+  }
+
+  /** A wallet of this server withdraws its credit itself: the intent is written once per event. */
+  private async credited(event: ChainEvent): Promise<void> {
+    const { chain, evmStore, store, escrow } = this.parts;
+    if (String(event.args.token).toLowerCase() !== chain.token) return;
+    const wallet = await store.findWallet(String(event.args.account).toLowerCase());
+    if (!wallet || wallet.secret === null) return;
+    const intent: Intent = {
+      id: `int_${event.blockHash}_${event.logIndex}`,
+      jobId: null,
+      action: 'withdraw',
+      effect: null,
+      input: '{}',
+      signer: wallet.address,
+      step: 0,
+      status: 'active',
+      error: null,
+      createdAt: escrow.parts.clock.now(),
+    };
+    await evmStore.commit([evmStore.insertIntentOnce(intent)]);
   }
 
   private async move(of: {
@@ -149,6 +175,7 @@ export class Indexer {
   }): Promise<void> {
     const { event, intent, jobId, now, remember } = of;
     const work = await this.parts.store.works.work(jobId);
+    if (!counts(event, work, this.parts.chain.token)) return;
     const effect = (intent?.effect as Effect | null) ?? effectOf(event.name, work.phase);
     if (!effect) return;
     const given = intent
@@ -156,12 +183,30 @@ export class Indexer {
       : await this.foreign(event, work, now);
     const input: MoveInput = { ...given, now, txHash: event.txHash };
     if (input.submission) input.submission = { ...input.submission, at: now };
-    if (event.name === 'BudgetSet') input.budget = Number(event.args.amount);
+    if (amountEvents.has(event.name)) input.budget = Number(event.args.amount);
+    if (!intent && effect === 'offer') return this.offered(jobId, input, remember);
     const stranger = !intent && input.submission ? [this.deliverable(jobId, input)] : [];
     await this.parts.escrow.confirm(jobId, effect, input, (before) => [
       ...remember(before),
       ...stranger,
     ]);
+  }
+
+  /** An offer made directly on the chain. What this server has under way for the job goes on, with its own amount. */
+  private async offered(
+    jobId: string,
+    input: MoveInput,
+    remember: (before: Work) => Step[],
+  ): Promise<void> {
+    await this.parts.escrow.note(
+      jobId,
+      (before) => {
+        const { work, event } = moved(before, 'offer', input);
+        const state = { ...work.state, pending: before.state.pending };
+        return { work: { ...work, state }, event };
+      },
+      remember,
+    );
   }
 
   /** Somebody called the contract directly: the event is all there is to know. */
@@ -195,16 +240,30 @@ const handled: ReadonlySet<string> = new Set([
   'BudgetSet',
   'JobFunded',
   'JobSubmitted',
+  'SilenceReleased',
   'JobCompleted',
   'JobRejected',
   'JobExpired',
 ]);
+
+/** Not: what follows a release on silence, another token, or a job that the client created differently from its terms. */
+function counts(event: ChainEvent, work: Work, token: string): boolean {
+  if (finalPhases.has(work.phase)) return false;
+  if (event.name === 'BudgetSet' && String(event.args.token).toLowerCase() !== token) return false;
+  return (
+    !['BudgetSet', 'JobFunded'].includes(event.name) || work.state.pending?.action !== 'create'
+  );
+}
+
+/** Events that state the budget of the job, or what was paid for it. */
+const amountEvents: ReadonlySet<string> = new Set(['BudgetSet', 'JobFunded']);
 
 function effectOf(name: string, phase: Phase): Effect | undefined {
   const effects: Record<string, Effect> = {
     BudgetSet: 'offer',
     JobFunded: 'hold',
     JobSubmitted: 'deliver',
+    SilenceReleased: 'silence',
     JobCompleted: 'release',
     JobRejected: phase === 'open' ? 'withdraw' : 'return',
     JobExpired: phase === 'open' ? 'lapse' : phase === 'funded' ? 'expire' : 'silence',
@@ -218,6 +277,7 @@ function actionOf(name: string, by: string, work: Work): MoveInput['action'] {
     JobFunded: 'fund',
     JobSubmitted: 'submit',
     JobCompleted: 'approve',
+    SilenceReleased: 'conclude',
     JobExpired: 'conclude',
   };
   if (name !== 'JobRejected') return actions[name]!;

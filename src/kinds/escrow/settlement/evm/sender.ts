@@ -16,6 +16,10 @@ import { isCurrent, type Intent, type Tx } from './store.ts';
 const batch = 200;
 /** Fee raises of one transaction: the last pays about six times the first. */
 const replacementsMax = 8;
+/** Chain time counts in seconds. */
+const secondMs = 1000;
+/** `Silence` of the contract. */
+const [silenceReleases, silenceRefunds] = [0, 1];
 const noHook = '0x0000000000000000000000000000000000000000';
 
 export interface SenderParts extends EvmParts {
@@ -49,7 +53,7 @@ export class Sender {
       } catch (error) {
         // The node takes this transaction later (gas is on its way, a nonce before it is missing): others go on.
         if (error instanceof RpcError) this.log('not taken yet', intent, error);
-        else if (isEarly(intent, error)) this.log('too early', intent, error);
+        else if (isEarly(intent, error)) await this.early(intent, error);
         else if (!(error instanceof AppError) || error.code === 'unavailable') throw error;
         else await this.fail(intent, error);
       }
@@ -181,8 +185,23 @@ export class Sender {
     await evmStore.commit([evmStore.intentStep(intent.id, step, 'done')]);
   }
 
+  /** The chain's clock is behind ours, or a pause stopped the evaluation window: then the job gets the later deadline. */
+  private async early(intent: Intent, error: AppError): Promise<void> {
+    const { chain, store, now, stuckMs } = this.parts;
+    this.log('too early', intent, error);
+    const work = await store.works.work(intent.jobId!);
+    if (work.phase !== 'submitted' || work.external === null) return;
+    const end = Number(await chain.read('evaluationEnd', [BigInt(work.external)])) * secondMs;
+    if (end < (work.deadlineAt ?? 0) + secondMs) return;
+    await this.fail(intent, error, { deadlineAt: end, nextAt: Math.max(end, now() + stuckMs) });
+  }
+
   /** The job is free again, with the reason in its log; a job that was never created ends. */
-  private async fail(intent: Intent, error: AppError): Promise<void> {
+  private async fail(
+    intent: Intent,
+    error: AppError,
+    later?: Pick<Work, 'deadlineAt' | 'nextAt'>,
+  ): Promise<void> {
     const { evmStore, escrow, log } = this.parts;
     const over = evmStore.intentStep(intent.id, intent.step, 'failed', error.message);
     log.warn('an escrow action failed on the chain', { intent: intent.id, code: error.code });
@@ -197,12 +216,13 @@ export class Sender {
     await escrow.note(
       intent.jobId,
       (work) => {
-        const state = { ...work.state, pending: null };
-        // What is due would be tried again at once and fail again: later.
+        const pending = work.state.pending?.id === intent.id ? null : work.state.pending;
+        const state = { ...work.state, pending };
+        // What is due would be tried again immediately and fail again: later.
         const isDue = work.nextAt !== null && work.nextAt <= now;
         const nextAt = isDue ? now + this.parts.stuckMs : work.nextAt;
         const event = { type: 'settlementFailed', data };
-        return { work: { ...work, state, nextAt, updatedAt: now }, event };
+        return { work: { ...work, state, nextAt, ...later, updatedAt: now }, event };
       },
       () => [over],
     );
@@ -240,6 +260,10 @@ export class Sender {
   /** The calls of an intent in order; `wait` where one needs what the event of an earlier one tells. */
   private async callsOf(intent: Intent, work: Work | undefined): Promise<(Call | 'wait')[]> {
     const { chain, gasTopUpWei } = this.parts;
+    if (intent.action === 'withdraw') {
+      const hasCredit = (await chain.credit(intent.signer)) > 0n;
+      return hasCredit ? [chain.encode('withdraw', [chain.token, intent.signer])] : [];
+    }
     if (!work) {
       const { to } = JSON.parse(intent.input) as { to: Hex };
       return [{ to, data: '0x', value: gasTopUpWei }];
@@ -253,18 +277,19 @@ export class Sender {
       case 'create':
         return [
           await this.creation(work),
-          call('setBudget', chain.token, BigInt(work.budget), '0x'),
+          call('setBudget', chain.token, BigInt(input.budget!), '0x'),
         ];
       case 'counter':
         return [call('setBudget', chain.token, BigInt(input.budget!), '0x')];
       case 'fund':
-        return [chain.approval(BigInt(work.budget)), call('fund', BigInt(work.budget), '0x')];
+        // What the client agreed to when it acted. The contract refuses if the budget is another one by now.
+        return [chain.approval(BigInt(input.budget!)), call('fund', BigInt(input.budget!), '0x')];
       case 'submit':
         return [call('submit', bytes32(input.submission!.hash), '0x')];
       case 'approve':
         return [call('complete', reason, '0x')];
       case 'conclude':
-        return [call('claimRefund')];
+        return [call(isReleased(intent, work) ? 'claimRelease' : 'claimRefund')];
       default:
         return [call('reject', reason, '0x')];
     }
@@ -277,12 +302,22 @@ export class Sender {
     const evaluator = judge === null ? operator.address : (await store.wallet(judge)).address;
     const provider = (await store.wallet(work.provider)).address;
     const expiry = BigInt(Math.floor(Date.parse(work.terms.expiredAt) / 1000));
-    const args = [provider, evaluator, expiry, specHash(work.spec), noHook, 0n];
-    return chain.encode('createJob', args);
+    const { fees, silence } = work.terms;
+    // The contract refuses other fees than those in the spec: its owner may have changed them since.
+    const conditions = {
+      silence: silence === 'release' ? silenceReleases : silenceRefunds,
+      platformFeeBP: BigInt(fees.platformBps),
+      evaluatorFeeBP: BigInt(fees.evaluatorBps),
+    };
+    const args = [provider, evaluator, expiry, specHash(work.spec), noHook, 0n, conditions];
+    return chain.encode('createJobWithTerms', args);
   }
 }
 
-/** The chain's clock is behind ours: it says by itself when the deadline has passed there too. */
+/** Silence after a delivery pays the provider, unless the job says otherwise. */
+const isReleased = (intent: Intent, work: Work): boolean =>
+  intent.effect === 'silence' && work.terms.silence === 'release';
+
 const isEarly = (intent: Intent, error: unknown): error is AppError =>
   intent.action === 'conclude' &&
   error instanceof AppError &&

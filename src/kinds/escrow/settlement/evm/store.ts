@@ -1,6 +1,14 @@
 // What the chain adapter remembers: intents (written before anything is sent), the exact transactions, the blocks and
 // events that were read, and the job as it was before each event, so that a reorganised chain can be followed back.
-import type { Ddl, Migration, Row, Step, Store, Value } from '../../../../store/store.ts';
+import type {
+  Ddl,
+  Migration,
+  Row,
+  Statement,
+  Step,
+  Store,
+  Value,
+} from '../../../../store/store.ts';
 
 export const evmMigrations: Migration[] = [
   {
@@ -85,7 +93,7 @@ export class EvmStore {
     return this.store.commit(steps);
   }
 
-  insertIntent(intent: Intent): Step {
+  insertIntent(intent: Intent): Statement {
     return {
       sql: `INSERT INTO escrow_intents (id, job_id, action, effect, input, signer, step, status,
         created_at) VALUES (?, ?, ?, ?, ?, ?, 0, 'active', ?)`,
@@ -100,6 +108,12 @@ export class EvmStore {
       ],
       expect: 1,
     };
+  }
+
+  /** For intents whose id says where they come from: written a second time, they change nothing. */
+  insertIntentOnce(intent: Intent): Step {
+    const { sql, params } = this.insertIntent(intent);
+    return { sql: `${sql} ON CONFLICT (id) DO NOTHING`, params };
   }
 
   intentStep(id: string, step: number, status: string, error: string | null = null): Step {
@@ -273,6 +287,23 @@ export class EvmStore {
       },
       ...gone.map(({ intent, step }) => this.intentStep(intent, Number(step), 'active')),
     ];
+  }
+
+  async eventCount(): Promise<number> {
+    const [row] = await this.store.read<{ n: number }>(
+      'SELECT count(*) AS n FROM escrow_chain_events',
+    );
+    return Number(row?.n ?? 0);
+  }
+
+  /** Ids of the jobs on the chain, in pages. */
+  async jobsAfter(after: string, limit: number): Promise<string[]> {
+    const rows = await this.store.read<{ id: string }>(
+      `SELECT job_id AS id FROM escrow_work WHERE settlement = 'evm' AND job_id > ?
+        ORDER BY job_id LIMIT ?`,
+      [after, limit],
+    );
+    return rows.map(({ id }) => id);
   }
 
   async byExternal(external: string): Promise<string | undefined> {
