@@ -11,6 +11,7 @@ import { createHttpFace, type HttpFace } from './faces/http/index.ts';
 import { createMcpFace, type McpFace } from './faces/mcp/index.ts';
 import { openHome, type Home } from './home.ts';
 import { answerMetrics } from './metrics.ts';
+import { isLimited } from './operation.ts';
 import { systemClock, type Clock } from './runtime/clock.ts';
 import { createLog, type Log } from './runtime/log.ts';
 import { Loop } from './runtime/service.ts';
@@ -169,7 +170,7 @@ class Server {
       );
     }
     http.mount('/metrics', (_request, response, { caller }) =>
-      caller?.admin ? answerMetrics(app, response) : false,
+      caller?.admin && !isLimited(caller) ? answerMetrics(app, response) : false,
     );
     http.mount('/mcp', (request, response, { caller }) =>
       mcp.http.handle(request, response, caller),

@@ -80,7 +80,10 @@ test('a key works until it expires, is revoked or rotated, and only within its s
   const renewed = { method: 'POST', path: `/api/keys/${brief.id}/rotate`, key: ownerKey };
   assert.equal((await call(port, renewed)).status, 404, 'what is over is not renewed');
   const dan = await make({ owner: 'dan', scopes: ['read'] });
-  const both = await Promise.allSettled([access.rotate(dan.id), access.rotate(dan.id)]);
+  const both = await Promise.allSettled([
+    access.rotate(dan.id, 'server'),
+    access.rotate(dan.id, 'server'),
+  ]);
   const won = both.flatMap((one) => (one.status === 'fulfilled' ? [one.value.key] : []));
   assert.equal(won.length, 1, 'of two rotations at once nobody gets a key that does not work');
   assert.equal(await me(won[0]!), 'dan');
