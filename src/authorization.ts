@@ -79,6 +79,7 @@ export function refusal(
   kind: string | undefined,
   caller: Caller | undefined,
 ): AppError | undefined {
+  if (operation.scope === 'public' && operation.reach === 'nothing') return undefined;
   if (!caller) return keyRequired();
   const scope = neededScope(operation);
   if (!caller.scopes.has(scope) && !caller.scopes.has('admin'))
