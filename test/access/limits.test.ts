@@ -3,6 +3,7 @@ import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { allMigrations } from '../../src/app.ts';
 import { migratedDatabase } from '../helpers/postgres.ts';
+import type { CliShape } from '../../src/operation.ts';
 import { createWorld, leaks, type Holder, type World } from './world.ts';
 
 const stores: [string, () => Promise<Record<string, string>>][] = [
@@ -16,6 +17,7 @@ for (const [store, env] of stores) {
     await t.test('a key bound to an endpoint runs no command and sees no other job', () =>
       bound(world),
     );
+    await t.test('a new key says in words what it allows', () => words(world));
     await t.test('a limited admin key grants nothing beyond its limits', () => granting(world));
     await t.test('a key without scope read sees of public operations what is public', () =>
       publicOnly(world),
@@ -92,6 +94,22 @@ async function granting(world: World): Promise<void> {
   assert.equal(made.code, 'forbidden', 'a key that expires makes no key that does not');
   const within = { owner: 'bob', expiresInMs: 60_000 };
   assert.equal((await world.operation('create_key', within, brief.key)).code, 'ok');
+}
+
+async function words(world: World): Promise<void> {
+  const { cli } = world.app.operations.get('create_key');
+  const said = async (wish: object) =>
+    (cli as CliShape).text!(await world.call('create_key', wish)) ?? '';
+  const plain = await said({ owner: 'ann' });
+  assert.match(plain, /^errand_\w{40}\n/);
+  assert.match(plain, /Anyone who has it can:\n {2}- run any command as the user of this server/);
+  const web = await said({ kinds: ['web'], queues: ['default'], expiresInMs: 60_000 });
+  assert.doesNotMatch(web, /run any command/);
+  assert.match(web, /only work of kind web\n.*queues default\nIt expires at 2/);
+  const bound = await said({ subject: 'endpoint:mine', scopes: ['run'] });
+  assert.doesNotMatch(bound, /run any command|wallets|read jobs/);
+  assert.match(bound, /only endpoint mine/);
+  assert.match(await said({ scopes: ['admin'] }), /every owner[\s\S]*stop the server, make keys/);
 }
 
 async function publicOnly(world: World): Promise<void> {
