@@ -172,9 +172,10 @@ class Server {
     http.mount('/metrics', (_request, response, { caller }) =>
       caller?.admin && !isLimited(caller) ? answerMetrics(app, response) : false,
     );
-    http.mount('/mcp', (request, response, { caller }) =>
-      mcp.http.handle(request, response, caller),
-    );
+    http.mount('/mcp', (request, response, { caller, becomeStream }) => {
+      if (request.headers['mcp-method'] === 'subscriptions/listen') becomeStream();
+      return mcp.http.handle(request, response, caller);
+    });
     http.onUpgrade((request, socket, head) => mcp.sessions.upgrade(request, socket, head));
     this.http = http;
     this.mcp = mcp;
