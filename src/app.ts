@@ -19,6 +19,7 @@ import { joinLedger, openHomeStore } from './home-ledger.ts';
 import { EventFeed } from './jobs/events.ts';
 import { counterScope } from './jobs/intents.ts';
 import { Jobs } from './jobs/jobs.ts';
+import { boundKinds, jobLimits } from './jobs/limits.ts';
 import { Maintenance } from './jobs/maintenance.ts';
 import { jobMigrations } from './jobs/migrations.ts';
 import { jobOperations } from './jobs/operations.ts';
@@ -103,6 +104,7 @@ export async function createApp(wish: AppNeeds): Promise<App> {
   const core = await createCore(needs);
   const { store, jobs, feed, waiting, access, webhooks, egress } = core;
   const operations = new Operations();
+  operations.jobLimits = jobLimits(jobs);
   const tracing = createTracing({ ...needs, egress, node: home.node });
   operations.tracer = jobs.tracer = tracing?.tracer;
   const parts = await createKinds(needs, core, operations);
@@ -206,7 +208,10 @@ async function createCore(needs: AppNeeds & { store: Store }): Promise<Core> {
     feed,
     egress,
     waiting: new Waiting(jobs, feed, clock),
-    access: new Access(store, clock, home.ownerKey, (names) => jobs.withParts(names)),
+    access: new Access(store, clock, home.ownerKey, {
+      withParts: (names) => jobs.withParts(names),
+      ofSubject: (subject) => boundKinds(jobs, subject),
+    }),
     webhooks: new Webhooks({ jobs, store, clock, log, send, secretOf, check: egress.check }),
   };
 }

@@ -1,29 +1,25 @@
 // What an operation is. It is defined once; MCP tools, HTTP routes, CLI commands, the OpenAPI document and the
 // docs tables are projections of the one list. No face has logic of its own.
 import { z } from 'zod';
+import {
+  checkInput,
+  isLimited,
+  refusal,
+  scopes,
+  type Caller,
+  type JobLimits,
+  type Reach,
+  type Scope,
+} from './authorization.ts';
 import { AppError } from './errors.ts';
+import { inputError } from './input-error.ts';
 import type { Tracer } from './runtime/trace.ts';
 
 /** The language of input and output; tests take it from here, so that theirs is ours. */
 export { z };
 
-export const scopes = ['read', 'run', 'worker', 'admin'] as const;
-export type Scope = (typeof scopes)[number];
-
-/** Who calls. Made by a face from a key or from the private socket, never from the input. */
-export interface Caller {
-  owner: string;
-  scopes: ReadonlySet<Scope>;
-  /** Sees and changes everybody's jobs. */
-  admin: boolean;
-  /** The home's owner over the private socket, or a front acting for them. */
-  local: boolean;
-  keyId?: string;
-  kinds?: readonly string[];
-  queues?: readonly string[];
-  /** What a key is bound to beyond its owner: a wallet, an endpoint (`wallet:…`, `endpoint:…`). */
-  subject?: string;
-}
+export { scopes, isLimited, type Caller, type JobLimits, type Reach, type Scope };
+export { inputError, inputErrorAs } from './input-error.ts';
 
 /** Where the caller stands: a front or the CLI tells it, so that jobs run where their user works. */
 export interface Origin {
@@ -53,8 +49,10 @@ export interface Operation<I = unknown, O = unknown> {
   idempotent?: boolean;
   /** Reaches beyond this machine (web, remote endpoints). */
   openWorld?: boolean;
-  /** `public`: answers without a key (and then only what is public). */
+  /** `public`: answers without a key (and then only what is public); a key without the scope gets that much. */
   scope: Scope | 'public';
+  /** What it touches. An operation without it is closed to keys that are limited to kinds, queues or a subject. */
+  reach?: Reach<NoInfer<I>>;
   /** MCP toolsets it appears in; none: it is no tool. `default` is what every client sees. */
   toolsets?: readonly string[];
   input: z.ZodType<I>;
@@ -173,6 +171,8 @@ export class Operations {
   private readonly byName = new Map<string, Operation>();
   private readonly kinds = new Map<string, string>();
   elsewhere: Elsewhere | undefined;
+  /** Looks up the jobs that a limited key names. Without it such a key may name none. */
+  jobLimits: JobLimits | undefined;
   /** Set where the operator wants traces. */
   tracer: Tracer | undefined;
 
@@ -209,15 +209,26 @@ export class Operations {
   }
 
   private async perform<O>(operation: Operation, input: unknown, context: CallContext): Promise<O> {
-    const parsed = this.check(operation, input, context);
+    const admitted = await this.admit(operation, input, context);
+    try {
+      return (await this.runThere(operation, input, admitted)) as O;
+    } catch (error) {
+      throw explained(error, admitted);
+    }
+  }
+
+  private async runThere(
+    operation: Operation,
+    input: unknown,
+    { parsed, context }: Admitted,
+  ): Promise<unknown> {
     const { elsewhere } = this;
-    if (!operation.at || !elsewhere) return (await operation.run(parsed, context)) as O;
+    if (!operation.at || !elsewhere) return operation.run(parsed, context);
     for (let moves = 0; ; moves++) {
       const place = await elsewhere.place(parsed, operation.at);
-      if (place !== undefined)
-        return (await elsewhere.call(place, operation.name, input, context)) as O;
+      if (place !== undefined) return elsewhere.call(place, operation.name, input, context);
       try {
-        return (await operation.run(parsed, context)) as O;
+        return await operation.run(parsed, context);
       } catch (error) {
         if (!hasMoved(error) || moves === movesMax) throw error;
       }
@@ -225,47 +236,123 @@ export class Operations {
   }
 
   stream(name: string, input: unknown, context: CallContext): AsyncIterable<StreamItem> {
-    const operation = this.get(name);
-    if (!operation.stream) throw notFollowed(name);
-    const parsed = this.check(operation, input, context);
-    const { elsewhere } = this;
-    if (!operation.at || !elsewhere) return operation.stream(parsed, context);
-    return follow(operation as Following, parsed, { elsewhere, input, context });
+    return this.open(this.get(name), input, context, this.elsewhere);
   }
 
   /** What the call that started this job would answer now; for a job that no such operation knows, what get_job answers. */
   async later(jobId: string, context: CallContext): Promise<{ name: string; output: unknown }> {
     for (const operation of this.list()) {
-      const { name, scope } = operation;
-      if (!operation.answerFor || !mayCall(scope, context.caller, this.kinds.get(name))) continue;
-      const output = await operation.answerFor(jobId, context);
-      if (output !== undefined) return { name, output };
+      const output = await this.answerFor(operation, jobId, context);
+      if (output !== undefined) return { name: operation.name, output };
     }
     const view = await this.call('get_job', { id: jobId, includeResult: true }, context);
     return { name: 'get_job', output: view };
   }
 
+  /** The same of one operation; undefined when it did not start the job, or when the caller may not call it. */
+  async answerFor(operation: Operation, jobId: string, context: CallContext): Promise<unknown> {
+    const { caller } = context;
+    if (!operation.answerFor || !caller || !this.mayCall(operation.name, caller)) return undefined;
+    if (isLimited(caller)) await this.jobLimits?.require(jobId, caller);
+    return operation.answerFor(jobId, context);
+  }
+
+  /** Whether the caller may call it with any input at all. */
+  mayCall(name: string, caller: Caller | undefined): boolean {
+    const operation = this.get(name);
+    if (operation.scope === 'public') return true;
+    return refusal(operation, this.kinds.get(name), caller) === undefined;
+  }
+
   /** For a call that another server sent here: it is not sent on. */
   async callHere(name: string, input: unknown, context: CallContext): Promise<unknown> {
     const operation = this.get(name);
-    const run = async () => operation.run(this.check(operation, input, context), context);
+    const run = async () => {
+      const admitted = await this.admit(operation, input, context);
+      return operation.run(admitted.parsed, admitted.context);
+    };
     if (!this.tracer) return run();
     return this.tracer.call(`${name} here`, { 'errand.operation': name }, run);
   }
 
   streamHere(name: string, input: unknown, context: CallContext): AsyncIterable<StreamItem> {
-    const operation = this.get(name);
-    if (!operation.stream) throw notFollowed(name);
-    return operation.stream(this.check(operation, input, context), context);
+    return this.open(this.get(name), input, context);
   }
 
-  private check(operation: Operation, input: unknown, context: CallContext): unknown {
-    authorize(operation, context.caller, this.kinds.get(operation.name));
+  private open(
+    operation: Operation,
+    input: unknown,
+    context: CallContext,
+    elsewhere?: Elsewhere,
+  ): AsyncIterable<StreamItem> {
+    if (!operation.stream) throw notFollowed(operation.name);
+    const following = operation as Following;
+    const followed = (admitted: Admitted) =>
+      operation.at && elsewhere
+        ? follow(following, admitted.parsed, { elsewhere, input, context: admitted.context })
+        : following.stream(admitted.parsed, admitted.context);
+    const { caller } = context;
+    if (!caller || !isLimited(caller)) return followed(this.enter(operation, input, context));
+    const admit = () => this.admit(operation, input, context);
+    return (async function* () {
+      yield* followed(await admit());
+    })();
+  }
+
+  /** Everything that is checked before an operation runs. */
+  private async admit(
+    operation: Operation,
+    input: unknown,
+    context: CallContext,
+  ): Promise<Admitted> {
+    const admitted = this.enter(operation, input, context);
+    const { caller } = admitted.context;
+    if (!caller || !isLimited(caller)) return admitted;
+    try {
+      await checkInput(operation, admitted.parsed, caller, this.jobLimits);
+      return admitted;
+    } catch (error) {
+      if (operation.scope !== 'public' || !(error instanceof AppError)) throw error;
+      return withoutKey(admitted, error);
+    }
+  }
+
+  /** What needs no look at stored things: scope, kind, declared limits, the form of the input. */
+  private enter(operation: Operation, input: unknown, context: CallContext): Admitted {
+    const { scope, name } = operation;
+    const isAnonymous = scope === 'public' && !context.caller;
+    const refused = isAnonymous
+      ? undefined
+      : refusal(operation, this.kinds.get(name), context.caller);
+    if (refused && scope !== 'public') throw refused;
     const parsed = operation.input.safeParse(input ?? {});
     if (!parsed.success) throw inputError(operation, parsed.error);
-    return parsed.data;
+    const admitted = { parsed: parsed.data, context };
+    return refused ? withoutKey(admitted, refused) : admitted;
   }
 }
+
+/** A call that may run: its checked input, and the context it runs in. */
+interface Admitted {
+  parsed: unknown;
+  context: CallContext;
+  /** Why the key of the call does not count for it: it is answered as a call without a key. */
+  reason?: AppError;
+}
+
+const withoutKey = ({ parsed, context }: Admitted, reason: AppError): Admitted => ({
+  parsed,
+  context: { ...context, caller: undefined },
+  reason,
+});
+
+/** What is absent without a key may be there with a better one: the limits of the key are the cause then. */
+function explained(error: unknown, { reason }: Admitted): unknown {
+  const isAbsent = error instanceof AppError && absentCodes.has(error.code);
+  return reason && isAbsent ? reason : error;
+}
+
+const absentCodes = new Set(['notFound', 'unauthorized']);
 
 type Following = Operation & Required<Pick<Operation, 'stream'>>;
 
@@ -298,96 +385,12 @@ const movesMax = 3;
 const hasMoved = (error: unknown): boolean =>
   error instanceof AppError && error.data?.[movedTo] !== undefined;
 
-function authorize(
-  operation: Operation,
-  caller: Caller | undefined,
-  kind: string | undefined,
-): void {
-  if (operation.scope === 'public') return;
-  if (!caller) {
-    throw new AppError('unauthorized', 'This needs a key.', {
-      hint: 'Send `Authorization: Bearer <key>`; `errand key create` makes one.',
-    });
-  }
-  if (kind !== undefined && caller.kinds && !caller.kinds.includes(kind)) {
-    throw new AppError('forbidden', `The key may not do work of kind ${kind}.`, {
-      hint: `It is limited to: ${caller.kinds.join(', ')}.`,
-    });
-  }
-  if (caller.scopes.has(operation.scope) || caller.scopes.has('admin')) return;
-  throw new AppError(
-    'forbidden',
-    `The key has no scope \`${operation.scope}\`, which ${operation.name} needs.`,
-    {
-      hint: 'Ask for a key with that scope: `errand key create --scopes …`.',
-    },
-  );
-}
-
-function mayCall(
-  scope: Operation['scope'],
-  caller: Caller | undefined,
-  kind: string | undefined,
-): boolean {
-  if (scope === 'public') return true;
-  if (!caller || (kind !== undefined && caller.kinds && !caller.kinds.includes(kind))) return false;
-  return caller.scopes.has(scope) || caller.scopes.has('admin');
-}
-
-/** What is wrong with the input of an operation or of a dialect's tool, field by field. */
-export function inputError(
-  { name, input }: { name: string; input: z.ZodType },
-  error: z.ZodError,
-): AppError {
-  const issues = error.issues.slice(0, 5).map((issue) => {
-    const path = issue.path.join('.');
-    return path ? `${path}: ${issue.message}` : issue.message;
-  });
-  return new AppError('invalidInput', `Wrong input for ${name}: ${issues.join('; ')}`, {
-    hint: unknownFieldHint(input, error) ?? 'The input schema names every field and its limits.',
-    data: {
-      issues: error.issues
-        .slice(0, 20)
-        .map(({ path, message, code }) => ({ path: path.join('.'), message, code })),
-    },
-  });
-}
-
-/** The same in the words of a dialect, whose callers do not know the fields by our names. */
-export function inputErrorAs(
-  error: unknown,
-  named: (field: string) => string,
-  hint: string,
-): unknown {
-  const found = error instanceof AppError ? error.data?.issues : undefined;
-  if (!Array.isArray(found)) return error;
-  const issues = (found as { path: string; message: string }[]).map((issue) => {
-    const path = issue.path.replace(/^\w+/, named);
-    return { ...issue, path };
-  });
-  const told = issues.slice(0, 5).map(({ path, message }) => `${path || 'body'}: ${message}`);
-  return new AppError('invalidInput', `Wrong input: ${told.join('; ')}.`, {
-    hint,
-    data: { issues },
-  });
-}
-
-/** What the field may have meant to be, or all there are: a model often sees only this text. */
-function unknownFieldHint(input: z.ZodType, error: z.ZodError): string | undefined {
-  const wrong = error.issues.find(
-    (issue) => issue.code === 'unrecognized_keys' && issue.path.length === 0,
-  );
-  if (wrong?.code !== 'unrecognized_keys' || !(input instanceof z.ZodObject)) return undefined;
-  const fields = Object.keys(input.shape);
-  const begins = (one: string, other: string) => one.toLowerCase().startsWith(other.toLowerCase());
-  const near = fields.filter((field) =>
-    wrong.keys.some((key) => begins(field, key) || begins(key, field)),
-  );
-  return near.length > 0 ? `Did you mean ${near.join(' or ')}?` : `It takes: ${fields.join(', ')}.`;
-}
-
 function notFollowed(name: string): AppError {
-  return new AppError('notAcceptable', `${name} answers once and cannot be followed as a stream.`, {
-    hint: 'Ask for application/json, without `follow`. To wait for jobs use wait_for_jobs.',
-  });
+  return new AppError(
+    'notAcceptable',
+    `${name} responds once and cannot be followed as a stream.`,
+    {
+      hint: 'Ask for application/json, without `follow`. To wait for jobs use wait_for_jobs.',
+    },
+  );
 }

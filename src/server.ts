@@ -13,6 +13,7 @@ import { removeStaleSockets } from './faces/http/stale-sockets.ts';
 import { createMcpFace, type McpFace } from './faces/mcp/index.ts';
 import { openHome, type Home } from './home.ts';
 import { answerMetrics } from './metrics.ts';
+import { isLimited } from './operation.ts';
 import { systemClock, type Clock } from './runtime/clock.ts';
 import { createLog, type Log } from './runtime/log.ts';
 import { Loop } from './runtime/service.ts';
@@ -189,11 +190,12 @@ class Server {
       );
     }
     http.mount('/metrics', (_request, response, { caller }) =>
-      caller?.admin ? answerMetrics(app, response) : false,
+      caller?.admin && !isLimited(caller) ? answerMetrics(app, response) : false,
     );
-    http.mount('/mcp', (request, response, { caller }) =>
-      mcp.http.handle(request, response, caller),
-    );
+    http.mount('/mcp', (request, response, { caller, becomeStream }) => {
+      if (request.headers['mcp-method'] === 'subscriptions/listen') becomeStream();
+      return mcp.http.handle(request, response, caller);
+    });
     http.onUpgrade((request, socket, head) => mcp.sessions.upgrade(request, socket, head));
     this.http = http;
     this.mcp = mcp;

@@ -17,7 +17,8 @@ const files = globSync('src/**/*.ts', { cwd: root }).map((path) => {
 const rules: [part: RegExp, allowed: RegExp][] = [
   [/^runtime\//, /^(runtime\/|errors\.ts)/],
   [/^(errors|version)\.ts$/, /^$/],
-  [/^operation\.ts$/, /^(errors\.ts|runtime\/)/],
+  [/^(authorization|input-error)\.ts$/, /^errors\.ts$/],
+  [/^operation\.ts$/, /^(authorization\.ts|input-error\.ts|errors\.ts|runtime\/)/],
   [/^dialect\.ts$/, /^(operation\.ts|errors\.ts)/],
   [/^config(-place)?\.ts$/, /^(errors\.ts|runtime\/|config-place\.ts)/],
   [/^store\//, /^(store\/|errors\.ts|runtime\/)/],

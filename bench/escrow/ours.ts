@@ -65,7 +65,7 @@ export async function openBank(): Promise<Bank> {
     wallets16.push(await services.wallets.mint(wallet.id, 10_000_000_000, `start ${i}`));
   }
   const operations = new Operations();
-  operations.add(escrowOperations(services));
+  operations.add(escrowOperations(services), 'escrow');
   return { ...services, sqlite, path, wallets16, operations, close: () => sqlite.close() };
 }
 

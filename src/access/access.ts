@@ -6,6 +6,7 @@ import { randomId } from '../jobs/job.ts';
 import { scopes, type Caller, type Scope } from '../operation.ts';
 import type { Clock } from '../runtime/clock.ts';
 import type { Migration, Row, Step, Store } from '../store/store.ts';
+import { refuseBeyond, type Grant, type Grantor } from './granting.ts';
 
 export const accessMigrations: Migration[] = [
   {
@@ -21,15 +22,8 @@ export const accessMigrations: Migration[] = [
   },
 ];
 
-export interface NewKey {
-  owner: string;
-  name?: string;
-  scopes: readonly Scope[];
-  kinds?: readonly string[];
-  queues?: readonly string[];
-  /** What the key is bound to: `wallet:…`, `endpoint:…`. */
-  subject?: string;
-  expiresAt?: number;
+export interface NewKey extends Grant {
+  name?: string | null;
 }
 
 export interface KeyRow {
@@ -55,13 +49,13 @@ export class Access {
   private readonly store: Store;
   private readonly clock: Clock;
   private readonly ownerHash: Buffer;
-  private readonly reach: Reach;
+  private readonly knownKinds: KnownKinds;
   private readonly cache = new Map<string, { caller: Caller | undefined; until: number }>();
 
-  constructor(store: Store, clock: Clock, ownerKey: string, reach: Reach = (kinds) => kinds) {
+  constructor(store: Store, clock: Clock, ownerKey: string, knownKinds = noKinds) {
     this.store = store;
     this.clock = clock;
-    this.reach = reach;
+    this.knownKinds = knownKinds;
     this.ownerHash = digest(ownerKey);
   }
 
@@ -81,14 +75,15 @@ export class Access {
   }
 
   /** The key itself is answered once and never again. */
-  async create(wish: NewKey): Promise<{ key: string; row: KeyRow }> {
-    const { key, row, steps } = this.plan(wish);
+  async create(wish: NewKey, grantor: Grantor): Promise<{ key: string; row: KeyRow }> {
+    const { key, row, steps } = this.plan(wish, grantor);
     await this.store.commit(steps);
     return { key, row };
   }
 
-  /** The steps that make a key, for a transaction of somebody else. */
-  plan(wish: NewKey): { key: string; row: KeyRow; steps: Step[] } {
+  /** The steps that make a key, for a transaction of somebody else. Refuses what the grantor does not have itself. */
+  plan(wish: NewKey, grantor: Grantor): { key: string; row: KeyRow; steps: Step[] } {
+    refuseBeyond(wish, grantor);
     const id = randomId('key_', 12);
     const key = randomId('errand_', 40);
     const row: KeyRow = {
@@ -130,33 +125,27 @@ export class Access {
     return rows.map(keyFromRow);
   }
 
-  async revoke(id: string): Promise<KeyRow> {
+  async find(id: string): Promise<KeyRow | undefined> {
     const [row] = await this.store.read('SELECT * FROM keys WHERE id = ?', [id]);
-    if (!row)
-      throw new AppError('notFound', `There is no key ${id}.`, {
-        hint: '`errand key list` shows them; `errand key create` makes a new one.',
-      });
+    return row && keyFromRow(row);
+  }
+
+  async revoke(id: string): Promise<KeyRow> {
+    const row = await this.find(id);
+    if (!row) throw unknownKey(id);
     const now = this.clock.now();
     await this.store.commit([endStep(id, now)]);
     this.cache.clear();
-    return { ...keyFromRow(row), revokedAt: (row.revoked_at as number | null) ?? now };
+    return { ...row, revokedAt: row.revokedAt ?? now };
   }
 
   /** A new key with the same rights; the old one ends now. */
-  async rotate(id: string): Promise<{ key: string; row: KeyRow }> {
-    const [found] = await this.store.read('SELECT * FROM keys WHERE id = ?', [id]);
-    const old = found && keyFromRow(found);
+  async rotate(id: string, grantor: Grantor): Promise<{ key: string; row: KeyRow }> {
+    const old = await this.find(id);
     if (!old || !works(old, this.clock.now())) throw noWorkingKey(id);
     const { owner, name, scopes: granted, kinds, queues, subject, expiresAt } = old;
-    const made = this.plan({
-      owner,
-      scopes: granted,
-      ...(name === null ? {} : { name }),
-      ...(kinds ? { kinds } : {}),
-      ...(queues ? { queues } : {}),
-      ...(subject === null ? {} : { subject }),
-      ...(expiresAt === null ? {} : { expiresAt }),
-    });
+    const same = { owner, name, scopes: granted, kinds, queues, subject, expiresAt };
+    const made = this.plan(same, grantor);
     const end = { ...endStep(id, this.clock.now()), expect: 1 };
     // Somebody else ended it in the same moment: their key counts, this one was never written.
     if (!(await this.store.commit([...made.steps, end])).applied) throw noWorkingKey(id);
@@ -174,16 +163,34 @@ export class Access {
       admin: key.scopes.includes('admin'),
       local: false,
       keyId: key.id,
-      ...(key.kinds ? { kinds: this.reach(key.kinds) } : {}),
+      ...this.kindsOf(key),
       ...(key.queues ? { queues: key.queues } : {}),
       ...(key.subject ? { subject: key.subject } : {}),
+      ...(key.expiresAt === null ? {} : { expiresAt: key.expiresAt }),
     };
     return { caller, expiresAt: key.expiresAt };
   }
+
+  /** A key that is bound to something is limited to the kinds that know it, too. */
+  private kindsOf({ kinds, subject }: KeyRow): { kinds?: readonly string[] } {
+    if (!kinds && subject === null) return {};
+    const named = kinds && this.knownKinds.withParts(kinds);
+    const bound = subject === null ? undefined : this.knownKinds.ofSubject(subject);
+    return {
+      kinds: named && bound ? named.filter((one) => bound.includes(one)) : (named ?? bound!),
+    };
+  }
 }
 
-/** The kinds that a key which is limited to these has; said by whoever knows them. */
-type Reach = (kinds: readonly string[]) => readonly string[];
+const noKinds: KnownKinds = { withParts: (kinds) => kinds, ofSubject: () => [] };
+
+/** What a key that is limited to kinds or bound to something reaches. */
+export interface KnownKinds {
+  /** These kinds with all that are a part of them. */
+  withParts(kinds: readonly string[]): readonly string[];
+  /** The kinds whose jobs can belong to it. */
+  ofSubject(subject: string): readonly string[];
+}
 
 interface Found {
   caller: Caller | undefined;
@@ -196,6 +203,12 @@ const works = ({ revokedAt, expiresAt }: KeyRow, now: number): boolean =>
 /** The home's owner: everything, over the private socket or with the owner key. */
 export function ownerCaller(local: boolean): Caller {
   return { owner: ownerName, scopes: new Set(scopes), admin: true, local };
+}
+
+export function unknownKey(id: string): AppError {
+  return new AppError('notFound', `There is no key ${id}.`, {
+    hint: '`errand key list` shows them; `errand key create` makes a new one.',
+  });
 }
 
 function noWorkingKey(id: string): AppError {

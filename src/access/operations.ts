@@ -1,10 +1,12 @@
-// Keys as people manage them. All need the admin scope: a key can never make itself a stronger one.
+// Keys as people manage them. All need the admin scope, and none reaches beyond the limits of the key that calls.
 import { z } from 'zod';
 import { AppError } from '../errors.ts';
 import { lifeMsMax, queueForm, queueFormWords } from '../jobs/job.ts';
-import { defineOperation, scopes, type Operation } from '../operation.ts';
+import { defineOperation, scopes, type Caller, type Operation } from '../operation.ts';
 import { isoTime, type Clock } from '../runtime/clock.ts';
-import type { Access, KeyRow } from './access.ts';
+import { unknownKey, type Access, type KeyRow } from './access.ts';
+import { allowsLines, limitsLines, type KindWords } from './allows.ts';
+import { covers } from './granting.ts';
 
 const keyView = z.object({
   id: z.string(),
@@ -18,17 +20,29 @@ const keyView = z.object({
   expiresAt: z.string().optional(),
   revokedAt: z.string().optional(),
 });
-const madeKey = keyView.extend({ key: z.string().describe('Shown once; only its hash is kept') });
+const madeKey = keyView.extend({
+  key: z.string().describe('Shown once; only its hash is kept'),
+  allows: z.array(z.string()).describe('What anybody who has the key can do'),
+  limits: z.array(z.string()).describe('What narrows that'),
+});
+type MadeKey = z.infer<typeof madeKey>;
+/** The limits of keys are checked by what the operations do: `covers` and `Access.plan`. */
+const withinLimits = { filters: ['kinds', 'queues', 'subject'] } as const;
 const keyId = z.string().regex(/^key_[0-9a-z]{12}$/, 'not a key id');
 
 export function accessOperations(access: Access, jobs: KnownJobs, clock: Clock): Operation[] {
-  return [createKey(access, jobs, clock), listKeys(access), revokeKey(access), rotateKey(access)];
+  return [
+    createKey(access, jobs, clock),
+    listKeys(access),
+    revokeKey(access),
+    rotateKey(access, jobs),
+  ];
 }
 
 /** What jobs there can be: an unknown kind throws. */
 export interface KnownJobs {
   kind(name: string): unknown;
-  listKinds(): { subject?: string }[];
+  listKinds(): KindWords[];
 }
 
 function createKey(access: Access, jobs: KnownJobs, clock: Clock): Operation {
@@ -36,9 +50,10 @@ function createKey(access: Access, jobs: KnownJobs, clock: Clock): Operation {
     name: 'create_key',
     title: 'Create key',
     description:
-      'Makes an API key for an owner with scopes (read, run, worker, admin), optionally limited to kinds, queues and a time. The key is shown once. Use it to give another person, agent or worker access over HTTP; on this machine none is needed. revoke_key ends it.',
+      'Makes an API key for an owner with scopes (read, run, worker, admin), optionally limited to kinds, queues, one endpoint or wallet, and a time. A key with scope run and without limits lets anyone who has it run commands as the user of this server. The key is shown once. Use it to give another person, agent or worker access over HTTP; on this machine none is needed. revoke_key ends it.',
     effect: 'write',
     scope: 'admin',
+    reach: withinLimits,
     input: z.strictObject({
       name: z.string().max(100).optional(),
       owner: z
@@ -60,25 +75,18 @@ function createKey(access: Access, jobs: KnownJobs, clock: Clock): Operation {
         .min(1000)
         .max(lifeMsMax)
         .optional()
-        .describe('It ends by itself after this'),
+        .describe('Key expires after this many ms'),
     }),
     output: madeKey,
     http: { method: 'POST', path: '/api/keys' },
-    cli: { words: ['key', 'create'], args: ['name'] },
-    run: async ({ expiresInMs, ...wish }) => {
+    cli: { words: ['key', 'create'], args: ['name'], text: (made) => keyText(made as MadeKey) },
+    run: async ({ expiresInMs, ...wish }, { caller }) => {
       const { name, kinds, queues, subject } = wish;
       for (const kind of kinds ?? []) jobs.kind(kind);
       if (subject !== undefined) refuseUnknownSubject(subject, jobs);
-      const { key, row } = await access.create({
-        owner: wish.owner,
-        scopes: wish.scopes,
-        ...(name === undefined ? {} : { name }),
-        ...(kinds === undefined ? {} : { kinds }),
-        ...(queues === undefined ? {} : { queues }),
-        ...(subject === undefined ? {} : { subject }),
-        ...(expiresInMs === undefined ? {} : { expiresAt: clock.now() + expiresInMs }),
-      });
-      return { key, ...show(row) };
+      const grant = { owner: wish.owner, scopes: wish.scopes, kinds, queues, subject };
+      const expiresAt = expiresInMs === undefined ? undefined : clock.now() + expiresInMs;
+      return showMade(await access.create({ ...grant, name, expiresAt }, caller!), jobs);
     },
   });
 }
@@ -101,6 +109,7 @@ function listKeys(access: Access): Operation {
       'Shows every key with its owner, scopes, limits and end, never the key itself. Use it to find the id for revoke_key or rotate_key. Changes nothing.',
     effect: 'read',
     scope: 'admin',
+    reach: withinLimits,
     input: z.object({ owner: z.string().max(100).optional() }),
     output: z.object({ keys: z.array(keyView) }),
     http: { method: 'GET', path: '/api/keys' },
@@ -121,11 +130,10 @@ function listKeys(access: Access): Operation {
         ],
       },
     },
-    run: async (filter) => ({
-      keys: (await access.list(filter.owner === undefined ? {} : { owner: filter.owner })).map(
-        show,
-      ),
-    }),
+    run: async ({ owner }, { caller }) => {
+      const found = await access.list(owner === undefined ? {} : { owner });
+      return { keys: found.filter((row) => covers(caller!, row)).map(show) };
+    },
   });
 }
 
@@ -138,15 +146,19 @@ function revokeKey(access: Access): Operation {
     effect: 'destroy',
     idempotent: true,
     scope: 'admin',
+    reach: withinLimits,
     input: z.object({ id: keyId }),
     output: keyView,
     http: { method: 'DELETE', path: '/api/keys/{id}' },
     cli: { words: ['key', 'revoke'], args: ['id'] },
-    run: async ({ id }) => show(await access.revoke(id)),
+    run: async ({ id }, { caller }) => {
+      await reachedKey(access, id, caller!);
+      return show(await access.revoke(id));
+    },
   });
 }
 
-function rotateKey(access: Access): Operation {
+function rotateKey(access: Access, jobs: KnownJobs): Operation {
   return defineOperation({
     name: 'rotate_key',
     title: 'Rotate key',
@@ -154,15 +166,45 @@ function rotateKey(access: Access): Operation {
       'Replaces a key by a new one with the same owner, scopes and limits, and ends the old one in the same moment. Use it when a key may be known to others; revoke_key ends it without a successor.',
     effect: 'write',
     scope: 'admin',
+    reach: withinLimits,
     input: z.object({ id: keyId }),
     output: madeKey,
     http: { method: 'POST', path: '/api/keys/{id}/rotate' },
-    cli: { words: ['key', 'rotate'], args: ['id'] },
-    run: async ({ id }) => {
-      const { key, row } = await access.rotate(id);
-      return { key, ...show(row) };
+    cli: { words: ['key', 'rotate'], args: ['id'], text: (made) => keyText(made as MadeKey) },
+    run: async ({ id }, { caller }) => {
+      await reachedKey(access, id, caller!);
+      return showMade(await access.rotate(id, caller!), jobs);
     },
   });
+}
+
+/** A key that allows more than the caller's own looks unknown. */
+async function reachedKey(access: Access, id: string, caller: Caller): Promise<void> {
+  const row = await access.find(id);
+  if (!row || !covers(caller, row)) throw unknownKey(id);
+}
+
+function showMade({ key, row }: { key: string; row: KeyRow }, jobs: KnownJobs): MadeKey {
+  return {
+    key,
+    ...show(row),
+    allows: allowsLines(row, jobs.listKinds()),
+    limits: limitsLines(row),
+  };
+}
+
+/** For a terminal: the key, and in words what it gives away. */
+function keyText({ key, id, expiresAt, allows, limits }: MadeKey): string {
+  const lines = (items: readonly string[]) => items.map((line) => `  - ${line}`);
+  return [
+    key,
+    '',
+    `This is the only time the key is shown. Its id is ${id}; \`errand key revoke ${id}\` ends it.`,
+    'Anyone who has it can:',
+    ...lines(allows),
+    ...(limits.length > 0 ? ['Limits:', ...lines(limits)] : []),
+    expiresAt === undefined ? 'It does not expire.' : `It expires at ${expiresAt}.`,
+  ].join('\n');
 }
 
 function show(row: KeyRow): z.infer<typeof keyView> {

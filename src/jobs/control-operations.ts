@@ -23,6 +23,7 @@ export function cancelJob({
     effect: 'destroy',
     idempotent: true,
     scope: 'run',
+    reach: { jobs: ({ id }) => [id] },
     toolsets: ['default', 'jobs'],
     input: z.object({
       id: jobId,
@@ -78,6 +79,7 @@ export function retryJob({ jobs, clock }: JobOperationsNeeds): Operation {
       'Use it after the cause is gone (network back, file fixed). Earlier attempts stay readable (get_job with includeAttempts). To change the command or input, start a new job instead. Follow it with wait_for_jobs.',
     effect: 'write',
     scope: 'run',
+    reach: { jobs: ({ id }) => [id] },
     toolsets: ['default', 'jobs'],
     input: z.object({ id: jobId }),
     output: jobView,
@@ -101,6 +103,7 @@ export function pinJob({ jobs, clock }: JobOperationsNeeds): Operation {
     effect: 'write',
     idempotent: true,
     scope: 'run',
+    reach: { jobs: ({ id }) => [id] },
     toolsets: ['jobs'],
     input: z.object({ id: jobId, pinned: z.boolean().default(true) }),
     output: jobView,

@@ -69,6 +69,8 @@ export interface Kind {
   readonly partOf?: string;
   /** What a key can be bound to, where this kind has such things: `endpoint` for keys with `endpoint:…`. */
   readonly subject?: string;
+  /** What a key with scope `run` lets its holder do with this kind, in words: `run any command as …`. */
+  readonly allows?: string;
   /** Jobs of this kind run in this process (command, web). Without it the kind hands attempts out itself (endpoint) or has none (escrow). */
   run?(run: Run): Promise<Outcome>;
   /** Whether a running attempt can be continued after a restart of this server; then `run` is called with adopted: true. */
@@ -89,6 +91,10 @@ export interface Kind {
   view?(job: Job, caller?: Caller): Promise<Record<string, unknown>>;
   /** The same in words. */
   words?(view: Record<string, unknown>): Words;
+  /** Whether the job belongs to what a key is bound to (`endpoint:my`). Without it no bound key reaches jobs of this kind. */
+  belongsTo?(job: Job, subject: string): boolean | Promise<boolean>;
+  /** The one queue of all jobs that belong to it, where they have one. */
+  queueOf?(subject: string): string | undefined;
   /** Whether somebody other than its owner may read a private job (a party to it). */
   readableBy?(job: Job, caller: Caller): Promise<boolean>;
   /** Owners beside its own whose webhooks hear of it (the other parties to it). */

@@ -6,6 +6,7 @@ import { isoTime } from '../runtime/clock.ts';
 import type { EventRow } from '../store/store.ts';
 import { isFinal, statuses, type Job } from './job.ts';
 import type { Attempt, JobFilter } from './ledger.ts';
+import { limitFilter } from './limits.ts';
 import { jobId, type JobOperationsNeeds } from './operation-needs.ts';
 import {
   isOwn,
@@ -30,6 +31,7 @@ export function getJob({ jobs, clock }: JobOperationsNeeds): Operation {
       'Use it for the state now; to wait for a change use wait_for_jobs, never this in a loop; for what a command printed use read_output; without an id use list_jobs. Changes nothing.',
     effect: 'read',
     scope: 'public',
+    reach: { jobs: ({ id }) => [id] },
     toolsets: ['default', 'jobs'],
     input: z.object({
       id: jobId,
@@ -79,6 +81,7 @@ export function listJobs({ jobs, clock }: JobOperationsNeeds): Operation {
       'Use it to find a job whose id you do not have (after a restart, or one another agent started) or to see what runs. With an id use get_job. Changes nothing. Pages with nextCursor.',
     effect: 'read',
     scope: 'read',
+    reach: { filters: ['kinds', 'queues', 'subject'] },
     toolsets: ['default', 'jobs'],
     input: z.strictObject({
       status: z.array(z.enum(statuses)).optional().describe('Any of these'),
@@ -109,8 +112,7 @@ export function listJobs({ jobs, clock }: JobOperationsNeeds): Operation {
       const filter: JobFilter = {
         ...(caller!.admin ? {} : { owner: caller!.owner }),
         ...(input.status && input.status.length > 0 ? { statuses: input.status } : {}),
-        ...allowed('kinds', input.kind, caller!.kinds),
-        ...allowed('queues', undefined, caller!.queues),
+        ...limitFilter(jobs, caller!, input.kind),
         ...(input.queue === undefined ? {} : { queue: input.queue }),
         ...(input.name === undefined ? {} : { name: input.name }),
         ...(input.tag ? { tags: input.tag } : {}),
@@ -160,6 +162,7 @@ export function jobEvents({ jobs, feed }: Pick<JobOperationsNeeds, 'jobs' | 'fee
       'Shows the numbered history of one job: submitted, started, progress, ends, retries. Use it to see how a job came to its state; for the state itself use get_job. Changes nothing. Over HTTP with Accept: text/event-stream it follows the job live.',
     effect: 'read',
     scope: 'public',
+    reach: { jobs: ({ id }) => [id] },
     toolsets: ['jobs'],
     input: z.object({
       id: jobId,
@@ -211,16 +214,6 @@ export function jobEvents({ jobs, feed }: Pick<JobOperationsNeeds, 'jobs' | 'fee
 function withoutWords<E extends { data: Record<string, unknown> }>(event: E): E {
   const { name: _name, reason: _reason, ...data } = event.data;
   return { ...event, data };
-}
-
-function allowed(
-  field: 'kinds' | 'queues',
-  asked: readonly string[] | undefined,
-  granted: readonly string[] | undefined,
-): Partial<JobFilter> {
-  if (!granted) return asked && asked.length > 0 ? { [field]: asked } : {};
-  const both = asked && asked.length > 0 ? asked.filter((one) => granted.includes(one)) : granted;
-  return { [field]: both.length > 0 ? both : ['\u0000none'] };
 }
 
 function cursorNumber(cursor: string): number {

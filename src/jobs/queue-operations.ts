@@ -7,7 +7,7 @@ import { finalStatuses } from './job.ts';
 import type { Jobs } from './jobs.ts';
 import type { QueueRow } from './ledger.ts';
 import { queueName } from './operation-needs.ts';
-import { isWithin } from './view.ts';
+import { boundKinds, queueOf } from './limits.ts';
 
 const queueView = z.object({
   kind: z.string(),
@@ -31,6 +31,7 @@ function listQueues(jobs: Jobs): Operation {
       'Shows queues and what is in them: how many jobs wait, run and ended, how many run at once, whether a queue is paused. Admin keys see all; others the queues they use, with the numbers of their own jobs. Use it to see why jobs wait; for the jobs themselves use list_jobs with queue. Changes nothing; set_queue changes limits.',
     effect: 'read',
     scope: 'read',
+    reach: { filters: ['kinds', 'queues', 'subject'] },
     toolsets: ['jobs'],
     input: z.object({ kind: z.string().max(40).optional() }),
     output: z.object({ queues: z.array(queueView) }),
@@ -44,9 +45,7 @@ function listQueues(jobs: Jobs): Operation {
     },
     run: async ({ kind: wanted }, { caller }) => {
       if (wanted !== undefined) jobs.kind(wanted);
-      const rows = (await jobs.ledger.queues(wanted)).filter(({ kind, name: queue }) =>
-        isWithin({ kind, queue }, caller!),
-      );
+      const rows = (await jobs.ledger.queues(wanted)).filter((row) => reaches(jobs, row, caller!));
       const views = await Promise.all(rows.map((row) => show(row, jobs, caller!)));
       return { queues: views.filter((view) => isKnown(view, caller!)) };
     },
@@ -62,6 +61,7 @@ function setQueue(jobs: Jobs, wake: () => void): Operation {
     effect: 'write',
     idempotent: true,
     scope: 'admin',
+    reach: { kind: ({ kind }) => kind, queue: ({ name }) => name },
     toolsets: ['jobs'],
     input: z.object({
       name: queueName,
@@ -92,6 +92,15 @@ function setQueue(jobs: Jobs, wake: () => void): Operation {
       return show(row, jobs, caller!);
     },
   });
+}
+
+/** Of what a key is bound to only where that has a queue of its own: else the counts would be about more. */
+function reaches(jobs: Jobs, { kind, name }: QueueRow, caller: Caller): boolean {
+  const { kinds, queues, subject } = caller;
+  if (kinds && !kinds.includes(kind)) return false;
+  if (queues && !queues.includes(name)) return false;
+  if (subject === undefined) return true;
+  return boundKinds(jobs, subject).includes(kind) && queueOf(jobs, subject) === name;
 }
 
 type QueueView = z.infer<typeof queueView>;

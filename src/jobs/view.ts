@@ -5,6 +5,7 @@ import { isoTime } from '../runtime/clock.ts';
 import { isFinal, statuses, waitedMs, type Job } from './job.ts';
 import type { Jobs } from './jobs.ts';
 import { unknownJob } from './dependencies.ts';
+import { isWithin } from './limits.ts';
 
 const iso = z.string().describe('ISO-8601 UTC');
 
@@ -155,17 +156,21 @@ export async function visibleJob(jobs: Jobs, id: string, caller: Caller | undefi
   throw unknownJob(id);
 }
 
-/** Its owner, or whom its kind lets read it too. */
+/** Its owner, or whom its kind lets read it too; in both cases within the limits of the key. */
 export async function isParty(jobs: Jobs, job: Job, caller: Caller | undefined): Promise<boolean> {
   if (await isOwn(jobs, job, caller)) return true;
-  return caller !== undefined && (await jobs.kind(job.kind).readableBy?.(job, caller)) === true;
+  if (!caller || !(await isWithin(jobs, job, caller))) return false;
+  return (await jobs.kind(job.kind).readableBy?.(job, caller)) === true;
 }
 
-/** A key bound to one thing is no more than that where a kind knows parties: its owner's other jobs are not its own. */
-export async function isOwn(jobs: Jobs, job: Job, caller: Caller | undefined): Promise<boolean> {
-  if (!caller || !owns(job, caller)) return false;
-  const kind = jobs.kind(job.kind);
-  return caller.subject === undefined || !kind.readableBy || kind.readableBy(job, caller);
+/** A job of the caller's owner (an admin key: of any owner) that is within the limits of the key. */
+export async function isOwn(
+  jobs: Pick<Jobs, 'kind'>,
+  job: Job,
+  caller: Caller | undefined,
+): Promise<boolean> {
+  if (!caller || !(caller.admin || job.owner === caller.owner)) return false;
+  return isWithin(jobs, job, caller);
 }
 
 /** The job if the caller may change it. */
@@ -175,20 +180,11 @@ export async function ownJob(jobs: Jobs, id: string, caller: Caller | undefined)
   return job;
 }
 
-export const mayRead = (job: Job, caller: Caller | undefined): boolean =>
-  job.visibility === 'public' || owns(job, caller);
-
-export function owns(job: Job, caller: Caller | undefined): boolean {
-  if (!caller) return false;
-  if (caller.admin) return true;
-  return job.owner === caller.owner && isWithin(job, caller);
-}
-
-/** Whether a key that is limited to kinds or queues reaches so far. */
-export const isWithin = (
-  { kind, queue }: Pick<Job, 'kind' | 'queue'>,
-  { kinds, queues }: Pick<Caller, 'kinds' | 'queues'>,
-): boolean => (!kinds || kinds.includes(kind)) && (!queues || queues.includes(queue));
+export const mayRead = async (
+  jobs: Pick<Jobs, 'kind'>,
+  job: Job,
+  caller: Caller | undefined,
+): Promise<boolean> => job.visibility === 'public' || isOwn(jobs, job, caller);
 
 function boundedResult(job: Job): Record<string, unknown> {
   if (job.result === null || job.result === undefined) return {};

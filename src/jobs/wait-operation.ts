@@ -39,6 +39,7 @@ export function waitForJobs({ jobs, waiting, clock, waitMsMax }: JobOperationsNe
       'Use it instead of polling get_job. Answers within 50 s: done false means still running, call it again with the same ids; the jobs are never touched. To look once use get_job; for the output use read_output.',
     effect: 'read',
     scope: 'public',
+    reach: { jobs: ({ ids }) => ids },
     toolsets: ['default', 'jobs'],
     input: z.strictObject({
       ids: z.array(jobId).min(1).max(100),

@@ -1,7 +1,7 @@
 // Webhooks as people manage them: subscribe, see what was delivered, send again.
 import { z } from 'zod';
 import { AppError } from '../errors.ts';
-import { defineOperation, type Caller, type Operation } from '../operation.ts';
+import { defineOperation, isLimited, type Caller, type Operation } from '../operation.ts';
 import { isoTime } from '../runtime/clock.ts';
 import { unknownJob } from './dependencies.ts';
 import type { Jobs } from './jobs.ts';
@@ -76,6 +76,7 @@ function createWebhook({ webhooks, jobs }: Needs): Operation {
     effect: 'write',
     openWorld: true,
     scope: 'run',
+    reach: { jobs: ({ jobId: id }) => [id ?? refuseAllJobs()] },
     toolsets: ['jobs'],
     input: z.strictObject({
       url: z.url().max(2000),
@@ -110,6 +111,7 @@ function listWebhooks({ webhooks, jobs }: Needs): Operation {
       'Shows your webhooks with their URLs and events, without secrets. Use it to find the id for list_deliveries or delete_webhook. Changes nothing.',
     effect: 'read',
     scope: 'read',
+    reach: { filters: ['kinds', 'queues', 'subject'] },
     toolsets: ['jobs'],
     input: z.object({}),
     output: z.object({ webhooks: z.array(webhookView) }),
@@ -135,6 +137,7 @@ function deleteWebhook({ webhooks, jobs }: Needs): Operation {
     effect: 'destroy',
     idempotent: true,
     scope: 'run',
+    reach: { jobs: ({ id }) => jobsOfHook(webhooks, id) },
     toolsets: ['jobs'],
     input: z.object({ id: hookId }),
     output: z.object({ deleted: z.string() }),
@@ -156,6 +159,7 @@ function listDeliveries({ webhooks, jobs }: Needs): Operation {
       'Shows what one webhook was sent, newest first: event, job, tries, what the receiver answered, when it is tried again. Use it when a receiver missed something; replay_delivery sends one again. Changes nothing.',
     effect: 'read',
     scope: 'read',
+    reach: { jobs: ({ id }) => jobsOfHook(webhooks, id) },
     toolsets: ['jobs'],
     input: z.object({
       id: hookId,
@@ -196,6 +200,7 @@ function replayDelivery({ webhooks, jobs }: Needs): Operation {
     effect: 'write',
     openWorld: true,
     scope: 'run',
+    reach: { jobs: ({ id }) => jobsOfDelivery(webhooks, id) },
     toolsets: ['jobs'],
     input: z.object({ id: z.string().regex(/^msg_\w{1,80}$/, 'not a delivery id') }),
     output: deliveryView,
@@ -203,7 +208,7 @@ function replayDelivery({ webhooks, jobs }: Needs): Operation {
     cli: { words: ['webhook', 'replay'], args: ['id'] },
     run: async ({ id }, { caller }) => {
       const delivery = await webhooks.findDelivery(id);
-      if (!delivery) throw new AppError('notFound', `There is no delivery ${id}.`);
+      if (!delivery) throw unknownDelivery(id);
       await ownHook({ webhooks, jobs }, delivery.webhookId, caller!);
       return showDelivery(await webhooks.replay(id));
     },
@@ -213,34 +218,51 @@ function replayDelivery({ webhooks, jobs }: Needs): Operation {
 async function ownHook({ webhooks, jobs }: Needs, id: string, caller: Caller): Promise<Webhook> {
   const hook = await webhooks.find(id);
   if (hook && (await mayUse(hook, caller, jobs))) return hook;
-  throw new AppError('notFound', `There is no webhook ${id}.`, {
+  throw unknownHook(id);
+}
+
+function unknownHook(id: string): AppError {
+  return new AppError('notFound', `There is no webhook ${id}.`, {
     hint: 'list_webhooks shows yours.',
   });
 }
 
-/** Of one job: whoever may read it. Of all jobs: only a key that may read all of its owner's. */
+const unknownDelivery = (id: string): AppError =>
+  new AppError('notFound', `There is no delivery ${id}.`);
+
+/** A webhook of all jobs is unknown to a limited key. */
+async function jobsOfHook(webhooks: Webhooks, id: string): Promise<string[]> {
+  const hook = await webhooks.find(id);
+  if (!hook || hook.jobId === null) throw unknownHook(id);
+  return [hook.jobId];
+}
+
+async function jobsOfDelivery(webhooks: Webhooks, id: string): Promise<string[]> {
+  const delivery = await webhooks.findDelivery(id);
+  const hook = delivery && (await webhooks.find(delivery.webhookId));
+  if (!hook || hook.jobId === null) throw unknownDelivery(id);
+  return [hook.jobId];
+}
+
+/** Everybody who may read the job may hear of it. */
 async function refuseForeign(id: string | undefined, caller: Caller, jobs: Jobs): Promise<void> {
-  if (id !== undefined) {
-    const job = await jobs.get(id);
-    if (await isParty(jobs, job, caller)) return;
-    throw unknownJob(id);
-  }
-  if (!isLimited(caller)) return;
+  if (id === undefined) return;
+  const job = await jobs.get(id);
+  if (!(await isParty(jobs, job, caller))) throw unknownJob(id);
+}
+
+function refuseAllJobs(): never {
   throw new AppError('forbidden', 'This key is limited: it may not hear of all jobs.', {
     hint: 'Name one job with jobId; a wallet has a webhook of its own (set_wallet_webhook).',
   });
 }
 
 async function mayUse(hook: Webhook, caller: Caller, jobs: Jobs): Promise<boolean> {
-  if (caller.admin) return true;
-  if (hook.owner !== caller.owner) return false;
+  if (!caller.admin && hook.owner !== caller.owner) return false;
   if (!isLimited(caller)) return true;
   const job = hook.jobId === null ? undefined : await jobs.ledger.find(hook.jobId);
   return job !== undefined && isOwn(jobs, job, caller);
 }
-
-const isLimited = ({ kinds, queues, subject }: Caller): boolean =>
-  kinds !== undefined || queues !== undefined || subject !== undefined;
 
 function show(hook: Webhook): z.infer<typeof webhookView> {
   return {

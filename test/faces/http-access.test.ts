@@ -7,7 +7,7 @@ import { httpSettings } from '../../src/config.ts';
 import { createHttpFace } from '../../src/faces/http/index.ts';
 import { Jobs } from '../../src/jobs/jobs.ts';
 import { defineOperation, Operations, z } from '../../src/operation.ts';
-import { ManualClock } from '../../src/runtime/clock.ts';
+import { aborted, ManualClock } from '../../src/runtime/clock.ts';
 import { silentLog } from '../../src/runtime/log.ts';
 import { stores } from '../helpers/stores.ts';
 import { call } from './http-kit.ts';
@@ -32,6 +32,10 @@ test('a key works until it expires, is revoked or rotated, and only within its s
       output: z.object({ owner: z.string() }),
       http: { method: 'GET', path: '/api/me' },
       run: async (_, { caller }) => ({ owner: caller!.owner }),
+      stream: async function* (_, { signal }) {
+        yield { event: 'first', data: {} };
+        await aborted(signal);
+      },
     }),
   ]);
   const face = createHttpFace({
@@ -80,7 +84,10 @@ test('a key works until it expires, is revoked or rotated, and only within its s
   const renewed = { method: 'POST', path: `/api/keys/${brief.id}/rotate`, key: ownerKey };
   assert.equal((await call(port, renewed)).status, 404, 'what is over is not renewed');
   const dan = await make({ owner: 'dan', scopes: ['read'] });
-  const both = await Promise.allSettled([access.rotate(dan.id), access.rotate(dan.id)]);
+  const both = await Promise.allSettled([
+    access.rotate(dan.id, 'server'),
+    access.rotate(dan.id, 'server'),
+  ]);
   const won = both.flatMap((one) => (one.status === 'fulfilled' ? [one.value.key] : []));
   assert.equal(won.length, 1, 'of two rotations at once nobody gets a key that does not work');
   assert.equal(await me(won[0]!), 'dan');
@@ -89,6 +96,22 @@ test('a key works until it expires, is revoked or rotated, and only within its s
   assert.equal(await me(cat.key), 'cat');
   await call(port, { method: 'DELETE', path: `/api/keys/${cat.id}`, key: ownerKey });
   assert.equal(await me(cat.key), 401);
+
+  for (const end of ['revoke', 'expire'] as const) {
+    const eve = await make({ owner: 'eve', scopes: ['read'], expiresInMs: hour });
+    const headers = { authorization: `Bearer ${eve.key}`, accept: 'text/event-stream' };
+    const stream = await fetch(`http://127.0.0.1:${port}/api/me`, { headers });
+    const reader = stream.body!.getReader();
+    assert.match(new TextDecoder().decode((await reader.read()).value), /first/);
+    await clock.advance(5000);
+    if (end === 'revoke') await access.revoke(eve.id);
+    else clock.jump(hour);
+    const cut = assert.rejects(async () => {
+      while (!(await reader.read()).done);
+    }, `a stream does not outlive a key (${end})`);
+    await clock.advance(5000);
+    await cut;
+  }
 
   const endless = { path: '/api/keys', key: ownerKey, body: `{"expiresInMs":${2 ** 53 - 1}}` };
   assert.equal((await call(port, endless)).status, 400, 'an end that no date can hold');

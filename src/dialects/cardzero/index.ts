@@ -144,7 +144,8 @@ async function answered(
 ) {
   let headers: Record<string, string> = {};
   try {
-    if (!open && !request.caller) throw keyNeeded(request);
+    // A wrong key is refused even where none is needed.
+    if (!request.caller && (!open || hasKey(request))) throw keyNeeded(request);
     if (limit) headers = limits.take(limit, request);
     const answer = await handle();
     return { ...answer, headers: { ...headers, ...answer.headers } };
@@ -160,8 +161,11 @@ const faultAnswer = ({ status, headers = {}, ...body }: CardzeroError) => ({
   body,
 });
 
+const hasKey = ({ headers }: DialectRequest): boolean =>
+  headers.authorization !== undefined || headers['x-api-key'] !== undefined;
+
 function keyNeeded(request: DialectRequest): CardzeroFault {
-  const sent = request.headers.authorization !== undefined;
+  const sent = hasKey(request);
   return new CardzeroFault(
     sent
       ? { status: 401, error: 'INVALID_API_KEY', message: 'The API key is unknown.' }

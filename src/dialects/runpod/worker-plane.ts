@@ -1,6 +1,7 @@
 // The worker plane: job-take, job-stop, job-done, job-stream, ping, as an unmodified `runpod` worker calls them. Long
 // polls are held: a quick empty answer would make the worker ask again at once.
 import type { DialectCall, DialectRequest, DialectResponse, DialectRoute } from '../../dialect.ts';
+import { AppError } from '../../errors.ts';
 import { dataRoutes, ok } from './data-plane.ts';
 
 /** Below the 90 s after which the worker gives up, and the 60 s of common proxies. */
@@ -15,7 +16,7 @@ interface Taken {
 
 const nothing: DialectResponse = { status: 204 };
 
-export const workerPlane: DialectRoute[] = [
+const routes: DialectRoute[] = [
   ...dataRoutes(['GET'], '/job-take/{workerId}', async (request, call) => {
     const { jobs } = await take(request, call, 1);
     return jobs[0] ? ok(jobs[0]) : nothing;
@@ -49,6 +50,21 @@ export const workerPlane: DialectRoute[] = [
   ),
   ...dataRoutes(['GET', 'POST'], '/ping/{workerId}', ping),
 ];
+
+export const workerPlane = routes.map((route): DialectRoute => ({
+  ...route,
+  handle: (request, call) => route.handle(request, call).catch((error) => refuse(error, request)),
+}));
+
+/** A key that is not for this worker plane is a wrong key, as RunPod says it. */
+function refuse(error: unknown, { params }: DialectRequest): never {
+  if (!(error instanceof AppError) || error.code !== 'forbidden') throw error;
+  const name = params.endpointId!.slice(0, 80);
+  throw new AppError('unauthorized', `This key is not for workers of ${name}.`, {
+    hint: 'Every endpoint has worker keys of its own: `errand key create --scopes worker --subject endpoint:<id>`.',
+    cause: error,
+  });
+}
 
 function take(request: DialectRequest, call: DialectCall, count: number): Promise<Taken> {
   const { endpointId, workerId } = request.params;

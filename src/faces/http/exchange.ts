@@ -30,6 +30,8 @@ export interface Exchange {
   rate?: CallRate;
   /** Has no end of its own: a stop ends it at once. */
   isStream: boolean;
+  /** Ends it when its key does; undefined where no key was given. */
+  watchKey?(): void;
   /** The connection of a client that wants a WebSocket; only for routes that have one. */
   upgraded?: Duplex;
 }
@@ -101,6 +103,7 @@ export async function answerDialect(
 
 /** From here on it has no end of its own. */
 export function becomeStream(exchange: Exchange, stopping: AbortSignal): void {
+  if (!exchange.isStream) exchange.watchKey?.();
   exchange.isStream = true;
   if (stopping.aborted) exchange.gone.abort();
 }

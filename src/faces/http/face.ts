@@ -20,6 +20,7 @@ import {
   type ExchangeParts,
 } from './exchange.ts';
 import { corsHeaders, Guard } from './guard.ts';
+import { watchKey } from './key-watch.ts';
 import { Listeners, type TcpAddress, type UpgradeHandler } from './listeners.ts';
 import { openApiDocument } from './openapi.ts';
 import { Buckets } from './rate.ts';
@@ -180,8 +181,11 @@ class Face {
     if (!exchange.local && this.isPreflight(exchange)) return;
     if (path === '/health' && method === 'GET') return this.answerHealth(response);
     const key = requestKey(request);
-    if (key !== undefined) exchange.caller = await this.options.authenticate(key);
-    else if (exchange.local) exchange.caller = this.options.owner;
+    if (key !== undefined) {
+      exchange.caller = await this.options.authenticate(key);
+      exchange.watchKey = () => watchKey(exchange, key, this.options);
+    }
+    if (key === undefined && exchange.local) exchange.caller = this.options.owner;
     if (!exchange.local) this.checkRate(exchange);
     const found = this.find(exchange);
     const route = found?.methods.get(method);

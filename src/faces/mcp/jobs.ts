@@ -79,7 +79,7 @@ export class JobTasks {
       ? [starter]
       : this.operations.list().filter((each) => each.answerFor);
     for (const operation of candidates) {
-      const output = await operation.answerFor?.(job.id, context);
+      const output = await this.operations.answerFor(operation, job.id, context);
       if (output !== undefined) return operationAnswer(operation, output);
     }
     const { jobId: _, ...answer } = operationAnswer(this.operations.get('get_job'), job);

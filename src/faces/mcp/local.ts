@@ -7,7 +7,7 @@ import { bound, cutText } from './bound.ts';
 import { resultJson } from './protocol.ts';
 import { JobTasks, taskState } from './jobs.ts';
 import { jobTemplates } from './templates.ts';
-import { mayUse, type ToolTable, type ToolTables } from './table.ts';
+import type { ToolTable, ToolTables } from './table.ts';
 import {
   errorAnswer,
   type Answer,
@@ -52,7 +52,7 @@ export class LocalSource implements Source {
 
   async catalog(): Promise<Catalog> {
     const { caller } = this.options;
-    const tools = [...this.table.tools.values()].filter((tool) => mayUse(tool, caller));
+    const tools = [...this.table.tools.values()].filter((tool) => tool.isFor(caller));
     return { tools: tools.map((tool) => tool.card), instructions: this.table.instructions };
   }
 

@@ -16,7 +16,8 @@ import type { Answer, ToolCard } from './source.ts';
 
 export interface Tool {
   card: ToolCard;
-  scope: Scope | 'public';
+  /** Whether this caller could ever use it. */
+  isFor(caller: Caller | undefined): boolean;
   run(args: unknown, context: CallContext): Promise<Answer>;
 }
 
@@ -102,7 +103,7 @@ export class ToolTables {
   private operationTool(operation: Operation): Tool {
     return {
       card: this.card(operation, () => operationCard(operation)),
-      scope: operation.scope,
+      isFor: (caller) => this.operations.mayCall(operation.name, caller),
       run: async (args, context) => {
         const output = await this.operations.call(operation.name, args, context);
         return operationAnswer(operation, output);
@@ -113,7 +114,7 @@ export class ToolTables {
   private dialectTool(tool: DialectTool): Tool {
     return {
       card: this.card(tool, () => dialectCard(tool)),
-      scope: tool.effect === 'read' ? 'read' : 'run',
+      isFor: (caller) => hasScope(caller, tool.effect === 'read' ? 'read' : 'run'),
       run: async (args, context) => {
         const parsed = tool.input.safeParse(args ?? {});
         if (!parsed.success) {
@@ -147,11 +148,9 @@ export function operationAnswer(operation: Operation, output: unknown): Answer {
   };
 }
 
-/** A tool that the caller's key could never use is not shown. */
-export function mayUse(tool: Tool, caller: Caller | undefined): boolean {
-  if (tool.scope === 'public') return true;
-  return caller !== undefined && (caller.scopes.has(tool.scope) || caller.scopes.has('admin'));
-}
+/** What a dialect's tool may do is decided by the operations it calls. */
+const hasScope = (caller: Caller | undefined, scope: Scope): boolean =>
+  caller !== undefined && (caller.scopes.has(scope) || caller.scopes.has('admin'));
 
 function isWanted(operation: Operation, toolsets: ReadonlySet<string>): boolean {
   const own = operation.toolsets ?? [];

@@ -81,6 +81,7 @@ export function commandKind(needs: CommandNeeds): CommandKind {
   };
   return {
     name: 'command',
+    allows: 'run any command as the user of this server, and so read and change all its files',
     adopts: true,
     dispatched: true,
     retryable: true,

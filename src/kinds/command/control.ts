@@ -34,6 +34,7 @@ function sendInput(needs: OutputNeeds): Operation {
     effect: 'write',
     openWorld: true,
     scope: 'run',
+    reach: { jobs: ({ id }) => [id] },
     at: 'job',
     toolsets: ['default', 'command'],
     input: z.strictObject({
@@ -117,6 +118,7 @@ function resize(needs: OutputNeeds): Operation {
     effect: 'write',
     idempotent: true,
     scope: 'run',
+    reach: { jobs: ({ id }) => [id] },
     at: 'job',
     toolsets: ['command'],
     input: terminalSize.extend({ id: jobId }),

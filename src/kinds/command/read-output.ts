@@ -123,6 +123,7 @@ export function readOutputOperation(needs: OutputNeeds): Operation {
     effect: 'read',
     idempotent: true,
     scope: 'read',
+    reach: { jobs: ({ id }) => [id] },
     at: 'job',
     toolsets: ['default', 'command'],
     input: outputInput,

@@ -1,8 +1,9 @@
 // run_command: starts a command as a job, waits a moment for a short one, and answers with what it printed.
+import { AppError } from '../../errors.ts';
 import { isFinal, type Job } from '../../jobs/job.ts';
 import type { Jobs } from '../../jobs/jobs.ts';
 import { jobText } from '../../jobs/text.ts';
-import { ownJob, viewJob, type JobView } from '../../jobs/view.ts';
+import { isOwn, ownJob, viewJob, type JobView } from '../../jobs/view.ts';
 import type { Waiting } from '../../jobs/wait.ts';
 import { defineOperation, type CallContext, type Operation } from '../../operation.ts';
 import type { Clock } from '../../runtime/clock.ts';
@@ -40,6 +41,7 @@ export function runCommand(needs: RunNeeds): Operation {
     effect: 'destroy',
     openWorld: true,
     scope: 'run',
+    reach: { queue: ({ queue = 'default' }) => queue, alsoJobs: ({ after = [] }) => after },
     toolsets: ['default', 'command'],
     input: runInput,
     output: runOutput,
@@ -113,7 +115,7 @@ async function ensure(
 /** Healthy: running, and ready if that was asked. */
 async function ensureOnce(
   submission: Prepared,
-  { signal }: CallContext,
+  { signal, caller }: CallContext,
   needs: RunNeeds,
 ): Promise<{ job: Job; existing: boolean }> {
   const { jobs, waiting } = needs;
@@ -130,6 +132,7 @@ async function ensureOnce(
     { limit: 10 },
   );
   for (const job of found) {
+    if (!(await isOwn(jobs, job, caller))) throw nameInUse(name);
     if (await isHealthy(job, needs)) return { job, existing: true };
     await jobs.cancel(job.id, submission.owner, 'Replaced: it was not healthy any more.');
     await waiting.ended(job.id, signal);
@@ -141,6 +144,16 @@ async function ensureOnce(
     planned = true;
     return [names.take({ owner, name }, id, before)];
   });
+}
+
+function nameInUse(name: string): AppError {
+  return new AppError(
+    'conflict',
+    `The name ${name} is in use by a job outside the limits of this key.`,
+    {
+      hint: 'Choose another name, or use a key that reaches that job.',
+    },
+  );
 }
 
 /** A server that was ready must still be; one that is starting up is given its time. */

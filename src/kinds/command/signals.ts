@@ -49,6 +49,7 @@ export function sendSignal(needs: OutputNeeds): Operation {
       'Use it to interrupt, pause, go on or make a server reload. It does not mark the job cancelled: to stop it for good with its whole tree use cancel_job; to press ctrl-c in a terminal send_input. Each process is identified again before it is signalled.',
     effect: 'destroy',
     scope: 'run',
+    reach: { jobs: ({ id }) => [id] },
     at: 'job',
     toolsets: ['command'],
     input: z.strictObject({

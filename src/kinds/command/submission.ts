@@ -36,8 +36,6 @@ export function prepareSubmission(
 ): Prepared {
   const { origin } = context;
   const caller = context.caller!;
-  refuseForeign(caller.kinds, 'command', 'kind');
-  refuseForeign(caller.queues, input.queue ?? 'default', 'queue');
   const cwd = folderOf(input.cwd, origin?.cwd, needs);
   needs.policy.check({ command: input.command ?? input.argv ?? [], cwd });
   checkRoom(needs);
@@ -111,12 +109,5 @@ function ringOrRefuse(): true {
   if (process.platform === 'linux') return true;
   throw new AppError('unsupported', 'A ring needs holes in files, which only Linux has here.', {
     hint: 'Leave ring out; outputBytesMax then ends the job at the cap.',
-  });
-}
-
-function refuseForeign(allowed: readonly string[] | undefined, name: string, what: string): void {
-  if (!allowed || allowed.includes(name)) return;
-  throw new AppError('forbidden', `The key may not use the ${what} ${name}.`, {
-    hint: `It is limited to: ${allowed.join(', ')}.`,
   });
 }

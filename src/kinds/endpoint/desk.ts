@@ -1,15 +1,14 @@
 // What the operations of this kind share: the parts, and the questions asked in most of them.
-import { AppError } from '../../errors.ts';
 import type { EventFeed } from '../../jobs/events.ts';
 import { type Jobs } from '../../jobs/jobs.ts';
 import { unknownJob } from '../../jobs/dependencies.ts';
 import type { Job } from '../../jobs/job.ts';
-import { mayRead, owns } from '../../jobs/view.ts';
+import { isOwn, mayRead } from '../../jobs/view.ts';
 import type { Waiting } from '../../jobs/wait.ts';
 import type { Caller } from '../../operation.ts';
 import type { Clock } from '../../runtime/clock.ts';
 import type { Batches } from './batch/batches.ts';
-import { mayUse, unknownEndpoint, type Endpoints } from './endpoints.ts';
+import { isWithin, mayUse, unknownEndpoint, type Endpoints } from './endpoints.ts';
 import type { HealthDesk } from './health.ts';
 import type { WorkerHub } from './hub.ts';
 import type { Intake } from './intake.ts';
@@ -47,7 +46,7 @@ export async function endpointJob(
   wish: { endpointId: string; id: string },
   caller: Caller | undefined,
 ): Promise<Job> {
-  return checked(await desk.jobs.ledger.find(wish.id), wish, caller);
+  return checked(desk, await desk.jobs.ledger.find(wish.id), wish, caller);
 }
 
 /** The same without its input, for status answers. */
@@ -56,16 +55,17 @@ export async function statusJob(
   wish: { endpointId: string; id: string },
   caller: Caller | undefined,
 ): Promise<Job> {
-  return checked(await desk.store.statusJob(wish.id), wish, caller);
+  return checked(desk, await desk.store.statusJob(wish.id), wish, caller);
 }
 
-function checked(
+async function checked(
+  { jobs }: Desk,
   job: Job | undefined,
   wish: { endpointId: string; id: string },
   caller: Caller | undefined,
-): Job {
+): Promise<Job> {
   if (!job || job.kind !== 'endpoint' || job.queue !== wish.endpointId) throw unknownJob(wish.id);
-  if (!mayRead(job, caller)) throw unknownJob(wish.id);
+  if (!(await mayRead(jobs, job, caller))) throw unknownJob(wish.id);
   return job;
 }
 
@@ -75,25 +75,19 @@ export async function ownEndpointJob(
   caller: Caller | undefined,
 ): Promise<Job> {
   const job = await endpointJob(desk, wish, caller);
-  if (!owns(job, caller)) throw unknownJob(wish.id);
+  if (!(await isOwn(desk.jobs, job, caller))) throw unknownJob(wish.id);
   return job;
 }
 
-/** The endpoint for a worker: its key must be for it. */
+/** The endpoint for a worker: one that the owner of its key may use, or the one that the key is bound to. */
 export async function workerEndpoint(
   desk: Desk,
   endpointId: string,
   caller: Caller | undefined,
 ): Promise<EndpointRow> {
   const row = await desk.endpoints.find(endpointId);
-  const bound = caller?.subject?.startsWith('endpoint:') ? caller.subject.slice(9) : undefined;
-  if (bound !== undefined && bound !== endpointId) throw wrongWorkerKey(endpointId);
-  if (!row || !(bound === endpointId || mayUse(row, caller))) throw unknownEndpoint(endpointId);
+  const isBound =
+    caller?.subject === `endpoint:${endpointId}` && isWithin({ id: endpointId }, caller);
+  if (!row || !(isBound || mayUse(row, caller))) throw unknownEndpoint(endpointId);
   return row;
-}
-
-function wrongWorkerKey(endpointId: string): AppError {
-  return new AppError('unauthorized', `This worker key is not for ${endpointId.slice(0, 80)}.`, {
-    hint: 'Every endpoint has worker keys of its own: `errand key create --scopes worker --subject endpoint:<id>`.',
-  });
 }

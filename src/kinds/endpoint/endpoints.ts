@@ -149,19 +149,24 @@ export class Endpoints {
 }
 
 export function mayUse(row: EndpointRow, caller: Caller | undefined): boolean {
-  if (!caller) return false;
+  if (!caller || !isWithin(row, caller)) return false;
   if (caller.admin) return true;
-  if (caller.kinds && !caller.kinds.includes('endpoint')) return false;
-  if (caller.queues && !caller.queues.includes(row.id)) return false;
-  if (caller.subject?.startsWith('endpoint:') && caller.subject !== `endpoint:${row.id}`)
-    return false;
   // An endpoint of config.json belongs to the operator, who lets every key use it.
   return row.source === 'config' || row.owner === caller.owner;
 }
 
-/** Those who may change it: whoever made it, and admins. */
+/** Whether the limits of the key include this endpoint. */
+export function isWithin({ id }: Pick<EndpointRow, 'id'>, caller: Caller): boolean {
+  const { kinds, queues, subject } = caller;
+  if (kinds && !kinds.includes('endpoint')) return false;
+  if (queues && !queues.includes(id)) return false;
+  return subject === undefined || subject === `endpoint:${id}`;
+}
+
+/** Its owner and admins, with a key that is not limited to some queues or to one endpoint: those only use it. */
 export function mayChange(row: EndpointRow, caller: Caller | undefined): boolean {
-  if (!caller) return false;
+  if (!caller || !isWithin(row, caller)) return false;
+  if (caller.queues !== undefined || caller.subject !== undefined) return false;
   return caller.admin || (row.source === 'api' && row.owner === caller.owner);
 }
 

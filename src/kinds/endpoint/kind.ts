@@ -15,6 +15,9 @@ export function endpointKind(desk: Desk): Kind {
   return {
     name: 'endpoint',
     subject: 'endpoint',
+    allows: 'submit jobs to endpoints, and make endpoints whose workers come from outside',
+    belongsTo: (job, subject) => subject === `endpoint:${job.queue}`,
+    queueOf: (subject) => subject.slice('endpoint:'.length),
     dispatched: true,
     retryable: true,
     cancellable: true,

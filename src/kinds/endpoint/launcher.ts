@@ -58,14 +58,15 @@ export class Launcher {
     const spare = spares.take(endpoint);
     const now = clock.now();
     const id = randomId('w', 14);
-    const key = access.plan({
+    const granted = {
       owner: endpoint.owner,
       name: `worker ${id}`,
       scopes: ['worker'],
       kinds: ['endpoint'],
       queues: [endpoint.id],
       subject: `endpoint:${endpoint.id}`,
-    });
+    } as const;
+    const key = access.plan(granted, 'server');
     const row: WorkerRow = {
       id,
       endpointId: endpoint.id,

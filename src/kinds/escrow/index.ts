@@ -140,6 +140,11 @@ export function escrowKind(services: () => EscrowServices): Kind {
   return {
     name: 'escrow',
     subject: 'wallet',
+    allows: "spend from the owner's wallets, and hire and work for other agents",
+    belongsTo: async (job, subject) => {
+      const work = await services().store.works.findWork(job.id);
+      return work !== undefined && rolesOf(work.terms, subject.slice('wallet:'.length)).size > 1;
+    },
     dispatched: false,
     retryable: false,
     cancellable: false,

@@ -1,6 +1,7 @@
 // Wallets: who owns them, what they may spend, freezing, and internal credit that an operator mints explicitly.
 import { hash } from 'node:crypto';
 import type { Access, NewKey } from '../../access/access.ts';
+import { shared } from '../../access/granting.ts';
 import { AppError } from '../../errors.ts';
 import { randomId } from '../../jobs/job.ts';
 import type { Caller } from '../../operation.ts';
@@ -41,36 +42,37 @@ export class Wallets {
   /** Owner, first key and the memory of the claim are one commit; whoever lost the answer claims again. */
   async claim(
     claimKey: string,
-    owner: string,
+    caller: Caller,
     { access, settings }: { access: Access; settings: EscrowSettings },
   ): Promise<{ wallet: Wallet; key: string }> {
+    const { owner } = caller;
     const name = claimOwner(claimKey);
     const now = this.clock.now();
     const [wallet] = await this.store.walletsOf(name, 1);
-    if (!wallet) return this.claimAgain(name, owner, access);
+    if (!wallet) return this.claimAgain(name, caller, access);
     if (now - wallet.createdAt > settings.claimMsMax) throw claimKeyInvalid();
     const after: Wallet = { ...wallet, owner, status: 'active' };
-    const made = access.plan(keyWish(after));
+    const made = access.plan(keyWish(after, caller), caller);
     const entry = { key: name, body: owner, ref: wallet.id, until: now + claimAgainMs };
     const { applied } = await this.store.store.commit([
       this.store.updateWallet(wallet, after),
       this.store.rememberKey(entry, now),
       ...made.steps,
     ]);
-    if (!applied) return this.claimAgain(name, owner, access);
+    if (!applied) return this.claimAgain(name, caller, access);
     return { wallet: { ...after, version: wallet.version + 1 }, key: made.key };
   }
 
-  private async claimAgain(name: string, owner: string, access: Access) {
+  private async claimAgain(name: string, caller: Caller, access: Access) {
     const known = await this.store.remembered(name, this.clock.now());
-    if (!known || known.body !== owner) throw claimKeyInvalid();
+    if (!known || known.body !== caller.owner) throw claimKeyInvalid();
     const wallet = await this.store.wallet(known.ref);
     const roles = ['client', 'provider', 'evaluator'] as const;
     const works = await Promise.all(
       roles.map((role) => this.store.works.countWork(wallet.id, role)),
     );
     if (wallet.seq > 0 || works.some((count) => count > 0)) throw claimKeyInvalid();
-    return { wallet, key: await this.newKey(access, wallet, true) };
+    return { wallet, key: await this.newKey(access, wallet, caller, true) };
   }
 
   async create(
@@ -150,7 +152,7 @@ export class Wallets {
     const wallet = await this.store.findWallet(named);
     const bound = boundWallet(caller);
     const mine =
-      wallet && (caller.admin || (bound ? bound === wallet.id : wallet.owner === caller.owner));
+      wallet && (bound ? bound === wallet.id : caller.admin || wallet.owner === caller.owner);
     if (!wallet || !mine) {
       throw new AppError('walletNotFound', `You have no wallet ${named}.`, {
         hint: 'get_wallet without a wallet lists yours.',
@@ -167,10 +169,10 @@ export class Wallets {
   }
 
   /** A key that acts for this wallet only; with `replace` the keys before it end. */
-  async newKey(access: Access, wallet: Wallet, replace = false): Promise<string> {
+  async newKey(access: Access, wallet: Wallet, caller: Caller, replace = false): Promise<string> {
     const subject = `wallet:${wallet.id}`;
     const before = replace ? await access.list({ subject }) : [];
-    const made = await access.create(keyWish(wallet));
+    const made = await access.create(keyWish(wallet, caller), caller);
     for (const { id, revokedAt } of before) if (revokedAt === null) await access.revoke(id);
     return made.key;
   }
@@ -231,10 +233,12 @@ export class Wallets {
 const boundWallet = (caller: Caller): string | undefined =>
   caller.subject?.startsWith('wallet:') ? caller.subject.slice(7) : undefined;
 
-const keyWish = (wallet: Wallet): NewKey => ({
+/** No more than the key of who asks for it: its scopes, its end. */
+const keyWish = (wallet: Wallet, caller: Caller): NewKey => ({
   owner: wallet.owner,
   name: wallet.name ?? wallet.id,
-  scopes: ['read', 'run'],
+  scopes: shared(caller, ['read', 'run']),
+  expiresAt: caller.expiresAt,
   kinds: ['escrow'],
   subject: `wallet:${wallet.id}`,
 });

@@ -25,6 +25,7 @@ import { priceOf } from './usage/prices.ts';
 export function createWebKind(services: Services): Kind {
   return {
     name: 'web',
+    allows: 'fetch web pages from this machine, drive its browser, and spend web credits',
     dispatched: true,
     retryable: true,
     cancellable: true,

@@ -4,6 +4,7 @@ import { Access } from '../../../src/access/access.ts';
 import { AppError, registerErrors } from '../../../src/errors.ts';
 import { EventFeed } from '../../../src/jobs/events.ts';
 import { Jobs } from '../../../src/jobs/jobs.ts';
+import { jobLimits } from '../../../src/jobs/limits.ts';
 import { jobOperations } from '../../../src/jobs/operations.ts';
 import { Webhooks } from '../../../src/jobs/webhooks.ts';
 import { Waiting } from '../../../src/jobs/wait.ts';
@@ -91,7 +92,8 @@ export async function createWorld(t: TestContext, options: WorldOptions = {}): P
   operations.add(
     jobOperations({ jobs, feed, waiting, clock, waitMsMax: 1000, cancelMsDefault: 1000 }),
   );
-  operations.add(escrowOperations(services));
+  operations.jobLimits = jobLimits(jobs);
+  operations.add(escrowOperations(services), 'escrow');
   return worldOf(services, operations, clock);
 }
 

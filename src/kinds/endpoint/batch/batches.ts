@@ -5,7 +5,7 @@ import { isFinal, newJobId, type Job } from '../../../jobs/job.ts';
 import { type Jobs } from '../../../jobs/jobs.ts';
 import { unknownJob } from '../../../jobs/dependencies.ts';
 import type { Kind } from '../../../jobs/kind.ts';
-import { owns } from '../../../jobs/view.ts';
+import { isOwn } from '../../../jobs/view.ts';
 import type { Caller } from '../../../operation.ts';
 import { nextTurn, type Clock } from '../../../runtime/clock.ts';
 import { parseJson } from '../../../runtime/json.ts';
@@ -68,6 +68,7 @@ export class Batches implements Service {
     this.kind = {
       name: 'batch',
       partOf: 'endpoint',
+      belongsTo: (job, subject) => subject === `endpoint:${job.queue}`,
       dispatched: false,
       retryable: false,
       cancellable: true,
@@ -159,8 +160,9 @@ export class Batches implements Service {
 
   /** A batch the caller may see; else it looks unknown. */
   async get(id: string, caller: Caller | undefined, endpointId?: string): Promise<Job> {
-    const job = await this.needs.jobs.ledger.find(id);
-    if (!job || job.kind !== 'batch' || !owns(job, caller)) throw unknownJob(id);
+    const { jobs } = this.needs;
+    const job = await jobs.ledger.find(id);
+    if (job?.kind !== 'batch' || !(await isOwn(jobs, job, caller))) throw unknownJob(id);
     if (endpointId !== undefined && job.queue !== endpointId) throw unknownJob(id);
     return job;
   }

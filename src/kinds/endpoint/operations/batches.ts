@@ -12,8 +12,9 @@ import { endpointId } from '../spec.ts';
 import { endpointJobView, jobId, viewEndpointJob } from './job-view.ts';
 import { runFields } from './jobs.ts';
 import { withPresent } from './present.ts';
+import { ofEndpoint } from './reach.ts';
 
-const ofEndpoint = z
+const endpointFilter = z
   .string()
   .max(100)
   .optional()
@@ -61,6 +62,7 @@ function runBatch(desk: Desk): Operation {
     effect: 'write',
     openWorld: true,
     scope: 'run',
+    reach: ofEndpoint,
     toolsets: ['endpoints'],
     input: z.object({
       endpointId,
@@ -98,6 +100,7 @@ function draftBatch(desk: Desk): Operation {
       'Makes a batch that is not queued yet, to add requests to. What dialects are made of; agents use run_batch.',
     effect: 'write',
     scope: 'run',
+    reach: ofEndpoint,
     input: z.object({
       endpointId: z.string().max(100),
       requests,
@@ -126,6 +129,7 @@ function changeBatch(desk: Desk): Operation {
       'Adds requests to a draft, removes one, renames it or queues it (finalize). What dialects are made of.',
     effect: 'write',
     scope: 'run',
+    reach: { jobs: ({ batchId }) => [batchId] },
     input: z.object({
       endpointId: z.string().max(100),
       batchId: jobId,
@@ -163,7 +167,8 @@ function cancelBatch(desk: Desk): Operation {
     effect: 'destroy',
     idempotent: true,
     scope: 'run',
-    input: z.object({ batchId: jobId, endpointId: ofEndpoint }),
+    reach: { jobs: ({ batchId }) => [batchId] },
+    input: z.object({ batchId: jobId, endpointId: endpointFilter }),
     output: batchView,
     cli: { words: ['batch', 'cancel'], args: ['batchId'] },
     text: batchText,
@@ -185,7 +190,8 @@ function getBatch(desk: Desk): Operation {
       'Shows one batch of an endpoint with its counts. Agents use get_job on the parent.',
     effect: 'read',
     scope: 'read',
-    input: z.object({ batchId: jobId, endpointId: ofEndpoint }),
+    reach: { jobs: ({ batchId }) => [batchId] },
+    input: z.object({ batchId: jobId, endpointId: endpointFilter }),
     output: batchView,
     cli: { words: ['batch', 'show'], args: ['batchId'] },
     text: batchText,
@@ -201,6 +207,7 @@ function listBatches(desk: Desk): Operation {
     description: 'Lists the batches of an endpoint, newest first, with their counts.',
     effect: 'read',
     scope: 'read',
+    reach: ofEndpoint,
     input: z.object({
       endpointId: z.string().max(100),
       limit: z.number().int().min(1).max(200).default(50),
@@ -232,6 +239,7 @@ function listBatchJobs(desk: Desk): Operation {
       'Lists the jobs of a batch in their order, with status and output, by page. Use it to collect the results of run_batch; for counts alone get_job on the parent is cheaper. Changes nothing.',
     effect: 'read',
     scope: 'read',
+    reach: { jobs: ({ batchId }) => [batchId] },
     toolsets: ['endpoints'],
     input: z.object({
       batchId: jobId,

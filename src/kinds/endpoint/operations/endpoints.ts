@@ -10,6 +10,7 @@ import { mayChange, mayUse, unknownEndpoint } from '../endpoints.ts';
 import type { Health } from '../health.ts';
 import { endpointChanges, endpointId, endpointSpec } from '../spec.ts';
 import type { EndpointRow } from '../store.ts';
+import { ofEndpoint } from './reach.ts';
 
 const healthView = z.object({
   jobs: z.record(z.string(), z.number()),
@@ -50,6 +51,7 @@ function saveEndpoint(desk: Desk): Operation {
     effect: 'write',
     idempotent: true,
     scope: 'run',
+    reach: {},
     toolsets: ['endpoints'],
     input: z.object({
       id: endpointId.optional().describe('Default: a new random id'),
@@ -90,6 +92,7 @@ function listEndpoints(desk: Desk): Operation {
       'Lists the serverless endpoints you can use, with the health of each: jobs waiting, running, done and failed, workers idle, running, starting and unhealthy, and why workers do not come up. Use it before run_endpoint, or when jobs stay queued. Changes nothing.',
     effect: 'read',
     scope: 'read',
+    reach: { filters: ['queues', 'subject'] },
     toolsets: ['endpoints'],
     input: z.object({
       limit: z.number().int().min(1).max(1000).default(100),
@@ -122,6 +125,7 @@ function getEndpoint(desk: Desk): Operation {
       'Shows one endpoint: recipe, scaling, times, version and health; to its owner also what the webhooks of its jobs are signed with. Use list_endpoints to find its id. Changes nothing.',
     effect: 'read',
     scope: 'read',
+    reach: { queue: ({ id }) => id, subject: { type: 'endpoint', id: ({ id }) => id } },
     input: z.object({ id: z.string().max(100) }),
     output: endpointView,
     http: { method: 'GET', path: '/api/endpoints/{id}' },
@@ -143,6 +147,7 @@ function deleteEndpoint(desk: Desk): Operation {
     effect: 'destroy',
     idempotent: true,
     scope: 'run',
+    reach: {},
     toolsets: ['endpoints'],
     input: z.object({ id: z.string().max(100) }),
     output: z.object({ id: z.string(), cancelled: z.number() }),
@@ -177,6 +182,7 @@ function purgeQueue(desk: Desk): Operation {
     effect: 'destroy',
     idempotent: true,
     scope: 'run',
+    reach: ofEndpoint,
     toolsets: ['endpoints'],
     input: z.object({ endpointId: z.string().max(100) }),
     output: z.object({ removed: z.number() }),
@@ -198,6 +204,7 @@ function listReleases(desk: Desk): Operation {
       'Shows the versions of an endpoint, newest first, with what each changed and how many workers run it. Use it to see whether a rollout is through. Changes nothing.',
     effect: 'read',
     scope: 'read',
+    reach: ofEndpoint,
     input: z.object({ endpointId: z.string().max(100) }),
     output: z.object({
       version: z.number(),

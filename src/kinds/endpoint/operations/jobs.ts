@@ -3,7 +3,7 @@
 import { z } from 'zod';
 import { AppError } from '../../../errors.ts';
 import { isFinal, type Job } from '../../../jobs/job.ts';
-import { jobView, owns, viewJob } from '../../../jobs/view.ts';
+import { isOwn, jobView, viewJob } from '../../../jobs/view.ts';
 import { defineOperation, type Caller, type Operation } from '../../../operation.ts';
 import { endpointJob, ownEndpointJob, statusJob, type Desk } from '../desk.ts';
 import type { RunWish } from '../intake.ts';
@@ -17,6 +17,7 @@ import {
 } from './job-view.ts';
 import { withPresent } from './present.ts';
 import { waitFor, waitMsMax } from './waits.ts';
+import { ofEndpoint } from './reach.ts';
 
 const day = 86_400_000;
 const agentWaitMsMax = 50_000;
@@ -68,6 +69,7 @@ function runEndpoint(desk: Desk): Operation {
     effect: 'write',
     openWorld: true,
     scope: 'run',
+    reach: ofEndpoint,
     toolsets: ['default', 'endpoints'],
     input: z.object({
       endpointId,
@@ -106,6 +108,7 @@ function submitJob(desk: Desk): Operation {
     effect: 'write',
     openWorld: true,
     scope: 'run',
+    reach: ofEndpoint,
     input: z.object({
       endpointId: z.string().max(100),
       ...runFields,
@@ -129,6 +132,7 @@ function getEndpointJob(desk: Desk): Operation {
       'Shows one job of one endpoint with its whole output, with waitMs once it is over. What dialects are made of; agents use get_job and wait_for_jobs.',
     effect: 'read',
     scope: 'read',
+    reach: ofEndpoint,
     input: z.object({
       endpointId: z.string().max(100),
       id: jobId,
@@ -160,6 +164,7 @@ function listEndpointJobs(desk: Desk): Operation {
       'Lists jobs of one endpoint, newest first, with their states and times but without output; or finds the one with an idempotency key. What dialects are made of; agents use list_jobs.',
     effect: 'read',
     scope: 'read',
+    reach: ofEndpoint,
     input: z.object({
       endpointId: z.string().max(100),
       limit: z.number().int().min(1).max(200).default(50),
@@ -197,7 +202,8 @@ async function byKey(
     retryOf === undefined
       ? await desk.jobs.ledger.findByKey(caller.owner, key)
       : await desk.jobs.ledger.find(retryOf);
-  if (found?.kind !== 'endpoint' || found.queue !== queue || !owns(found, caller)) return [];
+  if (found?.kind !== 'endpoint' || found.queue !== queue) return [];
+  if (!(await isOwn(desk.jobs, found, caller))) return [];
   const isIt = retryOf === undefined || (await desk.store.hasRetry(retryOf, key));
   return isIt ? [listed(found)] : [];
 }
@@ -211,6 +217,7 @@ function cancelEndpointJob(desk: Desk): Operation {
     effect: 'destroy',
     idempotent: true,
     scope: 'run',
+    reach: ofEndpoint,
     input: z.object({ endpointId: z.string().max(100), id: jobId }),
     output: endpointJobView,
     run: async (wish, { caller, signal }) => {
@@ -230,6 +237,7 @@ function retryEndpointJob(desk: Desk): Operation {
       'Runs a failed or timed out job of one endpoint again under the same id; the same idempotencyKey never does so twice. What dialects are made of; agents use retry_job.',
     effect: 'write',
     scope: 'run',
+    reach: ofEndpoint,
     input: z.object({
       endpointId: z.string().max(100),
       id: jobId,

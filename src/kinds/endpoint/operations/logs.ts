@@ -5,6 +5,7 @@ import { defineOperation, type CallContext, type Operation } from '../../../oper
 import type { Desk } from '../desk.ts';
 import { tailMax, type LogLine, type LogQuery } from '../logs.ts';
 import { jobId } from './job-view.ts';
+import { ofEndpoint } from './reach.ts';
 
 const followMs = 300;
 const textCharsMax = 30_000;
@@ -33,6 +34,7 @@ export function logOperations(desk: Desk): Operation[] {
         'Reads what a worker of an endpoint printed, and what the server notes about it (start, stop, exit), with times and, where the worker says so, the job of each line. Without workerId the newest worker. Use it when workers die or a job fails without a reason; list_workers shows the ids. Over SSE it follows.',
       effect: 'read',
       scope: 'read',
+      reach: ofEndpoint,
       toolsets: ['endpoints'],
       input,
       output: z.object({

@@ -5,6 +5,7 @@ import { defineOperation, type Caller, type Operation } from '../../../operation
 import { endpointJob, type Desk } from '../desk.ts';
 import { jobId } from './job-view.ts';
 import { changes, waitMsMax } from './waits.ts';
+import { ofEndpoint } from './reach.ts';
 
 export function streamOperations(desk: Desk): Operation[] {
   return [drainStream(desk), followStream(desk), readResult(desk)];
@@ -18,6 +19,7 @@ function drainStream(desk: Desk): Operation {
       'Hands out the chunks of a streaming job that were not handed out before, each once; without any it waits up to waitMs for one. follow_stream reads all of them without taking them away.',
     effect: 'write',
     scope: 'read',
+    reach: ofEndpoint,
     input: z.object({
       endpointId: z.string().max(100),
       id: jobId,
@@ -61,6 +63,7 @@ function followStream(desk: Desk): Operation {
       'Reads the chunks a streaming job has yielded, from a number on, without taking them away; over SSE it goes on until the job is over. For the final result use get_job.',
     effect: 'read',
     scope: 'read',
+    reach: { jobs: ({ id }) => [id] },
     toolsets: ['endpoints'],
     input: z.object({
       id: jobId,
@@ -114,6 +117,7 @@ function readResult(desk: Desk): Operation {
       'Reads the result of an endpoint job as JSON text, in pieces: for results too large for get_job, which are kept as files. Pass nextOffset to go on. For jobs whose result get_job shows, that is simpler.',
     effect: 'read',
     scope: 'read',
+    reach: { jobs: ({ id }) => [id] },
     toolsets: ['endpoints'],
     input: z.object({
       id: jobId,

@@ -7,6 +7,7 @@ import type { JobInput } from '../intake.ts';
 import type { EndpointRow } from '../store.ts';
 import type { Worker } from '../worker.ts';
 import { jobId } from './job-view.ts';
+import { ofEndpoint } from './reach.ts';
 
 const workerId = z.string().regex(/^[\w.:-]{1,120}$/, 'not a worker id');
 const waitMsMax = 85_000;
@@ -34,6 +35,7 @@ function takeJobs(desk: Desk): Operation {
       'For workers: waits for up to `count` jobs of the endpoint and takes them. Empty when none came in time. A taken job is alive as long as pings name it.',
     effect: 'write',
     scope: 'worker',
+    reach: ofEndpoint,
     input: z.object({
       ...place,
       count: z.number().int().min(1).max(batchMax).default(1),
@@ -79,6 +81,7 @@ function pollStops(desk: Desk): Operation {
       'For workers: waits until jobs this worker runs must stop, and answers their ids. Empty when none must within the time.',
     effect: 'read',
     scope: 'worker',
+    reach: ofEndpoint,
     input: z.object({ ...place, waitMs: z.number().int().min(0).max(waitMsMax).default(25_000) }),
     output: z.object({ jobIds: z.array(z.string()) }),
     run: async (input, { caller, signal }) => {
@@ -98,6 +101,7 @@ function finishJob(desk: Desk): Operation {
     effect: 'write',
     idempotent: true,
     scope: 'worker',
+    reach: ofEndpoint,
     input: report,
     output: z.object({ applied: z.boolean() }),
     run: (input, { caller }) => post(desk, 'done', input, caller),
@@ -112,6 +116,7 @@ function streamChunk(desk: Desk): Operation {
       'For workers: adds one chunk to the stream of a job it holds. With its number, counted from 1, a chunk that is sent again is added once.',
     effect: 'write',
     scope: 'worker',
+    reach: ofEndpoint,
     input: report.extend({ n: z.number().int().min(1).optional() }),
     output: z.object({ applied: z.boolean() }),
     run: (input, { caller }) => post(desk, 'chunk', input, caller),
@@ -140,6 +145,7 @@ function ping(desk: Desk): Operation {
     effect: 'write',
     idempotent: true,
     scope: 'worker',
+    reach: ofEndpoint,
     input: z.object({
       ...place,
       jobIds: z.array(jobId).max(10_000).default([]),
@@ -177,6 +183,7 @@ function list(desk: Desk): Operation {
       'Lists the workers of an endpoint: status, version, jobs in hand, how long they live, and the last ones that ended with the reason. Use it when jobs stay queued; read_worker_log shows what a worker printed. Changes nothing.',
     effect: 'read',
     scope: 'read',
+    reach: ofEndpoint,
     toolsets: ['endpoints'],
     input: z.object({ endpointId: z.string().max(100) }),
     output: z.object({

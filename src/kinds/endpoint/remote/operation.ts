@@ -14,6 +14,7 @@ export function noticeRemote(driver: RemoteDriver): Operation {
     effect: 'write',
     idempotent: true,
     scope: 'public',
+    reach: 'nothing',
     input: z.object({ attemptId: z.string().max(100), token: z.string().max(200) }),
     output: z.object({}),
     run: async ({ attemptId, token }) => {

@@ -34,6 +34,7 @@ function payX402(services: EscrowServices): Operation {
     idempotent: true,
     openWorld: true,
     scope: 'run',
+    reach: { actsFor: 'wallet' },
     toolsets: ['escrow'],
     input: z.strictObject({
       url: z.url({ protocol: /^https?$/ }).max(2000),
@@ -95,6 +96,7 @@ function chargeX402(services: EscrowServices): Operation {
       'For a server that protects a resource: give the resource, its price and the X-PAYMENT (or PAYMENT-SIGNATURE) header of the request. Answers the 402 to send, or that it is paid, which redeems the payment once. Paying is pay_x402.',
     effect: 'write',
     scope: 'run',
+    reach: { actsFor: 'wallet' },
     input: z.strictObject({
       resource: z.string().min(1).max(2000),
       price: z.string().max(40).describe('Micro-units as text'),
@@ -125,6 +127,7 @@ function mintCredit(services: EscrowServices): Operation {
     effect: 'write',
     idempotent: true,
     scope: 'admin',
+    reach: {},
     input: z.strictObject({
       wallet: walletIdSchema,
       amount: units,
@@ -152,6 +155,7 @@ function pauseEscrow(services: EscrowServices): Operation {
     effect: 'write',
     idempotent: true,
     scope: 'admin',
+    reach: {},
     input: z.strictObject({ paused: z.boolean() }),
     output: z.object({ paused: z.boolean() }),
     http: { method: 'PUT', path: '/api/escrow/pause' },
@@ -171,6 +175,7 @@ function escrowHealth(services: EscrowServices): Operation {
       'Shows whether escrow works: overdue jobs, deliveries that wait too long for a verdict, whether it is paused, each settlement. Changes nothing.',
     effect: 'read',
     scope: 'read',
+    reach: {},
     input: z.strictObject({}),
     output: z.looseObject({ ok: z.boolean() }),
     http: { method: 'GET', path: '/api/escrow/health' },
@@ -199,6 +204,7 @@ function verifyEscrow(services: EscrowServices): Operation {
       "Recomputes every hash chain, every balance, the sum of all money and every job's escrow from the entries alone, and fails naming what does not fit. Keep `fold` elsewhere and compare it later to notice a rewritten history. Changes nothing.",
     effect: 'read',
     scope: 'read',
+    reach: {},
     input: z.strictObject({}),
     output: z.looseObject({ ok: z.boolean(), problems: z.array(z.string()) }),
     http: { method: 'GET', path: '/api/escrow/verify' },

@@ -45,6 +45,7 @@ function createWallet(services: EscrowServices): Operation {
       'Makes a wallet of yours, with balance 0 and optional limits. Give an agent its own wallet and key (withKey: true): that key can act for this wallet only. Credit comes from the operator (internal credit, not real money) or from payments. Look at it with get_wallet.',
     effect: 'write',
     scope: 'run',
+    reach: {},
     toolsets: ['escrow'],
     input: z.strictObject({
       name: z.string().min(1).max(50).optional(),
@@ -60,7 +61,7 @@ function createWallet(services: EscrowServices): Operation {
       const wallet = await services.wallets.create(caller.owner, input.name ?? null, policy);
       const view = await shownWallet(services, wallet);
       if (!input.withKey) return view;
-      return { ...view, key: await services.wallets.newKey(services.access, wallet) };
+      return { ...view, key: await services.wallets.newKey(services.access, wallet, caller) };
     },
   });
 }
@@ -73,6 +74,7 @@ function openWallet(services: EscrowServices): Operation {
       'Makes a wallet without an owner and answers a claim key for whoever shall own it. It can receive and cannot spend until it is claimed (claim_wallet). Without a key only where the operator allows it (setting escrow.openWallets). With a key of your own use create_wallet.',
     effect: 'write',
     scope: 'public',
+    reach: {},
     input: z.strictObject({ name: z.string().min(1).max(50).optional() }),
     output: walletView.extend({ claimKey: z.string() }),
     http: { method: 'POST', path: '/api/wallets/open' },
@@ -97,13 +99,14 @@ function claimWallet(services: EscrowServices): Operation {
       'Makes you the owner of a wallet that was opened without one, and answers a key bound to it, shown once. A claim key works once, for some days; claiming again within ten minutes, before the wallet has done anything, replaces a key whose answer was lost.',
     effect: 'write',
     scope: 'run',
+    reach: {},
     input: z.strictObject({ claimKey: z.string().min(8).max(100) }),
     output: walletView.extend({ key: z.string() }),
     http: { method: 'POST', path: '/api/wallets/claim' },
     cli: { words: ['wallet', 'claim'], args: ['claimKey'] },
     run: async (input, context) => {
-      const { owner } = callerOf(context);
-      const { wallet, key } = await services.wallets.claim(input.claimKey, owner, services);
+      const caller = callerOf(context);
+      const { wallet, key } = await services.wallets.claim(input.claimKey, caller, services);
       return { ...(await shownWallet(services, wallet)), key };
     },
   });
@@ -117,6 +120,7 @@ function getWallet(services: EscrowServices): Operation {
       'Shows one wallet of yours (balance, status, limits), or all of them when none is named. What it earned and spent: list_payments and list_work. Changes nothing.',
     effect: 'read',
     scope: 'read',
+    reach: { actsFor: 'wallet' },
     toolsets: ['escrow'],
     input: z.strictObject({ wallet: walletIdSchema.optional() }),
     output: z.object({ wallets: z.array(walletView) }),
@@ -145,6 +149,7 @@ function updateWallet(services: EscrowServices): Operation {
     effect: 'write',
     idempotent: true,
     scope: 'run',
+    reach: {},
     input: z.strictObject({
       wallet: walletIdSchema,
       name: z.string().min(1).max(50).optional(),
@@ -170,7 +175,7 @@ function updateWallet(services: EscrowServices): Operation {
       });
       const view = await shownWallet(services, after);
       if (!input.rotateKey) return view;
-      return { ...view, key: await services.wallets.newKey(services.access, after, true) };
+      return { ...view, key: await services.wallets.newKey(services.access, after, caller, true) };
     },
   });
 }
@@ -185,6 +190,7 @@ function walletWebhook(services: EscrowServices): Operation {
     idempotent: true,
     openWorld: true,
     scope: 'run',
+    reach: { actsFor: 'wallet' },
     input: z.strictObject({
       wallet: walletIdSchema,
       url: z.url().max(2000).nullable().optional(),
@@ -241,6 +247,7 @@ function sendPayment(services: EscrowServices): Operation {
     effect: 'destroy',
     idempotent: true,
     scope: 'run',
+    reach: { actsFor: 'wallet' },
     toolsets: ['escrow'],
     input: z.strictObject({
       to: walletIdSchema,
@@ -282,6 +289,7 @@ function getPayment(services: EscrowServices): Operation {
       'Shows one payment by its id (pay_…): from, to, amount, fee, status, time. Anybody who has the unguessable id can; memo only for the two parties. Changes nothing.',
     effect: 'read',
     scope: 'public',
+    reach: { actsFor: 'wallet' },
     input: z.strictObject({ id: z.string().regex(/^pay_\w{1,40}$/) }),
     output: paymentView,
     http: { method: 'GET', path: '/api/payments/{id}' },
@@ -304,6 +312,7 @@ function listPayments(services: EscrowServices): Operation {
       'Lists payments that a wallet of yours made or got, newest first. One by its id: get_payment. Changes nothing.',
     effect: 'read',
     scope: 'read',
+    reach: { actsFor: 'wallet' },
     input: z.strictObject({
       limit: z.coerce.number().int().min(1).max(100).default(20),
       offset: z.coerce.number().int().min(0).max(1_000_000).default(0),
@@ -331,6 +340,7 @@ function getReputation(services: EscrowServices): Operation {
       'Shows how reliable a wallet has been as provider and as client: jobs completed, rejected, expired, a score in which every job and payment counts once, and its newest events. Public. Look before you hire. Changes nothing.',
     effect: 'read',
     scope: 'public',
+    reach: 'nothing',
     input: z.strictObject({
       wallet: walletIdSchema,
       limit: z.coerce.number().int().min(0).max(100).default(10),

@@ -13,7 +13,7 @@ import type { Services } from '../services.ts';
 import { withoutSecrets } from '../webhooks.ts';
 import { crawlOf, jobId } from './crawl-job.ts';
 import { readPages } from './read-pages.ts';
-import { common, submit } from './run.ts';
+import { common, submit, webJobs } from './run.ts';
 import { checkSelectors } from './selectors.ts';
 import { crawlWords } from './terminal.ts';
 
@@ -37,6 +37,7 @@ function crawlSite(services: Services): Operation {
     effect: 'write',
     openWorld: true,
     scope: 'run',
+    reach: webJobs,
     toolsets: ['default', 'web'],
     input: crawlOptions.extend(common),
     rareInput,
@@ -155,6 +156,7 @@ function controlCrawl(services: Services): Operation {
       'Pauses a running crawl (it keeps all it has), resumes it, or (retryFailed) opens an ended crawl again to fetch only the pages that failed and what was left when it stopped. To end it use cancel_job.',
     effect: 'write',
     scope: 'run',
+    reach: { jobs: ({ id }) => [id] },
     toolsets: ['crawl'],
     at: 'attempt',
     input: z.strictObject({ id: jobId, action: z.enum(['pause', 'resume', 'retryFailed']) }),

@@ -13,6 +13,7 @@ import {
   pendingJob,
   submitAndWait,
   waitMs,
+  webJobs,
   type Answer,
 } from './run.ts';
 
@@ -55,6 +56,7 @@ export function jobOperation<A extends Action>(
     effect,
     openWorld: true,
     scope: 'run',
+    reach: webJobs,
     toolsets: ['web'],
     input: shape,
     rareInput: [...(said.rareInput ?? []), ...(named ? Object.keys(common) : []), 'waitMs'],

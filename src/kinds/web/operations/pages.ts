@@ -163,6 +163,7 @@ function submitExtraction(services: Services): Operation {
     effect: 'write',
     idempotent: true,
     scope: 'run',
+    reach: { jobs: ({ jobId }) => [jobId] },
     toolsets: ['web'],
     input: z.strictObject({
       jobId: z.string().max(80).describe('Job of extract_data, or of the crawl'),

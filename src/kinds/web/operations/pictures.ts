@@ -45,6 +45,7 @@ export function readPicture(services: Services): Operation {
       'Reads a picture that take_screenshot or browse_page took, by the job and the last part of its path, as base64. Use it when the file is on another machine; on the same machine open the path. Changes nothing.',
     effect: 'read',
     scope: 'read',
+    reach: { jobs: ({ id }) => [id] },
     at: 'job',
     input: z.strictObject({
       id: z.string().regex(/^[A-Za-z0-9_-]{1,80}$/, 'not a job id'),

@@ -9,6 +9,7 @@ import { creditNotes, creditTable, type Charge } from '../usage/credits.ts';
 import { jobOperation } from './job-operation.ts';
 import { checkSelectors } from './selectors.ts';
 import { agentWords, pipelineWords, searchWords, usageText } from './terminal.ts';
+import { webJobs } from './run.ts';
 
 export function researchOperations(services: Services): Operation[] {
   return [webSearch(services), runPipeline(services), runAgent(services), webUsage(services)];
@@ -106,6 +107,7 @@ function webUsage(services: Services): Operation {
       'Shows what web jobs cost (the one credit table), what was spent by day and action, and what is left of the budgets. Credits are a local measure: nothing is billed. Use it before a large crawl_site, or when a job ended for want of credits; the cost of one job is in get_job.',
     effect: 'read',
     scope: 'read',
+    reach: webJobs,
     toolsets: ['web'],
     input: z.strictObject({
       from: z.iso.date().optional().describe('Default: first day of this month'),

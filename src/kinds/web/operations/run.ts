@@ -3,7 +3,7 @@ import { z } from 'zod';
 import { AppError } from '../../../errors.ts';
 import { isFinal, type Job } from '../../../jobs/job.ts';
 import { labelList } from '../../../jobs/labels.ts';
-import type { CallContext } from '../../../operation.ts';
+import type { CallContext, Reach } from '../../../operation.ts';
 import type { Action } from '../actions/inputs.ts';
 import { webhook, type WebhookWish } from '../crawl/options.ts';
 import { parseUrl } from '../crawl/url.ts';
@@ -30,6 +30,9 @@ export const common = {
 /** A node that dies takes no reading with it; browse_page may have changed something and is never repeated. */
 const lostMax = 5;
 
+/** All web jobs wait in one queue. */
+export const webJobs: Reach = { queue: () => 'default' };
+
 export interface Submit {
   action: Action;
   input: Record<string, unknown>;
@@ -43,8 +46,7 @@ export interface Submit {
 }
 
 export async function submit(services: Services, context: CallContext, wish: Submit): Promise<Job> {
-  const { owner, queues } = context.caller!;
-  refuseQueue(queues);
+  const { owner } = context.caller!;
   await services.usage.require(owner, priceOf(wish.action, wish.input as never));
   const { job } = await services.jobs.submit({
     kind: 'web',
@@ -61,14 +63,6 @@ export async function submit(services: Services, context: CallContext, wish: Sub
     retry: { attemptsMax: wish.action === 'browse' ? 1 : 1 + lostMax, lostMax, backoffMs: 0 },
   });
   return job;
-}
-
-/** Web jobs have one queue; a key that is limited to others may not fill it. */
-function refuseQueue(queues: readonly string[] | undefined): void {
-  if (!queues || queues.includes('default')) return;
-  throw new AppError('forbidden', 'The key may not use the queue default, where web jobs wait.', {
-    hint: `It is limited to: ${queues.join(', ')}.`,
-  });
 }
 
 /** Checked now, subscribed with the submit. */
