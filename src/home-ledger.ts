@@ -102,11 +102,11 @@ export async function joinLedger(
   const row = await ledgerOf(store);
   const hint = `Correct ERRAND_STORE, or restore the database with pg_restore. To join this database as a new node: \`rm ${quoted(path)}\`.`;
   if (row?.state === 'copying') throw halfCopied(shown);
+  if (mark && row && mark.ledger !== anyLedger && mark.ledger !== row.ledger)
+    throw refusal(`The database ${shown} is another ledger than the one of this node.`, hint);
   const cursor = await store.eventCursor();
   if (!row || (mark && mark.commits > 0 && cursor === 0))
     throw refusal(`The database ${shown} was emptied: it had a ledger.`, hint);
-  if (mark && mark.ledger !== anyLedger && mark.ledger !== row.ledger)
-    throw refusal(`The database ${shown} is another ledger than the one of this node.`, hint);
   const note = async () =>
     writeMark(path, { ledger: row.ledger, commits: await store.eventCursor() });
   await note();

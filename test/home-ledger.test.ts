@@ -16,10 +16,16 @@ import { test, type TestContext } from 'node:test';
 import { allMigrations } from '../src/app.ts';
 import { AppError } from '../src/errors.ts';
 import { openHome } from '../src/home.ts';
-import { openHomeStore } from '../src/home-ledger.ts';
+import { joinLedger, openHomeStore } from '../src/home-ledger.ts';
+import { Jobs } from '../src/jobs/jobs.ts';
 import { jobMigrations } from '../src/jobs/migrations.ts';
 import { restoreBackup } from '../src/restore.ts';
+import { systemClock } from '../src/runtime/clock.ts';
+import { beginCopy, endCopy, ledgerOf } from '../src/store/ledger.ts';
+import { PostgresStore } from '../src/store/postgres/postgres.ts';
 import { tempFolder } from './helpers/folder.ts';
+import { toyKind } from './helpers/jobs.ts';
+import { freshDatabase } from './helpers/postgres.ts';
 
 const deep = process.env.ERRAND_TEST_DEEP === '1';
 const database = (home: string) => join(home, 'errand.sqlite');
@@ -282,4 +288,34 @@ test('no server starts on a copy that was killed at any step', { timeout: 900_00
         assert.equal(readFileSync(join(target!, 'secret'), 'utf8'), secret, step);
     },
   );
+});
+
+test('a node of a cluster refuses another database, an emptied one and a half-copied one', async (t) => {
+  const home = tempFolder(t);
+  const open = async () => {
+    const store = await PostgresStore.open(await freshDatabase());
+    t.after(() => store.close());
+    await store.applyMigrations(jobMigrations);
+    return store;
+  };
+  const join = (store: PostgresStore) => joinLedger(home, store, 'postgres://test');
+  const own = await open();
+  await join(own);
+  const jobs = new Jobs(own, systemClock);
+  jobs.addKind(toyKind);
+  await jobs.submit({ kind: 'toy', owner: 'ada', input: 1 });
+  const note = await join(own);
+  await note();
+  await assert.rejects(join(await open()), {
+    code: 'unavailable',
+    message: /another ledger/,
+    hint: /Correct ERRAND_STORE.*pg_restore.*rm /,
+  });
+  await join(own);
+  await beginCopy(own);
+  await assert.rejects(join(own), { message: /copy into .* was interrupted/ });
+  await endCopy(own, (await ledgerOf(own))!.ledger);
+  await join(own);
+  await own.commit([{ sql: 'DELETE FROM events', params: [] }]);
+  await assert.rejects(join(own), { message: /was emptied: it had a ledger/ });
 });
