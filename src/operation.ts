@@ -1,11 +1,16 @@
 // What an operation is. It is defined once; MCP tools, HTTP routes, CLI commands, the OpenAPI document and the
 // docs tables are projections of the one list. No face has logic of its own.
 import { z } from 'zod';
+import type { CliShape } from './command-shape.ts';
 import { AppError } from './errors.ts';
+import { inputError } from './input-error.ts';
+import { isReference, namesOf, namingFields, referencesMax } from './job-names.ts';
 import type { Tracer } from './runtime/trace.ts';
 
 /** The language of input and output; tests take it from here, so that theirs is ours. */
 export { z };
+export type { CliShape };
+export { inputError, inputErrorAs } from './input-error.ts';
 
 export const scopes = ['read', 'run', 'worker', 'admin'] as const;
 export type Scope = (typeof scopes)[number];
@@ -29,6 +34,11 @@ export interface Caller {
 export interface Origin {
   cwd?: string;
   env?: Record<string, string>;
+}
+
+/** Finds the one job that is meant, with the caller's rights. */
+export interface References {
+  resolve(text: string, caller: Caller | undefined): Promise<string>;
 }
 
 export interface CallContext {
@@ -110,30 +120,6 @@ export function itemLine({ event, id, ...item }: StreamItem): string {
   return `${head.slice(0, -1)},"data":${itemData(item)}}\n`;
 }
 
-export interface CliShape {
-  /** Words after `errand`: ['queue', 'list']. */
-  words: readonly string[];
-  /** Fields of the input taken in order without a flag; the last may be an array and takes the rest. */
-  args?: readonly string[];
-  /** The last of `args` may be given several times: a call for each. */
-  each?: boolean;
-  /**
-   * Columns for a table when the output has one list; else the fields are printed. `bodies`: texts a row may have that
-   * no cell can hold; a row with one is a line with its text below.
-   */
-  table?: { rows: string; columns: readonly string[]; bodies?: readonly string[] };
-  /** A hand-written command of the same words replaces the generated one (it still calls the operation). */
-  custom?: boolean;
-  /** Fields of the input that the words say already: `errand news` is a search of type news. */
-  preset?: Readonly<Record<string, unknown>>;
-  /** What the list of commands says of it, where the operation's own title is about more. */
-  summary?: string;
-  /** The answer as a person reads it, where neither the table nor the text for models will do. */
-  text?(output: unknown): string | undefined;
-  /** The answer says that it was not all to be had: exit code 1, so that scripts need not read it. */
-  isShort?(output: unknown): boolean;
-}
-
 export function commandsOf({ cli }: Pick<Operation, 'cli'>): readonly CliShape[] {
   if (cli === undefined) return [];
   return 'words' in cli ? [cli] : cli;
@@ -175,6 +161,9 @@ export class Operations {
   elsewhere: Elsewhere | undefined;
   /** Set where the operator wants traces. */
   tracer: Tracer | undefined;
+  /** Set where jobs may be named otherwise than by their id. */
+  references: References | undefined;
+  private readonly namers = new Map<string, readonly string[]>();
 
   /** `kind`: whose they are; a key that is limited to kinds calls none of the others. */
   add(operations: readonly Operation[], kind?: string): void {
@@ -183,6 +172,8 @@ export class Operations {
       if (this.byName.has(operation.name))
         throw new Error(`operation ${operation.name} is defined twice`);
       this.byName.set(operation.name, operation);
+      const fields = namingFields(operation.input);
+      if (fields.length > 0) this.namers.set(operation.name, fields);
     }
   }
 
@@ -208,7 +199,10 @@ export class Operations {
     return this.tracer.call(name, attributes, () => this.perform<O>(operation, input, context));
   }
 
-  private async perform<O>(operation: Operation, input: unknown, context: CallContext): Promise<O> {
+  private async perform<O>(operation: Operation, given: unknown, context: CallContext): Promise<O> {
+    const input = this.isNamed(operation, given)
+      ? await this.withIds(operation, given as Record<string, unknown>, context)
+      : given;
     const parsed = this.check(operation, input, context);
     const { elsewhere } = this;
     if (!operation.at || !elsewhere) return (await operation.run(parsed, context)) as O;
@@ -227,14 +221,55 @@ export class Operations {
   stream(name: string, input: unknown, context: CallContext): AsyncIterable<StreamItem> {
     const operation = this.get(name);
     if (!operation.stream) throw notFollowed(name);
+    if (this.isNamed(operation, input)) return this.streamNamed(operation, input, context);
     const parsed = this.check(operation, input, context);
     const { elsewhere } = this;
     if (!operation.at || !elsewhere) return operation.stream(parsed, context);
     return follow(operation as Following, parsed, { elsewhere, input, context });
   }
 
+  private async *streamNamed(
+    operation: Operation,
+    input: unknown,
+    context: CallContext,
+  ): AsyncGenerator<StreamItem> {
+    const resolved = await this.withIds(operation, input as Record<string, unknown>, context);
+    yield* this.stream(operation.name, resolved, context);
+  }
+
+  /** Whether a field names a job by something else than a whole id. */
+  private isNamed({ name }: Operation, input: unknown): boolean {
+    const fields = this.references && this.namers.get(name);
+    if (!fields || input === null || typeof input !== 'object') return false;
+    return fields.some((field) =>
+      namesOf((input as Record<string, unknown>)[field]).some(isReference),
+    );
+  }
+
+  private async withIds(
+    operation: Operation,
+    input: Record<string, unknown>,
+    { caller }: CallContext,
+  ): Promise<Record<string, unknown>> {
+    authorize(operation, caller, this.kinds.get(operation.name));
+    const resolved = { ...input };
+    const idOf = (text: unknown) =>
+      isReference(text) ? this.references!.resolve(text, caller) : text;
+    for (const field of this.namers.get(operation.name)!) {
+      const value = input[field];
+      if (Array.isArray(value)) {
+        if (value.length <= referencesMax) resolved[field] = await Promise.all(value.map(idOf));
+      } else if (value !== undefined) resolved[field] = await idOf(value);
+    }
+    return resolved;
+  }
+
   /** What the call that started this job would answer now; for a job that no such operation knows, what get_job answers. */
-  async later(jobId: string, context: CallContext): Promise<{ name: string; output: unknown }> {
+  async later(named: string, context: CallContext): Promise<{ name: string; output: unknown }> {
+    const jobId =
+      this.references && isReference(named)
+        ? await this.references.resolve(named, context.caller)
+        : named;
     for (const operation of this.list()) {
       const { name, scope } = operation;
       if (!operation.answerFor || !mayCall(scope, context.caller, this.kinds.get(name))) continue;
@@ -332,58 +367,6 @@ function mayCall(
   if (scope === 'public') return true;
   if (!caller || (kind !== undefined && caller.kinds && !caller.kinds.includes(kind))) return false;
   return caller.scopes.has(scope) || caller.scopes.has('admin');
-}
-
-/** What is wrong with the input of an operation or of a dialect's tool, field by field. */
-export function inputError(
-  { name, input }: { name: string; input: z.ZodType },
-  error: z.ZodError,
-): AppError {
-  const issues = error.issues.slice(0, 5).map((issue) => {
-    const path = issue.path.join('.');
-    return path ? `${path}: ${issue.message}` : issue.message;
-  });
-  return new AppError('invalidInput', `Wrong input for ${name}: ${issues.join('; ')}`, {
-    hint: unknownFieldHint(input, error) ?? 'The input schema names every field and its limits.',
-    data: {
-      issues: error.issues
-        .slice(0, 20)
-        .map(({ path, message, code }) => ({ path: path.join('.'), message, code })),
-    },
-  });
-}
-
-/** The same in the words of a dialect, whose callers do not know the fields by our names. */
-export function inputErrorAs(
-  error: unknown,
-  named: (field: string) => string,
-  hint: string,
-): unknown {
-  const found = error instanceof AppError ? error.data?.issues : undefined;
-  if (!Array.isArray(found)) return error;
-  const issues = (found as { path: string; message: string }[]).map((issue) => {
-    const path = issue.path.replace(/^\w+/, named);
-    return { ...issue, path };
-  });
-  const told = issues.slice(0, 5).map(({ path, message }) => `${path || 'body'}: ${message}`);
-  return new AppError('invalidInput', `Wrong input: ${told.join('; ')}.`, {
-    hint,
-    data: { issues },
-  });
-}
-
-/** What the field may have meant to be, or all there are: a model often sees only this text. */
-function unknownFieldHint(input: z.ZodType, error: z.ZodError): string | undefined {
-  const wrong = error.issues.find(
-    (issue) => issue.code === 'unrecognized_keys' && issue.path.length === 0,
-  );
-  if (wrong?.code !== 'unrecognized_keys' || !(input instanceof z.ZodObject)) return undefined;
-  const fields = Object.keys(input.shape);
-  const begins = (one: string, other: string) => one.toLowerCase().startsWith(other.toLowerCase());
-  const near = fields.filter((field) =>
-    wrong.keys.some((key) => begins(field, key) || begins(key, field)),
-  );
-  return near.length > 0 ? `Did you mean ${near.join(' or ')}?` : `It takes: ${fields.join(', ')}.`;
 }
 
 function notFollowed(name: string): AppError {

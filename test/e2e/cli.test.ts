@@ -168,7 +168,7 @@ test('queues limit and pause; every command has help; completion knows the words
   const help = await server.cli('queue', 'set', '--help');
   assert.match(help.stdout, /--concurrency-max/);
   assert.equal((await server.cli('help', 'queue', 'set')).stdout, help.stdout);
-  const overview = (await server.cli('help')).stdout;
+  const overview = (await server.cli('help', 'all')).stdout;
   assert.match(overview, /queue list +shows queues/);
   assert.match(overview, /\n {2}crawl .*\n(?: {2}.*\n)* {2}crawl pause /);
   assert.match((await server.cli('completion', 'words', 'queue')).stdout, /list set/);

@@ -47,6 +47,8 @@ export interface Answered<O = Record<string, unknown>> {
   text?: string;
   shown?: string;
   isShort?: true;
+  /** For a person this answer is an error. */
+  failure?: { code: string; message: string; hint?: string };
   /** The job that goes on with it. */
   jobId?: string;
 }
@@ -169,6 +171,8 @@ function answer(response: ServerResponse, operation: Operation, output: unknown)
   if (text !== undefined) told.text = text;
   if (shown !== undefined) told.shown = shown;
   if (jobId !== undefined) told.jobId = jobId;
+  const failure = shapes.find((shape) => shape.failure)?.failure?.(output);
+  if (failure !== undefined) told.failure = failure;
   if (shapes.some((shape) => shape.isShort?.(output))) told.isShort = true;
   response.writeHead(200, { 'content-type': 'application/json' }).end(JSON.stringify(told));
 }

@@ -18,6 +18,7 @@ import {
 } from './actions/pages.ts';
 import { agentAction, pipelineAction } from './actions/research.ts';
 import { searchAction } from './actions/search.ts';
+import { rerun } from './operations/run.ts';
 import { pictureFolder } from './browser/pictures.ts';
 import type { Services } from './services.ts';
 import { priceOf } from './usage/prices.ts';
@@ -37,6 +38,7 @@ export function createWebKind(services: Services): Kind {
     summary: (job) => summaryOf(job),
     folder: (jobId) => pictureFolder(services.folder, jobId),
     forget: (jobIds) => forget(jobIds, services),
+    rerun: (job, context) => rerun(services, context, job),
   };
 }
 

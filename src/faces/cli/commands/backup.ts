@@ -27,7 +27,7 @@ export const backup = command({
 export const restore = command({
   summary: 'put a backup back',
   args: 'FILE',
-  flags: { home: { type: 'string', value: 'DIR', help: 'the home, instead of ERRAND_HOME' } },
+  flags: {},
   async run({ program, screen }, { values, positionals, usage }) {
     if (positionals.length !== 1)
       throw new AppError('invalidInput', 'Name the backup to put back.', { hint: usage });

@@ -9,7 +9,6 @@ export const doctor = command({
   summary: 'look for reasons when something does not work',
   flags: {
     json: { type: 'boolean', help: 'print JSON, for scripts' },
-    home: { type: 'string', value: 'DIR', help: 'the home, instead of ERRAND_HOME' },
   },
   async run({ program, screen }, { values }) {
     const { home } = program.place(values.home === undefined ? {} : { home: values.home });

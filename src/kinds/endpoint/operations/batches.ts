@@ -9,7 +9,8 @@ import { isoTime } from '../../../runtime/clock.ts';
 import type { RunWish } from '../intake.ts';
 import { requestsMax } from '../batch/batches.ts';
 import { endpointId } from '../spec.ts';
-import { endpointJobView, jobId, viewEndpointJob } from './job-view.ts';
+import { jobId } from '../../../jobs/operation-needs.ts';
+import { endpointJobView, viewEndpointJob } from './job-view.ts';
 import { runFields } from './jobs.ts';
 import { withPresent } from './present.ts';
 

@@ -1,5 +1,6 @@
 // Operations on single pages and sites: read, map, extract, submit, screenshot, browse.
 import { z } from 'zod';
+import { jobId } from '../../../jobs/operation-needs.ts';
 import { AppError } from '../../../errors.ts';
 import type { Job } from '../../../jobs/job.ts';
 import { ownJob } from '../../../jobs/view.ts';
@@ -165,7 +166,7 @@ function submitExtraction(services: Services): Operation {
     scope: 'run',
     toolsets: ['web'],
     input: z.strictObject({
-      jobId: z.string().max(80).describe('Job of extract_data, or of the crawl'),
+      jobId: jobId.describe('Job of extract_data, or of the crawl'),
       url: z.string().max(2000).optional().describe('Page of the crawl'),
       data: z.unknown().describe('Fits the schema; null for what the page does not say'),
     }),

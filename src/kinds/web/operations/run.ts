@@ -3,6 +3,7 @@ import { z } from 'zod';
 import { AppError } from '../../../errors.ts';
 import { isFinal, type Job } from '../../../jobs/job.ts';
 import { labelList } from '../../../jobs/labels.ts';
+import { sameJob } from '../../../jobs/submission.ts';
 import type { CallContext } from '../../../operation.ts';
 import type { Action } from '../actions/inputs.ts';
 import { webhook, type WebhookWish } from '../crawl/options.ts';
@@ -61,6 +62,13 @@ export async function submit(services: Services, context: CallContext, wish: Sub
     retry: { attemptsMax: wish.action === 'browse' ? 1 : 1 + lostMax, lostMax, backoffMs: 0 },
   });
   return job;
+}
+
+/** The work of an ended job, as a new one that is paid for like any other. */
+export async function rerun(services: Services, { caller }: CallContext, job: Job): Promise<Job> {
+  refuseQueue(caller!.queues);
+  await services.usage.require(job.owner, priceOf(job.action as Action, job.input as never));
+  return (await services.jobs.submit(sameJob(job))).job;
 }
 
 /** Web jobs have one queue; a key that is limited to others may not fill it. */
