@@ -36,6 +36,8 @@ export interface CliShape {
   implied?: Readonly<Record<string, Readonly<Record<string, unknown>>>>;
   /** The answer is no error for a model, but it is for a person: what the command line fails with. */
   failure?(output: unknown): { code: string; message: string; hint?: string } | undefined;
+  /** It takes --allow-private: addresses that it names may be private when the owner says so. */
+  allowsPrivate?: boolean;
   /** The answer as a person reads it, where neither the table nor the text for models will do. */
   text?(output: unknown): string | undefined;
   /** The answer says that it was not all to be had: exit code 1, so that scripts need not read it. */

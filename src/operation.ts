@@ -49,6 +49,8 @@ export interface CallContext {
   origin?: Origin;
   /** What the answer has room for where a model reads it: what hands out pieces makes them no larger. */
   answerBytesMax?: number;
+  /** The owner said on the command line of this machine that addresses named in this call may be private. */
+  allowPrivate?: true;
   /** Set when the caller wants to hear how far a long call is. */
   progress?(update: { progress: number; total?: number; message?: string }): void;
 }

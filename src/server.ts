@@ -13,6 +13,7 @@ import { removeStaleSockets } from './faces/http/stale-sockets.ts';
 import { createMcpFace, type McpFace } from './faces/mcp/index.ts';
 import { openHome, type Home } from './home.ts';
 import { answerMetrics } from './metrics.ts';
+import { saveOutput } from './output-copy.ts';
 import { systemClock, type Clock } from './runtime/clock.ts';
 import { createLog, type Log } from './runtime/log.ts';
 import { Loop } from './runtime/service.ts';
@@ -21,6 +22,7 @@ import { serverOperations } from './server-operations.ts';
 import { version } from './version.ts';
 
 const watchMs = 1000;
+const kindFolders = kinds.map(({ name }) => name);
 
 export async function startServer(wish: ServeWish): Promise<RunningServer> {
   const config = loadConfig({
@@ -111,6 +113,7 @@ class Server {
         // After the answer: a stop waits for the calls under way, and asking for it is one.
         stop: () => void setImmediate(() => void this.stop()),
         backup: (path) => app.store.backup(path),
+        saveOutput: async (path) => saveOutput(home.path, path, kindFolders),
       }),
     );
     this.mount(app);

@@ -39,7 +39,7 @@ const rules: [part: RegExp, allowed: RegExp][] = [
   [/^app\.ts$/, /^(?!faces\/|(kinds|dialects)\/[^/]+\/(?!index\.ts)|server\.ts|main\.ts)/],
   // What is made of the whole: a running server, the command line's other work, a look at the machine.
   [
-    /^(server|server-operations|main|home|home-ledger|metrics|restore|settings-report|store-check|store-tools|tracing)\.ts$/,
+    /^(server|server-operations|main|home|home-ledger|metrics|output-copy|restore|settings-report|store-check|store-tools|tracing)\.ts$/,
     anyRing(),
   ],
   [/^doctor\//, anyRing()],

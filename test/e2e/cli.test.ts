@@ -205,7 +205,7 @@ test('logs --attempt reads an earlier attempt', async (t) => {
     assert.deepEqual([none.code, none.stdout.includes('second')], [4, false], more.join());
   }
   const wrong = await server.cli('logs', '--attempt', '0', id);
-  assert.deepEqual([wrong.code, /--attempt: Too small/.test(wrong.stderr)], [2, true]);
+  assert.deepEqual([wrong.code, /--attempt: must be at least 1/.test(wrong.stderr)], [2, true]);
 });
 
 test('a bare number of a duration means seconds everywhere, unless the flag says ms', async (t) => {

@@ -19,6 +19,7 @@ import { result } from './commands/result.ts';
 import { show, wait } from './commands/show.ts';
 import type { Command, CommandContext } from './command.ts';
 import { callEach } from './each.ts';
+import { withEgressHint } from './egress-hint.ts';
 import { everyCommand, helpBelow, nounHelp, overview } from './overview.ts';
 import { clientOf, programAt } from './place.ts';
 import { followedLine, harmless, terminalWords } from './print.ts';
@@ -66,7 +67,7 @@ export async function runCli(argv: readonly string[], program: Program): Promise
   try {
     return await dispatch(argv, program, screen);
   } catch (error) {
-    const body = callerError(error);
+    const body = withEgressHint(program, callerError(error));
     if (!(error instanceof AppError)) program.log.error('the command failed', { error });
     if (json) screen.out(`${JSON.stringify({ error: body })}\n`);
     else {
@@ -172,7 +173,8 @@ async function perform(
       screen.out(common.json ? `${JSON.stringify(data)}\n` : followedLine(entry, data));
     return 0;
   }
-  const answer = await answerOf(context, server, entry, { input, common });
+  const caller = common.allowPrivate ? server.allowingPrivate() : server;
+  const answer = await answerOf(context, caller, entry, { input, common });
   if (typeof answer === 'number') return answer;
   return sayAnswer(screen, answer, { json: common.json, operations }, entry);
 }

@@ -15,7 +15,7 @@ const groups: readonly Group[] = [
   {
     title: 'Run and watch jobs',
     rows: [
-      ['run -- COMMAND', 'run a command as a job and follow it (-d: in the background)'],
+      ['run -- COMMAND', 'run a command as a job and follow it (-d: do not wait)'],
       ['list', 'jobs, newest first (--watch: live)'],
       ['show JOB', 'state of a job, and why it waits'],
       ['logs JOB', 'output of a job (-f: follow it, --errors: only the errors)'],

@@ -1,5 +1,6 @@
 // How things look on a terminal: tables that fit, colours only where they are seen, local times, short durations.
 import { isRecord } from '../../runtime/json.ts';
+import { durationText } from '../../runtime/units.ts';
 import type { CatalogEntry } from './bridge.ts';
 import { dim, paint, type Screen, type Style } from './screen.ts';
 import { age } from './times.ts';
@@ -31,7 +32,7 @@ export function printOutput(
     const rows = (output as Record<string, unknown>)[table.rows];
     if (Array.isArray(rows)) {
       const { columns, bodies = [] } = table;
-      const list = rows as Record<string, unknown>[];
+      const list = (rows as Record<string, unknown>[]).map(withCommands);
       const isRead = list.some((row) => bodies.some((name) => row[name] !== undefined));
       if (isRead) for (const row of list) screen.out(bodyText(screen, entry, row, bodies));
       else screen.out(tableText(screen, list, columns, table));
@@ -44,7 +45,22 @@ export function printOutput(
     }
   }
   if (text !== undefined) screen.out(`${harmless(text)}\n`);
-  else screen.out(fieldsText(screen, output));
+  else screen.out(fieldsText(screen, isRecord(output) ? withCommands(output) : output));
+}
+
+/** Fields that hold our own words, which name operations. */
+const ownWords = new Set(['hint', 'message', 'diagnosis', 'next', 'note', 'notice']);
+
+/** The same with commands in the place of operations, wherever the words are ours. */
+function withCommands(row: Record<string, unknown>): Record<string, unknown> {
+  return Object.fromEntries(
+    Object.entries(row).map(([name, value]) => {
+      if (typeof value === 'string')
+        return [name, ownWords.has(name) ? terminalWords(value) : value];
+      const isOurs = isRecord(value) && (name === 'data' || name === 'error');
+      return [name, isOurs ? withCommands(value) : value];
+    }),
+  );
 }
 
 /** What must be known to trust the answer. */
@@ -72,7 +88,7 @@ export function followedLine(entry: CatalogEntry, data: unknown): string {
   const columns = entry.cli?.table?.columns;
   if (!columns || data === null || typeof data !== 'object')
     return `${harmless(JSON.stringify(data))}\n`;
-  const row = data as Record<string, unknown>;
+  const row = withCommands(data as Record<string, unknown>);
   const cells = columns.map((column) => cell(column, row[column])).filter((text) => text !== '');
   return `${cells.join('  ')}\n`;
 }
@@ -158,7 +174,7 @@ const isTime = /^\d{4}-\d\d-\d\dT[\d:.]+Z$/;
 
 function cell(column: string, value: unknown): string {
   if (value === undefined || value === null) return '';
-  if (column.endsWith('Ms') && typeof value === 'number') return duration(value);
+  if (column.endsWith('Ms') && typeof value === 'number') return durationText(value);
   if (typeof value === 'string' && isTime.test(value)) return localTime(value);
   if (Array.isArray(value)) return harmless(value.join(',')) || '–';
   if (typeof value === 'object') return harmless(JSON.stringify(value));
@@ -214,23 +230,6 @@ const fieldNames = (rows: readonly Record<string, unknown>[]): string[] => [
 
 const indented = (text: string, indent: string): string => text.replaceAll(/^(?=.)/gm, indent);
 
-export function duration(ms: number): string {
-  if (ms < 1000) return `${Math.round(ms)}ms`;
-  if (ms < 60_000) return `${(ms / 1000).toFixed(1)}s`;
-  const minutes = Math.floor(ms / 60_000);
-  if (minutes < 60)
-    return `${minutes}m${String(Math.floor((ms % 60_000) / 1000)).padStart(2, '0')}s`;
-  return `${Math.floor(minutes / 60)}h${String(minutes % 60).padStart(2, '0')}m`;
-}
-
-export function size(bytes: number): string {
-  const units = ['B', 'kB', 'MB', 'GB'];
-  let value = bytes;
-  let unit = 0;
-  for (; value >= 1000 && unit < units.length - 1; unit++) value /= 1000;
-  return `${unit === 0 ? value : value.toFixed(1)} ${units[unit]}`;
-}
-
 export function localTime(iso: string): string {
   const time = new Date(iso);
   if (Number.isNaN(time.getTime())) return iso;
@@ -250,6 +249,12 @@ const spoken: ReadonlyMap<string, string> = new Map([
   ['send_signal', 'errand signal'],
   ['cancel_job', 'errand cancel'],
   ['retry_job', 'errand retry'],
+  ['rerun_job', 'errand rerun'],
+  ['delete_job', 'errand rm'],
+  ['pin_job', 'errand pin'],
+  ['list_events', 'errand events'],
+  ['set_queue', 'errand queue set'],
+  ['list_queues', 'errand queue list'],
   ['read_pages', 'errand pages'],
 ]);
 

@@ -26,7 +26,7 @@ export interface Program {
   serve(wish: ServeWish): Promise<RunningServer>;
   runFront(wish: FrontWish): Promise<void>;
   /** Offline work on a home nobody serves, or on a database address. */
-  restore(home: string, file: string): Promise<void>;
+  restore(home: string, file: string): Promise<{ files: number; bytes: number } | undefined>;
   /** Brings a PostgreSQL store up to date; answers what was applied. */
   migrate(address: string | undefined): Promise<string[]>;
   /** Verifies a store without changing it. */

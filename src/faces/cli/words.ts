@@ -3,7 +3,8 @@ import { AppError } from '../../errors.ts';
 import type { CatalogEntry } from './bridge.ts';
 import { parseArgs, truthOf, type FlagShape } from './args.ts';
 import { helpText } from './command.ts';
-import { commandNames, duration, terminalWords } from './print.ts';
+import { commandNames, terminalWords } from './print.ts';
+import { durationText } from '../../runtime/units.ts';
 import { typeOf, type Schema } from './schema.ts';
 import { jsonOf, writtenText, type Sources } from './sources.ts';
 import { durationMs, wireTime } from './times.ts';
@@ -16,6 +17,7 @@ export interface Common {
   follow: boolean;
   /** Shows the table again whenever it changes. */
   watch: boolean;
+  allowPrivate: boolean;
   /** Of what starts a job: until that is over; undefined where nothing was said. */
   wait?: boolean;
 }
@@ -53,7 +55,13 @@ export async function parseInput(
 ): Promise<{ inputs: [Input, ...Input[]]; common: Common }> {
   const { properties = {} } = entry.input as Schema;
   const input: Input = {};
-  const common: Common = { json: false, help: false, follow: false, watch: false };
+  const common: Common = {
+    json: false,
+    help: false,
+    follow: false,
+    watch: false,
+    allowPrivate: false,
+  };
   const parsed = parseArgs(argv.slice(entry.cli!.words.length), flagsOf(entry), {
     usage: usage(entry),
     command: `errand ${entry.cli!.words.join(' ')}`,
@@ -123,6 +131,7 @@ function ownFlags(entry: CatalogEntry): EntryFlag[] {
     ...(isWatched(entry) ? [own('watch', { watch: true }, 'w')] : []),
     ...(entry.startsJob ? [own('detach', { wait: false }, 'd')] : []),
     ...(entry.startsJob && !properties.waitMs ? [own('wait', { wait: true })] : []),
+    ...(entry.cli!.allowsPrivate ? [own('allow-private', { allowPrivate: true })] : []),
     own('json', { json: true }),
     own('help', { help: true }, 'h'),
     { name: 'home', takes: 'value' },
@@ -189,6 +198,8 @@ export function help(entry: CatalogEntry, entries: readonly CatalogEntry[]): str
   if (isWatched(entry))
     rows.push(['-w, --watch', 'show it again whenever it changes, until ctrl-c']);
   rows.push(...jobRows(entry));
+  if (entry.cli!.allowsPrivate)
+    rows.push(['--allow-private', 'allow the address although it is on this machine or network']);
   rows.push(['--json', 'print JSON, for scripts']);
   rows.push(['--home DIR', 'use the server of this home, not of ERRAND_HOME']);
   return helpText(usage(entry), typedText(about ?? entry.description), rows, { examples });
@@ -244,7 +255,7 @@ function flagText(name: string, property: Schema, isNeeded: boolean): string {
 }
 
 const presetText = (name: string, preset: unknown): string =>
-  name.endsWith('Ms') && typeof preset === 'number' ? duration(preset) : String(preset);
+  name.endsWith('Ms') && typeof preset === 'number' ? durationText(preset) : String(preset);
 
 /** An error of a call in the words of its command: fields as they are typed, hints that name commands. */
 export function usageError(
@@ -297,8 +308,16 @@ function issueText({ path, message }: Issue, typed: Typed): string {
   // A person types a list, not its places.
   const rest = below.filter((part) => !/^\d+$/.test(part));
   const what = typed(name, rest);
-  return message.endsWith('received undefined') ? `${what} is needed` : `${what}: ${message}`;
+  if (message === 'is required' || message.endsWith('received undefined'))
+    return `${what} is needed`;
+  return `${what}: ${isDuration(name) ? withDurations(message) : message}`;
 }
+
+/** Limits in the unit that is typed. */
+const withDurations = (message: string): string =>
+  message.replace(/(?<=(?:at least|at most|less than|more than) )\d+/, (ms) =>
+    durationText(Number(ms)),
+  );
 
 /** `timeoutMs` is `--timeout` on a terminal, which takes 30s, 5m, or seconds (`--timeout-ms` takes milliseconds). */
 export const flagName = (name: string): string => kebab(name.replace(/Ms(?=$|Max$)/, ''));

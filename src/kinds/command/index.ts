@@ -33,7 +33,7 @@ export const commandPlugin = definePlugin<CommandSettings>({
   examine: (settings, machine) => [examineTerminal(settings, machine)],
   create: (needs) => {
     const { jobs, waiting, clock, log, settings, folder, node, store } = needs;
-    const files = new JobFiles(folder, node);
+    const files = new JobFiles(folder, node, store.engine === 'postgres');
     const history = new History(store, node);
     const keeper = new Keeper({ folder, settings, clock, log, history });
     const policy = new Policy(settings.policy);

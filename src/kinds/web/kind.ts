@@ -20,6 +20,7 @@ import { agentAction, pipelineAction } from './actions/research.ts';
 import { searchAction } from './actions/search.ts';
 import { rerun } from './operations/run.ts';
 import { pictureFolder } from './browser/pictures.ts';
+import { allowedOf, withPrivate } from './private.ts';
 import type { Services } from './services.ts';
 import { priceOf } from './usage/prices.ts';
 
@@ -32,7 +33,7 @@ export function createWebKind(services: Services): Kind {
     adopts: true,
     repeatsLostOnly: true,
     capacity: () => services.settings.jobsMax,
-    run: (run) => runAction(run, services),
+    run: (run) => withPrivate(services, allowedOf(run.job).allowed, (own) => runAction(run, own)),
     view: (job) => view(job, services),
     words: crawlWords,
     summary: (job) => summaryOf(job),
@@ -80,7 +81,7 @@ async function outcomeOf(run: Run, services: Services): Promise<Outcome> {
 
 async function attempt(run: Run, services: Services): Promise<Outcome> {
   const action = run.job.action as Action;
-  const parsed = actionInputs[action].safeParse(run.job.input);
+  const parsed = actionInputs[action].safeParse(allowedOf(run.job).input);
   if (!parsed.success) {
     throw new AppError(
       'invalidInput',

@@ -4,13 +4,12 @@ import { test } from 'node:test';
 import { stripVTControlCharacters } from 'node:util';
 import {
   commandNames,
-  duration,
   fieldsText,
   printOutput,
-  size,
   tableText,
   terminalWords,
 } from '../../../src/faces/cli/print.ts';
+import { durationText, sizeText } from '../../../src/runtime/units.ts';
 import { help, usageError } from '../../../src/faces/cli/words.ts';
 import { AppError } from '../../../src/errors.ts';
 
@@ -43,14 +42,19 @@ test('a table fits the terminal, with short ids and without empty columns', () =
 });
 
 test('sizes and durations as people say them', () => {
-  assert.deepEqual([0, 999, 1000, 5_250_000, 3e12].map(size), [
+  assert.deepEqual([0, 999, 1000, 5_250_000, 3e12].map(sizeText), [
     '0 B',
     '999 B',
     '1.0 kB',
     '5.3 MB',
     '3000.0 GB',
   ]);
-  assert.deepEqual([5, 1500, 61_000, 3_660_000].map(duration), ['5ms', '1.5s', '1m01s', '1h01m']);
+  assert.deepEqual([5, 1500, 61_000, 3_660_000].map(durationText), [
+    '5ms',
+    '1.5s',
+    '1m01s',
+    '1h01m',
+  ]);
 });
 
 test('a hint for agents names commands on a terminal', () => {

@@ -2,7 +2,8 @@
 import { AppError } from '../../../errors.ts';
 import { command, type CommandContext } from '../command.ts';
 import { throughRestarts } from '../patience.ts';
-import { jobWords, localTime, size, statusColour } from '../print.ts';
+import { jobWords, localTime, statusColour } from '../print.ts';
+import { sizeText } from '../../../runtime/units.ts';
 import { dim, paint, type Screen } from '../screen.ts';
 import { stateLine, waitReason } from '../waiting.ts';
 import { durationMs } from '../times.ts';
@@ -71,7 +72,7 @@ function placeText(view: View): string {
   const parts = [
     ...(typeof cwd === 'string' ? [`in ${cwd}`] : []),
     ...(typeof pid === 'number' ? [`process ${pid}`] : []),
-    ...(typeof memoryPeakBytes === 'number' ? [`${size(memoryPeakBytes)} of memory`] : []),
+    ...(typeof memoryPeakBytes === 'number' ? [`${sizeText(memoryPeakBytes)} of memory`] : []),
   ];
   return parts.length > 0 ? `${parts.join(' · ')}\n` : '';
 }

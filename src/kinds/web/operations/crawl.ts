@@ -43,7 +43,7 @@ function crawlSite(services: Services): Operation {
     rareInput,
     output: crawlAnswer,
     http: { method: 'POST', path: '/api/web/crawls' },
-    cli: { words: ['crawl'], args: ['url'], ...crawlWords },
+    cli: { words: ['crawl'], args: ['url'], allowsPrivate: true, ...crawlWords },
     startsJob: ({ jobId: id, status }) => (isFinal(status as Job['status']) ? undefined : id),
     answerFor: async (id, { caller }) => {
       const job = await visibleJob(services.jobs, id, caller);

@@ -8,6 +8,7 @@ import type { CallContext } from '../../../operation.ts';
 import type { Action } from '../actions/inputs.ts';
 import { webhook, type WebhookWish } from '../crawl/options.ts';
 import { parseUrl } from '../crawl/url.ts';
+import { allowedOf, withAllowed } from '../private.ts';
 import type { Services } from '../services.ts';
 import { priceOf } from '../usage/prices.ts';
 import { subscription } from '../webhooks.ts';
@@ -50,7 +51,7 @@ export async function submit(services: Services, context: CallContext, wish: Sub
   const { job } = await services.jobs.submit({
     kind: 'web',
     action: wish.action,
-    input: wish.input,
+    input: context.allowPrivate ? withAllowed(wish.input) : wish.input,
     owner,
     ...(wish.name === undefined ? {} : { name: wish.name }),
     ...(wish.tags === undefined ? {} : { tags: wish.tags }),
@@ -65,10 +66,14 @@ export async function submit(services: Services, context: CallContext, wish: Sub
 }
 
 /** The work of an ended job, as a new one that is paid for like any other. */
-export async function rerun(services: Services, { caller }: CallContext, job: Job): Promise<Job> {
+export async function rerun(services: Services, context: CallContext, job: Job): Promise<Job> {
+  const { caller } = context;
   refuseQueue(caller!.queues);
   await services.usage.require(job.owner, priceOf(job.action as Action, job.input as never));
-  return (await services.jobs.submit(sameJob(job))).job;
+  const { allowed, input } = allowedOf(job);
+  const isAllowed = allowed.length === 0 || caller!.local;
+  const again = sameJob(job);
+  return (await services.jobs.submit(isAllowed ? again : { ...again, input })).job;
 }
 
 /** Web jobs have one queue; a key that is limited to others may not fill it. */
