@@ -14,8 +14,10 @@ export function withEgressHint(program: Program, body: Told): Told {
   if (program.env.ERRAND_URL) return body;
   const file = join(program.place({}).home, 'config.json');
   const hint =
-    `To allow it once, add --allow-private to the command.\n` +
-    `To allow it always, write this line in ${file}:\n` +
+    (body.data?.allowsPrivate === true
+      ? 'To allow it once, add --allow-private to the command.\n'
+      : '') +
+    `To allow it always, write this line (setting egress.allow) in ${file}:\n` +
     `  "egress": { "allow": ${JSON.stringify([...allowedIn(file), entry])} }\n` +
     'Then restart the server: errand stop';
   return { ...body, hint };

@@ -272,7 +272,8 @@ export function usageError(
   }
   const { code, cause, data } = error;
   const hint = error.hint && terminalWords(error.hint, commandNames(entries));
-  const more = { ...(data ? { data } : {}), cause };
+  const once = entry.cli!.allowsPrivate && data?.allow !== undefined ? { allowsPrivate: true } : {};
+  const more = { ...(data ? { data: { ...data, ...once } } : {}), cause };
   return new AppError(code, error.message, { ...more, ...(hint ? { hint } : {}) });
 }
 
