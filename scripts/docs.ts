@@ -54,7 +54,9 @@ async function listOperations(): Promise<Operation[]> {
     baseUrl: () => undefined,
     openBaseUrl: never,
   });
-  app.operations.add(serverOperations({ idle: never, stop: () => {}, backup: never }));
+  app.operations.add(
+    serverOperations({ idle: never, stop: () => {}, backup: never, saveOutput: never }),
+  );
   const list = app.operations.list();
   await app.stop();
   rmSync(path, { recursive: true, force: true });

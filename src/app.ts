@@ -25,6 +25,8 @@ import { jobMigrations } from './jobs/migrations.ts';
 import { jobOperations } from './jobs/operations.ts';
 import type { KindParts, KindPlugin } from './jobs/plugin.ts';
 import { queueOperations } from './jobs/queue-operations.ts';
+import { JobReferences } from './jobs/references.ts';
+import { deleteJob } from './jobs/removal-operations.ts';
 import { Retention } from './jobs/retention.ts';
 import { Runner } from './jobs/runner.ts';
 import { Waiting } from './jobs/wait.ts';
@@ -107,6 +109,7 @@ export async function createApp(wish: AppNeeds): Promise<App> {
   operations.jobLimits = jobLimits(jobs);
   const tracing = createTracing({ ...needs, egress, node: home.node });
   operations.tracer = jobs.tracer = tracing?.tracer;
+  operations.references = new JobReferences(jobs);
   const parts = await createKinds(needs, core, operations);
   const { leaseMs, sweepMs, stopMsMax, waitMsMax } = config.server;
   const node = home.node;
@@ -138,6 +141,7 @@ export async function createApp(wish: AppNeeds): Promise<App> {
   const retention = new Retention(jobs, clock, config.retention, cluster.retention);
   const maintenance = new Maintenance({ jobs, clock, log, leaseMs, sweepMs, retention });
   operations.add(jobOperations({ jobs, feed, waiting, clock, waitMsMax, cancelMsDefault }));
+  operations.add([deleteJob(jobs, retention)]);
   operations.add(queueOperations(jobs, () => runner.wake()));
   operations.add(webhookOperations(webhooks, jobs));
   operations.add(accessOperations(access, jobs, clock));

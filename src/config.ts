@@ -5,6 +5,7 @@ import { join } from 'node:path';
 import { z } from 'zod';
 import { environment, homePlace, logLevelOf } from './config-place.ts';
 import { AppError } from './errors.ts';
+import { issueText } from './issue-text.ts';
 import type { LogLevel } from './runtime/log.ts';
 
 const second = 1000;
@@ -226,6 +227,27 @@ export function loadConfig(
   };
 }
 
+/** Which settings the environment sets, and by which variable. */
+export function environmentSettings(
+  env: Record<string, string | undefined>,
+): ReadonlyMap<string, string> {
+  const variables: [setting: string, variable: string][] = [
+    ['server.port', 'ERRAND_PORT'],
+    ['server.host', 'ERRAND_HOST'],
+    ['server.publicUrl', 'ERRAND_PUBLIC_URL'],
+    ['server.leaseMs', 'ERRAND_LEASE_MS'],
+    ['server.sweepMs', 'ERRAND_SWEEP_MS'],
+    ['server.idleExitMs', 'ERRAND_IDLE_EXIT_MS'],
+    ['cluster.labels', 'ERRAND_LABELS'],
+    ['cluster.name', 'ERRAND_CLUSTER'],
+    ['cluster.nodeUrl', 'ERRAND_NODE_URL'],
+    ['tracing.endpoint', 'OTEL_EXPORTER_OTLP_ENDPOINT'],
+    ['tracing.endpoint', 'OTEL_EXPORTER_OTLP_TRACES_ENDPOINT'],
+    ['tracing.serviceName', 'OTEL_SERVICE_NAME'],
+  ];
+  return new Map(variables.filter(([, variable]) => env[variable] !== undefined));
+}
+
 /** Of the wish, the environment or home/env. What is no store is refused: the home's own would be a second truth. */
 export function storeAddress(
   wish: Pick<ConfigWish, 'home' | 'store'> = {},
@@ -325,18 +347,19 @@ function readConfigFile(path: string, sections: readonly Section[]) {
 
 /** What the file says was good: it is the flag or the variable over it, by the name it was given with. */
 function badOverride(error: z.ZodError, names: Record<string, string>): AppError {
-  const issues = error.issues.slice(0, 5).map(({ path, message }) => {
-    const [field] = path;
-    return `${names[String(field)] ?? path.join('.')}: ${message}`;
+  const issues = error.issues.slice(0, 5).map((issue) => {
+    const [field] = issue.path;
+    return `${names[String(field)] ?? issue.path.join('.')}: ${issueText(issue)}`;
   });
   return new AppError('invalidInput', issues.join('; '), { hint: 'Nothing was started.' });
 }
 
 /** A wrong setting stops the start: guessing what was meant could switch a guard off. */
 function badConfig(where: string, error: z.ZodError): AppError {
-  const issues = error.issues
-    .slice(0, 5)
-    .map(({ path, message }) => (path.length > 0 ? `${path.join('.')}: ${message}` : message));
+  const issues = error.issues.slice(0, 5).map((issue) => {
+    const text = issueText(issue);
+    return issue.path.length > 0 ? `${issue.path.join('.')}: ${text}` : text;
+  });
   return new AppError('invalidInput', `Wrong settings in ${where}: ${issues.join('; ')}`, {
     hint: 'Correct them; nothing was started.',
   });

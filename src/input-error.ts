@@ -1,6 +1,7 @@
-// What a caller is told about wrong input: field by field, in the names that the caller used.
+// What is wrong with an input, field by field, in words that a person and a model understand.
 import { z } from 'zod';
 import { AppError } from './errors.ts';
+import { issueText } from './issue-text.ts';
 
 /** What is wrong with the input of an operation or of a dialect's tool, field by field. */
 export function inputError(
@@ -9,14 +10,16 @@ export function inputError(
 ): AppError {
   const issues = error.issues.slice(0, 5).map((issue) => {
     const path = issue.path.join('.');
-    return path ? `${path}: ${issue.message}` : issue.message;
+    return path ? `${path}: ${issueText(issue)}` : issueText(issue);
   });
   return new AppError('invalidInput', `Wrong input for ${name}: ${issues.join('; ')}`, {
     hint: unknownFieldHint(input, error) ?? 'The input schema names every field and its limits.',
     data: {
-      issues: error.issues
-        .slice(0, 20)
-        .map(({ path, message, code }) => ({ path: path.join('.'), message, code })),
+      issues: error.issues.slice(0, 20).map((issue) => ({
+        path: issue.path.join('.'),
+        message: issueText(issue),
+        code: issue.code,
+      })),
     },
   });
 }

@@ -1,7 +1,8 @@
 // Hands argv to the command line, with what it needs of the rest imported when it is needed.
 import { constants } from 'node:os';
 import { join } from 'node:path';
-import { plainEnv, runCli } from './faces/cli/cli.ts';
+import { runCli } from './faces/cli/cli.ts';
+import { plainEnv } from './faces/cli/place.ts';
 import type { Program } from './faces/cli/program.ts';
 import { systemClock } from './runtime/clock.ts';
 import { createLog } from './runtime/log.ts';
@@ -41,6 +42,7 @@ const program: Program = {
   migrate: async (address) => (await import('./store-tools.ts')).migrateStore(address),
   checkStore: async (wish) => (await import('./store-check.ts')).checkStore(wish),
   copyStore: async (from, to) => (await import('./store-tools.ts')).copyBetween(from, to),
+  settings: async (home) => (await import('./settings-report.ts')).settingsReport(home, env),
   examine: async (home) => (await import('./doctor/doctor.ts')).examine(home, env),
 };
 

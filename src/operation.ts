@@ -11,12 +11,15 @@ import {
   type Reach,
   type Scope,
 } from './authorization.ts';
+import type { CliShape } from './command-shape.ts';
 import { AppError } from './errors.ts';
 import { inputError } from './input-error.ts';
+import { isReference, namesOf, namingFields, referencesMax } from './job-names.ts';
 import type { Tracer } from './runtime/trace.ts';
 
 /** The language of input and output; tests take it from here, so that theirs is ours. */
 export { z };
+export type { CliShape };
 
 export { scopes, isLimited, type Caller, type JobLimits, type Reach, type Scope };
 export { inputError, inputErrorAs } from './input-error.ts';
@@ -27,6 +30,11 @@ export interface Origin {
   env?: Record<string, string>;
 }
 
+/** Finds the one job that is meant, with the caller's rights. */
+export interface References {
+  resolve(text: string, caller: Caller | undefined): Promise<string>;
+}
+
 export interface CallContext {
   /** Undefined for a call without a key: only operations with scope `public` accept it. */
   caller: Caller | undefined;
@@ -35,6 +43,8 @@ export interface CallContext {
   origin?: Origin;
   /** What the answer has room for where a model reads it: what hands out pieces makes them no larger. */
   answerBytesMax?: number;
+  /** The owner said on the command line of this machine that addresses named in this call may be private. */
+  allowPrivate?: true;
   /** Set when the caller wants to hear how far a long call is. */
   progress?(update: { progress: number; total?: number; message?: string }): void;
 }
@@ -108,30 +118,6 @@ export function itemLine({ event, id, ...item }: StreamItem): string {
   return `${head.slice(0, -1)},"data":${itemData(item)}}\n`;
 }
 
-export interface CliShape {
-  /** Words after `errand`: ['queue', 'list']. */
-  words: readonly string[];
-  /** Fields of the input taken in order without a flag; the last may be an array and takes the rest. */
-  args?: readonly string[];
-  /** The last of `args` may be given several times: a call for each. */
-  each?: boolean;
-  /**
-   * Columns for a table when the output has one list; else the fields are printed. `bodies`: texts a row may have that
-   * no cell can hold; a row with one is a line with its text below.
-   */
-  table?: { rows: string; columns: readonly string[]; bodies?: readonly string[] };
-  /** A hand-written command of the same words replaces the generated one (it still calls the operation). */
-  custom?: boolean;
-  /** Fields of the input that the words say already: `errand news` is a search of type news. */
-  preset?: Readonly<Record<string, unknown>>;
-  /** What the list of commands says of it, where the operation's own title is about more. */
-  summary?: string;
-  /** The answer as a person reads it, where neither the table nor the text for models will do. */
-  text?(output: unknown): string | undefined;
-  /** The answer says that it was not all to be had: exit code 1, so that scripts need not read it. */
-  isShort?(output: unknown): boolean;
-}
-
 export function commandsOf({ cli }: Pick<Operation, 'cli'>): readonly CliShape[] {
   if (cli === undefined) return [];
   return 'words' in cli ? [cli] : cli;
@@ -175,6 +161,9 @@ export class Operations {
   jobLimits: JobLimits | undefined;
   /** Set where the operator wants traces. */
   tracer: Tracer | undefined;
+  /** Set where jobs may be named otherwise than by their id. */
+  references: References | undefined;
+  private readonly namers = new Map<string, readonly string[]>();
 
   /** `kind`: whose they are; a key that is limited to kinds calls none of the others. */
   add(operations: readonly Operation[], kind?: string): void {
@@ -183,6 +172,8 @@ export class Operations {
       if (this.byName.has(operation.name))
         throw new Error(`operation ${operation.name} is defined twice`);
       this.byName.set(operation.name, operation);
+      const fields = namingFields(operation.input);
+      if (fields.length > 0) this.namers.set(operation.name, fields);
     }
   }
 
@@ -208,7 +199,10 @@ export class Operations {
     return this.tracer.call(name, attributes, () => this.perform<O>(operation, input, context));
   }
 
-  private async perform<O>(operation: Operation, input: unknown, context: CallContext): Promise<O> {
+  private async perform<O>(operation: Operation, given: unknown, context: CallContext): Promise<O> {
+    const input = this.isNamed(operation, given)
+      ? await this.withIds(operation, given as Record<string, unknown>, context)
+      : given;
     const admitted = await this.admit(operation, input, context);
     try {
       return (await this.runThere(operation, input, admitted)) as O;
@@ -236,11 +230,53 @@ export class Operations {
   }
 
   stream(name: string, input: unknown, context: CallContext): AsyncIterable<StreamItem> {
-    return this.open(this.get(name), input, context, this.elsewhere);
+    const operation = this.get(name);
+    if (this.isNamed(operation, input)) return this.streamNamed(operation, input, context);
+    return this.open(operation, input, context, this.elsewhere);
+  }
+
+  private async *streamNamed(
+    operation: Operation,
+    input: unknown,
+    context: CallContext,
+  ): AsyncGenerator<StreamItem> {
+    const resolved = await this.withIds(operation, input as Record<string, unknown>, context);
+    yield* this.stream(operation.name, resolved, context);
+  }
+
+  /** Whether a field names a job by something else than a whole id. */
+  private isNamed({ name }: Operation, input: unknown): boolean {
+    const fields = this.references && this.namers.get(name);
+    if (!fields || input === null || typeof input !== 'object') return false;
+    return fields.some((field) =>
+      namesOf((input as Record<string, unknown>)[field]).some(isReference),
+    );
+  }
+
+  private async withIds(
+    operation: Operation,
+    input: Record<string, unknown>,
+    { caller }: CallContext,
+  ): Promise<Record<string, unknown>> {
+    const known = this.entered(operation, caller) ? undefined : caller;
+    const resolved = { ...input };
+    const idOf = (text: unknown) =>
+      isReference(text) ? this.references!.resolve(text, known) : text;
+    for (const field of this.namers.get(operation.name)!) {
+      const value = input[field];
+      if (Array.isArray(value)) {
+        if (value.length <= referencesMax) resolved[field] = await Promise.all(value.map(idOf));
+      } else if (value !== undefined) resolved[field] = await idOf(value);
+    }
+    return resolved;
   }
 
   /** What the call that started this job would answer now; for a job that no such operation knows, what get_job answers. */
-  async later(jobId: string, context: CallContext): Promise<{ name: string; output: unknown }> {
+  async later(named: string, context: CallContext): Promise<{ name: string; output: unknown }> {
+    const jobId =
+      this.references && isReference(named)
+        ? await this.references.resolve(named, context.caller)
+        : named;
     for (const operation of this.list()) {
       const output = await this.answerFor(operation, jobId, context);
       if (output !== undefined) return { name: operation.name, output };
@@ -317,14 +353,18 @@ export class Operations {
     }
   }
 
+  /** Throws when the caller may never call it. Returns why a public operation ignores the key of the caller. */
+  private entered(operation: Operation, caller: Caller | undefined): AppError | undefined {
+    const isPublic = operation.scope === 'public';
+    if (isPublic && !caller) return undefined;
+    const refused = refusal(operation, this.kinds.get(operation.name), caller);
+    if (refused && !isPublic) throw refused;
+    return refused;
+  }
+
   /** What needs no look at stored things: scope, kind, declared limits, the form of the input. */
   private enter(operation: Operation, input: unknown, context: CallContext): Admitted {
-    const { scope, name } = operation;
-    const isAnonymous = scope === 'public' && !context.caller;
-    const refused = isAnonymous
-      ? undefined
-      : refusal(operation, this.kinds.get(name), context.caller);
-    if (refused && scope !== 'public') throw refused;
+    const refused = this.entered(operation, context.caller);
     const parsed = operation.input.safeParse(input ?? {});
     if (!parsed.success) throw inputError(operation, parsed.error);
     const admitted = { parsed: parsed.data, context };

@@ -2,15 +2,21 @@
 import { copyFileSync, existsSync, linkSync, renameSync, rmSync } from 'node:fs';
 import { join } from 'node:path';
 import { AppError } from './errors.ts';
+import { kinds } from './app.ts';
 import { openHome } from './home.ts';
 import { databaseOf, replaceLedger } from './home-ledger.ts';
+import { restoreOutput, type CopiedFiles } from './output-copy.ts';
 import { checkBackup } from './store/sqlite/backup.ts';
 import { openDatabase } from './store/sqlite/open.ts';
 
 /** What SQLite keeps beside a database. */
 const sideFiles = ['-wal', '-shm'];
 
-export async function restoreBackup(homePath: string, file: string): Promise<void> {
+/** Answers what was copied of the output, undefined for a backup of the database alone. */
+export async function restoreBackup(
+  homePath: string,
+  file: string,
+): Promise<CopiedFiles | undefined> {
   if (!existsSync(file)) throw new AppError('notFound', `There is no file ${file}.`);
   const home = openHome(homePath);
   try {
@@ -29,6 +35,11 @@ export async function restoreBackup(homePath: string, file: string): Promise<voi
       clear();
     }
     await replaceLedger(homePath, () => replace(databaseOf(homePath), next));
+    return restoreOutput(
+      file,
+      homePath,
+      kinds.map(({ name }) => name),
+    );
   } finally {
     home.release();
   }

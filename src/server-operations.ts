@@ -4,6 +4,7 @@ import { isAbsolute, resolve } from 'node:path';
 import { z } from 'zod';
 import { AppError } from './errors.ts';
 import { defineOperation, type Operation } from './operation.ts';
+import type { CopiedFiles } from './output-copy.ts';
 
 export interface ServerParts {
   /** Nothing is due, ever. */
@@ -11,6 +12,8 @@ export interface ServerParts {
   /** Begins to stop; calls under way are answered first. */
   stop(): void;
   backup(path: string): Promise<void>;
+  /** Copies the files of jobs beside a backup. */
+  saveOutput(path: string): Promise<CopiedFiles>;
 }
 
 export function serverOperations(server: ServerParts): Operation[] {
@@ -25,7 +28,16 @@ export function serverOperations(server: ServerParts): Operation[] {
       reach: 'everything',
       input: z.object({ ifIdle: z.boolean().optional() }),
       output: z.object({ stopping: z.boolean() }),
-      cli: { words: ['stop'] },
+      cli: {
+        words: ['stop'],
+        summary: 'stop the server; commands go on',
+        about:
+          'Stops the server after the calls under way. Commands go on; the next server adopts them.',
+        text: (output) =>
+          (output as { stopping: boolean }).stopping
+            ? 'the server is stopping'
+            : 'the server has work to do and was not stopped',
+      },
       run: async ({ ifIdle }) => {
         const stopping = !ifIdle || (await server.idle());
         if (stopping) server.stop();
@@ -36,17 +48,28 @@ export function serverOperations(server: ServerParts): Operation[] {
       name: 'backup_store',
       title: 'Back up',
       description:
-        'Writes a consistent copy of the database to a file while the server works (SQLite; for PostgreSQL use pg_dump). Use it before an upgrade; `errand restore` puts it back. Output files of jobs are not part of it.',
+        'Writes a consistent copy of the database to a file while the server works (SQLite; for PostgreSQL use pg_dump). Use it before an upgrade; `errand restore` puts it back. With withOutput the output files of jobs are copied to the folder <path>.files beside it; without, the database alone. Settings, keys and secrets of the home are never part of it.',
       effect: 'write',
       scope: 'admin',
       reach: 'everything',
-      input: z.object({ path: z.string().min(1).max(4000).describe('Absolute path of the file') }),
-      output: z.object({ path: z.string(), bytes: z.number() }),
+      input: z.object({
+        path: z.string().min(1).max(4000).describe('Absolute path of the file'),
+        withOutput: z.boolean().optional().describe('Also copy what jobs printed'),
+      }),
+      output: z.object({
+        path: z.string(),
+        bytes: z.number(),
+        outputFiles: z.number().optional(),
+        outputBytes: z.number().optional(),
+      }),
       http: { method: 'POST', path: '/api/backup' },
-      run: async ({ path }, { origin }) => {
+      run: async ({ path, withOutput }, { origin }) => {
         const file = absolute(path, origin?.cwd);
         await server.backup(file);
-        return { path: file, bytes: statSync(file).size };
+        const saved = { path: file, bytes: statSync(file).size };
+        if (!withOutput) return saved;
+        const { files, bytes } = await server.saveOutput(file);
+        return { ...saved, outputFiles: files, outputBytes: bytes };
       },
     }),
   ];

@@ -14,6 +14,7 @@ import { createMcpFace, type McpFace } from './faces/mcp/index.ts';
 import { openHome, type Home } from './home.ts';
 import { answerMetrics } from './metrics.ts';
 import { isLimited } from './operation.ts';
+import { saveOutput } from './output-copy.ts';
 import { systemClock, type Clock } from './runtime/clock.ts';
 import { createLog, type Log } from './runtime/log.ts';
 import { Loop } from './runtime/service.ts';
@@ -22,6 +23,7 @@ import { serverOperations } from './server-operations.ts';
 import { version } from './version.ts';
 
 const watchMs = 1000;
+const kindFolders = kinds.map(({ name }) => name);
 
 export async function startServer(wish: ServeWish): Promise<RunningServer> {
   const config = loadConfig({
@@ -112,6 +114,7 @@ class Server {
         // After the answer: a stop waits for the calls under way, and asking for it is one.
         stop: () => void setImmediate(() => void this.stop()),
         backup: (path) => app.store.backup(path),
+        saveOutput: async (path) => saveOutput(home.path, path, kindFolders),
       }),
     );
     this.mount(app);

@@ -17,12 +17,17 @@ const files = globSync('src/**/*.ts', { cwd: root }).map((path) => {
 const rules: [part: RegExp, allowed: RegExp][] = [
   [/^runtime\//, /^(runtime\/|errors\.ts)/],
   [/^(errors|version)\.ts$/, /^$/],
-  [/^(authorization|input-error)\.ts$/, /^errors\.ts$/],
-  [/^operation\.ts$/, /^(authorization\.ts|input-error\.ts|errors\.ts|runtime\/)/],
+  [/^(command-shape|issue-text|job-names)\.ts$/, /^$/],
+  [/^authorization\.ts$/, /^errors\.ts$/],
+  [/^input-error\.ts$/, /^(errors|issue-text)\.ts/],
+  [/^operation\.ts$/, /^(authorization|command-shape|errors|input-error|job-names)\.ts|^runtime\//],
   [/^dialect\.ts$/, /^(operation\.ts|errors\.ts)/],
-  [/^config(-place)?\.ts$/, /^(errors\.ts|runtime\/|config-place\.ts)/],
+  [/^config(-place)?\.ts$/, /^(errors\.ts|issue-text\.ts|runtime\/|config-place\.ts)/],
   [/^store\//, /^(store\/|errors\.ts|runtime\/)/],
-  [/^jobs\//, /^(jobs\/|store\/store\.ts|access\/|operation\.ts|errors\.ts|runtime\/)/],
+  [
+    /^jobs\//,
+    /^(jobs\/|store\/store\.ts|access\/|operation\.ts|job-names\.ts|errors\.ts|runtime\/)/,
+  ],
   [/^access\//, /^(access\/|jobs\/job\.ts|store\/store\.ts|operation\.ts|errors\.ts|runtime\/)/],
   [/^cluster\//, /^(cluster\/|jobs\/|store\/store\.ts|operation\.ts|errors\.ts|runtime\/)/],
   [
@@ -35,7 +40,7 @@ const rules: [part: RegExp, allowed: RegExp][] = [
   [/^app\.ts$/, /^(?!faces\/|(kinds|dialects)\/[^/]+\/(?!index\.ts)|server\.ts|main\.ts)/],
   // What is made of the whole: a running server, the command line's other work, a look at the machine.
   [
-    /^(server|server-operations|main|home|home-ledger|metrics|restore|store-check|store-tools|tracing)\.ts$/,
+    /^(server|server-operations|main|home|home-ledger|metrics|output-copy|restore|settings-report|store-check|store-tools|tracing)\.ts$/,
     anyRing(),
   ],
   [/^doctor\//, anyRing()],

@@ -157,7 +157,8 @@ test('clients: those that know Errand, those that do not', async (t) => {
     }),
     'clients',
   );
-  assert.match(found.text, /Claude Code know Errand; found without it: Codex, Cursor/);
+  assert.equal(found.state, 'note', 'something is left to do');
+  assert.match(found.text, /Claude Code knows Errand; found without it: Codex, Cursor/);
   assert.match(found.hint!, /errand serve/);
 });
 

@@ -42,7 +42,14 @@ async function surface(t: TestContext) {
   const { app } = await startApp(t);
   const { operations } = app;
   const never = () => Promise.reject(new Error('a surface is not called'));
-  operations.add(serverOperations({ idle: never, stop: () => {}, backup: never }));
+  operations.add(
+    serverOperations({
+      idle: never,
+      stop: () => {},
+      backup: never,
+      saveOutput: never,
+    }),
+  );
   const tables = new ToolTables(operations, dialects);
   const cards = (choice: Parameters<ToolTables['table']>[0]) =>
     [...tables.table(choice).tools.values()].map((tool) => tool.card);

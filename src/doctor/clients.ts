@@ -32,17 +32,28 @@ export function clients(machine: Machine): Finding[] {
   const at = (path: string) => join(machine.userHome, path);
   const found = known.filter(({ sign }) => machine.has(at(sign)));
   if (found.length === 0)
-    return [{ name: 'clients', state: 'ok', text: 'none found in your home' }];
+    return [
+      {
+        name: 'clients',
+        state: 'note',
+        text: 'no MCP client found in your home',
+        hint: '`errand serve` prints how to connect one.',
+      },
+    ];
   const ready = found.filter(({ config }) => machine.read(at(config))?.includes('errand'));
   const others = found.filter((client) => !ready.includes(client)).map(({ name }) => name);
   const parts = [
-    ...(ready.length > 0 ? [`${ready.map(({ name }) => name).join(', ')} know Errand`] : []),
+    ...(ready.length > 0
+      ? [
+          `${ready.map(({ name }) => name).join(', ')} ${ready.length === 1 ? 'knows' : 'know'} Errand`,
+        ]
+      : []),
     ...(others.length > 0 ? [`found without it: ${others.join(', ')}`] : []),
   ];
   return [
     {
       name: 'clients',
-      state: 'ok',
+      state: others.length > 0 ? 'note' : 'ok',
       text: parts.join('; '),
       ...(others.length > 0 ? { hint: '`errand serve` prints how to connect each.' } : {}),
     },

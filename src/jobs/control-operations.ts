@@ -38,10 +38,23 @@ export function cancelJob({
           'Time to stop by itself before it is forced; commands: 5 s by default. Call again with less to hurry',
         ),
     }),
-    output: jobView,
+    output: jobView.extend({
+      alreadyEnded: z.boolean().optional().describe('It had ended before; nothing was changed'),
+    }),
     http: { method: 'POST', path: '/api/jobs/{id}/cancel' },
-    cli: { words: ['cancel'], args: ['id'], each: true },
-    text: (view) => jobText(jobs, view),
+    cli: {
+      words: ['cancel'],
+      args: ['id'],
+      each: true,
+      summary: 'stop jobs',
+      about:
+        'Stops jobs: a queued one never runs; a running one is asked to stop, and killed with all its processes when the grace time is over.',
+      examples: ['errand cancel tests', 'errand cancel @last --grace 30s'],
+      text: (output) => cancelText(output as { id: string; status: string }),
+    },
+    text: (view) =>
+      jobText(jobs, view) +
+      (view.alreadyEnded ? '\nIt had already ended; nothing was changed.' : ''),
     run: async (input, { caller, signal }) => {
       const job = await ownJob(jobs, input.id, caller);
       const kind = jobs.kind(job.kind);
@@ -54,6 +67,8 @@ export function cancelJob({
           },
         );
       }
+      if (isFinal(job.status))
+        return { ...(await viewJob(jobs, job, clock.now())), alreadyEnded: true };
       const grace = input.graceMs ?? cancelMsDefault;
       const told = await jobs.cancel(job.id, caller!.owner, input.reason, input.graceMs);
       if (!isFinal(told.status)) {
@@ -70,6 +85,12 @@ export function cancelJob({
   });
 }
 
+function cancelText(view: { id: string; status: string; alreadyEnded?: boolean }): string {
+  return view.alreadyEnded
+    ? `${view.id} had already ended (${view.status}); nothing to cancel`
+    : `${view.id} ${view.status}`;
+}
+
 export function retryJob({ jobs, clock }: JobOperationsNeeds): Operation {
   return defineOperation({
     name: 'retry_job',
@@ -84,7 +105,14 @@ export function retryJob({ jobs, clock }: JobOperationsNeeds): Operation {
     input: z.object({ id: jobId }),
     output: jobView,
     http: { method: 'POST', path: '/api/jobs/{id}/retry' },
-    cli: { words: ['retry'], args: ['id'], each: true },
+    cli: {
+      words: ['retry'],
+      args: ['id'],
+      each: true,
+      summary: 'try failed jobs again',
+      about:
+        'Runs failed, timed out or cancelled jobs again as a new attempt under the same id. To repeat a completed job use `errand rerun`.',
+    },
     startsJob: (view) => view.id,
     text: (view) => jobText(jobs, view),
     run: async (input, { caller }) => {
@@ -108,7 +136,13 @@ export function pinJob({ jobs, clock }: JobOperationsNeeds): Operation {
     input: z.object({ id: jobId, pinned: z.boolean().default(true) }),
     output: jobView,
     http: { method: 'POST', path: '/api/jobs/{id}/pin' },
-    cli: { words: ['pin'], args: ['id'] },
+    cli: {
+      words: ['pin'],
+      args: ['id'],
+      summary: 'keep a job until it is unpinned (--no-pinned)',
+      about:
+        'Keeps an ended job and its output beyond the retention limits; --no-pinned lets it go.',
+    },
     text: (view) => jobText(jobs, view),
     run: async (input, { caller }) => {
       const job = await ownJob(jobs, input.id, caller);

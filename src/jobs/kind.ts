@@ -1,6 +1,6 @@
 // The contract of a kind of work. A kind says how an attempt runs and how it goes on after a restart; the core does the
 // rest. What may be asked for is checked by the operation that submits. How work ended is data (Outcome), never an exception.
-import type { Caller } from '../operation.ts';
+import type { CallContext, Caller } from '../operation.ts';
 import type { Job, JobError, Progress } from './job.ts';
 
 export type Outcome =
@@ -101,6 +101,8 @@ export interface Kind {
   audience?(job: Job): Promise<readonly string[]>;
   /** One line for lists: the command line, the URL. */
   summary?(job: Job): string;
+  /** What list_jobs shows beyond the core's fields. From the row alone. */
+  line?(job: Job): Record<string, unknown>;
   /**
    * Conditions of wait_for_jobs beyond the end of the job: resolves with the one that was met, or undefined when it
    * never can be. Must end when the signal aborts.
@@ -119,6 +121,8 @@ export interface Kind {
   folder?(jobId: string): string;
   /** Bytes of the files that ended jobs still have on this node. */
   endedBytes?(): number;
+  /** Submits the work of an ended job again, as a new job; absent: jobs of this kind cannot be run again. */
+  rerun?(job: Job, context: CallContext): Promise<Job>;
   /** Removes files and rows of forgotten jobs. */
   forget?(jobIds: readonly string[]): Promise<void>;
   /** Exempt from retention (escrow books). */

@@ -73,6 +73,16 @@ export class Ledger {
     return rows.map(jobFromRow);
   }
 
+  /** Jobs whose id begins so, newest first. */
+  async findByPrefix(prefix: string, limit: number): Promise<Job[]> {
+    // A range, so that the index is used; z is the last letter an id has.
+    const rows = await this.store.read(
+      'SELECT * FROM jobs WHERE id >= ? AND id <= ? ORDER BY seq DESC LIMIT ?',
+      [prefix, `${prefix}${'z'.repeat(16)}`, limit],
+    );
+    return rows.map(jobFromRow).filter(({ id }) => id.startsWith(prefix));
+  }
+
   /** Where jobs stand, without what they hold: asked for all that run, again and again. */
   async states(ids: readonly string[]): Promise<JobState[]> {
     if (ids.length === 0) return [];
@@ -188,12 +198,21 @@ export class Ledger {
     );
   }
 
-  async isPaused(kind: string, queue: string): Promise<boolean> {
-    const [row] = await this.store.read<{ paused: number }>(
-      'SELECT paused FROM queues WHERE kind = ? AND name = ?',
-      [kind, queue],
+  async queue(kind: string, name: string): Promise<QueueRow | undefined> {
+    const [row] = await this.store.read<Row>('SELECT * FROM queues WHERE kind = ? AND name = ?', [
+      kind,
+      name,
+    ]);
+    return row && queueFromRow(row);
+  }
+
+  /** How many jobs of a kind run now. */
+  async runningOf(kind: string): Promise<number> {
+    const [row] = await this.store.read<{ n: number }>(
+      `SELECT count(*) AS n FROM jobs WHERE ${openSql} AND kind = ?`,
+      [kind],
     );
-    return row?.paused === 1;
+    return Number(row!.n);
   }
 
   async queues(kind?: string): Promise<QueueRow[]> {
@@ -201,14 +220,16 @@ export class Ledger {
       `SELECT * FROM queues ${kind === undefined ? '' : 'WHERE kind = ?'} ORDER BY kind, name`,
       kind === undefined ? [] : [kind],
     );
-    return rows.map((row) => ({
-      kind: row.kind as string,
-      name: row.name as string,
-      concurrencyMax: row.concurrency_max as number | null,
-      paused: row.paused === 1,
-    }));
+    return rows.map(queueFromRow);
   }
 }
+
+const queueFromRow = (row: Row): QueueRow => ({
+  kind: row.kind as string,
+  name: row.name as string,
+  concurrencyMax: row.concurrency_max as number | null,
+  paused: row.paused === 1,
+});
 
 function filterSql(filter: JobFilter, add: (sql: string, ...values: Value[]) => void): void {
   const list = (column: string, values: readonly string[]) =>

@@ -101,9 +101,15 @@ export function listJobs({ jobs, clock }: JobOperationsNeeds): Operation {
     http: { method: 'GET', path: '/api/jobs' },
     cli: {
       words: ['list'],
+      summary: 'jobs, newest first (--watch: live)',
+      about: 'Lists jobs, newest first. An id in the first column can be typed as it is shown.',
+      examples: ['errand list --watch', 'errand list --status failed --since 1d'],
+      shorts: { limit: 'n', status: 's' },
       table: {
         rows: 'jobs',
-        columns: ['id', 'status', 'kind', 'name', 'summary', 'runMs', 'createdAt'],
+        columns: ['id', 'status', 'exitCode', 'createdAt', 'runMs', 'kind', 'name', 'summary'],
+        ages: ['createdAt'],
+        variable: ['kind'],
       },
     },
     text: pageText,
@@ -175,6 +181,8 @@ export function jobEvents({ jobs, feed }: Pick<JobOperationsNeeds, 'jobs' | 'fee
     cli: {
       words: ['events'],
       args: ['id'],
+      summary: 'what happened to a job, in order',
+      about: 'Shows what happened to a job, in order: submitted, started, ended, retried.',
       table: { rows: 'events', columns: ['n', 'at', 'type', 'data'] },
     },
     run: async (input, { caller }) => {

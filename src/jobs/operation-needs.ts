@@ -1,5 +1,6 @@
 // What the operations on jobs are made from, and the input they share.
 import { z } from 'zod';
+import { jobFields } from '../job-names.ts';
 import type { Clock } from '../runtime/clock.ts';
 import type { EventFeed } from './events.ts';
 import { queueForm, queueFormWords } from './job.ts';
@@ -19,7 +20,10 @@ export interface JobOperationsNeeds {
 
 export const queueName = z.string().regex(queueForm, queueFormWords);
 
+/** An id, or what stands for one: a name, the beginning of an id, `@last` (jobs/references.ts). */
 export const jobId = z
   .string()
-  .regex(/^[A-Za-z0-9_-]{1,80}$/, 'not a job id')
+  .min(1)
+  .max(200)
+  .register(jobFields, { names: 'job' })
   .describe('Job id (job_…)');

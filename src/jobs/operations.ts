@@ -3,6 +3,7 @@ import type { Operation } from '../operation.ts';
 import { cancelJob, pinJob, retryJob } from './control-operations.ts';
 import { getJob, jobEvents, listJobs } from './look-operations.ts';
 import type { JobOperationsNeeds } from './operation-needs.ts';
+import { rerunJob } from './removal-operations.ts';
 import { waitForJobs } from './wait-operation.ts';
 
 export function jobOperations(needs: JobOperationsNeeds): Operation[] {
@@ -14,5 +15,6 @@ export function jobOperations(needs: JobOperationsNeeds): Operation[] {
     retryJob(needs),
     jobEvents(needs),
     pinJob(needs),
+    rerunJob(needs),
   ];
 }

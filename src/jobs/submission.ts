@@ -101,6 +101,25 @@ export function newJob(
   };
 }
 
+/** The same work once more: what a new job takes over from one that ended. */
+export function sameJob(job: Job): Submission {
+  return {
+    kind: job.kind,
+    input: job.input,
+    owner: job.owner,
+    queue: job.queue,
+    tags: job.tags,
+    labels: job.labels,
+    visibility: job.visibility,
+    priority: job.priority,
+    retry: job.retry,
+    ...(job.action === null ? {} : { action: job.action }),
+    ...(job.name === null ? {} : { name: job.name }),
+    ...(job.timeoutMs === null ? {} : { timeoutMs: job.timeoutMs }),
+    ...(job.ttlMs === null ? {} : { ttlMs: job.ttlMs }),
+  };
+}
+
 function refuseEndless({ ttlMs = 0, timeoutMs = 0 }: Submission): void {
   for (const [name, ms] of Object.entries({ ttlMs, timeoutMs })) {
     if (ms <= lifeMsMax) continue;

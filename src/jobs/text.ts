@@ -1,6 +1,7 @@
 // Jobs in words, for a model or a person: the same as the structured answer, shorter. What a kind adds to a view it
 // also puts into words.
 import type { z } from 'zod';
+import { durationText } from '../runtime/units.ts';
 import type { Jobs } from './jobs.ts';
 import type { JobView, jobLine } from './view.ts';
 
@@ -58,10 +59,10 @@ function waitingText({ runAt, after }: Record<string, unknown>): string[] {
 
 function timeText(view: Record<string, unknown>): string[] {
   const { runMs, finishedAt } = (view.timings ?? {}) as JobView['timings'];
-  return runMs === undefined ? [] : [`${finishedAt ? 'ran' : 'running for'} ${seconds(runMs)}`];
+  return runMs === undefined
+    ? []
+    : [`${finishedAt ? 'ran' : 'running for'} ${durationText(runMs)}`];
 }
-
-export const seconds = (ms: number): string => `${(ms / 1000).toFixed(ms < 10_000 ? 1 : 0)} s`;
 
 /** In words where it is counted; a worker may report anything. */
 function progressText(progress: object): string {

@@ -2,8 +2,11 @@
 import { z } from 'zod';
 import type { Caller } from '../operation.ts';
 import { isoTime } from '../runtime/clock.ts';
+import { partScope } from '../store/store.ts';
+import { counterScope, queueKey } from './intents.ts';
 import { isFinal, statuses, waitedMs, type Job } from './job.ts';
 import type { Jobs } from './jobs.ts';
+import type { QueueRow } from './ledger.ts';
 import { unknownJob } from './dependencies.ts';
 import { isWithin } from './limits.ts';
 
@@ -85,7 +88,7 @@ export async function viewJob(
     ...(job.cancelRequestedAt !== null && !isFinal(job.status) ? { cancelling: true } : {}),
     ...(job.parentId ? { parentId: job.parentId } : {}),
     ...(job.priority === 0 ? {} : { priority: job.priority }),
-    ...(job.status === 'queued' ? await waiting(jobs, job, now) : {}),
+    ...(job.status === 'queued' ? await waiting(jobs, job, now, caller) : {}),
     ...(job.visibility === 'public' ? { visibility: job.visibility } : {}),
     ...(job.cost === null ? {} : { cost: job.cost }),
     ...(job.pinned ? { pinned: true } : {}),
@@ -94,7 +97,12 @@ export async function viewJob(
 }
 
 /** What a queued job waits for. */
-async function waiting(jobs: Jobs, job: Job, now: number): Promise<Record<string, unknown>> {
+async function waiting(
+  jobs: Jobs,
+  job: Job,
+  now: number,
+  caller: Caller | undefined,
+): Promise<Record<string, unknown>> {
   const before = job.waitingFor > 0 ? await jobs.ledger.dependenciesOf(job.id) : [];
   return {
     ...(job.runAt > now ? { runAt: isoTime(job.runAt) } : {}),
@@ -103,18 +111,55 @@ async function waiting(jobs: Jobs, job: Job, now: number): Promise<Record<string
       ? { waitingFor: job.waitingFor, after: before.map(({ afterId }) => afterId) }
       : {}),
     ...(job.labels.length === 0 ? {} : { labels: job.labels }),
-    ...(await diagnosis(jobs, job)),
+    ...(await diagnosis(jobs, job, now, caller)),
   };
 }
 
-/** A queue that is paused, or a label that no node has, would keep it waiting without a word. */
-async function diagnosis(jobs: Jobs, job: Job): Promise<{ diagnosis?: string }> {
-  if (await jobs.ledger.isPaused(job.kind, job.queue))
+/** A queue that is paused or full, or a label that no node has, would keep it waiting without a word. */
+async function diagnosis(
+  jobs: Jobs,
+  job: Job,
+  now: number,
+  caller: Caller | undefined,
+): Promise<{ diagnosis?: string }> {
+  const queue = await jobs.ledger.queue(job.kind, job.queue);
+  if (queue?.paused)
     return {
       diagnosis: `Its queue ${job.queue} is paused: set_queue with paused false lets its jobs run.`,
     };
   const why = job.labels.length === 0 ? undefined : await jobs.whyWaits(job);
-  return why === undefined ? {} : { diagnosis: why };
+  if (why !== undefined) return { diagnosis: why };
+  const isNext = job.runAt <= now && job.waitingFor === 0 && jobs.kind(job.kind).run !== undefined;
+  return caller && isNext ? { diagnosis: await turnOf(jobs, job, caller, queue) } : {};
+}
+
+const aheadMax = 1000;
+
+/** How many of its queue run and are before it. Of a queue that others use too, only admins may know all of them. */
+async function turnOf(
+  jobs: Jobs,
+  { kind, queue: name, attemptId, owner }: Job,
+  caller: Caller,
+  queue: QueueRow | undefined,
+): Promise<string> {
+  const scope = counterScope(kind, name);
+  const counts = await jobs.store.counters(caller.admin ? scope : partScope(scope, owner));
+  const running = (counts.running ?? 0) + (counts.input_required ?? 0);
+  const limit = queue?.concurrencyMax ?? null;
+  const of = limit === null ? '' : ` of ${limit}`;
+  if (!caller.admin)
+    return `queued in ${name}: ${running}${of} running are yours, jobs of others may be ahead`;
+  const ahead = await jobs.store.ahead(queueKey(kind, name), attemptId, aheadMax);
+  const many = ahead === aheadMax ? `${ahead} or more` : ahead;
+  const full = limit === null ? await fullText(jobs, kind) : '';
+  return `queued in ${name}: ${running}${of} running, ${many} ahead${full}`;
+}
+
+/** A server runs only so many jobs of a kind, whatever their queues. */
+async function fullText(jobs: Jobs, name: string): Promise<string> {
+  const max = jobs.kind(name).capacity();
+  const running = await jobs.ledger.runningOf(name);
+  return running >= max ? ` (a server runs at most ${max} jobs of kind ${name})` : '';
 }
 
 /** What anybody with the id of a public job may see. */
@@ -130,7 +175,8 @@ export async function viewPublicJob(
 }
 
 export function lineOf(jobs: Jobs, job: Job, now: number): z.infer<typeof jobLine> {
-  const summary = jobs.kind(job.kind).summary?.(job);
+  const kind = jobs.kind(job.kind);
+  const summary = kind.summary?.(job);
   const { runMs, startedAt, finishedAt } = timings(job, now);
   const updatedAt = finishedAt ?? startedAt;
   return {
@@ -145,6 +191,7 @@ export function lineOf(jobs: Jobs, job: Job, now: number): z.infer<typeof jobLin
     createdAt: isoTime(job.createdAt),
     ...(updatedAt === undefined ? {} : { updatedAt }),
     ...(runMs === undefined ? {} : { runMs }),
+    ...kind.line?.(job),
     ...(job.error ? { error: job.error.code } : {}),
   };
 }

@@ -108,6 +108,8 @@ export interface Store {
   ): Promise<Set<string>>;
   /** Attempts whose lease ran out. They stay until a command settles or withdraws them. */
   lost(now: number, limit: number): Promise<LostAttempt[]>;
+  /** How many ready entries of its queue are taken before this one, counted up to a limit. */
+  ahead(queue: string, attemptId: string, limit: number): Promise<number>;
   /** After a gap (suspend, outage): every holder gets a fresh lease first. */
   renewAll(leaseUntil: number): Promise<void>;
   /** Where several servers sweep: notes that one did now, and answers when any of them did before. */

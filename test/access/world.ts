@@ -96,7 +96,12 @@ export async function createWorld(t: TestContext, env: Record<string, string>): 
   const base = await startApp(t, settings, { env });
   const { app } = base;
   app.operations.add(
-    serverOperations({ idle: async () => false, stop: () => {}, backup: async () => {} }),
+    serverOperations({
+      idle: async () => false,
+      stop: () => {},
+      backup: async () => {},
+      saveOutput: async () => ({ files: 0, bytes: 0 }),
+    }),
   );
   const { clock } = app;
   const owner = ownerCaller(true);

@@ -155,7 +155,7 @@ test('search reads the pages only for formats; extract, jobs and errors are thos
   assert.deepEqual([wrong.http, wrong.success], [400, false]);
   assert.match(
     wrong.error,
-    /^Wrong input: limit: Too small.*\. The fields are those of Firecrawl v2\.$/,
+    /^Wrong input: limit: must be at least .*\. The fields are those of Firecrawl v2\.$/,
   );
   const late = await call('POST', '/scrape', { url: site.url('/silent'), timeout: 1000 });
   assert.equal(late.http, 408, late.error);

@@ -13,7 +13,7 @@ test('send types, signal signals; both say what came of it', async (t) => {
   const started = await cli('run', '--detach', '--stdin', 'open', '--shell', line);
   const id = started.stdout.trim();
   await until('it is up', async () => (await cli('logs', id)).stdout.includes('up'));
-  const typed = await cli('send', id, 'hello', '--newline');
+  const typed = await cli('send', id, 'hello');
   assert.equal(typed.code, 0, typed.stderr);
   assert.match(typed.stdout, /<hello>/);
   assert.equal((await cli('signal', id, 'USR1')).code, 0);
@@ -21,7 +21,8 @@ test('send types, signal signals; both say what came of it', async (t) => {
   const end = await cli('send', id, '--eof');
   assert.match(end.stdout, new RegExp(`^${id} failed · exit code 4`));
   const late = await cli('send', id, 'x');
-  assert.match(late.stdout, /The job is over; nothing was sent/);
+  assert.deepEqual([late.code, late.stdout], [5, '']);
+  assert.match(late.stderr, /has ended \(failed\); nothing was sent/);
   assert.equal((await cli('wait', id)).code, 1, 'it did not complete');
 });
 
@@ -102,7 +103,7 @@ test('cancel and retry take several jobs: a line for each, and one that fails do
 
 test('a word that only begins commands is explained by them', async (t) => {
   const { cli } = await startServer(t);
-  const { stdout: all } = await cli('help');
+  const { stdout: all } = await cli('help', 'all');
   const verbs = [...all.matchAll(/^ {2}([a-z-]+) ([a-z-]+) {2,}(\S.*)$/gm)];
   const nouns = new Set(verbs.map(([, noun]) => noun!));
   assert.ok(nouns.has('queue') && nouns.has('endpoint') && nouns.has('key'), [...nouns].join());

@@ -168,7 +168,7 @@ test('queues limit and pause; every command has help; completion knows the words
   const help = await server.cli('queue', 'set', '--help');
   assert.match(help.stdout, /--concurrency-max/);
   assert.equal((await server.cli('help', 'queue', 'set')).stdout, help.stdout);
-  const overview = (await server.cli('help')).stdout;
+  const overview = (await server.cli('help', 'all')).stdout;
   assert.match(overview, /queue list +shows queues/);
   assert.match(overview, /\n {2}crawl .*\n(?: {2}.*\n)* {2}crawl pause /);
   assert.match((await server.cli('completion', 'words', 'queue')).stdout, /list set/);
@@ -205,7 +205,7 @@ test('logs --attempt reads an earlier attempt', async (t) => {
     assert.deepEqual([none.code, none.stdout.includes('second')], [4, false], more.join());
   }
   const wrong = await server.cli('logs', '--attempt', '0', id);
-  assert.deepEqual([wrong.code, /--attempt: Too small/.test(wrong.stderr)], [2, true]);
+  assert.deepEqual([wrong.code, /--attempt: must be at least 1/.test(wrong.stderr)], [2, true]);
 });
 
 test('a bare number of a duration means seconds everywhere, unless the flag says ms', async (t) => {

@@ -19,6 +19,7 @@ import {
   type Operations,
 } from '../../operation.ts';
 import { drained, readBody } from '../../runtime/wire.ts';
+import { allowPrivateHeader } from './permission.ts';
 
 export interface Catalog {
   version: string;
@@ -47,6 +48,8 @@ export interface Answered<O = Record<string, unknown>> {
   text?: string;
   shown?: string;
   isShort?: true;
+  /** For a person this answer is an error. */
+  failure?: { code: string; message: string; hint?: string };
   /** The job that goes on with it. */
   jobId?: string;
 }
@@ -75,11 +78,11 @@ export class Bridge {
         throw new AppError('notFound', 'POST an operation by its name.');
       const name = mounted.path.slice(1);
       const input = await readJson(request);
+      const context = withPermission(request, mounted.context);
       if (mounted.search.includes('follow')) {
         mounted.becomeStream();
-        await this.follow(response, { name, input, context: mounted.context });
+        await this.follow(response, { name, input, context });
       } else {
-        const { context } = mounted;
         const jobId = new URLSearchParams(mounted.search).get('job');
         if (jobId === null) await this.call(response, { name, input, context });
         else await this.later(response, jobId, context);
@@ -132,6 +135,16 @@ export class Bridge {
   }
 }
 
+/** Only the owner at the private socket may say it; an agent's calls come another way and never carry it. */
+function withPermission({ headers }: IncomingMessage, context: CallContext): CallContext {
+  const { caller } = context;
+  if (headers[allowPrivateHeader] !== '1') return context;
+  if (caller?.local && caller.admin) return { ...context, allowPrivate: true };
+  throw new AppError('forbidden', 'Only the owner on the machine of the server may allow this.', {
+    hint: 'Leave out --allow-private, or add the address to egress.allow in config.json of the server.',
+  });
+}
+
 /** One for each of its commands, with the input that is left to say. */
 function entriesOf(operation: Operation): CatalogEntry[] {
   const { name, title, description, effect, toolsets, answerFor, stream } = operation;
@@ -169,6 +182,8 @@ function answer(response: ServerResponse, operation: Operation, output: unknown)
   if (text !== undefined) told.text = text;
   if (shown !== undefined) told.shown = shown;
   if (jobId !== undefined) told.jobId = jobId;
+  const failure = shapes.find((shape) => shape.failure)?.failure?.(output);
+  if (failure !== undefined) told.failure = failure;
   if (shapes.some((shape) => shape.isShort?.(output))) told.isShort = true;
   response.writeHead(200, { 'content-type': 'application/json' }).end(JSON.stringify(told));
 }

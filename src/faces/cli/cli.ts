@@ -1,10 +1,13 @@
 // The command line: a few commands written by hand, every other one made from the operation list of the server.
 import { AppError, callerError, errorKind } from '../../errors.ts';
+import { aliases } from './aliases.ts';
+import { homeFlag } from './args.ts';
 import type { Answered, CatalogEntry } from './bridge.ts';
-import { Client, type Target } from './client.ts';
-import { connectServer } from './connect.ts';
+import type { Client } from './client.ts';
+import { attach } from './commands/attach.ts';
 import { backup, restore } from './commands/backup.ts';
 import { completion } from './commands/completion.ts';
+import { config } from './commands/config.ts';
 import { doctor } from './commands/doctor.ts';
 import { front } from './commands/front.ts';
 import { logs } from './commands/logs.ts';
@@ -16,12 +19,18 @@ import { result } from './commands/result.ts';
 import { show, wait } from './commands/show.ts';
 import type { Command, CommandContext } from './command.ts';
 import { callEach } from './each.ts';
-import { helpBelow, nounHelp, overview } from './overview.ts';
-import { followedLine, harmless, terminalWords, type Screen } from './print.ts';
+import { withEgressHint } from './egress-hint.ts';
+import { everyCommand, helpBelow, nounHelp, overview } from './overview.ts';
+import { clientOf, programAt } from './place.ts';
+import { followedLine, harmless, terminalWords } from './print.ts';
+import type { Screen } from './screen.ts';
 import type { Program } from './program.ts';
 import { awaited } from './progress.ts';
 import { sayAnswer } from './answer.ts';
+import { screenOf } from './screen.ts';
 import { sourcesOf } from './sources.ts';
+import { closestWords, didYouMean } from './suggest.ts';
+import { watchTable } from './watch.ts';
 import {
   commandsBelow,
   findEntry,
@@ -35,6 +44,7 @@ import {
 
 const commands: Record<string, Command> = {
   run,
+  attach,
   logs,
   show,
   wait,
@@ -42,6 +52,7 @@ const commands: Record<string, Command> = {
   serve,
   mcp: front,
   doctor,
+  config,
   service,
   backup,
   restore,
@@ -56,7 +67,7 @@ export async function runCli(argv: readonly string[], program: Program): Promise
   try {
     return await dispatch(argv, program, screen);
   } catch (error) {
-    const body = callerError(error);
+    const body = withEgressHint(program, callerError(error));
     if (!(error instanceof AppError)) program.log.error('the command failed', { error });
     if (json) screen.out(`${JSON.stringify({ error: body })}\n`);
     else {
@@ -67,21 +78,18 @@ export async function runCli(argv: readonly string[], program: Program): Promise
 }
 
 async function dispatch(
-  argv: readonly string[],
+  typed: readonly string[],
   program: Program,
   screen: Screen,
 ): Promise<number> {
+  const argv = withoutAlias(typed);
   const [word, ...args] = argv;
-  if (word === '--version' || word === '-v' || word === 'version') {
+  if (word === '--version' || word === '-v' || word === '-V' || word === 'version') {
     screen.out(`${program.version}\n`);
     return 0;
   }
-  const context: CommandContext = {
-    program,
-    screen,
-    commands,
-    client: () => clientOf(program),
-  };
+  const context = contextOf(program, screen);
+  if (word === 'help' && args[0] === 'all') return everyCommand(context);
   if (word === 'help' && args.length > 0) return dispatch([...args, '--help'], program, screen);
   if (word === undefined || word === 'help' || word === '--help' || word === '-h')
     return overview(context);
@@ -91,7 +99,37 @@ async function dispatch(
     return 0;
   }
   if (command) return command.run(context, word, args);
-  return generated(argv, context);
+  if (word.startsWith('--home')) return dispatch(moved(argv), program, screen);
+  return generated(argv, context.at(homeFlag(argv)));
+}
+
+function contextOf(program: Program, screen: Screen): CommandContext {
+  const context: CommandContext = {
+    program,
+    screen,
+    commands,
+    client: () => clientOf(program),
+    at: (home) => (home === undefined ? context : contextOf(programAt(program, home), screen)),
+  };
+  return context;
+}
+
+function withoutAlias(argv: readonly string[]): readonly string[] {
+  const [word, ...rest] = argv;
+  const at = word === 'help' ? 1 : 0;
+  const name = argv[at];
+  if (name === undefined || !Object.hasOwn(aliases, name)) return argv;
+  return at === 0 ? [aliases[name]!, ...rest] : ['help', aliases[name]!, ...rest.slice(1)];
+}
+
+/** `errand --home DIR list`: the flag goes behind the command it was typed before. */
+function moved(argv: readonly string[]): string[] {
+  const [flag, ...rest] = argv;
+  const flags = flag === '--home' ? [flag, ...rest.splice(0, 1)] : [flag!];
+  const [word, ...args] = rest;
+  if (word === undefined || word.startsWith('-'))
+    throw new AppError('invalidInput', 'Name a command after --home DIR.');
+  return [word, ...flags, ...args];
 }
 
 async function generated(argv: readonly string[], context: CommandContext): Promise<number> {
@@ -129,12 +167,14 @@ async function perform(
   if (inputs.length > 1) {
     return callEach({ screen, server, entry, operations }, inputs, common.json);
   }
+  if (common.watch) return watchTable(context, entry, { input, json: common.json });
   if (common.follow) {
     for await (const { data } of server.follow(entry.name, input))
       screen.out(common.json ? `${JSON.stringify(data)}\n` : followedLine(entry, data));
     return 0;
   }
-  const answer = await answerOf(context, server, entry, { input, common });
+  const caller = common.allowPrivate ? server.allowingPrivate() : server;
+  const answer = await answerOf(context, caller, entry, { input, common });
   if (typeof answer === 'number') return answer;
   return sayAnswer(screen, answer, { json: common.json, operations }, entry);
 }
@@ -152,42 +192,24 @@ function answerOf(
 }
 
 function unknownCommand(operations: readonly CatalogEntry[], argv: readonly string[]): AppError {
-  const near = commandsBelow(operations, argv.slice(0, 1)).map(
-    ({ cli }) => `errand ${cli!.words.join(' ')}`,
-  );
-  const typed = spokenWords(argv).join(' ');
-  return new AppError('invalidInput', `There is no command \`errand ${typed.slice(0, 80)}\`.`, {
-    hint:
-      near.length > 0
-        ? `These begin like it: ${near.join(', ')}.`
-        : '`errand help` lists all commands.',
+  const typed = spokenWords(argv).slice(0, 2);
+  const known = operations.flatMap(({ cli }) => (cli ? [cli.words.join(' ')] : []));
+  const below = known.filter((words) => words.startsWith(`${typed[0]} `));
+  const near =
+    below.length > 0
+      ? closestWords(typed.join(' '), below)
+      : closestWords(typed[0] ?? '', [
+          ...Object.keys(commands),
+          ...Object.keys(aliases),
+          ...known.flatMap((words) => [words.split(' ')[0]!]),
+        ]);
+  const list = below.map((words) => `errand ${words}`).join(', ');
+  const suggestion = didYouMean(near.map((words) => `\`errand ${words}\``));
+  const message = `There is no command \`errand ${(below.length > 0 ? typed.join(' ') : (typed[0] ?? '')).slice(0, 80)}\`.`;
+  const all = below.length > 0 ? `There are: ${list}.` : '`errand help` lists the commands.';
+  return new AppError('invalidInput', message, {
+    hint: below.length > 0 && typed.length === 1 ? all : (suggestion ?? all),
   });
-}
-
-async function clientOf(program: Program): Promise<Client> {
-  const { env } = program;
-  const origin = { cwd: process.cwd(), env: plainEnv(env) };
-  const target: Target = env.ERRAND_URL
-    ? { url: env.ERRAND_URL, key: env.ERRAND_KEY }
-    : { socketPath: await connectServer(program) };
-  return new Client(target, origin);
-}
-
-export function plainEnv(env: Record<string, string | undefined>): Record<string, string> {
-  return Object.fromEntries(
-    Object.entries(env).filter((entry): entry is [string, string] => entry[1] !== undefined),
-  );
-}
-
-function screenOf(program: Program): Screen {
-  const { stdout, stderr, env } = program;
-  const seen = stdout.isTTY === true && env.NO_COLOR === undefined;
-  return {
-    out: (text) => void stdout.write(text),
-    err: (text) => void stderr.write(text),
-    // A terminal that does not say how wide it is says 0.
-    columns: seen ? stdout.columns || 100 : undefined,
-  };
 }
 
 function asksHelp(args: readonly string[]): boolean {

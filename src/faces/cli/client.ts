@@ -11,6 +11,7 @@ import {
 import type { Origin } from '../../operation.ts';
 import { linesOf } from '../../runtime/wire.ts';
 import type { Answered, Catalog } from './bridge.ts';
+import { allowPrivateHeader } from './permission.ts';
 
 export type Target = { socketPath: string } | { url: string; key: string | undefined };
 
@@ -23,10 +24,17 @@ export interface FollowItem {
 export class Client {
   private readonly target: Target;
   private readonly origin: Origin | undefined;
+  private readonly headers: Readonly<Record<string, string>>;
 
-  constructor(target: Target, origin?: Origin) {
+  constructor(target: Target, origin?: Origin, headers: Readonly<Record<string, string>> = {}) {
     this.target = target;
     this.origin = origin;
+    this.headers = headers;
+  }
+
+  /** The same with the owner's permission to reach private addresses that a call names. */
+  allowingPrivate(): Client {
+    return new Client(this.target, this.origin, { ...this.headers, [allowPrivateHeader]: '1' });
   }
 
   catalog(): Promise<Catalog> {
@@ -86,7 +94,10 @@ export class Client {
   ): Promise<http.IncomingMessage> {
     const { target } = this;
     const payload = body === undefined ? undefined : JSON.stringify(body);
-    const headers: Record<string, string> = { 'content-type': 'application/json' };
+    const headers: Record<string, string> = {
+      'content-type': 'application/json',
+      ...this.headers,
+    };
     if (this.origin && 'socketPath' in target) {
       headers['x-errand-origin'] = Buffer.from(JSON.stringify(this.origin)).toString('base64url');
     }

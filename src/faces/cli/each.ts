@@ -1,8 +1,9 @@
 // `errand cancel ID…`: one call for each thing named. One that fails does not keep the others from being done.
 import { errorBody, errorKind } from '../../errors.ts';
-import type { CatalogEntry } from './bridge.ts';
+import type { Answered, CatalogEntry } from './bridge.ts';
 import type { Client } from './client.ts';
-import { harmless, type Screen } from './print.ts';
+import { harmless } from './print.ts';
+import type { Screen } from './screen.ts';
 import { usageError } from './words.ts';
 
 /** Calls under way at once: a cancel waits until its job is over. */
@@ -32,7 +33,7 @@ export async function callEach(
     for (const [i, answer] of answers.entries()) {
       const code =
         answer.status === 'fulfilled'
-          ? sayDone(needs.screen, answer.value.output, json)
+          ? sayDone(needs.screen, answer.value, json)
           : sayFailed(needs, part[i]!, answer.reason, json);
       exit ||= code;
     }
@@ -40,9 +41,10 @@ export async function callEach(
   return exit;
 }
 
-function sayDone(screen: Screen, output: Input, json: boolean): number {
+function sayDone(screen: Screen, { output, shown }: Answered, json: boolean): number {
   const { id, status } = output as { id: string; status: string };
-  screen.out(json ? `${JSON.stringify(output)}\n` : `${id} ${status}\n`);
+  const text = shown ?? `${id} ${status}`;
+  screen.out(json ? `${JSON.stringify(output)}\n` : `${harmless(text)}\n`);
   return 0;
 }
 

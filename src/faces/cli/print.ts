@@ -1,16 +1,12 @@
 // How things look on a terminal: tables that fit, colours only where they are seen, local times, short durations.
-import { styleText } from 'node:util';
 import { isRecord } from '../../runtime/json.ts';
+import { durationText } from '../../runtime/units.ts';
 import type { CatalogEntry } from './bridge.ts';
+import { dim, paint, type Screen, type Style } from './screen.ts';
+import { age } from './times.ts';
+import { fitted, textWidth } from './width.ts';
 
-export interface Screen {
-  out(text: string): void;
-  err(text: string): void;
-  /** Columns of the terminal; undefined when it is none. */
-  columns: number | undefined;
-}
-
-const statusColour: Record<string, Parameters<typeof styleText>[0]> = {
+export const statusColour: Record<string, Style> = {
   completed: 'green',
   running: 'cyan',
   queued: 'gray',
@@ -36,10 +32,10 @@ export function printOutput(
     const rows = (output as Record<string, unknown>)[table.rows];
     if (Array.isArray(rows)) {
       const { columns, bodies = [] } = table;
-      const list = rows as Record<string, unknown>[];
+      const list = (rows as Record<string, unknown>[]).map(withCommands);
       const isRead = list.some((row) => bodies.some((name) => row[name] !== undefined));
       if (isRead) for (const row of list) screen.out(bodyText(screen, entry, row, bodies));
-      else screen.out(tableText(screen, list, columns));
+      else screen.out(tableText(screen, list, columns, table));
       const { nextCursor, laterCursor } = output as Record<string, string | undefined>;
       if (nextCursor) screen.err(dim(screen, `more: --cursor ${nextCursor}\n`));
       if (laterCursor)
@@ -49,7 +45,22 @@ export function printOutput(
     }
   }
   if (text !== undefined) screen.out(`${harmless(text)}\n`);
-  else screen.out(fieldsText(screen, output));
+  else screen.out(fieldsText(screen, isRecord(output) ? withCommands(output) : output));
+}
+
+/** Fields that hold our own words, which name operations. */
+const ownWords = new Set(['hint', 'message', 'diagnosis', 'next', 'note', 'notice']);
+
+/** The same with commands in the place of operations, wherever the words are ours. */
+function withCommands(row: Record<string, unknown>): Record<string, unknown> {
+  return Object.fromEntries(
+    Object.entries(row).map(([name, value]) => {
+      if (typeof value === 'string')
+        return [name, ownWords.has(name) ? terminalWords(value) : value];
+      const isOurs = isRecord(value) && (name === 'data' || name === 'error');
+      return [name, isOurs ? withCommands(value) : value];
+    }),
+  );
 }
 
 /** What must be known to trust the answer. */
@@ -77,38 +88,72 @@ export function followedLine(entry: CatalogEntry, data: unknown): string {
   const columns = entry.cli?.table?.columns;
   if (!columns || data === null || typeof data !== 'object')
     return `${harmless(JSON.stringify(data))}\n`;
-  const row = data as Record<string, unknown>;
+  const row = withCommands(data as Record<string, unknown>);
   const cells = columns.map((column) => cell(column, row[column])).filter((text) => text !== '');
   return `${cells.join('  ')}\n`;
 }
 
+export interface TableOptions {
+  ages?: readonly string[];
+  variable?: readonly string[];
+}
+
+/** On a terminal it fits: ids are as short as they can be, and what all rows have in common is left out. */
 export function tableText(
-  screen: Screen,
+  screen: Pick<Screen, 'columns' | 'colour' | 'now'>,
   rows: readonly Record<string, unknown>[],
-  columns: readonly string[],
+  names: readonly string[],
+  { ages = [], variable = [] }: TableOptions = {},
 ): string {
   if (rows.length === 0) return dim(screen, 'nothing here\n');
-  const cells = rows.map((row) => columns.map((column) => cell(column, row[column])));
+  const isTerminal = screen.columns !== undefined;
+  const isShown = (name: string) =>
+    !(isTerminal && variable.includes(name)) || new Set(rows.map((row) => row[name])).size > 1;
+  const columns = names.filter(isShown);
+  const shorten = isTerminal ? shortIds(rows) : (id: string) => id;
+  const text = (name: string, value: unknown) => {
+    if (name === 'id' && typeof value === 'string') return harmless(shorten(value));
+    if (isTerminal && ages.includes(name) && typeof value === 'string')
+      return age(screen.now() - Date.parse(value));
+    return cell(name, value);
+  };
+  const title = (name: string) => (isTerminal && ages.includes(name) ? 'AGE' : heading(name));
+  const cells = rows.map((row) => columns.map((name) => text(name, row[name])));
   const used = columns.map((_, i) => cells.some((row) => row[i] !== ''));
   const widths = columns.map((name, i) =>
-    Math.max(heading(name).length, ...cells.map((row) => row[i]!.length)),
+    Math.max(title(name).length, ...cells.map((row) => textWidth(row[i]!))),
   );
   const free = columns.map((name, i) => used[i]! && !isKept(name));
   shrink(widths, { used, free }, screen.columns);
-  const line = (row: readonly string[], colour: boolean) =>
+  const line = (row: readonly string[], isHead: boolean) =>
     row
-      .map((text, i) =>
-        used[i] ? fit(text, widths[i]!, colour && screen.columns !== undefined) : undefined,
-      )
-      .filter((text) => text !== undefined)
+      .flatMap((value, i) => (used[i] ? [painted(value, fitted(value, widths[i]!), isHead)] : []))
       .join('  ')
       .trimEnd();
-  const head = line(columns.map(heading), false);
-  return `${dim(screen, head)}\n${cells.map((row) => line(row, true)).join('\n')}\n`;
+  const painted = (value: string, shown: string, isHead: boolean) => {
+    const style = isHead ? undefined : statusColour[value];
+    return style ? paint(screen, style, shown) : shown;
+  };
+  const head = line(columns.map(title), true);
+  return `${dim(screen, head)}\n${cells.map((row) => line(row, false)).join('\n')}\n`;
+}
+
+const idForm = /^job_[0-9a-z]{16}$/;
+const shortIdMin = 8;
+
+/** Jobs are found by the beginning of their id: as many characters as tell the rows apart. */
+function shortIds(rows: readonly Record<string, unknown>[]): (id: string) => string {
+  const ids = rows.map(({ id }) => id).filter((id): id is string => typeof id === 'string');
+  if (!ids.every((id) => idForm.test(id))) return (id) => id;
+  const own = ids.map((id) => id.slice(4));
+  let length = shortIdMin;
+  while (length < 16 && new Set(own.map((id) => id.slice(0, length))).size < new Set(own).size)
+    length += 1;
+  return (id) => id.slice(4, 4 + length);
 }
 
 /** An id that is cut cannot be copied, a status that is cut cannot be read at a glance. */
-const isKept = (column: string): boolean => /^(id|status)$|Id$/.test(column);
+const isKept = (column: string): boolean => /^(id|status|exitCode)$|Id$/.test(column);
 
 /** The widest column that may gives way until the line fits. */
 function shrink(
@@ -120,22 +165,16 @@ function shrink(
   const total = () => widths.reduce((sum, width, i) => (used[i] ? sum + width + 2 : sum), -2);
   while (total() > columns) {
     const widest = Math.max(...widths.filter((_, i) => free[i]));
-    if (widest <= 8) return;
-    widths[widths.findIndex((width, i) => free[i] && width === widest)]! -= 1;
+    if (widest <= 6) return;
+    widths[widths.findLastIndex((width, i) => free[i] && width === widest)]! -= 1;
   }
-}
-
-function fit(text: string, width: number, colour: boolean): string {
-  const cut = text.length > width ? `${text.slice(0, width - 1)}…` : text.padEnd(width);
-  const paint = colour ? statusColour[text] : undefined;
-  return paint ? styleText(paint, cut) : cut;
 }
 
 const isTime = /^\d{4}-\d\d-\d\dT[\d:.]+Z$/;
 
 function cell(column: string, value: unknown): string {
   if (value === undefined || value === null) return '';
-  if (column.endsWith('Ms') && typeof value === 'number') return duration(value);
+  if (column.endsWith('Ms') && typeof value === 'number') return durationText(value);
   if (typeof value === 'string' && isTime.test(value)) return localTime(value);
   if (Array.isArray(value)) return harmless(value.join(',')) || '–';
   if (typeof value === 'object') return harmless(JSON.stringify(value));
@@ -150,7 +189,7 @@ export function harmless(text: string): string {
 }
 
 const heading = (column: string): string =>
-  column
+  (column === 'exitCode' ? 'exit' : column)
     .replace(/(Ms|At)$/, '')
     .replaceAll(/[A-Z]/g, (letter) => ` ${letter}`)
     .toUpperCase();
@@ -191,23 +230,6 @@ const fieldNames = (rows: readonly Record<string, unknown>[]): string[] => [
 
 const indented = (text: string, indent: string): string => text.replaceAll(/^(?=.)/gm, indent);
 
-export function duration(ms: number): string {
-  if (ms < 1000) return `${Math.round(ms)}ms`;
-  if (ms < 60_000) return `${(ms / 1000).toFixed(1)}s`;
-  const minutes = Math.floor(ms / 60_000);
-  if (minutes < 60)
-    return `${minutes}m${String(Math.floor((ms % 60_000) / 1000)).padStart(2, '0')}s`;
-  return `${Math.floor(minutes / 60)}h${String(minutes % 60).padStart(2, '0')}m`;
-}
-
-export function size(bytes: number): string {
-  const units = ['B', 'kB', 'MB', 'GB'];
-  let value = bytes;
-  let unit = 0;
-  for (; value >= 1000 && unit < units.length - 1; unit++) value /= 1000;
-  return `${unit === 0 ? value : value.toFixed(1)} ${units[unit]}`;
-}
-
 export function localTime(iso: string): string {
   const time = new Date(iso);
   if (Number.isNaN(time.getTime())) return iso;
@@ -215,9 +237,6 @@ export function localTime(iso: string): string {
   const day = `${time.getFullYear()}-${two(time.getMonth() + 1)}-${two(time.getDate())}`;
   return `${day} ${two(time.getHours())}:${two(time.getMinutes())}:${two(time.getSeconds())}`;
 }
-
-export const dim = (screen: Screen, text: string): string =>
-  screen.columns === undefined ? text : styleText('dim', text);
 
 /** What an agent calls, as a person types it. */
 const spoken: ReadonlyMap<string, string> = new Map([
@@ -230,6 +249,12 @@ const spoken: ReadonlyMap<string, string> = new Map([
   ['send_signal', 'errand signal'],
   ['cancel_job', 'errand cancel'],
   ['retry_job', 'errand retry'],
+  ['rerun_job', 'errand rerun'],
+  ['delete_job', 'errand rm'],
+  ['pin_job', 'errand pin'],
+  ['list_events', 'errand events'],
+  ['set_queue', 'errand queue set'],
+  ['list_queues', 'errand queue list'],
   ['read_pages', 'errand pages'],
 ]);
 

@@ -26,13 +26,15 @@ export interface Program {
   serve(wish: ServeWish): Promise<RunningServer>;
   runFront(wish: FrontWish): Promise<void>;
   /** Offline work on a home nobody serves, or on a database address. */
-  restore(home: string, file: string): Promise<void>;
+  restore(home: string, file: string): Promise<{ files: number; bytes: number } | undefined>;
   /** Brings a PostgreSQL store up to date; answers what was applied. */
   migrate(address: string | undefined): Promise<string[]>;
   /** Verifies a store without changing it. */
   checkStore(wish: { home?: string; store?: string }): Promise<StoreReport>;
   /** Moves everything from one store to an empty one. */
   copyStore(from: string, to: string): Promise<StoreCopy>;
+  /** The settings of a home with the source of each value; secrets are masked. */
+  settings(home: string): Promise<SettingsReport>;
   /** Looks at Node, home, disk and the rest; one line each. */
   examine(home: string): Promise<Finding[]>;
 }
@@ -75,6 +77,14 @@ export interface StoreReport {
   rows: number;
   problems: { check: string; text: string }[];
   notes: string[];
+}
+
+export interface SettingsReport {
+  home: string;
+  /** Path of config.json. */
+  file: string;
+  exists: boolean;
+  settings: { name: string; value: string; source: string }[];
 }
 
 export interface StoreCopy {

@@ -8,7 +8,8 @@ import type { CommandContext } from './command.ts';
 import type { View } from './commands/show.ts';
 import { endOf, exitCode, onSignal } from './ending.ts';
 import { Interrupts } from './interrupts.ts';
-import { dim, harmless } from './print.ts';
+import { harmless } from './print.ts';
+import { dim } from './screen.ts';
 
 /** What the call answers in the end; a number is the exit code where the person left or the job ended otherwise. */
 export async function awaited(

@@ -10,16 +10,41 @@ export function durationMs(text: string, unitMs: number): number {
   return Math.round(Number(match[1]) * (match[2] ? units[match[2]]! : unitMs));
 }
 
+/** How long ago something was: `now`, `12s ago`, `3m ago`, `5h ago`, `2d ago`. */
+export function age(ms: number): string {
+  const seconds = Math.floor(ms / 1000);
+  if (seconds < 1) return 'now';
+  if (seconds < 60) return `${seconds}s ago`;
+  const minutes = Math.floor(seconds / 60);
+  if (minutes < 60) return `${minutes}m ago`;
+  const hours = Math.floor(minutes / 60);
+  return hours < 48 ? `${hours}h ago` : `${Math.floor(hours / 24)}d ago`;
+}
+
 /** Fields that look back: `1h` is an hour ago. Elsewhere it is in an hour. */
 const pastFields = new Set(['since', 'before']);
 
-/** A time without a zone is local, as tables show it. What is no time stays as it is: the field's own error says so. */
+/**
+ * A time without a zone is local, as tables show it; a time of day without a date is the next one (or the last one, for
+ * fields that look back). What is no time stays as it is: the field's own error says so.
+ */
 export function wireTime(field: string, text: string, now: number): string {
+  const isPast = pastFields.has(field);
   if (/^\d+(\.\d+)?(ms|s|m|h|d)$/.test(text)) {
     const ms = durationMs(text, 1000);
-    return new Date(pastFields.has(field) ? now - ms : now + ms).toISOString();
+    return new Date(isPast ? now - ms : now + ms).toISOString();
   }
+  if (/^([01]?\d|2[0-3]):[0-5]\d(:[0-5]\d)?$/.test(text)) return timeOfDay(text, now, isPast);
   if (!/^\d{4}-\d\d-\d\d([ T]\d\d:\d\d(:\d\d)?)?$/.test(text)) return text;
   const local = new Date(text.length === 10 ? `${text}T00:00` : text.replace(' ', 'T'));
   return Number.isNaN(local.getTime()) ? text : local.toISOString();
+}
+
+function timeOfDay(text: string, now: number, isPast: boolean): string {
+  const [hours, minutes, seconds = 0] = text.split(':').map(Number) as [number, number, number?];
+  const time = new Date(now);
+  time.setHours(hours, minutes, seconds, 0);
+  if (!isPast && time.getTime() <= now) time.setDate(time.getDate() + 1);
+  if (isPast && time.getTime() > now) time.setDate(time.getDate() - 1);
+  return time.toISOString();
 }

@@ -1,8 +1,10 @@
 // From words to an input: which operation is meant, and its fields from flags, by the operation's own JSON Schema.
 import { AppError } from '../../errors.ts';
 import type { CatalogEntry } from './bridge.ts';
+import { parseArgs, truthOf, type FlagShape } from './args.ts';
 import { helpText } from './command.ts';
-import { commandNames, duration, terminalWords } from './print.ts';
+import { commandNames, terminalWords } from './print.ts';
+import { durationText } from '../../runtime/units.ts';
 import { typeOf, type Schema } from './schema.ts';
 import { jsonOf, writtenText, type Sources } from './sources.ts';
 import { durationMs, wireTime } from './times.ts';
@@ -13,6 +15,9 @@ export interface Common {
   help: boolean;
   /** Goes on with what comes, for operations that can be followed. */
   follow: boolean;
+  /** Shows the table again whenever it changes. */
+  watch: boolean;
+  allowPrivate: boolean;
   /** Of what starts a job: until that is over; undefined where nothing was said. */
   wait?: boolean;
 }
@@ -48,34 +53,30 @@ export async function parseInput(
   now: number,
   sources: Sources,
 ): Promise<{ inputs: [Input, ...Input[]]; common: Common }> {
-  const schema = entry.input as Schema;
-  const properties = schema.properties ?? {};
+  const { properties = {} } = entry.input as Schema;
   const input: Input = {};
-  const common: Common = { json: false, help: false, follow: false };
-  const loose: string[] = [];
-  for (let i = entry.cli!.words.length; i < argv.length; i++) {
-    const word = argv[i]!;
-    if (word === '--json') common.json = true;
-    else if (word === '--help' || word === '-h') common.help = true;
-    else if (entry.streams && (word === '--follow' || word === '-f')) common.follow = true;
-    else if (entry.startsJob && isDetach(word)) common.wait = false;
-    else if (entry.startsJob && !properties.waitMs && word === '--wait') common.wait = true;
-    else if (word.startsWith('--')) {
-      const [flag, inline] = split(word.slice(2));
-      const field = fieldOf(flag, properties);
-      if (!field) throw unknownFlag(entry, flag, properties);
-      const property = properties[field.name]!;
-      if (isBoolean(property)) {
-        const text = inline ?? (isTruth(argv[i + 1]) ? argv[++i]! : 'true');
-        input[field.name] = truth(flag, text) !== field.negated;
-      } else {
-        const text = inline ?? argv[++i];
-        if (text === undefined) throw new AppError('invalidInput', `--${flag} needs a value.`);
-        const written = await writtenText(property, text, sources);
-        put(input, field.name, property, milliseconds(flag, written));
-      }
-    } else loose.push(word);
+  const common: Common = {
+    json: false,
+    help: false,
+    follow: false,
+    watch: false,
+    allowPrivate: false,
+  };
+  const parsed = parseArgs(argv.slice(entry.cli!.words.length), flagsOf(entry), {
+    usage: usage(entry),
+    command: `errand ${entry.cli!.words.join(' ')}`,
+  });
+  for (const { flag, typed, text, negated } of parsed.flags) {
+    if (flag.sets) Object.assign(common, flag.sets);
+    if (flag.field === undefined) continue;
+    const property = properties[flag.field]!;
+    if (isBoolean(property)) input[flag.field] = truthOf(typed, text) !== negated;
+    else {
+      const written = await writtenText(property, text!, sources);
+      put(input, flag.field, property, milliseconds(typed, written));
+    }
   }
+  const loose = parsed.words;
   const { args = [], each } = entry.cli!;
   const further = each ? loose.splice(args.length) : [];
   await takeLoose(entry, loose, input, sources);
@@ -83,13 +84,63 @@ export async function parseInput(
     const text = input[name];
     if (isTime(property) && typeof text === 'string') input[name] = wireTime(name, text, now);
   }
+  const implied = Object.entries(entry.cli!.implied ?? {})
+    .filter(([field]) => input[field] !== undefined)
+    .map(([, fields]) => fields);
+  const first = Object.assign({}, ...implied, input) as Input;
   return {
-    inputs: [input, ...further.map((text) => ({ ...input, [args.at(-1)!]: text }))],
+    inputs: [first, ...further.map((text) => ({ ...first, [args.at(-1)!]: text }))],
     common,
   };
 }
 
-const isDetach = (word: string): boolean => word === '--detach' || word === '-d';
+interface EntryFlag extends FlagShape {
+  /** The field of the input that it says. */
+  field?: string;
+  /** What it says to the command line itself. */
+  sets?: Partial<Common>;
+}
+
+/** Every flag of a command that is made from an operation. */
+export function flagsOf(entry: CatalogEntry): EntryFlag[] {
+  const { properties = {} } = entry.input as Schema;
+  const shorts = entry.cli!.shorts ?? {};
+  const fields = Object.entries(properties).map(([field, property]): EntryFlag => {
+    const singular = typeOf(property) === 'array' ? [kebab(field).replace(/s$/, '')] : [];
+    return {
+      name: flagName(field),
+      spellings: [kebab(field), ...singular],
+      ...(shorts[field] ? { short: shorts[field] } : {}),
+      takes: isBoolean(property) ? 'truth' : 'value',
+      field,
+    };
+  });
+  return [...fields, ...ownFlags(entry)];
+}
+
+function ownFlags(entry: CatalogEntry): EntryFlag[] {
+  const { properties = {} } = entry.input as Schema;
+  const own = (name: string, sets: Partial<Common>, short?: string): EntryFlag => ({
+    name,
+    takes: 'nothing',
+    sets,
+    ...(short ? { short } : {}),
+  });
+  return [
+    ...(entry.streams ? [own('follow', { follow: true }, 'f')] : []),
+    ...(isWatched(entry) ? [own('watch', { watch: true }, 'w')] : []),
+    ...(entry.startsJob ? [own('detach', { wait: false }, 'd')] : []),
+    ...(entry.startsJob && !properties.waitMs ? [own('wait', { wait: true })] : []),
+    ...(entry.cli!.allowsPrivate ? [own('allow-private', { allowPrivate: true })] : []),
+    own('json', { json: true }),
+    own('help', { help: true }, 'h'),
+    { name: 'home', takes: 'value' },
+  ];
+}
+
+/** A table that only reads can be shown again and again. */
+const isWatched = ({ effect, cli }: CatalogEntry): boolean =>
+  effect === 'read' && cli?.table !== undefined;
 
 async function takeLoose(
   entry: CatalogEntry,
@@ -128,24 +179,33 @@ function usage(entry: CatalogEntry): string {
 
 export function help(entry: CatalogEntry, entries: readonly CatalogEntry[]): string {
   const { required = [], properties = {} } = entry.input as Schema;
-  const args = entry.cli!.args ?? [];
+  const { args = [], about, examples = [] } = entry.cli!;
+  const typedText = (text: string) =>
+    terminalWords(typedFields(text, Object.keys(properties), args), commandNames(entries));
+  const shorts = new Map(flagsOf(entry).map(({ field, short }) => [field, short]));
   const row = ([name, property]: [string, Schema]): [string, string] => [
     args.includes(name)
       ? `<${kebab(name)}>`
-      : `--${negatable(property)}${flagName(name)}${placeholder(name, property)}`,
-    flagText(name, property, required.includes(name) && !args.includes(name)),
+      : `${shortText(shorts.get(name))}--${negatable(property)}${flagName(name)}${placeholder(name, property)}`,
+    typedText(flagText(name, property, required.includes(name) && !args.includes(name))),
   ];
   const fields = Object.entries(properties);
   const rows = [
     ...fields.filter(([name, { description }]) => args.includes(name) && description).map(row),
     ...fields.filter(([name]) => !args.includes(name)).map(row),
   ];
-  if (entry.streams) rows.push(['--follow', 'go on with what comes, until ctrl-c or its end']);
+  if (entry.streams) rows.push(['-f, --follow', 'go on with what comes, until ctrl-c or its end']);
+  if (isWatched(entry))
+    rows.push(['-w, --watch', 'show it again whenever it changes, until ctrl-c']);
   rows.push(...jobRows(entry));
+  if (entry.cli!.allowsPrivate)
+    rows.push(['--allow-private', 'allow the address although it is on this machine or network']);
   rows.push(['--json', 'print JSON, for scripts']);
-  const said = typedFields(entry.description, Object.keys(properties), args);
-  return helpText(usage(entry), terminalWords(said, commandNames(entries)), rows);
+  rows.push(['--home DIR', 'use the server of this home, not of ERRAND_HOME']);
+  return helpText(usage(entry), typedText(about ?? entry.description), rows, { examples });
 }
+
+const shortText = (short: string | undefined): string => (short ? `-${short}, ` : '');
 
 /** Fields that a description names are flags here; those of one small word are left alone, being words of the language. */
 function typedFields(text: string, fields: readonly string[], args: readonly string[]): string {
@@ -195,7 +255,7 @@ function flagText(name: string, property: Schema, isNeeded: boolean): string {
 }
 
 const presetText = (name: string, preset: unknown): string =>
-  name.endsWith('Ms') && typeof preset === 'number' ? duration(preset) : String(preset);
+  name.endsWith('Ms') && typeof preset === 'number' ? durationText(preset) : String(preset);
 
 /** An error of a call in the words of its command: fields as they are typed, hints that name commands. */
 export function usageError(
@@ -212,7 +272,8 @@ export function usageError(
   }
   const { code, cause, data } = error;
   const hint = error.hint && terminalWords(error.hint, commandNames(entries));
-  const more = { ...(data ? { data } : {}), cause };
+  const once = entry.cli!.allowsPrivate && data?.allow !== undefined ? { allowsPrivate: true } : {};
+  const more = { ...(data ? { data: { ...data, ...once } } : {}), cause };
   return new AppError(code, error.message, { ...more, ...(hint ? { hint } : {}) });
 }
 
@@ -248,8 +309,16 @@ function issueText({ path, message }: Issue, typed: Typed): string {
   // A person types a list, not its places.
   const rest = below.filter((part) => !/^\d+$/.test(part));
   const what = typed(name, rest);
-  return message.endsWith('received undefined') ? `${what} is needed` : `${what}: ${message}`;
+  if (message === 'is required' || message.endsWith('received undefined'))
+    return `${what} is needed`;
+  return `${what}: ${isDuration(name) ? withDurations(message) : message}`;
 }
+
+/** Limits in the unit that is typed. */
+const withDurations = (message: string): string =>
+  message.replace(/(?<=(?:at least|at most|less than|more than) )\d+/, (ms) =>
+    durationText(Number(ms)),
+  );
 
 /** `timeoutMs` is `--timeout` on a terminal, which takes 30s, 5m, or seconds (`--timeout-ms` takes milliseconds). */
 export const flagName = (name: string): string => kebab(name.replace(/Ms(?=$|Max$)/, ''));
@@ -261,20 +330,6 @@ const milliseconds = (flag: string, text: string): string =>
 
 const kebab = (name: string): string =>
   name.replaceAll(/[A-Z]/g, (letter) => `-${letter.toLowerCase()}`);
-
-function fieldOf(
-  flag: string,
-  properties: Record<string, Schema>,
-): { name: string; negated: boolean } | undefined {
-  for (const name of Object.keys(properties)) {
-    if (flag === flagName(name) || flag === kebab(name)) return { name, negated: false };
-    if (isBoolean(properties[name]!) && flag === `no-${kebab(name)}`)
-      return { name, negated: true };
-    if (typeOf(properties[name]!) === 'array' && flag === kebab(name).replace(/s$/, ''))
-      return { name, negated: false };
-  }
-  return undefined;
-}
 
 function put(input: Record<string, unknown>, name: string, property: Schema, text: string): void {
   if (typeOf(property) === 'array') {
@@ -300,7 +355,7 @@ function listOf(name: string, item: Schema, text: string): unknown[] {
 function value(name: string, property: Schema, text: string): unknown {
   const type = typeOf(property);
   if (text === 'null' && type !== 'string') return null;
-  if (type === 'boolean') return truth(flagName(name), text);
+  if (type === 'boolean') return truthOf(`--${flagName(name)}`, text);
   if (type === 'number' || type === 'integer')
     return isDuration(name) ? durationMs(text, 1000) : number(name, text);
   if (type === 'object' || type === 'any') {
@@ -311,13 +366,6 @@ function value(name: string, property: Schema, text: string): unknown {
     }
   }
   return text;
-}
-
-const isTruth = (text: string | undefined): boolean => text === 'true' || text === 'false';
-
-function truth(flag: string, text: string): boolean {
-  if (isTruth(text)) return text === 'true';
-  throw new AppError('invalidInput', `--${flag} is true or false, not ${text}.`);
 }
 
 function number(name: string, text: string): number {
@@ -331,23 +379,3 @@ const isTime = ({ format, anyOf }: Schema): boolean =>
   format === 'date-time' || anyOf?.some(isTime) === true;
 
 const isBoolean = (property: Schema): boolean => typeOf(property) === 'boolean';
-
-function split(flag: string): [string, string | undefined] {
-  const at = flag.indexOf('=');
-  return at < 0 ? [flag, undefined] : [flag.slice(0, at), flag.slice(at + 1)];
-}
-
-function unknownFlag(
-  entry: CatalogEntry,
-  flag: string,
-  properties: Record<string, Schema>,
-): AppError {
-  const flags = Object.keys(properties).map((name) => `--${flagName(name)}`);
-  return new AppError(
-    'invalidInput',
-    `There is no flag --${flag} for \`errand ${entry.cli!.words.join(' ')}\`.`,
-    {
-      hint: flags.length > 0 ? `It takes ${flags.join(', ')}, --json.` : 'It takes --json.',
-    },
-  );
-}

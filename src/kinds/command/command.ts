@@ -98,6 +98,7 @@ export function commandKind(needs: CommandNeeds): CommandKind {
     view: (job) => viewOf(job, needs),
     words: commandWords,
     summary: (job) => commandText(job.input as CommandInput),
+    line: ({ facts: { exitCode } }) => (typeof exitCode === 'number' ? { exitCode } : {}),
     watch: (job, until, signal) =>
       watchAnywhere(job, needs, signal, {
         here: (present) => whenAny(present, until, conditions, signal),
@@ -230,7 +231,10 @@ async function viewOf(job: Job, needs: CommandNeeds): Promise<Record<string, unk
   const input = job.input as CommandInput;
   const past = await history.of(historyKey(job));
   const { cancelGraceMs: _grace, ...facts } = job.facts;
-  const interactive = input.stdin === 'open' ? { interactive: true } : {};
+  const interactive = {
+    ...(input.stdin === 'open' ? { interactive: true } : {}),
+    ...(input.tty ? { terminal: true } : {}),
+  };
   const common = { cwd: input.cwd, ...interactive, ...(past ? { history: past } : {}) };
   if (isFinal(job.status)) return { exitCode: null, signal: null, ...facts, ...common };
   const folder = runningFolder(job, needs);

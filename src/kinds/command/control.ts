@@ -68,7 +68,28 @@ function sendInput(needs: OutputNeeds): Operation {
     }),
     rareInput: ['bytesMax'],
     http: { method: 'POST', path: '/api/jobs/{id}/input' },
-    cli: { words: ['send'], args: ['id', 'text'] },
+    cli: {
+      words: ['send'],
+      args: ['id', 'text'],
+      summary: 'type a line into a job',
+      about:
+        'Types into a job that was started with --tty or --stdin open, and shows what it prints next. Text ends with Enter unless --no-newline is given.',
+      examples: [
+        "errand send repl '1 + 1'",
+        'errand send @last --keys ctrl-c',
+        'errand send @last --eof',
+      ],
+      implied: { text: { newline: true } },
+      failure: (output) => {
+        const { id, status, sent, hint } = output as Record<string, unknown>;
+        if (sent !== 0 || !isFinal(status as Job['status']) || hint === undefined) return undefined;
+        return {
+          code: 'wrongState',
+          message: `${String(id)} has ended (${String(status)}); nothing was sent.`,
+          hint: `read_output shows what it printed; rerun_job starts it again.`,
+        };
+      },
+    },
     text: (out) =>
       `${stateText(out as Parameters<typeof stateText>[0])}\n${out.text || '(nothing printed)'}${out.hint ? `\n${out.hint}` : ''}`,
     run: async (input, { caller, signal }) => {

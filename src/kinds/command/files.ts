@@ -16,10 +16,12 @@ export type StreamName = 'merged' | 'stdout' | 'stderr';
 export class JobFiles {
   private readonly root: string;
   private readonly node: string;
+  private readonly isCluster: boolean;
 
-  constructor(folder: string, node: string) {
+  constructor(folder: string, node: string, isCluster = true) {
     this.root = join(folder, 'jobs');
     this.node = node;
+    this.isCluster = isCluster;
   }
 
   /** Two letters of the id spread a hundred thousand folders. */
@@ -34,6 +36,11 @@ export class JobFiles {
 
   /** Undefined while the attempt was not launched. */
   launch(job: Job, attempt = job.attempt): LaunchFolder | undefined {
+    if (this.isElsewhere(job) && !this.isCluster) {
+      throw new AppError('gone', `The output of ${job.id} is not in this home.`, {
+        hint: 'The database was restored from a backup without output. Make the backup with `errand backup --with-output`, or copy the folder command of the old home into this one.',
+      });
+    }
     if (this.isElsewhere(job)) {
       throw new AppError('unavailable', `The files of ${job.id} are on the server ${job.node}.`, {
         hint: 'Ask that server.',

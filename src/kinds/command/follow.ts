@@ -4,7 +4,9 @@ import { isUtf8 } from 'node:buffer';
 import { isFinal, type Job } from '../../jobs/job.ts';
 import type { StreamItem } from '../../operation.ts';
 import { logsOf } from './files.ts';
+import type { CommandInput } from './input.ts';
 import { cleanText, partialEnd, partialEscape } from './output/clean.ts';
+import { FileChanges } from './output/changes.ts';
 import { Log } from './output/log.ts';
 import { readTail } from './output/read.ts';
 import type { OutputNeeds, OutputRequest } from './read-output.ts';
@@ -28,10 +30,13 @@ export async function* follow(
   needs: OutputNeeds,
   signal: AbortSignal,
 ): AsyncGenerator<StreamItem> {
-  const { jobs, clock } = needs;
+  const { jobs, clock, files } = needs;
   const cursors = new Cursors(request.cursor);
   const clean = !request.raw;
   const plain = !clean && request.lossless === true;
+  // A person sits before it: what it draws is read when it is there, not at the next look.
+  const isTerminal = plain && (job.input as Partial<CommandInput>).tty !== undefined;
+  using terminal = isTerminal ? new FileChanges() : undefined;
   // One buffer for all: an item is used before the next is asked for.
   const window = plain ? Buffer.allocUnsafe(chunkBytesLossless) : undefined;
   let idle = 0;
@@ -39,6 +44,7 @@ export async function* follow(
     // The state is read before the file: when it says over, everything printed is in the file.
     const present = await jobs.get(job.id);
     const over = isFinal(present.status);
+    terminal?.watch(files.logs(present).map(({ view }) => view.path));
     let moved = false;
     let flood = false;
     for (const { stream, view } of await logsOf(present, request.attempt, needs)) {
@@ -77,7 +83,9 @@ export async function* follow(
     }
     idle = moved ? 0 : idle + 1;
     const pause = flood ? pollMsFlood : idle > 5 ? pollMsIdle : pollMs;
-    if (!over) await clock.sleep(pause, signal);
+    if (over) continue;
+    if (terminal) await terminal.changed(pause, clock, signal);
+    else await clock.sleep(pause, signal);
   }
 }
 

@@ -10,7 +10,7 @@ import { Policy } from './policy.ts';
 import { Terminals } from './process/terminal.ts';
 import { httpProbe } from './probe.ts';
 import { readOutputOperation } from './read-output.ts';
-import { runCommand } from './run-command.ts';
+import { rerunCommand, runCommand } from './run-command.ts';
 import { Secrets } from './secrets.ts';
 import { commandSettings, type CommandSettings } from './settings.ts';
 import { commandMigrations, History } from './store.ts';
@@ -33,7 +33,7 @@ export const commandPlugin = definePlugin<CommandSettings>({
   examine: (settings, machine) => [examineTerminal(settings, machine)],
   create: (needs) => {
     const { jobs, waiting, clock, log, settings, folder, node, store } = needs;
-    const files = new JobFiles(folder, node);
+    const files = new JobFiles(folder, node, store.engine === 'postgres');
     const history = new History(store, node);
     const keeper = new Keeper({ folder, settings, clock, log, history });
     const policy = new Policy(settings.policy);
@@ -57,21 +57,24 @@ export const commandPlugin = definePlugin<CommandSettings>({
       watchThere: (id, until, signal) => needs.call('watch_job', { id, until }, signal),
     });
     const output = { jobs, files, clock };
-    const run = runCommand({
+    const submitting = {
       jobs,
-      waiting,
-      clock,
-      files,
       keeper,
       policy,
       secrets,
       settings,
       serverValue,
       nodeLabel: store.engine === 'postgres' ? `node=${node}` : undefined,
+    };
+    const run = runCommand({
+      ...submitting,
+      waiting,
+      clock,
+      files,
       outputThere: ({ id }, request) => needs.call('read_output', { id, ...request }),
     });
     return {
-      kind,
+      kind: { ...kind, rerun: (job, context) => rerunCommand(job, context, submitting) },
       operations: [run, readOutputOperation(output), ...controlOperations(output)],
       services: [keeper],
     };

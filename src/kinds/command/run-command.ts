@@ -13,7 +13,12 @@ import type { CommandInput } from './input.ts';
 import { readOutput, type OutputAnswer, type OutputRequest } from './read-output.ts';
 import { runInput, runOutput, type RunInput, type RunOutput } from './run-input.ts';
 import { Names } from './store.ts';
-import { prepareSubmission, type Prepared, type SubmissionNeeds } from './submission.ts';
+import {
+  prepareRerun,
+  prepareSubmission,
+  type Prepared,
+  type SubmissionNeeds,
+} from './submission.ts';
 
 export interface RunNeeds extends SubmissionNeeds {
   jobs: Jobs;
@@ -80,7 +85,7 @@ export function runCommand(needs: RunNeeds): Operation {
 
 async function submit(
   { secretValues, ...submission }: Prepared,
-  { jobs, secrets }: RunNeeds,
+  { jobs, secrets }: Pick<RunNeeds, 'jobs' | 'secrets'>,
   more: (job: Job) => Step[] = () => [],
 ): Promise<{ job: Job; existing: boolean }> {
   const answer = await jobs.submit({
@@ -92,6 +97,15 @@ async function submit(
     },
   });
   return answer;
+}
+
+/** The work of an ended command, as a new job. */
+export async function rerunCommand(
+  job: Job,
+  context: CallContext,
+  needs: Pick<RunNeeds, 'jobs'> & SubmissionNeeds,
+): Promise<Job> {
+  return (await submit(prepareRerun(job, context, needs), needs)).job;
 }
 
 /** Another node was faster: what it started is looked at instead. */

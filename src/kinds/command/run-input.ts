@@ -1,7 +1,7 @@
 // What run_command takes and answers, as schemas.
 import { z } from 'zod';
 import { labelList } from '../../jobs/labels.ts';
-import { queueName } from '../../jobs/operation-needs.ts';
+import { jobId, queueName } from '../../jobs/operation-needs.ts';
 import { jobView } from '../../jobs/view.ts';
 import {
   commandLine,
@@ -56,7 +56,7 @@ export const runInput = z
     priority: z.number().int().min(-1000).max(1000).optional(),
     runAt: z.iso.datetime({ offset: true }).optional().describe('Not before'),
     ttlMs: z.number().int().min(1).optional().describe('Give up if not started by then'),
-    after: z.array(z.string().max(80)).max(100).optional().describe('Job ids to complete first'),
+    after: z.array(jobId).max(100).optional().describe('Job ids to complete first'),
     attemptsMax: z.number().int().min(1).max(100).default(1),
     idempotencyKey: z.string().min(1).max(200).optional(),
     outputBytesMax: z.number().int().min(1024).optional().describe('Cap of its output'),

@@ -30,6 +30,11 @@ export class Secrets {
     if (this.byJob.size > jobsMax) this.byJob.delete(this.byJob.keys().next().value!);
   }
 
+  /** For a job that repeats an earlier one: values of the caller, else those of the earlier job. */
+  again(jobId: string, names: readonly string[], caller: Record<string, string> | undefined) {
+    return this.values(names, { ...this.byJob.get(jobId), ...caller });
+  }
+
   /** For an attempt: all of them or none. */
   take(jobId: string, names: readonly string[]): Record<string, string> {
     return this.values(names, this.byJob.get(jobId));

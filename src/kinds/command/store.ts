@@ -83,12 +83,14 @@ export interface HistoryView {
   runs: number;
   /** 0 … 1 over the runs that are remembered and were not cancelled: a dev server is well until somebody stops it. */
   successRate?: number;
-  /** Median of the runs that were well. */
+  /** Median of the runs that were well, once there are enough. */
   expectedMs?: number;
 }
 
 /** Runs looked at for one command: recent ones say most. */
 const runsMax = 50;
+/** Fewer runs say nothing about the next one. */
+const expectedRunsMin = 3;
 
 export class History {
   private readonly store: Store;
@@ -144,7 +146,8 @@ export class History {
     const judged = all.filter((run) => !run.cancelled);
     const well = judged.filter((run) => run.ok);
     const times = well.map((run) => run.runMs).toSorted((a, b) => a - b);
-    const expected = times[Math.floor(times.length / 2)];
+    const expected =
+      times.length < expectedRunsMin ? undefined : times[Math.floor(times.length / 2)];
     return {
       runs: all.length,
       ...(judged.length === 0

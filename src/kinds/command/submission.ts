@@ -1,7 +1,8 @@
 // From the call to what is stored: folder, environment, labels and limits of a command, checked before it is a job.
 import { isAbsolute, resolve } from 'node:path';
 import { AppError } from '../../errors.ts';
-import type { Submission } from '../../jobs/submission.ts';
+import type { Job } from '../../jobs/job.ts';
+import { sameJob, type Submission } from '../../jobs/submission.ts';
 import type { CallContext } from '../../operation.ts';
 import { callerEnvironment } from './environment.ts';
 import { terminalSize, type CommandInput } from './input.ts';
@@ -70,6 +71,15 @@ export function prepareSubmission(
     ...(input.idempotencyKey === undefined ? {} : sameWork(input, cwd)),
     secretValues: needs.secrets.values(input.secrets, origin?.env),
   };
+}
+
+/** An ended job once more: checked against the policy of today, with secrets of the caller of today. */
+export function prepareRerun(job: Job, { origin }: CallContext, needs: SubmissionNeeds): Prepared {
+  const input = job.input as CommandInput;
+  needs.policy.check({ command: input.command ?? input.argv ?? [], cwd: input.cwd });
+  checkRoom(needs);
+  const values = needs.secrets.again(job.id, input.secrets, origin?.env);
+  return { ...sameJob(job), secretValues: values };
 }
 
 /** Whoever calls from this machine means its folders, and only this node knows the secrets it was given. */

@@ -1,6 +1,6 @@
 // What is known of a command, in words; whatever is missing is not said.
 import type { Words } from '../../jobs/kind.ts';
-import { seconds } from '../../jobs/text.ts';
+import { durationText, sizeText } from '../../runtime/units.ts';
 
 export function commandWords(view: Record<string, unknown>): Words {
   const { exitCode, signal, outputBytes } = view;
@@ -16,10 +16,12 @@ export function commandWords(view: Record<string, unknown>): Words {
       ...(signal ? [`signal ${String(signal)}`] : []),
     ],
     facts: [
-      ...(expectedMs === undefined ? [] : [`usually ${seconds(expectedMs)}`]),
+      ...(expectedMs === undefined ? [] : [`usually ${durationText(expectedMs)}`]),
       ...(view.slowerThanUsual === true ? ['slower than usual'] : []),
-      ...(numberOf(outputBytes) === undefined ? [] : [`${String(outputBytes)} bytes of output`]),
-      ...(ageMs === undefined || outputBytes === 0 ? [] : [`last ${seconds(ageMs)} ago`]),
+      ...(numberOf(outputBytes) === undefined
+        ? []
+        : [`${sizeText(outputBytes as number)} of output`]),
+      ...(ageMs === undefined || outputBytes === 0 ? [] : [`last ${durationText(ageMs)} ago`]),
       ...(view.waitingForInput === true ? ['waits for input'] : []),
       ...(ports === '' ? [] : [`listens on port ${ports}`]),
       ...(outside === '' ? [] : [`a process outside of it listens on port ${outside}`]),

@@ -1,6 +1,7 @@
 // Endpoint jobs for the core: handed out by the worker protocol, so without `run`; what get_job shows of them.
 import { isFinal, type Job } from '../../jobs/job.ts';
 import type { Kind } from '../../jobs/kind.ts';
+import { sameJob } from '../../jobs/submission.ts';
 import type { Desk } from './desk.ts';
 import type { JobInput } from './intake.ts';
 import { delayMs } from './reports.ts';
@@ -28,6 +29,11 @@ export function endpointKind(desk: Desk): Kind {
       return `${job.queue} ${input.slice(0, summaryCharsMax)}`;
     },
     output: (job, attempt) => output(desk, job, attempt),
+    rerun: async (job, { caller }) => {
+      const endpoint = await desk.endpoints.get(job.queue, caller);
+      await desk.intake.admit(endpoint, 1);
+      return (await desk.jobs.submit(sameJob(job))).job;
+    },
     forget: async (jobIds) => {
       const attempts: string[] = [];
       for (const job of await desk.jobs.ledger.findMany(jobIds)) {

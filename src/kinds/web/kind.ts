@@ -18,7 +18,9 @@ import {
 } from './actions/pages.ts';
 import { agentAction, pipelineAction } from './actions/research.ts';
 import { searchAction } from './actions/search.ts';
+import { rerun } from './operations/run.ts';
 import { pictureFolder } from './browser/pictures.ts';
+import { allowedOf, withPrivate } from './private.ts';
 import type { Services } from './services.ts';
 import { priceOf } from './usage/prices.ts';
 
@@ -32,12 +34,13 @@ export function createWebKind(services: Services): Kind {
     adopts: true,
     repeatsLostOnly: true,
     capacity: () => services.settings.jobsMax,
-    run: (run) => runAction(run, services),
+    run: (run) => withPrivate(services, allowedOf(run.job).allowed, (own) => runAction(run, own)),
     view: (job) => view(job, services),
     words: crawlWords,
     summary: (job) => summaryOf(job),
     folder: (jobId) => pictureFolder(services.folder, jobId),
     forget: (jobIds) => forget(jobIds, services),
+    rerun: (job, context) => rerun(services, context, job),
   };
 }
 
@@ -79,7 +82,7 @@ async function outcomeOf(run: Run, services: Services): Promise<Outcome> {
 
 async function attempt(run: Run, services: Services): Promise<Outcome> {
   const action = run.job.action as Action;
-  const parsed = actionInputs[action].safeParse(run.job.input);
+  const parsed = actionInputs[action].safeParse(allowedOf(run.job).input);
   if (!parsed.success) {
     throw new AppError(
       'invalidInput',

@@ -94,6 +94,11 @@ export interface Egress {
   }): Promise<Socket>;
   /** Throws for a guarded URL that would be refused whatever a resolver says: whoever keeps one for later asks first. */
   check(url: string): void;
+  /**
+   * The same with further hosts (`host:port`) that guarded requests may reach. Its connections are its own: what was
+   * opened for one of them never serves anybody else. To be closed by whoever asked for it.
+   */
+  allowing(hosts: readonly string[]): Egress;
   close(): Promise<void>;
 }
 
@@ -112,6 +117,8 @@ export function createEgress(options: EgressOptions): Egress {
     request: (request) => way.request(request),
     connect: (to) => openSocket(connector, limits, to),
     check: (url) => checkPlain(policy, new URL(url)),
+    allowing: (hosts) =>
+      createEgress({ ...options, policy: { allow: [...options.policy.allow, ...hosts] } }),
     close: () => way.close(),
   };
 }

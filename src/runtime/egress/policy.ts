@@ -28,8 +28,10 @@ export class Policy {
     const reason = addressRefusal(address);
     if (reason === undefined || this.allows(host, port, address)) return;
     const where = host === address ? host : `${host} (${address})`;
+    const entry = `${ipaddr.IPv6.isValid(host) ? `[${host}]` : host}:${port}`;
     throw refusal(`${where} is ${reason}, which requests from outside may not reach.`, {
-      hint: `Add "${ipaddr.IPv6.isValid(host) ? `[${host}]` : host}:${port}" to the setting \`egress.allow\` if it is meant to be reached.`,
+      hint: `To allow it, add "${entry}" to \`egress.allow\` in config.json of the server and restart the server.`,
+      allow: entry,
       host,
       port,
       address,

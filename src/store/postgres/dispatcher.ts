@@ -136,6 +136,25 @@ export class Dispatcher {
     return found;
   }
 
+  /** How many entries are taken before this one, counted up to a limit. */
+  async ahead(
+    client: Executor,
+    queue: string,
+    { attemptId, limit }: { attemptId: string; limit: number },
+  ): Promise<number> {
+    const { rows } = await client.query({
+      ...prepare(
+        `SELECT count(*)::int AS n FROM (SELECT 1 FROM ${this.schema}.job j
+           JOIN ${this.schema}.job own ON own.name = $1 AND own.id = $2::uuid
+           WHERE j.name = $1 AND j.state < 'active' AND NOT j.blocked
+             AND (j.priority > own.priority
+               OR (j.priority = own.priority AND j.created_on < own.created_on)) LIMIT $3) AS some`,
+      ),
+      values: [bossName(queue), bossId(attemptId), limit],
+    });
+    return (rows as { n: number }[])[0]!.n;
+  }
+
   /** Which of these queues have something ready: one index probe each, no lock. */
   async waiting(client: Executor, queues: readonly string[]): Promise<Set<string>> {
     const byName = new Map(queues.map((queue) => [bossName(queue), queue]));

@@ -174,6 +174,11 @@ export class PostgresStore implements Store {
     );
   }
 
+  async ahead(queue: string, attemptId: string, limit: number): Promise<number> {
+    const { dispatcher } = await this.work();
+    return this.told(() => dispatcher.ahead(this.pool, queue, { attemptId, limit }));
+  }
+
   async renewAll(leaseUntil: number): Promise<void> {
     await this.read('UPDATE leases SET lease_until = ? WHERE lease_until < ?', [
       leaseUntil,

@@ -13,6 +13,12 @@ export const claimSql = `SELECT seq, attempt_id, job_id, priority, run_at FROM d
 export const lostSql = `SELECT attempt_id AS "attemptId", job_id AS "jobId", holder FROM dispatch
   WHERE state = ${leased} AND lease_until <= ? LIMIT ?`;
 
+/** Reads the index of claims, no further than the entry or the limit. */
+export const aheadSql = `SELECT count(*) AS n FROM (SELECT 1 FROM dispatch d
+  JOIN (SELECT priority, seq FROM dispatch WHERE attempt_id = ?) own
+  WHERE d.queue = ? AND d.state = ${ready}
+    AND (d.priority > own.priority OR (d.priority = own.priority AND d.seq < own.seq)) LIMIT ?)`;
+
 interface Hooks {
   /** Applies the steps of a plan in the present transaction. False: the first one did not fit, and nothing happened. */
   apply(steps: readonly Step[]): boolean;

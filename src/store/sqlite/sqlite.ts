@@ -19,7 +19,7 @@ import type {
 import { StoreListeners } from '../listeners.ts';
 import { writeBackup } from './backup.ts';
 import { Answers } from './answers.ts';
-import { lostSql, SqliteDispatcher } from './dispatcher.ts';
+import { aheadSql, lostSql, SqliteDispatcher } from './dispatcher.ts';
 import type { CommitMark } from './mark.ts';
 import { migrateSqlite } from './migrate.ts';
 import { NewCounts } from './new-counts.ts';
@@ -124,6 +124,11 @@ export class SqliteStore implements Store {
 
   lost(now: number, limit: number): Promise<LostAttempt[]> {
     return this.read<LostAttempt>(lostSql, [now, limit]);
+  }
+
+  async ahead(queue: string, attemptId: string, limit: number): Promise<number> {
+    const [row] = await this.read<{ n: number }>(aheadSql, [attemptId, queue, limit]);
+    return row!.n;
   }
 
   renewAll(leaseUntil: number): Promise<void> {

@@ -4,32 +4,35 @@ import { test } from 'node:test';
 import { stripVTControlCharacters } from 'node:util';
 import {
   commandNames,
-  duration,
   fieldsText,
   printOutput,
-  size,
   tableText,
   terminalWords,
 } from '../../../src/faces/cli/print.ts';
+import { durationText, sizeText } from '../../../src/runtime/units.ts';
 import { help, usageError } from '../../../src/faces/cli/words.ts';
 import { AppError } from '../../../src/errors.ts';
 
-const screen = (columns?: number) => ({ out: () => {}, err: () => {}, columns });
+const screen = (columns?: number) => ({
+  out: () => {},
+  err: () => {},
+  columns,
+  colour: columns !== undefined,
+  now: () => Date.parse('2026-01-31T08:00:00Z'),
+});
 const rows = [
   { id: 'job_7f3k2m9q4t8x1b5n', status: 'completed', name: '', summary: 'npm test '.repeat(20) },
   { id: 'job_0000000000000000', status: 'input_required', name: '', summary: 'x' },
 ];
 const columns = ['id', 'status', 'name', 'summary'];
 
-test('a table fits the terminal, keeps ids whole and leaves empty columns out', () => {
+test('a table fits the terminal, with short ids and without empty columns', () => {
   const lines = stripVTControlCharacters(tableText(screen(60), rows, columns)).split('\n');
   assert.match(lines[0]!, /^ID +STATUS +SUMMARY/);
-  assert.match(lines[1]!, /^job_7f3k2m9q4t8x1b5n {2}completed {7}npm test .*…$/);
+  assert.match(lines[1]!, /^7f3k2m9q {2}completed {7}npm test .*…$/);
   for (const line of lines) assert.ok(line.length <= 60, line);
-  assert.match(
-    stripVTControlCharacters(tableText(screen(20), rows, columns)),
-    /job_7f3k2m9q4t8x1b5n/,
-  );
+  assert.match(stripVTControlCharacters(tableText(screen(20), rows, columns)), /7f3k2m9q/);
+  assert.match(tableText(screen(), rows, columns), /job_7f3k2m9q4t8x1b5n/, 'whole for scripts');
   assert.match(tableText(screen(), rows, columns), new RegExp(rows[0]!.summary.trim()));
   assert.equal(tableText(screen(), [], columns), 'nothing here\n');
   assert.match(
@@ -39,14 +42,19 @@ test('a table fits the terminal, keeps ids whole and leaves empty columns out', 
 });
 
 test('sizes and durations as people say them', () => {
-  assert.deepEqual([0, 999, 1000, 5_250_000, 3e12].map(size), [
+  assert.deepEqual([0, 999, 1000, 5_250_000, 3e12].map(sizeText), [
     '0 B',
     '999 B',
     '1.0 kB',
     '5.3 MB',
     '3000.0 GB',
   ]);
-  assert.deepEqual([5, 1500, 61_000, 3_660_000].map(duration), ['5ms', '1.5s', '1m01s', '1h01m']);
+  assert.deepEqual([5, 1500, 61_000, 3_660_000].map(durationText), [
+    '5ms',
+    '1.5s',
+    '1m01s',
+    '1h01m',
+  ]);
 });
 
 test('a hint for agents names commands on a terminal', () => {

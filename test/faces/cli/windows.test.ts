@@ -31,6 +31,7 @@ function onWindows(more: Partial<Program> = {}) {
     migrate: forbidden,
     copyStore: forbidden,
     checkStore: forbidden,
+    settings: forbidden,
     examine: () => Promise.resolve([]),
     ...more,
   };

@@ -172,10 +172,12 @@ describe('run_command', () => {
     await run({ command });
     writeFileSync(flag, '');
     await run({ command });
+    const early = (await get((await run({ command })).id)).history as Record<string, number>;
+    assert.equal(early.expectedMs, undefined, 'two good runs say nothing about the next');
     const last = await run({ command });
     const { history } = await get(last.id);
     const { runs, successRate, expectedMs } = history as Record<string, number>;
-    assert.deepEqual([runs, successRate], [3, 0.667]);
+    assert.deepEqual([runs, successRate], [4, 0.75]);
     assert.ok(expectedMs! >= 0);
   });
 });

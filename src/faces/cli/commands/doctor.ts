@@ -1,15 +1,14 @@
 // `errand doctor`: one line per thing looked at, and what to do about the bad ones. Exit 1 when there is a problem.
-import { styleText } from 'node:util';
 import { command } from '../command.ts';
+import { paint } from '../screen.ts';
 
 const mark = { ok: '✓', note: '·', problem: '✗' } as const;
 const colour = { ok: 'green', note: 'yellow', problem: 'red' } as const;
 
 export const doctor = command({
-  summary: 'look for reasons when something does not work',
+  summary: 'find out why something does not work',
   flags: {
     json: { type: 'boolean', help: 'print JSON, for scripts' },
-    home: { type: 'string', value: 'DIR', help: 'the home, instead of ERRAND_HOME' },
   },
   async run({ program, screen }, { values }) {
     const { home } = program.place(values.home === undefined ? {} : { home: values.home });
@@ -17,8 +16,7 @@ export const doctor = command({
     if (values.json) screen.out(`${JSON.stringify({ findings })}\n`);
     else {
       for (const { state, name, text, hint } of findings) {
-        const sign =
-          screen.columns === undefined ? mark[state] : styleText(colour[state], mark[state]);
+        const sign = paint(screen, colour[state], mark[state]);
         screen.out(`${sign} ${name}: ${text}\n${hint ? `    ${hint}\n` : ''}`);
       }
     }

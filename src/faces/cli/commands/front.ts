@@ -17,7 +17,6 @@ export const front = command({
       value: 'A,B',
       help: 'the tools of background-job, runpod, searchclaw or cardzero instead',
     },
-    home: { type: 'string', value: 'DIR', help: 'the home, instead of ERRAND_HOME' },
   },
   async run({ program }, { values }) {
     const list = (texts: string[] | undefined) =>

@@ -11,22 +11,25 @@ const tailBytesMax = 60_000;
 
 const flags = {
   follow: { type: 'boolean', short: 'f', help: 'go on until the job is over' },
-  tail: { type: 'string', value: 'N', help: 'only the last N lines' },
-  errors: { type: 'boolean', help: 'only the last lines that look like trouble' },
+  tail: { type: 'string', short: 'n', value: 'N', help: 'only the last N lines' },
+  errors: { type: 'boolean', short: 'e', help: 'only lines that look like errors' },
   grep: { type: 'string', value: 'TEXT', help: 'only lines with this text' },
   attempt: { type: 'string', value: 'N', help: 'an earlier attempt' },
   json: { type: 'boolean', help: 'print JSON, for scripts' },
 } as const;
 
 export const logs = command({
-  summary: 'what a job printed; -f follows',
-  area: 'jobs',
+  summary: 'output of a job (-f: follow it)',
+  about: 'Prints the output of a job; -f follows it until the job ends.',
+  examples: ['errand logs -f tests', 'errand logs -n 20 @last', 'errand logs --errors tests'],
   args: 'ID',
   flags,
   async run(context, { values, positionals, usage }) {
     const [id] = positionals;
     if (id === undefined || positionals.length > 1) {
-      throw new AppError('invalidInput', 'Name one job.', { hint: usage });
+      throw new AppError('invalidInput', 'Name one job.', {
+        hint: `${usage}. @last is the newest.`,
+      });
     }
     if (looksFor(values) && values.follow) {
       throw new AppError('invalidInput', '--errors and --grep look at what is there already.', {

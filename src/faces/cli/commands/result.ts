@@ -5,8 +5,7 @@ import { command } from '../command.ts';
 import { awaited } from '../progress.ts';
 
 export const result = command({
-  summary: 'what came of a job, awaited if need be',
-  area: 'jobs',
+  summary: 'result of a job; waits for its end',
   args: 'ID',
   flags: { json: { type: 'boolean', help: 'print JSON, for scripts' } },
   async run(context, { values, positionals: [id, ...more], usage }) {
@@ -17,7 +16,7 @@ export const result = command({
     const { output } = await server.call('get_job', { id });
     const answer = await awaited(
       context,
-      () => Promise.resolve({ name: 'get_job', output, jobId: id }),
+      () => Promise.resolve({ name: 'get_job', output, jobId: output.id as string }),
       json,
     );
     if (typeof answer === 'number') return answer;

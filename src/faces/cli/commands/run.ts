@@ -6,21 +6,30 @@ import { endOf, errorExit, exitCode, onSignal, sayEnd } from '../ending.ts';
 import { command, wholeNumber, type CommandContext, type Words } from '../command.ts';
 import { Interrupts } from '../interrupts.ts';
 import { pipedText } from '../piped.ts';
-import { dim } from '../print.ts';
+import { dim } from '../screen.ts';
 import { durationMs, wireTime } from '../times.ts';
+import { detachKey } from '../terminal-session.ts';
+import { waitReason } from '../waiting.ts';
 import { dotted, flagName, inputError } from '../words.ts';
+import { interact } from './attach.ts';
 import { followOutput } from './logs.ts';
 import { scripted, type View } from './show.ts';
 
 const flags = {
-  detach: { type: 'boolean', short: 'd', help: 'answer at once with the job id' },
+  detach: { type: 'boolean', short: 'd', help: 'print the job id and return immediately' },
   wait: { type: 'boolean', help: 'until it is over, with its exit code (the default)' },
   json: { type: 'boolean', help: 'print the job as JSON instead of its output' },
   shell: { type: 'string', value: "'LINE'", help: 'a shell line instead of words after --' },
-  name: { type: 'string', value: 'N', help: 'a name to find it by' },
+  name: { type: 'string', short: 'n', value: 'NAME', help: 'a name to call it by' },
   tag: { type: 'string', multiple: true, value: 'T', help: 'a tag; may be repeated' },
   cwd: { type: 'string', value: 'DIR', help: 'where it runs (default: here)' },
-  env: { type: 'string', multiple: true, value: 'K=V', help: 'a variable; may be repeated' },
+  env: {
+    type: 'string',
+    short: 'e',
+    multiple: true,
+    value: 'K=V',
+    help: 'a variable; may be repeated',
+  },
   secret: {
     type: 'string',
     multiple: true,
@@ -35,7 +44,8 @@ const flags = {
   },
   tty: {
     type: 'boolean',
-    help: 'give it a terminal of the size of yours (`errand send` types into it)',
+    short: 't',
+    help: 'give it a terminal: this one, or with -d one for `errand attach` and `errand send`',
   },
   split: { type: 'boolean', help: 'keep what it prints as errors apart' },
   ensure: {
@@ -57,7 +67,7 @@ const flags = {
     value: 'ID',
     help: 'run it once this job has completed; may be repeated',
   },
-  'run-at': { type: 'string', value: 'TIME', help: 'not before: 2h, or "2026-01-31 08:00"' },
+  'run-at': { type: 'string', value: 'TIME', help: 'not before: 2h, 08:00 or "2026-01-31 08:00"' },
   ttl: { type: 'string', value: '1h', help: 'give up if it has not started by then' },
   'idempotency-key': {
     type: 'string',
@@ -85,8 +95,16 @@ const notYet = 7;
 
 export const run = command({
   summary: 'run a command as a job and follow it',
-  area: 'jobs',
-  args: '-- COMMAND…',
+  about:
+    'Runs a command as a job and follows its output until it ends, with its exit code. ctrl-c leaves the job running. With --tty the job has this terminal: it is interactive, and ctrl-] leaves it running.',
+  examples: [
+    'errand run -- npm test',
+    'errand run -d --name dev --ready-port 3000 -- npm run dev',
+    "errand run --shell 'make 2>&1 | tee build.log' --run-at 08:00",
+    'errand run --tty -- top',
+  ],
+  args: '[--] COMMAND…',
+  endsAtWord: true,
   flags,
   async run(context, { values, positionals: argv, usage }) {
     if ((argv.length === 0) === (values.shell === undefined)) {
@@ -126,6 +144,12 @@ export const run = command({
     }
     const quiet = values.json === true;
     if (!quiet) context.screen.err(dim(context.screen, `${started.id}\n`));
+    if (!quiet && started.status === 'queued') sayDelay(context, started);
+    const { stdin, stdout } = context.program;
+    if (values.tty && !quiet && stdin.isTTY && stdout.isTTY) {
+      interrupts.stop();
+      return interact(context, started, { key: detachKey(), isNew: true });
+    }
     const ended = await follow(context, client, {
       id: started.id,
       quiet,
@@ -138,6 +162,37 @@ export const run = command({
     return exitCode(ended) ?? (await errorExit(context, ended));
   },
 });
+
+/** A start that is put off is said immediately. */
+function sayDelay({ screen, program }: CommandContext, view: View): void {
+  if (view.runAt === undefined && view.after === undefined) return;
+  const reason = waitReason(view, program.clock.now());
+  screen.err(dim(screen, `${reason}; ctrl-c leaves it queued\n`));
+}
+
+/** A job that has not started after this is explained. */
+const queuedMs = 1000;
+
+/** Says why a job has not started, whenever the reason changes, until it has. */
+async function explainWaiting(
+  { screen, program }: CommandContext,
+  client: Client,
+  { id, signal }: { id: string; signal: AbortSignal },
+): Promise<void> {
+  let said = '';
+  try {
+    while (!signal.aborted) {
+      await program.clock.sleep(queuedMs, signal);
+      const { output } = await client.call<View>('get_job', { id }, signal);
+      if (output.status !== 'queued' || output.runAt !== undefined) return;
+      const reason = waitReason(output, program.clock.now());
+      if (reason !== said) screen.err(dim(screen, `${reason}\n`));
+      said = reason;
+    }
+  } catch {
+    // Only for the eye: whoever follows the job says what is wrong.
+  }
+}
 
 function checkStdin({ stdin, tty }: Words<typeof flags>['values'], usage: string): void {
   if (stdin !== undefined && !['none', 'open', '-'].includes(stdin)) {
@@ -268,7 +323,12 @@ async function follow(
   },
 ): Promise<View | undefined> {
   const leave = new AbortController();
+  const over = new AbortController();
   wish.interrupts.started(onSignal(context, { ...wish, leave, goOn: 'errand logs -f' }));
+  const signal = AbortSignal.any([leave.signal, over.signal]);
+  const explained = wish.quiet
+    ? undefined
+    : explainWaiting(context, client, { id: wish.id, signal });
   try {
     if (!wish.quiet)
       await followOutput(context, client, { id: wish.id, cursor: '0', signal: leave.signal });
@@ -278,5 +338,7 @@ async function follow(
     throw error;
   } finally {
     wish.interrupts.stop();
+    over.abort();
+    await explained;
   }
 }

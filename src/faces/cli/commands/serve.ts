@@ -13,7 +13,6 @@ export const serve = command({
   flags: {
     port: { type: 'string', value: 'N', help: 'TCP port; 0 takes a free one' },
     host: { type: 'string', value: 'H', help: 'address to listen on (default 127.0.0.1)' },
-    home: { type: 'string', value: 'DIR', help: 'the home, instead of ERRAND_HOME' },
     store: { type: 'string', value: 'postgres://…', help: 'a cluster instead of a file' },
     label: { type: 'string', multiple: true, value: 'NAME', help: 'what this node can do' },
     auto: { type: 'boolean', help: 'as fronts start it: private socket only, ends when idle' },

@@ -61,7 +61,13 @@ function saveEndpoint(desk: Desk): Operation {
     output: endpointView,
     http: { method: 'POST', path: '/api/endpoints' },
     cli: { words: ['endpoint', 'save'], args: ['id'] },
-    run: async ({ id = randomId('ep', 12), create, ...fields }, { caller, origin }) => {
+    run: async ({ id: wished, create, ...fields }, { caller, origin }) => {
+      const isEmpty = Object.values(fields).every((value) => value === undefined);
+      if (wished === undefined && isEmpty)
+        throw new AppError('invalidInput', 'An endpoint needs an id or a recipe.', {
+          hint: 'Give an id, and with recipe what its workers are (or remote).',
+        });
+      const id = wished ?? randomId('ep', 12);
       const before = await desk.endpoints.find(id);
       if (before && !mayChange(before, caller)) throw cannotChange(before, caller);
       refuseForeignCode(fields, caller);
@@ -262,7 +268,7 @@ function stateText({ jobs, workers }: Health): string {
   const waiting = `${jobs.inQueue} queued, ${jobs.inProgress} running`;
   const starting = workers.initializing > 0 ? `, ${workers.initializing} starting` : '';
   const sick = workers.unhealthy > 0 ? `, ${workers.unhealthy} unhealthy` : '';
-  return `${waiting}; ${workers.ready} workers ready${starting}${sick}`;
+  return `${waiting}; ${workers.ready} ${workers.ready === 1 ? 'worker' : 'workers'} ready${starting}${sick}`;
 }
 
 async function stopJobs(desk: Desk, id: string, by: string): Promise<number> {

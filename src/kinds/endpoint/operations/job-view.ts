@@ -6,8 +6,6 @@ import type { Desk } from '../desk.ts';
 import type { JobInput } from '../intake.ts';
 import { delayMs } from '../reports.ts';
 
-export const jobId = z.string().regex(/^[A-Za-z0-9_-]{1,80}$/, 'not a job id');
-
 /** A job as dialects need it: every fact, the result wherever it is. */
 export const endpointJobView = z.object({
   id: z.string(),

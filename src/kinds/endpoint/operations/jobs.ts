@@ -8,13 +8,8 @@ import { defineOperation, type Caller, type Operation } from '../../../operation
 import { endpointJob, ownEndpointJob, statusJob, type Desk } from '../desk.ts';
 import type { RunWish } from '../intake.ts';
 import { endpointId } from '../spec.ts';
-import {
-  endpointJobView,
-  jobId,
-  listed,
-  viewEndpointJob,
-  type EndpointJobView,
-} from './job-view.ts';
+import { jobId } from '../../../jobs/operation-needs.ts';
+import { endpointJobView, listed, viewEndpointJob, type EndpointJobView } from './job-view.ts';
 import { withPresent } from './present.ts';
 import { waitFor, waitMsMax } from './waits.ts';
 import { ofEndpoint } from './reach.ts';

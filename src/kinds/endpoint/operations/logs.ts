@@ -4,7 +4,7 @@ import { AppError } from '../../../errors.ts';
 import { defineOperation, type CallContext, type Operation } from '../../../operation.ts';
 import type { Desk } from '../desk.ts';
 import { tailMax, type LogLine, type LogQuery } from '../logs.ts';
-import { jobId } from './job-view.ts';
+import { jobId } from '../../../jobs/operation-needs.ts';
 import { ofEndpoint } from './reach.ts';
 
 const followMs = 300;

@@ -3,7 +3,7 @@ import { z } from 'zod';
 import { isFinal, statuses, type Job } from '../../../jobs/job.ts';
 import { defineOperation, type Caller, type Operation } from '../../../operation.ts';
 import { endpointJob, type Desk } from '../desk.ts';
-import { jobId } from './job-view.ts';
+import { jobId } from '../../../jobs/operation-needs.ts';
 import { changes, waitMsMax } from './waits.ts';
 import { ofEndpoint } from './reach.ts';
 

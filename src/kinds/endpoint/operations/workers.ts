@@ -6,7 +6,7 @@ import { workerEndpoint, type Desk } from '../desk.ts';
 import type { JobInput } from '../intake.ts';
 import type { EndpointRow } from '../store.ts';
 import type { Worker } from '../worker.ts';
-import { jobId } from './job-view.ts';
+import { jobId } from '../../../jobs/operation-needs.ts';
 import { ofEndpoint } from './reach.ts';
 
 const workerId = z.string().regex(/^[\w.:-]{1,120}$/, 'not a worker id');

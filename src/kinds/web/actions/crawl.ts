@@ -5,6 +5,7 @@ import type { StopCause } from '../crawl/needs.ts';
 import type { CrawlOptions } from '../crawl/options.ts';
 import { loadSitemaps } from '../crawl/sitemaps.ts';
 import type { Reader } from '../fetch/reader.ts';
+import { hostOf } from '../private.ts';
 import type { Services } from '../services.ts';
 import { creditTable } from '../usage/credits.ts';
 import { summary } from '../crawl/summary.ts';
@@ -98,6 +99,7 @@ async function outcomeOf(
         fate: first.fate,
         ...(first.reason ? { reason: first.reason } : {}),
         ...(first.status ? { status: first.status } : {}),
+        ...(first.reason === 'egressRefused' ? { allow: hostOf(first.url)[0] } : {}),
       },
     };
     return { type: 'failed', error, retry: false, ...more };

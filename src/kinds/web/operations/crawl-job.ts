@@ -1,11 +1,8 @@
 // The job of a crawl, as its operations are told about it.
-import { z } from 'zod';
 import { AppError } from '../../../errors.ts';
 import type { Job } from '../../../jobs/job.ts';
 import type { CrawlRow } from '../crawl/rows.ts';
 import type { Services } from '../services.ts';
-
-export const jobId = z.string().regex(/^[A-Za-z0-9_-]{1,80}$/, 'not a job id');
 
 /** Undefined: it has not begun. */
 export async function crawlOf(job: Job, { store }: Services): Promise<CrawlRow | undefined> {

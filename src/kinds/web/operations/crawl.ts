@@ -11,7 +11,8 @@ import { compilePatterns } from '../crawl/patterns.ts';
 import { parseUrl } from '../crawl/url.ts';
 import type { Services } from '../services.ts';
 import { withoutSecrets } from '../webhooks.ts';
-import { crawlOf, jobId } from './crawl-job.ts';
+import { jobId } from '../../../jobs/operation-needs.ts';
+import { crawlOf } from './crawl-job.ts';
 import { readPages } from './read-pages.ts';
 import { common, submit, webJobs } from './run.ts';
 import { checkSelectors } from './selectors.ts';
@@ -43,7 +44,7 @@ function crawlSite(services: Services): Operation {
     rareInput,
     output: crawlAnswer,
     http: { method: 'POST', path: '/api/web/crawls' },
-    cli: { words: ['crawl'], args: ['url'], ...crawlWords },
+    cli: { words: ['crawl'], args: ['url'], allowsPrivate: true, ...crawlWords },
     startsJob: ({ jobId: id, status }) => (isFinal(status as Job['status']) ? undefined : id),
     answerFor: async (id, { caller }) => {
       const job = await visibleJob(services.jobs, id, caller);

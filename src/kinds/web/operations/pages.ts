@@ -1,5 +1,6 @@
 // Operations on single pages and sites: read, map, extract, submit, screenshot, browse.
 import { z } from 'zod';
+import { jobId } from '../../../jobs/operation-needs.ts';
 import { AppError } from '../../../errors.ts';
 import type { Job } from '../../../jobs/job.ts';
 import { ownJob } from '../../../jobs/view.ts';
@@ -51,7 +52,12 @@ function readPage(services: Services): Operation {
       'includeLinks',
     ],
     http: { method: 'POST', path: '/api/web/read' },
-    cli: { words: ['read'], args: ['url'] },
+    cli: {
+      words: ['read'],
+      args: ['url'],
+      summary: 'one page as Markdown',
+      allowsPrivate: true,
+    },
     text: pageText,
     check: async ({ url, includeSelectors = [], excludeSelectors = [] }) => {
       parseUrl(url);
@@ -105,6 +111,7 @@ function mapSite(services: Services): Operation {
     http: { method: 'POST', path: '/api/web/map' },
     cli: {
       words: ['map'],
+      allowsPrivate: true,
       args: ['url'],
       summary: 'list the addresses of a site',
       table: { rows: 'urls', columns: ['url', 'title', 'source'] },
@@ -125,6 +132,7 @@ function extractData(services: Services): Operation {
     http: { method: 'POST', path: '/api/web/extract' },
     cli: {
       words: ['extract'],
+      allowsPrivate: true,
       args: ['url'],
       summary: 'fill a JSON Schema from a page, each value with its source',
       ...extractionWords,
@@ -166,7 +174,7 @@ function submitExtraction(services: Services): Operation {
     reach: { jobs: ({ jobId }) => [jobId] },
     toolsets: ['web'],
     input: z.strictObject({
-      jobId: z.string().max(80).describe('Job of extract_data, or of the crawl'),
+      jobId: jobId.describe('Job of extract_data, or of the crawl'),
       url: z.string().max(2000).optional().describe('Page of the crawl'),
       data: z.unknown().describe('Fits the schema; null for what the page does not say'),
     }),
@@ -260,7 +268,7 @@ function takeScreenshot(services: Services): Operation {
       'Takes a picture of a page in a real browser: the first screen as JPEG unless told otherwise. Answers the file path and the picture itself. Needs Chrome, Chromium or Edge on this machine. To act on a page use browse_page.',
     rareInput: ['headers', 'timeoutMs', 'quality', 'waitForSelector'],
     http: { method: 'POST', path: '/api/web/screenshots' },
-    cli: { words: ['screenshot'], args: ['url'] },
+    cli: { words: ['screenshot'], args: ['url'], allowsPrivate: true },
     content: (out) => picturesOf(out),
     text: (out) => String(out.path ?? out.next),
     check: ({ url }) => void parseUrl(url),
@@ -279,7 +287,7 @@ function browsePage(services: Services): Operation {
     effect: 'write',
     rareInput: ['timeoutMs', 'width', 'height'],
     http: { method: 'POST', path: '/api/web/browse' },
-    cli: { words: ['browse'], args: ['url'], ...browseWords },
+    cli: { words: ['browse'], args: ['url'], allowsPrivate: true, ...browseWords },
     content: (out) => picturesOf(out),
     check: ({ url, actions }) => {
       for (const address of [url, ...actions.flatMap(addressOf)]) parseUrl(address);

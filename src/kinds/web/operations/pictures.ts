@@ -2,6 +2,7 @@
 import { readFile } from 'node:fs/promises';
 import { basename, join } from 'node:path';
 import { z } from 'zod';
+import { jobId } from '../../../jobs/operation-needs.ts';
 import { AppError } from '../../../errors.ts';
 import { visibleJob } from '../../../jobs/view.ts';
 import { defineOperation, type Operation } from '../../../operation.ts';
@@ -48,7 +49,7 @@ export function readPicture(services: Services): Operation {
     reach: { jobs: ({ id }) => [id] },
     at: 'job',
     input: z.strictObject({
-      id: z.string().regex(/^[A-Za-z0-9_-]{1,80}$/, 'not a job id'),
+      id: jobId,
       file: z.string().regex(/^\w{1,60}\.(jpg|png)$/, 'not the name of a picture'),
     }),
     output: z.object({ mimeType: z.string(), data: z.string() }),

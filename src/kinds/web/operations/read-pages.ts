@@ -10,7 +10,8 @@ import { fates, pageFates, type CrawlRow, type Fate, type UrlRow } from '../craw
 import { cleanUrl, parseUrl, urlKey } from '../crawl/url.ts';
 import { bodyFields } from '../pages/store.ts';
 import type { Services } from '../services.ts';
-import { crawlOf, jobId } from './crawl-job.ts';
+import { jobId } from '../../../jobs/operation-needs.ts';
+import { crawlOf } from './crawl-job.ts';
 import { offset, pieceOf } from './pieces.ts';
 
 const pageView = z.looseObject({ n: z.number(), url: z.string(), fate: z.enum(fates) });

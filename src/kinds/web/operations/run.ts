@@ -3,10 +3,12 @@ import { z } from 'zod';
 import { AppError } from '../../../errors.ts';
 import { isFinal, type Job } from '../../../jobs/job.ts';
 import { labelList } from '../../../jobs/labels.ts';
+import { sameJob } from '../../../jobs/submission.ts';
 import type { CallContext, Reach } from '../../../operation.ts';
 import type { Action } from '../actions/inputs.ts';
 import { webhook, type WebhookWish } from '../crawl/options.ts';
 import { parseUrl } from '../crawl/url.ts';
+import { allowedOf, withAllowed } from '../private.ts';
 import type { Services } from '../services.ts';
 import { priceOf } from '../usage/prices.ts';
 import { subscription } from '../webhooks.ts';
@@ -51,7 +53,7 @@ export async function submit(services: Services, context: CallContext, wish: Sub
   const { job } = await services.jobs.submit({
     kind: 'web',
     action: wish.action,
-    input: wish.input,
+    input: context.allowPrivate ? withAllowed(wish.input) : wish.input,
     owner,
     ...(wish.name === undefined ? {} : { name: wish.name }),
     ...(wish.tags === undefined ? {} : { tags: wish.tags }),
@@ -63,6 +65,25 @@ export async function submit(services: Services, context: CallContext, wish: Sub
     retry: { attemptsMax: wish.action === 'browse' ? 1 : 1 + lostMax, lostMax, backoffMs: 0 },
   });
   return job;
+}
+
+/** The work of an ended job, as a new one that is paid for like any other. */
+export async function rerun(services: Services, context: CallContext, job: Job): Promise<Job> {
+  const { caller } = context;
+  refuseQueue(caller!.queues);
+  await services.usage.require(job.owner, priceOf(job.action as Action, job.input as never));
+  const { allowed, input } = allowedOf(job);
+  const isAllowed = allowed.length === 0 || caller!.local;
+  const again = sameJob(job);
+  return (await services.jobs.submit(isAllowed ? again : { ...again, input })).job;
+}
+
+/** Web jobs have one queue; a key that is limited to others may not fill it. */
+function refuseQueue(queues: readonly string[] | undefined): void {
+  if (!queues || queues.includes('default')) return;
+  throw new AppError('forbidden', 'The key may not use the queue default, where web jobs wait.', {
+    hint: `It is limited to: ${queues.join(', ')}.`,
+  });
 }
 
 /** Checked now, subscribed with the submit. */

@@ -1,0 +1,56 @@
+// Where a command goes: the server of a home (started if need be), or another server by its address.
+import { AppError } from '../../errors.ts';
+import { Client, type Target } from './client.ts';
+import { connectServer } from './connect.ts';
+import type { Program } from './program.ts';
+
+/** The program as it is for another home: a flag wins over the environment. */
+export function programAt(program: Program, home: string): Program {
+  if (home === '') throw new AppError('invalidInput', '--home needs a folder.');
+  const { ERRAND_URL: _url, ...env } = program.env;
+  return {
+    ...program,
+    env: { ...env, ERRAND_HOME: home },
+    place: (wish) => program.place({ home: wish.home ?? home }),
+  };
+}
+
+export async function clientOf(program: Program): Promise<Client> {
+  const { env } = program;
+  const origin = { cwd: process.cwd(), env: plainEnv(env) };
+  const target: Target = env.ERRAND_URL
+    ? { url: serverUrl(env.ERRAND_URL), key: serverKey(env.ERRAND_KEY) }
+    : { socketPath: await connectServer(program) };
+  return new Client(target, origin);
+}
+
+export function plainEnv(env: Record<string, string | undefined>): Record<string, string> {
+  return Object.fromEntries(
+    Object.entries(env).filter((entry): entry is [string, string] => entry[1] !== undefined),
+  );
+}
+
+const urlExample = 'ERRAND_URL is like http://127.0.0.1:7411 or https://jobs.example.org.';
+
+function serverUrl(text: string): string {
+  const wrong = (why: string) =>
+    new AppError('invalidInput', `ERRAND_URL is ${JSON.stringify(text)}, ${why}.`, {
+      hint: `${urlExample} Unset it to use the server of this machine.`,
+    });
+  const isBare = /^[\w.-]+:\d+(\/|$)/.test(text);
+  if (isBare || !URL.canParse(text)) throw wrong(`which is not a URL: it has no http://`);
+  const { protocol, username, password } = new URL(text);
+  if (protocol !== 'http:' && protocol !== 'https:') throw wrong('which is not an http(s) URL');
+  if (username !== '' || password !== '')
+    throw wrong('which holds a user name or password; the key belongs in ERRAND_KEY');
+  return text;
+}
+
+function serverKey(text: string | undefined): string | undefined {
+  if (text === undefined || text === '') return undefined;
+  const key = text.trim();
+  if (/^[\x21-\x7e]+$/.test(key)) return key;
+  throw new AppError('invalidInput', 'ERRAND_KEY holds characters that no key has.', {
+    hint: 'It is the key itself, as `errand key create` printed it, without quotes or spaces.',
+  });
+}

@@ -1,0 +1,198 @@
+// One terminal connected to the terminal of a job: keys go there as they are typed, what is drawn comes here as bytes,
+// and the size of the window is passed on.
+import { StringDecoder } from 'node:string_decoder';
+import type { Readable, Writable } from 'node:stream';
+import { AppError } from '../../errors.ts';
+import { isUnreachable, type Client } from './client.ts';
+import type { CommandContext } from './command.ts';
+import { throughRestarts } from './patience.ts';
+
+const detachKeyDefault = 'ctrl-]';
+
+/** The character a terminal sends for it. */
+export function detachKey(name = detachKeyDefault): string {
+  const match = /^ctrl-([a-z\]\\^_])$/i.exec(name);
+  if (match) return String.fromCodePoint(match[1]!.toUpperCase().codePointAt(0)! & 31);
+  throw new AppError('invalidInput', `${name} cannot be the detach key.`, {
+    hint: 'Use ctrl with a letter, ctrl-] or ctrl-\\.',
+  });
+}
+
+/** So much of what was drawn before is drawn again: enough for any screen. */
+const replayBytes = 65_536;
+/** What one call may carry. */
+const inputCharsMax = 16_384;
+
+type Terminal = Readable & { isTTY?: boolean; setRawMode?(isRaw: boolean): unknown };
+
+export class TerminalSession {
+  private readonly context: CommandContext;
+  private readonly id: string;
+  private readonly key: string;
+  private readonly isNew: boolean;
+  private readonly leave = new AbortController();
+  private readonly decoder = new StringDecoder('utf8');
+  private client: Client | undefined;
+  private typed = '';
+  private sending: Promise<void> | undefined;
+  private resizing: Promise<void> | undefined;
+  private isSizeOld = false;
+  private isOver = false;
+  private failure: unknown;
+
+  constructor(
+    context: CommandContext,
+    { id, key, isNew }: { id: string; key: string; isNew: boolean },
+  ) {
+    this.context = context;
+    this.id = id;
+    this.key = key;
+    this.isNew = isNew;
+  }
+
+  /** True when the person left; false when the job ended. */
+  async run(): Promise<boolean> {
+    const { stdin, stdout } = this.context.program;
+    const terminal = stdin as Terminal;
+    const onKeys = (chunk: Buffer) => this.onKeys(chunk);
+    const onResize = () => this.resize();
+    const onEnd = () => this.leave.abort();
+    this.client = await this.context.client();
+    terminal.setRawMode?.(true);
+    terminal.on('data', onKeys);
+    terminal.on('end', onEnd);
+    stdout.on('resize', onResize);
+    for (const signal of ['SIGTERM', 'SIGHUP'] as const) process.on(signal, onEnd);
+    try {
+      if (!this.isNew) this.resize();
+      await this.draw(this.client);
+    } catch (error) {
+      if (!this.leave.signal.aborted) throw error;
+    } finally {
+      this.isOver = true;
+      terminal.off('data', onKeys);
+      terminal.off('end', onEnd);
+      stdout.off('resize', onResize);
+      for (const signal of ['SIGTERM', 'SIGHUP'] as const) process.off(signal, onEnd);
+      terminal.pause();
+      terminal.setRawMode?.(false);
+      await write(stdout, restoreTerminal);
+    }
+    await this.sending;
+    if (this.failure) throw this.failure;
+    return this.leave.signal.aborted;
+  }
+
+  /** Every byte the job draws, from its beginning or from what is on its screen now. */
+  private async draw(first: Client): Promise<void> {
+    const { stdout } = this.context.program;
+    const { signal } = this.leave;
+    let cursor = this.isNew ? '0' : await this.replay(first);
+    await throughRestarts(this.context, first, async (client, progress) => {
+      this.client = client;
+      const input = { id: this.id, cursor, raw: true, lossless: true };
+      for await (const item of client.follow('read_output', input, signal)) {
+        progress();
+        const { base64, text = '' } = item.data as { base64?: string; text?: string };
+        await write(stdout, base64 === undefined ? text : Buffer.from(base64, 'base64'));
+        cursor = item.id ?? cursor;
+        if (item.event === 'end') return true;
+      }
+      return 'again';
+    });
+  }
+
+  private async replay(client: Client): Promise<string> {
+    const { stdout } = this.context.program;
+    const head = { id: this.id, raw: true, bytesMax: 200 };
+    const { output } = await client.call<{ size: number }>('read_output', head);
+    let cursor = String(Math.max(0, output.size - replayBytes));
+    const input = { id: this.id, cursor, raw: true, lossless: true, once: true };
+    const drawn: Buffer[] = [];
+    for await (const { data, id } of client.follow('read_output', input, this.leave.signal)) {
+      const { base64, text = '' } = data as { base64?: string; text?: string };
+      drawn.push(base64 === undefined ? Buffer.from(text) : Buffer.from(base64, 'base64'));
+      cursor = id ?? cursor;
+    }
+    const bytes = Buffer.concat(drawn);
+    const isWhole = output.size <= replayBytes;
+    await write(stdout, withoutQueries(isWhole ? bytes : bytes.subarray(firstStart(bytes))));
+    return cursor;
+  }
+
+  private onKeys(chunk: Buffer): void {
+    if (this.isOver) return;
+    const text = this.decoder.write(chunk);
+    const at = text.indexOf(this.key);
+    this.typed += at < 0 ? text : text.slice(0, at);
+    this.sending ??= this.send().finally(() => (this.sending = undefined));
+    if (at >= 0) void this.sending.finally(() => this.leave.abort());
+  }
+
+  /** One call after the other, so that keys arrive in order; what is typed meanwhile goes together. */
+  private async send(): Promise<void> {
+    while (this.typed !== '' && !this.isOver) {
+      const text = this.typed.slice(0, inputCharsMax);
+      try {
+        const input = { id: this.id, text, waitMs: 0, bytesMax: 200 };
+        const { output } = await this.client!.call<{ sent: number }>('send_input', input);
+        this.typed = Buffer.from(this.typed).subarray(output.sent).toString();
+        // It does not read now: keys wait, as they do in any terminal.
+        if (output.sent === 0) await this.context.program.clock.sleep(100);
+      } catch (error) {
+        if (isUnreachable(error)) {
+          await this.context.program.clock.sleep(250);
+          continue;
+        }
+        // A job that has just ended takes no keys; how it ended is told by its output.
+        if (error instanceof AppError && error.code === 'wrongState') return;
+        this.failure = error;
+        this.leave.abort();
+        return;
+      }
+    }
+  }
+
+  private resize(): void {
+    this.isSizeOld = true;
+    this.resizing ??= this.passSize().finally(() => (this.resizing = undefined));
+  }
+
+  private async passSize(): Promise<void> {
+    const { stdout } = this.context.program;
+    while (this.isSizeOld && !this.isOver) {
+      this.isSizeOld = false;
+      const { columns: cols = 0, rows = 0 } = stdout;
+      if (cols < 2 || rows < 2) return;
+      try {
+        await this.client!.call('resize_terminal', { id: this.id, cols, rows });
+      } catch (error) {
+        this.context.program.log.debug('the size was not passed on', { error });
+      }
+    }
+  }
+}
+
+/** Questions that were answered long ago: this terminal would answer them again, into the job. */
+const queries =
+  // eslint-disable-next-line no-control-regex
+  /\u001b\[[?>=]?[\d;]*[cn]|\u001b\[[?\d;]*\$p|\u001b\][\d;]*\?[^\u0007\u001b]*(?:\u0007|\u001b\\)|\u001bP[+$]q[^\u001b]*\u001b\\/g;
+
+const withoutQueries = (bytes: Buffer): Buffer =>
+  Buffer.from(bytes.toString('latin1').replaceAll(queries, ''), 'latin1');
+
+/** Where a line or an escape begins: what comes before is a part of one. */
+const firstStart = (bytes: Buffer): number =>
+  Math.max(
+    0,
+    bytes.findIndex((byte) => byte === 10 || byte === 27),
+  );
+
+/** What a full-screen program may have switched on: other screen, hidden cursor, mouse, pasting, colours, keypad. */
+const restoreTerminal =
+  '\u001b[?1049l\u001b[?25h\u001b[?1000l\u001b[?1002l\u001b[?1003l\u001b[?1006l\u001b[?2004l\u001b[?1l\u001b>\u001b[0m\r';
+
+async function write(stream: Writable, bytes: Buffer | string): Promise<void> {
+  if (bytes.length > 0 && !stream.write(bytes))
+    await new Promise((resolve) => stream.once('drain', resolve));
+}

@@ -1,0 +1,102 @@
+// Jobs by name, by the beginning of their id and by @last: in every operation that takes an id, with the caller's rights.
+import assert from 'node:assert/strict';
+import { test } from 'node:test';
+import { stores } from '../helpers/stores.ts';
+import { startApp } from '../helpers/app.ts';
+import { JobReferences } from '../../src/jobs/references.ts';
+import { Jobs } from '../../src/jobs/jobs.ts';
+import type { Kind } from '../../src/jobs/kind.ts';
+import type { Caller } from '../../src/operation.ts';
+import { ManualClock } from '../../src/runtime/clock.ts';
+
+const caller = (owner: string, more: Partial<Caller> = {}): Caller => ({
+  owner,
+  scopes: new Set(['read', 'run']),
+  admin: false,
+  local: false,
+  ...more,
+});
+const plain: Kind = {
+  name: 'plain',
+  dispatched: true,
+  retryable: true,
+  cancellable: true,
+  capacity: () => 1,
+};
+
+for (const { name, open } of stores) {
+  test(`${name}: one job is found, several are listed, those of others are not found`, async (t) => {
+    const jobs = new Jobs(await open(t), new ManualClock());
+    jobs.addKind(plain);
+    const references = new JobReferences(jobs);
+    const submit = async (owner: string, more: { id?: string; name?: string } = {}) =>
+      (await jobs.submit({ kind: 'plain', input: {}, owner, ...more })).job.id;
+    const first = await submit('ann', { id: 'job_abcdaaaaaaaaaaaa', name: 'tests' });
+    const second = await submit('ann', { id: 'job_abcdbbbbbbbbbbbb', name: 'build' });
+    const foreign = await submit('bob', { id: 'job_abcdcccccccccccc', name: 'secret' });
+    const ann = caller('ann');
+    const found = (text: string, by = ann) => references.resolve(text, by);
+    const refused = async (text: string, code: string, by: Caller | 'nobody' = ann) => {
+      let error: { code?: string; hint?: string } = {};
+      const known = by === 'nobody' ? undefined : by;
+      await references.resolve(text, known).catch((thrown: typeof error) => (error = thrown));
+      assert.equal(error.code, code, text);
+      return error.hint ?? '';
+    };
+    assert.equal(await found(first), first);
+    assert.equal(await found('tests'), first);
+    assert.equal(await found('@last'), second);
+    assert.equal(await found('abcda'), first);
+    assert.equal(await found('JOB_ABCDB'), second);
+    assert.match(await refused('abcd', 'conflict'), new RegExp(`${second}.*${first}`));
+    assert.doesNotMatch(await refused('abcd', 'conflict'), new RegExp(foreign));
+    await refused('abcdc', 'notFound');
+    await refused('secret', 'notFound');
+    await refused('abc', 'notFound');
+    await refused('%', 'notFound');
+    await refused('tests', 'notFound', 'nobody');
+    await refused('@last', 'notFound', caller('cat'));
+    await refused('tests', 'notFound', caller('ann', { kinds: ['other'] }));
+    await refused('@last', 'notFound', caller('ann', { queues: ['other'] }));
+    const admin = caller('root', { admin: true });
+    assert.equal(await found('secret', admin), foreign);
+    await submit('root', { name: 'secret' });
+    assert.notEqual(await found('secret', admin), foreign, 'own jobs come first');
+
+    const third = await submit('ann', { name: 'tests' });
+    assert.match(await refused('tests', 'conflict'), new RegExp(`${third}.*${first}`));
+    await jobs.cancel(first, 'ann');
+    assert.equal(await found('tests'), third, 'an open job hides an ended one of its name');
+    await jobs.cancel(third, 'ann');
+    await refused('tests', 'conflict');
+  });
+}
+
+test('every operation that takes a job takes a name: one, a list, a stream', async (t) => {
+  const { call, stream } = await startApp(t);
+  const { id } = await call<{ id: string }>('run_command', {
+    command: 'echo hello',
+    name: 'my job / ü',
+    waitMs: 20_000,
+  });
+  const named = { id: 'my job / ü' };
+  assert.equal((await call('get_job', named)).id, id);
+  assert.match(String((await call('read_output', { id: '@last' })).text), /hello/);
+  const waited = await call<{ jobs: { id: string }[] }>('wait_for_jobs', { ids: [named.id, id] });
+  assert.deepEqual(
+    waited.jobs.map((job) => job.id),
+    [id],
+  );
+  const events: string[] = [];
+  const signal = new AbortController().signal;
+  for await (const { event } of stream('list_events', named, signal)) events.push(event);
+  assert.equal(events.at(-1), 'completed');
+  const next = await call<{ id: string }>('run_command', {
+    argv: ['true'],
+    after: [id.slice(4, 14)],
+    waitMs: 20_000,
+  });
+  assert.equal((await call('get_job', { id: next.id })).status, 'completed');
+  await assert.rejects(call('get_job', { id: 'no such job' }), { code: 'notFound' });
+  await assert.rejects(call('get_job', { id: '' }), { code: 'invalidInput' });
+});
