@@ -41,6 +41,7 @@ const codes: Record<string, [code: string, status: number]> = {
   evaluationPending: ['NOT_YET_EXPIRED', 400],
   settlementPending: ['JOB_BUSY', 409],
   budgetChanged: ['BUDGET_CHANGED', 409],
+  budgetAboveMax: ['SOFT_START_CAP', 400],
   idempotencyConflict: ['IDEMPOTENCY_CONFLICT', 409],
   maxAmountExceeded: ['EXCEEDS_MAX_AMOUNT', 400],
   unsupported: ['UNSUPPORTED_NETWORK', 400],

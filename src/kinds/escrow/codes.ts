@@ -34,6 +34,7 @@ export const escrowErrors: Record<string, ErrorKind> = {
   evaluationPending: { http: 409, exit: 5, retryable: true },
   escrowPaused: { http: 503, exit: 7, retryable: true },
   budgetChanged: { http: 409, exit: 5 },
+  budgetAboveMax: { http: 400, exit: 2 },
   settlementPending: { http: 409, exit: 5, retryable: true },
   settlementFailed: { http: 502, exit: 7, retryable: true },
   escrowMismatch: { http: 500, exit: 70 },

@@ -5,8 +5,9 @@ import type { Job } from '../../jobs/job.ts';
 import type { Jobs } from '../../jobs/jobs.ts';
 import type { Clock } from '../../runtime/clock.ts';
 import type { Step } from '../../store/store.ts';
+import { amountToFund, refuseAboveMax } from './agreement.ts';
 import { moved, type Move, type MoveInput } from './move.ts';
-import { refuseInactive } from './policy.ts';
+import { refuseAboveLimits, refuseInactive } from './policy.ts';
 import type { Settlement } from './settlement/settlement.ts';
 import type { EscrowSettings } from './settings.ts';
 import { finalPhases, judge, type Action, type Effect } from './stage.ts';
@@ -22,7 +23,7 @@ export interface Actor {
 
 export interface ActRequest extends Omit<MoveInput, 'by' | 'now'> {
   actor: Actor;
-  /** Refuses when the budget is not what the client believes it is. */
+  /** The amount that the client accepts with this call; the proposal on the table must be exactly that. */
   expectedBudget?: number;
   /** Rows of the caller that must happen together with the move. */
   steps?: (work: Work) => Step[];
@@ -150,15 +151,13 @@ export class Escrow {
     // A freeze is a pause of one wallet: it stops the same actions, and never what gives money back.
     const stoppable = 'refused' in judge(work.phase, request.action, roles, moment, true);
     if (actor.wallet !== undefined && (stoppable || paysBy(request))) {
-      refuseInactive(await this.parts.store.wallet(actor.wallet), now);
+      const wallet = await this.parts.store.wallet(actor.wallet);
+      refuseInactive(wallet, now);
+      if (wallet.id === work.client) refuseAboveLimits(wallet, request.budget ?? 0);
     }
+    if (request.budget !== undefined) refuseAboveMax(work, request.budget);
     if (request.action === 'dispute' && !work.terms.dispute) throw noArbiter(work);
-    if (expectedBudget !== undefined && expectedBudget !== work.budget) {
-      throw new AppError('budgetChanged', `The budget is now ${work.budget} micro-units.`, {
-        hint: 'Look at the offers (get_job) and fund with the budget that you accept.',
-        data: { budget: String(work.budget), expected: String(expectedBudget) },
-      });
-    }
+    if (request.action === 'fund') input.budget = amountToFund(work, expectedBudget);
     return { effect: answer.effect, input, paused };
   }
 
@@ -230,10 +229,18 @@ function jobPatch(job: Job, work: Work): Partial<Job> {
     ...(status === job.status ? {} : { status }),
     ...(stageOf(work.phase) === job.stage ? {} : { stage: stageOf(work.phase) }),
     ...(job.startedAt === null && work.phase === 'funded' ? { startedAt: work.updatedAt } : {}),
+    ...agreedFacts(job, work),
     ...(final ? { finishedAt: work.updatedAt, result: resultOf(work), error: errorOf(work) } : {}),
     // A chain that was reorganised can take an end back.
     ...(!final && job.finishedAt !== null ? { finishedAt: null, result: null, error: null } : {}),
   };
+}
+
+/** The job's own input states the posted budget; its summary shows the one agreed to since. */
+function agreedFacts({ input, facts }: Job, { terms }: Work): Partial<Job> {
+  const { amount } = terms.budget;
+  const shown = facts.budget ?? (input as { budget?: string }).budget;
+  return shown === amount ? {} : { facts: { ...facts, budget: amount } };
 }
 
 /** How it ended; the transactions stand beside it in every view of the job. */

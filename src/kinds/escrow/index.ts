@@ -147,7 +147,8 @@ export function escrowKind(services: () => EscrowServices): Kind {
     capacity: () => 0,
     summary: (job) => {
       const { title, budget } = job.input as { title: string; budget: string };
-      return `${title} (budget ${formatUnits(Number(budget))})`;
+      const agreed = job.facts.budget ?? budget;
+      return `${title} (budget ${formatUnits(Number(agreed))})`;
     },
     view: async (job, caller) => {
       const { clock } = services();

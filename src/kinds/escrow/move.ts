@@ -1,6 +1,7 @@
 // From an allowed effect to what it changes: next phase, deadline, money, record, event. Pure; the settlement makes the
 // money part true and the caller commits all of it together.
 import type { Action, Effect, Phase } from './stage.ts';
+import { agreeing } from './agreement.ts';
 import { share } from './money.ts';
 import { isAutomatic, type Silence } from './terms.ts';
 import {
@@ -34,6 +35,7 @@ export interface MoveInput {
   action: Action;
   by: string;
   now: number;
+  /** Of an offer, and what funding takes. */
   budget?: number;
   submission?: Submission;
   verdict?: Verdict;
@@ -49,7 +51,7 @@ const none: Money = { hold: 0, release: 0, refund: 0 };
 export function moved(work: Work, effect: Effect, input: MoveInput): Move {
   switch (effect) {
     case 'offer':
-      return stay(work, input, {
+      return stay(input.by === work.client ? agreeing(work, input.budget!) : work, input, {
         budget: input.budget!,
         state: {
           offers: [...work.state.offers, { by: input.by, budget: input.budget!, at: input.now }],
@@ -99,11 +101,12 @@ function returnOutcome(input: MoveInput): Outcome {
 }
 
 function funded(work: Work, input: MoveInput): Move {
-  return next(work, input, {
+  const amount = input.budget!;
+  return next({ ...agreeing(work, amount), budget: amount }, input, {
     phase: 'funded',
     deadlineAt: Date.parse(work.terms.expiredAt),
-    held: work.budget,
-    money: { ...none, hold: work.budget },
+    held: amount,
+    money: { ...none, hold: amount },
     tx: 'fund',
     event: 'funded',
   });

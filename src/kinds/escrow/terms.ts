@@ -94,7 +94,7 @@ export interface Party {
   address?: string;
 }
 
-/** Frozen at creation; only the budget can be renegotiated, and only while the job is open. */
+/** Frozen at creation; only the budget can be renegotiated, by the client, and only while the job is open. */
 export interface Terms {
   version: '1.0';
   jobId: string;
@@ -103,7 +103,8 @@ export interface Terms {
   settlement: string;
   client: Party;
   provider: Party;
-  budget: { amount: string; currency: string; decimals: 6 };
+  /** What the client agreed to; `postedAmount` where that was another amount at first, `max` where it named a limit. */
+  budget: { amount: string; currency: string; decimals: 6; postedAmount?: string; max?: string };
   evaluation: Rule;
   fees: Fees;
   /** ISO times; the deadlines of the open and the funded stage. */
@@ -119,9 +120,11 @@ export interface Terms {
   dispute: { arbiter: string; resolveMs: number; silence: Silence } | null;
   milestones: Milestone[];
   createdAt: string;
+  /** Hash of the spec as it was posted, where the budget was renegotiated since. */
+  revises?: string;
 }
 
-/** The document that everybody can fetch; its bytes never change after this. */
+/** The document that everybody can fetch; its bytes change only when the client agrees to another budget. */
 export const specText = (terms: Terms): string => JSON.stringify(terms);
 export const specHash = (text: string): string => `sha256:${hash('sha256', text)}`;
 

@@ -2,6 +2,7 @@
 // caller may do now. Strangers get the public part; a deliverable's text is never in it.
 import { z } from 'zod';
 import type { Words } from '../../jobs/kind.ts';
+import { agreedBudget, proposedBudget } from './agreement.ts';
 import { formatUnits } from './money.ts';
 import type { Payment, Wallet } from './rows.ts';
 import { finalPhases, nextActor, roles, type Role } from './stage.ts';
@@ -15,7 +16,11 @@ export const workView = z.looseObject({
   id: z.string(),
   stage: z.string(),
   title: z.string().optional(),
-  budget: micro,
+  budget: micro.describe('What the client agreed to, in micro-units: 1000000 is one unit'),
+  proposed: z
+    .looseObject({ budget: micro, by: z.string() })
+    .optional()
+    .describe('Another budget on the table; the client accepts it by funding with expectedBudget'),
   currency: z.string(),
   settlement: z.string(),
   client: z.string(),
@@ -63,6 +68,7 @@ export function turnWords(view: Record<string, unknown>): Words {
     ({ kind, amount }) => `${kind}${amount === '0' ? '' : ` ${amount}`}`,
   );
   const lines = [
+    ...proposalLines(view),
     ...(settling ? [`settling: ${String(settling)}`] : []),
     ...(next ? [`next: ${String(next)}${until}`] : []),
     ...((actions as string[]).length > 0 ? [`you may: ${(actions as string[]).join(', ')}`] : []),
@@ -71,14 +77,24 @@ export function turnWords(view: Record<string, unknown>): Words {
   return { lines };
 }
 
+/** Says plainly that another amount is on the table and what accepting it takes. */
+export function proposalLines(view: Record<string, unknown>): string[] {
+  const proposed = view.proposed as { by: string; amount: string; budget: string } | undefined;
+  if (!proposed) return [];
+  return [
+    `proposed: ${proposed.amount} by ${proposed.by}; the client agreed to ${String(view.amount)}. Only fund_work with expectedBudget "${proposed.budget}" accepts it.`,
+  ];
+}
+
 function escrowFields(work: Work, held: Set<Role>, viewer: Viewer, party: boolean) {
   const { terms, state } = work;
   const over = work.deadlineAt !== null && viewer.now >= work.deadlineAt;
   const actions = availableActions(work, held, over ? 'after' : 'before', viewer.paused);
   const actor = nextActor(work.phase, isAutomatic(terms.evaluation));
   return {
-    budget: String(work.budget),
-    amount: formatUnits(work.budget),
+    budget: String(agreedBudget(work)),
+    amount: formatUnits(agreedBudget(work)),
+    ...proposalOf(work),
     currency: terms.budget.currency,
     settlement: work.settlement,
     ...(work.external ? { settlementId: work.external } : {}),
@@ -102,6 +118,13 @@ function escrowFields(work: Work, held: Set<Role>, viewer: Viewer, party: boolea
     transactions: state.txs.map((tx) => ({ ...tx, amount: String(tx.amount), at: iso(tx.at) })),
     specHash: (work.specHash ??= specHash(work.spec)),
   };
+}
+
+function proposalOf(work: Work) {
+  const budget = proposedBudget(work);
+  if (budget === undefined) return {};
+  const by = work.state.offers.at(-1)?.by ?? 'chain';
+  return { proposed: { by, budget: String(budget), amount: formatUnits(budget) } };
 }
 
 const iso = (at: number): string => new Date(at).toISOString();

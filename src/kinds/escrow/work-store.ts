@@ -75,9 +75,10 @@ export class WorkStore {
   }
 
   updateWork(before: Work, after: Work): Step {
+    const respec = after.spec !== before.spec;
     return {
       sql: `UPDATE escrow_work SET phase = ?, outcome = ?, budget = ?, held = ?, deadline_at = ?, next_at = ?,
-        external = ?, state = ?, updated_at = ?, version = version + 1
+        external = ?, state = ?,${respec ? ' spec = ?,' : ''} updated_at = ?, version = version + 1
         WHERE job_id = ? AND version = ?`,
       params: [
         after.phase,
@@ -88,6 +89,7 @@ export class WorkStore {
         after.nextAt,
         after.external,
         JSON.stringify(after.state),
+        ...(respec ? [after.spec] : []),
         after.updatedAt,
         before.jobId,
         before.version,

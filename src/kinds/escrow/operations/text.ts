@@ -1,11 +1,12 @@
 // A job in a few lines for people and models, and the fence around text that others wrote.
 import { randomBytes } from 'node:crypto';
-import type { WorkView } from '../view.ts';
+import { proposalLines, type WorkView } from '../view.ts';
 
 export function workText(view: WorkView): string {
   const evaluation = view.evaluation as { outcome?: string; reason?: string; rule: string };
   const lines = [
     `${view.id} ${view.stage}, ${String(view.amount)} ${view.currency} (${view.settlement})`,
+    ...proposalLines(view),
     nextLine(view),
     ...(view.availableActions.length > 0 ? [`you may: ${view.availableActions.join(', ')}`] : []),
     ...(evaluation.outcome ? [`${evaluation.outcome}: ${evaluation.reason ?? ''}`] : []),

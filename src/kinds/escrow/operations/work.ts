@@ -51,9 +51,9 @@ function postWork(services: EscrowServices): Operation {
     name: 'post_work',
     title: 'Post work for another agent',
     description:
-      'Hires another agent: creates an escrow job with a provider, a budget in internal credit, a deadline and the rule that will decide. ' +
-      'No money moves until fund_work (or fund: true). All terms are frozen in a public spec. ' +
-      'Not for a plain payment (send_payment). Follow it with get_job or wait_for_jobs. A retry with the same idempotencyKey, or the same purchase within minutes, answers the existing job.',
+      'Hires another agent for a task: creates an escrow job with a provider, a budget in internal credit, a deadline and the rule that decides. ' +
+      'No money moves until it is funded (fund: true, or fund_work). The terms are public. Follow it with get_job or wait_for_jobs. ' +
+      'A retry with the same idempotencyKey answers the existing job; without a key, so does the same call within ten minutes.',
     effect: 'write',
     idempotent: true,
     scope: 'run',
@@ -61,6 +61,7 @@ function postWork(services: EscrowServices): Operation {
     input: z.strictObject({
       provider: walletIdSchema,
       budget,
+      budgetMax: budget.optional().describe('Refuse every counter-offer above this, micro-units'),
       title: z.string().min(1).max(titleCharsMax),
       description: z.string().min(1).max(descriptionCharsMax),
       rule: ruleSchema.default({ type: 'manual' }).describe('Who or what decides'),
@@ -106,6 +107,7 @@ function postWork(services: EscrowServices): Operation {
     http: { method: 'POST', path: '/api/work' },
     cli: { words: ['escrow', 'post'], args: ['provider', 'budget', 'title'] },
     rareInput: [
+      'budgetMax',
       'fundBy',
       'evaluationMs',
       'silence',
@@ -132,12 +134,14 @@ function postWork(services: EscrowServices): Operation {
     run: async (input, context) => {
       const caller = callerOf(context);
       const client = await services.wallets.actingFor(caller, input.wallet);
-      const { dispute, milestones, wallet: _, expiresAt, fundBy, ...rest } = input;
+      const { dispute, milestones, wallet: _, expiresAt, fundBy, budgetMax, ...rest } = input;
+      const agreed = parseMicro(input.budget, 'budget');
       const posted = await services.posting.post({
         ...rest,
         client,
         owner: caller.owner,
-        budget: parseMicro(input.budget, 'budget'),
+        budget: agreed,
+        ...(budgetMax === undefined ? {} : { budgetMax: parseMicro(budgetMax, 'budgetMax') }),
         ...(expiresAt === undefined ? {} : { expiresAt: Date.parse(expiresAt) }),
         ...(fundBy === undefined ? {} : { fundBy: Date.parse(fundBy) }),
         ...(dispute ? { dispute, disputeWindowMs: dispute.windowMs ?? 0 } : {}),
@@ -152,7 +156,7 @@ function postWork(services: EscrowServices): Operation {
       if (!input.fund || phase !== 'open' || later) return shownOnce(services, posted, client);
       const actor = { wallet: client.id };
       const { work } = await once(services, id, isFundedBy(client.id), () =>
-        services.escrow.act(id, { actor, action: 'fund' }),
+        services.escrow.act(id, { actor, action: 'fund', expectedBudget: agreed }),
       );
       return shownOnce(services, { work, existing }, client);
     },
@@ -164,13 +168,19 @@ function fundWork(services: EscrowServices): Operation {
     name: 'fund_work',
     title: 'Fund posted work',
     description:
-      "Moves the job's budget from your wallet into the job's own escrow account; only the client can, only while the job is open. " +
-      'Fails without any effect when balance or limits do not allow it. Calling it again after it worked changes nothing. Use it after post_work; set expectedBudget when the provider may have made a counter-offer.',
+      "Moves the amount that you agreed to from your wallet into the job's own escrow account; only the client can, only while the job is open. " +
+      'When the provider has proposed another amount it fails; to accept that amount, name it in expectedBudget. Balance and limits are checked first; a failure has no effect. Calling it again after it worked changes nothing. Use it after post_work.',
     effect: 'write',
     idempotent: true,
     scope: 'run',
     toolsets: ['escrow'],
-    input: z.strictObject({ id: jobId, expectedBudget: budget.optional(), wallet: asWallet }),
+    input: z.strictObject({
+      id: jobId,
+      expectedBudget: budget
+        .optional()
+        .describe('The amount you accept, micro-units; needed when the provider proposed another'),
+      wallet: asWallet,
+    }),
     output: answer,
     http: { method: 'POST', path: '/api/work/{id}/fund' },
     cli: { words: ['escrow', 'fund'], args: ['id'] },
@@ -195,7 +205,7 @@ function counterWork(services: EscrowServices): Operation {
     name: 'counter_work',
     title: 'Make a counter-offer',
     description:
-      'Proposes another budget for an open job; client or provider can, until it is funded. The last offer counts; the client accepts it by fund_work with expectedBudget. Moves no money. To refuse the job altogether use decline_work.',
+      'Proposes another budget for an open job; client or provider can, until it is funded. The last proposal is the one on the table; the client accepts a proposal of the provider only by naming its amount (fund_work, expectedBudget). Moves no money. To refuse the job altogether use decline_work.',
     effect: 'write',
     scope: 'run',
     toolsets: ['escrow'],
