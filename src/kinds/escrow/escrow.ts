@@ -13,7 +13,15 @@ import type { EscrowSettings } from './settings.ts';
 import { finalPhases, judge, type Action, type Effect } from './stage.ts';
 import type { EscrowStore } from './store.ts';
 import { rolesOf } from './terms.ts';
-import { availableActions, errorOf, stageOf, statusOf, type Work } from './work.ts';
+import {
+  availableActions,
+  errorOf,
+  isExtendable,
+  momentOf,
+  stageOf,
+  statusOf,
+  type Work,
+} from './work.ts';
 
 /** Whoever acts: a wallet, or the system itself when a deadline or an automatic rule does. */
 export interface Actor {
@@ -129,6 +137,26 @@ export class Escrow {
     throw changedTooOften();
   }
 
+  /** Moves a deadline that has come before the automatic rule has finished, once; answers the job as it is then. */
+  async extended(work: Work): Promise<Work> {
+    const { clock, settings } = this.parts;
+    const now = clock.now();
+    const isDue = (one: Work) => one.deadlineAt !== null && now >= one.deadlineAt;
+    if (!isDue(work) || !isExtendable(work)) return work;
+    return this.note(work.jobId, (present) => {
+      if (!isDue(present) || !isExtendable(present)) return undefined;
+      const deadlineAt = now + settings.maxEvaluationMs;
+      const busy = present.isLeased ? settings.evaluationLeaseMs : 0;
+      const nextAt = Math.min(now + busy, deadlineAt);
+      const state = { ...present.state, extended: true };
+      const data = { deadline: new Date(deadlineAt).toISOString() };
+      return {
+        work: { ...present, deadlineAt, nextAt, state, updatedAt: now },
+        event: { type: 'deadlineMoved', data },
+      };
+    });
+  }
+
   private async judge(
     work: Work,
     request: ActRequest,
@@ -138,7 +166,7 @@ export class Escrow {
     const input: MoveInput = { ...rest, by: actor.wallet ?? 'system', now };
     const roles = rolesOf(work.terms, actor.wallet);
     if (actor.system) roles.add('system');
-    const moment = work.deadlineAt !== null && now >= work.deadlineAt ? 'after' : 'before';
+    const moment = momentOf(work, now);
     const paused = await this.parts.store.paused();
     const answer = judge(work.phase, request.action, roles, moment, paused);
     if ('refused' in answer) {

@@ -23,7 +23,7 @@ import { evaluatorsOf, rolesOf } from './terms.ts';
 import { verifyBooks } from './verify.ts';
 import { turnWords, viewFields } from './view.ts';
 import { listenerOf } from './webhooks.ts';
-import type { Work } from './work.ts';
+import { momentOf, type Work } from './work.ts';
 
 export const escrowPlugin = definePlugin<EscrowSettings>({
   name: 'escrow',
@@ -55,7 +55,11 @@ async function createEscrow(needs: KindNeeds<EscrowSettings>): Promise<KindParts
   return {
     kind: escrowKind(() => services),
     operations: escrowOperations(services),
-    services: [services.schemas, ...loops.map((loop) => waking(loop, services))],
+    services: [
+      services.schemas,
+      leasesService(services),
+      ...loops.map((loop) => waking(loop, services)),
+    ],
     busy: async () => (await services.store.works.openWork()) > 0,
   };
 
@@ -88,6 +92,13 @@ async function chainOf(needs: KindNeeds<EscrowSettings>): Promise<Evm | undefine
   const secret = needs.sign('escrow keystore', 'v1');
   return createEvm({ store, clock, log, settings: settings.evm, rpc, secret });
 }
+
+/** Before anything is looked at: evaluations that were in hand when this server died are due. */
+const leasesService = ({ evaluation }: Assembled): Service => ({
+  name: 'escrow leases',
+  start: () => evaluation.releaseLeases(),
+  stop: async () => undefined,
+});
 
 /** What becomes due at once does not wait for the next turn. */
 function waking(loop: Loop, services: Assembled): Service {
@@ -158,7 +169,7 @@ export function escrowKind(services: () => EscrowServices): Kind {
       const now = clock.now();
       if (wallet !== undefined) return viewFields(work, await viewerOf(services(), wallet));
       // All strangers see the same until the job or its deadline changes it; a pause is nothing to them.
-      const over = work.deadlineAt !== null && now >= work.deadlineAt;
+      const over = momentOf(work, now) === 'after';
       const known = kept.get(job.id);
       if (known?.work === work && known.seen?.over === over) return known.seen.fields;
       const fields = viewFields(work, { now, paused: false });

@@ -3,9 +3,10 @@
 import type { Action, Effect, Phase } from './stage.ts';
 import { agreeing } from './agreement.ts';
 import { share } from './money.ts';
-import { isAutomatic, type Silence } from './terms.ts';
+import { membersOf, type Silence } from './terms.ts';
 import {
   amountDue,
+  isEvaluating,
   isLastMilestone,
   type Outcome,
   type Submission,
@@ -75,7 +76,7 @@ export function moved(work: Work, effect: Effect, input: MoveInput): Move {
     case 'openDispute':
       return disputed(work, input);
     case 'silence':
-      return answered(work, input, work.terms.silence, work.terms.splitBps, 'silence');
+      return silent(work, input);
     case 'verdictStands':
       return stands(work, input);
     case 'resolution':
@@ -114,23 +115,23 @@ function funded(work: Work, input: MoveInput): Move {
 
 function delivered(work: Work, input: MoveInput): Move {
   const deadlineAt = evaluationEnd(work, input.now);
-  const automatic = work.terms.evaluation.type !== 'manual' && hasAutomatic(work);
+  const automatic = membersOf(work.terms.evaluation).some(({ type }) => type !== 'manual');
   return next(work, input, {
     phase: 'submitted',
     deadlineAt,
     nextAt: automatic ? input.now : deadlineAt,
-    state: { submission: input.submission!, verdict: null, votes: [], tries: 0, lastTry: null },
+    state: {
+      submission: input.submission!,
+      verdict: null,
+      votes: [],
+      tries: 0,
+      lastTry: null,
+      extended: false,
+    },
     tx: 'submit',
     event: 'delivered',
   });
 }
-
-const hasAutomatic = (work: Work): boolean => {
-  const rule = work.terms.evaluation;
-  return rule.type === 'quorum'
-    ? rule.members.some((member) => member.type !== 'manual')
-    : isAutomatic(rule);
-};
 
 function decided(work: Work, input: MoveInput): Move {
   const verdict = input.verdict!;
@@ -186,6 +187,14 @@ function disputed(work: Work, input: MoveInput): Move {
     state: { dispute: { by: input.by, reason: input.reason ?? '', at: input.now } },
     event: 'disputed',
   });
+}
+
+/** Nobody decided. A rule that could not be tried to its end says nothing about the delivery: an arbiter decides instead. */
+function silent(work: Work, input: MoveInput): Move {
+  const { silence, splitBps, dispute } = work.terms;
+  if (!dispute || !isEvaluating(work)) return answered(work, input, silence, splitBps, 'silence');
+  const why = work.state.lastTry ? `: ${work.state.lastTry}` : '';
+  return disputed(work, { ...input, reason: `The rule did not finish in time${why}.` });
 }
 
 function resolved(work: Work, input: MoveInput): Move {

@@ -8,7 +8,16 @@ import type { RuleRunner } from './evaluators/runner.ts';
 import { refuseInactive } from './policy.ts';
 import type { RememberedKey, Wallet } from './rows.ts';
 import { finalPhases } from './stage.ts';
-import { evaluatorsOf, needsOf, specText, type Rule, type Silence, type Terms } from './terms.ts';
+import type { Settlement } from './settlement/settlement.ts';
+import {
+  arbiterSilenceDefault,
+  evaluatorsOf,
+  needsOf,
+  specText,
+  type Rule,
+  type Silence,
+  type Terms,
+} from './terms.ts';
 import { newState, stageOf, type Work } from './work.ts';
 
 export interface PostRequest {
@@ -135,14 +144,14 @@ export class Posting {
       fundBy: iso(Math.min(request.fundBy ?? expiresAt, expiresAt)),
       expiredAt: iso(expiresAt),
       evaluationMs: request.evaluationMs ?? fixed.evaluationMs ?? settings.evaluationMsDefault,
-      silence: request.silence ?? 'refund',
+      silence: request.silence ?? silenceDefault(this.escrow.settlement(settlement)),
       splitBps: request.splitBps ?? 5000,
       disputeWindowMs: request.disputeWindowMs ?? 0,
       dispute: request.dispute
         ? {
             arbiter: await id(request.dispute.arbiter),
             resolveMs: request.dispute.resolveMs ?? settings.disputeMsDefault,
-            silence: request.dispute.silence ?? request.silence ?? 'refund',
+            silence: request.dispute.silence ?? request.silence ?? arbiterSilenceDefault,
           }
         : null,
       milestones: request.milestones ?? [],
@@ -237,6 +246,10 @@ export class Posting {
     return isAnswer ? { work } : { replaces: found.ref };
   }
 }
+
+/** Where the settlement can do it, silence after a delivery pays the provider. */
+const silenceDefault = ({ capabilities }: Settlement): Silence =>
+  capabilities.has('release-on-silence') ? 'release' : 'refund';
 
 function newWork(request: PostRequest, terms: Terms, now: number): Work {
   const fundBy = Date.parse(terms.fundBy);

@@ -53,7 +53,10 @@ export const escrowSettingsSchema = z
       .default(366 * dayMs)
       .describe('Most time to deliver'),
     expiryMsDefault: z.int().default(dayMs).describe('Time to deliver when a job says none'),
-    evaluationMsDefault: z.int().default(hourMs).describe('Least time of the evaluator'),
+    evaluationMsDefault: z
+      .int()
+      .default(3 * dayMs)
+      .describe('Least time of the evaluator after a delivery, when a job says none'),
     evaluationMsMax: z
       .int()
       .default(30 * dayMs)
@@ -95,6 +98,13 @@ export const escrowSettingsSchema = z
       .min(1)
       .default(8)
       .describe('Evaluations that run at once; others wait, deadlines do not'),
+    maxEvaluationMs: z
+      .int()
+      .min(0)
+      .default(6 * hourMs)
+      .describe(
+        'Most time that an automatic rule gets after the deadline to finish; then the arbiter decides, or the agreed answer to silence',
+      ),
     evaluationTriesMax: z
       .int()
       .min(1)

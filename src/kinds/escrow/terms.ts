@@ -82,6 +82,8 @@ export type MemberRule = z.infer<typeof memberRule>;
 
 export const silences = ['refund', 'release', 'split'] as const;
 export type Silence = (typeof silences)[number];
+/** A silent arbiter divides: neither side gains everything by opening a dispute. */
+export const arbiterSilenceDefault: Silence = 'split';
 
 export interface Milestone {
   title: string;
@@ -128,6 +130,10 @@ export interface Terms {
 export const specText = (terms: Terms): string => JSON.stringify(terms);
 export const specHash = (text: string): string => `sha256:${hash('sha256', text)}`;
 
+/** The rules that vote: the members of a quorum, or the one rule itself. */
+export const membersOf = (rule: Rule): readonly MemberRule[] =>
+  rule.type === 'quorum' ? rule.members : [rule];
+
 /** Wallets that vote: one for a manual rule, those of a quorum. */
 export function evaluatorsOf(terms: Terms): string[] {
   const rule = terms.evaluation;
@@ -153,6 +159,37 @@ export function rolesOf(terms: Terms, wallet: string | undefined): Set<Role> {
   if (evaluatorsOf(terms).includes(wallet)) held.add(judges);
   if (terms.dispute?.arbiter === wallet) held.add('arbiter');
   return held;
+}
+
+/** What happens when nobody decides after a delivery, as one plain sentence for the client or for everybody else. */
+export function silenceText(terms: Terms, isClient: boolean): string {
+  const { silence, evaluationMs, expiredAt, createdAt, splitBps } = terms;
+  const judges = evaluatorsOf(terms);
+  const [judge] = judges;
+  const one = judge === terms.client.wallet ? (isClient ? 'you do' : 'the client does') : undefined;
+  const who = one ?? (judges.length > 0 ? 'the evaluator does' : 'the rule does');
+  const verb = judges.length > 0 ? 'respond' : 'decide';
+  const outcomes: Record<Silence, string> = {
+    release: 'the provider is paid',
+    refund: 'the client gets the money back and the provider is not paid',
+    split: `the provider gets ${splitBps / 100} % and the client the rest`,
+  };
+  const lasts = Date.parse(expiredAt) - Date.parse(createdAt) > evaluationMs;
+  const until = lasts ? `, or until ${expiredAt} if that is later` : '';
+  return `If ${who} not ${verb} within ${durationText(evaluationMs)} after delivery${until}, ${outcomes[silence]}.`;
+}
+
+/** 259200000 → "3 days": the largest unit that fits exactly. */
+export function durationText(ms: number): string {
+  const units: [name: string, ms: number][] = [
+    ['day', 86_400_000],
+    ['hour', 3_600_000],
+    ['minute', 60_000],
+    ['second', 1000],
+  ];
+  const [name, size] = units.find(([, size]) => ms >= size && ms % size === 0) ?? ['ms', 1];
+  const count = ms / size;
+  return `${count} ${name}${name === 'ms' || count === 1 ? '' : 's'}`;
 }
 
 /** What a job asks of a settlement beyond hold, release and refund. */

@@ -6,8 +6,8 @@ import { agreedBudget, proposedBudget } from './agreement.ts';
 import { formatUnits } from './money.ts';
 import type { Payment, Wallet } from './rows.ts';
 import { finalPhases, nextActor, roles, type Role } from './stage.ts';
-import { isAutomatic, rolesOf, specHash } from './terms.ts';
-import { availableActions, stageOf, type Work } from './work.ts';
+import { evaluatorsOf, isAutomatic, rolesOf, silenceText, specHash } from './terms.ts';
+import { availableActions, momentOf, stageOf, type Work } from './work.ts';
 
 const micro = z.string().describe('Micro-units: 1000000 is one unit');
 const isoTime = z.string();
@@ -72,6 +72,7 @@ export function turnWords(view: Record<string, unknown>): Words {
     ...(settling ? [`settling: ${String(settling)}`] : []),
     ...(next ? [`next: ${String(next)}${until}`] : []),
     ...((actions as string[]).length > 0 ? [`you may: ${(actions as string[]).join(', ')}`] : []),
+    ...[view.onSilence, view.risk].flatMap((line) => (line ? [String(line)] : [])),
     ...(moves.length > 0 ? [`transactions: ${moves.join(', ')}`] : []),
   ];
   return { lines };
@@ -88,8 +89,7 @@ export function proposalLines(view: Record<string, unknown>): string[] {
 
 function escrowFields(work: Work, held: Set<Role>, viewer: Viewer, party: boolean) {
   const { terms, state } = work;
-  const over = work.deadlineAt !== null && viewer.now >= work.deadlineAt;
-  const actions = availableActions(work, held, over ? 'after' : 'before', viewer.paused);
+  const actions = availableActions(work, held, momentOf(work, viewer.now), viewer.paused);
   const actor = nextActor(work.phase, isAutomatic(terms.evaluation));
   return {
     budget: String(agreedBudget(work)),
@@ -113,12 +113,26 @@ function escrowFields(work: Work, held: Set<Role>, viewer: Viewer, party: boolea
     ...(state.offers.length > 0 ? { offers: state.offers.map(offerOf) } : {}),
     ...(state.submission ? { deliverable: deliverableOf(work, party) } : {}),
     evaluation: evaluationOf(work, party),
+    ...silenceOf(work, held),
     ...(state.dispute ? { dispute: disputeOf(work, party) } : {}),
     ...(state.outcome ? { outcome: state.outcome } : {}),
     transactions: state.txs.map((tx) => ({ ...tx, amount: String(tx.amount), at: iso(tx.at) })),
     specHash: (work.specHash ??= specHash(work.spec)),
   };
 }
+
+/** What silence means, until somebody has decided; and what a provider should know before it starts. */
+function silenceOf({ phase, terms, state }: Work, held: ReadonlySet<Role>) {
+  if (finalPhases.has(phase) || phase === 'disputed' || state.verdict) return {};
+  const onSilence = silenceText(terms, held.has('client'));
+  const isAlone =
+    terms.evaluation.type === 'manual' && evaluatorsOf(terms)[0] === terms.client.wallet;
+  if (!held.has('provider') || !isAlone || terms.dispute) return { onSilence };
+  return { onSilence, risk: clientAlone };
+}
+
+const clientAlone =
+  'The client decides alone and no arbiter was named: it can reject the delivery and take the money back.';
 
 function proposalOf(work: Work) {
   const budget = proposedBudget(work);

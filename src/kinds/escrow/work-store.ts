@@ -78,7 +78,7 @@ export class WorkStore {
     const respec = after.spec !== before.spec;
     return {
       sql: `UPDATE escrow_work SET phase = ?, outcome = ?, budget = ?, held = ?, deadline_at = ?, next_at = ?,
-        external = ?, state = ?,${respec ? ' spec = ?,' : ''} updated_at = ?, version = version + 1
+        external = ?, holder = NULL, state = ?,${respec ? ' spec = ?,' : ''} updated_at = ?, version = version + 1
         WHERE job_id = ? AND version = ?`,
       params: [
         after.phase,
@@ -99,11 +99,20 @@ export class WorkStore {
   }
 
   /** Takes a due job for a while, so that one node evaluates it; a crash lets the next one take it later. */
-  lease(jobId: string, nextAt: number, until: number): Step {
+  lease(jobId: string, nextAt: number, until: number, holder: string): Step {
     return {
-      sql: 'UPDATE escrow_work SET next_at = ? WHERE job_id = ? AND next_at = ?',
-      params: [until, jobId, nextAt],
+      sql: 'UPDATE escrow_work SET next_at = ?, holder = ? WHERE job_id = ? AND next_at = ?',
+      params: [until, holder, jobId, nextAt],
       expect: 1,
+    };
+  }
+
+  /** Makes everything due that this node had in hand. */
+  releaseLeases(holder: string, now: number): Step {
+    return {
+      sql: `UPDATE escrow_work SET next_at = ?, holder = NULL
+        WHERE next_at IS NOT NULL AND holder = ?`,
+      params: [now, holder],
     };
   }
 

@@ -200,7 +200,7 @@ test('an evaluator that dies in the middle is followed by the next one; the verd
     if (alive) return real(work);
     const { store, clock, settings } = world.services;
     const until = clock.now() + settings.evaluationLeaseMs;
-    await store.store.commit([store.works.lease(work.jobId, work.nextAt!, until)]);
+    await store.store.commit([store.works.lease(work.jobId, work.nextAt!, until, 'other')]);
   };
   await world.services.sweeper.sweep();
   alive = true;

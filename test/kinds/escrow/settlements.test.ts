@@ -110,7 +110,7 @@ for (const settlement of settlements) {
     assert.equal((await settled(declined.id)).status, 'cancelled');
 
     const late = await hire({ expiresAt: isoIn(world, hourMs) });
-    const silent = await hire({ expiresAt: isoIn(world, hourMs) });
+    const silent = await hire({ expiresAt: isoIn(world, hourMs), silence: 'refund' });
     await deliver(silent.id);
     assert.equal(
       await refusal(world.call(client, 'refund_work', { id: late.id })),

@@ -9,6 +9,7 @@ export function workText(view: WorkView): string {
     ...proposalLines(view),
     nextLine(view),
     ...(view.availableActions.length > 0 ? [`you may: ${view.availableActions.join(', ')}`] : []),
+    ...[view.onSilence, view.risk].flatMap((line) => (line ? [String(line)] : [])),
     ...(evaluation.outcome ? [`${evaluation.outcome}: ${evaluation.reason ?? ''}`] : []),
     ...(view.existing ? ['This is the job that already exists for this purchase.'] : []),
   ];

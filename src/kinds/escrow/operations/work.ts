@@ -17,6 +17,7 @@ import {
 import { phases } from '../stage.ts';
 import {
   descriptionCharsMax,
+  durationText,
   milestonesMax,
   ruleSchema,
   silences,
@@ -37,7 +38,7 @@ export const idempotencyKey = z
   .min(1)
   .max(200)
   .optional()
-  .describe('The same key for a retry of the same purchase; a new one for a new purchase');
+  .describe('Same key for a retry');
 const budget = z.string().max(40).describe('Micro-units as text: "2500000" is 2.50');
 const isoTime = z.iso.datetime({ offset: true });
 const answer = workView.extend({ existing: z.boolean().optional() });
@@ -47,13 +48,14 @@ export function workOperations(services: EscrowServices): Operation[] {
 }
 
 function postWork(services: EscrowServices): Operation {
+  const window = durationText(services.settings.evaluationMsDefault);
   return defineOperation({
     name: 'post_work',
     title: 'Post work for another agent',
     description:
-      'Hires another agent for a task: creates an escrow job with a provider, a budget in internal credit, a deadline and the rule that decides. ' +
-      'No money moves until it is funded (fund: true, or fund_work). The terms are public. Follow it with get_job or wait_for_jobs. ' +
-      'A retry with the same idempotencyKey answers the existing job; without a key, so does the same call within ten minutes.',
+      'Hires another agent for a task: creates an escrow job with a provider, a budget in internal credit, a deadline and a rule that decides. ' +
+      `No money moves until it is funded (fund: true, or fund_work). If you do not respond within ${window} after delivery, the provider is paid. ` +
+      'Follow it with get_job or wait_for_jobs. A repeated call within ten minutes answers the existing job.',
     effect: 'write',
     idempotent: true,
     scope: 'run',
@@ -71,7 +73,7 @@ function postWork(services: EscrowServices): Operation {
       silence: z
         .enum(silences)
         .optional()
-        .describe('What happens when the evaluator stays silent; default refund'),
+        .describe('What happens when nobody decides after a delivery; default release'),
       splitBps: z
         .int()
         .min(1)
@@ -93,7 +95,7 @@ function postWork(services: EscrowServices): Operation {
         .describe('Parts that are delivered and paid one after another; they sum to the budget'),
       settlement: z.enum(['ledger', 'evm']).optional(),
       visibility: z.enum(['public', 'private']).optional(),
-      fund: z.boolean().optional().describe('Fund it at once'),
+      fund: z.boolean().optional().describe('Fund it now'),
       tags: z.array(z.string().max(60)).max(20).optional(),
       idempotencyKey,
       repeat: z
@@ -107,20 +109,20 @@ function postWork(services: EscrowServices): Operation {
     http: { method: 'POST', path: '/api/work' },
     cli: { words: ['escrow', 'post'], args: ['provider', 'budget', 'title'] },
     rareInput: [
+      'expiresAt (ISO time)',
+      'silence (release, refund, split)',
+      'splitBps',
+      'dispute {arbiter, windowMs, …}',
+      'milestones [{title, amount}]',
       'budgetMax',
       'fundBy',
       'evaluationMs',
-      'silence',
-      'splitBps',
-      'dispute',
-      'milestones',
       'settlement',
       'visibility',
       'tags',
       'repeat',
       'expiryMsMin',
       'wallet',
-      'expiresAt',
     ],
     startsJob: (view) => view.id,
     answerFor: async (id, context) => {
