@@ -18,6 +18,7 @@ import {
   errorOf,
   isExtendable,
   momentOf,
+  reasonText,
   stageOf,
   statusOf,
   type Work,
@@ -276,7 +277,7 @@ function resultOf(work: Work): Record<string, unknown> {
   const { outcome, verdict } = work.state;
   return {
     outcome,
-    ...(verdict ? { verdict: verdict.outcome, reason: verdict.reason } : {}),
+    ...(verdict ? { verdict: verdict.outcome, reason: reasonText(verdict) } : {}),
     settlement: work.settlement,
   };
 }

@@ -3,6 +3,7 @@ import type { Job } from '../../jobs/job.ts';
 import type { Kind } from '../../jobs/kind.ts';
 import { definePlugin, type KindNeeds, type KindParts } from '../../jobs/plugin.ts';
 import type { Caller, Operation } from '../../operation.ts';
+import { quoted } from '../../runtime/foreign-text.ts';
 import { Loop, type Service } from '../../runtime/service.ts';
 import { assemble, type Assembled } from './assemble.ts';
 import { escrowErrors } from './codes.ts';
@@ -159,7 +160,7 @@ export function escrowKind(services: () => EscrowServices): Kind {
     summary: (job) => {
       const { title, budget } = job.input as { title: string; budget: string };
       const agreed = job.facts.budget ?? budget;
-      return `${title} (budget ${formatUnits(Number(agreed))})`;
+      return `${quoted(title)} (budget ${formatUnits(Number(agreed))})`;
     },
     view: async (job, caller) => {
       const { clock } = services();
@@ -167,12 +168,12 @@ export function escrowKind(services: () => EscrowServices): Kind {
       if (!work) return {};
       const wallet = await walletOf(services(), caller, work.terms);
       const now = clock.now();
-      if (wallet !== undefined) return viewFields(work, await viewerOf(services(), wallet));
+      if (wallet !== undefined) return viewFields(job, work, await viewerOf(services(), wallet));
       // All strangers see the same until the job or its deadline changes it; a pause is nothing to them.
       const over = momentOf(work, now) === 'after';
       const known = kept.get(job.id);
       if (known?.work === work && known.seen?.over === over) return known.seen.fields;
-      const fields = viewFields(work, { now, paused: false });
+      const fields = viewFields(job, work, { now, paused: false });
       if (known?.work === work) known.seen = { over, fields };
       return fields;
     },

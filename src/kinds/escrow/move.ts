@@ -8,6 +8,7 @@ import {
   amountDue,
   isEvaluating,
   isLastMilestone,
+  reasonText,
   type Outcome,
   type Submission,
   type Tx,
@@ -276,13 +277,15 @@ function next(work: Work, input: MoveInput, to: To): Move {
     ? [...work.state.txs, { ...hash, kind: to.tx, id: `${work.jobId}/${n}`, amount, at: input.now }]
     : work.state.txs;
   const state: WorkState = { ...work.state, ...to.state, txs, pending: null };
+  // What brings a rule's verdict repeats its reason.
+  const speaker = input.verdict?.by ?? input.by;
   const data = {
     stage: to.phase === 'decided' ? 'submitted' : to.phase,
     by: input.by,
     ...(amount > 0 ? { amount: String(amount) } : {}),
     ...(state.outcome ? { outcome: state.outcome } : {}),
-    ...(to.phase !== 'funded' && state.verdict ? { reason: state.verdict.reason } : {}),
-    ...(input.reason ? { reason: input.reason } : {}),
+    ...(to.phase !== 'funded' && state.verdict ? { reason: reasonText(state.verdict) } : {}),
+    ...(input.reason ? { reason: reasonText({ by: speaker, reason: input.reason }) } : {}),
   };
   return {
     action: input.action,

@@ -2,6 +2,7 @@
 // hashed. Pure: schemas, defaults that fill the terms, and who holds which role.
 import { hash } from 'node:crypto';
 import { z } from 'zod';
+import { cleanLine } from '../../runtime/foreign-text.ts';
 import type { Role } from './stage.ts';
 import type { Fees } from './money.ts';
 
@@ -133,6 +134,10 @@ export const specHash = (text: string): string => `sha256:${hash('sha256', text)
 /** The rules that vote: the members of a quorum, or the one rule itself. */
 export const membersOf = (rule: Rule): readonly MemberRule[] =>
   rule.type === 'quorum' ? rule.members : [rule];
+
+/** One line that others will read; what is left without control characters counts. */
+export const lineSchema = (charsMax: number) =>
+  z.string().overwrite(cleanLine).min(1).max(charsMax);
 
 /** Wallets that vote: one for a manual rule, those of a quorum. */
 export function evaluatorsOf(terms: Terms): string[] {

@@ -1,13 +1,22 @@
 // How an escrow job, a wallet and a payment are shown: amounts as text, who must act next and until when, what this
 // caller may do now. Strangers get the public part; a deliverable's text is never in it.
 import { z } from 'zod';
+import type { Job } from '../../jobs/job.ts';
 import type { Words } from '../../jobs/kind.ts';
+import { cleanLine, quoted } from '../../runtime/foreign-text.ts';
 import { agreedBudget, proposedBudget } from './agreement.ts';
 import { formatUnits } from './money.ts';
 import type { Payment, Wallet } from './rows.ts';
 import { finalPhases, nextActor, roles, type Role } from './stage.ts';
 import { evaluatorsOf, isAutomatic, rolesOf, silenceText, specHash } from './terms.ts';
-import { availableActions, momentOf, stageOf, type Work } from './work.ts';
+import {
+  availableActions,
+  momentOf,
+  stageOf,
+  type Check,
+  type Verdict,
+  type Work,
+} from './work.ts';
 
 const micro = z.string().describe('Micro-units: 1000000 is one unit');
 const isoTime = z.string();
@@ -49,15 +58,33 @@ export function viewWork(work: Work, viewer: Viewer): WorkView {
   return {
     id: work.jobId,
     stage: stageOf(work.phase),
-    title: work.terms.title,
+    title: said(work.client, viewer.wallet, work.terms.title),
     ...escrowFields(work, held, viewer, party),
   };
 }
 
 /** What get_job shows beside the core's own fields; `title` is the job's name there. */
-export function viewFields(work: Work, viewer: Viewer): Record<string, unknown> {
+export function viewFields(
+  job: Pick<Job, 'name' | 'tags'>,
+  work: Work,
+  viewer: Viewer,
+): Record<string, unknown> {
   const held = rolesOf(work.terms, viewer.wallet);
-  return escrowFields(work, held, viewer, held.size > 1);
+  return { ...escrowFields(work, held, viewer, held.size > 1), ...foreignNames(job, work, viewer) };
+}
+
+/** Name and tags are the client's words: for everybody else they replace what the core shows of the job. */
+function foreignNames({ name, tags }: Pick<Job, 'name' | 'tags'>, work: Work, { wallet }: Viewer) {
+  if (wallet === work.client) return {};
+  return {
+    ...(name === null ? {} : { name: quoted(name) }),
+    ...(tags.length > 0 ? { tags: tags.map(quoted) } : {}),
+  };
+}
+
+/** Text as its reader sees it: everybody's but one's own is quoted. What the server itself says is not. */
+function said(by: string, reader: string | undefined, text: string): string {
+  return by === 'rule' || by === 'system' || by === reader ? cleanLine(text) : quoted(text);
 }
 
 /** Whose turn it is and until when, what the reader may do, which money moved. */
@@ -109,12 +136,12 @@ function escrowFields(work: Work, held: Set<Role>, viewer: Viewer, party: boolea
     ...(state.pending ? { settling: state.pending.action } : {}),
     ...(state.fundNext === undefined ? {} : { fundsNext: true }),
     expiresAt: terms.expiredAt,
-    ...(terms.milestones.length > 0 ? { milestones: milestonesOf(work) } : {}),
+    ...(terms.milestones.length > 0 ? { milestones: milestonesOf(work, viewer.wallet) } : {}),
     ...(state.offers.length > 0 ? { offers: state.offers.map(offerOf) } : {}),
     ...(state.submission ? { deliverable: deliverableOf(work, party) } : {}),
-    evaluation: evaluationOf(work, party),
+    evaluation: evaluationOf(work, party, viewer.wallet),
     ...silenceOf(work, held),
-    ...(state.dispute ? { dispute: disputeOf(work, party) } : {}),
+    ...(state.dispute ? { dispute: disputeOf(work, party, viewer.wallet) } : {}),
     ...(state.outcome ? { outcome: state.outcome } : {}),
     transactions: state.txs.map((tx) => ({ ...tx, amount: String(tx.amount), at: iso(tx.at) })),
     specHash: (work.specHash ??= specHash(work.spec)),
@@ -161,11 +188,11 @@ const offerOf = ({ by, budget, at }: Work['state']['offers'][number]) => ({
   at: iso(at),
 });
 
-function milestonesOf(work: Work) {
+function milestonesOf(work: Work, reader: string | undefined) {
   const done = finalPhases.has(work.phase) && work.phase === 'completed';
   const { accepted = [] } = work.state;
   return work.terms.milestones.map(({ title, amount }, i) => ({
-    title,
+    title: said(work.client, reader, title),
     amount: String(amount),
     ...(accepted[i] ? { hash: accepted[i].hash } : {}),
     state:
@@ -182,7 +209,7 @@ function deliverableOf(work: Work, party: boolean) {
   return { n, hash, ...(party && uri ? { uri } : {}), inline, at: iso(at) };
 }
 
-function evaluationOf(work: Work, party: boolean) {
+function evaluationOf(work: Work, party: boolean, reader: string | undefined) {
   const { verdict, lastTry, tries } = work.state;
   const rule = work.terms.evaluation;
   return {
@@ -201,27 +228,34 @@ function evaluationOf(work: Work, party: boolean) {
     ...(verdict
       ? {
           outcome: verdict.outcome,
-          reason: verdict.reason,
+          reason: said(verdict.by, reader, verdict.reason),
           by: verdict.by,
           at: iso(verdict.at),
-          ...(party ? { checks: verdict.checks } : {}),
+          ...(party ? { checks: checksOf(verdict, reader) } : {}),
         }
       : {}),
-    ...(lastTry && !verdict ? { waitingBecause: lastTry, tries } : {}),
+    ...(lastTry && !verdict ? { waitingBecause: cleanLine(lastTry), tries } : {}),
   };
 }
 
+const checksOf = ({ by, checks }: Verdict, reader: string | undefined): Check[] =>
+  checks.map(({ criterion, met, evidence }) => ({
+    criterion: said(by, reader, criterion),
+    met,
+    evidence: said(by, reader, evidence),
+  }));
+
 /** What the two said, and why the arbiter decided so, is for those who have a part in it. */
-function disputeOf(work: Work, party: boolean) {
+function disputeOf(work: Work, party: boolean, reader: string | undefined) {
   const { resolution, ...dispute } = work.state.dispute!;
-  const said = ({ by, reason, at }: { by: string; reason: string; at: number }) => ({
+  const spoken = ({ by, reason, at }: { by: string; reason: string; at: number }) => ({
     by,
     at: iso(at),
-    ...(party ? { reason } : {}),
+    ...(party ? { reason: said(by, reader, reason) } : {}),
   });
   return {
-    ...said(dispute),
-    ...(resolution ? { resolution: { answer: resolution.answer, ...said(resolution) } } : {}),
+    ...spoken(dispute),
+    ...(resolution ? { resolution: { answer: resolution.answer, ...spoken(resolution) } } : {}),
   };
 }
 
@@ -275,7 +309,11 @@ export const paymentView = z.looseObject({
 });
 
 /** Memo and purpose are for the two parties; the rest is public by the unguessable id. */
-export function viewPayment(payment: Payment, party: boolean): z.infer<typeof paymentView> {
+export function viewPayment(
+  payment: Payment,
+  reader: string | undefined,
+): z.infer<typeof paymentView> {
+  const isParty = reader === payment.payer || reader === payment.payee;
   return {
     id: payment.id,
     from: payment.payer,
@@ -284,7 +322,9 @@ export function viewPayment(payment: Payment, party: boolean): z.infer<typeof pa
     fee: formatUnits(payment.fee),
     kind: payment.kind,
     status: payment.status,
-    ...(party && payment.memo !== null ? { memo: payment.memo } : {}),
+    ...(isParty && payment.memo !== null
+      ? { memo: said(payment.payer, reader, payment.memo) }
+      : {}),
     at: iso(payment.at),
   };
 }

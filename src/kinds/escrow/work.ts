@@ -1,6 +1,7 @@
 // What an escrow job is beyond a job: its terms, the phase it is in, what is held for it and what happened so far.
 // Also how that maps to the stage and status that every job has. Pure.
 import type { JobError, Status } from '../../jobs/job.ts';
+import { cleanLine, quoted } from '../../runtime/foreign-text.ts';
 import { allowed, finalPhases, type Action, type Moment, type Phase, type Role } from './stage.ts';
 import { isAutomatic, membersOf, type Silence, type Terms } from './terms.ts';
 
@@ -170,11 +171,18 @@ export function statusOf(work: Pick<Work, 'phase' | 'terms' | 'state'>): Status 
   }
 }
 
+/** A verdict's reason for everybody: a person's words are quoted. */
+export const reasonText = ({ by, reason }: Pick<Verdict, 'by' | 'reason'>): string =>
+  ['rule', 'system'].includes(by) ? cleanLine(reason) : quoted(reason);
+
 export function errorOf(work: Work): JobError | null {
   if (!finalPhases.has(work.phase) || work.phase === 'completed') return null;
   const { state } = work;
   const texts: Partial<Record<Outcome, [string, string]>> = {
-    rejected: ['workRejected', state.verdict?.reason ?? 'The evaluator rejected the deliverable.'],
+    rejected: [
+      'workRejected',
+      state.verdict ? reasonText(state.verdict) : 'The evaluator rejected the deliverable.',
+    ],
     declined: ['workDeclined', 'The provider declined the job.'],
     cancelled: ['workCancelled', 'The client withdrew the job before it was funded.'],
     resolved: ['workRejected', 'The arbiter decided for the client.'],

@@ -249,6 +249,10 @@ test('x402: a protected route is paid for once, within the limit, and answers fe
   const again = await buy({ maxAmount: '1.00', idempotencyKey: 'recipe' });
   assert.equal(again.paymentId, bought.paymentId, 'a retry pays nothing');
   assert.equal(again.status, 402, 'and a payment is redeemed once');
+  for (let n = 0; n < 3; n++) {
+    const next = await buy({ maxAmount: '1.00' });
+    assert.deepEqual([next.status, next.existing], [200, undefined], 'each use is paid for');
+  }
   const charge = (payment: string, more: Record<string, unknown> = {}) =>
     world.call(provider, 'charge_x402', { resource: site.url, price, payment, ...more });
   const forged = Buffer.from(

@@ -1,6 +1,7 @@
 // Runs the rule that was agreed on: fetches the deliverable, checks its hash, tries each automatic member, and answers a
 // verdict, or that it is too early for one. It changes nothing; the evaluation service brings the verdict to the job.
 import { AppError } from '../../../errors.ts';
+import { quoted } from '../../../runtime/foreign-text.ts';
 import type { Deliverable } from '../rows.ts';
 import type { EscrowSettings } from '../settings.ts';
 import type { MemberRule, Rule } from '../terms.ts';
@@ -109,7 +110,8 @@ export class RuleRunner {
       return { outcome: 'rejected', reason, checks: [content.check, check] };
     }
     const met = answer.errors === '';
-    const evidence = met ? 'valid' : answer.errors;
+    // The errors name fields of the delivery: those are the provider's words.
+    const evidence = met ? 'valid' : quoted(answer.errors);
     const check = { criterion: 'matches the JSON Schema', met, evidence };
     return {
       outcome: met ? 'approved' : 'rejected',

@@ -3,6 +3,7 @@ import { z } from 'zod';
 import { AppError } from '../../../errors.ts';
 import { jobId } from '../../../jobs/operation-needs.ts';
 import { defineOperation, type Operation } from '../../../operation.ts';
+import { cleanText, fenced } from '../../../runtime/foreign-text.ts';
 import { contentHashPattern, hashMatches, sha256Of } from '../hashes.ts';
 import {
   callerOf,
@@ -16,12 +17,12 @@ import {
   shownOnce,
   type EscrowServices,
 } from '../services.ts';
-import { rolesOf, silences, specHash } from '../terms.ts';
+import { lineSchema, rolesOf, silences, specHash } from '../terms.ts';
 import { workView } from '../view.ts';
 import { workRoles } from '../work-store.ts';
 import type { Submission, Work } from '../work.ts';
 import { asWallet, stageNames } from './work.ts';
-import { fenced, workText } from './text.ts';
+import { workText } from './text.ts';
 
 const answer = workView.extend({ existing: z.boolean().optional() });
 const listLimitMax = 100;
@@ -116,6 +117,11 @@ function deliveredHash(
       hint: 'Send content, or uri with contentHash.',
     });
   }
+  if (content.includes('\0') || !content.isWellFormed()) {
+    throw new AppError('invalidInput', 'Inline content must be text without NUL characters.', {
+      hint: 'Put binary content somewhere and give uri and contentHash.',
+    });
+  }
   const bytes = Buffer.from(content, 'utf8');
   const { inlineBytesMax } = services.settings;
   if (bytes.length > inlineBytesMax) {
@@ -143,13 +149,13 @@ function evaluateWork(services: EscrowServices): Operation {
     input: z.strictObject({
       id: jobId,
       verdict: z.enum(['approve', 'reject']),
-      reason: z.string().min(1).max(2000),
+      reason: lineSchema(2000),
       checks: z
         .array(
           z.strictObject({
-            criterion: z.string().max(300),
+            criterion: z.string().overwrite(cleanText).max(300),
             met: z.boolean(),
-            evidence: z.string().max(1000).default(''),
+            evidence: z.string().overwrite(cleanText).max(1000).default(''),
           }),
         )
         .max(50)
@@ -232,7 +238,7 @@ function disputeWork(services: EscrowServices): Operation {
     toolsets: ['escrow'],
     input: z.strictObject({
       id: jobId,
-      reason: z.string().min(1).max(2000),
+      reason: lineSchema(2000),
       resolution: z.enum(silences).optional().describe('Arbiter only'),
       splitBps: z.int().min(1).max(9999).optional(),
       wallet: asWallet,

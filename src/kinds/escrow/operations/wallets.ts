@@ -6,7 +6,7 @@ import { formatUnits, parseUnits } from '../money.ts';
 import { reputationEvents, reputationOf } from '../reputation.ts';
 import type { Policy } from '../rows.ts';
 import { callerOf, shownWallet, type EscrowServices } from '../services.ts';
-import { walletIdSchema } from '../terms.ts';
+import { lineSchema, walletIdSchema } from '../terms.ts';
 import { paymentView, viewPayment, walletView } from '../view.ts';
 import { asWallet, idempotencyKey } from './work.ts';
 
@@ -47,7 +47,7 @@ function createWallet(services: EscrowServices): Operation {
     scope: 'run',
     toolsets: ['escrow'],
     input: z.strictObject({
-      name: z.string().min(1).max(50).optional(),
+      name: lineSchema(50).optional(),
       limits: z.strictObject(limitFields).optional(),
       withKey: z.boolean().optional().describe('Also make a key bound to it; it is shown once'),
     }),
@@ -73,7 +73,7 @@ function openWallet(services: EscrowServices): Operation {
       'Makes a wallet without an owner and answers a claim key for whoever shall own it. It can receive and cannot spend until it is claimed (claim_wallet). Without a key only where the operator allows it (setting escrow.openWallets). With a key of your own use create_wallet.',
     effect: 'write',
     scope: 'public',
-    input: z.strictObject({ name: z.string().min(1).max(50).optional() }),
+    input: z.strictObject({ name: lineSchema(50).optional() }),
     output: walletView.extend({ claimKey: z.string() }),
     http: { method: 'POST', path: '/api/wallets/open' },
     cli: { words: ['wallet', 'open'], args: ['name'] },
@@ -147,7 +147,7 @@ function updateWallet(services: EscrowServices): Operation {
     scope: 'run',
     input: z.strictObject({
       wallet: walletIdSchema,
-      name: z.string().min(1).max(50).optional(),
+      name: lineSchema(50).optional(),
       frozen: z.boolean().optional(),
       limits: z.strictObject(limitFields).optional(),
       rotateKey: z.boolean().optional().describe('Ends its keys and shows a new one once'),
@@ -245,7 +245,7 @@ function sendPayment(services: EscrowServices): Operation {
     input: z.strictObject({
       to: walletIdSchema,
       amount: units,
-      memo: z.string().max(200).optional(),
+      memo: lineSchema(200).optional(),
       idempotencyKey,
       repeat,
       wallet: asWallet,
@@ -266,7 +266,7 @@ function sendPayment(services: EscrowServices): Operation {
         ...(again ? { repeat: true } : {}),
       });
       return {
-        ...viewPayment(payment, true),
+        ...viewPayment(payment, payer),
         balance: formatUnits(balance ?? (await services.store.wallet(payer)).balance),
         ...(existing ? { existing: true } : {}),
       };
@@ -290,8 +290,8 @@ function getPayment(services: EscrowServices): Operation {
       const payment = await services.store.payments.findPayment(input.id);
       if (!payment) throw new AppError('paymentNotFound', `There is no payment ${input.id}.`);
       const mine = caller ? await services.wallets.list(caller) : [];
-      const party = mine.some(({ id }) => id === payment.payer || id === payment.payee);
-      return viewPayment(payment, party);
+      const party = mine.find(({ id }) => id === payment.payer || id === payment.payee);
+      return viewPayment(payment, party?.id);
     },
   });
 }
@@ -318,7 +318,7 @@ function listPayments(services: EscrowServices): Operation {
     run: async (input, context) => {
       const wallet = await services.wallets.actingFor(callerOf(context), input.wallet);
       const rows = await services.store.payments.listPayments(wallet.id, input.limit, input.offset);
-      return { payments: rows.map((payment) => viewPayment(payment, true)) };
+      return { payments: rows.map((payment) => viewPayment(payment, wallet.id)) };
     },
   });
 }

@@ -3,6 +3,7 @@ import { z } from 'zod';
 import { AppError } from '../../../errors.ts';
 import { jobId } from '../../../jobs/operation-needs.ts';
 import { defineOperation, type Operation } from '../../../operation.ts';
+import { cleanText } from '../../../runtime/foreign-text.ts';
 import { parseMicro } from '../money.ts';
 import {
   callerOf,
@@ -18,6 +19,7 @@ import { phases } from '../stage.ts';
 import {
   descriptionCharsMax,
   durationText,
+  lineSchema,
   milestonesMax,
   ruleSchema,
   silences,
@@ -64,8 +66,8 @@ function postWork(services: EscrowServices): Operation {
       provider: walletIdSchema,
       budget,
       budgetMax: budget.optional().describe('Refuse every counter-offer above this, micro-units'),
-      title: z.string().min(1).max(titleCharsMax),
-      description: z.string().min(1).max(descriptionCharsMax),
+      title: lineSchema(titleCharsMax),
+      description: z.string().overwrite(cleanText).min(1).max(descriptionCharsMax),
       rule: ruleSchema.default({ type: 'manual' }).describe('Who or what decides'),
       expiresAt: isoTime.optional().describe('Until then it must be delivered; default one day'),
       fundBy: isoTime.optional(),
@@ -89,14 +91,14 @@ function postWork(services: EscrowServices): Operation {
         })
         .optional(),
       milestones: z
-        .array(z.strictObject({ title: z.string().min(1).max(titleCharsMax), amount: budget }))
+        .array(z.strictObject({ title: lineSchema(titleCharsMax), amount: budget }))
         .max(milestonesMax)
         .optional()
         .describe('Parts that are delivered and paid one after another; they sum to the budget'),
       settlement: z.enum(['ledger', 'evm']).optional(),
       visibility: z.enum(['public', 'private']).optional(),
       fund: z.boolean().optional().describe('Fund it now'),
-      tags: z.array(z.string().max(60)).max(20).optional(),
+      tags: z.array(lineSchema(60)).max(20).optional(),
       idempotencyKey,
       repeat: z
         .boolean()
@@ -250,7 +252,7 @@ function declineWork(services: EscrowServices): Operation {
     idempotent: true,
     scope: 'run',
     toolsets: ['escrow'],
-    input: z.strictObject({ id: jobId, reason: z.string().max(1000).optional(), wallet: asWallet }),
+    input: z.strictObject({ id: jobId, reason: lineSchema(1000).optional(), wallet: asWallet }),
     output: answer,
     http: { method: 'POST', path: '/api/work/{id}/decline' },
     cli: { words: ['escrow', 'decline'], args: ['id'] },
