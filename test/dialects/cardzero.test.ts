@@ -14,7 +14,7 @@ test('jobs over HTTP: create, fund, submit, automatic verdict, public state', as
   const market = await openMarket(t, [site.host]);
   const { call } = market;
   const client = await market.party('client', '50.00');
-  const provider = await market.party('provider');
+  const provider = await market.party('provider', undefined, 'another-owner');
   const schema = {
     type: 'object',
     required: ['words'],

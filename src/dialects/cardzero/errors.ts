@@ -29,6 +29,7 @@ const codes: Record<string, [code: string, status: number]> = {
   unsupportedBySettlement: ['INVALID_EVALUATOR_RULE', 400],
   invalidHash: ['INVALID_HASH', 400],
   hashMismatch: ['INVALID_HASH', 400],
+  deliveryCannotPass: ['INVALID_DELIVERABLE', 400],
   selfJob: ['SELF_JOB', 400],
   notClient: ['NOT_CLIENT', 403],
   notProvider: ['NOT_PROVIDER', 403],

@@ -62,3 +62,13 @@ export function refuseAboveMax({ jobId, terms }: Work, amount: number): void {
     { hint: 'The client set that limit when it posted the job (budgetMax).', data: { max } },
   );
 }
+
+/** Offers that are remembered, from the newest: on a chain anybody with a part in the job may make any number. */
+export const offersKept = 100;
+
+export function refuseFurtherOffers({ jobId, state }: Work, by: string, max: number): void {
+  if (state.offers.filter((offer) => offer.by === by).length < max) return;
+  throw new AppError('limitExceeded', `You have made ${max} counter-offers for ${jobId} already.`, {
+    hint: 'Accept or decline the job, or ask for a new one. The setting `escrow.offersMax` is the limit.',
+  });
+}

@@ -9,6 +9,7 @@ export const escrowErrors: Record<string, ErrorKind> = {
   selfJob: { http: 400, exit: 2 },
   ruleCannotRun: { http: 400, exit: 2 },
   hashMismatch: { http: 400, exit: 2 },
+  deliveryCannotPass: { http: 400, exit: 2 },
   unsupportedBySettlement: { http: 400, exit: 2 },
   walletNotFound: { http: 404, exit: 4 },
   paymentNotFound: { http: 404, exit: 4 },

@@ -5,7 +5,7 @@ import type { Job } from '../../jobs/job.ts';
 import type { Jobs } from '../../jobs/jobs.ts';
 import type { Clock } from '../../runtime/clock.ts';
 import type { Step } from '../../store/store.ts';
-import { amountToFund, refuseAboveMax } from './agreement.ts';
+import { amountToFund, refuseAboveMax, refuseFurtherOffers } from './agreement.ts';
 import { moved, type Move, type MoveInput } from './move.ts';
 import { refuseAboveLimits, refuseInactive } from './policy.ts';
 import type { Settlement } from './settlement/settlement.ts';
@@ -184,7 +184,10 @@ export class Escrow {
       refuseInactive(wallet, now);
       if (wallet.id === work.client) refuseAboveLimits(wallet, request.budget ?? 0);
     }
-    if (request.budget !== undefined) refuseAboveMax(work, request.budget);
+    if (request.budget !== undefined) {
+      refuseAboveMax(work, request.budget);
+      refuseFurtherOffers(work, input.by, this.parts.settings.offersMax);
+    }
     if (request.action === 'dispute' && !work.terms.dispute) throw noArbiter(work);
     if (request.action === 'fund') input.budget = amountToFund(work, expectedBudget);
     return { effect: answer.effect, input, paused };

@@ -1,7 +1,7 @@
 // From an allowed effect to what it changes: next phase, deadline, money, record, event. Pure; the settlement makes the
 // money part true and the caller commits all of it together.
 import type { Action, Effect, Phase } from './stage.ts';
-import { agreeing } from './agreement.ts';
+import { agreeing, offersKept } from './agreement.ts';
 import { share } from './money.ts';
 import { membersOf, type Silence } from './terms.ts';
 import {
@@ -56,7 +56,10 @@ export function moved(work: Work, effect: Effect, input: MoveInput): Move {
       return stay(input.by === work.client ? agreeing(work, input.budget!) : work, input, {
         budget: input.budget!,
         state: {
-          offers: [...work.state.offers, { by: input.by, budget: input.budget!, at: input.now }],
+          offers: [
+            ...work.state.offers.slice(1 - offersKept),
+            { by: input.by, budget: input.budget!, at: input.now },
+          ],
         },
       });
     case 'hold':

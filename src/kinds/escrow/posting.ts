@@ -169,7 +169,9 @@ export class Posting {
     const until = Date.parse(terms.expiredAt) - now;
     const settlement = this.escrow.settlement(terms.settlement);
     const fixed = await settlement.fixed();
-    const least = Math.max(request.expiryMsMin ?? settings.expiryMsMin, fixed.expiryMsMin ?? 0);
+    // A caller may ask for more than the operator's least, never for less.
+    const { expiryMsMin = 0 } = request;
+    const least = Math.max(expiryMsMin, settings.expiryMsMin, fixed.expiryMsMin ?? 0);
     if (until < least) {
       throw new AppError('expiryTooShort', `The job must leave at least ${least} ms to deliver.`, {
         hint: `Set expiresAt to ${new Date(now + least).toISOString()} or later.`,

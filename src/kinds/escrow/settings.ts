@@ -65,6 +65,11 @@ export const escrowSettingsSchema = z
       .int()
       .default(3 * dayMs)
       .describe('Time of the arbiter when a job says none'),
+    offersMax: z
+      .int()
+      .min(1)
+      .default(20)
+      .describe('Counter-offers that each side may make for one job'),
     purchaseWindowMs: z
       .int()
       .min(0)
@@ -81,8 +86,10 @@ export const escrowSettingsSchema = z
       .describe('Of jobs whose client does not say: may anybody with the id look at them'),
     openWallets: z
       .boolean()
-      .default(false)
+      .default(true)
       .describe('Anybody may open a wallet without a key; it spends nothing until it is claimed'),
+    unclaimedMax: z.int().min(0).default(1000).describe('Wallets that may wait for an owner'),
+    walletsMax: z.int().min(1).default(1000).describe('Wallets of one owner'),
     claimMsMax: z
       .int()
       .default(7 * dayMs)

@@ -137,7 +137,9 @@ function escrowFields(work: Work, held: Set<Role>, viewer: Viewer, party: boolea
     ...(state.fundNext === undefined ? {} : { fundsNext: true }),
     expiresAt: terms.expiredAt,
     ...(terms.milestones.length > 0 ? { milestones: milestonesOf(work, viewer.wallet) } : {}),
-    ...(state.offers.length > 0 ? { offers: state.offers.map(offerOf) } : {}),
+    ...(state.offers.length > 0
+      ? { offers: state.offers.slice(-offersShown).map(offerOf), offersMade: state.offers.length }
+      : {}),
     ...(state.submission ? { deliverable: deliverableOf(work, party) } : {}),
     evaluation: evaluationOf(work, party, viewer.wallet),
     ...silenceOf(work, held),
@@ -181,6 +183,9 @@ function walletOfRole(work: Work, role: Role): string {
   const wallet = wallets[role];
   return wallet ? `${role} ${wallet}` : role;
 }
+
+/** The newest are shown. */
+const offersShown = 5;
 
 const offerOf = ({ by, budget, at }: Work['state']['offers'][number]) => ({
   by,

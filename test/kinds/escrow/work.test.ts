@@ -332,7 +332,7 @@ for (const factory of stores) {
     assert.equal(resolved.stage, 'completed');
     assert.equal(resolved.outcome, 'split');
     const { resolution } = (await world.call(client, 'get_job', { id: one.id })).dispute;
-    assert.deepEqual([resolution.answer, resolution.reason], ['split', 'half each']);
+    assert.deepEqual([resolution.answer, resolution.reason], ['split', '“half each”']);
     for (const look of ['get_job', 'list_events']) {
       const seen = JSON.stringify(await world.call(undefined, look, { id: one.id }));
       assert.doesNotMatch(seen, /half each|meets the spec/, `${look}: strangers see no reasons`);

@@ -24,6 +24,25 @@ export class Evaluation {
     this.node = node;
   }
 
+  /** Before a delivery counts: one that the rule could never accept is refused, and the provider may deliver again. */
+  async refuseUnusable(
+    { terms }: Work,
+    delivery: { content?: string | undefined; uri?: string | undefined },
+  ): Promise<void> {
+    const rule = terms.evaluation;
+    const members = membersOf(rule);
+    const problems = await Promise.all(
+      members.map((member) => this.rules.problemWith(member, delivery)),
+    );
+    const usable = problems.filter((problem) => problem === undefined).length;
+    if (usable >= (rule.type === 'quorum' ? rule.need : 1)) return;
+    throw new AppError(
+      'deliveryCannotPass',
+      `The rule of this job can never accept that delivery: ${problems.find(Boolean)}.`,
+      { hint: 'Nothing was submitted. Send content, or an http(s) uri with contentHash.' },
+    );
+  }
+
   /** At the start of this node: what it had in hand when it died is due now. */
   async releaseLeases(): Promise<void> {
     const { store, clock } = this.escrow.parts;

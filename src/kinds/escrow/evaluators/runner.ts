@@ -76,6 +76,22 @@ export class RuleRunner {
     }
   }
 
+  /** Why this rule could never read such a delivery; undefined when it can. */
+  async problemWith(
+    { type }: MemberRule,
+    { content, uri }: { content?: string | undefined; uri?: string | undefined },
+  ): Promise<string | undefined> {
+    if (type === 'manual' || type === 'http_check' || content !== undefined) return undefined;
+    if (uri === undefined) return `${type} needs the content, and a hash alone does not have it`;
+    if (!/^https?:/.test(uri)) return `${type} fetches http and https addresses only`;
+    try {
+      await this.parts.vetUrl(uri);
+      return undefined;
+    } catch (error) {
+      return `the address cannot be used: ${(error as Error).message}`;
+    }
+  }
+
   async run(rule: MemberRule, delivered: Delivered): Promise<Finding> {
     switch (rule.type) {
       case 'manual':

@@ -202,7 +202,7 @@ function verifyEscrow(services: EscrowServices): Operation {
     description:
       "Recomputes every hash chain, every balance, the sum of all money and every job's escrow from the entries alone, and fails naming what does not fit. Keep `fold` elsewhere and compare it later to notice a rewritten history. Changes nothing.",
     effect: 'read',
-    scope: 'read',
+    scope: 'admin',
     input: z.strictObject({}),
     output: z.looseObject({ ok: z.boolean(), problems: z.array(z.string()) }),
     http: { method: 'GET', path: '/api/escrow/verify' },

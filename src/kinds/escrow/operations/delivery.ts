@@ -54,9 +54,10 @@ function submitWork(services: EscrowServices): Operation {
       id: jobId,
       content: z.string().optional(),
       uri: z
-        .url({ protocol: /^https?$/ })
+        .url({ protocol: /^(https?|ipfs)$/ })
         .max(2000)
-        .optional(),
+        .optional()
+        .describe('http, https, or ipfs where a person decides'),
       contentHash: z.string().max(80).optional(),
       wallet: asWallet,
     }),
@@ -67,6 +68,7 @@ function submitWork(services: EscrowServices): Operation {
     run: async (input, context) => {
       const { wallet, before } = await actingOn(services, input, context);
       const hash = deliveredHash(services, input);
+      if (before.phase === 'funded') await services.evaluation.refuseUnusable(before, input);
       const isSame = (work: Work) => work.provider === wallet.id && wasDelivered(work, hash);
       const submission = {
         n: before.state.txs.length,

@@ -1,7 +1,7 @@
 // The operations on wallets and payments.
 import { z } from 'zod';
 import { AppError } from '../../../errors.ts';
-import { defineOperation, type Operation } from '../../../operation.ts';
+import { defineOperation, type Caller, type Operation } from '../../../operation.ts';
 import { formatUnits, parseUnits } from '../money.ts';
 import { reputationEvents, reputationOf } from '../reputation.ts';
 import type { Policy } from '../rows.ts';
@@ -56,6 +56,8 @@ function createWallet(services: EscrowServices): Operation {
     cli: { words: ['wallet', 'create'], args: ['name'] },
     run: async (input, context) => {
       const caller = callerOf(context);
+      refuseBound(caller, 'create wallets');
+      await services.wallets.refuseTooMany(caller.owner, services.settings);
       const policy = await policyOf(services, input.limits);
       const wallet = await services.wallets.create(caller.owner, input.name ?? null, policy);
       const view = await shownWallet(services, wallet);
@@ -83,6 +85,7 @@ function openWallet(services: EscrowServices): Operation {
           hint: 'Send a key, or let the operator set escrow.openWallets.',
         });
       }
+      await services.wallets.refuseTooManyUnclaimed(services.settings);
       const { wallet, claimKey } = await services.wallets.open(input.name ?? null);
       return { ...(await shownWallet(services, wallet)), claimKey };
     },
@@ -102,7 +105,10 @@ function claimWallet(services: EscrowServices): Operation {
     http: { method: 'POST', path: '/api/wallets/claim' },
     cli: { words: ['wallet', 'claim'], args: ['claimKey'] },
     run: async (input, context) => {
-      const { owner } = callerOf(context);
+      const caller = callerOf(context);
+      refuseBound(caller, 'claim wallets');
+      const { owner } = caller;
+      await services.wallets.refuseTooMany(owner, services.settings);
       const { wallet, key } = await services.wallets.claim(input.claimKey, owner, services);
       return { ...(await shownWallet(services, wallet)), key };
     },
@@ -150,7 +156,10 @@ function updateWallet(services: EscrowServices): Operation {
       name: lineSchema(50).optional(),
       frozen: z.boolean().optional(),
       limits: z.strictObject(limitFields).optional(),
-      rotateKey: z.boolean().optional().describe('Ends its keys and shows a new one once'),
+      rotateKey: z
+        .boolean()
+        .optional()
+        .describe('Ends its keys and its webhook, and shows a new key once'),
     }),
     output: walletView.extend({ key: z.string().optional() }),
     http: { method: 'PATCH', path: '/api/wallets/{wallet}' },
@@ -158,11 +167,7 @@ function updateWallet(services: EscrowServices): Operation {
     run: async (input, context) => {
       const caller = callerOf(context);
       const wallet = await services.wallets.owned(caller, input.wallet);
-      if (caller.subject !== undefined) {
-        throw new AppError('forbidden', 'A key bound to a wallet cannot change its limits.', {
-          hint: 'Its owner can, with a key of their own.',
-        });
-      }
+      refuseBound(caller, 'change a wallet');
       const after = await services.wallets.update(wallet.id, {
         ...(input.name === undefined ? {} : { name: input.name }),
         ...(input.frozen === undefined ? {} : { status: input.frozen ? 'frozen' : 'active' }),
@@ -170,6 +175,8 @@ function updateWallet(services: EscrowServices): Operation {
       });
       const view = await shownWallet(services, after);
       if (!input.rotateKey) return view;
+      // Whoever had the old key may have set the webhook: it ends with the key.
+      await services.hooks.remove(after);
       return { ...view, key: await services.wallets.newKey(services.access, after, true) };
     },
   });
@@ -206,6 +213,14 @@ function walletWebhook(services: EscrowServices): Operation {
       const shown = hook && input.rotateSecret ? await hooks.rotate(hook) : hook;
       return { wallet: wallet.id, ...shown };
     },
+  });
+}
+
+/** A key for one wallet acts for that wallet and makes nothing that would outlive it. */
+function refuseBound(caller: Caller, what: string): void {
+  if (caller.subject === undefined) return;
+  throw new AppError('forbidden', `A key bound to ${caller.subject} cannot ${what}.`, {
+    hint: 'Its owner can, with a key of their own.',
   });
 }
 
@@ -328,7 +343,7 @@ function getReputation(services: EscrowServices): Operation {
     name: 'get_reputation',
     title: 'Get reputation',
     description:
-      'Shows how reliable a wallet has been as provider and as client: jobs completed, rejected, expired, a score in which every job and payment counts once, and its newest events. Public. Look before you hire. Changes nothing.',
+      'Shows how reliable a wallet has been as provider and as client: its accepted, rejected and expired deliveries for other owners, a score weighed by amount and number of counterparties, and its newest events. It cannot show whether those counterparties are independent of one another. Public. Look before you hire. Changes nothing.',
     effect: 'read',
     scope: 'public',
     input: z.strictObject({
