@@ -2,8 +2,8 @@
 // ends with something that it cannot contain. Short texts are quoted on one line, long ones are fenced. Pure.
 import { randomBytes } from 'node:crypto';
 
-// oxlint-disable-next-line no-control-regex -- escape sequences of terminals are the subject here
 const escapes =
+  // oxlint-disable-next-line no-control-regex -- escape sequences of terminals are the subject here
   /\u001b[\]PX^_][^\u0007\u001b]*(?:\u0007|\u001b\\)?|(?:\u001b\[|\u009b)[0-?]*[ -/]*[@-~]?|\u001b[ -/]*[0-~]?/g;
 // Control characters but tab and line feed, marks that change the direction of text, and invisible tags.
 const invisible =

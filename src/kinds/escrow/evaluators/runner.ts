@@ -88,7 +88,7 @@ export class RuleRunner {
       await this.parts.vetUrl(uri);
       return undefined;
     } catch (error) {
-      return `the address cannot be used: ${(error as Error).message}`;
+      return `the address cannot be used: ${(error as Error).message.replace(/\.$/, '')}`;
     }
   }
 
