@@ -67,7 +67,7 @@ export interface Operation<I = unknown, O = unknown> {
   toolsets?: readonly string[];
   input: z.ZodType<I>;
   output: z.ZodType<O>;
-  /** Input fields that an MCP tool only names, to spare every conversation their description. The other faces show them all. */
+  /** Input fields that an MCP tool only names, to spare every conversation their description; a shape may follow the name after a space. The other faces show them all. */
   rareInput?: readonly string[];
   /**
    * In a cluster the call goes elsewhere. `job`: to the node that has the files of the job named by `id`; `attempt`: to

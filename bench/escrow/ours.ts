@@ -52,6 +52,7 @@ export async function openBank(): Promise<Bank> {
     }),
     clock,
     log: silentLog,
+    node: 'bench',
     settings: escrowSettingsSchema.parse({}),
     fetch: async () => {
       throw new Error('no network');

@@ -118,9 +118,11 @@ export class Access {
   }
 
   async list(filter: { owner?: string; subject?: string }): Promise<KeyRow[]> {
+    const given = Object.entries(filter).filter(([, value]) => value !== undefined);
+    const where = given.map(([column]) => `${column} = ?`).join(' AND ');
     const rows = await this.store.read(
-      `SELECT * FROM keys WHERE (? IS NULL OR owner = ?) AND (? IS NULL OR subject = ?) ORDER BY created_at, id`,
-      [filter.owner ?? null, filter.owner ?? null, filter.subject ?? null, filter.subject ?? null],
+      `SELECT * FROM keys ${where && `WHERE ${where}`} ORDER BY created_at, id`,
+      given.map(([, value]) => value),
     );
     return rows.map(keyFromRow);
   }

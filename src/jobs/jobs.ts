@@ -2,6 +2,7 @@
 // with the version it decided on; on a conflict it reads and decides again.
 import { AppError } from '../errors.ts';
 import type { Clock } from '../runtime/clock.ts';
+import { quoted } from '../runtime/foreign-text.ts';
 import type { Tracer } from '../runtime/trace.ts';
 import type { Candidate, ClaimPlan, Step, Store } from '../store/store.ts';
 import { recordAttempt } from './attempt-trace.ts';
@@ -356,7 +357,7 @@ export class Jobs {
     });
     const event = {
       type: 'submitted',
-      data: { kind: job.kind, ...(job.name ? { name: job.name } : {}) },
+      data: { kind: job.kind, ...eventName(kind, job) },
     };
     const steps = insertJob(job, [event]);
     for (const afterId of dependencies) {
@@ -373,6 +374,12 @@ export class Jobs {
     if (submission.steps) steps.push(...submission.steps(job));
     return { job, existing: false, steps };
   }
+}
+
+/** Where other parties read the events of a job, its name is quoted like everything that its owner wrote. */
+function eventName({ readableBy }: Kind, { name }: Job): { name?: string } {
+  if (!name) return {};
+  return { name: readableBy ? quoted(name) : name };
 }
 
 function tooBusy(): AppError {

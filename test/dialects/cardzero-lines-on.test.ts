@@ -149,8 +149,10 @@ test('lines 12 to 20', async (t) => {
     assert.equal(new Set(ids).size, ids.length);
     const count = (type: string) =>
       events.events.filter((event: Json) => event.type === type).length as number;
-    assert.equal(body.score.success, 5 * count('job_completed'));
-    assert.equal(body.score.failure, -3 * count('job_rejected'));
+    // One counterparty counts for 10 and -3 at most.
+    assert.equal(body.score.success, Math.min(5 * count('job_completed'), 10));
+    assert.equal(body.score.failure, -3);
+    assert.ok(count('job_rejected') > 0);
   });
 
   await t.test('line 17: of two transitions at once one wins', async () => {

@@ -14,7 +14,7 @@ test('jobs over HTTP: create, fund, submit, automatic verdict, public state', as
   const market = await openMarket(t, [site.host]);
   const { call } = market;
   const client = await market.party('client', '50.00');
-  const provider = await market.party('provider');
+  const provider = await market.party('provider', undefined, 'another-owner');
   const schema = {
     type: 'object',
     required: ['words'],
@@ -92,7 +92,7 @@ test('jobs over HTTP: create, fund, submit, automatic verdict, public state', as
     const { body: row } = await call(client, 'GET', `/jobs/${id}`);
     return row.status === 'rejected' ? row : undefined;
   });
-  assert.match(rejected.evaluation_reason, /json_schema: \/words/);
+  assert.match(rejected.evaluation_reason, /json_schema: “\/words/);
 
   const mine = await call(client, 'GET', `/jobs/by-wallet/${client.id}?role=client&pageSize=1`);
   assert.equal(mine.body.total, 2);

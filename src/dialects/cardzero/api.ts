@@ -85,15 +85,13 @@ export const createJob: Api = async (call, input) => {
   const posted = await run<WorkView>(call, 'post_work', {
     provider: input.providerAddress ?? input.providerWalletId,
     budget,
+    budgetMax: String(budgetMicroMax),
     title: input.title,
     description: input.description,
     rule: ruleOf(input.evaluatorRule),
     expiresAt: expiredAt.toISOString(),
     expiryMsMin: expiryMsMin - roundingMs,
-    // There a new key is a new job. Without any key the same purchase within minutes is recognised by its fields.
-    ...(input.idempotencyKey === undefined || input.idempotencyKey === null
-      ? {}
-      : { idempotencyKey: input.idempotencyKey, repeat: true }),
+    ...optional('idempotencyKey', input.idempotencyKey),
     ...walletField(call),
   });
   const work = await settled(call, posted);
@@ -125,8 +123,13 @@ function ruleOf(rule: unknown): unknown {
   return rule;
 }
 
-export const fundJob: Api = async (call, { jobId }) => {
-  const work = await run<WorkView>(call, 'fund_work', { id: jobId, ...walletField(call) });
+/** CardZero has no counter-offers: one made elsewhere is accepted only by its amount. */
+export const fundJob: Api = async (call, { jobId, expectedBudgetUsdc }) => {
+  const work = await run<WorkView>(call, 'fund_work', {
+    id: jobId,
+    ...optional('expectedBudget', expectedBudgetUsdc),
+    ...walletField(call),
+  });
   const { status, txHash } = await stepTaken(call, work, 'fund');
   return { status, fundTxHash: txHash };
 };

@@ -9,7 +9,8 @@ import type { JsonObject } from './source.ts';
 export function inputSchemaOf(schema: z.ZodType, rare: readonly string[] = []): JsonObject {
   const { properties = {}, ...rest } = shallow(jsonSchemaOf(schema, 'input'), inputDepthMax);
   if (rare.length === 0) return { ...rest, properties };
-  const shown = Object.entries(properties as JsonObject).filter(([name]) => !rare.includes(name));
+  const names = new Set(rare.map((one) => one.split(' ')[0]));
+  const shown = Object.entries(properties as JsonObject).filter(([name]) => !names.has(name));
   const description = `Also accepted: ${rare.join(', ')}.`;
   return { ...rest, description, properties: Object.fromEntries(shown) };
 }

@@ -29,6 +29,8 @@ export interface Outside {
   clock: Clock;
   log: Log;
   settings: EscrowSettings;
+  /** This server, the same after a restart. */
+  node: string;
   fetch: Fetch;
   /** Throws when an address may never be reached. */
   vetUrl(url: string): Promise<void>;
@@ -59,7 +61,7 @@ export function assemble(outside: Outside): Assembled {
     vetUrl: (url) => outside.vetUrl(url),
     runCheck: outside.runCheck,
   });
-  const evaluation = new Evaluation(escrow, rules);
+  const evaluation = new Evaluation(escrow, rules, outside.node);
   const payments = new Payments(store, clock, settings);
   const sign = (text: string) => outside.sign(text);
   return {

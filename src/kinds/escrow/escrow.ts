@@ -5,14 +5,24 @@ import type { Job } from '../../jobs/job.ts';
 import type { Jobs } from '../../jobs/jobs.ts';
 import type { Clock } from '../../runtime/clock.ts';
 import type { Step } from '../../store/store.ts';
+import { amountToFund, refuseAboveMax, refuseFurtherOffers } from './agreement.ts';
 import { moved, type Move, type MoveInput } from './move.ts';
-import { refuseInactive } from './policy.ts';
+import { refuseAboveLimits, refuseInactive } from './policy.ts';
 import type { Settlement } from './settlement/settlement.ts';
 import type { EscrowSettings } from './settings.ts';
 import { finalPhases, judge, type Action, type Effect } from './stage.ts';
 import type { EscrowStore } from './store.ts';
 import { rolesOf } from './terms.ts';
-import { availableActions, errorOf, stageOf, statusOf, type Work } from './work.ts';
+import {
+  availableActions,
+  errorOf,
+  isExtendable,
+  momentOf,
+  reasonText,
+  stageOf,
+  statusOf,
+  type Work,
+} from './work.ts';
 
 /** Whoever acts: a wallet, or the system itself when a deadline or an automatic rule does. */
 export interface Actor {
@@ -22,7 +32,7 @@ export interface Actor {
 
 export interface ActRequest extends Omit<MoveInput, 'by' | 'now'> {
   actor: Actor;
-  /** Refuses when the budget is not what the client believes it is. */
+  /** The amount that the client accepts with this call; the proposal on the table must be exactly that. */
   expectedBudget?: number;
   /** Rows of the caller that must happen together with the move. */
   steps?: (work: Work) => Step[];
@@ -128,6 +138,26 @@ export class Escrow {
     throw changedTooOften();
   }
 
+  /** Moves a deadline that has come before the automatic rule has finished, once; answers the job as it is then. */
+  async extended(work: Work): Promise<Work> {
+    const { clock, settings } = this.parts;
+    const now = clock.now();
+    const isDue = (one: Work) => one.deadlineAt !== null && now >= one.deadlineAt;
+    if (!isDue(work) || !isExtendable(work)) return work;
+    return this.note(work.jobId, (present) => {
+      if (!isDue(present) || !isExtendable(present)) return undefined;
+      const deadlineAt = now + settings.maxEvaluationMs;
+      const busy = present.isLeased ? settings.evaluationLeaseMs : 0;
+      const nextAt = Math.min(now + busy, deadlineAt);
+      const state = { ...present.state, extended: true };
+      const data = { deadline: new Date(deadlineAt).toISOString() };
+      return {
+        work: { ...present, deadlineAt, nextAt, state, updatedAt: now },
+        event: { type: 'deadlineMoved', data },
+      };
+    });
+  }
+
   private async judge(
     work: Work,
     request: ActRequest,
@@ -137,7 +167,7 @@ export class Escrow {
     const input: MoveInput = { ...rest, by: actor.wallet ?? 'system', now };
     const roles = rolesOf(work.terms, actor.wallet);
     if (actor.system) roles.add('system');
-    const moment = work.deadlineAt !== null && now >= work.deadlineAt ? 'after' : 'before';
+    const moment = momentOf(work, now);
     const paused = await this.parts.store.paused();
     const answer = judge(work.phase, request.action, roles, moment, paused);
     if ('refused' in answer) {
@@ -150,15 +180,16 @@ export class Escrow {
     // A freeze is a pause of one wallet: it stops the same actions, and never what gives money back.
     const stoppable = 'refused' in judge(work.phase, request.action, roles, moment, true);
     if (actor.wallet !== undefined && (stoppable || paysBy(request))) {
-      refuseInactive(await this.parts.store.wallet(actor.wallet), now);
+      const wallet = await this.parts.store.wallet(actor.wallet);
+      refuseInactive(wallet, now);
+      if (wallet.id === work.client) refuseAboveLimits(wallet, request.budget ?? 0);
+    }
+    if (request.budget !== undefined) {
+      refuseAboveMax(work, request.budget);
+      refuseFurtherOffers(work, input.by, this.parts.settings.offersMax);
     }
     if (request.action === 'dispute' && !work.terms.dispute) throw noArbiter(work);
-    if (expectedBudget !== undefined && expectedBudget !== work.budget) {
-      throw new AppError('budgetChanged', `The budget is now ${work.budget} micro-units.`, {
-        hint: 'Look at the offers (get_job) and fund with the budget that you accept.',
-        data: { budget: String(work.budget), expected: String(expectedBudget) },
-      });
-    }
+    if (request.action === 'fund') input.budget = amountToFund(work, expectedBudget);
     return { effect: answer.effect, input, paused };
   }
 
@@ -230,10 +261,18 @@ function jobPatch(job: Job, work: Work): Partial<Job> {
     ...(status === job.status ? {} : { status }),
     ...(stageOf(work.phase) === job.stage ? {} : { stage: stageOf(work.phase) }),
     ...(job.startedAt === null && work.phase === 'funded' ? { startedAt: work.updatedAt } : {}),
+    ...agreedFacts(job, work),
     ...(final ? { finishedAt: work.updatedAt, result: resultOf(work), error: errorOf(work) } : {}),
     // A chain that was reorganised can take an end back.
     ...(!final && job.finishedAt !== null ? { finishedAt: null, result: null, error: null } : {}),
   };
+}
+
+/** The job's own input states the posted budget; its summary shows the one agreed to since. */
+function agreedFacts({ input, facts }: Job, { terms }: Work): Partial<Job> {
+  const { amount } = terms.budget;
+  const shown = facts.budget ?? (input as { budget?: string }).budget;
+  return shown === amount ? {} : { facts: { ...facts, budget: amount } };
 }
 
 /** How it ended; the transactions stand beside it in every view of the job. */
@@ -241,7 +280,7 @@ function resultOf(work: Work): Record<string, unknown> {
   const { outcome, verdict } = work.state;
   return {
     outcome,
-    ...(verdict ? { verdict: verdict.outcome, reason: verdict.reason } : {}),
+    ...(verdict ? { verdict: verdict.outcome, reason: reasonText(verdict) } : {}),
     settlement: work.settlement,
   };
 }

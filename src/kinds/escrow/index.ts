@@ -3,6 +3,7 @@ import type { Job } from '../../jobs/job.ts';
 import type { Kind } from '../../jobs/kind.ts';
 import { definePlugin, type KindNeeds, type KindParts } from '../../jobs/plugin.ts';
 import type { Caller, Operation } from '../../operation.ts';
+import { quoted } from '../../runtime/foreign-text.ts';
 import { Loop, type Service } from '../../runtime/service.ts';
 import { assemble, type Assembled } from './assemble.ts';
 import { escrowErrors } from './codes.ts';
@@ -23,7 +24,7 @@ import { evaluatorsOf, rolesOf } from './terms.ts';
 import { verifyBooks } from './verify.ts';
 import { turnWords, viewFields } from './view.ts';
 import { listenerOf } from './webhooks.ts';
-import type { Work } from './work.ts';
+import { momentOf, type Work } from './work.ts';
 
 export const escrowPlugin = definePlugin<EscrowSettings>({
   name: 'escrow',
@@ -55,7 +56,11 @@ async function createEscrow(needs: KindNeeds<EscrowSettings>): Promise<KindParts
   return {
     kind: escrowKind(() => services),
     operations: escrowOperations(services),
-    services: [services.schemas, ...loops.map((loop) => waking(loop, services))],
+    services: [
+      services.schemas,
+      leasesService(services),
+      ...loops.map((loop) => waking(loop, services)),
+    ],
     busy: async () => (await services.store.works.openWork()) > 0,
   };
 
@@ -88,6 +93,13 @@ async function chainOf(needs: KindNeeds<EscrowSettings>): Promise<Evm | undefine
   const secret = needs.sign('escrow keystore', 'v1');
   return createEvm({ store, clock, log, settings: settings.evm, rpc, secret });
 }
+
+/** Before anything is looked at: evaluations that were in hand when this server died are due. */
+const leasesService = ({ evaluation }: Assembled): Service => ({
+  name: 'escrow leases',
+  start: () => evaluation.releaseLeases(),
+  stop: async () => undefined,
+});
 
 /** What becomes due at once does not wait for the next turn. */
 function waking(loop: Loop, services: Assembled): Service {
@@ -152,7 +164,8 @@ export function escrowKind(services: () => EscrowServices): Kind {
     capacity: () => 0,
     summary: (job) => {
       const { title, budget } = job.input as { title: string; budget: string };
-      return `${title} (budget ${formatUnits(Number(budget))})`;
+      const agreed = job.facts.budget ?? budget;
+      return `${quoted(title)} (budget ${formatUnits(Number(agreed))})`;
     },
     view: async (job, caller) => {
       const { clock } = services();
@@ -160,12 +173,12 @@ export function escrowKind(services: () => EscrowServices): Kind {
       if (!work) return {};
       const wallet = await walletOf(services(), caller, work.terms);
       const now = clock.now();
-      if (wallet !== undefined) return viewFields(work, await viewerOf(services(), wallet));
+      if (wallet !== undefined) return viewFields(job, work, await viewerOf(services(), wallet));
       // All strangers see the same until the job or its deadline changes it; a pause is nothing to them.
-      const over = work.deadlineAt !== null && now >= work.deadlineAt;
+      const over = momentOf(work, now) === 'after';
       const known = kept.get(job.id);
       if (known?.work === work && known.seen?.over === over) return known.seen.fields;
-      const fields = viewFields(work, { now, paused: false });
+      const fields = viewFields(job, work, { now, paused: false });
       if (known?.work === work) known.seen = { over, fields };
       return fields;
     },

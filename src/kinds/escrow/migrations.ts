@@ -7,7 +7,13 @@ export const escrowMigrations: Migration[] = [
   { id: 'escrow/1', statements: tables },
   { id: 'escrow/3', statements: sides },
   { id: 'escrow/5', statements: judges },
+  { id: 'escrow/7', statements: leases },
 ];
+
+/** Which node has a due evaluation in hand: when it starts again, none of these can be running any more. */
+function leases(): string[] {
+  return ['ALTER TABLE escrow_work ADD COLUMN holder TEXT'];
+}
 
 /** Who else has a say in a job, so that they find it: the members of a quorum and the arbiter. */
 function judges(ddl: Ddl): string[] {

@@ -6,7 +6,7 @@ import { AppError } from '../../errors.ts';
 const amountMicroMax = 1_000_000_000_000_000;
 /** The most that may ever be minted into one ledger, so that no balance or sum leaves the exact range. */
 export const supplyMicroMax = 9_000_000_000_000_000;
-const microPerUnit = 1_000_000;
+export const microPerUnit = 1_000_000;
 const basisPoints = 10_000;
 /** Platform and evaluator together may never take more than this. */
 export const feeBpsMax = 1000;

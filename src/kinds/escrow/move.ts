@@ -1,11 +1,14 @@
 // From an allowed effect to what it changes: next phase, deadline, money, record, event. Pure; the settlement makes the
 // money part true and the caller commits all of it together.
 import type { Action, Effect, Phase } from './stage.ts';
+import { agreeing, offersKept } from './agreement.ts';
 import { share } from './money.ts';
-import { isAutomatic, type Silence } from './terms.ts';
+import { membersOf, type Silence } from './terms.ts';
 import {
   amountDue,
+  isEvaluating,
   isLastMilestone,
+  reasonText,
   type Outcome,
   type Submission,
   type Tx,
@@ -34,6 +37,7 @@ export interface MoveInput {
   action: Action;
   by: string;
   now: number;
+  /** Of an offer, and what funding takes. */
   budget?: number;
   submission?: Submission;
   verdict?: Verdict;
@@ -49,10 +53,13 @@ const none: Money = { hold: 0, release: 0, refund: 0 };
 export function moved(work: Work, effect: Effect, input: MoveInput): Move {
   switch (effect) {
     case 'offer':
-      return stay(work, input, {
+      return stay(input.by === work.client ? agreeing(work, input.budget!) : work, input, {
         budget: input.budget!,
         state: {
-          offers: [...work.state.offers, { by: input.by, budget: input.budget!, at: input.now }],
+          offers: [
+            ...work.state.offers.slice(1 - offersKept),
+            { by: input.by, budget: input.budget!, at: input.now },
+          ],
         },
       });
     case 'hold':
@@ -73,7 +80,7 @@ export function moved(work: Work, effect: Effect, input: MoveInput): Move {
     case 'openDispute':
       return disputed(work, input);
     case 'silence':
-      return answered(work, input, work.terms.silence, work.terms.splitBps, 'silence');
+      return silent(work, input);
     case 'verdictStands':
       return stands(work, input);
     case 'resolution':
@@ -99,11 +106,12 @@ function returnOutcome(input: MoveInput): Outcome {
 }
 
 function funded(work: Work, input: MoveInput): Move {
-  return next(work, input, {
+  const amount = input.budget!;
+  return next({ ...agreeing(work, amount), budget: amount }, input, {
     phase: 'funded',
     deadlineAt: Date.parse(work.terms.expiredAt),
-    held: work.budget,
-    money: { ...none, hold: work.budget },
+    held: amount,
+    money: { ...none, hold: amount },
     tx: 'fund',
     event: 'funded',
   });
@@ -111,23 +119,23 @@ function funded(work: Work, input: MoveInput): Move {
 
 function delivered(work: Work, input: MoveInput): Move {
   const deadlineAt = evaluationEnd(work, input.now);
-  const automatic = work.terms.evaluation.type !== 'manual' && hasAutomatic(work);
+  const automatic = membersOf(work.terms.evaluation).some(({ type }) => type !== 'manual');
   return next(work, input, {
     phase: 'submitted',
     deadlineAt,
     nextAt: automatic ? input.now : deadlineAt,
-    state: { submission: input.submission!, verdict: null, votes: [], tries: 0, lastTry: null },
+    state: {
+      submission: input.submission!,
+      verdict: null,
+      votes: [],
+      tries: 0,
+      lastTry: null,
+      extended: false,
+    },
     tx: 'submit',
     event: 'delivered',
   });
 }
-
-const hasAutomatic = (work: Work): boolean => {
-  const rule = work.terms.evaluation;
-  return rule.type === 'quorum'
-    ? rule.members.some((member) => member.type !== 'manual')
-    : isAutomatic(rule);
-};
 
 function decided(work: Work, input: MoveInput): Move {
   const verdict = input.verdict!;
@@ -183,6 +191,14 @@ function disputed(work: Work, input: MoveInput): Move {
     state: { dispute: { by: input.by, reason: input.reason ?? '', at: input.now } },
     event: 'disputed',
   });
+}
+
+/** Nobody decided. A rule that could not be tried to its end says nothing about the delivery: an arbiter decides instead. */
+function silent(work: Work, input: MoveInput): Move {
+  const { silence, splitBps, dispute } = work.terms;
+  if (!dispute || !isEvaluating(work)) return answered(work, input, silence, splitBps, 'silence');
+  const why = work.state.lastTry ? `: ${work.state.lastTry}` : '';
+  return disputed(work, { ...input, reason: `The rule did not finish in time${why}.` });
 }
 
 function resolved(work: Work, input: MoveInput): Move {
@@ -264,13 +280,15 @@ function next(work: Work, input: MoveInput, to: To): Move {
     ? [...work.state.txs, { ...hash, kind: to.tx, id: `${work.jobId}/${n}`, amount, at: input.now }]
     : work.state.txs;
   const state: WorkState = { ...work.state, ...to.state, txs, pending: null };
+  // What brings a rule's verdict repeats its reason.
+  const speaker = input.verdict?.by ?? input.by;
   const data = {
     stage: to.phase === 'decided' ? 'submitted' : to.phase,
     by: input.by,
     ...(amount > 0 ? { amount: String(amount) } : {}),
     ...(state.outcome ? { outcome: state.outcome } : {}),
-    ...(to.phase !== 'funded' && state.verdict ? { reason: state.verdict.reason } : {}),
-    ...(input.reason ? { reason: input.reason } : {}),
+    ...(to.phase !== 'funded' && state.verdict ? { reason: reasonText(state.verdict) } : {}),
+    ...(input.reason ? { reason: reasonText({ by: speaker, reason: input.reason }) } : {}),
   };
   return {
     action: input.action,

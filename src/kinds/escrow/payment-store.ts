@@ -60,13 +60,17 @@ export class PaymentStore {
     return rows.map(paymentOf);
   }
 
-  async paymentTotals(payer: string): Promise<{ n: number; amount: number; last: number }> {
-    const [row] = await this.store.read<{ n: number; amount: number | null; last: number | null }>(
-      `SELECT count(*) AS n, sum(p.amount) AS amount, max(s.at) AS last ${paidSql}`,
+  /** Payments to wallets of other owners, and how many owners that were. */
+  async paymentTotals(
+    payer: string,
+  ): Promise<{ n: number; payees: number; amount: number; last: number }> {
+    const [row] = await this.store.read<Record<string, number | null>>(
+      `SELECT count(*) AS n, count(DISTINCT o.owner) AS payees, sum(p.amount) AS amount,
+        max(s.at) AS last ${paidSql}`,
       [payer],
     );
-    const { n, amount, last } = row!;
-    return { n: Number(n), amount: Number(amount ?? 0), last: Number(last ?? 0) };
+    const of = (name: string) => Number(row![name] ?? 0);
+    return { n: of('n'), payees: of('payees'), amount: of('amount'), last: of('last') };
   }
 
   /** Newest first. */
@@ -79,5 +83,6 @@ export class PaymentStore {
 }
 
 const paidSql = `FROM escrow_payment_sides s JOIN escrow_payments p ON p.id = s.id
-  WHERE s.wallet = ? AND p.payer = s.wallet`;
+  JOIN escrow_accounts m ON m.id = p.payer JOIN escrow_accounts o ON o.id = p.payee
+  WHERE s.wallet = ? AND p.payer = s.wallet AND m.owner <> o.owner`;
 const sidesSql = 'INSERT INTO escrow_payment_sides (wallet, at, id) VALUES (?, ?, ?), (?, ?, ?)';

@@ -214,7 +214,7 @@ export class Payments {
       const key = `pay:${payment.payer}:${request.idempotencyKey}`;
       return [{ key, body, ref: payment.id, until: now + this.settings.keyWindowMs }];
     }
-    if (request.repeat || this.settings.purchaseWindowMs === 0) return [];
+    if (!isRecognised(request) || this.settings.purchaseWindowMs === 0) return [];
     const until = now + this.settings.purchaseWindowMs;
     return [{ key: `payment:${body}`, body, ref: payment.id, until }];
   }
@@ -234,6 +234,9 @@ export class Payments {
   }
 }
 
+/** Only a direct payment is taken for a retry by its fields: each use of a paid resource is a purchase of its own. */
+const isRecognised = ({ kind, repeat }: PayRequest): boolean => kind === 'direct' && !repeat;
+
 /** Time first, so that ids of one moment lie together in every index; then 80 random bits, so that nobody guesses one. */
 const paymentId = (now: number): string => `pay_${now.toString(32)}${randomId('')}`;
 
@@ -241,6 +244,7 @@ const paymentId = (now: number): string => `pay_${now.toString(32)}${randomId(''
 function nextBatch(line: Waiting[]): Waiting[] {
   const keys = new Set<string>();
   const size = line.slice(0, batchMax).findIndex(({ request, to }) => {
+    if (request.idempotencyKey === undefined && !isRecognised(request)) return false;
     const key = request.idempotencyKey ?? `${to} ${request.amount} ${request.kind}`;
     const known = keys.has(key);
     keys.add(key);

@@ -18,12 +18,7 @@ export function spending(wallet: Spender, spend: Spend): { day: string; spent: n
   if (policy.allowlist.length > 0 && !policy.allowlist.includes(spend.payee)) {
     throw refusal('notInAllowlist', `${spend.payee} is not on the allow-list of the wallet.`);
   }
-  if (policy.txLimit !== null && spend.amount > policy.txLimit) {
-    throw refusal(
-      'txLimitExceeded',
-      `${formatUnits(spend.amount)} is more than the wallet may spend at once (${formatUnits(policy.txLimit)}).`,
-    );
-  }
+  refuseAboveLimits(wallet, spend.amount);
   const day = new Date(spend.now).toISOString().slice(0, 10);
   const spent = (wallet.day === day ? wallet.spent : 0) + spend.amount;
   if (policy.dailyLimit !== null && spent > policy.dailyLimit) {
@@ -43,6 +38,22 @@ export function spending(wallet: Spender, spend: Spend): { day: string; spent: n
     );
   }
   return { day, spent };
+}
+
+/** An amount that this wallet could not spend on any day. */
+export function refuseAboveLimits({ policy }: Spender, amount: number): void {
+  if (policy.txLimit !== null && amount > policy.txLimit) {
+    throw refusal(
+      'txLimitExceeded',
+      `${formatUnits(amount)} is more than the wallet may spend per transaction (${formatUnits(policy.txLimit)}).`,
+    );
+  }
+  if (policy.dailyLimit !== null && amount > policy.dailyLimit) {
+    throw refusal(
+      'dailyLimitExceeded',
+      `${formatUnits(amount)} is more than the wallet may spend per UTC day (${formatUnits(policy.dailyLimit)}).`,
+    );
+  }
 }
 
 /** Stopped by its owner or by its own end; money still reaches it. */

@@ -7,7 +7,17 @@ import type { Escrow } from './escrow.ts';
 import type { RuleRunner } from './evaluators/runner.ts';
 import { refuseInactive } from './policy.ts';
 import type { RememberedKey, Wallet } from './rows.ts';
-import { evaluatorsOf, needsOf, specText, type Rule, type Silence, type Terms } from './terms.ts';
+import { finalPhases } from './stage.ts';
+import type { Settlement } from './settlement/settlement.ts';
+import {
+  arbiterSilenceDefault,
+  evaluatorsOf,
+  needsOf,
+  specText,
+  type Rule,
+  type Silence,
+  type Terms,
+} from './terms.ts';
 import { newState, stageOf, type Work } from './work.ts';
 
 export interface PostRequest {
@@ -15,6 +25,8 @@ export interface PostRequest {
   owner: string;
   provider: string;
   budget: number;
+  /** Offers and acceptances above this are refused. */
+  budgetMax?: number;
   title: string;
   description: string;
   rule: Rule;
@@ -53,16 +65,9 @@ export class Posting {
     for (let tries = 0; tries < 20; tries++) {
       const now = clock.now();
       const terms = await this.terms(request, now);
-      const keys = this.keysOf(request, terms, now);
-      const before = await this.existing(request, keys, now);
-      if (before.work) {
-        // Found by its fields: from now on the key that came with it stands for this job too.
-        const unknown = keys.filter(({ key }) => !before.known.has(key) && isOwnKey(key));
-        const ref = before.work.jobId;
-        const steps = unknown.map((key) => store.rememberKey({ ...key, ref }, now));
-        if (steps.length > 0) await store.store.commit(steps);
-        return { work: before.work, existing: true };
-      }
+      const key = this.keyOf(request, terms, now);
+      const before = key && (await this.existing(request, key, now));
+      if (before?.work) return { work: before.work, existing: true };
       await this.refuse(request, terms);
       if (await store.paused()) throw pausedError();
       const work = newWork(request, terms, now);
@@ -72,7 +77,7 @@ export class Posting {
         if (request.fund) work.state.fundNext = request.budget;
       }
       const steps = [
-        ...keys.map((key, i) => store.rememberKey(key, now, before.replaces[i])),
+        ...(key ? [store.rememberKey(key, now, before?.replaces)] : []),
         ...store.works.insertWork(work),
         ...plan.steps,
       ];
@@ -132,20 +137,21 @@ export class Posting {
         amount: String(request.budget),
         currency: this.escrow.settlement(settlement).currency,
         decimals: 6,
+        ...(request.budgetMax === undefined ? {} : { max: String(request.budgetMax) }),
       },
       evaluation: await resolvedRule(request.rule, id),
       fees: fixed.fees ?? { platformBps, evaluatorBps },
       fundBy: iso(Math.min(request.fundBy ?? expiresAt, expiresAt)),
       expiredAt: iso(expiresAt),
       evaluationMs: request.evaluationMs ?? fixed.evaluationMs ?? settings.evaluationMsDefault,
-      silence: request.silence ?? 'refund',
+      silence: request.silence ?? silenceDefault(this.escrow.settlement(settlement)),
       splitBps: request.splitBps ?? 5000,
       disputeWindowMs: request.disputeWindowMs ?? 0,
       dispute: request.dispute
         ? {
             arbiter: await id(request.dispute.arbiter),
             resolveMs: request.dispute.resolveMs ?? settings.disputeMsDefault,
-            silence: request.dispute.silence ?? request.silence ?? 'refund',
+            silence: request.dispute.silence ?? request.silence ?? arbiterSilenceDefault,
           }
         : null,
       milestones: request.milestones ?? [],
@@ -163,7 +169,9 @@ export class Posting {
     const until = Date.parse(terms.expiredAt) - now;
     const settlement = this.escrow.settlement(terms.settlement);
     const fixed = await settlement.fixed();
-    const least = Math.max(request.expiryMsMin ?? settings.expiryMsMin, fixed.expiryMsMin ?? 0);
+    // A caller may ask for more than the operator's least, never for less.
+    const { expiryMsMin = 0 } = request;
+    const least = Math.max(expiryMsMin, settings.expiryMsMin, fixed.expiryMsMin ?? 0);
     if (until < least) {
       throw new AppError('expiryTooShort', `The job must leave at least ${least} ms to deliver.`, {
         hint: `Set expiresAt to ${new Date(now + least).toISOString()} or later.`,
@@ -183,6 +191,11 @@ export class Posting {
         hint: 'Name one: dispute.arbiter.',
       });
     }
+    if (request.budgetMax !== undefined && request.budgetMax < request.budget) {
+      throw new AppError('invalidAmount', 'budgetMax is less than the budget.', {
+        hint: 'Leave it out, or set it to the budget or more.',
+      });
+    }
     refuseMilestones(terms, request.budget);
     const missing = needsOf(terms).filter((need) => !settlement.capabilities.has(need));
     if (fixed.evaluationMs !== undefined && terms.evaluationMs !== fixed.evaluationMs) {
@@ -198,53 +211,47 @@ export class Posting {
     await this.rules.refuseImpossible(terms.evaluation);
   }
 
-  private keysOf(request: PostRequest, terms: Terms, now: number): RememberedKey[] {
+  /** The caller's key alone decides, where there is one; else the purchase is recognised by its fields for a while. */
+  private keyOf(request: PostRequest, terms: Terms, now: number): RememberedKey | undefined {
     const { settings } = this.escrow.parts;
-    const body = purchaseHash(terms, request.budget);
-    const keys: RememberedKey[] = [];
+    const purchase = purchaseOf(terms, request.budget);
+    const ref = terms.jobId;
     if (request.idempotencyKey !== undefined) {
       const key = `post:${request.client.id}:${request.idempotencyKey}`;
-      keys.push({ key, body, ref: terms.jobId, until: now + settings.keyWindowMs });
+      const body = hash('sha256', JSON.stringify(purchase));
+      return { key, body, ref, until: now + settings.keyWindowMs };
     }
-    if (!request.repeat && settings.purchaseWindowMs > 0) {
-      const until = now + settings.purchaseWindowMs;
-      keys.push({ key: `purchase:${body}`, body, ref: terms.jobId, until });
-    }
-    return keys;
+    if (request.repeat || settings.purchaseWindowMs === 0) return undefined;
+    const words = [terms.title, terms.description];
+    const body = hash('sha256', JSON.stringify([...purchase, ...words]));
+    return { key: `purchase:${body}`, body, ref, until: now + settings.purchaseWindowMs };
   }
 
-  /** A key answers its job for ever; the same fields answer a job that is still going on. */
+  /** A caller's key always answers its job; the same fields answer a job that is not over yet. */
   private async existing(
-    request: PostRequest,
-    keys: RememberedKey[],
+    { idempotencyKey }: PostRequest,
+    key: RememberedKey,
     now: number,
-  ): Promise<{ work?: Work; replaces: string[]; known: Set<string> }> {
+  ): Promise<{ work?: Work; replaces?: string }> {
     const { store } = this.escrow.parts;
-    const replaces: string[] = [];
-    const known = new Set<string>();
-    for (const key of keys) {
-      const found = await store.remembered(key.key, now);
-      replaces.push('');
-      if (!found) continue;
-      known.add(key.key);
-      if (found.body !== key.body) {
-        throw new AppError(
-          'idempotencyConflict',
-          `The idempotency key ${request.idempotencyKey} stands for another purchase (${found.ref}).`,
-          { hint: 'Use a new key for a new purchase.', data: { jobId: found.ref } },
-        );
-      }
-      const work = await store.works.work(found.ref);
-      const over = ['completed', 'rejected', 'expired'].includes(work.phase);
-      if (!over || isOwnKey(key.key)) return { work, replaces, known };
-      replaces[replaces.length - 1] = found.ref;
+    const found = await store.remembered(key.key, now);
+    if (!found) return {};
+    if (found.body !== key.body) {
+      throw new AppError(
+        'idempotencyConflict',
+        `The idempotency key ${idempotencyKey} stands for another purchase (${found.ref}).`,
+        { hint: 'Use a new key for a new purchase.', data: { jobId: found.ref } },
+      );
     }
-    return { replaces, known };
+    const work = await store.works.work(found.ref);
+    const isAnswer = idempotencyKey !== undefined || !finalPhases.has(work.phase);
+    return isAnswer ? { work } : { replaces: found.ref };
   }
 }
 
-/** Given by the caller, not made of the purchase's fields. */
-const isOwnKey = (key: string): boolean => key.startsWith('post:');
+/** Where the settlement can do it, silence after a delivery pays the provider. */
+const silenceDefault = ({ capabilities }: Settlement): Silence =>
+  capabilities.has('release-on-silence') ? 'release' : 'refund';
 
 function newWork(request: PostRequest, terms: Terms, now: number): Work {
   const fundBy = Date.parse(terms.fundBy);
@@ -271,14 +278,11 @@ function newWork(request: PostRequest, terms: Terms, now: number): Work {
   };
 }
 
-/** What makes two purchases the same: everything but words and times, which a retry may phrase anew. */
-function purchaseHash(terms: Terms, budget: number): string {
+/** What a repeated call with the same key must have in common; texts and times may differ. */
+function purchaseOf(terms: Terms, budget: number): unknown[] {
   const { client, provider, evaluation, settlement, milestones } = terms;
   const amounts = milestones.map(({ amount }) => amount);
-  return hash(
-    'sha256',
-    JSON.stringify([client, provider, budget, evaluation, settlement, amounts]),
-  );
+  return [client, provider, budget, evaluation, settlement, amounts];
 }
 
 async function resolvedRule(rule: Rule, id: (wallet: string) => Promise<string>): Promise<Rule> {

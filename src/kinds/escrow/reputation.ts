@@ -1,10 +1,11 @@
-// Reputation of a wallet, computed from how its jobs ended and what it paid: each job and each payment is one source and
-// counts once by construction. Nothing is stored, so nothing can drift.
+// Reputation of a wallet, computed from how its jobs with others ended and whom it paid. Nothing is stored, so nothing can
+// drift. Only accepted or delivered work counts, weighed by amount and by how many different owners it was done for.
 import type { Wallet } from './rows.ts';
-import { formatUnits } from './money.ts';
+import { formatUnits, microPerUnit } from './money.ts';
 import type { EscrowStore } from './store.ts';
+import type { Ending } from './work-store.ts';
 
-/** Points of one ended job for its provider; what is not named is neutral. */
+/** Points of one ended job of full weight for its provider; what is not named is neutral. */
 const jobPoints: Record<string, number> = {
   'completed/approved': 5,
   'completed/silence': 5,
@@ -12,17 +13,26 @@ const jobPoints: Record<string, number> = {
   'completed/split': 0,
   'rejected/rejected': -3,
   'rejected/resolved': -3,
-  'expired/expired': -1,
 };
-const paymentPoints = 1;
-/** Paying a friend again and again makes nobody more reliable. */
-const paymentsCountedMax = 100;
+/** What one counterparty can add or take at most, however many jobs it gives: many must agree. */
+const [praiseMax, blameMax] = [10, -3];
+/** For each owner that was ever paid. */
+const payeePoints = 1;
+const payeesCountedMax = 20;
 
 export interface Reputation {
   wallet: string;
   address: string;
   score: { total: number; success: number; failure: number };
-  counts: { payments: number; jobs: number; completed: number; rejected: number; expired: number };
+  /** Of jobs that were accepted or delivered, with wallets of other owners. */
+  counts: {
+    payments: number;
+    jobs: number;
+    completed: number;
+    rejected: number;
+    expired: number;
+    counterparties: number;
+  };
   /** How it behaves as a client: jobs that it let lapse or whose evaluation it kept silent on. */
   asClient: { jobs: number; completed: number; silent: number };
   frozen: boolean;
@@ -39,23 +49,23 @@ export async function reputationOf(store: EscrowStore, wallet: Wallet): Promise<
   ]);
   const count = (rows: typeof provided, fits: (row: (typeof provided)[number]) => boolean) =>
     rows.filter(fits).reduce((sum, { n }) => sum + Number(n), 0);
-  const points = provided.map((row) => pointsOf(row) * Number(row.n));
-  const paid = Math.min(payments.n, paymentsCountedMax) * paymentPoints;
-  const success = points.filter((p) => p > 0).reduce((a, b) => a + b, 0) + paid;
-  const failure = points.filter((p) => p < 0).reduce((a, b) => a + b, 0);
+  const paid = Math.min(payments.payees, payeesCountedMax) * payeePoints;
+  const success = rounded(sum(provided, (points) => points > 0, praiseMax) + paid);
+  const failure = rounded(sum(provided, (points) => points < 0, blameMax));
   const completed = (row: { phase: string }) => row.phase === 'completed';
   const volume = provided.filter(completed).reduce((sum, { amount }) => sum + Number(amount), 0);
   const last = [...provided, ...hired, payments].map((row) => Number(row.last));
   return {
     wallet: wallet.id,
     address: wallet.address,
-    score: { total: success + failure, success, failure },
+    score: { total: rounded(success + failure), success, failure },
     counts: {
       payments: payments.n,
       jobs: count(provided, () => true),
       completed: count(provided, completed),
       rejected: count(provided, ({ outcome }) => outcome === 'rejected'),
       expired: count(provided, ({ phase }) => phase === 'expired'),
+      counterparties: new Set(provided.map(({ counterparty }) => counterparty)).size,
     },
     asClient: {
       jobs: count(hired, () => true),
@@ -71,22 +81,22 @@ export async function reputationOf(store: EscrowStore, wallet: Wallet): Promise<
 
 /** What the score is made of, newest first. */
 export async function reputationEvents(store: EscrowStore, wallet: Wallet, limit: number) {
-  const [jobs, paid, { n }] = await Promise.all([
+  const [jobs, paid] = await Promise.all([
     store.works.ended(wallet.id, limit),
     store.payments.paidBy(wallet.id, limit),
-    store.payments.paymentTotals(wallet.id),
   ]);
   const events = [
     ...jobs.map((row) => ({
       source: row.jobId,
       type: row.phase === 'completed' ? 'job_completed' : `job_${row.outcome}`,
-      points: pointsOf(row),
+      points: rounded(pointsOf(row) * Math.min(1, Number(row.budget) / microPerUnit)),
       at: Number(row.at),
     })),
-    ...paid.map(({ id, at }, newer) => ({
+    // Payees count, not payments: one more to the same changes nothing.
+    ...paid.map(({ id, at }) => ({
       source: id,
       type: 'payment_success',
-      points: n - newer <= paymentsCountedMax ? paymentPoints : 0,
+      points: 0,
       at: Number(at),
     })),
   ];
@@ -94,6 +104,22 @@ export async function reputationEvents(store: EscrowStore, wallet: Wallet, limit
     .toSorted((a, b) => b.at - a.at)
     .slice(0, limit)
     .map((event) => ({ ...event, at: new Date(event.at).toISOString() }));
+}
+
+const rounded = (points: number): number => Math.round(points * 100) / 100 || 0;
+
+/** Points of one sign, weighed by amount, and limited for each counterparty. */
+function sum(rows: readonly Ending[], fits: (points: number) => boolean, limit: number): number {
+  const by = new Map<string, number>();
+  for (const row of rows) {
+    const points = pointsOf(row);
+    if (!fits(points)) continue;
+    by.set(row.counterparty, (by.get(row.counterparty) ?? 0) + points * Number(row.weight));
+  }
+  const limited = [...by.values()].map((points) =>
+    limit > 0 ? Math.min(points, limit) : Math.max(points, limit),
+  );
+  return limited.reduce((total, points) => total + points, 0);
 }
 
 const pointsOf = (row: { phase: string; outcome: string }): number =>

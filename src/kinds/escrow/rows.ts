@@ -110,6 +110,7 @@ export function workOf(row: Row): Work {
     held: Number(row.held),
     deadlineAt: optional(row.deadline_at),
     nextAt: optional(row.next_at),
+    isLeased: row.holder !== null && row.holder !== undefined,
     spec: row.spec as string,
     terms: JSON.parse(row.spec as string) as Terms,
     state: JSON.parse(row.state as string) as WorkState,

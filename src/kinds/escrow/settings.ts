@@ -53,7 +53,10 @@ export const escrowSettingsSchema = z
       .default(366 * dayMs)
       .describe('Most time to deliver'),
     expiryMsDefault: z.int().default(dayMs).describe('Time to deliver when a job says none'),
-    evaluationMsDefault: z.int().default(hourMs).describe('Least time of the evaluator'),
+    evaluationMsDefault: z
+      .int()
+      .default(3 * dayMs)
+      .describe('Least time of the evaluator after a delivery, when a job says none'),
     evaluationMsMax: z
       .int()
       .default(30 * dayMs)
@@ -62,6 +65,11 @@ export const escrowSettingsSchema = z
       .int()
       .default(3 * dayMs)
       .describe('Time of the arbiter when a job says none'),
+    offersMax: z
+      .int()
+      .min(1)
+      .default(20)
+      .describe('Counter-offers that each side may make for one job'),
     purchaseWindowMs: z
       .int()
       .min(0)
@@ -78,8 +86,10 @@ export const escrowSettingsSchema = z
       .describe('Of jobs whose client does not say: may anybody with the id look at them'),
     openWallets: z
       .boolean()
-      .default(false)
+      .default(true)
       .describe('Anybody may open a wallet without a key; it spends nothing until it is claimed'),
+    unclaimedMax: z.int().min(0).default(1000).describe('Wallets that may wait for an owner'),
+    walletsMax: z.int().min(1).default(1000).describe('Wallets of one owner'),
     claimMsMax: z
       .int()
       .default(7 * dayMs)
@@ -95,6 +105,13 @@ export const escrowSettingsSchema = z
       .min(1)
       .default(8)
       .describe('Evaluations that run at once; others wait, deadlines do not'),
+    maxEvaluationMs: z
+      .int()
+      .min(0)
+      .default(6 * hourMs)
+      .describe(
+        'Most time that an automatic rule gets after the deadline to finish; then the arbiter decides, or the agreed answer to silence',
+      ),
     evaluationTriesMax: z
       .int()
       .min(1)

@@ -83,6 +83,35 @@ export class EscrowStore {
     return rows.map(walletOf);
   }
 
+  async countWallets(owner: string): Promise<number> {
+    const [row] = await this.store.read<{ n: number }>(
+      'SELECT count(*) AS n FROM escrow_accounts WHERE owner = ?',
+      [owner],
+    );
+    return Number(row!.n);
+  }
+
+  /** An unclaimed wallet has the hash of its claim key for an owner. */
+  async countUnclaimed(): Promise<number> {
+    const [row] = await this.store.read<{ n: number }>(
+      `SELECT count(*) AS n FROM escrow_accounts WHERE owner >= 'claim:' AND owner < 'claim;'`,
+    );
+    return Number(row!.n);
+  }
+
+  /** Those that never got anything, and have a part in no job. */
+  forgetUnclaimed(before: number): Step {
+    return {
+      sql: `DELETE FROM escrow_accounts WHERE owner >= 'claim:' AND owner < 'claim;'
+        AND status = 'pending' AND created_at < ? AND balance = 0 AND seq = 0
+        AND NOT EXISTS (SELECT 1 FROM escrow_entries WHERE credit = escrow_accounts.id)
+        AND NOT EXISTS (SELECT 1 FROM escrow_work WHERE provider = escrow_accounts.id
+          OR evaluator = escrow_accounts.id)
+        AND NOT EXISTS (SELECT 1 FROM escrow_judges WHERE wallet = escrow_accounts.id)`,
+      params: [before],
+    };
+  }
+
   insertWallet(wallet: Wallet): Step {
     return {
       sql: `INSERT INTO escrow_accounts (id, kind, owner, name, status, address, policy, secret,

@@ -4,7 +4,7 @@ import type { Log } from '../../runtime/log.ts';
 import { AppError, errorKind } from '../../errors.ts';
 import type { Escrow } from './escrow.ts';
 import type { Evaluation } from './evaluators/evaluation.ts';
-import type { Work } from './work.ts';
+import { momentOf, type Work } from './work.ts';
 
 const batch = 100;
 
@@ -74,13 +74,18 @@ export class Sweeper {
     }
   }
 
-  private async handle(work: Work): Promise<void> {
+  private async handle(due: Work): Promise<void> {
+    let work = due;
     try {
-      const over = work.deadlineAt !== null && work.deadlineAt <= this.escrow.parts.clock.now();
-      if (over) {
+      work = await this.escrow.extended(due);
+      const now = this.escrow.parts.clock.now();
+      if (momentOf(work, now) === 'after') {
         await this.escrow.act(work.jobId, { actor: { system: true }, action: 'conclude' });
       } else if (work.state.fundNext !== undefined) {
         await this.fund(work, work.state.fundNext);
+      } else if (work.nextAt! > now) {
+        // Somebody else has it in hand.
+        return;
       } else if (!this.evaluating.has(work.jobId) && (await this.evaluation.take(work))) {
         this.evaluating.set(work.jobId, this.evaluate(work));
       }

@@ -2,6 +2,7 @@
 // hashed. Pure: schemas, defaults that fill the terms, and who holds which role.
 import { hash } from 'node:crypto';
 import { z } from 'zod';
+import { cleanLine } from '../../runtime/foreign-text.ts';
 import type { Role } from './stage.ts';
 import type { Fees } from './money.ts';
 
@@ -82,6 +83,8 @@ export type MemberRule = z.infer<typeof memberRule>;
 
 export const silences = ['refund', 'release', 'split'] as const;
 export type Silence = (typeof silences)[number];
+/** A silent arbiter divides: neither side gains everything by opening a dispute. */
+export const arbiterSilenceDefault: Silence = 'split';
 
 export interface Milestone {
   title: string;
@@ -94,7 +97,7 @@ export interface Party {
   address?: string;
 }
 
-/** Frozen at creation; only the budget can be renegotiated, and only while the job is open. */
+/** Frozen at creation; only the budget can be renegotiated, by the client, and only while the job is open. */
 export interface Terms {
   version: '1.0';
   jobId: string;
@@ -103,7 +106,8 @@ export interface Terms {
   settlement: string;
   client: Party;
   provider: Party;
-  budget: { amount: string; currency: string; decimals: 6 };
+  /** What the client agreed to; `postedAmount` where that was another amount at first, `max` where it named a limit. */
+  budget: { amount: string; currency: string; decimals: 6; postedAmount?: string; max?: string };
   evaluation: Rule;
   fees: Fees;
   /** ISO times; the deadlines of the open and the funded stage. */
@@ -119,11 +123,21 @@ export interface Terms {
   dispute: { arbiter: string; resolveMs: number; silence: Silence } | null;
   milestones: Milestone[];
   createdAt: string;
+  /** Hash of the spec as it was posted, where the budget was renegotiated since. */
+  revises?: string;
 }
 
-/** The document that everybody can fetch; its bytes never change after this. */
+/** The document that everybody can fetch; its bytes change only when the client agrees to another budget. */
 export const specText = (terms: Terms): string => JSON.stringify(terms);
 export const specHash = (text: string): string => `sha256:${hash('sha256', text)}`;
+
+/** The rules that vote: the members of a quorum, or the one rule itself. */
+export const membersOf = (rule: Rule): readonly MemberRule[] =>
+  rule.type === 'quorum' ? rule.members : [rule];
+
+/** One line that others will read; what is left without control characters counts. */
+export const lineSchema = (charsMax: number) =>
+  z.string().overwrite(cleanLine).min(1).max(charsMax);
 
 /** Wallets that vote: one for a manual rule, those of a quorum. */
 export function evaluatorsOf(terms: Terms): string[] {
@@ -150,6 +164,37 @@ export function rolesOf(terms: Terms, wallet: string | undefined): Set<Role> {
   if (evaluatorsOf(terms).includes(wallet)) held.add(judges);
   if (terms.dispute?.arbiter === wallet) held.add('arbiter');
   return held;
+}
+
+/** What happens when nobody decides after a delivery, as one plain sentence for the client or for everybody else. */
+export function silenceText(terms: Terms, isClient: boolean): string {
+  const { silence, evaluationMs, expiredAt, createdAt, splitBps } = terms;
+  const judges = evaluatorsOf(terms);
+  const [judge] = judges;
+  const one = judge === terms.client.wallet ? (isClient ? 'you do' : 'the client does') : undefined;
+  const who = one ?? (judges.length > 0 ? 'the evaluator does' : 'the rule does');
+  const verb = judges.length > 0 ? 'respond' : 'decide';
+  const outcomes: Record<Silence, string> = {
+    release: 'the provider is paid',
+    refund: 'the client gets the money back and the provider is not paid',
+    split: `the provider gets ${splitBps / 100} % and the client the rest`,
+  };
+  const lasts = Date.parse(expiredAt) - Date.parse(createdAt) > evaluationMs;
+  const until = lasts ? `, or until ${expiredAt} if that is later` : '';
+  return `If ${who} not ${verb} within ${durationText(evaluationMs)} after delivery${until}, ${outcomes[silence]}.`;
+}
+
+/** 259200000 → "3 days": the largest unit that fits exactly. */
+export function durationText(ms: number): string {
+  const units: [name: string, ms: number][] = [
+    ['day', 86_400_000],
+    ['hour', 3_600_000],
+    ['minute', 60_000],
+    ['second', 1000],
+  ];
+  const [name, size] = units.find(([, size]) => ms >= size && ms % size === 0) ?? ['ms', 1];
+  const count = ms / size;
+  return `${count} ${name}${name === 'ms' || count === 1 ? '' : 's'}`;
 }
 
 /** What a job asks of a settlement beyond hold, release and refund. */

@@ -1,12 +1,22 @@
 // How an escrow job, a wallet and a payment are shown: amounts as text, who must act next and until when, what this
 // caller may do now. Strangers get the public part; a deliverable's text is never in it.
 import { z } from 'zod';
+import type { Job } from '../../jobs/job.ts';
 import type { Words } from '../../jobs/kind.ts';
+import { cleanLine, quoted } from '../../runtime/foreign-text.ts';
+import { agreedBudget, proposedBudget } from './agreement.ts';
 import { formatUnits } from './money.ts';
 import type { Payment, Wallet } from './rows.ts';
 import { finalPhases, nextActor, roles, type Role } from './stage.ts';
-import { isAutomatic, rolesOf, specHash } from './terms.ts';
-import { availableActions, stageOf, type Work } from './work.ts';
+import { evaluatorsOf, isAutomatic, rolesOf, silenceText, specHash } from './terms.ts';
+import {
+  availableActions,
+  momentOf,
+  stageOf,
+  type Check,
+  type Verdict,
+  type Work,
+} from './work.ts';
 
 const micro = z.string().describe('Micro-units: 1000000 is one unit');
 const isoTime = z.string();
@@ -15,7 +25,11 @@ export const workView = z.looseObject({
   id: z.string(),
   stage: z.string(),
   title: z.string().optional(),
-  budget: micro,
+  budget: micro.describe('What the client agreed to, in micro-units: 1000000 is one unit'),
+  proposed: z
+    .looseObject({ budget: micro, by: z.string() })
+    .optional()
+    .describe('Another budget on the table; the client accepts it by funding with expectedBudget'),
   currency: z.string(),
   settlement: z.string(),
   client: z.string(),
@@ -44,15 +58,33 @@ export function viewWork(work: Work, viewer: Viewer): WorkView {
   return {
     id: work.jobId,
     stage: stageOf(work.phase),
-    title: work.terms.title,
+    title: said(work.client, viewer.wallet, work.terms.title),
     ...escrowFields(work, held, viewer, party),
   };
 }
 
 /** What get_job shows beside the core's own fields; `title` is the job's name there. */
-export function viewFields(work: Work, viewer: Viewer): Record<string, unknown> {
+export function viewFields(
+  job: Pick<Job, 'name' | 'tags'>,
+  work: Work,
+  viewer: Viewer,
+): Record<string, unknown> {
   const held = rolesOf(work.terms, viewer.wallet);
-  return escrowFields(work, held, viewer, held.size > 1);
+  return { ...escrowFields(work, held, viewer, held.size > 1), ...foreignNames(job, work, viewer) };
+}
+
+/** Name and tags are the client's words: for everybody else they replace what the core shows of the job. */
+function foreignNames({ name, tags }: Pick<Job, 'name' | 'tags'>, work: Work, { wallet }: Viewer) {
+  if (wallet === work.client) return {};
+  return {
+    ...(name === null ? {} : { name: quoted(name) }),
+    ...(tags.length > 0 ? { tags: tags.map(quoted) } : {}),
+  };
+}
+
+/** Text as its reader sees it: everybody's but one's own is quoted. What the server itself says is not. */
+function said(by: string, reader: string | undefined, text: string): string {
+  return by === 'rule' || by === 'system' || by === reader ? cleanLine(text) : quoted(text);
 }
 
 /** Whose turn it is and until when, what the reader may do, which money moved. */
@@ -63,22 +95,33 @@ export function turnWords(view: Record<string, unknown>): Words {
     ({ kind, amount }) => `${kind}${amount === '0' ? '' : ` ${amount}`}`,
   );
   const lines = [
+    ...proposalLines(view),
     ...(settling ? [`settling: ${String(settling)}`] : []),
     ...(next ? [`next: ${String(next)}${until}`] : []),
     ...((actions as string[]).length > 0 ? [`you may: ${(actions as string[]).join(', ')}`] : []),
+    ...[view.onSilence, view.risk].flatMap((line) => (line ? [String(line)] : [])),
     ...(moves.length > 0 ? [`transactions: ${moves.join(', ')}`] : []),
   ];
   return { lines };
 }
 
+/** Says plainly that another amount is on the table and what accepting it takes. */
+export function proposalLines(view: Record<string, unknown>): string[] {
+  const proposed = view.proposed as { by: string; amount: string; budget: string } | undefined;
+  if (!proposed) return [];
+  return [
+    `proposed: ${proposed.amount} by ${proposed.by}; the client agreed to ${String(view.amount)}. Only fund_work with expectedBudget "${proposed.budget}" accepts it.`,
+  ];
+}
+
 function escrowFields(work: Work, held: Set<Role>, viewer: Viewer, party: boolean) {
   const { terms, state } = work;
-  const over = work.deadlineAt !== null && viewer.now >= work.deadlineAt;
-  const actions = availableActions(work, held, over ? 'after' : 'before', viewer.paused);
+  const actions = availableActions(work, held, momentOf(work, viewer.now), viewer.paused);
   const actor = nextActor(work.phase, isAutomatic(terms.evaluation));
   return {
-    budget: String(work.budget),
-    amount: formatUnits(work.budget),
+    budget: String(agreedBudget(work)),
+    amount: formatUnits(agreedBudget(work)),
+    ...proposalOf(work),
     currency: terms.budget.currency,
     settlement: work.settlement,
     ...(work.external ? { settlementId: work.external } : {}),
@@ -93,15 +136,38 @@ function escrowFields(work: Work, held: Set<Role>, viewer: Viewer, party: boolea
     ...(state.pending ? { settling: state.pending.action } : {}),
     ...(state.fundNext === undefined ? {} : { fundsNext: true }),
     expiresAt: terms.expiredAt,
-    ...(terms.milestones.length > 0 ? { milestones: milestonesOf(work) } : {}),
-    ...(state.offers.length > 0 ? { offers: state.offers.map(offerOf) } : {}),
+    ...(terms.milestones.length > 0 ? { milestones: milestonesOf(work, viewer.wallet) } : {}),
+    ...(state.offers.length > 0
+      ? { offers: state.offers.slice(-offersShown).map(offerOf), offersMade: state.offers.length }
+      : {}),
     ...(state.submission ? { deliverable: deliverableOf(work, party) } : {}),
-    evaluation: evaluationOf(work, party),
-    ...(state.dispute ? { dispute: disputeOf(work, party) } : {}),
+    evaluation: evaluationOf(work, party, viewer.wallet),
+    ...silenceOf(work, held),
+    ...(state.dispute ? { dispute: disputeOf(work, party, viewer.wallet) } : {}),
     ...(state.outcome ? { outcome: state.outcome } : {}),
     transactions: state.txs.map((tx) => ({ ...tx, amount: String(tx.amount), at: iso(tx.at) })),
     specHash: (work.specHash ??= specHash(work.spec)),
   };
+}
+
+/** What silence means, until somebody has decided; and what a provider should know before it starts. */
+function silenceOf({ phase, terms, state }: Work, held: ReadonlySet<Role>) {
+  if (finalPhases.has(phase) || phase === 'disputed' || state.verdict) return {};
+  const onSilence = silenceText(terms, held.has('client'));
+  const isAlone =
+    terms.evaluation.type === 'manual' && evaluatorsOf(terms)[0] === terms.client.wallet;
+  if (!held.has('provider') || !isAlone || terms.dispute) return { onSilence };
+  return { onSilence, risk: clientAlone };
+}
+
+const clientAlone =
+  'The client decides alone and no arbiter was named: it can reject the delivery and take the money back.';
+
+function proposalOf(work: Work) {
+  const budget = proposedBudget(work);
+  if (budget === undefined) return {};
+  const by = work.state.offers.at(-1)?.by ?? 'chain';
+  return { proposed: { by, budget: String(budget), amount: formatUnits(budget) } };
 }
 
 const iso = (at: number): string => new Date(at).toISOString();
@@ -118,17 +184,20 @@ function walletOfRole(work: Work, role: Role): string {
   return wallet ? `${role} ${wallet}` : role;
 }
 
+/** The newest are shown. */
+const offersShown = 5;
+
 const offerOf = ({ by, budget, at }: Work['state']['offers'][number]) => ({
   by,
   budget: String(budget),
   at: iso(at),
 });
 
-function milestonesOf(work: Work) {
+function milestonesOf(work: Work, reader: string | undefined) {
   const done = finalPhases.has(work.phase) && work.phase === 'completed';
   const { accepted = [] } = work.state;
   return work.terms.milestones.map(({ title, amount }, i) => ({
-    title,
+    title: said(work.client, reader, title),
     amount: String(amount),
     ...(accepted[i] ? { hash: accepted[i].hash } : {}),
     state:
@@ -145,7 +214,7 @@ function deliverableOf(work: Work, party: boolean) {
   return { n, hash, ...(party && uri ? { uri } : {}), inline, at: iso(at) };
 }
 
-function evaluationOf(work: Work, party: boolean) {
+function evaluationOf(work: Work, party: boolean, reader: string | undefined) {
   const { verdict, lastTry, tries } = work.state;
   const rule = work.terms.evaluation;
   return {
@@ -164,27 +233,34 @@ function evaluationOf(work: Work, party: boolean) {
     ...(verdict
       ? {
           outcome: verdict.outcome,
-          reason: verdict.reason,
+          reason: said(verdict.by, reader, verdict.reason),
           by: verdict.by,
           at: iso(verdict.at),
-          ...(party ? { checks: verdict.checks } : {}),
+          ...(party ? { checks: checksOf(verdict, reader) } : {}),
         }
       : {}),
-    ...(lastTry && !verdict ? { waitingBecause: lastTry, tries } : {}),
+    ...(lastTry && !verdict ? { waitingBecause: cleanLine(lastTry), tries } : {}),
   };
 }
 
+const checksOf = ({ by, checks }: Verdict, reader: string | undefined): Check[] =>
+  checks.map(({ criterion, met, evidence }) => ({
+    criterion: said(by, reader, criterion),
+    met,
+    evidence: said(by, reader, evidence),
+  }));
+
 /** What the two said, and why the arbiter decided so, is for those who have a part in it. */
-function disputeOf(work: Work, party: boolean) {
+function disputeOf(work: Work, party: boolean, reader: string | undefined) {
   const { resolution, ...dispute } = work.state.dispute!;
-  const said = ({ by, reason, at }: { by: string; reason: string; at: number }) => ({
+  const spoken = ({ by, reason, at }: { by: string; reason: string; at: number }) => ({
     by,
     at: iso(at),
-    ...(party ? { reason } : {}),
+    ...(party ? { reason: said(by, reader, reason) } : {}),
   });
   return {
-    ...said(dispute),
-    ...(resolution ? { resolution: { answer: resolution.answer, ...said(resolution) } } : {}),
+    ...spoken(dispute),
+    ...(resolution ? { resolution: { answer: resolution.answer, ...spoken(resolution) } } : {}),
   };
 }
 
@@ -238,7 +314,11 @@ export const paymentView = z.looseObject({
 });
 
 /** Memo and purpose are for the two parties; the rest is public by the unguessable id. */
-export function viewPayment(payment: Payment, party: boolean): z.infer<typeof paymentView> {
+export function viewPayment(
+  payment: Payment,
+  reader: string | undefined,
+): z.infer<typeof paymentView> {
+  const isParty = reader === payment.payer || reader === payment.payee;
   return {
     id: payment.id,
     from: payment.payer,
@@ -247,7 +327,9 @@ export function viewPayment(payment: Payment, party: boolean): z.infer<typeof pa
     fee: formatUnits(payment.fee),
     kind: payment.kind,
     status: payment.status,
-    ...(party && payment.memo !== null ? { memo: payment.memo } : {}),
+    ...(isParty && payment.memo !== null
+      ? { memo: said(payment.payer, reader, payment.memo) }
+      : {}),
     at: iso(payment.at),
   };
 }

@@ -104,6 +104,23 @@ export class Wallets {
     return wallet;
   }
 
+  async refuseTooMany(owner: string, { walletsMax }: EscrowSettings): Promise<void> {
+    if ((await this.store.countWallets(owner)) < walletsMax) return;
+    throw new AppError('limitExceeded', `You have ${walletsMax} wallets already.`, {
+      hint: 'Use one of them; the setting `escrow.walletsMax` is the limit.',
+    });
+  }
+
+  /** Wallets of nobody that nobody claimed in time make room for new ones. */
+  async refuseTooManyUnclaimed({ claimMsMax, unclaimedMax }: EscrowSettings): Promise<void> {
+    if ((await this.store.countUnclaimed()) < unclaimedMax) return;
+    await this.store.store.commit([this.store.forgetUnclaimed(this.clock.now() - claimMsMax)]);
+    if ((await this.store.countUnclaimed()) < unclaimedMax) return;
+    throw new AppError('limitExceeded', `${unclaimedMax} wallets wait for an owner already.`, {
+      hint: 'Try again later; the setting `escrow.unclaimedMax` is the limit.',
+    });
+  }
+
   /** The wallet that a caller acts for: the one its key is bound to, the one it names, or its only one. */
   async actingFor(caller: Caller, named?: string): Promise<Wallet> {
     const bound = boundWallet(caller);

@@ -1,6 +1,7 @@
 // The rows of escrow jobs and of what was delivered for them. SQL for both databases.
 import { AppError } from '../../errors.ts';
 import type { Step, Store, Value } from '../../store/store.ts';
+import { microPerUnit } from './money.ts';
 import { workOf, type Deliverable } from './rows.ts';
 import { evaluatorsOf } from './terms.ts';
 import type { Work } from './work.ts';
@@ -75,9 +76,10 @@ export class WorkStore {
   }
 
   updateWork(before: Work, after: Work): Step {
+    const respec = after.spec !== before.spec;
     return {
       sql: `UPDATE escrow_work SET phase = ?, outcome = ?, budget = ?, held = ?, deadline_at = ?, next_at = ?,
-        external = ?, state = ?, updated_at = ?, version = version + 1
+        external = ?, holder = NULL, state = ?,${respec ? ' spec = ?,' : ''} updated_at = ?, version = version + 1
         WHERE job_id = ? AND version = ?`,
       params: [
         after.phase,
@@ -88,6 +90,7 @@ export class WorkStore {
         after.nextAt,
         after.external,
         JSON.stringify(after.state),
+        ...(respec ? [after.spec] : []),
         after.updatedAt,
         before.jobId,
         before.version,
@@ -97,11 +100,20 @@ export class WorkStore {
   }
 
   /** Takes a due job for a while, so that one node evaluates it; a crash lets the next one take it later. */
-  lease(jobId: string, nextAt: number, until: number): Step {
+  lease(jobId: string, nextAt: number, until: number, holder: string): Step {
     return {
-      sql: 'UPDATE escrow_work SET next_at = ? WHERE job_id = ? AND next_at = ?',
-      params: [until, jobId, nextAt],
+      sql: 'UPDATE escrow_work SET next_at = ?, holder = ? WHERE job_id = ? AND next_at = ?',
+      params: [until, holder, jobId, nextAt],
       expect: 1,
+    };
+  }
+
+  /** Makes everything due that this node had in hand. */
+  releaseLeases(holder: string, now: number): Step {
+    return {
+      sql: `UPDATE escrow_work SET next_at = ?, holder = NULL
+        WHERE next_at IS NOT NULL AND holder = ?`,
+      params: [now, holder],
     };
   }
 
@@ -151,26 +163,23 @@ export class WorkStore {
     return Number(row!.n);
   }
 
-  /** How the jobs of a wallet ended, by role, phase and outcome. */
-  endings(
-    wallet: string,
-    role: 'client' | 'provider',
-  ): Promise<{ phase: string; outcome: string; n: number; amount: number; last: number }[]> {
+  /** How the jobs of a wallet with others ended, by their owner and outcome. Jobs of a whole unit and more weigh 1. */
+  endings(wallet: string, role: 'client' | 'provider'): Promise<Ending[]> {
+    const other = role === 'client' ? 'provider' : 'client';
     return this.store.read(
-      `SELECT phase, outcome, count(*) AS n, sum(budget) AS amount, max(updated_at) AS last
-        FROM escrow_work WHERE ${role} = ? AND outcome IS NOT NULL GROUP BY phase, outcome`,
+      `SELECT o.owner AS "counterparty", w.phase, w.outcome, count(*) AS n, sum(w.budget) AS amount,
+        sum(CASE WHEN w.budget >= ${microPerUnit} THEN 1.0 ELSE w.budget / ${microPerUnit}.0 END) AS weight,
+        max(w.updated_at) AS last
+        ${countedSql(role, other)} GROUP BY o.owner, w.phase, w.outcome`,
       [wallet],
     );
   }
 
   /** Newest ends of a provider's jobs: each job is one source. */
-  ended(
-    provider: string,
-    limit: number,
-  ): Promise<{ jobId: string; phase: string; outcome: string; at: number }[]> {
+  ended(provider: string, limit: number): Promise<EndedJob[]> {
     return this.store.read(
-      `SELECT job_id AS "jobId", phase, outcome, updated_at AS at FROM escrow_work
-        WHERE provider = ? AND outcome IS NOT NULL ORDER BY updated_at DESC, job_id DESC LIMIT ?`,
+      `SELECT w.job_id AS "jobId", w.phase, w.outcome, w.budget, w.updated_at AS at
+        ${countedSql('provider', 'client')} ORDER BY w.updated_at DESC, w.job_id DESC LIMIT ?`,
       [provider, limit],
     );
   }
@@ -224,6 +233,31 @@ export class WorkStore {
     return row;
   }
 }
+
+export interface Ending {
+  /** Owner of the other side. */
+  counterparty: string;
+  phase: string;
+  outcome: string;
+  n: number;
+  amount: number;
+  weight: number;
+  last: number;
+}
+
+export interface EndedJob {
+  jobId: string;
+  phase: string;
+  outcome: string;
+  budget: number;
+  at: number;
+}
+
+/** Only what was accepted or at least delivered, between wallets of two owners, says something about either. */
+const countedSql = (role: WorkRole, other: WorkRole): string => `FROM escrow_work w
+  JOIN escrow_accounts s ON s.id = w.${role} JOIN escrow_accounts o ON o.id = w.${other}
+  WHERE w.${role} = ? AND w.outcome IS NOT NULL AND s.owner <> o.owner AND (w.phase = 'completed'
+    OR EXISTS (SELECT 1 FROM escrow_deliverables d WHERE d.job_id = w.job_id))`;
 
 const insertJudge = (jobId: string, wallet: string, role: WorkRole): Step => ({
   sql: 'INSERT INTO escrow_judges (wallet, role, job_id) VALUES (?, ?, ?)',

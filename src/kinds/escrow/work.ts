@@ -1,8 +1,9 @@
 // What an escrow job is beyond a job: its terms, the phase it is in, what is held for it and what happened so far.
 // Also how that maps to the stage and status that every job has. Pure.
 import type { JobError, Status } from '../../jobs/job.ts';
+import { cleanLine, quoted } from '../../runtime/foreign-text.ts';
 import { allowed, finalPhases, type Action, type Moment, type Phase, type Role } from './stage.ts';
-import { isAutomatic, type Silence, type Terms } from './terms.ts';
+import { isAutomatic, membersOf, type Silence, type Terms } from './terms.ts';
 
 export interface Work {
   jobId: string;
@@ -20,6 +21,8 @@ export interface Work {
   deadlineAt: number | null;
   /** When the sweeper must look at it next. */
   nextAt: number | null;
+  /** A node has its evaluation in hand until then. */
+  isLeased?: boolean;
   spec: string;
   /** Of the spec's bytes, once somebody asked. */
   specHash?: string;
@@ -43,6 +46,8 @@ export interface WorkState {
   /** Times that the automatic rule was tried for the present submission, and why it has no verdict yet. */
   tries: number;
   lastTry: string | null;
+  /** The deadline of the present submission was moved because its automatic rule had not finished. */
+  extended?: boolean;
   txs: Tx[];
   /** An action that the settlement has accepted and not yet confirmed. */
   pending: { action: Action | 'create'; id: string; since: number } | null;
@@ -122,6 +127,25 @@ export const newState = (): WorkState => ({
   outcome: null,
 });
 
+/** A part of the rule that decides by itself has no result yet. */
+export const isEvaluating = ({ phase, state, terms }: Work): boolean =>
+  phase === 'submitted' &&
+  state.verdict === null &&
+  membersOf(terms.evaluation).some(
+    ({ type }, i) => type !== 'manual' && !state.votes.some(({ member }) => member === i),
+  );
+
+/**
+ * Its deadline must not end it yet: an automatic rule gets more time, once per submission. Where the settlement has a
+ * record of the job of its own (a chain), the deadlines there are final.
+ */
+export const isExtendable = (work: Work): boolean =>
+  work.external === null && !work.state.extended && isEvaluating(work);
+
+/** Whether the deadline of the present stage has passed. */
+export const momentOf = (work: Work, now: number): Moment =>
+  work.deadlineAt !== null && now >= work.deadlineAt && !isExtendable(work) ? 'after' : 'before';
+
 export const stageOf = (phase: Phase): string => (phase === 'decided' ? 'submitted' : phase);
 
 /** Open waits, funded runs, a person's turn needs input, the three ends have their own statuses. */
@@ -147,11 +171,18 @@ export function statusOf(work: Pick<Work, 'phase' | 'terms' | 'state'>): Status 
   }
 }
 
+/** A verdict's reason for everybody: a person's words are quoted. */
+export const reasonText = ({ by, reason }: Pick<Verdict, 'by' | 'reason'>): string =>
+  ['rule', 'system'].includes(by) ? cleanLine(reason) : quoted(reason);
+
 export function errorOf(work: Work): JobError | null {
   if (!finalPhases.has(work.phase) || work.phase === 'completed') return null;
   const { state } = work;
   const texts: Partial<Record<Outcome, [string, string]>> = {
-    rejected: ['workRejected', state.verdict?.reason ?? 'The evaluator rejected the deliverable.'],
+    rejected: [
+      'workRejected',
+      state.verdict ? reasonText(state.verdict) : 'The evaluator rejected the deliverable.',
+    ],
     declined: ['workDeclined', 'The provider declined the job.'],
     cancelled: ['workCancelled', 'The client withdrew the job before it was funded.'],
     resolved: ['workRejected', 'The arbiter decided for the client.'],

@@ -40,7 +40,6 @@ export interface PayForRequest {
   /** Micro-units that may be spent at most. */
   amountMax: number;
   idempotencyKey?: string | undefined;
-  repeat?: boolean | undefined;
 }
 
 export interface Charge {
@@ -88,7 +87,7 @@ export class X402 {
         },
       );
     }
-    const { payment, header } = await this.authorize({
+    const { payment, header, existing } = await this.authorize({
       ...request,
       amount,
       recipient: wanted.payTo,
@@ -96,7 +95,7 @@ export class X402 {
     });
     const headers = { 'x-payment': header, 'payment-signature': header };
     const second = await this.fetch(request.url, { headers, timeoutMs, bytesMax });
-    return { paid: true as const, payment, header, ...answerOf(second) };
+    return { paid: true as const, payment, header, existing, ...answerOf(second) };
   }
 
   /** Pays for a resource and gives the header that proves it, for callers that make the request themselves. */
@@ -106,18 +105,16 @@ export class X402 {
     amount: number;
     resource: string;
     idempotencyKey?: string | undefined;
-    repeat?: boolean | undefined;
-  }): Promise<{ payment: Payment; header: string }> {
-    const { payment } = await this.payments.pay({
+  }): Promise<{ payment: Payment; header: string; existing: boolean }> {
+    const { payment, existing } = await this.payments.pay({
       payer: request.payer,
       payee: request.recipient,
       amount: request.amount,
       kind: 'x402',
       detail: { resource: request.resource },
       ...(request.idempotencyKey === undefined ? {} : { idempotencyKey: request.idempotencyKey }),
-      ...(request.repeat ? { repeat: true } : {}),
     });
-    return { payment, header: this.headerOf(payment) };
+    return { payment, header: this.headerOf(payment), existing };
   }
 
   /** For whoever protects a resource: the 402 to send, or that it is paid for (which redeems the payment). */

@@ -193,9 +193,7 @@ for (const factory of stores) {
     assert.equal(retry.id, blind.id, 'recognised without any key');
     assert.equal(retry.existing, true);
     const keyed = { budget: '5000000', idempotencyKey: 'late key' };
-    assert.equal((await posted(world, client, provider, keyed)).id, blind.id);
-    const reused = posted(world, client, provider, { ...keyed, budget: '6000000' });
-    assert.equal(await refusal(reused), 'idempotencyConflict', 'the key stands for that job now');
+    assert.notEqual((await posted(world, client, provider, keyed)).id, blind.id);
     const wanted = await posted(world, client, provider, { budget: '5000000', repeat: true });
     assert.notEqual(wanted.id, blind.id);
     await world.call(provider, 'decline_work', { id: blind.id });

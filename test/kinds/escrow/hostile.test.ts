@@ -80,7 +80,8 @@ test("no deadline waits for somebody's server that never answers", async (t) => 
     outside: { fetch: guardedFetch(egress), vetUrl: (url) => vetUrl(egress, url) },
   });
   const [client, provider] = [await world.agent('client', '10.00'), await world.agent('provider')];
-  const slow = { rule: { type: 'http_check', url: site.url, timeoutMs: 1500 } };
+  const rule = { type: 'http_check', url: site.url, timeoutMs: 1500 };
+  const slow = { rule, silence: 'refund' };
   const stuck = [
     await delivered(world, client, provider, slow),
     await delivered(world, client, provider, slow),
@@ -88,12 +89,16 @@ test("no deadline waits for somebody's server that never answers", async (t) => 
   const late = await posted(world, client, provider, { fund: true, repeat: true });
   const { sweeper } = world.services;
   await sweeper.turn();
+  const stages = () =>
+    Promise.all(
+      [late.id, ...stuck].map(async (id) => (await world.call(client, 'get_job', { id })).stage),
+    );
   world.clock.jump(25 * hourMs);
   await sweeper.turn();
-  const stages = [late.id, ...stuck].map(
-    async (id) => (await world.call(client, 'get_job', { id })).stage,
-  );
-  assert.deepEqual(await Promise.all(stages), ['expired', 'expired', 'expired']);
+  assert.deepEqual(await stages(), ['expired', 'submitted', 'submitted'], 'a rule gets more time');
+  world.clock.jump(world.services.settings.maxEvaluationMs);
+  await sweeper.turn();
+  assert.deepEqual(await stages(), ['expired', 'expired', 'expired'], 'and not for ever');
   assert.equal(
     await world.balance(client),
     10_000_000,

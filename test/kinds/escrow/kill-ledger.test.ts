@@ -42,7 +42,7 @@ function transitions(judge: string, arbiter: string): Transition[] {
   const judged = { rule, dispute: { arbiter, windowMs: 1000 } };
   const disputed = { prepare: ['fund', 'submit', 'dispute'], from: 'disputed' };
   const terms = { dispute: { arbiter } };
-  const hurried = { dispute: { arbiter, resolveMs: 1000 } };
+  const hurried = { dispute: { arbiter, resolveMs: 1000, silence: 'refund' } };
   const milestones = [
     { title: 'first', amount: '400000' },
     { title: 'second', amount: '600000' },
@@ -62,7 +62,13 @@ function transitions(judge: string, arbiter: string): Transition[] {
     { name: 'verdictReject', ...submitted, act: 'reject', to: 'rejected' },
     { name: 'milestone', ...submitted, terms: { milestones }, act: 'approve', to: 'funded' },
     { name: 'openDispute', ...submitted, terms, act: 'dispute', to: 'disputed' },
-    { name: 'silence', ...submitted, terms: brief, act: 'refund', to: 'expired' },
+    {
+      name: 'silence',
+      ...submitted,
+      terms: { ...brief, silence: 'refund' },
+      act: 'refund',
+      to: 'expired',
+    },
     { name: 'verdictStands', ...decided, terms: judged, act: 'refund', to: 'completed' },
     { name: 'resolution', ...disputed, terms, act: 'resolve', to: 'completed' },
     { name: 'disputeSilence', ...disputed, terms: hurried, act: 'refund', to: 'expired' },

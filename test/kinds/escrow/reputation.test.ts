@@ -1,11 +1,11 @@
-// Reputation is the sum of what is shown for it: every ended job and every payment made, once each.
+// Reputation is made of accepted or delivered work for other owners, and can neither be made nor destroyed for free.
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { stores } from '../../helpers/stores.ts';
 import { createWorld, hourMs, posted, type Answer } from './world.ts';
 
 for (const factory of stores) {
-  test(`${factory.name}: the score of a wallet is the sum of its events`, async (t) => {
+  test(`${factory.name}: the score counts what was delivered, once, and whom it paid`, async (t) => {
     const world = await createWorld(t, { factory });
     const [client, provider] = [
       await world.agent('client', '10.00'),
@@ -27,12 +27,10 @@ for (const factory of stores) {
     await world.call(provider, 'send_payment', order);
     await world.call(provider, 'send_payment', order);
     const found = await world.call(undefined, 'get_reputation', { wallet: provider.address });
-    const sum = found.events.reduce((total: number, { points }: Answer) => total + points, 0);
-    assert.equal(found.score.total, 5 - 3 + 5 - 1 + 1);
-    assert.equal(sum, found.score.total);
+    assert.equal(found.score.total, 5 - 3 + 5 + 1, 'what expired undelivered says nothing');
     const types = found.events.map(({ type }: Answer) => type);
     assert.deepEqual(types, [
-      ...['payment_success', 'job_expired'],
+      'payment_success',
       ...['job_completed', 'job_rejected', 'job_completed'],
     ]);
     assert.equal(found.lastActiveAt, new Date(world.clock.now()).toISOString());
@@ -40,5 +38,42 @@ for (const factory of stores) {
       ...{ wallet: provider.wallet, limit: 1 },
     });
     assert.deepEqual(short.events, found.events.slice(0, 1));
+  });
+
+  test(`${factory.name}: a score is neither destroyed nor made for free`, async (t) => {
+    const world = await createWorld(t, { factory });
+    const [client, provider] = [
+      await world.agent('client', '50.00'),
+      await world.agent('provider', '10.00'),
+    ];
+    const scoreOf = async () =>
+      (await world.call(undefined, 'get_reputation', { wallet: provider.wallet })).score;
+    const judged = async (verdict: string, budget: string, delivers: boolean) => {
+      const more = { budget, fund: true, repeat: true };
+      const { id } = await posted(world, client, provider, more);
+      if (delivers) await world.call(provider, 'submit_work', { id, content: id });
+      await world.call(client, 'evaluate_work', { id, verdict, reason: 'x' });
+    };
+    for (let n = 0; n < 3; n++) await judged('reject', '1', false);
+    assert.deepEqual(await scoreOf(), { total: 0, success: 0, failure: 0 });
+    await judged('reject', '1', true);
+    assert.equal((await scoreOf()).failure, 0, 'a job about nothing weighs nothing');
+    for (let n = 0; n < 4; n++) await judged('reject', '2000000', true);
+    assert.equal((await scoreOf()).failure, -3, 'one counterparty has one voice');
+    for (let n = 0; n < 6; n++) await judged('approve', '2000000', true);
+    assert.equal((await scoreOf()).success, 10, 'in praise, too');
+
+    // Two wallets of one owner.
+    const [one, two] = [await world.agent('self', '50.00'), await world.agent('self')];
+    for (let n = 0; n < 3; n++) {
+      const { id } = await posted(world, one, two, { fund: true, repeat: true });
+      await world.call(two, 'submit_work', { id, content: id });
+      await world.call(one, 'evaluate_work', { id, verdict: 'approve', reason: 'x' });
+      await world.call(one, 'send_payment', { to: two.wallet, amount: '1', repeat: true });
+    }
+    for (const { wallet } of [one, two]) {
+      const { score, counts } = await world.call(undefined, 'get_reputation', { wallet });
+      assert.deepEqual([score.total, counts.jobs, counts.payments], [0, 0, 0]);
+    }
   });
 }

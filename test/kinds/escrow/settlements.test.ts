@@ -110,7 +110,7 @@ for (const settlement of settlements) {
     assert.equal((await settled(declined.id)).status, 'cancelled');
 
     const late = await hire({ expiresAt: isoIn(world, hourMs) });
-    const silent = await hire({ expiresAt: isoIn(world, hourMs) });
+    const silent = await hire({ expiresAt: isoIn(world, hourMs), silence: 'refund' });
     await deliver(silent.id);
     assert.equal(
       await refusal(world.call(client, 'refund_work', { id: late.id })),
@@ -137,16 +137,21 @@ for (const settlement of settlements) {
     assert.equal(await refusal(world.call(provider, 'fund_work', { id: job.id })), 'notClient');
     await world.call(provider, 'counter_work', { id: job.id, budget: '2000000' });
     await settled(job.id);
-    const blind = world.call(client, 'fund_work', { id: job.id, expectedBudget: '1000000' });
+    const stale = world.call(client, 'fund_work', { id: job.id, expectedBudget: '1000000' });
+    assert.equal(await refusal(stale), 'budgetChanged');
+    const blind = world.call(client, 'fund_work', { id: job.id });
     assert.equal(await refusal(blind), 'budgetChanged');
     const poor = world.call(client, 'fund_work', { id: job.id, expectedBudget: '2000000' });
     assert.equal(await refusal(poor), 'insufficientBalance');
     assert.equal(await funds(client), 1_500_000);
     await world.call(client, 'counter_work', { id: job.id, budget: '1500000' });
     await settled(job.id);
-    await world.call(client, 'fund_work', { id: job.id, expectedBudget: '1500000' });
-    await settled(job.id);
+    await world.call(client, 'fund_work', { id: job.id });
+    const agreed = await settled(job.id);
+    assert.deepEqual([agreed.held, agreed.budget], ['1500000', '1500000']);
     assert.equal(await funds(client), 0);
+    const { spec } = await world.call(undefined, 'read_work', { id: job.id });
+    assert.equal(JSON.parse(spec).budget.amount, '1500000');
     const early = world.call(client, 'submit_work', { id: job.id, content: 'x' });
     assert.equal(await refusal(early), 'notProvider');
 

@@ -77,7 +77,9 @@ export async function createWorld(t: TestContext, options: WorldOptions = {}): P
     webhooks,
     clock,
     log: silentLog,
-    settings: escrowSettingsSchema.parse(options.settings ?? {}),
+    node: 'node-1',
+    // An evaluator has an hour here, so that tests need not jump over days.
+    settings: escrowSettingsSchema.parse({ evaluationMsDefault: hourMs, ...options.settings }),
     fetch: async () => {
       throw new AppError('egressRefused', 'This test has no network.');
     },

@@ -2,7 +2,7 @@
 // delivered. What is tried and has no verdict yet is tried again until the evaluation's deadline.
 import { AppError } from '../../../errors.ts';
 import type { Actor, Escrow } from '../escrow.ts';
-import type { MemberRule, Rule } from '../terms.ts';
+import { membersOf, type Rule } from '../terms.ts';
 import type { Check, Vote, Work } from '../work.ts';
 import type { RuleRunner } from './runner.ts';
 import { tally } from './tally.ts';
@@ -16,10 +16,37 @@ export interface PersonalVerdict {
 export class Evaluation {
   private readonly escrow: Escrow;
   private readonly rules: RuleRunner;
+  private readonly node: string;
 
-  constructor(escrow: Escrow, rules: RuleRunner) {
+  constructor(escrow: Escrow, rules: RuleRunner, node: string) {
     this.escrow = escrow;
     this.rules = rules;
+    this.node = node;
+  }
+
+  /** Before a delivery counts: one that the rule could never accept is refused, and the provider may deliver again. */
+  async refuseUnusable(
+    { terms }: Work,
+    delivery: { content?: string | undefined; uri?: string | undefined },
+  ): Promise<void> {
+    const rule = terms.evaluation;
+    const members = membersOf(rule);
+    const problems = await Promise.all(
+      members.map((member) => this.rules.problemWith(member, delivery)),
+    );
+    const usable = problems.filter((problem) => problem === undefined).length;
+    if (usable >= (rule.type === 'quorum' ? rule.need : 1)) return;
+    throw new AppError(
+      'deliveryCannotPass',
+      `The rule of this job can never accept that delivery: ${problems.find(Boolean)}.`,
+      { hint: 'Nothing was submitted. Send content, or an http(s) uri with contentHash.' },
+    );
+  }
+
+  /** At the start of this node: what it had in hand when it died is due now. */
+  async releaseLeases(): Promise<void> {
+    const { store, clock } = this.escrow.parts;
+    await store.store.commit([store.works.releaseLeases(this.node, clock.now())]);
   }
 
   /** The decision of a wallet: of the evaluator, of a quorum's member, or of the client about its own money. */
@@ -69,7 +96,7 @@ export class Evaluation {
     const { store, clock, settings } = this.escrow.parts;
     if (work.phase !== 'submitted' || !work.state.submission) return false;
     const until = Math.min(clock.now() + settings.evaluationLeaseMs, work.deadlineAt!);
-    const lease = store.works.lease(work.jobId, work.nextAt!, until);
+    const lease = store.works.lease(work.jobId, work.nextAt!, until, this.node);
     return (await store.store.commit([lease])).applied;
   }
 
@@ -113,9 +140,6 @@ export class Evaluation {
     });
   }
 }
-
-const membersOf = (rule: Rule): readonly MemberRule[] =>
-  rule.type === 'quorum' ? rule.members : [rule];
 
 function memberOf(rule: Rule, wallet: string, client: string): number | undefined {
   const index = membersOf(rule).findIndex(

@@ -1,6 +1,7 @@
 // Runs the rule that was agreed on: fetches the deliverable, checks its hash, tries each automatic member, and answers a
 // verdict, or that it is too early for one. It changes nothing; the evaluation service brings the verdict to the job.
 import { AppError } from '../../../errors.ts';
+import { quoted } from '../../../runtime/foreign-text.ts';
 import type { Deliverable } from '../rows.ts';
 import type { EscrowSettings } from '../settings.ts';
 import type { MemberRule, Rule } from '../terms.ts';
@@ -75,6 +76,22 @@ export class RuleRunner {
     }
   }
 
+  /** Why this rule could never read such a delivery; undefined when it can. */
+  async problemWith(
+    { type }: MemberRule,
+    { content, uri }: { content?: string | undefined; uri?: string | undefined },
+  ): Promise<string | undefined> {
+    if (type === 'manual' || type === 'http_check' || content !== undefined) return undefined;
+    if (uri === undefined) return `${type} needs the content, and a hash alone does not have it`;
+    if (!/^https?:/.test(uri)) return `${type} fetches http and https addresses only`;
+    try {
+      await this.parts.vetUrl(uri);
+      return undefined;
+    } catch (error) {
+      return `the address cannot be used: ${(error as Error).message.replace(/\.$/, '')}`;
+    }
+  }
+
   async run(rule: MemberRule, delivered: Delivered): Promise<Finding> {
     switch (rule.type) {
       case 'manual':
@@ -109,7 +126,8 @@ export class RuleRunner {
       return { outcome: 'rejected', reason, checks: [content.check, check] };
     }
     const met = answer.errors === '';
-    const evidence = met ? 'valid' : answer.errors;
+    // The errors name fields of the delivery: those are the provider's words.
+    const evidence = met ? 'valid' : quoted(answer.errors);
     const check = { criterion: 'matches the JSON Schema', met, evidence };
     return {
       outcome: met ? 'approved' : 'rejected',

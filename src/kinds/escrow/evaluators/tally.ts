@@ -1,6 +1,6 @@
 // Votes into a verdict: one for a single rule, n of m for a quorum. Pure.
 import type { Rule } from '../terms.ts';
-import type { Verdict, Vote } from '../work.ts';
+import { reasonText, type Verdict, type Vote } from '../work.ts';
 
 /** Undefined while neither enough approve nor too many reject. */
 export function tally(rule: Rule, votes: readonly Vote[], at: number): Verdict | undefined {
@@ -16,7 +16,7 @@ export function tally(rule: Rule, votes: readonly Vote[], at: number): Verdict |
     {
       criterion: `vote of member ${vote.member + 1}`,
       met: vote.outcome === 'approved',
-      evidence: vote.reason,
+      evidence: reasonText(vote),
     },
     ...vote.checks,
   ]);

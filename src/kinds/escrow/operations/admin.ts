@@ -2,13 +2,13 @@
 import { z } from 'zod';
 import { AppError } from '../../../errors.ts';
 import { defineOperation, type Operation } from '../../../operation.ts';
+import { fenced, quoted } from '../../../runtime/foreign-text.ts';
 import { formatUnits, parseMicro, parseUnits } from '../money.ts';
 import { callerOf, type EscrowServices } from '../services.ts';
 import { walletIdSchema } from '../terms.ts';
 import { verifyBooks } from '../verify.ts';
 import { viewWallet, walletView } from '../view.ts';
 import { asWallet, idempotencyKey } from './work.ts';
-import { fenced } from './text.ts';
 
 const units = z.string().max(30).describe('Decimal number of units as text, like "2.50"');
 const bodyCharsMax = 20_000;
@@ -29,7 +29,7 @@ function payX402(services: EscrowServices): Operation {
     name: 'pay_x402',
     title: 'Pay for a web resource (x402)',
     description:
-      'Gets a URL that asks for payment (HTTP 402, x402): pays at most maxAmount from your wallet, asks again with the proof and answers what came back, fenced as untrusted text. With recipient it only pays and answers the header for your own request. A retry with the same idempotencyKey pays once. For hiring somebody use post_work.',
+      'Gets a URL that asks for payment (HTTP 402, x402): pays at most maxAmount from your wallet, asks again with the proof and answers what came back, fenced as untrusted text. With recipient it only pays and answers the header for your own request. Every call pays; a retry with the same idempotencyKey pays once. For hiring somebody use post_work.',
     effect: 'destroy',
     idempotent: true,
     openWorld: true,
@@ -41,7 +41,7 @@ function payX402(services: EscrowServices): Operation {
       maxAmount: units.describe('Price that you accept, like "2.50"; the fee comes on top'),
       recipient: walletIdSchema.optional().describe('Pay this wallet without asking the URL first'),
       idempotencyKey,
-      repeat: z.boolean().optional(),
+      repeat: z.boolean().optional().describe('No effect: every call without a key pays'),
       wallet: asWallet,
     }),
     output: z.looseObject({ paid: z.boolean() }),
@@ -49,38 +49,42 @@ function payX402(services: EscrowServices): Operation {
     cli: { words: ['wallet', 'x402'], args: ['url', 'maxAmount'] },
     run: async (input, context) => {
       const payer = await services.wallets.actingFor(callerOf(context), input.wallet);
-      const { url, recipient, idempotencyKey: key, repeat } = input;
+      const { url, recipient, idempotencyKey: key } = input;
       const amountMax = parseUnits(input.maxAmount, 'maxAmount');
       if (recipient !== undefined) {
-        const { payment, header } = await services.x402.authorize({
+        const { payment, header, existing } = await services.x402.authorize({
           payer: payer.id,
           recipient,
           amount: amountMax,
           resource: url,
           idempotencyKey: key,
-          repeat,
         });
-        return paidOf(payment, header);
+        return paidOf(payment, header, existing);
       }
       const answer = await services.x402.payFor({
         payer: payer.id,
         url,
         amountMax,
         idempotencyKey: key,
-        repeat,
       });
       const { status, contentType, body } = answer;
-      const shown = { status, contentType, body: fenced(body, bodyCharsMax) };
+      const type = contentType === '' ? '' : quoted(contentType);
+      const shown = { status, contentType: type, body: fenced(body, bodyCharsMax) };
       return answer.paid
-        ? { ...paidOf(answer.payment, answer.header), ...shown }
+        ? { ...paidOf(answer.payment, answer.header, answer.existing), ...shown }
         : { paid: false, ...shown };
     },
   });
 }
 
-function paidOf(payment: { id: string; amount: number; fee: number }, paymentHeader: string) {
+function paidOf(
+  payment: { id: string; amount: number; fee: number },
+  paymentHeader: string,
+  existing: boolean,
+) {
   return {
     paid: true,
+    ...(existing ? { existing } : {}),
     paymentId: payment.id,
     amount: formatUnits(payment.amount),
     fee: formatUnits(payment.fee),
@@ -203,8 +207,8 @@ function verifyEscrow(services: EscrowServices): Operation {
     description:
       "Recomputes every hash chain, every balance, the sum of all money and every job's escrow from the entries alone, and fails naming what does not fit. Keep `fold` elsewhere and compare it later to notice a rewritten history. Changes nothing.",
     effect: 'read',
-    scope: 'read',
-    reach: {},
+    scope: 'admin',
+    reach: 'everything',
     input: z.strictObject({}),
     output: z.looseObject({ ok: z.boolean(), problems: z.array(z.string()) }),
     http: { method: 'GET', path: '/api/escrow/verify' },

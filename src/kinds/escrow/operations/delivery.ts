@@ -3,6 +3,7 @@ import { z } from 'zod';
 import { AppError } from '../../../errors.ts';
 import { jobId } from '../../../jobs/operation-needs.ts';
 import { defineOperation, type Operation } from '../../../operation.ts';
+import { cleanText, fenced } from '../../../runtime/foreign-text.ts';
 import { contentHashPattern, hashMatches, sha256Of } from '../hashes.ts';
 import {
   callerOf,
@@ -16,12 +17,12 @@ import {
   shownOnce,
   type EscrowServices,
 } from '../services.ts';
-import { rolesOf, silences, specHash } from '../terms.ts';
+import { lineSchema, rolesOf, silences, specHash } from '../terms.ts';
 import { workView } from '../view.ts';
 import { workRoles } from '../work-store.ts';
 import type { Submission, Work } from '../work.ts';
 import { asWallet, stageNames } from './work.ts';
-import { fenced, workText } from './text.ts';
+import { workText } from './text.ts';
 
 const answer = workView.extend({ existing: z.boolean().optional() });
 const listLimitMax = 100;
@@ -54,9 +55,10 @@ function submitWork(services: EscrowServices): Operation {
       id: jobId,
       content: z.string().optional(),
       uri: z
-        .url({ protocol: /^https?$/ })
+        .url({ protocol: /^(https?|ipfs)$/ })
         .max(2000)
-        .optional(),
+        .optional()
+        .describe('http, https, or ipfs where a person decides'),
       contentHash: z.string().max(80).optional(),
       wallet: asWallet,
     }),
@@ -67,6 +69,7 @@ function submitWork(services: EscrowServices): Operation {
     run: async (input, context) => {
       const { wallet, before } = await actingOn(services, input, context);
       const hash = deliveredHash(services, input);
+      if (before.phase === 'funded') await services.evaluation.refuseUnusable(before, input);
       const isSame = (work: Work) => work.provider === wallet.id && wasDelivered(work, hash);
       const submission = {
         n: before.state.txs.length,
@@ -117,6 +120,11 @@ function deliveredHash(
       hint: 'Send content, or uri with contentHash.',
     });
   }
+  if (content.includes('\0') || !content.isWellFormed()) {
+    throw new AppError('invalidInput', 'Inline content must be text without NUL characters.', {
+      hint: 'Put binary content somewhere and give uri and contentHash.',
+    });
+  }
   const bytes = Buffer.from(content, 'utf8');
   const { inlineBytesMax } = services.settings;
   if (bytes.length > inlineBytesMax) {
@@ -145,13 +153,13 @@ function evaluateWork(services: EscrowServices): Operation {
     input: z.strictObject({
       id: jobId,
       verdict: z.enum(['approve', 'reject']),
-      reason: z.string().min(1).max(2000),
+      reason: lineSchema(2000),
       checks: z
         .array(
           z.strictObject({
-            criterion: z.string().max(300),
+            criterion: z.string().overwrite(cleanText).max(300),
             met: z.boolean(),
-            evidence: z.string().max(1000).default(''),
+            evidence: z.string().overwrite(cleanText).max(1000).default(''),
           }),
         )
         .max(50)
@@ -236,7 +244,7 @@ function disputeWork(services: EscrowServices): Operation {
     toolsets: ['escrow'],
     input: z.strictObject({
       id: jobId,
-      reason: z.string().min(1).max(2000),
+      reason: lineSchema(2000),
       resolution: z.enum(silences).optional().describe('Arbiter only'),
       splitBps: z.int().min(1).max(9999).optional(),
       wallet: asWallet,

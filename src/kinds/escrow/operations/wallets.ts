@@ -1,12 +1,12 @@
 // The operations on wallets and payments.
 import { z } from 'zod';
 import { AppError } from '../../../errors.ts';
-import { defineOperation, type Operation } from '../../../operation.ts';
+import { defineOperation, type Caller, type Operation } from '../../../operation.ts';
 import { formatUnits, parseUnits } from '../money.ts';
 import { reputationEvents, reputationOf } from '../reputation.ts';
 import type { Policy } from '../rows.ts';
 import { callerOf, shownWallet, type EscrowServices } from '../services.ts';
-import { walletIdSchema } from '../terms.ts';
+import { lineSchema, walletIdSchema } from '../terms.ts';
 import { paymentView, viewPayment, walletView } from '../view.ts';
 import { asWallet, idempotencyKey } from './work.ts';
 
@@ -48,7 +48,7 @@ function createWallet(services: EscrowServices): Operation {
     reach: {},
     toolsets: ['escrow'],
     input: z.strictObject({
-      name: z.string().min(1).max(50).optional(),
+      name: lineSchema(50).optional(),
       limits: z.strictObject(limitFields).optional(),
       withKey: z.boolean().optional().describe('Also make a key bound to it; it is shown once'),
     }),
@@ -57,6 +57,8 @@ function createWallet(services: EscrowServices): Operation {
     cli: { words: ['wallet', 'create'], args: ['name'] },
     run: async (input, context) => {
       const caller = callerOf(context);
+      refuseBound(caller, 'create wallets');
+      await services.wallets.refuseTooMany(caller.owner, services.settings);
       const policy = await policyOf(services, input.limits);
       const wallet = await services.wallets.create(caller.owner, input.name ?? null, policy);
       const view = await shownWallet(services, wallet);
@@ -75,7 +77,7 @@ function openWallet(services: EscrowServices): Operation {
     effect: 'write',
     scope: 'public',
     reach: {},
-    input: z.strictObject({ name: z.string().min(1).max(50).optional() }),
+    input: z.strictObject({ name: lineSchema(50).optional() }),
     output: walletView.extend({ claimKey: z.string() }),
     http: { method: 'POST', path: '/api/wallets/open' },
     cli: { words: ['wallet', 'open'], args: ['name'] },
@@ -85,6 +87,7 @@ function openWallet(services: EscrowServices): Operation {
           hint: 'Send a key, or let the operator set escrow.openWallets.',
         });
       }
+      await services.wallets.refuseTooManyUnclaimed(services.settings);
       const { wallet, claimKey } = await services.wallets.open(input.name ?? null);
       return { ...(await shownWallet(services, wallet)), claimKey };
     },
@@ -106,6 +109,7 @@ function claimWallet(services: EscrowServices): Operation {
     cli: { words: ['wallet', 'claim'], args: ['claimKey'] },
     run: async (input, context) => {
       const caller = callerOf(context);
+      await services.wallets.refuseTooMany(caller.owner, services.settings);
       const { wallet, key } = await services.wallets.claim(input.claimKey, caller, services);
       return { ...(await shownWallet(services, wallet)), key };
     },
@@ -152,10 +156,13 @@ function updateWallet(services: EscrowServices): Operation {
     reach: {},
     input: z.strictObject({
       wallet: walletIdSchema,
-      name: z.string().min(1).max(50).optional(),
+      name: lineSchema(50).optional(),
       frozen: z.boolean().optional(),
       limits: z.strictObject(limitFields).optional(),
-      rotateKey: z.boolean().optional().describe('Ends its keys and shows a new one once'),
+      rotateKey: z
+        .boolean()
+        .optional()
+        .describe('Ends its keys and its webhook, and shows a new key once'),
     }),
     output: walletView.extend({ key: z.string().optional() }),
     http: { method: 'PATCH', path: '/api/wallets/{wallet}' },
@@ -163,11 +170,7 @@ function updateWallet(services: EscrowServices): Operation {
     run: async (input, context) => {
       const caller = callerOf(context);
       const wallet = await services.wallets.owned(caller, input.wallet);
-      if (caller.subject !== undefined) {
-        throw new AppError('forbidden', 'A key bound to a wallet cannot change its limits.', {
-          hint: 'Its owner can, with a key of their own.',
-        });
-      }
+      refuseBound(caller, 'change a wallet');
       const after = await services.wallets.update(wallet.id, {
         ...(input.name === undefined ? {} : { name: input.name }),
         ...(input.frozen === undefined ? {} : { status: input.frozen ? 'frozen' : 'active' }),
@@ -175,6 +178,8 @@ function updateWallet(services: EscrowServices): Operation {
       });
       const view = await shownWallet(services, after);
       if (!input.rotateKey) return view;
+      // The holder of the old key may have set the webhook: it ends with the key.
+      await services.hooks.remove(after);
       return { ...view, key: await services.wallets.newKey(services.access, after, caller, true) };
     },
   });
@@ -215,6 +220,14 @@ function walletWebhook(services: EscrowServices): Operation {
   });
 }
 
+/** A key for one wallet acts for that wallet and makes nothing that would outlive it. */
+function refuseBound(caller: Caller, what: string): void {
+  if (caller.subject === undefined) return;
+  throw new AppError('forbidden', `A key bound to ${caller.subject} cannot ${what}.`, {
+    hint: 'Its owner can, with a key of their own.',
+  });
+}
+
 type Limits = z.infer<z.ZodObject<typeof limitFields>>;
 
 async function policyOf(
@@ -252,7 +265,7 @@ function sendPayment(services: EscrowServices): Operation {
     input: z.strictObject({
       to: walletIdSchema,
       amount: units,
-      memo: z.string().max(200).optional(),
+      memo: lineSchema(200).optional(),
       idempotencyKey,
       repeat,
       wallet: asWallet,
@@ -273,7 +286,7 @@ function sendPayment(services: EscrowServices): Operation {
         ...(again ? { repeat: true } : {}),
       });
       return {
-        ...viewPayment(payment, true),
+        ...viewPayment(payment, payer),
         balance: formatUnits(balance ?? (await services.store.wallet(payer)).balance),
         ...(existing ? { existing: true } : {}),
       };
@@ -298,8 +311,8 @@ function getPayment(services: EscrowServices): Operation {
       const payment = await services.store.payments.findPayment(input.id);
       if (!payment) throw new AppError('paymentNotFound', `There is no payment ${input.id}.`);
       const mine = caller ? await services.wallets.list(caller) : [];
-      const party = mine.some(({ id }) => id === payment.payer || id === payment.payee);
-      return viewPayment(payment, party);
+      const party = mine.find(({ id }) => id === payment.payer || id === payment.payee);
+      return viewPayment(payment, party?.id);
     },
   });
 }
@@ -327,7 +340,7 @@ function listPayments(services: EscrowServices): Operation {
     run: async (input, context) => {
       const wallet = await services.wallets.actingFor(callerOf(context), input.wallet);
       const rows = await services.store.payments.listPayments(wallet.id, input.limit, input.offset);
-      return { payments: rows.map((payment) => viewPayment(payment, true)) };
+      return { payments: rows.map((payment) => viewPayment(payment, wallet.id)) };
     },
   });
 }
@@ -337,7 +350,7 @@ function getReputation(services: EscrowServices): Operation {
     name: 'get_reputation',
     title: 'Get reputation',
     description:
-      'Shows how reliable a wallet has been as provider and as client: jobs completed, rejected, expired, a score in which every job and payment counts once, and its newest events. Public. Look before you hire. Changes nothing.',
+      'Shows how reliable a wallet has been as provider and as client: its accepted, rejected and expired deliveries for other owners, a score weighed by amount and number of counterparties, and its newest events. It cannot show whether those counterparties are independent of one another. Public. Look before you hire. Changes nothing.',
     effect: 'read',
     scope: 'public',
     reach: 'nothing',

@@ -3,6 +3,7 @@ import { z } from 'zod';
 import { AppError } from '../../../errors.ts';
 import { jobId } from '../../../jobs/operation-needs.ts';
 import { defineOperation, type Operation } from '../../../operation.ts';
+import { cleanText } from '../../../runtime/foreign-text.ts';
 import { parseMicro } from '../money.ts';
 import {
   callerOf,
@@ -17,6 +18,8 @@ import {
 import { phases } from '../stage.ts';
 import {
   descriptionCharsMax,
+  durationText,
+  lineSchema,
   milestonesMax,
   ruleSchema,
   silences,
@@ -37,7 +40,7 @@ export const idempotencyKey = z
   .min(1)
   .max(200)
   .optional()
-  .describe('The same key for a retry of the same purchase; a new one for a new purchase');
+  .describe('Same key for a retry');
 const budget = z.string().max(40).describe('Micro-units as text: "2500000" is 2.50');
 const isoTime = z.iso.datetime({ offset: true });
 const answer = workView.extend({ existing: z.boolean().optional() });
@@ -47,13 +50,14 @@ export function workOperations(services: EscrowServices): Operation[] {
 }
 
 function postWork(services: EscrowServices): Operation {
+  const window = durationText(services.settings.evaluationMsDefault);
   return defineOperation({
     name: 'post_work',
     title: 'Post work for another agent',
     description:
-      'Hires another agent: creates an escrow job with a provider, a budget in internal credit, a deadline and the rule that will decide. ' +
-      'No money moves until fund_work (or fund: true). All terms are frozen in a public spec. ' +
-      'Not for a plain payment (send_payment). Follow it with get_job or wait_for_jobs. A retry with the same idempotencyKey, or the same purchase within minutes, answers the existing job.',
+      'Hires another agent for a task: creates an escrow job with a provider, a budget in internal credit, a deadline and a rule that decides. ' +
+      `No money moves until it is funded (fund: true, or fund_work). If you do not respond within ${window} after delivery, the provider is paid. ` +
+      'Follow it with get_job or wait_for_jobs. A repeated call within ten minutes answers the existing job.',
     effect: 'write',
     idempotent: true,
     scope: 'run',
@@ -62,8 +66,9 @@ function postWork(services: EscrowServices): Operation {
     input: z.strictObject({
       provider: walletIdSchema,
       budget,
-      title: z.string().min(1).max(titleCharsMax),
-      description: z.string().min(1).max(descriptionCharsMax),
+      budgetMax: budget.optional().describe('Refuse every counter-offer above this, micro-units'),
+      title: lineSchema(titleCharsMax),
+      description: z.string().overwrite(cleanText).min(1).max(descriptionCharsMax),
       rule: ruleSchema.default({ type: 'manual' }).describe('Who or what decides'),
       expiresAt: isoTime.optional().describe('Until then it must be delivered; default one day'),
       fundBy: isoTime.optional(),
@@ -71,7 +76,7 @@ function postWork(services: EscrowServices): Operation {
       silence: z
         .enum(silences)
         .optional()
-        .describe('What happens when the evaluator stays silent; default refund'),
+        .describe('What happens when nobody decides after a delivery; default release'),
       splitBps: z
         .int()
         .min(1)
@@ -87,14 +92,14 @@ function postWork(services: EscrowServices): Operation {
         })
         .optional(),
       milestones: z
-        .array(z.strictObject({ title: z.string().min(1).max(titleCharsMax), amount: budget }))
+        .array(z.strictObject({ title: lineSchema(titleCharsMax), amount: budget }))
         .max(milestonesMax)
         .optional()
         .describe('Parts that are delivered and paid one after another; they sum to the budget'),
       settlement: z.enum(['ledger', 'evm']).optional(),
       visibility: z.enum(['public', 'private']).optional(),
-      fund: z.boolean().optional().describe('Fund it at once'),
-      tags: z.array(z.string().max(60)).max(20).optional(),
+      fund: z.boolean().optional().describe('Fund it now'),
+      tags: z.array(lineSchema(60)).max(20).optional(),
       idempotencyKey,
       repeat: z
         .boolean()
@@ -107,19 +112,20 @@ function postWork(services: EscrowServices): Operation {
     http: { method: 'POST', path: '/api/work' },
     cli: { words: ['escrow', 'post'], args: ['provider', 'budget', 'title'] },
     rareInput: [
+      'expiresAt (ISO time)',
+      'silence (release, refund, split)',
+      'splitBps',
+      'dispute {arbiter, windowMs, …}',
+      'milestones [{title, amount}]',
+      'budgetMax',
       'fundBy',
       'evaluationMs',
-      'silence',
-      'splitBps',
-      'dispute',
-      'milestones',
       'settlement',
       'visibility',
       'tags',
       'repeat',
       'expiryMsMin',
       'wallet',
-      'expiresAt',
     ],
     startsJob: (view) => view.id,
     answerFor: async (id, context) => {
@@ -133,12 +139,14 @@ function postWork(services: EscrowServices): Operation {
     run: async (input, context) => {
       const caller = callerOf(context);
       const client = await services.wallets.actingFor(caller, input.wallet);
-      const { dispute, milestones, wallet: _, expiresAt, fundBy, ...rest } = input;
+      const { dispute, milestones, wallet: _, expiresAt, fundBy, budgetMax, ...rest } = input;
+      const agreed = parseMicro(input.budget, 'budget');
       const posted = await services.posting.post({
         ...rest,
         client,
         owner: caller.owner,
-        budget: parseMicro(input.budget, 'budget'),
+        budget: agreed,
+        ...(budgetMax === undefined ? {} : { budgetMax: parseMicro(budgetMax, 'budgetMax') }),
         ...(expiresAt === undefined ? {} : { expiresAt: Date.parse(expiresAt) }),
         ...(fundBy === undefined ? {} : { fundBy: Date.parse(fundBy) }),
         ...(dispute ? { dispute, disputeWindowMs: dispute.windowMs ?? 0 } : {}),
@@ -153,7 +161,7 @@ function postWork(services: EscrowServices): Operation {
       if (!input.fund || phase !== 'open' || later) return shownOnce(services, posted, client);
       const actor = { wallet: client.id };
       const { work } = await once(services, id, isFundedBy(client.id), () =>
-        services.escrow.act(id, { actor, action: 'fund' }),
+        services.escrow.act(id, { actor, action: 'fund', expectedBudget: agreed }),
       );
       return shownOnce(services, { work, existing }, client);
     },
@@ -165,14 +173,20 @@ function fundWork(services: EscrowServices): Operation {
     name: 'fund_work',
     title: 'Fund posted work',
     description:
-      "Moves the job's budget from your wallet into the job's own escrow account; only the client can, only while the job is open. " +
-      'Fails without any effect when balance or limits do not allow it. Calling it again after it worked changes nothing. Use it after post_work; set expectedBudget when the provider may have made a counter-offer.',
+      "Moves the amount that you agreed to from your wallet into the job's own escrow account; only the client can, only while the job is open. " +
+      'When the provider has proposed another amount it fails; to accept that amount, name it in expectedBudget. Balance and limits are checked first; a failure has no effect. Calling it again after it worked changes nothing. Use it after post_work.',
     effect: 'write',
     idempotent: true,
     scope: 'run',
     reach: { actsFor: 'wallet' },
     toolsets: ['escrow'],
-    input: z.strictObject({ id: jobId, expectedBudget: budget.optional(), wallet: asWallet }),
+    input: z.strictObject({
+      id: jobId,
+      expectedBudget: budget
+        .optional()
+        .describe('The amount you accept, micro-units; needed when the provider proposed another'),
+      wallet: asWallet,
+    }),
     output: answer,
     http: { method: 'POST', path: '/api/work/{id}/fund' },
     cli: { words: ['escrow', 'fund'], args: ['id'] },
@@ -197,7 +211,7 @@ function counterWork(services: EscrowServices): Operation {
     name: 'counter_work',
     title: 'Make a counter-offer',
     description:
-      'Proposes another budget for an open job; client or provider can, until it is funded. The last offer counts; the client accepts it by fund_work with expectedBudget. Moves no money. To refuse the job altogether use decline_work.',
+      'Proposes another budget for an open job; client or provider can, until it is funded. The last proposal is the one on the table; the client accepts a proposal of the provider only by naming its amount (fund_work, expectedBudget). Moves no money. To refuse the job altogether use decline_work.',
     effect: 'write',
     scope: 'run',
     reach: { actsFor: 'wallet' },
@@ -242,7 +256,7 @@ function declineWork(services: EscrowServices): Operation {
     scope: 'run',
     reach: { actsFor: 'wallet' },
     toolsets: ['escrow'],
-    input: z.strictObject({ id: jobId, reason: z.string().max(1000).optional(), wallet: asWallet }),
+    input: z.strictObject({ id: jobId, reason: lineSchema(1000).optional(), wallet: asWallet }),
     output: answer,
     http: { method: 'POST', path: '/api/work/{id}/decline' },
     cli: { words: ['escrow', 'decline'], args: ['id'] },

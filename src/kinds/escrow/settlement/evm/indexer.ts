@@ -287,10 +287,18 @@ function actionOf(name: string, by: string, work: Work): MoveInput['action'] {
 
 type Snapshot = Pick<
   Work,
-  'phase' | 'budget' | 'held' | 'deadlineAt' | 'nextAt' | 'external' | 'state' | 'updatedAt'
+  | 'phase'
+  | 'budget'
+  | 'held'
+  | 'deadlineAt'
+  | 'nextAt'
+  | 'external'
+  | 'state'
+  | 'updatedAt'
+  | 'spec'
 >;
 
 function snapshot(work: Work): Snapshot {
-  const { phase, budget, held, deadlineAt, nextAt, external, state, updatedAt } = work;
-  return { phase, budget, held, deadlineAt, nextAt, external, state, updatedAt };
+  const { phase, budget, held, deadlineAt, nextAt, external, state, updatedAt, spec } = work;
+  return { phase, budget, held, deadlineAt, nextAt, external, state, updatedAt, spec };
 }

@@ -4,6 +4,7 @@ import { AppError } from '../../../../errors.ts';
 import { randomId } from '../../../../jobs/job.ts';
 import type { Log } from '../../../../runtime/log.ts';
 import type { Step } from '../../../../store/store.ts';
+import { agreedBudget } from '../../agreement.ts';
 import type { Escrow } from '../../escrow.ts';
 import type { MoveInput } from '../../move.ts';
 import { specHash } from '../../terms.ts';
@@ -272,6 +273,7 @@ export class Sender {
     const id = work.external === null ? undefined : BigInt(work.external);
     const call = (name: string, ...args: unknown[]) =>
       id === undefined ? 'wait' : chain.encode(name, [id, ...args]);
+    const amount = BigInt(input.budget ?? agreedBudget(work));
     const reason = bytes32(specHash(input.verdict?.reason ?? input.reason ?? ''));
     switch (intent.action) {
       case 'create':
@@ -280,10 +282,10 @@ export class Sender {
           call('setBudget', chain.token, BigInt(input.budget!), '0x'),
         ];
       case 'counter':
-        return [call('setBudget', chain.token, BigInt(input.budget!), '0x')];
+        return [call('setBudget', chain.token, amount, '0x')];
       case 'fund':
         // What the client agreed to when it acted. The contract refuses if the budget is another one by now.
-        return [chain.approval(BigInt(input.budget!)), call('fund', BigInt(input.budget!), '0x')];
+        return [chain.approval(amount), call('fund', amount, '0x')];
       case 'submit':
         return [call('submit', bytes32(input.submission!.hash), '0x')];
       case 'approve':

@@ -1,0 +1,90 @@
+// The raise of a provider meets the same refusal on every interface: HTTP, MCP, the command line, CardZero's routes and tools.
+import assert from 'node:assert/strict';
+import { test, type TestContext } from 'node:test';
+import { Client } from '@modelcontextprotocol/client';
+import { StdioClientTransport } from '@modelcontextprotocol/client/stdio';
+import { jobOf, openMarket, type Json } from '../../dialects/cardzero-market.ts';
+import { bin, serverEnv } from '../../helpers/server.ts';
+
+test('no interface and no dialect funds a raise that the client did not name', async (t) => {
+  const market = await openMarket(t);
+  const { server } = market;
+  const client = await market.party('client', '500.00');
+  const provider = await market.party('provider');
+  const as = (key: string) => ({ authorization: `Bearer ${key}` });
+  const api = (key: string, path: string, body: unknown) => server.api('POST', path, body, as(key));
+  const balance = async () =>
+    (await market.api('GET', `/api/wallets?wallet=${client.id}`)).wallets[0].balance as string;
+
+  const order = {
+    provider: provider.id,
+    budget: '2000000',
+    title: 'Translate',
+    description: 'To French.',
+    idempotencyKey: 'one',
+  };
+  const { id } = (await api(client.key, '/api/work', order)).json<Json>();
+  const raise = { budget: '99000000' };
+  assert.equal((await api(provider.key, `/api/work/${id}/counter`, raise)).status, 200);
+
+  const blind = await api(client.key, `/api/work/${id}/fund`, {});
+  assert.deepEqual([blind.status, blind.json<Json>().code], [409, 'budgetChanged']);
+  const again = await api(client.key, '/api/work', { ...order, fund: true });
+  assert.deepEqual([again.status, again.json<Json>().code], [409, 'budgetChanged']);
+
+  const typed = await server.cli('escrow', 'fund', id, '--wallet', client.id);
+  assert.equal(typed.code, 5);
+  assert.match(typed.stderr, /99\.00.*agreed to 2\.00/s);
+
+  const mcp = await tools(t, server.home, ['--toolsets', 'escrow']);
+  const told = await mcp('fund_work', { id, wallet: client.id });
+  assert.ok(told.isError);
+  assert.match(told.text, /expectedBudget "99000000"/);
+  const reposted = await mcp('post_work', { ...order, fund: true, wallet: client.id });
+  assert.ok(reposted.isError, reposted.text);
+
+  const cardzero = await tools(t, server.home, ['--dialect', 'cardzero'], client.id);
+  const { jobId } = (await market.call(client, 'POST', '/jobs', jobOf(provider))).body;
+  await api(provider.key, `/api/work/${jobId}/counter`, raise);
+  for (const job of [id, jobId]) {
+    const fund = await market.call(client, 'POST', `/jobs/${job}/fund`);
+    assert.deepEqual([fund.status, fund.body.error], [409, 'BUDGET_CHANGED']);
+    const tool = await cardzero('fund_job', { jobId: job });
+    assert.match(tool.text, /^Fund job failed: \[BUDGET_CHANGED\]/);
+  }
+  // CardZero's limit per job binds whoever makes an offer for a job that was created there.
+  const above = await api(provider.key, `/api/work/${jobId}/counter`, { budget: '100000001' });
+  assert.equal(above.json<Json>().code, 'budgetAboveMax');
+  assert.equal(await balance(), '500.00');
+
+  const named = { expectedBudgetUsdc: '99000000' };
+  const paid = await market.call(client, 'POST', `/jobs/${jobId}/fund`, named);
+  assert.equal(paid.status, 200, paid.text);
+  assert.equal(
+    (await market.call(undefined, 'GET', `/jobs/${jobId}`)).body.budget_usdc,
+    '99000000',
+  );
+  const spec = await market.call(undefined, 'GET', `/jobs/${jobId}/spec`);
+  assert.equal(spec.body.budget.amount, '99000000');
+  const accepted = await mcp('fund_work', { id, wallet: client.id, expectedBudget: '99000000' });
+  assert.ok(!accepted.isError, accepted.text);
+  assert.equal(await balance(), '302.00');
+});
+
+async function tools(t: TestContext, home: string, flags: string[], wallet?: string) {
+  const mcp = new Client({ name: 'test', version: '1' });
+  t.after(() => mcp.close());
+  const env = serverEnv(home, wallet === undefined ? {} : { CARDZERO_WALLET_ID: wallet });
+  await mcp.connect(
+    new StdioClientTransport({
+      command: process.execPath,
+      args: [bin, 'mcp', ...flags],
+      env: env as Record<string, string>,
+    }),
+  );
+  return async (name: string, input: Record<string, unknown>) => {
+    const answer = await mcp.callTool({ name, arguments: input });
+    const [content] = answer.content as { text: string }[];
+    return { text: content!.text, isError: answer.isError === true };
+  };
+}

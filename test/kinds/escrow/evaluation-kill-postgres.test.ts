@@ -1,0 +1,5 @@
+// The same on PostgreSQL.
+process.env.ERRAND_TEST_STORE = 'postgres';
+await import('./evaluation-kill.test.ts');
+
+export {};

@@ -1,0 +1,45 @@
+// The real server, killed with SIGKILL while it evaluates a delivery: the next one goes on immediately, whatever is left of
+// the lease of the dead one, and also when the deadline has passed meanwhile.
+import assert from 'node:assert/strict';
+import { test } from 'node:test';
+import { startServer } from '../../helpers/server.ts';
+import { until } from '../../helpers/until.ts';
+import { openBank } from './bank.ts';
+import { json, openSite } from './site.ts';
+
+/** Enough for a slow machine to post, fund and deliver; the test waits for it once. */
+const lifeMs = 6000;
+
+test('kill -9 during an evaluation costs no provider their pay', async (t) => {
+  const site = await openSite(t, () => undefined);
+  const escrow = { expiryMsMin: 1, sweepMs: 100, evaluationLeaseMs: 600_000 };
+  const bank = await openBank(t, { escrow, egress: { allow: [site.host] } });
+  const { call, client, provider, home, server } = bank;
+  const hire = async (expiryMs: number): Promise<string> => {
+    const { id } = await call(server, 'POST', '/api/work', {
+      ...{ wallet: client, provider, budget: '1000000', title: 'x', description: 'x' },
+      ...{ rule: { type: 'http_check', url: site.url, timeoutMs: 30_000 }, fund: true },
+      ...{ evaluationMs: 0, silence: 'refund', repeat: true },
+      expiresAt: new Date(Date.now() + expiryMs).toISOString(),
+    });
+    const { hits } = site;
+    await call(server, 'POST', `/api/work/${id}/submit`, { wallet: provider, content: 'done' });
+    await until('the page is asked', () => site.hits > hits);
+    return id;
+  };
+  const long = await hire(3_600_000);
+  const short = await hire(lifeMs);
+  const { deadline } = await call(server, 'GET', `/api/jobs/${short}`);
+  await server.kill();
+  site.page = json('{}');
+  await until('the deadline has passed', () => Date.now() > Date.parse(deadline));
+  const next = await startServer(t, { home });
+  for (const id of [long, short]) {
+    const job = await until('it is over', async () => {
+      const present = await call(next, 'GET', `/api/jobs/${id}`);
+      return present.outcome === undefined ? undefined : present;
+    });
+    assert.deepEqual([job.stage, job.outcome], ['completed', 'approved']);
+  }
+  assert.deepEqual((await bank.funds(next))[1], 2 * 930_000);
+});

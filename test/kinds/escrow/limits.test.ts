@@ -1,0 +1,113 @@
+// Named limits: what a key for one wallet may create, how many offers a job takes, how short it may be, what may be delivered.
+import assert from 'node:assert/strict';
+import { test } from 'node:test';
+import { keccak256 } from '../../../src/runtime/keccak.ts';
+import { stores } from '../../helpers/stores.ts';
+import { createWorld, isoIn, posted, refusal } from './world.ts';
+
+const largePayments = process.env.ERRAND_TEST_DEEP === '1' ? 10_000 : 1000;
+
+for (const factory of stores) {
+  test(`${factory.name}: a key for one wallet makes no wallets or keys, and its webhook ends with it`, async (t) => {
+    const world = await createWorld(t, { factory, settings: { walletsMax: 2, unclaimedMax: 2 } });
+    const owner = { ...world.admin, owner: 'alice', admin: false };
+    const { id: wallet } = await world.call(owner, 'create_wallet', { withKey: true });
+    const key = {
+      ...owner,
+      subject: `wallet:${wallet}`,
+      scopes: new Set(['read', 'run'] as const),
+    };
+    const create = world.call(key, 'create_wallet', { withKey: true });
+    assert.equal(await refusal(create), 'forbidden');
+    const { claimKey } = await world.call(undefined, 'open_wallet', {});
+    assert.equal(await refusal(world.call(key, 'claim_wallet', { claimKey })), 'forbidden');
+    assert.equal(await refusal(world.call(key, 'verify_escrow')), 'forbidden');
+    const hook = { wallet, url: 'https://example.com/' };
+    await world.call(key, 'set_wallet_webhook', hook);
+    await world.call(owner, 'update_wallet', { wallet, rotateKey: true });
+    const left = await world.call(owner, 'set_wallet_webhook', { wallet });
+    assert.equal(left.url, undefined, 'the webhook of the old key is gone');
+
+    await world.call(owner, 'create_wallet', {});
+    assert.equal(await refusal(world.call(owner, 'create_wallet', {})), 'limitExceeded');
+    await world.call(undefined, 'open_wallet', {});
+    assert.equal(await refusal(world.call(undefined, 'open_wallet', {})), 'limitExceeded');
+    world.clock.jump(8 * 86_400_000);
+    await world.call(undefined, 'open_wallet', {});
+  });
+
+  test(`${factory.name}: a job takes a limited number of counter-offers and shows the newest`, async (t) => {
+    const world = await createWorld(t, { factory, settings: { offersMax: 7 } });
+    const client = await world.agent('client', '10.00');
+    const provider = await world.agent('provider');
+    const { id } = await posted(world, client, provider);
+    const offer = (who: typeof client, n: number) =>
+      world.call(who, 'counter_work', { id, budget: String(1_000_000 + n) });
+    for (let n = 1; n <= 7; n++) await offer(provider, n);
+    assert.equal(await refusal(offer(provider, 8)), 'limitExceeded');
+    await offer(client, 9);
+    const seen = await world.call(undefined, 'get_job', { id });
+    assert.deepEqual([seen.offers.length, seen.offersMade], [5, 8]);
+    assert.equal(seen.offers.at(-1).budget, '1000009');
+  });
+
+  test(`${factory.name}: nobody sets a shorter time than the operator's least`, async (t) => {
+    const world = await createWorld(t, { factory });
+    const client = await world.agent('client', '10.00');
+    const provider = await world.agent('provider');
+    const brief = (expiryMsMin: number, ms: number) =>
+      refusal(posted(world, client, provider, { expiryMsMin, expiresAt: isoIn(world, ms) }));
+    assert.equal(await brief(0, 1000), 'expiryTooShort');
+    assert.equal(await brief(120_000, 90_000), 'expiryTooShort');
+    assert.equal(await brief(0, 90_000), 'nothing was refused');
+  });
+
+  test(`${factory.name}: a delivery that the rule can never accept does not count`, async (t) => {
+    const vetUrl = async (url: string) => {
+      if (url.includes('10.0.0.1')) throw new Error('a private address');
+    };
+    const world = await createWorld(t, { factory, outside: { vetUrl } });
+    const client = await world.agent('client', '10.00');
+    const provider = await world.agent('provider');
+    const schema = { type: 'json_schema', schema: { type: 'object' } };
+    const quorum = { type: 'quorum', need: 2, members: [schema, { type: 'manual' }] };
+    const contentHash = keccak256('{}');
+    for (const rule of [schema, quorum]) {
+      const more = { rule, fund: true, title: rule.type };
+      const { id } = await posted(world, client, provider, more);
+      const submit = (delivery: object) =>
+        refusal(world.call(provider, 'submit_work', { id, ...delivery }));
+      assert.equal(await submit({ contentHash }), 'deliveryCannotPass');
+      const ipfs = { contentHash, uri: 'ipfs://bafybeigdyrzt5sfp7udm7hu76uh7y26nf3' };
+      assert.equal(await submit(ipfs), 'deliveryCannotPass');
+      const inside = { contentHash, uri: 'http://10.0.0.1/' };
+      assert.equal(await submit(inside), 'deliveryCannotPass');
+      assert.equal((await world.call(client, 'get_job', { id })).stage, 'funded');
+      assert.equal(await submit({ content: '{}' }), 'nothing was refused');
+    }
+    const { id } = await posted(world, client, provider, { fund: true });
+    const uri = 'ipfs://bafybeigdyrzt5sfp7udm7hu76uh7y26nf3';
+    const done = await world.call(provider, 'submit_work', { id, contentHash, uri });
+    assert.equal(done.deliverable.uri, uri, 'a person can fetch it');
+  });
+
+  test(`${factory.name}: every x402 call pays, and a retry with its key does not`, async (t) => {
+    const world = await createWorld(t, { factory });
+    const client = await world.agent('client', '1000');
+    const provider = await world.agent('provider');
+    const pay = (more: object = {}) =>
+      world.call(client, 'pay_x402', {
+        ...{ url: 'https://example.com/data', maxAmount: '0.01', recipient: provider.wallet },
+        ...more,
+      });
+    const count = factory === stores[0] ? largePayments : 100;
+    const paid = await Promise.all(Array.from({ length: count }, () => pay()));
+    assert.equal(new Set(paid.map(({ paymentId }) => paymentId)).size, count);
+    assert.equal(await world.balance(provider), count * 10_000);
+    const keyed = await Promise.all(
+      Array.from({ length: 20 }, () => pay({ idempotencyKey: 'once' })),
+    );
+    assert.equal(new Set(keyed.map(({ paymentId }) => paymentId)).size, 1);
+    assert.equal(await world.balance(provider), (count + 1) * 10_000);
+  });
+}
