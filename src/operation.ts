@@ -2,6 +2,7 @@
 // docs tables are projections of the one list. No face has logic of its own.
 import { z } from 'zod';
 import { AppError } from './errors.ts';
+import { checkInput } from './runtime/input-limits.ts';
 import type { Tracer } from './runtime/trace.ts';
 
 /** The language of input and output; tests take it from here, so that theirs is ours. */
@@ -261,6 +262,7 @@ export class Operations {
 
   private check(operation: Operation, input: unknown, context: CallContext): unknown {
     authorize(operation, context.caller, this.kinds.get(operation.name));
+    checkInput(input);
     const parsed = operation.input.safeParse(input ?? {});
     if (!parsed.success) throw inputError(operation, parsed.error);
     return parsed.data;

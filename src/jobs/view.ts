@@ -64,11 +64,11 @@ export async function viewJob(
   now: number,
   caller?: Caller,
 ): Promise<JobView> {
-  const kind = jobs.kind(job.kind);
-  const summary = kind.summary?.(job);
+  const summary = summaryOf(jobs, job);
   return {
     id: job.id,
     kind: job.kind,
+    ...(job.undecodable ? { undecodable: job.undecodable } : {}),
     ...(job.action ? { action: job.action } : {}),
     status: job.status,
     ...(job.stage ? { stage: job.stage } : {}),
@@ -76,7 +76,7 @@ export async function viewJob(
     ...(job.name ? { name: job.name } : {}),
     ...(summary ? { summary: shorten(summary) } : {}),
     ...(job.tags.length > 0 ? { tags: job.tags } : {}),
-    ...(await kind.view?.(job, caller)),
+    ...(await kindView(jobs, job, caller)),
     attempts: { number: job.attempt, max: job.retry.attemptsMax },
     ...(job.progress ? { progress: { ...job.progress } } : {}),
     ...boundedResult(job),
@@ -91,6 +91,33 @@ export async function viewJob(
     timings: timings(job, now),
   };
 }
+
+/** What its kind says of it. A row that the kind cannot read must not hide the jobs around it. */
+function summaryOf(jobs: Jobs, job: Job): string | undefined {
+  try {
+    return jobs.findKind(job.kind)?.summary?.(job);
+  } catch (error) {
+    if (isExpected(error)) throw error;
+    return undefined;
+  }
+}
+
+async function kindView(
+  jobs: Jobs,
+  job: Job,
+  caller: Caller | undefined,
+): Promise<Record<string, unknown>> {
+  try {
+    return (await jobs.findKind(job.kind)?.view?.(job, caller)) ?? {};
+  } catch (error) {
+    if (isExpected(error)) throw error;
+    return { diagnosis: 'Its stored details cannot be read.' };
+  }
+}
+
+/** Errors of the store or for the caller; anything else means that the kind cannot read the row. */
+const isExpected = (error: unknown): boolean =>
+  !(error instanceof TypeError || error instanceof RangeError || error instanceof SyntaxError);
 
 /** What a queued job waits for. */
 async function waiting(jobs: Jobs, job: Job, now: number): Promise<Record<string, unknown>> {
@@ -129,13 +156,14 @@ export async function viewPublicJob(
 }
 
 export function lineOf(jobs: Jobs, job: Job, now: number): z.infer<typeof jobLine> {
-  const summary = jobs.kind(job.kind).summary?.(job);
+  const summary = summaryOf(jobs, job);
   const { runMs, startedAt, finishedAt } = timings(job, now);
   const updatedAt = finishedAt ?? startedAt;
   return {
     id: job.id,
     kind: job.kind,
     status: job.status,
+    ...(job.undecodable ? { undecodable: job.undecodable } : {}),
     ...(job.name ? { name: job.name } : {}),
     ...(summary ? { summary: shorten(summary) } : {}),
     ...(job.stage ? { stage: job.stage } : {}),
@@ -158,14 +186,16 @@ export async function visibleJob(jobs: Jobs, id: string, caller: Caller | undefi
 /** Its owner, or whom its kind lets read it too. */
 export async function isParty(jobs: Jobs, job: Job, caller: Caller | undefined): Promise<boolean> {
   if (await isOwn(jobs, job, caller)) return true;
-  return caller !== undefined && (await jobs.kind(job.kind).readableBy?.(job, caller)) === true;
+  return (
+    caller !== undefined && (await jobs.findKind(job.kind)?.readableBy?.(job, caller)) === true
+  );
 }
 
 /** A key bound to one thing is no more than that where a kind knows parties: its owner's other jobs are not its own. */
 export async function isOwn(jobs: Jobs, job: Job, caller: Caller | undefined): Promise<boolean> {
   if (!caller || !owns(job, caller)) return false;
-  const kind = jobs.kind(job.kind);
-  return caller.subject === undefined || !kind.readableBy || kind.readableBy(job, caller);
+  const kind = jobs.findKind(job.kind);
+  return caller.subject === undefined || !kind?.readableBy || kind.readableBy(job, caller);
 }
 
 /** The job if the caller may change it. */

@@ -1,6 +1,7 @@
 // Bodies of pages, apart from their rows: read by cursor and field, and found by full text (FTS5 or PostgreSQL) behind
 // one method. Indexing happens after the crawl's own commit, in slices, because a crawl must not wait for it.
 import { isUtf8 } from 'node:buffer';
+import { decodeJsonOr } from '../../../runtime/json.ts';
 import type { Row, Step, Store, Value } from '../../../store/store.ts';
 import { ftsQuery, isAsked, parseQuery, tsQuery, type TextQuery } from '../text/query.ts';
 import { plainOf } from '../text/plain.ts';
@@ -245,7 +246,9 @@ function decoded(row: Row): Record<string, unknown> {
   const fields: Record<string, unknown> = {};
   for (const [field, value] of Object.entries(row)) {
     if (value === null) continue;
-    fields[field] = field in jsonFields ? JSON.parse(value as string) : shown(value);
+    fields[field] = Object.hasOwn(jsonFields, field)
+      ? decodeJsonOr<unknown>(value, null)
+      : shown(value);
   }
   return fields;
 }
