@@ -90,7 +90,17 @@ export const httpSettings = z.strictObject({
   headersTimeoutMs: count(20 * second, 'Time for a client to send its headers'),
   requestTimeoutMs: count(120 * second, 'Time for a client to send the whole request'),
   idleTimeoutMs: count(65 * second, 'How long an idle connection is kept'),
-  connectionsMax: count(2000, 'Open connections per listener'),
+  connectionsMax: count(2000, 'Open connections over TCP'),
+  keyConnectionsMax: count(500, 'Open connections of one key'),
+  addressConnectionsMax: count(256, 'Open connections of one address that have not sent a key yet'),
+  keyStreamsMax: count(200, 'Event streams of one key that are open at the same time'),
+  addressCallsMax: count(
+    64,
+    'Calls of one address without a key that are under way, streams included',
+  ),
+  anonymousBodyBytesMax: count(64 * 1024, 'Largest body of a call without a key'),
+  anonymousBytesMax: count(4 * 1024 ** 2, 'Bodies of all calls without a key that are in memory'),
+  keyBytesMax: count(128 * 1024 ** 2, 'Bodies of one key in memory; further ones wait'),
   sseKeepAliveMs: count(15 * second, 'Comments on a silent event stream'),
   stopTimeoutMs: count(10 * second, 'How long a stop waits for calls under way'),
 });
