@@ -3,6 +3,7 @@
 import { existsSync, readFileSync, statSync } from 'node:fs';
 import { join } from 'node:path';
 import { z } from 'zod';
+import { ownValue, setOwn } from './runtime/by-name.ts';
 import { environment, homePlace, logLevelOf } from './config-place.ts';
 import { AppError } from './errors.ts';
 import type { LogLevel } from './runtime/log.ts';
@@ -231,8 +232,8 @@ export function loadConfig(
     sections: file.sections,
     logLevel: logLevelOf(env.ERRAND_LOG),
     socketPath,
-    secret: (name) => env[name] ?? readEnvFile(join(home, 'env'))[name],
-    homeSecret: (name) => readEnvFile(join(home, 'env'))[name],
+    secret: (name) => ownValue(env, name) ?? ownValue(readEnvFile(join(home, 'env')), name),
+    homeSecret: (name) => ownValue(readEnvFile(join(home, 'env')), name),
   };
 }
 
@@ -371,7 +372,7 @@ function readEnvFile(path: string): Record<string, string> {
   const values: Record<string, string> = {};
   for (const line of readFileSync(path, 'utf8').split('\n')) {
     const match = /^\s*(?:export\s+)?([A-Za-z_]\w*)\s*=\s*(.*?)\s*$/.exec(line);
-    if (match) values[match[1]!] = match[2]!.replace(/^(['"])(.*)\1$/, '$2');
+    if (match) setOwn(values, match[1]!, match[2]!.replace(/^(['"])(.*)\1$/, '$2'));
   }
   return values;
 }

@@ -213,7 +213,7 @@ function hasForm(field: JobField, value: unknown): boolean {
   return field === 'input' || field === 'result' || isRecord(value);
 }
 
-const blank: Record<string, unknown> = { ...columns };
+const blank = { ...columns } as Record<string, unknown>;
 
 export function columnValue(field: JobField, value: unknown): Value {
   if (value === null || value === undefined) return null;

@@ -6,7 +6,8 @@ import { join } from 'node:path';
 import { DatabaseSync } from 'node:sqlite';
 import { test, type TestContext } from 'node:test';
 import { rawFront } from '../faces/mcp/raw.ts';
-import { tempFolder } from '../helpers/folder.ts';
+import { startSite } from '../fixtures/site/site.ts';
+import { homeWith, tempFolder } from '../helpers/folder.ts';
 import { onlooker } from '../helpers/postgres.ts';
 import {
   bin,
@@ -275,6 +276,59 @@ test('a batch is queued whole, or its request fails alone', async (t) => {
   assert.equal(done.status, 200, done.text);
   const { counts } = done.json<{ counts: Record<string, number> }>();
   assert.deepEqual([counts.queued, counts.failed], [2, 1]);
+});
+
+const inherited = ['constructor', '__proto__', 'toString', 'hasOwnProperty', 'valueOf'];
+
+test('names that every object inherits are names like all others', async (t) => {
+  const site = await startSite(t, { pages: 3 });
+  const server = await startServer(t, {
+    home: homeWith(t, { egress: { allow: ['127.0.0.1'] } }),
+  });
+  const url = site.url('/p/1');
+  for (const name of inherited) {
+    const field = `"${name}":1`;
+    const bodies: [string, string][] = [
+      ['/firecrawl/v2/scrape', `{"url":"${url}",${field}}`],
+      ['/firecrawl/v2/scrape', `{"url":"${url}","formats":["${name}"]}`],
+      ['/firecrawl/v2/search', `{"query":"x","categories":["${name}"]}`],
+      ['/firecrawl/v2/crawl', `{"url":"${url}","limit":1,${field}}`],
+      ['/firecrawl/v2/map', `{"url":"${url}",${field}}`],
+      ['/searchclaw/v1/crawl', `{"url":"${url}",${field}}`],
+      ['/searchclaw/v1/extract', `{"url":"${url}","schema":{${field},"a":"${name}"}}`],
+      ['/cardzero/v1/jobs', `{${field}}`],
+      ['/api/endpoints', `{"id":"e","envFrom":["${name}"],"recipe":{"worker":["true"]}}`],
+      ['/api/endpoints/e/run', `{"input":{${field}}}`],
+      ['/api/endpoints/e/run', `{${field}}`],
+      ['/v2/e/run', `{"input":{${field}},${field}}`],
+      [
+        '/api/web_extract',
+        `{"url":"${url}","schema":{"type":"object","properties":{"${name}":{"type":"string"}}}}`,
+      ],
+      ['/api/commands', `{"command":"true","env":{"${name}":"x"},"secrets":["${name}"]}`],
+      [`/api/${name}`, '{}'],
+      [`/internal/operations/${name}`, '{}'],
+      ['/mcp', toolCall(name, `{${field}}`, 1)],
+    ];
+    for (const [path, body] of bodies) {
+      const answer = await post(server, path, body);
+      const isSearch = path.endsWith('/search');
+      assert.ok(
+        answer.status < 500 || isSearch,
+        `${path} ${body}: ${answer.status} ${answer.text}`,
+      );
+    }
+    const looked = await Promise.all(
+      [
+        `/api/jobs/${name}`,
+        `/api/endpoints/${name}`,
+        `/api/jobs?${name}=1`,
+        `/v2/${name}/health`,
+      ].map((path) => server.api('GET', path)),
+    );
+    for (const { status, text } of looked) assert.ok(status === 404 || status === 400, text);
+  }
+  assert.doesNotMatch(server.stderr(), /a request failed/);
 });
 
 async function save(server: TestServer, id = 'e'): Promise<void> {

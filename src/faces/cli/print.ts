@@ -1,5 +1,6 @@
 // How things look on a terminal: tables that fit, colours only where they are seen, local times, short durations.
 import { styleText } from 'node:util';
+import { byName } from '../../runtime/by-name.ts';
 import { isRecord } from '../../runtime/json.ts';
 import type { CatalogEntry } from './bridge.ts';
 
@@ -10,7 +11,7 @@ export interface Screen {
   columns: number | undefined;
 }
 
-const statusColour: Record<string, Parameters<typeof styleText>[0]> = {
+const statusColour: Record<string, Parameters<typeof styleText>[0]> = byName({
   completed: 'green',
   running: 'cyan',
   queued: 'gray',
@@ -18,7 +19,7 @@ const statusColour: Record<string, Parameters<typeof styleText>[0]> = {
   failed: 'red',
   timed_out: 'red',
   cancelled: 'magenta',
-};
+});
 
 export function printOutput(
   screen: Screen,

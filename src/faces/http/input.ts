@@ -2,6 +2,7 @@
 // stays text, so that the schema's own error names the field.
 import type { IncomingMessage } from 'node:http';
 import { z } from 'zod';
+import { setOwn } from '../../runtime/by-name.ts';
 import { AppError } from '../../errors.ts';
 import type { Operation } from '../../operation.ts';
 import { parseJson } from '../../runtime/json.ts';
@@ -40,10 +41,9 @@ export function outputSchema(operation: Operation): Json {
 export function queryInput(query: URLSearchParams, shape: InputShape): Json {
   const input: Json = {};
   for (const name of new Set(query.keys())) {
-    if (name === '__proto__') continue;
     const values = query.getAll(name);
     const field = shape.get(name);
-    input[name] = field ? fieldValue(values, field) : single(values);
+    setOwn(input, name, field ? fieldValue(values, field) : single(values));
   }
   return input;
 }

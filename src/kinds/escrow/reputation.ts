@@ -1,11 +1,12 @@
 // Reputation of a wallet, computed from how its jobs ended and what it paid: each job and each payment is one source and
 // counts once by construction. Nothing is stored, so nothing can drift.
+import { byName } from '../../runtime/by-name.ts';
 import type { Wallet } from './rows.ts';
 import { formatUnits } from './money.ts';
 import type { EscrowStore } from './store.ts';
 
 /** Points of one ended job for its provider; what is not named is neutral. */
-const jobPoints: Record<string, number> = {
+const jobPoints: Record<string, number> = byName({
   'completed/approved': 5,
   'completed/silence': 5,
   'completed/resolved': 5,
@@ -13,7 +14,7 @@ const jobPoints: Record<string, number> = {
   'rejected/rejected': -3,
   'rejected/resolved': -3,
   'expired/expired': -1,
-};
+});
 const paymentPoints = 1;
 /** Paying a friend again and again makes nobody more reliable. */
 const paymentsCountedMax = 100;
