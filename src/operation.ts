@@ -3,6 +3,7 @@
 import { z } from 'zod';
 import { AppError } from './errors.ts';
 import { checkInput } from './runtime/input-limits.ts';
+import { refuseNul } from './runtime/nul.ts';
 import type { Tracer } from './runtime/trace.ts';
 
 /** The language of input and output; tests take it from here, so that theirs is ours. */
@@ -60,6 +61,8 @@ export interface Operation<I = unknown, O = unknown> {
   toolsets?: readonly string[];
   input: z.ZodType<I>;
   output: z.ZodType<O>;
+  /** Its text is not stored and may contain NUL characters. */
+  takesNul?: true;
   /** Input fields that an MCP tool only names, to spare every conversation their description. The other faces show them all. */
   rareInput?: readonly string[];
   /**
@@ -265,6 +268,7 @@ export class Operations {
     checkInput(input);
     const parsed = operation.input.safeParse(input ?? {});
     if (!parsed.success) throw inputError(operation, parsed.error);
+    if (!operation.takesNul) refuseNul(operation, parsed.data);
     return parsed.data;
   }
 }
