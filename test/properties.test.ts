@@ -38,7 +38,7 @@ test(`refused requests have no effect, and what was stored can be removed (SEED=
     fuzz.known = new Set([
       'GET /api/keys',
       'POST /cardzero/v1/wallets/{walletId}/api-key/rotate',
-      'POST /api/escrow/wallets/{walletId}/key',
+      'PATCH /api/wallets/{wallet}',
     ]);
   await fuzz.run(count);
   t.diagnostic(`${routes.length} routes: ${JSON.stringify(fuzz.counts)}`);
