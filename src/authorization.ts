@@ -93,7 +93,7 @@ export function refusal(
 }
 
 /** Refuses the input of a limited key that leaves its limits. To be called after `refusal` found nothing. */
-export async function checkInput(
+export async function checkReach(
   { name, reach }: Guarded,
   input: unknown,
   caller: Caller,

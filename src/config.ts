@@ -3,6 +3,7 @@
 import { existsSync, readFileSync, statSync } from 'node:fs';
 import { join } from 'node:path';
 import { z } from 'zod';
+import { ownValue, setOwn } from './runtime/by-name.ts';
 import { environment, homePlace, logLevelOf } from './config-place.ts';
 import { AppError } from './errors.ts';
 import { issueText } from './issue-text.ts';
@@ -91,7 +92,17 @@ export const httpSettings = z.strictObject({
   headersTimeoutMs: count(20 * second, 'Time for a client to send its headers'),
   requestTimeoutMs: count(120 * second, 'Time for a client to send the whole request'),
   idleTimeoutMs: count(65 * second, 'How long an idle connection is kept'),
-  connectionsMax: count(2000, 'Open connections per listener'),
+  connectionsMax: count(2000, 'Open connections over TCP'),
+  keyConnectionsMax: count(500, 'Open connections of one key'),
+  addressConnectionsMax: count(256, 'Open connections of one address that have not sent a key yet'),
+  keyStreamsMax: count(200, 'Event streams of one key that are open at the same time'),
+  addressCallsMax: count(
+    64,
+    'Calls of one address without a key that are under way, streams included',
+  ),
+  anonymousBodyBytesMax: count(64 * 1024, 'Largest body of a call without a key'),
+  anonymousBytesMax: count(4 * 1024 ** 2, 'Bodies of all calls without a key that are in memory'),
+  keyBytesMax: count(128 * 1024 ** 2, 'Bodies of one key in memory; further ones wait'),
   sseKeepAliveMs: count(15 * second, 'Comments on a silent event stream'),
   stopTimeoutMs: count(10 * second, 'How long a stop waits for calls under way'),
 });
@@ -222,8 +233,8 @@ export function loadConfig(
     sections: file.sections,
     logLevel: logLevelOf(env.ERRAND_LOG),
     socketPath,
-    secret: (name) => env[name] ?? readEnvFile(join(home, 'env'))[name],
-    homeSecret: (name) => readEnvFile(join(home, 'env'))[name],
+    secret: (name) => ownValue(env, name) ?? ownValue(readEnvFile(join(home, 'env')), name),
+    homeSecret: (name) => ownValue(readEnvFile(join(home, 'env')), name),
   };
 }
 
@@ -384,7 +395,7 @@ function readEnvFile(path: string): Record<string, string> {
   const values: Record<string, string> = {};
   for (const line of readFileSync(path, 'utf8').split('\n')) {
     const match = /^\s*(?:export\s+)?([A-Za-z_]\w*)\s*=\s*(.*?)\s*$/.exec(line);
-    if (match) values[match[1]!] = match[2]!.replace(/^(['"])(.*)\1$/, '$2');
+    if (match) setOwn(values, match[1]!, match[2]!.replace(/^(['"])(.*)\1$/, '$2'));
   }
   return values;
 }

@@ -2,7 +2,7 @@
 // docs tables are projections of the one list. No face has logic of its own.
 import { z } from 'zod';
 import {
-  checkInput,
+  checkReach,
   isLimited,
   refusal,
   scopes,
@@ -15,6 +15,8 @@ import type { CliShape } from './command-shape.ts';
 import { AppError } from './errors.ts';
 import { inputError } from './input-error.ts';
 import { isReference, namesOf, namingFields, referencesMax } from './job-names.ts';
+import { checkInput } from './runtime/input-limits.ts';
+import { refuseNul } from './runtime/nul.ts';
 import type { Tracer } from './runtime/trace.ts';
 
 /** The language of input and output; tests take it from here, so that theirs is ours. */
@@ -67,6 +69,8 @@ export interface Operation<I = unknown, O = unknown> {
   toolsets?: readonly string[];
   input: z.ZodType<I>;
   output: z.ZodType<O>;
+  /** Its text is not stored and may contain NUL characters. */
+  takesNul?: true;
   /** Input fields that an MCP tool only names, to spare every conversation their description; a shape may follow the name after a space. The other faces show them all. */
   rareInput?: readonly string[];
   /**
@@ -345,7 +349,7 @@ export class Operations {
     const { caller } = admitted.context;
     if (!caller || !isLimited(caller)) return admitted;
     try {
-      await checkInput(operation, admitted.parsed, caller, this.jobLimits);
+      await checkReach(operation, admitted.parsed, caller, this.jobLimits);
       return admitted;
     } catch (error) {
       if (operation.scope !== 'public' || !(error instanceof AppError)) throw error;
@@ -365,8 +369,10 @@ export class Operations {
   /** What needs no look at stored things: scope, kind, declared limits, the form of the input. */
   private enter(operation: Operation, input: unknown, context: CallContext): Admitted {
     const refused = this.entered(operation, context.caller);
+    checkInput(input);
     const parsed = operation.input.safeParse(input ?? {});
     if (!parsed.success) throw inputError(operation, parsed.error);
+    if (!operation.takesNul) refuseNul(operation, parsed.data);
     const admitted = { parsed: parsed.data, context };
     return refused ? withoutKey(admitted, refused) : admitted;
   }

@@ -159,6 +159,15 @@ describe('architecture', () => {
     assert.deepEqual(wrong, []);
   });
 
+  test('tables that are looked up by name have no prototype', () => {
+    const table = /^(?:export )?const \w+: (?:Readonly<)?Record<string,[^=]*= \{/m;
+    assert.deepEqual(
+      files.filter(({ code }) => table.test(code)).map(({ path }) => path),
+      [],
+      'make them with byName of runtime/by-name.ts',
+    );
+  });
+
   test('nothing unfinished is left in the source', () => {
     const marks = /\b(TODO|FIXME|XXX)\b/;
     assert.deepEqual(

@@ -17,6 +17,7 @@ import {
 } from '../operation.ts';
 import { isoTime, type Clock } from '../runtime/clock.ts';
 import type { Egress, EgressResponse } from '../runtime/egress/index.ts';
+import { parseJson } from '../runtime/json.ts';
 import { currentTrace, traceparentOf } from '../runtime/trace.ts';
 import { drained, linesOf, readBody } from '../runtime/wire.ts';
 import type { Nodes } from './nodes.ts';
@@ -134,7 +135,7 @@ export class Router implements Elsewhere {
     try {
       const body = await readBody(request, { bytesMax: bodyBytesMax });
       this.verify(request, body);
-      const call = JSON.parse(body.toString()) as Call;
+      const call = parseJson(body.toString()) as Call;
       this.refuseMistaken(call);
       const caller = callerOf(call.caller);
       const context: CallContext = { caller, signal };

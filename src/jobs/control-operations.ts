@@ -57,8 +57,8 @@ export function cancelJob({
       (view.alreadyEnded ? '\nIt had already ended; nothing was changed.' : ''),
     run: async (input, { caller, signal }) => {
       const job = await ownJob(jobs, input.id, caller);
-      const kind = jobs.kind(job.kind);
-      if (!kind.cancellable && !isFinal(job.status)) {
+      const kind = jobs.findKind(job.kind);
+      if (kind?.cancellable === false && !isFinal(job.status)) {
         throw new AppError(
           'wrongState',
           `A job of kind ${job.kind} is ended only by its own rules.`,

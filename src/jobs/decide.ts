@@ -19,6 +19,8 @@ export function decide(job: Job, fact: Fact, now: number): Verdict {
       return forceCancel(job, now);
     case 'expired':
       return expired(job, now);
+    case 'undecodable':
+      return undecodable(job, now);
     case 'retry':
       return retry(job, fact.by, now);
     case 'dependencyMet':
@@ -114,6 +116,21 @@ function expired(job: Job, now: number): Verdict {
           ? 'It waited in the queue longer than its time to live and never ran.'
           : `Its time to live ended before attempt ${job.attempt} could start.`,
       hint: 'Retry it, or submit it with a longer ttlMs; `errand queue list` shows what is ahead.',
+    },
+    more: {},
+    intents: [withdrawOf(job)],
+  });
+}
+
+function undecodable(job: Job, now: number): Verdict {
+  if (job.status !== 'queued' || !job.undecodable) return stale;
+  return finish(job, {
+    status: 'failed',
+    now,
+    error: {
+      code: 'undecodable',
+      message: `Its stored row cannot be decoded (${job.undecodable.join(', ')}), so it cannot run.`,
+      hint: 'Submit the work again.',
     },
     more: {},
     intents: [withdrawOf(job)],

@@ -11,6 +11,8 @@ export type Fact =
   /** The running attempt did not stop in time after a cancel: it is declared over. */
   | { type: 'forceCancel' }
   | { type: 'expired' }
+  /** Its row cannot be decoded, so it can never run. */
+  | { type: 'undecodable' }
   | { type: 'retry'; by: string }
   | { type: 'dependencyMet' }
   | { type: 'dependencyFailed'; jobId: string; status: Status }

@@ -1,7 +1,7 @@
 // What a job is: the model, its closed statuses, ids, and the mapping between a row and a job.
 // Pure: no clock, no store.
 import { randomFillSync, randomInt } from 'node:crypto';
-import { parseJson } from '../runtime/json.ts';
+import { decodeJson, isRecord } from '../runtime/json.ts';
 import type { Row, Value } from '../store/store.ts';
 
 export const statuses = [
@@ -123,6 +123,8 @@ export interface Job {
   trace: string | null;
   /** Number of events so far: the fence of every change. */
   version: number;
+  /** Columns that could not be decoded; their fields are empty. Such a job is shown and can be removed, but never runs. */
+  undecodable?: readonly string[];
 }
 
 /** Column of each field; JSON fields are stored as text. Order is the order of the table. */
@@ -168,9 +170,9 @@ const columns = {
   pinned: 'pinned',
   trace: 'trace',
   version: 'version',
-} as const satisfies Record<keyof Job, string>;
+} as const satisfies Record<Exclude<keyof Job, 'undecodable'>, string>;
 
-export type JobField = keyof Job;
+export type JobField = keyof typeof columns;
 export const jobFields = Object.keys(columns) as JobField[];
 export const columnOf = (field: JobField): string => columns[field];
 
@@ -189,9 +191,7 @@ export function jobFromRow(row: Row): Job {
   // A copy has its fields in place; one by one, so many of them make an object that is slow for whoever reads it.
   const job: Record<string, unknown> = { ...blank };
   for (const field of jobFields) job[field] = row[columns[field]] ?? null;
-  for (const field of jsonFields) {
-    if (job[field] !== null) job[field] = parseJson(job[field] as string);
-  }
+  for (const field of jsonFields) if (job[field] !== null) decodeField(job, field);
   job.pinned = job.pinned === 1;
   job.tags ??= [];
   job.labels ??= [];
@@ -200,7 +200,20 @@ export function jobFromRow(row: Row): Job {
   return job as unknown as Job;
 }
 
-const blank: Record<string, unknown> = { ...columns };
+/** A field that cannot be decoded is left empty and named: reading a row never throws. */
+function decodeField(job: Record<string, unknown>, field: JobField): void {
+  const decoded = decodeJson(job[field]);
+  if (decoded && hasForm(field, decoded.value)) return void (job[field] = decoded.value);
+  job[field] = field === 'input' ? {} : null;
+  job.undecodable = [...((job.undecodable as string[] | undefined) ?? []), columns[field]];
+}
+
+function hasForm(field: JobField, value: unknown): boolean {
+  if (field === 'tags' || field === 'labels') return Array.isArray(value);
+  return field === 'input' || field === 'result' || isRecord(value);
+}
+
+const blank = { ...columns } as Record<string, unknown>;
 
 export function columnValue(field: JobField, value: unknown): Value {
   if (value === null || value === undefined) return null;

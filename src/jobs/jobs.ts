@@ -17,7 +17,8 @@ import type { Kind, Outcome } from './kind.ts';
 import { Ledger } from './ledger.ts';
 import { queueSettingSteps, queueStep, type QueueSettings } from './queues.ts';
 import { Recent } from './recent.ts';
-import { newJob, type Submission } from './submission.ts';
+import { storable } from './storable.ts';
+import { firstEvents, newJob, type Submission } from './submission.ts';
 
 interface Plan {
   job: Job;
@@ -64,6 +65,11 @@ export class Jobs {
     return kind;
   }
 
+  /** Undefined for a job of a kind that this server does not have: it is shown without what its kind would add. */
+  findKind(name: string): Kind | undefined {
+    return this.kinds.get(name);
+  }
+
   /** These kinds with all that are a part of them. */
   withParts(names: readonly string[]): string[] {
     const parts = this.listKinds().filter(({ partOf }) => partOf && names.includes(partOf));
@@ -95,7 +101,8 @@ export class Jobs {
       if ((await this.store.commit(steps)).applied) {
         for (const plan of plans) {
           const { job, existing, steps: own } = plan;
-          if (!existing && this.kind(job.kind).dispatched) this.recent.add(job, writtenInput(own));
+          const waits = !existing && job.status === 'queued' && this.kind(job.kind).dispatched;
+          if (waits) this.recent.add(job, writtenInput(own));
         }
         return plans.map(({ job, existing }) => ({ job, existing }));
       }
@@ -161,10 +168,15 @@ export class Jobs {
     if (!this.admits()) return [];
     const now = this.clock.now();
     const started = new Map<string, Job>();
+    const unusable: string[] = [];
     const plan = (candidate: Candidate): ClaimPlan => {
       // Where the row comes with the candidate there is nothing to save.
       if (!candidate.unread) this.recent.stop();
       const job = this.recent.take(candidate) ?? jobFromRow(candidate.job);
+      if (job.undecodable) {
+        unusable.push(job.id);
+        return { take: false };
+      }
       if (job.attemptId !== candidate.attemptId || job.status !== 'queued')
         return { take: false, drop: true };
       if (request.accept && !request.accept(job)) return { take: false };
@@ -182,6 +194,9 @@ export class Jobs {
     const lookahead = request.lookahead ?? (request.accept ? 50 : 0);
     const { queues, limit, holder, leaseMs } = request;
     const taken = await this.store.claim({ queues, limit, holder, leaseMs, now, lookahead }, plan);
+    // They must not stay at the head of the queue: those behind them could never run.
+    for (const id of unusable) await this.conclude(id, { type: 'undecodable' });
+    if (taken.length === 0 && unusable.length > 0) return this.claim(request);
     return taken.map(({ attemptId }) => started.get(attemptId)!);
   }
 
@@ -197,7 +212,7 @@ export class Jobs {
     const fact: Fact = {
       type: 'ended',
       attemptId: attempt.attemptId,
-      outcome,
+      outcome: storable(outcome),
       random: Math.random(),
     };
     return this.conclude(attempt.jobId, fact, steps, attempt.known);
@@ -355,18 +370,14 @@ export class Jobs {
       hash,
       waitingFor: dependencies.length,
     });
-    const event = {
-      type: 'submitted',
-      data: { kind: job.kind, ...eventName(kind, job) },
-    };
-    const steps = insertJob(job, [event]);
+    const steps = insertJob(job, firstEvents(job, eventName(kind, job)));
     for (const afterId of dependencies) {
       steps.push({
         sql: 'INSERT INTO dependencies (after_id, job_id) VALUES (?, ?)',
         params: [afterId, job.id],
       });
     }
-    if (kind.dispatched) {
+    if (kind.dispatched && !submission.failed) {
       if (!this.knownQueues.has(queueKey(job.kind, job.queue)))
         await this.ensureQueue(job.kind, job.queue);
       if (job.waitingFor === 0) steps.push(enqueue(job, job.runAt > job.createdAt ? job.runAt : 0));

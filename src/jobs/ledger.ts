@@ -1,4 +1,5 @@
 // The ledger's reads: one function per query. Writing happens only through changes.ts and jobs.ts.
+import { decodeJsonOr } from '../runtime/json.ts';
 import type { EventRow, Row, Store, Value } from '../store/store.ts';
 import { DependentsRead } from './dependents.ts';
 import {
@@ -274,4 +275,4 @@ function fewSql(wanted: readonly Status[]): string | undefined {
 const like = (text: string): string => `%${text.replaceAll(/[\\%_]/g, (c) => `\\${c}`)}%`;
 
 const json = (value: Value | undefined): unknown =>
-  value === null || value === undefined ? null : JSON.parse(value as string);
+  value === null || value === undefined ? null : decodeJsonOr<unknown>(value, null);

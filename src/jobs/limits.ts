@@ -7,7 +7,7 @@ import type { Caller, JobLimits } from '../operation.ts';
 
 /** Whether the key reaches this job, whoever owns it. */
 export async function isWithin(
-  jobs: Pick<Jobs, 'kind'>,
+  jobs: Pick<Jobs, 'findKind'>,
   job: Job,
   caller: Caller,
 ): Promise<boolean> {
@@ -15,7 +15,7 @@ export async function isWithin(
   if (kinds && !kinds.includes(job.kind)) return false;
   if (queues && !queues.includes(job.queue)) return false;
   if (subject === undefined) return true;
-  return (await jobs.kind(job.kind).belongsTo?.(job, subject)) ?? false;
+  return (await jobs.findKind(job.kind)?.belongsTo?.(job, subject)) ?? false;
 }
 
 export function jobLimits(jobs: Jobs): JobLimits {

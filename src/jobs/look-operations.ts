@@ -3,6 +3,7 @@ import { z } from 'zod';
 import { AppError } from '../errors.ts';
 import { defineOperation, type Caller, type Operation } from '../operation.ts';
 import { isoTime } from '../runtime/clock.ts';
+import { decodeJsonOr } from '../runtime/json.ts';
 import type { EventRow } from '../store/store.ts';
 import { isFinal, statuses, type Job } from './job.ts';
 import type { Attempt, JobFilter } from './ledger.ts';
@@ -155,7 +156,7 @@ export function jobEvents({ jobs, feed }: Pick<JobOperationsNeeds, 'jobs' | 'fee
     n: event.n,
     type: event.type,
     at: isoTime(event.at),
-    data: JSON.parse(event.data) as Record<string, unknown>,
+    data: decodeJsonOr<Record<string, unknown>>(event.data, { undecodable: true }),
   });
   const shownTo = async (job: Job, caller: Caller | undefined) => {
     const party = await isParty(jobs, job, caller);

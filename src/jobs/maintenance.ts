@@ -50,17 +50,28 @@ export class Maintenance implements Service {
     if (gap > Math.max(leaseMs / 2, 3 * sweepMs)) await jobs.store.renewAll(now + leaseMs);
     this.lastSweepAt = now;
     await this.promote(now);
-    for (const lost of await jobs.store.lost(now, batch)) await this.lose(lost);
+    for (const lost of await jobs.store.lost(now, batch))
+      await this.attempt(lost.jobId, () => this.lose(lost));
     // Together, in one commit: while they wait, they stand before those that may still run.
     const expired = await jobs.ledger.expiredIds(now, batch);
-    await Promise.all(expired.map((id) => jobs.expire(id)));
+    await Promise.all(expired.map((id) => this.attempt(id, () => jobs.expire(id))));
     if (expired.length === batch) this.loop.wake();
     for (const one of await jobs.ledger.endedDependencies(batch)) {
-      await jobs.dependencyEnded(one.jobId, { id: one.afterId, status: one.status });
+      const after = { id: one.afterId, status: one.status };
+      await this.attempt(one.jobId, () => jobs.dependencyEnded(one.jobId, after));
     }
     if (now - this.lastRetentionAt >= this.options.retention.everyMs) {
       this.lastRetentionAt = now;
       await this.options.retention.prune();
+    }
+  }
+
+  /** One job that cannot be moved must not keep the sweep from the others. */
+  private async attempt(jobId: string, move: () => Promise<void>): Promise<void> {
+    try {
+      await move();
+    } catch (error) {
+      this.options.log.error('the sweep could not move a job', { jobId, error });
     }
   }
 

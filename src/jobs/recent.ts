@@ -1,6 +1,6 @@
 // Jobs that were submitted here and not started yet: starting one need not read it back. Only its version proves that
 // what is known still holds, so a change that others made in between shows as a conflict, and the row is read then.
-import { parseJson } from '../runtime/json.ts';
+import { decodeJson } from '../runtime/json.ts';
 import type { Job } from './job.ts';
 
 const recentMax = 10_000;
@@ -34,6 +34,7 @@ export class Recent {
     if (!known) return undefined;
     this.jobs.delete(jobId);
     if (known.job.attemptId !== attemptId) return undefined;
-    return { ...known.job, input: parseJson(known.input) };
+    const input = decodeJson(known.input);
+    return input && { ...known.job, input: input.value };
   }
 }

@@ -63,7 +63,7 @@ export class Retention {
       kinds.set(job.kind, [...(kinds.get(job.kind) ?? []), job.id]);
     }
     // The kind's files go first: a crash in between leaves a job without files, never files without a job.
-    for (const [name, own] of kinds) await this.jobs.kind(name).forget?.(own);
+    for (const [name, own] of kinds) await this.jobs.findKind(name)?.forget?.(own);
     await this.share?.forget(ids);
     const marks = ids.map(() => '?').join(', ');
     const steps: Step[] = [

@@ -3,12 +3,14 @@ import { AppError } from '../errors.ts';
 import { isoTime } from '../runtime/clock.ts';
 import { currentTrace, traceparentOf } from '../runtime/trace.ts';
 import type { Step } from '../store/store.ts';
+import type { NewEvent } from './decision.ts';
 import {
   attemptIdOf,
   defaultRetry,
   lifeMsMax,
   newJobId,
   type Job,
+  type JobError,
   type RetryPolicy,
 } from './job.ts';
 
@@ -40,6 +42,8 @@ export interface Submission {
   /** First stage and status of kinds that are not dispatched. */
   stage?: string;
   status?: 'queued' | 'running' | 'input_required';
+  /** Stored as failed for this reason; it never runs. */
+  failed?: JobError;
   facts?: Record<string, unknown>;
   node?: string;
   /** Statements of the kind that must happen together with the submit. */
@@ -60,7 +64,7 @@ export function newJob(
     kind: submission.kind,
     action: submission.action ?? null,
     queue: submission.queue ?? 'default',
-    status: submission.status ?? 'queued',
+    status: submission.failed ? 'failed' : (submission.status ?? 'queued'),
     stage: submission.stage ?? null,
     name: submission.name ?? null,
     tags: [...(submission.tags ?? [])],
@@ -74,7 +78,7 @@ export function newJob(
     idempotencyHash: more.hash,
     input: submission.input,
     result: null,
-    error: null,
+    error: submission.failed ?? null,
     progress: null,
     facts: submission.facts ?? {},
     cost: null,
@@ -94,10 +98,10 @@ export function newJob(
     createdAt: now,
     updatedAt: now,
     startedAt: submission.status === undefined || submission.status === 'queued' ? null : now,
-    finishedAt: null,
+    finishedAt: submission.failed ? now : null,
     pinned: false,
-    // Its first event is its submission.
-    version: 1,
+    // Its first event is its submission, its second one the failure.
+    version: submission.failed ? 2 : 1,
   };
 }
 
@@ -118,6 +122,12 @@ export function sameJob(job: Job): Submission {
     ...(job.timeoutMs === null ? {} : { timeoutMs: job.timeoutMs }),
     ...(job.ttlMs === null ? {} : { ttlMs: job.ttlMs }),
   };
+}
+
+/** Its submission; of one that was stored as failed, its end too. */
+export function firstEvents({ kind, error }: Job, named: { name?: string }): NewEvent[] {
+  const submitted = { type: 'submitted', data: { kind, ...named } };
+  return error ? [submitted, { type: 'failed', data: { attempt: 1, error } }] : [submitted];
 }
 
 function refuseEndless({ ttlMs = 0, timeoutMs = 0 }: Submission): void {

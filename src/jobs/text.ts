@@ -25,7 +25,7 @@ export function pageText(page: {
 /** A few lines, the state first, so that it survives any truncation. */
 export function jobText(jobs: Jobs, view: Record<string, unknown>): string {
   const { id, status, stage, kind, name, summary, error, progress, result } = view;
-  const { state = [], facts = [], lines: own = [] } = jobs.kind(String(kind)).words?.(view) ?? {};
+  const { state = [], facts = [], lines: own = [] } = wordsOf(jobs, view);
   const head = [
     `${String(id)} ${String(status)}${stage ? ` (${String(stage)})` : ''}`,
     `${String(kind)}${name ? ` "${String(name)}"` : ''}`,
@@ -36,6 +36,8 @@ export function jobText(jobs: Jobs, view: Record<string, unknown>): string {
   const known = [...timeText(view), ...facts];
   if (known.length > 0) lines.push(known.join(' · '));
   lines.push(...own, ...waitingText(view));
+  if (Array.isArray(view.undecodable))
+    lines.push(`its stored row cannot be decoded: ${view.undecodable.join(', ')}`);
   if (view.diagnosis) lines.push(String(view.diagnosis));
   if (progress) lines.push(`progress: ${progressText(progress)}`);
   if (error) {
@@ -46,6 +48,12 @@ export function jobText(jobs: Jobs, view: Record<string, unknown>): string {
     lines.push(`result: ${JSON.stringify(result).slice(0, resultCharsMax)}`);
   if (view.pinned) lines.push('pinned: no limit of retention removes it');
   return lines.join('\n');
+}
+
+/** A row that could not be decoded lacks what its kind would speak of. */
+function wordsOf(jobs: Jobs, view: Record<string, unknown>) {
+  const kind = view.undecodable ? undefined : jobs.findKind(String(view.kind));
+  return kind?.words?.(view) ?? {};
 }
 
 const resultCharsMax = 2000;

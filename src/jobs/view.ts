@@ -68,11 +68,11 @@ export async function viewJob(
   now: number,
   caller?: Caller,
 ): Promise<JobView> {
-  const kind = jobs.kind(job.kind);
-  const summary = kind.summary?.(job);
+  const summary = readable(() => jobs.findKind(job.kind)?.summary?.(job));
   return {
     id: job.id,
     kind: job.kind,
+    ...(job.undecodable ? { undecodable: job.undecodable } : {}),
     ...(job.action ? { action: job.action } : {}),
     status: job.status,
     ...(job.stage ? { stage: job.stage } : {}),
@@ -80,7 +80,7 @@ export async function viewJob(
     ...(job.name ? { name: job.name } : {}),
     ...(summary ? { summary: shorten(summary) } : {}),
     ...(job.tags.length > 0 ? { tags: job.tags } : {}),
-    ...(await kind.view?.(job, caller)),
+    ...(await kindView(jobs, job, caller)),
     attempts: { number: job.attempt, max: job.retry.attemptsMax },
     ...(job.progress ? { progress: { ...job.progress } } : {}),
     ...boundedResult(job),
@@ -95,6 +95,33 @@ export async function viewJob(
     timings: timings(job, now),
   };
 }
+
+/** What its kind says of it. A row that the kind cannot read must not hide the jobs around it. */
+function readable<T>(read: () => T): T | undefined {
+  try {
+    return read();
+  } catch (error) {
+    if (isExpected(error)) throw error;
+    return undefined;
+  }
+}
+
+async function kindView(
+  jobs: Jobs,
+  job: Job,
+  caller: Caller | undefined,
+): Promise<Record<string, unknown>> {
+  try {
+    return (await jobs.findKind(job.kind)?.view?.(job, caller)) ?? {};
+  } catch (error) {
+    if (isExpected(error)) throw error;
+    return { diagnosis: 'Its stored details cannot be read.' };
+  }
+}
+
+/** Errors of the store or for the caller; anything else means that the kind cannot read the row. */
+const isExpected = (error: unknown): boolean =>
+  !(error instanceof TypeError || error instanceof RangeError || error instanceof SyntaxError);
 
 /** What a queued job waits for. */
 async function waiting(
@@ -129,7 +156,8 @@ async function diagnosis(
     };
   const why = job.labels.length === 0 ? undefined : await jobs.whyWaits(job);
   if (why !== undefined) return { diagnosis: why };
-  const isNext = job.runAt <= now && job.waitingFor === 0 && jobs.kind(job.kind).run !== undefined;
+  const isNext =
+    job.runAt <= now && job.waitingFor === 0 && jobs.findKind(job.kind)?.run !== undefined;
   return caller && isNext ? { diagnosis: await turnOf(jobs, job, caller, queue) } : {};
 }
 
@@ -175,14 +203,14 @@ export async function viewPublicJob(
 }
 
 export function lineOf(jobs: Jobs, job: Job, now: number): z.infer<typeof jobLine> {
-  const kind = jobs.kind(job.kind);
-  const summary = kind.summary?.(job);
+  const summary = readable(() => jobs.findKind(job.kind)?.summary?.(job));
   const { runMs, startedAt, finishedAt } = timings(job, now);
   const updatedAt = finishedAt ?? startedAt;
   return {
     id: job.id,
     kind: job.kind,
     status: job.status,
+    ...(job.undecodable ? { undecodable: job.undecodable } : {}),
     ...(job.name ? { name: job.name } : {}),
     ...(summary ? { summary: shorten(summary) } : {}),
     ...(job.stage ? { stage: job.stage } : {}),
@@ -191,7 +219,7 @@ export function lineOf(jobs: Jobs, job: Job, now: number): z.infer<typeof jobLin
     createdAt: isoTime(job.createdAt),
     ...(updatedAt === undefined ? {} : { updatedAt }),
     ...(runMs === undefined ? {} : { runMs }),
-    ...kind.line?.(job),
+    ...readable(() => jobs.findKind(job.kind)?.line?.(job)),
     ...(job.error ? { error: job.error.code } : {}),
   };
 }
@@ -207,12 +235,12 @@ export async function visibleJob(jobs: Jobs, id: string, caller: Caller | undefi
 export async function isParty(jobs: Jobs, job: Job, caller: Caller | undefined): Promise<boolean> {
   if (await isOwn(jobs, job, caller)) return true;
   if (!caller || !(await isWithin(jobs, job, caller))) return false;
-  return (await jobs.kind(job.kind).readableBy?.(job, caller)) === true;
+  return (await jobs.findKind(job.kind)?.readableBy?.(job, caller)) === true;
 }
 
 /** A job of the caller's owner (an admin key: of any owner) that is within the limits of the key. */
 export async function isOwn(
-  jobs: Pick<Jobs, 'kind'>,
+  jobs: Pick<Jobs, 'findKind'>,
   job: Job,
   caller: Caller | undefined,
 ): Promise<boolean> {
@@ -228,7 +256,7 @@ export async function ownJob(jobs: Jobs, id: string, caller: Caller | undefined)
 }
 
 export const mayRead = async (
-  jobs: Pick<Jobs, 'kind'>,
+  jobs: Pick<Jobs, 'findKind'>,
   job: Job,
   caller: Caller | undefined,
 ): Promise<boolean> => job.visibility === 'public' || isOwn(jobs, job, caller);

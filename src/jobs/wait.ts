@@ -78,8 +78,8 @@ export class Waiting {
     const end = this.ended(id, signal).then((job) => job && { reason: job.status });
     if (!until || Object.keys(until).length === 0) return end;
     const job = await this.jobs.get(id);
-    const kind = this.jobs.kind(job.kind);
-    if (!kind.watch || isFinal(job.status)) return end;
+    const kind = this.jobs.findKind(job.kind);
+    if (!kind?.watch || isFinal(job.status)) return end;
     return Promise.race([end, kind.watch(job, until, signal)]);
   }
 }

@@ -1,6 +1,7 @@
 // Sends what is due, one commit before and one after each try; a crash between them costs a second try, never a lost one.
 import { AppError } from '../errors.ts';
 import type { Clock } from '../runtime/clock.ts';
+import { decodeJsonOr } from '../runtime/json.ts';
 import type { Log } from '../runtime/log.ts';
 import type { Row, Store } from '../store/store.ts';
 import { signWebhook } from './webhook-signature.ts';
@@ -122,7 +123,7 @@ export class WebhookDelivery {
     const body = row.body as string;
     const timestamp = Math.floor(clock.now() / 1000);
     const headers = {
-      ...(JSON.parse((row.headers as string | null) ?? '{}') as Record<string, string>),
+      ...decodeJsonOr<Record<string, string>>(row.headers, {}),
       'content-type': 'application/json',
       ...this.options.headersOf((row.format as string | null) ?? '', {
         jobId: row.job_id as string,

@@ -1,4 +1,5 @@
 // A webhook subscription and a delivery: their tables and rows.
+import { decodeJsonOr } from '../runtime/json.ts';
 import type { Migration, Row } from '../store/store.ts';
 
 export const webhookMigrations: Migration[] = [
@@ -61,7 +62,7 @@ export function webhookFromRow(row: Row): Webhook {
     id: row.id as string,
     owner: row.owner as string,
     url: row.url as string,
-    events: JSON.parse(row.events as string) as string[],
+    events: decodeJsonOr<string[]>(row.events, []),
     jobId: row.job_id as string | null,
     format: row.format as string,
     createdAt: row.created_at as number,

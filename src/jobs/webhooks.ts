@@ -2,6 +2,7 @@
 // from it, and both move in one transaction. So nothing is missed by a crash, and nothing is queued twice by two nodes.
 import { AppError } from '../errors.ts';
 import { isoTime, type Clock } from '../runtime/clock.ts';
+import { decodeJsonOr } from '../runtime/json.ts';
 import type { Log } from '../runtime/log.ts';
 import { Loop, type Service } from '../runtime/service.ts';
 import type { EventRow, Step, Store } from '../store/store.ts';
@@ -325,7 +326,7 @@ export class Webhooks implements Service {
     const audience = new Set([
       '*',
       job.owner,
-      ...((await jobs.kind(job.kind).audience?.(job)) ?? []),
+      ...((await jobs.findKind(job.kind)?.audience?.(job)) ?? []),
     ]);
     for (const hook of wanted.filter(({ owner, jobId }) => jobId !== null || audience.has(owner))) {
       const body = await this.body(hook, job, event);
@@ -343,7 +344,7 @@ export class Webhooks implements Service {
       type: `job.${event.type}`,
       timestamp: isoTime(event.at),
       data: {
-        event: { n: event.n, type: event.type, data: JSON.parse(event.data) as unknown },
+        event: { n: event.n, type: event.type, data: decodeJsonOr<unknown>(event.data, null) },
         job: await viewJob(jobs, job, clock.now()),
       },
     };

@@ -1,59 +1,60 @@
-// JSON that loses nothing on its way through: integers beyond 2^53 keep their digits, and nesting has a limit, because
-// writing what is nested too deep would overflow the stack.
+// JSON that loses nothing on its way through: integers beyond 2^53 keep their digits. Text from outside is parsed under
+// the input limits; text that the store holds is decoded without ever throwing.
 import { AppError } from '../errors.ts';
+import { checkText, inputLimits, nestingOf, type InputLimits } from './input-limits.ts';
 
 /** JSON.rawJSON and the reviver's third argument are newer than the type library. */
 const exactJson = JSON as unknown as {
   rawJSON(text: string): unknown;
+  isRawJSON(value: unknown): boolean;
   parse(
     text: string,
     reviver: (key: string, value: unknown, context: { source?: string }) => unknown,
   ): unknown;
 };
 
-const jsonDepthMax = 500;
-
-/** Throws SyntaxError for what is not JSON, and invalidInput for what is nested too deep. */
-export function parseJson(text: string): unknown {
-  if (depth(text) > jsonDepthMax) {
-    throw new AppError('invalidInput', `The JSON is nested deeper than ${jsonDepthMax} levels.`, {
-      hint: 'Flatten it, or pass it as a string.',
+/** For text from outside. Throws SyntaxError for what is not JSON, and invalidInput for what exceeds a limit. */
+export function parseJson(text: string, limits: InputLimits = inputLimits): unknown {
+  checkText(text, limits);
+  return parseExact(text, (source) => {
+    throw new AppError('invalidInput', `The number ${source.slice(0, 40)} is out of range.`, {
+      hint: 'Numbers are 64-bit floating point; send a larger one as a string.',
+      data: { limit: 'number' },
     });
+  });
+}
+
+/** Deeper JSON could be parsed but not written again: writing is recursive. */
+const storedDepthMax = 2000;
+
+/** For text of the store. Undefined: it cannot be decoded, because it is damaged or nested too deeply. */
+export function decodeJson(text: unknown): { value: unknown } | undefined {
+  if (typeof text !== 'string' || nestingOf(text) > storedDepthMax) return undefined;
+  try {
+    return { value: parseExact(text, (source) => exactJson.rawJSON(source)) };
+  } catch {
+    return undefined;
   }
-  // Only such a run of digits can be an integer that a number would round.
-  if (!/\d{16}/.test(text)) return JSON.parse(text);
-  return exactJson.parse(text, (_key, value, { source }) =>
-    typeof value === 'number' && source !== undefined && isRounded(value, source)
-      ? exactJson.rawJSON(source)
-      : value,
-  );
+}
+
+/** The same where a value that cannot be decoded is replaced by another one. */
+export function decodeJsonOr<T>(text: unknown, otherwise: T): T {
+  const decoded = decodeJson(text);
+  return decoded === undefined ? otherwise : (decoded.value as T);
+}
+
+function parseExact(text: string, onOverflow: (source: string) => unknown): unknown {
+  // Only such a run of digits can be an integer that a number would round, or a number beyond every double.
+  if (!/\d{16}|[eE]\+?\d{3}/.test(text)) return JSON.parse(text);
+  return exactJson.parse(text, (_key, value, { source }) => {
+    if (typeof value !== 'number' || source === undefined) return value;
+    if (isRounded(value, source)) return exactJson.rawJSON(source);
+    return Number.isFinite(value) ? value : onOverflow(source);
+  });
 }
 
 function isRounded(value: number, source: string): boolean {
   return /^-?\d+$/.test(source) && !Number.isSafeInteger(value);
-}
-
-/** How deep brackets nest; text inside strings does not count. */
-function depth(text: string): number {
-  if (text.length < 2 * jsonDepthMax) return 0;
-  let open = 0;
-  let deepest = 0;
-  for (let i = 0; i < text.length; i++) {
-    const code = text.charCodeAt(i);
-    if (code === 0x22) i = endOfString(text, i);
-    else if (code === 0x5b || code === 0x7b) deepest = Math.max(deepest, ++open);
-    else if (code === 0x5d || code === 0x7d) open--;
-  }
-  return deepest;
-}
-
-function endOfString(text: string, start: number): number {
-  for (let i = start + 1; i < text.length; i++) {
-    const code = text.charCodeAt(i);
-    if (code === 0x5c) i++;
-    else if (code === 0x22) return i;
-  }
-  return text.length;
 }
 
 /** An object with fields, as `{…}` is written. */
@@ -64,24 +65,24 @@ export function isRecord(value: unknown): value is Record<string, unknown> {
 /** The same text for the same value, in whatever order its fields came. */
 export function canonicalJson(value: unknown): string {
   return JSON.stringify(value, (_key, inner: unknown) =>
-    isRecord(inner)
+    isRecord(inner) && !exactJson.isRawJSON(inner)
       ? Object.fromEntries(Object.entries(inner).toSorted(([a], [b]) => (a < b ? -1 : 1)))
       : inner,
   );
 }
 
 /** Python writes NaN and Infinity bare: outside of strings they become null. Undefined: not JSON even so. */
-export function parseLenientJson(text: string): unknown {
+export function parseLenientJson(text: string, limits: InputLimits = inputLimits): unknown {
   try {
-    return parseJson(text);
+    return parseJson(text, limits);
   } catch (error) {
     if (!(error instanceof SyntaxError)) throw error;
   }
-  const mended = text.replaceAll(/"(?:[^"\\]|\\.)*"|-?\bInfinity\b|\bNaN\b/g, (token) =>
+  const corrected = text.replaceAll(/"(?:[^"\\]|\\.)*"|-?\bInfinity\b|\bNaN\b/g, (token) =>
     token.startsWith('"') ? token : 'null',
   );
   try {
-    return parseJson(mended);
+    return parseJson(corrected, limits);
   } catch {
     return undefined;
   }

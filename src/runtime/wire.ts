@@ -3,8 +3,10 @@
 import type { IncomingMessage, ServerResponse } from 'node:http';
 import { AppError } from '../errors.ts';
 
-/** What a client still sends after it was refused is thrown away up to this, so that it reads the answer. */
+/** What a client still sends after it was refused is discarded up to this, so that it reads the answer. */
 const discardBytesMax = 16 * 1024 * 1024;
+/** Where only small bodies are taken, less is discarded: this many times the limit. */
+const discardFactor = 16;
 
 export interface BodyLimit {
   bytesMax: number;
@@ -20,7 +22,7 @@ export function readBody(request: IncomingMessage, limit: BodyLimit): Promise<Bu
   if (length === undefined && request.headers['transfer-encoding'] === undefined)
     return Promise.resolve(nothing);
   if (Number(length) > limit.bytesMax) {
-    discard(request);
+    discard(request, limit);
     return Promise.reject(tooLarge(limit));
   }
   return new Promise((resolve, reject) => {
@@ -30,7 +32,7 @@ export function readBody(request: IncomingMessage, limit: BodyLimit): Promise<Bu
       bytes += chunk.length;
       if (bytes > limit.bytesMax) {
         request.off('data', onData);
-        discard(request);
+        discard(request, limit);
         return reject(tooLarge(limit));
       }
       chunks.push(chunk);
@@ -73,11 +75,12 @@ export function drained(response: ServerResponse): Promise<boolean> {
   });
 }
 
-function discard(request: IncomingMessage): void {
+function discard(request: IncomingMessage, { bytesMax }: BodyLimit): void {
+  const discardMax = Math.min(discardBytesMax, discardFactor * Math.max(bytesMax, 4096));
   let bytes = 0;
   request.on('data', (chunk: Buffer) => {
     bytes += chunk.length;
-    if (bytes > discardBytesMax) request.destroy();
+    if (bytes > discardMax) request.destroy();
   });
   request.on('error', () => {});
 }

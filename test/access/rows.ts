@@ -76,6 +76,8 @@ export const operationRows: OperationRow[] = [
   ...each('cancel_job', jobs, (id) => ({ id, graceMs: 0 })),
   ...each('retry_job', kindsOfJobs, (id) => ({ id })),
   ...each('pin_job', kindsOfJobs, (id) => ({ id })),
+  ...each('rerun_job', kindsOfJobs, (id) => ({ id })),
+  ...each('delete_job', kindsOfJobs, (id) => ({ id })),
   one('list_jobs', () => ({ limit: 200 })),
   one('list_queues', () => ({})),
   ...each(

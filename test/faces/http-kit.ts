@@ -77,6 +77,16 @@ export function toys(seen: Seen): Operations {
       run: async ({ id }, { caller }) => ({ id, caller: caller?.owner ?? 'nobody' }),
     }),
     defineOperation({
+      name: 'public_echo',
+      title: 'Public echo',
+      description: 'Answers the length of a text, without a key.',
+      effect: 'read',
+      scope: 'public',
+      input: z.object({ text: z.string() }),
+      output: z.object({ length: z.number() }),
+      run: async ({ text }) => ({ length: text.length }),
+    }),
+    defineOperation({
       name: 'cancel_thing',
       title: 'Cancel a thing',
       description: 'Needs the scope run.',

@@ -62,19 +62,97 @@ test('an idle connection is closed, one with a long answer under way is not', as
   assert.deepEqual((await slow).json, { name: 'long' });
 });
 
-test('connections beyond the limit are refused, and there is room again when one leaves', async () => {
-  const { port, face, socketPath } = await startKit({ limits: { connectionsMax: 2 } });
+test('beyond the limit an idle connection makes room; with none idle only /health is answered', async () => {
+  const { port, face, seen } = await startKit({ limits: { connectionsMax: 2 } });
   const [one, two] = [await dial(port), await dial(port)];
   await until('both are there', () => face.connections() === 2);
-  const third = await dial(port).catch(() => undefined);
-  if (third) await until('the third is cut', third.closed);
-  assert.equal(
-    (await call(port, { path: '/health', socketPath })).status,
-    200,
-    'the owner gets in',
-  );
-  one.socket.destroy();
-  await until('one has left', () => face.connections() === 1);
   assert.equal((await call(port, { path: '/health' })).status, 200);
+  await until('the oldest idle one made room', one.closed);
   two.socket.destroy();
+  const wait = (name: string) =>
+    call(port, { path: '/api/wait_thing', key: 'key-run', body: JSON.stringify({ name }) });
+  const busy = [wait('a'), wait('b')];
+  await until('both calls run', () => seen.waiting.includes('a') && seen.waiting.includes('b'));
+  assert.equal((await call(port, { path: '/health' })).status, 200);
+  const refused = await call(port, { path: '/api/echo', key: 'key-read', body: '{}' });
+  assert.equal(refused.status, 503);
+  assert.equal((refused.json as { data: { limit: string } }).data.limit, 'http.connectionsMax');
+  seen.release();
+  for (const answer of busy) assert.equal((await answer).status, 200);
+});
+
+test('one key and one address have a limit of connections of their own', async () => {
+  const limits = { keyConnectionsMax: 2, addressConnectionsMax: 3 };
+  const { port, seen } = await startKit({ limits });
+  const wait = (name: string) =>
+    call(port, { path: '/api/wait_thing', key: 'key-run', body: JSON.stringify({ name }) });
+  const busy = [wait('a'), wait('b')];
+  await until('both calls run', () => seen.waiting.includes('a') && seen.waiting.includes('b'));
+  const third = await wait('c');
+  assert.equal(third.status, 429);
+  assert.equal((third.json as { data: { limit: string } }).data.limit, 'http.keyConnectionsMax');
+  assert.equal((await call(port, { path: '/api/echo', key: 'key-read', body: '{}' })).status, 200);
+  const silent: Line[] = [];
+  for (let i = 0; i < 6; i++) silent.push(await dial(port));
+  await until('the oldest silent ones were closed', () =>
+    silent.slice(0, 3).every((s) => s.closed()),
+  );
+  assert.equal((await call(port, { path: '/api/echo', key: 'key-read', body: '{}' })).status, 200);
+  seen.release();
+  for (const answer of busy) assert.equal((await answer).status, 200);
+  for (const { socket } of silent) socket.destroy();
+});
+
+test('without a key a body is small, and all of them together are bounded', async () => {
+  const limits = { anonymousBodyBytesMax: 1000, anonymousBytesMax: 1500, addressRate: 0 };
+  const { port } = await startKit({ limits });
+  const path = '/api/public_echo';
+  const large = await call(port, { path, body: JSON.stringify({ text: 'x'.repeat(2000) }) });
+  assert.equal(large.status, 413);
+  const head = (length: number) =>
+    `POST ${path} HTTP/1.1\r\nhost: localhost\r\ncontent-type: application/json\r\ncontent-length: ${length}\r\n\r\n`;
+  const slow = await dial(port);
+  slow.socket.write(`${head(900)}{"text":"`);
+  await until('the second is refused', async () => {
+    const second = await call(port, { path, body: JSON.stringify({ text: 'x'.repeat(800) }) });
+    return second.status === 429;
+  });
+  slow.socket.destroy();
+  await until('there is room again', async () => {
+    const again = await call(port, { path, body: JSON.stringify({ text: 'x'.repeat(800) }) });
+    return again.status === 200;
+  });
+});
+
+test('bodies of one key beyond its memory wait for its own and nobody else', async () => {
+  const { port } = await startKit({ limits: { keyBytesMax: 100 } });
+  const slow = await dial(port);
+  slow.socket.write(`${post.replace('20', '90')}{"text":"`);
+  const text = 'y'.repeat(80);
+  const body = JSON.stringify({ text });
+  let isAnswered = false;
+  const waits = call(port, { path: '/api/echo', key: 'key-run', body }).then((answer) => {
+    isAnswered = true;
+    return answer;
+  });
+  assert.deepEqual((await call(port, { path: '/api/echo', key: 'key-read', body })).json, { text });
+  assert.equal(isAnswered, false);
+  slow.socket.destroy();
+  assert.deepEqual((await waits).json, { text });
+});
+
+test('streams of one key have a limit', async () => {
+  const { port } = await startKit({ limits: { keyStreamsMax: 1 } });
+  const open = await dial(port);
+  open.socket.write(
+    'GET /api/count?to=1&forever=true&follow=true HTTP/1.1\r\nhost: localhost\r\nx-api-key: key-run\r\n\r\n',
+  );
+  await until('the stream is open', () => open.text().includes('text/event-stream'));
+  const second = await call(port, {
+    method: 'GET',
+    path: '/api/count?to=1&forever=true&follow=true',
+    key: 'key-run',
+  });
+  assert.equal(second.status, 429);
+  open.socket.destroy();
 });

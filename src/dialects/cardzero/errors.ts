@@ -1,4 +1,5 @@
 // Our error codes under the names that CardZero's callers know, with their HTTP statuses. Pure.
+import { byName } from '../../runtime/by-name.ts';
 import { AppError, errorKind } from '../../errors.ts';
 
 export interface CardzeroError {
@@ -8,7 +9,7 @@ export interface CardzeroError {
   headers?: Record<string, string>;
 }
 
-const codes: Record<string, [code: string, status: number]> = {
+const codes: Record<string, [code: string, status: number]> = byName({
   unauthorized: ['UNAUTHORIZED', 401],
   forbidden: ['FORBIDDEN', 403],
   notFound: ['JOB_NOT_FOUND', 404],
@@ -51,10 +52,10 @@ const codes: Record<string, [code: string, status: number]> = {
   limitExceeded: ['RATE_LIMITED', 429],
   settlementFailed: ['CHAIN_ERROR', 502],
   unavailable: ['CHAIN_ERROR', 502],
-};
+});
 
 /** Our fields, and those of CardZero's tools, that have a code of their own. The first wrong one names it. */
-const fieldCodes: Record<string, string> = {
+const fieldCodes: Record<string, string> = byName({
   provider: 'INVALID_ADDRESS',
   providerAddress: 'INVALID_ADDRESS',
   to: 'INVALID_ADDRESS',
@@ -75,10 +76,10 @@ const fieldCodes: Record<string, string> = {
   perDay: 'INVALID_AMOUNT',
   url: 'INVALID_URL',
   uri: 'INVALID_URL',
-};
+});
 
 /** Our fields under the names that the caller sent. */
-const fieldNames: Record<string, string> = {
+const fieldNames: Record<string, string> = byName({
   provider: 'providerAddress',
   budget: 'budgetUsdc',
   rule: 'evaluatorRule',
@@ -87,7 +88,7 @@ const fieldNames: Record<string, string> = {
   perTransaction: 'txLimit',
   perDay: 'dailyLimit',
   allowlist: 'whitelist',
-};
+});
 
 function cardzeroError(error: unknown): CardzeroError {
   if (!(error instanceof AppError)) {

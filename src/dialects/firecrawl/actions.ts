@@ -1,4 +1,5 @@
 // A scrape with actions: they are done in the browser, and the page is read as they left it.
+import { ownValue } from '../../runtime/by-name.ts';
 import { AppError } from '../../errors.ts';
 import type { Asked } from './index.ts';
 import { unusedOf } from './options.ts';
@@ -149,7 +150,10 @@ function readsOf(options: Fields, wish: Wish): { field: string; action: Fields }
     links: { type: 'evaluate', script: linksScript },
     images: { type: 'evaluate', script: imagesScript },
   };
-  const reads = [...new Set(wish.formats)].map((field) => ({ field, action: ways[field]! }));
+  const reads = [...new Set(wish.formats)].map((field) => ({
+    field,
+    action: ownValue(ways, field)!,
+  }));
   if (!wish.screenshot) return reads;
   const { fullPage } = wish.screenshot;
   return [...reads, { field: 'screenshot', action: { type: 'screenshot', fullPage } }];

@@ -1,5 +1,6 @@
 // The parts of a request's body that are taken apart here. What is only passed on is checked by the operation it goes to.
 import { z } from 'zod';
+import { byName } from '../../runtime/by-name.ts';
 import { AppError } from '../../errors.ts';
 import { inputErrorAs } from '../../operation.ts';
 import type { Fields } from './translate.ts';
@@ -27,7 +28,7 @@ const bodyShape = z.looseObject({
 const hint = 'The fields are those of Firecrawl v2.';
 
 /** Our names for what is passed on, by which an operation refuses it. */
-const names: Record<string, string> = {
+const names: Record<string, string> = byName({
   concurrency: 'maxConcurrency',
   count: 'limit',
   delayMs: 'delay',
@@ -40,7 +41,7 @@ const names: Record<string, string> = {
   maxPages: 'limit',
   onlyUrls: 'strictConstrainToURLs',
   subdomains: 'allowSubdomains',
-};
+});
 
 export const inTheirNames = (error: unknown): unknown =>
   inputErrorAs(error, (field) => names[field] ?? field, hint);

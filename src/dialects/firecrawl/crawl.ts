@@ -1,4 +1,5 @@
 // Crawls and batches: start, status with paging, errors, cancel, list.
+import { byName } from '../../runtime/by-name.ts';
 import { AppError } from '../../errors.ts';
 import { preparationOf } from './actions.ts';
 import type { Api, Asked } from './index.ts';
@@ -171,12 +172,12 @@ function patternsOf(input: Fields): Fields {
   });
 }
 
-const hookEvents: Record<string, string> = {
+const hookEvents: Record<string, string> = byName({
   started: 'start',
   page: 'page',
   completed: 'completed',
   failed: 'failed',
-};
+});
 
 /** In the shape its receivers know; all events unless it says which. A `secret`, which theirs is set elsewhere, signs them. */
 function hookOf(input: Fields): Fields {

@@ -1,4 +1,5 @@
 // Our errors in Firecrawl's form, {success: false, error, code}, and a reason for what of its API is not here. Pure.
+import { byName } from '../../runtime/by-name.ts';
 import type { DialectResponse } from '../../dialect.ts';
 import { AppError, callerError, errorKind } from '../../errors.ts';
 import { inTheirNames } from './body.ts';
@@ -15,11 +16,11 @@ export function failure(error: unknown, path: string): DialectResponse {
 const statuses: Record<number, number> = { 502: 500, 504: 408 };
 
 /** Its codes, by ours or by why a page could not be had. */
-const codes: Record<string, string> = {
+const codes: Record<string, string> = byName({
   dns: 'SCRAPE_DNS_RESOLUTION_ERROR',
   timeout: 'SCRAPE_TIMEOUT',
   tls: 'SCRAPE_SSL_ERROR',
-};
+});
 
 /** Parts of its API that are not here, and what to use. */
 const absent: [path: RegExp, what: string, instead: string][] = [

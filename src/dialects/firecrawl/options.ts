@@ -1,5 +1,6 @@
 // Which options each call has a use for. Every other one that asks for something is named in the answer: those of the
 // original that have no effect on one machine, and those that nobody knows, such as a misspelt one.
+import { byName } from '../../runtime/by-name.ts';
 import { given, type Fields } from './translate.ts';
 
 const reading =
@@ -23,7 +24,7 @@ const used = {
 const silent = names('origin integration auditMetadata domainTools toolDetail threatProtection');
 
 /** Values with which an option asks for nothing but what is done anyway. */
-const idle: Record<string, string[]> = {
+const idle: Record<string, string[]> = byName({
   agent: ['{}'],
   allowExternalLinks: ['false'],
   blockAds: ['true'],
@@ -45,7 +46,7 @@ const idle: Record<string, string[]> = {
   skipTlsVerification: ['false'],
   storeInCache: ['true'],
   zeroDataRetention: ['false'],
-};
+});
 
 export function unusedOf(options: Fields, call: keyof typeof used): string[] {
   const isAsking = (name: string) =>

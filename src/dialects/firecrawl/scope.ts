@@ -1,5 +1,6 @@
 // Where a search looks: domains and categories, as words that general engines know (site:, filetype:) and as a check of what
 // they found, because not every engine knows them. Pure.
+import { byName } from '../../runtime/by-name.ts';
 import type { Fields } from './translate.ts';
 
 export interface Scope {
@@ -17,11 +18,11 @@ const papers =
     ' ',
   );
 
-const categories: Record<string, { words: string[]; holds(url: URL): boolean }> = {
+const categories: Record<string, { words: string[]; holds(url: URL): boolean }> = byName({
   github: placeOf(['github.com']),
   research: placeOf(papers),
   pdf: { words: ['filetype:pdf'], holds: ({ pathname }) => /\.pdf$|\/pdf\//i.test(pathname) },
-};
+});
 
 /** Undefined: anywhere. */
 export function scopeOf(input: Fields): Scope | undefined {

@@ -1,4 +1,5 @@
 // Search: each source, within domains and categories, with the pages themselves where formats ask for them.
+import { byName } from '../../runtime/by-name.ts';
 import { AppError } from '../../errors.ts';
 import type { Api, Asked } from './index.ts';
 import { unusedOf } from './options.ts';
@@ -89,7 +90,13 @@ function resultOf(row: Fields, scope: Scope | undefined): Fields {
   });
 }
 
-const spans: Record<string, string> = { h: 'day', d: 'day', w: 'week', m: 'month', y: 'year' };
+const spans: Record<string, string> = byName({
+  h: 'day',
+  d: 'day',
+  w: 'week',
+  m: 'month',
+  y: 'year',
+});
 
 /** `qdr:w` is the last week, as their engine writes it. */
 function freshnessOf(tbs: unknown): string | undefined {

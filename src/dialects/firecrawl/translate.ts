@@ -1,13 +1,14 @@
 // Between Firecrawl's options and documents and ours. Pure.
+import { byName } from '../../runtime/by-name.ts';
 export type Fields = Record<string, unknown>;
 
-const formats: Record<string, string> = {
+const formats: Record<string, string> = byName({
   markdown: 'markdown',
   html: 'html',
   rawHtml: 'raw',
   links: 'links',
   images: 'images',
-};
+});
 
 export interface Wish {
   formats: string[];

@@ -1,29 +1,30 @@
 // Our names of fields and operations as callers of this dialect know them: an error speaks of what they sent, and its
 // hint of what they can call.
+import { byName } from '../../runtime/by-name.ts';
 import { AppError } from '../../errors.ts';
 
 type Terms = Readonly<Record<string, string>>;
 
 /** Fields of /run and of its tools. */
-const jobFields: Terms = {
+const jobFields: Terms = byName({
   executionTimeoutMs: 'policy.executionTimeout',
   ttlMs: 'policy.ttl',
   lowPriority: 'policy.lowPriority',
   waitMs: 'wait',
   id: 'jobId',
-};
+});
 
 /** Fields of an endpoint's body. */
-const endpointFields: Terms = {
+const endpointFields: Terms = byName({
   executionTimeoutMs: 'timeout',
   workersMin: 'workers.min',
   workersMax: 'workers.max',
   idleTimeoutMs: 'workers.idleTimeout',
   'recipe.image': 'image',
   'recipe.args': 'args',
-};
+});
 
-const tools: Terms = {
+const tools: Terms = byName({
   list_endpoints: 'list-endpoints',
   save_endpoint: 'create-endpoint',
   list_workers: 'list-endpoint-workers',
@@ -33,9 +34,9 @@ const tools: Terms = {
   cancel_job: 'cancel-job',
   retry_job: 'retry-job',
   run_endpoint: 'run-endpoint',
-};
+});
 
-const routes: Terms = {
+const routes: Terms = byName({
   list_endpoints: 'GET /v2/serverless',
   save_endpoint: 'POST /v2/serverless',
   list_workers: 'GET /v2/serverless/{id}/workers',
@@ -45,7 +46,7 @@ const routes: Terms = {
   cancel_job: 'POST /v2/{endpointId}/cancel/{jobId}',
   retry_job: 'POST /v2/{endpointId}/retry/{jobId}',
   run_endpoint: 'POST /v2/{endpointId}/run',
-};
+});
 
 /** A hint or diagnosis for somebody who has these tools. */
 export const toolTerms = (text: string): string => renamed(text, tools);

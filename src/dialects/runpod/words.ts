@@ -1,4 +1,5 @@
 // RunPod's words and shapes for our jobs and errors: pure tables and translators.
+import { byName } from '../../runtime/by-name.ts';
 import { AppError, errorBody, errorKind } from '../../errors.ts';
 import type { DialectRequest, DialectResponse } from '../../dialect.ts';
 import { parseJson } from '../../runtime/json.ts';
@@ -30,7 +31,7 @@ export interface EndpointJob {
   finishedAt?: string;
 }
 
-const statusWords: Record<string, RunpodStatus> = {
+const statusWords: Record<string, RunpodStatus> = byName({
   queued: 'IN_QUEUE',
   running: 'IN_PROGRESS',
   input_required: 'IN_PROGRESS',
@@ -38,7 +39,7 @@ const statusWords: Record<string, RunpodStatus> = {
   failed: 'FAILED',
   cancelled: 'CANCELLED',
   timed_out: 'TIMED_OUT',
-};
+});
 
 /** Stages of a job that was given to a remote and waits there, or is on its way: it runs nowhere yet. */
 const waitingStages: ReadonlySet<unknown> = new Set(['remote', 'remoteQueue']);

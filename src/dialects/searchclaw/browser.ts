@@ -1,5 +1,6 @@
 // What needs a browser: screenshot and browse, with the pictures beside the answer, or in it where its HTTP has them.
 import { basename } from 'node:path';
+import { ownValue } from '../../runtime/by-name.ts';
 import type { DialectCall } from '../../dialect.ts';
 import { given, notUsed, number, pending, run, timed, type Api, type Fields } from './call.ts';
 
@@ -117,5 +118,5 @@ function actionOf(action: Fields): Fields {
     extract: { selector: action.selector, format: action.format ?? 'text' },
     evaluate: { script: action.script ?? action.expression ?? action.code },
   };
-  return given({ type, ...(byType[type] ?? action) });
+  return given({ type, ...(ownValue(byType, type) ?? action) });
 }

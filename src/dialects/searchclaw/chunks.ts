@@ -1,4 +1,5 @@
 // Chunking of markdown as SearchClaw offers it: fixed sizes, whole sentences, or whole sections. Pure.
+import { byName } from '../../runtime/by-name.ts';
 type Fields = Record<string, unknown>;
 
 export function chunked(text: string, wish: Fields | null | undefined): Fields {
@@ -49,10 +50,10 @@ function gapBefore(text: string, from: number, to: number): number {
   return to;
 }
 
-const breaks: Record<string, RegExp> = {
+const breaks: Record<string, RegExp> = byName({
   semantic: /\n(?=#{1,6} )|\n{2,}/g,
   sentence: /(?<=[.!?])\s+/g,
-};
+});
 
 /** Sentences, or sections and paragraphs; one that is too long for a chunk in pieces of its own. */
 function parts(text: string, strategy: unknown, size: number): Piece[] {

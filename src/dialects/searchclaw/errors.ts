@@ -1,8 +1,9 @@
 // Our errors in SearchClaw's documented shape: {error: {code, message, status}}. Pure.
+import { byName, ownValue } from '../../runtime/by-name.ts';
 import { callerError, errorKind } from '../../errors.ts';
 import { inputErrorAs } from '../../operation.ts';
 
-const codes: Record<string, string> = {
+const codes: Record<string, string> = byName({
   invalidInput: 'invalid_request',
   unauthorized: 'unauthorized',
   forbidden: 'forbidden',
@@ -13,7 +14,7 @@ const codes: Record<string, string> = {
   internal: 'internal_error',
   rateLimited: 'rate_limited',
   limitExceeded: 'rate_limited',
-};
+});
 
 export interface Fault {
   code: string;
@@ -33,7 +34,7 @@ export function faultOf(error: unknown): Fault {
 }
 
 /** Fields whose names differ in more than their spelling. */
-const names: Record<string, Record<string, string>> = {
+const names: Record<string, Record<string, string>> = byName<Record<string, string>>({
   web_search: { query: 'q' },
   map_site: { limit: 'max_pages' },
   crawl_site: {
@@ -44,12 +45,12 @@ const names: Record<string, Record<string, string>> = {
     pageTimeoutMs: 'timeout_ms',
   },
   browse_page: { timeoutMs: 'timeout' },
-};
+});
 
 /** What an operation says of its input, by the names its callers wrote. */
 export function inTheirNames(error: unknown, operation: string): unknown {
   const own = names[operation] ?? {};
   const spelled = (name: string) =>
-    own[name] ?? name.replace(/[A-Z]/g, (letter) => `_${letter.toLowerCase()}`);
+    ownValue(own, name) ?? name.replace(/[A-Z]/g, (letter) => `_${letter.toLowerCase()}`);
   return inputErrorAs(error, spelled, 'The fields and their limits are those of SearchClaw.');
 }

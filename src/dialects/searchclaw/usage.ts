@@ -1,4 +1,5 @@
 // What was spent, in SearchClaw's shapes: the month, the headers of every answer, and the history by period.
+import { byName } from '../../runtime/by-name.ts';
 import type { CallRate, DialectCall, DialectRequest } from '../../dialect.ts';
 import { AppError } from '../../errors.ts';
 import { systemClock } from '../../runtime/clock.ts';
@@ -58,7 +59,7 @@ function rateHeaders({ perSecond, burst, left }: CallRate): Record<string, strin
 }
 
 /** Paths of what is paid for, by our names for it. */
-const paths: Record<string, string> = { searchAi: 'search/ai', searchCrawled: 'search' };
+const paths: Record<string, string> = byName({ searchAi: 'search/ai', searchCrawled: 'search' });
 
 const endpointOf = (action: string): string => `/v1/${paths[action] ?? action}`;
 
@@ -76,10 +77,10 @@ interface Period {
   avg_response_ms: null;
 }
 
-const choices: Record<string, string[]> = {
+const choices: Record<string, string[]> = byName({
   group_by: ['hour', 'day', 'week', 'month'],
   format: ['json', 'csv'],
-};
+});
 
 /** Before anything could have been spent. */
 const firstDay = '2020-01-01';

@@ -18,6 +18,7 @@ import {
   type Operation,
   type Operations,
 } from '../../operation.ts';
+import { parseJson } from '../../runtime/json.ts';
 import { drained, readBody } from '../../runtime/wire.ts';
 import { allowPrivateHeader } from './permission.ts';
 
@@ -197,8 +198,9 @@ interface Call {
 async function readJson(request: IncomingMessage): Promise<unknown> {
   const body = await readBody(request, { bytesMax: bodyBytesMax });
   try {
-    return body.length === 0 ? {} : JSON.parse(body.toString('utf8'));
+    return body.length === 0 ? {} : parseJson(body.toString('utf8'));
   } catch (error) {
+    if (error instanceof AppError) throw error;
     throw new AppError('invalidInput', 'The body is not JSON.', { cause: error });
   }
 }

@@ -1,4 +1,5 @@
 // The command line: a few commands written by hand, every other one made from the operation list of the server.
+import { byName } from '../../runtime/by-name.ts';
 import { AppError, callerError, errorKind } from '../../errors.ts';
 import { aliases } from './aliases.ts';
 import { homeFlag } from './args.ts';
@@ -42,7 +43,7 @@ import {
   type Common,
 } from './words.ts';
 
-const commands: Record<string, Command> = {
+const commands: Record<string, Command> = byName({
   run,
   attach,
   logs,
@@ -59,7 +60,7 @@ const commands: Record<string, Command> = {
   migrate,
   store,
   completion,
-};
+});
 
 export async function runCli(argv: readonly string[], program: Program): Promise<number> {
   const screen = screenOf(program);

@@ -1,4 +1,5 @@
 // How things look on a terminal: tables that fit, colours only where they are seen, local times, short durations.
+import { byName } from '../../runtime/by-name.ts';
 import { isRecord } from '../../runtime/json.ts';
 import { durationText } from '../../runtime/units.ts';
 import type { CatalogEntry } from './bridge.ts';
@@ -6,7 +7,7 @@ import { dim, paint, type Screen, type Style } from './screen.ts';
 import { age } from './times.ts';
 import { fitted, textWidth } from './width.ts';
 
-export const statusColour: Record<string, Style> = {
+export const statusColour: Record<string, Style> = byName({
   completed: 'green',
   running: 'cyan',
   queued: 'gray',
@@ -14,7 +15,7 @@ export const statusColour: Record<string, Style> = {
   failed: 'red',
   timed_out: 'red',
   cancelled: 'magenta',
-};
+});
 
 export function printOutput(
   screen: Screen,

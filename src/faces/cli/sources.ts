@@ -3,6 +3,7 @@ import { readFile } from 'node:fs/promises';
 import type { Readable } from 'node:stream';
 import { text } from 'node:stream/consumers';
 import { AppError } from '../../errors.ts';
+import { parseJson } from '../../runtime/json.ts';
 import { typeOf, type Schema } from './schema.ts';
 
 /** Where a value may come from beside the command line itself. */
@@ -54,8 +55,9 @@ export async function writtenText(
 
 export function jsonOf(flag: string, written: string): unknown {
   try {
-    return JSON.parse(written);
+    return parseJson(written);
   } catch (error) {
+    if (error instanceof AppError) throw error;
     throw new AppError('invalidInput', `--${flag} is no JSON: ${(error as Error).message}`, {
       cause: error,
     });

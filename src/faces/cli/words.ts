@@ -1,5 +1,6 @@
 // From words to an input: which operation is meant, and its fields from flags, by the operation's own JSON Schema.
 import { AppError } from '../../errors.ts';
+import { parseJson } from '../../runtime/json.ts';
 import type { CatalogEntry } from './bridge.ts';
 import { parseArgs, truthOf, type FlagShape } from './args.ts';
 import { helpText } from './command.ts';
@@ -360,8 +361,9 @@ function value(name: string, property: Schema, text: string): unknown {
     return isDuration(name) ? durationMs(text, 1000) : number(name, text);
   if (type === 'object' || type === 'any') {
     try {
-      return JSON.parse(text);
-    } catch {
+      return parseJson(text);
+    } catch (error) {
+      if (error instanceof AppError) throw error;
       return text;
     }
   }

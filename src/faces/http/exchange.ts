@@ -6,7 +6,7 @@ import type { CallRate, DialectRequest, DialectResponse, DialectRoute } from '..
 import { AppError } from '../../errors.ts';
 import type { CallContext, Caller, Operation, Operations } from '../../operation.ts';
 import type { Clock } from '../../runtime/clock.ts';
-import { drained, readBody } from '../../runtime/wire.ts';
+import { drained, readBody, type BodyLimit } from '../../runtime/wire.ts';
 import { jsonType, sendJson, sendText } from './answer.ts';
 import { requestOrigin } from './credentials.ts';
 import { checkJsonType, type InputShape, jsonBody, pathInput, queryInput } from './input.ts';
@@ -32,6 +32,8 @@ export interface Exchange {
   isStream: boolean;
   /** Ends it when its key does; undefined where no key was given. */
   watchKey?(): void;
+  /** Counts it as an event stream of its caller; throws when the caller has too many. */
+  countStream(): void;
   /** The connection of a client that wants a WebSocket; only for routes that have one. */
   upgraded?: Duplex;
 }
@@ -59,6 +61,7 @@ export async function answerOperation(
     const last = request.headers['last-event-id'];
     if (typeof last === 'string' && last !== '')
       Object.assign(input, pathInput({ cursor: last }, shape));
+    exchange.countStream();
     becomeStream(exchange, parts.stopping);
     const { signal } = exchange.gone;
     const items = parts.operations.stream(operation.name, input, context);
@@ -77,11 +80,11 @@ export async function answerDialect(
   parts: ExchangeParts,
 ): Promise<void> {
   const { request, caller, upgraded } = exchange;
+  if (upgraded !== undefined) exchange.countStream();
   if (route.waits === true || upgraded !== undefined) becomeStream(exchange, parts.stopping);
-  const bytesMax = route.bodyBytesMax ?? parts.limits.bodyBytesMax;
   const body = upgraded
     ? Buffer.alloc(0)
-    : await readBody(request, { bytesMax, setting: 'http.bodyBytesMax' });
+    : await readBody(request, bodyLimit(exchange, parts.limits, route.bodyBytesMax));
   const dialectRequest: DialectRequest = {
     method: exchange.method,
     path: exchange.path,
@@ -118,6 +121,17 @@ function baseUrl({ local, request }: Exchange, publicUrl: string | undefined): s
   return local ? 'http://localhost' : `http://${request.headers.host}`;
 }
 
+/** Without a key only a small body is taken. */
+export function bodyLimit(
+  { caller }: Exchange,
+  limits: HttpLimits,
+  ownBytesMax = limits.bodyBytesMax,
+): BodyLimit {
+  if (caller || ownBytesMax <= limits.anonymousBodyBytesMax)
+    return { bytesMax: ownBytesMax, setting: 'http.bodyBytesMax' };
+  return { bytesMax: limits.anonymousBodyBytesMax, setting: 'http.anonymousBodyBytesMax' };
+}
+
 async function operationInput(
   exchange: Exchange,
   shape: InputShape,
@@ -128,8 +142,7 @@ async function operationInput(
   const fromQuery = search === '' ? {} : queryInput(new URLSearchParams(search), shape);
   const fromPath = pathInput(params, shape);
   if (method === 'GET' || method === 'DELETE') return { ...fromQuery, ...fromPath };
-  const limit = { bytesMax: limits.bodyBytesMax, setting: 'http.bodyBytesMax' };
-  const bytes = await readBody(request, limit);
+  const bytes = await readBody(request, bodyLimit(exchange, limits));
   if (bytes.length === 0) return { ...fromQuery, ...fromPath };
   checkJsonType(request);
   const body = jsonBody(bytes.toString('utf8')) ?? {};

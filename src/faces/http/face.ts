@@ -19,11 +19,11 @@ import {
   type Exchange,
   type ExchangeParts,
 } from './exchange.ts';
+import { CallerLimits } from './caller-limits.ts';
 import { corsHeaders, Guard } from './guard.ts';
 import { watchKey } from './key-watch.ts';
 import { Listeners, type TcpAddress, type UpgradeHandler } from './listeners.ts';
 import { openApiDocument } from './openapi.ts';
-import { Buckets } from './rate.ts';
 import { buildRouter, type Route } from './routes.ts';
 import type { Found, Router } from './router.ts';
 import type { HttpLimits } from './settings.ts';
@@ -105,8 +105,7 @@ class Face {
   private readonly limits: HttpLimits;
   private readonly parts: ExchangeParts;
   private readonly guard: Guard;
-  private readonly keys: Buckets;
-  private readonly addresses: Buckets;
+  private readonly callers: CallerLimits;
   private readonly router: Router<Route>;
   private readonly active = new Set<Exchange>();
   private readonly stopping = new AbortController();
@@ -120,15 +119,14 @@ class Face {
     this.limits = options.limits;
     const own = publicUrl ? [new URL(publicUrl).origin, new URL(publicUrl).hostname] : [];
     this.guard = new Guard([...(options.allowedHosts ?? []), ...own]);
-    const { keyRate, keyBurst, addressRate, addressBurst } = this.limits;
-    this.keys = new Buckets({ perSecond: keyRate, burst: keyBurst }, clock);
-    this.addresses = new Buckets({ perSecond: addressRate, burst: addressBurst }, clock);
+    this.callers = new CallerLimits(this.limits, clock);
     this.router = buildRouter(operations, dialects);
     const stopping = this.stopping.signal;
     this.parts = { operations, limits: this.limits, clock, stopping, publicUrl };
     this.listeners = new Listeners({
       limits: this.limits,
       log,
+      held: this.callers.connections,
       handle: (...wish) => this.handle(...wish),
       watches: (request) => this.watches(request),
     });
@@ -145,9 +143,15 @@ class Face {
     local: boolean,
     upgraded?: Duplex,
   ): void {
-    const exchange = { ...begin(request, response, local), ...(upgraded ? { upgraded } : {}) };
+    const exchange: Exchange = {
+      ...begin(request, response, local),
+      ...(upgraded ? { upgraded } : {}),
+      countStream: () => this.callers.countStream(exchange),
+    };
     this.active.add(exchange);
+    const ended = this.callers.connections.begin(request.socket);
     response.on('close', () => {
+      ended();
       if (!response.writableFinished) exchange.gone.abort();
       this.active.delete(exchange);
       if (this.active.size === 0) this.idle?.();
@@ -186,7 +190,7 @@ class Face {
       exchange.watchKey = () => watchKey(exchange, key, this.options);
     }
     if (key === undefined && exchange.local) exchange.caller = this.options.owner;
-    if (!exchange.local) this.checkRate(exchange);
+    if (!exchange.local) this.callers.check(exchange);
     const found = this.find(exchange);
     const route = found?.methods.get(method);
     if (route) return this.answerRoute(exchange, route, found!.params(method), key !== undefined);
@@ -196,7 +200,7 @@ class Face {
     throw found ? wrongMethod(method, path, found) : unknownPath(path);
   }
 
-  private answerRoute(
+  private async answerRoute(
     exchange: Exchange,
     route: Route,
     params: Record<string, string>,
@@ -204,10 +208,12 @@ class Face {
   ): Promise<void> {
     if (route.type === 'dialect') {
       if (route.route.auth === 'key' && !exchange.caller) throw keyNeeded();
+      await this.callers.reserveBody(exchange, route.route.bodyBytesMax);
       return answerDialect(exchange, route.route, params, this.parts);
     }
     const isOpen = route.operation.scope === 'public' && !hasKey;
     if (!exchange.caller && !isOpen) throw keyNeeded();
+    await this.callers.reserveBody(exchange);
     return answerOperation(exchange, route.operation, route.shape, params, this.parts);
   }
 
@@ -217,12 +223,16 @@ class Face {
       const below = pathBelow(prefix, path);
       if (below === undefined || (auth === 'local' && !local)) continue;
       if (auth === 'key' && !caller) throw keyNeeded();
+      await this.callers.reserveBody(exchange, mountBodyBytesMax);
       const mounted: Mounted = {
         caller,
         context: contextOf(exchange),
         path: below,
         search,
-        becomeStream: () => becomeStream(exchange, this.stopping.signal),
+        becomeStream: () => {
+          exchange.countStream();
+          becomeStream(exchange, this.stopping.signal);
+        },
       };
       if ((await handler(request, response, mounted)) !== false) return true;
     }
@@ -255,24 +265,6 @@ class Face {
     if (request.method !== 'OPTIONS') return false;
     response.writeHead(204).end();
     return true;
-  }
-
-  private checkRate(exchange: Exchange): void {
-    const { caller, request } = exchange;
-    // Workers call as often as there is work; they were given their key to do so.
-    if (caller?.scopes.has('worker')) return;
-    const name = caller ? (caller.keyId ?? caller.owner) : (request.socket.remoteAddress ?? '');
-    const buckets = caller ? this.keys : this.addresses;
-    const waitMs = buckets.take(name);
-    const left = buckets.left(name);
-    if (caller && left !== undefined)
-      exchange.rate = { perSecond: this.limits.keyRate, burst: this.limits.keyBurst, left };
-    if (waitMs === 0) return;
-    const setting = caller ? 'http.keyRate' : 'http.addressRate';
-    throw new AppError('rateLimited', 'Too many calls in a short time.', {
-      hint: `Wait ${waitMs} ms and call again; the setting \`${setting}\` is the limit.`,
-      data: { retryAfterMs: waitMs, limit: setting },
-    });
   }
 
   private watches(request: IncomingMessage): boolean {
@@ -311,7 +303,14 @@ class Face {
   }
 }
 
-function begin(request: IncomingMessage, response: ServerResponse, local: boolean): Exchange {
+/** Mounted handlers have limits of their own below this. */
+const mountBodyBytesMax = 32 * 1024 * 1024;
+
+function begin(
+  request: IncomingMessage,
+  response: ServerResponse,
+  local: boolean,
+): Omit<Exchange, 'countStream'> {
   return {
     request,
     response,

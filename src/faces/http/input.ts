@@ -2,8 +2,10 @@
 // stays text, so that the schema's own error names the field.
 import type { IncomingMessage } from 'node:http';
 import { z } from 'zod';
+import { setOwn } from '../../runtime/by-name.ts';
 import { AppError } from '../../errors.ts';
 import type { Operation } from '../../operation.ts';
+import { parseJson } from '../../runtime/json.ts';
 
 type Json = Record<string, unknown>;
 
@@ -39,10 +41,9 @@ export function outputSchema(operation: Operation): Json {
 export function queryInput(query: URLSearchParams, shape: InputShape): Json {
   const input: Json = {};
   for (const name of new Set(query.keys())) {
-    if (name === '__proto__') continue;
     const values = query.getAll(name);
     const field = shape.get(name);
-    input[name] = field ? fieldValue(values, field) : single(values);
+    setOwn(input, name, field ? fieldValue(values, field) : single(values));
   }
   return input;
 }
@@ -59,8 +60,9 @@ export function pathInput(params: Record<string, string>, shape: InputShape): Js
 export function jsonBody(text: string): unknown {
   if (text.trim() === '') return undefined;
   try {
-    return JSON.parse(text);
+    return parseJson(text);
   } catch (error) {
+    if (error instanceof AppError) throw error;
     throw new AppError('invalidInput', `The body is not JSON: ${(error as Error).message}.`, {
       hint: 'Send one JSON object with `content-type: application/json`.',
     });
@@ -102,8 +104,9 @@ function textValue(text: string, { types }: FieldShape): unknown {
   if (types.has('null') && !types.has('string') && text === 'null') return null;
   if (types.has('object') && text.startsWith('{')) {
     try {
-      return JSON.parse(text);
-    } catch {
+      return parseJson(text);
+    } catch (error) {
+      if (error instanceof AppError) throw error;
       return text;
     }
   }

@@ -6,6 +6,7 @@ import type { Duplex } from 'node:stream';
 import { AppError } from '../../errors.ts';
 import type { Log } from '../../runtime/log.ts';
 import { problemOf, problemType } from './answer.ts';
+import type { Connections } from './connections.ts';
 import { portHolder } from './port-holder.ts';
 import { headerBytesMax, type HttpLimits } from './settings.ts';
 
@@ -24,6 +25,8 @@ export interface ListenersOptions {
     local: boolean,
     upgraded?: Duplex,
   ): void;
+  /** Who holds the connections over TCP. */
+  held: Connections;
   /** Whether a request over TCP may become a WebSocket. */
   watches(request: IncomingMessage): boolean;
 }
@@ -124,9 +127,11 @@ export class Listeners {
       },
       (request, response) => handle(request, response, local),
     );
-    server.maxConnections = limits.connectionsMax;
+    // Over TCP the connections make room themselves.
+    if (local) server.maxConnections = limits.connectionsMax;
     server.on('connection', (socket: Socket) => {
       this.sockets.add(socket);
+      if (!local) this.options.held.add(socket);
       socket.once('close', () => this.sockets.delete(socket));
     });
     server.on('clientError', (error: NodeJS.ErrnoException, socket) =>

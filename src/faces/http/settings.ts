@@ -14,7 +14,17 @@ export interface HttpLimits {
   requestTimeoutMs: number;
   /** How long an idle connection is kept. */
   idleTimeoutMs: number;
+  /** Open connections in all, of one key, and of one address that has not sent a key on them. */
   connectionsMax: number;
+  keyConnectionsMax: number;
+  addressConnectionsMax: number;
+  /** Event streams of one key; calls and streams of one address without a key. */
+  keyStreamsMax: number;
+  addressCallsMax: number;
+  /** Of a call without a key; of all of them together; of one key. A key that sends more waits. */
+  anonymousBodyBytesMax: number;
+  anonymousBytesMax: number;
+  keyBytesMax: number;
   /** Comments on a silent event stream. */
   sseKeepAliveMs: number;
   /** How long a stop waits for calls that are under way. */

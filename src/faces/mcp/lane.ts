@@ -2,7 +2,7 @@
 // the 2025 era. Its answer comes from the server in protocol form and is passed on unread. Everything else, and every
 // call that does not go smoothly, takes the long way through the SDK, which gets the very bytes of the client.
 import { PassThrough, type Readable, type Writable } from 'node:stream';
-import { isRecord } from '../../runtime/json.ts';
+import { isRecord, parseJson } from '../../runtime/json.ts';
 import type { Connection } from './connection.ts';
 import { writeLine } from './frames.ts';
 import type { OpenCalls } from './open-calls.ts';
@@ -140,7 +140,7 @@ function callOf(text: string): Call | undefined {
 
 function parsed(text: string): JsonObject | undefined {
   try {
-    const value: unknown = JSON.parse(text);
+    const value: unknown = parseJson(text);
     return isRecord(value) ? value : undefined;
   } catch {
     return undefined;

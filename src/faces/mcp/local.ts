@@ -1,6 +1,7 @@
 // The source in the process that holds the operations: tools of one caller, their jobs as tasks and resources.
 import type { CallContext, Caller, Origin } from '../../operation.ts';
 import { errorBody } from '../../errors.ts';
+import { checkInput } from '../../runtime/input-limits.ts';
 import type { Log } from '../../runtime/log.ts';
 import { parseTraceparent, withTrace } from '../../runtime/trace.ts';
 import { bound, cutText } from './bound.ts';
@@ -69,6 +70,8 @@ export class LocalSource implements Source {
     const tool = this.table.tools.get(name);
     if (!tool) return errorAnswer(this.missing(name));
     try {
+      // Dialects work on their arguments before an operation sees them.
+      checkInput(args);
       const trace = parseTraceparent(call.trace);
       const answer = await withTrace(trace, () => tool.run(args, this.context(call)));
       if (answer.jobId) this.options.jobs.started(answer.jobId, name);

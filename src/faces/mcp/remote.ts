@@ -2,6 +2,7 @@
 // again when it breaks. What only reads is asked again; what changes something is not, and says so.
 import { errorBody, type ErrorBody } from '../../errors.ts';
 import type { Origin } from '../../operation.ts';
+import { checkInput } from '../../runtime/input-limits.ts';
 import { BrokenError, Connection } from './connection.ts';
 import type { Method, Welcome } from './frames.ts';
 import { instructions } from './instructions.ts';
@@ -77,6 +78,7 @@ export class RemoteSource implements Source {
 
   async call(name: string, args: JsonObject, call: SourceCall): Promise<Answer> {
     try {
+      checkInput(args);
       if (name === startCard.name) return await this.start();
       const { welcome } = await this.open();
       const card = welcome.tools.find((tool) => tool.name === name);

@@ -1,5 +1,6 @@
 // One attempt of a command from start (or adoption) to its outcome. Nothing here changes the job: how it ended is
 // returned as data, and everything needed to find that out again after a crash is in the attempt's folder.
+import { byName } from '../../runtime/by-name.ts';
 import { AppError } from '../../errors.ts';
 import type { Job } from '../../jobs/job.ts';
 import type { Outcome, Run, StopReason } from '../../jobs/kind.ts';
@@ -95,7 +96,7 @@ export async function runAttempt(run: Run, needs: AttemptNeeds): Promise<Outcome
 const mendHome = 'Nothing ran. `errand doctor` looks at the home; retry_job when it is mended.';
 
 /** What the system said while the files of the attempt were made, or its wrapper spawned. */
-const refusals: Record<string, { why: string; hint: string }> = {
+const refusals: Record<string, { why: string; hint: string }> = byName({
   ENOSPC: { why: 'the disk of the home is full', hint: mendHome },
   EDQUOT: { why: 'the quota on the disk of the home is used up', hint: mendHome },
   EROFS: { why: 'the disk of the home is read-only', hint: mendHome },
@@ -107,7 +108,7 @@ const refusals: Record<string, { why: string; hint: string }> = {
     why: 'its words and environment are together larger than the system takes',
     hint: 'Nothing ran. Give large data as stdin or in a file.',
   },
-};
+});
 
 function systemRefusal(error: unknown): AppError | undefined {
   const { code } = error as NodeJS.ErrnoException;

@@ -1,6 +1,7 @@
 // The environment of a payload: what the caller's own shell says about tools and language, values that keep
 // programs from asking questions nobody hears, what the caller gave, and named secrets. Only names that are known
 // not to be secret are ever taken over by themselves, because what is taken over is stored with the job.
+import { byName, setOwn } from '../../runtime/by-name.ts';
 import type { Origin } from '../../operation.ts';
 
 /** How the caller works: paths, language, tool homes. A last * stands for any ending. */
@@ -12,7 +13,7 @@ const plainNames = [
   'LD_LIBRARY_PATH PKG_CONFIG_PATH CUDA_HOME CUDA_VISIBLE_DEVICES NIX_PATH DOCKER_HOST',
 ].flatMap((line) => line.split(' '));
 
-const safeValues: Record<string, string> = {
+const safeValues: Record<string, string> = byName({
   PAGER: 'cat',
   GIT_PAGER: 'cat',
   GH_PAGER: 'cat',
@@ -29,7 +30,7 @@ const safeValues: Record<string, string> = {
   PIP_NO_INPUT: '1',
   PYTHONUNBUFFERED: '1',
   TERM: 'dumb',
-};
+});
 
 export const pathFallback = '/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin';
 
@@ -40,7 +41,8 @@ export function callerEnvironment(
 ): Record<string, string> {
   const env: Record<string, string> = {};
   if (origin?.env) {
-    for (const [name, value] of Object.entries(origin.env)) if (isPlain(name)) env[name] = value;
+    for (const [name, value] of Object.entries(origin.env))
+      if (isPlain(name)) setOwn(env, name, value);
   } else {
     for (const name of plainNames) {
       const value = name.endsWith('*') ? undefined : serverValue(name);

@@ -1,7 +1,8 @@
 // Keys by name: what a terminal sends for each, and what some of them mean to a command that has only a pipe.
+import { byName } from '../../runtime/by-name.ts';
 
 /** What a terminal sends for a key; ctrl with a letter is that letter's place in the alphabet. */
-const named: Readonly<Record<string, string>> = {
+const named: Readonly<Record<string, string>> = byName({
   enter: '\r',
   tab: '\t',
   escape: '\u001b',
@@ -17,7 +18,7 @@ const named: Readonly<Record<string, string>> = {
   'page-down': '\u001b[6~',
   delete: '\u001b[3~',
   'ctrl-backslash': '\u001c',
-};
+});
 export const keyForm = new RegExp(`^(${Object.keys(named).join('|')}|ctrl-[a-z])$`);
 export const keyWords = `${Object.keys(named).join(', ')}, ctrl-a … ctrl-z`;
 
@@ -32,11 +33,11 @@ export interface Typing {
 }
 
 /** What the terminal driver does with these keys; a pipe has none, so they are done for it. */
-const pipeSignals: Readonly<Record<string, NodeJS.Signals>> = {
+const pipeSignals: Readonly<Record<string, NodeJS.Signals>> = byName({
   'ctrl-c': 'SIGINT',
   'ctrl-backslash': 'SIGQUIT',
   'ctrl-z': 'SIGTSTP',
-};
+});
 
 export function typing(
   input: { text?: string; newline: boolean; keys?: string[]; eof: boolean },

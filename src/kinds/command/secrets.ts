@@ -1,5 +1,6 @@
 // Named secrets of jobs: values come with the call that starts a job, or from the home's own env file, and live in
 // memory only. After a restart the memory is gone; a retry then needs the env file, or ends as secretMissing.
+import { ownValue, setOwn } from '../../runtime/by-name.ts';
 import { AppError } from '../../errors.ts';
 
 /** Jobs whose values are remembered; the oldest go first. */
@@ -17,9 +18,9 @@ export class Secrets {
   values(names: readonly string[], caller: Record<string, string> | undefined) {
     const values: Record<string, string> = {};
     for (const name of names) {
-      const value = caller?.[name] ?? this.fallback(name);
+      const value = (caller && ownValue(caller, name)) ?? this.fallback(name);
       if (value === undefined) throw missing(name);
-      values[name] = value;
+      setOwn(values, name, value);
     }
     return values;
   }

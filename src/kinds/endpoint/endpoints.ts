@@ -101,7 +101,7 @@ export class Endpoints {
       await this.save({ id, fields, owner, source: 'config', merge: false });
     if (!prune) return;
     for (const row of await this.list())
-      if (row.source === 'config' && !(row.id in section)) await this.delete(row.id);
+      if (row.source === 'config' && !Object.hasOwn(section, row.id)) await this.delete(row.id);
   }
 
   private planSave(

@@ -4,7 +4,7 @@ import { finalEvents } from '../../jobs/ending.ts';
 import type { Jobs } from '../../jobs/jobs.ts';
 import type { Submission } from '../../jobs/submission.ts';
 import type { Webhooks } from '../../jobs/webhooks.ts';
-import type { Job } from '../../jobs/job.ts';
+import type { Job, JobError } from '../../jobs/job.ts';
 import type { Clock } from '../../runtime/clock.ts';
 import type { Step } from '../../store/store.ts';
 import type { EndpointRow } from './store.ts';
@@ -31,6 +31,8 @@ export interface RunWish {
   parentId?: string;
   /** Only for requests of a batch, whose ids are known before they are queued. */
   id?: string;
+  /** Only for requests of a batch that cannot be queued: the job is stored as failed. */
+  failed?: JobError;
 }
 
 const lowPriority = -10;
@@ -92,6 +94,10 @@ export class Intake {
   /** Refuses what is over the endpoint's own limits, and says when to come again. */
   async admit(endpoint: EndpointRow, count: number): Promise<void> {
     const { runsPer10s, queueMax } = endpoint.spec;
+    if (endpoint.undecodable)
+      throw new AppError('wrongState', `The stored endpoint ${endpoint.id} cannot be decoded.`, {
+        hint: 'Save it again with all its fields, or delete it.',
+      });
     this.countRuns(endpoint.id, count, runsPer10s);
     if (await this.hasRoom(endpoint.id, count, queueMax)) return;
     throw new AppError('limitExceeded', `The queue of ${endpoint.id} is full (${queueMax}).`, {
@@ -177,6 +183,7 @@ function submission(endpoint: EndpointRow, owner: string, wish: RunWish): Submis
     ...(tags === undefined ? {} : { tags }),
     ...(parentId === undefined ? {} : { parentId }),
     ...(idempotencyKey === undefined ? {} : { idempotencyKey }),
+    ...(wish.failed === undefined ? {} : { failed: wish.failed }),
   };
 }
 

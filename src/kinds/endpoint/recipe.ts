@@ -1,6 +1,7 @@
 // From a recipe to a command line and an environment: every kind of worker is a process that speaks the RunPod worker
 // protocol; handlers and per-job commands do so through our runner.
 import { extname, join } from 'node:path';
+import { setOwn } from '../../runtime/by-name.ts';
 import type { Recipe } from './spec.ts';
 import type { EndpointRow } from './store.ts';
 
@@ -80,7 +81,7 @@ function variables(
   const env: Record<string, string> = {};
   for (const name of names) {
     const value = secret(name);
-    if (value !== undefined) env[name] = value;
+    if (value !== undefined) setOwn(env, name, value);
   }
   return env;
 }

@@ -2,6 +2,7 @@
 // nothing: an error would only make the worker drop or repeat what it has.
 import type { Jobs } from '../../jobs/jobs.ts';
 import type { Job } from '../../jobs/job.ts';
+import { resultLimits } from '../../runtime/input-limits.ts';
 import { parseLenientJson } from '../../runtime/json.ts';
 import type { WorkerHub } from './hub.ts';
 import type { Results } from './results.ts';
@@ -98,9 +99,18 @@ export function delayMs(job: Job): number | undefined {
 
 function chunkOutput(body: Buffer): unknown {
   const text = body.toString('utf8');
-  const value = parseLenientJson(text);
+  const value = parsedChunk(text);
   if (value !== null && typeof value === 'object' && 'output' in value) return value.output;
   return value === undefined ? text : value;
+}
+
+/** Undefined: it is not JSON, or exceeds a limit; it is kept as text then. */
+function parsedChunk(text: string): unknown {
+  try {
+    return parseLenientJson(text, resultLimits);
+  } catch {
+    return undefined;
+  }
 }
 
 function shortText(value: unknown): string {

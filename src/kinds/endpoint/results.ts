@@ -5,7 +5,8 @@ import { existsSync, mkdirSync, readFileSync, renameSync, rmSync, writeFileSync 
 import { join } from 'node:path';
 import type { Job } from '../../jobs/job.ts';
 import type { Outcome } from '../../jobs/kind.ts';
-import { parseLenientJson, parseJson } from '../../runtime/json.ts';
+import { resultLimits } from '../../runtime/input-limits.ts';
+import { decodeJson, parseLenientJson } from '../../runtime/json.ts';
 
 /** A larger result is kept as a file beside the database. */
 export const inlineBytesMax = 1024 * 1024;
@@ -62,7 +63,8 @@ export class Results {
     if (!file) return job.result ?? undefined;
     const text = this.text(job.attemptId);
     if (text === undefined || !file.json) return text;
-    return parseJson(text);
+    // A file that was damaged is shown as it is.
+    return (decodeJson(text) ?? { value: text }).value;
   }
 
   text(attemptId: string): string | undefined {
@@ -119,9 +121,9 @@ export class Results {
 
 function parse(text: string): unknown {
   try {
-    return text.trim() === '' ? {} : parseLenientJson(text);
+    return text.trim() === '' ? {} : parseLenientJson(text, resultLimits);
   } catch {
-    // Nested too deep to be written again as JSON: kept as it came.
+    // It exceeds a limit and could not be written again as JSON: kept as it came.
     return undefined;
   }
 }

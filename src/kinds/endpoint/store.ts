@@ -1,7 +1,8 @@
 // The SQL of endpoints, releases and workers: one function per statement, for both databases. Writes are answered as
 // steps, so that they can share a transaction with what they belong to.
 import { jobFromRow, openSql, type Job } from '../../jobs/job.ts';
-import type { Row, Step, Store } from '../../store/store.ts';
+import { decodeJson, decodeJsonOr } from '../../runtime/json.ts';
+import type { Row, Step, Store, Value } from '../../store/store.ts';
 import { endpointSpec, type EndpointSpec, type FieldChange } from './spec.ts';
 
 export interface EndpointRow {
@@ -12,6 +13,8 @@ export interface EndpointRow {
   source: 'api' | 'config';
   createdAt: number;
   updatedAt: number;
+  /** What was stored of it cannot be decoded; `spec` is empty. */
+  undecodable?: true;
 }
 
 export interface ReleaseRow {
@@ -137,7 +140,7 @@ export class EndpointStore {
     );
     return rows.map((row) => ({
       version: row.version as number,
-      diff: JSON.parse(row.diff as string) as FieldChange[],
+      diff: decodeJsonOr<FieldChange[]>(row.diff, []),
       by: row.made_by as string,
       createdAt: row.created_at as number,
     }));
@@ -326,13 +329,19 @@ function endpointFromRow(row: Row): EndpointRow {
   return {
     id: row.id as string,
     owner: row.owner as string,
-    // Fields that came after it was saved have their defaults.
-    spec: endpointSpec.parse(JSON.parse(row.spec as string)),
+    ...specOf(row.spec),
     version: row.version as number,
     source: row.source as EndpointRow['source'],
     createdAt: row.created_at as number,
     updatedAt: row.updated_at as number,
   };
+}
+
+/** Fields that came after it was saved have their defaults. A damaged one runs nothing, but is listed and deleted. */
+function specOf(text: Value | undefined): Pick<EndpointRow, 'spec' | 'undecodable'> {
+  const parsed = endpointSpec.safeParse(decodeJson(text)?.value);
+  if (parsed.success) return { spec: parsed.data };
+  return { spec: endpointSpec.parse({ workersMax: 0 }), undecodable: true };
 }
 
 function workerFromRow(row: Row): WorkerRow {

@@ -1,17 +1,18 @@
 // The body of a job's own webhook: RunPod's, as its docs and live captures show it, so that receivers need no change.
 import { createHmac } from 'node:crypto';
+import { byName } from '../../runtime/by-name.ts';
 import { isFinal, type Job } from '../../jobs/job.ts';
 import type { WebhookMessage } from '../../jobs/webhook-delivery.ts';
 import type { JobInput } from './intake.ts';
 import { delayMs } from './reports.ts';
 import type { Results } from './results.ts';
 
-const words: Record<string, string> = {
+const words: Record<string, string> = byName({
   completed: 'COMPLETED',
   failed: 'FAILED',
   cancelled: 'CANCELLED',
   timed_out: 'TIMED_OUT',
-};
+});
 
 export function webhookBody(results: Results, job: Job): Record<string, unknown> {
   const { input, webhook } = job.input as JobInput;

@@ -1,7 +1,8 @@
 // The error codes of escrow: what each means for HTTP, exit code and retry.
+import { byName } from '../../runtime/by-name.ts';
 import type { ErrorKind } from '../../errors.ts';
 
-export const escrowErrors: Record<string, ErrorKind> = {
+export const escrowErrors: Record<string, ErrorKind> = byName({
   invalidAmount: { http: 400, exit: 2 },
   invalidHash: { http: 400, exit: 2 },
   expiryTooShort: { http: 400, exit: 2 },
@@ -40,4 +41,4 @@ export const escrowErrors: Record<string, ErrorKind> = {
   settlementFailed: { http: 502, exit: 7, retryable: true },
   escrowMismatch: { http: 500, exit: 70 },
   maxAmountExceeded: { http: 400, exit: 2 },
-};
+});

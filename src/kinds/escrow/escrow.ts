@@ -1,5 +1,6 @@
 // The one way in which escrow jobs change: read, let the stage machine judge, let the settlement plan the money, commit
 // job, work, entries and event together; on a conflict read and judge again.
+import { byName } from '../../runtime/by-name.ts';
 import { AppError } from '../../errors.ts';
 import type { Job } from '../../jobs/job.ts';
 import type { Jobs } from '../../jobs/jobs.ts';
@@ -298,7 +299,7 @@ function refusePending(work: Work): void {
   );
 }
 
-const reasons: Record<string, string> = {
+const reasons: Record<string, string> = byName({
   jobFinal: 'The job is over; its money has moved.',
   wrongStage: 'That is not possible in this stage.',
   notClient: 'Only the client may do that.',
@@ -310,7 +311,7 @@ const reasons: Record<string, string> = {
   notYetExpired: 'The deadline of this stage has not passed yet.',
   evaluationPending: 'The evaluation may still be decided; its deadline has not passed yet.',
   escrowPaused: 'The operator has paused the escrow; money can still go back.',
-};
+});
 
 function refusal(work: Work, action: Action, code: string, can: Action[]): AppError {
   const until = work.deadlineAt === null ? null : new Date(work.deadlineAt).toISOString();

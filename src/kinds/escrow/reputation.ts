@@ -1,19 +1,20 @@
 // Reputation of a wallet, computed from how its jobs with others ended and whom it paid. Nothing is stored, so nothing can
 // drift. Only accepted or delivered work counts, weighed by amount and by how many different owners it was done for.
+import { byName } from '../../runtime/by-name.ts';
 import type { Wallet } from './rows.ts';
 import { formatUnits, microPerUnit } from './money.ts';
 import type { EscrowStore } from './store.ts';
 import type { Ending } from './work-store.ts';
 
 /** Points of one ended job of full weight for its provider; what is not named is neutral. */
-const jobPoints: Record<string, number> = {
+const jobPoints: Record<string, number> = byName({
   'completed/approved': 5,
   'completed/silence': 5,
   'completed/resolved': 5,
   'completed/split': 0,
   'rejected/rejected': -3,
   'rejected/resolved': -3,
-};
+});
 /** What one counterparty can add or take at most, however many jobs it gives: many must agree. */
 const [praiseMax, blameMax] = [10, -3];
 /** For each owner that was ever paid. */

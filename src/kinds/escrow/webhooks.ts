@@ -1,6 +1,7 @@
 // A wallet's own webhook: it hears of the jobs in which the wallet has a part, whoever owns them, in CardZero's form and
 // signed with a secret of the wallet. Delivery, retries and replay are the core's.
 import { createHmac, randomBytes } from 'node:crypto';
+import { byName } from '../../runtime/by-name.ts';
 import type { Job } from '../../jobs/job.ts';
 import type { Webhooks } from '../../jobs/webhooks.ts';
 import type { WebhookMessage } from '../../jobs/webhook-delivery.ts';
@@ -12,14 +13,14 @@ import type { EscrowStore } from './store.ts';
 const walletFormat = 'cardzero';
 
 /** Events of a job and the types under which receivers know them. */
-const types: Record<string, string> = {
+const types: Record<string, string> = byName({
   submitted: 'job_created',
   funded: 'job_funded',
   delivered: 'job_submitted',
   completed: 'job_completed',
   rejected: 'job_rejected',
   expired: 'job_expired',
-};
+});
 
 /** Under this name the wallet, and not all of its owner's, is among the audience of a job. */
 export const listenerOf = (walletId: string): string => `wallet:${walletId}`;

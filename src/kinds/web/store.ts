@@ -1,5 +1,6 @@
 // The durable frontier: one row per address with its fate, hosts with what waits, kept counts. Every change of a crawl
 // is one command under the token of its runner, so that a runner that lost its lease can change nothing any more.
+import { decodeJsonOr } from '../../runtime/json.ts';
 import type { Step, Store, Value } from '../../store/store.ts';
 import type { CrawlRow, CrawlState, Fate, HostRow, UrlRow, Waiting } from './crawl/rows.ts';
 
@@ -60,7 +61,7 @@ export class WebStore {
     const [row] = await this.store.read<{ input: string }>('SELECT input FROM jobs WHERE id = ?', [
       jobId,
     ]);
-    return JSON.parse(row?.input ?? '{}');
+    return decodeJsonOr<unknown>(row?.input, {});
   }
 
   /** From here on only commands with this token apply. */

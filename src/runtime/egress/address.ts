@@ -1,4 +1,5 @@
 // What an IP address is: somewhere on the public internet, or one of the many spellings of somewhere that is not.
+import { byName } from '../by-name.ts';
 import ipaddr from 'ipaddr.js';
 
 /** Why an address is refused, in words; undefined: public. */
@@ -47,7 +48,7 @@ function isIsatap(bytes: number[]): boolean {
   return (a === 0 || a === 2) && b === 0 && c === 0x5e && d === 0xfe;
 }
 
-const words: Record<string, string> = {
+const words: Record<string, string> = byName({
   private: 'a private address',
   uniqueLocal: 'a private address',
   deprecatedSiteLocal: 'a private address',
@@ -61,7 +62,7 @@ const words: Record<string, string> = {
   teredo: 'an IPv4 address in an IPv6 tunnel',
   rfc6052: 'an IPv4 address in an IPv6 tunnel',
   rfc6145: 'an IPv4 address in an IPv6 tunnel',
-};
+});
 
 function rangeWords(range: string): string {
   return words[range] ?? 'a reserved address';

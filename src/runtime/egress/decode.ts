@@ -1,4 +1,5 @@
 // Content encodings, decoded under a cap: a small body that unpacks into gigabytes is stopped at the cap, not after it.
+import { byName } from '../by-name.ts';
 import type { Transform } from 'node:stream';
 import { promisify } from 'node:util';
 import zlib from 'node:zlib';
@@ -23,7 +24,7 @@ const gzip: Codec = {
   stream: () => zlib.createUnzip(lenient),
 };
 
-const codecs: Record<string, Codec> = {
+const codecs: Record<string, Codec> = byName({
   gzip,
   'x-gzip': gzip,
   // Some servers send the raw form under the same name; its first byte tells.
@@ -46,7 +47,7 @@ const codecs: Record<string, Codec> = {
     async: (data, options) => zstd(data, options),
     stream: () => zlib.createZstdDecompress(),
   },
-};
+});
 
 export const acceptEncoding = 'gzip, deflate, br, zstd';
 

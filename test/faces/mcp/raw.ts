@@ -55,6 +55,8 @@ export async function postModern(
 export interface RawFront {
   process: ChildProcess;
   request(method: string, params: Record<string, unknown>): Promise<Reply>;
+  /** A line as it is; answered by its id. */
+  send(line: string): Promise<Reply>;
   notify(method: string, params: Record<string, unknown>): void;
   heard: { method: string; params: Record<string, unknown> }[];
   exited: Promise<number | null>;
@@ -82,6 +84,11 @@ export function rawFront(
     process: child,
     heard,
     exited: new Promise((resolve) => child.once('exit', resolve)),
+    send: (line) =>
+      new Promise((resolve) => {
+        waiting.set(Number(/"id":(\d+)/.exec(line)![1]), resolve);
+        child.stdin.write(`${line}\n`);
+      }),
     notify: (method, params) => void send({ method, params }),
     request: (method, params) =>
       new Promise((resolve) => {

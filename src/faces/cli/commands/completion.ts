@@ -1,11 +1,12 @@
 // `errand completion bash|zsh|fish`: a script that asks `errand completion words` for what may come next.
+import { byName } from '../../../runtime/by-name.ts';
 import { AppError } from '../../../errors.ts';
 import type { CatalogEntry } from '../bridge.ts';
 import { command, type CommandContext } from '../command.ts';
 import type { Schema } from '../schema.ts';
 import { findEntry, flagName } from '../words.ts';
 
-const scripts: Record<string, string> = {
+const scripts: Record<string, string> = byName({
   bash: `_errand() { COMPREPLY=($(compgen -W "$(errand completion words -- "\${COMP_WORDS[@]:1:COMP_CWORD-1}" 2>/dev/null)" -- "\${COMP_WORDS[COMP_CWORD]}")); }
 complete -F _errand errand
 `,
@@ -15,7 +16,7 @@ compdef _errand errand
 `,
   fish: `complete -c errand -f -a '(errand completion words -- (commandline -opc)[2..] 2>/dev/null | string split " ")'
 `,
-};
+});
 
 export const completion = command({
   summary: 'shell completion for bash, zsh, fish',

@@ -1,5 +1,6 @@
 // `errand run -- npm test`: a command as a job, followed until it is over, through restarts of the server. ctrl-c leaves the
 // job running, or stops it with --on-interrupt cancel.
+import { byName } from '../../../runtime/by-name.ts';
 import { AppError } from '../../../errors.ts';
 import type { Client } from '../client.ts';
 import { endOf, errorExit, exitCode, onSignal, sayEnd } from '../ending.ts';
@@ -208,7 +209,7 @@ function checkStdin({ stdin, tty }: Words<typeof flags>['values'], usage: string
 }
 
 /** Fields whose flags have another name. */
-const typedAs: Record<string, string> = {
+const typedAs: Record<string, string> = byName({
   command: '--shell',
   tags: '--tag',
   secrets: '--secret',
@@ -218,7 +219,7 @@ const typedAs: Record<string, string> = {
   'ready.port': '--ready-port',
   'ready.http': '--ready-http',
   attemptsMax: 'attempts (--retries and the first)',
-};
+});
 
 async function submit(
   client: Client,

@@ -3,6 +3,7 @@
 // never a guess from the output.
 import { readdirSync, readlinkSync } from 'node:fs';
 import { arch } from 'node:os';
+import { byName } from '../../../runtime/by-name.ts';
 import { procText } from './proc.ts';
 import type { ProcessRow } from './tree.ts';
 
@@ -17,7 +18,12 @@ export interface Observation {
 }
 
 /** read(2); other architectures than these get null. */
-const readCall: Record<string, string> = { x64: '0', arm64: '63', riscv64: '63', ppc64: '3' };
+const readCall: Record<string, string> = byName({
+  x64: '0',
+  arm64: '63',
+  riscv64: '63',
+  ppc64: '3',
+});
 /** USER_HZ is 100 on every Linux that Node runs on. */
 const msPerTick = 10;
 

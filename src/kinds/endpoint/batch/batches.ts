@@ -1,19 +1,20 @@
 // Batches: thousands of jobs under one parent. The parent is a job of kind `batch` without work of its own: a draft while
 // requests are added, then running until its last job is over. Queueing a large batch goes on after a crash.
-import { AppError } from '../../../errors.ts';
-import { isFinal, newJobId, type Job } from '../../../jobs/job.ts';
+import { AppError, errorKind } from '../../../errors.ts';
+import { isFinal, type Job } from '../../../jobs/job.ts';
 import { type Jobs } from '../../../jobs/jobs.ts';
 import { unknownJob } from '../../../jobs/dependencies.ts';
 import type { Kind } from '../../../jobs/kind.ts';
 import { isOwn } from '../../../jobs/view.ts';
 import type { Caller } from '../../../operation.ts';
 import { nextTurn, type Clock } from '../../../runtime/clock.ts';
-import { parseJson } from '../../../runtime/json.ts';
 import type { Log } from '../../../runtime/log.ts';
 import { Loop, type Service } from '../../../runtime/service.ts';
 import type { Endpoints } from '../endpoints.ts';
 import type { Intake, RunWish } from '../intake.ts';
 import type { EndpointRow } from '../store.ts';
+import type { Step } from '../../../store/store.ts';
+import { draftsOf, wishOf } from './drafts.ts';
 import type { BatchStore } from './store.ts';
 
 export const requestsMax = 50_000;
@@ -119,43 +120,50 @@ export class Batches implements Service {
     return job;
   }
 
-  async add(batch: Job, requests: readonly RunWish[]): Promise<string[]> {
-    this.refuseUnlessDraft(batch);
-    const { store } = this.needs;
-    const { count, last } = await store.draftCount(batch.id);
-    await this.refuseTooMany(batch.queue, count + requests.length);
-    const drafts = draftsOf(requests, last);
-    await store.store.commit(store.addDrafts(batch.id, drafts));
-    return drafts.map(({ jobId }) => jobId);
-  }
-
-  async remove(batch: Job, jobId: string): Promise<void> {
-    this.refuseUnlessDraft(batch);
-    const { store } = this.needs;
-    const { applied } = await store.store.commit([store.removeDraft(batch.id, jobId)]);
-    if (!applied) throw unknownJob(jobId);
-  }
-
-  rename(batch: Job, name: string): Promise<Job> {
-    return this.needs.jobs.change(batch.id, () => ({
-      patch: { name },
-      events: [{ type: 'renamed', data: { name } }],
-      intents: [],
-    }));
-  }
-
-  async finalize(batch: Job): Promise<Job> {
-    const job = await this.needs.jobs.change(batch.id, (present) => {
-      if (present.stage === 'finalized') return undefined;
-      this.refuseUnlessDraft(present);
+  /** All of the change or none of it: one transaction. */
+  async change(
+    id: string,
+    wanted: {
+      add: readonly RunWish[];
+      remove: string | undefined;
+      name: string | undefined;
+      finalize: boolean;
+    },
+  ): Promise<{ batch: Job; added: string[] }> {
+    const { jobs, store } = this.needs;
+    const { add, remove, name, finalize } = wanted;
+    let added: string[] = [];
+    const batch = await jobs.change(id, async (present) => {
+      if (add.length > 0 || remove !== undefined) this.refuseUnlessDraft(present);
+      const { count, last } = await store.draftCount(id);
+      if (add.length > 0) this.refuseTooLarge(count + add.length);
+      if (remove !== undefined && !(await store.hasDraft(id, remove))) throw unknownJob(remove);
+      const isQueued = finalize && present.stage !== 'finalized';
+      if (isQueued) this.refuseUnlessDraft(present);
+      const drafts = draftsOf(add, last);
+      added = drafts.map(({ jobId }) => jobId);
+      const events = [
+        ...(add.length > 0 ? [{ type: 'requestsAdded', data: { count: add.length } }] : []),
+        ...(remove === undefined ? [] : [{ type: 'requestRemoved', data: { jobId: remove } }]),
+        ...(name === undefined ? [] : [{ type: 'renamed', data: { name } }]),
+        ...(isQueued ? [{ type: 'progress', data: { stage: 'finalized' } }] : []),
+      ];
+      if (events.length === 0) return undefined;
       return {
-        patch: { status: 'running', stage: 'finalized' },
-        events: [{ type: 'progress', data: { stage: 'finalized' } }],
+        patch: {
+          ...(name === undefined ? {} : { name }),
+          ...(isQueued ? { status: 'running', stage: 'finalized' } : {}),
+        },
+        events,
         intents: [],
+        steps: [
+          ...store.addDrafts(id, drafts),
+          ...(remove === undefined ? [] : [store.removeDraft(id, remove)]),
+        ],
       };
     });
-    await this.queue(job);
-    return job;
+    if (finalize) await this.queue(batch);
+    return { batch, added };
   }
 
   /** A batch the caller may see; else it looks unknown. */
@@ -201,11 +209,16 @@ export class Batches implements Service {
     for (const { id, queue, cancelRequestedAt } of open) {
       const before = this.looks.get(id);
       seen.set(id, before ?? { ended: -1, nextAt: 0 });
-      if (cancelRequestedAt !== null) await this.cancel(await jobs.get(id));
-      else if (this.isDue(before, ended.get(queue)!)) {
-        seen.set(id, await this.lookAt(id, ended.get(queue)!));
-        // Counts of a hundred large batches in one go would hold up every worker that asks for work.
-        await nextTurn();
+      try {
+        if (cancelRequestedAt !== null) await this.cancel(await jobs.get(id));
+        else if (this.isDue(before, ended.get(queue)!)) {
+          seen.set(id, await this.lookAt(id, ended.get(queue)!));
+          // Counts of a hundred large batches in one go would hold up every worker that asks for work.
+          await nextTurn();
+        }
+      } catch (error) {
+        // The other batches must not wait for this one.
+        this.needs.log.error('a batch could not be moved', { batchId: id, error });
       }
     }
     this.looks = seen;
@@ -295,7 +308,7 @@ export class Batches implements Service {
 
   /** From drafts to jobs, a piece at a time; a piece and its drafts move in one transaction. */
   private async queueDrafts(batch: Job): Promise<void> {
-    const { store, endpoints, intake, jobs } = this.needs;
+    const { store, endpoints, jobs } = this.needs;
     const endpoint = await endpoints.find(batch.queue);
     for (;;) {
       const drafts = await store.drafts(batch.id, queueAtOnce);
@@ -305,31 +318,43 @@ export class Batches implements Service {
         await jobs.cancel(batch.id, batch.owner, 'Its endpoint was deleted.');
         return;
       }
-      const wishes = drafts.map(({ jobId, body }) => ({
-        ...(parseJson(body) as RunWish),
-        id: jobId,
-        parentId: batch.id,
-      }));
       const present = await jobs.ledger.findMany(drafts.map(({ jobId }) => jobId));
       const known = new Set(present.map(({ id }) => id));
-      await intake.submitMany(
-        endpoint,
-        batch.owner,
-        wishes.filter(({ id }) => !known.has(id)),
-        () => [store.removeDrafts(batch.id, upTo)],
-      );
-      if (known.size === drafts.length)
-        await store.store.commit([store.removeDrafts(batch.id, upTo)]);
+      const wishes = drafts
+        .filter(({ jobId }) => !known.has(jobId))
+        .map((draft) => wishOf(draft, batch.id));
+      const done = () => [store.removeDrafts(batch.id, upTo)];
+      if (wishes.length === 0) await store.store.commit(done());
+      else await this.submitAll(endpoint, batch.owner, wishes, done);
+    }
+  }
+
+  /** A request that cannot be queued becomes a failed job of the batch: the others must not wait for it. */
+  private async submitAll(
+    endpoint: EndpointRow,
+    owner: string,
+    wishes: readonly RunWish[],
+    steps: () => Step[],
+  ): Promise<void> {
+    const { intake } = this.needs;
+    try {
+      await intake.submitMany(endpoint, owner, wishes, steps);
+    } catch (error) {
+      if (!(error instanceof AppError) || errorKind(error.code).retryable) throw error;
+      const { code, message, hint } = error;
+      if (wishes.length === 1) {
+        const { idempotencyKey: _key, webhook: _webhook, ...wish } = wishes[0]!;
+        const failed = { code, message, ...(hint === undefined ? {} : { hint }) };
+        await intake.submitMany(endpoint, owner, [{ ...wish, failed }], steps);
+        return;
+      }
+      for (const [i, wish] of wishes.entries())
+        await this.submitAll(endpoint, owner, [wish], i === wishes.length - 1 ? steps : () => []);
     }
   }
 
   private async refuseTooMany(endpointId: string, count: number): Promise<void> {
-    if (count > requestsMax) {
-      throw new AppError('tooLarge', `A batch holds at most ${requestsMax} requests.`, {
-        hint: 'Split it into several batches.',
-        data: { limit: 'requestsMax' },
-      });
-    }
+    this.refuseTooLarge(count);
     const { jobs } = this.needs;
     const counts = await jobs.store.counters(`queue:batch:${endpointId}`);
     if ((counts.running ?? 0) + (counts.input_required ?? 0) < activeMax) return;
@@ -339,18 +364,18 @@ export class Batches implements Service {
     });
   }
 
+  private refuseTooLarge(count: number): void {
+    if (count <= requestsMax) return;
+    throw new AppError('tooLarge', `A batch holds at most ${requestsMax} requests.`, {
+      hint: 'Split it into several batches.',
+      data: { limit: 'requestsMax' },
+    });
+  }
+
   private refuseUnlessDraft(batch: Job): void {
     if (batch.stage === 'draft' && !isFinal(batch.status)) return;
     throw new AppError('wrongState', `The batch ${batch.id} is not a draft any more.`, {
       hint: 'Make a new batch for further requests.',
     });
   }
-}
-
-function draftsOf(requests: readonly RunWish[], after: number) {
-  return requests.map((request, i) => ({
-    n: after + i + 1,
-    jobId: newJobId(),
-    body: JSON.stringify(request),
-  }));
 }

@@ -28,6 +28,14 @@ export class BatchStore {
     }));
   }
 
+  async hasDraft(batchId: string, jobId: string): Promise<boolean> {
+    const rows = await this.store.read(
+      'SELECT 1 FROM endpoint_batch_drafts WHERE batch_id = ? AND job_id = ?',
+      [batchId, jobId],
+    );
+    return rows.length > 0;
+  }
+
   removeDraft(batchId: string, jobId: string): Step {
     return {
       sql: 'DELETE FROM endpoint_batch_drafts WHERE batch_id = ? AND job_id = ?',

@@ -2,7 +2,7 @@
 import { z } from 'zod';
 import { AppError } from '../../../errors.ts';
 import { defineOperation, type Operation } from '../../../operation.ts';
-import { parseJson } from '../../../runtime/json.ts';
+import { decodeJson } from '../../../runtime/json.ts';
 import type { Desk } from '../desk.ts';
 import type { Job } from '../../../jobs/job.ts';
 import { isoTime } from '../../../runtime/clock.ts';
@@ -141,18 +141,14 @@ function changeBatch(desk: Desk): Operation {
     }),
     output: batchView.extend({ added: z.array(z.string()).optional() }),
     run: async (wish, { caller }) => {
-      const { batches } = desk;
-      let batch = await batches.get(wish.batchId, caller, wish.endpointId);
-      let added: string[] | undefined;
-      if (wish.add)
-        added = await batches.add(
-          batch,
-          wish.add.map((one) => withPresent(one) as RunWish),
-        );
-      if (wish.remove !== undefined) await batches.remove(batch, wish.remove);
-      if (wish.name !== undefined) batch = await batches.rename(batch, wish.name);
-      if (wish.finalize) batch = await batches.finalize(batch);
-      return { ...(await viewBatch(desk, batch)), ...(added ? { added } : {}) };
+      const { id } = await desk.batches.get(wish.batchId, caller, wish.endpointId);
+      const { batch, added } = await desk.batches.change(id, {
+        add: (wish.add ?? []).map((one) => withPresent(one) as RunWish),
+        remove: wish.remove,
+        name: wish.name,
+        finalize: wish.finalize === true,
+      });
+      return { ...(await viewBatch(desk, batch)), ...(wish.add ? { added } : {}) };
     },
   });
 }
@@ -268,7 +264,7 @@ function listBatchJobs(desk: Desk): Operation {
             status: 'queued',
             retries: 0,
             createdAt: isoTime(batch.createdAt),
-            input: (parseJson(body) as RunWish).input,
+            input: (decodeJson(body)?.value as RunWish | undefined)?.input,
           });
       }
       return { jobs, total, hasMore: offset + limit < total };

@@ -254,6 +254,7 @@ async function viewEndpoint(desk: Desk, row: EndpointRow) {
   const health = await desk.health.health(row);
   return {
     id: row.id,
+    ...(row.undecodable ? { undecodable: true } : {}),
     version: row.version,
     source: row.source,
     spec: row.spec,

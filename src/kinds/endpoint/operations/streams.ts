@@ -69,7 +69,10 @@ function followStream(desk: Desk): Operation {
       id: jobId,
       after: z.number().int().min(0).default(0).describe('Number of the last chunk you have'),
       limit: z.number().int().min(1).max(1000).default(100),
-      cursor: z.string().max(20).optional(),
+      cursor: z
+        .string()
+        .regex(/^\d{1,15}$/, 'not a cursor of this list')
+        .optional(),
     }),
     output: z.object({
       status: z.enum(statuses),

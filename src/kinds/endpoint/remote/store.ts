@@ -1,4 +1,5 @@
 // Jobs that were given to a remote: one row per attempt, written before anything is sent.
+import { decodeJsonOr } from '../../../runtime/json.ts';
 import type { Step, Store } from '../../../store/store.ts';
 import type { Remote } from '../spec.ts';
 import { addressOf } from './outcome.ts';
@@ -128,7 +129,7 @@ export class RemoteStore {
     );
     return rows.map((row) => ({
       ...row,
-      remote: row.remote === null ? null : (JSON.parse(row.remote) as Remote),
+      remote: row.remote === null ? null : decodeJsonOr<Remote | null>(row.remote, null),
     }));
   }
 

@@ -2,7 +2,7 @@
 // everybody else reads them by number as often as they like.
 import type { Job } from '../../../jobs/job.ts';
 import type { Jobs } from '../../../jobs/jobs.ts';
-import { parseJson } from '../../../runtime/json.ts';
+import { decodeJsonOr } from '../../../runtime/json.ts';
 import type { Step, Store } from '../../../store/store.ts';
 
 const tablesOfJobs = [
@@ -55,7 +55,7 @@ export class Streams {
        ORDER BY n LIMIT ?`,
       [job.id, job.attempt, after, limit],
     );
-    return rows.map(({ n, data }) => ({ n, output: parseJson(data) }));
+    return rows.map(({ n, data }) => ({ n, output: decodeJsonOr<unknown>(data, data) }));
   }
 
   /** Hands every chunk out once, also to several callers at once. `bytesMax` is kept but for a first chunk beyond it. */

@@ -1,5 +1,6 @@
 // Data of several sources as one: lists together, single values by majority, every value with where it comes from, and
 // every disagreement shown instead of settled in silence. Pure.
+import { ownValue, setOwn } from '../../../runtime/by-name.ts';
 import { canonicalJson, isRecord } from '../../../runtime/json.ts';
 
 export interface Sourced {
@@ -38,16 +39,17 @@ function mergeRecords(
   const names = new Set(records.flatMap(({ data }) => Object.keys(data)));
   for (const name of names) {
     const field = path === '' ? name : `${path}.${name}`;
-    const told = records.flatMap(({ url, data }) =>
-      isStated(data[name]) ? [{ url, value: data[name] }] : [],
-    );
-    if (told.length === 0) merged[name] = null;
+    const told = records.flatMap(({ url, data }) => {
+      const value = ownValue(data, name);
+      return isStated(value) ? [{ url, value }] : [];
+    });
+    if (told.length === 0) setOwn(merged, name, null);
     else if (told.every(({ value }) => Array.isArray(value))) {
-      merged[name] = mergeLists(told, field, provenance);
+      setOwn(merged, name, mergeLists(told, field, provenance));
     } else if (told.every(({ value }) => isRecord(value))) {
       const inner = told.map(({ url, value }) => ({ url, data: value as Fields }));
-      merged[name] = mergeRecords(inner, field, provenance, conflicts);
-    } else merged[name] = mergeValues(told, field, provenance, conflicts);
+      setOwn(merged, name, mergeRecords(inner, field, provenance, conflicts));
+    } else setOwn(merged, name, mergeValues(told, field, provenance, conflicts));
   }
   return merged;
 }
@@ -60,7 +62,11 @@ function mergeLists(
   const byText = new Map<string, unknown>();
   for (const { value } of told)
     for (const item of value as unknown[]) byText.set(canonical(item), item);
-  provenance[field] = told.map(({ url }) => url);
+  setOwn(
+    provenance,
+    field,
+    told.map(({ url }) => url),
+  );
   return [...byText.values()];
 }
 
@@ -78,7 +84,7 @@ function mergeValues(
     groups.set(key, group);
   }
   const values = [...groups.values()].toSorted((a, b) => b.sources.length - a.sources.length);
-  provenance[field] = values[0]!.sources;
+  setOwn(provenance, field, values[0]!.sources);
   if (values.length > 1) conflicts.push({ field, values });
   return values[0]!.value;
 }

@@ -2,6 +2,7 @@
 // short texts on buttons and over sections. The lexicon knows the words of the pages it has learned
 // from; these families are known beforehand, so they hold on pages of any site. They judge nothing:
 // whether reviews or related articles belong to the text of a page is for the forest to learn.
+import { byName } from '../../../runtime/by-name.ts';
 import type { Block, Place } from './blocks.ts';
 
 /** Words in class and id names, in lower case with spaces between. */
@@ -47,7 +48,7 @@ interface TextFamily {
  * Short texts in lower case and without accents, in English, German, French, Spanish, Italian,
  * Portuguese and Dutch.
  */
-const textFamilies: Record<string, TextFamily> = {
+const textFamilies: Record<string, TextFamily> = byName({
   related: {
     starts: [
       'related|recommended|similar|trending|popular|latest|featured|see also|up next|new arrivals',
@@ -147,7 +148,7 @@ const textFamilies: Record<string, TextFamily> = {
       'veelgestelde vragen',
     ],
   },
-};
+});
 
 /** A longer text is prose, not a label. */
 const labelWordsMax = 9;

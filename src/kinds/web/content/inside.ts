@@ -1,4 +1,5 @@
 // What a block stands inside of, as bits: by element, by role, by microdata.
+import { byName } from '../../../runtime/by-name.ts';
 import type { Element } from './dom.ts';
 
 export const Inside = {
@@ -25,7 +26,7 @@ export const Inside = {
   label: 1048576,
 } as const;
 
-const insideByTag: Record<string, number> = {
+const insideByTag: Record<string, number> = byName({
   nav: Inside.nav,
   menu: Inside.nav,
   header: Inside.header,
@@ -47,9 +48,9 @@ const insideByTag: Record<string, number> = {
   dialog: Inside.dialog,
   dl: Inside.definition,
   label: Inside.label,
-};
+});
 
-const insideByRole: Record<string, number> = {
+const insideByRole: Record<string, number> = byName({
   navigation: Inside.nav,
   menu: Inside.nav,
   menubar: Inside.nav,
@@ -64,7 +65,7 @@ const insideByRole: Record<string, number> = {
   button: Inside.button,
   tab: Inside.button,
   tabpanel: Inside.tab,
-};
+});
 
 export function insideOf({ name, attribs }: Element): number {
   let inside = insideByTag[name] ?? 0;

@@ -1,6 +1,7 @@
 // The tree as Markdown (GFM): headings, lists, tables, code fences, quotes, links with absolute
 // addresses. `Selection` says which texts are wanted; elements without any wanted text are never
 // entered.
+import { byName } from '../../../runtime/by-name.ts';
 import { isBlockTag } from './blocks.ts';
 import { codeSpan, fence } from './code.ts';
 import { isElement, isText, walk, withoutInvisible } from './dom.ts';
@@ -41,7 +42,7 @@ export function renderMarkdown(
   return text.replace(/\n{3,}/g, '\n\n').trim();
 }
 
-const marks: Record<string, readonly [string, string]> = {
+const marks: Record<string, readonly [string, string]> = byName({
   strong,
   b: strong,
   em: emphasis,
@@ -49,7 +50,7 @@ const marks: Record<string, readonly [string, string]> = {
   del: deleted,
   s: deleted,
   strike: deleted,
-};
+});
 const codeTags = new Set(['code', 'kbd', 'samp', 'tt', 'var']);
 /** Nesting beyond this is flattened to text: it is no structure a reader could see. */
 const nestingMax = 200;

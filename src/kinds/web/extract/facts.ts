@@ -1,5 +1,6 @@
 // Everything a page states in a form a machine can read without guessing, each with where it was
 // found: JSON-LD, microdata, RDFa, OpenGraph and meta tags, tables and definition lists.
+import { setOwn } from '../../../runtime/by-name.ts';
 import { isElement } from '../content/dom.ts';
 import type { Document, Element } from '../content/dom.ts';
 import type { Visibility } from '../content/hidden.ts';
@@ -89,7 +90,7 @@ function resolved(value: DataItem, ids: ReadonlyMap<string, DataItem>, depth: nu
   if (depth > depthMax) return value;
   const result: Record<string, unknown> = {};
   for (const [key, child] of Object.entries(value))
-    result[key] = resolvedValue(child, ids, depth + 1);
+    setOwn(result, key, resolvedValue(child, ids, depth + 1));
   return result;
 }
 

@@ -1,6 +1,7 @@
 // Fills a schema from a page's facts. Every value remembers its source; a field that no source
 // states stays null and says why. Sources in order: JSON-LD, microdata, RDFa, OpenGraph and meta,
 // tables, the caller's selectors; when two disagree the first is taken and the other is shown.
+import { setOwn } from '../../../runtime/by-name.ts';
 import { parseHtml } from '../content/dom.ts';
 import { select } from '../content/selectors.ts';
 import type { Facts, SeenPage, Source, Thing } from './facts.ts';
@@ -91,7 +92,7 @@ export class Filler {
         rule,
         depth: depth + 1,
       };
-      value[name] = this.property(slot) ?? null;
+      setOwn(value, name, this.property(slot) ?? null);
     }
     return { value, any: Object.values(value).some((entry) => entry !== null) };
   }
@@ -199,7 +200,7 @@ export class Filler {
       const hit = Object.hasOwn(rules, name) ? selected(part, rules[name]!)[0] : undefined;
       const own = hit && fit(firstOf(hit.value), schema, this.base);
       const at = `${path}/${escaped(name)}`;
-      value[name] = own ?? null;
+      setOwn(value, name, own ?? null);
       if (own !== undefined) this.found.push({ path: at, source: hit!.source });
       else {
         const reason = whyMissing(name, typeOf(schema), hit ? [hit] : []);

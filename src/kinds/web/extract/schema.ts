@@ -3,6 +3,7 @@
 // from outside.
 import { Ajv2020, type ErrorObject, type ValidateFunction } from 'ajv/dist/2020.js';
 import formatsPlugin, { type FormatsPlugin } from 'ajv-formats';
+import { byName } from '../../../runtime/by-name.ts';
 import { AppError } from '../../../errors.ts';
 import { isRecord } from '../../../runtime/json.ts';
 import { ajvCode } from '../../../runtime/schema-code.ts';
@@ -202,7 +203,7 @@ function fromFlatMap(map: Record<string, unknown>): JsonSchema {
   };
 }
 
-const flatTypes: Record<string, JsonSchema> = {
+const flatTypes: Record<string, JsonSchema> = byName({
   string: { type: 'string' },
   str: { type: 'string' },
   text: { type: 'string' },
@@ -217,7 +218,7 @@ const flatTypes: Record<string, JsonSchema> = {
   array: { type: 'array' },
   list: { type: 'array' },
   object: { type: 'object' },
-};
+});
 
 function fromFlat(value: unknown): JsonSchema {
   if (Array.isArray(value))

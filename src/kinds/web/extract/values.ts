@@ -1,5 +1,6 @@
 // A value as found, made to fit a schema's type, or undefined: nothing is guessed. "1.299,00 €"
 // is a number, "from about ten" is not.
+import { ownValue } from '../../../runtime/by-name.ts';
 import { isRecord } from '../../../runtime/json.ts';
 import { dateIn, dateTimeIn } from './dates.ts';
 import { numberIn } from './numbers.ts';
@@ -37,7 +38,7 @@ function pointer(root: JsonSchema, ref: string): unknown {
   let at: unknown = root;
   for (const part of ref.slice(1).split('/').filter(Boolean)) {
     const key = decodeURIComponent(part).replace(/~1/g, '/').replace(/~0/g, '~');
-    at = isRecord(at) ? at[key] : undefined;
+    at = isRecord(at) ? ownValue(at, key) : undefined;
   }
   return at;
 }

@@ -1,6 +1,8 @@
 // Bodies of pages, apart from their rows: read by cursor and field, and found by full text (FTS5 or PostgreSQL) behind
 // one method. Indexing happens after the crawl's own commit, in slices, because a crawl must not wait for it.
 import { isUtf8 } from 'node:buffer';
+import { byName } from '../../../runtime/by-name.ts';
+import { decodeJsonOr } from '../../../runtime/json.ts';
 import type { Row, Step, Store, Value } from '../../../store/store.ts';
 import { ftsQuery, isAsked, parseQuery, tsQuery, type TextQuery } from '../text/query.ts';
 import { plainOf } from '../text/plain.ts';
@@ -49,7 +51,7 @@ const textFields = {
   screenshot: 'screenshot',
   diff: 'diff',
 } as const;
-const columnOf: Record<string, string> = { ...jsonFields, ...textFields, raw: 'raw' };
+const columnOf: Record<string, string> = byName({ ...jsonFields, ...textFields, raw: 'raw' });
 export const bodyFields = Object.keys(columnOf);
 
 type Found = Omit<TextHit, 'snippet'> & { id: number };
@@ -245,7 +247,9 @@ function decoded(row: Row): Record<string, unknown> {
   const fields: Record<string, unknown> = {};
   for (const [field, value] of Object.entries(row)) {
     if (value === null) continue;
-    fields[field] = field in jsonFields ? JSON.parse(value as string) : shown(value);
+    fields[field] = Object.hasOwn(jsonFields, field)
+      ? decodeJsonOr<unknown>(value, null)
+      : shown(value);
   }
   return fields;
 }

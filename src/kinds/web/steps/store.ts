@@ -1,5 +1,6 @@
 // What a job has found and paid for, step by step, each written with its price: whoever goes on with the job after a kill
 // finds it here instead of paying for it again.
+import { decodeJsonOr } from '../../../runtime/json.ts';
 import type { Row, Step as Statement, Store } from '../../../store/store.ts';
 
 export interface StepRow {
@@ -27,8 +28,8 @@ export class StepStore {
       n: Number(n),
       key: key as string,
       trial: Number(trial),
-      step: JSON.parse(step as string) as unknown,
-      found: found === null ? undefined : (JSON.parse(found as string) as unknown),
+      step: decodeJsonOr<unknown>(step, null),
+      found: found === null ? undefined : decodeJsonOr<unknown>(found, undefined),
     }));
   }
 

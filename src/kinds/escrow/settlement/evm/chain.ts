@@ -1,5 +1,6 @@
 // The few questions and commands that the adapter has for an EVM node, over JSON-RPC. viem encodes, decodes and signs; it
 // is optional and imported at first use. Every failure of the node is `unavailable`; every revert has the contract's own code.
+import { byName } from '../../../../runtime/by-name.ts';
 import { AppError } from '../../../../errors.ts';
 import contract from './contract.json' with { type: 'json' };
 
@@ -43,7 +44,7 @@ export class RpcError extends Error {
 }
 
 /** Names of the contract's reverts and what they mean here. */
-const reverts: Record<string, string> = {
+const reverts: Record<string, string> = byName({
   InvalidJob: 'notFound',
   WrongStatus: 'wrongStage',
   Unauthorized: 'notParty',
@@ -61,7 +62,7 @@ const reverts: Record<string, string> = {
   Paused: 'escrowPaused',
   HookNotWhitelisted: 'ruleCannotRun',
   InsufficientBalance: 'insufficientBalance',
-};
+});
 
 /** Nodes take a replacement only if it pays at least a tenth more. */
 const feeBumpPercent = 125n;

@@ -1,0 +1,361 @@
+// What callers send is limited where it enters, whatever the interface, and a stored row that cannot be decoded is shown
+// and removed like any other. Runs on PostgreSQL too (test/cluster/e2e-boundary.test.ts).
+import assert from 'node:assert/strict';
+import { writeFileSync } from 'node:fs';
+import { join } from 'node:path';
+import { DatabaseSync } from 'node:sqlite';
+import { test, type TestContext } from 'node:test';
+import { rawFront } from '../faces/mcp/raw.ts';
+import { startSite } from '../fixtures/site/site.ts';
+import { homeWith, tempFolder } from '../helpers/folder.ts';
+import { onlooker } from '../helpers/postgres.ts';
+import {
+  bin,
+  onPostgres,
+  serverEnv,
+  startServer,
+  type ApiAnswer,
+  type TestServer,
+} from '../helpers/server.ts';
+import { until } from '../helpers/until.ts';
+
+const nested = (depth: number): string => `${'['.repeat(depth)}1${']'.repeat(depth)}`;
+const manyKeys = (count: number): string =>
+  `{${Array.from({ length: count }, (_, i) => `"k${i}":1`).join(',')}}`;
+
+/** The body as it is, because JSON.stringify could not write it. */
+async function post(server: TestServer, path: string, body: string): Promise<ApiAnswer> {
+  const response = await fetch(server.url + path, {
+    method: 'POST',
+    headers: {
+      authorization: `Bearer ${server.key}`,
+      'content-type': 'application/json',
+      accept: 'application/json, text/event-stream',
+    },
+    body,
+  });
+  const text = await response.text();
+  const { status, headers } = response;
+  return { status, headers, text, json: <T>() => JSON.parse(text) as T };
+}
+
+const tooMuch: Record<string, string> = {
+  'an array nested 600 deep': nested(600),
+  'an array nested 200,000 deep': nested(200_000),
+  'an object nested 600 deep': `${'{"a":'.repeat(600)}1${'}'.repeat(600)}`,
+  'an object of 100,001 keys': manyKeys(100_001),
+  'a number beyond every double': '1e400',
+  'a number of 2,000 digits': '9'.repeat(2000),
+};
+
+test('input beyond a limit is refused by every interface and leaves nothing', async (t) => {
+  const server = await startServer(t);
+  await save(server);
+  const before = await everything(server);
+  await t.test('HTTP, with every dialect', () => refusedOverHttp(server));
+  await t.test('MCP over HTTP', () => refusedOverMcp(server));
+  await t.test('MCP over stdio, which stays connected', (s) => refusedOverStdio(s, server));
+  await t.test('files for the command line', (s) => refusedAsFile(s, server));
+  assert.deepEqual(await everything(server), before);
+  assert.doesNotMatch(server.stderr(), /a request failed/);
+});
+
+async function refusedOverHttp(server: TestServer): Promise<void> {
+  const routes: [string, (value: string) => string][] = [
+    ['/api/endpoints/e/run', (value) => `{"input":${value}}`],
+    ['/api/submit_endpoint_job', (value) => `{"endpointId":"e","input":${value}}`],
+    ['/api/endpoints/e/batches', (value) => `{"inputs":[1,${value}]}`],
+    ['/api/draft_batch', (value) => `{"endpointId":"e","requests":[{"input":${value}}]}`],
+    ['/v2/e/run', (value) => `{"input":${value}}`],
+    ['/v2/e/runsync', (value) => `{"input":${value}}`],
+    ['/api/commands', (value) => `{"command":"true","extra":${value}}`],
+    ['/api/wait', (value) => `{"ids":${value}}`],
+    ['/firecrawl/v2/crawl', (value) => `{"url":"https://example.com","x":${value}}`],
+    ['/searchclaw/v1/crawl', (value) => `{"url":"https://example.com","x":${value}}`],
+    ['/cardzero/v1/jobs', (value) => `{"x":${value}}`],
+    ['/internal/operations/run_endpoint', (value) => `{"endpointId":"e","input":${value}}`],
+  ];
+  for (const [path, body] of routes)
+    for (const [what, value] of Object.entries(tooMuch)) {
+      const answer = await post(server, path, body(value));
+      assert.ok(
+        [400, 404, 405, 413, 422].includes(answer.status),
+        `${path} with ${what}: ${answer.status} ${answer.text.slice(0, 200)}`,
+      );
+    }
+}
+
+const toolCall = (name: string, args: string, id: number): string =>
+  `{"jsonrpc":"2.0","id":${id},"method":"tools/call","params":{"name":"${name}","arguments":${args}}}`;
+const runCall = (value: string, id: number): string =>
+  toolCall('run_endpoint', `{"endpointId":"e","input":${value}}`, id);
+
+async function refusedOverMcp(server: TestServer): Promise<void> {
+  for (const [what, value] of Object.entries(tooMuch)) {
+    const answer = await post(server, '/mcp', runCall(value, 1));
+    assert.ok(answer.status < 500, `${what}: ${answer.status}`);
+    assert.match(answer.text, /"isError":true|"error":/, what);
+  }
+}
+
+async function refusedOverStdio(t: TestContext, server: TestServer): Promise<void> {
+  const bridge = rawFront(t, process.execPath, [bin, 'mcp'], serverEnv(server.home));
+  await bridge.request('initialize', {
+    protocolVersion: '2025-06-18',
+    capabilities: {},
+    clientInfo: { name: 'raw', version: '1' },
+  });
+  bridge.notify('notifications/initialized', {});
+  await bridge.request('tools/call', { name: 'list_jobs', arguments: {} });
+  for (const [what, value] of Object.entries(tooMuch)) {
+    const answer = await bridge.send(runCall(value, 5000));
+    assert.ok(answer.error ?? answer.result?.isError, what);
+    // A tool that only reads goes another way through the bridge.
+    const looked = await bridge.send(toolCall('get_job', `{"id":${value}}`, 5001));
+    assert.ok(looked.error ?? looked.result?.isError, what);
+  }
+  const list = await bridge.request('tools/call', { name: 'list_jobs', arguments: {} });
+  assert.equal(list.result?.isError, undefined);
+}
+
+async function refusedAsFile(t: TestContext, server: TestServer): Promise<void> {
+  const file = join(tempFolder(t), 'input.json');
+  for (const depth of [600, 200_000]) {
+    writeFileSync(file, nested(depth));
+    const answer = await server.cli('endpoint', 'run', 'e', `@${file}`);
+    assert.equal(answer.code, 2, answer.stderr);
+  }
+}
+
+test('input at the limits is stored, listed, run and cancelled', async (t) => {
+  const server = await startServer(t);
+  await save(server);
+  const deepest = `{"input":${nested(499)}}`;
+  const one = (await post(server, '/api/endpoints/e/run', deepest)).json<{ id: string }>();
+  const batch = await post(server, '/api/endpoints/e/batches', `{"inputs":[${nested(498)}]}`);
+  assert.equal(batch.status, 200, batch.text.slice(0, 300));
+  const big = '{"input":{"n":123456789012345678901234567890}}';
+  const exact = (await post(server, '/api/endpoints/e/run', big)).json<{ id: string }>();
+  const list = await server.api('GET', '/api/jobs?limit=50');
+  assert.equal(list.json<{ jobs: unknown[] }>().jobs.length, 4);
+  const shown = await server.api('GET', `/api/jobs/${exact.id}?includeInput=true`);
+  assert.match(shown.text, /123456789012345678901234567890/);
+  const taken = await server.api('GET', '/v2/e/job-take/w1');
+  assert.equal(taken.status, 200, taken.text.slice(0, 300));
+  const done = await post(server, `/v2/e/job-done/w1/${one.id}`, `{"output":${nested(600)}}`);
+  assert.equal(done.status, 200);
+  const ended = await until('the job is over', async () => {
+    const job = (await server.api('GET', `/api/jobs/${one.id}`)).json<{ status: string }>();
+    return job.status === 'failed' ? job : undefined;
+  });
+  assert.equal((ended as unknown as { error: { code: string } }).error.code, 'resultNotJson');
+  assert.equal((await server.api('POST', `/api/jobs/${exact.id}/cancel`, {})).status, 200);
+  assert.equal((await server.api('DELETE', '/api/endpoints/e')).status, 200);
+});
+
+test('a home with rows that cannot be decoded recovers by itself', async (t) => {
+  const server = await startServer(t, { env: { ERRAND_SWEEP_MS: '100' } });
+  await save(server);
+  await save(server, 'damaged');
+  const ids: string[] = [];
+  for (let i = 0; i < 5; i++)
+    ids.push(
+      (await server.api('POST', '/api/endpoints/e/run', { input: i })).json<{ id: string }>().id,
+    );
+  const draft = await server.api('POST', '/api/draft_batch', {
+    endpointId: 'e',
+    requests: [{ input: 1 }, { input: 2 }],
+  });
+  const batchId = draft.json<{ id: string }>().id;
+  const command = await server.api('POST', '/api/commands', { command: 'true', runAt: inAnHour() });
+  const held = command.json<{ id: string }>().id;
+  await server.stop();
+  const rows: [string, string, string][] = [
+    ['input', `{"input":${nested(600)}}`, ids[0]!],
+    ['input', nested(200_000), ids[1]!],
+    ['input', '{"broken', ids[2]!],
+    ['tags', '{"not":"a list"}', ids[2]!],
+    ['input', '[', held],
+  ];
+  await writeSql(t, server, [
+    ...rows.map(
+      ([column, value, id]) => [`UPDATE jobs SET ${column} = ? WHERE id = ?`, value, id] as const,
+    ),
+    [
+      `UPDATE endpoint_batch_drafts SET body = ? WHERE batch_id = ? AND n = 1`,
+      nested(3000),
+      batchId,
+    ],
+    [`UPDATE endpoints SET spec = ? WHERE id = ?`, '{"workersMax":"many"}', 'damaged'],
+    [`UPDATE events SET data = ? WHERE job_id = ?`, '{', ids[2]!],
+  ]);
+  const again = await startServer(t, { home: server.home, env: { ERRAND_SWEEP_MS: '100' } });
+  const list = await again.api('GET', '/api/jobs?limit=50');
+  assert.equal(list.status, 200, list.text);
+  const lines = list.json<{ jobs: { id: string; undecodable?: string[] }[] }>().jobs;
+  assert.equal(lines.length, 7);
+  assert.deepEqual(lines.find(({ id }) => id === ids[2])?.undecodable, ['tags', 'input']);
+  for (const { id } of lines) {
+    assert.equal((await again.api('GET', `/api/jobs/${id}`)).status, 200);
+    assert.equal((await again.api('GET', `/api/jobs/${id}/events`)).status, 200);
+  }
+  assert.equal((await again.cli('list')).code, 0);
+  assert.equal((await again.cli('show', ids[2]!)).code, 0);
+
+  // Those behind them run; those that cannot be decoded end as failed. One of 600 levels is decodable and runs.
+  const took = new Set<string>();
+  await until('the decodable jobs are handed out', async () => {
+    const answer = await again.api('GET', '/v2/e/job-take-batch/w1?batch_size=10');
+    if (answer.status === 200) for (const { id } of answer.json<{ id: string }[]>()) took.add(id);
+    return took.size === 3;
+  });
+  assert.deepEqual([...took].toSorted(), [ids[0]!, ids[3]!, ids[4]!].toSorted());
+  for (const id of took) await again.api('POST', `/v2/e/job-done/w1/${id}`, { output: 1 });
+  for (const id of [ids[1]!, ids[2]!]) {
+    const job = (await again.api('GET', `/api/jobs/${id}`)).json<{
+      status: string;
+      error: { code: string };
+    }>();
+    assert.equal(job.status, 'failed');
+    assert.equal(job.error.code, 'undecodable');
+  }
+
+  const finalized = await again.api('POST', '/api/change_batch', {
+    endpointId: 'e',
+    batchId,
+    finalize: true,
+  });
+  assert.equal(finalized.status, 200, finalized.text);
+  const children = (await again.api('GET', `/api/batches/${batchId}/jobs`)).json<{
+    jobs: { status: string }[];
+  }>().jobs;
+  assert.deepEqual(children.map(({ status }) => status).toSorted(), ['failed', 'queued']);
+
+  assert.equal(
+    (await again.api('POST', `/api/jobs/${held}/cancel`, {})).json<{ status: string }>().status,
+    'cancelled',
+  );
+  const purged = await again.api('POST', '/v2/e/purge-queue', {});
+  assert.equal(purged.status, 200, purged.text);
+  const endpoints = await again.api('GET', '/api/endpoints');
+  assert.match(endpoints.text, /"undecodable":true/);
+  for (const id of ['damaged', 'e']) {
+    const gone = await again.api('DELETE', `/api/endpoints/${id}`);
+    assert.equal(gone.status, 200, gone.text);
+  }
+  assert.doesNotMatch(again.stderr(), /a request failed|sweep failed/);
+});
+
+test('a batch is queued whole, or its request fails alone', async (t) => {
+  const server = await startServer(t);
+  await save(server);
+  await server.api('POST', '/api/endpoints/e/run', { input: 'other', idempotencyKey: 'taken' });
+  const draft = await server.api('POST', '/api/draft_batch', {
+    endpointId: 'e',
+    requests: [{ input: 1 }, { input: 2, idempotencyKey: 'taken' }, { input: 3 }],
+  });
+  const batchId = draft.json<{ id: string }>().id;
+  const refused = await server.api('POST', '/api/change_batch', {
+    endpointId: 'e',
+    batchId,
+    add: [{ input: 4 }],
+    remove: 'job_0000000000000000',
+    name: 'renamed',
+  });
+  assert.equal(refused.status, 404);
+  const same = (await server.api('POST', '/api/get_batch', { batchId })).json<{
+    counts: { total: number };
+    name?: string;
+  }>();
+  assert.deepEqual([same.counts.total, same.name], [3, undefined]);
+  const done = await server.api('POST', '/api/change_batch', {
+    endpointId: 'e',
+    batchId,
+    finalize: true,
+  });
+  assert.equal(done.status, 200, done.text);
+  const { counts } = done.json<{ counts: Record<string, number> }>();
+  assert.deepEqual([counts.queued, counts.failed], [2, 1]);
+});
+
+const inherited = ['constructor', '__proto__', 'toString', 'hasOwnProperty', 'valueOf'];
+
+test('names that every object inherits are names like all others', async (t) => {
+  const site = await startSite(t, { pages: 3 });
+  const server = await startServer(t, {
+    home: homeWith(t, { egress: { allow: ['127.0.0.1'] } }),
+  });
+  const url = site.url('/p/1');
+  for (const name of inherited) {
+    const field = `"${name}":1`;
+    const bodies: [string, string][] = [
+      ['/firecrawl/v2/scrape', `{"url":"${url}",${field}}`],
+      ['/firecrawl/v2/scrape', `{"url":"${url}","formats":["${name}"]}`],
+      ['/firecrawl/v2/search', `{"query":"x","categories":["${name}"]}`],
+      ['/firecrawl/v2/crawl', `{"url":"${url}","limit":1,${field}}`],
+      ['/firecrawl/v2/map', `{"url":"${url}",${field}}`],
+      ['/searchclaw/v1/crawl', `{"url":"${url}",${field}}`],
+      ['/searchclaw/v1/extract', `{"url":"${url}","schema":{${field},"a":"${name}"}}`],
+      ['/cardzero/v1/jobs', `{${field}}`],
+      ['/api/endpoints', `{"id":"e","envFrom":["${name}"],"recipe":{"worker":["true"]}}`],
+      ['/api/endpoints/e/run', `{"input":{${field}}}`],
+      ['/api/endpoints/e/run', `{${field}}`],
+      ['/v2/e/run', `{"input":{${field}},${field}}`],
+      [
+        '/api/web_extract',
+        `{"url":"${url}","schema":{"type":"object","properties":{"${name}":{"type":"string"}}}}`,
+      ],
+      ['/api/commands', `{"command":"true","env":{"${name}":"x"},"secrets":["${name}"]}`],
+      [`/api/${name}`, '{}'],
+      [`/internal/operations/${name}`, '{}'],
+      ['/mcp', toolCall(name, `{${field}}`, 1)],
+    ];
+    for (const [path, body] of bodies) {
+      const answer = await post(server, path, body);
+      const isSearch = path.endsWith('/search');
+      assert.ok(
+        answer.status < 500 || isSearch,
+        `${path} ${body}: ${answer.status} ${answer.text}`,
+      );
+    }
+    const looked = await Promise.all(
+      [
+        `/api/jobs/${name}`,
+        `/api/endpoints/${name}`,
+        `/api/jobs?${name}=1`,
+        `/v2/${name}/health`,
+      ].map((path) => server.api('GET', path)),
+    );
+    for (const { status, text } of looked) assert.ok(status === 404 || status === 400, text);
+  }
+  assert.doesNotMatch(server.stderr(), /a request failed/);
+});
+
+async function save(server: TestServer, id = 'e'): Promise<void> {
+  const answer = await server.api('POST', '/api/endpoints', { id });
+  assert.equal(answer.status, 200, answer.text);
+}
+
+/** All that a refused request must leave alone. */
+async function everything(server: TestServer): Promise<unknown> {
+  const [jobs, queues, endpoints] = await Promise.all(
+    ['/api/jobs?limit=200', '/api/queues', '/api/endpoints'].map((path) => server.api('GET', path)),
+  );
+  return [jobs!.json(), queues!.json(), endpoints!.json()];
+}
+
+const inAnHour = (): string => new Date(Date.now() + 3_600_000).toISOString();
+
+async function writeSql(
+  t: TestContext,
+  server: TestServer,
+  statements: readonly (readonly [sql: string, ...params: string[]])[],
+): Promise<void> {
+  if (!onPostgres) {
+    const db = new DatabaseSync(join(server.home, 'errand.sqlite'));
+    for (const [sql, ...params] of statements) db.prepare(sql).run(...params);
+    return db.close();
+  }
+  const store = await onlooker(t, serverEnv(server.home).ERRAND_STORE!);
+  await store.commit(statements.map(([sql, ...params]) => ({ sql, params })));
+}
