@@ -283,6 +283,20 @@ for (const factory of stores) {
       assert.match((await core.jobs.get(job.id)).error!.message, /attempt 3/);
     });
 
+    test('the store counts what is ahead in a queue: higher priority first, then age', async (t) => {
+      const { jobs, store } = await createCore(t, { factory });
+      const submit = async (more: object) => (await jobs.submit({ ...base, ...more })).job;
+      const first = await submit({});
+      const second = await submit({});
+      const urgent = await submit({ priority: 5 });
+      await submit({ queue: 'other' });
+      const ahead = ({ attemptId }: { attemptId: string }, limit = 10) =>
+        store.ahead(queueKey('toy', 'default'), attemptId, limit);
+      const counts = [await ahead(urgent), await ahead(first), await ahead(second)];
+      assert.deepEqual(counts, [0, 1, 2]);
+      assert.equal(await ahead(second, 1), 1);
+    });
+
     test('a waiting job says what it waits for, and afterwards how long its turn took to come', async (t) => {
       const clock = new ManualClock();
       const core = await createCore(t, { factory, clock });

@@ -148,7 +148,7 @@ export class Dispatcher {
            JOIN ${this.schema}.job own ON own.name = $1 AND own.id = $2::uuid
            WHERE j.name = $1 AND j.state < 'active' AND NOT j.blocked
              AND (j.priority > own.priority
-               OR (j.priority = own.priority AND j.created_on < own.created_on)) LIMIT $3) AS some`,
+               OR (j.priority = own.priority AND j.created_on < own.created_on)) LIMIT $3) AS earlier`,
       ),
       values: [bossName(queue), bossId(attemptId), limit],
     });
