@@ -175,8 +175,6 @@ export async function createApp(wish: AppNeeds): Promise<App> {
       for (const service of services.toReversed()) await service.stop();
       feed.close();
       await egress.close();
-      // Without the database the record stays as it was.
-      await needs.beforeClose?.().catch(() => {});
       await store.close();
       home.release();
     },
@@ -300,7 +298,6 @@ async function openStore({ config, home, clock }: AppNeeds): Promise<{
   home: Home;
   clock: Clock;
   seenAs?: string | undefined;
-  beforeClose?(): Promise<void>;
 }> {
   if (!isPostgres(config.store)) {
     standAlone(config.home, config.store !== undefined);
@@ -314,9 +311,9 @@ async function openStore({ config, home, clock }: AppNeeds): Promise<{
     const digest = hmac({ ...home, secret }, 'owner key', '').toString('hex');
     const shared = { secret, ownerKey: `errand_${digest.slice(0, 40)}` };
     const seenAs = await store.seenAs();
-    const note = await joinLedger(config.home, store, store.shown);
+    await joinLedger(config.home, store, store.shown);
     const joined = clusterHome(home, shared);
-    return { store, home: joined, clock: store.clock, seenAs, beforeClose: note };
+    return { store, home: joined, clock: store.clock, seenAs };
   });
 }
 

@@ -92,25 +92,17 @@ function refuseOther(home: string, found: Inspected, mark: LedgerMark | undefine
 }
 
 /** A node of a cluster works with one database: another one, or an emptied one, is refused. */
-export async function joinLedger(
-  home: string,
-  store: StoreReader & { eventCursor(): Promise<number> },
-  shown: string,
-): Promise<() => Promise<void>> {
+export async function joinLedger(home: string, store: StoreReader, shown: string): Promise<void> {
   const path = clusterMarkOf(home);
   const mark = markIn(path);
   const row = await ledgerOf(store);
   const hint = `Correct ERRAND_STORE, or restore the database with pg_restore. To join this database as a new node: \`rm ${quoted(path)}\`.`;
   if (row?.state === 'copying') throw halfCopied(shown);
-  if (mark && row && mark.ledger !== anyLedger && mark.ledger !== row.ledger)
+  if (!row) throw refusal(`The database ${shown} was emptied: it had a ledger.`, hint);
+  if (mark && mark.ledger !== anyLedger && mark.ledger !== row.ledger)
     throw refusal(`The database ${shown} is another ledger than the one of this node.`, hint);
-  const cursor = await store.eventCursor();
-  if (!row || (mark && mark.commits > 0 && cursor === 0))
-    throw refusal(`The database ${shown} was emptied: it had a ledger.`, hint);
-  const note = async () =>
-    writeMark(path, { ledger: row.ledger, commits: await store.eventCursor() });
-  await note();
-  return note;
+  // Commits are not counted here: nodes share the database, and a restored dump is PostgreSQL's business.
+  writeMark(path, { ledger: row.ledger, commits: 0 });
 }
 
 function markIn(path: string): LedgerMark | undefined {

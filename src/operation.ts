@@ -69,8 +69,8 @@ export interface Operation<I = unknown, O = unknown> {
   toolsets?: readonly string[];
   input: z.ZodType<I>;
   output: z.ZodType<O>;
-  /** Its text is not stored and may contain NUL characters. */
-  takesNul?: true;
+  /** Paths of input fields whose text may contain NUL characters: it is not stored in a text column. */
+  takesNul?: readonly string[];
   /** Input fields that an MCP tool only names, to spare every conversation their description; a shape may follow the name after a space. The other faces show them all. */
   rareInput?: readonly string[];
   /**
@@ -372,7 +372,7 @@ export class Operations {
     checkInput(input);
     const parsed = operation.input.safeParse(input ?? {});
     if (!parsed.success) throw inputError(operation, parsed.error);
-    if (!operation.takesNul) refuseNul(operation, parsed.data);
+    refuseNul(operation, parsed.data);
     const admitted = { parsed: parsed.data, context };
     return refused ? withoutKey(admitted, refused) : admitted;
   }

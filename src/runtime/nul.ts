@@ -3,11 +3,15 @@
 import { z } from 'zod';
 import { AppError } from '../errors.ts';
 
-export function refuseNul(
-  { name, input }: { name: string; input: z.ZodType },
-  value: unknown,
-): void {
-  const path = nulPath(input, value);
+interface Checked {
+  name: string;
+  input: z.ZodType;
+  /** Paths of fields whose text may contain one. */
+  takesNul?: readonly string[];
+}
+
+export function refuseNul({ name, input, takesNul = [] }: Checked, value: unknown): void {
+  const path = nulPath(input, value, { path: '', allowed: takesNul });
   if (path === undefined) return;
   const message = 'must not contain a NUL character';
   throw new AppError('invalidInput', `Wrong input for ${name}: ${path}: ${message}`, {
@@ -17,7 +21,12 @@ export function refuseNul(
 }
 
 /** The path of the first declared string with a NUL. */
-function nulPath(schema: unknown, value: unknown, path = ''): string | undefined {
+function nulPath(
+  schema: unknown,
+  value: unknown,
+  { path, allowed }: { path: string; allowed: readonly string[] },
+): string | undefined {
+  if (allowed.includes(path)) return undefined;
   if (typeof value === 'string') {
     const isText = schema instanceof z.ZodString || schema instanceof z.ZodStringFormat;
     return isText && value.includes('\0') ? path || 'input' : undefined;
@@ -25,7 +34,8 @@ function nulPath(schema: unknown, value: unknown, path = ''): string | undefined
   if (typeof value !== 'object' || value === null) return undefined;
   for (const [name, inner, part] of partsOf(schema, value)) {
     if (name.includes('\0')) return path || 'input';
-    const found = nulPath(bare(inner), part, path === '' ? name : `${path}.${name}`);
+    const at = { path: path === '' ? name : `${path}.${name}`, allowed };
+    const found = nulPath(bare(inner), part, at);
     if (found !== undefined) return found;
   }
   return undefined;

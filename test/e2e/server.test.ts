@@ -242,7 +242,7 @@ test('doctor says what it found; an unknown command says what there is', async (
   const unknown = await cli(home, ['lst']);
   t.after(() => cli(home, ['stop']));
   assert.equal(unknown.code, 2);
-  assert.match(unknown.stderr, /errand help/);
+  assert.match(unknown.stderr, /Did you mean `errand ls` or `errand list`/);
 });
 
 test('SIGTERM right after the greeting drains', async (t) => {

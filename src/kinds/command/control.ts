@@ -26,7 +26,7 @@ function sendInput(needs: OutputNeeds): Operation {
   const { jobs } = needs;
   return defineOperation({
     name: 'send_input',
-    takesNul: true,
+    takesNul: ['text'],
     title: 'Send input',
     description:
       'Types into a running command that was started with stdin open or tty: text (exactly as given; newline true adds one), named keys, or the end of input. Answers with what the command printed after it. ' +

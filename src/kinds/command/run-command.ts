@@ -48,6 +48,7 @@ export function runCommand(needs: RunNeeds): Operation {
     scope: 'run',
     reach: { queue: ({ queue = 'default' }) => queue, alsoJobs: ({ after = [] }) => after },
     toolsets: ['default', 'command'],
+    takesNul: ['stdin.text'],
     input: runInput,
     output: runOutput,
     http: { method: 'POST', path: '/api/commands' },
