@@ -1,10 +1,11 @@
 // Where a home and its socket are, and the environment: the part of the configuration that the front and the command
 // line need before anything else, kept free of heavy imports so that they start fast.
 import { createHash } from 'node:crypto';
-import { existsSync, lstatSync, readFileSync, realpathSync } from 'node:fs';
+import { existsSync, lstatSync, readFileSync, realpathSync, statSync } from 'node:fs';
 import { homedir, tmpdir } from 'node:os';
 import { basename, dirname, join, resolve } from 'node:path';
 import { AppError } from './errors.ts';
+import { setOwn } from './runtime/by-name.ts';
 import type { LogLevel } from './runtime/log.ts';
 
 type Env = Record<string, string | undefined>;
@@ -115,4 +116,20 @@ function refuseForeign(folder: string): void {
       hint: 'Remove that folder, or set XDG_RUNTIME_DIR to a folder of your own.',
     },
   );
+}
+
+/** The variables of a file that may hold secrets. */
+export function readEnvFile(path: string): Record<string, string> {
+  if (!existsSync(path)) return {};
+  if ((statSync(path).mode & 0o077) !== 0) {
+    throw new AppError('unavailable', `${path} holds secrets, but others may read it.`, {
+      hint: `chmod 600 ${path}`,
+    });
+  }
+  const values: Record<string, string> = {};
+  for (const line of readFileSync(path, 'utf8').split('\n')) {
+    const match = /^\s*(?:export\s+)?([A-Za-z_]\w*)\s*=\s*(.*?)\s*$/.exec(line);
+    if (match) setOwn(values, match[1]!, match[2]!.replace(/^(['"])(.*)\1$/, '$2'));
+  }
+  return values;
 }

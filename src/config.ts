@@ -1,10 +1,10 @@
 // Every setting of the server with its default, unit and limit. The only reader of config.json (and, with
 // config-place.ts, of the environment).
-import { existsSync, readFileSync, statSync } from 'node:fs';
+import { existsSync, readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { z } from 'zod';
-import { ownValue, setOwn } from './runtime/by-name.ts';
-import { environment, homePlace, logLevelOf } from './config-place.ts';
+import { ownValue } from './runtime/by-name.ts';
+import { environment, homePlace, logLevelOf, readEnvFile } from './config-place.ts';
 import { AppError } from './errors.ts';
 import { issueText } from './issue-text.ts';
 import type { LogLevel } from './runtime/log.ts';
@@ -383,21 +383,6 @@ export function configSchema(sections: readonly Section[]): unknown {
   return z.toJSONSchema(z.strictObject({ $schema: z.string().optional(), ...shape }), {
     io: 'input',
   });
-}
-
-function readEnvFile(path: string): Record<string, string> {
-  if (!existsSync(path)) return {};
-  if ((statSync(path).mode & 0o077) !== 0) {
-    throw new AppError('unavailable', `${path} holds secrets, but others may read it.`, {
-      hint: `chmod 600 ${path}`,
-    });
-  }
-  const values: Record<string, string> = {};
-  for (const line of readFileSync(path, 'utf8').split('\n')) {
-    const match = /^\s*(?:export\s+)?([A-Za-z_]\w*)\s*=\s*(.*?)\s*$/.exec(line);
-    if (match) setOwn(values, match[1]!, match[2]!.replace(/^(['"])(.*)\1$/, '$2'));
-  }
-  return values;
 }
 
 const stringOverride = (name: string, value: string | undefined) =>

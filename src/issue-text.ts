@@ -1,4 +1,5 @@
 // One problem of an input as a sentence part: `must be at most 200`, not «Too big: expected number to be <=200».
+import { byName } from './runtime/by-name.ts';
 import type { z } from 'zod';
 
 type Issue = z.core.$ZodIssue;
@@ -45,7 +46,7 @@ function textOf(issue: Issue): string | undefined {
   }
 }
 
-const typeNames: Readonly<Record<string, string>> = {
+const typeNames: Readonly<Record<string, string>> = byName({
   string: 'text',
   number: 'a number',
   int: 'a whole number',
@@ -54,7 +55,7 @@ const typeNames: Readonly<Record<string, string>> = {
   object: 'an object',
   record: 'an object',
   null: 'null',
-};
+});
 
 /** Given values are not repeated: they may be secrets. */
 function typeText(issue: Extract<Issue, { code: 'invalid_type' }>): string {
@@ -62,12 +63,12 @@ function typeText(issue: Extract<Issue, { code: 'invalid_type' }>): string {
   return `must be ${typeNames[issue.expected] ?? issue.expected}`;
 }
 
-const units: Readonly<Record<string, string>> = {
+const units: Readonly<Record<string, string>> = byName({
   string: ' characters long',
   array: ' items',
   set: ' items',
   file: ' bytes',
-};
+});
 
 function boundText(origin: string, word: string, bound: number | bigint): string {
   const amount = `${word} ${String(bound)}`;
@@ -77,13 +78,13 @@ function boundText(origin: string, word: string, bound: number | bigint): string
   return `must be ${amount}${units[origin] ?? ''}`;
 }
 
-const formats: Readonly<Record<string, string>> = {
+const formats: Readonly<Record<string, string>> = byName({
   url: 'must be a URL, like https://example.com/',
   datetime: 'must be a time, like 2026-01-31T08:00:00Z',
   date: 'must be a date, like 2026-01-31',
   email: 'must be an e-mail address',
   uuid: 'must be a UUID',
-};
+});
 
 function formatText(issue: Extract<Issue, { code: 'invalid_format' }>): string {
   const known = formats[issue.format];

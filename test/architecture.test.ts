@@ -17,7 +17,8 @@ const files = globSync('src/**/*.ts', { cwd: root }).map((path) => {
 const rules: [part: RegExp, allowed: RegExp][] = [
   [/^runtime\//, /^(runtime\/|errors\.ts)/],
   [/^(errors|version)\.ts$/, /^$/],
-  [/^(command-shape|issue-text|job-names)\.ts$/, /^$/],
+  [/^(command-shape|job-names)\.ts$/, /^$/],
+  [/^issue-text\.ts$/, /^runtime\/by-name\.ts$/],
   [/^authorization\.ts$/, /^errors\.ts$/],
   [/^input-error\.ts$/, /^(errors|issue-text)\.ts/],
   [/^operation\.ts$/, /^(authorization|command-shape|errors|input-error|job-names)\.ts|^runtime\//],

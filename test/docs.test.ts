@@ -50,7 +50,7 @@ test('commands that are shown can be typed', () => {
   const operations = readFileSync(join(root, 'docs/operations.md'), 'utf8');
   const generated = [...operations.matchAll(/`errand ([a-z -]+)`/g)].map(([, words]) => words!);
   const cli = readFileSync(join(root, 'src/faces/cli/cli.ts'), 'utf8');
-  const [, table] = /const commands: .* = \{([^}]*)\}/.exec(cli)!;
+  const [, table] = /const commands: .* = byName\(\{([^}]*)\}/.exec(cli)!;
   const written = [...table!.matchAll(/^ {2}(\w+)/gm)].map(([, name]) => name!);
   const known = [...generated, ...written, 'help'];
   assert.ok(known.includes('run') && known.includes('queue set'));

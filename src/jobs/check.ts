@@ -1,5 +1,6 @@
 // Recomputes everything the core derives from events: versions, states, attempts, and the counters of queues. Each
 // answer lists what differs; an empty list means that the stored values are exact.
+import { byName } from '../runtime/by-name.ts';
 import { partScope, type Problem, type StoreReader } from '../store/store.ts';
 import { counterScope, retryScope } from './intents.ts';
 
@@ -47,7 +48,7 @@ async function checkHistories(reader: StoreReader): Promise<string[]> {
 }
 
 /** Which states a job may have when the newest event that moves a job is this one. */
-const statesAfter: Readonly<Record<string, readonly string[]>> = {
+const statesAfter: Readonly<Record<string, readonly string[]>> = byName({
   started: ['running', 'input_required', 'queued'],
   attemptFailed: ['queued'],
   attemptLost: ['queued'],
@@ -56,7 +57,7 @@ const statesAfter: Readonly<Record<string, readonly string[]>> = {
   failed: ['failed'],
   cancelled: ['cancelled'],
   timedOut: ['timed_out'],
-};
+});
 
 /** Only jobs that were handed out at least once: the others move by the rules of their kind. */
 async function checkStates(reader: StoreReader): Promise<string[]> {

@@ -1,5 +1,7 @@
 // Names that people know from other programs.
-export const aliases: Readonly<Record<string, string>> = {
+import { byName } from '../../runtime/by-name.ts';
+
+export const aliases: Readonly<Record<string, string>> = byName({
   ls: 'list',
   ps: 'list',
   jobs: 'list',
@@ -7,4 +9,4 @@ export const aliases: Readonly<Record<string, string>> = {
   status: 'show',
   kill: 'cancel',
   delete: 'rm',
-};
+});
