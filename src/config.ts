@@ -93,8 +93,8 @@ export const httpSettings = z.strictObject({
   requestTimeoutMs: count(120 * second, 'Time for a client to send the whole request'),
   idleTimeoutMs: count(65 * second, 'How long an idle connection is kept'),
   connectionsMax: count(2000, 'Open connections over TCP'),
-  keyConnectionsMax: count(500, 'Open connections of one key'),
-  addressConnectionsMax: count(256, 'Open connections of one address that have not sent a key yet'),
+  keyConnectionsMax: count(1500, 'Open connections of one key'),
+  addressConnectionsMax: count(1200, 'Open connections of one address that have not sent a key yet'),
   keyStreamsMax: count(200, 'Event streams of one key that are open at the same time'),
   addressCallsMax: count(
     64,

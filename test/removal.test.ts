@@ -52,8 +52,8 @@ for (const name of names) {
     };
     try {
       assert.deepEqual(JSON.parse(run('list', '--json')), { jobs: [] });
-      const help = run('help');
-      const offers = (word: string) => new RegExp(`^  ${word} `, 'm').test(help);
+      const help = run('help', 'all');
+      const offers = (word: string) => new RegExp(`^ *${word}(?: |$)`, 'm').test(help);
       assert.deepEqual(
         names.filter((one) => offers(parts[one]!.word)),
         names.filter((one) => one !== name),

@@ -4,6 +4,7 @@ import assert from 'node:assert/strict';
 import { readFileSync } from 'node:fs';
 import { connect, type Socket } from 'node:net';
 import { test, type TestContext } from 'node:test';
+import { httpSettings } from '../../src/config.ts';
 import { startServer, type TestServer } from '../helpers/server.ts';
 import { until } from '../helpers/until.ts';
 
@@ -78,7 +79,7 @@ test('one key with 2,000 connections does not hold up another key', async (t) =>
   assert.ok(max(healths) <= delayMsMax, `${max(healths)} ms`);
   await until('the key holds no more than its share', async () => {
     const open = sockets.filter((socket) => !socket.destroyed).length;
-    return open <= 500;
+    return open <= httpSettings.parse({}).keyConnectionsMax;
   });
 });
 

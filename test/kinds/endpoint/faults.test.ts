@@ -164,7 +164,7 @@ test('bad input and limits of the data plane', async (t) => {
     assert.equal((await post('/api/endpoints', { id })).status, 400, `${id} is a route`);
   assert.equal((await post('/api/endpoints', { id: 'a b' })).status, 400);
   for (const [field, value, fault] of [
-    ['recipe', { module: 'x.ts', memory: 64 }, /recipe: Unrecognized key: "memory"/],
+    ['recipe', { module: 'x.ts', memory: 64 }, /recipe: has no field memory/],
     ['recipe', { perJob: 'python3 x.py' }, /recipe: perJob: .*expected array/],
     ['scaling', { type: 'LATENCY' }, /scaling: type: .*"QUEUE_DELAY"; or .*"REQUEST_COUNT"/],
   ] as const) {
