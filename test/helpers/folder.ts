@@ -4,12 +4,14 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import type { TestContext } from 'node:test';
 
+/** A test that ends early, or a program that still writes while the test ends, leaves nothing behind either. */
+const remaining = new Set<string>();
+process.once('exit', () => remaining.forEach(remove));
+
 export function tempFolder(t: TestContext): string {
   const folder = mkdtempSync(join(tmpdir(), 'errand-t-'));
-  const remove = () => rmSync(folder, { recursive: true, force: true, maxRetries: 3 });
-  t.after(remove);
-  // A test that ends early, or a program that still writes while the test ends, leaves nothing behind either.
-  process.once('exit', remove);
+  remaining.add(folder);
+  t.after(() => remove(folder));
   return folder;
 }
 
@@ -19,4 +21,8 @@ export function homeWith(t: TestContext, config: object): string {
   mkdirSync(home, { mode: 0o700 });
   writeFileSync(join(home, 'config.json'), JSON.stringify(config));
   return home;
+}
+
+function remove(folder: string): void {
+  rmSync(folder, { recursive: true, force: true, maxRetries: 3 });
 }
