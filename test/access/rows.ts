@@ -145,7 +145,7 @@ export const operationRows: OperationRow[] = [
   ...each('send_signal', commands, (id) => ({ id, signal: 'SIGTERM' })),
   ...each('resize_terminal', commands, (id) => ({ id, cols: 80, rows: 24 })),
 
-  one('save_endpoint', () => ({}), 'new'),
+  one('save_endpoint', () => ({ ttlMs: 20_000 }), 'new'),
   one('save_endpoint', () => ({ id: 'mine', ttlMs: 20_000 }), 'mine'),
   one('list_endpoints', () => ({})),
   ...each('get_endpoint', endpoints, (id) => ({ id })),

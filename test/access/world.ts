@@ -260,7 +260,7 @@ async function things({ call, app, home }: TestApp, site: string) {
       hire(wallets.purse, { visibility: 'public', title: 'open', tags: ['zq-purse'] }),
     bobJob: () => command('default', bob, 'zq-bob'),
     claim: async () => (await call<{ claimKey: string }>('open_wallet', {}, ann)).claimKey,
-    endpoint: () => id('save_endpoint', {}),
+    endpoint: () => id('save_endpoint', { ttlMs: 20_000 }),
   };
 }
 
