@@ -32,7 +32,8 @@ test('streams keep the limits of their key and end with it', async (t) => {
     const headers = { authorization: `Bearer ${key}`, accept: 'text/event-stream' };
     return fetch(`${url}/api/jobs/${id}/events`, { headers });
   };
-  const listen = async (key: string, notifications: object) => {
+  const method = { 'mcp-method': 'subscriptions/listen' };
+  const listen = async (key: string, notifications: object, named: object = method) => {
     const params = { notifications, _meta: envelope({ tasks: true }) };
     return fetch(`${url}/mcp`, {
       method: 'POST',
@@ -41,7 +42,7 @@ test('streams keep the limits of their key and end with it', async (t) => {
         'content-type': 'application/json',
         accept: 'application/json, text/event-stream',
         'mcp-protocol-version': '2026-07-28',
-        'mcp-method': 'subscriptions/listen',
+        ...named,
       },
       body: JSON.stringify({ jsonrpc: '2.0', id: 1, method: 'subscriptions/listen', params }),
     });
@@ -91,6 +92,12 @@ test('streams keep the limits of their key and end with it', async (t) => {
     await call('cancel_job', { id: ci }, ann);
     await until('the end of the job in its queue is told', () => all.text.includes('cancelled'));
     assert.ok(!all.text.includes(other) && !all.text.includes(crawl.id), all.text);
+  });
+
+  await t.test('a request to listen must say so in its headers', async () => {
+    const { key } = await create({});
+    for (const named of [{}, { 'mcp-method': 'tools/list' }])
+      assert.equal((await listen(key, {}, named)).status, 400, 'it would outlive its key');
   });
 
   await t.test('no stream opens with a key that ended, and open ones end', async () => {
