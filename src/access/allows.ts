@@ -19,7 +19,7 @@ export function allowsLines(row: KeyRow, kinds: readonly KindWords[]): string[] 
   const whose = row.scopes.includes('admin') ? 'every owner' : `the owner ${row.owner}`;
   return [
     ...(has('run') ? reached.flatMap(({ allows }) => (allows === undefined ? [] : [allows])) : []),
-    ...(has('run') ? [`cancel and retry jobs of ${whose}`] : []),
+    ...(has('run') ? [`cancel, retry, rerun and delete jobs of ${whose}`] : []),
     ...(has('read') ? [`read jobs of ${whose}, with their input, output and results`] : []),
     ...(has('worker') ? ['take jobs of endpoints and report their results'] : []),
     ...(row.scopes.includes('admin') ? [adminWords(row)] : []),

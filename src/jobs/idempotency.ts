@@ -19,14 +19,17 @@ export function bodyHash({
     .digest('hex');
 }
 
-export function sameOrConflict(job: Job, hash: string): Job {
-  if (job.idempotencyHash === hash) return job;
+/** Names the job only where the caller may submit the same sort of work: keys may be limited to kinds and queues. */
+export function sameOrConflict(job: Job, submission: Submission): Job {
+  if (job.idempotencyHash === bodyHash(submission)) return job;
+  const { kind, queue = 'default' } = submission;
+  const isReached = job.kind === kind && job.queue === queue;
   throw new AppError(
     'idempotencyConflict',
-    `The idempotency key was used for ${job.id} with another body.`,
+    `The idempotency key was used for ${isReached ? job.id : 'another job'} with another body.`,
     {
       hint: 'Use a new key for new work; send the same body again to get the same job.',
-      data: { jobId: job.id },
+      ...(isReached ? { data: { jobId: job.id } } : {}),
     },
   );
 }

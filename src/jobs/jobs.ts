@@ -346,7 +346,7 @@ export class Jobs {
       const key = submission.idempotencyKey && `${submission.owner}\n${submission.idempotencyKey}`;
       const before = key ? byKey.get(key) : undefined;
       if (before) {
-        const job = sameOrConflict(before.job, bodyHash(submission));
+        const job = sameOrConflict(before.job, submission);
         plans.push({ job, existing: true, steps: [] });
         continue;
       }
@@ -362,7 +362,7 @@ export class Jobs {
     const hash = submission.idempotencyKey === undefined ? null : bodyHash(submission);
     if (submission.idempotencyKey !== undefined) {
       const before = await this.ledger.findByKey(submission.owner, submission.idempotencyKey);
-      if (before) return { job: sameOrConflict(before, hash!), existing: true, steps: [] };
+      if (before) return { job: sameOrConflict(before, submission), existing: true, steps: [] };
     }
     const dependencies = await openDependencies(this.ledger, submission);
     const job = newJob(submission, {

@@ -75,13 +75,17 @@ export class Ledger {
   }
 
   /** Jobs whose id begins so, newest first. */
-  async findByPrefix(prefix: string, limit: number): Promise<Job[]> {
+  async findByPrefix(
+    prefix: string,
+    { limit, before = Number.MAX_SAFE_INTEGER }: { limit: number; before?: number },
+  ): Promise<{ jobs: Job[]; next: number | undefined }> {
     // A range, so that the index is used; z is the last letter an id has.
-    const rows = await this.store.read(
-      'SELECT * FROM jobs WHERE id >= ? AND id <= ? ORDER BY seq DESC LIMIT ?',
-      [prefix, `${prefix}${'z'.repeat(16)}`, limit],
+    const rows = await this.store.read<Row>(
+      'SELECT * FROM jobs WHERE id >= ? AND id <= ? AND seq < ? ORDER BY seq DESC LIMIT ?',
+      [prefix, `${prefix}${'z'.repeat(16)}`, before, limit],
     );
-    return rows.map(jobFromRow).filter(({ id }) => id.startsWith(prefix));
+    const next = rows.length === limit ? (rows.at(-1)!.seq as number) : undefined;
+    return { jobs: rows.map(jobFromRow).filter(({ id }) => id.startsWith(prefix)), next };
   }
 
   /** Where jobs stand, without what they hold: asked for all that run, again and again. */

@@ -1,9 +1,12 @@
 // What stands for a job where an id is expected: an id, `@last`, a name, or the beginning of an id. Resolved with the
-// caller's rights: a job that the caller does not own is never found this way.
+// caller's rights: a job that the caller does not own, or that is outside the limits of the key, is never found this way
+// and changes nothing about what is found.
 import { AppError } from '../errors.ts';
 import type { Caller } from '../operation.ts';
 import { isFinal, type Job } from './job.ts';
 import type { Jobs } from './jobs.ts';
+import type { JobFilter } from './ledger.ts';
+import { limitFilter } from './limits.ts';
 import { isOwn } from './view.ts';
 import { unknownJob } from './dependencies.ts';
 
@@ -12,8 +15,10 @@ const lastJob = '@last';
 const prefixCharsMin = 4;
 const prefixForm = /^(?:job_)?([0-9a-hjkmnp-tv-z]{1,16})$/;
 const candidatesMax = 10;
-/** Newest jobs that are looked at for one the caller owns, where a key is limited. */
-const lastLookMax = 50;
+/** Jobs of one name or prefix that are looked at; the error for more than one says how many. */
+const matchesMax = 50;
+
+type Page = (before: { before?: number }) => Promise<{ jobs: Job[]; next: number | undefined }>;
 
 export class JobReferences {
   private readonly jobs: Jobs;
@@ -22,10 +27,9 @@ export class JobReferences {
     this.jobs = jobs;
   }
 
-  /** The id of the one job that is meant. */
+  /** The id of the one job that is meant. Without a caller only ids name jobs: the text is left to the operation. */
   async resolve(text: string, caller: Caller | undefined): Promise<string> {
-    if (await this.jobs.ledger.find(text)) return text;
-    if (!caller) throw unknownJob(text);
+    if (!caller || (await this.jobs.ledger.find(text))) return text;
     if (text === lastJob) return (await this.last(caller)).id;
     const named = await this.named(text, caller);
     if (named.length > 0) return oneOf(text, 'are named', named).id;
@@ -36,8 +40,7 @@ export class JobReferences {
 
   private async last(caller: Caller): Promise<Job> {
     const { owner } = caller;
-    const { jobs } = await this.jobs.ledger.list({ owner }, { limit: lastLookMax });
-    const [own] = await this.owned(jobs, caller);
+    const [own] = await this.matching({ owner }, caller, 1);
     if (own) return own;
     throw new AppError('notFound', 'You have no job yet, so @last is none.', {
       hint: 'run_command starts one; list_jobs shows the jobs you can see.',
@@ -46,10 +49,9 @@ export class JobReferences {
 
   /** The caller's own; those of others only for an admin who has none of that name. Open ones hide ended ones. */
   private async named(name: string, caller: Caller): Promise<Job[]> {
-    const find = async (filter: { owner?: string }) =>
-      (await this.jobs.ledger.list({ ...filter, name }, { limit: lastLookMax })).jobs;
-    let found = await this.owned(await find({ owner: caller.owner }), caller);
-    if (found.length === 0 && caller.admin) found = await this.owned(await find({}), caller);
+    let found = await this.matching({ owner: caller.owner, name }, caller, matchesMax);
+    if (found.length === 0 && caller.admin)
+      found = await this.matching({ name }, caller, matchesMax);
     const open = found.filter(({ status }) => !isFinal(status));
     return open.length > 0 ? open : found;
   }
@@ -57,13 +59,29 @@ export class JobReferences {
   private async beginning(text: string, caller: Caller): Promise<Job[]> {
     const start = prefixForm.exec(text.toLowerCase())?.[1];
     if (start === undefined || start.length < prefixCharsMin) return [];
-    const found = await this.jobs.ledger.findByPrefix(`job_${start}`, lastLookMax);
-    return this.owned(found, caller);
+    const { ledger } = this.jobs;
+    const page: Page = (before) =>
+      ledger.findByPrefix(`job_${start}`, { limit: matchesMax, ...before });
+    return this.owned(page, caller, matchesMax);
   }
 
-  private async owned(found: readonly Job[], caller: Caller): Promise<Job[]> {
-    const own = await Promise.all(found.map((job) => isOwn(this.jobs, job, caller)));
-    return found.filter((_, i) => own[i]);
+  private matching(filter: JobFilter, caller: Caller, max: number): Promise<Job[]> {
+    const within = { ...filter, ...limitFilter(this.jobs, caller) };
+    const page: Page = (before) => this.jobs.ledger.list(within, { limit: matchesMax, ...before });
+    return this.owned(page, caller, max);
+  }
+
+  /** The newest jobs of the pages that the caller owns, at most `max`. */
+  private async owned(page: Page, caller: Caller, max: number): Promise<Job[]> {
+    const found: Job[] = [];
+    let next: number | undefined;
+    do {
+      const some = await page(next === undefined ? {} : { before: next });
+      const own = await Promise.all(some.jobs.map((job) => isOwn(this.jobs, job, caller)));
+      found.push(...some.jobs.filter((_, i) => own[i]));
+      ({ next } = some);
+    } while (next !== undefined && found.length < max);
+    return found.slice(0, max);
   }
 }
 

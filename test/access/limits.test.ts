@@ -103,6 +103,7 @@ async function words(world: World): Promise<void> {
   const plain = await said({ owner: 'ann' });
   assert.match(plain, /^errand_\w{40}\n/);
   assert.match(plain, /Anyone who has it can:\n {2}- run any command as the user of this server/);
+  assert.match(plain, /\n {2}- cancel, retry, rerun and delete jobs of the owner ann\n/);
   const web = await said({ kinds: ['web'], queues: ['default'], expiresInMs: 60_000 });
   assert.doesNotMatch(web, /run any command/);
   assert.match(web, /only work of kind web\n.*queues default\nIt expires at 2/);

@@ -7,6 +7,8 @@ export interface OperationRow {
   operation: string;
   /** What it is about, where there are several rows. */
   about?: string;
+  /** Called without HTTP on every store: its input is not JSON. */
+  way?: 'direct';
   /** Made for every cell: a call may use up what it is given. */
   input(world: World): object | Promise<object>;
 }
@@ -145,7 +147,7 @@ export const operationRows: OperationRow[] = [
   ...each('send_signal', commands, (id) => ({ id, signal: 'SIGTERM' })),
   ...each('resize_terminal', commands, (id) => ({ id, cols: 80, rows: 24 })),
 
-  one('save_endpoint', () => ({}), 'new'),
+  one('save_endpoint', () => ({ ttlMs: 20_000 }), 'new'),
   one('save_endpoint', () => ({ id: 'mine', ttlMs: 20_000 }), 'mine'),
   one('list_endpoints', () => ({})),
   ...each('get_endpoint', endpoints, (id) => ({ id })),
@@ -176,9 +178,20 @@ export const operationRows: OperationRow[] = [
   ...each('take_jobs', endpoints, (endpointId) => ({ endpointId, ...worker, waitMs: 0 })),
   ...each('poll_stops', endpoints, (endpointId) => ({ endpointId, ...worker, waitMs: 0 })),
   ...each('ping_worker', endpoints, (endpointId) => ({ endpointId, ...worker })),
-  // Their bodies are bytes: with JSON they end at the input. The routes of the worker protocol show the rest.
-  one('finish_endpoint_job', () => ({ endpointId: 'mine', ...worker, jobId: 'job_1', body: 'x' })),
-  one('add_stream_chunk', () => ({ endpointId: 'mine', ...worker, jobId: 'job_1', body: 'x' })),
+  // Their bodies are bytes. Over HTTP they are called by the routes of the worker protocol.
+  ...['finish_endpoint_job', 'add_stream_chunk'].flatMap((name) =>
+    endpointJobs.map(([about, id]): OperationRow => ({
+      operation: name,
+      about,
+      way: 'direct',
+      input: async (world) => ({
+        endpointId: about,
+        ...worker,
+        jobId: await id(world),
+        body: Buffer.from('{"output":1}'),
+      }),
+    })),
+  ),
   ...each('run_batch', endpoints, (endpointId) => ({ endpointId, inputs: [1] })),
   ...each('draft_batch', endpoints, (endpointId) => ({ endpointId, requests: [{ input: 1 }] })),
   ...each('list_batches', endpoints, (endpointId) => ({ endpointId })),

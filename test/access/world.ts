@@ -3,19 +3,15 @@
 import { mkdirSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import type { TestContext } from 'node:test';
-import { ownerCaller } from '../../src/access/access.ts';
-import { dialects, type App } from '../../src/app.ts';
-import { httpSettings } from '../../src/config.ts';
+import type { App } from '../../src/app.ts';
 import { errorBody, errorKind } from '../../src/errors.ts';
-import { createHttpFace } from '../../src/faces/http/index.ts';
 import { routeOf } from '../../src/faces/http/routes.ts';
-import { createMcpFace } from '../../src/faces/mcp/index.ts';
 import type { Operation } from '../../src/operation.ts';
-import { silentLog } from '../../src/runtime/log.ts';
 import { serverOperations } from '../../src/server-operations.ts';
 import { startApp, type TestApp } from '../helpers/app.ts';
 import { listen } from '../helpers/listener.ts';
 import { until } from '../helpers/until.ts';
+import { openFaces } from './faces.ts';
 
 /** The columns of the table: whose key it is, its scopes and its limits. */
 export const keyWishes = {
@@ -103,29 +99,7 @@ export async function createWorld(t: TestContext, env: Record<string, string>): 
       saveOutput: async () => ({ files: 0, bytes: 0 }),
     }),
   );
-  const { clock } = app;
-  const owner = ownerCaller(true);
-  const common = {
-    operations: app.operations,
-    dialects,
-    owner,
-    version: '1',
-    clock,
-    log: silentLog,
-  };
-  const face = createHttpFace({
-    ...common,
-    authenticate: (key) => app.access.authenticate(key),
-    limits: httpSettings.parse({ addressRate: 0, keyRate: 0, stopTimeoutMs: 5000 }),
-  });
-  const mcp = createMcpFace({ ...common, bodyBytesMax: 1e6 });
-  face.mount('/mcp', (request, response, { caller }) => mcp.http.handle(request, response, caller));
-  const stopFace = async () => {
-    await mcp.http.close();
-    await face.stop();
-  };
-  t.after(stopFace);
-  const { url } = await face.listenTcp({ port: 0, host: '127.0.0.1' });
+  const { url, stopFace } = await openFaces(t, app);
   const makers = await things(base, site);
   const { wallets } = makers;
   const keys: Partial<World['keys']> = { none: undefined };
@@ -260,7 +234,7 @@ async function things({ call, app, home }: TestApp, site: string) {
       hire(wallets.purse, { visibility: 'public', title: 'open', tags: ['zq-purse'] }),
     bobJob: () => command('default', bob, 'zq-bob'),
     claim: async () => (await call<{ claimKey: string }>('open_wallet', {}, ann)).claimKey,
-    endpoint: () => id('save_endpoint', {}),
+    endpoint: () => id('save_endpoint', { ttlMs: 20_000 }),
   };
 }
 

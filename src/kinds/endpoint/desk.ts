@@ -8,7 +8,7 @@ import type { Waiting } from '../../jobs/wait.ts';
 import type { Caller } from '../../operation.ts';
 import type { Clock } from '../../runtime/clock.ts';
 import type { Batches } from './batch/batches.ts';
-import { isWithin, mayUse, unknownEndpoint, type Endpoints } from './endpoints.ts';
+import type { Endpoints } from './endpoints.ts';
 import type { HealthDesk } from './health.ts';
 import type { WorkerHub } from './hub.ts';
 import type { Intake } from './intake.ts';
@@ -79,15 +79,11 @@ export async function ownEndpointJob(
   return job;
 }
 
-/** The endpoint for a worker: one that the owner of its key may use, or the one that the key is bound to. */
-export async function workerEndpoint(
+/** The endpoint for a worker. A key bound to its id is not enough: another owner may have created it again. */
+export function workerEndpoint(
   desk: Desk,
   endpointId: string,
   caller: Caller | undefined,
 ): Promise<EndpointRow> {
-  const row = await desk.endpoints.find(endpointId);
-  const isBound =
-    caller?.subject === `endpoint:${endpointId}` && isWithin({ id: endpointId }, caller);
-  if (!row || !(isBound || mayUse(row, caller))) throw unknownEndpoint(endpointId);
-  return row;
+  return desk.endpoints.get(endpointId, caller);
 }

@@ -156,7 +156,7 @@ export function mayUse(row: EndpointRow, caller: Caller | undefined): boolean {
 }
 
 /** Whether the limits of the key include this endpoint. */
-export function isWithin({ id }: Pick<EndpointRow, 'id'>, caller: Caller): boolean {
+function isWithin({ id }: Pick<EndpointRow, 'id'>, caller: Caller): boolean {
   const { kinds, queues, subject } = caller;
   if (kinds && !kinds.includes('endpoint')) return false;
   if (queues && !queues.includes(id)) return false;
@@ -167,8 +167,12 @@ export function isWithin({ id }: Pick<EndpointRow, 'id'>, caller: Caller): boole
 export function mayChange(row: EndpointRow, caller: Caller | undefined): boolean {
   if (!caller || !isWithin(row, caller)) return false;
   if (caller.queues !== undefined || caller.subject !== undefined) return false;
-  return caller.admin || (row.source === 'api' && row.owner === caller.owner);
+  return manages(row, caller);
 }
+
+/** Whether the caller decides about the jobs of all its users: its owner and admins. */
+export const manages = (row: EndpointRow, caller: Caller): boolean =>
+  caller.admin || (row.source === 'api' && row.owner === caller.owner);
 
 export function unknownEndpoint(id: string): AppError {
   return new AppError('notFound', `There is no endpoint ${id.slice(0, 80)}.`, {

@@ -279,11 +279,16 @@ export class EndpointStore {
   }
 
   /** Queued jobs of an endpoint, oldest first, from after a job of the page before. */
-  async queuedIds(endpointId: string, limit: number): Promise<string[]> {
+  async queuedIds(
+    endpointId: string,
+    { limit, owner }: { limit: number; owner?: string },
+  ): Promise<string[]> {
+    // An expression hides the column: the index on the queue is to be used.
+    const ofOwner = owner === undefined ? '' : `AND owner || '' = ?`;
     const rows = await this.store.read<{ id: string }>(
-      `SELECT id FROM jobs WHERE kind = 'endpoint' AND queue = ? AND status = 'queued'
+      `SELECT id FROM jobs WHERE kind = 'endpoint' AND queue = ? AND status = 'queued' ${ofOwner}
        ORDER BY seq LIMIT ?`,
-      [endpointId, limit],
+      [endpointId, ...(owner === undefined ? [] : [owner]), limit],
     );
     return rows.map(({ id }) => id);
   }

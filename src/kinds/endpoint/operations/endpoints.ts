@@ -6,7 +6,7 @@ import { randomId } from '../../../jobs/job.ts';
 import { defineOperation, type Caller, type Operation, type Origin } from '../../../operation.ts';
 import { isoTime } from '../../../runtime/clock.ts';
 import type { Desk } from '../desk.ts';
-import { mayChange, mayUse, unknownEndpoint } from '../endpoints.ts';
+import { manages, mayChange, mayUse, unknownEndpoint } from '../endpoints.ts';
 import type { Health } from '../health.ts';
 import { endpointChanges, endpointId, endpointSpec } from '../spec.ts';
 import type { EndpointRow } from '../store.ts';
@@ -184,7 +184,7 @@ function purgeQueue(desk: Desk): Operation {
     name: 'purge_queue',
     title: 'Purge queue',
     description:
-      'Cancels every waiting job of an endpoint, of all its users; running ones go on. Use it when the queue holds work nobody wants. To cancel one job use cancel_job. Answers how many were removed.',
+      'Cancels every waiting job of an endpoint; running ones go on. Its owner and admin keys cancel the jobs of all its users; on an endpoint of config.json other keys cancel only those of their owner. Use it when the queue holds work nobody wants. To cancel one job use cancel_job. Answers how many were removed.',
     effect: 'destroy',
     idempotent: true,
     scope: 'run',
@@ -197,7 +197,8 @@ function purgeQueue(desk: Desk): Operation {
     run: async (input, { caller }) => {
       const row = await desk.endpoints.get(input.endpointId, caller);
       const why = { by: caller!.owner, reason: 'The queue was purged.' };
-      return { removed: await purge(desk, row.id, why) };
+      const whose = manages(row, caller!) ? {} : { owner: caller!.owner };
+      return { removed: await purge(desk, row.id, { ...why, ...whose }) };
     },
   });
 }
@@ -288,9 +289,12 @@ const purgeAtOnce = 200;
 async function purge(
   desk: Desk,
   id: string,
-  { by, reason }: { by: string; reason: string },
+  { by, reason, owner }: { by: string; reason: string; owner?: string },
 ): Promise<number> {
-  const ids = await desk.store.queuedIds(id, 1_000_000);
+  const ids = await desk.store.queuedIds(id, {
+    limit: 1_000_000,
+    ...(owner === undefined ? {} : { owner }),
+  });
   let removed = 0;
   for (let i = 0; i < ids.length; i += purgeAtOnce) {
     const some = ids.slice(i, i + purgeAtOnce);

@@ -2,13 +2,13 @@
 import { z } from 'zod';
 import { AppError } from '../../../errors.ts';
 import { jobId } from '../../../jobs/operation-needs.ts';
+import { isOwn } from '../../../jobs/view.ts';
 import { defineOperation, type Operation } from '../../../operation.ts';
 import { cleanText } from '../../../runtime/foreign-text.ts';
 import { parseMicro } from '../money.ts';
 import {
   callerOf,
   isFundedBy,
-  knownWork,
   once,
   actingOn,
   shown,
@@ -129,10 +129,12 @@ function postWork(services: EscrowServices): Operation {
     ],
     startsJob: (view) => view.id,
     answerFor: async (id, context) => {
-      const { kind } = await services.jobs.get(id);
-      if (kind !== 'escrow') return undefined;
+      const job = await services.jobs.get(id);
       const caller = callerOf(context);
-      const work = await knownWork(services, id, caller, undefined);
+      if (job.kind !== 'escrow' || !(await isOwn(services.jobs, job, caller))) return undefined;
+      const work = await services.store.works.work(id);
+      if (caller.subject !== undefined && caller.subject !== `wallet:${work.client}`)
+        return undefined;
       return shown(services, work, await services.store.wallet(work.client));
     },
     text: workText,
