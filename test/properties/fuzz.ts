@@ -42,7 +42,7 @@ export class Fuzz {
   private readonly agent = new Agent({ keepAlive: true });
   private readonly cuts = new Map<string, number>();
   private readonly called = new Set<string>();
-  /** Requests that were hung up before they had an effect: each may still make one web job. */
+  /** Requests that were hung up before they had an effect: each may still submit one job. */
   private late = 0;
   readonly counts = { sent: 0, refused: 0, accepted: 0, cut: 0 };
 
@@ -112,7 +112,7 @@ export class Fuzz {
     this.counts.refused += 1;
     if (changes.length === 0) return;
     if (reports(changes, answer)) return this.repeated(request, route, shown);
-    if (this.late > 0 && changes.some(isNewWebJob)) {
+    if (this.late > 0 && changes.some(isNewJob)) {
       this.late -= 1;
       return this.settling();
     }
@@ -262,8 +262,8 @@ const reports = (changes: Change[], { text }: Answer): boolean =>
     ({ table, op, row }) => table === 'jobs' && op === 'I' && text.includes(String(row.id)),
   );
 
-const isNewWebJob = ({ table, op, row }: Change): boolean =>
-  table === 'jobs' && op === 'I' && row.kind === 'web';
+const isNewJob = ({ table, op, row }: Change): boolean =>
+  table === 'jobs' && op === 'I' && row.status === 'queued';
 
 /**
  * What goes on after a call was answered, and may be seen during the next one: webhooks are delivered and repeated on
