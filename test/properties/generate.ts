@@ -146,6 +146,8 @@ export class Generator {
   private readonly random: () => number;
   private readonly keys: (string | undefined)[];
   private readonly ids: string[] = ['e', 'default'];
+  /** Stands in every field that takes any JSON; the rest of the request is right. */
+  private value: string | undefined;
 
   constructor(random: () => number, keys: (string | undefined)[]) {
     this.random = random;
@@ -157,15 +159,32 @@ export class Generator {
       if (!this.ids.includes(id) && this.ids.length < 200) this.ids.push(id);
   }
 
+  /** Requests that are right but for one value over a limit, wherever the route takes any JSON. */
+  *excessiveFor(route: Route): IterableIterator<Request> {
+    for (const name of Object.keys(excessive)) {
+      this.value = marker(name);
+      const request = this.requestFor({
+        ...route,
+        path: route.path.replaceAll(/\{endpointId\}/g, 'e'),
+      });
+      this.value = undefined;
+      if (request.excessive) yield request;
+    }
+  }
+
   requestFor(route: Route): Request {
     const { method, path, schema } = route;
-    const key = this.chance(0.7) ? this.keys[0] : this.pick(this.keys);
-    const input = schema ? this.fromSchema(schema, schema, 0) : this.free(0);
+    const key = this.value || this.chance(0.7) ? this.keys[0] : this.pick(this.keys);
+    const input = schema
+      ? this.fromSchema(schema, schema, 0)
+      : this.value
+        ? { input: this.value }
+        : this.free(0);
     const fields: Json =
       typeof input === 'object' && input !== null && !Array.isArray(input)
         ? { ...(input as Json) }
         : {};
-    if (this.chance(0.15)) fields[this.pick(fieldPool)] = this.odd();
+    if (!this.value && this.chance(0.15)) fields[this.pick(fieldPool)] = this.odd();
     const isRefused = refusedOnly.test(path);
     if (isRefused) fields.unknownField = 1;
     if (method === 'MCP') return { ...toolCall(path, fields), key };
@@ -175,15 +194,16 @@ export class Generator {
     if (method === 'GET' || method === 'DELETE')
       return { method, path: withQuery(where, path, fields), key, excessive: false };
     for (const [, field] of path.matchAll(/\{(\w+)\}/g)) delete fields[field!];
-    const broken = !isRefused && this.chance(0.03);
-    const whole = !isRefused && this.chance(0.03) ? this.odd() : fields;
+    const broken = !isRefused && !this.value && this.chance(0.03);
+    const whole = !isRefused && !this.value && this.chance(0.03) ? this.odd() : fields;
     const body = broken ? this.pick(brokenBodies) : written(whole);
     return { method, path: where, body: body.text, key, excessive: body.excessive };
   }
 
   /** Mostly something that is there, of the sort that the name asks for. */
   private idFor(field: string, path = ''): string {
-    if (this.chance(0.15)) return this.pick(oddStrings).toWellFormed().slice(0, 60) || 'x';
+    if (!this.value && this.chance(0.15))
+      return this.pick(oddStrings).toWellFormed().slice(0, 60) || 'x';
     if (this.chance(0.05)) return this.pick(this.ids);
     if (field === 'kind') return this.pick(['command', 'endpoint', 'web', 'escrow']);
     if (field === 'name') return 'default';
@@ -193,8 +213,8 @@ export class Generator {
   }
 
   private fromSchema(schema: Json, root: Json, depth: number, field = ''): unknown {
-    if (waits.test(field)) return this.pick([0, 0, 0, 1, 5, -1, 1.5, 'x']);
-    if (this.chance(0.06)) return this.odd();
+    if (waits.test(field)) return this.value ? 0 : this.pick([0, 0, 0, 1, 5, -1, 1.5, 'x']);
+    if (!this.value && this.chance(0.06)) return this.odd();
     if (field === 'paused') return true;
     if (field === 'idempotencyKey') return `k${Math.floor(this.random() * 20)}`;
     if (/^(id|jobId|endpointId|walletId|batchId|parent|remove)$/.test(field))
@@ -209,8 +229,9 @@ export class Generator {
       case 'object':
         return this.object(schema, root, depth);
       case 'array':
-        return Array.from({ length: depth > 3 ? 0 : Math.floor(this.random() * 3) }, () =>
-          this.fromSchema((schema.items ?? {}) as Json, root, depth + 1),
+        return Array.from(
+          { length: depth > 3 ? 0 : this.value ? 1 : Math.floor(this.random() * 3) },
+          () => this.fromSchema((schema.items ?? {}) as Json, root, depth + 1),
         );
       case 'integer':
       case 'number':
@@ -222,7 +243,7 @@ export class Generator {
       case 'string':
         return this.string(schema);
       default:
-        return this.odd();
+        return this.value ?? this.odd();
     }
   }
 
@@ -231,8 +252,10 @@ export class Generator {
     const required = new Set((schema.required ?? []) as string[]);
     const result: Json = {};
     for (const [name, field] of Object.entries(properties)) {
-      const isAlways = waits.test(name) || (required.has(name) && !this.chance(0.05));
-      const isGiven = isAlways || this.chance(depth > 2 ? 0.1 : 0.3);
+      const isAlways =
+        waits.test(name) || (required.has(name) && (this.value || !this.chance(0.05)));
+      const isOften = !this.value && this.chance(depth > 2 ? 0.1 : 0.3);
+      const isGiven = isAlways || isOften || (this.value && isAny(field));
       if (isGiven) result[name] = this.fromSchema(field, root, depth + 1, name);
     }
     return result;
@@ -294,6 +317,9 @@ export class Generator {
     return this.random() < share;
   }
 }
+
+const isAny = (schema: Json): boolean =>
+  !['type', 'anyOf', 'oneOf', 'enum', 'const', '$ref'].some((name) => Object.hasOwn(schema, name));
 
 function written(value: unknown): { text: string; excessive: boolean } {
   let isExcessive = false;
