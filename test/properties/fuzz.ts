@@ -42,7 +42,7 @@ export class Fuzz {
   private readonly agent = new Agent({ keepAlive: true });
   private readonly cuts = new Map<string, number>();
   private readonly called = new Set<string>();
-  /** Requests that were hung up before they had an effect: each may still submit one job. */
+  /** Requests that were hung up before they had an effect: each may still submit or take one job. */
   private late = 0;
   readonly counts = { sent: 0, refused: 0, accepted: 0, cut: 0 };
 
@@ -113,7 +113,7 @@ export class Fuzz {
     this.counts.refused += 1;
     if (changes.length === 0) return;
     if (reports(changes, answer)) return this.repeated(request, route, shown);
-    if (this.late > 0 && changes.some(isNewJob)) {
+    if (this.late > 0 && changes.some(isLate)) {
       this.late -= 1;
       return this.settling();
     }
@@ -263,21 +263,22 @@ const reports = (changes: Change[], { text }: Answer): boolean =>
     ({ table, op, row }) => table === 'jobs' && op === 'I' && text.includes(String(row.id)),
   );
 
-const isNewJob = ({ table, op, row }: Change): boolean =>
-  table === 'jobs' && op === 'I' && row.status === 'queued';
+/** A job that was submitted or handed out. */
+const isLate = ({ table, op, row }: Change): boolean =>
+  table === 'events' && op === 'I' && (row.type === 'submitted' || row.type === 'started');
 
 /**
  * What goes on after a call was answered, and may be seen during the next one: webhooks are delivered and repeated on
- * their own schedule, and a batch ends some time after the last of its jobs. No other change is tolerated.
+ * their own schedule, and a batch counts its jobs some time after they ended. No other change is tolerated.
  */
 function isBackground({ table, op, row }: Change): boolean {
   if (table === 'deliveries' || table === 'marks') return true;
   if (/^counter/.test(table)) return String(row.scope).startsWith('queue:batch:');
-  if (table === 'jobs') return op === 'U' && row.kind === 'batch' && row.status === 'completed';
+  if (table === 'jobs') return op === 'U' && row.kind === 'batch';
   return (
     table === 'events' &&
     op === 'I' &&
-    row.type === 'completed' &&
+    /^(progress|completed)$/.test(String(row.type)) &&
     /"total":/.test(String(row.data))
   );
 }

@@ -214,8 +214,10 @@ export class Generator {
 
   private fromSchema(schema: Json, root: Json, depth: number, field = ''): unknown {
     if (waits.test(field)) return this.value ? 0 : this.pick([0, 0, 0, 1, 5, -1, 1.5, 'x']);
-    if (!this.value && this.chance(0.06)) return this.odd();
+    // Nothing runs: what a job does in the background would be taken for an effect of the next request.
     if (field === 'paused') return true;
+    if (field === 'queue') return 'default';
+    if (!this.value && this.chance(0.06)) return this.odd();
     if (field === 'idempotencyKey') return `k${Math.floor(this.random() * 20)}`;
     if (/^(id|jobId|endpointId|walletId|batchId|parent|remove)$/.test(field))
       return this.idFor(field);
