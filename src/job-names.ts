@@ -8,10 +8,30 @@ const wholeId = /^job_[0-9a-hjkmnp-tv-z]{16}$/;
 export const isReference = (value: unknown): value is string =>
   typeof value === 'string' && !wholeId.test(value) && value.length > 0 && value.length <= 200;
 /** Jobs named in one call; a longer list is refused by its schema. */
-export const referencesMax = 100;
+const referencesMax = 100;
 
-export const namesOf = (value: unknown): readonly unknown[] =>
-  Array.isArray(value) ? value : [value];
+const namesOf = (value: unknown): readonly unknown[] => (Array.isArray(value) ? value : [value]);
+
+/** Whether one of these fields names a job by something else than a whole id. */
+export const hasReference = (input: Record<string, unknown>, fields: readonly string[]): boolean =>
+  fields.some((field) => namesOf(input[field]).some(isReference));
+
+/** The same input with the ids of the jobs that these fields name. */
+export async function withIds(
+  input: Record<string, unknown>,
+  fields: readonly string[],
+  resolve: (text: string) => Promise<string>,
+): Promise<Record<string, unknown>> {
+  const resolved = { ...input };
+  const idOf = (text: unknown) => (isReference(text) ? resolve(text) : text);
+  for (const field of fields) {
+    const value = input[field];
+    if (Array.isArray(value)) {
+      if (value.length <= referencesMax) resolved[field] = await Promise.all(value.map(idOf));
+    } else if (value !== undefined) resolved[field] = await idOf(value);
+  }
+  return resolved;
+}
 
 /** The fields of an input that name jobs. */
 export function namingFields(input: z.ZodType): string[] {

@@ -14,10 +14,12 @@ import {
 import type { CliShape } from './command-shape.ts';
 import { AppError } from './errors.ts';
 import { inputError } from './input-error.ts';
-import { isReference, namesOf, namingFields, referencesMax } from './job-names.ts';
+import { hasReference, isReference, namingFields, withIds } from './job-names.ts';
 import { checkInput } from './runtime/input-limits.ts';
+import { isRecord } from './runtime/json.ts';
 import { refuseNul } from './runtime/nul.ts';
 import type { Tracer } from './runtime/trace.ts';
+import { notFollowed, type StreamItem } from './stream-item.ts';
 
 /** The language of input and output; tests take it from here, so that theirs is ours. */
 export { z };
@@ -25,6 +27,7 @@ export type { CliShape };
 
 export { scopes, isLimited, type Caller, type JobLimits, type Reach, type Scope };
 export { inputError, inputErrorAs } from './input-error.ts';
+export { itemData, itemHead, itemLine, type StreamItem } from './stream-item.ts';
 
 /** Where the caller stands: a front or the CLI tells it, so that jobs run where their user works. */
 export interface Origin {
@@ -93,33 +96,6 @@ export interface Operation<I = unknown, O = unknown> {
   run(input: I, context: CallContext): Promise<O>;
   /** For operations that are followed: `run` answers the present state, `stream` what comes after, over SSE. */
   stream?(input: I, context: CallContext): AsyncIterable<StreamItem>;
-}
-
-export interface StreamItem {
-  event: string;
-  data: unknown;
-  /** Content that is no JSON: faces send it as it is where they can, else as `base64` in `data`. Valid until the next item. */
-  bytes?: Buffer;
-  /** Cursor to go on from after a broken connection (SSE id). */
-  id?: string;
-}
-
-/** The data of an item as JSON. By hand where there are bytes: a serializer would look at every letter of them again. */
-export function itemData({ data, bytes }: Pick<StreamItem, 'data' | 'bytes'>): string {
-  if (!bytes) return JSON.stringify(data ?? null);
-  return `${itemHead(data)}"base64":"${bytes.toString('base64')}"}`;
-}
-
-/** JSON of an object that goes on with one more field. */
-export function itemHead(data: unknown): string {
-  const json = JSON.stringify(data ?? {});
-  return json === '{}' ? '{' : `${json.slice(0, -1)},`;
-}
-
-/** A whole item as one line of JSON. */
-export function itemLine({ event, id, ...item }: StreamItem): string {
-  const head = JSON.stringify({ event, ...(id === undefined ? {} : { id }) });
-  return `${head.slice(0, -1)},"data":${itemData(item)}}\n`;
 }
 
 export function commandsOf({ cli }: Pick<Operation, 'cli'>): readonly CliShape[] {
@@ -205,7 +181,7 @@ export class Operations {
 
   private async perform<O>(operation: Operation, given: unknown, context: CallContext): Promise<O> {
     const input = this.isNamed(operation, given)
-      ? await this.withIds(operation, given as Record<string, unknown>, context)
+      ? await this.withIds(operation, given, context)
       : given;
     const admitted = await this.admit(operation, input, context);
     try {
@@ -241,20 +217,17 @@ export class Operations {
 
   private async *streamNamed(
     operation: Operation,
-    input: unknown,
+    input: Record<string, unknown>,
     context: CallContext,
   ): AsyncGenerator<StreamItem> {
-    const resolved = await this.withIds(operation, input as Record<string, unknown>, context);
+    const resolved = await this.withIds(operation, input, context);
     yield* this.stream(operation.name, resolved, context);
   }
 
   /** Whether a field names a job by something else than a whole id. */
-  private isNamed({ name }: Operation, input: unknown): boolean {
+  private isNamed({ name }: Operation, input: unknown): input is Record<string, unknown> {
     const fields = this.references && this.namers.get(name);
-    if (!fields || input === null || typeof input !== 'object') return false;
-    return fields.some((field) =>
-      namesOf((input as Record<string, unknown>)[field]).some(isReference),
-    );
+    return fields !== undefined && isRecord(input) && hasReference(input, fields);
   }
 
   private async withIds(
@@ -263,16 +236,8 @@ export class Operations {
     { caller }: CallContext,
   ): Promise<Record<string, unknown>> {
     const known = this.entered(operation, caller) ? undefined : caller;
-    const resolved = { ...input };
-    const idOf = (text: unknown) =>
-      isReference(text) ? this.references!.resolve(text, known) : text;
-    for (const field of this.namers.get(operation.name)!) {
-      const value = input[field];
-      if (Array.isArray(value)) {
-        if (value.length <= referencesMax) resolved[field] = await Promise.all(value.map(idOf));
-      } else if (value !== undefined) resolved[field] = await idOf(value);
-    }
-    return resolved;
+    const fields = this.namers.get(operation.name)!;
+    return withIds(input, fields, (text) => this.references!.resolve(text, known));
   }
 
   /** What the call that started this job would answer now; for a job that no such operation knows, what get_job answers. */
@@ -430,13 +395,3 @@ export const movedTo = 'movedTo';
 const movesMax = 3;
 const hasMoved = (error: unknown): boolean =>
   error instanceof AppError && error.data?.[movedTo] !== undefined;
-
-function notFollowed(name: string): AppError {
-  return new AppError(
-    'notAcceptable',
-    `${name} responds once and cannot be followed as a stream.`,
-    {
-      hint: 'Ask for application/json, without `follow`. To wait for jobs use wait_for_jobs.',
-    },
-  );
-}

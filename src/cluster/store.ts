@@ -1,4 +1,5 @@
 // The rows of nodes and of archived output, the same in both databases.
+import { decodeJson, isRecord } from '../runtime/json.ts';
 import type { Migration, Row, Step, Store } from '../store/store.ts';
 
 export const nodeStates = ['active', 'cordoned', 'draining'] as const;
@@ -203,7 +204,7 @@ export class NodeRows {
       'SELECT files FROM archives WHERE job_id = ?',
       [jobId],
     );
-    return row?.files ? (JSON.parse(row.files) as string[]) : undefined;
+    return row?.files ? textsOf(row.files) : undefined;
   }
 
   async dropArchives(jobIds: readonly string[]): Promise<void> {
@@ -213,14 +214,30 @@ export class NodeRows {
   }
 }
 
+/** Undefined: it cannot be decoded. */
+function textsOf(stored: unknown): string[] | undefined {
+  const list = decodeJson(stored)?.value;
+  if (!Array.isArray(list)) return undefined;
+  return list.filter((one): one is string => typeof one === 'string');
+}
+
+/** Of a row that cannot be decoded, none: the node writes its own row again when it next reports. */
+function numbersOf(stored: unknown): Record<string, number> {
+  const value = decodeJson(stored)?.value;
+  const entries = Object.entries(isRecord(value) ? value : {});
+  return Object.fromEntries(
+    entries.filter((entry): entry is [string, number] => typeof entry[1] === 'number'),
+  );
+}
+
 function nodeOf(row: Row): NodeRow {
   return {
     id: row.id as string,
     name: row.name as string,
     url: row.url as string | null,
-    labels: JSON.parse(row.labels as string) as string[],
-    capacity: JSON.parse(row.capacity as string) as Record<string, number>,
-    running: JSON.parse(row.running as string) as Record<string, number>,
+    labels: textsOf(row.labels) ?? [],
+    capacity: numbersOf(row.capacity),
+    running: numbersOf(row.running),
     state: row.state as NodeState,
     instance: row.instance as string,
     version: row.version as string,

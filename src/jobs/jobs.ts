@@ -2,7 +2,6 @@
 // with the version it decided on; on a conflict it reads and decides again.
 import { AppError } from '../errors.ts';
 import type { Clock } from '../runtime/clock.ts';
-import { quoted } from '../runtime/foreign-text.ts';
 import type { Tracer } from '../runtime/trace.ts';
 import type { Candidate, ClaimPlan, Step, Store } from '../store/store.ts';
 import { recordAttempt } from './attempt-trace.ts';
@@ -18,7 +17,7 @@ import { Ledger } from './ledger.ts';
 import { queueSettingSteps, queueStep, type QueueSettings } from './queues.ts';
 import { Recent } from './recent.ts';
 import { storable } from './storable.ts';
-import { firstEvents, newJob, type Submission } from './submission.ts';
+import { eventName, firstEvents, newJob, type Submission } from './submission.ts';
 
 interface Plan {
   job: Job;
@@ -385,12 +384,6 @@ export class Jobs {
     if (submission.steps) steps.push(...submission.steps(job));
     return { job, existing: false, steps };
   }
-}
-
-/** Where other parties read the events of a job, its name is quoted like everything that its owner wrote. */
-function eventName({ readableBy }: Kind, { name }: Job): { name?: string } {
-  if (!name) return {};
-  return { name: readableBy ? quoted(name) : name };
 }
 
 function tooBusy(): AppError {

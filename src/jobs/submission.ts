@@ -1,6 +1,7 @@
 // What is asked for, and the job that comes of it.
 import { AppError } from '../errors.ts';
 import { isoTime } from '../runtime/clock.ts';
+import { quoted } from '../runtime/foreign-text.ts';
 import { currentTrace, traceparentOf } from '../runtime/trace.ts';
 import type { Step } from '../store/store.ts';
 import type { NewEvent } from './decision.ts';
@@ -13,6 +14,7 @@ import {
   type JobError,
   type RetryPolicy,
 } from './job.ts';
+import type { Kind } from './kind.ts';
 
 export interface Submission {
   /** Chosen by the caller only where a dialect needs it; else made here. */
@@ -154,4 +156,10 @@ function refuseNeverDue({ ttlMs, runAt = 0 }: Submission, now: number): void {
 function traceOfCall(): string | null {
   const trace = currentTrace();
   return trace ? traceparentOf(trace) : null;
+}
+
+/** Where other parties read the events of a job, its name is quoted like everything that its owner wrote. */
+export function eventName({ readableBy }: Kind, { name }: Job): { name?: string } {
+  if (!name) return {};
+  return { name: readableBy ? quoted(name) : name };
 }

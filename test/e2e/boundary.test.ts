@@ -246,6 +246,45 @@ test('a home with rows that cannot be decoded recovers by itself', async (t) => 
   assert.doesNotMatch(again.stderr(), /a request failed|sweep failed/);
 });
 
+test('damaged rows of crawls and nodes are shown and removed', async (t) => {
+  const site = await startSite(t, { pages: 3 });
+  const home = homeWith(t, { egress: { allow: ['127.0.0.1'] } });
+  const server = await startServer(t, { home, env: { ERRAND_SWEEP_MS: '100' } });
+  const body = { url: site.url('/p/1'), limit: 1 };
+  const { id } = (await server.api('POST', '/firecrawl/v2/crawl', body)).json<{ id: string }>();
+  await until('the crawl is over', async () => {
+    const job = (await server.api('GET', `/api/jobs/${id}`)).json<{ status: string }>();
+    return job.status === 'completed';
+  });
+  await server.stop();
+  const anHourAgo = Date.now() - 3_600_000;
+  for (const damage of ['{"broken', '7', nested(3000)]) {
+    await writeSql(t, server, [
+      ['UPDATE web_crawls SET state = ? WHERE job_id = ?', damage, id],
+      [
+        `INSERT INTO nodes (id, name, labels, capacity, running, state, instance, version, started_at, seen_at)
+         SELECT 'node_damaged', 'damaged', ?, ?, ?, 'active', 'x', '0', ${anHourAgo}, ${anHourAgo}`,
+        damage,
+        damage,
+        damage,
+      ],
+    ]);
+    const again = await startServer(t, { home, env: { ERRAND_SWEEP_MS: '100' } });
+    for (const path of [`/api/jobs/${id}`, `/firecrawl/v2/crawl/${id}`, '/api/jobs', '/metrics']) {
+      const answer = await again.api('GET', path);
+      assert.equal(answer.status, 200, `${path}: ${answer.text}`);
+    }
+    const nodes = await again.api('GET', '/api/nodes');
+    assert.match(nodes.text, /node_damaged/);
+    const forgotten = await again.api('DELETE', '/api/nodes/node_damaged');
+    assert.equal(forgotten.status, 200, forgotten.text);
+    const next = await again.api('POST', '/firecrawl/v2/crawl', body);
+    assert.equal(next.status, 200, next.text);
+    assert.doesNotMatch(again.stderr(), /failed/);
+    await again.stop();
+  }
+});
+
 test('a batch is queued whole, or its request fails alone', async (t) => {
   const server = await startServer(t);
   await save(server);

@@ -1,8 +1,16 @@
 // The durable frontier: one row per address with its fate, hosts with what waits, kept counts. Every change of a crawl
 // is one command under the token of its runner, so that a runner that lost its lease can change nothing any more.
-import { decodeJsonOr } from '../../runtime/json.ts';
+import { decodeJson, decodeJsonOr } from '../../runtime/json.ts';
 import type { Step, Store, Value } from '../../store/store.ts';
-import type { CrawlRow, CrawlState, Fate, HostRow, UrlRow, Waiting } from './crawl/rows.ts';
+import {
+  crawlState,
+  newCrawlState,
+  type CrawlRow,
+  type Fate,
+  type HostRow,
+  type UrlRow,
+  type Waiting,
+} from './crawl/rows.ts';
 
 const waitingColumns = 'seq, key, url, host, depth, via, tries, hops, flags';
 const urlFields = {
@@ -25,7 +33,7 @@ export class WebStore {
   }
 
   async open(jobId: string, owner: string, now: number): Promise<CrawlRow> {
-    const state: CrawlState = { hosts: [], folders: [], attempt: 1, warnings: [] };
+    const state = newCrawlState();
     await this.store.commit([
       {
         sql: `INSERT INTO web_crawls (job_id, owner, seq_next, bytes, credits, active_ms, state, paused, created_at)
@@ -51,7 +59,7 @@ export class WebStore {
       bytes: row.bytes as number,
       credits: row.credits as number,
       activeMs: row.active_ms as number,
-      state: JSON.parse(row.state as string) as CrawlState,
+      state: crawlState(decodeJson(row.state)?.value),
       paused: row.paused === 1,
     };
   }

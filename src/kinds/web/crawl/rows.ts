@@ -1,4 +1,6 @@
 // What a crawl remembers, as the rest of it sees it: fates, the crawl itself, its addresses and its hosts.
+import { isRecord } from '../../../runtime/json.ts';
+
 export const fates = [
   'queued',
   'fetched',
@@ -30,6 +32,28 @@ export interface CrawlState {
   stopReason?: string;
   warnings: string[];
 }
+
+export const newCrawlState = (): CrawlState => ({
+  hosts: [],
+  folders: [],
+  attempt: 1,
+  warnings: [],
+});
+
+/** A stored state that cannot be decoded becomes that of a new crawl: the addresses it has visited are rows of their own. */
+export function crawlState(stored: unknown): CrawlState {
+  const state = stored as CrawlState;
+  const isState =
+    isRecord(stored) &&
+    [state.hosts, state.folders, state.warnings].every(isTexts) &&
+    [state.sitemaps ?? [], state.sitemapsRead ?? []].every(isTexts) &&
+    typeof state.attempt === 'number';
+  if (isState) return state;
+  return { ...newCrawlState(), warnings: ['The stored state of the crawl could not be decoded.'] };
+}
+
+const isTexts = (value: unknown): boolean =>
+  Array.isArray(value) && value.every((one) => typeof one === 'string');
 
 export interface CrawlRow {
   crawl: number;
