@@ -54,6 +54,7 @@ for (const factory of stores) {
           ['get_job', { id }],
           ['list_events', { id }],
           ['read_work', { id }],
+          ['get_reputation', { wallet: client.wallet }],
           ...(reader
             ? ([
                 ['list_work', { role: 'provider' }],
@@ -97,6 +98,10 @@ for (const factory of stores) {
     assert.match(payments[0].memo, /^“memo [^“”]*”$/);
     const end = await world.call(undefined, 'get_job', { id });
     assert.equal(end.stage, 'rejected');
+    const waited = await world.call(provider, 'wait_for_jobs', { ids: [id] });
+    const told = world.operations.get('wait_for_jobs').text?.(waited) ?? '';
+    assert.doesNotMatch(told + JSON.stringify(waited), /\\u00|\u001b|\u202e/);
+    for (const [path, found] of spots(waited)) assert.match(found, /“|^no|<untrusted/, path);
 
     /** The verdict is quoted for everybody but its author. */
     async function lookAs(...readers: Agent[]): Promise<void> {
