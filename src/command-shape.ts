@@ -30,6 +30,11 @@ export interface CliShape {
   about?: string;
   /** Lines to copy, in its help. */
   examples?: readonly string[];
+  /**
+   * Amounts that the operation takes in micro-units and a person types in units: `2.50`. By field (`milestones.amount`
+   * for a field of a list), with what its help says.
+   */
+  units?: Readonly<Record<string, string>>;
   /** Flags of one letter, by field. */
   shorts?: Readonly<Record<string, string>>;
   /** Values of other fields that giving a field implies, unless they are given: text that is typed ends with Enter. */

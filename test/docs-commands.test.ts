@@ -77,3 +77,15 @@ test('README.md: the lines after the start', async (t) => {
   assert.equal(pasted.code, 0, pasted.stderr);
   assert.match(pasted.stdout, /building\ndone/);
 });
+
+test('docs/escrow.md: two agents, one hire; then again with their own keys', async (t) => {
+  const hires = blocks('docs/escrow.md', '## Two agents, one hire, five minutes');
+  assert.equal(hires.length, 2);
+  // Each block stands for itself: the second one follows the first, as on the page.
+  const pasted = await paste(t, hires.join('\n'));
+  assert.equal(pasted.code, 0, pasted.stderr + pasted.stdout);
+  assert.match(pasted.stdout, /provider\s+active\s+1\.86/);
+  assert.match(pasted.stdout, /fees earned: platform 0\.04, evaluators 0\.10/);
+  assert.doesNotMatch(pasted.stdout.split('alice')[0]!, /\b2000000\b|\b25000000\b/);
+  assert.match(pasted.stdout, /"outcome":"approved"/);
+});

@@ -22,7 +22,7 @@ const parts: Record<string, { dialects: string[]; word: string }> = {
   command: { dialects: ['background-job'], word: 'signal' },
   endpoint: { dialects: ['runpod'], word: 'endpoint save' },
   web: { dialects: ['firecrawl', 'searchclaw'], word: 'crawl' },
-  escrow: { dialects: ['cardzero'], word: 'escrow post' },
+  escrow: { dialects: ['cardzero'], word: 'work post' },
 };
 const names = Object.keys(parts);
 

@@ -65,10 +65,10 @@ async function fill(
     (await ok<{ id: string }>(server, 'wallet', 'create', 'payer')).id,
     (await ok<{ id: string }>(server, 'wallet', 'create', 'payee')).id,
   ];
-  await ok(server, 'escrow', 'mint', payer, '25.00', 'credit');
+  await ok(server, 'wallet', 'mint', payer, '25.00', 'credit');
   await ok(
     server,
-    ...['escrow', 'post', payee, '2000000', 'Work', '--wallet', payer, '--description', 'Do.'],
+    ...['work', 'post', payee, '2.00', 'Work', '--wallet', payer, '--description', 'Do.'],
     '--fund',
   );
   const gpu = planes(server.url, server.key);

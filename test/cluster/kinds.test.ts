@@ -108,10 +108,10 @@ test('jobs of every kind on nodes chosen by labels, and kill -9 of the node that
   const wallet = async (name: string) =>
     (await ask<{ id: string }>(front, 'POST', '/api/wallets', { name })).id;
   const [payer, payee] = [await wallet('payer'), await wallet('payee')];
-  const minted = await front.cli('escrow', 'mint', payer, '25.00', 'credit', '--json');
+  const minted = await front.cli('wallet', 'mint', payer, '25.00', 'credit', '--json');
   assert.equal(minted.code, 0, minted.stderr);
   const posted = await front.cli(
-    ...['escrow', 'post', payee, '2000000', 'Work', '--wallet', payer, '--description', 'Do it.'],
+    ...['work', 'post', payee, '2.00', 'Work', '--wallet', payer, '--description', 'Do it.'],
     ...['--fund', '--rule', '{"type":"command","check":"slow"}', '--json'],
   );
   assert.equal(posted.code, 0, posted.stderr);

@@ -94,6 +94,18 @@ test('jobs over HTTP: create, fund, submit, automatic verdict, public state', as
   });
   assert.match(rejected.evaluation_reason, /json_schema: “\/words/);
 
+  const catalog = await call(undefined, 'GET', '/catalog');
+  assert.equal(catalog.status, 200, catalog.text);
+  const paths = catalog.body.services.map((one: { path: string }) => one.path);
+  assert.ok(paths.includes('/cardzero/v1/jobs') && paths.includes('/cardzero/v1/wallets'));
+  assert.equal(catalog.body.tools.length, 10);
+  const card = await call(undefined, 'GET', `/.well-known/agent/${provider.address}`);
+  assert.equal(card.body.agentId, provider.id);
+  assert.equal(
+    (await call(undefined, 'GET', '/.well-known/agent/wal_0000000000000000')).status,
+    404,
+  );
+
   const mine = await call(client, 'GET', `/jobs/by-wallet/${client.id}?role=client&pageSize=1`);
   assert.equal(mine.body.total, 2);
   assert.equal(mine.body.jobs[0].id, id);

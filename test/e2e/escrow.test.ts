@@ -37,24 +37,24 @@ test('two agents, one hire, on the command line; the operator’s check decides 
   };
   const client = await run('wallet', 'create', 'client');
   const provider = await run('wallet', 'create', 'provider', '--with-key');
-  await run('escrow', 'mint', client.id, '25.00', 'first-credit');
-  await run('escrow', 'mint', client.id, '25.00', 'first-credit');
+  await run('wallet', 'mint', client.id, '25.00', 'first-credit');
+  await run('wallet', 'mint', client.id, '25.00', 'first-credit');
   await run('webhook', 'create', `http://127.0.0.1:${port}/owner`, '--events', '*');
 
   const rule = { type: 'json_schema', schema: { type: 'object', required: ['words'] } };
   const common = ['--wallet', client.id, '--description', 'Count them.', '--fund'];
-  const post = ['escrow', 'post', provider.id, '2000000', 'Count the words', ...common];
+  const post = ['work', 'post', provider.id, '2.00', 'Count the words', ...common];
   const job = await run(...post, '--rule', JSON.stringify(rule), '--idempotency-key', 'words-1');
   assert.equal(job.stage, 'funded');
   const again = await run(...post, '--rule', JSON.stringify(rule), '--idempotency-key', 'words-1');
   assert.equal(again.id, job.id);
 
-  const { work } = await run('escrow', 'list', '--wallet', provider.id, '--stage', 'funded');
+  const { work } = await run('work', 'list', '--wallet', provider.id, '--stage', 'funded');
   assert.equal(work[0].id, job.id);
   assert.deepEqual(work[0].availableActions, ['decline', 'submit'].toSorted());
-  const spec = await run('escrow', 'read', job.id, '--wallet', provider.id);
+  const spec = await run('work', 'show', job.id, '--wallet', provider.id);
   assert.match(spec.description, /Count them\./);
-  const delivered = ['escrow', 'submit', job.id, '--wallet', provider.id];
+  const delivered = ['work', 'submit', job.id, '--wallet', provider.id];
   await run(...delivered, '--content', '{"words":1234}');
   const done = await until('the rule has decided', async () => {
     const shown = await run('show', job.id);
@@ -87,20 +87,20 @@ test('two agents, one hire, on the command line; the operator’s check decides 
   assert.equal(balance(client.id), '21.00');
 
   const milestones = [
-    { title: 'draft', amount: '500000' },
-    { title: 'the rest, all of it', amount: '1500000' },
+    { title: 'draft', amount: '0.50' },
+    { title: 'the rest, all of it', amount: '1.50' },
   ];
   const parts = await run(...post, '--milestones', JSON.stringify(milestones), '--repeat');
   assert.deepEqual(
     parts.milestones.map(({ title }: Json) => title),
     milestones.map(({ title }) => title),
   );
-  await run('escrow', 'submit', parts.id, '--wallet', provider.id, '--content', 'draft');
+  await run('work', 'submit', parts.id, '--wallet', provider.id, '--content', 'draft');
   const seen = JSON.stringify([{ criterion: 'short, plain', met: true }]);
-  const judge = ['escrow', 'evaluate', parts.id, 'approve', 'good', '--wallet', client.id];
+  const judge = ['work', 'evaluate', parts.id, 'approve', 'good', '--wallet', client.id];
   const judged = await run(...judge, '--checks', seen);
   assert.equal(judged.held, '1500000');
-  await run('escrow', 'decline', parts.id, '--wallet', provider.id);
+  await run('work', 'decline', parts.id, '--wallet', provider.id);
   const broken = await server.cli(...post, '--milestones', '[{"title"');
   assert.equal(broken.code, 2);
   assert.match(broken.stderr, /--milestones is no JSON/);

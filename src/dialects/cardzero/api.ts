@@ -155,8 +155,11 @@ export const refundJob: Api = async (call, { jobId }) => {
   return { status, refundTxHash: txHash };
 };
 
-export const jobSpec = async (call: DialectCall, jobId: string): Promise<string> =>
-  (await run<{ spec: string }>(call, 'read_work', { id: jobId })).spec;
+export async function jobSpec(call: DialectCall, jobId: string): Promise<string> {
+  const wish = { id: jobId, exact: true };
+  const { specBytes } = await run<{ specBytes: string }>(call, 'read_work', wish);
+  return Buffer.from(specBytes, 'base64').toString('utf8');
+}
 
 export const getJob: Api = async (call, { jobId }) => {
   const job = await run<WorkView>(call, 'get_job', { id: jobId });

@@ -12,7 +12,15 @@ import {
   type Fields,
 } from './api.ts';
 import { CardzeroFault, faultOf, unroutedFault, type CardzeroError } from './errors.ts';
-import { Limits, moneyLimit, reputationLimit, walletLimit, type Limit } from './limits.ts';
+import { agentCard, catalogOf } from './catalog.ts';
+import {
+  catalogLimit,
+  Limits,
+  moneyLimit,
+  reputationLimit,
+  walletLimit,
+  type Limit,
+} from './limits.ts';
 import { cardzeroTools } from './tools.ts';
 import * as wallets from './wallets.ts';
 
@@ -95,6 +103,24 @@ const wishes: Wish[] = [
     limit: reputationLimit,
   },
 ];
+
+/** Public documents: who an agent is, and what this server offers. */
+wishes.push(
+  {
+    method: 'GET',
+    path: '/catalog',
+    api: async () => catalogOf(root, wishes),
+    open: true,
+    limit: catalogLimit,
+  },
+  {
+    method: 'GET',
+    path: '/.well-known/agent/{address}',
+    api: agentCard,
+    open: true,
+    limit: catalogLimit,
+  },
+);
 
 export const cardzeroDialect: Dialect = {
   name: 'cardzero',

@@ -28,6 +28,13 @@ export const reputationLimit: Limit = {
   per: 'address',
 };
 
+export const catalogLimit: Limit = {
+  name: 'catalog',
+  calls: 120,
+  windowMs: minuteMs,
+  per: 'address',
+};
+
 const callersMax = 10_000;
 
 export class Limits {

@@ -20,6 +20,7 @@ import {
 } from '../../operation.ts';
 import { parseJson } from '../../runtime/json.ts';
 import { drained, readBody } from '../../runtime/wire.ts';
+import { inUnits } from './amounts.ts';
 import { allowPrivateHeader } from './permission.ts';
 
 export interface Catalog {
@@ -161,7 +162,10 @@ function entriesOf(operation: Operation): CatalogEntry[] {
   };
   const shapes = commandsOf(operation);
   if (shapes.length === 0) return [{ ...entry, input }];
-  return shapes.map((cli) => ({ ...entry, cli, input: withoutPreset(input, cli.preset ?? {}) }));
+  return shapes.map((cli) => {
+    const left = withoutPreset(input, cli.preset ?? {});
+    return { ...entry, cli, input: { ...inUnits(left, cli.units) } };
+  });
 }
 
 function withoutPreset(

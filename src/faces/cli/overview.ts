@@ -42,7 +42,7 @@ const groups: readonly Group[] = [
     title: 'Endpoints and hired work',
     rows: [
       ['endpoint, batch', 'your own serverless endpoints, and many jobs for one'],
-      ['escrow, wallet', 'hire other agents and pay them'],
+      ['work, wallet, escrow', 'hire other agents and pay them'],
     ],
   },
   {

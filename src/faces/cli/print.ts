@@ -1,5 +1,6 @@
 // How things look on a terminal: tables that fit, colours only where they are seen, local times, short durations.
 import { byName } from '../../runtime/by-name.ts';
+import { formatUnits } from '../../runtime/decimal.ts';
 import { isRecord } from '../../runtime/json.ts';
 import { durationText } from '../../runtime/units.ts';
 import type { CatalogEntry } from './bridge.ts';
@@ -278,6 +279,10 @@ export function terminalWords(text: string, names = spoken): string {
       'Start it with `errand run --stdin open` (or --tty)',
     )
     .replace(/\b(larger|longer) (timeout|ttl)Ms\b/g, '$1 --$2')
+    .replaceAll(
+      /\bexpectedBudget "(\d{1,16})"/g,
+      (_, micro: string) => `--expected-budget ${formatUnits(Number(micro))}`,
+    )
     .replaceAll(/`?\b([a-z]+(?:_[a-z]+)+)\b`?/g, (whole, name: string) => {
       const typed = names.get(name);
       return typed ? `\`${typed}\`` : whole;

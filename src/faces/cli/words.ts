@@ -2,6 +2,7 @@
 import { AppError } from '../../errors.ts';
 import { parseJson } from '../../runtime/json.ts';
 import type { CatalogEntry } from './bridge.ts';
+import { withMicroUnits } from './amounts.ts';
 import { parseArgs, truthOf, type FlagShape } from './args.ts';
 import { helpText } from './command.ts';
 import { commandNames, terminalWords } from './print.ts';
@@ -88,7 +89,10 @@ export async function parseInput(
   const implied = Object.entries(entry.cli!.implied ?? {})
     .filter(([field]) => input[field] !== undefined)
     .map(([, fields]) => fields);
-  const first = Object.assign({}, ...implied, input) as Input;
+  const typed = (field: string) =>
+    entry.cli!.args?.includes(field) ? `<${kebab(field)}>` : `--${flagName(field)}`;
+  const given = Object.assign({}, ...implied, input) as Input;
+  const first = withMicroUnits(given, entry.cli!.units ?? {}, typed);
   return {
     inputs: [first, ...further.map((text) => ({ ...first, [args.at(-1)!]: text }))],
     common,

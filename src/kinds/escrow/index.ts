@@ -167,6 +167,11 @@ export function escrowKind(services: () => EscrowServices): Kind {
       const agreed = job.facts.budget ?? budget;
       return `${quoted(title)} (budget ${formatUnits(Number(agreed))})`;
     },
+    // The row does not say who reads it: name and tags are the client's words for everybody.
+    line: ({ name, tags }) => ({
+      ...(name === null ? {} : { name: quoted(name) }),
+      ...(tags.length > 0 ? { tags: tags.map(quoted) } : {}),
+    }),
     view: async (job, caller) => {
       const { clock } = services();
       const work = await workOf(job);

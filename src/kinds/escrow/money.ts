@@ -1,12 +1,14 @@
 // Money as integers in micro-units: parsing, limits and how a budget is divided. Pure.
 // A JavaScript number holds every integer up to 2^53 exactly; the caps below keep every sum inside that.
 import { AppError } from '../../errors.ts';
+import { microOfUnits } from '../../runtime/decimal.ts';
+
+export { formatUnits, microPerUnit } from '../../runtime/decimal.ts';
 
 /** The most one transfer may move: one billion units. */
 const amountMicroMax = 1_000_000_000_000_000;
 /** The most that may ever be minted into one ledger, so that no balance or sum leaves the exact range. */
 export const supplyMicroMax = 9_000_000_000_000_000;
-export const microPerUnit = 1_000_000;
 const basisPoints = 10_000;
 /** Platform and evaluator together may never take more than this. */
 export const feeBpsMax = 1000;
@@ -26,10 +28,7 @@ export function parseMicro(value: unknown, field: string): number {
 
 /** `"2.50"`: a positive decimal number of units with at most six digits after the point, as text. */
 export function parseUnits(value: unknown, field: string): number {
-  const match = typeof value === 'string' ? /^(\d{1,10})(?:\.(\d{1,6}))?$/.exec(value) : null;
-  const micro = match
-    ? Number(match[1]) * microPerUnit + Number((match[2] ?? '').padEnd(6, '0'))
-    : 0;
+  const micro = (typeof value === 'string' ? microOfUnits(value) : undefined) ?? 0;
   if (micro <= 0 || micro > amountMicroMax) {
     throw new AppError(
       'invalidAmount',
@@ -38,14 +37,6 @@ export function parseUnits(value: unknown, field: string): number {
     );
   }
   return micro;
-}
-
-/** 2500000 → "2.50": at least two digits after the point, no more than needed. */
-export function formatUnits(micro: number): string {
-  const sign = micro < 0 ? '-' : '';
-  const whole = Math.floor(Math.abs(micro) / microPerUnit);
-  const rest = String(Math.abs(micro) % microPerUnit).padStart(6, '0');
-  return `${sign}${whole}.${rest.slice(0, 2)}${rest.slice(2).replace(/0+$/, '')}`;
 }
 
 export interface Fees {

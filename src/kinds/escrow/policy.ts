@@ -32,7 +32,7 @@ export function spending(wallet: Spender, spend: Spend): { day: string; spent: n
       'insufficientBalance',
       `The wallet has ${formatUnits(wallet.balance)} and this needs ${formatUnits(spend.amount)}.`,
       {
-        hint: 'Lower the amount, or get more: credit from the operator (`errand escrow mint`), on a chain tokens.',
+        hint: 'Lower the amount, or get more: credit from the operator (`errand wallet mint`), on a chain tokens.',
         data: { balance: String(wallet.balance), needed: String(spend.amount) },
       },
     );

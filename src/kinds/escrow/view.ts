@@ -83,7 +83,7 @@ function foreignNames({ name, tags }: Pick<Job, 'name' | 'tags'>, work: Work, { 
 }
 
 /** Text as its reader sees it: everybody's but one's own is quoted. What the server itself says is not. */
-function said(by: string, reader: string | undefined, text: string): string {
+export function said(by: string, reader: string | undefined, text: string): string {
   return by === 'rule' || by === 'system' || by === reader ? cleanLine(text) : quoted(text);
 }
 
@@ -92,7 +92,7 @@ export function turnWords(view: Record<string, unknown>): Words {
   const { nextActor: next, deadline, settling, availableActions: actions = [] } = view;
   const until = deadline ? ` until ${String(deadline)}` : '';
   const moves = ((view.transactions ?? []) as { kind: string; amount: string }[]).map(
-    ({ kind, amount }) => `${kind}${amount === '0' ? '' : ` ${amount}`}`,
+    ({ kind, amount }) => `${kind}${amount === '0' ? '' : ` ${formatUnits(Number(amount))}`}`,
   );
   const lines = [
     ...proposalLines(view),

@@ -210,18 +210,20 @@ export class Wallets {
     });
   }
 
-  /** Test credit, made from nothing by the operator. The caller's id makes it happen once. */
+  /** Test credit, made from nothing by the operator. The caller's id makes it happen once for this wallet. */
   async mint(walletId: string, amount: number, transferId: string): Promise<Wallet> {
     const wallet = await this.store.wallet(walletId);
-    const id = `mint:${transferId}`;
+    const id = `mint/${wallet.id}/${transferId}`;
+    // Servers before this one shared one list of ids among all wallets; a retry of such a mint still counts once.
+    const [old] = await this.store.transfer(`mint:${transferId}`);
     for (let tries = 0; tries < conflictsMax; tries++) {
-      const before = await this.store.transfer(id);
-      if (before.length > 0) {
-        const same = before[0]!.credit === wallet.id && before[0]!.amount === amount;
-        if (same) return this.store.wallet(wallet.id);
+      const [own] = await this.store.transfer(id);
+      const before = own ?? (old?.credit === wallet.id ? old : undefined);
+      if (before) {
+        if (before.amount === amount) return this.store.wallet(wallet.id);
         throw new AppError(
           'idempotencyConflict',
-          `The mint ${transferId} was for something else.`,
+          `The mint ${transferId} gave this wallet another amount.`,
           {
             hint: 'Use a new id for new credit.',
           },

@@ -32,9 +32,10 @@ test('no interface and no dialect funds a raise that the client did not name', a
   const again = await api(client.key, '/api/work', { ...order, fund: true });
   assert.deepEqual([again.status, again.json<Json>().code], [409, 'budgetChanged']);
 
-  const typed = await server.cli('escrow', 'fund', id, '--wallet', client.id);
+  const typed = await server.cli('work', 'fund', id, '--wallet', client.id);
   assert.equal(typed.code, 5);
   assert.match(typed.stderr, /99\.00.*agreed to 2\.00/s);
+  assert.match(typed.stderr, /`errand work fund` with --expected-budget 99\.00/);
 
   const mcp = await tools(t, server.home, ['--toolsets', 'escrow']);
   const told = await mcp('fund_work', { id, wallet: client.id });

@@ -3,7 +3,7 @@ import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { keccak256 } from '../../../src/runtime/keccak.ts';
 import { stores } from '../../helpers/stores.ts';
-import { createWorld, isoIn, posted, refusal } from './world.ts';
+import { createWorld, isoIn, posted, refusal, type Agent } from './world.ts';
 
 const largePayments = process.env.ERRAND_TEST_DEEP === '1' ? 10_000 : 1000;
 
@@ -109,5 +109,21 @@ for (const factory of stores) {
     );
     assert.equal(new Set(keyed.map(({ paymentId }) => paymentId)).size, 1);
     assert.equal(await world.balance(provider), (count + 1) * 10_000);
+  });
+
+  test(`${factory.name}: the id of a mint counts for its wallet alone`, async (t) => {
+    const world = await createWorld(t, { factory });
+    const [one, other] = [await world.agent('one'), await world.agent('other')];
+    const mint = (agent: Agent, amount: string) =>
+      world.call(world.admin, 'mint_credit', {
+        ...{ wallet: agent.wallet, amount, transferId: 'first-credit' },
+      });
+    for (const agent of [one, one, other]) {
+      assert.equal((await mint(agent, '25.00')).balance, '25.00');
+    }
+    assert.equal(await refusal(mint(one, '26.00')), 'idempotencyConflict');
+    await Promise.all([mint(one, '25.00'), mint(other, '25.00')]);
+    const { problems, supply } = await world.call(world.admin, 'verify_escrow', {});
+    assert.deepEqual([problems, supply], [[], '50000000']);
   });
 }

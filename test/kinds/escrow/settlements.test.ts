@@ -14,6 +14,7 @@ import {
   type Agent,
   type Answer,
   type World,
+  specOf,
 } from './world.ts';
 import { createChainWorld } from './evm/chain-world.ts';
 import { startChain } from './evm/chain-home.ts';
@@ -150,7 +151,7 @@ for (const settlement of settlements) {
     const agreed = await settled(job.id);
     assert.deepEqual([agreed.held, agreed.budget], ['1500000', '1500000']);
     assert.equal(await funds(client), 0);
-    const { spec } = await world.call(undefined, 'read_work', { id: job.id });
+    const spec = await specOf(world, job.id);
     assert.equal(JSON.parse(spec).budget.amount, '1500000');
     const early = world.call(client, 'submit_work', { id: job.id, content: 'x' });
     assert.equal(await refusal(early), 'notProvider');

@@ -205,7 +205,7 @@ for (const factory of stores) {
       new RegExp(`\\nnext: provider ${provider.wallet} until ${seen.deadline}\\n`),
     );
     assert.match(words, /\nyou may: decline, submit\n/);
-    assert.match(words, /\ntransactions: create, fund 1000000, submit, release 300000$/);
+    assert.match(words, /\ntransactions: create, fund 1\.00, submit, release 0\.30$/);
     assert.equal(await world.balance(provider), 279_000);
     await world.call(provider, 'submit_work', { id: job.id, content: 'final' });
     const last = await world.call(client, 'evaluate_work', {

@@ -161,3 +161,9 @@ export async function posted(
     ...more,
   });
 }
+
+/** The exact bytes of a job's spec. */
+export async function specOf(world: World, id: string): Promise<string> {
+  const { specBytes } = await world.call(undefined, 'read_work', { id, exact: true });
+  return Buffer.from(specBytes, 'base64').toString('utf8');
+}

@@ -8,6 +8,7 @@ import { callerOf, type EscrowServices } from '../services.ts';
 import { walletIdSchema } from '../terms.ts';
 import { verifyBooks } from '../verify.ts';
 import { viewWallet, walletView } from '../view.ts';
+import { verificationText, walletText } from './text.ts';
 import { asWallet, idempotencyKey } from './work.ts';
 
 const units = z.string().max(30).describe('Decimal number of units as text, like "2.50"');
@@ -109,7 +110,11 @@ function chargeX402(services: EscrowServices): Operation {
     }),
     output: z.looseObject({ paid: z.boolean(), status: z.number() }),
     http: { method: 'POST', path: '/api/x402/charge' },
-    cli: { words: ['wallet', 'charge'], args: ['resource', 'price'] },
+    cli: {
+      words: ['wallet', 'charge'],
+      args: ['resource', 'price'],
+      units: { price: 'What it costs, like 0.10' },
+    },
     run: async (input, context) => {
       const payTo = await services.wallets.actingFor(callerOf(context), input.wallet);
       return services.x402.charge({
@@ -127,7 +132,7 @@ function mintCredit(services: EscrowServices): Operation {
     name: 'mint_credit',
     title: 'Mint internal credit',
     description:
-      'Operator only: gives a wallet internal credit of this server, made from nothing. It is not money, cannot be paid out and means nothing elsewhere. The transferId makes it happen once: reuse it when you retry.',
+      'Operator only: gives a wallet internal credit of this server, made from nothing. It is not money, cannot be paid out and means nothing elsewhere. The transferId makes it happen once per wallet: reuse it when you retry.',
     effect: 'write',
     idempotent: true,
     scope: 'admin',
@@ -135,11 +140,19 @@ function mintCredit(services: EscrowServices): Operation {
     input: z.strictObject({
       wallet: walletIdSchema,
       amount: units,
-      transferId: z.string().min(1).max(100).describe('Yours; the same id mints once'),
+      transferId: z
+        .string()
+        .min(1)
+        .max(100)
+        .describe('Yours; the same id gives the same wallet credit once'),
     }),
     output: walletView,
     http: { method: 'POST', path: '/api/escrow/mint' },
-    cli: { words: ['escrow', 'mint'], args: ['wallet', 'amount', 'transferId'] },
+    cli: {
+      words: ['wallet', 'mint'],
+      args: ['wallet', 'amount', 'transferId'],
+      text: walletText,
+    },
     run: async (input) => {
       const { id } = await services.store.wallet(input.wallet);
       const amount = parseUnits(input.amount, 'amount');
@@ -212,7 +225,7 @@ function verifyEscrow(services: EscrowServices): Operation {
     input: z.strictObject({}),
     output: z.looseObject({ ok: z.boolean(), problems: z.array(z.string()) }),
     http: { method: 'GET', path: '/api/escrow/verify' },
-    cli: { words: ['escrow', 'verify'] },
+    cli: { words: ['escrow', 'verify'], text: verificationText },
     run: async () => {
       const { store, escrow } = services;
       const report = await verifyBooks(store.store, escrow.parts.settlements.values());

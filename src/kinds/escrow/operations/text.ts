@@ -1,4 +1,7 @@
-// A job in a few lines for people and models.
+// A job, its terms and a wallet in a few lines, for people and models. Amounts are in units: 2.50.
+import { formatUnits } from '../money.ts';
+import type { SettlementReport } from '../settlement/settlement.ts';
+import type { Verification } from '../verify.ts';
 import { proposalLines, type WorkView } from '../view.ts';
 
 export function workText(view: WorkView): string {
@@ -23,3 +26,60 @@ function nextLine(view: WorkView): string {
   if (!view.nextActor) return '';
   return `next: ${view.nextActor}${view.deadline ? ` until ${view.deadline}` : ''}`;
 }
+
+interface TermsView {
+  id: string;
+  stage: string;
+  amount: string;
+  currency: string;
+  title: string;
+  specHash: string;
+  description: string;
+  deliverable?: { hash: string; uri?: string; content?: string };
+}
+
+/** What was agreed and delivered, as a person reads it. */
+export function termsText(output: unknown): string {
+  const terms = output as TermsView;
+  const { deliverable } = terms;
+  return [
+    `${terms.id} ${terms.stage}, ${terms.amount} ${terms.currency}`,
+    `title: ${terms.title}`,
+    `spec: ${terms.specHash}`,
+    'description:',
+    terms.description,
+    ...(deliverable ? [`delivered: ${deliverable.hash}`] : []),
+    ...(deliverable?.uri ? [`at: ${deliverable.uri}`] : []),
+    ...(deliverable?.content ? [deliverable.content] : []),
+  ].join('\n');
+}
+
+/** A wallet as a person reads it; a key or claim key is shown this once. */
+export function walletText(output: unknown): string {
+  const wallet = output as Record<string, string | undefined>;
+  return [
+    `${wallet.id} ${wallet.status}, ${wallet.balance} ${wallet.currency}`,
+    ...(wallet.name === undefined ? [] : [`name: ${wallet.name}`]),
+    `address: ${wallet.address}`,
+    ...(wallet.key === undefined ? [] : [`key: ${wallet.key} (shown once)`]),
+    ...(wallet.claimKey === undefined ? [] : [`claim key: ${wallet.claimKey} (shown once)`]),
+  ].join('\n');
+}
+
+/** The books as a person reads them: what exists, what is held, what was earned. */
+export function verificationText(output: unknown): string {
+  const { entries, accounts, jobs, supply, escrowed, fees, settlements, fold } =
+    output as Verification;
+  return [
+    `The books are correct: ${entries} entries, ${accounts} accounts, ${jobs} jobs.`,
+    `credit: ${units(supply)}, of which in escrow ${units(escrowed)}`,
+    `fees earned: platform ${units(fees.platform)}, evaluators ${units(fees.evaluator)}`,
+    ...Object.entries(settlements).map(([name, report]) => settlementLine(name, report)),
+    `fold: ${fold}`,
+  ].join('\n');
+}
+
+const units = (micro: string): string => formatUnits(Number(micro));
+
+const settlementLine = (name: string, { jobs, escrowed, fees }: SettlementReport): string =>
+  `${name}: ${jobs} jobs, in escrow ${units(escrowed)}, fees earned: platform ${units(fees.platform)}, evaluators ${units(fees.evaluator)}`;

@@ -1,13 +1,14 @@
 // The operations on wallets and payments.
 import { z } from 'zod';
 import { AppError } from '../../../errors.ts';
-import { defineOperation, type Caller, type Operation } from '../../../operation.ts';
+import { defineOperation, type Operation } from '../../../operation.ts';
 import { formatUnits, parseUnits } from '../money.ts';
 import { reputationEvents, reputationOf } from '../reputation.ts';
 import type { Policy } from '../rows.ts';
 import { callerOf, shownWallet, type EscrowServices } from '../services.ts';
 import { lineSchema, walletIdSchema } from '../terms.ts';
 import { paymentView, viewPayment, walletView } from '../view.ts';
+import { walletText } from './text.ts';
 import { asWallet, idempotencyKey } from './work.ts';
 
 const units = z.string().max(30).describe('Decimal number of units as text, like "2.50"');
@@ -54,10 +55,9 @@ function createWallet(services: EscrowServices): Operation {
     }),
     output: walletView.extend({ key: z.string().optional() }),
     http: { method: 'POST', path: '/api/wallets' },
-    cli: { words: ['wallet', 'create'], args: ['name'] },
+    cli: { words: ['wallet', 'create'], args: ['name'], text: walletText },
     run: async (input, context) => {
       const caller = callerOf(context);
-      refuseBound(caller, 'create wallets');
       await services.wallets.refuseTooMany(caller.owner, services.settings);
       const policy = await policyOf(services, input.limits);
       const wallet = await services.wallets.create(caller.owner, input.name ?? null, policy);
@@ -80,7 +80,7 @@ function openWallet(services: EscrowServices): Operation {
     input: z.strictObject({ name: lineSchema(50).optional() }),
     output: walletView.extend({ claimKey: z.string() }),
     http: { method: 'POST', path: '/api/wallets/open' },
-    cli: { words: ['wallet', 'open'], args: ['name'] },
+    cli: { words: ['wallet', 'open'], args: ['name'], text: walletText },
     run: async (input, { caller }) => {
       if (!caller && !services.settings.openWallets) {
         throw new AppError('unauthorized', 'Wallets are opened with a key here.', {
@@ -106,7 +106,7 @@ function claimWallet(services: EscrowServices): Operation {
     input: z.strictObject({ claimKey: z.string().min(8).max(100) }),
     output: walletView.extend({ key: z.string() }),
     http: { method: 'POST', path: '/api/wallets/claim' },
-    cli: { words: ['wallet', 'claim'], args: ['claimKey'] },
+    cli: { words: ['wallet', 'claim'], args: ['claimKey'], text: walletText },
     run: async (input, context) => {
       const caller = callerOf(context);
       await services.wallets.refuseTooMany(caller.owner, services.settings);
@@ -166,11 +166,10 @@ function updateWallet(services: EscrowServices): Operation {
     }),
     output: walletView.extend({ key: z.string().optional() }),
     http: { method: 'PATCH', path: '/api/wallets/{wallet}' },
-    cli: { words: ['wallet', 'update'], args: ['wallet'] },
+    cli: { words: ['wallet', 'update'], args: ['wallet'], text: walletText },
     run: async (input, context) => {
       const caller = callerOf(context);
       const wallet = await services.wallets.owned(caller, input.wallet);
-      refuseBound(caller, 'change a wallet');
       const after = await services.wallets.update(wallet.id, {
         ...(input.name === undefined ? {} : { name: input.name }),
         ...(input.frozen === undefined ? {} : { status: input.frozen ? 'frozen' : 'active' }),
@@ -217,14 +216,6 @@ function walletWebhook(services: EscrowServices): Operation {
       const shown = hook && input.rotateSecret ? await hooks.rotate(hook) : hook;
       return { wallet: wallet.id, ...shown };
     },
-  });
-}
-
-/** A key for one wallet acts for that wallet and makes nothing that would outlive it. */
-function refuseBound(caller: Caller, what: string): void {
-  if (caller.subject === undefined) return;
-  throw new AppError('forbidden', `A key bound to ${caller.subject} cannot ${what}.`, {
-    hint: 'Its owner can, with a key of their own.',
   });
 }
 

@@ -110,7 +110,16 @@ function postWork(services: EscrowServices): Operation {
     }),
     output: answer,
     http: { method: 'POST', path: '/api/work' },
-    cli: { words: ['escrow', 'post'], args: ['provider', 'budget', 'title'] },
+    cli: {
+      words: ['work', 'post'],
+      args: ['provider', 'budget', 'title'],
+      units: {
+        budget: 'What you pay, like 2.50',
+        budgetMax: 'Refuse every counter-offer above this, like 3.00',
+        'milestones.amount': 'like 0.50',
+      },
+      examples: ['errand work post wal_… 2.50 "Count the words" --description "…" --fund'],
+    },
     rareInput: [
       'expiresAt (ISO time)',
       'silence (release, refund, split)',
@@ -191,7 +200,14 @@ function fundWork(services: EscrowServices): Operation {
     }),
     output: answer,
     http: { method: 'POST', path: '/api/work/{id}/fund' },
-    cli: { words: ['escrow', 'fund'], args: ['id'] },
+    cli: {
+      words: ['work', 'fund'],
+      args: ['id'],
+      units: {
+        expectedBudget:
+          'The amount you accept, like 2.50; needed when the provider proposed another',
+      },
+    },
     text: workText,
     run: async (input, context) => {
       const { wallet } = await actingOn(services, input, context);
@@ -221,7 +237,11 @@ function counterWork(services: EscrowServices): Operation {
     input: z.strictObject({ id: jobId, budget, wallet: asWallet }),
     output: answer,
     http: { method: 'POST', path: '/api/work/{id}/counter' },
-    cli: { words: ['escrow', 'counter'], args: ['id', 'budget'] },
+    cli: {
+      words: ['work', 'counter'],
+      args: ['id', 'budget'],
+      units: { budget: 'The amount you propose, like 2.50' },
+    },
     text: workText,
     run: async (input, context) => {
       const { wallet, before } = await actingOn(services, input, context);
@@ -261,7 +281,7 @@ function declineWork(services: EscrowServices): Operation {
     input: z.strictObject({ id: jobId, reason: lineSchema(1000).optional(), wallet: asWallet }),
     output: answer,
     http: { method: 'POST', path: '/api/work/{id}/decline' },
-    cli: { words: ['escrow', 'decline'], args: ['id'] },
+    cli: { words: ['work', 'decline'], args: ['id'] },
     text: workText,
     run: async (input, context) => {
       const { wallet, before } = await actingOn(services, input, context);

@@ -33,6 +33,7 @@ test('a deployed contract takes jobs with the terms that were asked for', async 
   const [client, provider] = [await world.agent('client'), await world.agent('provider')];
   const { id } = await posted(world, client, provider);
   assert.equal((await world.settled(id)).settlementId, '1');
-  const { spec } = await world.call(client, 'read_work', { id });
+  const read = await world.call(client, 'read_work', { id, exact: true });
+  const spec = Buffer.from(read.specBytes, 'base64').toString('utf8');
   assert.deepEqual(JSON.parse(spec).fees, { platformBps: 200, evaluatorBps: 300 });
 });
