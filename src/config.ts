@@ -94,7 +94,10 @@ export const httpSettings = z.strictObject({
   idleTimeoutMs: count(65 * second, 'How long an idle connection is kept'),
   connectionsMax: count(2000, 'Open connections over TCP'),
   keyConnectionsMax: count(1500, 'Open connections of one key'),
-  addressConnectionsMax: count(1200, 'Open connections of one address that have not sent a key yet'),
+  addressConnectionsMax: count(
+    1200,
+    'Open connections of one address that have not sent a key yet',
+  ),
   keyStreamsMax: count(200, 'Event streams of one key that are open at the same time'),
   addressCallsMax: count(
     64,

@@ -205,7 +205,7 @@ export function escrowKind(services: () => EscrowServices): Kind {
   };
 }
 
-/** The caller's wallet that has a role in the job. */
+/** The caller's wallet that has a role in the job; of several, the client's: its texts are the caller's own. */
 async function walletOf(
   services: EscrowServices,
   caller: Caller | undefined,
@@ -213,5 +213,6 @@ async function walletOf(
 ): Promise<Wallet | undefined> {
   if (!caller) return undefined;
   const wallets = await services.wallets.list(caller);
-  return wallets.find(({ id }) => rolesOf(terms, id).size > 1);
+  const parties = wallets.filter(({ id }) => rolesOf(terms, id).size > 1);
+  return parties.find(({ id }) => rolesOf(terms, id).has('client')) ?? parties[0];
 }
