@@ -57,6 +57,14 @@ function isRounded(value: number, source: string): boolean {
   return /^-?\d+$/.test(source) && !Number.isSafeInteger(value);
 }
 
+/** What Number() gives, also for an integer that kept its digits, which has no primitive value. */
+export const numberOf = (value: unknown): number =>
+  Number(exactJson.isRawJSON(value) ? JSON.stringify(value) : value);
+
+/** The same of String(). */
+export const textOf = (value: unknown): string =>
+  exactJson.isRawJSON(value) ? JSON.stringify(value) : String(value);
+
 /** An object with fields, as `{…}` is written. */
 export function isRecord(value: unknown): value is Record<string, unknown> {
   return typeof value === 'object' && value !== null && !Array.isArray(value);

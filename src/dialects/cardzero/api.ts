@@ -1,5 +1,6 @@
 // CardZero's calls as calls of our operations: the same fields in, the same fields out. Routes and tools share them.
 // Amounts are internal credit of this server and are named so; nothing here claims to be a stablecoin.
+import { numberOf } from '../../runtime/json.ts';
 import type { DialectCall } from '../../dialect.ts';
 import { keccak256 } from '../../runtime/keccak.ts';
 import { systemClock } from '../../runtime/clock.ts';
@@ -169,8 +170,8 @@ export const getJob: Api = async (call, { jobId }) => {
 };
 
 export const jobsByWallet: Api = async (call, input) => {
-  const pageSize = Math.min(Math.max(Number(input.pageSize ?? 20) || 20, 1), 100);
-  const page = Math.max(Number(input.page ?? 1) || 1, 1);
+  const pageSize = Math.min(Math.max(numberOf(input.pageSize ?? 20) || 20, 1), 100);
+  const page = Math.max(numberOf(input.page ?? 1) || 1, 1);
   const role = input.role ?? 'client';
   if (role !== 'client' && role !== 'provider') {
     throw invalid('INVALID_ROLE', 'role is client or provider.');

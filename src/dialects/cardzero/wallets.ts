@@ -1,4 +1,5 @@
 // CardZero's wallets, payments, x402 and reputation over our operations.
+import { numberOf } from '../../runtime/json.ts';
 import type { DialectCall } from '../../dialect.ts';
 import { walletField, type Api, type Fields } from './api.ts';
 import { CardzeroFault, invalid } from './errors.ts';
@@ -203,7 +204,7 @@ export const reputation: Api = async (call, { address }) => {
 };
 
 export const reputationEvents: Api = async (call, { address, limit }) => {
-  const asked = { wallet: address, limit: Math.min(Number(limit ?? 50) || 50, 100) };
+  const asked = { wallet: address, limit: Math.min(numberOf(limit ?? 50) || 50, 100) };
   const { events } = await run<{ events: Fields[] }>(call, 'get_reputation', asked);
   return { events };
 };

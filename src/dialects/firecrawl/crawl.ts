@@ -1,4 +1,5 @@
 // Crawls and batches: start, status with paging, errors, cancel, list.
+import { numberOf, textOf } from '../../runtime/json.ts';
 import { byName } from '../../runtime/by-name.ts';
 import { AppError } from '../../errors.ts';
 import { preparationOf } from './actions.ts';
@@ -53,7 +54,7 @@ export const start: Api = async (asked) => {
   const out = await run<{ jobId: string }>(asked, 'crawl_site', {
     ...given({
       url: input.url,
-      maxPages: Math.min(Number(input.limit ?? 10_000), 1_000_000),
+      maxPages: Math.min(numberOf(input.limit ?? 10_000), 1_000_000),
       maxDepth: input.maxDiscoveryDepth,
       sitemap: input.sitemap,
       subdomains: input.allowSubdomains,
@@ -66,7 +67,7 @@ export const start: Api = async (asked) => {
     ...patternsOf(input),
     scope: input.crawlEntireDomain === true ? 'host' : 'path',
     ...formatsOf(options),
-    ...(await trackingOf(asked, [String(input.url)], wish.tracking)),
+    ...(await trackingOf(asked, [textOf(input.url)], wish.tracking)),
     ...hookOf(input),
     ...given({ idempotencyKey: asked.idempotencyKey }),
   });

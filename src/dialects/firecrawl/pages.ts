@@ -1,4 +1,5 @@
 // Single pages and questions: scrape, map, search, extract, agent.
+import { numberOf } from '../../runtime/json.ts';
 import { AppError } from '../../errors.ts';
 import type { Api, Asked } from './index.ts';
 import { actedOn, failedAction, isAnswering, preparationOf } from './actions.ts';
@@ -132,7 +133,7 @@ export const map: Api = async (asked) => {
   const { input } = asked;
   const wish = given({
     url: input.url,
-    limit: Math.min(Number(input.limit ?? 5000), 100_000),
+    limit: Math.min(numberOf(input.limit ?? 5000), 100_000),
     search: input.search,
     sitemap: input.sitemap,
     subdomains: input.includeSubdomains !== false,

@@ -1,4 +1,5 @@
 // Search: each source, within domains and categories, with the pages themselves where formats ask for them.
+import { numberOf, textOf } from '../../runtime/json.ts';
 import { byName } from '../../runtime/by-name.ts';
 import { AppError } from '../../errors.ts';
 import type { Api, Asked } from './index.ts';
@@ -31,7 +32,7 @@ export const search: Api = async (asked) => {
   for (const type of reads ? ['web', 'news'] : [])
     if (data[type]) data[type] = await withPages(asked, data[type] as Fields[]);
   const missing = sources.filter((one) => !searched.includes(one));
-  const odd = input.tbs && !freshnessOf(input.tbs) ? [`tbs ${String(input.tbs)}`] : [];
+  const odd = input.tbs && !freshnessOf(input.tbs) ? [`tbs ${textOf(input.tbs)}`] : [];
   const unused = [...unusedOf(input, 'search'), ...odd];
   const unknown = [...missing, ...(scope?.unknown ?? [])];
   const notice = spent.find((one) => one.notice !== undefined)?.notice;
@@ -54,7 +55,7 @@ interface Found {
 /** An engine that knows no `site:` finds nothing with it: then what it finds without is looked through. */
 async function foundIn(asked: Asked, type: string, scope: Scope | undefined): Promise<Found> {
   const { input } = asked;
-  const limit = Math.min(Number(input.limit ?? 10), countMax);
+  const limit = Math.min(numberOf(input.limit ?? 10), countMax);
   const query = [input.query, scope?.words].filter(Boolean).join(' ');
   const first = await asking(asked, { query, type, count: limit });
   if (!scope) return first;

@@ -1,5 +1,6 @@
 // RunPod's MCP tools around endpoints that stand for what only its cloud has: builds, GPU choice, billing, public
 // endpoints and the hub. They exist under their names so that an agent's habits work, and say plainly what is here.
+import { textOf } from '../../runtime/json.ts';
 import { z } from 'zod';
 import type { DialectCall, DialectTool } from '../../dialect.ts';
 import { AppError } from '../../errors.ts';
@@ -32,7 +33,7 @@ export const catalogueTools: DialectTool[] = [
     output: z.looseObject({}),
     run: async (input, call) => {
       await get(input.id, call);
-      throw new AppError('notFound', `There is no build ${String(input.buildId).slice(0, 80)}.`, {
+      throw new AppError('notFound', `There is no build ${textOf(input.buildId).slice(0, 80)}.`, {
         hint: 'Endpoints here are not built from a repository; list-endpoint-releases shows versions.',
       });
     },
@@ -111,7 +112,7 @@ export const catalogueTools: DialectTool[] = [
     }),
     output: z.looseObject({}),
     run: async (input) => {
-      const what = String(input.repo ?? input.hubReleaseId ?? 'it').slice(0, 100);
+      const what = textOf(input.repo ?? input.hubReleaseId ?? 'it').slice(0, 100);
       throw new AppError('notFound', `${what} cannot be deployed: there is no catalogue here.`, {
         hint: 'Build or pull its container image and call create-endpoint with "image".',
       });

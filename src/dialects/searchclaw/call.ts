@@ -1,4 +1,5 @@
 // What every call of the dialect is made of: an operation in the caller's name, with errors in the names they wrote. Pure.
+import { numberOf } from '../../runtime/json.ts';
 import type { DialectCall } from '../../dialect.ts';
 import { systemClock } from '../../runtime/clock.ts';
 import { inTheirNames } from './errors.ts';
@@ -37,7 +38,7 @@ export function notUsed(input: Fields, ...names: string[]): Fields {
 }
 
 export const number = (value: unknown): number | undefined =>
-  value === undefined || value === null || value === '' ? undefined : Number(value);
+  value === undefined || value === null || value === '' ? undefined : numberOf(value);
 
 /** Longer than one call may take: the job goes on, and job_status follows it. */
 export function pending(out: Fields): Fields {

@@ -1,5 +1,6 @@
 // SearchClaw's crawl, with the knobs that only its HTTP has. Without `pagination` links are followed; with it only the way
 // it describes. What has no use here is said in the answer.
+import { textOf } from '../../runtime/json.ts';
 import { AppError } from '../../errors.ts';
 import { hookOf } from './api.ts';
 import { given, number, run, type Api, type Fields } from './call.ts';
@@ -81,7 +82,7 @@ function numbered(input: Fields, pattern: unknown): Fields {
   const length = Math.min(Math.max(pagesOf(input), 1), listMax) - 1;
   const others = Array.from({ length }, (_, i) => {
     const address = pattern.replaceAll('{page}', String(i + 2));
-    return URL.parse(address, String(input.url))?.href ?? address;
+    return URL.parse(address, textOf(input.url))?.href ?? address;
   });
   return { urls: others, maxDepth: 0, sitemap: 'skip' };
 }

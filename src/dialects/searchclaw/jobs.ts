@@ -1,4 +1,5 @@
 // job_status: SearchClaw's shape of a job, with counts by fate, a cursor and the stop reason beside what it knows.
+import { textOf } from '../../runtime/json.ts';
 import type { DialectCall } from '../../dialect.ts';
 import { AppError } from '../../errors.ts';
 import { number, run, type Fields } from './call.ts';
@@ -36,7 +37,7 @@ const longer = 'It is longer: raise max_bytes, or read it alone with markdown.';
 const final = new Set(['completed', 'failed', 'cancelled', 'timed_out']);
 
 export async function jobStatusOf(call: DialectCall, input: Fields): Promise<Fields> {
-  const id = String(input.job_id ?? '');
+  const id = textOf(input.job_id ?? '');
   const job = await run<JobView>(call, 'get_job', { id, includeResult: true });
   if (job.kind !== 'web') {
     throw new AppError('notFound', `${id} is no job of the web.`, {

@@ -1,4 +1,5 @@
 // What was spent, in SearchClaw's shapes: the month, the headers of every answer, and the history by period.
+import { textOf } from '../../runtime/json.ts';
 import { byName } from '../../runtime/by-name.ts';
 import type { CallRate, DialectCall, DialectRequest } from '../../dialect.ts';
 import { AppError } from '../../errors.ts';
@@ -87,8 +88,8 @@ const firstDay = '2020-01-01';
 
 export const usageHistory: Api = async (call, input) => {
   for (const [name, values] of Object.entries(choices)) {
-    if (values.includes(String(input[name] ?? values[0]))) continue;
-    throw new AppError('invalidInput', `${name} cannot be ${String(input[name])}.`, {
+    if (values.includes(textOf(input[name] ?? values[0]))) continue;
+    throw new AppError('invalidInput', `${name} cannot be ${textOf(input[name])}.`, {
       hint: `It is one of ${values.join(', ')}.`,
     });
   }
