@@ -5,6 +5,7 @@ import { AppError } from '../errors.ts';
 import { randomId } from '../jobs/job.ts';
 import { scopes, type Caller, type Scope } from '../operation.ts';
 import type { Clock } from '../runtime/clock.ts';
+import { decodeJsonOr } from '../runtime/json.ts';
 import type { Migration, Row, Step, Store } from '../store/store.ts';
 import { refuseBeyond, type Grant, type Grantor } from './granting.ts';
 
@@ -226,9 +227,14 @@ const endStep = (id: string, now: number): Step => ({
 
 const digest = (key: string): Buffer => hashOf('sha256', key, 'buffer');
 
+/** A key whose scopes or limits cannot be decoded has no rights. */
 function keyFromRow(row: Row): KeyRow {
+  const stored = [row.scopes, row.kinds, row.queues];
+  const isDamaged = stored.some(
+    (value) => value !== null && !Array.isArray(decodeJsonOr(value, 0)),
+  );
   const list = (value: unknown) =>
-    value === null ? null : (JSON.parse(value as string) as string[]);
+    isDamaged ? [] : value === null ? null : decodeJsonOr<string[]>(value, []);
   return {
     id: row.id as string,
     owner: row.owner as string,

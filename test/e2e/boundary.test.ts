@@ -285,6 +285,64 @@ test('damaged rows of crawls and nodes are shown and removed', async (t) => {
   }
 });
 
+test('damaged rows of keys, wallets and hired work stop nothing and give no rights', async (t) => {
+  const home = homeWith(t, { escrow: { expiryMsMin: 1, sweepMs: 100 } });
+  const server = await startServer(t, { home });
+  const made = async (path: string, body: object) => {
+    const answer = await server.api('POST', path, body);
+    assert.equal(answer.status, 200, answer.text);
+    return answer.json<{ id: string; key?: string }>();
+  };
+  const [client, provider, spender] = [
+    await made('/api/wallets', { name: 'client' }),
+    await made('/api/wallets', { name: 'provider' }),
+    await made('/api/wallets', { name: 'spender' }),
+  ];
+  for (const { id } of [client, spender])
+    await made('/api/escrow/mint', { wallet: id, amount: '10', transferId: id });
+  const key = await made('/api/keys', { name: 'k', scopes: ['read', 'run'], queues: ['ci'] });
+  const hire = (title: string, more = {}) =>
+    made('/api/work', {
+      ...{ wallet: client.id, provider: provider.id, budget: '1000', title, description: 'x' },
+      ...{ repeat: true, ...more },
+    });
+  const damaged = [await hire('damaged terms'), await hire('damaged state')];
+  const good = await hire('good');
+  const brief = await hire('brief', { expiresAt: new Date(Date.now() + 5000).toISOString() });
+  await server.stop();
+  for (const damage of ['{"broken', nested(3000)]) {
+    await writeSql(t, server, [
+      ['UPDATE escrow_work SET spec = ?, next_at = 1 WHERE job_id = ?', damage, damaged[0]!.id],
+      ['UPDATE escrow_work SET state = ?, next_at = 1 WHERE job_id = ?', damage, damaged[1]!.id],
+      ['UPDATE escrow_accounts SET policy = ? WHERE id = ?', damage, spender.id],
+      ['UPDATE keys SET queues = ? WHERE id = ?', damage, key.id],
+    ]);
+    const again = await startServer(t, { home });
+    const paths = ['/api/jobs', '/api/keys', '/api/wallets', `/api/work?wallet=${provider.id}`];
+    for (const path of [...paths, ...damaged.map(({ id }) => `/api/jobs/${id}`)]) {
+      const answer = await again.api('GET', path);
+      assert.equal(answer.status, 200, `${path}: ${answer.text}`);
+    }
+    const listed = await again.api('GET', `/api/work?wallet=${provider.id}`);
+    assert.match(listed.text, new RegExp(good.id));
+    await until('what is due is concluded', async () => {
+      const job = (await again.api('GET', `/api/jobs/${brief.id}`)).json<{ stage: string }>();
+      return job.stage === 'expired';
+    });
+    const refused = await again.api('POST', `/api/work/${damaged[0]!.id}/fund`, {
+      ...{ wallet: client.id, expectedBudget: '1000' },
+    });
+    assert.equal(refused.status, 409, refused.text);
+    const payment = { wallet: spender.id, to: provider.id, amount: '0.50' };
+    assert.ok((await again.api('POST', '/api/payments', payment)).status >= 400);
+    const limited = await fetch(`${again.url}/api/jobs`, {
+      headers: { authorization: `Bearer ${key.key}` },
+    });
+    assert.ok([401, 403].includes(limited.status), String(limited.status));
+    await again.stop();
+  }
+});
+
 test('a batch is queued whole, or its request fails alone', async (t) => {
   const server = await startServer(t);
   await save(server);

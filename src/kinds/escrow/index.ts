@@ -1,4 +1,5 @@
 // The escrow kind: one agent hires another under a budget; the rule agreed on decides; the money moves once.
+import { AppError } from '../../errors.ts';
 import type { Job } from '../../jobs/job.ts';
 import type { Kind } from '../../jobs/kind.ts';
 import { definePlugin, type KindNeeds, type KindParts } from '../../jobs/plugin.ts';
@@ -143,7 +144,7 @@ export function escrowKind(services: () => EscrowServices): Kind {
     const { store } = services();
     const known = kept.get(job.id);
     if (known && (await store.works.workVersion(job.id)) === known.work.version) return known.work;
-    const work = await store.works.findWork(job.id);
+    const work = await store.works.findWork(job.id).catch(orUndecodable);
     if (!work) return undefined;
     if (kept.size >= worksKept) kept.clear();
     kept.set(job.id, { work });
@@ -154,7 +155,7 @@ export function escrowKind(services: () => EscrowServices): Kind {
     subject: 'wallet',
     allows: "spend from the owner's wallets, and hire and work for other agents",
     belongsTo: async (job, subject) => {
-      const work = await services().store.works.findWork(job.id);
+      const work = await services().store.works.findWork(job.id).catch(orUndecodable);
       return work !== undefined && rolesOf(work.terms, subject.slice('wallet:'.length)).size > 1;
     },
     dispatched: false,
@@ -203,6 +204,12 @@ export function escrowKind(services: () => EscrowServices): Kind {
       return work !== undefined && (await walletOf(services(), caller, work.terms)) !== undefined;
     },
   };
+}
+
+/** A job whose terms cannot be decoded is shown with the fields of every job. */
+function orUndecodable(error: unknown): undefined {
+  if (error instanceof AppError && error.data?.undecodable) return undefined;
+  throw error;
 }
 
 /** The caller's wallet that has a role in the job; of several, the client's: its texts are the caller's own. */

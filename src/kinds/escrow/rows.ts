@@ -1,4 +1,5 @@
 // What the rows of escrow mean: wallets, payments, deliverables, remembered keys, and the mapping from row to value. Pure.
+import { decodeJson, decodeJsonOr } from '../../runtime/json.ts';
 import type { Row, Value } from '../../store/store.ts';
 import type { Account } from './settlement/ledger/book.ts';
 import type { Phase } from './stage.ts';
@@ -74,11 +75,13 @@ export function accountOf(row: Row): Account {
   };
 }
 
+/** A wallet whose limits cannot be decoded spends nothing. */
 export function spenderOf(row: Row): Spender {
+  const policy = decodeJson(row.policy);
   return {
     ...accountOf(row),
-    status: row.status as Wallet['status'],
-    policy: JSON.parse(row.policy as string) as Policy,
+    status: policy ? (row.status as Wallet['status']) : 'frozen',
+    policy: policy ? (policy.value as Policy) : noPolicy,
     day: row.day as string | null,
     spent: Number(row.spent),
   };
@@ -95,7 +98,11 @@ export function walletOf(row: Row): Wallet {
   };
 }
 
-export function workOf(row: Row): Work {
+/** Undefined: its terms or its state cannot be decoded. */
+export function workOf(row: Row): Work | undefined {
+  const terms = decodeJson(row.spec);
+  const state = decodeJson(row.state);
+  if (!terms || !state) return undefined;
   const optional = (value: Value | undefined) =>
     value === null || value === undefined ? null : Number(value);
   return {
@@ -112,8 +119,8 @@ export function workOf(row: Row): Work {
     nextAt: optional(row.next_at),
     isLeased: row.holder !== null && row.holder !== undefined,
     spec: row.spec as string,
-    terms: JSON.parse(row.spec as string) as Terms,
-    state: JSON.parse(row.state as string) as WorkState,
+    terms: terms.value as Terms,
+    state: state.value as WorkState,
     version: Number(row.version),
     createdAt: Number(row.created_at),
     updatedAt: Number(row.updated_at),
@@ -130,7 +137,7 @@ export function paymentOf(row: Row): Payment {
     kind: row.kind as string,
     status: row.status as string,
     memo: row.memo as string | null,
-    detail: row.detail === null ? null : (JSON.parse(row.detail as string) as Payment['detail']),
+    detail: decodeJsonOr<Payment['detail']>(row.detail, null),
     at: Number(row.at),
   };
 }

@@ -6,6 +6,7 @@ import type { Job } from '../../jobs/job.ts';
 import type { Webhooks } from '../../jobs/webhooks.ts';
 import type { WebhookMessage } from '../../jobs/webhook-delivery.ts';
 import type { Webhook } from '../../jobs/webhook.ts';
+import { decodeJsonOr } from '../../runtime/json.ts';
 import type { EventRow } from '../../store/store.ts';
 import type { Wallet } from './rows.ts';
 import type { EscrowStore } from './store.ts';
@@ -80,7 +81,7 @@ const newSecret = (): string => `whsec_${randomBytes(32).toString('hex')}`;
 async function bodyOf(store: EscrowStore, job: Job, event: EventRow, hook: Webhook) {
   const work = await store.works.findWork(job.id);
   const wallet = await store.findWallet(hook.owner.slice(listenerOf('').length));
-  const { amount, reason } = JSON.parse(event.data) as { amount?: string; reason?: string };
+  const { amount, reason } = decodeJsonOr<{ amount?: string; reason?: string }>(event.data, {});
   const status = types[event.type]!.slice('job_'.length);
   return {
     type: types[event.type],

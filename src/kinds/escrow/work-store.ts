@@ -1,6 +1,6 @@
 // The rows of escrow jobs and of what was delivered for them. SQL for both databases.
 import { AppError } from '../../errors.ts';
-import type { Step, Store, Value } from '../../store/store.ts';
+import type { Row, Step, Store, Value } from '../../store/store.ts';
 import { microPerUnit } from './money.ts';
 import { workOf, type Deliverable } from './rows.ts';
 import { evaluatorsOf } from './terms.ts';
@@ -18,7 +18,13 @@ export class WorkStore {
 
   async findWork(jobId: string): Promise<Work | undefined> {
     const [row] = await this.store.read('SELECT * FROM escrow_work WHERE job_id = ?', [jobId]);
-    return row && workOf(row);
+    if (!row) return undefined;
+    const work = workOf(row);
+    if (work) return work;
+    throw new AppError('wrongState', `The stored terms of ${jobId} cannot be decoded.`, {
+      hint: '`errand store check` shows damaged rows; `errand restore` restores a backup.',
+      data: { undecodable: true },
+    });
   }
 
   async workVersion(jobId: string): Promise<number | undefined> {
@@ -123,12 +129,12 @@ export class WorkStore {
     limit: number,
     after: { nextAt: number | null; jobId: string } = { nextAt: 0, jobId: '' },
   ): Promise<Work[]> {
-    const rows = await this.store.read(
-      `SELECT * FROM escrow_work WHERE next_at IS NOT NULL AND next_at <= ?
-        AND (next_at, job_id) > (?, ?) ORDER BY next_at, job_id LIMIT ?`,
-      [now, after.nextAt, after.jobId, limit],
-    );
-    return rows.map(workOf);
+    const sql = `SELECT * FROM escrow_work WHERE next_at IS NOT NULL AND next_at <= ?
+      AND (next_at, job_id) > (?, ?) ORDER BY next_at, job_id LIMIT ?`;
+    return decodable(limit, (last) => {
+      const [nextAt, jobId] = last ? [last.next_at!, last.job_id!] : [after.nextAt, after.jobId];
+      return this.store.read(sql, [now, nextAt, jobId, limit]);
+    });
   }
 
   /** Newest first; `before` is the last row of the page before. */
@@ -136,22 +142,24 @@ export class WorkStore {
     filter: { wallet: string; role: WorkRole; stages?: string[] },
     page: { limit: number; before?: { at: number; jobId: string } },
   ): Promise<Work[]> {
-    const { sql, params } = partIn(filter.wallet, filter.role);
-    const where = [sql];
-    if (filter.stages) {
-      where.push(`phase IN (${filter.stages.map(() => '?').join(', ')})`);
-      params.push(...filter.stages);
-    }
-    if (page.before) {
-      where.push('(created_at < ? OR (created_at = ? AND job_id < ?))');
-      params.push(page.before.at, page.before.at, page.before.jobId);
-    }
-    const rows = await this.store.read(
-      `SELECT * FROM escrow_work WHERE ${where.join(' AND ')}
-        ORDER BY created_at DESC, job_id DESC LIMIT ?`,
-      [...params, page.limit],
-    );
-    return rows.map(workOf);
+    return decodable(page.limit, (last) => {
+      const { sql, params } = partIn(filter.wallet, filter.role);
+      const where = [sql];
+      if (filter.stages) {
+        where.push(`phase IN (${filter.stages.map(() => '?').join(', ')})`);
+        params.push(...filter.stages);
+      }
+      const before = last ? { at: last.created_at!, jobId: last.job_id! } : page.before;
+      if (before) {
+        where.push('(created_at < ? OR (created_at = ? AND job_id < ?))');
+        params.push(before.at, before.at, before.jobId);
+      }
+      return this.store.read(
+        `SELECT * FROM escrow_work WHERE ${where.join(' AND ')}
+          ORDER BY created_at DESC, job_id DESC LIMIT ?`,
+        [...params, page.limit],
+      );
+    });
   }
 
   async countWork(wallet: string, role: WorkRole): Promise<number> {
@@ -271,4 +279,18 @@ function partIn(wallet: string, role: WorkRole): { sql: string; params: Value[] 
   if (role === 'arbiter') return { sql: judged, params: [wallet, role] };
   if (role !== 'evaluator') return { sql: `${role} = ?`, params: [wallet] };
   return { sql: `(evaluator = ? OR ${judged})`, params: [wallet, wallet, role] };
+}
+
+/** A page of rows that can be decoded: one damaged row must not hide or delay the others. */
+async function decodable(
+  limit: number,
+  read: (last: Row | undefined) => Promise<Row[]>,
+): Promise<Work[]> {
+  const works: Work[] = [];
+  for (let last: Row | undefined; ;) {
+    const rows = await read(last);
+    works.push(...rows.flatMap((row) => workOf(row) ?? []));
+    if (rows.length < limit || works.length >= limit) return works.slice(0, limit);
+    last = rows.at(-1);
+  }
 }
