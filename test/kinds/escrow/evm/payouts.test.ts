@@ -2,6 +2,7 @@
 // and a pause takes nobody's time away.
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
+import { until } from '../../../helpers/until.ts';
 import { encodeFunctionData, type Hex } from 'viem';
 import { contracts } from './anvil.ts';
 import { budget, mode, openLab, people, silence, some, windowSeconds, type Lab } from './lab.ts';
@@ -142,7 +143,9 @@ test('gas decides whether a settlement happens, never whether its payment is sen
     const hash = await lab.anvil.rpc('eth_sendTransaction', [
       { ...call, gas: `0x${limit.toString(16)}` },
     ]);
-    const { status } = await lab.anvil.rpc<{ status: Hex }>('eth_getTransactionReceipt', [hash]);
+    const { status } = await until('it is mined', () =>
+      lab.anvil.rpc<{ status: Hex } | null>('eth_getTransactionReceipt', [hash]),
+    );
     assert.equal(await lab.credit(provider), 0n, `${limit} gas`);
     assert.equal(await lab.tokens(provider), status === '0x1' ? pay : 0n, `${limit} gas`);
     await lab.anvil.rpc('evm_revert', [snapshot]);
