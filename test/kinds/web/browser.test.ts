@@ -10,7 +10,7 @@ import { createWeb } from '../../helpers/web.ts';
 
 const found = await findChromium();
 const skip = browserSkip(found);
-const rounds = process.env.ERRAND_TEST_DEEP === '1' ? 20 : 5;
+const rounds = process.env.ERRAND_TEST_DEEP === '1' ? 20 : 4;
 
 function browserWeb(t: TestContext, more: Record<string, unknown> = {}) {
   return createWeb(t, { settings: { browser: { ...found, ...more } } });
