@@ -48,7 +48,7 @@ export function serverOperations(server: ServerParts): Operation[] {
       name: 'backup_store',
       title: 'Back up',
       description:
-        'Writes a consistent copy of the database to a file while the server works (SQLite; for PostgreSQL use pg_dump). Use it before an upgrade; `errand restore` puts it back. With withOutput the output files of jobs are copied to the folder <path>.files beside it; without, the database alone. Settings, keys and secrets of the home are never part of it.',
+        'Writes a consistent copy of the database to a file while the server works (SQLite; for PostgreSQL use pg_dump). Use it before an upgrade; `errand restore` puts it back. With withOutput the output files of jobs are copied to the folder <path>.files next to it; without it only the database is copied. Settings, keys and secrets of the home are never part of it.',
       effect: 'write',
       scope: 'admin',
       reach: 'everything',
