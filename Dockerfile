@@ -1,6 +1,6 @@
-# One node of Errand. tini is the init: it reaps the processes that jobs leave behind and passes signals on.
-# What dies with a container: every process in it, so also running commands (they end as `lost`, or run again where they may).
-# What survives: the database, and /data if it is a volume (output that is not in object storage yet, the node's identity).
+# One Errand node. tini is the init process: it reaps orphaned processes of jobs and forwards signals.
+# A stopped container ends every process in it, including running commands (they end as `lost`, or run again if allowed).
+# The database survives, and so does /data if it is a volume (output that is not archived yet, and the node's identity).
 FROM node:24-slim AS build
 WORKDIR /errand
 COPY package.json package-lock.json .npmrc ./
@@ -13,7 +13,7 @@ FROM node:24-slim
 RUN apt-get update && apt-get install -y --no-install-recommends tini ca-certificates git \
   && rm -rf /var/lib/apt/lists/*
 COPY --from=build /tmp/errand.tgz /tmp/errand.tgz
-# The packages that the tests ran with: a global install would leave out the override of package.json.
+# Install the tested package versions. A global install would ignore the overrides in package.json.
 WORKDIR /opt/errand
 RUN echo '{"private":true,"overrides":{"rrule-temporal":"2.2.7"}}' > package.json \
   && npm install /tmp/errand.tgz pg@8.23.1 pg-boss@12.38.0 s3mini@1.0.2 && rm /tmp/errand.tgz

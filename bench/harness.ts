@@ -1,5 +1,5 @@
-// What every benchmark shares: rounds interleaved with the peer, one line with a ratio, and peers that are installed on
-// demand. A peer that cannot be had prints MISSING and counts as failed; the exit code says whether all bars were met.
+// Shared by all benchmarks: rounds interleaved with the peer, one result line with a ratio, and peers installed on demand.
+// An unavailable peer prints MISSING and counts as failed. The exit code reports whether all bars were met.
 import { spawnSync } from 'node:child_process';
 import { mkdtempSync, readFileSync, readdirSync, rmSync } from 'node:fs';
 import { createRequire } from 'node:module';
@@ -7,27 +7,27 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { pathToFileURL } from 'node:url';
 
-/** One side of a comparison, ready to be measured again and again. */
+/** One side of a comparison, ready for repeated measurement. */
 export interface Side {
   name: string;
-  /** Not measured: what a round needs to be there, e.g. jobs to claim. */
+  /** Not measured: prepares a round, e.g. jobs to claim. */
   prepare?(): Promise<void>;
-  /** One round; answers the figure that is compared: a rate, a time, a number of bytes. */
+  /** Runs one round and returns the compared figure: a rate, a time, a number of bytes. */
   round(): Promise<number>;
-  /** Operations of a round: then CPU time per operation is shown too, which foreign load hardly changes. */
+  /** Operations per round. If set, CPU time per operation is shown as well, which hardly depends on other load. */
   operations?: number;
   /** Processes that work for this side, with all their children. */
   servicePids?: number[];
   close?(): Promise<void>;
 }
 
-/** `none`: shown beside the others, without a bar of its own. */
+/** `none`: shown for comparison, without a bar. */
 export type Bar = { atLeast: number } | { atMost: number } | 'none';
 
 export interface Peer {
   name: string;
   bar: Bar;
-  /** Throws when the peer cannot be had here. */
+  /** Throws if the peer is unavailable. */
   open(): Promise<Side>;
 }
 
@@ -39,7 +39,7 @@ export interface Comparison {
   peers: Peer[];
 }
 
-/** Rounds of all sides in turn, so that foreign load meets them alike; a ratio is the median of the rounds' ratios. */
+/** Interleaves the rounds of all sides, so that other load affects them equally. The ratio is the median of all rounds. */
 export async function compare(comparison: Comparison): Promise<void> {
   const ours = await comparison.ours();
   const sides: { peer: Peer; side: Side | undefined; why?: string }[] = [];
@@ -124,7 +124,7 @@ function show(value: number): string {
   return value >= 100 ? Math.round(value).toLocaleString('en') : value.toPrecision(3);
 }
 
-/** So many workers at once until `total` calls were made; answers calls per second. */
+/** Runs this many workers concurrently until `total` calls were made; returns calls per second. */
 export async function rate(
   total: number,
   concurrency: number,
@@ -150,7 +150,7 @@ export async function timed(count: number, run: () => Promise<unknown>): Promise
 /** 230 bytes of JSON: the payload of every queue benchmark. */
 export const payload = { url: 'https://example.com/some/page', depth: 3, text: 'x'.repeat(173) };
 
-/** A package of bench/package.json; installs them all the first time one is asked for. */
+/** Loads a package of bench/package.json. The first call installs all of them. */
 export async function importPeer<T>(name: string): Promise<T> {
   installPeers();
   const entry = createRequire(join(import.meta.dirname, 'package.json')).resolve(name);
@@ -160,17 +160,17 @@ export async function importPeer<T>(name: string): Promise<T> {
 function installPeers(): void {
   const installer = join(import.meta.dirname, '../scripts/install.cjs');
   const { status } = spawnSync(process.execPath, [installer, 'bench'], { stdio: 'inherit' });
-  if (status !== 0) throw new Error('the peers of the benchmarks could not be installed');
+  if (status !== 0) throw new Error('the benchmark peers could not be installed');
 }
 
-/** A folder that is gone when the process ends, on the disk and never in memory: durability is what is measured. */
+/** A folder on disk (never in memory, because durability is measured) that is removed when the process ends. */
 export function scratchFolder(): string {
   const folder = mkdtempSync(join(process.env.BENCH_DIR ?? tmpdir(), 'errand-bench-'));
   process.on('exit', () => rmSync(folder, { recursive: true, force: true, maxRetries: 3 }));
   return folder;
 }
 
-/** CPU time so far in µs: of this process and of the side's service, with children that live or were waited for (Linux). */
+/** CPU time in µs of this process and the side's service, including running and reaped children (Linux). */
 function cpuOf({ servicePids = [] }: Side): number {
   const { user, system } = process.cpuUsage();
   return user + system + sum(servicePids.map(treeCpu));
@@ -186,7 +186,7 @@ export function treeCpu(root: number): number {
       parents.set(Number(name), Number(fields[1]));
       spent.set(Number(name), sum(fields.slice(11, 15).map(Number)) * tickUs);
     } catch {
-      // It ended while we looked.
+      // It ended in the meantime.
     }
   }
   const within = (pid: number | undefined): boolean =>

@@ -1,5 +1,5 @@
-// The databases that peers need: Redis from the system, synced on every write, and PostgreSQL with its defaults for
-// durability. Each on a free port in a folder of its own; both end with this process, however it ends.
+// The databases that peers need: Redis from the system, synced on every write, and PostgreSQL with default durability.
+// Each runs on a free port in its own folder and ends with this process.
 import { spawn, spawnSync, type ChildProcess } from 'node:child_process';
 import { chownSync, chmodSync, existsSync, mkdirSync, readdirSync } from 'node:fs';
 import { connect, createServer } from 'node:net';
@@ -16,14 +16,14 @@ export interface Service {
 /** Every acknowledged write is synced, as on our side. */
 export async function startRedis(): Promise<Service> {
   if (spawnSync('redis-server', ['--version']).status !== 0)
-    throw new Error('redis-server is not installed (package redis-server of the system)');
+    throw new Error('redis-server is not installed (system package redis-server)');
   const port = await freePort();
   const flags = ['--port', port, '--bind', '127.0.0.1', '--dir', scratchFolder(), '--save', ''];
   const durable = ['--appendonly', 'yes', '--appendfsync', 'always'];
   return started(port, 'exec redis-server "$@"', [...flags, ...durable]);
 }
 
-/** PostgreSQL refuses to run as root: then it runs as nobody. */
+/** PostgreSQL refuses to run as root, so it runs as nobody then. */
 export async function startPostgres(): Promise<Service & { url: string }> {
   const bin = postgresFolder();
   const folder = scratchFolder();
@@ -46,7 +46,7 @@ export async function startPostgres(): Promise<Service & { url: string }> {
   const line = `exec "${join(bin, 'postgres')}" -D "${data}" "$@"`;
   const service = await started(port, line, flags, identity);
   const url = `postgres://postgres@127.0.0.1:${port}/postgres`;
-  await answers(url);
+  await waitUntilReady(url);
   const close = async () => {
     await deserted(url);
     await service.close();
@@ -55,8 +55,8 @@ export async function startPostgres(): Promise<Service & { url: string }> {
 }
 
 /**
- * A pool of pg says that it has ended before its connections have: the farewell of a server that stops meanwhile arrives
- * where nobody listens any more, and ends this process. So the server stops when everybody is gone.
+ * A pg pool reports its end before its connections have ended. The shutdown message of a stopping server would then arrive
+ * without a listener and end this process, so the server stops only after all clients are gone.
  */
 async function deserted(url: string): Promise<void> {
   const client = new Client(url);
@@ -91,7 +91,7 @@ async function started(
   args: readonly (string | number)[],
   identity: { uid?: number; gid?: number } = {},
 ): Promise<Service> {
-  // The shell's input closes when this process dies in whatever way, and takes the service with it.
+  // The shell's input closes when this process ends for any reason, and the shell then stops the service.
   const script = `(${line}) </dev/null >/dev/null 2>&1 & pid=$!; read _; kill -INT $pid; wait $pid`;
   const shell = spawn('/bin/sh', ['-c', script, 'sh', ...args.map(String)], {
     ...identity,
@@ -109,8 +109,8 @@ function ended(shell: ChildProcess): Promise<void> {
   });
 }
 
-/** The port is open some time before the database has recovered. */
-async function answers(url: string): Promise<void> {
+/** The port opens some time before the database has recovered. */
+async function waitUntilReady(url: string): Promise<void> {
   for (let tries = 0; ; tries++) {
     const client = new Client(url);
     client.on('error', () => {});
@@ -132,7 +132,7 @@ async function reachable(port: number, shell: ChildProcess): Promise<void> {
     await new Promise((resolve) => setTimeout(resolve, 100));
   }
   await ended(shell);
-  throw new Error(`nothing answers on port ${port}`);
+  throw new Error(`nothing responds on port ${port}`);
 }
 
 function accepts(port: number): Promise<boolean> {

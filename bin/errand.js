@@ -1,10 +1,8 @@
 #!/usr/bin/env node
-// Starts Errand with a Node that is new enough. Plain old JavaScript, so that an old Node can read it:
-// in a clone it runs src (TypeScript, as it is), in a package dist.
-import { spawn } from 'node:child_process';
+// Starts Errand with a Node version that is new enough. Uses plain JavaScript that old Node versions can parse. Runs the
+// TypeScript in src in a clone, and dist in a published package.
 import { existsSync } from 'node:fs';
 import { createRequire } from 'node:module';
-import { Socket } from 'node:net';
 import { dirname, join } from 'node:path';
 import { fileURLToPath, pathToFileURL } from 'node:url';
 
@@ -12,9 +10,9 @@ const root = join(dirname(fileURLToPath(import.meta.url)), '..');
 const [major, minor] = process.versions.node.split('.').map(Number);
 const tooOld = major < 24 || (major === 24 && minor < 15);
 
-if (process.env.ERRAND_REEXEC) dieWithParent();
+if (process.env.ERRAND_REEXEC) await dieWithParent();
 if (tooOld) {
-  runWithNewerNode();
+  await runWithNewerNode();
 } else {
   const { enableCompileCache } = await import('node:module');
   enableCompileCache();
@@ -22,15 +20,16 @@ if (tooOld) {
   await import(pathToFileURL(existsSync(source) ? source : join(root, 'dist', 'main.js')).href);
 }
 
-function runWithNewerNode() {
+async function runWithNewerNode() {
   const node = newerNode();
   if (!node || process.env.ERRAND_REEXEC) {
     console.error(
-      `errand needs Node 24.15 or newer; this is ${process.versions.node}.\n` +
-        'Install a newer Node, or run `npm start` once in a clone: it brings its own.',
+      `errand requires Node 24.15 or newer; this is ${process.versions.node}.\n` +
+        'Install a newer Node. In a clone, `npm start` installs one.',
     );
     process.exit(78);
   }
+  const { spawn } = await import('node:child_process');
   const child = spawn(node, [fileURLToPath(import.meta.url), ...process.argv.slice(2)], {
     stdio: ['inherit', 'inherit', 'inherit', 'pipe'],
     env: { ...process.env, ERRAND_REEXEC: '1' },
@@ -44,9 +43,10 @@ function runWithNewerNode() {
   });
 }
 
-/** Whoever kills this program by its first process means this one: the pipe on fd 3 ends with that process. */
-function dieWithParent() {
+/** When the parent process is killed, this process must end too: the pipe on fd 3 closes with the parent. */
+async function dieWithParent() {
   delete process.env.ERRAND_REEXEC;
+  const { Socket } = await import('node:net');
   const parent = new Socket({ fd: 3 });
   parent.on('error', () => {});
   parent.on('close', () => process.kill(process.pid, 'SIGKILL'));
@@ -55,8 +55,8 @@ function dieWithParent() {
 }
 
 function newerNode() {
-  const beside = join(root, 'node_modules', 'node', 'bin', 'node');
-  if (existsSync(beside)) return beside;
+  const local = join(root, 'node_modules', 'node', 'bin', 'node');
+  if (existsSync(local)) return local;
   try {
     const found = join(
       dirname(createRequire(import.meta.url).resolve('node/package.json')),

@@ -1,5 +1,5 @@
-// `npm run audit`: what is published and installed is what is intended. No production dependency runs code at its
-// installation, and the package holds exactly the files it should.
+// `npm run audit`: checks that no production dependency runs an install script and that the package contains exactly the
+// intended files.
 import { execFileSync } from 'node:child_process';
 import { globSync, readFileSync } from 'node:fs';
 import { join } from 'node:path';
@@ -14,7 +14,7 @@ interface LockEntry {
   hasInstallScript?: boolean;
 }
 
-/** Production dependencies, direct and indirect, that run code at their installation. */
+/** Direct and indirect production dependencies that run an install script. */
 export function installScripts(): string[] {
   const lock = JSON.parse(readFileSync(join(root, 'package-lock.json'), 'utf8')) as {
     packages: Record<string, LockEntry>;
@@ -25,7 +25,7 @@ export function installScripts(): string[] {
     .map(([path]) => path.replace(/^.*node_modules\//, ''));
 }
 
-/** The lock file may be silent where the installed package is not. */
+/** The lock file may omit a script that the installed package has. */
 function scriptIn(path: string): boolean {
   const [file] = globSync(join(root, path, 'package.json'));
   if (file === undefined) return false;
@@ -35,7 +35,7 @@ function scriptIn(path: string): boolean {
   return ['preinstall', 'install', 'postinstall'].some((name) => name in scripts);
 }
 
-/** What differs between the files that npm would publish and those that are intended. */
+/** Differences between the files npm would publish and the intended files. */
 export function packageDifferences(): { missing: string[]; unintended: string[] } {
   const packed = new Set(packedFiles());
   const intended = new Set(intendedFiles());
@@ -52,16 +52,19 @@ function packedFiles(): string[] {
     encoding: 'utf8',
     stdio: ['ignore', 'pipe', 'ignore'],
   });
-  const [{ files }] = JSON.parse(json) as [{ files: { path: string }[] }];
-  // The build is checked by its sources: it may not have run yet.
+  // npm 11 and older return a list; npm 12 returns an object by name.
+  const [{ files }] = Object.values(JSON.parse(json)) as [{ files: { path: string }[] }];
+  // dist/ is checked through its sources, because the build may not have run yet.
   return files.map(({ path }) => path).filter((path) => !path.startsWith('dist/'));
 }
 
-/** The program, its pages and what npm always adds. dist/ comes from src/ alone (scripts/build.ts). */
+/** The program, its docs and what npm always adds. dist/ is built from src/ only (scripts/build.ts). */
 function intendedFiles(): string[] {
   return [
     ...['package.json', 'README.md', 'LICENSE', 'bin/errand.js', 'docs/config.schema.json'],
-    ...globSync('docs/**/*.md', { cwd: root }),
+    ...['server.json', 'plugin/.mcp.json', 'plugin/monitors/monitors.json'],
+    ...['plugin/.claude-plugin/plugin.json', 'plugin/.codex-plugin/plugin.json'],
+    ...globSync(['docs/**/*.md', 'docs/images/*', 'plugin/**/*.md'], { cwd: root }),
   ];
 }
 

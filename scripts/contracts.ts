@@ -1,5 +1,5 @@
-// Compiles the contracts with the npm build of solc and writes ABI and bytecode where the adapter and the tests
-// read them. The same sources and compiler give the same bytes: `--check` proves that what is checked in is built from them.
+// Compiles the contracts with the npm build of solc and writes ABI and bytecode to the files that the adapter and the tests
+// read. Builds are reproducible: `--check` verifies that the checked-in files match the sources.
 import { createHash } from 'node:crypto';
 import { readFileSync, writeFileSync } from 'node:fs';
 import { createRequire } from 'node:module';
@@ -24,12 +24,12 @@ interface SolcOutput {
 const root = join(import.meta.dirname, '..');
 const targets = [
   { source: 'ErrandEscrow.sol', output: 'src/kinds/escrow/settlement/evm/contract.json' },
-  { source: 'test/TestToken.sol', output: 'test/kinds/escrow/evm/TestToken.json' },
-  { source: 'test/HostileToken.sol', output: 'test/kinds/escrow/evm/HostileToken.json' },
-  { source: 'test/FaultyEscrow.sol', output: 'test/kinds/escrow/evm/FaultyEscrow.json' },
+  { source: 'test/TestToken.sol', output: 'test/kinds/escrow/settlement/evm/TestToken.json' },
+  { source: 'test/HostileToken.sol', output: 'test/kinds/escrow/settlement/evm/HostileToken.json' },
+  { source: 'test/FaultyEscrow.sol', output: 'test/kinds/escrow/settlement/evm/FaultyEscrow.json' },
 ];
 
-/** Compiles one source file; the metadata hash is left out, so that comments and paths do not change the code. */
+/** Compiles one source file without the metadata hash, so that comments and paths do not change the bytecode. */
 export function compile(source: string): Artifact {
   const require = createRequire(join(root, 'test/package.json'));
   const solc = require('solc') as { compile(input: string): string; version(): string };

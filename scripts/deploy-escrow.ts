@@ -1,8 +1,8 @@
-// Puts the escrow contract on a chain and prints the settings for it. On a test chain it can also make a token of its own,
-// which is worth nothing, and later give some of it to an address.
+// Deploys the escrow contract to a chain and prints the settings for it. On a test chain it can also deploy a worthless test
+// token and mint some of it for an address.
 //   node scripts/deploy-escrow.ts --rpc URL --key FILE (--token 0x… | --test-token)
 //   node scripts/deploy-escrow.ts --rpc URL --key FILE --token 0x… --mint 0x…=UNITS
-// Fees and payments that a token refused wait in the contract. This sends an address what waits for it there:
+// The contract keeps fees and refused payments as credits. This sends an address its credits:
 //   node scripts/deploy-escrow.ts --rpc URL --key FILE --token 0x… --contract 0x… --withdraw 0x…
 import { readFileSync } from 'node:fs';
 import { join, resolve } from 'node:path';
@@ -38,7 +38,7 @@ const { values } = parseArgs({
 const { rpc, key: keyFile } = values;
 if (!rpc || !keyFile || (!values.token && !values['test-token'])) {
   throw new Error(
-    'Needed: --rpc URL, --key FILE with 0x and 64 hex digits, --token or --test-token',
+    'Required: --rpc URL, --key FILE (a file with 0x and 64 hex digits), and --token or --test-token.',
   );
 }
 
@@ -64,7 +64,7 @@ async function run(): Promise<void> {
     BigInt(values['evaluation-seconds']),
   ]);
   const operatorKeyFile = resolve(keyFile!);
-  // What is worth nothing is not called by the name of money.
+  // A test token must not use the name of real money.
   const name = values['test-token'] ? { currency: 'TEST' } : {};
   const evm = { rpcUrl: rpc, contract, token, operatorKeyFile, ...name };
   console.log(JSON.stringify({ escrow: { settlement: 'evm', evm } }, null, 2));
@@ -79,28 +79,28 @@ function artifact(which: 'escrow' | 'test'): Artifact {
   const path =
     which === 'escrow'
       ? 'src/kinds/escrow/settlement/evm/contract.json'
-      : 'test/kinds/escrow/evm/TestToken.json';
+      : 'test/kinds/escrow/settlement/evm/TestToken.json';
   return JSON.parse(readFileSync(join(root, path), 'utf8')) as Artifact;
 }
 
 async function deploy({ abi, bytecode }: Artifact, args: unknown[]): Promise<Hex> {
   const hash = await chain.deployContract({ abi, bytecode, args, chain: null });
   const { contractAddress } = await chain.waitForTransactionReceipt({ hash });
-  if (!contractAddress) throw new Error(`The chain made no contract of ${hash}.`);
+  if (!contractAddress) throw new Error(`The chain created no contract in transaction ${hash}.`);
   return contractAddress;
 }
 
-async function mint(token: Hex, wish: string): Promise<void> {
-  const [to, units = ''] = wish.split('=');
+async function mint(token: Hex, grant: string): Promise<void> {
+  const [to, units = ''] = grant.split('=');
   const { abi } = artifact('test');
   const call = { address: token, abi, functionName: 'mint', args: [to, parseUnits(units, 6)] };
   const hash = await chain.writeContract({ ...call, chain: null });
   await chain.waitForTransactionReceipt({ hash });
 }
 
-/** Anyone may call it; the contract pays the address itself. */
+/** Anyone may call this: the contract pays the address directly. */
 async function withdraw(token: Hex, account: Hex): Promise<void> {
-  if (!values.contract) throw new Error('Needed with --withdraw: --contract 0x…');
+  if (!values.contract) throw new Error('--withdraw requires --contract 0x….');
   const { abi } = artifact('escrow');
   const address = values.contract as Hex;
   const waiting = { address, abi, functionName: 'credits', args: [account, token] };
@@ -109,7 +109,7 @@ async function withdraw(token: Hex, account: Hex): Promise<void> {
     const call = { address, abi, functionName: 'withdraw', args: [token, account] };
     const hash = await chain.writeContract({ ...call, chain: null });
     const { status } = await chain.waitForTransactionReceipt({ hash });
-    if (status !== 'success') throw new Error(`The chain reverted ${hash}.`);
+    if (status !== 'success') throw new Error(`The chain reverted transaction ${hash}.`);
   }
   console.log(`${formatUnits(amount, 6)} sent to ${account}`);
 }

@@ -1,6 +1,6 @@
 // Installs missing packages before `npm start` and `npm test`. Plain JavaScript without new syntax: it runs on the Node
-// that the machine has, and it is what brings Node 24 (the npm package `node`) to a machine with an older one.
-// Usage: node scripts/install.cjs [folder …], relative to the repository; the repository itself when none is named.
+// version of the machine and installs Node 24 (the npm package `node`) if that version is older.
+// Usage: node scripts/install.cjs [folder …], relative to the repository. Default: the repository itself.
 const { spawn } = require('node:child_process');
 const { readdirSync, readFileSync, statSync } = require('node:fs');
 const { join, resolve } = require('node:path');

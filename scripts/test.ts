@@ -1,6 +1,6 @@
 // `npm test`: the checks, then every test file in its own process, several concurrently.
-// A run owns one temp folder. Everything the tests create is inside it, and it is removed when the run ends, also on
-// Ctrl-C; the folder of a run that was killed is removed by the next run. Downloads that are expensive to unpack stay in
+// A run owns one temp folder. Everything the tests create is inside it, and it is removed when the run ends, even on
+// Ctrl-C. The next run removes the folder of a run that was killed. Downloads that are expensive to unpack stay in
 // one cache folder (test/helpers/cache.ts).
 // A file has a time limit and is killed with everything it started. Output goes to files, so that a stray process cannot
 // keep a pipe open.
@@ -10,6 +10,7 @@ import { execFileSync, spawn } from 'node:child_process';
 import * as fs from 'node:fs';
 import { availableParallelism, tmpdir } from 'node:os';
 import { join } from 'node:path';
+import { startServer } from '../test/helpers/postgres-server.ts';
 
 interface Run {
   name: string;
@@ -26,11 +27,13 @@ const runLimitMs = deep ? 7_200_000 : 2_400_000;
 const concurrentFiles = Number(
   process.env.ERRAND_TEST_JOBS ?? Math.max(3, availableParallelism() + 2),
 );
-/** The official conformance suite gives some responses one second: these files run first, one at a time. */
+/** The official conformance suite allows one second for some responses, so these files run first, one at a time. */
 const exclusiveFiles = ['test/e2e/conformance.test.ts'];
 /** Folders with slow files, fastest first. Slow files start early, so that a run does not end with one file alone. */
-const slowFolders = ['/deep/', '/e2e/', '/cluster/', '/dialects/', '/web/', 'simulation', 'web/browser']; // prettier-ignore
+const slowFolders = ['/deep/', '/e2e/', '/cluster/', '/dialects/', '/web/', 'dashboard', 'docs-commands', 'removal', 'simulation', 'web/browser']; // prettier-ignore
 const slowestShown = 10;
+/** Room for the connections of all files; its databases are too short-lived to vacuum. */
+const sharedPostgres = { max_connections: '500', autovacuum: 'off' };
 
 const scratchPrefix = 'errand-test-run-';
 removeAbandonedRuns();
@@ -38,6 +41,8 @@ const scratch = fs.mkdtempSync(join(tmpdir(), `${scratchPrefix}${process.pid}-`)
 // As open as /tmp: the tests run PostgreSQL and Chromium as an unprivileged user.
 fs.chmodSync(scratch, 0o1777);
 const logs = fs.mkdtempSync(join(scratch, 'logs-'));
+// Processes that this script starts belong to the run as well.
+Object.assign(process.env, { TMPDIR: scratch, ERRAND_TEST_RUN: scratch });
 
 const args = process.argv.slice(2);
 const only = args.includes('--only') ? args[args.indexOf('--only') + 1] : undefined;
@@ -58,11 +63,16 @@ finish(passed ? 0 : 1);
 
 async function runChecks(): Promise<boolean> {
   const bin = (folder: string, name: string) => join(root, folder, 'node_modules/.bin', name);
-  const linted = ['src', 'test', 'scripts', 'bench', 'bin'];
+  const linted = ['src', 'test', 'scripts', 'bench', 'bin', 'examples'];
   const checks: [string, string[]][] = [
     ['types', [bin('', 'tsc'), '--noEmit', '-p', root]],
+    [
+      'types of the dashboard',
+      [bin('', 'tsc'), '-p', join(root, 'src/interfaces/dashboard/browser')],
+    ],
     ['lint', [bin('tools', 'oxlint'), '--type-aware', '--deny-warnings', ...linted]],
     ['format', [bin('tools', 'oxfmt'), '--check', '.']],
+    ['graph', [process.execPath, join(root, 'scripts/graph.ts')]],
     ['docs', [process.execPath, join(root, 'scripts/docs.ts'), '--check']],
   ];
   const runs: Run[] = [];
@@ -76,6 +86,8 @@ async function runFiles(): Promise<boolean> {
     console.log('no test file matches');
     return false;
   }
+  // One PostgreSQL for all files: starting one costs as much as a short file.
+  process.env.ERRAND_TEST_POSTGRES ??= (await startServer(sharedPostgres)).url;
   const runs: Run[] = [];
   const runAll = async (waiting: string[]) => {
     for (let file = waiting.shift(); file; file = waiting.shift())
@@ -116,13 +128,10 @@ function runProcess(name: string, [command, ...commandArgs]: string[]): Promise<
       env: {
         ...process.env,
         NODE_ENV: 'test',
-        TMPDIR: scratch,
         // oxlint looks for its type-aware part in the root's packages only.
         OXLINT_TSGOLINT_PATH: join(root, 'tools/node_modules/.bin/tsgolint'),
         // Most files load most of the source: it is compiled once.
         NODE_COMPILE_CACHE: join(scratch, 'compiled'),
-        // Also the mark by which leftover processes of this run are found.
-        ERRAND_TEST_RUN: scratch,
         FORCE_COLOR: '0',
       },
     });
@@ -193,7 +202,7 @@ function removeAbandonedRuns(): void {
 }
 
 function removeRun(folder: string): void {
-  // Only processes that carry the mark of this run. One that forks while it is killed is found in the next round.
+  // Only processes that carry the mark of this run (ERRAND_TEST_RUN). One that forks while it is killed is found in the next round.
   while (markedProcesses(folder).map((pid) => kill(pid)).length > 0);
   if (process.platform === 'linux') {
     const mounts = fs.readFileSync('/proc/mounts', 'utf8').split('\n');

@@ -1,8 +1,11 @@
-// Composition root: config → store → jobs → kinds → operations → faces and dialects, and the order of start and stop.
-// One line per kind and per dialect; deleting a folder and its line leaves a system that compiles.
+// Composition root: config → store → jobs → kinds → operations, and the order of start and stop. Each kind and each dialect
+// has one line here. Deleting its folder and its line leaves a system that compiles.
 import { createHmac } from 'node:crypto';
-import { Access, accessMigrations, ownerCaller } from './access/access.ts';
+import { Access, accessMigrations, ownerCaller } from './access/keys.ts';
 import { accessOperations } from './access/operations.ts';
+import { sessionMigrations } from './access/session-migrations.ts';
+import { sessionOperations } from './access/session-operations.ts';
+import { Sessions } from './access/sessions.ts';
 import { createCluster, type Cluster } from './cluster/cluster.ts';
 import { nodeOperations } from './cluster/operations.ts';
 import { nodeMigrations } from './cluster/store.ts';
@@ -16,24 +19,30 @@ import { runpodDialect } from './dialects/runpod/index.ts';
 import { registerErrors } from './errors.ts';
 import { clusterHome, standAlone, type Home } from './home.ts';
 import { joinLedger, openHomeStore } from './home-ledger.ts';
+import { changeKind } from './jobs/change-kind.ts';
 import { EventFeed } from './jobs/events.ts';
 import { counterScope } from './jobs/intents.ts';
 import { Jobs } from './jobs/jobs.ts';
 import { boundKinds, jobLimits } from './jobs/limits.ts';
 import { Maintenance } from './jobs/maintenance.ts';
 import { jobMigrations } from './jobs/migrations.ts';
-import { jobOperations } from './jobs/operations.ts';
-import type { KindParts, KindPlugin } from './jobs/plugin.ts';
-import { queueOperations } from './jobs/queue-operations.ts';
+import { jobOperations } from './jobs/operations/index.ts';
+import { folderName, type KindParts, type KindPlugin } from './plugin.ts';
+import { queueOperations } from './jobs/operations/queues.ts';
 import { JobReferences } from './jobs/references.ts';
-import { deleteJob } from './jobs/removal-operations.ts';
+import { deleteJob } from './jobs/operations/removal.ts';
 import { Retention } from './jobs/retention.ts';
 import { Runner } from './jobs/runner.ts';
-import { Waiting } from './jobs/wait.ts';
-import { webhookOperations } from './jobs/webhook-operations.ts';
-import { Webhooks } from './jobs/webhooks.ts';
-import { webhookMigrations } from './jobs/webhook.ts';
-import type { WebhookSender } from './jobs/webhook-delivery.ts';
+import { JobWaiter } from './jobs/wait.ts';
+import { changeJobs } from './jobs/operations/change.ts';
+import { countJobs } from './jobs/operations/count.ts';
+import { getStats } from './jobs/operations/stats.ts';
+import { JobWatch } from './jobs/watch.ts';
+import { watchJobs } from './jobs/operations/watch.ts';
+import { webhookOperations } from './webhooks/operations.ts';
+import { Webhooks } from './webhooks/webhooks.ts';
+import { removeWebhooksOfKey, webhookMigrations } from './webhooks/rows.ts';
+import type { WebhookSender } from './webhooks/delivery.ts';
 import { commandPlugin } from './kinds/command/index.ts';
 import { endpointPlugin } from './kinds/endpoint/index.ts';
 import { escrowPlugin } from './kinds/escrow/index.ts';
@@ -43,7 +52,6 @@ import type { Clock } from './runtime/clock.ts';
 import { createEgress, type Egress } from './runtime/egress/index.ts';
 import type { Log } from './runtime/log.ts';
 import type { Service } from './runtime/service.ts';
-import { PostgresStore } from './store/postgres/postgres.ts';
 import type { EventRow, Migration, SearchIndex, Store } from './store/store.ts';
 import { createTracing } from './tracing.ts';
 import { version } from './version.ts';
@@ -67,84 +75,99 @@ export interface App {
   feed: EventFeed;
   operations: Operations;
   access: Access;
+  sessions: Sessions;
   store: Store;
   runner: Runner;
-  /** The time all nodes agree on. */
+  /** The clock that all nodes share. */
   clock: Clock;
   cluster: Cluster;
-  /** Of the home, or of the whole cluster. */
+  /** The home's owner key, or that of the whole cluster. */
   ownerKey: string;
   ownerKeyFile: string;
+  /** Distinguishes the session cookies of several homes on one host. The nodes of a cluster share it. */
+  cookieTag: string;
   start(): Promise<void>;
-  /** Stops taking work, lets what runs here go on or stop, closes the store. */
+  /** Stops claiming work, lets running attempts continue or stop as their kind decides, and closes the store. */
   stop(): Promise<void>;
-  /** Nothing queued, delayed, running, waiting or pending: nobody would miss this server. */
+  /** True if no job is queued, delayed or running and no delivery is pending. */
   idle(): Promise<boolean>;
 }
 
-export interface AppNeeds {
+interface AppDeps {
   config: Config;
   home: Home;
   clock: Clock;
   log: Log;
-  /** Where HTTP is reached, once it is. */
+  /** The HTTP base URL, once a port is open. */
   baseUrl(): string | undefined;
-  /** The same, opening a port on loopback when there is none yet: this one, where it is free. */
+  /** Returns the base URL and opens a loopback port if there is none: the given port if it is free. */
   openBaseUrl(port?: number): Promise<string>;
 }
 
 const never = new AbortController().signal;
 const cancelMsDefault = 10_000;
-/** A node that sees many waiting jobs leaves some to the others. */
-const clusterClaimMax = 4;
-const webhookMsMax = 15_000;
+/** A node claims at most this many jobs at a time, so that other nodes get some. */
+const maxClusterClaim = 4;
+const maxWebhookMs = 15_000;
 
-export async function createApp(wish: AppNeeds): Promise<App> {
-  const joined = await openStore(wish);
-  const needs = { ...wish, ...joined };
-  const { config, home, clock, log } = needs;
-  const core = await createCore(needs);
+export async function createApp(options: AppDeps): Promise<App> {
+  const joined = await openStore(options);
+  const deps = { ...options, ...joined };
+  const { config, home, clock, log } = deps;
+  const core = await createCore(deps);
   const { store, jobs, feed, waiting, access, webhooks, egress } = core;
   const operations = new Operations();
   operations.jobLimits = jobLimits(jobs);
-  const tracing = createTracing({ ...needs, egress, node: home.node });
+  const tracing = createTracing({ ...deps, egress, node: home.node });
   operations.tracer = jobs.tracer = tracing?.tracer;
   operations.references = new JobReferences(jobs);
-  const parts = await createKinds(needs, core, operations);
-  const { leaseMs, sweepMs, stopMsMax, waitMsMax } = config.server;
+  const parts = await createKinds(deps, core, operations);
+  for (const format of dialects.flatMap((dialect) => dialect.webhooks ?? []))
+    webhooks.addFormat(format);
+  const { leaseMs, sweepMs, maxStopMs, maxWaitMs } = config.server;
   const node = home.node;
   const cluster = await createCluster({
-    ...needs,
+    ...deps,
     ...core,
     operations,
     node,
     version,
     secret: home.secret,
-    url: () => needs.baseUrl(),
+    url: () => deps.baseUrl(),
     running: (kind) => runner.activeCount(kind),
-    resumed: () => runner.wake(),
+    onResume: () => runner.wake(),
   });
   const shared = cluster.router !== undefined;
+  const retention = new Retention(jobs, clock, config.retention, cluster.retention);
+  // Before the runner, which reads the kinds once.
+  jobs.addKind(changeKind(jobs, retention, () => clock.now()));
   const runner = new Runner({
     jobs,
     clock,
     log,
     node,
     leaseMs,
-    stopMsMax,
+    maxStopMs,
     pollMs: 1000,
     accepts: (job) => cluster.nodes.accepts(job),
     startSteps: (job) => cluster.startSteps(job),
     shared,
-    ...(shared ? { claimMax: clusterClaimMax } : {}),
+    ...(shared ? { maxClaim: maxClusterClaim } : {}),
   });
-  const retention = new Retention(jobs, clock, config.retention, cluster.retention);
   const maintenance = new Maintenance({ jobs, clock, log, leaseMs, sweepMs, retention });
-  operations.add(jobOperations({ jobs, feed, waiting, clock, waitMsMax, cancelMsDefault }));
+  operations.add(jobOperations({ jobs, feed, waiting, clock, maxWaitMs, cancelMsDefault }));
   operations.add([deleteJob(jobs, retention)]);
+  operations.add([
+    countJobs({ jobs }),
+    getStats({ jobs, clock }),
+    changeJobs({ jobs, clock, retention }),
+  ]);
+  operations.add([watchJobs({ jobs, watch: new JobWatch({ jobs, feed, clock }) })]);
   operations.add(queueOperations(jobs, () => runner.wake()));
   operations.add(webhookOperations(webhooks, jobs));
   operations.add(accessOperations(access, jobs, clock));
+  const { sessions } = core;
+  operations.add(sessionOperations({ sessions, version, ...browserUrls(deps) }));
   operations.add(nodeOperations(cluster.nodes, jobs, clock));
   for (const made of parts) operations.add(made.operations, made.kind.name);
   const services: Service[] = [
@@ -160,15 +183,17 @@ export async function createApp(wish: AppNeeds): Promise<App> {
     feed,
     operations,
     access,
+    sessions,
     store,
     runner,
     clock,
     cluster,
     ownerKey: home.ownerKey,
     ownerKeyFile: home.ownerKeyFile,
+    cookieTag: hmac(home, 'session cookie', '').toString('hex').slice(0, 8),
     start: async () => {
       for (const service of services) await service.start();
-      // A cancel may come through any node; where one machine works alone, jobs tells the runner itself.
+      // Any node may receive a cancel. On a single server, `jobs` notifies the runner directly.
       if (shared) await feed.subscribe((event) => onCancel(event, runner));
     },
     stop: async () => {
@@ -186,44 +211,61 @@ interface Core {
   store: Store;
   jobs: Jobs;
   feed: EventFeed;
-  waiting: Waiting;
+  waiting: JobWaiter;
   access: Access;
+  sessions: Sessions;
   webhooks: Webhooks;
   egress: Egress;
+}
+
+/** Where browsers find this server: at its public URL behind a proxy, otherwise at its own. */
+function browserUrls({ baseUrl, openBaseUrl, config: { server } }: AppDeps) {
+  const url = () => server.publicUrl?.replace(/\/$/, '') ?? baseUrl();
+  return {
+    url,
+    openUrl: async () => {
+      const opened = await openBaseUrl(server.port);
+      return url() ?? opened;
+    },
+  };
 }
 
 function onCancel({ type, jobId }: EventRow, runner: Runner): void {
   if (type === 'cancelRequested') runner.cancelRequested(jobId);
 }
 
-async function createCore(needs: AppNeeds & { store: Store }): Promise<Core> {
-  const { config, home, clock, log, store } = needs;
+async function createCore(deps: AppDeps & { store: Store }): Promise<Core> {
+  const { config, home, clock, log, store } = deps;
   for (const { errors } of kinds) if (errors) registerErrors(errors);
   const jobs = new Jobs(store, clock);
   const feed = new EventFeed(store, log);
   const egress = createEgress({ policy: config.egress, clock, log });
   const secretOf = (id: string) => hmac(home, 'webhook', id);
   const send = webhookSender(egress);
+  const access = new Access(store, clock, home.ownerKey, {
+    withParts: (names) => jobs.withParts(names),
+    ofSubject: (subject) => boundKinds(jobs, subject),
+  });
+  access.onEnd(removeWebhooksOfKey);
+  const { maxSessionMs } = config.http;
   return {
     store,
     jobs,
     feed,
     egress,
-    waiting: new Waiting(jobs, feed, clock),
-    access: new Access(store, clock, home.ownerKey, {
-      withParts: (names) => jobs.withParts(names),
-      ofSubject: (subject) => boundKinds(jobs, subject),
-    }),
+    waiting: new JobWaiter(jobs, feed, clock),
+    access,
+    sessions: new Sessions({ store, clock, access, ownerKey: home.ownerKey, maxSessionMs }),
     webhooks: new Webhooks({ jobs, store, clock, log, send, secretOf, check: egress.check }),
   };
 }
 
 async function createKinds(
-  needs: AppNeeds,
+  deps: AppDeps,
   core: Core,
   operations: Operations,
 ): Promise<KindParts[]> {
-  const { config, home, clock, log } = needs;
+  const { config, home, clock, log } = deps;
   const parts: KindParts[] = [];
   for (const plugin of kinds) {
     const made = await plugin.create({
@@ -232,13 +274,13 @@ async function createKinds(
       log,
       settings: config.sections[plugin.name],
       node: home.node,
-      folder: home.folder(plugin.name),
+      folder: home.folder(folderName(plugin)),
       home: home.path,
       secret: (name) => config.secret(name),
       homeSecret: (name) => config.homeSecret(name),
-      openBaseUrl: (port) => needs.openBaseUrl(port),
-      call: (name, input, signal = never) =>
-        operations.call(name, input, { caller: ownerCaller(true), signal }),
+      openBaseUrl: (port) => deps.openBaseUrl(port),
+      call: (contract, input, signal = never) =>
+        operations.call(contract, input, { caller: ownerCaller(true), signal }),
       sign: (purpose, text) => hmac(home, purpose, text).toString('base64'),
     });
     core.jobs.addKind(made.kind);
@@ -250,14 +292,14 @@ async function createKinds(
 const hmac = (home: Home, purpose: string, text: string): Buffer =>
   createHmac('sha256', home.secret).update(`${purpose}\n${text}`).digest();
 
-/** Webhook addresses come from callers: guarded. The answer's body is nobody's business. */
+/** Webhook URLs come from callers, so they are guarded. The response body is not read. */
 function webhookSender(egress: Egress): WebhookSender {
   return async ({ url, headers, body }) => {
     const options = {
       method: 'POST',
       trust: 'guarded',
       redirects: 0,
-      timeoutMs: webhookMsMax,
+      timeoutMs: maxWebhookMs,
     } as const;
     const response = await egress.request({ url, headers, body, ...options });
     response.body.discard();
@@ -276,33 +318,35 @@ async function idle({ jobs, webhooks }: Core, parts: readonly KindParts[]): Prom
   return true;
 }
 
-/** Every table of the core and of the kinds, in order. */
+/** The migrations of the core and of all kinds, in order. */
 export function allMigrations(): Migration[] {
   return [
     ...jobMigrations,
     ...accessMigrations,
+    ...sessionMigrations,
     ...nodeMigrations,
     ...webhookMigrations,
     ...kinds.flatMap((kind) => [...(kind.migrations ?? [])]),
   ];
 }
 
-/** Those of the kinds, for a copy into another engine. */
+/** The kinds' search indexes, which a copy to another database rebuilds. */
 export function searchIndexes(): SearchIndex[] {
   return kinds.flatMap((kind) => [...(kind.searchIndexes ?? [])]);
 }
 
-/** Opens the store and, in a cluster, takes over what its nodes share: the time, the secret, the owner's key. */
-async function openStore({ config, home, clock }: AppNeeds): Promise<{
+/** Opens the store. In a cluster it also adopts what the nodes share: clock, secret and owner key. */
+async function openStore({ config, home, clock }: AppDeps): Promise<{
   store: Store;
   home: Home;
   clock: Clock;
-  seenAs?: string | undefined;
+  clientAddress?: string | undefined;
 }> {
   if (!isPostgres(config.store)) {
     standAlone(config.home, config.store !== undefined);
     return { store: await openHomeStore(config.home, allMigrations()), home, clock };
   }
+  const { PostgresStore } = await import('./store/postgres/postgres.ts');
   const store = await PostgresStore.open(config.store, clock);
   return closedOnError(store, async () => {
     await store.check(allMigrations());
@@ -310,10 +354,10 @@ async function openStore({ config, home, clock }: AppNeeds): Promise<{
     const secret = await store.join({ name: config.cluster.name, key });
     const digest = hmac({ ...home, secret }, 'owner key', '').toString('hex');
     const shared = { secret, ownerKey: `errand_${digest.slice(0, 40)}` };
-    const seenAs = await store.seenAs();
-    await joinLedger(config.home, store, store.shown);
+    const clientAddress = await store.clientAddress();
+    await joinLedger(config.home, store, store.label);
     const joined = clusterHome(home, shared);
-    return { store, home: joined, clock: store.clock, seenAs };
+    return { store, home: joined, clock: store.clock, clientAddress };
   });
 }
 

@@ -1,79 +1,81 @@
-// Who may call what. A key has scopes, and may be limited to kinds, queues and one thing (its subject). Every operation
-// declares what it touches; a limited key is checked against that declaration before the operation runs. What is not
-// declared is refused, so a new operation is closed to limited keys until it says what it touches.
+// Decides who may call which operation. A key has scopes and may be limited to kinds, queues and one subject. Every operation
+// declares what it touches. A limited key is checked against this declaration before the operation runs. An operation without a
+// declaration rejects limited keys.
 import { AppError } from './errors.ts';
 
 export const scopes = ['read', 'run', 'worker', 'admin'] as const;
 export type Scope = (typeof scopes)[number];
 
-/** Who calls. Made by an interface from a key or from the private socket, never from the input. */
+/** The authenticated caller. An interface derives it from a key or the private socket, never from the input. */
 export interface Caller {
   owner: string;
   scopes: ReadonlySet<Scope>;
-  /** Sees and changes the jobs of every owner, within the limits of the key. */
+  /** May read and change the jobs of all owners, within the key's limits. */
   admin: boolean;
-  /** The home's owner over the private socket, or a bridge acting for them. */
+  /** The home's owner on the private socket, or a bridge that acts for the owner. */
   local: boolean;
   keyId?: string;
+  /** Set if a dashboard session authenticated the caller. */
+  sessionId?: string;
   kinds?: readonly string[];
   queues?: readonly string[];
-  /** What a key is bound to beyond its owner: a wallet, an endpoint (`wallet:…`, `endpoint:…`). */
+  /** The wallet or endpoint that the key is bound to (`wallet:…`, `endpoint:…`). */
   subject?: string;
   /** When the key expires, in epoch ms. */
   expiresAt?: number;
 }
 
-export type Limits = Pick<Caller, 'kinds' | 'queues' | 'subject'>;
-export type Limit = keyof Limits;
+type Limits = Pick<Caller, 'kinds' | 'queues' | 'subject'>;
+type Limit = keyof Limits;
 
-/** True for a key that does not reach everything of its owner. */
+/** True if the key cannot access everything its owner has. */
 export const isLimited = ({ kinds, queues, subject }: Limits): boolean =>
   kinds !== undefined || queues !== undefined || subject !== undefined;
 
 /**
  * What an operation touches.
- * `nothing`: public facts only, or the call is proven by something other than a key.
- * `everything`: things that no limit describes (the server, all jobs of an owner): only keys without limits.
+ * `nothing`: public data only, or the call is authenticated by something other than a key.
+ * `everything`: resources that no limit describes (the server, all jobs of an owner). Only keys without limits may call it.
  */
 export type Reach<I = unknown> = 'nothing' | 'everything' | Touched<I>;
 
-/** For every limit that a key has, one of these must say that the call stays within it. */
-export interface Touched<I = unknown> {
-  /** The jobs it is about. They have a kind and a queue and may belong to a subject: each must be within every limit. */
+/** For each limit of a key, at least one of these must show that the call stays within the limit. */
+interface Touched<I = unknown> {
+  /** The jobs it acts on. Each must be within every limit: kind, queue and subject. */
   jobs?(input: I): readonly string[] | Promise<readonly string[]>;
-  /** Further jobs that the input names. They must be within the limits too, and say nothing about the rest of the call. */
+  /** Other jobs that the input names. They must be within the limits, but do not cover the rest of the call. */
   alsoJobs?(input: I): readonly string[];
-  /** The kind of what it touches. Operations of a kind have theirs already. */
+  /** The kind it touches. Operations of a kind have that kind already. */
   kind?(input: I): string;
-  /** The queue whose jobs it submits, hands out or changes. */
+  /** The queue whose jobs it submits, assigns or changes. */
   queue?(input: I): string;
-  /** The thing it touches: an endpoint by its id. */
+  /** The resource it touches, for example an endpoint id. */
   subject?: { type: string; id(input: I): string };
-  /** It acts only for the thing of this type that the key is bound to, whatever the input says. */
+  /** It acts only for the resource of this type that the key is bound to, regardless of the input. */
   actsFor?: string;
-  /** It checks these limits itself: it returns and changes only what is within them. */
+  /** Limits that the operation enforces itself by filtering. */
   filters?: readonly Limit[];
 }
 
-export interface Guarded {
+interface Guarded {
   name: string;
   effect: 'read' | 'write' | 'destroy';
   scope: Scope | 'public';
-  // Method syntax: operations of every input are checked alike.
+  // `never` accepts operations with any input type.
   reach?: Reach<never> | undefined;
 }
 
-/** Looks jobs up for a limited key. */
+/** Checks jobs for a limited key. */
 export interface JobLimits {
-  /** Throws `notFound` unless the job is within the limits of the key. */
+  /** Throws `notFound` if the job is outside the key's limits. */
   require(id: string, caller: Caller): Promise<void>;
 }
 
-/** What a key needs: the scope of the operation; where no key is needed, the scope for what is not public. */
-export const neededScope = ({ scope, effect }: Pick<Guarded, 'scope' | 'effect'>): Scope =>
+/** The scope that a key needs. For a public operation it is the scope that gives access to private data. */
+const neededScope = ({ scope, effect }: Pick<Guarded, 'scope' | 'effect'>): Scope =>
   scope !== 'public' ? scope : effect === 'read' ? 'read' : 'run';
 
-/** Why this caller may never call the operation, whatever the input; undefined when some input is allowed. */
+/** The error if no input lets this caller call the operation, otherwise undefined. */
 export function refusal(
   operation: Guarded,
   kind: string | undefined,
@@ -92,7 +94,7 @@ export function refusal(
   return undeclared(operation.name, reach, kind, caller);
 }
 
-/** Refuses the input of a limited key that leaves its limits. To be called after `refusal` found nothing. */
+/** Throws if the input leaves the limits of the key. Call it after `refusal` returned undefined. */
 export async function checkReach(
   { name, reach }: Guarded,
   input: unknown,
@@ -122,7 +124,7 @@ export async function checkReach(
     throw otherSubject(caller);
 }
 
-/** A limit of the key about which the operation says nothing. */
+/** The error for a key limit that the operation does not cover with its declaration. */
 function undeclared(
   name: string,
   reach: Touched<never>,
@@ -141,20 +143,24 @@ function undeclared(
   return says('subject', type) ? undefined : beyond(name, caller);
 }
 
-export function keyRequired(): AppError {
-  return new AppError('unauthorized', 'This needs a key.', {
-    hint: 'Send `Authorization: Bearer <key>`; `errand key create` makes one.',
+function keyRequired(): AppError {
+  return new AppError('unauthorized', 'An API key is required.', {
+    hint: 'Send `Authorization: Bearer <key>`. Create a key with `errand key create`.',
   });
 }
 
 function missingScope(name: string, scope: Scope): AppError {
-  return new AppError('forbidden', `The key has no scope \`${scope}\`, which ${name} needs.`, {
-    hint: 'Ask for a key with that scope: `errand key create --scopes …`.',
-  });
+  return new AppError(
+    'forbidden',
+    `${name} requires the scope \`${scope}\`, which this key does not have.`,
+    {
+      hint: 'Use a key with that scope: `errand key create --scopes …`.',
+    },
+  );
 }
 
-/** In words what a key is limited to: `kinds command; queues ci; bound to endpoint:my`. */
-export function limitsText({ kinds, queues, subject }: Limits): string {
+/** The limits of a key as text: `kinds command; queues ci; bound to endpoint:my`. */
+function limitsText({ kinds, queues, subject }: Limits): string {
   return [
     ...(kinds ? [`kinds ${kinds.join(', ')}`] : []),
     ...(queues ? [`queues ${queues.join(', ')}`] : []),
@@ -169,19 +175,23 @@ function beyond(name: string, caller: Caller): AppError {
 }
 
 function otherKind(kind: string, { kinds = [] }: Caller): AppError {
-  return new AppError('forbidden', `The key may not do work of kind ${kind}.`, {
+  return new AppError('forbidden', `This key may not use jobs of kind ${kind}.`, {
     hint: `It is limited to: ${kinds.join(', ')}.`,
   });
 }
 
 function otherQueue(queue: string, { queues = [] }: Caller): AppError {
-  return new AppError('forbidden', `The key may not use the queue ${queue.slice(0, 100)}.`, {
+  return new AppError('forbidden', `This key may not use the queue ${queue.slice(0, 100)}.`, {
     hint: `It is limited to: ${queues.join(', ')}.`,
   });
 }
 
 function otherSubject({ subject }: Caller): AppError {
-  return new AppError('forbidden', `This key is bound to ${subject} and may use nothing else.`, {
-    hint: 'Use a key that is bound to the other one, or a key of the owner that is not bound.',
-  });
+  return new AppError(
+    'forbidden',
+    `This key is bound to ${subject} and cannot access anything else.`,
+    {
+      hint: 'Use a key that is bound to the other resource, or an unbound key of the owner.',
+    },
+  );
 }

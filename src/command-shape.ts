@@ -1,50 +1,55 @@
-// How an operation is typed: its words, arguments and flags, and how its answer looks to a person.
+// Describes an operation on the command line: words, arguments, flags, and how a person sees the output.
 
 export interface CliShape {
   /** Words after `errand`: ['queue', 'list']. */
   words: readonly string[];
-  /** Fields of the input taken in order without a flag; the last may be an array and takes the rest. */
+  /** Input fields that are positional arguments. The last may be an array that takes the remaining arguments. */
   args?: readonly string[];
-  /** The last of `args` may be given several times: a call for each. */
+  /** The last of `args` may be repeated. Each value is a separate call. */
   each?: boolean;
   /**
-   * Columns for a table when the output has one list; else the fields are printed. `bodies`: texts a row may have that
-   * no cell can hold; a row with one is a line with its text below.
+   * Table columns for an output with one list. Otherwise the fields are printed. `bodies` are long texts that are printed below
+   * their row.
    */
   table?: {
     rows: string;
     columns: readonly string[];
     bodies?: readonly string[];
-    /** Times that are shown as an age: `3m ago`. */
+    /** Times to show as an age: `3m ago`. */
     ages?: readonly string[];
-    /** Columns that are left out on a terminal when all rows have the same value. */
+    /** Columns that a terminal omits if all rows have the same value. */
     variable?: readonly string[];
   };
-  /** A hand-written command of the same words replaces the generated one (it still calls the operation). */
+  /** A hand-written command replaces the generated one. It still calls the operation. */
   custom?: boolean;
-  /** Fields of the input that the words say already: `errand news` is a search of type news. */
+  /** Input fields that the command words imply: `errand news` is a search of type news. */
   preset?: Readonly<Record<string, unknown>>;
-  /** What the list of commands says of it, where the operation's own title is about more. */
+  /** One line for the list of commands, if the operation's title does not fit. */
   summary?: string;
-  /** Its help as a person reads it, where the description for models says too much or the wrong thing. */
+  /** Help text for people, if the description for models does not fit. */
   about?: string;
-  /** Lines to copy, in its help. */
+  /** Example lines in the help. */
   examples?: readonly string[];
   /**
-   * Amounts that the operation takes in micro-units and a person types in units: `2.50`. By field (`milestones.amount`
-   * for a field of a list), with what its help says.
+   * Amounts that the operation accepts in micro-units and a person types in units: `2.50`. Keyed by field (`milestones.amount` for
+   * a field in a list), with the help text.
    */
   units?: Readonly<Record<string, string>>;
-  /** Flags of one letter, by field. */
+  /** One-letter flags per field. */
   shorts?: Readonly<Record<string, string>>;
-  /** Values of other fields that giving a field implies, unless they are given: text that is typed ends with Enter. */
+  /** Default values of other fields if a field is given: typed text ends with Enter. */
   implied?: Readonly<Record<string, Readonly<Record<string, unknown>>>>;
-  /** The answer is no error for a model, but it is for a person: what the command line fails with. */
+  /** The error with which the command fails, for an output that is not an error for a model. */
   failure?(output: unknown): { code: string; message: string; hint?: string } | undefined;
-  /** It takes --allow-private: addresses that it names may be private when the owner says so. */
+  /** Accepts --allow-private: the owner may use private addresses. */
   allowsPrivate?: boolean;
-  /** The answer as a person reads it, where neither the table nor the text for models will do. */
+  /** The output for people, if neither the table nor the text for models fits. */
   text?(output: unknown): string | undefined;
-  /** The answer says that it was not all to be had: exit code 1, so that scripts need not read it. */
+  /** The output is incomplete: exit code 1. */
   isShort?(output: unknown): boolean;
+}
+
+export function commandsOf({ cli }: { cli?: CliShape | readonly CliShape[] }): readonly CliShape[] {
+  if (cli === undefined) return [];
+  return 'words' in cli ? [cli] : cli;
 }

@@ -1,10 +1,11 @@
-// Every setting of the server with its default, unit and limit. The only reader of config.json (and, with
-// config-place.ts, of the environment).
+// All server settings with their defaults, units and limits. Only this file reads config.json. Together with config-place.ts it is
+// the only reader of the environment.
 import { existsSync, readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { z } from 'zod';
 import { ownValue } from './runtime/by-name.ts';
 import { environment, homePlace, logLevelOf, readEnvFile } from './config-place.ts';
+import { upgradeConfigText } from './config-upgrade.ts';
 import { AppError } from './errors.ts';
 import { issueText } from './issue-text.ts';
 import type { LogLevel } from './runtime/log.ts';
@@ -15,99 +16,98 @@ const day = 86_400 * second;
 export const serverSettings = z.strictObject({
   port: z.number().int().min(0).max(65_535).default(7411).describe('TCP port of `errand serve`'),
   host: z.string().default('127.0.0.1').describe('Address it listens on'),
-  publicUrl: z
-    .url()
-    .optional()
-    .describe('How others reach this server, when a proxy stands before it'),
+  publicUrl: z.url().optional().describe('URL of this server as clients see it, behind a proxy'),
   allowedHosts: z
     .array(z.string())
     .default([])
-    .describe('Host names beyond this machine, for Host and Origin checks'),
+    .describe('Additional host names and origins that requests may use'),
   leaseMs: z
     .number()
     .int()
     .min(1000)
     .default(30 * second)
-    .describe('A silent holder loses its attempt after this'),
+    .describe('An attempt is lost if its holder is silent for this long'),
   sweepMs: z
     .number()
     .int()
     .min(50)
     .default(1 * second)
-    .describe('How often time-driven changes are looked for'),
-  stopMsMax: z
+    .describe('Interval of the sweep for timeouts, leases and due jobs'),
+  maxStopMs: z
     .number()
     .int()
     .min(0)
     .default(30 * second)
-    .describe('A stopped attempt is given up after this'),
+    .describe('A stopping server waits at most this long for its attempts'),
   idleExitMs: z
     .number()
     .int()
     .min(0)
     .default(60 * second)
-    .describe('A server started by a front ends after so long without anything to do'),
-  waitMsMax: z
+    .describe('An auto-started server exits after being idle for this long'),
+  maxWaitMs: z
     .number()
     .int()
     .min(1000)
     .max(55 * second)
     .default(50 * second)
-    .describe('Longest wait in one call'),
+    .describe('Maximum wait of one call'),
 });
 
 const retentionSettings = z.strictObject({
-  ageMsMax: z
+  maxAgeMs: z
     .number()
     .int()
     .min(0)
     .default(30 * day)
-    .describe('Ended jobs are forgotten after this'),
-  countMax: z.number().int().min(0).default(100_000).describe('At most so many ended jobs'),
-  bytesMax: z
+    .describe('Ended jobs are deleted after this time'),
+  maxCount: z.number().int().min(0).default(100_000).describe('Maximum number of ended jobs'),
+  maxBytes: z
     .number()
     .int()
     .min(0)
     .default(16 * 1024 ** 3)
-    .describe('Database and output of ended jobs above which the oldest ended jobs go'),
+    .describe('Size of database and output above which the oldest ended jobs are deleted'),
 });
 
 const egressSettings = z.strictObject({
   allow: z
     .array(z.string())
     .default([])
+    .describe('Private hosts, host:port or CIDRs that guarded requests may reach'),
+  trustCertificates: z
+    .record(z.string().min(1), z.string().regex(/^(?:any|(?:[0-9A-Fa-f]{2}:){31}[0-9A-Fa-f]{2})$/))
+    .default({})
     .describe(
-      'Hosts, host:port or CIDRs that guarded requests may reach although they are private',
+      'Accepted certificates per host or host:port without a trusted issuer: the SHA-256 fingerprint (AA:BB:…), or `any`',
     ),
 });
 
 const count = (value: number, what: string) => z.number().min(0).default(value).describe(what);
 
 export const httpSettings = z.strictObject({
-  bodyBytesMax: count(10 * 1024 ** 2, 'Largest body of a call'),
-  keyRate: count(1000, 'Calls per second of one key over TCP; 0: no limit'),
-  keyBurst: count(2000, 'Calls of one key at once after a pause'),
-  addressRate: count(20, 'Calls per second of one address without a valid key; 0: no limit'),
-  addressBurst: count(60, 'Calls of one address at once after a pause'),
+  maxBodyBytes: count(10 * 1024 ** 2, 'Maximum request body'),
+  keyRate: count(1000, 'Calls per second of one key over TCP; 0 means no limit'),
+  keyBurst: count(2000, 'Burst of calls of one key'),
+  addressRate: count(20, 'Calls per second of one address without a valid key; 0 means no limit'),
+  addressBurst: count(60, 'Burst of calls of one address without a valid key'),
   headersTimeoutMs: count(20 * second, 'Time for a client to send its headers'),
   requestTimeoutMs: count(120 * second, 'Time for a client to send the whole request'),
   idleTimeoutMs: count(65 * second, 'How long an idle connection is kept'),
-  connectionsMax: count(2000, 'Open connections over TCP'),
-  keyConnectionsMax: count(1500, 'Open connections of one key'),
-  addressConnectionsMax: count(
-    1200,
-    'Open connections of one address that have not sent a key yet',
+  maxConnections: count(2000, 'Open connections over TCP'),
+  maxKeyConnections: count(1500, 'Open connections of one key'),
+  maxAddressConnections: count(1200, 'Open connections of one address that have not sent a key'),
+  maxKeyStreams: count(200, 'Concurrent event streams of one key'),
+  maxAddressCalls: count(64, 'Concurrent calls of one address without a key, including streams'),
+  maxAnonymousBodyBytes: count(64 * 1024, 'Maximum request body without a key'),
+  maxAnonymousBytes: count(4 * 1024 ** 2, 'Total size of request bodies without a key in memory'),
+  maxKeyBytes: count(
+    128 * 1024 ** 2,
+    'Total size of request bodies of one key in memory; further ones wait',
   ),
-  keyStreamsMax: count(200, 'Event streams of one key that are open at the same time'),
-  addressCallsMax: count(
-    64,
-    'Calls of one address without a key that are under way, streams included',
-  ),
-  anonymousBodyBytesMax: count(64 * 1024, 'Largest body of a call without a key'),
-  anonymousBytesMax: count(4 * 1024 ** 2, 'Bodies of all calls without a key that are in memory'),
-  keyBytesMax: count(128 * 1024 ** 2, 'Bodies of one key in memory; further ones wait'),
-  sseKeepAliveMs: count(15 * second, 'Comments on a silent event stream'),
-  stopTimeoutMs: count(10 * second, 'How long a stop waits for calls under way'),
+  sseKeepAliveMs: count(15 * second, 'Interval of keep-alive comments on an idle event stream'),
+  maxSessionMs: count(30 * day, 'Lifetime of a dashboard session'),
+  stopTimeoutMs: count(10 * second, 'How long a stopping server waits for running calls'),
 });
 
 const clusterSettings = z.strictObject({
@@ -115,44 +115,46 @@ const clusterSettings = z.strictObject({
     .string()
     .regex(/^[\w.-]{1,60}$/)
     .default('errand')
-    .describe('Name of the cluster; a schema belongs to one'),
+    .describe('Name of the cluster; a schema belongs to one cluster'),
   labels: z
     .array(z.string().regex(/^[\w.-]{1,60}(=[\w.-]{0,60})?$/))
     .default([])
-    .describe('What jobs may ask of this node: gpu, zone=eu'),
+    .describe('Labels of this node that jobs may require: gpu, zone=eu'),
   nodeUrl: z
     .url()
     .optional()
     .describe(
-      'How other nodes reach this one; default: where it listens, or its address towards the database',
+      'URL at which other nodes reach this one; default: its listening address, or its address towards the database',
     ),
   goneMs: z
     .number()
     .int()
     .min(second)
     .default(day)
-    .describe('A node that was silent for so long is gone: its jobs are forgotten by the others'),
+    .describe(
+      'A node that is silent for this long counts as gone; other nodes delete its expired jobs',
+    ),
   archive: z
     .strictObject({
       endpoint: z.url().describe('S3 endpoint with the bucket: http://minio:9000/errand'),
       region: z.string().default('auto').describe('Region of the bucket'),
-      prefix: z.string().default('output/').describe('What the keys of objects begin with'),
+      prefix: z.string().default('output/').describe('Prefix of object keys'),
     })
     .optional()
-    .describe('Where output of ended jobs is kept, so that it outlives its node'),
+    .describe('Object storage for the output of ended jobs'),
 });
 
 const tracingSettings = z.strictObject({
   endpoint: z
     .url()
     .optional()
-    .describe('OTLP over HTTP: http://collector:4318 (or the whole address …/v1/traces)'),
+    .describe('OTLP collector over HTTP: http://collector:4318, or the full URL …/v1/traces'),
   ratio: z
     .number()
     .min(0)
     .max(1)
     .default(1)
-    .describe('Share of calls without a trace of their own that start one'),
+    .describe('Share of calls without a trace parent that are traced'),
   serviceName: z.string().min(1).max(200).default('errand').describe('service.name of the spans'),
 });
 
@@ -165,14 +167,14 @@ const core = {
   egress: egressSettings.prefault({}),
 };
 
-export interface Section {
+interface Section {
   name: string;
   settings?: z.ZodType;
 }
 
 export interface Config {
   home: string;
-  /** A postgres:// address or `sqlite`, the home's own database; undefined: nobody said, which means the same. */
+  /** A postgres:// address, or `sqlite` for the home's own database. Undefined means `sqlite` by default. */
   store: string | undefined;
   server: z.infer<typeof serverSettings>;
   http: z.infer<typeof httpSettings>;
@@ -180,17 +182,17 @@ export interface Config {
   egress: z.infer<typeof egressSettings>;
   cluster: z.infer<typeof clusterSettings>;
   tracing: z.infer<typeof tracingSettings>;
-  /** Sections of the kinds, parsed with their own schemas. */
+  /** The kinds' sections, parsed with their own schemas. */
   sections: Record<string, unknown>;
   logLevel: LogLevel;
   socketPath: string;
-  /** A named value of the environment or of home/env (0600). */
+  /** A value from the environment or from home/env (0600). */
   secret(name: string): string | undefined;
-  /** The same of home/env alone: what callers may name. */
+  /** A value from home/env only. Callers may name these. */
   homeSecret(name: string): string | undefined;
 }
 
-export interface ConfigWish {
+interface ConfigOptions {
   home?: string;
   store?: string;
   port?: number;
@@ -200,14 +202,14 @@ export interface ConfigWish {
 }
 
 export function loadConfig(
-  wish: ConfigWish = {},
+  options: ConfigOptions = {},
   env: Record<string, string | undefined> = environment(),
 ): Config {
-  const { home, socketPath } = homePlace(wish.home, env);
-  const file = readConfigFile(join(home, 'config.json'), wish.sections ?? []);
+  const { home, socketPath } = homePlace(options.home, env);
+  const file = readConfigFile(join(home, 'config.json'), options.sections ?? []);
   const overrides = {
-    ...numberOverride('port', wish.port ?? env.ERRAND_PORT),
-    ...stringOverride('host', wish.host ?? env.ERRAND_HOST),
+    ...numberOverride('port', options.port ?? env.ERRAND_PORT),
+    ...stringOverride('host', options.host ?? env.ERRAND_HOST),
     ...stringOverride('publicUrl', env.ERRAND_PUBLIC_URL),
     ...numberOverride('leaseMs', env.ERRAND_LEASE_MS),
     ...numberOverride('sweepMs', env.ERRAND_SWEEP_MS),
@@ -216,8 +218,8 @@ export function loadConfig(
   const server = serverSettings.safeParse({ ...file.server, ...overrides });
   if (!server.success) {
     throw badOverride(server.error, {
-      port: wish.port === undefined ? 'ERRAND_PORT' : '--port',
-      host: wish.host === undefined ? 'ERRAND_HOST' : '--host',
+      port: options.port === undefined ? 'ERRAND_PORT' : '--port',
+      host: options.host === undefined ? 'ERRAND_HOST' : '--host',
       publicUrl: 'ERRAND_PUBLIC_URL',
       leaseMs: 'ERRAND_LEASE_MS',
       sweepMs: 'ERRAND_SWEEP_MS',
@@ -226,12 +228,12 @@ export function loadConfig(
   }
   return {
     home,
-    store: storeAddress(wish, env),
+    store: storeAddress(options, env),
     server: server.data,
     http: file.http,
     retention: file.retention,
     egress: file.egress,
-    cluster: clusterOf(file.cluster, wish, env),
+    cluster: clusterOf(file.cluster, options, env),
     tracing: tracingOf(file.tracing, env),
     sections: file.sections,
     logLevel: logLevelOf(env.ERRAND_LOG),
@@ -241,7 +243,7 @@ export function loadConfig(
   };
 }
 
-/** Which settings the environment sets, and by which variable. */
+/** Settings that environment variables override, with the variable. */
 export function environmentSettings(
   env: Record<string, string | undefined>,
 ): ReadonlyMap<string, string> {
@@ -262,29 +264,28 @@ export function environmentSettings(
   return new Map(variables.filter(([, variable]) => env[variable] !== undefined));
 }
 
-/** Of the wish, the environment or home/env. What is no store is refused: the home's own would be a second truth. */
+/** From the options, the environment or home/env. An unknown address is rejected, because falling back would split the data. */
 export function storeAddress(
-  wish: Pick<ConfigWish, 'home' | 'store'> = {},
+  options: Pick<ConfigOptions, 'home' | 'store'> = {},
   env: Record<string, string | undefined> = environment(),
 ): string | undefined {
-  const { home } = homePlace(wish.home, env);
-  const address = wish.store ?? env.ERRAND_STORE ?? readEnvFile(join(home, 'env')).ERRAND_STORE;
+  const { home } = homePlace(options.home, env);
+  const address = options.store ?? env.ERRAND_STORE ?? readEnvFile(join(home, 'env')).ERRAND_STORE;
   if (address === undefined || address === 'sqlite' || isPostgres(address)) return address;
-  throw new AppError('invalidInput', 'The store address is neither postgres://… nor sqlite.', {
-    hint: 'Write postgres://user:password@host:5432/database, or sqlite for the home itself (ERRAND_HOME says which).',
+  throw new AppError('invalidInput', 'The store address must be postgres://… or sqlite.', {
+    hint: 'Use postgres://user:password@host:5432/database, or sqlite for the database of the home (ERRAND_HOME).',
   });
 }
 
-/** Everything else is the home's own database, or a mistake. */
 export const isPostgres = (address: string | undefined): address is string =>
   address !== undefined && /^postgres(ql)?:/i.test(address);
 
 function clusterOf(
   file: Config['cluster'],
-  wish: ConfigWish,
+  options: ConfigOptions,
   env: Record<string, string | undefined>,
 ): Config['cluster'] {
-  const labels = wish.labels ?? env.ERRAND_LABELS?.split(',').filter((label) => label !== '');
+  const labels = options.labels ?? env.ERRAND_LABELS?.split(',').filter((label) => label !== '');
   const parsed = clusterSettings.safeParse({
     ...file,
     ...(labels === undefined ? {} : { labels }),
@@ -293,7 +294,7 @@ function clusterOf(
   });
   if (!parsed.success) {
     throw badOverride(parsed.error, {
-      labels: wish.labels === undefined ? 'ERRAND_LABELS' : '--label',
+      labels: options.labels === undefined ? 'ERRAND_LABELS' : '--label',
       name: 'ERRAND_CLUSTER',
       nodeUrl: 'ERRAND_NODE_URL',
     });
@@ -301,7 +302,7 @@ function clusterOf(
   return parsed.data;
 }
 
-/** The variables that every OpenTelemetry program reads. */
+/** The standard OpenTelemetry variables override the file. */
 function tracingOf(
   file: Config['tracing'],
   env: Record<string, string | undefined>,
@@ -328,10 +329,11 @@ function readConfigFile(path: string, sections: readonly Section[]) {
   let raw: unknown = {};
   if (existsSync(path)) {
     try {
-      raw = JSON.parse(readFileSync(path, 'utf8'));
+      const text = readFileSync(path, 'utf8');
+      raw = JSON.parse(upgradeConfigText(text, () => configSchema(sections)));
     } catch (error) {
       throw new AppError('invalidInput', `${path} is not JSON: ${(error as Error).message}`, {
-        hint: 'Correct the file; nothing was started.',
+        hint: 'Correct the file. The server was not started.',
         cause: error,
       });
     }
@@ -359,23 +361,23 @@ function readConfigFile(path: string, sections: readonly Section[]) {
   };
 }
 
-/** What the file says was good: it is the flag or the variable over it, by the name it was given with. */
+/** The file is valid, so the error is in a flag or variable. Names it. */
 function badOverride(error: z.ZodError, names: Record<string, string>): AppError {
   const issues = error.issues.slice(0, 5).map((issue) => {
     const [field] = issue.path;
     return `${names[String(field)] ?? issue.path.join('.')}: ${issueText(issue)}`;
   });
-  return new AppError('invalidInput', issues.join('; '), { hint: 'Nothing was started.' });
+  return new AppError('invalidInput', issues.join('; '), { hint: 'The server was not started.' });
 }
 
-/** A wrong setting stops the start: guessing what was meant could switch a guard off. */
+/** A wrong setting prevents the start: guessing could disable a protection. */
 function badConfig(where: string, error: z.ZodError): AppError {
   const issues = error.issues.slice(0, 5).map((issue) => {
     const text = issueText(issue);
     return issue.path.length > 0 ? `${issue.path.join('.')}: ${text}` : text;
   });
-  return new AppError('invalidInput', `Wrong settings in ${where}: ${issues.join('; ')}`, {
-    hint: 'Correct them; nothing was started.',
+  return new AppError('invalidInput', `Invalid settings in ${where}: ${issues.join('; ')}`, {
+    hint: 'Correct them. The server was not started.',
   });
 }
 

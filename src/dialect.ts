@@ -1,7 +1,8 @@
-// What a dialect is: another system's names and shapes over our operations. Tables plus pure translators; state only
-// through operations. One system's HTTP routes and MCP tools live together in one folder.
+// Defines a dialect: another system's API on top of our operations. It consists of tables and pure translators and keeps no
+// state. The HTTP routes and MCP tools of one system are in one folder.
 import type { z } from 'zod';
-import type { Caller, CallContext, Operations } from './operation.ts';
+import type { Caller, CallContext, Contract, InputOf, OutputOf, Operations } from './operation.ts';
+import type { WebhookFormat } from './contracts/webhooks.ts';
 
 export interface Dialect {
   name: string;
@@ -9,20 +10,24 @@ export interface Dialect {
   /** Server instructions for MCP clients that use this dialect. */
   instructions?: string;
   routes?: DialectRoute[];
+  /** OpenAPI documentation per route, keyed by `METHOD /path`. */
+  routeDocs?: Readonly<Record<string, RouteDoc>>;
   errors?: DialectErrors;
+  /** Webhook bodies in the format of the other system. */
+  webhooks?: readonly WebhookFormat[];
 }
 
 /**
- * The form of every error below a path: what its routes throw, and what goes wrong before one is reached (a wrong key, a
- * body too large, a rate, an unknown path). Headers that say when to come again are added for it.
+ * Formats every error below a path: those its routes throw, and those that occur before a route is reached (a wrong key, a body
+ * that is too large, a rate limit, an unknown path). `Retry-After` headers are added to it.
  */
-export interface DialectErrors {
-  /** `/v2`: that path and all below it. */
+interface DialectErrors {
+  /** `/v2` covers this path and everything below it. */
   prefix: string;
   answer(error: unknown, path: string): DialectResponse;
 }
 
-/** A tool under its foreign name. It answers exactly what that system's tool answers. */
+/** An MCP tool with its foreign name. It returns exactly what the other system's tool returns. */
 export interface DialectTool {
   name: string;
   title: string;
@@ -30,14 +35,22 @@ export interface DialectTool {
   effect: 'read' | 'write' | 'destroy';
   idempotent?: boolean;
   openWorld?: boolean;
+  /** Scope that a key needs to see it: by default `read` for tools that only read, otherwise `run`. */
+  scope?: 'read' | 'run';
+  /** Clients that search for tools load it without a search. */
+  alwaysLoad?: true;
   input: z.ZodType;
   output?: z.ZodType;
-  run(input: unknown, call: DialectCall): Promise<DialectAnswer>;
-  /** How that system's tool says that the input is wrong; without it the error is told in our form. */
-  refused?(error: unknown): DialectAnswer;
+  /** The response has a cursor and observes `maxResponseBytes`, or must be complete. It is never shortened. */
+  pages?: true;
+  run(input: unknown, call: DialectCall): Promise<DialectResult>;
+  /** Converts arguments the way the other system does before it validates them. */
+  prepare?(args: unknown): unknown;
+  /** Formats an input error the way the other system does. Without it, our own format is used. */
+  refused?(error: unknown, issues: z.ZodError): DialectResult;
 }
 
-export interface DialectAnswer {
+export interface DialectResult {
   structured?: unknown;
   /** Defaults to the JSON of `structured`. */
   text?: string;
@@ -45,24 +58,60 @@ export interface DialectAnswer {
   isError?: boolean;
 }
 
-/** How a dialect reaches the rest: operations by name, in the caller's name. */
+/** The same call without a byte limit, for a dialect that collects everything first and shortens its response itself. */
+export function unbudgeted({ context, ...call }: DialectCall): DialectCall {
+  const { maxResponseBytes: _, ...whole } = context;
+  return { ...call, context: whole };
+}
+
+/** Calls an operation for the caller of a dialect. */
+export function callOperation<C extends Contract>(
+  { operations, context }: DialectCall,
+  contract: C,
+  input: InputOf<C>,
+): Promise<OutputOf<C>> {
+  return operations.call(contract, input, context);
+}
+
+/** Gives a dialect access to operations on behalf of the caller. */
 export interface DialectCall {
   operations: Pick<Operations, 'call' | 'stream' | 'find'>;
   context: CallContext;
+  /** Where this server's HTTP is, for links in the answers of tools; absent: it listens on its private socket only. */
+  baseUrl?: string | undefined;
 }
 
 export interface DialectRoute {
   method: 'GET' | 'POST' | 'PUT' | 'PATCH' | 'DELETE';
-  /** `/v2/{endpointId}/run`; a last segment `{rest*}` takes what remains. */
+  /** For example `/v2/{endpointId}/run`. A last segment `{rest*}` matches the remaining path. */
   path: string;
-  /** `none`: answers without a key (what it may tell is up to it); `key`: only with a valid one. */
+  /** `none`: no key is needed, and the route decides what to return. `key`: a valid key is required. */
   auth: 'none' | 'key';
-  bodyBytesMax?: number;
-  /** It may hold the request (a long poll): when the server stops, its signal aborts at once and it answers what it has. */
+  maxBodyBytes?: number;
+  /** A long poll. When the server stops, its signal is aborted immediately and it responds with what it has. */
   waits?: boolean;
   handle(request: DialectRequest, call: DialectCall): Promise<DialectResponse>;
-  /** The same path as a WebSocket: each item is one JSON message, and the end closes it. The key may be its sub-protocol. */
-  watch?(request: DialectRequest, call: DialectCall): AsyncIterable<unknown>;
+  /**
+   * Serves the path as a WebSocket. Each item is sent as one JSON message. The return value is the close reason. The key may be
+   * sent as a sub-protocol.
+   */
+  watch?(request: DialectRequest, call: DialectCall): AsyncGenerator<unknown, string | void>;
+}
+
+/** JSON Schema. */
+type JsonSchema = Readonly<Record<string, unknown>>;
+
+export interface RouteDoc {
+  summary: string;
+  /** Success status, 200 by default. 204 has no response schema. */
+  status?: number;
+  /** Schema of the request body. */
+  body?: JsonSchema;
+  query?: readonly string[];
+  /** Schema of a successful response. */
+  response?: JsonSchema;
+  /** Called by workers and remotes, not by clients: listed in the internal OpenAPI document. */
+  isInternal?: true;
 }
 
 export interface DialectRequest {
@@ -71,18 +120,18 @@ export interface DialectRequest {
   params: Record<string, string>;
   query: URLSearchParams;
   headers: Record<string, string | string[] | undefined>;
-  /** The raw body; `json()` parses it and fails with a clear invalidInput. */
+  /** The raw body. `json()` parses it and throws `invalidInput` if it is not JSON. */
   body: Buffer;
   json(): unknown;
   caller: Caller | undefined;
   remoteAddress: string;
-  /** Base URL as the client sees it, for links in answers. */
+  /** Base URL as the client sees it, for links in responses. */
   baseUrl: string;
-  /** Absent: nothing limits how often this caller may call. */
+  /** The caller's rate limit. Undefined if there is none. */
   rate?: CallRate;
 }
 
-/** How often the caller may call, and how often at once now. */
+/** A token bucket: the rate, its size, and the calls that are left now. */
 export interface CallRate {
   perSecond: number;
   burst: number;
@@ -92,8 +141,8 @@ export interface CallRate {
 export interface DialectResponse {
   status: number;
   headers?: Record<string, string>;
-  /** An object is sent as JSON; a string or Buffer as it is. */
+  /** An object is sent as JSON, a string or Buffer unchanged. */
   body?: unknown;
-  /** Instead of a body: chunks as they come. */
+  /** Streams chunks instead of a body. */
   stream?: AsyncIterable<string | Uint8Array>;
 }

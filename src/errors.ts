@@ -1,10 +1,10 @@
-// Expected errors, meant for the caller: one table from code to HTTP status, exit code and retry advice.
-// Programmer errors are not here: they throw plain Errors and reach the caller as `internal`, without detail.
+// Errors for callers. One table maps each code to an HTTP status, an exit code and whether a retry can help.
+// Programming errors are plain Errors. Callers see them as `internal`, without details.
 
 export interface ErrorKind {
   http: number;
   exit: number;
-  /** Whether the same call may succeed later without being changed. */
+  /** Whether the same call may succeed later. */
   retryable?: boolean;
 }
 
@@ -35,7 +35,7 @@ const table = new Map<string, ErrorKind>(
   } satisfies Record<string, ErrorKind>),
 );
 
-/** A kind adds its own codes once, at start; a code means the same everywhere. */
+/** Adds a kind's error codes at start. */
 export function registerErrors(codes: Record<string, ErrorKind>): void {
   for (const [code, kind] of Object.entries(codes)) table.set(code, kind);
 }
@@ -48,11 +48,11 @@ export function errorTable(): [string, ErrorKind][] {
   return [...table].toSorted(([a], [b]) => a.localeCompare(b));
 }
 
-/** What the caller is told: what happened, why, and (hint) what to do next. */
+/** An error for the caller: what happened and why (message), and what to do next (hint). */
 export class AppError extends Error {
   readonly code: string;
   readonly hint: string | undefined;
-  /** Facts a program may want: the job's id, the limit that was hit, seconds to wait. */
+  /** Details for programs: the job id, the exceeded limit, the time to wait. */
   readonly data: Record<string, unknown> | undefined;
 
   constructor(code: string, message: string, more: ErrorDetail = {}) {
@@ -64,7 +64,7 @@ export class AppError extends Error {
   }
 }
 
-export interface ErrorDetail {
+interface ErrorDetail {
   hint?: string;
   data?: Record<string, unknown>;
   cause?: unknown;
@@ -78,13 +78,13 @@ export interface ErrorBody {
   retryable: boolean;
 }
 
-/** The one place where an unknown throw becomes something a caller may see. */
+/** Converts any thrown value to what a caller may see. */
 export function errorBody(error: unknown): ErrorBody {
   if (!(error instanceof AppError)) {
     return {
       code: 'internal',
-      message: 'An internal error happened.',
-      hint: 'The cause is in the server log (`errand doctor` shows its tail).',
+      message: 'An internal error occurred.',
+      hint: 'The server log has the cause. `errand doctor` shows its end.',
       retryable: true,
     };
   }
@@ -97,26 +97,26 @@ export function errorBody(error: unknown): ErrorBody {
   };
 }
 
-/** What to do next where the error itself does not say: by its code, for those who read it at a face. */
+/** The default hint per code, for errors without a hint. */
 const nextByCode = new Map(
   Object.entries({
-    invalidInput: 'Mend what it names and send it again.',
-    unauthorized: 'Send a key that is valid; `errand key create` makes one.',
-    forbidden: 'Use a key that may; who runs the server makes it.',
-    notFound: 'Check the id or the name; the list of such things shows what there is.',
-    gone: 'It is no longer kept; only doing it again brings it back.',
-    tooLarge: 'Send less, or ask for less at once.',
-    unsupported: 'Leave it out, or take another way.',
+    invalidInput: 'Correct the named fields and send the request again.',
+    unauthorized: 'Send a valid key. Create one with `errand key create`.',
+    forbidden: 'Use a key that allows it. The operator of the server can create one.',
+    notFound: 'Check the id or name. The list operation shows what exists.',
+    gone: 'It has been deleted. Run the job again to get it back.',
+    tooLarge: 'Send or request less per call.',
+    unsupported: 'Remove the unsupported option, or use another operation.',
   }),
 );
 const nextByStatus: Record<number, string> = {
-  403: 'Who runs the server decides this, in its settings.',
-  409: 'Look at its present state, and do what that state allows.',
+  403: 'The operator of the server controls this in its settings.',
+  409: 'Check its current state, and do what that state allows.',
 };
-const nextLater = 'Try again in a moment; if it stays so, look at the server (`errand doctor`).';
-const nextElse = 'The same call will not succeed; change what it names.';
+const nextLater = 'Try again shortly. If the error persists, run `errand doctor`.';
+const nextElse = 'Repeating the call will not help. Change the request.';
 
-/** An error as a caller is told it: with what to do next, always. */
+/** The error for a caller, always with a hint. */
 export function callerError(error: unknown): ErrorBody & { hint: string } {
   const body = errorBody(error);
   return { ...body, hint: body.hint ?? nextOf(body) };
@@ -127,7 +127,7 @@ export function nextOf({ code }: { code: string }): string {
   return nextByCode.get(code) ?? nextByStatus[http] ?? (retryable ? nextLater : nextElse);
 }
 
-/** The other way round: an error that came over a socket is thrown again as it was. */
+/** The inverse of `errorBody`, for errors received over a socket. */
 export function errorFromBody(body: ErrorBody): AppError {
   return new AppError(body.code, body.message, {
     ...(body.hint ? { hint: body.hint } : {}),

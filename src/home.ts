@@ -1,4 +1,4 @@
-// The home folder: private, locked by one server at a time, with the few things made once at first start.
+// The home folder: private, locked by one server at a time, with the files that the first start creates.
 import { randomBytes } from 'node:crypto';
 import {
   chmodSync,
@@ -14,30 +14,29 @@ import {
 import { join } from 'node:path';
 import { socketRecord } from './config-place.ts';
 import { AppError } from './errors.ts';
-import { clusterMarkOf } from './home-ledger.ts';
-import { randomId } from './jobs/job.ts';
-import { makeFolder, refuseShared } from './runtime/folder.ts';
-import { lockFile, takeLock } from './runtime/home-lock.ts';
-import { quoted } from './runtime/shell.ts';
+import { randomId } from './runtime/id.ts';
+import { createFolder, rejectShared } from './runtime/folder.ts';
+import { lockFile, acquireLock } from './runtime/home-lock.ts';
+import { shellQuote } from './runtime/shell.ts';
 
 export interface Home {
   path: string;
   ownerKey: string;
-  /** Private files that were open to other users until this start. */
+  /** Private files whose mode this start corrected. */
   repaired: string[];
-  /** Where the owner finds that key. */
+  /** The file with that key. */
   ownerKeyFile: string;
-  /** This server's identity, the same after every restart. */
+  /** The identity of this server. It survives restarts. */
   node: string;
-  /** For signatures whose secrets are derived, not stored. */
+  /** Secrets for signatures are derived from it and never stored. */
   secret: Buffer;
   folder(name: string): string;
-  /** False once somebody removed or replaced it: what is written now is in files without a name. */
+  /** False if the folder was removed or replaced while it was in use. */
   isThere(): boolean;
   release(): void;
 }
 
-/** NFS, SMB, CIFS, 9P, FUSE-less network systems on which SQLite's locks do not hold. */
+/** Network file systems (NFS, SMB, CIFS, 9P) on which SQLite's locks are not reliable. */
 const networkFileSystems = new Set([0x6969, 0x517b, 0xff534d42, 0xfe534d42, 0x01021997, 0x564c]);
 
 export function openHome(path: string): Home {
@@ -64,7 +63,7 @@ export function openHome(path: string): Home {
   };
 }
 
-/** In a cluster all nodes have one owner key; the home keeps its own for the day it is alone again. */
+/** All nodes of a cluster share one owner key. The home keeps its own key for later use without the cluster. */
 export function clusterHome(home: Home, shared: { secret: Buffer; ownerKey: string }): Home {
   const file = clusterKeyFile(home.path);
   if (!existsSync(file) || readFileSync(file, 'utf8').trim() !== shared.ownerKey)
@@ -73,8 +72,8 @@ export function clusterHome(home: Home, shared: { secret: Buffer; ownerKey: stri
 }
 
 /**
- * A home that was a node of a cluster and is not told where that is would begin a truth of its own beside it. `meant`: its
- * operator asked for just that.
+ * Prevents a former cluster node from starting with its own database by accident. `meant`: the operator asked for it
+ * explicitly.
  */
 export function standAlone(path: string, meant: boolean): void {
   const file = clusterKeyFile(path);
@@ -85,24 +84,27 @@ export function standAlone(path: string, meant: boolean): void {
   if (!existsSync(file)) return;
   throw new AppError(
     'unavailable',
-    `The home ${path} is a node of a cluster, but no store is named.`,
+    `The home ${path} is a cluster node, but no store is configured.`,
     {
-      hint: `Set ERRAND_STORE, also possible in ${join(path, 'env')}; \`errand serve --store sqlite\` makes the home stand alone again.`,
+      hint: `Set ERRAND_STORE (or add it to ${join(path, 'env')}). To use the home without the cluster: \`errand serve --store sqlite\`.`,
     },
   );
 }
 
+/** The file that records which cluster ledger the home used. */
+export const clusterMarkOf = (home: string): string => join(home, 'cluster-ledger.id');
+
 const clusterKeyFile = (path: string): string => join(path, 'cluster-owner.key');
 
-/** Of a store that was copied here: what its rows are signed and sealed with. */
+/** Stores the secret of a copied store: its rows are signed and encrypted with it. */
 export function inheritSecret(path: string, secret: Buffer): void {
   write(join(path, 'secret'), secret.toString('hex'));
 }
 
 function prepare(path: string): void {
-  refuseShared(path);
+  rejectShared(path);
   try {
-    makeFolder(path);
+    createFolder(path);
     chmodSync(path, 0o700);
     const probe = join(path, '.writable');
     writeFileSync(probe, '', { mode: 0o600 });
@@ -110,9 +112,9 @@ function prepare(path: string): void {
   } catch (error) {
     throw new AppError(
       'unavailable',
-      `The home ${path} cannot be written: ${(error as Error).message}.`,
+      `The home ${path} is not writable: ${(error as Error).message}.`,
       {
-        hint: 'Choose another with ERRAND_HOME, or give yourself the right to write there.',
+        hint: 'Choose another home with ERRAND_HOME, or make this one writable.',
         cause: error,
       },
     );
@@ -120,7 +122,7 @@ function prepare(path: string): void {
   if (process.platform === 'linux' && networkFileSystems.has(statfsSync(path).type)) {
     throw new AppError(
       'unavailable',
-      `The home ${path} is on a network file system, where locks do not hold.`,
+      `The home ${path} is on a network file system, where locks are not reliable.`,
       {
         hint: 'Choose a local folder with ERRAND_HOME; for several machines use a PostgreSQL store.',
       },
@@ -129,7 +131,7 @@ function prepare(path: string): void {
 }
 
 function lockHome(path: string): { release(): void } {
-  const lock = takeLock(path);
+  const lock = acquireLock(path);
   if ('release' in lock) {
     // Of a server that was killed: clients must not take it for ours.
     rmSync(socketRecord(path), { force: true });
@@ -137,7 +139,7 @@ function lockHome(path: string): { release(): void } {
   }
   throw new AppError('conflict', `Another server has the home ${path} open${holder(path)}.`, {
     hint: 'Use that one (`errand list` finds it by itself), stop it, or choose another home with ERRAND_HOME.',
-    cause: lock.takenBecause,
+    cause: lock.heldError,
   });
 }
 
@@ -181,7 +183,7 @@ function closeToOthers(home: string): string[] {
         'unavailable',
         `${file} is open to other users, and its mode cannot be changed: ${(error as Error).message}.`,
         {
-          hint: `Make it yours alone: \`chown $(id -u) ${quoted(file)}; chmod 600 ${quoted(file)}\`.`,
+          hint: `Make it yours alone: \`chown $(id -u) ${shellQuote(file)}; chmod 600 ${shellQuote(file)}\`.`,
           cause: error,
         },
       );

@@ -1,9 +1,9 @@
-// What is wrong with an input, field by field, in words that a person and a model understand.
+// Describes invalid input field by field, for people and models.
 import { z } from 'zod';
 import { AppError } from './errors.ts';
 import { issueText } from './issue-text.ts';
 
-/** What is wrong with the input of an operation or of a dialect's tool, field by field. */
+/** The error for invalid input of an operation or a dialect tool. */
 export function inputError(
   { name, input }: { name: string; input: z.ZodType },
   error: z.ZodError,
@@ -12,8 +12,8 @@ export function inputError(
     const path = issue.path.join('.');
     return path ? `${path}: ${issueText(issue)}` : issueText(issue);
   });
-  return new AppError('invalidInput', `Wrong input for ${name}: ${issues.join('; ')}`, {
-    hint: unknownFieldHint(input, error) ?? 'The input schema names every field and its limits.',
+  return new AppError('invalidInput', `Invalid input for ${name}: ${issues.join('; ')}`, {
+    hint: unknownFieldHint(input, error) ?? 'See the input schema for all fields and their limits.',
     data: {
       issues: error.issues.slice(0, 20).map((issue) => ({
         path: issue.path.join('.'),
@@ -24,7 +24,7 @@ export function inputError(
   });
 }
 
-/** The same in the words of a dialect, whose callers do not know the fields by our names. */
+/** The same error with the field names of a dialect. */
 export function inputErrorAs(
   error: unknown,
   named: (field: string) => string,
@@ -36,14 +36,14 @@ export function inputErrorAs(
     const path = issue.path.replace(/^\w+/, named);
     return { ...issue, path };
   });
-  const told = issues.slice(0, 5).map(({ path, message }) => `${path || 'body'}: ${message}`);
-  return new AppError('invalidInput', `Wrong input: ${told.join('; ')}.`, {
+  const listed = issues.slice(0, 5).map(({ path, message }) => `${path || 'body'}: ${message}`);
+  return new AppError('invalidInput', `Invalid input: ${listed.join('; ')}.`, {
     hint,
     data: { issues },
   });
 }
 
-/** What the field may have meant to be, or all there are: a model often sees only this text. */
+/** Suggests similar field names, or lists all fields. A model often sees only this text. */
 function unknownFieldHint(input: z.ZodType, error: z.ZodError): string | undefined {
   const wrong = error.issues.find(
     (issue) => issue.code === 'unrecognized_keys' && issue.path.length === 0,
@@ -54,5 +54,7 @@ function unknownFieldHint(input: z.ZodType, error: z.ZodError): string | undefin
   const near = fields.filter((field) =>
     wrong.keys.some((key) => begins(field, key) || begins(key, field)),
   );
-  return near.length > 0 ? `Did you mean ${near.join(' or ')}?` : `It takes: ${fields.join(', ')}.`;
+  return near.length > 0
+    ? `Did you mean ${near.join(' or ')}?`
+    : `Accepted fields: ${fields.join(', ')}.`;
 }

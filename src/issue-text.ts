@@ -1,4 +1,4 @@
-// One problem of an input as a sentence part: `must be at most 200`, not «Too big: expected number to be <=200».
+// Turns a zod issue into readable text: `must be at most 200` instead of `Too big: expected number to be <=200`.
 import { byName } from './runtime/by-name.ts';
 import type { z } from 'zod';
 
@@ -9,7 +9,7 @@ export function issueText(issue: Issue): string {
   return isOwn ? issue.message : (textOf(issue) ?? issue.message);
 }
 
-/** The library's own wording; a message that a schema gives itself is kept. */
+/** zod's default messages. A message that a schema defines itself is kept. */
 const standard =
   /^(Invalid input|Invalid option|Invalid string|Invalid key|Invalid element|Too big|Too small|Unrecognized key|Invalid number|Invalid [A-Za-z0-9 -]+$)/;
 
@@ -57,7 +57,7 @@ const typeNames: Readonly<Record<string, string>> = byName({
   null: 'null',
 });
 
-/** Given values are not repeated: they may be secrets. */
+/** The given value is not repeated, because it may be a secret. */
 function typeText(issue: Extract<Issue, { code: 'invalid_type' }>): string {
   if (issue.message.endsWith('received undefined')) return 'is required';
   return `must be ${typeNames[issue.expected] ?? issue.expected}`;
@@ -93,7 +93,7 @@ function formatText(issue: Extract<Issue, { code: 'invalid_format' }>): string {
   return pattern === undefined ? `must be a valid ${issue.format}` : `must match ${pattern}`;
 }
 
-/** The problem of the option that fits best: the one whose type is right, else all types. */
+/** Reports the option whose type matches, or else lists all types. */
 function unionText(issue: Extract<Issue, { code: 'invalid_union' }>): string {
   const options = issue.errors.map((problems) => problems.map((problem) => within(problem)));
   const deep = issue.errors.findIndex((problems) =>

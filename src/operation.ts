@@ -1,5 +1,5 @@
-// What an operation is. It is defined once; MCP tools, HTTP routes, CLI commands, the OpenAPI document and the
-// docs tables are projections of the one list. No face has logic of its own.
+// Defines an operation and the list of all operations. MCP tools, HTTP routes, CLI commands, the OpenAPI document and the docs
+// tables are projections of this list. Interfaces contain no logic of their own.
 import { z } from 'zod';
 import {
   checkReach,
@@ -11,117 +11,104 @@ import {
   type Reach,
   type Scope,
 } from './authorization.ts';
-import type { CliShape } from './command-shape.ts';
+import { commandsOf, type CliShape } from './command-shape.ts';
+import type { Contract, InputOf, OutputOf } from './contract.ts';
 import { AppError } from './errors.ts';
 import { inputError } from './input-error.ts';
-import { hasReference, isReference, namingFields, withIds } from './job-names.ts';
+import { hasReference, isReference, namingFields, withIds, withUsualNames } from './job-names.ts';
 import { checkInput } from './runtime/input-limits.ts';
 import { isRecord } from './runtime/json.ts';
-import { refuseNul } from './runtime/nul.ts';
+import { rejectNul } from './runtime/nul.ts';
 import type { Tracer } from './runtime/trace.ts';
+import type { CallContext, References } from './call-context.ts';
 import { notFollowed, type StreamItem } from './stream-item.ts';
 
-/** The language of input and output; tests take it from here, so that theirs is ours. */
+/** Re-exported so that tests build schemas with the same zod instance. */
 export { z };
-export type { CliShape };
+export { commandsOf, type CliShape };
 
 export { scopes, isLimited, type Caller, type JobLimits, type Reach, type Scope };
+export type { CallContext, Origin, References } from './call-context.ts';
+export type { Contract, InputOf, OutputOf, ParsedInputOf } from './contract.ts';
 export { inputError, inputErrorAs } from './input-error.ts';
 export { itemData, itemHead, itemLine, type StreamItem } from './stream-item.ts';
 
-/** Where the caller stands: a front or the CLI tells it, so that jobs run where their user works. */
-export interface Origin {
-  cwd?: string;
-  env?: Record<string, string>;
-}
-
-/** Finds the one job that is meant, with the caller's rights. */
-export interface References {
-  resolve(text: string, caller: Caller | undefined): Promise<string>;
-}
-
-export interface CallContext {
-  /** Undefined for a call without a key: only operations with scope `public` accept it. */
-  caller: Caller | undefined;
-  /** Aborted when the caller goes away. Waiting stops; work that was started goes on. */
-  signal: AbortSignal;
-  origin?: Origin;
-  /** What the answer has room for where a model reads it: what hands out pieces makes them no larger. */
-  answerBytesMax?: number;
-  /** The owner said on the command line of this machine that addresses named in this call may be private. */
-  allowPrivate?: true;
-  /** Set when the caller wants to hear how far a long call is. */
-  progress?(update: { progress: number; total?: number; message?: string }): void;
-}
-
 export interface Operation<I = unknown, O = unknown> {
-  /** verb_noun, snake case: the MCP tool's name; `verb noun` on the command line. */
+  /** Snake-case verb and noun. It is the name of the MCP tool. */
   name: string;
   title: string;
-  /** For a model that has never seen us, at most 600 characters: what it does, when to use it and when not, what it changes, its neighbours. */
+  /**
+   * Written for a model that has never seen Errand, at most 600 characters: what the operation does, when to use it and when
+   * not, what it changes, and which operations are related.
+   */
   description: string;
   effect: 'read' | 'write' | 'destroy';
   idempotent?: boolean;
-  /** Reaches beyond this machine (web, remote endpoints). */
+  /** Contacts other machines (the web, remote endpoints). */
   openWorld?: boolean;
-  /** `public`: answers without a key (and then only what is public); a key without the scope gets that much. */
+  /** `public` operations need no key and then return public data only. A key without the scope gets the same. */
   scope: Scope | 'public';
-  /** What it touches. An operation without it is closed to keys that are limited to kinds, queues or a subject. */
+  /** What it touches. Without this declaration, keys limited to kinds, queues or a subject may not call it. */
   reach?: Reach<NoInfer<I>>;
-  /** MCP toolsets it appears in; none: it is no tool. `default` is what every client sees. */
+  /** MCP toolsets that contain it. An operation without toolsets is not an MCP tool. */
   toolsets?: readonly string[];
+  /** Clients that search for tools load it without a search. */
+  alwaysLoad?: true;
   input: z.ZodType<I>;
   output: z.ZodType<O>;
-  /** Paths of input fields whose text may contain NUL characters: it is not stored in a text column. */
-  takesNul?: readonly string[];
-  /** Input fields that an MCP tool only names, to spare every conversation their description; a shape may follow the name after a space. The other faces show them all. */
-  rareInput?: readonly string[];
+  /** Paths of input fields that may contain NUL characters, because they are not stored in a text column. */
+  allowsNul?: readonly string[];
   /**
-   * In a cluster the call goes elsewhere. `job`: to the node that has the files of the job named by `id`; `attempt`: to
-   * the node that runs it, or nowhere when none does.
+   * Rarely used input fields. An MCP tool lists only their names, to keep its schema small. A shape may follow the name after a
+   * space. Other interfaces show the full schema.
+   */
+  rareInput?: readonly string[];
+  /** Input fields that an MCP tool accepts without naming them. */
+  unlistedInput?: readonly string[];
+  /**
+   * Where a cluster runs the call. `job`: on the node that has the files of the job `id`. `attempt`: on the node that runs the
+   * job's attempt, or nowhere if no node runs it.
    */
   at?: 'job' | 'attempt';
-  /** Path under the HTTP root, with {name} for fields of the input; the others come from the query (GET, DELETE) or the JSON body. */
+  /** The HTTP route. `{name}` is an input field. Other fields come from the query (GET, DELETE) or the JSON body. */
   http?: { method: 'GET' | 'POST' | 'PUT' | 'PATCH' | 'DELETE'; path: string };
-  /** One command, or several that each say a part of the input already. */
+  /** Called by workers, remotes and other nodes only: not part of the public OpenAPI document. */
+  isInternal?: true;
+  /** One or more commands. Each may preset a part of the input. */
   cli?: CliShape | readonly CliShape[];
-  /** Work that outlives the call: the job to follow, or undefined when this answer is already the end. Gives MCP tasks. */
+  /** The id of the job that outlives the call, or undefined if the output is final. MCP tasks are built from it. */
   startsJob?(output: O): string | undefined;
-  /** What the call that started this job would answer now; undefined when it is no job of this operation. The result of MCP tasks. */
-  answerFor?(jobId: string, context: CallContext): Promise<O | undefined>;
-  /** A few lines that say the same as the output; faces add it beside the structured answer. */
+  /** The current output of the call that started this job, or undefined if another operation started it. MCP tasks return it. */
+  outputFor?(jobId: string, context: CallContext): Promise<O | undefined>;
+  /** The output has a cursor. The operation itself observes `maxResponseBytes`; interfaces must not shorten its output. */
+  pages?: true;
+  /** The part of the output that a model needs for its next decision: the structured content of MCP results. */
+  brief?: { schema: z.ZodType; of(output: O, input: Record<string, unknown>): unknown };
+  /** The output as a few lines of text, sent along with the structured content. */
   text?(output: O): string;
-  /** Further MCP content of an answer (pictures), beside text and structure. */
+  /** Additional MCP content, such as images. */
   content?(output: O): { type: 'image'; data: string; mimeType: string }[];
   run(input: I, context: CallContext): Promise<O>;
-  /** For operations that are followed: `run` answers the present state, `stream` what comes after, over SSE. */
+  /** For operations that can be followed: `run` returns the current state, `stream` yields what happens afterwards. */
   stream?(input: I, context: CallContext): AsyncIterable<StreamItem>;
 }
 
-export function commandsOf({ cli }: Pick<Operation, 'cli'>): readonly CliShape[] {
-  if (cli === undefined) return [];
-  return 'words' in cli ? [cli] : cli;
-}
-
-/**
- * Keeps the types of input and output tied together while the list holds plain `Operation`s. A field nobody knows is refused:
- * whoever misspells one must hear of it, not get an answer that passed it over.
- */
+/** Checks that input and output types match `run`. Unknown input fields are rejected. */
 export function defineOperation<I, O>(operation: Operation<I, O>): Operation {
   const { input } = operation;
   const isPlain = input instanceof z.ZodObject && input.def.catchall === undefined;
   return isPlain ? { ...operation, input: input.strict() } : operation;
 }
 
-/** A server of the same cluster, and how it is reached. */
+/** A server of the same cluster and its address. */
 export interface Place {
   node: string;
   url: string;
 }
 
-/** Other servers of the same cluster, for operations that say `at`. */
+/** Calls operations on other servers of the cluster, for operations with `at`. */
 export interface Elsewhere {
-  /** Where a call with this input must run; undefined: here. */
+  /** The node that must run a call with this input, or undefined for this node. */
   place(input: unknown, at: 'job' | 'attempt'): Promise<Place | undefined>;
   call(place: Place, name: string, input: unknown, context: CallContext): Promise<unknown>;
   stream(
@@ -132,20 +119,20 @@ export interface Elsewhere {
   ): AsyncIterable<StreamItem>;
 }
 
-/** The one list. Faces and dialects find operations here by name and call them here only. */
+/** The list of all operations. Interfaces and dialects find and call operations only through it. */
 export class Operations {
   private readonly byName = new Map<string, Operation>();
-  private readonly kinds = new Map<string, string>();
+  readonly kinds = new Map<string, string>();
   elsewhere: Elsewhere | undefined;
-  /** Looks up the jobs that a limited key names. Without it such a key may name none. */
+  /** Checks the jobs that a limited key names. Without it, a limited key may not name any job. */
   jobLimits: JobLimits | undefined;
-  /** Set where the operator wants traces. */
+  /** Set if tracing is configured. */
   tracer: Tracer | undefined;
-  /** Set where jobs may be named otherwise than by their id. */
+  /** Resolves job names and id prefixes. */
   references: References | undefined;
   private readonly namers = new Map<string, readonly string[]>();
 
-  /** `kind`: whose they are; a key that is limited to kinds calls none of the others. */
+  /** `kind` owns these operations. A key limited to other kinds may not call them. */
   add(operations: readonly Operation[], kind?: string): void {
     for (const operation of operations) {
       if (kind !== undefined) this.kinds.set(operation.name, kind);
@@ -167,22 +154,31 @@ export class Operations {
 
   get(name: string): Operation {
     const operation = this.byName.get(name);
-    if (!operation) throw new AppError('notFound', `There is no operation ${name}.`);
+    if (!operation) throw new AppError('notFound', `Operation ${name} does not exist.`);
     return operation;
   }
 
-  /** Checks scope and input, then runs. The answer is the operation's own; its shape is checked by tests. */
-  async call<O = unknown>(name: string, input: unknown, context: CallContext): Promise<O> {
-    const operation = this.get(name);
+  /** Checks scope, limits and input, then runs the operation. Tests check the shape of the output. */
+  call<C extends Contract>(
+    contract: C,
+    input: InputOf<C>,
+    context: CallContext,
+  ): Promise<OutputOf<C>>;
+  /** For interfaces, which pass on the name and the input of their caller. */
+  call<O = unknown>(name: string, input: unknown, context: CallContext): Promise<O>;
+  async call(called: Contract | string, input: unknown, context: CallContext): Promise<unknown> {
+    const operation = this.get(typeof called === 'string' ? called : called.name);
     if (!this.tracer) return this.perform(operation, input, context);
-    const attributes = { 'errand.operation': name, 'errand.effect': operation.effect };
-    return this.tracer.call(name, attributes, () => this.perform<O>(operation, input, context));
+    const { name, effect } = operation;
+    const attributes = { 'errand.operation': name, 'errand.effect': effect };
+    return this.tracer.call(name, attributes, () => this.perform(operation, input, context));
   }
 
   private async perform<O>(operation: Operation, given: unknown, context: CallContext): Promise<O> {
-    const input = this.isNamed(operation, given)
-      ? await this.withIds(operation, given, context)
-      : given;
+    const usual = withUsualNames(given, this.namers.get(operation.name));
+    const input = this.isNamed(operation, usual)
+      ? await this.withIds(operation, usual, context)
+      : usual;
     const admitted = await this.admit(operation, input, context);
     try {
       return (await this.runThere(operation, input, admitted)) as O;
@@ -204,13 +200,14 @@ export class Operations {
       try {
         return await operation.run(parsed, context);
       } catch (error) {
-        if (!hasMoved(error) || moves === movesMax) throw error;
+        if (!hasMoved(error) || moves === maxMoves) throw error;
       }
     }
   }
 
-  stream(name: string, input: unknown, context: CallContext): AsyncIterable<StreamItem> {
+  stream(name: string, given: unknown, context: CallContext): AsyncIterable<StreamItem> {
     const operation = this.get(name);
+    const input = withUsualNames(given, this.namers.get(name));
     if (this.isNamed(operation, input)) return this.streamNamed(operation, input, context);
     return this.open(operation, input, context, this.elsewhere);
   }
@@ -224,7 +221,7 @@ export class Operations {
     yield* this.stream(operation.name, resolved, context);
   }
 
-  /** Whether a field names a job by something else than a whole id. */
+  /** Whether a field names a job by anything but its full id. */
   private isNamed({ name }: Operation, input: unknown): input is Record<string, unknown> {
     const fields = this.references && this.namers.get(name);
     return fields !== undefined && isRecord(input) && hasReference(input, fields);
@@ -240,36 +237,34 @@ export class Operations {
     return withIds(input, fields, (text) => this.references!.resolve(text, known));
   }
 
-  /** What the call that started this job would answer now; for a job that no such operation knows, what get_job answers. */
+  /** The current output of the call that started this job, or the output of get_job if no operation recognises the job. */
   async later(named: string, context: CallContext): Promise<{ name: string; output: unknown }> {
-    const jobId =
-      this.references && isReference(named)
-        ? await this.references.resolve(named, context.caller)
-        : named;
+    const references = isReference(named) ? this.references : undefined;
+    const jobId = (await references?.resolve(named, context.caller)) ?? named;
     for (const operation of this.list()) {
-      const output = await this.answerFor(operation, jobId, context);
+      const output = await this.outputFor(operation, jobId, context);
       if (output !== undefined) return { name: operation.name, output };
     }
     const view = await this.call('get_job', { id: jobId, includeResult: true }, context);
     return { name: 'get_job', output: view };
   }
 
-  /** The same of one operation; undefined when it did not start the job, or when the caller may not call it. */
-  async answerFor(operation: Operation, jobId: string, context: CallContext): Promise<unknown> {
+  /** The same for one operation: undefined if it did not start the job or if the caller may not call it. */
+  async outputFor(operation: Operation, jobId: string, context: CallContext): Promise<unknown> {
     const { caller } = context;
-    if (!operation.answerFor || !caller || !this.mayCall(operation.name, caller)) return undefined;
+    if (!operation.outputFor || !caller || !this.mayCall(operation.name, caller)) return undefined;
     if (isLimited(caller)) await this.jobLimits?.require(jobId, caller);
-    return operation.answerFor(jobId, context);
+    return operation.outputFor(jobId, context);
   }
 
-  /** Whether the caller may call it with any input at all. */
+  /** Whether there is any input with which the caller may call the operation. */
   mayCall(name: string, caller: Caller | undefined): boolean {
     const operation = this.get(name);
     if (operation.scope === 'public') return true;
     return refusal(operation, this.kinds.get(name), caller) === undefined;
   }
 
-  /** For a call that another server sent here: it is not sent on. */
+  /** Runs a call that another node forwarded. It is never forwarded again. */
   async callHere(name: string, input: unknown, context: CallContext): Promise<unknown> {
     const operation = this.get(name);
     const run = async () => {
@@ -304,7 +299,7 @@ export class Operations {
     })();
   }
 
-  /** Everything that is checked before an operation runs. */
+  /** Runs every check that precedes an operation. */
   private async admit(
     operation: Operation,
     input: unknown,
@@ -322,7 +317,7 @@ export class Operations {
     }
   }
 
-  /** Throws when the caller may never call it. Returns why a public operation ignores the key of the caller. */
+  /** Throws if the caller may never call the operation. Returns the reason why a public operation ignores the caller's key. */
   private entered(operation: Operation, caller: Caller | undefined): AppError | undefined {
     const isPublic = operation.scope === 'public';
     if (isPublic && !caller) return undefined;
@@ -331,23 +326,23 @@ export class Operations {
     return refused;
   }
 
-  /** What needs no look at stored things: scope, kind, declared limits, the form of the input. */
+  /** The checks that need no stored data: scope, kind, declared limits, the shape of the input. */
   private enter(operation: Operation, input: unknown, context: CallContext): Admitted {
     const refused = this.entered(operation, context.caller);
     checkInput(input);
     const parsed = operation.input.safeParse(input ?? {});
     if (!parsed.success) throw inputError(operation, parsed.error);
-    refuseNul(operation, parsed.data);
+    rejectNul(operation, parsed.data);
     const admitted = { parsed: parsed.data, context };
     return refused ? withoutKey(admitted, refused) : admitted;
   }
 }
 
-/** A call that may run: its checked input, and the context it runs in. */
+/** A call that passed all checks. */
 interface Admitted {
   parsed: unknown;
   context: CallContext;
-  /** Why the key of the call does not count for it: it is answered as a call without a key. */
+  /** Why the caller's key is ignored. The call then runs as a call without a key. */
   reason?: AppError;
 }
 
@@ -357,7 +352,7 @@ const withoutKey = ({ parsed, context }: Admitted, reason: AppError): Admitted =
   reason,
 });
 
-/** What is absent without a key may be there with a better one: the limits of the key are the cause then. */
+/** If the key was ignored and nothing was found, the key's limits are the actual cause: report those. */
 function explained(error: unknown, { reason }: Admitted): unknown {
   const isAbsent = error instanceof AppError && absentCodes.has(error.code);
   return reason && isAbsent ? reason : error;
@@ -384,14 +379,14 @@ async function* follow(
       }
       return;
     } catch (error) {
-      // What was told already is not told again.
-      if (!hasMoved(error) || begun || moves === movesMax) throw error;
+      // A stream that has already sent items cannot restart on another node.
+      if (!hasMoved(error) || begun || moves === maxMoves) throw error;
     }
   }
 }
 
-/** In the data of an error: the node that has what was looked for here. A job that waits may be taken by any node. */
+/** Field in an error's data: the node that now has the job. Any node may claim a waiting job in the meantime. */
 export const movedTo = 'movedTo';
-const movesMax = 3;
+const maxMoves = 3;
 const hasMoved = (error: unknown): boolean =>
   error instanceof AppError && error.data?.[movedTo] !== undefined;

@@ -1,4 +1,4 @@
-// The files that jobs have in a home, copied beside a backup of the database and back.
+// Copies job files next to a database backup, and back.
 import {
   copyFileSync,
   existsSync,
@@ -15,10 +15,10 @@ export interface CopiedFiles {
   bytes: number;
 }
 
-/** Where the files of a backup are: a folder beside it. */
-export const outputFolder = (backup: string): string => `${backup}.files`;
+/** The folder with a backup's job files. */
+const outputFolder = (backup: string): string => `${backup}.files`;
 
-/** `folders`: those of the kinds. The copy takes the place of an earlier one when it is whole. */
+/** Copies the kinds' folders. The copy replaces an earlier one only when it is complete. */
 export function saveOutput(home: string, backup: string, folders: readonly string[]): CopiedFiles {
   const target = outputFolder(backup);
   const next = `${target}.part`;
@@ -30,7 +30,7 @@ export function saveOutput(home: string, backup: string, folders: readonly strin
   return copied;
 }
 
-/** Undefined when the backup has none. */
+/** Undefined if the backup has no job files. */
 export function restoreOutput(
   backup: string,
   home: string,
@@ -46,7 +46,7 @@ function copyFolders(from: string, to: string, folders: readonly string[]): Copi
   return copied;
 }
 
-/** Plain files only: the pipes and sockets of running jobs mean nothing elsewhere. What goes away meanwhile is left out. */
+/** Copies regular files only, not pipes and sockets of running jobs. Files that disappear meanwhile are skipped. */
 function copyInto(from: string, to: string, copied: CopiedFiles): void {
   const stat = lstatSync(from, { throwIfNoEntry: false });
   if (stat?.isDirectory()) {

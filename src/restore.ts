@@ -1,30 +1,31 @@
-// Puts a backup in the place of a home's database. The home's lock is held meanwhile; the present database is kept.
+// Restores a backup into a home. It holds the home lock meanwhile and keeps the previous database.
 import { copyFileSync, existsSync, linkSync, renameSync, rmSync } from 'node:fs';
 import { join } from 'node:path';
 import { AppError } from './errors.ts';
 import { kinds } from './app.ts';
 import { openHome } from './home.ts';
 import { databaseOf, replaceLedger } from './home-ledger.ts';
+import { folderName } from './plugin.ts';
 import { restoreOutput, type CopiedFiles } from './output-copy.ts';
 import { checkBackup } from './store/sqlite/backup.ts';
 import { openDatabase } from './store/sqlite/open.ts';
 
-/** What SQLite keeps beside a database. */
+/** SQLite's side files of a database. */
 const sideFiles = ['-wal', '-shm'];
 
-/** Answers what was copied of the output, undefined for a backup of the database alone. */
+/** Returns what output was copied, or undefined for a backup without output. */
 export async function restoreBackup(
   homePath: string,
   file: string,
 ): Promise<CopiedFiles | undefined> {
-  if (!existsSync(file)) throw new AppError('notFound', `There is no file ${file}.`);
+  if (!existsSync(file)) throw new AppError('notFound', `File ${file} does not exist.`);
   const home = openHome(homePath);
   try {
     const next = join(homePath, 'errand.sqlite.restore');
     const clear = () => sideFiles.forEach((part) => rmSync(next + part, { force: true }));
-    // Of a restore that was killed: another file's changes must not be taken for this one's.
+    // Left by a killed restore: the changes of another file must not be applied to this one.
     clear();
-    // A wrong or damaged file is refused before anything is replaced.
+    // A wrong or damaged file is rejected before anything is replaced.
     try {
       copyFileSync(file, next);
       checkBackup(next);
@@ -35,17 +36,13 @@ export async function restoreBackup(
       clear();
     }
     await replaceLedger(homePath, () => replace(databaseOf(homePath), next));
-    return restoreOutput(
-      file,
-      homePath,
-      kinds.map(({ name }) => name),
-    );
+    return restoreOutput(file, homePath, kinds.map(folderName));
   } finally {
     home.release();
   }
 }
 
-/** A whole database is in its place at every moment: a server that found none would begin an empty one. */
+/** A complete database exists at every moment. A server that found none would start with an empty one. */
 function replace(present: string, next: string): void {
   if (existsSync(present)) {
     const kept = `${present}.before-restore`;
@@ -62,24 +59,24 @@ function keep(path: string, as: string): void {
   try {
     linkSync(path, as);
   } catch {
-    // Not every file system has a second name for a file.
+    // Not every file system supports hard links.
     copyFileSync(path, as);
   }
 }
 
-/** Nothing of it is left in the files beside it, if it can be opened; a damaged one may be why there is a restore. */
+/** Checkpoints the WAL if the database can be opened. A damaged database may be the reason for the restore. */
 function settle(path: string): void {
   try {
     openDatabase(path).close();
   } catch {
-    // It was kept as it was.
+    // Kept unchanged.
   }
 }
 
 function noBackup(file: string, error: Error): AppError {
   const { message } = error.cause instanceof Error ? error.cause : error;
-  return new AppError('invalidInput', `${file} is no backup that can be restored: ${message}.`, {
-    hint: 'Nothing was changed. Name a file that `errand backup` wrote.',
+  return new AppError('invalidInput', `${file} is not a valid backup: ${message}.`, {
+    hint: 'Nothing was changed. Use a file that `errand backup` created.',
     cause: error,
   });
 }

@@ -1,14 +1,14 @@
-// The effective settings of a home, each with the source of its value: what `errand config show` prints.
+// The effective settings of a home with the source of each value, for `errand config show`.
 import { existsSync, readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { kinds } from './app.ts';
 import { environmentSettings, loadConfig, type Config } from './config.ts';
-import type { SettingsReport } from './faces/cli/program.ts';
+import type { SettingsReport } from './interfaces/cli/program.ts';
 import { isRecord } from './runtime/json.ts';
 
 type Env = Record<string, string | undefined>;
 
-/** Fields whose value is a secret, or may hold one. */
+/** Settings that may contain a secret. */
 const secretForm = /secret|password|token|private|(^|\.)(api)?key$/i;
 
 export function settingsReport(home: string, env: Env): SettingsReport {
@@ -44,7 +44,7 @@ function storeSetting({ store }: Config, env: Env): SettingsReport['settings'] {
   ];
 }
 
-/** `{ server: { port: 1 } }` as `server.port` → 1; lists are values. */
+/** Flattens `{ server: { port: 1 } }` to `server.port` → 1. Lists are values. */
 function flat(value: object, prefix = ''): Map<string, unknown> {
   return new Map(
     Object.entries(value).flatMap(([name, part]): [string, unknown][] =>
@@ -61,6 +61,6 @@ function shown(name: string, value: unknown): string {
   return value === undefined ? 'not set' : withoutPassword(JSON.stringify(value));
 }
 
-/** An address may hold a password: `postgres://user:***@host/database`. */
+/** Masks the password in an address: `postgres://user:***@host/database`. */
 const withoutPassword = (text: string): string =>
   text.replaceAll(/(\/\/[^/:@\s"]*):[^@/\s"]+@/g, '$1:***@');

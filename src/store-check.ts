@@ -1,5 +1,5 @@
-// `errand store check`: every page, every row's encoding, and every derived number against what it is derived from. Reads
-// one consistent view, so it gives the same answer with and without running servers, and changes nothing.
+// `errand store check` verifies every page, every row's encoding and every derived counter. It reads one consistent snapshot,
+// works with and without running servers, and changes nothing.
 import { existsSync } from 'node:fs';
 import { kinds, searchIndexes } from './app.ts';
 import { isPostgres, storeAddress } from './config.ts';
@@ -7,28 +7,29 @@ import { environment, homePlace } from './config-place.ts';
 import { AppError } from './errors.ts';
 import { databaseOf } from './home-ledger.ts';
 import { checkJobs, jobJsonColumns } from './jobs/check.ts';
+import { checkDispatch } from './store/check-dispatch.ts';
 import { checkRows, type Snapshot } from './store/check.ts';
 import { openPostgresSnapshot } from './store/postgres/snapshot.ts';
 import { openSqliteSnapshot } from './store/sqlite/snapshot.ts';
-import type { Problem } from './store/store.ts';
+import type { Problem, StoreReader } from './store/store.ts';
 
-export interface StoreCheck {
+interface StoreCheck {
   ok: boolean;
   store: string;
   tables: number;
   rows: number;
   problems: Problem[];
-  /** What this store does not let us verify. */
+  /** Checks that this store does not support. */
   notes: string[];
 }
 
-export async function checkStore(wish: { home?: string; store?: string }): Promise<StoreCheck> {
-  const address = storeAddress(wish);
+export async function checkStore(options: { home?: string; store?: string }): Promise<StoreCheck> {
+  const address = storeAddress(options);
   const isCluster = address !== undefined && isPostgres(address);
-  const path = databaseOf(homePlace(wish.home, environment()).home);
+  const path = databaseOf(homePlace(options.home, environment()).home);
   if (!isCluster && !existsSync(path))
     throw new AppError('notFound', `There is no database at ${path}.`, {
-      hint: 'Name the home with --home, or a PostgreSQL store with --store.',
+      hint: 'Choose the home with --home, or a PostgreSQL store with --store.',
     });
   const snapshot = isCluster ? await openPostgresSnapshot(address) : openSqliteSnapshot(path);
   try {
@@ -38,17 +39,23 @@ export async function checkStore(wish: { home?: string; store?: string }): Promi
   }
 }
 
-export async function checkSnapshot(snapshot: Snapshot): Promise<Omit<StoreCheck, 'store'>> {
+async function checkSnapshot(snapshot: Snapshot): Promise<Omit<StoreCheck, 'store'>> {
   const { problems: pages, notes } = await snapshot.verifyPages();
   const problems: Problem[] = pages.map((text) => ({ check: 'pages', text }));
   const json = Object.assign({}, jobJsonColumns, ...kinds.map((kind) => kind.jsonColumns ?? {}));
   const rows = await checkRows(snapshot, json, searchIndexes());
   problems.push(...rows.problems);
-  for (const check of [checkJobs, ...kinds.flatMap((kind) => kind.check ?? [])]) {
+  const undispatched = kinds.flatMap((kind) => kind.undispatched ?? []);
+  const checks = [
+    checkJobs,
+    (reader: StoreReader) => checkDispatch(reader, undispatched),
+    ...kinds.flatMap((kind) => kind.check ?? []),
+  ];
+  for (const check of checks) {
     try {
       problems.push(...(await check(snapshot)));
     } catch (error) {
-      // Damage that is listed above may make this impossible.
+      // The damage reported above may prevent this check.
       problems.push({ check: 'counters', text: `not verified: ${(error as Error).message}` });
     }
   }

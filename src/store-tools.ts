@@ -1,4 +1,4 @@
-// Work on a store that no server of ours has open: applying migrations, moving everything to another store.
+// Commands for a store without a running server: apply migrations, copy everything to another store.
 import { existsSync, mkdirSync } from 'node:fs';
 import { resolve } from 'node:path';
 import { allMigrations, searchIndexes } from './app.ts';
@@ -7,23 +7,23 @@ import { AppError } from './errors.ts';
 import { isPostgres, storeAddress } from './config.ts';
 import { environment } from './config-place.ts';
 import { inheritSecret, openHome, standAlone } from './home.ts';
-import { databaseOf, halfCopied, openHomeStore, replaceLedger } from './home-ledger.ts';
+import { databaseOf, incompleteCopyError, openHomeStore, replaceLedger } from './home-ledger.ts';
 import { copyStore, type CopyReport } from './store/copy.ts';
-import { beginCopy, endCopy, ledgerOf } from './store/ledger.ts';
+import { beginCopy, endCopy, readLedger } from './store/ledger.ts';
 import { PostgresStore } from './store/postgres/postgres.ts';
 import type { Store } from './store/store.ts';
 
-/** Answers the ids of what was applied: none when the schema fits already. */
-export async function migrateStore(wish: string | undefined): Promise<string[]> {
-  const address = storeAddress(wish === undefined ? {} : { store: wish });
+/** Returns the ids of the applied migrations. */
+export async function migrateStore(options: string | undefined): Promise<string[]> {
+  const address = storeAddress(options === undefined ? {} : { store: options });
   if (address === undefined) {
-    throw new AppError('invalidInput', 'No store is named.', {
-      hint: 'Name it with --store, in ERRAND_STORE or in home/env.',
+    throw new AppError('invalidInput', 'No store is configured.', {
+      hint: 'Set it with --store, ERRAND_STORE or home/env.',
     });
   }
   if (!isPostgres(address)) {
-    throw new AppError('invalidInput', 'Only a PostgreSQL store is migrated by hand.', {
-      hint: 'A home brings its own database up to date when its server starts.',
+    throw new AppError('invalidInput', 'Only a PostgreSQL store needs `errand migrate`.', {
+      hint: 'A home migrates its own database when its server starts.',
     });
   }
   const store = await PostgresStore.open(address);
@@ -42,12 +42,12 @@ export async function copyBetween(from: string, to: string): Promise<CopyReport>
     const target = await openSide(to, true);
     try {
       await refuseServed(target.store);
-      const { ledger } = (await ledgerOf(source.store))!;
-      // Until the last step is done no server starts on the target.
+      const { ledger } = (await readLedger(source.store))!;
+      // No server starts on the target until the last step is done.
       await beginCopy(target.store);
       const report = await copyStore(source.store, target.store, searchIndexes());
       if (secret) await target.inherit(secret);
-      // The copy is the same ledger in another place.
+      // The copy is the same ledger in another database.
       await target.replace(() => endCopy(target.store, ledger));
       return report;
     } finally {
@@ -60,10 +60,10 @@ export async function copyBetween(from: string, to: string): Promise<CopyReport>
 
 interface Side {
   store: Store;
-  /** What rows are signed and sealed with (webhooks, wallets); undefined where there cannot be any yet. */
+  /** The secret that signs and encrypts rows (webhooks, wallets). Undefined if none can exist yet. */
   secret(): Promise<Buffer | undefined>;
   inherit(secret: Buffer): Promise<void>;
-  /** Runs a change of the ledger's identity. */
+  /** Runs a change of the ledger identity. */
   replace(change: () => Promise<void>): Promise<void>;
   close(): Promise<void>;
 }
@@ -74,7 +74,7 @@ async function openSide(address: string, mayCreate: boolean): Promise<Side> {
     try {
       if (mayCreate) await store.migrate(allMigrations());
       else await store.check(allMigrations());
-      if ((await ledgerOf(store))?.state === 'copying') throw halfCopied(store.shown);
+      if ((await readLedger(store))?.state === 'copying') throw incompleteCopyError(store.label);
     } catch (error) {
       await store.close();
       throw error;
@@ -82,16 +82,16 @@ async function openSide(address: string, mayCreate: boolean): Promise<Side> {
     return {
       store,
       secret: () => store.sharedSecret(environment().ERRAND_CLUSTER_KEY),
-      inherit: (secret) => store.bequeath(secret),
+      inherit: (secret) => store.setSharedSecret(secret),
       replace: (change) => change(),
       close: () => store.close(),
     };
   }
   const path = homeOf(address);
   if (!mayCreate && !existsSync(databaseOf(path)))
-    throw new AppError('notFound', `There is no database in the home ${path}.`);
+    throw new AppError('notFound', `The home ${path} has no database.`);
   mkdirSync(path, { recursive: true, mode: 0o700 });
-  // The lock: a copy of a home that somebody serves would not be whole.
+  // Takes the lock: a copy of a home in use would be inconsistent.
   const home = openHome(path);
   const store = await openHomeStore(path, allMigrations()).catch((error: unknown) => {
     home.release();
@@ -112,12 +112,12 @@ async function openSide(address: string, mayCreate: boolean): Promise<Side> {
   };
 }
 
-/** `sqlite:HOME`, or the path alone. */
+/** Accepts `sqlite:HOME` or the path alone. */
 function homeOf(address: string): string {
   const path = address.replace(/^sqlite:(\/\/)?/, '');
   if (path !== '' && path !== 'sqlite' && !/^\w+:/.test(path)) return resolve(path);
-  throw new AppError('invalidInput', 'A side of the copy is neither sqlite:HOME nor postgres://…', {
-    hint: 'Write sqlite: and the path of a home, or postgres://user:password@host:5432/database.',
+  throw new AppError('invalidInput', 'Source and target must be sqlite:HOME or postgres://…', {
+    hint: 'Use sqlite: with the path of a home, or postgres://user:password@host:5432/database.',
   });
 }
 
@@ -132,9 +132,9 @@ async function refuseServed(store: Store): Promise<void> {
   if (alive.length === 0) return;
   throw new AppError(
     'conflict',
-    `Nodes still work on it: ${alive.map(({ name }) => name).join(', ')}.`,
+    `These nodes are still running: ${alive.map(({ name }) => name).join(', ')}.`,
     {
-      hint: 'Stop all nodes first; a copy of a store in use would not be whole.',
+      hint: 'Stop all nodes first. A copy of a store in use would be inconsistent.',
     },
   );
 }

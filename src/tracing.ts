@@ -1,4 +1,4 @@
-// Traces, where the operator has a collector: the tracer that calls and attempts report to, and the service that sends.
+// OpenTelemetry tracing: the tracer that calls and attempts use, and the service that exports spans.
 import type { Config } from './config.ts';
 import type { Clock } from './runtime/clock.ts';
 import type { Egress } from './runtime/egress/index.ts';
@@ -7,20 +7,20 @@ import { TraceExport } from './runtime/trace-export.ts';
 import { Tracer } from './runtime/trace.ts';
 import { version } from './version.ts';
 
-export interface Tracing {
+interface Tracing {
   tracer: Tracer;
   service: TraceExport;
 }
 
-/** Undefined without `tracing.endpoint`: then nothing is recorded and nothing is sent. */
-export function createTracing(needs: {
+/** Undefined without `tracing.endpoint`: nothing is recorded or sent. */
+export function createTracing(deps: {
   config: Config;
   node: string;
   egress: Egress;
   clock: Clock;
   log: Log;
 }): Tracing | undefined {
-  const { config, node, egress, clock, log } = needs;
+  const { config, node, egress, clock, log } = deps;
   const { endpoint, ratio, serviceName } = config.tracing;
   if (endpoint === undefined) return undefined;
   const service = new TraceExport({
@@ -42,7 +42,7 @@ export function createTracing(needs: {
 const tracesUrl = (endpoint: string): string =>
   endpoint.endsWith('/v1/traces') ? endpoint : `${endpoint.replace(/\/$/, '')}/v1/traces`;
 
-/** `key=value,key2=value2`, percent-encoded, as the OpenTelemetry specification has it. */
+/** Parses `key=value,key2=value2`, percent-encoded, as the OpenTelemetry specification defines it. */
 function headersOf(text: string | undefined): Record<string, string> {
   const pairs = (text ?? '').split(',').flatMap((pair) => {
     const at = pair.indexOf('=');

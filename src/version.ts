@@ -1,4 +1,4 @@
-// The version of this program, from its own package.json.
+// The version from package.json.
 import { readFileSync } from 'node:fs';
 
 const { version: own } = JSON.parse(

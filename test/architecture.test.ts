@@ -1,74 +1,30 @@
-// The house rules, as a test: who may import whom, and which calls live in one place only. Read it as documentation.
-// Two rules are kept elsewhere: the linter finds cycles, and removal.test.ts takes the kinds out.
+// The architecture rules as a test: which calls are allowed in one place only. scripts/graph.ts checks which part may import
+// which, and removal.test.ts removes the kinds.
 import assert from 'node:assert/strict';
 import { globSync, readFileSync } from 'node:fs';
-import { dirname, join, relative } from 'node:path';
+import { join } from 'node:path';
 import { describe, test } from 'node:test';
-import { kinds } from '../src/app.ts';
+import { dialects, kinds } from '../src/app.ts';
 import { errorTable, registerErrors } from '../src/errors.ts';
 
 const root = join(import.meta.dirname, '..');
-const files = globSync('src/**/*.ts', { cwd: root }).map((path) => {
+const allFiles = globSync('src/**/*.{ts,tsx}', { cwd: root }).map((path) => {
   const text = readFileSync(join(root, path), 'utf8');
   return { path: path.replace(/^src\//, ''), text, code: withoutComments(text) };
 });
+/** The dashboard's program for browsers has timers and fetch of its own. */
+const browserCode = 'interfaces/dashboard/browser/';
+const files = allFiles.filter(({ path }) => !path.startsWith(browserCode));
+const browserFiles = allFiles.filter(({ path }) => path.startsWith(browserCode));
 
-/** What each part may import, besides packages. Inner rings never import outer ones; a file without a rule is refused. */
-const rules: [part: RegExp, allowed: RegExp][] = [
-  [/^runtime\//, /^(runtime\/|errors\.ts)/],
-  [/^(errors|version)\.ts$/, /^$/],
-  [/^(command-shape|job-names)\.ts$/, /^$/],
-  [/^issue-text\.ts$/, /^runtime\/by-name\.ts$/],
-  [/^(authorization|stream-item)\.ts$/, /^errors\.ts$/],
-  [/^input-error\.ts$/, /^(errors|issue-text)\.ts/],
-  [
-    /^operation\.ts$/,
-    /^(authorization|command-shape|errors|input-error|job-names|stream-item)\.ts|^runtime\//,
-  ],
-  [/^dialect\.ts$/, /^(operation\.ts|errors\.ts)/],
-  [/^config(-place)?\.ts$/, /^(errors\.ts|issue-text\.ts|runtime\/|config-place\.ts)/],
-  [/^store\//, /^(store\/|errors\.ts|runtime\/)/],
-  [
-    /^jobs\//,
-    /^(jobs\/|store\/store\.ts|access\/|operation\.ts|job-names\.ts|errors\.ts|runtime\/)/,
-  ],
-  [/^access\//, /^(access\/|jobs\/job\.ts|store\/store\.ts|operation\.ts|errors\.ts|runtime\/)/],
-  [/^cluster\//, /^(cluster\/|jobs\/|store\/store\.ts|operation\.ts|errors\.ts|runtime\/)/],
-  [
-    /^kinds\//,
-    /^(kinds\/SELF\/|jobs\/|access\/|store\/store\.ts|operation\.ts|errors\.ts|runtime\/)/,
-  ],
-  [/^faces\//, /^(faces\/SELF\/|operation\.ts|dialect\.ts|errors\.ts|runtime\/)/],
-  [/^dialects\//, /^(dialects\/SELF\/|operation\.ts|dialect\.ts|errors\.ts|runtime\/)/],
-  // The composition root alone names the kinds and dialects, by their index; how it is asked is the faces' business.
-  [/^app\.ts$/, /^(?!faces\/|(kinds|dialects)\/[^/]+\/(?!index\.ts)|server\.ts|main\.ts)/],
-  // What is made of the whole: a running server, the command line's other work, a look at the machine.
-  [
-    /^(server|server-operations|main|home|home-ledger|metrics|output-copy|restore|settings-report|store-check|store-tools|tracing)\.ts$/,
-    anyRing(),
-  ],
-  [/^doctor\//, anyRing()],
-];
-
-/** Programs that run in a process of their own, beside a job: they are given no clock, no configuration, no egress. */
+/** Programs that run in their own process next to a job. They get no clock, configuration or egress. */
 const ownPrograms =
-  /^kinds\/(endpoint\/runner\/|command\/process\/(guard-main|launcher-main|terminal-shim)\.ts)/;
+  /^kinds\/(endpoint\/(runner|relay)\/|command\/process\/(guard-main|launcher-main|terminal-shim)\.ts)/;
 
+/** The worker protocol, jobs on remotes, the search engine SearchClaw, migrations of old names, and errors in output. */
+const speaksForeign =
+  /^kinds\/(endpoint\/(runner|relay|remote|workers)\/|endpoint\/(spec|health|jobs\/results|operations\/endpoints)\.ts|web\/search\/|command\/output\/errors\/|\w+\/migrations\.ts)/;
 describe('architecture', () => {
-  test('inner rings never import outer ones, kinds never each other, faces and dialects only operations', () => {
-    const wrong: string[] = [];
-    for (const file of files) {
-      const rule = rules.find(([part]) => part.test(file.path));
-      if (!rule) wrong.push(`${file.path} has no rule`);
-      const self = file.path.split('/')[1] ?? '';
-      const allowed = new RegExp(rule?.[1].source.replace('SELF', self) ?? '');
-      for (const target of importsOf(file)) {
-        if (!allowed.test(target)) wrong.push(`${file.path} imports ${target}`);
-      }
-    }
-    assert.deepEqual(wrong, []);
-  });
-
   const only = (what: string, call: RegExp, where: RegExp) => {
     test(what, () => {
       const wrong = files.filter((file) => call.test(file.code) && !where.test(file.path));
@@ -80,50 +36,50 @@ describe('architecture', () => {
   };
 
   only(
-    'the environment is read in config-place.ts only',
+    'only config-place.ts reads the environment',
     /process\.env\b|'node:process'/,
     either(/^config-place\.ts$/, ownPrograms),
   );
   only(
-    'timers and the time of day come through runtime/clock',
+    'only runtime/clock provides timers and the time',
     /\b(setTimeout|setInterval|Date\.now|performance\.now|new Date)\s*\(\s*\)|\b(setTimeout|setInterval)\s*\(|'node:timers/,
     either(/^runtime\//, ownPrograms),
   );
   only(
-    'the network is reached through runtime/egress',
+    'only runtime/egress makes network requests',
     /from 'undici'|from 'node:(dns|tls|dgram|http2)|\bnew (WebSocket|EventSource)\(|globalThis\.fetch/,
     /^runtime\/egress\//,
   );
   only(
-    'sockets are opened by listeners, by a client of its own server, and in egress',
-    /import (?!type\b)[^;]*from 'node:(http|https|net)'|import\('node:(http|https|net)'\)/,
+    'only listeners, clients of the own server and egress open sockets',
+    /import (?!type\b)[^;]*from 'node:(http|https|net)'|import\('node:(http|https|net)'\)|\bnodeHttps?\(\)/,
     either(
-      /^runtime\/egress\/|^faces\/(http\/(listeners|stale-sockets)|cli\/client|mcp\/connection)\.ts$/,
+      /^runtime\/(egress\/|packages\.ts$)|^interfaces\/(http\/(listeners|stale-sockets)|cli\/client|mcp\/connection)\.ts$/,
       ownPrograms,
     ),
   );
   only(
-    'SQL lives in stores and migrations, in the core also beside what it does',
+    'only stores, migrations and the core contain SQL',
     /[`'"]\s*(SELECT|INSERT INTO|UPDATE \w+ SET|DELETE FROM|CREATE (TABLE|INDEX)|WITH \w+ AS)\b/,
-    /^(store|jobs|access)\/|(^|[/-])(store|migrations)\.ts$/,
+    /^(store|jobs|webhooks|access)\/|^kinds\/\w+\/(store\/|migrations\.ts$)|^cluster\/store\.ts$/,
   );
   only(
-    'optional packages are imported at first use, so that nobody needs those he does not use',
+    'optional packages are imported on first use, so that unused ones need not be installed',
     /import (?!type\b)[^;(]*from '(pg|pg-boss|s3mini|playwright-core|unpdf|viem|@lydell\/node-pty)['/]/,
     ownPrograms,
   );
 
-  test('nobody takes the fetch of the platform, which knows no guard', () => {
+  test('no file uses the global fetch, which bypasses the egress policy', () => {
     const calls = /(?<![\w.])fetch\(/;
-    const ofItsOwn = /\{[^{}()]*\bfetch\b[^{}()]*\}/;
-    const wrong = files.filter(({ code }) => calls.test(code) && !ofItsOwn.test(code));
+    const ownFetch = /\{[^{}()]*\bfetch\b[^{}()]*\}/;
+    const wrong = files.filter(({ code }) => calls.test(code) && !ownFetch.test(code));
     assert.deepEqual(
       wrong.map(({ path }) => path),
       [],
     );
   });
 
-  test('the tables of a kind are known in its own folder only', () => {
+  test('only the folder of a kind uses its tables', () => {
     const wrong = kinds.flatMap(({ migrations = [] }) =>
       migrations.flatMap(({ id, statements }) => {
         const folder = `kinds/${id.split('/')[0]}/`;
@@ -141,7 +97,19 @@ describe('architecture', () => {
     assert.deepEqual(wrong, []);
   });
 
-  test('every code of an error is in the table of its status and exit code', () => {
+  test('kinds contain no names and words of other systems, except where they speak their protocols', () => {
+    const names = new RegExp(dialects.map(({ name }) => name.replace('-', '[-_]')).join('|'), 'i');
+    const words =
+      /\b(IN_QUEUE|IN_PROGRESS|COMPLETED|FAILED|CANCELLED|TIMED_OUT|scrapeId|batch_scrape|job_(created|funded|submitted))\b/;
+    const wrong = files.flatMap(({ path, code }) => {
+      if (!path.startsWith('kinds/') || speaksForeign.test(path)) return [];
+      const found = code.split('\n').filter((line) => names.test(line) || words.test(line));
+      return found.map((line) => `${path}: ${line.trim()}`);
+    });
+    assert.deepEqual(wrong, []);
+  });
+
+  test('every error code has an HTTP status and an exit code', () => {
     for (const { errors = {} } of kinds) registerErrors(errors);
     const known = new Set(errorTable().map(([code]) => code));
     const wrong = files.flatMap(({ path, code }) =>
@@ -152,44 +120,41 @@ describe('architecture', () => {
     assert.deepEqual(wrong, []);
   });
 
-  test('no file is long, and each says first what it is', () => {
-    const wrong = files.flatMap(({ path, text }) => {
-      const lines = text.trimEnd().split('\n').length;
+  test('browser code imports only bundled packages, and writes no HTML text', () => {
+    const packages = /^(preact|preact\/hooks|@preact\/signals|uplot|@xterm\/(xterm|addon-fit))$/;
+    const wrong = browserFiles.flatMap((file) => {
+      const modules = [...file.code.matchAll(/from '([^.'][^']*)'/g)].map(([, name]) => name!);
+      const html = /innerHTML|outerHTML|insertAdjacentHTML|dangerouslySetInnerHTML|document\.write/;
       return [
-        ...(lines > 400 ? [`${path} has ${lines} lines`] : []),
-        ...(text.startsWith('//') ? [] : [`${path} does not open with a comment`]),
+        ...modules.filter((name) => !packages.test(name)).map((name) => `${file.path}: ${name}`),
+        ...(html.test(file.code) ? [`${file.path} writes HTML`] : []),
       ];
     });
     assert.deepEqual(wrong, []);
   });
 
-  test('tables that are looked up by name have no prototype', () => {
+  test('each file starts with a header comment', () => {
+    const wrong = allFiles.filter(({ text }) => !text.startsWith('//')).map(({ path }) => path);
+    assert.deepEqual(wrong, []);
+  });
+
+  test('lookup tables have no prototype', () => {
     const table = /^(?:export )?const \w+: (?:Readonly<)?Record<string,[^=]*= \{/m;
     assert.deepEqual(
       files.filter(({ code }) => table.test(code)).map(({ path }) => path),
       [],
-      'make them with byName of runtime/by-name.ts',
+      'create them with byName of runtime/by-name.ts',
     );
   });
 
-  test('nothing unfinished is left in the source', () => {
+  test('the source contains no TODO marks', () => {
     const marks = /\b(TODO|FIXME|XXX)\b/;
     assert.deepEqual(
-      files.filter(({ text }) => marks.test(text)).map(({ path }) => path),
+      allFiles.filter(({ text }) => marks.test(text)).map(({ path }) => path),
       [],
     );
   });
 });
-
-function importsOf({ path, code }: { path: string; code: string }): string[] {
-  const found = code.matchAll(/(?:from|import)\s*\(?\s*'(\.[^']+)'/g);
-  return [...found].map(([, target]) => relative('.', join(dirname(path), target!)));
-}
-
-/** Every ring, but no single kind and no single dialect. */
-function anyRing(): RegExp {
-  return /^(?!kinds\/|dialects\/)/;
-}
 
 function either(...parts: RegExp[]): RegExp {
   return new RegExp(parts.map(({ source }) => source).join('|'));
@@ -200,7 +165,7 @@ const anyDdl = { engine: 'sqlite', int: '', blob: '', serial: '', strict: '' } a
 const inSql = (table: string): RegExp =>
   new RegExp(`\\b(FROM|INTO|JOIN|UPDATE|TABLE|ON) ${table}\\b`);
 
-/** Comments may name what code may not. */
+/** Comments may mention what code must not contain. */
 function withoutComments(text: string): string {
-  return text.replaceAll(/\/\*[\s\S]*?\*\//g, '').replaceAll(/(^|\s)\/\/.*$/gm, '');
+  return text.replaceAll(/(^|\s)\/\/.*$/gm, '$1').replaceAll(/(^|\s)\/\*[\s\S]*?\*\//g, '$1');
 }

@@ -1,10 +1,10 @@
-// Commands in the docs can be pasted: the blocks of these sections run as they are, in a shell of a new user.
+// Commands in the docs can be pasted: the blocks of these sections run unchanged in the shell of a new user.
 import assert from 'node:assert/strict';
 import { execFile } from 'node:child_process';
 import { readFileSync, symlinkSync, writeFileSync } from 'node:fs';
 import { delimiter, dirname, join } from 'node:path';
 import { test, type TestContext } from 'node:test';
-import { freePort } from './helpers/endpoint-process.ts';
+import { freePort } from './helpers/port.ts';
 import { tempFolder } from './helpers/folder.ts';
 import { bin } from './helpers/server.ts';
 
@@ -41,7 +41,7 @@ async function paste(t: TestContext, script: string, files: Record<string, strin
         resolve({ code: error ? Number(error.code ?? 1) : 0, stdout, stderr }),
       );
     });
-  // A server in the background holds the pipes of the shell: it is stopped by the same script.
+  // A background server keeps the pipes of the shell open, so the same script stops it.
   return run(`set -e\n${text}\nerrand stop > /dev/null`);
 }
 
@@ -55,7 +55,7 @@ test('docs/cli.md: names for jobs, and backups', async (t) => {
   assert.equal(saved.code, 0, saved.stderr);
 });
 
-test('docs/command.md: the lines at its beginning', async (t) => {
+test('docs/command.md: the introduction', async (t) => {
   const [first] = blocks('docs/command.md', '# Commands');
   const pasted = await paste(t, first!, { 'notes.txt': 'one\ntwo\n' });
   assert.equal(pasted.code, 0, pasted.stderr);
@@ -71,17 +71,19 @@ test('docs/endpoint.md: five minutes', async (t) => {
   assert.match(pasted.stdout, /"output":\{"doubled":42\}/);
 });
 
-test('README.md: the lines after the start', async (t) => {
-  const lines = blocks('README.md', '## Start')[1]!;
-  const pasted = await paste(t, lines.replaceAll('bin/errand.js', 'errand'));
+test('README.md: the 60-second tour', async (t) => {
+  const [tour] = blocks('README.md', '## A 60-second tour');
+  const pasted = await paste(t, tour!);
   assert.equal(pasted.code, 0, pasted.stderr);
   assert.match(pasted.stdout, /building\ndone/);
+  assert.match(pasted.stdout, /2:FAIL b\.test\.ts:14/);
+  assert.match(pasted.stdout, /failed · command "tests" · exit code 1/);
 });
 
 test('docs/escrow.md: two agents, one hire; then again with their own keys', async (t) => {
   const hires = blocks('docs/escrow.md', '## Two agents, one hire, five minutes');
   assert.equal(hires.length, 2);
-  // Each block stands for itself: the second one follows the first, as on the page.
+  // The second block follows the first, as on the page.
   const pasted = await paste(t, hires.join('\n'));
   assert.equal(pasted.code, 0, pasted.stderr + pasted.stdout);
   assert.match(pasted.stdout, /provider\s+active\s+1\.86/);

@@ -1,17 +1,18 @@
-// The docs name nothing that is not there: links, files, settings, commands. What is generated is checked by scripts/docs.ts.
+// Links, files, settings and commands in the docs exist. scripts/docs.ts checks the generated parts.
 import assert from 'node:assert/strict';
 import { existsSync, globSync, readFileSync } from 'node:fs';
 import { dirname, join } from 'node:path';
 import { test } from 'node:test';
 import { kinds } from '../src/app.ts';
 import { configSchema } from '../src/config.ts';
+import { aliases } from '../src/interfaces/cli/aliases.ts';
 
 const root = join(import.meta.dirname, '..');
 const pages = globSync(['*.md', 'docs/*.md', 'bench/*.md'], { cwd: root })
   .filter((path) => path !== 'docs/operations.md')
   .map((path) => ({ path, text: readFileSync(join(root, path), 'utf8') }));
 
-/** What a pattern finds in the pages and `isWrong` refuses. */
+/** Matches of a pattern in the pages for which `isWrong` returns true. */
 function wrong(pattern: RegExp, isWrong: (found: string, page: string) => boolean): string[] {
   return pages.flatMap(({ path, text }) =>
     [...text.matchAll(pattern)]
@@ -20,7 +21,7 @@ function wrong(pattern: RegExp, isWrong: (found: string, page: string) => boolea
   );
 }
 
-test('links lead to files', () => {
+test('links point to existing files', () => {
   const missing = wrong(
     /\]\(([^)#\s]+)[^)]*\)/g,
     (link, page) => !/^https?:/.test(link) && !existsSync(join(root, dirname(page), link)),
@@ -28,7 +29,7 @@ test('links lead to files', () => {
   assert.deepEqual(missing, []);
 });
 
-test('files that are named are there', () => {
+test('mentioned files exist', () => {
   const missing = wrong(
     /`((?:test|src|scripts|docs|deploy|contracts)\/[\w./*-]+)`/g,
     (file) => globSync(file, { cwd: root }).length === 0,
@@ -36,25 +37,26 @@ test('files that are named are there', () => {
   assert.deepEqual(missing, []);
 });
 
-test('settings that are named can be set', () => {
+test('mentioned settings exist', () => {
   const settings = settingNames(configSchema(kinds) as Schema);
   const sections = new Set([...settings].filter((name) => !name.includes('.')));
   const missing = wrong(
     /`(\w+(?:\.\w+)+)`/g,
-    (name) => sections.has(name.split('.')[0]!) && !settings.has(name) && !/\.(ts|log)$/.test(name),
+    (name) =>
+      sections.has(name.split('.')[0]!) && !settings.has(name) && !/\.(ts|log|json)$/.test(name),
   );
   assert.deepEqual(missing, []);
 });
 
-test('commands that are shown can be typed', () => {
+test('mentioned commands exist', () => {
   const operations = readFileSync(join(root, 'docs/operations.md'), 'utf8');
   const generated = [...operations.matchAll(/`errand ([a-z -]+)`/g)].map(([, words]) => words!);
-  const cli = readFileSync(join(root, 'src/faces/cli/cli.ts'), 'utf8');
+  const cli = readFileSync(join(root, 'src/interfaces/cli/cli.ts'), 'utf8');
   const [, table] = /const commands: .* = byName\(\{([^}]*)\}/.exec(cli)!;
   const written = [...table!.matchAll(/^ {2}(\w+)/gm)].map(([, name]) => name!);
-  const known = [...generated, ...written, 'help'];
+  const known = [...generated, ...written, ...Object.keys(aliases), 'help'];
   assert.ok(known.includes('run') && known.includes('queue set'));
-  // Also the first word of several commands: `errand work …`.
+  // Includes the first word of command groups: `errand work …`.
   const isTyped = (line: string) =>
     known.some((words) => line === words || line.startsWith(`${words} `) || words.startsWith(`${line} `)); // prettier-ignore
   const missing = wrong(

@@ -1,4 +1,4 @@
-// What `errand doctor` says about machines of every sort: real files below a root of the test's own.
+// `errand doctor` on all sorts of machines: real files below a temporary root.
 import assert from 'node:assert/strict';
 import { execFileSync } from 'node:child_process';
 import { chmodSync, mkdirSync, writeFileSync } from 'node:fs';
@@ -11,7 +11,7 @@ import { smallDisk } from './helpers/disk.ts';
 import { tempFolder } from './helpers/folder.ts';
 import { cli, startServer } from './helpers/server.ts';
 
-interface Wish {
+interface MachineOptions {
   /** Files of the machine: path → text. */
   files?: Record<string, string>;
   /** Files of the home. */
@@ -20,7 +20,7 @@ interface Wish {
   env?: Record<string, string>;
 }
 
-async function findings(t: TestContext, wish: Wish = {}): Promise<Finding[]> {
+async function findings(t: TestContext, options: MachineOptions = {}): Promise<Finding[]> {
   const root = tempFolder(t);
   const put = (folder: string, files: Record<string, string>) => {
     for (const [path, text] of Object.entries(files)) {
@@ -28,27 +28,27 @@ async function findings(t: TestContext, wish: Wish = {}): Promise<Finding[]> {
       writeFileSync(join(folder, path), text, { mode: 0o600 });
     }
   };
-  put(root, wish.files ?? {});
+  put(root, options.files ?? {});
   const home = join(root, 'errand-home');
-  if (wish.home) put(home, wish.home);
-  const env = { HOME: '/home/ada', PATH: '/usr/bin', ERRAND_HOME: home, ...wish.env };
+  if (options.home) put(home, options.home);
+  const env = { HOME: '/home/ada', PATH: '/usr/bin', ERRAND_HOME: home, ...options.env };
   const machine = {
     ...thisMachine(env, root),
     platform: 'linux',
     userName: 'ada',
     isRoot: false,
-    ...wish.machine,
+    ...options.machine,
   };
   return examine(home, env, machine);
 }
 
 const one = (found: Finding[], name: string): Finding => {
   const finding = found.find((each) => each.name === name);
-  assert.ok(finding, `${name} is looked at`);
+  assert.ok(finding, `${name} is checked`);
   return finding;
 };
 
-test('a good machine: every thing is looked at, nothing is a problem', async (t) => {
+test('a healthy machine passes every check', async (t) => {
   const found = await findings(t, { home: { 'owner.key': 'errand_x\n' } });
   for (const name of [
     'Node',
@@ -62,10 +62,10 @@ test('a good machine: every thing is looked at, nothing is a problem', async (t)
   ])
     assert.notEqual(one(found, name).state, 'problem', name);
   for (const name of ['terminal', 'browser', 'clients', 'survival']) one(found, name);
-  assert.equal(one(found, 'survival').text, 'jobs outlive the client and the server');
+  assert.equal(one(found, 'survival').text, 'jobs survive the client and the server');
 });
 
-test('every problem says what to do', async (t) => {
+test('every problem has a hint', async (t) => {
   const found = await findings(t, {
     home: { 'config.json': '{"server": {"prot": 1}}', 'server.log': 'errand: it broke\n' },
     env: { SHELL: '/no/such/shell' },
@@ -78,7 +78,7 @@ test('every problem says what to do', async (t) => {
   assert.match(one(found, 'log').text, /it broke/);
 });
 
-test('files of the home that others may read are named with the cure', async (t) => {
+test('home files that others can read are listed with the fix', async (t) => {
   const folder = tempFolder(t);
   const home = join(folder, 'home');
   mkdirSync(home, { mode: 0o700 });
@@ -88,13 +88,17 @@ test('files of the home that others may read are named with the cure', async (t)
   assert.deepEqual([open.state, open.hint], ['problem', `chmod 600 ${join(home, 'owner.key')}`]);
   chmodSync(join(home, 'owner.key'), 0o600);
   writeFileSync(join(home, 'config.json'), '{}', { mode: 0o644 });
-  assert.equal(one(await examine(home, env), 'permissions').state, 'ok', 'as an editor writes it');
+  assert.equal(
+    one(await examine(home, env), 'permissions').state,
+    'ok',
+    'an editor creates files with this mode',
+  );
   chmodSync(home, 0o755);
   assert.match(one(await examine(home, env), 'permissions').text, /config\.json/);
   assert.equal(one(await examine(home, env), 'home').hint, `chmod 700 ${home}`);
 });
 
-test('a disk with little room is a problem; the log of a server is read for warnings only', async (t) => {
+test('low disk space is a problem; the server log is searched for warnings', async (t) => {
   const root = smallDisk(t, '1m');
   if (root === undefined) return;
   const home = join(root, 'home');
@@ -110,19 +114,19 @@ test('a disk with little room is a problem; the log of a server is read for warn
   assert.match(one(await examine(home, env), 'log').text, /last warnings:[^]*odd/);
 });
 
-test('a home one may not write is a problem with a way out', async (t) => {
+test('a home that is not writable is a problem with a hint', async (t) => {
   const isRoot = process.getuid?.() === 0;
   const root = isRoot ? smallDisk(t, '1m') : tempFolder(t);
   if (root === undefined) return;
   const home = join(root, 'home');
   mkdirSync(home, { mode: 0o500 });
-  // Root may write everywhere but on a disk that takes nothing.
+  // Root can write everywhere except on a read-only disk.
   if (isRoot) execFileSync('mount', ['-o', 'remount,ro', root]);
   const found = one(await examine(home, { HOME: '/', ERRAND_HOME: home }), 'home');
   assert.deepEqual([found.state, found.hint], ['problem', 'Choose another with ERRAND_HOME.']);
 });
 
-test('a server that runs is named with version and process; one that does not is a note', async (t) => {
+test('a running server is shown with version and process; a stopped one is a note', async (t) => {
   const server = await startServer(t);
   const printed = await server.cli('doctor');
   assert.match(printed.stdout, /^✓ Node: 24\./m);
@@ -131,92 +135,100 @@ test('a server that runs is named with version and process; one that does not is
   assert.equal(printed.code, /^✗/m.test(printed.stdout) ? 1 : 0);
   await server.stop();
   const off = await server.cli('doctor');
-  assert.match(off.stdout, /^· server: not running\n {4}Fronts and commands start it/m);
+  assert.match(off.stdout, /^· server: not running\n {4}Commands and MCP clients start it/m);
   const shell = await cli(server.home, ['doctor'], { SHELL: '/no/such/shell' });
-  assert.equal(shell.code, 1, 'a problem is told to scripts, too');
+  assert.equal(shell.code, 1, 'scripts see a problem in the exit code');
   assert.match(shell.stdout, /^✗ shell: \/no\/such\/shell does not exist\n {4}Set SHELL/m);
 });
 
-test('macOS: the gaps are listed; Windows: not supported yet', async (t) => {
+test('macOS lists its gaps, and Windows is not supported yet', async (t) => {
   const mac = one(await findings(t, { machine: { platform: 'darwin' } }), 'system');
   assert.equal(mac.state, 'note');
-  for (const gap of [/escapes a cancel/, /waits for input/, /ports/, /ring/, /node-pty/, /second/])
+  for (const gap of [
+    /survives a cancel/,
+    /waiting for input/,
+    /ports/,
+    /ring/,
+    /node-pty/,
+    /second/,
+  ])
     assert.match(mac.hint!, gap);
   const windows = one(await findings(t, { machine: { platform: 'win32' } }), 'system');
   assert.deepEqual([windows.state, /WSL/.test(windows.hint!)], ['problem', true]);
 });
 
-test('clients: those that know Errand, those that do not', async (t) => {
-  const found = one(
-    await findings(t, {
-      files: {
-        'home/ada/.claude.json': '{"mcpServers": {"errand": {}}}',
-        'home/ada/.cursor/mcp.json': '{}',
-        'home/ada/.codex/config.toml': '',
-      },
-    }),
-    'clients',
-  );
-  assert.equal(found.state, 'note', 'something is left to do');
-  assert.match(found.text, /Claude Code knows Errand; found without it: Codex, Cursor/);
-  assert.match(found.hint!, /errand serve/);
+test('clients without an entry, with a broken entry and with a file that cannot be read', async (t) => {
+  const found = await findings(t, {
+    files: {
+      'home/ada/.claude.json': '{"mcpServers": {"errand": {}}}',
+      'home/ada/.cursor/mcp.json': '{}',
+      'home/ada/.codex/config.toml': '[',
+    },
+  });
+  const { state, text, hint } = one(found, 'clients');
+  assert.deepEqual([state, text], ['note', 'not connected: Cursor']);
+  assert.match(hint!, /errand add/);
+  assert.match(one(found, 'Claude Code').text, /neither a command nor a URL/);
+  assert.match(one(found, 'Codex').text, /cannot be parsed/);
+  assert.equal(one(await findings(t), 'clients').hint, 'Install one, then run `errand add`.');
 });
 
 describe('the browser', () => {
   const chromium = { 'usr/bin/chromium': '' };
-  const browser = async (t: TestContext, wish: Wish) => one(await findings(t, wish), 'browser');
+  const browser = async (t: TestContext, options: MachineOptions) =>
+    one(await findings(t, options), 'browser');
 
-  test('its sandbox works, or what stands in the way and the way out', async (t) => {
+  test('the sandbox works, or the report explains why not and how to fix it', async (t) => {
     assert.match((await browser(t, { files: chromium })).text, /in its sandbox/);
-    const cases: [Wish, RegExp][] = [
+    const cases: [MachineOptions, RegExp][] = [
       [{ files: chromium, machine: { isRoot: true } }, /as root/],
       [
         { files: { ...chromium, 'proc/sys/kernel/unprivileged_userns_clone': '0\n' } },
-        /no namespaces/,
+        /user namespaces disabled/,
       ],
       [
         { files: { ...chromium, 'proc/sys/kernel/apparmor_restrict_unprivileged_userns': '1\n' } },
         /AppArmor/,
       ],
     ];
-    for (const [wish, text] of cases) {
-      const found = await browser(t, wish);
+    for (const [options, text] of cases) {
+      const found = await browser(t, options);
       assert.equal(found.state, 'note');
       assert.match(found.text, text);
       assert.match(found.hint!, /web\.browser\.sandbox/);
     }
   });
 
-  test('none, or one without a sandbox by the settings', async (t) => {
+  test('no browser, or one whose sandbox is turned off', async (t) => {
     assert.match((await browser(t, {})).hint!, /web\.browser\.path/);
     const off = await browser(t, {
       files: chromium,
       home: { 'config.json': '{"web": {"browser": {"sandbox": false}}}' },
     });
     assert.match(off.text, /without its sandbox/);
-    assert.match(off.hint!, /only what you trust/);
+    assert.match(off.hint!, /only pages you trust/);
   });
 });
 
-describe('whether jobs die with the client', () => {
-  const survival = async (t: TestContext, wish: Wish) =>
-    (await findings(t, wish)).filter(({ name }) => name === 'survival');
+describe('whether jobs survive the client', () => {
+  const survival = async (t: TestContext, options: MachineOptions) =>
+    (await findings(t, options)).filter(({ name }) => name === 'survival');
 
   test('a container', async (t) => {
-    const signs: Wish[] = [
+    const signs: MachineOptions[] = [
       { files: { '.dockerenv': '' } },
       { files: { 'run/.containerenv': '' } },
       { env: { container: 'podman' } },
       { files: { 'proc/1/cgroup': '0::/kubepods.slice/pod1/abc\n' } },
     ];
-    for (const wish of signs) {
-      const [found] = await survival(t, wish);
+    for (const options of signs) {
+      const [found] = await survival(t, options);
       assert.match(found!.text, /end with the container/);
       assert.match(found!.hint!, /volume/);
     }
   });
 
-  test('a cgroup that systemd empties: of the client, or of the running server', async (t) => {
+  test('a cgroup that systemd kills: of the client, or of the running server', async (t) => {
     const service = '0::/system.slice/code-server.service\n';
     const [client] = await survival(t, { files: { 'proc/self/cgroup': service } });
     assert.match(client!.text, /would be part of code-server\.service/);
@@ -238,7 +250,7 @@ describe('whether jobs die with the client', () => {
     assert.equal((await survival(t, { files: { 'proc/self/cgroup': scope } }))[0]!.state, 'ok');
   });
 
-  test('KillUserProcesses: the last word of logind counts; lingering keeps the service', async (t) => {
+  test('the last KillUserProcesses setting of logind wins; lingering keeps the service', async (t) => {
     const yes = { 'etc/systemd/logind.conf': '[Login]\nKillUserProcesses=yes\n' };
     const [kills] = await survival(t, { files: yes });
     assert.equal(kills!.state, 'problem');

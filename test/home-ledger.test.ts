@@ -1,4 +1,4 @@
-// A home that had a ledger starts with that ledger or not at all; a change of the ledger may be killed at any step.
+// A home starts only with the ledger it last used, and replacing the ledger survives kill -9 at every step.
 import assert from 'node:assert/strict';
 import { spawnSync } from 'node:child_process';
 import {
@@ -21,7 +21,7 @@ import { Jobs } from '../src/jobs/jobs.ts';
 import { jobMigrations } from '../src/jobs/migrations.ts';
 import { restoreBackup } from '../src/restore.ts';
 import { systemClock } from '../src/runtime/clock.ts';
-import { beginCopy, endCopy, ledgerOf } from '../src/store/ledger.ts';
+import { beginCopy, endCopy, readLedger } from '../src/store/ledger.ts';
 import { PostgresStore } from '../src/store/postgres/postgres.ts';
 import { tempFolder } from './helpers/folder.ts';
 import { toyKind } from './helpers/jobs.ts';
@@ -30,7 +30,7 @@ import { freshDatabase } from './helpers/postgres.ts';
 const deep = process.env.ERRAND_TEST_DEEP === '1';
 const database = (home: string) => join(home, 'errand.sqlite');
 
-/** A home after kill -9: the queue `early` is in the database file, `late` only in its WAL. */
+/** A home after kill -9: queue `early` is in the database file, `late` only in its WAL. */
 async function usedHome(t: TestContext): Promise<{ home: string; backup: string }> {
   const live = join(tempFolder(t), 'home');
   const home = join(tempFolder(t), 'home');
@@ -70,7 +70,7 @@ async function started(home: string): Promise<string[]> {
   }
 }
 
-const refused = (home: string, message: RegExp) =>
+const rejected = (home: string, message: RegExp) =>
   assert.rejects(openHomeStore(home, jobMigrations), (error) => {
     assert.ok(error instanceof AppError, String(error));
     assert.equal(error.code, 'unavailable');
@@ -115,7 +115,7 @@ const attacks: Record<string, { attack(home: string, t: TestContext): unknown; m
         db.exec('CREATE TABLE cookies (id INTEGER)');
         db.close();
       },
-      message: /not a database of Errand/,
+      message: /not an Errand database/,
     },
     'the database of another home': {
       attack: async (home, t) => {
@@ -123,11 +123,11 @@ const attacks: Record<string, { attack(home: string, t: TestContext): unknown; m
         for (const part of ['', '-wal'])
           copyFileSync(database(other.home) + part, database(home) + part);
       },
-      message: /another ledger/,
+      message: /a different ledger/,
     },
     'a removed WAL': {
       attack: (home) => rmSync(`${database(home)}-wal`),
-      message: /The last change is missing in .*-wal was removed/,
+      message: /The last change is missing from .*-wal was removed/,
     },
     'an emptied WAL': {
       attack: (home) => truncateSync(`${database(home)}-wal`),
@@ -136,11 +136,11 @@ const attacks: Record<string, { attack(home: string, t: TestContext): unknown; m
   };
 
 for (const [name, { attack, message }] of Object.entries(attacks)) {
-  test(`a used home refuses ${name}, changes nothing, and starts after a restore`, async (t) => {
+  test(`a used home rejects ${name}, changes nothing, and starts after a restore`, async (t) => {
     const { home, backup } = await usedHome(t);
     await attack(home, t);
     const before = existsSync(database(home)) ? readFileSync(database(home)) : undefined;
-    for (const _again of [1, 2]) await refused(home, message);
+    for (const _again of [1, 2]) await rejected(home, message);
     const after = existsSync(database(home)) ? readFileSync(database(home)) : undefined;
     assert.deepEqual(after, before);
     await restoreBackup(home, backup);
@@ -148,18 +148,18 @@ for (const [name, { attack, message }] of Object.entries(attacks)) {
   });
 }
 
-test('an older copy of the same ledger is refused; the hint accepts it', async (t) => {
+test('an older copy of the same ledger is rejected, and the hint accepts it', async (t) => {
   const { home, backup } = await usedHome(t);
   rmSync(`${database(home)}-wal`);
   copyFileSync(backup, database(home));
-  await refused(home, /changes? (is|are) missing/);
+  await rejected(home, /changes? (is|are) missing/);
   rmSync(join(home, 'ledger.id'));
   assert.deepEqual(await started(home), ['early']);
 });
 
-test('what is intended starts: a WAL that another program folded in, a moved home, a home of before', async (t) => {
+test('intended changes start: a checkpointed WAL, a moved home, and a home of an older version', async (t) => {
   const { home, backup } = await usedHome(t);
-  // As the sqlite3 shell does it: opening recovers the WAL, closing removes it.
+  // Like the sqlite3 shell: opening recovers the WAL, closing removes it.
   new DatabaseSync(database(home)).exec('SELECT 1 FROM queues');
   const db = new DatabaseSync(database(home));
   db.exec('PRAGMA wal_checkpoint(TRUNCATE)');
@@ -168,7 +168,7 @@ test('what is intended starts: a WAL that another program folded in, a moved hom
   const moved = join(tempFolder(t), 'moved');
   cpSync(home, moved, { recursive: true });
   assert.deepEqual(await started(moved), ['early', 'late']);
-  // A database of a version that had no identity yet.
+  // A database from a version without an identity.
   const old = new DatabaseSync(backup);
   old.exec(`DROP TABLE ledger; DELETE FROM migrations WHERE id = 'dispatch/2'`);
   old.close();
@@ -182,11 +182,11 @@ test('what is intended starts: a WAL that another program folded in, a moved hom
   assert.deepEqual(await started(home), ['early']);
 });
 
-test('a journal without its database is refused also where no ledger was recorded', async (t) => {
+test('a WAL without its database is rejected even if no ledger was recorded', async (t) => {
   const { home } = await usedHome(t);
   rmSync(join(home, 'ledger.id'));
   rmSync(database(home));
-  await refused(home, /is missing, but its journal/);
+  await rejected(home, /is missing, but its journal/);
 });
 
 const run = (dieAt: number, args: readonly string[]) =>
@@ -200,15 +200,15 @@ const run = (dieAt: number, args: readonly string[]) =>
     { env: { ...process.env, DIE_AT: String(dieAt) }, encoding: 'utf8' },
   );
 
-/** Which steps to die at: some that differ from run to run, or up to this many of them. */
+/** The steps to kill at: a random selection, or at most this many. */
 function chosen(total: number, count: number): number[] {
   const all = Array.from({ length: total }, (_, i) => i + 1);
-  return all.toSorted(() => Math.random() - 0.5).slice(0, deep ? deepStepsMax : count);
+  return all.toSorted(() => Math.random() - 0.5).slice(0, deep ? maxDeepSteps : count);
 }
 
-const deepStepsMax = 150;
+const maxDeepSteps = 150;
 
-async function dieAtSteps(
+async function killAtSteps(
   prepare: () => Promise<string[]>,
   count: number,
   check: (args: string[], step: string) => Promise<void>,
@@ -225,8 +225,8 @@ async function dieAtSteps(
   }
 }
 
-test('a first start that is killed at any step is repeated', { timeout: 600_000 }, (t) =>
-  dieAtSteps(
+test('a first start that is killed at any step can be repeated', { timeout: 600_000 }, (t) =>
+  killAtSteps(
     async () => ['first', join(tempFolder(t), 'home')],
     6,
     async ([, home], step) => {
@@ -242,7 +242,7 @@ test(
   'a restore that is killed at any step leaves the old or the new ledger',
   { timeout: 600_000 },
   (t) =>
-    dieAtSteps(
+    killAtSteps(
       async () => {
         const { home, backup } = await usedHome(t);
         return ['restore', home, backup];
@@ -262,7 +262,7 @@ test('no server starts on a copy that was killed at any step', { timeout: 900_00
   openHome(source).release();
   await (await openHomeStore(source, allMigrations())).close();
   const secret = readFileSync(join(source, 'secret'), 'utf8');
-  await dieAtSteps(
+  await killAtSteps(
     async () => ['copy', source, join(tempFolder(t), 'target')],
     4,
     async ([, , target], step) => {
@@ -290,7 +290,7 @@ test('no server starts on a copy that was killed at any step', { timeout: 900_00
   );
 });
 
-test('a node of a cluster refuses another database, an emptied one and a half-copied one', async (t) => {
+test('a cluster node rejects another database, an emptied one and a partial copy', async (t) => {
   const home = tempFolder(t);
   const open = async () => {
     const store = await PostgresStore.open(await freshDatabase());
@@ -307,18 +307,18 @@ test('a node of a cluster refuses another database, an emptied one and a half-co
   await join(own);
   await assert.rejects(join(await open()), {
     code: 'unavailable',
-    message: /another ledger/,
+    message: /a different ledger/,
     hint: /Correct ERRAND_STORE.*pg_restore.*rm /,
   });
   await join(own);
   await beginCopy(own);
   await assert.rejects(join(own), { message: /copy into .* was interrupted/ });
-  await endCopy(own, (await ledgerOf(own))!.ledger);
+  await endCopy(own, (await readLedger(own))!.ledger);
   await join(own);
   await own.commit(
     ['jobs', 'events'].map((table) => ({ sql: `DELETE FROM ${table}`, params: [] })),
   );
   await join(own);
   await own.commit([{ sql: 'DELETE FROM ledger', params: [] }]);
-  await assert.rejects(join(own), { message: /was emptied: it had a ledger/ });
+  await assert.rejects(join(own), { message: /no longer contains its ledger: it was emptied/ });
 });

@@ -6,27 +6,27 @@ import { writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { test } from 'node:test';
 import { homeWith } from './helpers/folder.ts';
-import { onlooker } from './helpers/postgres.ts';
+import { openReader } from './helpers/postgres.ts';
 import { onPostgres, serverEnv, startServer } from './helpers/server.ts';
 import { postgresChanges, sqliteChanges } from './properties/changes.ts';
-import { Fuzz, swept } from './properties/fuzz.ts';
-import { Generator, randomOf } from './properties/generate.ts';
+import { checkSweep, Fuzz } from './properties/fuzz.ts';
+import { Generator, createRandom } from './properties/generate.ts';
 
 const deep = process.env.ERRAND_TEST_DEEP === '1';
 const count = Number(process.env.REQUESTS ?? (deep ? 100_000 : 5000) / (onPostgres ? 5 : 1));
-/** The same requests in every run of `npm test`; other ones in every deep run. */
+/** `npm test` always uses the same requests; deep runs use random ones. */
 const seed = Number(process.env.SEED ?? (deep ? Math.floor(Math.random() * 2 ** 31) : 1));
 
-test(`refused requests have no effect, and what was stored can be removed (SEED=${seed})`, async (t) => {
-  const unlimited = { keyRate: 0, addressRate: 0, addressCallsMax: 100_000 };
+test(`refused requests have no effect, and everything stored can be deleted (SEED=${seed})`, async (t) => {
+  const unlimited = { keyRate: 0, addressRate: 0, maxAddressCalls: 100_000 };
   const home = homeWith(t, { http: unlimited, web: { search: { engines: ['local'] } } });
-  // Without sweeps nothing changes by time alone.
+  // Without sweeps, time alone changes nothing.
   const quiet = { ERRAND_LOG: 'warn', ERRAND_SWEEP_MS: '3600000' };
   const server = await startServer(t, { home, env: quiet });
   const call = async (method: string, path: string, body: unknown) => {
-    const answer = await server.api(method, path, body);
-    assert.equal(answer.status, 200, answer.text);
-    return answer.json<{ key?: string }>();
+    const response = await server.api(method, path, body);
+    assert.equal(response.status, 200, response.text);
+    return response.json<{ key?: string }>();
   };
   await call('POST', '/api/endpoints', { id: 'e' });
   for (const kind of ['command', 'web'])
@@ -35,10 +35,10 @@ test(`refused requests have no effect, and what was stored can be removed (SEED=
   for (const scopes of [['read'], ['read', 'run'], ['worker']])
     keys.push((await call('POST', '/api/keys', { name: 'fuzz', scopes })).key);
   const changes = onPostgres
-    ? await postgresChanges(home, await onlooker(t, serverEnv(home).ERRAND_STORE!))
+    ? await postgresChanges(home, await openReader(t, serverEnv(home).ERRAND_STORE!))
     : sqliteChanges(home);
   const routes = await Fuzz.routes(server);
-  const generator = new Generator(randomOf(seed), keys);
+  const generator = new Generator(createRandom(seed), keys);
   const fuzz = new Fuzz({ server, generator, changes, routes });
   await fuzz.run(count);
   t.diagnostic(`${routes.length} routes: ${JSON.stringify(fuzz.counts)}`);
@@ -50,6 +50,6 @@ test(`refused requests have no effect, and what was stored can be removed (SEED=
   );
   await changes.close();
   await server.stop();
-  writeFileSync(join(home, 'config.json'), JSON.stringify({ retention: { ageMsMax: 0 } }));
-  await swept(await startServer(t, { home, env: { ERRAND_SWEEP_MS: '100' } }));
+  writeFileSync(join(home, 'config.json'), JSON.stringify({ retention: { maxAgeMs: 0 } }));
+  await checkSweep(await startServer(t, { home, env: { ERRAND_SWEEP_MS: '100' } }));
 });

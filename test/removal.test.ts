@@ -1,4 +1,4 @@
-// A kind is a folder, its dialects and their lines in app.ts: taken away, what is left compiles and serves.
+// A kind consists of a folder, its dialects and their lines in app.ts. Without them, the rest compiles and runs.
 import assert from 'node:assert/strict';
 import { execFileSync, spawnSync } from 'node:child_process';
 import {
@@ -17,7 +17,7 @@ import { until } from './helpers/until.ts';
 
 const root = join(import.meta.dirname, '..');
 
-/** Which dialects speak about which kind, and a command that only it has. */
+/** The dialects of each kind, and a command that only this kind has. */
 const parts: Record<string, { dialects: string[]; word: string }> = {
   command: { dialects: ['background-job'], word: 'signal' },
   endpoint: { dialects: ['runpod'], word: 'endpoint save' },
@@ -26,29 +26,29 @@ const parts: Record<string, { dialects: string[]; word: string }> = {
 };
 const names = Object.keys(parts);
 
-test('the kinds and dialects that are taken out here are all there are', () => {
+test('this test removes every kind and dialect', () => {
   assert.deepEqual(readdirSync(join(root, 'src/kinds')).toSorted(), names.toSorted());
   const dialects = names.flatMap((name) => parts[name]!.dialects);
   assert.deepEqual(readdirSync(join(root, 'src/dialects')).toSorted(), dialects.toSorted());
 });
 
-// Kinds never import each other, so that nothing needs any of them means that nothing needs this one.
-test('without any kind the rest compiles', (t) => {
+// Kinds never import each other. If the rest compiles without all of them, it compiles without any one of them.
+test('the rest compiles without any kind', (t) => {
   const folder = treeWithout(t, names);
   const tsc = join(root, 'node_modules/.bin/tsc');
   execFileSync(tsc, ['--noEmit', '-p', 'tsconfig.build.json'], { cwd: folder, stdio: 'pipe' });
 });
 
 for (const name of names) {
-  test(`without ${name} the server starts, and offers what the others do`, async (t) => {
+  test(`without ${name} the server starts and offers the commands of the other kinds`, async (t) => {
     const folder = treeWithout(t, [name]);
     const home = join(folder, 'home');
     const run = (...args: string[]) => {
       const env = { ...process.env, ERRAND_HOME: home };
       const bin = join(folder, 'bin/errand.js');
-      const answer = spawnSync(process.execPath, [bin, ...args], { env, encoding: 'utf8' });
-      assert.equal(answer.status, 0, answer.stderr);
-      return answer.stdout;
+      const result = spawnSync(process.execPath, [bin, ...args], { env, encoding: 'utf8' });
+      assert.equal(result.status, 0, result.stderr);
+      return result.stdout;
     };
     try {
       assert.deepEqual(JSON.parse(run('list', '--json')), { jobs: [] });

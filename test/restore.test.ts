@@ -1,4 +1,4 @@
-// A backup in the place of a database: what was there before is kept whole, with what it had not folded in yet.
+// A restore keeps the previous database completely, including its WAL.
 import assert from 'node:assert/strict';
 import { copyFileSync, existsSync, mkdirSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
@@ -9,19 +9,19 @@ import { restoreBackup } from '../src/restore.ts';
 import { SqliteStore } from '../src/store/sqlite/sqlite.ts';
 import { tempFolder } from './helpers/folder.ts';
 
-test('what a killed server had written is kept beside the restored database', async (t) => {
+test('the previous database of a killed server is kept next to the restored one', async (t) => {
   const { home, database, backup } = await killedHome(t);
   assert.ok(existsSync(`${database}-wal`));
   for (const time of ['first', 'again']) {
     await restoreBackup(home, backup);
     assert.deepEqual(queuesIn(database), ['early'], time);
-    assert.ok(!existsSync(`${database}-wal`), 'changes of another database are not for this one');
+    assert.ok(!existsSync(`${database}-wal`), 'the WAL of another database must not be applied');
     const before = time === 'first' ? ['early', 'late'] : ['early'];
     assert.deepEqual(queuesIn(`${database}.before-restore`), before, time);
   }
 });
 
-test('a damaged database is replaced, and kept as it was', async (t) => {
+test('a damaged database is replaced and kept unchanged', async (t) => {
   const { home, database, backup } = await killedHome(t);
   writeFileSync(database, 'no database');
   await restoreBackup(home, backup);
@@ -29,7 +29,7 @@ test('a damaged database is replaced, and kept as it was', async (t) => {
   assert.ok(existsSync(`${database}.before-restore-wal`));
 });
 
-/** A home as kill -9 leaves it, and a backup from before the last change. */
+/** A home after kill -9, and a backup from before the last change. */
 async function killedHome(t: TestContext) {
   const live = join(tempFolder(t), 'live.sqlite');
   const store = new SqliteStore(live);

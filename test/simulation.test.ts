@@ -1,10 +1,10 @@
-// Random submits, claims, beats, ends, cancels, retries, crashes between any two steps and clock jumps, on both stores.
-// SEED=… replays one world; ERRAND_TEST_DEEP=1 makes many and longer ones.
+// Random submissions, claims, heartbeats, ends, cancels, retries, crashes between any two steps and clock jumps, on both
+// stores. SEED=… replays one run; ERRAND_TEST_DEEP=1 runs more and longer simulations.
 import { test } from 'node:test';
 import { PostgresStore } from '../src/store/postgres/postgres.ts';
-import { accessMigrations } from '../src/access/access.ts';
+import { accessMigrations } from '../src/access/keys.ts';
 import { jobMigrations } from '../src/jobs/migrations.ts';
-import { webhookMigrations } from '../src/jobs/webhook.ts';
+import { webhookMigrations } from '../src/webhooks/rows.ts';
 import type { Store } from '../src/store/store.ts';
 import { migratedDatabase } from './helpers/postgres.ts';
 import { stores } from './helpers/stores.ts';
@@ -19,7 +19,7 @@ const worlds = { sqlite: deep ? 40 : 4, postgres: deep ? 12 : 2 };
 for (const name of ['sqlite', 'postgres'] as const) {
   for (let i = 0; i < (fixed === undefined ? worlds[name] : 1); i++) {
     const seed = fixed ?? Math.floor(Math.random() * 2 ** 31);
-    test(`a random life of many jobs keeps every promise on ${name} (SEED=${seed})`, async (t) => {
+    test(`random actions and crashes violate no invariant on ${name} (SEED=${seed})`, async (t) => {
       const world = new World(seed, await openStores(t, name));
       await world.prepare();
       for (let turn = 0; turn < turns; turn++) await world.turn();
@@ -29,7 +29,7 @@ for (const name of ['sqlite', 'postgres'] as const) {
   }
 }
 
-/** In a cluster every node has a store of its own on the one database. */
+/** In a cluster every node has its own store on the shared database. */
 async function openStores(t: TestContext, name: 'sqlite' | 'postgres'): Promise<Store[]> {
   if (name === 'sqlite') return [await stores[0]!.open(t)];
   const migrations = [...jobMigrations, ...accessMigrations, ...webhookMigrations];

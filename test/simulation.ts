@@ -1,8 +1,9 @@
-// A seeded world for the job core: several nodes on one store, a manual clock, and a store that dies before or after any
-// commit. The same seed makes the same wishes; what must always hold is checked from the ledger alone.
+// A seeded simulation of the job core: several nodes on one store, a manual clock, and crashes before or after any commit.
+// The same seed produces the same actions. The invariants are checked from the ledger alone.
 import assert from 'node:assert/strict';
 import { until } from './helpers/until.ts';
 import { checkJobs } from '../src/jobs/check.ts';
+import { checkDispatch } from '../src/store/check-dispatch.ts';
 import { queueKey } from '../src/jobs/intents.ts';
 import { isFinal, type Job } from '../src/jobs/job.ts';
 import { Jobs } from '../src/jobs/jobs.ts';
@@ -20,8 +21,8 @@ export const leaseMs = 30_000;
 const queueLimit = 3;
 const hour = 3_600_000;
 
-/** Small, fast and good enough to pick actions: mulberry32. */
-function randomOf(seed: number): () => number {
+/** mulberry32: small, fast, and good enough to choose actions. */
+function createRandom(seed: number): () => number {
   let state = seed >>> 0;
   return () => {
     state = (state + 0x6d2b79f5) >>> 0;
@@ -39,15 +40,15 @@ interface Node {
   jobs: Jobs;
   maintenance: Maintenance;
   retention: Retention;
-  /** What this node believes to run; forgotten when it crashes. */
+  /** The attempts this node believes to run. Lost when it crashes. */
   held: Map<string, Job>;
 }
 
 export class World {
   readonly clock = new ManualClock();
-  /** Jobs whose submit was answered. */
+  /** Jobs whose submission was acknowledged. */
   readonly acknowledged = new Set<string>();
-  /** Attempts whose end was answered as applied. */
+  /** Attempts whose outcome was acknowledged as applied. */
   private readonly ended = new Map<string, string>();
   private readonly random: () => number;
   private readonly store: Store;
@@ -56,7 +57,7 @@ export class World {
   private actions = 0;
 
   constructor(seed: number, stores: readonly Store[]) {
-    this.random = randomOf(seed);
+    this.random = createRandom(seed);
     this.store = stores[0]!;
     this.nodes = Array.from({ length: 3 }, (_, i) =>
       this.boot(`node_${i}`, stores[i % stores.length]!),
@@ -65,24 +66,24 @@ export class World {
 
   async prepare(): Promise<void> {
     const { jobs } = this.nodes[0]!;
-    await jobs.setQueue('toy', 'narrow', { concurrencyMax: queueLimit });
+    await jobs.setQueue('toy', 'narrow', { maxConcurrency: queueLimit });
     await jobs.ensureQueue('toy', 'wide');
     this.faults = true;
   }
 
-  /** One turn: some wishes at once, each of which may die half-way with its node. */
+  /** One turn: a few concurrent actions, each of which may crash at any commit. */
   async turn(): Promise<void> {
-    const wishes = Array.from({ length: 1 + this.pick(3) }, () => this.wish());
-    for (const answer of await Promise.allSettled(wishes)) {
-      if (answer.status === 'fulfilled') continue;
-      const { reason } = answer as { reason: unknown };
+    const actions = Array.from({ length: 1 + this.pick(3) }, () => this.act());
+    for (const result of await Promise.allSettled(actions)) {
+      if (result.status === 'fulfilled') continue;
+      const { reason } = result as { reason: unknown };
       if (!(reason instanceof Crash) && !(reason instanceof AppError)) throw reason;
     }
-    this.actions += wishes.length;
-    if (this.actions % 7 < wishes.length) await this.checkLeases();
+    this.actions += actions.length;
+    if (this.actions % 7 < actions.length) await this.checkLeases();
   }
 
-  /** No more faults: whatever state they left, every job must reach its end. */
+  /** Disables faults. Every job must end, regardless of the state the faults left. */
   async settle(): Promise<void> {
     this.faults = false;
     for (let i = 0; i < 400; i++) {
@@ -100,37 +101,37 @@ export class World {
       { statuses: ['queued', 'running', 'input_required'] },
       { limit: 5 },
     );
-    assert.fail(`jobs that never end: ${JSON.stringify(left.jobs, null, 1)}`);
+    assert.fail(`jobs did not end: ${JSON.stringify(left.jobs, null, 1)}`);
   }
 
-  /** Everything that must hold, from the ledger alone. */
+  /** Checks all invariants from the ledger alone. */
   async check(): Promise<void> {
     const rows = await this.allJobs();
     const byId = new Map(rows.map((job) => [job.id, job]));
     for (const id of this.acknowledged)
-      assert.ok(byId.has(id), `${id} was acknowledged and is gone`);
+      assert.ok(byId.has(id), `${id} was acknowledged but is missing`);
     const events = await this.allEvents();
     const byJob = Map.groupBy(events, ({ jobId }) => jobId);
     for (const job of rows) checkHistory(job, byJob.get(job.id) ?? []);
     for (const [attemptId, status] of this.ended) {
       const [jobId] = attemptId.split('.') as [string];
-      const said = (byJob.get(jobId) ?? []).some(
+      const isRecorded = (byJob.get(jobId) ?? []).some(
         (event) => `${jobId}.${attemptOf(event)}` === attemptId && endings[event.type] === status,
       );
-      assert.ok(said, `${attemptId} was acknowledged as ${status}, its history does not say so`);
+      assert.ok(isRecorded, `${attemptId} was acknowledged as ${status}, but no event records it`);
     }
     await this.checkLeases();
     await this.checkCounters(rows);
-    assert.deepEqual(await this.store.lost(2 ** 52, 10), [], 'leases are left');
+    assert.deepEqual(await this.store.lostAttempts(2 ** 52, 10), [], 'leases remain');
   }
 
   private boot(name: string, store: Store): Node {
-    const jobs = new Jobs(this.dying(store), this.clock);
+    const jobs = new Jobs(this.withCrashes(store), this.clock);
     jobs.addKind(toyKind);
     const retention = new Retention(jobs, this.clock, {
-      ageMsMax: 1e15,
-      countMax: 1e9,
-      bytesMax: 1e15,
+      maxAgeMs: 1e15,
+      maxCount: 1e9,
+      maxBytes: 1e15,
     });
     const maintenance = new Maintenance({
       jobs,
@@ -143,15 +144,15 @@ export class World {
     return { name, jobs, maintenance, retention, held: new Map() };
   }
 
-  /** The process may die right before a change or right after it, before anybody learned of it. */
-  private dying(store: Store): Store {
+  /** Crashes right before a change, or right after it before the caller gets the result. */
+  private withCrashes(store: Store): Store {
     const around = async <T>(run: () => Promise<T>): Promise<T> => {
       if (this.faults && this.random() < 0.02) throw new Crash('before');
       const value = await run();
       if (this.faults && this.random() < 0.02) throw new Crash('after');
       return value;
     };
-    const changing = new Set(['commit', 'claim', 'heartbeat', 'renewAll', 'promote']);
+    const changing = new Set(['commit', 'claim', 'heartbeat', 'renewLeases', 'promote']);
     return new Proxy(store, {
       get: (target, key) => {
         const value: unknown = Reflect.get(target, key);
@@ -163,7 +164,7 @@ export class World {
     });
   }
 
-  private async wish(): Promise<void> {
+  private async act(): Promise<void> {
     const node = this.nodes[this.pick(this.nodes.length)]!;
     const roll = this.random();
     if (roll < 0.28) await this.submit(node);
@@ -191,7 +192,7 @@ export class World {
       queue: this.random() < 0.4 ? 'narrow' : 'wide',
       input: key ?? this.pick(100),
       priority: this.pick(3),
-      retry: { attemptsMax: 1 + this.pick(4), lostMax: this.pick(3), backoffMs: this.pick(5000) },
+      retry: { maxAttempts: 1 + this.pick(4), maxLost: this.pick(3), backoffMs: this.pick(5000) },
       ...(key === undefined ? {} : { idempotencyKey: key }),
       ...(after === undefined ? {} : { after: [after] }),
     };
@@ -202,7 +203,7 @@ export class World {
       ...(runAt === undefined || key ? {} : { runAt }),
       ...(ttlMs === undefined || key ? {} : { ttlMs }),
     };
-    // The same key must mean the same body, whoever sends it.
+    // The same key requires the same body.
     const body = key === undefined ? submission : sameBody(submission);
     const { job } = await jobs.submit({ ...body, ...extras });
     this.acknowledged.add(job.id);
@@ -252,12 +253,12 @@ export class World {
     return outcomes[this.pick(outcomes.length)]!;
   }
 
-  /** An ended job that nothing depends on, as retention chooses them; another node may retry it meanwhile. */
+  /** Deletes an ended job without dependents, as retention does. Another node may retry it concurrently. */
   private async forget({ jobs, retention }: Node): Promise<void> {
     const job = await jobs.get(await this.someJob());
     if (!isFinal(job.status) || job.idempotencyKey !== null) return;
     if ((await jobs.ledger.dependents(job.id)).length > 0) return;
-    // Whether it was forgotten is not known when the node dies: either is right.
+    // If the node crashes, the job may or may not be deleted. Both are correct.
     this.acknowledged.delete(job.id);
     for (const attemptId of this.ended.keys())
       if (attemptId.startsWith(`${job.id}.`)) this.ended.delete(attemptId);
@@ -276,24 +277,29 @@ export class World {
     if (!job) return;
     const { attemptId } = job;
     if (this.random() < 0.5) {
-      await node.jobs.bring(job.id, { type: 'report', attemptId, progress: { done: 1 } });
+      await node.jobs.applyFact(job.id, { type: 'report', attemptId, progress: { done: 1 } });
     } else {
-      await node.jobs.bring(job.id, { type: 'input', attemptId, needed: this.random() < 0.6 });
+      await node.jobs.applyFact(job.id, { type: 'input', attemptId, needed: this.random() < 0.6 });
     }
   }
 
-  /** At most one live lease per job, and a queue's limit holds over all nodes. */
+  /** At most one lease per job, and the queue limit holds across all nodes. */
   private async checkLeases(): Promise<void> {
-    const leases = await this.store.lost(2 ** 52, 100_000);
+    const leases = await this.store.lostAttempts(2 ** 52, 100_000);
     const jobs = leases.map(({ jobId }) => jobId);
     assert.equal(new Set(jobs).size, jobs.length, 'a job has two leases');
     const rows = await this.nodes[0]!.jobs.ledger.findMany(jobs);
     const narrow = rows.filter(({ queue }) => queue === 'narrow').length;
-    assert.ok(narrow <= queueLimit, `${narrow} attempts of a queue that takes ${queueLimit}`);
+    assert.ok(narrow <= queueLimit, `${narrow} attempts in a queue limited to ${queueLimit}`);
   }
 
   private async checkCounters(rows: readonly Job[]): Promise<void> {
     assert.deepEqual(await checkJobs(this.store), [], 'counters differ from the events');
+    assert.deepEqual(
+      await checkDispatch(this.store, []),
+      [],
+      'dispatch entries differ from the jobs',
+    );
     for (const queue of ['narrow', 'wide']) {
       const expected: Record<string, number> = {};
       for (const job of rows)
@@ -330,8 +336,8 @@ export class World {
       'SELECT max(cursor) AS cursor FROM events',
     );
     const newest = Number(last?.cursor ?? 0);
-    // On PostgreSQL a reader stops before a gap, such as a deleted job leaves, until nothing can fill it any more.
-    await until('the log can be read to its end', async () => {
+    // On PostgreSQL a reader stops before a gap, such as a deleted job leaves, until no transaction can fill it.
+    await until('the event log is readable to its end', async () => {
       return (await this.store.eventCursor()) >= newest;
     });
     for (let after = 0; after < newest; after = found.at(-1)!.cursor) {
@@ -361,12 +367,12 @@ function sameBody({ kind, owner, input, idempotencyKey }: Submission): Submissio
   return { kind, owner, input, queue: 'wide', idempotencyKey: idempotencyKey! };
 }
 
-/** Event type → how the attempt ended. */
+/** How the attempt ended, by event type. */
 const endings: Record<string, string> = {
   completed: 'completed',
   failed: 'failed',
   cancelled: 'cancelled',
-  timedOut: 'timed_out',
+  timed_out: 'timed_out',
   attemptFailed: 'again',
   attemptLost: 'again',
 };
@@ -374,13 +380,13 @@ const endings: Record<string, string> = {
 const attemptOf = ({ data }: EventRow): number =>
   (JSON.parse(data) as { attempt?: number }).attempt ?? 0;
 
-/** Numbers without gaps; an end is followed by nothing but a retry; attempts stay within what was allowed. */
+/** Event numbers have no gaps, only a retry follows an end, and the attempts stay within their limit. */
 function checkHistory(job: Job, history: readonly EventRow[]): void {
   const events = history.toSorted((a, b) => a.n - b.n);
   assert.deepEqual(
     events.map(({ n }) => n),
     events.map((_, i) => i + 1),
-    `${job.id}: its history has a gap`,
+    `${job.id}: event numbers have a gap`,
   );
   assert.equal(job.version, events.length, `${job.id}: row and history differ`);
   let over = false;
@@ -390,9 +396,9 @@ function checkHistory(job: Job, history: readonly EventRow[]): void {
     over = type in endings && !endings[type]!.startsWith('again');
     if (type === 'started' || type === 'snoozed') starts += type === 'started' ? 1 : -1;
   }
-  assert.equal(over, isFinal(job.status), `${job.id}: ${job.status} but its history says else`);
+  assert.equal(over, isFinal(job.status), `${job.id}: ${job.status} but its events say otherwise`);
   assert.ok(starts <= job.attempt, `${job.id}: ${starts} starts of ${job.attempt} attempts`);
-  assert.ok(job.attempt <= job.retry.attemptsMax, `${job.id}: more attempts than allowed`);
+  assert.ok(job.attempt <= job.retry.maxAttempts, `${job.id}: more attempts than allowed`);
   const { startedAt, expiresAt } = job;
   const inTime = startedAt === null || expiresAt === null || startedAt < expiresAt;
   assert.ok(inTime, `${job.id}: started after its time to live`);

@@ -1,4 +1,4 @@
-// `errand store check`: sound with and without a running server; every kind of damage is found, named, and changes the exit code.
+// `errand store check` passes with and without a running server, and finds every kind of damage.
 import assert from 'node:assert/strict';
 import { closeSync, openSync, statSync, writeSync } from 'node:fs';
 import { join } from 'node:path';
@@ -6,9 +6,11 @@ import { DatabaseSync } from 'node:sqlite';
 import { test } from 'node:test';
 import { Client } from 'pg';
 import { allMigrations } from '../src/app.ts';
-import { tempFolder } from './helpers/folder.ts';
+import { homeWith, tempFolder } from './helpers/folder.ts';
 import { migratedDatabase } from './helpers/postgres.ts';
 import { cli, startServer, type TestServer } from './helpers/server.ts';
+
+const config = { web: { search: { engines: ['local'] } } };
 
 interface Report {
   ok: boolean;
@@ -17,7 +19,17 @@ interface Report {
   notes: string[];
 }
 
+/** A failed and retried command, a waiting one, a batch (which has no dispatch entry) and a charged search. */
 async function fill(server: TestServer): Promise<string> {
+  assert.equal((await server.api('PUT', '/api/queues/command/held', { paused: true })).status, 200);
+  const waiting = { command: 'true', cwd: '/', queue: 'held', name: 'waiting' };
+  assert.equal((await server.api('POST', '/api/commands', waiting)).status, 200);
+  const inputs = [{ n: 1 }];
+  assert.equal((await server.api('POST', '/api/endpoints', { id: 'e' })).status, 200);
+  const batch = await server.api('POST', '/api/endpoints/e/batches', { inputs });
+  assert.equal(batch.status, 200, batch.text);
+  const read = await server.api('POST', '/api/web/search', { query: 'x', waitMs: 20_000 });
+  assert.equal(read.status, 200, read.text);
   const ran = await server.api('POST', '/api/commands', {
     command: 'exit 3',
     cwd: '/',
@@ -57,6 +69,34 @@ const damage = (id: string): [sql: string, found: RegExp][] => [
   ],
   [`DELETE FROM attempts WHERE job_id = '${id}'`, new RegExp(`counters: job ${id}: attempt 2`)],
   [`UPDATE escrow_accounts SET balance = 5 WHERE id = 'fees:platform:0'`, /books: .*balance is 5/],
+  [
+    `UPDATE web_usage SET credits = credits + 3`,
+    /counters: usage of \w+, \S+ search credits: stored (\d+), counted/,
+  ],
+];
+
+/** Damaged dispatch entries, whose tables differ between stores: one missing, one without a job, one of an ended job. */
+const dispatchDamage = {
+  sqlite: (id: string) => [
+    `DELETE FROM dispatch WHERE queue = 'command:held'`,
+    `INSERT INTO dispatch (attempt_id, job_id, queue, priority, run_at, state)
+       VALUES ('job_gone.1', 'job_gone', 'command:default', 0, 0, 0)`,
+    `INSERT INTO dispatch (attempt_id, job_id, queue, priority, run_at, state, holder, lease_until)
+       SELECT attempt_id, id, 'command:else', 0, 0, 2, holder, 1 FROM jobs WHERE id = '${id}'`,
+  ],
+  postgres: (id: string) => [
+    `DELETE FROM errand_boss.job WHERE name = 'command/held'`,
+    `INSERT INTO scheduled (attempt_id, job_id, queue, priority, run_at)
+       VALUES ('job_gone.1', 'job_gone', 'command:default', 0, 1)`,
+    `INSERT INTO leases (attempt_id, job_id, queue, holder, lease_until)
+       SELECT attempt_id, id, 'command:else', holder, 1 FROM jobs WHERE id = '${id}'`,
+  ],
+};
+const dispatchFound = [
+  /dispatch: job job_\w+: queued, but it has no dispatch entry/,
+  /dispatch: entry job_gone\.1: job job_gone does not exist/,
+  /dispatch: entry job_\S+: held, but the job is completed/,
+  /dispatch: job job_\w+: its dispatch entry is in queue command:else, but the job is in queue command:default/,
 ];
 
 async function check(
@@ -72,7 +112,7 @@ async function walk(
   home: string,
   env: Record<string, string>,
   server: TestServer,
-  change: (sql: string) => Promise<void>,
+  { store, change }: { store: 'postgres' | 'sqlite'; change: (sql: string) => Promise<void> },
 ): Promise<void> {
   const id = await fill(server);
   const served = await check(home, env);
@@ -81,27 +121,30 @@ async function walk(
   await server.stop();
   const text = await cli(home, ['store', 'check'], env);
   assert.deepEqual(
-    [text.code, /✓ every page, row and counter is sound/.test(text.stdout)],
+    [text.code, /✓ every page, row, counter and dispatch entry is sound/.test(text.stdout)],
     [0, true],
     text.stdout,
   );
   const cases = damage(id);
   for (const [sql] of cases) await change(sql);
+  for (const sql of dispatchDamage[store](id)) await change(sql);
   const found = await check(home, env);
   assert.equal(found.code, 1);
   const lines = found.problems.map((problem) => `${problem.check}: ${problem.text}`).join('\n');
-  for (const [, expected] of cases) assert.match(lines, expected);
+  for (const expected of [...cases.map(([, one]) => one), ...dispatchFound])
+    assert.match(lines, expected);
 }
 
 test('an embedded store: pages, bytes, rows, counters and books', async (t) => {
-  const server = await startServer(t);
-  const { home } = server;
+  const home = homeWith(t, config);
+  const server = await startServer(t, { home });
   const file = join(home, 'errand.sqlite');
-  await walk(home, {}, server, async (sql) => {
+  const change = async (sql: string) => {
     const db = new DatabaseSync(file);
     db.exec(sql);
     db.close();
-  });
+  };
+  await walk(home, {}, server, { store: 'sqlite', change });
   const db = new DatabaseSync(file);
   db.exec(`UPDATE jobs SET name = CAST(x'ff41' AS TEXT)`);
   db.close();
@@ -121,18 +164,19 @@ test('an embedded store: pages, bytes, rows, counters and books', async (t) => {
 test('a PostgreSQL store: rows, counters and books', async (t) => {
   const url = await migratedDatabase(allMigrations());
   const env = { ERRAND_STORE: url };
-  const server = await startServer(t, { env });
-  await walk(server.home, env, server, async (sql) => {
+  const server = await startServer(t, { home: homeWith(t, config), env });
+  const change = async (sql: string) => {
     const client = new Client({ connectionString: url, options: '-c search_path=errand' });
     await client.connect();
     try {
-      // What is not folded yet counts as well.
+      // Unfolded deltas count as well.
       if (sql.startsWith('UPDATE counters')) await fold(client);
       await client.query(sql);
     } finally {
       await client.end();
     }
-  });
+  };
+  await walk(server.home, env, server, { store: 'postgres', change });
 });
 
 async function fold(client: Client): Promise<void> {

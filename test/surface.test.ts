@@ -1,17 +1,17 @@
-// The surface that others rely on, pinned: every tool's JSON, every route, every error code with its status and exit code.
-// What is expected is checked in under test/snapshots; `node test/surface.test.ts --write` writes it anew, and the diff is
-// read like any other change of a contract.
+// Pins the public surface: every tool's JSON, every route, every error code with its status and exit code. The expected
+// values are in test/snapshots. `node test/surface.test.ts --write` rewrites them; review the diff like any contract change.
 import assert from 'node:assert/strict';
 import { mkdirSync, readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
-import { test, type TestContext } from 'node:test';
+import { after, test, type TestContext } from 'node:test';
+import { z } from 'zod';
 import { dialects } from '../src/app.ts';
 import { errorTable } from '../src/errors.ts';
-import { openApiDocument } from '../src/faces/http/openapi.ts';
-import { routeOf } from '../src/faces/http/routes.ts';
-import { ToolTables } from '../src/faces/mcp/table.ts';
-import { instructions } from '../src/faces/mcp/instructions.ts';
-import type { ToolCard } from '../src/faces/mcp/source.ts';
+import { openApiDocument } from '../src/interfaces/http/openapi.ts';
+import { routeOf } from '../src/interfaces/http/routes.ts';
+import { ToolRegistry } from '../src/interfaces/mcp/toolsets.ts';
+import { instructions } from '../src/interfaces/mcp/instructions.ts';
+import type { ToolDefinition } from '../src/interfaces/mcp/source.ts';
 import { commandsOf } from '../src/operation.ts';
 import { serverOperations } from '../src/server-operations.ts';
 import { startApp } from './helpers/app.ts';
@@ -31,49 +31,46 @@ function pin(name: string, entries: Record<string, unknown>): void {
     writeFileSync(path, text);
   }
   const pinned = JSON.parse(readFileSync(path, 'utf8')) as Record<string, unknown>;
-  const hint = 'If this was meant: node test/surface.test.ts --write';
+  const hint = 'If the change is intended, run: node test/surface.test.ts --write';
   const actual = JSON.parse(text) as Record<string, unknown>;
   assert.deepEqual(Object.keys(actual), Object.keys(pinned), `${name}: names differ. ${hint}`);
   for (const [key, value] of Object.entries(actual))
     assert.deepEqual(value, pinned[key], `${name}: ${key} differs. ${hint}`);
 }
 
-async function surface(t: TestContext) {
-  const { app } = await startApp(t);
-  const { operations } = app;
-  const never = () => Promise.reject(new Error('a surface is not called'));
-  operations.add(
-    serverOperations({
-      idle: never,
-      stop: () => {},
-      backup: never,
-      saveOutput: never,
-    }),
-  );
-  const tables = new ToolTables(operations, dialects);
-  const cards = (choice: Parameters<ToolTables['table']>[0]) =>
-    [...tables.table(choice).tools.values()].map((tool) => tool.card);
-  return { operations, tables, cards };
-}
+const { app } = await startApp({ after } as TestContext);
+const { operations } = app;
+const never = () => Promise.reject(new Error('this test calls no operation'));
+operations.add(
+  serverOperations({
+    describe: never,
+    idle: never,
+    stop: () => {},
+    backup: never,
+    saveOutput: never,
+  }),
+);
+const registry = new ToolRegistry(operations, dialects);
+const definitions = (choice: Parameters<ToolRegistry['select']>[0]) =>
+  [...registry.select(choice).tools.values()].map((tool) => tool.definition);
 
-const byName = (cards: ToolCard[]) => Object.fromEntries(cards.map((card) => [card.name, card]));
+const byName = (definitions: ToolDefinition[]) =>
+  Object.fromEntries(definitions.map((definition) => [definition.name, definition]));
 
-test('every tool, of every toolset and dialect', async (t) => {
-  const { cards, tables } = await surface(t);
-  pin('tools', byName(cards({ toolsets: ['all'] })));
-  const toolsets = tables.toolsets().map((name): [string, string[]] => {
-    const own = cards({ toolsets: [name] }).map((card) => card.name);
-    const base = new Set(cards({}).map((card) => card.name));
+test('tools of every toolset and dialect match the snapshot', () => {
+  pin('tools', byName(definitions({ toolsets: ['all'] })));
+  const toolsets = registry.toolsets().map((name): [string, string[]] => {
+    const own = definitions({ toolsets: [name] }).map((definition) => definition.name);
+    const base = new Set(definitions({}).map((definition) => definition.name));
     return [name, name === 'default' ? own : own.filter((tool) => !base.has(tool))];
   });
   pin('toolsets', Object.fromEntries(toolsets));
   for (const { name, tools } of dialects) {
-    if (tools) pin(`dialect-${name}`, byName(cards({ dialects: [name] })));
+    if (tools) pin(`dialect-${name}`, byName(definitions({ dialects: [name] })));
   }
 });
 
-test('every route', async (t) => {
-  const { operations } = await surface(t);
+test('routes match the snapshot', () => {
   const own = operations.list().map((operation) => {
     const { method, path } = routeOf(operation);
     return [`${method} ${path}`, `${operation.name} (${operation.scope})`];
@@ -84,27 +81,47 @@ test('every route', async (t) => {
   pin('routes', Object.fromEntries([...own, ...foreign]) as Record<string, unknown>);
 });
 
-test('the OpenAPI document lists every route, also of the dialects, each under an id of its own', async (t) => {
-  const { operations } = await surface(t);
-  const { paths } = openApiDocument(operations.list(), '1', dialects) as {
-    paths: Record<string, Record<string, { operationId: string; summary: string }>>;
+interface Listed {
+  operationId: string;
+  summary: string;
+  tags: string[];
+  responses: Record<string, { content?: object }>;
+}
+
+test('the OpenAPI documents list every route once, with tag, summary, response and a unique id', () => {
+  const source = {
+    operations: operations.list(),
+    version: '1',
+    dialects,
+    kinds: operations.kinds,
   };
+  type Paths = Record<string, Record<string, Listed>>;
+  const [open, internal] = (['public', 'internal'] as const).map(
+    (part) => (openApiDocument(source, part) as { paths: Paths }).paths,
+  ) as [Paths, Paths];
+  const listedIn = (paths: Paths, method: string, path: string) =>
+    paths[path.replaceAll('*}', '}')]?.[method.toLowerCase()];
   const routes = [
     ...operations.list().map(routeOf),
     ...dialects.flatMap(({ routes: foreign = [] }) => foreign),
   ];
   for (const { method, path } of routes) {
-    const listed = paths[path.replaceAll('*}', '}')]?.[method.toLowerCase()];
-    assert.ok(listed?.summary, `${method} ${path}`);
+    const found = [open, internal].flatMap((paths) => listedIn(paths, method, path) ?? []);
+    assert.equal(found.length, 1, `${method} ${path}`);
+    const { summary, tags, responses } = found[0]!;
+    assert.ok(summary && !summary.includes(path), `${method} ${path} has a summary`);
+    assert.equal(tags.length, 1);
+    const success = Object.keys(responses).find((status) => status.startsWith('2'));
+    assert.ok(success === '204' || responses[success!]?.content, `${method} ${path} responds`);
   }
-  const ids = Object.values(paths).flatMap((methods) =>
-    Object.values(methods).map(({ operationId }) => operationId),
+  const all = [open, internal].flatMap((paths) =>
+    Object.values(paths).flatMap(Object.values<Listed>),
   );
+  const ids = all.map(({ operationId }) => operationId);
   assert.deepEqual(ids.length, new Set(ids).size);
 });
 
-test('every command of the command line that comes from an operation', async (t) => {
-  const { operations } = await surface(t);
+test('CLI commands of operations match the snapshot', () => {
   const words = operations.list().flatMap((operation) =>
     commandsOf(operation).map((cli) => {
       const args = (cli.args ?? []).map((arg) => `<${arg}>`).join(' ');
@@ -114,29 +131,50 @@ test('every command of the command line that comes from an operation', async (t)
   pin('commands', Object.fromEntries(words) as Record<string, unknown>);
 });
 
-test('no operation passes over a field that it does not know', async (t) => {
-  const { operations } = await surface(t);
-  const passing = operations.list().filter(({ input }) => {
+test('every operation rejects unknown fields', () => {
+  const lenient = operations.list().filter(({ input }) => {
     const { error } = input.safeParse({ noSuchField: 1 });
     return !error?.issues.some(({ code }) => code === 'unrecognized_keys');
   });
   assert.deepEqual(
-    passing.map(({ name }) => name),
+    lenient.map(({ name }) => name),
     [],
   );
 });
 
-test('every error code with its HTTP status and exit code', async (t) => {
-  await surface(t);
+test('a wait of any length is accepted: it is clamped, never rejected', () => {
+  const waits = operations.list().filter(({ input }) => 'waitMs' in (input as z.ZodObject).shape);
+  assert.ok(waits.length > 15, String(waits.length));
+  for (const { name, input } of waits) {
+    const { waitMs } = (input as z.ZodObject).shape as Record<string, z.ZodType>;
+    for (const ms of [-1, 0.5, 120_000, 1e12])
+      assert.ok(waitMs!.safeParse(ms).success, `${name} rejects waitMs ${ms}`);
+  }
+});
+
+test('a response names its job id; jobId only refers from another object to its job', () => {
+  const wrong = operations
+    .list()
+    .filter(({ output, brief }) =>
+      [output, brief?.schema].some(
+        (one) => one instanceof z.ZodObject && 'jobId' in one.shape && !('id' in one.shape),
+      ),
+    );
+  assert.deepEqual(
+    wrong.map(({ name }) => name),
+    [],
+  );
+});
+
+test('error codes match the snapshot with their HTTP status and exit code', () => {
   pin('errors', Object.fromEntries(errorTable()));
 });
 
-test('the default tool list is small: at most 15 tools and 18 kB', async (t) => {
-  const { cards } = await surface(t);
-  // As clients of 2025 get them, which are told a little more.
+test('the default tool list is small: at most 15 tools and 18 kB', () => {
+  // The larger form, for clients of protocol version 2025.
   const task = { execution: { taskSupport: 'optional' } };
-  const shown = cards({}).map(({ startsJob, ...card }) => ({
-    ...card,
+  const shown = definitions({}).map(({ startsJob, ...definition }) => ({
+    ...definition,
     ...(startsJob ? task : {}),
   }));
   assert.ok(shown.length <= 15, `${shown.length} tools`);
@@ -145,41 +183,45 @@ test('the default tool list is small: at most 15 tools and 18 kB', async (t) => 
   assert.ok(Buffer.byteLength(instructions) < 2000);
 });
 
-test('what the default tools start can be read with them', async (t) => {
-  const { cards } = await surface(t);
-  const shown = cards({});
-  const names = new Set(shown.map(({ name }) => name));
-  const told = shown.flatMap(({ description }) =>
-    [...description.matchAll(/\b(?:read|follow(?:ed)?|stop(?:ped)?) (?:it )?with (\w+_\w+)/gi)].map(
-      ([, name]) => name!,
-    ),
-  );
-  assert.ok(told.includes('read_pages'));
-  assert.deepEqual(
-    told.filter((name) => !names.has(name)),
-    [],
-  );
-});
-
-test('every description says what, when, when not, and names its neighbours', async (t) => {
-  const { cards } = await surface(t);
-  const all = cards({ toolsets: ['all'] });
-  const names = all.map((card) => card.name);
-  const defaults = new Set(cards({}).map((card) => card.name));
+test('every description says what the tool does, when to use it and when not, and mentions a related tool', () => {
+  const all = definitions({ toolsets: ['all'] });
+  const names = all.map((definition) => definition.name);
+  const defaults = new Set(definitions({}).map((definition) => definition.name));
   const wrong: string[] = [];
   for (const { name, title, description, annotations } of all) {
-    const say = (what: string) => wrong.push(`${name}: ${what}`);
-    if (!/^[a-z]+(_[a-z0-9]+)+$/.test(name)) say('is not verb_noun');
-    if (!title || title.toLowerCase() === description.toLowerCase()) say('has no title of its own');
-    if (description.length > 600) say(`has ${description.length} characters`);
+    const report = (what: string) => wrong.push(`${name}: ${what}`);
+    if (!/^[a-z]+(_[a-z0-9]+)+$/.test(name)) report('is not verb_noun');
+    if (!title || title.toLowerCase() === description.toLowerCase()) report('has no title');
+    if (description.length > 600) report(`has ${description.length} characters`);
     const isNamed = names.some((other) => other !== name && description.includes(other));
-    if (!isNamed) say('names no neighbour');
+    if (!isNamed) report('mentions no related tool');
     if (!/\b(use|for|when|before|after|first|to the)\b/i.test(description))
-      say('does not say when to use it');
-    // Another tool for another purpose also says when not to use this one; what every client sees says it outright.
-    const isOutright = /\b(not|never|instead|only|unless|without|no)\b/i.test(description);
-    if (!isOutright && (defaults.has(name) || !isNamed)) say('does not say when not to use it');
-    if (annotations.readOnlyHint && annotations.destructiveHint) say('reads and destroys');
+      report('does not say when to use it');
+    // Mentioning a related tool implies when not to use this one. Default tools must state it explicitly.
+    const isExplicit = /\b(not|never|instead|only|unless|without|no)\b/i.test(description);
+    if (!isExplicit && (defaults.has(name) || !isNamed)) report('does not say when not to use it');
+    if (annotations.readOnlyHint && annotations.destructiveHint) report('reads and destroys');
   }
   assert.deepEqual(wrong, []);
+});
+
+test('the public OpenAPI document has no worker routes and no request field with a default', () => {
+  const source = { operations: operations.list(), version: '1', dialects };
+  const { paths, components } = openApiDocument(source, 'public') as {
+    paths: object;
+    components: { schemas: Record<string, object> };
+  };
+  const internal = ['/job-take/', '/job-done/', '/v2/hooks/', '/api/take_jobs', '/api/watch_job'];
+  for (const path of internal)
+    assert.ok(!Object.keys(paths).some((one) => one.includes(path)), path);
+  const requests = Object.entries(components.schemas).filter(([name]) => /Input(_|$)/.test(name));
+  assert.ok(requests.length > 50);
+  assert.doesNotMatch(JSON.stringify([paths, requests]), /"default":(?!\{"description")/);
+});
+
+test('every documented route of a dialect exists', () => {
+  for (const { routes = [], routeDocs = {}, name } of dialects) {
+    const known = routes.map(({ method, path }) => `${method} ${path}`);
+    assert.deepEqual(Object.keys(routeDocs).toSorted(), known.toSorted(), name);
+  }
 });

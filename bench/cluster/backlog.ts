@@ -1,5 +1,5 @@
-// The cost of a claim on PostgreSQL with 1,000,000 waiting jobs against 1,000. The first thousand are submitted; the rest
-// are copies of their rows in every table, made inside the server, because a million submits would take many minutes.
+// The cost of a claim on PostgreSQL with 1,000,000 waiting jobs against 1,000. The first thousand are submitted. The rest
+// are copies of their rows, created inside the server, because a million submits would take many minutes.
 import { Client } from 'pg';
 import { bossId } from '../../src/store/postgres/dispatcher.ts';
 import { compare, median, type Side } from '../harness.ts';
@@ -27,7 +27,7 @@ await compare({
 });
 await server.close();
 
-/** What a round claims it finishes, and as many are submitted again: the number stays. */
+/** A round finishes what it claims and submits as many again, so the backlog stays constant. */
 async function side(schema: string, count: number): Promise<Side> {
   const submitter = await open(server.url, schema);
   await fill(submitter.jobs, few);

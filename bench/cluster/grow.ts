@@ -1,5 +1,5 @@
-// How claim + finish grows from 1 to 3 nodes (processes of their own) on this machine's cores, and who uses those cores:
-// where the database shares them with the nodes, it is the limit long before the nodes are.
+// How claim + finish scales from 1 to 3 nodes (separate processes) on this machine, and what uses its cores. If the
+// database shares the cores with the nodes, it becomes the bottleneck long before the nodes do.
 import { fork, type ChildProcess } from 'node:child_process';
 import { availableParallelism } from 'node:os';
 import { compare, median, treeCpu, type Side } from '../harness.ts';
@@ -12,7 +12,7 @@ const workers = 4;
 if (process.env.BENCH_NODE) await node(process.env.BENCH_NODE);
 else await main();
 
-/** A node of its own: works off what waits when told to. */
+/** A node in its own process that works off the backlog on request. */
 async function node(url: string): Promise<void> {
   const { jobs } = await open(url, 'grow');
   process.on('message', (left: number) => {

@@ -1,4 +1,4 @@
-// What the benchmarks of the cluster store share: a ledger in a schema of its own, a claim as a worker makes it, a backlog.
+// Shared by the cluster store benchmarks: a ledger in its own schema, a claim like a worker's, and a backlog.
 import { Jobs } from '../../src/jobs/jobs.ts';
 import { jobMigrations } from '../../src/jobs/migrations.ts';
 import type { Job } from '../../src/jobs/job.ts';

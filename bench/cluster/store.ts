@@ -1,5 +1,5 @@
-// The cluster store against bare pg-boss that does the same transactions with a ledger written by hand: submits of 16
-// callers, and full cycles (claim and end) of 4 workers. Same server, same database settings, rounds interleaved.
+// The cluster store against bare pg-boss with a hand-written ledger in the same transactions: submits of 16 callers, and
+// full cycles (claim and finish) of 4 workers. Same server, same database settings, interleaved rounds.
 import { Pool, type PoolClient } from 'pg';
 import { PgBoss } from 'pg-boss';
 import { Jobs } from '../../src/jobs/jobs.ts';
@@ -43,9 +43,9 @@ async function ours(): Promise<Queue> {
 }
 
 /**
- * What one would write by hand with pg and pg-boss alone, for the same ledger: the job with what is asked of jobs later
- * (owner, queue, status, holder, lease, times), its numbered events, kept counters per queue and status, one transaction
- * for each step. pg-boss holds the lease.
+ * A hand-written equivalent with only pg and pg-boss: the job with the columns that are queried later (owner, queue,
+ * status, holder, lease, times), its numbered events, stored counters per queue and status, one transaction per step.
+ * pg-boss holds the lease.
  */
 async function bare(): Promise<Queue> {
   const pool = new Pool({ connectionString: server.url, max: 10 });

@@ -1,5 +1,5 @@
-// How soon a waiting worker has a new job: from the submit on one node to the claim on another, against bare pg-boss that
-// notifies (its own listener, its own worker) and against LISTEN/NOTIFY around two plain statements.
+// How soon a waiting worker gets a new job, from the submit on one node to the claim on another, against bare pg-boss with
+// its own listener and worker, and against LISTEN/NOTIFY around two plain statements.
 import { Client } from 'pg';
 import { PgBoss } from 'pg-boss';
 import { systemClock } from '../../src/runtime/clock.ts';
@@ -8,7 +8,7 @@ import { startPostgres } from '../services.ts';
 import { claim, finish, open, rounds, submission } from './kit.ts';
 
 const takes = Number(process.env.BENCH_COUNT ?? 40);
-/** Both workers wait again before the next job comes. */
+/** Time for both workers to wait again before the next job. */
 const pauseMs = 60;
 
 const server = await startPostgres();
@@ -24,7 +24,7 @@ await compare({
 });
 await server.close();
 
-/** One take; answers what is left to do afterwards, which no caller waits for. */
+/** One take. Returns the cleanup, which no caller waits for. */
 type Take = () => Promise<() => Promise<unknown>>;
 
 function sampled(name: string, take: Take, close: () => Promise<unknown>): Side {
@@ -78,7 +78,7 @@ async function boss(): Promise<Side> {
   await sender.createQueue('take', { retryLimit: 0, notify: true });
   const worker = await started();
   let arrived = () => {};
-  // Polled so seldom that only a notification can be in time.
+  // Polls so rarely that only a notification can be in time.
   const seldom = { pollingIntervalSeconds: 30, notifyPollingIntervalSeconds: 30 };
   await worker.work('take', seldom, async () => arrived());
   const take: Take = async () => {

@@ -1,5 +1,5 @@
-// The bare loop of throughput.ts, in a small process of its own: the same detached spawn of the same wrapper with its
-// folder, log file and exit record, and nothing else. Each line on stdin runs a round and answers its rate.
+// The bare loop of throughput.ts in a small process: the same detached spawn of the same wrapper with its folder, log file
+// and exit record, and nothing else. Each line on stdin runs one round, which prints its rate.
 import { join } from 'node:path';
 import { createInterface } from 'node:readline';
 import { LaunchFolder } from '../../src/kinds/command/process/folder.ts';
@@ -24,7 +24,7 @@ async function one(): Promise<void> {
     streams: 'merged',
   });
   await ended;
-  if (folder.readExit()?.exitCode !== 0) throw new Error('a bare one went wrong');
+  if (folder.readExit()?.exitCode !== 0) throw new Error('a bare command failed');
 }
 
 for await (const _line of createInterface({ input: process.stdin })) {

@@ -1,5 +1,5 @@
-// A thousand idle jobs: memory (PSS) of server, launcher, wrappers and guard, payload excluded, against one Node process per
-// job; and the share of a core they use.
+// A thousand idle jobs: memory (PSS) of server, launcher, wrappers and guard without the payload, against one Node process
+// per job, and their share of a core.
 import { spawn } from 'node:child_process';
 import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
@@ -9,7 +9,7 @@ const jobs = Number(process.env.BENCH_JOBS ?? 1000);
 const watchMs = Number(process.env.BENCH_WATCH_MS ?? 30_000);
 const nodesMeasured = 10;
 
-const server = await startServer({ command: { jobsMax: jobs } });
+const server = await startServer({ command: { maxJobs: jobs } });
 const ids: string[] = [];
 for (let n = 0; n < jobs; n += 20) {
   const batch = Array.from({ length: Math.min(20, jobs - n) }, () =>

@@ -1,4 +1,4 @@
-// What the command benchmarks share: the real server as a process, and what the kernel says about processes.
+// Shared by the command benchmarks: the real server as a process, and process statistics from the kernel.
 import { spawn } from 'node:child_process';
 import { once } from 'node:events';
 import { mkdtempSync, readFileSync, readdirSync, rmSync, writeFileSync } from 'node:fs';
@@ -39,13 +39,13 @@ export async function startServer(settings: object = {}): Promise<BenchServer> {
     home,
     post: async <T>(path: string, body: unknown) => {
       const headers = { authorization, 'content-type': 'application/json' };
-      const answer = await fetch(url + path, {
+      const response = await fetch(url + path, {
         method: 'POST',
         headers,
         body: JSON.stringify(body),
       });
-      if (!answer.ok) throw new Error(await answer.text());
-      return (await answer.json()) as T;
+      if (!response.ok) throw new Error(await response.text());
+      return (await response.json()) as T;
     },
     get: (path, headers = {}) => fetch(url + path, { headers: { authorization, ...headers } }),
     stop: async () => {
@@ -63,7 +63,7 @@ export function cpuMs(pid: number): number {
   return (Number(fields[11]) + Number(fields[12])) * 10;
 }
 
-/** Memory that a process has for itself plus its share of what it shares. */
+/** Private memory of a process plus its proportional part of shared memory. */
 export function pssBytes(pid: number): number {
   const text = readFileSync(`/proc/${pid}/smaps_rollup`, 'latin1');
   return Number(/^Pss:\s+(\d+)/m.exec(text)?.[1] ?? 0) * 1024;
@@ -90,7 +90,7 @@ export const sleep = (ms: number): Promise<void> =>
 export const median = (values: readonly number[]): number =>
   values.toSorted((a, b) => a - b)[Math.floor(values.length / 2)] ?? 0;
 
-/** One line that a script can read, with the bar beside it. */
+/** Prints one machine-readable line with the bar. */
 export function report(name: string, ratio: number, bar: string, facts: object): void {
   console.log(JSON.stringify({ benchmark: name, ratio: Number(ratio.toFixed(3)), bar, ...facts }));
 }

@@ -1,6 +1,6 @@
-// CPU of the server per gigabyte that a job prints: without a reader, and with one SSE follower and cap checks on,
-// against a Node process that takes the same output through a pipe and writes it to a file. The usual follower skips ahead in a
-// flood; two more lines, without a bar of their own, are of followers that take every byte: as events (base64), and as they are.
+// Server CPU per gigabyte that a job prints: without a reader, and with one SSE follower and output limits, against a Node
+// process that reads the same output through a pipe and writes it to a file. A normal follower skips ahead in a flood. Two
+// more lines without a bar are for followers that read every byte: as events (base64) and raw.
 import { spawn } from 'node:child_process';
 import { once } from 'node:events';
 import { closeSync, openSync, rmSync, writeSync } from 'node:fs';
@@ -16,8 +16,8 @@ if (process.argv[2] === 'pipe') await pipeThrough(process.argv[3]!);
 else await main();
 
 async function main(): Promise<void> {
-  const server = await startServer({ command: { outputBytesMax: bytes * 2 } });
-  // Both sides are measured warm: the pipe's side starts counting after its own start, too.
+  const server = await startServer({ command: { maxOutputBytes: bytes * 2 } });
+  // Both sides are measured warm: the pipe side also starts counting after its start.
   for (const follower of ['none', 'skipping', 'lossless', 'bytes'] as const)
     await measure(server, follower, 'seq 1 200000');
   const alone = await measure(server, 'none');
@@ -36,11 +36,11 @@ async function main(): Promise<void> {
     seconds: perGb(alone),
     ...facts,
   });
-  report('server CPU per GB, an SSE follower that takes every byte', whole / piped, 'none', {
+  report('server CPU per GB, an SSE follower that reads every byte', whole / piped, 'none', {
     seconds: perGb(whole),
     ...facts,
   });
-  report('server CPU per GB, a follower that takes the bytes as they are', bare / piped, 'none', {
+  report('server CPU per GB, a follower that reads raw bytes', bare / piped, 'none', {
     seconds: perGb(bare),
     ...facts,
   });
@@ -69,11 +69,11 @@ async function followOutput(server: BenchServer, id: string, how: Follower): Pro
   const whole = how !== 'skipping';
   const query = whole ? '?raw=true&lossless=true&from=0' : '';
   const headers = { accept: how === 'bytes' ? 'application/octet-stream' : 'text/event-stream' };
-  const answer = await server.get(`/api/jobs/${id}/output${query}`, headers);
+  const response = await server.get(`/api/jobs/${id}/output${query}`, headers);
   let seen = 0;
-  for await (const chunk of answer.body!) seen += (chunk as Uint8Array).length;
-  if (seen === 0) throw new Error('the follower saw nothing');
-  if (whole && seen < 1e6) throw new Error('the follower did not see all');
+  for await (const chunk of response.body!) seen += (chunk as Uint8Array).length;
+  if (seen === 0) throw new Error('the follower received nothing');
+  if (whole && seen < 1e6) throw new Error('the follower did not receive everything');
 }
 
 async function measurePipe(): Promise<number> {
@@ -87,7 +87,7 @@ async function measurePipe(): Promise<number> {
   return Number(text);
 }
 
-/** The cheapest way to keep output that comes through a pipe. */
+/** The cheapest way to store output from a pipe. */
 async function pipeThrough(path: string): Promise<void> {
   const out = openSync(path, 'w');
   const before = process.cpuUsage();

@@ -1,6 +1,5 @@
-// `true` as a durable job, 8 in flight, against a bare loop that does the same detached spawn of the same wrapper
-// (folder, log file, exit record) without any ledger, in a small process of its own (bare.ts). Rounds alternate, so that
-// a busy machine is busy for both.
+// `true` as a durable job, 8 in flight, against a bare loop with the same detached spawn of the same wrapper (folder, log
+// file, exit record) without a ledger, in a small process (bare.ts). Rounds alternate, so that other load affects both.
 import { spawn } from 'node:child_process';
 import { once } from 'node:events';
 import { mkdirSync, rmSync } from 'node:fs';
@@ -39,7 +38,7 @@ const context = {
 async function ours(): Promise<void> {
   const input = { argv: ['true'], waitMs: 30_000 };
   const view = await app.operations.call<{ exitCode: number }>('run_command', input, context);
-  if (view.exitCode !== 0) throw new Error('a job went wrong');
+  if (view.exitCode !== 0) throw new Error('a job failed');
 }
 
 mkdirSync(join(path, 'bare'));
@@ -48,10 +47,10 @@ const loop = spawn(
   [join(import.meta.dirname, 'bare.ts'), join(path, 'bare'), String(inFlight), String(perRound)],
   { stdio: ['pipe', 'pipe', 'inherit'] },
 );
-const answers = createInterface({ input: loop.stdout });
+const output = createInterface({ input: loop.stdout });
 async function bareRate(): Promise<number> {
   loop.stdin.write('\n');
-  const [line] = (await once(answers, 'line')) as [string];
+  const [line] = (await once(output, 'line')) as [string];
   return Number(line);
 }
 
@@ -77,7 +76,7 @@ for (let round = 0; round < rounds; round++) {
 await app.stop();
 loop.stdin.end();
 rmSync(path, { recursive: true, force: true });
-// Starting processes is twice as fast in one minute as in another: each round is compared with the one beside it.
+// The speed of process starts varies by a factor of two within minutes, so each round is compared with its neighbor.
 const ratio = median(oursRates.map((rate, i) => rate / bareRates[i]!));
 report('true as a job', ratio, '>= 0.7', {
   jobsPerSecond: Math.round(median(oursRates)),

@@ -1,6 +1,7 @@
-// The cost of a claim with a million jobs waiting, against the same with a thousand, 16 at once. CPU time, not wall time: the sync
-// of the commit would hide a slow query. Whoever claims has not submitted, as after a restart: both sides read the job. Each side
-// is a process of its own, as a server is: a heap that once built a million jobs would be counted against the claims of both.
+// The cost of a claim with a million waiting jobs against a thousand, 16 concurrently. CPU time instead of wall time,
+// because the sync of the commit would hide a slow query. The claiming process has not submitted the jobs, as after a
+// restart, so both sides read them. Each side is its own process, like a server: the heap that built a million jobs must
+// not slow down the claims of both.
 import { fork } from 'node:child_process';
 import { once } from 'node:events';
 import { compare, rate, type Side } from '../harness.ts';
@@ -33,16 +34,16 @@ async function compareBacklogs(): Promise<void> {
 
 async function withBacklog(count: number): Promise<Side> {
   const side = fork(import.meta.filename, [String(count)]);
-  const answer = async (): Promise<number> => {
+  const measureOnce = async (): Promise<number> => {
     const [figure] = (await once(side, 'message')) as [number];
     return figure;
   };
-  await answer();
+  await measureOnce();
   return {
     name: `${count} waiting`,
     round: () => {
       side.send('round');
-      return answer();
+      return measureOnce();
     },
     close: async () => {
       const gone = once(side, 'exit');
@@ -52,7 +53,7 @@ async function withBacklog(count: number): Promise<Side> {
   };
 }
 
-/** One side: says when its backlog is there, then answers every message with the CPU time of a claim. */
+/** One side: reports when its backlog is ready, then responds to every message with the CPU time of a claim. */
 async function answerRounds(count: number): Promise<void> {
   const core = await openCore();
   const taker = coreOn(core.store);

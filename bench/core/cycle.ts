@@ -1,4 +1,4 @@
-// Claim and finish of no-op jobs, 16 workers that take one job each: ours against BullMQ, pg-boss and graphile-worker.
+// Claim and finish of no-op jobs by 16 workers with one job each: ours against BullMQ, pg-boss and graphile-worker.
 import { compare, timed } from '../harness.ts';
 import { cycleMany, openCore, submitMany } from './ours.ts';
 import { bossCycle, bullCycle, graphileCycle } from './peers.ts';

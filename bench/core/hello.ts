@@ -1,4 +1,4 @@
-// The smallest MCP server on the same SDK: one tool that says hello. The peer of the stdio benchmarks.
+// The smallest MCP server on the same SDK: one hello tool. The peer of the stdio benchmarks.
 import { Server } from '@modelcontextprotocol/server';
 import { serveStdio } from '@modelcontextprotocol/server/stdio';
 

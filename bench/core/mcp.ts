@@ -1,4 +1,4 @@
-// The stdio front against a bare hello server on the same SDK: calls per second, and the time to the first tools/list.
+// The stdio bridge against a bare hello server on the same SDK: calls per second, and the time to the first tools/list.
 import { spawn } from 'node:child_process';
 import { once } from 'node:events';
 import { join } from 'node:path';
@@ -17,74 +17,73 @@ const server = spawn(process.execPath, [bin, 'serve', '--json', '--port', '0'], 
 });
 await once(createInterface({ input: server.stdout }), 'line');
 
-/** Who asks: JSON lines by hand, so many at once, or the client that agents have. */
-interface Asking {
+/** The client: handwritten JSON lines with this concurrency, or the official client that agents use. */
+interface ClientOptions {
   start: (args: string[], env: NodeJS.ProcessEnv) => Promise<StdioServer>;
-  atOnce: number;
+  concurrency: number;
 }
 
-async function callsOf(
+async function measureCalls(
   args: string[],
   tool: string,
   input: object,
-  { start, atOnce }: Asking,
+  { start, concurrency }: ClientOptions,
 ): Promise<Side> {
-  const front = await start(args, env);
-  const call = () => front.request('tools/call', { name: tool, arguments: input });
-  const answer = await call();
-  if (answer.isError || answer.error) throw new Error(`${tool}: ${JSON.stringify(answer)}`);
+  const bridge = await start(args, env);
+  const call = () => bridge.request('tools/call', { name: tool, arguments: input });
+  const result = await call();
+  if (result.isError || result.error) throw new Error(`${tool}: ${JSON.stringify(result)}`);
   return {
     name: tool,
     operations: calls,
-    servicePids: tool === 'hello' ? [front.pid] : [front.pid, server.pid!],
-    round: () => rate(calls, atOnce, call),
-    close: front.close,
+    servicePids: tool === 'hello' ? [bridge.pid] : [bridge.pid, server.pid!],
+    round: () => rate(calls, concurrency, call),
+    close: bridge.close,
   };
 }
 
-/** Milliseconds from the start of the process to its list of tools. */
+/** Milliseconds from the process start to its tool list. */
 function firstList(args: string[]): Side {
   return {
     name: 'tools/list',
     round: async () => {
       const start = performance.now();
-      const front = await startStdio(args, env);
-      await front.request('tools/list', {});
+      const bridge = await startStdio(args, env);
+      await bridge.request('tools/list', {});
       const ms = performance.now() - start;
-      await front.close();
+      await bridge.close();
       return ms;
     },
   };
 }
 
 async function someJob(): Promise<string> {
-  const front = await startStdio([bin, 'mcp'], env);
+  const bridge = await startStdio([bin, 'mcp'], env);
   const input = { command: 'true', waitMs: 10_000 };
-  const answer = await front.request('tools/call', { name: 'run_command', arguments: input });
-  await front.close();
-  const { id, jobId } = answer.structuredContent as { id?: string; jobId?: string };
-  return (id ?? jobId)!;
+  const result = await bridge.request('tools/call', { name: 'run_command', arguments: input });
+  await bridge.close();
+  return (result.structuredContent as { id: string }).id;
 }
 
 try {
   const input = { id: await someJob() };
-  const ways: [string, Asking][] = [
-    ['1 at once by the official client', { start: startOfficial, atOnce: 1 }],
-    ['8 at once', { start: startStdio, atOnce: 8 }],
-    // A client that costs nothing: what is left is mostly the waking of processes, ours being one more.
-    ['1 at once', { start: startStdio, atOnce: 1 }],
+  const ways: [string, ClientOptions][] = [
+    ['1 call at a time, official client', { start: startOfficial, concurrency: 1 }],
+    ['8 concurrent calls', { start: startStdio, concurrency: 8 }],
+    // A client without its own cost: the rest is mostly process wake-ups, and ours has one process more.
+    ['1 call at a time', { start: startStdio, concurrency: 1 }],
   ];
   for (const [name, asking] of ways) {
     await compare({
       name: `get_job over stdio, ${name}`,
       unit: '/s',
       rounds: 5,
-      ours: () => callsOf([bin, 'mcp'], 'get_job', input, asking),
+      ours: () => measureCalls([bin, 'mcp'], 'get_job', input, asking),
       peers: [
         {
           name: 'a bare hello tool',
           bar: { atLeast: 0.5 },
-          open: () => callsOf(hello, 'hello', { name: 'x' }, asking),
+          open: () => measureCalls(hello, 'hello', { name: 'x' }, asking),
         },
       ],
     });

@@ -1,4 +1,4 @@
-// Our side of the queue benchmarks: the job core on the embedded store, as the server uses it, every ledger row written.
+// Our side of the queue benchmarks: the job core on the embedded store, as the server uses it, writing every ledger row.
 import { join } from 'node:path';
 import type { Job } from '../../src/jobs/job.ts';
 import { Jobs } from '../../src/jobs/jobs.ts';
@@ -8,7 +8,7 @@ import { systemClock } from '../../src/runtime/clock.ts';
 import { SqliteStore } from '../../src/store/sqlite/sqlite.ts';
 import { payload, scratchFolder } from '../harness.ts';
 
-/** The kind of every job in the benchmarks of stores. */
+/** The kind of every job in the store benchmarks. */
 export const benchKind: Kind = {
   name: 'bench',
   dispatched: true,
@@ -28,7 +28,7 @@ export async function openCore(): Promise<OwnCore> {
   return coreOn(store);
 }
 
-/** The job core on an open store: a second one knows nothing of what the first has in mind, as after a restart. */
+/** The job core on an open store. A second one has no cached jobs, as after a restart. */
 export function coreOn(store: SqliteStore): OwnCore {
   const jobs = new Jobs(store, systemClock);
   jobs.addKind(benchKind);
@@ -46,8 +46,8 @@ export async function submitMany({ jobs }: OwnCore, count: number): Promise<void
 }
 
 /**
- * So many jobs claimed one by one and finished by so many workers. As the runner does it, and as BullMQ's worker does, the
- * end of a job and the claim of the next one leave together; each is its own command with its own durable answer.
+ * Claims this many jobs one by one and finishes them with this many workers. Like our runner and BullMQ's worker, it sends
+ * the end of a job together with the next claim. Each is a separate durable command.
  */
 export async function cycleMany(core: OwnCore, count: number, workers: number): Promise<void> {
   let left = count;

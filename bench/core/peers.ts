@@ -1,11 +1,11 @@
-// The peers of the queue benchmarks, each as its documentation says to use it: BullMQ 6 on a Redis that syncs every
-// write, pg-boss 12 and graphile-worker 0.18 on PostgreSQL with a connection for every caller.
+// The peers of the queue benchmarks, each used as documented: BullMQ 6 on a Redis that syncs every write, pg-boss 12 and
+// graphile-worker 0.18 on PostgreSQL with one connection per caller.
 import { PgBoss } from 'pg-boss';
 import { Client } from 'pg';
 import { importPeer, payload, rate, timed, type Side } from '../harness.ts';
 import { startPostgres, startRedis } from '../services.ts';
 
-/** What is measured of a peer, with so many at once, so many per round. */
+/** What is measured, with this concurrency and this many operations per round. */
 export interface Load {
   concurrency: number;
   count: number;
@@ -89,7 +89,7 @@ async function openBoss(concurrency: number) {
     supervise: false,
     schedule: false,
   });
-  // Its pool reports that the server went away when a benchmark ends; a failed call throws anyway.
+  // Its pool reports the stopped server when a benchmark ends. A failed call throws anyway.
   boss.on('error', () => {});
   await boss.start();
   await boss.createQueue('bench');
@@ -198,7 +198,7 @@ export async function graphileCycle({ concurrency, count }: Load): Promise<Side>
   };
 }
 
-/** A bulk insert leaves stale statistics, and a peer is not to be measured with a bad plan. */
+/** A bulk insert leaves stale statistics, and a peer must not be measured with a bad plan. */
 async function analyze(url: string): Promise<void> {
   const client = new Client(url);
   await client.connect();

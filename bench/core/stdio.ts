@@ -1,5 +1,5 @@
-// A stdio server as a client sees it: started, greeted, asked. By JSON lines written by hand, which cost nothing, or by
-// the official client.
+// Drives a stdio server like a client: start, handshake, calls. Uses handwritten JSON lines, which cost nothing, or the
+// official client.
 import { spawn } from 'node:child_process';
 import { once } from 'node:events';
 import { createInterface } from 'node:readline';
@@ -13,7 +13,7 @@ export interface StdioServer {
 
 export async function startStdio(args: string[], env: NodeJS.ProcessEnv): Promise<StdioServer> {
   const child = spawn(process.execPath, args, { env, stdio: ['pipe', 'pipe', 'ignore'] });
-  const waiting = new Map<number, (answer: Record<string, unknown>) => void>();
+  const waiting = new Map<number, (response: Record<string, unknown>) => void>();
   createInterface({ input: child.stdout }).on('line', (line) => {
     const message = JSON.parse(line) as { id?: number; result?: Record<string, unknown> };
     if (message.id === undefined) return;
@@ -52,7 +52,7 @@ interface OfficialStdio {
   StdioClientTransport: new (options: object) => { pid: number };
 }
 
-/** Only `tools/call` is asked of it. */
+/** Supports only `tools/call`. */
 export async function startOfficial(args: string[], env: NodeJS.ProcessEnv): Promise<StdioServer> {
   const { Client } = await importPeer<Official>('@modelcontextprotocol/client');
   const { StdioClientTransport } = await importPeer<OfficialStdio>(

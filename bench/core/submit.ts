@@ -1,4 +1,4 @@
-// Durable submit at store level, 16 callers at once, one job each: ours against BullMQ, pg-boss and graphile-worker.
+// Durable submits at store level, 16 concurrent callers, one job each: ours against BullMQ, pg-boss and graphile-worker.
 import { compare, rate } from '../harness.ts';
 import { openCore, submitOne } from './ours.ts';
 import { bossSubmit, bullSubmit, graphileSubmit } from './peers.ts';

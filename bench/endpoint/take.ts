@@ -1,11 +1,11 @@
-// The latency of job-take with 100,000 jobs queued on 100 endpoints, against the same server with empty queues: p99.
+// Latency (p99) of job-take with 100,000 jobs queued on 100 endpoints, against the same server with empty queues.
 import { spawnSync } from 'node:child_process';
 import { compare, payload, type Side } from '../harness.ts';
 import { call, startErrand, type Server } from './kit.ts';
 
 const queued = Number(process.env.BENCH_QUEUED ?? 100_000);
 const endpoints = 100;
-/** Enough that the p99 of a round is not the one sync that met a busy disk. */
+/** Enough that the p99 of a round is not a single sync on a busy disk. */
 const takes = 1000;
 
 const full = await startErrand();
@@ -15,7 +15,7 @@ for (const server of [full, empty])
 const inputs = Array.from({ length: queued / endpoints }, () => payload);
 for (let i = 0; i < endpoints; i++)
   await call(full, 'POST', `/api/endpoints/e${i}/batches`, { inputs });
-// The system is still writing out what was loaded, and every sync would wait for that: the queue is what is measured.
+// Wait until the system has flushed the loaded data. Otherwise every sync would measure that instead of the queue.
 spawnSync('sync');
 
 await compare({
@@ -28,7 +28,7 @@ await compare({
 await full.close();
 await empty.close();
 
-/** One job is submitted and one is taken and done, on another endpoint each time. */
+/** Submits one job and completes one, on a different endpoint each time. */
 function side(server: Server): Side {
   return {
     name: server.url,

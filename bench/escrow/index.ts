@@ -1,4 +1,4 @@
-// The bars of escrow: transfers, whole hires, public reads, and the proof of the books.
+// Escrow benchmarks: transfers, payments, complete hires, public reads, and verification of the books.
 // node bench/escrow/index.ts [transfers|payments|hires|reads|verify]
 import { DatabaseSync } from 'node:sqlite';
 import { genesis, entriesOf, feeAccount } from '../../src/kinds/escrow/settlement/ledger/book.ts';
@@ -17,7 +17,7 @@ const wants = (name: string) => wanted.length === 0 || wanted.includes(name);
 if (wants('transfers')) {
   const bank = await openBank();
   await compare({
-    name: `durable transfers, ${concurrency} at once`,
+    name: `durable transfers, ${concurrency} concurrently`,
     unit: '/s',
     rounds: 5,
     ours: async () => ({
@@ -39,7 +39,7 @@ if (wants('transfers')) {
 if (wants('payments')) {
   const bank = await openBank();
   await compare({
-    name: `send_payment, ${concurrency} at once`,
+    name: `send_payment, ${concurrency} concurrently`,
     unit: '/s',
     rounds: 5,
     ours: async () => ({
@@ -141,7 +141,7 @@ async function rawSide(what: 'pay' | 'send' | 'hire', total: number) {
   };
 }
 
-/** Entries as payments make them, written in bulk: how fast they came is not what is measured here. */
+/** Entries like those of payments, written in bulk, because their creation is not measured here. */
 function fill(bank: Bank, count: number): void {
   const db = new DatabaseSync(bank.path);
   const insert = db.prepare(
@@ -149,7 +149,7 @@ function fill(bank: Bank, count: number): void {
       VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`,
   );
   const update = db.prepare(
-    'UPDATE escrow_accounts SET balance = balance + ?, seq = ?, head = ? WHERE id = ?',
+    'UPDATE escrow_accounts SET balance = balance - ?, day = ?, spent = ?, seq = ?, head = ? WHERE id = ?',
   );
   const credit = db.prepare('UPDATE escrow_accounts SET balance = balance + ? WHERE id = ?');
   const sources = bank.wallets16.map((wallet) => ({ ...wallet, seq: 0, head: genesis(wallet.id) }));
@@ -172,7 +172,9 @@ function fill(bank: Bank, count: number): void {
       earned.set(entry.credit, (earned.get(entry.credit) ?? 0) + amount);
     }
   }
-  for (const [i, { id, seq, head }] of sources.entries()) update.run(-spent[i]!, seq, head, id);
+  // The times are the first milliseconds of 1970: all payments are of one day.
+  for (const [i, { id, seq, head }] of sources.entries())
+    update.run(spent[i]!, '1970-01-01', spent[i]!, seq, head, id);
   for (const [id, amount] of earned) credit.run(amount, id);
   db.exec('COMMIT; ANALYZE');
   db.close();

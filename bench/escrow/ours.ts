@@ -1,17 +1,18 @@
-// Our side of the escrow benchmarks: the kind as the server puts it together, on the embedded store.
+// Our side of the escrow benchmarks: the kind as the server composes it, on the embedded store.
 import { join } from 'node:path';
-import { Access } from '../../src/access/access.ts';
-import { accessMigrations } from '../../src/access/access.ts';
+import { Access } from '../../src/access/keys.ts';
+import { accessMigrations } from '../../src/access/keys.ts';
 import { registerErrors } from '../../src/errors.ts';
 import { Jobs } from '../../src/jobs/jobs.ts';
-import { Webhooks } from '../../src/jobs/webhooks.ts';
+import { Webhooks } from '../../src/webhooks/webhooks.ts';
 import { jobMigrations } from '../../src/jobs/migrations.ts';
 import { assemble, type Assembled } from '../../src/kinds/escrow/assemble.ts';
-import { escrowErrors } from '../../src/kinds/escrow/codes.ts';
-import { escrowKind, escrowOperations } from '../../src/kinds/escrow/index.ts';
+import { escrowErrors } from '../../src/kinds/escrow/errors.ts';
+import { escrowOperations } from '../../src/kinds/escrow/index.ts';
+import { escrowKind } from '../../src/kinds/escrow/kind.ts';
 import { escrowMigrations } from '../../src/kinds/escrow/migrations.ts';
-import type { Wallet } from '../../src/kinds/escrow/rows.ts';
-import { transferSteps } from '../../src/kinds/escrow/settlement/ledger/store.ts';
+import type { Wallet } from '../../src/kinds/escrow/store/rows.ts';
+import { transferSteps } from '../../src/kinds/escrow/store/entries.ts';
 import { escrowSettingsSchema } from '../../src/kinds/escrow/settings.ts';
 import { Operations, type Caller } from '../../src/operation.ts';
 import { systemClock } from '../../src/runtime/clock.ts';
@@ -73,7 +74,7 @@ export async function openBank(): Promise<Bank> {
 let turn = 0;
 const never = new AbortController().signal;
 
-/** One transfer of the ledger: payer and payee, an entry in the payer's chain, once per id. */
+/** One ledger transfer: payer and payee, an entry in the payer's chain, once per id. */
 export async function transferOnce(bank: Bank): Promise<void> {
   const n = turn++;
   const from = n % concurrency;
@@ -83,10 +84,10 @@ export async function transferOnce(bank: Bank): Promise<void> {
   const id = `t${at.toString(32)}-${n}`;
   const lines = [{ credit, amount: 1000, kind: 'payment' as const }];
   const { applied } = await bank.sqlite.commit(transferSteps({ id, source, lines, at }));
-  if (!applied) throw new Error('a transfer was refused');
+  if (!applied) throw new Error('a transfer was rejected');
 }
 
-/** The operation as faces call it: input checked, key and limits looked up, fee, record, remembered key. */
+/** The complete operation: input validation, key and limit lookups, fee, payment record, idempotency key. */
 export async function payOnce(bank: Bank): Promise<void> {
   const n = turn++;
   const from = n % concurrency;

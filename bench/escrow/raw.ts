@@ -1,4 +1,4 @@
-// The other side: the same rows by hand with node:sqlite, one transaction per step, synchronous=FULL, prepared statements.
+// The peer: the same rows written directly with node:sqlite, one transaction per step, synchronous=FULL, prepared statements.
 import { hash, randomBytes } from 'node:crypto';
 import { join } from 'node:path';
 import { DatabaseSync } from 'node:sqlite';
@@ -73,7 +73,7 @@ export class RawBank {
     );
   }
 
-  /** A payment with all its rows: the payer and the key looked up; key, fee and the record of the payment written. */
+  /** A complete payment: reads the payer and the key; writes the key, the fee and the payment record. */
   send(): void {
     const [from, to] = this.pair();
     const now = Date.now();
@@ -82,7 +82,7 @@ export class RawBank {
     this.transaction(() => {
       const payer = this.reads.payer!.get(from) as { balance: number; status: string };
       const known = this.reads.key!.get(`pay:${from}:purchase ${this.turn}`, now);
-      if (known || payer.status !== 'active' || payer.balance < 1020) throw new Error('refused');
+      if (known || payer.status !== 'active' || payer.balance < 1020) throw new Error('rejected');
       this.run('key', `pay:${from}:purchase ${this.turn}`, body, id, now);
       this.transfer(from, id, [
         [to, 1000],

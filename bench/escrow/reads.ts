@@ -1,5 +1,5 @@
-// Public reads of one escrow job over HTTP without a key, beside a bare node:http server that answers JSON of the same
-// size. Both servers are processes of their own; the same client asks both.
+// Public reads of one escrow job over HTTP without a key, against a bare node:http server that returns JSON of the same
+// size. Both servers are separate processes with the same client.
 import { spawn, type ChildProcess } from 'node:child_process';
 import { once } from 'node:events';
 import { mkdirSync, writeFileSync } from 'node:fs';
@@ -26,7 +26,7 @@ const echo = `
 export async function compareReads(): Promise<void> {
   const home = join(scratchFolder(), 'home');
   mkdirSync(home, { recursive: true, mode: 0o700 });
-  // Reads without a key are limited per address; here the limit is not what is measured.
+  // Raise the rate limit per address, because it is not measured here.
   writeFileSync(join(home, 'config.json'), JSON.stringify({ http: { addressRate: 0 } }));
   const bin = join(import.meta.dirname, '../../bin/errand.js');
   const child = spawn(process.execPath, [bin, 'serve', '--json', '--port', '0'], {
@@ -97,7 +97,7 @@ async function publicJob(url: string, key: string): Promise<string> {
   return `/api/jobs/${job.id}`;
 }
 
-/** Reads the answer whole; answers its size. */
+/** Reads the whole response and returns its size. */
 function fetchText(url: string, agent: Agent): Promise<number> {
   return new Promise((resolve, reject) => {
     get(url, { agent }, (response) => {

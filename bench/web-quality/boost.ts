@@ -1,17 +1,17 @@
-// Gradient boosting of shallow trees for soft labels, made for the tables in
-// src/kinds/web/content/trees.ts. Deterministic: the same rows and options give the same forest.
-import type { ForestTable } from '../../src/kinds/web/content/trees.ts';
+// Gradient boosting of shallow trees for soft labels, for the tables in src/kinds/web/main-content/trees.ts.
+// Deterministic: the same rows and options produce the same forest.
+import type { ForestTable } from '../../src/kinds/web/main-content/trees.ts';
 
 export interface BoostOptions {
   trees: number;
   depth: number;
   rate: number;
   /**
-   * L2 penalty on leaf values and the least weight of a leaf: both keep single pages from being
-   * learned by heart.
+   * L2 penalty on leaf values, and the minimum weight of a leaf. Both prevent overfitting to single
+   * pages.
    */
   lambda: number;
-  leafMin: number;
+  minLeaf: number;
   rowShare: number;
   columnShare: number;
   seed: number;
@@ -24,7 +24,7 @@ export interface Rows {
   weights: Float32Array;
 }
 
-const binsMax = 64;
+const maxBins = 64;
 
 export function random(seed: number): () => number {
   let state = seed >>> 0;
@@ -152,14 +152,14 @@ class Booster {
 
   private splits(rows: Uint32Array, columns: number[], count: number): (Split | undefined)[] {
     const best: (Split | undefined)[] = Array.from({ length: count }, () => undefined);
-    const histogram = new Float64Array(count * binsMax * 2);
+    const histogram = new Float64Array(count * maxBins * 2);
     for (const column of columns) {
       histogram.fill(0);
       const bins = this.bins[column]!;
       const { nodeOf, gradient, hessian } = this;
       for (let i = 0; i < rows.length; i++) {
         const row = rows[i]!;
-        const at = (nodeOf[row]! * binsMax + bins[row]!) * 2;
+        const at = (nodeOf[row]! * maxBins + bins[row]!) * 2;
         histogram[at]! += gradient[row]!;
         histogram[at + 1]! += hessian[row]!;
       }
@@ -172,8 +172,8 @@ class Booster {
   }
 
   private bestBorder(histogram: Float64Array, node: number, column: number): Split | undefined {
-    const { lambda, leafMin } = this.options;
-    const base = node * binsMax * 2;
+    const { lambda, minLeaf } = this.options;
+    const base = node * maxBins * 2;
     const borders = this.borders[column]!.length;
     let g = 0;
     let h = 0;
@@ -181,7 +181,7 @@ class Booster {
       g += histogram[base + 2 * bin]!;
       h += histogram[base + 2 * bin + 1]!;
     }
-    if (h < 2 * leafMin) return undefined;
+    if (h < 2 * minLeaf) return undefined;
     const whole = (g * g) / (h + lambda);
     let best: Split | undefined;
     let gl = 0;
@@ -190,7 +190,7 @@ class Booster {
       gl += histogram[base + 2 * border]!;
       hl += histogram[base + 2 * border + 1]!;
       const hr = h - hl;
-      if (hl < leafMin || hr < leafMin) continue;
+      if (hl < minLeaf || hr < minLeaf) continue;
       const gr = g - gl;
       const gain = (gl * gl) / (hl + lambda) + (gr * gr) / (hr + lambda) - whole;
       if (gain > (best?.gain ?? 1e-9)) best = { column, border, gain };
@@ -222,8 +222,8 @@ function quantileBorders(rows: Rows, column: number): number[] {
   for (let i = 0; i < count; i++) values[i] = rows.values[i * rows.columns + column]!;
   values.sort();
   const borders: number[] = [];
-  for (let i = 1; i < binsMax; i++) {
-    const at = Math.floor((i * count) / binsMax);
+  for (let i = 1; i < maxBins; i++) {
+    const at = Math.floor((i * count) / maxBins);
     const value = values[at]!;
     if (value === values[count - 1]) break;
     if (borders.length === 0 || value > borders.at(-1)!) borders.push(value);
@@ -233,7 +233,7 @@ function quantileBorders(rows: Rows, column: number): number[] {
 }
 
 /**
- * Bin b holds values above border b-1 and up to border b, as `value > border` decides in the
+ * Bin b contains values above border b-1 and up to border b, matching `value > border` in the
  * forest.
  */
 function binned(rows: Rows, column: number, borders: number[]): Uint8Array {

@@ -1,5 +1,5 @@
-// Reads the labelled pages (WCXB, CC-BY-4.0) straight from their tar archive. Nothing of them is
-// kept in the repository.
+// Reads the labelled pages (WCXB, CC-BY-4.0) directly from their tar archive. The repository
+// contains none of them.
 import { existsSync, readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { gunzipSync } from 'node:zlib';
@@ -8,7 +8,7 @@ export interface Sample {
   id: string;
   url: string;
   /**
-   * Registrable part of the host: pages of one site never stand on both sides of a
+   * The registrable part of the host. Pages of one site are never on both sides of a
    * cross-validation.
    */
   site: string;
@@ -29,29 +29,20 @@ export const types = [
   'product',
 ] as const;
 
-/**
- * How common each type is among the 1,497 development pages of the benchmark, as its author states;
- * listing and documentation share what is left. The 420 pages here have 60 of each.
- */
-export const shares: Record<(typeof types)[number], number> = {
-  article: 793 / 1497,
-  documentation: 95 / 1497,
-  service: 165 / 1497,
-  forum: 113 / 1497,
-  collection: 117 / 1497,
-  listing: 95 / 1497,
-  product: 119 / 1497,
-};
+/** Together the complete development split: 420 pages, 60 of each type, and the other 1,077. */
+const archives = ['wcxb-dev-420.tar', 'wcxb-dev-1077.tar'];
 
-export function dataPath(): string {
-  const fallback = join(import.meta.dirname, '../../../shared/data/wcxb-dev-420.tar');
-  return process.env.ERRAND_BENCH_DATA ?? fallback;
+/** `ERRAND_BENCH_DATA`: the folder of the archives. */
+export function dataPaths(): string[] {
+  const fallback = join(import.meta.dirname, '../../../shared/data');
+  const folder = process.env.ERRAND_BENCH_DATA ?? fallback;
+  return archives.map((name) => join(folder, name));
 }
 
-/** Undefined when the archive is not there: the caller says MISSING. */
-export function loadSamples(path = dataPath()): Sample[] | undefined {
-  if (!existsSync(path)) return undefined;
-  const files = untar(readFileSync(path));
+/** Returns undefined when an archive is missing. */
+export function loadSamples(paths = dataPaths()): Sample[] | undefined {
+  if (!paths.every((path) => existsSync(path))) return undefined;
+  const files = new Map(paths.flatMap((path) => [...untar(readFileSync(path))]));
   const samples: Sample[] = [];
   for (const [name, bytes] of files) {
     const id = /html\/([^/]+)\.html\.gz$/.exec(name)?.[1];

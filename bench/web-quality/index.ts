@@ -1,9 +1,9 @@
-// Main-content quality: word F1 per page type, ours beside Readability and defuddle, same pages,
-// same run. Usage: node bench/web-quality/index.ts   (ERRAND_BENCH_DATA: path of
-// wcxb-dev-420.tar) Our model was trained on these pages; `train.ts --check` prints the figures
-// for sites it has not seen.
-import { readPage } from '../../src/kinds/web/content/page.ts';
-import { dataPath, loadSamples, types, type Sample } from './data.ts';
+// Main-content quality: word F1 per page type, ours compared with Readability and defuddle on the
+// same pages in the same run. Usage: node bench/web-quality/index.ts   (ERRAND_BENCH_DATA: folder of
+// the archives). Our model was trained on these pages; `train.ts --check` prints the figures for
+// unseen sites.
+import { readPage } from '../../src/kinds/web/read/page.ts';
+import { dataPaths, loadSamples, types, type Sample } from './data.ts';
 import { peers, type Reader } from './peers.ts';
 import { mean, wordScore } from './score.ts';
 
@@ -31,12 +31,12 @@ const ours: Reader = {
 
 const samples = loadSamples();
 if (!samples) {
-  console.log(`MISSING: the labelled pages (${dataPath()}); set ERRAND_BENCH_DATA`);
+  console.log(`MISSING: the labelled pages (${dataPaths().join(', ')}); set ERRAND_BENCH_DATA`);
   process.exit(1);
 }
 const readers = [ours, ...(await peers())];
 const results = new Map<string, Result[] | undefined>();
-// The peers print what they stumble over; a page they cannot read counts as empty.
+// The peers print their parse errors. A page they cannot read counts as empty.
 console.error = () => {};
 for (const reader of readers) results.set(reader.name, await measure(reader, samples));
 console.log(table(results));

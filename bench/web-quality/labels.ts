@@ -1,19 +1,19 @@
-// Which blocks of a page are main content, by comparing their words with the reference text. A
-// label is the share of a block's words that stand in runs of four also found in the reference;
-// short blocks need their surroundings (or a whole line of the reference) to count, since "Home"
-// or "Price" alone proves nothing. What a page says more often than the reference does is main
-// content only where most else around it is: a name in the list, not the same name in the menu.
+// Labels the blocks of a page as main content by comparing their words with the reference text. A
+// label is the share of a block's words in runs of four that also occur in the reference. Short
+// blocks need matching neighbors (or a whole line of the reference), because "Home" or "Price"
+// alone proves nothing. Text that a page repeats more often than the reference is main content
+// only where its neighbors are: a name in the list, not the same name in the menu.
 import { tokens } from './score.ts';
 
 const run = 4;
-/** Blocks before and after that speak for or against a repeated one. */
+/** Number of blocks before and after that decide about a repeated block. */
 const reachAround = 8;
-/** So much less of it than around the best one: said elsewhere, not only twice. */
+/** A repeated block with this much less matching context than the best one is not main content. */
 const elsewhereShare = 0.5;
 
 export interface Label {
   value: number;
-  /** How sure the label is: short blocks that match only out of context count less. */
+  /** Confidence of the label: short blocks that match only out of context count less. */
   sure: number;
 }
 
@@ -40,7 +40,7 @@ export function labelBlocks(texts: readonly string[], truth: string): Label[] {
   return labels;
 }
 
-/** Takes the label from what is said too often, where clearly less around it is main content. */
+/** Clears the label of repeated text whose context is clearly less main content. */
 function withoutRepeats(words: readonly string[][], labels: Label[], inside: string): void {
   const places = new Map<string, number[]>();
   words.forEach((own, i) => {

@@ -1,17 +1,18 @@
-// From labelled pages to a model: blocks with labels and weights, the lexicon, the forest. Nothing
-// here looks at the pages a model is measured on.
-import { segment, type Place, type Segments } from '../../src/kinds/web/content/blocks.ts';
-import { parseHtml, type Document } from '../../src/kinds/web/content/dom.ts';
+// Builds a model from labelled pages: blocks with labels and weights, the lexicon, the forest. It
+// never reads the pages that a model is measured on.
+import { segment, type Ancestor, type Segments } from '../../src/kinds/web/main-content/blocks.ts';
+import type { Document } from '../../src/kinds/web/read/dom.ts';
+import { parseHtml } from '../../src/kinds/web/read/parse-html.ts';
 import {
-  describe,
+  describeBlocks,
   featureNames,
   withLexicon,
-  type Described,
-} from '../../src/kinds/web/content/features.ts';
-import { Visibility } from '../../src/kinds/web/content/hidden.ts';
-import type { Lexicon } from '../../src/kinds/web/content/lexicon.ts';
-import { pageSigns } from '../../src/kinds/web/content/signs.ts';
-import { Forest, type ForestTable } from '../../src/kinds/web/content/trees.ts';
+  type BlockFeatures,
+} from '../../src/kinds/web/main-content/features.ts';
+import { Visibility } from '../../src/kinds/web/read/hidden.ts';
+import type { Lexicon } from '../../src/kinds/web/main-content/lexicon.ts';
+import { readSignals, type PageSignals } from '../../src/kinds/web/main-content/signals.ts';
+import { Forest, type ForestTable } from '../../src/kinds/web/main-content/trees.ts';
 import { boost, type BoostOptions, type Rows } from './boost.ts';
 import type { Sample } from './data.ts';
 import { labelBlocks, type Label } from './labels.ts';
@@ -19,33 +20,34 @@ import { wordScore } from './score.ts';
 import { blockTokens, Vocabulary, type WordRow } from './words.ts';
 
 /**
- * Shallow trees, small steps, strong pull to zero, large leaves, few rows and columns at a time:
- * with 420 pages the danger is to learn them by heart.
+ * Shallow trees, large leaves, few rows and columns at a time: even with 1,497 pages the risk is overfitting.
+ * Deeper trees with larger steps are better than for 420 pages, and 400 of them are faster than 640.
  */
-const options: BoostOptions = {
-  trees: 640,
-  depth: 5,
-  rate: 0.03,
-  lambda: 10,
-  leafMin: 6,
+export const boostDefaults: BoostOptions = {
+  trees: 400,
+  depth: 6,
+  rate: 0.06,
+  lambda: 5,
+  minLeaf: 4,
   rowShare: 0.25,
-  columnShare: 0.1,
+  columnShare: 0.12,
   seed: 1,
 };
 
 /**
- * A page whose reference text cannot be put together from its blocks teaches nothing: the text is
- * drawn by a script, or is of another page. Nor does one full of text with an empty reference; with
- * little text it is a frame without a picture. Such pages still count when a model is measured.
+ * A page whose reference text cannot be assembled from its blocks teaches nothing: a script renders
+ * the text, or it belongs to another page. The same holds for a page full of text with an empty
+ * reference; with little text it is a frame without content. Such pages still count in measurements.
  */
-const reachMin = 0.5;
-const frameWordsMax = 600;
+const minReach = 0.5;
+const maxFrameWords = 600;
 
 export interface Item {
   sample: Sample;
   root: Document;
   segments: Segments;
-  described: Described;
+  signals: PageSignals;
+  described: BlockFeatures;
   labels: Label[];
   weights: number[];
   tokens: Int32Array[];
@@ -63,6 +65,7 @@ export function newItem(sample: Sample): Item {
   const root = parseHtml(sample.html);
   const segments = segment(root, new Visibility(root));
   const { blocks } = segments;
+  const signals = readSignals(root);
   const labels = labelBlocks(
     blocks.map(({ text }) => text),
     sample.truth,
@@ -71,7 +74,8 @@ export function newItem(sample: Sample): Item {
     sample,
     root,
     segments,
-    described: describe(segments, pageSigns(root)),
+    signals,
+    described: describeBlocks(segments, signals),
     labels,
     weights: blockWeights(segments, labels),
     tokens: blocks.map((block) =>
@@ -82,14 +86,14 @@ export function newItem(sample: Sample): Item {
 }
 
 function teaches({ blocks, words }: Segments, labels: readonly Label[], truth: string): boolean {
-  if (truth === '') return words < frameWordsMax;
+  if (truth === '') return words < maxFrameWords;
   const best = blocks.filter((_, i) => labels[i]!.value >= 0.5).map(({ text }) => text);
-  return wordScore(best.join('\n'), truth).f1 >= reachMin;
+  return wordScore(best.join('\n'), truth).f1 >= minReach;
 }
 
 /**
- * A block counts by its words, but pages count alike: half by the page's text, half by its main
- * text.
+ * A block counts by its words, but all pages count equally: half by the page's text, half by its
+ * main text.
  */
 function blockWeights({ blocks }: Segments, labels: readonly Label[]): number[] {
   const sizes = blocks.map(({ words }) => (words + 1) ** 0.8);
@@ -99,8 +103,12 @@ function blockWeights({ blocks }: Segments, labels: readonly Label[]): number[] 
   return sizes.map((size, i) => size * labels[i]!.sure * scale);
 }
 
-/** The forest learns from word scores of lexicons that saw no page of the site, as in real use. */
-export function learn(items: readonly Item[], foldOf: (item: Item) => number): Trained {
+/** The forest learns from word scores of lexicons that saw no page of the site, as in production. */
+export function learn(
+  items: readonly Item[],
+  foldOf: (item: Item) => number,
+  options: BoostOptions,
+): Trained {
   const from = items.filter(({ teaches }) => teaches);
   const rows = new Map<Item, Float32Array>();
   for (const fold of new Set(from.map(foldOf))) {
@@ -114,7 +122,7 @@ export function scores(item: Item, { lexicon, forest }: Trained): Float32Array {
   return new Forest(forest).predict(rowsOf(item, lexicon), item.labels.length);
 }
 
-/** The same pages give the same lexicon, and cross-validation asks for each pair of folds twice. */
+/** Cached: the same pages produce the same lexicon, and cross-validation needs each pair of folds twice. */
 const lexicons = new Map<string, Lexicon>();
 
 function learnWords(from: readonly Item[]): Lexicon {
@@ -138,8 +146,8 @@ function newLexicon(from: readonly Item[]): Lexicon {
 }
 
 function rowsOf({ segments, described }: Item, lexicon: Lexicon): Float32Array {
-  for (const { place } of segments.blocks) {
-    for (let at: Place | undefined = place; at; at = at.parent) {
+  for (const { ancestor } of segments.blocks) {
+    for (let at: Ancestor | undefined = ancestor; at; at = at.parent) {
       delete at.near;
       delete at.far;
     }

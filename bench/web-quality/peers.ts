@@ -1,15 +1,14 @@
-// The readers people use now, as they are meant to be used: Mozilla's Readability and defuddle,
-// each on linkedom. Installed at need from bench/package-lock.json; one that cannot be had is
-// MISSING.
+// The common readers, used as documented: Mozilla's Readability and defuddle, each on linkedom.
+// Installed on demand from bench/package-lock.json; an unavailable one is MISSING.
 import { spawnSync } from 'node:child_process';
 import { existsSync } from 'node:fs';
 import { join } from 'node:path';
-import { parseHtml } from '../../src/kinds/web/content/dom.ts';
-import { visibleText } from '../../src/kinds/web/content/visible.ts';
+import { parseHtml } from '../../src/kinds/web/read/parse-html.ts';
+import { visibleText } from '../../src/kinds/web/read/visible.ts';
 
 export interface Reader {
   name: string;
-  /** The main text of a page; undefined: the peer is not here. */
+  /** The main text of a page; undefined if the peer is unavailable. */
   read: ((html: string, url: string) => Promise<string>) | undefined;
 }
 
@@ -46,7 +45,7 @@ export async function peers(): Promise<Reader[]> {
       name: 'defuddle 0.19',
       read:
         linkedom && defuddle
-          ? // Its asynchronous extractors ask third parties over the network: not here.
+          ? // Its asynchronous extractors call third parties over the network, so they stay off.
             async (html, url) => {
               const { document } = linkedom.parseHTML(html);
               const { content = '' } = await defuddle.Defuddle(document, url, { useAsync: false });

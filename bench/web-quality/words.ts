@@ -1,14 +1,14 @@
-// Learns the lexicon: one weight per word of class and id names and of short texts, by logistic
-// regression with a strong pull to zero. A word must be seen on several sites, so that no site's
-// private vocabulary is learned.
-import type { Block, Place } from '../../src/kinds/web/content/blocks.ts';
+// Learns the lexicon by logistic regression with strong regularization: one weight per word in class
+// and id names and in short texts. A word must occur on several sites, so that the vocabulary of a
+// single site is not learned.
+import type { Block, Ancestor } from '../../src/kinds/web/main-content/blocks.ts';
 import {
   farLevels,
   nameWords,
   nearLevels,
   textWords,
   type Lexicon,
-} from '../../src/kinds/web/content/lexicon.ts';
+} from '../../src/kinds/web/main-content/lexicon.ts';
 import { random } from './boost.ts';
 
 export interface WordRow {
@@ -17,16 +17,16 @@ export interface WordRow {
   weight: number;
 }
 
-const sitesMin = 4;
+const minSites = 4;
 const epochs = 6;
 const rate = 0.15;
 const decay = 0.002;
-const weightMin = 0.04;
+const minWeight = 0.04;
 
-/** Tokens of a block, prefixed by where they were found. */
+/** Tokens of a block, prefixed with their origin. */
 export function blockTokens(block: Block): string[] {
   const tokens: string[] = [];
-  let at: Place | undefined = block.place;
+  let at: Ancestor | undefined = block.ancestor;
   for (let level = 0; at && level < farLevels; level++) {
     const prefix = level < nearLevels ? 'n' : 'f';
     for (const word of nameWords(at)) tokens.push(`${prefix}:${word}`);
@@ -57,7 +57,7 @@ export class Vocabulary {
     const usable = this.sites.map((sites) => {
       let seen = 0;
       for (const site of sites) if (allowed.has(site)) seen++;
-      return seen >= sitesMin;
+      return seen >= minSites;
     });
     const weights = new Float64Array(this.names.length);
     const squares = new Float64Array(this.names.length).fill(1e-3);
@@ -91,7 +91,7 @@ export class Vocabulary {
     };
     this.names.forEach((name, id) => {
       const weight = Math.round(weights[id]! * 100) / 100;
-      if (Math.abs(weight) < weightMin) return;
+      if (Math.abs(weight) < minWeight) return;
       tables[name[0] as 'n' | 'f' | 't'].set(name.slice(2), weight);
     });
     return { near: tables.n, far: tables.f, text: tables.t };

@@ -1,5 +1,5 @@
-// Durable crawls of a site of 5,000 pages of 20 kB on loopback: pages per second and peak memory, ours as the server a
-// user starts, against Crawlee with persistence. First links and metadata, then markdown.
+// Durable crawls of a loopback site with 5,000 pages of 20 kB: pages per second and peak memory of our server, against
+// Crawlee with persistence. First links and metadata, then markdown.
 import { join } from 'node:path';
 import { missing, scratchFolder } from '../harness.ts';
 import { crawlEnd, firstLine, peakMb, start, startOurs, startSite } from './kit.ts';
@@ -19,8 +19,8 @@ async function ours(formats: string[]): Promise<Figures> {
   const server = await startOurs();
   const options = { url: site.url, maxPages: pages * 2, sitemap: 'skip', concurrency: 20, formats };
   const begin = performance.now();
-  const { jobId } = await server.post<{ jobId: string }>('/api/web/crawls', options);
-  const { result } = await crawlEnd(server, jobId);
+  const { id } = await server.post<{ id: string }>('/api/web/crawls', options);
+  const { result } = await crawlEnd(server, id);
   const ms = performance.now() - begin;
   const mb = peakMb(server.pid);
   await server.kill();
@@ -52,7 +52,7 @@ for (const [mode, formats] of [
 site.stop();
 process.exit();
 
-/** Memory has a bar only without markdown: with it, ours is mostly the threads that read pages. */
+/** Memory has a bar only without markdown. With it, our memory is mostly the threads that parse pages. */
 function line(title: string, mine: Figures, peer: Figures, memoryCounts: boolean): void {
   const rate = ({ pages: n, ms }: Figures) => n / (ms / 1000);
   const speed = rate(mine) / rate(peer);

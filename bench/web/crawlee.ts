@@ -1,5 +1,5 @@
-// The peer: Crawlee's CheerioCrawler with persistence, as its documentation shows it; with markdown: Readability and
-// turndown on every page. Prints one line of JSON: pages, ms, peak memory in MB.
+// The peer: Crawlee's CheerioCrawler with persistence, used as documented. With markdown: Readability and turndown on
+// every page. Prints one line of JSON: pages, ms, peak memory in MB.
 import { importPeer } from '../harness.ts';
 
 type Json = ReturnType<typeof JSON.parse>;

@@ -1,11 +1,11 @@
-// The frontier at 1,000,000 waiting addresses against 1,000: the cost of «next addresses of a host» and of a batch of
-// results, and the memory of the process.
+// The frontier with 1,000,000 waiting URLs against 1,000: the cost of "next URLs of a host" and of a batch of results, and
+// the memory of the process.
 import { join } from 'node:path';
 import { jobMigrations } from '../../src/jobs/migrations.ts';
-import { accessMigrations } from '../../src/access/access.ts';
+import { accessMigrations } from '../../src/access/keys.ts';
 import { webMigrations } from '../../src/kinds/web/migrations.ts';
-import { addQueued, insertUrl, updateUrl } from '../../src/kinds/web/crawl/store.ts';
-import { WebStore } from '../../src/kinds/web/store.ts';
+import { addQueued, insertUrl, updateUrl } from '../../src/kinds/web/store/crawl-steps.ts';
+import { WebStore } from '../../src/kinds/web/store/crawls.ts';
 import { SqliteStore } from '../../src/store/sqlite/sqlite.ts';
 import { median, scratchFolder } from '../harness.ts';
 
@@ -35,7 +35,7 @@ async function measure(urls: number): Promise<{ nextUs: number; settleUs: number
           depth: Math.ceil(Math.log10(seq + 1)),
           parent: Math.ceil(seq / 10),
           via: 'link',
-          fate: 'queued',
+          outcome: 'queued',
         }),
       ),
     );
@@ -56,7 +56,7 @@ async function measure(urls: number): Promise<{ nextUs: number; settleUs: number
     await web.commit(
       crawl,
       'token',
-      rows.map(({ seq }) => updateUrl(crawl, { seq, fate: 'fetched' })),
+      rows.map(({ seq }) => updateUrl(crawl, { seq, outcome: 'fetched' })),
     );
     settle.push((performance.now() - begin) * 1000);
   }

@@ -1,4 +1,4 @@
-// What the crawl benchmarks share: the site as a process of its own, our server as a user runs it, and its peak memory.
+// Shared by the crawl benchmarks: the site in its own process, our server as a user runs it, and its peak memory.
 import { spawn, type ChildProcess } from 'node:child_process';
 import { once } from 'node:events';
 import { mkdirSync, readFileSync, writeFileSync } from 'node:fs';
@@ -32,10 +32,14 @@ export interface OurServer {
   kill(): Promise<void>;
 }
 
-export async function startOurs(home = join(scratchFolder(), 'home')): Promise<OurServer> {
+/** `checkout`: the folder of another version. */
+export async function startOurs(
+  home = join(scratchFolder(), 'home'),
+  checkout = root,
+): Promise<OurServer> {
   mkdirSync(home, { recursive: true, mode: 0o700 });
   writeFileSync(join(home, 'config.json'), JSON.stringify({ egress: { allow: ['127.0.0.1'] } }));
-  const bin = join(root, 'bin', 'errand.js');
+  const bin = join(checkout, 'bin', 'errand.js');
   const child = start([bin, 'serve', '--json', '--port', '0'], {
     ERRAND_HOME: home,
     ERRAND_LOG: 'warn',
@@ -75,7 +79,7 @@ export async function crawlEnd(server: OurServer, jobId: string): Promise<CrawlV
   }
 }
 
-/** Most memory a process ever had, in MB (Linux). */
+/** Peak memory of a process in MB (Linux). */
 export function peakMb(pid: number): number {
   const line = /^VmHWM:\s+(\d+) kB/m.exec(readFileSync(`/proc/${pid}/status`, 'utf8'))!;
   return Number(line[1]) / 1024;

@@ -1,4 +1,4 @@
-// kill -9 of the server at half of a crawl, then a new start: the same set of pages as an uninterrupted run, and hardly
+// kill -9 of the server halfway through a crawl, then a restart: the same set of pages as an uninterrupted run, and hardly
 // more requests.
 import { crawlEnd, startOurs, startSite } from './kit.ts';
 
@@ -14,13 +14,13 @@ const options = (url: string) => ({
 async function crawl(killAt: number | undefined): Promise<{ urls: Set<string>; requests: number }> {
   const site = await startSite(pages);
   let server = await startOurs();
-  const { jobId } = await server.post<{ jobId: string }>('/api/web/crawls', options(site.url));
+  const { id } = await server.post<{ id: string }>('/api/web/crawls', options(site.url));
   if (killAt !== undefined) {
     while ((await site.count()) < killAt) await new Promise((resolve) => setTimeout(resolve, 20));
     await server.kill();
     server = await startOurs(server.home);
   }
-  await crawlEnd(server, jobId);
+  await crawlEnd(server, id);
   const urls = new Set<string>();
   for (let cursor = ''; ;) {
     const query = new URLSearchParams({
@@ -29,7 +29,7 @@ async function crawl(killAt: number | undefined): Promise<{ urls: Set<string>; r
       ...(cursor ? { cursor } : {}),
     });
     const page = await server.get<{ pages: { url: string }[]; nextCursor?: string }>(
-      `/api/web/crawls/${jobId}/pages?${query}`,
+      `/api/web/crawls/${id}/pages?${query}`,
     );
     for (const { url } of page.pages) urls.add(new URL(url).pathname);
     if (page.nextCursor === undefined) break;

@@ -1,5 +1,5 @@
-// The site of the crawl benchmarks: pages of 20 kB with 80 links each, made once and served from memory. Prints its
-// address; answers /count with the number of page requests so far.
+// The site of the crawl benchmarks: pages of 20 kB with 80 links each, generated once and served from memory. Prints its
+// address. GET /count returns the number of page requests so far.
 import { createServer } from 'node:http';
 import type { AddressInfo } from 'node:net';
 import { paragraphs } from '../../test/fixtures/site/pages.ts';

@@ -1,30 +1,30 @@
-// How other nodes reach a server that listens on every address of its machine: by one of the machine's own addresses, the
-// one it also has towards the database, which all nodes share a network with.
+// Chooses the URL at which other nodes reach a server that listens on all addresses: preferably the machine's own address
+// that the database sees, because all nodes share a network with the database.
 import { networkInterfaces, type NetworkInterfaceInfo } from 'node:os';
 
-/** What a server listens on that takes calls for all addresses. */
-const everywhere = new Set(['0.0.0.0', '::']);
+/** Hosts that mean "listen on all addresses". */
+const allAddresses = new Set(['0.0.0.0', '::']);
 
-export interface Listening {
-  /** How callers on this machine reach it. */
+interface ListenAddress {
+  /** The URL for callers on this machine. */
   url: string;
-  /** What it was told to listen on. */
+  /** The configured listen address. */
   host: string;
-  /** Its address as the database sees it; a proxy between them may show another. */
-  seenAs?: string | undefined;
+  /** This machine's address as the database sees it. A proxy in between may change it. */
+  clientAddress?: string | undefined;
 }
 
-/** The URL to give to other nodes. Loopback where the machine has nothing else: then all nodes are on it. */
+/** The URL for other nodes. Loopback if the machine has no other address, because then all nodes are on it. */
 export function nodeUrl(
-  { url, host, seenAs }: Listening,
+  { url, host, clientAddress }: ListenAddress,
   interfaces: NodeJS.Dict<NetworkInterfaceInfo[]> = networkInterfaces(),
 ): string {
-  if (!everywhere.has(host)) return url;
+  if (!allAddresses.has(host)) return url;
   const own = Object.values(interfaces)
     .flatMap((list = []) => list)
     .filter(({ internal, address }) => !internal && !address.startsWith('fe80:'))
     .filter((one) => isV4(one) || host === '::');
-  const chosen = own.find(({ address }) => address === seenAs) ?? own.find(isV4) ?? own[0];
+  const chosen = own.find(({ address }) => address === clientAddress) ?? own.find(isV4) ?? own[0];
   if (chosen === undefined) return url;
   const { port } = new URL(url);
   return `http://${isV4(chosen) ? chosen.address : `[${chosen.address}]`}:${port}`;

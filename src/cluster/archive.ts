@@ -1,5 +1,5 @@
-// Files of ended jobs in object storage (S3 API), so that output outlives its node. What must be kept is written down in
-// the transaction that starts an attempt; this loop uploads it after the end, again and again until it is there.
+// Keeps the files of ended jobs in object storage (S3 API), so that output outlives its node. The transaction that starts
+// an attempt records what must be archived. This loop uploads it after the end and retries until it succeeds.
 import {
   createReadStream,
   createWriteStream,
@@ -23,13 +23,13 @@ import { Loop, type Service } from '../runtime/service.ts';
 import type { NodeRows } from './store.ts';
 
 export interface ArchiveSettings {
-  /** With the bucket: https://s3.eu-central-1.amazonaws.com/errand, http://minio:9000/errand */
+  /** Includes the bucket: https://s3.eu-central-1.amazonaws.com/errand, http://minio:9000/errand */
   endpoint: string;
   region: string;
   prefix: string;
 }
 
-export interface ArchiveOptions {
+interface ArchiveOptions {
   settings: ArchiveSettings;
   accessKeyId: string;
   secretAccessKey: string;
@@ -38,17 +38,17 @@ export interface ArchiveOptions {
   egress: Egress;
   clock: Clock;
   log: Log;
-  /** Where a kind keeps the files of a job; undefined when it has none. */
+  /** The folder of a job's files; undefined if its kind has none. */
   folderOf(job: Job): string | undefined;
   find(jobId: string): Promise<Job | undefined>;
 }
 
 const everyMs = 2000;
-/** A job that cannot be kept is tried again after ever longer times, up to this. */
-const retryMsMax = 60_000;
+/** Upper bound of the retry backoff. */
+const maxRetryMs = 60_000;
 const batch = 20;
-const transferMsMax = 600_000;
-const bytesMax = 5 * 1024 ** 3;
+const maxTransferMs = 600_000;
+const maxBytes = 5 * 1024 ** 3;
 
 export class Archive implements Service {
   readonly name = 'archive';
@@ -56,7 +56,7 @@ export class Archive implements Service {
   private readonly client: S3mini;
   private readonly loop: Loop;
   private readonly restoring = new Map<string, Promise<boolean>>();
-  /** Jobs whose files could not be kept, and when they are tried again. */
+  /** Jobs whose upload failed, with the time of the next try. */
   private readonly failed = new Map<string, { waitMs: number; nextAt: number }>();
 
   private constructor(options: ArchiveOptions, client: S3mini) {
@@ -72,10 +72,14 @@ export class Archive implements Service {
     try {
       S3 = (await import('s3mini')).S3mini;
     } catch (error) {
-      throw new AppError('unsupported', 'Object storage needs the package s3mini.', {
-        hint: 'Run `npm install s3mini` beside Errand, then start again.',
-        cause: error,
-      });
+      throw new AppError(
+        'unsupported',
+        'Object storage requires the package s3mini, which is not installed.',
+        {
+          hint: 'Run `npm install s3mini` in the folder where Errand is installed, then start again.',
+          cause: error,
+        },
+      );
     }
     const { endpoint, region } = settings;
     const fetch = egressFetch(egress);
@@ -94,7 +98,7 @@ export class Archive implements Service {
     this.loop.wake();
   }
 
-  /** Brings the files of an ended job here. Two readers at once share one download. */
+  /** Downloads the files of an ended job. Concurrent readers share one download. */
   restore(job: Job, folder: string): Promise<boolean> {
     let running = this.restoring.get(job.id);
     if (!running) {
@@ -104,78 +108,78 @@ export class Archive implements Service {
     return running;
   }
 
-  /** Of jobs that retention forgot. */
+  /** Deletes the archived files of jobs that retention removed. */
   async forget(jobIds: readonly string[]): Promise<void> {
     const { rows } = this.options;
     for (const jobId of jobIds) {
-      for (const file of (await rows.archiveOf(jobId)) ?? [])
+      for (const file of (await rows.findArchive(jobId)) ?? [])
         await this.client.deleteObject(this.key(jobId, file));
     }
-    await rows.dropArchives(jobIds);
+    await rows.deleteArchives(jobIds);
   }
 
   private async upload(): Promise<void> {
     const { rows, node, clock, log } = this.options;
     const now = clock.now();
-    const open = await rows.toArchive(node, batch + this.failed.size);
-    for (const jobId of this.failed.keys()) if (!open.includes(jobId)) this.failed.delete(jobId);
-    for (const jobId of open) {
+    const pending = await rows.toArchive(node, batch + this.failed.size);
+    for (const jobId of this.failed.keys()) if (!pending.includes(jobId)) this.failed.delete(jobId);
+    for (const jobId of pending) {
       const failed = this.failed.get(jobId);
       if (failed && failed.nextAt > now) continue;
       try {
-        await this.keep(jobId);
+        await this.archiveJob(jobId);
         this.failed.delete(jobId);
       } catch (error) {
-        // One that cannot be kept must not stand before the others.
-        const waitMs = Math.min((failed?.waitMs ?? everyMs / 2) * 2, retryMsMax);
+        // A job that cannot be archived must not block the others.
+        const waitMs = Math.min((failed?.waitMs ?? everyMs / 2) * 2, maxRetryMs);
         this.failed.set(jobId, { waitMs, nextAt: clock.now() + waitMs });
-        log.warn('output is not in object storage yet', { jobId, retryInMs: waitMs, error });
+        log.warn('failed to archive output; will retry', { jobId, retryInMs: waitMs, error });
       }
     }
   }
 
-  private async keep(jobId: string): Promise<void> {
+  private async archiveJob(jobId: string): Promise<void> {
     const { rows, node, find, folderOf, clock, log } = this.options;
     const job = await find(jobId);
     const folder = job && folderOf(job);
-    const files = folder && existsSync(folder) ? filesIn(folder) : [];
+    const files = folder && existsSync(folder) ? listFiles(folder) : [];
     let bytes = 0;
     for (const file of files) {
       const path = join(folder!, file);
       const { size } = statSync(path);
       bytes += size;
-      await this.put(jobId, file, path, size);
+      await this.uploadFile(jobId, file, path, size);
     }
-    await rows.archived(jobId, { node, files, bytes, at: clock.now() });
+    await rows.markArchived(jobId, { node, files, bytes, at: clock.now() });
     log.debug('archived', { jobId, bytes });
   }
 
-  private async put(jobId: string, file: string, path: string, size: number): Promise<void> {
+  private async uploadFile(jobId: string, file: string, path: string, size: number): Promise<void> {
     const body = size === 0 ? '' : (Readable.toWeb(createReadStream(path)) as ReadableStream);
     const type = 'application/octet-stream';
     const key = this.key(jobId, file);
     const { ok, status } = await this.client.putObject(key, body, type, undefined, undefined, size);
-    if (!ok) throw new Error(`the object storage answered ${status} for ${key}`);
+    if (!ok) throw new Error(`the object storage responded with status ${status} for ${key}`);
   }
 
-  /** Into a folder beside its place, then renamed: half a download is never taken for a whole one. */
+  /** Downloads into a temporary folder and renames it, so that a partial download is never used. */
   private async download(job: Job, folder: string): Promise<boolean> {
-    const files = await this.options.rows.archiveOf(job.id);
+    const files = await this.options.rows.findArchive(job.id);
     if (!files) return false;
-    const half = `${folder}.coming`;
-    rmSync(half, { recursive: true, force: true });
+    const temporary = `${folder}.coming`;
+    rmSync(temporary, { recursive: true, force: true });
     for (const file of files) {
       const response = await this.client.getObjectResponse(this.key(job.id, file));
       if (!response?.body) return false;
-      const path = join(half, file);
+      const path = join(temporary, file);
       mkdirSync(dirname(path), { recursive: true, mode: 0o700 });
       await pipeline(
         Readable.fromWeb(response.body as never),
         createWriteStream(path, { mode: 0o600 }),
       );
     }
-    mkdirSync(half, { recursive: true, mode: 0o700 });
-    if (!existsSync(folder)) renameSync(half, folder);
+    mkdirSync(temporary, { recursive: true, mode: 0o700 });
+    if (!existsSync(folder)) renameSync(temporary, folder);
     return true;
   }
 
@@ -184,40 +188,40 @@ export class Archive implements Service {
   }
 }
 
-function filesIn(folder: string): string[] {
+function listFiles(folder: string): string[] {
   return readdirSync(folder, { recursive: true, withFileTypes: true })
     .filter((entry) => entry.isFile())
     .map((entry) => relative(folder, join(entry.parentPath, entry.name)));
 }
 
-/** The client library speaks fetch; the network is reached through egress only. */
+/** Adapts egress to the fetch API that the client library expects. */
 function egressFetch(egress: Egress): typeof fetch {
   return async (input, init) => {
     const url = input instanceof Request ? input.url : String(input);
     const headers = Object.fromEntries(new Headers(init?.headers).entries());
     const body = init?.body as string | Buffer | AsyncIterable<Uint8Array> | null | undefined;
-    const answer = await egress.request({
+    const response = await egress.request({
       url,
       method: init?.method ?? 'GET',
       headers,
       trust: 'trusted',
-      ...(body === null || body === undefined ? {} : { body: asBody(body) }),
+      ...(body === null || body === undefined ? {} : { body: toEgressBody(body) }),
       ...(init?.signal ? { signal: init.signal } : {}),
-      timeoutMs: transferMsMax,
-      bytesMax,
+      timeoutMs: maxTransferMs,
+      maxBytes,
       decompress: false,
     });
-    const plain = new Headers();
-    for (const [name, value] of Object.entries(answer.headers))
-      if (value !== undefined) plain.set(name, String(value));
-    const empty = answer.status === 204 || answer.status === 304 || init?.method === 'HEAD';
-    if (empty) answer.body.discard();
-    const stream = empty ? null : (Readable.toWeb(Readable.from(answer.body)) as ReadableStream);
-    return new Response(stream, { status: answer.status, headers: plain });
+    const headerList = new Headers();
+    for (const [name, value] of Object.entries(response.headers))
+      if (value !== undefined) headerList.set(name, String(value));
+    const empty = response.status === 204 || response.status === 304 || init?.method === 'HEAD';
+    if (empty) response.body.discard();
+    const stream = empty ? null : (Readable.toWeb(Readable.from(response.body)) as ReadableStream);
+    return new Response(stream, { status: response.status, headers: headerList });
   };
 }
 
-function asBody(body: unknown): string | Buffer | AsyncIterable<Uint8Array> {
+function toEgressBody(body: unknown): string | Buffer | AsyncIterable<Uint8Array> {
   if (typeof body === 'string') return body;
   if (body instanceof ArrayBuffer) return Buffer.from(body);
   if (ArrayBuffer.isView(body)) return Buffer.from(body.buffer, body.byteOffset, body.byteLength);

@@ -1,5 +1,5 @@
-// What makes a server a node: its row, the way to the others, kept output. Composed by app.ts; one machine alone has the
-// row and nothing else.
+// Turns a server into a cluster node: its row, the route to other nodes, and archived output. app.ts composes it. A
+// single machine has only the row.
 import { existsSync } from 'node:fs';
 import { AppError } from '../errors.ts';
 import type { Job } from '../jobs/job.ts';
@@ -14,13 +14,13 @@ import type { Service } from '../runtime/service.ts';
 import type { Step, Store } from '../store/store.ts';
 import { nodeUrl } from './address.ts';
 import { Archive, type ArchiveSettings } from './archive.ts';
-import { Litter } from './litter.ts';
+import { OrphanedFiles } from './orphaned-files.ts';
 import { Nodes } from './nodes.ts';
 import { Router } from './router.ts';
 import { NodeRows } from './store.ts';
 
-/** What of the configuration a node needs. */
-export interface ClusterConfig {
+/** The part of the configuration that a node needs. */
+interface ClusterConfig {
   home: string;
   server: { leaseMs: number; host: string };
   cluster: {
@@ -32,7 +32,7 @@ export interface ClusterConfig {
   secret(name: string): string | undefined;
 }
 
-export interface ClusterNeeds {
+interface ClusterDeps {
   config: ClusterConfig;
   store: Store;
   jobs: Jobs;
@@ -46,24 +46,24 @@ export interface ClusterNeeds {
   secret: Buffer;
   url(): string | undefined;
   /** This node's address as the database sees it. */
-  seenAs?: string | undefined;
+  clientAddress?: string | undefined;
   running(kind: string): number;
-  resumed(): void;
+  onResume(): void;
 }
 
 export interface Cluster {
   nodes: Nodes;
-  /** Only where there can be other nodes. */
+  /** Undefined if there cannot be other nodes. */
   router: Router | undefined;
   services: Service[];
-  /** Steps of the transaction that starts an attempt. */
+  /** Steps for the transaction that starts an attempt. */
   startSteps(job: Job): Step[];
-  /** What retention needs to know of the other nodes; undefined where there are none. */
+  /** What retention needs to know about other nodes; undefined if there cannot be any. */
   retention: RetentionShare | undefined;
 }
 
-export async function createCluster(needs: ClusterNeeds): Promise<Cluster> {
-  const { config, store, jobs, operations, egress, clock, log, node } = needs;
+export async function createCluster(deps: ClusterDeps): Promise<Cluster> {
+  const { config, store, jobs, operations, egress, clock, log, node } = deps;
   const rows = new NodeRows(store);
   const perKind = (count: (kind: Kind) => number) =>
     Object.fromEntries(
@@ -78,18 +78,18 @@ export async function createCluster(needs: ClusterNeeds): Promise<Cluster> {
     log,
     id: node,
     home: config.home,
-    version: needs.version,
+    version: deps.version,
     labels: config.cluster.labels,
     leaseMs: config.server.leaseMs,
-    url: () => config.cluster.nodeUrl?.replace(/\/+$/, '') ?? ownUrl(needs),
+    url: () => config.cluster.nodeUrl?.replace(/\/+$/, '') ?? ownUrl(deps),
     capacity: () => perKind((kind) => kind.capacity()),
-    running: () => perKind((kind) => needs.running(kind.name)),
-    resumed: () => needs.resumed(),
+    running: () => perKind((kind) => deps.running(kind.name)),
+    onResume: () => deps.onResume(),
   });
-  jobs.admits = () => nodes.takesWork;
-  jobs.whyWaits = (job) => nodes.whyWaits(job);
+  jobs.acceptsWork = () => nodes.acceptsWork;
+  jobs.explainWait = (job) => nodes.explainWait(job);
   const folderOf = (job: Job) => jobs.kind(job.kind).folder?.(job.id);
-  const archive = await openArchive(needs, rows, folderOf);
+  const archive = await openArchive(deps, rows, folderOf);
   const router =
     store.engine === 'postgres'
       ? new Router({
@@ -98,7 +98,7 @@ export async function createCluster(needs: ClusterNeeds): Promise<Cluster> {
           operations,
           egress,
           clock,
-          secret: needs.secret,
+          secret: deps.secret,
           isHere: (job) => {
             const folder = folderOf(job);
             return folder !== undefined && existsSync(folder);
@@ -111,29 +111,36 @@ export async function createCluster(needs: ClusterNeeds): Promise<Cluster> {
       : undefined;
   if (router) operations.elsewhere = router;
   const { goneMs } = config.cluster;
-  const litter = new Litter({ rows, node, goneMs, kinds: () => jobs.listKinds(), clock, log });
+  const orphanedFiles = new OrphanedFiles({
+    rows,
+    node,
+    goneMs,
+    kinds: () => jobs.listKinds(),
+    clock,
+    log,
+  });
   return {
     nodes,
     router,
-    services: [nodes, ...(archive ? [archive] : []), ...(router ? [litter] : [])],
+    services: [nodes, ...(archive ? [archive] : []), ...(router ? [orphanedFiles] : [])],
     startSteps: (job) =>
       archive && jobs.kind(job.kind).folder ? [rows.archiveStep(job.id, node)] : [],
     retention: router && {
       node,
       goneMs,
-      steps: (jobIds) => rows.litterSteps(jobIds, node),
+      steps: (jobIds) => rows.orphanedFileSteps(jobIds, node),
       forget: async (jobIds) => archive?.forget(jobIds),
     },
   };
 }
 
-function ownUrl({ config, url, seenAs }: ClusterNeeds): string | undefined {
+function ownUrl({ config, url, clientAddress }: ClusterDeps): string | undefined {
   const local = url();
-  return local && nodeUrl({ url: local, host: config.server.host, seenAs });
+  return local && nodeUrl({ url: local, host: config.server.host, clientAddress });
 }
 
 async function openArchive(
-  { config, egress, clock, log, node, jobs }: ClusterNeeds,
+  { config, egress, clock, log, node, jobs }: ClusterDeps,
   rows: NodeRows,
   folderOf: (job: Job) => string | undefined,
 ): Promise<Archive | undefined> {
@@ -142,7 +149,7 @@ async function openArchive(
   const accessKeyId = config.secret('ERRAND_S3_ACCESS_KEY_ID');
   const secretAccessKey = config.secret('ERRAND_S3_SECRET_ACCESS_KEY');
   if (!accessKeyId || !secretAccessKey) {
-    throw new AppError('invalidInput', 'cluster.archive is set, but its keys are not.', {
+    throw new AppError('invalidInput', 'cluster.archive is set, but its access keys are not.', {
       hint: 'Set ERRAND_S3_ACCESS_KEY_ID and ERRAND_S3_SECRET_ACCESS_KEY in the environment or in home/env.',
     });
   }

@@ -1,5 +1,5 @@
-// The servers that share a store: who is there, what each can take, and whether it takes anything now.
-// Every node writes its own row; cordon and drain are written by anybody and read back with the next beat.
+// The servers that share a store: which are alive, what each can run, and whether it accepts work. Every node writes its
+// own row. Anybody may cordon or drain a node; it reads its state back with the next heartbeat.
 import { createHash, randomBytes } from 'node:crypto';
 import { hostname } from 'node:os';
 import { AppError } from '../errors.ts';
@@ -10,26 +10,26 @@ import type { Log } from '../runtime/log.ts';
 import { Loop, type Service } from '../runtime/service.ts';
 import type { NodeRow, NodeRows, NodeState } from './store.ts';
 
-export interface NodesOptions {
+interface NodesOptions {
   rows: NodeRows;
   clock: Clock;
   log: Log;
-  /** This server's id, the same after every restart. */
+  /** This server's id, stable across restarts. */
   id: string;
   version: string;
-  /** Path of the home, which no other server of this machine can have. */
+  /** Path of the home, which is unique on this machine. */
   home: string;
-  /** What jobs may ask for: `gpu`, `zone=eu`. */
+  /** Labels that jobs may require: `gpu`, `zone=eu`. */
   labels: readonly string[];
   leaseMs: number;
   url(): string | undefined;
   capacity(): Record<string, number>;
   running(): Record<string, number>;
-  /** It takes work again: look for some. */
-  resumed(): void;
+  /** Called when the node accepts work again. */
+  onResume(): void;
 }
 
-const beatMsMax = 5000;
+const maxHeartbeatMs = 5000;
 
 export class Nodes implements Service {
   readonly name = 'nodes';
@@ -45,20 +45,20 @@ export class Nodes implements Service {
     this.options = options;
     this.id = options.id;
     this.rows = options.rows;
-    this.instance = `${placeOf(options.home)}-${randomBytes(6).toString('hex')}`;
+    this.instance = `${homeFingerprint(options.home)}-${randomBytes(6).toString('hex')}`;
     const { clock, log, leaseMs } = options;
     this.labels = new Set([...options.labels, `node=${options.id}`, `host=${hostname()}`]);
-    const everyMs = Math.min(beatMsMax, leaseMs / 6);
-    this.loop = new Loop({ name: 'node', everyMs, clock, log, run: () => this.beat() });
+    const everyMs = Math.min(maxHeartbeatMs, leaseMs / 6);
+    this.loop = new Loop({ name: 'node', everyMs, clock, log, run: () => this.heartbeat() });
   }
 
   async start(): Promise<void> {
     const { rows, clock, version } = this.options;
     const now = clock.now();
     const before = await rows.find(this.id);
-    // The home's lock keeps a second server off this home: an earlier life of ours cannot be a twin.
-    const earlier = before?.instance.startsWith(`${placeOf(this.options.home)}-`);
-    if (before && !earlier && this.isAlive(before)) await this.refuseTwin(before);
+    // The home lock excludes a second server on this home, so a row from this home cannot belong to a duplicate.
+    const isOwnRow = before?.instance.startsWith(`${homeFingerprint(this.options.home)}-`);
+    if (before && !isOwnRow && this.isAlive(before)) await this.rejectDuplicate(before);
     this.state = before?.state ?? 'active';
     await rows.register({
       id: this.id,
@@ -78,82 +78,89 @@ export class Nodes implements Service {
   async stop(): Promise<void> {
     await this.loop.stop();
     await this.options.rows
-      .stopped(this.id, this.instance, this.options.clock.now())
-      .catch((error: unknown) => this.options.log.warn('the store is away at the end', { error }));
+      .markStopped(this.id, this.instance, this.options.clock.now())
+      .catch((error: unknown) =>
+        this.options.log.warn('cannot record the stop: the store is unreachable', { error }),
+      );
   }
 
-  /** False while somebody holds it back: cordoned or draining. */
-  get takesWork(): boolean {
+  /** False while the node is cordoned or draining. */
+  get acceptsWork(): boolean {
     return this.state === 'active';
   }
 
-  /** Whether this node takes the job now: it has every label the job asks for, and nobody holds it back. */
+  /** Whether this node can take the job now: it has every required label and accepts work. */
   accepts(job: Pick<Job, 'labels'>): boolean {
-    return this.takesWork && hasLabels(this.labels, job.labels);
+    return this.acceptsWork && hasLabels(this.labels, job.labels);
   }
 
-  /** Why nobody takes this waiting job now; undefined when a node may. */
-  async whyWaits({ labels }: Pick<Job, 'labels'>): Promise<string | undefined> {
-    const wanted =
+  /** Why no node takes this waiting job now; undefined if a node can. */
+  async explainWait({ labels }: Pick<Job, 'labels'>): Promise<string | undefined> {
+    const required =
       labels.length === 1 ? `the label ${labels[0]}` : `the labels ${labels.join(', ')}`;
     const fit = (await this.rows.list()).filter((row) => hasLabels(new Set(row.labels), labels));
-    if (fit.length === 0) return `It waits for a node with ${wanted}; there is none.`;
+    if (fit.length === 0) return `It waits for a node with ${required}; no such node exists.`;
     const alive = fit.filter((row) => this.isAlive(row));
     const named = (rows: NodeRow[]) => rows.map(({ name, id }) => `${name} (${id})`).join(', ');
-    if (alive.length === 0) return `It waits for ${wanted}; away: ${named(fit)}.`;
+    if (alive.length === 0) return `It waits for ${required}; offline: ${named(fit)}.`;
     if (alive.some(({ state }) => state === 'active')) return undefined;
-    return `It waits for ${wanted}; held back: ${named(alive)}.`;
+    return `It waits for ${required}; cordoned or draining: ${named(alive)}.`;
   }
 
   isAlive({ seenAt, stoppedAt }: NodeRow): boolean {
     return stoppedAt === null && this.options.clock.now() - seenAt < this.options.leaseMs;
   }
 
-  /** Here at once; another node hears of it with its next beat. */
+  /** Takes effect immediately on this node, and with the next heartbeat on another one. */
   async setState(id: string, state: NodeState): Promise<NodeRow> {
     if (!(await this.rows.setState(id, state))) {
-      throw new AppError('notFound', `There is no node ${id}.`, {
-        hint: '`errand node list` shows them.',
+      throw new AppError('notFound', `Node ${id} does not exist.`, {
+        hint: '`errand node list` shows all nodes.',
       });
     }
-    if (id === this.id) this.take(state);
+    if (id === this.id) this.applyState(state);
     return (await this.rows.find(id))!;
   }
 
-  /** A row stays when its server was killed: only a second beat shows that somebody lives there. */
-  private async refuseTwin(before: NodeRow): Promise<void> {
-    const { clock, rows } = this.options;
-    const waitMs = Math.min(beatMsMax, this.options.leaseMs / 6) * 1.5;
-    await clock.sleep(waitMs);
-    const after = await rows.find(this.id);
-    if (!after || after.seenAt === before.seenAt) return;
-    throw new AppError(
-      'conflict',
-      `A server with the node id ${this.id} runs already (${after.name}).`,
-      {
-        hint: 'Two nodes need two homes: a copied home must lose its file node.id before it starts.',
-      },
-    );
+  /**
+   * The row of a killed server stays alive until its lease ends. Only another heartbeat proves that a second server is
+   * running, and on a busy machine it may be late.
+   */
+  private async rejectDuplicate(before: NodeRow): Promise<void> {
+    const { clock, rows, leaseMs } = this.options;
+    let row: NodeRow | undefined = before;
+    while (row && this.isAlive(row)) {
+      await clock.sleep(Math.min(maxHeartbeatMs, leaseMs / 6));
+      row = await rows.find(this.id);
+      if (!row || row.seenAt === before.seenAt) continue;
+      throw new AppError(
+        'conflict',
+        `Another server with node id ${this.id} is running (${row.name}).`,
+        {
+          hint: 'Use a separate home for every node. If this home is a copy, delete its node.id file, then start again.',
+        },
+      );
+    }
   }
 
-  private async beat(): Promise<void> {
+  private async heartbeat(): Promise<void> {
     const { rows, clock } = this.options;
-    const state = await rows.beat({
+    const state = await rows.heartbeat({
       id: this.id,
       instance: this.instance,
       url: this.options.url() ?? null,
       running: this.options.running(),
       at: clock.now(),
     });
-    if (state) this.take(state);
+    if (state) this.applyState(state);
   }
 
-  private take(state: NodeState): void {
+  private applyState(state: NodeState): void {
     const resumed = this.state !== 'active' && state === 'active';
     this.state = state;
-    if (resumed) this.options.resumed();
+    if (resumed) this.options.onResume();
   }
 }
 
-const placeOf = (home: string): string =>
+const homeFingerprint = (home: string): string =>
   createHash('sha256').update(`${hostname()}\n${home}`).digest('hex').slice(0, 12);

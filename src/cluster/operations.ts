@@ -1,4 +1,4 @@
-// Nodes as people see them: who is there, and taking one out of service.
+// Operations on nodes: list them, take them out of service, and forget them.
 import { z } from 'zod';
 import { AppError } from '../errors.ts';
 import { defineOperation, type Operation } from '../operation.ts';
@@ -6,6 +6,7 @@ import type { Jobs } from '../jobs/jobs.ts';
 import { isoTime, type Clock } from '../runtime/clock.ts';
 import type { Nodes } from './nodes.ts';
 import { nodeStates, type NodeRow } from './store.ts';
+import { watchJob } from '../contracts/jobs.ts';
 
 const nodeId = z.string().min(1).max(60);
 
@@ -14,7 +15,7 @@ const nodeView = z.object({
   name: z.string(),
   alive: z.boolean(),
   state: z.enum(nodeStates),
-  here: z.boolean().describe('The node that answered'),
+  here: z.boolean().describe('The node that handled this call'),
   labels: z.array(z.string()),
   capacity: z.record(z.string(), z.number()),
   running: z.number(),
@@ -29,19 +30,19 @@ export function nodeOperations(nodes: Nodes, jobs: Jobs, clock: Clock): Operatio
     changeNode(
       nodes,
       { verb: 'cordon', state: 'cordoned' },
-      'Keeps a node from taking new jobs; what runs there goes on. Use it before looking into a node; drain_node is the same with the wish to stop it afterwards, uncordon_node lets it take jobs again. It lasts over restarts of the node.',
+      'Stops a node from taking new jobs; running jobs continue. Use it before investigating a node; use drain_node before stopping one. uncordon_node reverses it. The state survives restarts of the node.',
     ),
     changeNode(
       nodes,
       { verb: 'drain', state: 'draining' },
-      'Takes a node out of service: it gets no new jobs and its running ones go on to their end. Use it before a node is stopped or upgraded, then watch `running` in list_nodes until it is 0. uncordon_node takes it back.',
+      'Takes a node out of service: it gets no new jobs, and running jobs continue to their end. Use it before stopping or upgrading a node, then watch `running` in list_nodes until it is 0. uncordon_node reverses it.',
     ),
     changeNode(
       nodes,
       { verb: 'uncordon', state: 'active' },
       'Lets a cordoned or draining node take jobs again. Use it after cordon_node or drain_node. list_nodes shows the effect.',
     ),
-    watchJob(jobs),
+    watchJobOperation(jobs),
     forgetNode(nodes, clock),
   ];
 }
@@ -51,7 +52,7 @@ function listNodes(nodes: Nodes): Operation {
     name: 'list_nodes',
     title: 'List nodes',
     description:
-      'Shows the servers that share this store: alive or not, whether they take work, their labels, what they can take and what they run. Use it to see why jobs wait or where they run. Changes nothing; drain_node and cordon_node take a node out of service. One machine alone has one node.',
+      'Lists the servers that share this store: whether each is alive and accepts work, its labels, capacity and running jobs. Use it to see why jobs wait or where they run. Read-only; drain_node and cordon_node take a node out of service. A single machine has one node.',
     effect: 'read',
     scope: 'read',
     reach: 'everything',
@@ -65,7 +66,7 @@ function listNodes(nodes: Nodes): Operation {
         columns: ['id', 'name', 'alive', 'state', 'running', 'labels', 'version'],
       },
     },
-    run: async () => ({ nodes: (await nodes.rows.list()).map((row) => show(row, nodes)) }),
+    run: async () => ({ nodes: (await nodes.rows.list()).map((row) => toView(row, nodes)) }),
   });
 }
 
@@ -86,22 +87,21 @@ function changeNode(
     output: nodeView,
     http: { method: 'POST', path: `/api/nodes/{id}/${verb}` },
     cli: { words: ['node', verb], args: ['id'] },
-    run: async ({ id }) => show(await nodes.setState(id, state), nodes),
+    run: async ({ id }) => toView(await nodes.setState(id, state), nodes),
   });
 }
 
-function watchJob(jobs: Jobs): Operation {
+function watchJobOperation(jobs: Jobs): Operation {
   return defineOperation({
-    name: 'watch_job',
+    ...watchJob,
+    isInternal: true,
     title: 'Watch job',
     description:
-      'Waits on the node that runs a job until a condition of its kind is met. Used between nodes by wait_for_jobs; call that instead.',
+      'Waits on the node that runs a job until a condition of its kind is met. Nodes use it for wait_for_jobs; call that instead.',
     effect: 'read',
     scope: 'admin',
     reach: { jobs: ({ id }) => [id] },
     at: 'job',
-    input: z.object({ id: z.string(), until: z.record(z.string(), z.unknown()) }),
-    output: z.object({ reason: z.string().optional(), detail: z.unknown() }),
     run: async ({ id, until }, { signal }) => {
       const job = await jobs.get(id);
       const met = await jobs.kind(job.kind).watch?.(job, until, signal);
@@ -115,7 +115,7 @@ function forgetNode(nodes: Nodes, clock: Clock): Operation {
     name: 'forget_node',
     title: 'Forget node',
     description:
-      'Removes the row of a node that is gone for good. Use it after a machine was taken away; output that was only on that machine is gone with it. Refused while the node is alive.',
+      'Removes a node that is permanently gone. Use it after a machine was decommissioned; output that existed only on that machine is lost. Fails while the node is alive.',
     effect: 'destroy',
     idempotent: true,
     scope: 'admin',
@@ -136,11 +136,11 @@ function forgetNode(nodes: Nodes, clock: Clock): Operation {
 }
 
 const unknownNode = (id: string): AppError =>
-  new AppError('notFound', `There is no node ${id}.`, {
+  new AppError('notFound', `Node ${id} does not exist.`, {
     hint: '`errand node list` (list_nodes) shows all nodes with their ids.',
   });
 
-function show(row: NodeRow, nodes: Nodes): z.infer<typeof nodeView> {
+function toView(row: NodeRow, nodes: Nodes): z.infer<typeof nodeView> {
   const { id, name, state, labels, capacity, version } = row;
   const alive = nodes.isAlive(row);
   return {
@@ -151,7 +151,7 @@ function show(row: NodeRow, nodes: Nodes): z.infer<typeof nodeView> {
     here: id === nodes.id,
     labels,
     capacity,
-    // What a dead node said last is no news of it.
+    // The last report of a dead node is outdated.
     running: alive ? Object.values(row.running).reduce((sum, n) => sum + n, 0) : 0,
     version,
     ...(row.url ? { url: row.url } : {}),

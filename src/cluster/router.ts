@@ -1,5 +1,5 @@
-// Calls that need the files of a job go to the node that has them: over an internal route of that node, signed with the
-// cluster's secret. When that node is gone, files that were kept in object storage are fetched and read here.
+// Sends calls that need a job's files to the node that has them, over that node's internal route, signed with the cluster
+// secret. If that node is gone, archived files are fetched from object storage and read here.
 import { createHash, createHmac, timingSafeEqual } from 'node:crypto';
 import type { IncomingMessage, ServerResponse } from 'node:http';
 import { AppError, errorBody, errorFromBody, errorKind, type ErrorBody } from '../errors.ts';
@@ -18,40 +18,42 @@ import {
 import { isoTime, type Clock } from '../runtime/clock.ts';
 import type { Egress, EgressResponse } from '../runtime/egress/index.ts';
 import { parseJson } from '../runtime/json.ts';
-import { currentTrace, traceparentOf } from '../runtime/trace.ts';
-import { drained, linesOf, readBody } from '../runtime/wire.ts';
+import { currentTrace, formatTraceparent } from '../runtime/trace.ts';
+import { waitForDrain, readLines, readBody } from '../runtime/wire.ts';
 import type { Nodes } from './nodes.ts';
 
-export interface RouterOptions {
+interface RouterOptions {
   jobs: Jobs;
   nodes: Nodes;
   operations: Operations;
   egress: Egress;
   clock: Clock;
   secret: Buffer;
-  /** Brings the files of an ended job here; false when they are not kept anywhere. */
+  /** Downloads the files of an ended job; false if they were not archived. */
   restore(job: Job): Promise<boolean>;
-  /** Whether the files of this job are on this node. */
+  /** Whether this node has the job's files. */
   isHere(job: Job): boolean;
 }
 
 export const clusterPath = '/internal/cluster';
-const tokenWord = 'errandnode';
-/** A signature older than this is refused: it was heard somewhere and is being repeated. */
-const signatureMsMax = 60_000;
-/** A call may wait for something to happen there. */
-const callMsMax = 120_000;
-/** Egress takes silence of 30 s for a dead peer. */
-const stillMs = 10_000;
-const bodyBytesMax = 32 * 1024 * 1024;
-const answerBytesMax = 64 * 1024 * 1024;
+const tokenPrefix = 'errandnode';
+/** Older signatures are rejected as replays. */
+const maxSignatureMs = 60_000;
+/** A call may wait on the other node. */
+const maxCallMs = 120_000;
+/** Egress treats 30 s of silence as a dead peer. */
+const keepAliveMs = 10_000;
+const maxBodyBytes = 32 * 1024 * 1024;
+const maxResponseBytes = 64 * 1024 * 1024;
 
 interface Call {
   name: string;
   input: unknown;
   caller: Record<string, unknown> | null;
   follow: boolean;
-  /** Who is meant. The address of a node may lead to another one; its answer would be about the wrong files. */
+  /** Set if a model reads the response. */
+  maxResponseBytes?: number;
+  /** The intended node. A wrong address may reach another node, which would read the wrong files. */
   node?: string;
 }
 
@@ -62,30 +64,30 @@ export class Router implements Elsewhere {
     this.options = options;
   }
 
-  /** The node that must run a call about this job; undefined: this one. */
+  /** The node that must run a call for this job; undefined if it is this one. */
   async place(input: unknown, at: 'job' | 'attempt'): Promise<Place | undefined> {
     const { jobs, nodes, isHere } = this.options;
     const { id, attempt } = input as { id?: unknown; attempt?: number };
     const job = typeof id === 'string' ? await jobs.ledger.find(id) : undefined;
     if (!job) return undefined;
-    const node = await this.nodeOf(job, attempt ?? job.attempt);
+    const node = await this.nodeOfAttempt(job, attempt ?? job.attempt);
     if (node === null || node === nodes.id) return undefined;
     const row = await nodes.rows.find(node);
-    // A node that is just back takes work before its next beat: having started this job is a sign of life, too.
+    // A restarted node takes work before its next heartbeat. Having started this job also proves that it is alive.
     const seenAt = Math.max(row?.seenAt ?? 0, job.startedAt ?? 0);
     if (row?.url && nodes.isAlive({ ...row, seenAt })) return { node, url: row.url };
     if (at === 'attempt') return undefined;
     if (isHere(job) || (await this.options.restore(job))) return undefined;
     const where = row ? `${row.name} (${row.id})` : node;
     const seen = row ? `, which was last seen ${isoTime(row.seenAt)}` : '';
-    throw new AppError('gone', `The files of ${job.id} are on the node ${where}${seen}.`, {
-      hint: 'They can be read when it is back. With object storage (setting cluster.archive) output outlives its node.',
+    throw new AppError('gone', `The files of ${job.id} are on node ${where}${seen}.`, {
+      hint: 'They are readable again when the node is back. With object storage (setting cluster.archive), output outlives its node.',
       data: { node },
     });
   }
 
-  /** Every attempt may have run somewhere else. */
-  private async nodeOf(job: Job, attempt: number): Promise<string | null> {
+  /** Every attempt may have run on a different node. */
+  private async nodeOfAttempt(job: Job, attempt: number): Promise<string | null> {
     if (attempt === job.attempt) return job.node;
     const attempts = await this.options.jobs.ledger.attempts(job.id);
     return attempts.find((one) => one.attempt === attempt)?.node ?? null;
@@ -94,7 +96,7 @@ export class Router implements Elsewhere {
   async call(place: Place, name: string, input: unknown, context: CallContext): Promise<unknown> {
     const response = await this.send(
       place,
-      { name, input, caller: plain(context.caller), follow: false },
+      { name, input, ...serializeContext(context), follow: false },
       context.signal,
     );
     return (JSON.parse(await response.body.text()) as { output?: unknown }).output;
@@ -108,37 +110,44 @@ export class Router implements Elsewhere {
   ): AsyncIterable<StreamItem> {
     const response = await this.send(
       place,
-      { name, input, caller: plain(context.caller), follow: true },
+      { name, input, ...serializeContext(context), follow: true },
       context.signal,
     );
-    for await (const line of linesOf(response.body)) {
+    for await (const line of readLines(response.body)) {
       const item = JSON.parse(line) as StreamItem & { error?: ErrorBody; still?: true };
       if (item.error) throw errorFromBody(item.error);
       if (!item.still) yield item;
     }
   }
 
-  /** A call of another node counts as one with a key; what it may do says the caller it brings. */
+  /** Calls from other nodes are authenticated by signature; permissions come from the forwarded caller. */
   authenticate(key: string): Caller | undefined {
-    const [word, time, given] = key.split('.');
-    if (word !== tokenWord || !time || !given) return undefined;
-    if (!this.isFresh(time) || !same(given, sign(this.options.secret, time, ''))) return undefined;
+    const [prefix, time, signature] = key.split('.');
+    if (prefix !== tokenPrefix || !time || !signature) return undefined;
+    if (!this.isFresh(time) || !isEqual(signature, sign(this.options.secret, time, '')))
+      return undefined;
     return { owner: 'cluster', scopes: new Set(), admin: false, local: false };
   }
 
-  /** The other side: a call from another node. */
+  /** Handles a call from another node. */
   async handle(
     request: IncomingMessage,
     response: ServerResponse,
     { signal, becomeStream }: { signal: AbortSignal; becomeStream(): void },
   ): Promise<void> {
     try {
-      const body = await readBody(request, { bytesMax: bodyBytesMax });
+      const body = await readBody(request, { maxBytes: maxBodyBytes });
       this.verify(request, body);
       const call = parseJson(body.toString()) as Call;
-      this.refuseMistaken(call);
-      const caller = callerOf(call.caller);
-      const context: CallContext = { caller, signal };
+      this.rejectMisrouted(call);
+      const caller = parseCaller(call.caller);
+      const context: CallContext = {
+        caller,
+        signal,
+        ...(typeof call.maxResponseBytes === 'number'
+          ? { maxResponseBytes: call.maxResponseBytes }
+          : {}),
+      };
       if (call.follow) {
         becomeStream();
         await this.follow(response, call, context);
@@ -159,13 +168,13 @@ export class Router implements Elsewhere {
 
   private async follow(response: ServerResponse, call: Call, context: CallContext): Promise<void> {
     response.writeHead(200, { 'content-type': 'application/x-ndjson' });
-    // A quiet job says so from time to time, or its followers would take us for dead.
+    // Send keep-alives during silence. Otherwise the other node would treat this one as dead.
     const items = this.options.operations.streamHere(call.name, call.input, context);
-    const stop = this.sayStill(response);
+    const stop = this.sendKeepAlives(response);
     try {
       for await (const item of items) {
         response.write(itemLine(item));
-        await drained(response);
+        await waitForDrain(response);
       }
       response.end();
     } finally {
@@ -173,10 +182,10 @@ export class Router implements Elsewhere {
     }
   }
 
-  private sayStill(response: ServerResponse): () => void {
+  private sendKeepAlives(response: ServerResponse): () => void {
     let cancel = () => {};
     const next = () => {
-      cancel = this.options.clock.after(stillMs, () => {
+      cancel = this.options.clock.after(keepAliveMs, () => {
         response.write('{"still":true}\n');
         next();
       });
@@ -188,7 +197,7 @@ export class Router implements Elsewhere {
   private async send(place: Place, call: Call, signal: AbortSignal): Promise<EgressResponse> {
     const response = await this.request(place, { ...call, node: place.node }, signal);
     if (response.status === 200) return response;
-    throw refusal(place, response.status, await response.body.text());
+    throw toError(place, response.status, await response.body.text());
   }
 
   private async request(place: Place, call: Call, signal: AbortSignal): Promise<EgressResponse> {
@@ -202,65 +211,69 @@ export class Router implements Elsewhere {
         trust: 'trusted',
         headers: {
           'content-type': 'application/json',
-          authorization: `Bearer ${tokenWord}.${time}.${sign(secret, time, '')}`,
+          authorization: `Bearer ${tokenPrefix}.${time}.${sign(secret, time, '')}`,
           'x-errand-time': time,
           'x-errand-signature': sign(secret, time, body),
           ...traceHeader(),
         },
         body,
         signal,
-        bytesMax: answerBytesMax,
-        headersTimeoutMs: callMsMax,
-        timeoutMs: call.follow ? 0 : callMsMax,
+        maxBytes: maxResponseBytes,
+        headersTimeoutMs: maxCallMs,
+        timeoutMs: call.follow ? 0 : maxCallMs,
       });
     } catch (error) {
       if (signal.aborted) throw error;
       throw new AppError(
         'unavailable',
-        `The node at ${place.url}, which has the files of this job, does not answer.`,
+        `The node at ${place.url}, which has the files of this job, does not respond.`,
         {
-          hint: 'Try again; `errand node list` shows which nodes are alive. When it is reached under another address, set ERRAND_NODE_URL there.',
+          hint: 'Try again. `errand node list` shows which nodes are alive. If the node has a different address, set ERRAND_NODE_URL there.',
           cause: error,
         },
       );
     }
   }
 
-  private refuseMistaken({ node }: Call): void {
+  private rejectMisrouted({ node }: Call): void {
     const { id } = this.options.nodes;
-    // Nodes of an older version do not say whom they mean.
+    // Nodes of an older version do not name the intended node.
     if (node === undefined || node === id) return;
-    throw new AppError('unavailable', `A call for the node ${node} came to ${id}.`, {
-      hint: `Set ERRAND_NODE_URL on ${node} to an address that leads to it from every other node.`,
+    throw new AppError('unavailable', `A call for node ${node} reached node ${id}.`, {
+      hint: `Set ERRAND_NODE_URL on ${node} to an address at which every other node reaches it.`,
     });
   }
 
   private isFresh(time: string): boolean {
-    return Math.abs(this.options.clock.now() - Number(time)) <= signatureMsMax;
+    return Math.abs(this.options.clock.now() - Number(time)) <= maxSignatureMs;
   }
 
   private verify(request: IncomingMessage, body: Buffer): void {
     const time = String(request.headers['x-errand-time'] ?? '');
-    const given = String(request.headers['x-errand-signature'] ?? '');
-    const right = sign(this.options.secret, time, body.toString());
-    if (this.isFresh(time) && same(given, right)) return;
+    const signature = String(request.headers['x-errand-signature'] ?? '');
+    const expected = sign(this.options.secret, time, body.toString());
+    if (this.isFresh(time) && isEqual(signature, expected)) return;
     throw new AppError('unauthorized', 'This call is not from a node of this cluster.', {
-      hint: 'All nodes need the same ERRAND_CLUSTER_KEY.',
+      hint: 'Set the same ERRAND_CLUSTER_KEY on all nodes.',
     });
   }
 }
 
-/** An error of the other node is passed on; anything else did not come from its route at all. */
-function refusal(place: Place, status: number, text: string): AppError {
-  const body = parsed(text);
+/** Passes an error of the other node on. Any other response did not come from its internal route. */
+function toError(place: Place, status: number, text: string): AppError {
+  const body = tryParse(text);
   if (body?.error) return errorFromBody(body.error);
-  const said = body?.detail ?? text.slice(0, 200);
-  return new AppError('unavailable', `The node at ${place.url} answered ${status}: ${said}`, {
-    hint: `ERRAND_NODE_URL of the node ${place.node} must lead to it without a proxy that changes anything.`,
-  });
+  const detail = body?.detail ?? text.slice(0, 200);
+  return new AppError(
+    'unavailable',
+    `The node at ${place.url} responded with status ${status}: ${detail}`,
+    {
+      hint: `ERRAND_NODE_URL of node ${place.node} must reach it without a proxy that changes requests.`,
+    },
+  );
 }
 
-function parsed(text: string): { error?: ErrorBody; detail?: string } | undefined {
+function tryParse(text: string): { error?: ErrorBody; detail?: string } | undefined {
   try {
     return JSON.parse(text) as { error?: ErrorBody; detail?: string };
   } catch {
@@ -268,13 +281,13 @@ function parsed(text: string): { error?: ErrorBody; detail?: string } | undefine
   }
 }
 
-/** The other node's part of a call belongs to the same trace. */
+/** Makes the call on the other node part of the same trace. */
 function traceHeader(): Record<string, string> {
   const trace = currentTrace();
-  return trace ? { traceparent: traceparentOf(trace) } : {};
+  return trace ? { traceparent: formatTraceparent(trace) } : {};
 }
 
-function same(a: string, b: string): boolean {
+function isEqual(a: string, b: string): boolean {
   const [left, right] = [Buffer.from(a), Buffer.from(b)];
   return left.length === right.length && timingSafeEqual(left, right);
 }
@@ -284,16 +297,21 @@ function sign(secret: Buffer, time: string, body: string): string {
   return createHmac('sha256', secret).update(`cluster\n${time}\n${digest}`).digest('hex');
 }
 
-/** Sets do not survive JSON. */
-function plain(caller: Caller | undefined): Record<string, unknown> | null {
+function serializeContext({ caller, maxResponseBytes: maxBytes }: CallContext) {
+  const limit = maxBytes === undefined ? {} : { maxResponseBytes: maxBytes };
+  return { caller: serializeCaller(caller), ...limit };
+}
+
+/** JSON has no sets. */
+function serializeCaller(caller: Caller | undefined): Record<string, unknown> | null {
   return caller ? { ...caller, scopes: [...caller.scopes] } : null;
 }
 
-function callerOf(plainCaller: Record<string, unknown> | null): Caller | undefined {
-  if (!plainCaller) return undefined;
-  const held = new Set(plainCaller.scopes as string[]);
+function parseCaller(serialized: Record<string, unknown> | null): Caller | undefined {
+  if (!serialized) return undefined;
+  const held = new Set(serialized.scopes as string[]);
   return {
-    ...(plainCaller as unknown as Caller),
+    ...(serialized as unknown as Caller),
     scopes: new Set(scopes.filter((s) => held.has(s))),
   };
 }

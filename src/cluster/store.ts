@@ -1,4 +1,4 @@
-// The rows of nodes and of archived output, the same in both databases.
+// Rows of nodes, archived output and orphaned files, the same in both databases.
 import { decodeJson, isRecord } from '../runtime/json.ts';
 import type { Migration, Row, Step, Store } from '../store/store.ts';
 
@@ -8,14 +8,14 @@ export type NodeState = (typeof nodeStates)[number];
 export interface NodeRow {
   id: string;
   name: string;
-  /** Where other nodes reach it; null while it has no TCP port. */
+  /** The URL for other nodes; null while it has no TCP port. */
   url: string | null;
   labels: string[];
-  /** Attempts at once, per kind. */
+  /** Concurrent attempts per kind. */
   capacity: Record<string, number>;
   running: Record<string, number>;
   state: NodeState;
-  /** One run of a server: two with one id at the same time are a mistake. */
+  /** Identifies one run of a server. Two instances must not use the same id concurrently. */
   instance: string;
   version: string;
   startedAt: number;
@@ -32,7 +32,7 @@ export const nodeMigrations: Migration[] = [
         running TEXT NOT NULL, state TEXT NOT NULL, instance TEXT NOT NULL, version TEXT NOT NULL,
         started_at ${int} NOT NULL, seen_at ${int} NOT NULL, stopped_at ${int}
       ) ${strict}`,
-      // Files of ended jobs that are to be, or are, in object storage. `files` is set once they are there.
+      // Files of ended jobs that must be, or are, in object storage. `files` is set once they are uploaded.
       `CREATE TABLE archives (
         job_id TEXT PRIMARY KEY, node TEXT NOT NULL, files TEXT, bytes ${int}, archived_at ${int}
       ) ${strict}`,
@@ -40,7 +40,7 @@ export const nodeMigrations: Migration[] = [
     ],
   },
   {
-    // Files on a node whose job another node forgot.
+    // Files on one node whose job another node has deleted.
     id: 'nodes/2',
     statements: ({ strict }) => [
       `CREATE TABLE litter (node TEXT NOT NULL, job_id TEXT NOT NULL, PRIMARY KEY (node, job_id)) ${strict}`,
@@ -57,14 +57,14 @@ export class NodeRows {
 
   async find(id: string): Promise<NodeRow | undefined> {
     const [row] = await this.store.read('SELECT * FROM nodes WHERE id = ?', [id]);
-    return row && nodeOf(row);
+    return row && toNode(row);
   }
 
   async list(): Promise<NodeRow[]> {
-    return (await this.store.read('SELECT * FROM nodes ORDER BY name, id')).map(nodeOf);
+    return (await this.store.read('SELECT * FROM nodes ORDER BY name, id')).map(toNode);
   }
 
-  /** A node keeps its state (cordoned stays cordoned) over restarts. */
+  /** Keeps the node's state across restarts: cordoned stays cordoned. */
   async register(node: Omit<NodeRow, 'state' | 'stoppedAt'>): Promise<void> {
     const { id, name, url, labels, capacity, running, instance, version } = node;
     await this.store.commit([
@@ -91,24 +91,24 @@ export class NodeRows {
     ]);
   }
 
-  /** Answers the state others gave it; undefined when another instance took the row over. */
-  async beat(beat: {
+  /** Returns the state that others set; undefined if another instance owns the row now. */
+  async heartbeat(report: {
     id: string;
     instance: string;
     url: string | null;
     running: Record<string, number>;
     at: number;
   }): Promise<NodeState | undefined> {
-    const answer = await this.store.commit([
+    const result = await this.store.commit([
       {
         sql: 'UPDATE nodes SET seen_at = ?, url = ?, running = ? WHERE id = ? AND instance = ? RETURNING state',
-        params: [beat.at, beat.url, JSON.stringify(beat.running), beat.id, beat.instance],
+        params: [report.at, report.url, JSON.stringify(report.running), report.id, report.instance],
       },
     ]);
-    return answer.applied ? (answer.rows[0]?.[0]?.state as NodeState | undefined) : undefined;
+    return result.applied ? (result.rows[0]?.[0]?.state as NodeState | undefined) : undefined;
   }
 
-  async stopped(id: string, instance: string, at: number): Promise<void> {
+  async markStopped(id: string, instance: string, at: number): Promise<void> {
     await this.store.commit([
       {
         sql: 'UPDATE nodes SET stopped_at = ?, seen_at = ? WHERE id = ? AND instance = ?',
@@ -128,7 +128,7 @@ export class NodeRows {
     await this.store.commit([{ sql: 'DELETE FROM nodes WHERE id = ?', params: [id] }]);
   }
 
-  /** Nodes that were silent since then, of which no job is left and which nobody holds back. */
+  /** Deletes nodes that are silent since then, own no jobs, and are neither cordoned nor draining. */
   async forgetSilent(since: number): Promise<void> {
     await this.store.commit([
       {
@@ -140,8 +140,8 @@ export class NodeRows {
     ]);
   }
 
-  /** In the transaction that forgets jobs: files of theirs on other nodes, which only those can remove. */
-  litterSteps(jobIds: readonly string[], here: string): Step[] {
+  /** For the transaction that deletes jobs: records their files on other nodes, which only those nodes can remove. */
+  orphanedFileSteps(jobIds: readonly string[], here: string): Step[] {
     const marks = jobIds.map(() => '?').join(', ');
     return [
       {
@@ -154,7 +154,7 @@ export class NodeRows {
     ];
   }
 
-  async litterOf(node: string, limit: number): Promise<string[]> {
+  async listOrphaned(node: string, limit: number): Promise<string[]> {
     const rows = await this.store.read<{ id: string }>(
       'SELECT job_id AS id FROM litter WHERE node = ? LIMIT ?',
       [node, limit],
@@ -162,12 +162,12 @@ export class NodeRows {
     return rows.map(({ id }) => id);
   }
 
-  async litterRemoved(node: string, jobIds: readonly string[]): Promise<void> {
+  async removeOrphaned(node: string, jobIds: readonly string[]): Promise<void> {
     const sql = 'DELETE FROM litter WHERE node = ? AND job_id = ?';
     await this.store.commit(jobIds.map((id) => ({ sql, params: [node, id] })));
   }
 
-  /** In the transaction that starts an attempt: its files will have to be kept. */
+  /** For the transaction that starts an attempt: records that its files must be archived. */
   archiveStep(jobId: string, node: string): Step {
     return {
       sql: `INSERT INTO archives (job_id, node) VALUES (?, ?)
@@ -176,7 +176,7 @@ export class NodeRows {
     };
   }
 
-  /** Ended jobs of a node whose files are not kept yet. */
+  /** Ended jobs of a node whose files are not archived yet. */
   async toArchive(node: string, limit: number): Promise<string[]> {
     const rows = await this.store.read<{ id: string }>(
       `SELECT a.job_id AS id FROM archives a JOIN jobs j ON j.id = a.job_id
@@ -187,42 +187,42 @@ export class NodeRows {
     return rows.map(({ id }) => id);
   }
 
-  async archived(
+  async markArchived(
     jobId: string,
-    kept: { node: string; files: string[]; bytes: number; at: number },
+    archive: { node: string; files: string[]; bytes: number; at: number },
   ) {
     await this.store.commit([
       {
         sql: 'UPDATE archives SET files = ?, bytes = ?, archived_at = ? WHERE job_id = ? AND node = ?',
-        params: [JSON.stringify(kept.files), kept.bytes, kept.at, jobId, kept.node],
+        params: [JSON.stringify(archive.files), archive.bytes, archive.at, jobId, archive.node],
       },
     ]);
   }
 
-  async archiveOf(jobId: string): Promise<string[] | undefined> {
+  async findArchive(jobId: string): Promise<string[] | undefined> {
     const [row] = await this.store.read<{ files: string | null }>(
       'SELECT files FROM archives WHERE job_id = ?',
       [jobId],
     );
-    return row?.files ? textsOf(row.files) : undefined;
+    return row?.files ? decodeTexts(row.files) : undefined;
   }
 
-  async dropArchives(jobIds: readonly string[]): Promise<void> {
+  async deleteArchives(jobIds: readonly string[]): Promise<void> {
     await this.store.commit(
       jobIds.map((id) => ({ sql: 'DELETE FROM archives WHERE job_id = ?', params: [id] })),
     );
   }
 }
 
-/** Undefined: it cannot be decoded. */
-function textsOf(stored: unknown): string[] | undefined {
+/** Undefined if it cannot be decoded. */
+function decodeTexts(stored: unknown): string[] | undefined {
   const list = decodeJson(stored)?.value;
   if (!Array.isArray(list)) return undefined;
   return list.filter((one): one is string => typeof one === 'string');
 }
 
-/** Of a row that cannot be decoded, none: the node writes its own row again when it next reports. */
-function numbersOf(stored: unknown): Record<string, number> {
+/** Empty if it cannot be decoded: the node rewrites its row with the next heartbeat. */
+function decodeNumbers(stored: unknown): Record<string, number> {
   const value = decodeJson(stored)?.value;
   const entries = Object.entries(isRecord(value) ? value : {});
   return Object.fromEntries(
@@ -230,14 +230,14 @@ function numbersOf(stored: unknown): Record<string, number> {
   );
 }
 
-function nodeOf(row: Row): NodeRow {
+function toNode(row: Row): NodeRow {
   return {
     id: row.id as string,
     name: row.name as string,
     url: row.url as string | null,
-    labels: textsOf(row.labels) ?? [],
-    capacity: numbersOf(row.capacity),
-    running: numbersOf(row.running),
+    labels: decodeTexts(row.labels) ?? [],
+    capacity: decodeNumbers(row.capacity),
+    running: decodeNumbers(row.running),
     state: row.state as NodeState,
     instance: row.instance as string,
     version: row.version as string,

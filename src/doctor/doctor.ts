@@ -1,25 +1,25 @@
-// What `errand doctor` looks at: Node, the system and its gaps, home and permissions, disk, shell, settings, the server
-// and its log, the browser, clients, and whether jobs would die with whoever starts the server.
+// The checks of `errand doctor`: Node, the platform, home and permissions, disk, shell, settings, the server and its log,
+// MCP clients, and whether jobs survive the process that started the server.
 import { accessSync, constants, existsSync, readFileSync, statSync, statfsSync } from 'node:fs';
 import { dirname, join } from 'node:path';
 import { loadConfig } from '../config.ts';
 import { kinds } from '../app.ts';
 import { errorBody } from '../errors.ts';
 import { clientPlace, socketFolders, type ClientPlace } from '../config-place.ts';
-import { Client } from '../faces/cli/client.ts';
-import { unreachableServer } from '../faces/cli/connect.ts';
-import { removeStaleSockets } from '../faces/http/stale-sockets.ts';
+import { Client } from '../interfaces/cli/client.ts';
+import { unreachableServer } from '../interfaces/cli/connect.ts';
+import { removeStaleSockets } from '../interfaces/http/stale-sockets.ts';
 import { privateFiles } from '../home.ts';
 import { isShared } from '../runtime/folder.ts';
 import { isLocked } from '../runtime/home-lock.ts';
 import { thisMachine, type Finding, type Machine } from '../runtime/machine.ts';
-import { clients } from './clients.ts';
-import { survival } from './survival.ts';
+import { checkClients } from './clients.ts';
+import { checkSurvival } from './survival.ts';
 
 type Env = Machine['env'];
 
-const freeBytesMin = 1024 ** 3;
-const answerMsMax = 10_000;
+const minFreeBytes = 1024 ** 3;
+const maxResponseMs = 10_000;
 
 export async function examine(
   home: string,
@@ -37,8 +37,8 @@ export async function examine(
     await server(home, env),
     ...(await sockets(env)),
     ...logTail(home),
-    ...clients(machine),
-    ...survival(pidOf(home), machine),
+    ...(await checkClients(machine)),
+    ...checkSurvival(pidOf(home), machine),
   ];
 }
 
@@ -47,13 +47,13 @@ function nodeVersion(): Finding {
   return { name: 'Node', state: 'ok', text: `${node} with SQLite ${sqlite}` };
 }
 
-/** What only Linux can do; docs/command.md has the same list. */
+/** What works only on Linux. docs/command.md has the same list. */
 const macGaps = [
-  'a process that leaves its group and its parents escapes a cancel',
-  'whether a job waits for input, its ports, memory and CPU are not seen while it runs (ready checks by text only)',
-  'no ring: a job at its output cap ends',
-  'a terminal (tty) needs the optional package @lydell/node-pty',
-  'start times of processes are known to the second only',
+  'a process that leaves its group and its parents survives a cancel',
+  'waiting for input, ports, memory and CPU are not detected while a job runs (ready checks match text only)',
+  'no ring buffer: a job ends when it reaches its output limit',
+  'a terminal (tty) requires the optional package @lydell/node-pty',
+  'process start times have a resolution of one second',
 ];
 
 function platform({ platform: name }: Machine): Finding[] {
@@ -63,7 +63,7 @@ function platform({ platform: name }: Machine): Finding[] {
       {
         name: 'system',
         state: 'note',
-        text: 'macOS: best effort, with these gaps',
+        text: 'macOS: supported with these gaps',
         hint: macGaps.map((gap) => `- ${gap}`).join('\n    '),
       },
     ];
@@ -73,7 +73,7 @@ function platform({ platform: name }: Machine): Finding[] {
       name: 'system',
       state: 'problem',
       text: `${name}: commands are not supported yet`,
-      hint: 'On Windows run the server in WSL.',
+      hint: 'On Windows, run the server in WSL.',
     },
   ];
 }
@@ -85,24 +85,26 @@ function homeFolder(home: string): Finding {
     text,
     hint: 'Choose another with ERRAND_HOME.',
   });
-  const folder = nearest(home);
-  if (!isWritable(folder)) return problem(`${home} cannot be written`);
-  if (folder !== home) return { name: 'home', state: 'ok', text: `${home} (made at first start)` };
-  if (isShared(home)) return problem(`${home} is a folder for everybody`);
+  const folder = nearestFolder(home);
+  if (!isWritable(folder)) return problem(`${home} is not writable`);
+  if (folder !== home)
+    return { name: 'home', state: 'ok', text: `${home} (created at first start)` };
+  if (isShared(home)) return problem(`${home} is a shared folder`);
   const mode = statSync(home).mode & 0o777;
   if ((mode & 0o077) !== 0) {
     return {
       name: 'home',
       state: 'problem',
-      text: `${home} is open to others (${mode.toString(8)})`,
+      text: `${home} is accessible to other users (mode ${mode.toString(8)})`,
       hint: `chmod 700 ${home}`,
     };
   }
   return { name: 'home', state: 'ok', text: home };
 }
 
-/** The folder itself, or the one in which it would be made. */
-const nearest = (path: string): string => (existsSync(path) ? path : nearest(dirname(path)));
+/** The folder itself, or the nearest existing parent. */
+const nearestFolder = (path: string): string =>
+  existsSync(path) ? path : nearestFolder(dirname(path));
 
 function isWritable(folder: string): boolean {
   try {
@@ -115,32 +117,32 @@ function isWritable(folder: string): boolean {
 
 function permissions(home: string): Finding[] {
   const isOpen = (path: string) => existsSync(path) && (statSync(path).mode & 0o077) !== 0;
-  // What people write with an editor is open as all their files are: the folder keeps it.
+  // Files that people create with an editor usually have an open mode. They matter only if the folder is open as well.
   const checked = isOpen(home) ? [...privateFiles, 'config.json'] : privateFiles;
   const open = checked.map((name) => join(home, name)).filter(isOpen);
   if (!existsSync(home)) return [];
   if (open.length === 0)
-    return [{ name: 'permissions', state: 'ok', text: 'keys and database are yours alone' }];
+    return [{ name: 'permissions', state: 'ok', text: 'keys and database are private' }];
   return [
     {
       name: 'permissions',
       state: 'problem',
-      text: `open to others: ${open.join(', ')}`,
+      text: `accessible to other users: ${open.join(', ')}`,
       hint: `chmod 600 ${open.join(' ')}`,
     },
   ];
 }
 
 function disk(home: string): Finding {
-  const { bavail, bsize } = statfsSync(nearest(home));
+  const { bavail, bsize } = statfsSync(nearestFolder(home));
   const free = bavail * bsize;
   const text = `${(free / 1024 ** 3).toFixed(1)} GiB free`;
-  return free < freeBytesMin
+  return free < minFreeBytes
     ? {
         name: 'disk',
         state: 'problem',
         text,
-        hint: 'Free some space: a full disk stops new jobs (nothing is lost).',
+        hint: 'Free some space. A full disk stops new jobs, but nothing is lost.',
       }
     : { name: 'disk', state: 'ok', text };
 }
@@ -153,11 +155,11 @@ function shell(env: Env): Finding {
         name: 'shell',
         state: 'problem',
         text: `${path} does not exist`,
-        hint: 'Set SHELL; commands fall back to /bin/sh.',
+        hint: 'Set SHELL to an existing shell. Until then, commands use /bin/sh.',
       };
 }
 
-/** Whether the settings are understood, and what the kinds say about the machine with these settings. */
+/** Whether the settings are valid, and what the kinds report about this machine with these settings. */
 function settings(home: string, machine: Machine): Finding[] {
   try {
     const { sections } = loadConfig({ home, sections: kinds }, machine.env);
@@ -181,7 +183,7 @@ async function server(home: string, env: Env): Promise<Finding> {
     return { name: 'server', state: 'problem', text, ...(hint ? { hint } : {}) };
   }
   try {
-    const { version } = await new Client(place).health(AbortSignal.timeout(answerMsMax));
+    const { version } = await new Client(place).health(AbortSignal.timeout(maxResponseMs));
     const pid = pidOf(home);
     const process = pid === undefined ? '' : `, process ${pid}`;
     return { name: 'server', state: 'ok', text: `running, version ${version}${process}` };
@@ -195,16 +197,16 @@ async function server(home: string, env: Env): Promise<Finding> {
       name: 'server',
       state: 'note',
       text: 'not running',
-      hint: 'Fronts and commands start it by themselves; `errand serve` runs it for good.',
+      hint: 'Commands and MCP clients start it automatically. `errand serve` runs it permanently.',
     };
   }
 }
 
-/** Looks and cleans up: sockets that nobody listens on are of no use to anybody. */
+/** Removes sockets that no server listens on. */
 async function sockets(env: Env): Promise<Finding[]> {
   const removed = await removeStaleSockets(socketFolders(env));
   if (removed === 0) return [];
-  const text = `removed ${removed} sockets of servers that are gone`;
+  const text = `removed ${removed} stale ${removed === 1 ? 'socket' : 'sockets'}`;
   return [{ name: 'sockets', state: 'ok', text }];
 }
 

@@ -1,19 +1,19 @@
-// Whether what the server starts outlives the session, the client and the container that started it (Linux).
+// Checks whether jobs survive the session, client or container that started the server (Linux).
 import { join } from 'node:path';
 import type { Finding, Machine } from '../runtime/machine.ts';
 
 const name = 'survival';
 
-/** `pid`: of the server, when one runs. */
-export function survival(pid: string | undefined, machine: Machine): Finding[] {
+/** `pid`: the running server's process id, if any. */
+export function checkSurvival(pid: string | undefined, machine: Machine): Finding[] {
   if (machine.platform !== 'linux') return [];
-  const found = [...container(machine), ...unit(pid, machine), ...logout(machine)];
+  const found = [...checkContainer(machine), ...checkUnit(pid, machine), ...checkLogout(machine)];
   return found.length > 0
     ? found
-    : [{ name, state: 'ok', text: 'jobs outlive the client and the server' }];
+    : [{ name, state: 'ok', text: 'jobs survive the client and the server' }];
 }
 
-function container(machine: Machine): Finding[] {
+function checkContainer(machine: Machine): Finding[] {
   const inside =
     machine.has('/.dockerenv') ||
     machine.has('/run/.containerenv') ||
@@ -25,13 +25,13 @@ function container(machine: Machine): Finding[] {
       name,
       state: 'note',
       text: 'inside a container: jobs end with the container',
-      hint: 'Keep the home on a volume; the next start says which jobs were lost.',
+      hint: 'Keep the home on a volume. The next start reports which jobs were lost.',
     },
   ];
 }
 
-/** systemd ends whatever is left in the cgroup of a service when that service stops. */
-function unit(pid: string | undefined, machine: Machine): Finding[] {
+/** systemd kills everything left in a service's cgroup when the service stops. */
+function checkUnit(pid: string | undefined, machine: Machine): Finding[] {
   const running = pid === undefined ? undefined : machine.read(`/proc/${pid}/cgroup`);
   const cgroup = running ?? machine.read('/proc/self/cgroup') ?? '';
   const leaf = /^0::(\S*)$/m.exec(cgroup)?.[1]?.split('/').at(-1) ?? '';
@@ -42,13 +42,13 @@ function unit(pid: string | undefined, machine: Machine): Finding[] {
     {
       name,
       state: 'problem',
-      text: `${who} part of ${leaf}: when that stops, systemd ends the jobs with it`,
-      hint: '`errand service install` gives the server a unit of its own.',
+      text: `${who} part of ${leaf}: when it stops, systemd kills the jobs as well`,
+      hint: '`errand service install` gives the server its own unit.',
     },
   ];
 }
 
-function logout(machine: Machine): Finding[] {
+function checkLogout(machine: Machine): Finding[] {
   const lingers = machine.has(`/var/lib/systemd/linger/${machine.userName}`);
   const installed = machine.has(
     join(machine.env.XDG_CONFIG_HOME ?? join(machine.userHome, '.config'), unitPath),
@@ -58,8 +58,8 @@ function logout(machine: Machine): Finding[] {
       {
         name,
         state: 'note',
-        text: 'the service and its jobs end when you log out for good',
-        hint: '`loginctl enable-linger` keeps them.',
+        text: 'the service and its jobs end when you log out',
+        hint: '`loginctl enable-linger` keeps them running.',
       },
     ];
   }
@@ -68,15 +68,15 @@ function logout(machine: Machine): Finding[] {
     {
       name,
       state: 'problem',
-      text: 'logind ends your processes at logout (KillUserProcesses=yes)',
-      hint: '`loginctl enable-linger` and `errand service install` keep jobs alive.',
+      text: 'logind kills your processes at logout (KillUserProcesses=yes)',
+      hint: '`loginctl enable-linger` and `errand service install` keep jobs running.',
     },
   ];
 }
 
 const unitPath = 'systemd/user/errand.service';
 
-/** The last word counts: the main file, then the drop-ins in the order of their names. */
+/** The last setting wins: the main file first, then the drop-ins by name. */
 function killsAtLogout(machine: Machine): boolean {
   const folders = ['/usr/lib/systemd', '/run/systemd', '/etc/systemd'];
   const main = folders.map((folder) => `${folder}/logind.conf`).filter((path) => machine.has(path));

@@ -1,16 +1,16 @@
-// The trace of an attempt: a span of the trace that submitted the job, with an id that follows from the attempt's own, so
-// that it is the same before and after a crash, and what the attempt starts can name it as its parent.
-import { derivedId, parseTraceparent, type TraceContext, type Tracer } from '../runtime/trace.ts';
+// Records one trace span per attempt, as a child of the span that submitted the job. The span id is derived from the
+// attempt id, so it stays the same across a crash and child processes can use it as their parent.
+import { deriveId, parseTraceparent, type TraceContext, type Tracer } from '../runtime/trace.ts';
 import type { Fact } from './decision.ts';
-import { waitedMs, type Job } from './job.ts';
+import { queuedMs, type Job } from './job.ts';
 
-/** What runs in this attempt belongs to this; undefined when nobody traces the job. */
+/** The parent context for everything this attempt starts. Undefined if the job is not traced. */
 export function attemptTrace(job: Pick<Job, 'attemptId' | 'trace'>): TraceContext | undefined {
   const parent = parseTraceparent(job.trace);
-  return parent && { ...parent, spanId: derivedId(job.attemptId, 16) };
+  return parent && { ...parent, spanId: deriveId(job.attemptId, 16) };
 }
 
-/** An attempt ended or was lost: its span from its start until now. */
+/** Records the span of an attempt that ended or was lost. */
 export function recordAttempt(tracer: Tracer, before: Job, fact: Fact, after: Job): void {
   if ((fact.type !== 'ended' && fact.type !== 'lost') || before.startedAt === null) return;
   const parent = parseTraceparent(before.trace);
@@ -18,8 +18,8 @@ export function recordAttempt(tracer: Tracer, before: Job, fact: Fact, after: Jo
   const outcome = fact.type === 'lost' ? 'lost' : fact.outcome.type;
   if (outcome === 'snoozed') return;
   tracer.record({
-    traceId: parent?.traceId ?? derivedId(before.id, 32),
-    spanId: derivedId(before.attemptId, 16),
+    traceId: parent?.traceId ?? deriveId(before.id, 32),
+    spanId: deriveId(before.attemptId, 16),
     parentId: parent?.spanId,
     name: `attempt ${before.kind}${before.action === null ? '' : ` ${before.action}`}`,
     kind: 'consumer',
@@ -31,7 +31,7 @@ export function recordAttempt(tracer: Tracer, before: Job, fact: Fact, after: Jo
       'errand.job.queue': before.queue,
       'errand.job.attempt': before.attempt,
       'errand.job.status': after.status,
-      'errand.job.wait_ms': waitedMs(before, before.startedAt),
+      'errand.job.queued_ms': queuedMs(before, before.startedAt),
       'errand.node.id': before.node ?? undefined,
       'errand.outcome': outcome,
     },

@@ -1,9 +1,11 @@
-// From a decision to the steps of one transaction: the guarded update of the job's row, its events, the kept counters,
-// the archived attempt. The version in the WHERE clause is the fence: whoever decided on an older row gets a conflict.
+// Converts a decision into the steps of one transaction: the guarded update of the job row, its events, the counters and
+// the archived attempt. The version in the WHERE clause is the fence: a decision based on an older row conflicts.
 import type { Step } from '../store/store.ts';
 import type { Decision, NewEvent } from './decision.ts';
 import { counterScope, retryScope } from './intents.ts';
-import { columnOf, columnValue, jobFields, type Job, type JobField, type Status } from './job.ts';
+import { countEnded, countSubmitted } from './stats.ts';
+import { columnOf, columnValue, jobFields, type Job, type JobField } from './job.ts';
+import type { Status } from '../contracts/jobs.ts';
 
 export function insertJob(job: Job, events: NewEvent[]): Step[] {
   return [
@@ -14,14 +16,15 @@ export function insertJob(job: Job, events: NewEvent[]): Step[] {
     },
     ...insertEvents({ job, after: 0, events, at: job.createdAt }),
     countStep(job, job.status, 1),
+    ...countSubmitted(job),
   ];
 }
 
 const insertSql = `INSERT INTO jobs (${jobFields.map(columnOf).join(', ')})
   VALUES (${jobFields.map(() => '?').join(', ')}) ON CONFLICT DO NOTHING`;
 
-/** The text that was written as the input of a new job. */
-export function writtenInput([insert]: readonly Step[]): string {
+/** The input of a new job, as the JSON text in its insert step. */
+export function storedInput([insert]: readonly Step[]): string {
   const params = insert && 'sql' in insert ? insert.params : undefined;
   return (params?.[inputAt] as string | null | undefined) ?? 'null';
 }
@@ -34,7 +37,7 @@ export function updateJob(job: Job, decision: Decision, now: number): Step[] {
     updatedAt: now,
     version: job.version + decision.events.length,
   };
-  // The version says that the row is as we know it: what stays the same is not written (and no index looked at).
+  // The version guarantees that the row equals `job`, so unchanged fields are not written and their indexes not touched.
   const fields = (Object.keys(patch) as JobField[]).filter((field) => patch[field] !== job[field]);
   const steps: Step[] = [
     {
@@ -47,8 +50,9 @@ export function updateJob(job: Job, decision: Decision, now: number): Step[] {
   if (decision.archive) steps.push(archiveAttempt(job, decision, now));
   if (patch.status !== undefined && patch.status !== job.status) {
     steps.push(countStep(job, job.status, -1), countStep(job, patch.status, 1));
+    steps.push(...countEnded(job, { ...job, ...patch }, now));
   }
-  if (patch.attempt !== undefined) steps.push(...retrySteps(job, patch.attempt - job.attempt));
+  steps.push(...retrySteps(job, retriesOf({ ...job, ...patch }) - retriesOf(job)));
   steps.push(...decision.intents);
   return steps;
 }
@@ -66,8 +70,8 @@ function updateSql(fields: readonly JobField[]): string {
   return sql;
 }
 
-/** The job as it is after the update, so that nobody has to read it again. */
-export function patched(job: Job, decision: Decision, now: number): Job {
+/** The job after the update, so that callers need not read it again. */
+export function applyDecision(job: Job, decision: Decision, now: number): Job {
   return {
     ...job,
     ...decision.patch,
@@ -89,7 +93,7 @@ function insertEvents(batch: { job: Job; after: number; events: NewEvent[]; at: 
 }
 
 function archiveAttempt(job: Job, decision: Decision, now: number): Step {
-  // For a retry by hand the row already holds the end; for an automatic one the event does.
+  // For a manual retry the row already contains the end of the attempt; for an automatic one the event does.
   const final = job.finishedAt !== null;
   const error = final ? job.error : (decision.events[0]?.data.error ?? null);
   return {
@@ -113,19 +117,22 @@ function archiveAttempt(job: Job, decision: Decision, now: number): Step {
 
 const asJson = (value: unknown): string | null => (value === null ? null : JSON.stringify(value));
 
-/** A job more or less of this status, in its queue and among its owner's jobs there. */
+/** Changes the status counter of the job's queue, in total and for its owner. */
 function countStep({ kind, queue, owner }: Job, key: Status, delta: number): Step {
   return { count: { scope: counterScope(kind, queue), part: owner, key, delta } };
 }
 
-/** Every attempt after the first counts as a retry. */
+/** Every attempt after the first counts as a retry, except after a cancel. */
+const retriesOf = ({ attempt, retry }: Pick<Job, 'attempt' | 'retry'>): number =>
+  attempt - 1 - (retry.afterCancel ?? 0);
+
 function retrySteps({ kind, queue }: Job, delta: number): Step[] {
   return delta === 0 ? [] : [{ count: { scope: retryScope(kind, queue), key: 'retried', delta } }];
 }
 
 /**
- * Deletes ended jobs and removes them from the counters. The versions prove that the counts are right: a job that was
- * retried meanwhile is a conflict.
+ * Deletes ended jobs and removes them from the counters. The versions keep the counters exact: a job that was retried in
+ * the meantime causes a conflict.
  */
 export function deleteJobs(jobs: readonly Job[]): Step[] {
   return jobs.flatMap((job) => [
@@ -135,6 +142,19 @@ export function deleteJobs(jobs: readonly Job[]): Step[] {
       expect: 1,
     },
     countStep(job, job.status, -1),
-    ...retrySteps(job, 1 - job.attempt),
+    ...retrySteps(job, -retriesOf(job)),
   ]);
+}
+
+/** The last event of a job, which outlives it. Its data decides who may see that the job was deleted. */
+export function deletedEvents(jobs: readonly Job[], at: number): Step[] {
+  return jobs.map(({ id, version, owner, kind, queue }) => ({
+    event: {
+      jobId: id,
+      n: version + 1,
+      type: 'deleted',
+      at,
+      data: JSON.stringify({ owner, kind, queue }),
+    },
+  }));
 }

@@ -1,13 +1,14 @@
-// Recomputes everything the core derives from events: versions, states, attempts, and the counters of queues. Each
-// answer lists what differs; an empty list means that the stored values are exact.
+// Recomputes everything the core derives from events: versions, states, attempts and queue counters. Each check lists
+// the differences; an empty list means that the stored values are exact.
 import { byName } from '../runtime/by-name.ts';
+import { decodeJsonOr } from '../runtime/json.ts';
 import { partScope, type Problem, type StoreReader } from '../store/store.ts';
 import { counterScope, retryScope } from './intents.ts';
 
-/** The events with which another attempt begins. */
+/** The events that begin another attempt. */
 const nextAttempt = `('attemptFailed', 'attemptLost', 'retried')`;
 
-const problemsMax = 50;
+const maxProblems = 50;
 
 export async function checkJobs(reader: StoreReader): Promise<Problem[]> {
   const texts = [
@@ -19,13 +20,13 @@ export async function checkJobs(reader: StoreReader): Promise<Problem[]> {
   return texts.map((text) => ({ check: 'counters', text }));
 }
 
-/** A job's version is the number of its events; its attempt is one more than those that began another one. */
+/** A job's version equals its number of events. Its attempt number is one more than the events that began another attempt. */
 async function checkHistories(reader: StoreReader): Promise<string[]> {
   const rows = await reader.read<Record<'id' | 'version' | 'events' | 'last', string | number>>(
     `SELECT j.id, j.version, coalesce(e.events, 0) AS events, coalesce(e.last, 0) AS last
      FROM jobs j LEFT JOIN
        (SELECT job_id, count(*) AS events, max(n) AS last FROM events GROUP BY job_id) e ON e.job_id = j.id
-     WHERE j.version <> coalesce(e.events, 0) OR j.version <> coalesce(e.last, 0) LIMIT ${problemsMax}`,
+     WHERE j.version <> coalesce(e.events, 0) OR j.version <> coalesce(e.last, 0) LIMIT ${maxProblems}`,
   );
   const attempts = await reader.read<Record<'id' | 'attempt' | 'begun' | 'kept', string | number>>(
     `SELECT j.id, j.attempt, coalesce(e.begun, 0) AS begun, coalesce(a.kept, 0) AS kept FROM jobs j
@@ -33,7 +34,7 @@ async function checkHistories(reader: StoreReader): Promise<string[]> {
        ON e.job_id = j.id
      LEFT JOIN (SELECT job_id, count(*) AS kept FROM attempts GROUP BY job_id) a ON a.job_id = j.id
      WHERE j.attempt - 1 <> coalesce(e.begun, 0) OR j.attempt - 1 <> coalesce(a.kept, 0)
-     LIMIT ${problemsMax}`,
+     LIMIT ${maxProblems}`,
   );
   return [
     ...rows.map(
@@ -47,7 +48,7 @@ async function checkHistories(reader: StoreReader): Promise<string[]> {
   ];
 }
 
-/** Which states a job may have when the newest event that moves a job is this one. */
+/** The statuses a job may have after each event, if that event is the last one that changes the status. */
 const statesAfter: Readonly<Record<string, readonly string[]>> = byName({
   started: ['running', 'input_required', 'queued'],
   attemptFailed: ['queued'],
@@ -56,10 +57,10 @@ const statesAfter: Readonly<Record<string, readonly string[]>> = byName({
   completed: ['completed'],
   failed: ['failed'],
   cancelled: ['cancelled'],
-  timedOut: ['timed_out'],
+  timed_out: ['timed_out'],
 });
 
-/** Only jobs that were handed out at least once: the others move by the rules of their kind. */
+/** Checks only jobs that started at least once: other jobs follow the rules of their kind. */
 async function checkStates(reader: StoreReader): Promise<string[]> {
   const types = Object.keys(statesAfter);
   const rows = await reader.read<{ id: string; status: string; type: string }>(
@@ -68,7 +69,7 @@ async function checkStates(reader: StoreReader): Promise<string[]> {
          AND m.type IN (${types.map((type) => `'${type}'`).join(', ')}))
        AND EXISTS (SELECT 1 FROM events s WHERE s.job_id = j.id AND s.type = 'started')
        AND NOT (${types.map((type) => `(e.type = '${type}' AND j.status IN (${statesAfter[type]!.map((s) => `'${s}'`).join(', ')}))`).join(' OR ')})
-     LIMIT ${problemsMax}`,
+     LIMIT ${maxProblems}`,
   );
   return rows.map(({ id, status, type }) => `job ${id}: ${status}, but its last event is ${type}`);
 }
@@ -77,7 +78,7 @@ async function checkDependencies(reader: StoreReader): Promise<string[]> {
   const rows = await reader.read<Record<'id' | 'waiting' | 'open', string | number>>(
     `SELECT j.id, j.waiting_for AS waiting, coalesce(d.open, 0) AS open FROM jobs j
      LEFT JOIN (SELECT job_id, count(*) AS open FROM dependencies GROUP BY job_id) d ON d.job_id = j.id
-     WHERE j.waiting_for > 0 AND j.waiting_for <> coalesce(d.open, 0) LIMIT ${problemsMax}`,
+     WHERE j.waiting_for > 0 AND j.waiting_for <> coalesce(d.open, 0) LIMIT ${maxProblems}`,
   );
   return rows.map(
     ({ id, waiting, open }) =>
@@ -85,7 +86,7 @@ async function checkDependencies(reader: StoreReader): Promise<string[]> {
   );
 }
 
-/** Counters of queues, in total and per owner, and how often their jobs were retried. */
+/** Checks queue counters (in total and per owner) and retry counters. */
 async function checkCounters(reader: StoreReader): Promise<string[]> {
   const expected = new Map<string, number>();
   const add = (scope: string, key: string, n: number) => {
@@ -105,12 +106,17 @@ async function checkCounters(reader: StoreReader): Promise<string[]> {
      WHERE e.type IN ${nextAttempt} GROUP BY j.kind, j.queue`,
   );
   for (const { kind, queue, n } of retries) add(retryScope(kind, queue), 'retried', Number(n));
+  const afterCancel = await reader.read<Omit<Counted, 'n'> & { retry: string }>(
+    `SELECT kind, queue, retry FROM jobs WHERE retry LIKE '%"afterCancel"%'`,
+  );
+  for (const { kind, queue, retry } of afterCancel)
+    add(retryScope(kind, queue), 'retried', -afterCancelOf(retry));
   const kept = await storedCounters(reader);
   const names = new Set([...expected.keys(), ...kept.keys()]);
   return [...names]
     .filter((name) => (expected.get(name) ?? 0) !== (kept.get(name) ?? 0))
     .toSorted()
-    .slice(0, problemsMax)
+    .slice(0, maxProblems)
     .map(
       (name) =>
         `counter ${name}: stored ${kept.get(name) ?? 0}, counted ${expected.get(name) ?? 0}`,
@@ -135,10 +141,16 @@ async function storedCounters(reader: StoreReader): Promise<Map<string, number>>
   return new Map(rows.map(({ scope, key, n }) => [counterName(scope, key), Number(n)]));
 }
 
-/** The core's columns that hold JSON. */
+/** Core columns that contain JSON. */
 export const jobJsonColumns = {
   jobs: ['tags', 'labels', 'input', 'result', 'error', 'progress', 'facts', 'retry'],
   attempts: ['error', 'result', 'facts'],
   events: ['data'],
   webhooks: ['events', 'headers'],
 };
+
+/** Retries of a cancelled job do not count. */
+function afterCancelOf(text: string): number {
+  const policy = decodeJsonOr(text, {}) as { afterCancel?: unknown } | null;
+  return typeof policy?.afterCancel === 'number' ? policy.afterCancel : 0;
+}

@@ -1,41 +1,55 @@
-// How a job moves: decide(job, fact) → what changes. Pure and written once for both stores, so backoff, TTL, timeouts,
-// limits, cancel and dead letters exist in one place. A fact that no longer fits is refused, never half applied.
-import { stale, type Fact, type Verdict } from './decision.ts';
-import { ended, finish, freshAttempt, isExpired, isRunning, lost } from './ending.ts';
-import { enqueue, withdrawOf } from './intents.ts';
-import { attemptIdOf, isFinal, type Job, type JobError, type Status } from './job.ts';
+// The job state machine: decide(job, fact) returns what changes. It is pure and shared by both stores, so backoff, TTL,
+// timeouts, limits, cancel and dead letters are implemented once. A fact that no longer applies is refused as a whole.
+import { stale, type Fact, type DecideResult } from './decision.ts';
+import {
+  decideEnded,
+  endJob,
+  resetAttempt,
+  isExpired,
+  isRunning,
+  decideLost,
+} from './attempt-end.ts';
+import { enqueue, withdrawIntent } from './intents.ts';
+import { attemptIdOf, isFinal, type Job, type JobError } from './job.ts';
+import type { Status } from '../contracts/jobs.ts';
 
-export function decide(job: Job, fact: Fact, now: number): Verdict {
+export function decide(job: Job, fact: Fact, now: number): DecideResult {
   switch (fact.type) {
     case 'started':
-      return started(job, fact, now);
+      return startAttempt(job, fact, now);
     case 'ended':
-      return ended(job, fact, now);
+      return decideEnded(job, fact, now);
     case 'lost':
-      return lost(job, fact, now);
+      return decideLost(job, fact, now);
     case 'cancel':
       return cancel(job, fact, now);
     case 'forceCancel':
       return forceCancel(job, now);
     case 'expired':
-      return expired(job, now);
+      return expire(job, now);
     case 'undecodable':
-      return undecodable(job, now);
+      return failUndecodable(job, now);
     case 'retry':
-      return retry(job, fact.by, now);
+      return job.status === 'completed' ? completedStays : openAttempt(job, fact.by, now);
+    case 'reopen':
+      return openAttempt(job, fact.by, now);
     case 'dependencyMet':
-      return dependencyMet(job);
+      return meetDependency(job);
     case 'dependencyFailed':
-      return dependencyFailed(job, fact, now);
+      return failDependency(job, fact, now);
     case 'report':
-      return report(job, fact);
+      return applyReport(job, fact);
     case 'input':
-      return input(job, fact);
+      return setInputNeeded(job, fact);
   }
 }
 
-function started(job: Job, fact: Extract<Fact, { type: 'started' }>, now: number): Verdict {
-  // The sweep may not have come by yet, or nothing ran for a while.
+function startAttempt(
+  job: Job,
+  fact: Extract<Fact, { type: 'started' }>,
+  now: number,
+): DecideResult {
+  // The sweep may not have ended an expired job yet.
   if (job.status !== 'queued' || isExpired(job, now)) return stale;
   return {
     patch: {
@@ -53,29 +67,29 @@ function started(job: Job, fact: Extract<Fact, { type: 'started' }>, now: number
   };
 }
 
-function cancel(job: Job, fact: Extract<Fact, { type: 'cancel' }>, now: number): Verdict {
+function cancel(job: Job, fact: Extract<Fact, { type: 'cancel' }>, now: number): DecideResult {
   if (isFinal(job.status))
-    return { refused: 'final', message: `The job is already ${job.status}.` };
+    return { refused: 'final', message: `The job has already ended: it is ${job.status}.` };
   const by = { by: fact.by, ...(fact.reason ? { reason: fact.reason } : {}) };
   if (job.status === 'queued') {
     const error: JobError = {
       code: 'cancelled',
       message: fact.reason ?? `Cancelled by ${fact.by} before it ran.`,
     };
-    return finish(job, {
+    return endJob(job, {
       status: 'cancelled',
       now,
       error,
       more: {},
-      intents: [withdrawOf(job)],
+      intents: [withdrawIntent(job)],
       data: by,
     });
   }
-  if (job.cancelRequestedAt !== null) return hurried(job, fact.graceMs);
+  if (job.cancelRequestedAt !== null) return shortenGrace(job, fact.graceMs);
   return {
     patch: {
       cancelRequestedAt: now,
-      // For the kind that stops it: how long it may take to stop by itself.
+      // The kind reads this: how long the attempt may take to stop before it is killed.
       ...(fact.graceMs === undefined
         ? {}
         : { facts: { ...job.facts, cancelGraceMs: fact.graceMs } }),
@@ -85,78 +99,85 @@ function cancel(job: Job, fact: Extract<Fact, { type: 'cancel' }>, now: number):
   };
 }
 
-/** A second cancel may only shorten the time that the first one granted. */
-function hurried(job: Job, graceMs: number | undefined): Verdict {
+/** A second cancel can only shorten the grace period of the first one. */
+function shortenGrace(job: Job, graceMs: number | undefined): DecideResult {
   const { cancelGraceMs } = job.facts;
   const granted = typeof cancelGraceMs === 'number' ? cancelGraceMs : Infinity;
   if (graceMs === undefined || graceMs >= granted) return { patch: {}, events: [], intents: [] };
   return { patch: { facts: { ...job.facts, cancelGraceMs: graceMs } }, events: [], intents: [] };
 }
 
-function forceCancel(job: Job, now: number): Verdict {
+function forceCancel(job: Job, now: number): DecideResult {
   if (!isRunning(job) || job.cancelRequestedAt === null) return stale;
-  return finish(job, {
+  return endJob(job, {
     status: 'cancelled',
     now,
-    error: { code: 'cancelled', message: 'Cancelled; it did not stop in time and was given up.' },
+    error: {
+      code: 'cancelled',
+      message: 'The job was cancelled. It did not stop in time, so it was abandoned.',
+    },
     more: {},
-    intents: [withdrawOf(job)],
+    intents: [withdrawIntent(job)],
   });
 }
 
-function expired(job: Job, now: number): Verdict {
+function expire(job: Job, now: number): DecideResult {
   if (job.status !== 'queued' || !isExpired(job, now)) return stale;
-  return finish(job, {
+  return endJob(job, {
     status: 'timed_out',
     now,
     error: {
       code: 'queueTimeout',
       message:
         job.attempt === 1
-          ? 'It waited in the queue longer than its time to live and never ran.'
-          : `Its time to live ended before attempt ${job.attempt} could start.`,
-      hint: 'Retry it, or submit it with a longer ttlMs; `errand queue list` shows what is ahead.',
+          ? 'The job waited in the queue longer than its time to live and never ran.'
+          : `The time to live of the job ended before attempt ${job.attempt} could start.`,
+      hint: 'Retry it, or submit it with a longer ttlMs. list_queues shows what is ahead of it.',
     },
     more: {},
-    intents: [withdrawOf(job)],
+    intents: [withdrawIntent(job)],
   });
 }
 
-function undecodable(job: Job, now: number): Verdict {
+function failUndecodable(job: Job, now: number): DecideResult {
   if (job.status !== 'queued' || !job.undecodable) return stale;
-  return finish(job, {
+  return endJob(job, {
     status: 'failed',
     now,
     error: {
       code: 'undecodable',
-      message: `Its stored row cannot be decoded (${job.undecodable.join(', ')}), so it cannot run.`,
+      message: `The job cannot run because its stored row cannot be decoded (${job.undecodable.join(', ')}).`,
       hint: 'Submit the work again.',
     },
     more: {},
-    intents: [withdrawOf(job)],
+    intents: [withdrawIntent(job)],
   });
 }
 
-function retry(job: Job, by: string, now: number): Verdict {
+const completedStays: DecideResult = {
+  refused: 'wrongState',
+  message: 'The job completed. Completed jobs cannot be retried.',
+};
+
+/** Opens a new attempt of an ended job. */
+function openAttempt(job: Job, by: string, now: number): DecideResult {
   if (!isFinal(job.status)) {
     return {
       refused: 'wrongState',
-      message: `The job is ${job.status}; only an ended one can be retried.`,
-    };
-  }
-  if (job.status === 'completed') {
-    return {
-      refused: 'wrongState',
-      message: 'The job completed; a completed job is never run again.',
+      message: `The job is ${job.status}. Only ended jobs can be retried.`,
     };
   }
   const attempt = job.attempt + 1;
   const attemptId = attemptIdOf(job.id, attempt);
-  // A retry by hand buys one more attempt, and forgives earlier losses.
-  const policy = { ...job.retry, attemptsMax: Math.max(job.retry.attemptsMax, attempt) };
+  // A manual retry adds one attempt and resets the count of lost attempts.
+  const policy = {
+    ...job.retry,
+    maxAttempts: Math.max(job.retry.maxAttempts, attempt),
+    ...(job.status === 'cancelled' ? { afterCancel: (job.retry.afterCancel ?? 0) + 1 } : {}),
+  };
   return {
     patch: {
-      ...freshAttempt(attempt, attemptId),
+      ...resetAttempt(attempt, attemptId),
       status: 'queued',
       retry: policy,
       lost: 0,
@@ -170,7 +191,7 @@ function retry(job: Job, by: string, now: number): Verdict {
   };
 }
 
-function dependencyMet(job: Job): Verdict {
+function meetDependency(job: Job): DecideResult {
   if (job.status !== 'queued' || job.waitingFor === 0) return stale;
   const waitingFor = job.waitingFor - 1;
   return {
@@ -180,19 +201,19 @@ function dependencyMet(job: Job): Verdict {
   };
 }
 
-function dependencyFailed(
+function failDependency(
   job: Job,
   fact: Extract<Fact, { type: 'dependencyFailed' }>,
   now: number,
-): Verdict {
+): DecideResult {
   if (job.status !== 'queued' || job.waitingFor === 0) return stale;
-  return finish(job, {
+  return endJob(job, {
     status: 'failed',
     now,
     error: {
       code: 'dependencyFailed',
-      message: `It was to run after ${fact.jobId}, which ended ${fact.status}.`,
-      hint: `Look at ${fact.jobId}; once it has completed, retry this job.`,
+      message: `The job depends on ${fact.jobId}, which ended with status ${fact.status}.`,
+      hint: `Fix and retry ${fact.jobId}. When it has completed, retry this job.`,
       data: { jobId: fact.jobId, status: fact.status },
     },
     more: {},
@@ -200,7 +221,7 @@ function dependencyFailed(
   });
 }
 
-function report(job: Job, fact: Extract<Fact, { type: 'report' }>): Verdict {
+function applyReport(job: Job, fact: Extract<Fact, { type: 'report' }>): DecideResult {
   if (!isRunning(job) || job.attemptId !== fact.attemptId) return stale;
   const patch: Partial<Job> = {};
   if (fact.progress) patch.progress = fact.progress;
@@ -209,18 +230,19 @@ function report(job: Job, fact: Extract<Fact, { type: 'report' }>): Verdict {
   const data = {
     ...(fact.progress ? { progress: fact.progress } : {}),
     ...(fact.stage ? { stage: fact.stage } : {}),
+    ...(fact.notice ? { notice: fact.notice } : {}),
   };
   return { patch, events: [{ type: 'progress', data }], intents: [] };
 }
 
-function input(job: Job, fact: Extract<Fact, { type: 'input' }>): Verdict {
+function setInputNeeded(job: Job, fact: Extract<Fact, { type: 'input' }>): DecideResult {
   if (!isRunning(job) || job.attemptId !== fact.attemptId) return stale;
   const status: Status = fact.needed ? 'input_required' : 'running';
   if (job.status === status) return { patch: {}, events: [], intents: [] };
   const message = fact.message ? { message: fact.message } : {};
   return {
     patch: { status },
-    events: [{ type: fact.needed ? 'inputRequired' : 'inputReceived', data: message }],
+    events: [{ type: fact.needed ? 'input_required' : 'inputReceived', data: message }],
     intents: [],
   };
 }

@@ -1,6 +1,7 @@
-// The words of decide(): what may be brought to a job, and what is answered.
+// The types of decide(): the facts it accepts and the decisions it returns.
 import type { Intent } from '../store/store.ts';
-import type { Job, Progress, Status } from './job.ts';
+import type { Job, Progress } from './job.ts';
+import type { Status } from '../contracts/jobs.ts';
 import type { Outcome } from './kind.ts';
 
 export type Fact =
@@ -8,12 +9,14 @@ export type Fact =
   | { type: 'ended'; attemptId: string; outcome: Outcome; random: number }
   | { type: 'lost'; attemptId: string; random: number; message?: string }
   | { type: 'cancel'; by: string; reason?: string; graceMs?: number }
-  /** The running attempt did not stop in time after a cancel: it is declared over. */
+  /** The running attempt did not stop in time after a cancel, so it is declared ended. */
   | { type: 'forceCancel' }
   | { type: 'expired' }
-  /** Its row cannot be decoded, so it can never run. */
+  /** The job row cannot be decoded, so the job can never run. */
   | { type: 'undecodable' }
   | { type: 'retry'; by: string }
+  /** A new attempt of an ended job, even of a completed one. Its kind decides when that makes sense. */
+  | { type: 'reopen'; by: string }
   | { type: 'dependencyMet' }
   | { type: 'dependencyFailed'; jobId: string; status: Status }
   | {
@@ -22,6 +25,7 @@ export type Fact =
       progress?: Progress;
       stage?: string;
       facts?: Record<string, unknown>;
+      notice?: string;
     }
   | { type: 'input'; attemptId: string; needed: boolean; message?: string };
 
@@ -34,16 +38,21 @@ export interface Decision {
   patch: Partial<Job>;
   events: NewEvent[];
   intents: Intent[];
-  /** Facts and result of the attempt that is archived, where they are newer than the row. */
+  /** Facts and result of the archived attempt, if they are newer than the row. */
   archiveFacts?: Record<string, unknown>;
   archiveResult?: unknown;
-  /** Keep the present attempt's row, because a new one begins. */
+  /** Archive the current attempt because a new one begins. */
   archive?: boolean;
 }
 
-/** `refused`: the fact does not apply (any more); the reason is for the caller who brought it. */
-export type Verdict = Decision | { refused: 'stale' | 'final' | 'wrongState'; message: string };
+/** The fact does not or no longer applies. `message` tells the caller why. */
+export interface Refusal {
+  refused: 'stale' | 'final' | 'wrongState';
+  message: string;
+}
 
-export const isRefused = (v: Verdict): v is Extract<Verdict, { refused: string }> => 'refused' in v;
+export type DecideResult = Decision | Refusal;
 
-export const stale = { refused: 'stale', message: 'This attempt is over.' } as const;
+export const isRefused = (result: DecideResult): result is Refusal => 'refused' in result;
+
+export const stale = { refused: 'stale', message: 'This attempt has already ended.' } as const;

@@ -1,8 +1,8 @@
-// Who waits for a job that ended: nearly always nobody. Jobs whose ends were committed together are looked up together.
+// Finds the jobs that depend on an ended job: almost always none. Lookups from the same tick share one read.
 import type { Store } from '../store/store.ts';
 
-/** A table of so few rows is read whole. */
-const rowsMax = 64;
+/** A table with fewer rows than this is read completely. */
+const maxRows = 64;
 
 interface Row {
   afterId: string;
@@ -15,7 +15,7 @@ interface Asked {
   reject(error: unknown): void;
 }
 
-export class DependentsRead {
+export class DependentsReader {
   private readonly store: Store;
   private asked: Asked[] = [];
 
@@ -23,7 +23,7 @@ export class DependentsRead {
     this.store = store;
   }
 
-  of(afterId: string): Promise<string[]> {
+  find(afterId: string): Promise<string[]> {
     return new Promise((resolve, reject) => {
       this.asked.push({ id: afterId, resolve, reject });
       if (this.asked.length === 1) queueMicrotask(() => this.readAll());
@@ -46,8 +46,8 @@ export class DependentsRead {
   }
 
   private async rows(ids: readonly string[]): Promise<Row[]> {
-    const few = await this.store.read<Row>(`${columns} LIMIT ?`, [rowsMax]);
-    if (few.length < rowsMax) return few;
+    const few = await this.store.read<Row>(`${columns} LIMIT ?`, [maxRows]);
+    if (few.length < maxRows) return few;
     const found = ids.map((id) => this.store.read<Row>(`${columns} WHERE after_id = ?`, [id]));
     return (await Promise.all(found)).flat();
   }

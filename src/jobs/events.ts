@@ -1,9 +1,9 @@
-// The one event log, as a feed: waiting, live pages, webhooks, MCP progress and task updates all read it.
-// Listeners get committed events in order; after a commit the feed reads what is new, once for all of them.
+// Publishes the event log to listeners: waits, live pages, webhooks, MCP progress and task updates. Listeners receive
+// committed events in order. After a commit the feed reads the new events once for all listeners.
 import type { Log } from '../runtime/log.ts';
 import type { EventRow, Store } from '../store/store.ts';
 
-export type EventListener = (event: EventRow) => void;
+type EventListener = (event: EventRow) => void;
 
 const pageSize = 500;
 
@@ -23,11 +23,11 @@ export class EventFeed {
     this.stopListening = store.onCommit(() => this.pump());
   }
 
-  /** Events from now on, of one job or of all. */
+  /** Delivers events from now on, for one job or for all jobs. */
   async subscribe(listener: EventListener, jobId?: string): Promise<() => void> {
     if (this.cursor === undefined) {
       const newest = await this.store.eventCursor();
-      // Somebody else may have begun meanwhile, and must not lose or repeat an event.
+      // A concurrent subscriber may have set the cursor already. It must not miss or repeat an event.
       this.cursor ??= newest;
     }
     const set = jobId === undefined ? this.all : this.listenersOf(jobId);
@@ -35,7 +35,7 @@ export class EventFeed {
     return () => {
       set.delete(listener);
       if (jobId !== undefined && set.size === 0) this.byJob.delete(jobId);
-      // Nobody listens: the next one starts from the newest event instead of reading all that passed.
+      // Without listeners the cursor is dropped, so that the next listener starts at the newest event.
       if (this.all.size === 0 && this.byJob.size === 0) this.cursor = undefined;
     };
   }
@@ -63,7 +63,7 @@ export class EventFeed {
     }
     this.reading = true;
     this.read()
-      .catch((error: unknown) => this.log.warn('reading events failed', { error }))
+      .catch((error: unknown) => this.log.warn('failed to read events', { error }))
       .finally(() => {
         this.reading = false;
         if (this.again) {
@@ -78,7 +78,7 @@ export class EventFeed {
       if (this.cursor === undefined) return;
       const events = await this.store.events(this.cursor, pageSize);
       for (const event of events) {
-        // The last listener left while it heard of one.
+        // The last listener unsubscribed while it handled an event.
         if (this.cursor === undefined) return;
         this.cursor = event.cursor;
         for (const listener of this.all) listener(event);

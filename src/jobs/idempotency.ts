@@ -1,11 +1,11 @@
-// The same idempotency key with the same body is the same job; with another body it is a conflict.
+// Idempotency keys: the same key with the same body returns the same job; with a different body it is a conflict.
 import { createHash } from 'node:crypto';
 import { AppError } from '../errors.ts';
 import { canonicalJson } from '../runtime/json.ts';
 import type { Job } from './job.ts';
 import type { Submission } from './submission.ts';
 
-/** The same body means: everything the caller asked for, not who or when. */
+/** Hashes everything the caller asked for, but not who submitted it or when. */
 export function bodyHash({
   idempotencyKey: _key,
   steps: _steps,
@@ -19,16 +19,16 @@ export function bodyHash({
     .digest('hex');
 }
 
-/** Names the job only where the caller may submit the same sort of work: keys may be limited to kinds and queues. */
-export function sameOrConflict(job: Job, submission: Submission): Job {
+/** The error names the job only if its kind and queue match, because API keys can be limited to kinds and queues. */
+export function requireSameBody(job: Job, submission: Submission): Job {
   if (job.idempotencyHash === bodyHash(submission)) return job;
   const { kind, queue = 'default' } = submission;
   const isReached = job.kind === kind && job.queue === queue;
   throw new AppError(
     'idempotencyConflict',
-    `The idempotency key was used for ${isReached ? job.id : 'another job'} with another body.`,
+    `The idempotency key was already used for ${isReached ? job.id : 'another job'} with a different body.`,
     {
-      hint: 'Use a new key for new work; send the same body again to get the same job.',
+      hint: 'Use a new key for new work, or send the same body to get the same job.',
       ...(isReached ? { data: { jobId: job.id } } : {}),
     },
   );

@@ -1,4 +1,4 @@
-// What a job asks of the dispatcher: put an attempt in line, take it out, settle it.
+// The dispatcher changes that a job needs: enqueue, withdraw or settle an attempt.
 import type { Intent } from '../store/store.ts';
 import type { Job } from './job.ts';
 
@@ -10,25 +10,25 @@ export function enqueue(job: Job, runAt: number): Intent {
   };
 }
 
-export const settleOf = (job: Job): Intent => ({
+export const settleIntent = (job: Job): Intent => ({
   dispatch: 'settle',
   attemptId: job.attemptId,
   queue: queueKey(job.kind, job.queue),
 });
 
-export const withdrawOf = (job: Job): Intent => ({
+export const withdrawIntent = (job: Job): Intent => ({
   dispatch: 'withdraw',
   attemptId: job.attemptId,
   queue: queueKey(job.kind, job.queue),
 });
 
-/** A queue belongs to a kind: the dispatcher's name for it. */
+/** The dispatcher's name for a queue. Queues belong to a kind. */
 export const queueKey = (kind: string, queue: string): string => `${kind}:${queue}`;
 
-/** The counters of a queue: how many of its jobs are in each status. */
+/** Scope of a queue's status counters. */
 export const counterScope = (kind: string, queue: string): string =>
   `queue:${queueKey(kind, queue)}`;
 
-/** How often the jobs of a queue began another attempt. */
+/** Scope of the counter for further attempts of a queue's jobs. */
 export const retryScope = (kind: string, queue: string): string =>
   `retries:${queueKey(kind, queue)}`;

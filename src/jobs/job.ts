@@ -1,19 +1,7 @@
-// What a job is: the model, its closed statuses, ids, and the mapping between a row and a job.
-// Pure: no clock, no store.
-import { randomFillSync, randomInt } from 'node:crypto';
+// The job model: fields, statuses, and the mapping between database rows and jobs. Pure: no clock, no store.
 import { decodeJson, isRecord } from '../runtime/json.ts';
 import type { Row, Value } from '../store/store.ts';
-
-export const statuses = [
-  'queued',
-  'running',
-  'input_required',
-  'completed',
-  'failed',
-  'cancelled',
-  'timed_out',
-] as const;
-export type Status = (typeof statuses)[number];
+import type { Status } from '../contracts/jobs.ts';
 
 export const finalStatuses = [
   'completed',
@@ -24,7 +12,7 @@ export const finalStatuses = [
 const finals: ReadonlySet<Status> = new Set(finalStatuses);
 export const isFinal = (status: Status): boolean => finals.has(status);
 
-/** Statuses as SQL, word for word as the ledger's partial indexes have them: only so are they used. */
+/** Status conditions as SQL. They must match the conditions of the partial indexes exactly, or the indexes are not used. */
 export const openStatuses = ['running', 'input_required'] as const satisfies Status[];
 export const brokenStatuses = ['failed', 'cancelled', 'timed_out'] as const satisfies Status[];
 const anyOf = (list: readonly Status[]): string =>
@@ -40,7 +28,7 @@ export interface JobError {
 }
 
 export interface Progress {
-  /** What was done, of how much, in what unit. */
+  /** Completed amount, total amount and unit. */
   done?: number;
   total?: number;
   unit?: string;
@@ -48,24 +36,26 @@ export interface Progress {
 }
 
 export interface RetryPolicy {
-  /** Attempts in all, the first included. */
-  attemptsMax: number;
+  /** Total attempts, including the first. */
+  maxAttempts: number;
   backoffMs: number;
   backoffFactor: number;
-  backoffMsMax: number;
-  /** 0 … 1: the share of a delay that is random. */
+  maxBackoffMs: number;
+  /** Random share of the delay, from 0 to 1. */
   jitter: number;
-  /** Lost attempts (a holder died) before the job counts as one that kills its worker. */
-  lostMax: number;
+  /** Lost attempts (the holder died) after which the job fails, because it may be killing its workers. */
+  maxLost: number;
+  /** How often the job was retried after a cancel. Such an attempt is a new start, so it does not count as a retry. */
+  afterCancel?: number;
 }
 
 export const defaultRetry: RetryPolicy = {
-  attemptsMax: 1,
+  maxAttempts: 1,
   backoffMs: 1000,
   backoffFactor: 2,
-  backoffMsMax: 600_000,
+  maxBackoffMs: 600_000,
   jitter: 0.2,
-  lostMax: 1,
+  maxLost: 1,
 };
 
 export interface Job {
@@ -79,7 +69,7 @@ export interface Job {
   tags: string[];
   visibility: 'private' | 'public';
   owner: string;
-  /** The server that runs it, once it runs (or must run it, when the kind says so). */
+  /** The node that runs the job, or that must run it if the kind requires a node. */
   node: string | null;
   parentId: string | null;
   idempotencyKey: string | null;
@@ -88,46 +78,46 @@ export interface Job {
   result: unknown;
   error: JobError | null;
   progress: Progress | null;
-  /** The kind's own record of the current attempt: exit code, pid, worker … */
+  /** Details of the current attempt that the kind records: exit code, pid, worker … */
   facts: Record<string, unknown>;
   cost: number | null;
-  /** What a node must have to run it: `gpu`, `zone=eu`. */
+  /** Labels a node must have to run the job: `gpu`, `zone=eu`. */
   labels: string[];
   priority: number;
   /** Number of the current attempt, from 1. */
   attempt: number;
   attemptId: string;
-  /** How many attempts were lost in a row with their holder. */
+  /** Number of attempts lost since the last manual retry. */
   lost: number;
   retry: RetryPolicy;
-  /** Who holds the running attempt: a node, or a worker. */
+  /** The node or worker that holds the running attempt. */
   holder: string | null;
   runAt: number;
-  /** How long after its submit, or a retry by hand, an attempt may still start. */
+  /** How long after submission or a manual retry an attempt may start. */
   ttlMs: number | null;
-  /** When that time ends. */
+  /** When `ttlMs` is over. */
   expiresAt: number | null;
-  /** Awake execution time allowed per attempt. */
+  /** Maximum execution time per attempt, without time the machine slept. */
   timeoutMs: number | null;
   deadlineAt: number | null;
-  /** Jobs that must complete first and are not over yet; queued without a dispatch entry while > 0. */
+  /** Number of unfinished dependencies. While it is > 0 the job is queued without a dispatch entry. */
   waitingFor: number;
   cancelRequestedAt: number | null;
   createdAt: number;
   updatedAt: number;
   startedAt: number | null;
   finishedAt: number | null;
-  /** Kept by retention. */
+  /** Exempt from retention. */
   pinned: boolean;
-  /** `traceparent` of the call that submitted it, where there was one. */
+  /** `traceparent` of the call that submitted the job, if any. */
   trace: string | null;
-  /** Number of events so far: the fence of every change. */
+  /** Number of events so far. Every change is fenced by it. */
   version: number;
-  /** Columns that could not be decoded; their fields are empty. Such a job is shown and can be removed, but never runs. */
+  /** Columns that could not be decoded; their fields are empty. Such a job is visible and can be deleted, but never runs. */
   undecodable?: readonly string[];
 }
 
-/** Column of each field; JSON fields are stored as text. Order is the order of the table. */
+/** The column of each field, in table order. JSON fields are stored as text. */
 const columns = {
   id: 'id',
   kind: 'kind',
@@ -188,8 +178,8 @@ const jsonFields: ReadonlySet<JobField> = new Set([
 ]);
 
 export function jobFromRow(row: Row): Job {
-  // A copy has its fields in place; one by one, so many of them make an object that is slow for whoever reads it.
-  const job: Record<string, unknown> = { ...blank };
+  // Copying a complete object keeps V8's fast property layout. Adding this many fields one by one makes reads slow.
+  const job: Record<string, unknown> = { ...emptyRow };
   for (const field of jobFields) job[field] = row[columns[field]] ?? null;
   for (const field of jsonFields) if (job[field] !== null) decodeField(job, field);
   job.pinned = job.pinned === 1;
@@ -200,20 +190,20 @@ export function jobFromRow(row: Row): Job {
   return job as unknown as Job;
 }
 
-/** A field that cannot be decoded is left empty and named: reading a row never throws. */
+/** Leaves an undecodable field empty and lists its column, so that reading a row never throws. */
 function decodeField(job: Record<string, unknown>, field: JobField): void {
   const decoded = decodeJson(job[field]);
-  if (decoded && hasForm(field, decoded.value)) return void (job[field] = decoded.value);
+  if (decoded && hasExpectedType(field, decoded.value)) return void (job[field] = decoded.value);
   job[field] = field === 'input' ? {} : null;
   job.undecodable = [...((job.undecodable as string[] | undefined) ?? []), columns[field]];
 }
 
-function hasForm(field: JobField, value: unknown): boolean {
+function hasExpectedType(field: JobField, value: unknown): boolean {
   if (field === 'tags' || field === 'labels') return Array.isArray(value);
   return field === 'input' || field === 'result' || isRecord(value);
 }
 
-const blank = { ...columns } as Record<string, unknown>;
+const emptyRow = { ...columns } as Record<string, unknown>;
 
 export function columnValue(field: JobField, value: unknown): Value {
   if (value === null || value === undefined) return null;
@@ -222,7 +212,7 @@ export function columnValue(field: JobField, value: unknown): Value {
   return value as Value;
 }
 
-/** Most jobs have no tags, no facts and the default retry: a NULL is cheaper to write and to read. */
+/** Most jobs have no tags, no facts and the default retry policy. NULL is cheaper to write and to read. */
 function emptyAsNull(field: JobField, value: unknown): Value {
   if ((field === 'tags' || field === 'labels') && (value as string[]).length === 0) return null;
   if (field === 'facts' && Object.keys(value as object).length === 0) return null;
@@ -230,52 +220,9 @@ function emptyAsNull(field: JobField, value: unknown): Value {
   return JSON.stringify(value);
 }
 
-const alphabet = '0123456789abcdefghjkmnpqrstvwxyz';
-
-/** Unguessable and short: 16 characters of Crockford base32, 80 random bits. */
-export function randomId(prefix: string, length = 16): string {
-  if (poolUsed + length > pool.length) {
-    randomFillSync(pool);
-    poolUsed = 0;
-  }
-  let id = prefix;
-  for (let i = 0; i < length; i++) id += alphabet[pool[poolUsed++]! & 31];
-  return id;
-}
-
-/** Random bytes are asked of the system in bulk: one by one they cost more than the rest of an id. */
-const pool = Buffer.alloc(4096);
-let poolUsed = pool.length;
-
-/**
- * Jobs born one after the other lie one after the other in every index, so that a commit touches few pages: sixteen at a
- * time share their first three characters, and the next sixteen have the next three. Where that begins is random, as are
- * the other thirteen characters (65 bits), which keep the id unguessable.
- */
-export function newJobId(): string {
-  if (born % shelfSize === 0) shelf = shelfName((firstShelf + born / shelfSize) % 32 ** 3);
-  born += 1;
-  return randomId(shelf, 13);
-}
-
-const shelfName = (n: number): string =>
-  `job_${alphabet[n >> 10]}${alphabet[(n >> 5) & 31]}${alphabet[n & 31]}`;
-
-const shelfSize = 16;
-const firstShelf = randomInt(32 ** 3);
-let born = 0;
-let shelf = '';
-
-/** How a queue may be called, and how to say so. */
-export const queueForm = /^[\w.-]{1,100}$/;
-export const queueFormWords = 'letters, digits, dots, dashes and underscores, at most 100';
-
-/** A hundred years: more is for ever, and a time must stay a number that every store gives back exactly. */
-export const lifeMsMax = 36_500 * 86_400_000;
-
-/** How long the present attempt waited for its turn once its time had come. */
-export const waitedMs = ({ createdAt, runAt }: Job, startedAt: number): number =>
+/** How long the current attempt was queued after it became due. */
+export const queuedMs = ({ createdAt, runAt }: Job, startedAt: number): number =>
   startedAt - Math.max(createdAt, runAt);
 
-/** Attempt ids are derivable, so a fence can be read by a person: the job and the number. */
+/** Attempt ids are derived from the job id and the attempt number, so people can read them in logs. */
 export const attemptIdOf = (jobId: string, attempt: number): string => `${jobId}.${attempt}`;

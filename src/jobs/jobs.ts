@@ -1,23 +1,24 @@
-// The only writer of job state: submit, start, finish, cancel, retry. Each reads a job, lets decide() choose, and commits
-// with the version it decided on; on a conflict it reads and decides again.
+// The only writer of job state: submit, start, finish, cancel, retry. Each method reads a job, calls decide(), and commits
+// with the version that the decision is based on. After a conflict it reads and decides again.
 import { AppError } from '../errors.ts';
 import type { Clock } from '../runtime/clock.ts';
 import type { Tracer } from '../runtime/trace.ts';
 import type { Candidate, ClaimPlan, Step, Store } from '../store/store.ts';
 import { recordAttempt } from './attempt-trace.ts';
-import { insertJob, patched, updateJob, writtenInput } from './changes.ts';
+import { insertJob, applyDecision, updateJob, storedInput } from './changes.ts';
 import { decide } from './decide.ts';
 import { enqueue, queueKey } from './intents.ts';
-import { isRefused, type Decision, type Fact, type Verdict } from './decision.ts';
+import { isRefused, type Decision, type Fact, type Refusal } from './decision.ts';
 import { openDependencies, refuseUnmetDependencies, unknownJob } from './dependencies.ts';
-import { bodyHash, sameOrConflict } from './idempotency.ts';
+import { bodyHash, requireSameBody } from './idempotency.ts';
+import { FinishedJobCounts } from './finished-counts.ts';
 import { isFinal, jobFromRow, type Job } from './job.ts';
 import type { Kind, Outcome } from './kind.ts';
 import { Ledger } from './ledger.ts';
 import { queueSettingSteps, queueStep, type QueueSettings } from './queues.ts';
-import { Recent } from './recent.ts';
-import { storable } from './storable.ts';
-import { eventName, firstEvents, newJob, type Submission } from './submission.ts';
+import { RecentJobs } from './recent-jobs.ts';
+import { toStorableOutcome } from './storable-outcome.ts';
+import { nameForOthers, firstEvents, newJob, type Submission } from './submission.ts';
 
 interface Plan {
   job: Job;
@@ -25,23 +26,24 @@ interface Plan {
   steps: Step[];
 }
 
-/** What a change of a kind's own job does beyond its fields: rows of the kind in the same transaction. */
-export type Change = Decision & { steps?: Step[] };
+/** A decision with further statements of a kind for the same transaction. */
+type Change = Decision & { steps?: Step[] };
 
-const conflictsMax = 50;
+const maxConflicts = 50;
 
 export class Jobs {
   readonly ledger: Ledger;
-  /** Whether this server takes new work of any kind; a drained node does not. */
-  admits: () => boolean = () => true;
-  /** Why no server takes this waiting job now; undefined when one may. */
-  whyWaits: (job: Job) => Promise<string | undefined> = async () => undefined;
-  /** Set where the operator wants traces. */
+  /** Whether this server accepts new work. A drained node does not. */
+  acceptsWork: () => boolean = () => true;
+  /** Explains why no server accepts this queued job now. Undefined if one may. */
+  explainWait: (job: Job) => Promise<string | undefined> = async () => undefined;
+  /** Set if tracing is enabled. */
   tracer: Tracer | undefined;
   readonly store: Store;
+  readonly finished = new FinishedJobCounts();
   private readonly clock: Clock;
   private readonly kinds = new Map<string, Kind>();
-  private readonly recent = new Recent();
+  private readonly recent = new RecentJobs();
   private readonly knownQueues = new Set<string>();
   private readonly cancelListeners = new Set<(job: Job) => void>();
 
@@ -58,18 +60,18 @@ export class Jobs {
   kind(name: string): Kind {
     const kind = this.kinds.get(name);
     if (!kind)
-      throw new AppError('invalidInput', `There is no kind of job called ${name}.`, {
-        hint: `There are: ${[...this.kinds.keys()].join(', ')}.`,
+      throw new AppError('invalidInput', `Job kind ${name} does not exist.`, {
+        hint: `Use one of: ${[...this.kinds.keys()].join(', ')}.`,
       });
     return kind;
   }
 
-  /** Undefined for a job of a kind that this server does not have: it is shown without what its kind would add. */
+  /** Undefined if this server does not have the kind. Such a job is shown without kind-specific fields. */
   findKind(name: string): Kind | undefined {
     return this.kinds.get(name);
   }
 
-  /** These kinds with all that are a part of them. */
+  /** These kinds and all kinds that are part of them. */
   withParts(names: readonly string[]): string[] {
     const parts = this.listKinds().filter(({ partOf }) => partOf && names.includes(partOf));
     return [...new Set([...names, ...parts.map(({ name }) => name)])];
@@ -85,23 +87,22 @@ export class Jobs {
     return job;
   }
 
-  /** `existing`: the same idempotency key came before with the same body. */
+  /** `existing`: a job with the same idempotency key and body already existed. */
   async submit(submission: Submission): Promise<{ job: Job; existing: boolean }> {
-    const [answer] = await this.submitMany([submission]);
-    return answer!;
+    const [result] = await this.submitMany([submission]);
+    return result!;
   }
 
-  /** All or none: one transaction (existing ones by idempotency key are answered, not repeated). */
+  /** Submits all or none, in one transaction. Returns existing jobs for known idempotency keys. */
   async submitMany(submissions: readonly Submission[]): Promise<{ job: Job; existing: boolean }[]> {
-    for (let tries = 0; tries < conflictsMax; tries++) {
+    for (let tries = 0; tries < maxConflicts; tries++) {
       const plans = await this.planAll(submissions);
       const steps = plans.flatMap((plan) => plan.steps);
       if (steps.length === 0) return plans.map(({ job, existing }) => ({ job, existing }));
       if ((await this.store.commit(steps)).applied) {
-        for (const plan of plans) {
-          const { job, existing, steps: own } = plan;
+        for (const { job, existing, steps: own } of plans) {
           const waits = !existing && job.status === 'queued' && this.kind(job.kind).dispatched;
-          if (waits) this.recent.add(job, writtenInput(own));
+          if (waits) this.recent.add(job, storedInput(own));
         }
         return plans.map(({ job, existing }) => ({ job, existing }));
       }
@@ -109,49 +110,50 @@ export class Jobs {
     throw tooBusy();
   }
 
-  /** Reads, decides and commits until nobody came in between. A caller that knows the job saves the first read. */
+  /** Reads, decides and commits until no conflict occurs. Passing the `known` job saves the first read. */
   async change(
     id: string,
     choose: (job: Job) => Change | undefined | Promise<Change | undefined>,
     known?: Job,
   ): Promise<Job> {
-    for (let tries = 0; tries < conflictsMax; tries++) {
+    for (let tries = 0; tries < maxConflicts; tries++) {
       const trusted = tries === 0 ? known : undefined;
       const job = trusted ?? (await this.get(id));
       const change = await choose(job);
-      // Only the version proves that what was known still holds; a decision to do nothing needs a fresh look.
+      // Only a commit proves that `known` is current. A decision to change nothing requires a fresh read.
       if (!change && trusted) continue;
       if (!change) return job;
       const now = this.clock.now();
       const steps = [...updateJob(job, change, now), ...(change.steps ?? [])];
-      if ((await this.store.commit(steps)).applied) return patched(job, change, now);
+      if ((await this.store.commit(steps)).applied)
+        return this.finished.record(job, applyDecision(job, change, now));
     }
     throw tooBusy();
   }
 
-  /** Brings a fact to a job. `applied: false`: it no longer fits, and nothing changed. */
-  async bring(
+  /** Applies a fact to a job. `applied: false`: the fact no longer applies and nothing changed. */
+  async applyFact(
     id: string,
     fact: Fact,
     steps?: (job: Job) => Step[],
     known?: Job,
-  ): Promise<{ job: Job; applied: boolean; refusal?: Extract<Verdict, { refused: string }> }> {
-    let refusal: Extract<Verdict, { refused: string }> | undefined;
+  ): Promise<{ job: Job; applied: boolean; refusal?: Refusal }> {
+    let refusal: Refusal | undefined;
     let before: Job | undefined;
     const choose = (present: Job): Change | undefined => {
       before = present;
-      const verdict = decide(present, fact, this.clock.now());
-      refusal = isRefused(verdict) ? verdict : undefined;
-      if (isRefused(verdict)) return undefined;
-      if (verdict.events.length === 0 && Object.keys(verdict.patch).length === 0) return undefined;
-      return steps ? { ...verdict, steps: steps(present) } : verdict;
+      const result = decide(present, fact, this.clock.now());
+      refusal = isRefused(result) ? result : undefined;
+      if (isRefused(result)) return undefined;
+      if (result.events.length === 0 && Object.keys(result.patch).length === 0) return undefined;
+      return steps ? { ...result, steps: steps(present) } : result;
     };
     const job = await this.change(id, choose, known);
     if (this.tracer && before && !refusal) recordAttempt(this.tracer, before, fact, job);
     return refusal ? { job, applied: false, refusal } : { job, applied: true };
   }
 
-  /** Hands out waiting attempts of these queues to a holder; they are running when this resolves. */
+  /** Starts queued attempts for a holder. They are running when this resolves. */
   async claim(request: {
     queues: readonly { name: string; limit?: number }[];
     limit: number;
@@ -160,17 +162,17 @@ export class Jobs {
     leaseMs: number;
     stage?: string;
     accept?: (job: Job) => boolean;
-    /** How many refused jobs to look past; every one is read. */
+    /** How many jobs that `accept` rejects are skipped. Each of them is read. */
     lookahead?: number;
     steps?: (job: Job) => Step[];
   }): Promise<Job[]> {
-    if (!this.admits()) return [];
+    if (!this.acceptsWork()) return [];
     const now = this.clock.now();
     const started = new Map<string, Job>();
     const unusable: string[] = [];
     const plan = (candidate: Candidate): ClaimPlan => {
-      // Where the row comes with the candidate there is nothing to save.
-      if (!candidate.unread) this.recent.stop();
+      // If the candidate includes the row, the cache saves nothing.
+      if (!candidate.lazy) this.recent.disable();
       const job = this.recent.take(candidate) ?? jobFromRow(candidate.job);
       if (job.undecodable) {
         unusable.push(job.id);
@@ -181,27 +183,27 @@ export class Jobs {
       if (request.accept && !request.accept(job)) return { take: false };
       const stage = request.stage === undefined ? {} : { stage: request.stage };
       const fact: Fact = { type: 'started', holder: request.holder, node: request.node, ...stage };
-      const verdict = decide(job, fact, now);
-      // Its time to live is over: the sweep ends it, and its entry with it.
-      if (isRefused(verdict)) return { take: false };
-      started.set(candidate.attemptId, patched(job, verdict, now));
+      const result = decide(job, fact, now);
+      // The job has expired. The sweep ends it and deletes its entry.
+      if (isRefused(result)) return { take: false };
+      started.set(candidate.attemptId, applyDecision(job, result, now));
       return {
         take: true,
-        steps: [...updateJob(job, verdict, now), ...(request.steps?.(job) ?? [])],
+        steps: [...updateJob(job, result, now), ...(request.steps?.(job) ?? [])],
       };
     };
     const lookahead = request.lookahead ?? (request.accept ? 50 : 0);
     const { queues, limit, holder, leaseMs } = request;
     const taken = await this.store.claim({ queues, limit, holder, leaseMs, now, lookahead }, plan);
-    // They must not stay at the head of the queue: those behind them could never run.
-    for (const id of unusable) await this.conclude(id, { type: 'undecodable' });
+    // Undecodable jobs must leave the head of the queue, or the jobs behind them never run.
+    for (const id of unusable) await this.applyFinalFact(id, { type: 'undecodable' });
     if (taken.length === 0 && unusable.length > 0) return this.claim(request);
     return taken.map(({ attemptId }) => started.get(attemptId)!);
   }
 
   /**
-   * The end of an attempt, from whoever ran it (with the job as `known` to it, where it has it). False: that attempt
-   * was over already, and nothing changed.
+   * Records the outcome of an attempt. Passing the `known` job saves a read. `applied: false`: the attempt had already
+   * ended and nothing changed.
    */
   async finish(
     attempt: { jobId: string; attemptId: string; known?: Job },
@@ -211,10 +213,10 @@ export class Jobs {
     const fact: Fact = {
       type: 'ended',
       attemptId: attempt.attemptId,
-      outcome: storable(outcome),
+      outcome: toStorableOutcome(outcome),
       random: Math.random(),
     };
-    return this.conclude(attempt.jobId, fact, steps, attempt.known);
+    return this.applyFinalFact(attempt.jobId, fact, steps, attempt.known);
   }
 
   async lose(
@@ -222,30 +224,27 @@ export class Jobs {
     message?: string,
   ): Promise<{ job: Job; applied: boolean }> {
     const why = message === undefined ? {} : { message };
-    const fact: Fact = {
-      type: 'lost',
-      attemptId: attempt.attemptId,
-      random: Math.random(),
-      ...why,
-    };
-    return this.conclude(attempt.jobId, fact);
+    const { attemptId } = attempt;
+    const fact: Fact = { type: 'lost', attemptId, random: Math.random(), ...why };
+    return this.applyFinalFact(attempt.jobId, fact);
   }
 
-  /** Queued jobs end at once; running ones are told to stop (listeners reach whoever runs them). */
+  /** Ends a queued job immediately. Asks a running job to stop: listeners notify its holder. */
   async cancel(id: string, by: string, reason?: string, graceMs?: number): Promise<Job> {
     const why = reason === undefined ? {} : { reason };
     const grace = graceMs === undefined ? {} : { graceMs };
-    const { job, applied } = await this.conclude(id, { type: 'cancel', by, ...why, ...grace });
+    const fact: Fact = { type: 'cancel', by, ...why, ...grace };
+    const { job, applied } = await this.applyFinalFact(id, fact);
     if (applied && !isFinal(job.status)) for (const listener of this.cancelListeners) listener(job);
     return job;
   }
 
   async forceCancel(id: string): Promise<Job> {
-    return (await this.conclude(id, { type: 'forceCancel' })).job;
+    return (await this.applyFinalFact(id, { type: 'forceCancel' })).job;
   }
 
   async expire(id: string): Promise<void> {
-    await this.conclude(id, { type: 'expired' });
+    await this.applyFinalFact(id, { type: 'expired' });
   }
 
   onCancel(listener: (job: Job) => void): () => void {
@@ -253,17 +252,17 @@ export class Jobs {
     return () => this.cancelListeners.delete(listener);
   }
 
-  /** `steps`: what else happens in the same transaction. */
+  /** `steps`: further statements for the same transaction. */
   async retry(id: string, by: string, steps?: (job: Job) => Step[]): Promise<Job> {
     const before = await this.get(id);
     if (!this.kind(before.kind).retryable) {
-      throw new AppError('wrongState', `Jobs of kind ${before.kind} are never run again.`);
+      throw new AppError('wrongState', `Jobs of kind ${before.kind} cannot be retried.`);
     }
     await refuseUnmetDependencies(this.ledger, id);
-    const { job, refusal } = await this.bring(id, { type: 'retry', by }, steps);
+    const { job, refusal } = await this.applyFact(id, { type: 'retry', by }, steps);
     if (refusal) {
       throw new AppError('wrongState', refusal.message, {
-        hint: 'get_job shows its status; only failed, timed_out and cancelled jobs can be retried.',
+        hint: 'Only failed, timed_out and cancelled jobs can be retried. get_job shows the status.',
         data: { status: job.status },
       });
     }
@@ -282,16 +281,16 @@ export class Jobs {
     );
   }
 
-  /** Brings a fact that may be the end of the job; who waited for that end hears of it. */
-  private async conclude(
-    ...fact: Parameters<Jobs['bring']>
+  /** Applies a fact that may end the job. If it does, dependent jobs are released. */
+  private async applyFinalFact(
+    ...fact: Parameters<Jobs['applyFact']>
   ): Promise<{ job: Job; applied: boolean }> {
-    const answer = await this.bring(...fact);
-    if (answer.applied && isFinal(answer.job.status)) await this.releaseDependents(answer.job);
-    return answer;
+    const result = await this.applyFact(...fact);
+    if (result.applied && isFinal(result.job.status)) await this.releaseDependents(result.job);
+    return result;
   }
 
-  /** After an end: jobs that waited for it run, or end too. The sweep finds those a crash left here. */
+  /** Releases or fails the jobs that depend on an ended job. The sweep repeats this after a crash. */
   async releaseDependents(job: Job): Promise<void> {
     for (const jobId of await this.ledger.dependents(job.id)) {
       await this.dependencyEnded(jobId, job);
@@ -311,21 +310,21 @@ export class Jobs {
       const fact: Fact = met
         ? { type: 'dependencyMet' }
         : { type: 'dependencyFailed', jobId: ended.id, status: ended.status };
-      const verdict = decide(present, fact, this.clock.now());
-      if (isRefused(verdict)) return undefined;
+      const result = decide(present, fact, this.clock.now());
+      if (isRefused(result)) return undefined;
       applied = true;
-      // Rows of dependencies that were met go; one that failed stays, so that a retry knows of it.
+      // Deletes the rows of met dependencies. A failed one stays, so that a retry can check it.
       const forget: Step = {
         sql: 'DELETE FROM dependencies WHERE job_id = ? AND after_id = ?',
         params: [jobId, ended.id],
         expect: 1,
       };
-      return { ...verdict, steps: met ? [forget] : [] };
+      return { ...result, steps: met ? [forget] : [] };
     }).catch(ignoreMissing);
     if (job && applied && isFinal(job.status)) await this.releaseDependents(job);
   }
 
-  /** Makes a queue known (and its settings changeable) before anything waits in it. */
+  /** Creates a queue, so that its settings can be changed before a job uses it. */
   async ensureQueue(kind: string, name: string): Promise<void> {
     if (this.knownQueues.has(queueKey(kind, name))) return;
     await this.store.commit([queueStep(kind, name, this.clock.now())]);
@@ -337,7 +336,7 @@ export class Jobs {
     await this.store.commit(queueSettingSteps(kind, name, settings));
   }
 
-  /** The same key twice in one call is one job, as it would be in two calls. */
+  /** The same idempotency key twice in one call yields one job, as it would in two calls. */
   private async planAll(submissions: readonly Submission[]): Promise<Plan[]> {
     const byKey = new Map<string, Plan>();
     const plans: Plan[] = [];
@@ -345,7 +344,7 @@ export class Jobs {
       const key = submission.idempotencyKey && `${submission.owner}\n${submission.idempotencyKey}`;
       const before = key ? byKey.get(key) : undefined;
       if (before) {
-        const job = sameOrConflict(before.job, submission);
+        const job = requireSameBody(before.job, submission);
         plans.push({ job, existing: true, steps: [] });
         continue;
       }
@@ -361,7 +360,7 @@ export class Jobs {
     const hash = submission.idempotencyKey === undefined ? null : bodyHash(submission);
     if (submission.idempotencyKey !== undefined) {
       const before = await this.ledger.findByKey(submission.owner, submission.idempotencyKey);
-      if (before) return { job: sameOrConflict(before, submission), existing: true, steps: [] };
+      if (before) return { job: requireSameBody(before, submission), existing: true, steps: [] };
     }
     const dependencies = await openDependencies(this.ledger, submission);
     const job = newJob(submission, {
@@ -369,7 +368,7 @@ export class Jobs {
       hash,
       waitingFor: dependencies.length,
     });
-    const steps = insertJob(job, firstEvents(job, eventName(kind, job)));
+    const steps = insertJob(job, firstEvents(job, nameForOthers(kind, job)));
     for (const afterId of dependencies) {
       steps.push({
         sql: 'INSERT INTO dependencies (after_id, job_id) VALUES (?, ?)',
@@ -387,7 +386,9 @@ export class Jobs {
 }
 
 function tooBusy(): AppError {
-  return new AppError('unavailable', 'The job changed too often at once.', { hint: 'Try again.' });
+  return new AppError('unavailable', 'The job kept changing while this was being applied.', {
+    hint: 'Try again.',
+  });
 }
 
 function ignoreMissing(error: unknown): undefined {

@@ -1,11 +1,11 @@
-// The contract of a kind of work. A kind says how an attempt runs and how it goes on after a restart; the core does the
-// rest. What may be asked for is checked by the operation that submits. How work ended is data (Outcome), never an exception.
+// The contract of a job kind. A kind defines how an attempt runs and how it continues after a restart; the core does the
+// rest. The submitting operation validates the input. The end of an attempt is data (Outcome), never an exception.
 import type { CallContext, Caller } from '../operation.ts';
 import type { Job, JobError, Progress } from './job.ts';
 
 export type Outcome =
   | { type: 'completed'; result?: unknown; facts?: Record<string, unknown>; cost?: number }
-  /** `retry: false` ends the job whatever its policy says (the input can never work). */
+  /** `retry: false` ends the job regardless of its retry policy, for input that can never work. */
   | {
       type: 'failed';
       error: JobError;
@@ -29,35 +29,37 @@ export type Outcome =
       retry?: boolean;
       cost?: number;
     }
-  /** The end was not seen and never will be: counted as lost. */
+  /** The outcome is unknown and stays unknown. The attempt counts as lost. */
   | { type: 'lost'; message?: string; facts?: Record<string, unknown> }
-  /** Not over: try the same attempt again later (a limit outside was hit). */
+  /** Not ended: run the same attempt again later, for example after an external rate limit. */
   | { type: 'snoozed'; untilMs: number };
 
-/** Why an attempt is told to stop. `shutdown`: only this server ends; the work should go on where it can. */
+/** Why an attempt must stop. `shutdown`: only this server stops; the work should continue if it can. */
 export type StopReason = 'cancel' | 'timeout' | 'shutdown' | 'lost';
 
-/** What a running attempt gets. Every method here is fenced: after the attempt is over it changes nothing. */
+/** The context of a running attempt. Every method is fenced: after the attempt has ended it changes nothing. */
 export interface Run {
   readonly job: Job;
-  /** True when the attempt was already running before this server started. */
+  /** True if the attempt was already running before this server started. */
   readonly adopted: boolean;
-  /** In a cluster: without this server for longer, another node may have started it again; null: nobody else will. */
-  readonly aloneMsMax: number | null;
+  /** After this long without its server, another node may start the attempt again. Null: no other node will. */
+  readonly maxAloneMs: number | null;
   /** Aborted with a StopReason as reason. */
   readonly signal: AbortSignal;
-  /** Replaces progress and/or stage; an event each time, so do not call it more than about once a second. */
+  /** Replaces progress, stage or both. Each call writes an event, so call it about once a second at most. */
   report(update: {
     progress?: Progress;
     stage?: string;
     facts?: Record<string, unknown>;
+    /** Something that needs attention. It is part of the event only. */
+    notice?: string;
   }): Promise<void>;
   /** running ⇄ input_required. */
   needInput(needed: boolean, message?: string): Promise<void>;
 }
 
-/** What a kind says of its job: beside its state, among what is known of it, on lines of their own. */
-export interface Words {
+/** Kind-specific parts of a job's text: next to its state, among its details, and on separate lines. */
+export interface KindText {
   state?: string[];
   facts?: string[];
   lines?: string[];
@@ -65,66 +67,83 @@ export interface Words {
 
 export interface Kind {
   readonly name: string;
-  /** The kind whose operations make jobs of this one: a key that is limited to that kind has these, too. */
+  /** The kind whose operations create jobs of this kind. A key limited to that kind can access these jobs as well. */
   readonly partOf?: string;
-  /** What a key can be bound to, where this kind has such things: `endpoint` for keys with `endpoint:…`. */
+  /** The subject type that keys can be bound to: `endpoint` for keys with `endpoint:…`. */
   readonly subject?: string;
-  /** What a key with scope `run` lets its holder do with this kind, in words: `run any command as …`. */
+  /** What scope `run` permits for this kind, as text: `run any command as …`. */
   readonly allows?: string;
-  /** Jobs of this kind run in this process (command, web). Without it the kind hands attempts out itself (endpoint) or has none (escrow). */
+  /** Runs an attempt in this process (command, web). Without it the kind assigns attempts itself (endpoint) or has none (escrow). */
   run?(run: Run): Promise<Outcome>;
-  /** Whether a running attempt can be continued after a restart of this server; then `run` is called with adopted: true. */
+  /** Whether a running attempt survives a restart of this server. If so, `run` is called with adopted: true. */
   readonly adopts?: boolean;
-  /** False: jobs have no dispatch entry and move only by the kind's own rules. */
+  /** False: jobs have no dispatch entry and change only by the rules of the kind. */
   readonly dispatched: boolean;
-  /** Default for jobs of this kind; false: never retried. */
+  /** False: jobs of this kind cannot be retried. */
   readonly retryable: boolean;
-  /** Attempts beyond the first are only for those that were lost with their node: a failure of the work itself is final. */
+  /** Only attempts lost with their node are repeated. A failure of the work itself is final. */
   readonly repeatsLostOnly?: boolean;
-  /** False: cancelled only by the kind's own operations. */
+  /** False: only operations of the kind can cancel a job. */
   readonly cancellable: boolean;
-  /** Time since then in which this machine slept, as far as the kind noticed it without a server: it uses up no timeout. */
+  /** How long this machine slept since then while no server ran. Sleep does not count towards timeouts. */
   asleepMs?(since: number): number;
-  /** Attempts of this kind at once on this node. */
+  /** Maximum concurrent attempts of this kind on this node. */
   capacity(): number;
-  /** What get_job shows beyond the core's fields (exit code, counts by fate, next actor …) to this caller. Cheap: no body, no output. */
+  /** Fields that get_job adds for this caller: exit code, counts, next actor … Cheap: no body, no output. */
   view?(job: Job, caller?: Caller): Promise<Record<string, unknown>>;
-  /** The same in words. */
-  words?(view: Record<string, unknown>): Words;
-  /** Whether the job belongs to what a key is bound to (`endpoint:my`). Without it no bound key reaches jobs of this kind. */
+  /** Fields of that view that a model rarely needs. */
+  readonly details?: readonly string[];
+  /** The same view as text. */
+  describe?(view: Record<string, unknown>): KindText;
+  /** Whether the job belongs to the subject of a key (`endpoint:my`). Without it, bound keys cannot access jobs of this kind. */
   belongsTo?(job: Job, subject: string): boolean | Promise<boolean>;
-  /** The one queue of all jobs that belong to it, where they have one. */
+  /** The queue of all jobs that belong to the subject, if they share one. */
   queueOf?(subject: string): string | undefined;
-  /** Whether somebody other than its owner may read a private job (a party to it). */
+  /** Whether a caller other than the owner may read a private job, as a party to it. */
   readableBy?(job: Job, caller: Caller): Promise<boolean>;
-  /** Owners beside its own whose webhooks hear of it (the other parties to it). */
+  /** Further owners whose webhooks receive its events: the other parties. */
   audience?(job: Job): Promise<readonly string[]>;
+  /** What a webhook format may say about the job beyond its row. `listener`: the owner of the subscription. */
+  webhookFacts?(job: Job, listener: string): Promise<Record<string, unknown>>;
   /** One line for lists: the command line, the URL. */
   summary?(job: Job): string;
-  /** What list_jobs shows beyond the core's fields. From the row alone. */
+  /** The input as this caller may read it. Texts of other parties are quoted. */
+  inputFor?(job: Job, caller: Caller | undefined): unknown;
+  /** Fields that list_jobs adds, computed from the row alone. */
   line?(job: Job): Record<string, unknown>;
   /**
-   * Conditions of wait_for_jobs beyond the end of the job: resolves with the one that was met, or undefined when it
-   * never can be. Must end when the signal aborts.
+   * Further conditions of wait_for_jobs. Resolves with the condition that was met, or undefined if none can be met.
+   * Must settle when the signal aborts.
    */
   watch?(
     job: Job,
     until: Record<string, unknown>,
     signal: AbortSignal,
   ): Promise<{ reason: string; detail?: unknown } | undefined>;
+  /** Conditions of `watch` that end the wait of a caller who started the job: it is ready, or it needs input. */
+  returnsWhen?(job: Job): Record<string, unknown>;
   /**
-   * What a job of this kind printed, where that is kept elsewhere than in files of its own; `omitted` says what it lacks
-   * and where that is.
+   * The output of a job, if the kind does not store it in the job's own files. `omitted` names missing parts and where
+   * they are.
    */
   output?(job: Job, attempt: number): Promise<{ bytes: Buffer; omitted?: string }>;
-  /** Where the files of a job are on this node, when the kind keeps some: kept in object storage where there is one. */
+  /**
+   * The last line a running job printed, cleaned and shortened, for progress messages. Undefined if nothing was printed or
+   * the output is on another node. Cheap: one read at the end of a file.
+   */
+  latestLine?(job: Job): Promise<string | undefined>;
+  /** The output excerpt for a response about an ended job: its error lines if it failed. Undefined if nothing was printed. */
+  excerpt?(job: Job, maxBytes: number): Promise<{ text: string; next: number } | undefined>;
+  /** The folder of the job's files on this node, if the kind stores files. Copied to object storage if configured. */
   folder?(jobId: string): string;
-  /** Bytes of the files that ended jobs still have on this node. */
+  /** Total size of the files of ended jobs on this node. */
   endedBytes?(): number;
-  /** Submits the work of an ended job again, as a new job; absent: jobs of this kind cannot be run again. */
+  /** Submits the work of an ended job again as a new job. Without it, jobs of this kind cannot be rerun. */
   rerun?(job: Job, context: CallContext): Promise<Job>;
-  /** Removes files and rows of forgotten jobs. */
+  /** Ends processes that an ended job left running on this node. Returns their number. */
+  endOrphanedProcesses?(job: Job, graceMs?: number): Promise<number>;
+  /** Deletes files and rows of jobs that retention removes. */
   forget?(jobIds: readonly string[]): Promise<void>;
   /** Exempt from retention (escrow books). */
-  readonly keeps?: boolean;
+  readonly exemptFromRetention?: boolean;
 }

@@ -1,7 +1,7 @@
-// The ledger's reads: one function per query. Writing happens only through changes.ts and jobs.ts.
+// Read access to the ledger: one method per query. Only changes.ts and jobs.ts write.
 import { decodeJsonOr } from '../runtime/json.ts';
 import type { EventRow, Row, Store, Value } from '../store/store.ts';
-import { DependentsRead } from './dependents.ts';
+import { DependentsReader } from './dependents.ts';
 import {
   brokenSql,
   brokenStatuses,
@@ -10,10 +10,11 @@ import {
   openStatuses,
   type Job,
   type JobError,
-  type Status,
 } from './job.ts';
+import type { Status } from '../contracts/jobs.ts';
 
 export interface JobFilter {
+  ids?: readonly string[];
   owner?: string;
   statuses?: readonly Status[];
   kinds?: readonly string[];
@@ -22,7 +23,7 @@ export interface JobFilter {
   name?: string;
   tags?: readonly string[];
   parentId?: string;
-  /** In the name, the input or the error: a plain substring; the case of letters does not matter (SQLite: of ASCII). */
+  /** Substring of the name, input or error. Case-insensitive (in SQLite for ASCII only). */
   text?: string;
   createdAfter?: number;
   createdBefore?: number;
@@ -45,19 +46,19 @@ export interface Attempt {
 export interface QueueRow {
   kind: string;
   name: string;
-  concurrencyMax: number | null;
+  maxConcurrency: number | null;
   paused: boolean;
 }
 
-export type JobState = Pick<Job, 'id' | 'attemptId' | 'status' | 'cancelRequestedAt'>;
+type JobState = Pick<Job, 'id' | 'attemptId' | 'status' | 'cancelRequestedAt'>;
 
 export class Ledger {
   private readonly store: Store;
-  private readonly dependentsRead: DependentsRead;
+  private readonly dependentsReader: DependentsReader;
 
   constructor(store: Store) {
     this.store = store;
-    this.dependentsRead = new DependentsRead(store);
+    this.dependentsReader = new DependentsReader(store);
   }
 
   async find(id: string): Promise<Job | undefined> {
@@ -74,12 +75,12 @@ export class Ledger {
     return rows.map(jobFromRow);
   }
 
-  /** Jobs whose id begins so, newest first. */
+  /** Jobs whose id begins with `prefix`, newest first. */
   async findByPrefix(
     prefix: string,
     { limit, before = Number.MAX_SAFE_INTEGER }: { limit: number; before?: number },
   ): Promise<{ jobs: Job[]; next: number | undefined }> {
-    // A range, so that the index is used; z is the last letter an id has.
+    // A range query uses the index. z is the highest character in an id.
     const rows = await this.store.read<Row>(
       'SELECT * FROM jobs WHERE id >= ? AND id <= ? AND seq < ? ORDER BY seq DESC LIMIT ?',
       [prefix, `${prefix}${'z'.repeat(16)}`, before, limit],
@@ -88,7 +89,7 @@ export class Ledger {
     return { jobs: rows.map(jobFromRow).filter(({ id }) => id.startsWith(prefix)), next };
   }
 
-  /** Where jobs stand, without what they hold: asked for all that run, again and again. */
+  /** Only the state of jobs, because heartbeats read it for every running job. */
   async states(ids: readonly string[]): Promise<JobState[]> {
     if (ids.length === 0) return [];
     return this.store.read<JobState>(
@@ -106,11 +107,14 @@ export class Ledger {
     return row && jobFromRow(row);
   }
 
-  /** Newest first; `before` is the cursor of the last page's last row. */
+  /**
+   * Newest first, or oldest first. `before` or `after` is the cursor of the previous page. `cursors` contains one cursor per job, for pages that are
+   * truncated.
+   */
   async list(
     filter: JobFilter,
-    page: { limit: number; before?: number },
-  ): Promise<{ jobs: Job[]; next: number | undefined }> {
+    page: { limit: number; before?: number; after?: number; ascending?: boolean },
+  ): Promise<{ jobs: Job[]; next: number | undefined; cursors: number[] }> {
     const where: string[] = [];
     const params: Value[] = [];
     const add = (sql: string, ...values: Value[]) => {
@@ -118,14 +122,30 @@ export class Ledger {
       params.push(...values);
     };
     if (page.before !== undefined) add('seq < ?', page.before);
+    if (page.after !== undefined) add('seq > ?', page.after);
     filterSql(filter, add);
     const rows = await this.store.read<Row>(
-      `SELECT * FROM jobs ${where.length > 0 ? `WHERE ${where.join(' AND ')}` : ''} ORDER BY seq DESC LIMIT ?`,
+      `SELECT * FROM jobs ${where.length > 0 ? `WHERE ${where.join(' AND ')}` : ''} ORDER BY seq ${page.ascending ? 'ASC' : 'DESC'} LIMIT ?`,
       [...params, page.limit + 1],
     );
     const shown = rows.slice(0, page.limit);
     const next = rows.length > page.limit ? (shown.at(-1)!.seq as number) : undefined;
-    return { jobs: shown.map(jobFromRow), next };
+    return { jobs: shown.map(jobFromRow), next, cursors: shown.map((row) => row.seq as number) };
+  }
+
+  async newestSeq(): Promise<number> {
+    const [row] = await this.store.read<{ seq: number | null }>('SELECT max(seq) AS seq FROM jobs');
+    return row?.seq ?? 0;
+  }
+
+  /** Jobs by their position in the submission order. */
+  async findBySeq(seqs: readonly number[]): Promise<Map<number, Job>> {
+    if (seqs.length === 0) return new Map();
+    const rows = await this.store.read<Row>(
+      `SELECT * FROM jobs WHERE seq IN (${seqs.map(() => '?').join(', ')})`,
+      [...seqs],
+    );
+    return new Map(rows.map((row) => [row.seq as number, jobFromRow(row)]));
   }
 
   async attempts(jobId: string): Promise<Attempt[]> {
@@ -155,7 +175,7 @@ export class Ledger {
     );
   }
 
-  /** Jobs in progress that a holder (or anybody) has. */
+  /** Running jobs of a holder, or of all holders. */
   async running(filter: { holder?: string; kinds?: readonly string[] } = {}): Promise<Job[]> {
     const params: Value[] = [];
     let where = openSql;
@@ -180,7 +200,7 @@ export class Ledger {
     return rows.map(({ id }) => id);
   }
 
-  /** Waiting jobs with the dependencies that are over already. */
+  /** Queued jobs with dependencies that have already ended. */
   endedDependencies(limit: number): Promise<{ jobId: string; afterId: string; status: Status }[]> {
     return this.store.read(
       `SELECT d.job_id AS "jobId", d.after_id AS "afterId", a.status FROM jobs j
@@ -192,7 +212,7 @@ export class Ledger {
   }
 
   dependents(afterId: string): Promise<string[]> {
-    return this.dependentsRead.of(afterId);
+    return this.dependentsReader.find(afterId);
   }
 
   dependenciesOf(jobId: string): Promise<{ afterId: string; status: Status }[]> {
@@ -211,7 +231,7 @@ export class Ledger {
     return row && queueFromRow(row);
   }
 
-  /** How many jobs of a kind run now. */
+  /** Number of running jobs of a kind. */
   async runningOf(kind: string): Promise<number> {
     const [row] = await this.store.read<{ n: number }>(
       `SELECT count(*) AS n FROM jobs WHERE ${openSql} AND kind = ?`,
@@ -232,29 +252,31 @@ export class Ledger {
 const queueFromRow = (row: Row): QueueRow => ({
   kind: row.kind as string,
   name: row.name as string,
-  concurrencyMax: row.concurrency_max as number | null,
+  maxConcurrency: row.concurrency_max as number | null,
   paused: row.paused === 1,
 });
 
-function filterSql(filter: JobFilter, add: (sql: string, ...values: Value[]) => void): void {
+export function filterSql(filter: JobFilter, add: (sql: string, ...values: Value[]) => void): void {
   const list = (column: string, values: readonly string[]) =>
     add(`${column} IN (${values.map(() => '?').join(', ')})`, ...values);
-  const few = filter.statuses && fewSql(filter.statuses);
-  if (few !== undefined) add(few);
-  // Statuses are a closed set and written into the text: a partial index is used only for literals.
+  const partialIndex = filter.statuses && partialIndexSql(filter.statuses);
+  if (partialIndex !== undefined) add(partialIndex);
+  // Statuses are a closed set and are written as literals, because partial indexes are used only for literals.
   if (filter.statuses) add(`status IN (${filter.statuses.map((s) => `'${s}'`).join(', ')})`);
-  // With few rows to look at, an index on the owner's many jobs must not seem better: an expression hides the column.
-  if (filter.owner !== undefined) add(`${few ? "owner || ''" : 'owner'} = ?`, filter.owner);
+  // A partial index reads few rows. The expression hides the column, so that the planner does not choose the owner index.
+  if (filter.owner !== undefined)
+    add(`${partialIndex ? "owner || ''" : 'owner'} = ?`, filter.owner);
+  if (filter.ids) list('id', paddedIds(filter.ids));
   if (filter.kinds) list('kind', filter.kinds);
   if (filter.queue !== undefined) add('queue = ?', filter.queue);
   if (filter.queues) list('queue', filter.queues);
   if (filter.name !== undefined) add('name = ?', filter.name);
   if (filter.parentId !== undefined) add('parent_id = ?', filter.parentId);
-  // A tag is itself and no other: LIKE would pass over the case of its letters in one of the engines.
+  // Tags match exactly. LIKE would ignore case in one of the engines.
   for (const tag of filter.tags ?? []) add(`replace(tags, ?, '') <> tags`, JSON.stringify(tag));
   if (filter.text !== undefined) {
-    // Both sides are lowered by the database, which may know fewer letters than we do. JSON writes quotes in its own
-    // way, and the words of an argv stand apart in it.
+    // The database lowercases both sides, because it may know fewer letters than JavaScript. In JSON, quotes are escaped
+    // and the arguments of an argv are separate strings.
     const json = like(JSON.stringify(filter.text).slice(1, -1));
     add(
       `(lower(coalesce(name, '')) LIKE lower(?) ESCAPE '\\'
@@ -269,8 +291,15 @@ function filterSql(filter: JobFilter, add: (sql: string, ...values: Value[]) => 
   if (filter.createdBefore !== undefined) add('created_at < ?', filter.createdBefore);
 }
 
-/** The condition of the partial index that holds all jobs of these statuses, if there is one. */
-function fewSql(wanted: readonly Status[]): string | undefined {
+/** Few different lengths, so that few statements are prepared. */
+export function paddedIds(ids: readonly string[]): string[] {
+  if (ids.length === 0) return [];
+  const length = 2 ** Math.ceil(Math.log2(ids.length));
+  return [...ids, ...Array.from({ length: length - ids.length }, () => ids[0]!)];
+}
+
+/** The condition of the partial index that contains all jobs with these statuses, if any. */
+function partialIndexSql(wanted: readonly Status[]): string | undefined {
   const within = (list: readonly Status[]) => wanted.every((status) => list.includes(status));
   if (within(openStatuses)) return openSql;
   return within(brokenStatuses) ? brokenSql : undefined;

@@ -1,12 +1,12 @@
-// The limits of a key, held against jobs: its kinds, its queues, and what it is bound to.
+// Applies the limits of an API key (kinds, queues, subject) to jobs.
 import { unknownJob } from './dependencies.ts';
 import type { Job } from './job.ts';
 import type { Jobs } from './jobs.ts';
 import type { JobFilter } from './ledger.ts';
 import type { Caller, JobLimits } from '../operation.ts';
 
-/** Whether the key reaches this job, whoever owns it. */
-export async function isWithin(
+/** Whether the job is within the limits of the key, regardless of its owner. */
+export async function isWithinLimits(
   jobs: Pick<Jobs, 'findKind'>,
   job: Job,
   caller: Caller,
@@ -22,12 +22,12 @@ export function jobLimits(jobs: Jobs): JobLimits {
   return {
     require: async (id, caller) => {
       const job = await jobs.ledger.find(id);
-      if (!job || !(await isWithin(jobs, job, caller))) throw unknownJob(id);
+      if (!job || !(await isWithinLimits(jobs, job, caller))) throw unknownJob(id);
     },
   };
 }
 
-/** The part of a list that the key reaches. Where a subject has no queue of its own, each job is still to be checked. */
+/** The list filter for a key. If the subject has no queue of its own, each job must still be checked. */
 export function limitFilter(
   jobs: Jobs,
   { kinds, queues, subject }: Caller,
@@ -44,13 +44,13 @@ export function limitFilter(
   };
 }
 
-/** The kinds whose jobs can belong to it. */
+/** The kinds whose jobs can belong to the subject. */
 export function boundKinds(jobs: Pick<Jobs, 'listKinds' | 'withParts'>, subject: string): string[] {
   const kinds = jobs.listKinds().filter((kind) => subject.startsWith(`${kind.subject}:`));
   return jobs.withParts(kinds.map(({ name }) => name));
 }
 
-/** The queue of everything that belongs to it, where there is one. */
+/** The queue of all jobs that belong to the subject, if they share one. */
 export function queueOf(jobs: Pick<Jobs, 'listKinds'>, subject: string): string | undefined {
   const kind = jobs.listKinds().find((one) => subject.startsWith(`${one.subject}:`));
   return kind?.queueOf?.(subject);
@@ -64,6 +64,6 @@ function common(
   return one.filter((name) => other.includes(name));
 }
 
-/** An empty list would mean no filter at all. */
+/** An empty list would disable the filter. */
 const orNone = (names: readonly string[]): readonly string[] =>
   names.length > 0 ? names : ['\u0000none'];

@@ -1,12 +1,13 @@
-// The sweep: what time alone changes. Promotes due attempts, declares lost ones, ends jobs that waited too long, goes on
-// with dependencies a crash interrupted, forgets old jobs. Several nodes may sweep at once: every step is fenced.
+// The periodic sweep. It promotes due attempts, detects lost attempts, ends expired jobs, completes dependency updates that
+// a crash interrupted, and prunes old jobs. Several nodes may sweep concurrently, because every step is fenced.
 import type { Clock } from '../runtime/clock.ts';
 import type { Log } from '../runtime/log.ts';
 import { Loop, type Service } from '../runtime/service.ts';
 import type { Jobs } from './jobs.ts';
 import type { Retention } from './retention.ts';
+import { moveOldStats } from './stats.ts';
 
-export interface MaintenanceOptions {
+interface MaintenanceOptions {
   jobs: Jobs;
   clock: Clock;
   log: Log;
@@ -43,35 +44,36 @@ export class Maintenance implements Service {
   async sweep(): Promise<void> {
     const { jobs, clock, leaseMs, sweepMs } = this.options;
     const now = clock.now();
-    // After a suspend or an outage nobody could send a heartbeat: every holder gets a fresh lease first. Holders beat
-    // every third of a lease, so half a lease without a sweep could already cost one its lease.
-    const before = jobs.store.swept ? await jobs.store.swept(now) : this.lastSweepAt;
+    // After a suspend or an outage no holder could send heartbeats, so every lease is renewed first. Holders send a
+    // heartbeat every third of a lease, so half a lease without a sweep can already expire a lease.
+    const before = jobs.store.recordSweep ? await jobs.store.recordSweep(now) : this.lastSweepAt;
     const gap = before === undefined ? Infinity : now - before;
-    if (gap > Math.max(leaseMs / 2, 3 * sweepMs)) await jobs.store.renewAll(now + leaseMs);
+    if (gap > Math.max(leaseMs / 2, 3 * sweepMs)) await jobs.store.renewLeases(now + leaseMs);
     this.lastSweepAt = now;
     await this.promote(now);
-    for (const lost of await jobs.store.lost(now, batch))
-      await this.attempt(lost.jobId, () => this.lose(lost));
-    // Together, in one commit: while they wait, they stand before those that may still run.
+    for (const lost of await jobs.store.lostAttempts(now, batch))
+      await this.tryUpdate(lost.jobId, () => this.lose(lost));
+    // In parallel, so that they share a commit: until they end, they block the jobs behind them.
     const expired = await jobs.ledger.expiredIds(now, batch);
-    await Promise.all(expired.map((id) => this.attempt(id, () => jobs.expire(id))));
+    await Promise.all(expired.map((id) => this.tryUpdate(id, () => jobs.expire(id))));
     if (expired.length === batch) this.loop.wake();
     for (const one of await jobs.ledger.endedDependencies(batch)) {
       const after = { id: one.afterId, status: one.status };
-      await this.attempt(one.jobId, () => jobs.dependencyEnded(one.jobId, after));
+      await this.tryUpdate(one.jobId, () => jobs.dependencyEnded(one.jobId, after));
     }
     if (now - this.lastRetentionAt >= this.options.retention.everyMs) {
       this.lastRetentionAt = now;
       await this.options.retention.prune();
+      await moveOldStats(jobs.store, now);
     }
   }
 
-  /** One job that cannot be moved must not keep the sweep from the others. */
-  private async attempt(jobId: string, move: () => Promise<void>): Promise<void> {
+  /** A failure for one job must not stop the sweep. */
+  private async tryUpdate(jobId: string, update: () => Promise<void>): Promise<void> {
     try {
-      await move();
+      await update();
     } catch (error) {
-      this.options.log.error('the sweep could not move a job', { jobId, error });
+      this.options.log.error('the sweep failed to update a job', { jobId, error });
     }
   }
 
@@ -79,7 +81,7 @@ export class Maintenance implements Service {
     const { jobs, clock, sweepMs } = this.options;
     const { nextAt } = await jobs.store.promote(now);
     this.cancelDue?.();
-    // A delay shorter than the next sweep is kept to the millisecond.
+    // An attempt that is due before the next sweep is promoted on time.
     if (nextAt !== undefined && nextAt - now < sweepMs) {
       this.cancelDue = clock.after(nextAt - now, () => this.loop.wake());
     }
@@ -89,7 +91,7 @@ export class Maintenance implements Service {
     const { jobs } = this.options;
     const job = await jobs.ledger.find(lost.jobId);
     const entry = [{ dispatch: 'withdraw', attemptId: lost.attemptId } as const];
-    // An entry whose job moved on, or is gone, is only litter.
+    // The entry is obsolete if its job was deleted or has a newer attempt.
     if (!job || job.attemptId !== lost.attemptId) {
       await jobs.store.commit(entry);
       return;

@@ -1,4 +1,4 @@
-// The ledger's tables, the same in both databases.
+// The ledger tables, identical in both databases.
 import type { Migration } from '../store/store.ts';
 import { brokenSql, openSql } from './job.ts';
 
@@ -6,7 +6,7 @@ export const jobMigrations: Migration[] = [
   {
     id: 'jobs/1',
     statements: ({ int, serial, strict }) => [
-      // `seq` is the order of submission and the cursor of lists: no index on times is needed for paging.
+      // `seq` is the submission order and the list cursor, so paging needs no index on times.
       `CREATE TABLE jobs (
         seq ${serial},
         id TEXT NOT NULL UNIQUE,
@@ -24,14 +24,14 @@ export const jobMigrations: Migration[] = [
       `CREATE UNIQUE INDEX jobs_idempotency ON jobs (owner, idempotency_key)
         WHERE idempotency_key IS NOT NULL`,
       'CREATE INDEX jobs_parent ON jobs (parent_id, seq) WHERE parent_id IS NOT NULL',
-      // The common ones (queued, completed) are left out: an index entry per job is paid by every job. SQLite uses
-      // a partial index only for a query with these very words.
+      // The common statuses (queued, completed) are not indexed, because every job would pay for an index entry. SQLite
+      // uses a partial index only if the query contains exactly this condition.
       `CREATE INDEX jobs_open ON jobs (seq) WHERE ${openSql}`,
       `CREATE INDEX jobs_broken ON jobs (seq) WHERE ${brokenSql}`,
       `CREATE INDEX jobs_expiring ON jobs (expires_at) WHERE status = 'queued' AND expires_at IS NOT NULL`,
       `CREATE INDEX jobs_waiting ON jobs (seq) WHERE waiting_for > 0`,
       `CREATE INDEX jobs_named ON jobs (owner, name, seq) WHERE name IS NOT NULL`,
-      // Attempts that another one followed; the job's own row is its current attempt.
+      // Earlier attempts. The job row contains the current attempt.
       `CREATE TABLE attempts (
         job_id TEXT NOT NULL, attempt ${int} NOT NULL, attempt_id TEXT NOT NULL, status TEXT NOT NULL,
         holder TEXT, error TEXT, result TEXT, facts TEXT, started_at ${int}, finished_at ${int},
@@ -57,7 +57,7 @@ export const jobMigrations: Migration[] = [
     statements: () => ['ALTER TABLE jobs ADD COLUMN labels TEXT'],
   },
   {
-    // AUTOINCREMENT writes a second table for every event; without it, keeping the newest event does the same.
+    // AUTOINCREMENT writes a second table for every event. Keeping the newest event has the same effect without it.
     id: 'jobs/3',
     statements: ({ engine }) =>
       engine === 'postgres'
@@ -80,7 +80,7 @@ export const jobMigrations: Migration[] = [
     statements: () => ['ALTER TABLE jobs ADD COLUMN trace TEXT'],
   },
   {
-    // Where an attempt ran: its holder may be a worker. Rows of before have none; for commands the holder says it.
+    // The node of an attempt, because its holder may be a worker. Earlier rows have none; for commands it equals the holder.
     id: 'jobs/5',
     statements: () => ['ALTER TABLE attempts ADD COLUMN node TEXT'],
   },
@@ -88,12 +88,12 @@ export const jobMigrations: Migration[] = [
     id: 'jobs/6',
     statements: ({ int }) => [
       `ALTER TABLE jobs ADD COLUMN ttl_ms ${int}`,
-      // Right for all but those that were retried by hand: nobody noted when.
+      // Exact except for jobs that were retried manually: the time of the retry is not stored.
       'UPDATE jobs SET ttl_ms = expires_at - created_at WHERE expires_at IS NOT NULL',
     ],
   },
   {
-    // Counted this once; kept from now on. The words of the scope are those of counterScope and partScope.
+    // Initializes the counters per owner. The scope has the format of counterScope and partScope.
     id: 'jobs/7',
     statements: () => [
       `INSERT INTO counters (scope, key, n)
@@ -102,7 +102,7 @@ export const jobMigrations: Migration[] = [
     ],
   },
   {
-    // Counted from the events this once; kept from now on. The words of the scope are those of retryScope.
+    // Initializes the retry counters from the events. The scope has the format of retryScope.
     id: 'jobs/8',
     statements: () => [
       `DELETE FROM counters WHERE scope LIKE 'endpoint:%' AND key = 'retried'`,
@@ -111,5 +111,29 @@ export const jobMigrations: Migration[] = [
         FROM events e JOIN jobs j ON j.id = e.job_id
         WHERE e.type IN ('attemptFailed', 'attemptLost', 'retried') GROUP BY j.kind, j.queue`,
     ],
+  },
+  {
+    // Stored retry policies of earlier versions have the old field names.
+    id: 'jobs/9',
+    statements: () => [
+      `UPDATE jobs SET retry = replace(replace(replace(retry,
+          '"attemptsMax":', '"maxAttempts":'),
+          '"backoffMsMax":', '"maxBackoffMs":'),
+          '"lostMax":', '"maxLost":')
+        WHERE retry LIKE '%Max":%'`,
+    ],
+  },
+  {
+    // Events spell statuses the way statuses do.
+    id: 'jobs/10',
+    statements: () => [
+      `UPDATE events SET type = 'timed_out' WHERE type = 'timedOut'`,
+      `UPDATE events SET type = 'input_required' WHERE type = 'inputRequired'`,
+    ],
+  },
+  {
+    // Finds the events that report deleted jobs, which are removed after a while.
+    id: 'jobs/11',
+    statements: () => [`CREATE INDEX events_deleted ON events (at) WHERE type = 'deleted'`],
   },
 ];

@@ -1,8 +1,8 @@
-// The rows of queues: made when first used, changed by whoever runs the server.
+// Writes queue rows. A queue is created on first use; set_queue changes it.
 import type { Step } from '../store/store.ts';
 
 export interface QueueSettings {
-  concurrencyMax?: number | null;
+  maxConcurrency?: number | null;
   paused?: boolean;
 }
 
@@ -13,10 +13,10 @@ export const queueStep = (kind: string, name: string, now: number): Step => ({
 
 export function queueSettingSteps(kind: string, name: string, settings: QueueSettings): Step[] {
   const steps: Step[] = [];
-  if (settings.concurrencyMax !== undefined) {
+  if (settings.maxConcurrency !== undefined) {
     steps.push({
       sql: 'UPDATE queues SET concurrency_max = ? WHERE kind = ? AND name = ?',
-      params: [settings.concurrencyMax, kind, name],
+      params: [settings.maxConcurrency, kind, name],
     });
   }
   if (settings.paused !== undefined) {

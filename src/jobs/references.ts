@@ -1,6 +1,5 @@
-// What stands for a job where an id is expected: an id, `@last`, a name, or the beginning of an id. Resolved with the
-// caller's rights: a job that the caller does not own, or that is outside the limits of the key, is never found this way
-// and changes nothing about what is found.
+// Resolves job references: an id, `@last`, a name or an id prefix. Resolution uses the caller's permissions: jobs that the
+// caller does not own, or that are outside the limits of the key, never match and never affect the result.
 import { AppError } from '../errors.ts';
 import type { Caller } from '../operation.ts';
 import { isFinal, type Job } from './job.ts';
@@ -9,14 +8,15 @@ import type { JobFilter } from './ledger.ts';
 import { limitFilter } from './limits.ts';
 import { isOwn } from './view.ts';
 import { unknownJob } from './dependencies.ts';
+import { nameForOthers } from './submission.ts';
 
 const lastJob = '@last';
-/** Shorter beginnings match by accident. */
-const prefixCharsMin = 4;
+/** Shorter prefixes match by accident. */
+const minPrefixChars = 4;
 const prefixForm = /^(?:job_)?([0-9a-hjkmnp-tv-z]{1,16})$/;
-const candidatesMax = 10;
-/** Jobs of one name or prefix that are looked at; the error for more than one says how many. */
-const matchesMax = 50;
+const maxCandidates = 10;
+/** Most jobs examined for one name or prefix. The error for an ambiguous reference reports how many matched. */
+const maxMatches = 50;
 
 type Page = (before: { before?: number }) => Promise<{ jobs: Job[]; next: number | undefined }>;
 
@@ -27,14 +27,14 @@ export class JobReferences {
     this.jobs = jobs;
   }
 
-  /** The id of the one job that is meant. Without a caller only ids name jobs: the text is left to the operation. */
+  /** The id of the referenced job. Without a caller only ids are valid, and the operation checks them. */
   async resolve(text: string, caller: Caller | undefined): Promise<string> {
     if (!caller || (await this.jobs.ledger.find(text))) return text;
     if (text === lastJob) return (await this.last(caller)).id;
     const named = await this.named(text, caller);
-    if (named.length > 0) return oneOf(text, 'are named', named).id;
+    if (named.length > 0) return this.oneOf(text, 'are named', named).id;
     const begun = await this.beginning(text, caller);
-    if (begun.length > 0) return oneOf(text, 'begin with', begun).id;
+    if (begun.length > 0) return this.oneOf(text, 'begin with', begun).id;
     throw unknownJob(text);
   }
 
@@ -42,36 +42,36 @@ export class JobReferences {
     const { owner } = caller;
     const [own] = await this.matching({ owner }, caller, 1);
     if (own) return own;
-    throw new AppError('notFound', 'You have no job yet, so @last is none.', {
-      hint: 'run_command starts one; list_jobs shows the jobs you can see.',
+    throw new AppError('notFound', 'You have no job yet, so @last refers to none.', {
+      hint: 'Start one with run_command. list_jobs shows the jobs you can see.',
     });
   }
 
-  /** The caller's own; those of others only for an admin who has none of that name. Open ones hide ended ones. */
+  /** Matches the caller's own jobs; for an admin without a match, all jobs. Jobs that have not ended take precedence. */
   private async named(name: string, caller: Caller): Promise<Job[]> {
-    let found = await this.matching({ owner: caller.owner, name }, caller, matchesMax);
+    let found = await this.matching({ owner: caller.owner, name }, caller, maxMatches);
     if (found.length === 0 && caller.admin)
-      found = await this.matching({ name }, caller, matchesMax);
+      found = await this.matching({ name }, caller, maxMatches);
     const open = found.filter(({ status }) => !isFinal(status));
     return open.length > 0 ? open : found;
   }
 
   private async beginning(text: string, caller: Caller): Promise<Job[]> {
     const start = prefixForm.exec(text.toLowerCase())?.[1];
-    if (start === undefined || start.length < prefixCharsMin) return [];
+    if (start === undefined || start.length < minPrefixChars) return [];
     const { ledger } = this.jobs;
     const page: Page = (before) =>
-      ledger.findByPrefix(`job_${start}`, { limit: matchesMax, ...before });
-    return this.owned(page, caller, matchesMax);
+      ledger.findByPrefix(`job_${start}`, { limit: maxMatches, ...before });
+    return this.owned(page, caller, maxMatches);
   }
 
   private matching(filter: JobFilter, caller: Caller, max: number): Promise<Job[]> {
     const within = { ...filter, ...limitFilter(this.jobs, caller) };
-    const page: Page = (before) => this.jobs.ledger.list(within, { limit: matchesMax, ...before });
+    const page: Page = (before) => this.jobs.ledger.list(within, { limit: maxMatches, ...before });
     return this.owned(page, caller, max);
   }
 
-  /** The newest jobs of the pages that the caller owns, at most `max`. */
+  /** Reads pages until `max` jobs of the caller are found, newest first. */
   private async owned(page: Page, caller: Caller, max: number): Promise<Job[]> {
     const found: Job[] = [];
     let next: number | undefined;
@@ -83,16 +83,23 @@ export class JobReferences {
     } while (next !== undefined && found.length < max);
     return found.slice(0, max);
   }
-}
 
-function oneOf(text: string, relation: string, found: Job[]): Job {
-  const [first, ...more] = found;
-  if (more.length === 0) return first!;
-  const shown = found.slice(0, candidatesMax);
-  const lines = shown.map(({ id, status, name }) => `${id} (${name ? `${name}, ` : ''}${status})`);
-  const rest = found.length > shown.length ? ' and more' : '';
-  throw new AppError('conflict', `${found.length} jobs ${relation} ${text}, so it is ambiguous.`, {
-    hint: `Use one of these ids: ${lines.join(', ')}${rest}.`,
-    data: { candidates: shown.map(({ id, name, status }) => ({ id, name, status })) },
-  });
+  private oneOf(text: string, relation: string, found: Job[]): Job {
+    const [first, ...more] = found;
+    if (more.length === 0) return first!;
+    const shown = found.slice(0, maxCandidates).map((job) => ({
+      id: job.id,
+      ...nameForOthers(this.jobs.findKind(job.kind), job),
+      status: job.status,
+    }));
+    const lines = shown.map(
+      ({ id, status, name }) => `${id} (${name ? `${name}, ` : ''}${status})`,
+    );
+    const rest = found.length > shown.length ? ' and more' : '';
+    const message = `${found.length} jobs ${relation} ${text}, so the reference is ambiguous.`;
+    throw new AppError('conflict', message, {
+      hint: `Use one of these ids: ${lines.join(', ')}${rest}.`,
+      data: { candidates: shown },
+    });
+  }
 }

@@ -1,32 +1,34 @@
-// Forgets ended jobs by age, count and bytes, oldest first, in small pieces. Pinned jobs, kinds that keep their books and
-// children of open parents stay.
+// Deletes ended jobs by age, count and bytes, oldest first, in small batches. Keeps pinned jobs, jobs of exempt kinds and
+// children of jobs that have not ended.
 import type { Clock } from '../runtime/clock.ts';
 import type { Step, Value } from '../store/store.ts';
-import { deleteJobs } from './changes.ts';
+import { deletedEvents, deleteJobs } from './changes.ts';
 import { counterScope } from './intents.ts';
 import { finalStatuses } from './job.ts';
 import type { Jobs } from './jobs.ts';
 
 export interface RetentionLimits {
-  ageMsMax: number;
-  countMax: number;
-  bytesMax: number;
+  maxAgeMs: number;
+  maxCount: number;
+  maxBytes: number;
 }
 
-/** In a cluster every node forgets the jobs whose files it has, and those of nodes that are gone. */
+/** In a cluster, every node deletes the jobs whose files it has, and the jobs of nodes that are gone. */
 export interface RetentionShare {
   node: string;
-  /** A node that was silent for so long is gone: nobody waits for it. */
+  /** A node that was silent for this long counts as gone. */
   goneMs: number;
-  /** In the transaction that forgets them: what other nodes have to remove when they are back. */
+  /** Statements for the same transaction: what other nodes must delete when they return. */
   steps(ids: readonly string[]): Step[];
-  /** Files that are kept elsewhere go, too. */
+  /** Deletes the files that are stored elsewhere. */
   forget(ids: readonly string[]): Promise<void>;
 }
 
 const batch = 200;
-/** A few large ones may be enough: the sum is looked at again after each of these. */
-const batchOfBytes = 20;
+/** Few large jobs may be enough, so the total size is checked again after each small batch. */
+const bytesBatch = 20;
+/** How long the event log says that a job was deleted. */
+const keepDeletedMs = 24 * 3_600_000;
 
 export class Retention {
   readonly everyMs = 60_000;
@@ -42,19 +44,20 @@ export class Retention {
     this.share = share;
   }
 
-  /** Answers how many jobs were forgotten. */
+  /** Returns the number of deleted jobs. */
   async prune(): Promise<number> {
-    let forgotten = 0;
+    await this.pruneDeletedEvents();
+    let deleted = 0;
     for (;;) {
       const ids = await this.due();
-      if (ids.length === 0) return forgotten;
-      // Another node was faster: what is left is looked for at the next turn.
-      if (!(await this.forget(ids))) return forgotten;
-      forgotten += ids.length;
+      if (ids.length === 0) return deleted;
+      // Another node deleted some of them. The next run continues.
+      if (!(await this.forget(ids))) return deleted;
+      deleted += ids.length;
     }
   }
 
-  /** False: somebody else forgot some of them meanwhile, or took one up again. */
+  /** Returns false if some of the jobs were deleted or retried in the meantime. */
   async forget(ids: readonly string[]): Promise<boolean> {
     const kinds = new Map<string, string[]>();
     const jobs = await this.jobs.ledger.findMany(ids);
@@ -62,7 +65,7 @@ export class Retention {
     for (const job of jobs) {
       kinds.set(job.kind, [...(kinds.get(job.kind) ?? []), job.id]);
     }
-    // The kind's files go first: a crash in between leaves a job without files, never files without a job.
+    // Deletes the files first: a crash in between leaves a job without files, never files without a job.
     for (const [name, own] of kinds) await this.jobs.findKind(name)?.forget?.(own);
     await this.share?.forget(ids);
     const marks = ids.map(() => '?').join(', ');
@@ -74,22 +77,32 @@ export class Retention {
       { sql: `DELETE FROM attempts WHERE job_id IN (${marks})`, params: [...ids] },
       { sql: `DELETE FROM dependencies WHERE job_id IN (${marks})`, params: [...ids] },
       { sql: `DELETE FROM webhooks WHERE job_id IN (${marks})`, params: [...ids] },
+      ...deletedEvents(jobs, this.clock.now()),
     ];
     return (await this.jobs.store.commit(steps)).applied;
   }
 
+  /** Readers that were away for longer load their list again. The newest event stays: see `keepNewestEvent`. */
+  private async pruneDeletedEvents(): Promise<void> {
+    const oldest = this.clock.now() - keepDeletedMs;
+    const where = `type = 'deleted' AND at < ? AND cursor < (SELECT max(cursor) FROM events)`;
+    const { store } = this.jobs;
+    const [due] = await store.read(`SELECT 1 AS due FROM events WHERE ${where} LIMIT 1`, [oldest]);
+    if (due) await store.commit([{ sql: `DELETE FROM events WHERE ${where}`, params: [oldest] }]);
+  }
+
   private async due(): Promise<string[]> {
-    const oldest = this.clock.now() - this.limits.ageMsMax;
+    const oldest = this.clock.now() - this.limits.maxAgeMs;
     const aged = await this.candidates('AND finished_at < ?', [oldest], batch);
     if (aged.length > 0) return aged;
     const total = await this.countEnded();
-    if (total > this.limits.countMax)
-      return this.candidates('', [], Math.min(batch, total - this.limits.countMax));
-    if ((await this.bytes()) > this.limits.bytesMax) return this.candidates('', [], batchOfBytes);
+    if (total > this.limits.maxCount)
+      return this.candidates('', [], Math.min(batch, total - this.limits.maxCount));
+    if ((await this.bytes()) > this.limits.maxBytes) return this.candidates('', [], bytesBatch);
     return [];
   }
 
-  /** Of the database, and of the files that ended jobs have here. */
+  /** Size of the database and of the files of ended jobs on this node. */
   private async bytes(): Promise<number> {
     const files = this.jobs.listKinds().reduce((sum, kind) => sum + (kind.endedBytes?.() ?? 0), 0);
     return files + (await this.jobs.store.size());
@@ -107,7 +120,7 @@ export class Retention {
   private async candidates(more: string, params: Value[], limit: number): Promise<string[]> {
     const kept = this.jobs
       .listKinds()
-      .filter((kind) => kind.keeps)
+      .filter((kind) => kind.exemptFromRetention)
       .map((kind) => kind.name);
     const notKept = kept.length > 0 ? `AND kind NOT IN (${kept.map(() => '?').join(', ')})` : '';
     const share = this.share ? [this.share.node, this.clock.now() - this.share.goneMs] : [];
@@ -126,7 +139,7 @@ export class Retention {
   }
 }
 
-/** The global cursor only grows, and SQLite counts on from the newest event: that one stays, as nobody's. */
+/** SQLite assigns cursors after the newest event, so that event stays as a placeholder and the cursor never goes back. */
 function keepNewestEvent(marks: string, ids: readonly string[]): Step[] {
   const newest = '(SELECT max(cursor) FROM events)';
   return [

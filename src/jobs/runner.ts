@@ -1,5 +1,5 @@
-// Runs attempts of the kinds that run in this process: claim → run under lease, deadline and signal → finish.
-// After a restart it adopts what its node was running; a kind that cannot continue loses the attempt.
+// Runs attempts of the kinds that run in this process: claim → run with a lease, a deadline and an abort signal → finish.
+// After a restart it adopts the attempts its node was running. Kinds that cannot continue lose the attempt.
 import { AppError } from '../errors.ts';
 import { aborted, type Clock } from '../runtime/clock.ts';
 import type { Log } from '../runtime/log.ts';
@@ -13,24 +13,24 @@ import type { Jobs } from './jobs.ts';
 import type { Kind, Outcome, Run, StopReason } from './kind.ts';
 import type { Step } from '../store/store.ts';
 
-export interface RunnerOptions {
+interface RunnerOptions {
   jobs: Jobs;
   clock: Clock;
   log: Log;
-  /** This server's identity: the holder of its leases, the same after a restart. */
+  /** The id of this server, which holds its leases. Stable across restarts. */
   node: string;
   leaseMs: number;
-  /** How long a cancelled or timed out attempt may take to end before it is given up. */
-  stopMsMax: number;
-  /** Whether this node takes jobs that ask for labels; drain and cordon make it say no. */
+  /** How long a cancelled or timed-out attempt may take to stop before it is abandoned. */
+  maxStopMs: number;
+  /** Whether this node accepts the job: its labels match, and it is not drained or cordoned. */
   accepts?: (job: Job) => boolean;
-  /** Other nodes use the same store and may start what this one seems to have lost. */
+  /** Other nodes share the store and may restart attempts that this node seems to have lost. */
   shared?: boolean;
-  /** Taken in one go at most, so that other nodes get their share. */
-  claimMax?: number;
-  /** Statements of the transaction that starts an attempt here. */
+  /** Maximum attempts per claim, so that other nodes get their share. */
+  maxClaim?: number;
+  /** Further statements for the transaction that starts an attempt. */
   startSteps?: (job: Job) => Step[];
-  /** How often the queues are looked at without a wake-up. */
+  /** How often the queues are polled without a wake-up. */
   pollMs: number;
 }
 
@@ -45,13 +45,13 @@ export class Runner implements Service {
   private readonly options: RunnerOptions;
   private readonly kinds: Kind[];
   private readonly active = new Map<string, Active>();
-  /** Attempts whose work is over and whose end is being written. */
+  /** Attempts whose work has ended and whose outcome is being written. */
   private readonly ending = new Set<string>();
   private readonly claimLoop: Loop;
   private readonly beatLoop: Loop;
   private readonly unsubscribe: (() => void)[] = [];
   private turn = 0;
-  private cancelSilence: () => void = () => {};
+  private cancelLeaseTimer: () => void = () => {};
   private stopping = false;
 
   constructor(options: RunnerOptions) {
@@ -85,7 +85,7 @@ export class Runner implements Service {
     await this.beatLoop.start();
   }
 
-  /** Ends the loops; attempts of kinds that adopt go on without us, the others are told to stop. */
+  /** Stops the loops and all attempts. Attempts of kinds that adopt continue without this server. */
   async stop(): Promise<void> {
     this.stopping = true;
     for (const off of this.unsubscribe.splice(0)) off();
@@ -93,17 +93,17 @@ export class Runner implements Service {
     for (const { stop } of this.active.values()) stop.abort('shutdown' satisfies StopReason);
     await Promise.all([...this.active.values()].map(({ ended }) => ended));
     await this.beatLoop.stop();
-    this.cancelSilence();
+    this.cancelLeaseTimer();
   }
 
-  /** A cancel that came through another node. */
+  /** Handles a cancel that another node received. */
   cancelRequested(jobId: string): void {
     for (const { job } of this.active.values()) {
       if (job.id === jobId) this.stopAttempt(job.attemptId, 'cancel');
     }
   }
 
-  /** Looks for work now: a limit changed, a queue was resumed. */
+  /** Polls the queues now, after a limit changed or a queue was resumed. */
   wake(): void {
     this.claimLoop.wake();
   }
@@ -131,26 +131,26 @@ export class Runner implements Service {
       else
         await jobs.lose(
           { jobId: job.id, attemptId: job.attemptId },
-          'The server ended while it ran.',
+          'The server stopped while the attempt was running.',
         );
     }
   }
 
   private async claim(): Promise<void> {
     if (this.stopping) return;
-    const { jobs, clock, node, leaseMs, accepts, claimMax = Infinity, startSteps } = this.options;
+    const { jobs, clock, node, leaseMs, accepts, maxClaim = Infinity, startSteps } = this.options;
     for (const kind of this.kinds) {
       const room = kind.capacity() - this.busyCount(kind.name);
-      const free = Math.min(room, claimMax);
+      const free = Math.min(room, maxClaim);
       if (free <= 0) continue;
       const rows = (await jobs.ledger.queues(kind.name)).filter(({ paused }) => !paused);
       if (rows.length === 0) continue;
-      // Every turn starts with another queue, so that a full one does not starve the rest.
+      // Each round starts with another queue, so that a full queue does not starve the others.
       this.turn += 1;
       const start = this.turn % rows.length;
       const queues = [...rows.slice(start), ...rows.slice(0, start)].map((row) => ({
         name: queueKey(row.kind, row.name),
-        ...(row.concurrencyMax === null ? {} : { limit: row.concurrencyMax }),
+        ...(row.maxConcurrency === null ? {} : { limit: row.maxConcurrency }),
       }));
       const started = await jobs.claim({
         queues,
@@ -161,7 +161,7 @@ export class Runner implements Service {
         ...(accepts ? { accept: accepts } : {}),
         ...(startSteps ? { steps: startSteps } : {}),
       });
-      if (started.length > 0 && this.active.size === 0) this.watchSilence(clock.now() + leaseMs);
+      if (started.length > 0 && this.active.size === 0) this.watchLease(clock.now() + leaseMs);
       for (const job of started) this.launch(job, false);
       if (started.length === free && room > free) this.claimLoop.wake();
     }
@@ -170,7 +170,7 @@ export class Runner implements Service {
   private launch(job: Job, adopted: boolean): void {
     const stop = new AbortController();
     const ended = this.attempt(job, adopted, stop).catch((error: unknown) =>
-      this.options.log.error('an attempt ended outside its kind', { jobId: job.id, error }),
+      this.options.log.error('an attempt failed outside its kind', { jobId: job.id, error }),
     );
     const gone = ended.finally(() => {
       this.active.delete(job.attemptId);
@@ -193,16 +193,16 @@ export class Runner implements Service {
       const outcome = await Promise.race([
         withTrace(attemptTrace(job), () =>
           kind.run!(this.context(latest, adopted, stop.signal)),
-        ).catch((error: unknown) => crashed(error, log, job)),
-        this.givenUp(job, stop.signal, over.signal),
+        ).catch((error: unknown) => toFailure(error, log, job)),
+        this.abandonAfterStop(job, stop.signal, over.signal),
       ]);
       const reason = stop.signal.reason as StopReason | undefined;
-      // The server ends, the work goes on: whoever adopts it will write the end.
+      // The server stops but the work continues. The server that adopts it writes the outcome.
       if (outcome === 'leave' || (reason === 'shutdown' && kind.adopts && outcome.type === 'lost'))
         return;
       if (reason === 'lost') return;
-      this.vacate(job.attemptId);
-      await this.settle(latest.job, kind.repeatsLostOnly ? final(outcome) : outcome);
+      this.freeSlot(job.attemptId);
+      await this.settle(latest.job, kind.repeatsLostOnly ? withoutRetry(outcome) : outcome);
       this.claimLoop.wake();
     } finally {
       over.abort('over');
@@ -210,13 +210,13 @@ export class Runner implements Service {
     }
   }
 
-  /** Its place is free before its end is written: the end and the claim of the next job then share a commit. */
-  private vacate(attemptId: string): void {
+  /** Frees the slot before the outcome is written, so that the outcome and the next claim share a commit. */
+  private freeSlot(attemptId: string): void {
     this.ending.add(attemptId);
     if (!this.options.shared) this.claimLoop.wake();
   }
 
-  /** The end must reach the ledger: as long as the store is away (full disk, network), try again. */
+  /** Writes the outcome to the ledger. Retries while the store is unavailable (full disk, network). */
   private async settle(job: Job, outcome: Outcome): Promise<void> {
     const { jobs, clock, log } = this.options;
     for (let waitMs = 100; ; waitMs = Math.min(waitMs * 2, 5000)) {
@@ -227,33 +227,38 @@ export class Runner implements Service {
       } catch (error) {
         if (error instanceof AppError && error.code === 'notFound') return;
         if (this.stopping) throw error;
-        log.warn('the end of an attempt could not be written yet', { jobId: job.id, error });
+        log.warn('failed to write the outcome of an attempt; will retry', { jobId: job.id, error });
         await clock.sleep(waitMs);
       }
     }
   }
 
-  /** `latest` is the job as last written from here: whoever writes next need not read it again. */
+  /** `latest` is the job as this server last wrote it, so that the next write needs no read. */
   private context(latest: { job: Job }, adopted: boolean, signal: AbortSignal): Run {
     const { job } = latest;
     const { attemptId } = job;
-    const bring = async (fact: Fact) => {
-      latest.job = (await this.options.jobs.bring(job.id, fact, undefined, latest.job)).job;
+    const apply = async (fact: Fact) => {
+      latest.job = (await this.options.jobs.applyFact(job.id, fact, undefined, latest.job)).job;
     };
     const { shared, leaseMs } = this.options;
     return {
       job,
       adopted,
-      // The lease was renewed up to a third of it before the last sign of this server.
-      aloneMsMax: shared && mayRunAgain(job) ? (leaseMs * 2) / 3 : null,
+      // The last renewal was at most a third of a lease before this server disappeared.
+      maxAloneMs: shared && mayRunAgain(job) ? (leaseMs * 2) / 3 : null,
       signal,
-      report: (update) => bring({ type: 'report', attemptId, ...update }),
+      report: (update) => apply({ type: 'report', attemptId, ...update }),
       needInput: (needed, message) =>
-        bring({ type: 'input', attemptId, needed, ...(message === undefined ? {} : { message }) }),
+        apply({
+          type: 'input',
+          attemptId,
+          needed,
+          ...(message === undefined ? {} : { message }),
+        }),
     };
   }
 
-  /** Timers count awake time: a suspended machine does not use up a job's time. */
+  /** Timers count only awake time: a suspended machine does not use up a job's timeout. */
   private armTimers(job: Job, asleepMs: number, stop: AbortController): () => void {
     const { clock } = this.options;
     if (job.timeoutMs === null) return () => {};
@@ -264,21 +269,21 @@ export class Runner implements Service {
     );
   }
 
-  /** A kind that does not stop when told to never holds up its job: after a while the attempt is given up. */
-  private async givenUp(
+  /** Abandons an attempt whose kind does not stop in time, so that the job can end. */
+  private async abandonAfterStop(
     { id }: Job,
     signal: AbortSignal,
     over: AbortSignal,
   ): Promise<Outcome | 'leave'> {
     await aborted(signal);
-    const { clock, jobs, stopMsMax } = this.options;
+    const { clock, jobs, maxStopMs } = this.options;
     const reason = signal.reason as StopReason;
-    // Whoever cancelled may have granted more time than a stop usually gets.
+    // The cancel may grant more time than the default.
     const row = reason === 'cancel' ? await jobs.ledger.find(id).catch(() => undefined) : undefined;
     const granted = row?.facts.cancelGraceMs;
-    await clock.sleep(stopMsMax + (typeof granted === 'number' ? granted : 0), over);
+    await clock.sleep(maxStopMs + (typeof granted === 'number' ? granted : 0), over);
     if (reason === 'shutdown' || reason === 'lost') return 'leave';
-    const error = { code: 'stuck', message: 'It did not stop in time and was given up.' };
+    const error = { code: 'stuck', message: 'The attempt did not stop in time and was abandoned.' };
     return reason === 'timeout' ? { type: 'timed_out', error } : { type: 'cancelled', error };
   }
 
@@ -288,7 +293,7 @@ export class Runner implements Service {
     if (entries.length === 0) return;
     const sentAt = clock.now();
     const held = await this.extend(entries.map(({ job }) => job.attemptId));
-    this.watchSilence(sentAt + leaseMs);
+    this.watchLease(sentAt + leaseMs);
     const rows = await this.options.jobs.ledger.states(entries.map(({ job }) => job.id));
     const byId = new Map(rows.map((row) => [row.id, row]));
     for (const { job } of entries) {
@@ -301,17 +306,17 @@ export class Runner implements Service {
   }
 
   /**
-   * Cut off from the store for longer than a lease: whatever another node may start again must stop here, or it would run
-   * twice. An attempt that nobody will repeat goes on; its end is written when the store is back, if it still counts.
+   * Stops attempts when this node is disconnected from the store for longer than a lease: another node may start them
+   * again, and they would run twice. Attempts that no node will repeat continue; their outcome is written on reconnect.
    */
-  private watchSilence(leaseUntil: number): void {
+  private watchLease(leaseUntil: number): void {
     const { clock, log, shared } = this.options;
     if (!shared) return;
-    this.cancelSilence();
-    this.cancelSilence = clock.after(leaseUntil - clock.now(), () => {
+    this.cancelLeaseTimer();
+    this.cancelLeaseTimer = clock.after(leaseUntil - clock.now(), () => {
       const repeated = [...this.active.values()].filter(({ job }) => mayRunAgain(job));
       if (repeated.length === 0) return;
-      log.warn('cut off from the store: stopping what may be started elsewhere', {
+      log.warn('disconnected from the store; stopping attempts that another node may start', {
         attempts: repeated.map(({ job }) => job.attemptId),
       });
       for (const { job } of repeated) this.stopAttempt(job.attemptId, 'lost');
@@ -331,14 +336,14 @@ export class Runner implements Service {
 }
 
 const mayRunAgain = ({ attempt, lost, retry }: Job): boolean =>
-  attempt < retry.attemptsMax && lost < retry.lostMax;
+  attempt < retry.maxAttempts && lost < retry.maxLost;
 
-function final(outcome: Outcome): Outcome {
+function withoutRetry(outcome: Outcome): Outcome {
   const fails = outcome.type === 'failed' || outcome.type === 'timed_out';
   return fails ? { ...outcome, retry: false } : outcome;
 }
 
-function crashed(error: unknown, log: Log, job: Job): Outcome {
+function toFailure(error: unknown, log: Log, job: Job): Outcome {
   if (error instanceof AppError) {
     const { code, message, hint, data } = error;
     return {
@@ -346,13 +351,13 @@ function crashed(error: unknown, log: Log, job: Job): Outcome {
       error: { code, message, ...(hint ? { hint } : {}), ...(data ? { data } : {}) },
     };
   }
-  log.error('a kind threw while it ran an attempt', { jobId: job.id, error });
+  log.error('a kind threw an error while running an attempt', { jobId: job.id, error });
   return {
     type: 'failed',
     error: {
       code: 'internal',
-      message: 'The program that ran it failed.',
-      hint: 'The server log has the cause.',
+      message: 'The job failed because of an internal error.',
+      hint: 'The server log contains the cause.',
     },
   };
 }

@@ -1,23 +1,17 @@
-// What is asked for, and the job that comes of it.
+// Submissions, and the new jobs created from them.
 import { AppError } from '../errors.ts';
 import { isoTime } from '../runtime/clock.ts';
-import { quoted } from '../runtime/foreign-text.ts';
-import { currentTrace, traceparentOf } from '../runtime/trace.ts';
+import { quoted } from '../runtime/untrusted-text.ts';
+import { currentTrace, formatTraceparent } from '../runtime/trace.ts';
 import type { Step } from '../store/store.ts';
 import type { NewEvent } from './decision.ts';
-import {
-  attemptIdOf,
-  defaultRetry,
-  lifeMsMax,
-  newJobId,
-  type Job,
-  type JobError,
-  type RetryPolicy,
-} from './job.ts';
+import { attemptIdOf, defaultRetry, type Job, type JobError, type RetryPolicy } from './job.ts';
+import { maxLifeMs } from '../contracts/jobs.ts';
+import { newJobId } from '../runtime/id.ts';
 import type { Kind } from './kind.ts';
 
 export interface Submission {
-  /** Chosen by the caller only where a dialect needs it; else made here. */
+  /** Set only if a dialect requires its own id. */
   id?: string;
   kind: string;
   action?: string;
@@ -28,15 +22,15 @@ export interface Submission {
   tags?: readonly string[];
   visibility?: 'private' | 'public';
   parentId?: string;
-  /** Labels a node must have to run it. */
+  /** Labels a node must have to run the job. */
   labels?: readonly string[];
   idempotencyKey?: string;
-  /** What counts as the same body, where `input` also holds where the caller stands (PATH, language). */
+  /** The body to compare for idempotency, if `input` also contains the caller's environment (PATH, language). */
   idempotencyBody?: unknown;
   priority?: number;
   /** Epoch ms. */
   runAt?: number;
-  /** No attempt starts later than this after the submit. */
+  /** No attempt starts later than this after submission. */
   ttlMs?: number;
   timeoutMs?: number;
   retry?: Partial<RetryPolicy>;
@@ -44,22 +38,22 @@ export interface Submission {
   /** First stage and status of kinds that are not dispatched. */
   stage?: string;
   status?: 'queued' | 'running' | 'input_required';
-  /** Stored as failed for this reason; it never runs. */
+  /** Stores the job as failed with this error. It never runs. */
   failed?: JobError;
   facts?: Record<string, unknown>;
   node?: string;
-  /** Statements of the kind that must happen together with the submit. */
+  /** Statements of the kind for the same transaction. */
   steps?: (job: Job) => Step[];
 }
 
-/** A job as it is first written. */
+/** Creates the job row of a submission. */
 export function newJob(
   submission: Submission,
   more: { now: number; hash: string | null; waitingFor: number },
 ): Job {
   const { now } = more;
-  refuseEndless(submission);
-  refuseNeverDue(submission, now);
+  refuseExcessiveTimes(submission);
+  refuseExpiredStart(submission, now);
   const id = submission.id ?? newJobId();
   return {
     id,
@@ -71,7 +65,7 @@ export function newJob(
     name: submission.name ?? null,
     tags: [...(submission.tags ?? [])],
     labels: [...(submission.labels ?? [])],
-    trace: traceOfCall(),
+    trace: callTrace(),
     visibility: submission.visibility ?? 'private',
     owner: submission.owner,
     node: submission.node ?? null,
@@ -102,13 +96,13 @@ export function newJob(
     startedAt: submission.status === undefined || submission.status === 'queued' ? null : now,
     finishedAt: submission.failed ? now : null,
     pinned: false,
-    // Its first event is its submission, its second one the failure.
+    // A job stored as failed has two events: submitted and failed.
     version: submission.failed ? 2 : 1,
   };
 }
 
-/** The same work once more: what a new job takes over from one that ended. */
-export function sameJob(job: Job): Submission {
+/** The submission that repeats an ended job. */
+export function copySubmission(job: Job): Submission {
   return {
     kind: job.kind,
     input: job.input,
@@ -126,40 +120,40 @@ export function sameJob(job: Job): Submission {
   };
 }
 
-/** Its submission; of one that was stored as failed, its end too. */
+/** The events of a new job: submitted, and failed if it was stored as failed. */
 export function firstEvents({ kind, error }: Job, named: { name?: string }): NewEvent[] {
   const submitted = { type: 'submitted', data: { kind, ...named } };
   return error ? [submitted, { type: 'failed', data: { attempt: 1, error } }] : [submitted];
 }
 
-function refuseEndless({ ttlMs = 0, timeoutMs = 0 }: Submission): void {
+function refuseExcessiveTimes({ ttlMs = 0, timeoutMs = 0 }: Submission): void {
   for (const [name, ms] of Object.entries({ ttlMs, timeoutMs })) {
-    if (ms <= lifeMsMax) continue;
-    throw new AppError('invalidInput', `${name} may be at most ${lifeMsMax}, not ${ms}.`, {
-      hint: `Leave ${name} out for no limit.`,
+    if (ms <= maxLifeMs) continue;
+    throw new AppError('invalidInput', `${name} is ${ms}, but the maximum is ${maxLifeMs}.`, {
+      hint: `Omit ${name} for no limit.`,
     });
   }
 }
 
-/** No attempt starts once the time to live is over: this one would only wait for its end. */
-function refuseNeverDue({ ttlMs, runAt = 0 }: Submission, now: number): void {
+/** Refuses a job whose time to live ends before it may start. */
+function refuseExpiredStart({ ttlMs, runAt = 0 }: Submission, now: number): void {
   if (ttlMs === undefined || runAt < now + ttlMs) return;
   const start = isoTime(runAt);
-  const message = `the time to live of ${ttlMs} ms counts from now and ends before it may start (${start}).`;
-  throw new AppError('invalidInput', `It could never run: ${message}`, {
-    hint: 'Give a longer ttlMs, or an earlier runAt.',
+  const message = `the time to live of ${ttlMs} ms starts now and ends before the job may start (${start}).`;
+  throw new AppError('invalidInput', `The job could never run: ${message}`, {
+    hint: 'Use a longer ttlMs or an earlier runAt.',
     data: { issues: [{ path: 'ttlMs', message, code: 'custom' }] },
   });
 }
 
-/** The call under way, or the job that this one is a part of. */
-function traceOfCall(): string | null {
+/** The trace of the current call, or of the job that submits this one. */
+function callTrace(): string | null {
   const trace = currentTrace();
-  return trace ? traceparentOf(trace) : null;
+  return trace ? formatTraceparent(trace) : null;
 }
 
-/** Where other parties read the events of a job, its name is quoted like everything that its owner wrote. */
-export function eventName({ readableBy }: Kind, { name }: Job): { name?: string } {
+/** If other parties can read the job, its name is quoted like all text that its owner wrote. */
+export function nameForOthers(kind: Kind | undefined, { name }: Job): { name?: string } {
   if (!name) return {};
-  return { name: readableBy ? quoted(name) : name };
+  return { name: kind?.readableBy ? quoted(name) : name };
 }

@@ -1,66 +1,20 @@
-// How a job is shown: the same fields in every face, small enough for a model, with what was left out said.
-import { z } from 'zod';
+// Job views: the same fields in every interface, small enough for a model, with notes about omitted parts. Also decides
+// who may see a job.
 import type { Caller } from '../operation.ts';
 import { isoTime } from '../runtime/clock.ts';
 import { partScope } from '../store/store.ts';
 import { counterScope, queueKey } from './intents.ts';
-import { isFinal, statuses, waitedMs, type Job } from './job.ts';
+import { isFinal, queuedMs, type Job } from './job.ts';
 import type { Jobs } from './jobs.ts';
 import type { QueueRow } from './ledger.ts';
 import { unknownJob } from './dependencies.ts';
-import { isWithin } from './limits.ts';
+import { isWithinLimits } from './limits.ts';
+import { webhookFailureOf } from '../webhooks/failure.ts';
+import type { JobLine, JobView } from '../contracts/jobs.ts';
 
-const iso = z.string().describe('ISO-8601 UTC');
-
-const jobErrorView = z
-  .object({
-    code: z.string(),
-    message: z.string(),
-    hint: z.string().optional(),
-    data: z.unknown().optional(),
-  })
-  .describe('Why it ended so');
-
-export const jobView = z.looseObject({
-  id: z.string(),
-  kind: z.string(),
-  action: z.string().optional(),
-  status: z.enum(statuses),
-  stage: z.string().optional().describe("The kind's own finer state"),
-  queue: z.string(),
-  name: z.string().optional(),
-  summary: z.string().optional().describe('The command line, URL or title'),
-  tags: z.array(z.string()).optional(),
-  attempts: z
-    .object({ number: z.number(), max: z.number() })
-    .describe('Current attempt, and how many it may have'),
-  progress: z.looseObject({}).optional(),
-  result: z.unknown().optional(),
-  error: jobErrorView.optional(),
-  timings: z.object({
-    createdAt: iso,
-    startedAt: iso.optional(),
-    finishedAt: iso.optional(),
-    waitMs: z.number().optional(),
-    runMs: z.number().optional(),
-  }),
-});
-export type JobView = z.infer<typeof jobView>;
-
-export const jobLine = z.looseObject({
-  id: z.string(),
-  kind: z.string(),
-  status: z.enum(statuses),
-  name: z.string().optional(),
-  summary: z.string().optional(),
-  createdAt: iso,
-  updatedAt: iso.optional().describe('When it ended, or else started'),
-  runMs: z.number().optional(),
-});
-
-/** A result over this size is named, not shown: read it with read_output or the kind's own operation. */
-export const resultBytesMax = 32_768;
-const summaryCharsMax = 200;
+/** A larger result is replaced by `resultOmitted`. get_job with includeResult returns it. */
+const maxResultBytes = 32_768;
+const maxSummaryChars = 200;
 
 export async function viewJob(
   jobs: Jobs,
@@ -68,7 +22,8 @@ export async function viewJob(
   now: number,
   caller?: Caller,
 ): Promise<JobView> {
-  const summary = readable(() => jobs.findKind(job.kind)?.summary?.(job));
+  const summary = tryRead(() => jobs.findKind(job.kind)?.summary?.(job));
+  const webhookFailure = webhookFailureOf(job);
   return {
     id: job.id,
     kind: job.kind,
@@ -81,27 +36,28 @@ export async function viewJob(
     ...(summary ? { summary: shorten(summary) } : {}),
     ...(job.tags.length > 0 ? { tags: job.tags } : {}),
     ...(await kindView(jobs, job, caller)),
-    attempts: { number: job.attempt, max: job.retry.attemptsMax },
+    attempts: { number: job.attempt, max: job.retry.maxAttempts },
     ...(job.progress ? { progress: { ...job.progress } } : {}),
-    ...boundedResult(job),
+    ...limitResult(job),
     ...(job.error ? { error: job.error } : {}),
     ...(job.cancelRequestedAt !== null && !isFinal(job.status) ? { cancelling: true } : {}),
     ...(job.parentId ? { parentId: job.parentId } : {}),
     ...(job.priority === 0 ? {} : { priority: job.priority }),
-    ...(job.status === 'queued' ? await waiting(jobs, job, now, caller) : {}),
+    ...(job.status === 'queued' ? await queuedFields(jobs, job, now, caller) : {}),
     ...(job.visibility === 'public' ? { visibility: job.visibility } : {}),
     ...(job.cost === null ? {} : { cost: job.cost }),
     ...(job.pinned ? { pinned: true } : {}),
-    timings: timings(job, now),
+    ...(webhookFailure ? { webhookFailure } : {}),
+    timings: toTimings(job, now),
   };
 }
 
-/** What its kind says of it. A row that the kind cannot read must not hide the jobs around it. */
-function readable<T>(read: () => T): T | undefined {
+/** Calls a kind for its fields. A row that the kind cannot read must not make other jobs unreadable. */
+function tryRead<T>(read: () => T): T | undefined {
   try {
     return read();
   } catch (error) {
-    if (isExpected(error)) throw error;
+    if (isStoreOrCallerError(error)) throw error;
     return undefined;
   }
 }
@@ -114,17 +70,17 @@ async function kindView(
   try {
     return (await jobs.findKind(job.kind)?.view?.(job, caller)) ?? {};
   } catch (error) {
-    if (isExpected(error)) throw error;
-    return { diagnosis: 'Its stored details cannot be read.' };
+    if (isStoreOrCallerError(error)) throw error;
+    return { diagnosis: 'The stored details of this job cannot be read.' };
   }
 }
 
-/** Errors of the store or for the caller; anything else means that the kind cannot read the row. */
-const isExpected = (error: unknown): boolean =>
+/** TypeError, RangeError and SyntaxError mean that the kind cannot read the row. Other errors are rethrown. */
+const isStoreOrCallerError = (error: unknown): boolean =>
   !(error instanceof TypeError || error instanceof RangeError || error instanceof SyntaxError);
 
-/** What a queued job waits for. */
-async function waiting(
+/** Fields of a queued job: what it waits for. */
+async function queuedFields(
   jobs: Jobs,
   job: Job,
   now: number,
@@ -142,7 +98,7 @@ async function waiting(
   };
 }
 
-/** A queue that is paused or full, or a label that no node has, would keep it waiting without a word. */
+/** Explains why a queued job waits: a paused or full queue, or a label that no node has. */
 async function diagnosis(
   jobs: Jobs,
   job: Job,
@@ -152,19 +108,19 @@ async function diagnosis(
   const queue = await jobs.ledger.queue(job.kind, job.queue);
   if (queue?.paused)
     return {
-      diagnosis: `Its queue ${job.queue} is paused: set_queue with paused false lets its jobs run.`,
+      diagnosis: `The queue ${job.queue} is paused: set_queue with paused false resumes it.`,
     };
-  const why = job.labels.length === 0 ? undefined : await jobs.whyWaits(job);
+  const why = job.labels.length === 0 ? undefined : await jobs.explainWait(job);
   if (why !== undefined) return { diagnosis: why };
   const isNext =
     job.runAt <= now && job.waitingFor === 0 && jobs.findKind(job.kind)?.run !== undefined;
-  return caller && isNext ? { diagnosis: await turnOf(jobs, job, caller, queue) } : {};
+  return caller && isNext ? { diagnosis: await describeTurn(jobs, job, caller, queue) } : {};
 }
 
-const aheadMax = 1000;
+const maxAhead = 1000;
 
-/** How many of its queue run and are before it. Of a queue that others use too, only admins may know all of them. */
-async function turnOf(
+/** How many jobs of the queue run and are ahead. Queues can be shared, so only admins see the numbers of all owners. */
+async function describeTurn(
   jobs: Jobs,
   { kind, queue: name, attemptId, owner }: Job,
   caller: Caller,
@@ -173,24 +129,24 @@ async function turnOf(
   const scope = counterScope(kind, name);
   const counts = await jobs.store.counters(caller.admin ? scope : partScope(scope, owner));
   const running = (counts.running ?? 0) + (counts.input_required ?? 0);
-  const limit = queue?.concurrencyMax ?? null;
-  const of = limit === null ? '' : ` of ${limit}`;
+  const limit = queue?.maxConcurrency ?? null;
+  const limitText = limit === null ? '' : ` of ${limit}`;
   if (!caller.admin)
-    return `queued in ${name}: ${running}${of} running are yours, jobs of others may be ahead`;
-  const ahead = await jobs.store.ahead(queueKey(kind, name), attemptId, aheadMax);
-  const many = ahead === aheadMax ? `${ahead} or more` : ahead;
-  const full = limit === null ? await fullText(jobs, kind) : '';
-  return `queued in ${name}: ${running}${of} running, ${many} ahead${full}`;
+    return `queued in ${name}: ${running}${limitText} running are yours; jobs of other owners may be ahead`;
+  const ahead = await jobs.store.countAhead(queueKey(kind, name), attemptId, maxAhead);
+  const aheadText = ahead === maxAhead ? `${ahead} or more` : ahead;
+  const full = limit === null ? await capacityText(jobs, kind) : '';
+  return `queued in ${name}: ${running}${limitText} running, ${aheadText} ahead${full}`;
 }
 
-/** A server runs only so many jobs of a kind, whatever their queues. */
-async function fullText(jobs: Jobs, name: string): Promise<string> {
+/** A server limits the concurrent jobs of a kind across all queues. */
+async function capacityText(jobs: Jobs, name: string): Promise<string> {
   const max = jobs.kind(name).capacity();
   const running = await jobs.ledger.runningOf(name);
   return running >= max ? ` (a server runs at most ${max} jobs of kind ${name})` : '';
 }
 
-/** What anybody with the id of a public job may see. */
+/** The view for anyone who knows the id of a public job. */
 export async function viewPublicJob(
   jobs: Jobs,
   job: Job,
@@ -202,9 +158,9 @@ export async function viewPublicJob(
   return shown;
 }
 
-export function lineOf(jobs: Jobs, job: Job, now: number): z.infer<typeof jobLine> {
-  const summary = readable(() => jobs.findKind(job.kind)?.summary?.(job));
-  const { runMs, startedAt, finishedAt } = timings(job, now);
+export function toJobLine(jobs: Jobs, job: Job, now: number): JobLine {
+  const summary = tryRead(() => jobs.findKind(job.kind)?.summary?.(job));
+  const { runMs, startedAt, finishedAt } = toTimings(job, now);
   const updatedAt = finishedAt ?? startedAt;
   return {
     id: job.id,
@@ -219,36 +175,36 @@ export function lineOf(jobs: Jobs, job: Job, now: number): z.infer<typeof jobLin
     createdAt: isoTime(job.createdAt),
     ...(updatedAt === undefined ? {} : { updatedAt }),
     ...(runMs === undefined ? {} : { runMs }),
-    ...readable(() => jobs.findKind(job.kind)?.line?.(job)),
+    ...tryRead(() => jobs.findKind(job.kind)?.line?.(job)),
     ...(job.error ? { error: job.error.code } : {}),
   };
 }
 
-/** The job if the caller may see it; else it looks unknown. */
+/** Returns the job if the caller may see it. Otherwise throws as if it did not exist. */
 export async function visibleJob(jobs: Jobs, id: string, caller: Caller | undefined): Promise<Job> {
   const job = await jobs.get(id);
   if (job.visibility === 'public' || (await isParty(jobs, job, caller))) return job;
   throw unknownJob(id);
 }
 
-/** Its owner, or whom its kind lets read it too; in both cases within the limits of the key. */
+/** Whether the caller is the owner or may read the job as a party, within the limits of the key. */
 export async function isParty(jobs: Jobs, job: Job, caller: Caller | undefined): Promise<boolean> {
   if (await isOwn(jobs, job, caller)) return true;
-  if (!caller || !(await isWithin(jobs, job, caller))) return false;
+  if (!caller || !(await isWithinLimits(jobs, job, caller))) return false;
   return (await jobs.findKind(job.kind)?.readableBy?.(job, caller)) === true;
 }
 
-/** A job of the caller's owner (an admin key: of any owner) that is within the limits of the key. */
+/** Whether the caller owns the job (admin keys own all jobs) and it is within the limits of the key. */
 export async function isOwn(
   jobs: Pick<Jobs, 'findKind'>,
   job: Job,
   caller: Caller | undefined,
 ): Promise<boolean> {
   if (!caller || !(caller.admin || job.owner === caller.owner)) return false;
-  return isWithin(jobs, job, caller);
+  return isWithinLimits(jobs, job, caller);
 }
 
-/** The job if the caller may change it. */
+/** Returns the job if the caller may change it. Otherwise throws as if it did not exist. */
 export async function ownJob(jobs: Jobs, id: string, caller: Caller | undefined): Promise<Job> {
   const job = await jobs.get(id);
   if (!(await isOwn(jobs, job, caller))) throw unknownJob(id);
@@ -261,27 +217,27 @@ export const mayRead = async (
   caller: Caller | undefined,
 ): Promise<boolean> => job.visibility === 'public' || isOwn(jobs, job, caller);
 
-function boundedResult(job: Job): Record<string, unknown> {
+function limitResult(job: Job): Record<string, unknown> {
   if (job.result === null || job.result === undefined) return {};
   const bytes = Buffer.byteLength(JSON.stringify(job.result));
-  if (bytes <= resultBytesMax) return { result: job.result };
+  if (bytes <= maxResultBytes) return { result: job.result };
   return {
     resultOmitted: {
       bytes,
-      hint: 'Too large to show here: get_job with includeResult: true gives all of it.',
+      hint: 'Too large to show here. Call get_job with includeResult: true for the complete result.',
     },
   };
 }
 
-function timings(job: Job, now: number): JobView['timings'] {
+function toTimings(job: Job, now: number): JobView['timings'] {
   const { createdAt, startedAt, finishedAt } = job;
-  // An end is seen late when no server was there: what the kind measured is how long it really ran.
+  // If no server was running, the end is noticed late. The run time that the kind measured is exact.
   const { runMs } = finishedAt === null ? {} : job.facts;
   return {
     createdAt: isoTime(createdAt),
     ...(startedAt === null
       ? {}
-      : { startedAt: isoTime(startedAt), waitMs: waitedMs(job, startedAt) }),
+      : { startedAt: isoTime(startedAt), queuedMs: queuedMs(job, startedAt) }),
     ...(finishedAt === null ? {} : { finishedAt: isoTime(finishedAt) }),
     ...(startedAt === null
       ? {}
@@ -290,4 +246,4 @@ function timings(job: Job, now: number): JobView['timings'] {
 }
 
 const shorten = (text: string): string =>
-  text.length <= summaryCharsMax ? text : `${text.slice(0, summaryCharsMax - 1)}…`;
+  text.length <= maxSummaryChars ? text : `${text.slice(0, maxSummaryChars - 1)}…`;

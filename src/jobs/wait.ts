@@ -1,26 +1,26 @@
-// Waiting for jobs: until they are over, or until a condition of their kind is met (text, port, silence …). A timeout is
-// an answer, not an error, and an abort only stops the waiting: the jobs go on.
+// Waits until jobs end or a condition of their kind is met (text, port, silence …). A timeout is a result, not an error.
+// An abort stops only the wait; the jobs continue.
 import { aborted, type Clock } from '../runtime/clock.ts';
 import type { EventFeed } from './events.ts';
 import { isFinal, type Job } from './job.ts';
 import type { Jobs } from './jobs.ts';
 
-export interface WaitRequest {
+interface WaitRequest {
   ids: readonly string[];
   mode: 'any' | 'all';
-  /** Conditions a kind knows beyond the end; none: wait for the end. */
+  /** Conditions of the kind. Without them, the wait is for the end of the job. */
   until?: Record<string, unknown>;
   timeoutMs: number;
   signal: AbortSignal;
 }
 
-export interface WaitAnswer {
-  /** Jobs whose end or condition was reached, with what it was. */
+interface WaitResult {
+  /** Jobs that ended or met a condition, with the reason. */
   reached: Map<string, { reason: string; detail?: unknown }>;
   timedOut: boolean;
 }
 
-export class Waiting {
+export class JobWaiter {
   private readonly jobs: Jobs;
   private readonly feed: EventFeed;
   private readonly clock: Clock;
@@ -31,13 +31,13 @@ export class Waiting {
     this.clock = clock;
   }
 
-  async wait(request: WaitRequest): Promise<WaitAnswer> {
+  async wait(request: WaitRequest): Promise<WaitResult> {
     const stop = new AbortController();
     const signal = AbortSignal.any([request.signal, stop.signal]);
-    const reached: WaitAnswer['reached'] = new Map();
+    const reached: WaitResult['reached'] = new Map();
     const enough = () =>
       request.mode === 'any' ? reached.size > 0 : reached.size === request.ids.length;
-    // One look always, however short the time: what is over already is reached.
+    // Even with a timeout of 0, jobs that have already ended count as reached.
     for (const { id, status } of await this.jobs.ledger.findMany(request.ids))
       if (isFinal(status)) reached.set(id, { reason: status });
     if (enough()) return { reached, timedOut: false };
@@ -52,8 +52,8 @@ export class Waiting {
     return { reached, timedOut: !enough() };
   }
 
-  /** Resolves when the job is over. */
-  async ended(id: string, signal: AbortSignal): Promise<Job | undefined> {
+  /** Resolves with the ended job, or undefined after an abort. */
+  async waitForEnd(id: string, signal: AbortSignal): Promise<Job | undefined> {
     let wake = () => {};
     const gone = aborted(signal);
     const off = await this.feed.subscribe(() => wake(), id);
@@ -75,7 +75,7 @@ export class Waiting {
     until: WaitRequest['until'],
     signal: AbortSignal,
   ): Promise<{ reason: string; detail?: unknown } | undefined> {
-    const end = this.ended(id, signal).then((job) => job && { reason: job.status });
+    const end = this.waitForEnd(id, signal).then((job) => job && { reason: job.status });
     if (!until || Object.keys(until).length === 0) return end;
     const job = await this.jobs.get(id);
     const kind = this.jobs.findKind(job.kind);

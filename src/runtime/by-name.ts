@@ -1,11 +1,11 @@
-// Tables that are looked up by a name from outside: without a prototype, so that `constructor`, `__proto__` and `toString`
-// are names like all others.
+// Lookup tables for names from outside. They have no prototype, so `constructor`, `__proto__` and `toString` are
+// ordinary names.
 
 export function byName<T>(entries: Record<string, T>): Record<string, T> {
   return Object.assign(Object.create(null) as Record<string, T>, entries);
 }
 
-/** Sets a value under a name from outside; plain assignment to `__proto__` would change the prototype instead. */
+/** Sets a value under a name from outside. Plain assignment to `__proto__` would change the prototype instead. */
 export function setOwn<T>(object: Record<string, T>, name: string, value: NoInfer<T>): void {
   Object.defineProperty(object, name, {
     value,
@@ -15,7 +15,7 @@ export function setOwn<T>(object: Record<string, T>, name: string, value: NoInfe
   });
 }
 
-/** The value of this name in an object that was made elsewhere; undefined for names that it only inherits. */
+/** Returns the object's own value, or undefined for a name that it only inherits. */
 export function ownValue<T>(object: Readonly<Record<string, T>>, name: string): T | undefined {
   return Object.hasOwn(object, name) ? object[name] : undefined;
 }

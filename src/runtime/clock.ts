@@ -1,16 +1,16 @@
-// Time, as a value that can be passed in: tests drive a manual clock, nothing else may call timers.
+// Time as an injected dependency: tests use a manual clock, and nothing else may call timers.
 
 export interface Clock {
   /** Wall time, epoch milliseconds. */
   now(): number;
-  /** Resolves after ms, or at once when the signal aborts (it never rejects). */
+  /** Resolves after `ms`, or immediately when the signal aborts. Never rejects. */
   sleep(ms: number, signal?: AbortSignal): Promise<void>;
-  /** Calls fn once after ms; the returned function takes it back. Does not keep the process alive. */
+  /** Calls `fn` once after `ms`, unless the returned function is called first. Does not keep the process alive. */
   after(ms: number, fn: () => void): () => void;
 }
 
-/** setTimeout counts in 32 bits: what is longer is waited for in parts. */
-const timerMsMax = 2 ** 31 - 1;
+/** setTimeout accepts 32-bit delays. Longer ones are split. */
+const maxTimerMs = 2 ** 31 - 1;
 
 export const systemClock: Clock = {
   now: () => Date.now(),
@@ -28,18 +28,18 @@ export const systemClock: Clock = {
   after: (ms, fn) => start(ms, fn, (timer) => timer.unref()),
 };
 
-function start(ms: number, fn: () => void, each: (timer: NodeJS.Timeout) => void = () => {}) {
+function start(ms: number, fn: () => void, onTimer: (timer: NodeJS.Timeout) => void = () => {}) {
   let timer: NodeJS.Timeout;
-  const wait = (leftMs: number) => {
-    const partMs = Math.min(Math.max(leftMs, 0), timerMsMax);
-    timer = setTimeout(() => (leftMs > partMs ? wait(leftMs - partMs) : fn()), partMs);
-    each(timer);
+  const wait = (remainingMs: number) => {
+    const partMs = Math.min(Math.max(remainingMs, 0), maxTimerMs);
+    timer = setTimeout(() => (remainingMs > partMs ? wait(remainingMs - partMs) : fn()), partMs);
+    onTimer(timer);
   };
   wait(ms);
   return () => clearTimeout(timer);
 }
 
-/** A time as it is told on the wire. */
+/** The format of times in every API. */
 export const isoTime = (at: number): string => new Date(at).toISOString();
 
 /** Resolves when the signal aborts. */
@@ -50,10 +50,10 @@ export function aborted(signal: AbortSignal): Promise<void> {
   });
 }
 
-/** Lets everything else that waits have its turn: for work in pieces that would hold it up together. */
+/** Yields to other pending work. Use it between the pieces of long synchronous work. */
 export const nextTurn = (): Promise<void> => new Promise((resolve) => setImmediate(resolve));
 
-/** A clock that only moves when told to; due calls run in order while it moves. */
+/** A clock that moves only when a test moves it. Due calls run in order. */
 export class ManualClock implements Clock {
   private time: number;
   private seq = 0;
@@ -97,7 +97,7 @@ export class ManualClock implements Clock {
     this.time = end;
   }
 
-  /** A jump, as after a suspend or a corrected clock: nothing runs in between. */
+  /** Jumps like after a suspend or a clock correction: no due call runs in between. */
   jump(ms: number): void {
     this.time += ms;
   }

@@ -1,21 +1,21 @@
-// A folder for its owner alone, with the folders above it.
+// Creates folders that only their owner can access.
 import { existsSync, mkdirSync, statSync } from 'node:fs';
 import { dirname, join } from 'node:path';
 import { AppError } from '../errors.ts';
 
 /**
- * Like mkdir with `recursive`, which never comes back where a folder can be looked at but not made (/proc answers that the path
- * is not there, and it tries again for ever).
+ * Replaces mkdir with `recursive`, which never returns for paths like /proc/x: the system reports that the path does not
+ * exist, and mkdir retries forever.
  */
-export function makeFolder(path: string): void {
-  if (makes(path)) return;
-  if (!existsSync(dirname(path))) makeFolder(dirname(path));
-  // Somebody else may have made what is above meanwhile.
-  if (!makes(path)) throw new Error(`no folder can be made at ${path}`);
+export function createFolder(path: string): void {
+  if (tryCreate(path)) return;
+  if (!existsSync(dirname(path))) createFolder(dirname(path));
+  // Another process may have created the parent in the meantime.
+  if (!tryCreate(path)) throw new Error(`cannot create the folder ${path}`);
 }
 
-/** False: there is nothing to make it in. */
-function makes(path: string): boolean {
+/** Returns false if the parent does not exist. */
+function tryCreate(path: string): boolean {
   try {
     mkdirSync(path, { mode: 0o700 });
   } catch (error) {
@@ -26,15 +26,15 @@ function makes(path: string): boolean {
   return true;
 }
 
-/** A folder like /tmp must not become ours: it would be closed to everybody else. */
-export function refuseShared(path: string): void {
+/** Rejects folders like /tmp as a home: making them private would lock out everybody else. */
+export function rejectShared(path: string): void {
   if (!isShared(path)) return;
-  throw new AppError('unavailable', `${path} is a folder for everybody and cannot be a home.`, {
-    hint: `Name one within it: ERRAND_HOME=${join(path, 'errand')}.`,
+  throw new AppError('unavailable', `${path} is a shared folder and cannot be a home.`, {
+    hint: `Use a folder inside it: ERRAND_HOME=${join(path, 'errand')}.`,
   });
 }
 
-/** Whether everybody makes files there, like in /tmp. */
+/** Whether everybody can create files in the folder, as in /tmp. */
 export function isShared(path: string): boolean {
   const mode = statSync(path, { throwIfNoEntry: false })?.mode ?? 0;
   return (mode & sharedBits) === sharedBits;

@@ -1,24 +1,24 @@
-// The lock of a home: an exclusively locked SQLite file, so that it vanishes with its process, however that ends.
+// The home lock: an exclusively locked SQLite file. The system releases it when the process ends for any reason.
 import { existsSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { DatabaseSync } from 'node:sqlite';
 
 export const lockFile = (home: string): string => join(home, 'lock');
 
-/** Somebody who only looks whether the home is locked holds it for a moment. */
-const lookedAtMs = 200;
+/** `isLocked` in another process holds a shared lock for a moment. */
+const waitMs = 200;
 
-/** `takenBecause`: another process has the home. */
-export function takeLock(home: string): { release(): void } | { takenBecause: unknown } {
+/** Returns `heldError` if another process holds the lock. */
+export function acquireLock(home: string): { release(): void } | { heldError: unknown } {
   const file = lockFile(home);
-  // Created here, because what SQLite creates next to a file has the file's own mode.
+  // Create the file here: files that SQLite creates next to it inherit its mode.
   if (!existsSync(file)) writeFileSync(file, '', { mode: 0o600 });
-  const db = new DatabaseSync(file, { timeout: lookedAtMs });
+  const db = new DatabaseSync(file, { timeout: waitMs });
   try {
     db.exec('PRAGMA locking_mode = EXCLUSIVE; BEGIN EXCLUSIVE;');
   } catch (error) {
     db.close();
-    return { takenBecause: error };
+    return { heldError: error };
   }
   return {
     release: () => {
@@ -27,7 +27,7 @@ export function takeLock(home: string): { release(): void } | { takenBecause: un
   };
 }
 
-/** Whether a process has the home open. The lock tells the truth where a pid does not: in containers, after reboots. */
+/** Whether a process has the home open. Unlike a pid, the lock is reliable in containers and after reboots. */
 export function isLocked(home: string): boolean {
   const file = lockFile(home);
   if (!existsSync(file)) return false;

@@ -1,58 +1,58 @@
-// The limits of what callers and workers may send as JSON: nesting, members of one object, length of a string, form of a
-// number. Checked once where it enters, on the text where there is one, before anything is stored.
+// Limits for JSON from callers and workers: nesting depth, object size, string length and number length. Checked once on
+// entry, on the text if possible, before anything is stored.
 import { AppError } from '../errors.ts';
 
 export interface InputLimits {
-  /** Objects and arrays inside each other. */
-  depthMax: number;
-  /** Members of one object. */
-  keysMax: number;
-  /** UTF-16 units of one string or key. */
-  stringCharsMax: number;
-  /** Characters of one number. */
-  numberCharsMax: number;
+  /** Nesting depth of objects and arrays. */
+  maxDepth: number;
+  /** Members per object. */
+  maxKeys: number;
+  /** UTF-16 code units per string or key. */
+  maxStringChars: number;
+  /** Characters per number. */
+  maxNumberChars: number;
 }
 
 export const inputLimits: InputLimits = {
-  depthMax: 500,
-  keysMax: 100_000,
-  stringCharsMax: 32 * 1024 * 1024,
-  numberCharsMax: 1000,
+  maxDepth: 500,
+  maxKeys: 100_000,
+  maxStringChars: 32 * 1024 * 1024,
+  maxNumberChars: 1000,
 };
 
-/** A result may be one long string (a picture, a video); its size is the limit of the request that carries it. */
-export const resultLimits: InputLimits = { ...inputLimits, stringCharsMax: Infinity };
+/** A result may be one long string (an image, a video). The request size limits it. */
+export const resultLimits: InputLimits = { ...inputLimits, maxStringChars: Infinity };
 
 const quote = 0x22;
 const backslash = 0x5c;
 const colon = 0x3a;
 
-/** Throws invalidInput for JSON text that exceeds a limit. Text that is not JSON is left to the parser. */
+/** Throws invalidInput if the JSON text exceeds a limit. Leaves invalid JSON to the parser. */
 export function checkText(text: string, limits: InputLimits): void {
-  // Shorter text can exceed none of them.
-  if (text.length <= Math.min(limits.depthMax, limits.numberCharsMax)) return;
-  /** Members of each open object or array. */
+  // Shorter text cannot exceed any limit.
+  if (text.length <= Math.min(limits.maxDepth, limits.maxNumberChars)) return;
+  /** Member count of each open object or array. */
   const members: number[] = [];
   for (let i = 0; i < text.length; i++) {
     const code = text.charCodeAt(i);
     if (code === quote) {
       const end = endOfString(text, i);
-      if (end - i - 1 > limits.stringCharsMax) throw exceeds('stringCharsMax', limits);
+      if (end - i - 1 > limits.maxStringChars) throw limitError('maxStringChars', limits);
       i = end;
     } else if (code === 0x5b || code === 0x7b) {
-      if (members.push(0) > limits.depthMax) throw exceeds('depthMax', limits);
+      if (members.push(0) > limits.maxDepth) throw limitError('maxDepth', limits);
     } else if (code === 0x5d || code === 0x7d) members.pop();
     else if (code === colon) {
-      if (++members[members.length - 1]! > limits.keysMax) throw exceeds('keysMax', limits);
+      if (++members[members.length - 1]! > limits.maxKeys) throw limitError('maxKeys', limits);
     } else if (isDigit(code)) {
       const end = endOfNumber(text, i);
-      if (end - i > limits.numberCharsMax) throw exceeds('numberCharsMax', limits);
+      if (end - i > limits.maxNumberChars) throw limitError('maxNumberChars', limits);
       i = end - 1;
     }
   }
 }
 
-/** The same for a value that was parsed elsewhere. Bytes are not looked into. */
+/** Same as checkText for a parsed value. Does not inspect typed arrays. */
 export function checkInput(value: unknown, limits: InputLimits = inputLimits): void {
   let level: readonly unknown[] = [value];
   for (let depth = 0; level.length > 0; depth++) {
@@ -60,21 +60,22 @@ export function checkInput(value: unknown, limits: InputLimits = inputLimits): v
     let hasContainer = false;
     for (const one of level) {
       if (typeof one === 'string') checkString(one, limits);
-      else if (typeof one === 'number' && !Number.isFinite(one)) throw notFinite();
+      else if (typeof one === 'number' && !Number.isFinite(one)) throw rangeError();
+      else if (rawNumbers.isRawJSON(one)) checkRawNumber(JSON.stringify(one), limits);
       else if (isContainer(one)) {
         hasContainer = true;
-        addParts(one, inner, limits);
+        addChildren(one, inner, limits);
       }
     }
-    if (hasContainer && depth >= limits.depthMax) throw exceeds('depthMax', limits);
+    if (hasContainer && depth >= limits.maxDepth) throw limitError('maxDepth', limits);
     level = inner;
   }
 }
 
-/** Whether objects and arrays nest deeper than this. */
-export function isDeeperThan(value: unknown, depthMax: number): boolean {
+/** Whether objects and arrays are nested deeper than `maxDepth`. */
+export function isDeeperThan(value: unknown, maxDepth: number): boolean {
   let level: readonly unknown[] = [value];
-  for (let depth = 0; depth <= depthMax; depth++) {
+  for (let depth = 0; depth <= maxDepth; depth++) {
     const containers = level.filter(isContainer);
     if (containers.length === 0) return false;
     level = containers.flatMap((one): unknown[] => Object.values(one));
@@ -82,9 +83,9 @@ export function isDeeperThan(value: unknown, depthMax: number): boolean {
   return true;
 }
 
-/** How deep brackets nest; text inside strings does not count. */
-export function nestingOf(text: string): number {
-  // Most rows are short: they cannot nest deeply.
+/** Nesting depth of brackets outside strings. */
+export function nestingDepth(text: string): number {
+  // Short text cannot be nested deeply.
   if (text.length < shortChars) return 0;
   let open = 0;
   let deepest = 0;
@@ -99,13 +100,13 @@ export function nestingOf(text: string): number {
 
 const shortChars = 1000;
 
-function addParts(container: object, inner: unknown[], limits: InputLimits): void {
+function addChildren(container: object, inner: unknown[], limits: InputLimits): void {
   if (Array.isArray(container)) {
     for (const part of container) inner.push(part);
     return;
   }
   const keys = Object.keys(container);
-  if (keys.length > limits.keysMax) throw exceeds('keysMax', limits);
+  if (keys.length > limits.maxKeys) throw limitError('maxKeys', limits);
   for (const key of keys) {
     checkString(key, limits);
     inner.push((container as Record<string, unknown>)[key]);
@@ -115,8 +116,16 @@ function addParts(container: object, inner: unknown[], limits: InputLimits): voi
 const isContainer = (value: unknown): value is object =>
   typeof value === 'object' && value !== null && !ArrayBuffer.isView(value);
 
+/** The type library lacks it. A raw number keeps the digits that a double would round. */
+const rawNumbers = JSON as unknown as { isRawJSON(value: unknown): boolean };
+
+function checkRawNumber(text: string, limits: InputLimits): void {
+  if (text.length > limits.maxNumberChars) throw limitError('maxNumberChars', limits);
+  if (!/^-?\d+$/.test(text) && !Number.isFinite(Number(text))) throw rangeError();
+}
+
 function checkString(text: string, limits: InputLimits): void {
-  if (text.length > limits.stringCharsMax) throw exceeds('stringCharsMax', limits);
+  if (text.length > limits.maxStringChars) throw limitError('maxStringChars', limits);
 }
 
 function endOfString(text: string, start: number): number {
@@ -140,28 +149,28 @@ const isNumberPart = (code: number): boolean =>
   isDigit(code) || code === 0x2e || (code | 0x20) === 0x65 || code === 0x2b || code === 0x2d;
 
 const texts: Record<keyof InputLimits, (max: number) => string> = {
-  depthMax: (max) => `The JSON is nested deeper than ${max} levels.`,
-  keysMax: (max) => `An object in the JSON has more than ${max} keys.`,
-  stringCharsMax: (max) => `A string in the JSON is longer than ${max} characters.`,
-  numberCharsMax: (max) => `A number in the JSON is longer than ${max} characters.`,
+  maxDepth: (max) => `The JSON is nested deeper than ${max} levels.`,
+  maxKeys: (max) => `An object in the JSON has more than ${max} keys.`,
+  maxStringChars: (max) => `A string in the JSON is longer than ${max} characters.`,
+  maxNumberChars: (max) => `A number in the JSON is longer than ${max} characters.`,
 };
 const hints: Record<keyof InputLimits, string> = {
-  depthMax: 'Flatten it, or pass it as a string.',
-  keysMax: 'Use a list, or several objects.',
-  stringCharsMax: 'Pass a URL or a file instead of the content.',
-  numberCharsMax: 'Pass it as a string.',
+  maxDepth: 'Flatten it, or pass it as a string.',
+  maxKeys: 'Use a list, or several objects.',
+  maxStringChars: 'Pass a URL or a file instead of the content.',
+  maxNumberChars: 'Pass it as a string.',
 };
 
-function exceeds(limit: keyof InputLimits, limits: InputLimits): AppError {
+function limitError(limit: keyof InputLimits, limits: InputLimits): AppError {
   return new AppError('invalidInput', texts[limit](limits[limit]), {
     hint: hints[limit],
     data: { limit, max: limits[limit] },
   });
 }
 
-function notFinite(): AppError {
+function rangeError(): AppError {
   return new AppError('invalidInput', 'A number is out of range.', {
-    hint: 'Numbers are 64-bit floating point; send a larger one as a string.',
+    hint: 'Numbers are 64-bit floating point. Send larger ones as strings.',
     data: { limit: 'number' },
   });
 }

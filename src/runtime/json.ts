@@ -1,9 +1,9 @@
-// JSON that loses nothing on its way through: integers beyond 2^53 keep their digits. Text from outside is parsed under
-// the input limits; text that the store holds is decoded without ever throwing.
+// Lossless JSON: integers beyond 2^53 keep their digits. Text from outside is parsed under the input limits. Stored text
+// is decoded without throwing.
 import { AppError } from '../errors.ts';
-import { checkText, inputLimits, nestingOf, type InputLimits } from './input-limits.ts';
+import { checkText, inputLimits, nestingDepth, type InputLimits } from './input-limits.ts';
 
-/** JSON.rawJSON and the reviver's third argument are newer than the type library. */
+/** The type library lacks JSON.rawJSON and the reviver's third argument. */
 const exactJson = JSON as unknown as {
   rawJSON(text: string): unknown;
   isRawJSON(value: unknown): boolean;
@@ -13,38 +13,53 @@ const exactJson = JSON as unknown as {
   ): unknown;
 };
 
-/** For text from outside. Throws SyntaxError for what is not JSON, and invalidInput for what exceeds a limit. */
+/** Parses text from outside. Throws SyntaxError for invalid JSON and invalidInput for an exceeded limit. */
 export function parseJson(text: string, limits: InputLimits = inputLimits): unknown {
   checkText(text, limits);
   return parseExact(text, (source) => {
     throw new AppError('invalidInput', `The number ${source.slice(0, 40)} is out of range.`, {
-      hint: 'Numbers are 64-bit floating point; send a larger one as a string.',
+      hint: 'Numbers are 64-bit floating point. Send larger ones as strings.',
       data: { limit: 'number' },
     });
   });
 }
 
-/** Deeper JSON could be parsed but not written again: writing is recursive. */
-const storedDepthMax = 2000;
+/** JSON.parse without rounding. The caller checks the input limits. Throws SyntaxError. */
+export const parseLosslessJson = (text: string): unknown =>
+  parseExact(text, (source) => exactJson.rawJSON(source));
 
-/** For text of the store. Undefined: it cannot be decoded, because it is damaged or nested too deeply. */
+/** Deeper JSON can be parsed but not serialized, because serializing is recursive. */
+const maxStoredDepth = 2000;
+
+/** Decodes stored text. Returns undefined if it is damaged or nested too deeply. */
 export function decodeJson(text: unknown): { value: unknown } | undefined {
-  if (typeof text !== 'string' || nestingOf(text) > storedDepthMax) return undefined;
+  if (typeof text !== 'string' || nestingDepth(text) > maxStoredDepth) return undefined;
   try {
-    return { value: parseExact(text, (source) => exactJson.rawJSON(source)) };
+    return { value: parseLosslessJson(text) };
   } catch {
     return undefined;
   }
 }
 
-/** The same where a value that cannot be decoded is replaced by another one. */
-export function decodeJsonOr<T>(text: unknown, otherwise: T): T {
+/** Same as decodeJson, with a fallback value. */
+export function decodeJsonOr<T>(text: unknown, fallback: T): T {
   const decoded = decodeJson(text);
-  return decoded === undefined ? otherwise : (decoded.value as T);
+  return decoded === undefined ? fallback : (decoded.value as T);
+}
+
+/** The same where only a list, or only an object with fields, is of use: the row may hold any other JSON. */
+export function decodeListOr<T>(text: unknown, otherwise: T[]): T[] {
+  const value = decodeJson(text)?.value;
+  return Array.isArray(value) ? (value as T[]) : otherwise;
+}
+
+export function decodeRecordOr<T extends object | null>(text: unknown, otherwise: T): T {
+  const value = decodeJson(text)?.value;
+  return isRecord(value) ? (value as T) : otherwise;
 }
 
 function parseExact(text: string, onOverflow: (source: string) => unknown): unknown {
-  // Only such a run of digits can be an integer that a number would round, or a number beyond every double.
+  // Only text that matches this can contain an integer that a double would round, or a number beyond the double range.
   if (!/\d{16}|[eE]\+?\d{3}/.test(text)) return JSON.parse(text);
   return exactJson.parse(text, (_key, value, { source }) => {
     if (typeof value !== 'number' || source === undefined) return value;
@@ -57,20 +72,20 @@ function isRounded(value: number, source: string): boolean {
   return /^-?\d+$/.test(source) && !Number.isSafeInteger(value);
 }
 
-/** What Number() gives, also for an integer that kept its digits, which has no primitive value. */
+/** Number(), extended to raw JSON integers, which have no primitive value. */
 export const numberOf = (value: unknown): number =>
   Number(exactJson.isRawJSON(value) ? JSON.stringify(value) : value);
 
-/** The same of String(). */
+/** String(), extended to raw JSON integers. */
 export const textOf = (value: unknown): string =>
   exactJson.isRawJSON(value) ? JSON.stringify(value) : String(value);
 
-/** An object with fields, as `{…}` is written. */
+/** A plain object with fields. */
 export function isRecord(value: unknown): value is Record<string, unknown> {
   return typeof value === 'object' && value !== null && !Array.isArray(value);
 }
 
-/** The same text for the same value, in whatever order its fields came. */
+/** Serializes with sorted keys, so that equal values have equal text. */
 export function canonicalJson(value: unknown): string {
   return JSON.stringify(value, (_key, inner: unknown) =>
     isRecord(inner) && !exactJson.isRawJSON(inner)
@@ -79,8 +94,13 @@ export function canonicalJson(value: unknown): string {
   );
 }
 
-/** Python writes NaN and Infinity bare: outside of strings they become null. Undefined: not JSON even so. */
-export function parseLenientJson(text: string, limits: InputLimits = inputLimits): unknown {
+/** Accepts NaN and Infinity as Python writes them, and replaces them with null. Returns undefined if it still is not JSON. */
+export function parseLenientJson(
+  text: string,
+  limits: InputLimits = inputLimits,
+  /** Called when NaN or Infinity was replaced by null. */
+  replaced: () => void = () => {},
+): unknown {
   try {
     return parseJson(text, limits);
   } catch (error) {
@@ -90,7 +110,9 @@ export function parseLenientJson(text: string, limits: InputLimits = inputLimits
     token.startsWith('"') ? token : 'null',
   );
   try {
-    return parseJson(corrected, limits);
+    const value = parseJson(corrected, limits);
+    replaced();
+    return value;
   } catch {
     return undefined;
   }

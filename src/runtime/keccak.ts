@@ -1,5 +1,5 @@
-// Keccak-256 as Ethereum uses it (padding 0x01, not SHA-3's 0x06), for spec and content hashes without a chain library.
-// Lanes are pairs of 32-bit halves: BigInt would be ten times slower.
+// Keccak-256 as Ethereum uses it (padding 0x01 instead of SHA-3's 0x06), for spec and content hashes without a chain
+// library. Lanes are pairs of 32-bit halves, because BigInt is ten times slower.
 
 const rounds = 24;
 const rateBytes = 136;
@@ -9,7 +9,7 @@ const targets = new Int32Array(rounds);
 const constants = new Int32Array(2 * rounds);
 derive();
 
-/** Scratch of the one thread that hashes; nothing here awaits. */
+/** Shared scratch space: hashing is synchronous. */
 const column = new Int32Array(10);
 const row = new Int32Array(10);
 
@@ -76,7 +76,7 @@ function rhoPi(s: Int32Array): void {
   }
 }
 
-/** The tables follow from their definitions: the walk of rho and pi, and the shift register of iota. */
+/** Computes the tables from their definitions: the rho and pi walk, and the iota shift register. */
 function derive(): void {
   let x = 1;
   let y = 0;

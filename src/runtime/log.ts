@@ -1,21 +1,23 @@
-// Structured lines to stderr (stdout belongs to results and to MCP). Never given secrets: callers pass ids, not values.
+// Writes JSON log lines to stderr, because stdout belongs to results and MCP. Callers pass ids, never secrets.
 
 export type LogLevel = 'debug' | 'info' | 'warn' | 'error';
-export type Log = Record<LogLevel, (message: string, facts?: Record<string, unknown>) => void>;
+export type Log = Record<LogLevel, (message: string, fields?: Record<string, unknown>) => void>;
 
-const order: LogLevel[] = ['debug', 'info', 'warn', 'error'];
+const levels: LogLevel[] = ['debug', 'info', 'warn', 'error'];
 
 export function createLog(
   level: LogLevel,
   write: (line: string) => void = (line) => process.stderr.write(line),
 ): Log {
   const line =
-    (at: LogLevel) =>
-    (message: string, facts: Record<string, unknown> = {}) => {
-      if (order.indexOf(at) < order.indexOf(level)) return;
-      const plain = Object.fromEntries(Object.entries(facts).map(([k, v]) => [k, readable(v)]));
+    (lineLevel: LogLevel) =>
+    (message: string, fields: Record<string, unknown> = {}) => {
+      if (levels.indexOf(lineLevel) < levels.indexOf(level)) return;
+      const serialized = Object.fromEntries(
+        Object.entries(fields).map(([k, v]) => [k, serializeError(v)]),
+      );
       write(
-        `${JSON.stringify({ time: new Date().toISOString(), level: at, message, ...plain })}\n`,
+        `${JSON.stringify({ time: new Date().toISOString(), level: lineLevel, message, ...serialized })}\n`,
       );
     };
   return { debug: line('debug'), info: line('info'), warn: line('warn'), error: line('error') };
@@ -23,11 +25,11 @@ export function createLog(
 
 export const silentLog: Log = createLog('error', () => {});
 
-function readable(value: unknown): unknown {
+function serializeError(value: unknown): unknown {
   if (!(value instanceof Error)) return value;
   return {
     message: value.message,
     stack: value.stack,
-    cause: value.cause ? readable(value.cause) : undefined,
+    cause: value.cause ? serializeError(value.cause) : undefined,
   };
 }

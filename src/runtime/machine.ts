@@ -1,5 +1,5 @@
-// The machine as `errand doctor` sees it: which system, whose home, and its files under one root (tests give another);
-// and what doctor finds.
+// The machine that `errand doctor` examines: platform, user and files. Tests replace the root folder. Also the type of a
+// doctor finding.
 import { existsSync, readFileSync, readdirSync } from 'node:fs';
 import { homedir, userInfo } from 'node:os';
 import { join } from 'node:path';
@@ -17,29 +17,32 @@ export interface Machine {
   userHome: string;
   userName: string;
   isRoot: boolean;
+  /** Where a path of the machine is on this system. */
+  at(path: string): string;
   has(path: string): boolean;
-  /** Undefined when there is no such file, or no right to read it. */
+  /** Undefined if the file does not exist or is not readable. */
   read(path: string): string | undefined;
   list(path: string): string[];
 }
 
 export function thisMachine(env: Machine['env'], root = '/'): Machine {
   const at = (path: string) => join(root, path);
-  const or = <T>(work: () => T, otherwise: T): T => {
+  const tryOr = <T>(read: () => T, fallback: T): T => {
     try {
-      return work();
+      return read();
     } catch {
-      return otherwise;
+      return fallback;
     }
   };
   return {
     platform: process.platform,
     env,
     userHome: env.HOME ?? homedir(),
-    userName: or(() => userInfo().username, ''),
+    userName: tryOr(() => userInfo().username, ''),
     isRoot: process.getuid?.() === 0,
+    at,
     has: (path) => existsSync(at(path)),
-    read: (path) => or(() => readFileSync(at(path), 'utf8'), undefined),
-    list: (path) => or(() => readdirSync(at(path)), []),
+    read: (path) => tryOr(() => readFileSync(at(path), 'utf8'), undefined),
+    list: (path) => tryOr(() => readdirSync(at(path)), []),
   };
 }

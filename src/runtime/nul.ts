@@ -1,26 +1,26 @@
-// NUL characters in text: a database column of text cannot hold one. Where a schema takes any JSON it is stored escaped
-// and allowed; where the schema asks for a string it is refused.
+// Rejects NUL characters in declared strings, because a database text column cannot store them. Fields that accept any
+// JSON are stored escaped and may contain them.
 import { z } from 'zod';
 import { AppError } from '../errors.ts';
 
-interface Checked {
+interface CheckedOperation {
   name: string;
   input: z.ZodType;
-  /** Paths of fields whose text may contain one. */
-  takesNul?: readonly string[];
+  /** Paths of fields whose text may contain NUL. */
+  allowsNul?: readonly string[];
 }
 
-export function refuseNul({ name, input, takesNul = [] }: Checked, value: unknown): void {
-  const path = nulPath(input, value, { path: '', allowed: takesNul });
+export function rejectNul({ name, input, allowsNul = [] }: CheckedOperation, value: unknown): void {
+  const path = nulPath(input, value, { path: '', allowed: allowsNul });
   if (path === undefined) return;
   const message = 'must not contain a NUL character';
-  throw new AppError('invalidInput', `Wrong input for ${name}: ${path}: ${message}`, {
-    hint: 'Remove it; arbitrary bytes are passed as base64.',
+  throw new AppError('invalidInput', `Invalid input for ${name}: ${path}: ${message}`, {
+    hint: 'Remove the NUL character, or pass binary data as base64.',
     data: { issues: [{ path, message, code: 'custom' }] },
   });
 }
 
-/** The path of the first declared string with a NUL. */
+/** The path of the first declared string that contains NUL. */
 function nulPath(
   schema: unknown,
   value: unknown,
@@ -32,20 +32,23 @@ function nulPath(
     return isText && value.includes('\0') ? path || 'input' : undefined;
   }
   if (typeof value !== 'object' || value === null) return undefined;
-  for (const [name, inner, part] of partsOf(schema, value)) {
+  for (const [name, inner, part] of childrenOf(schema, value)) {
     if (name.includes('\0')) return path || 'input';
     const at = { path: path === '' ? name : `${path}.${name}`, allowed };
-    const found = nulPath(bare(inner), part, at);
+    const found = nulPath(unwrap(inner), part, at);
     if (found !== undefined) return found;
   }
   return undefined;
 }
 
-function partsOf(schema: unknown, value: object): [name: string, schema: unknown, part: unknown][] {
+function childrenOf(
+  schema: unknown,
+  value: object,
+): [name: string, schema: unknown, part: unknown][] {
   if (schema instanceof z.ZodUnion)
-    return schema.options.flatMap((option) => partsOf(bare(option), value));
+    return schema.options.flatMap((option) => childrenOf(unwrap(option), value));
   if (schema instanceof z.ZodIntersection)
-    return [schema.def.left, schema.def.right].flatMap((part) => partsOf(bare(part), value));
+    return [schema.def.left, schema.def.right].flatMap((part) => childrenOf(unwrap(part), value));
   if (schema instanceof z.ZodArray && Array.isArray(value))
     return value.map((part, i) => [String(i), schema.element, part]);
   if (schema instanceof z.ZodObject) {
@@ -61,8 +64,8 @@ function partsOf(schema: unknown, value: object): [name: string, schema: unknown
   return [];
 }
 
-/** Without what may surround it: optional, nullable, defaults. */
-function bare(schema: unknown): unknown {
+/** Unwraps optional, nullable and default schemas. */
+function unwrap(schema: unknown): unknown {
   let at = schema;
   while (
     at instanceof z.ZodOptional ||

@@ -1,33 +1,33 @@
-// The start/stop contract of everything that runs in the background, and the one loop helper.
+// The start/stop contract of background services, and the loop that most of them use.
 import type { Clock } from './clock.ts';
 import type { Log } from './log.ts';
 
-/** start() returns once it works; stop() waits until nothing of it runs any more; a second stop is fine. */
+/** start() resolves once the service works. stop() resolves when nothing of it runs any more, and may be called twice. */
 export interface Service {
   name: string;
   start(): Promise<void>;
   stop(): Promise<void>;
 }
 
-/** Between two looks of a loop that has nothing to do. */
+/** Pause of a quiet loop. */
 const quietMs = 5000;
 
-export interface LoopOptions {
+interface LoopOptions {
   name: string;
   everyMs: number;
-  /** While this says so, nothing is due before somebody wakes it: it looks at its leisure. */
+  /** While this returns true, nothing is due until `wake` is called, and the loop runs at a slower pace. */
   isQuiet?(): boolean;
   clock: Clock;
   log: Log;
   run(signal: AbortSignal): Promise<void>;
 }
 
-/** Runs a function again and again, never twice at once; an error is logged and the loop goes on. */
+/** Runs a function repeatedly, never concurrently with itself. Errors are logged and the loop continues. */
 export class Loop implements Service {
   readonly name: string;
   private readonly options: LoopOptions;
   private stopping = new AbortController();
-  private nudge = new AbortController();
+  private wakeSignal = new AbortController();
   private running: Promise<void> | undefined;
 
   constructor(options: LoopOptions) {
@@ -38,34 +38,34 @@ export class Loop implements Service {
   async start(): Promise<void> {
     if (this.running) return;
     this.stopping = new AbortController();
-    this.running = this.turn();
+    this.running = this.runLoop();
   }
 
   async stop(): Promise<void> {
     this.stopping.abort();
-    this.nudge.abort();
+    this.wakeSignal.abort();
     await this.running;
     this.running = undefined;
   }
 
-  /** Runs the next turn now instead of at its time. */
+  /** Runs the next turn immediately. */
   wake(): void {
-    // With a reason of our own: the default one is an error with a stack, dear for something that every commit does.
-    this.nudge.abort('woken');
+    // An explicit reason avoids the default error with its stack, which is expensive because every commit calls this.
+    this.wakeSignal.abort('woken');
   }
 
-  private async turn(): Promise<void> {
+  private async runLoop(): Promise<void> {
     const { clock, log, run, everyMs, isQuiet, name } = this.options;
     const { signal } = this.stopping;
     while (!signal.aborted) {
-      this.nudge = new AbortController();
+      this.wakeSignal = new AbortController();
       try {
         await run(signal);
       } catch (error) {
-        if (!signal.aborted) log.error(`${name} failed and goes on`, { error });
+        if (!signal.aborted) log.error(`${name} failed and continues`, { error });
       }
       const pauseMs = isQuiet?.() ? Math.max(everyMs, quietMs) : everyMs;
-      if (!signal.aborted) await clock.sleep(pauseMs, this.nudge.signal);
+      if (!signal.aborted) await clock.sleep(pauseMs, this.wakeSignal.signal);
     }
   }
 }

@@ -1,4 +1,4 @@
-// Words as a shell takes them.
+// Quotes arguments for a POSIX shell.
 
-export const quoted = (word: string): string =>
+export const shellQuote = (word: string): string =>
   /^[\w@%+=:,./-]+$/.test(word) ? word : `'${word.replaceAll("'", `'\\''`)}'`;

@@ -1,16 +1,16 @@
-// Sends spans to the operator's collector as OTLP over HTTP in JSON, in batches, through egress. A collector that is away
-// costs spans, never a job: what does not fit in the buffer is counted and dropped.
+// Sends spans to the operator's collector in batches, as OTLP/JSON over HTTP through egress. An unreachable collector loses
+// spans but never affects a job: when the buffer is full, spans are counted and dropped.
 import type { Clock } from './clock.ts';
 import type { Egress } from './egress/index.ts';
 import type { Log } from './log.ts';
 import { Loop, type Service } from './service.ts';
 import type { Attributes, Span } from './trace.ts';
 
-export interface TraceExportOptions {
-  /** The whole address: …/v1/traces */
+interface TraceExportOptions {
+  /** The full address: …/v1/traces */
   url: string;
   headers: Record<string, string>;
-  /** What the spans are about: service.name, service.version, service.instance.id */
+  /** Describes the source: service.name, service.version, service.instance.id */
   resource: Attributes;
   egress: Egress;
   clock: Clock;
@@ -18,10 +18,10 @@ export interface TraceExportOptions {
 }
 
 const everyMs = 2000;
-const batchMax = 512;
-const bufferMax = 8192;
-const sendMsMax = 10_000;
-const answerBytesMax = 64 * 1024;
+const maxBatch = 512;
+const maxBuffer = 8192;
+const maxSendMs = 10_000;
+const maxResponseBytes = 64 * 1024;
 const kinds = { internal: 1, server: 2, consumer: 5 } as const;
 const statusError = 2;
 
@@ -29,7 +29,7 @@ export class TraceExport implements Service {
   readonly name = 'traces';
   private readonly options: TraceExportOptions;
   private readonly loop: Loop;
-  private waiting: Span[] = [];
+  private buffer: Span[] = [];
   private dropped = 0;
 
   constructor(options: TraceExportOptions) {
@@ -39,19 +39,19 @@ export class TraceExport implements Service {
   }
 
   add(span: Span): void {
-    if (this.waiting.length >= bufferMax) {
+    if (this.buffer.length >= maxBuffer) {
       this.dropped += 1;
       return;
     }
-    this.waiting.push(span);
-    if (this.waiting.length === batchMax) this.loop.wake();
+    this.buffer.push(span);
+    if (this.buffer.length === maxBatch) this.loop.wake();
   }
 
   async start(): Promise<void> {
     await this.loop.start();
   }
 
-  /** What is there goes out once more; a collector that is away does not hold up the end. */
+  /** Sends buffered spans once more. An unreachable collector does not delay the shutdown. */
   async stop(): Promise<void> {
     await this.loop.stop();
     await this.flush();
@@ -59,18 +59,18 @@ export class TraceExport implements Service {
 
   private async flush(): Promise<void> {
     const { log } = this.options;
-    while (this.waiting.length > 0) {
-      const batch = this.waiting.slice(0, batchMax);
+    while (this.buffer.length > 0) {
+      const batch = this.buffer.slice(0, maxBatch);
       try {
         await this.send(batch);
       } catch (error) {
-        log.warn('traces could not be sent; they are tried again', { spans: batch.length, error });
+        log.warn('failed to send traces; will retry', { spans: batch.length, error });
         return;
       }
-      this.waiting.splice(0, batch.length);
+      this.buffer.splice(0, batch.length);
     }
     if (this.dropped > 0) {
-      log.warn('traces were dropped while the collector was away', { spans: this.dropped });
+      log.warn('dropped traces because the collector was unreachable', { spans: this.dropped });
       this.dropped = 0;
     }
   }
@@ -86,15 +86,15 @@ export class TraceExport implements Service {
       body: JSON.stringify({
         resourceSpans: [{ resource: { attributes: attributeList(resource) }, scopeSpans }],
       }),
-      timeoutMs: sendMsMax,
-      bytesMax: answerBytesMax,
+      timeoutMs: maxSendMs,
+      maxBytes: maxResponseBytes,
     });
     response.body.discard();
-    // What the collector will never take is not worth keeping; everything else may work later.
+    // Drop what the collector will never accept. Everything else may succeed later.
     if (response.status === 400 || response.status === 413) {
-      this.options.log.warn('the collector refused spans', { status: response.status });
+      this.options.log.warn('the collector rejected spans', { status: response.status });
     } else if (response.status >= 300) {
-      throw new Error(`the collector answered ${response.status}`);
+      throw new Error(`the collector responded with status ${response.status}`);
     }
   }
 }

@@ -1,14 +1,14 @@
-// Traces in W3C Trace Context: who called comes in as `traceparent`, is carried through a call without being passed along
-// by hand, and into the jobs that the call starts. Spans go to a sink (trace-export.ts); without one nothing is kept.
+// Traces in W3C Trace Context. A caller's `traceparent` is carried through the call implicitly and into the jobs that the
+// call starts. Spans go to a sink (trace-export.ts); without one, nothing is recorded.
 import { AsyncLocalStorage } from 'node:async_hooks';
 import { createHash, randomBytes } from 'node:crypto';
 
 export interface TraceContext {
   /** 32 hexadecimal digits. */
   traceId: string;
-  /** 16 hexadecimal digits: the parent of what comes next. */
+  /** 16 hexadecimal digits: the parent of the next span. */
   spanId: string;
-  /** False: the caller's side decided not to record this one. */
+  /** False if the caller decided not to record this trace. */
   sampled: boolean;
 }
 
@@ -23,40 +23,40 @@ export interface Span {
   startMs: number;
   endMs: number;
   attributes: Attributes;
-  /** Set when what it stands for failed. */
+  /** Set if the operation failed. */
   error?: string | undefined;
 }
 
-const form = /^00-([0-9a-f]{32})-([0-9a-f]{16})-([0-9a-f]{2})$/;
+const format = /^00-([0-9a-f]{32})-([0-9a-f]{16})-([0-9a-f]{2})$/;
 
-/** Undefined for anything that is not a valid `traceparent`: a trace is never worth an error. */
+/** Returns undefined if the text is not a valid `traceparent`. An invalid trace is never an error. */
 export function parseTraceparent(text: unknown): TraceContext | undefined {
-  const match = typeof text === 'string' ? form.exec(text.trim()) : null;
+  const match = typeof text === 'string' ? format.exec(text.trim()) : null;
   if (!match) return undefined;
   const [, traceId, spanId, flags] = match as unknown as [string, string, string, string];
   if (/^0+$/.test(traceId) || /^0+$/.test(spanId)) return undefined;
   return { traceId, spanId, sampled: (Number.parseInt(flags, 16) & 1) === 1 };
 }
 
-export const traceparentOf = ({ traceId, spanId, sampled }: TraceContext): string =>
+export const formatTraceparent = ({ traceId, spanId, sampled }: TraceContext): string =>
   `00-${traceId}-${spanId}-${sampled ? '01' : '00'}`;
 
 const current = new AsyncLocalStorage<TraceContext>();
 
-/** The span that whatever runs now belongs to. */
+/** The span of the current call. */
 export const currentTrace = (): TraceContext | undefined => current.getStore();
 
 export function withTrace<T>(context: TraceContext | undefined, run: () => T): T {
   return context ? current.run(context, run) : run();
 }
 
-/** Always the same for the same thing, so that no row is needed to find it again after a crash. */
-export const derivedId = (text: string, digits: 16 | 32): string =>
+/** Deterministic, so that no row is needed to find the id again after a crash. */
+export const deriveId = (text: string, digits: 16 | 32): string =>
   createHash('sha256').update(text).digest('hex').slice(0, digits);
 
-export interface TracerOptions {
+interface TracerOptions {
   now(): number;
-  /** Share of the calls without a trace of their own that start one, 0 to 1. */
+  /** Share of calls without a trace that start a new one, 0 to 1. */
   ratio: number;
   sink(span: Span): void;
 }
@@ -76,7 +76,7 @@ export class Tracer {
     return this.options.now();
   }
 
-  /** Runs a call as a span of the caller's trace, or of a new one. */
+  /** Runs a call as a span of the caller's trace, or of a new trace. */
   async call<T>(name: string, attributes: Attributes, run: () => Promise<T>): Promise<T> {
     const parent = currentTrace();
     const sampled = parent ? parent.sampled : Math.random() < this.options.ratio;
@@ -100,9 +100,9 @@ export class Tracer {
         error,
       });
     try {
-      const answer = await withTrace(context, run);
+      const result = await withTrace(context, run);
       end();
-      return answer;
+      return result;
     } catch (error) {
       const { code } = error as { code?: unknown };
       end(typeof code === 'string' ? code : 'internal');

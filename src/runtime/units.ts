@@ -1,4 +1,4 @@
-// Durations and sizes for people and models: one form everywhere.
+// Formats durations and sizes for people and models.
 
 export function durationText(ms: number): string {
   if (ms < 1000) return `${Math.round(ms)}ms`;

@@ -1,27 +1,26 @@
-// What both ends of an HTTP exchange do by hand: read a body under a limit, read lines as they come, and wait for a reader
-// that is slower than the writer.
+// Low-level HTTP helpers: read a body under a size limit, read lines as they arrive, and wait for slow readers.
 import type { IncomingMessage, ServerResponse } from 'node:http';
 import { AppError } from '../errors.ts';
 
-/** What a client still sends after it was refused is discarded up to this, so that it reads the answer. */
-const discardBytesMax = 16 * 1024 * 1024;
-/** Where only small bodies are taken, less is discarded: this many times the limit. */
+/** After a rejection, up to this much of the body is discarded so that the client can read the response. */
+const maxDiscardBytes = 16 * 1024 * 1024;
+/** If only small bodies are accepted, less is discarded: this many times the limit. */
 const discardFactor = 16;
 
 export interface BodyLimit {
-  bytesMax: number;
-  /** The setting that would allow more, where there is one. */
+  maxBytes: number;
+  /** The setting that controls the limit, if there is one. */
   setting?: string;
 }
 
-const nothing = Buffer.alloc(0);
+const emptyBody = Buffer.alloc(0);
 
-/** A body that is too large is answered at once: a broken connection would not say why. */
+/** Rejects a body that is too large immediately, but keeps the connection: closing it would hide the reason. */
 export function readBody(request: IncomingMessage, limit: BodyLimit): Promise<Buffer> {
   const length = request.headers['content-length'];
   if (length === undefined && request.headers['transfer-encoding'] === undefined)
-    return Promise.resolve(nothing);
-  if (Number(length) > limit.bytesMax) {
+    return Promise.resolve(emptyBody);
+  if (Number(length) > limit.maxBytes) {
     discard(request, limit);
     return Promise.reject(tooLarge(limit));
   }
@@ -30,7 +29,7 @@ export function readBody(request: IncomingMessage, limit: BodyLimit): Promise<Bu
     let bytes = 0;
     const onData = (chunk: Buffer) => {
       bytes += chunk.length;
-      if (bytes > limit.bytesMax) {
+      if (bytes > limit.maxBytes) {
         request.off('data', onData);
         discard(request, limit);
         return reject(tooLarge(limit));
@@ -39,15 +38,17 @@ export function readBody(request: IncomingMessage, limit: BodyLimit): Promise<Bu
     };
     request.on('data', onData);
     request.once('end', () => resolve(chunks.length === 1 ? chunks[0]! : Buffer.concat(chunks)));
-    request.once('error', () => reject(cutOff()));
+    request.once('error', () => reject(incompleteBody()));
     request.once('close', () => {
-      if (!request.complete) reject(cutOff());
+      if (!request.complete) reject(incompleteBody());
     });
   });
 }
 
-/** Text of UTF-8 in lines; what follows the last line end is not one yet. */
-export async function* linesOf(chunks: AsyncIterable<Uint8Array | string>): AsyncGenerator<string> {
+/** Splits UTF-8 text into lines. An incomplete last line is not returned. */
+export async function* readLines(
+  chunks: AsyncIterable<Uint8Array | string>,
+): AsyncGenerator<string> {
   const decoder = new TextDecoder();
   let rest = '';
   for await (const chunk of chunks) {
@@ -58,8 +59,8 @@ export async function* linesOf(chunks: AsyncIterable<Uint8Array | string>): Asyn
   }
 }
 
-/** Waits until the client has taken what was written; false when it has left. */
-export function drained(response: ServerResponse): Promise<boolean> {
+/** Resolves when the client has received everything written; false if it disconnected. */
+export function waitForDrain(response: ServerResponse): Promise<boolean> {
   if (response.destroyed || response.req.socket.destroyed) return Promise.resolve(false);
   if (!response.writableNeedDrain) return Promise.resolve(true);
   return new Promise((resolve) => {
@@ -75,26 +76,26 @@ export function drained(response: ServerResponse): Promise<boolean> {
   });
 }
 
-function discard(request: IncomingMessage, { bytesMax }: BodyLimit): void {
-  const discardMax = Math.min(discardBytesMax, discardFactor * Math.max(bytesMax, 4096));
+function discard(request: IncomingMessage, { maxBytes }: BodyLimit): void {
+  const maxDiscard = Math.min(maxDiscardBytes, discardFactor * Math.max(maxBytes, 4096));
   let bytes = 0;
   request.on('data', (chunk: Buffer) => {
     bytes += chunk.length;
-    if (bytes > discardMax) request.destroy();
+    if (bytes > maxDiscard) request.destroy();
   });
   request.on('error', () => {});
 }
 
-function tooLarge({ bytesMax, setting }: BodyLimit): AppError {
+function tooLarge({ maxBytes, setting }: BodyLimit): AppError {
   const named = setting === undefined ? {} : { limit: setting };
-  return new AppError('tooLarge', `The body is larger than ${bytesMax} bytes.`, {
+  return new AppError('tooLarge', `The body is larger than ${maxBytes} bytes.`, {
     hint: setting
-      ? `The setting \`${setting}\` is the limit; send less, or raise it on the server.`
-      : 'Send less at once.',
-    data: { ...named, bytesMax },
+      ? `Send less, or raise the setting \`${setting}\` on the server.`
+      : 'Send a smaller body.',
+    data: { ...named, maxBytes },
   });
 }
 
-function cutOff(): AppError {
+function incompleteBody(): AppError {
   return new AppError('invalidInput', 'The request ended before its body was complete.');
 }

@@ -1,22 +1,22 @@
-// What `errand store check` verifies in any store: that every row can be read and decoded. What rows mean is checked
-// by their owners (jobs/check.ts, the kinds), through the same reader.
+// The part of `errand store check` that applies to every store: each row can be read and decoded. The owners of the
+// rows (jobs/check.ts, the kinds) check their meaning through the same reader.
 import { isUtf8 } from 'node:buffer';
 import { parseJson } from '../runtime/json.ts';
-import { tablesOf, type Table } from './tables.ts';
+import { listTables, type Table } from './tables.ts';
 import type { JsonColumns, Problem, Row, SearchIndex, StoreReader, Value } from './store.ts';
 
-/** A consistent, read-only view of a whole store, also while servers write to it. */
+/** A consistent, read-only view of a whole store, even while servers write to it. */
 export interface Snapshot extends StoreReader {
-  /** All rows of a table in pieces; SQLite gives text as bytes, as it is stored. */
+  /** All rows of a table in pages. SQLite returns text as raw bytes. */
   rows(table: Table): AsyncIterable<Row[]>;
-  /** Verifies the storage itself: pages, indexes. `notes` says what could not be verified. */
+  /** Verifies the storage itself: pages and indexes. `notes` lists what could not be verified. */
   verifyPages(): Promise<{ problems: string[]; notes: string[] }>;
 }
 
-/** One kind of damage may affect every row: the report stays readable. */
-const problemsPerTableMax = 20;
+/** One kind of damage may affect every row. The limit keeps the report readable. */
+const maxProblemsPerTable = 20;
 
-export interface RowsReport {
+interface RowsReport {
   tables: number;
   rows: number;
   problems: Problem[];
@@ -28,7 +28,7 @@ export async function checkRows(
   indexes: readonly SearchIndex[],
 ): Promise<RowsReport> {
   const report: RowsReport = { tables: 0, rows: 0, problems: [] };
-  for (const table of await tablesOf(snapshot, indexes)) {
+  for (const table of await listTables(snapshot, indexes)) {
     report.tables += 1;
     const found: string[] = [];
     let count = 0;
@@ -37,14 +37,14 @@ export async function checkRows(
         report.rows += rows.length;
         for (const row of rows) {
           for (const problem of rowProblems(table, row, json[table.name] ?? []))
-            if (count++ < problemsPerTableMax) found.push(problem);
+            if (count++ < maxProblemsPerTable) found.push(problem);
         }
       }
     } catch (error) {
       found.push(`${table.name}: the rows cannot be read: ${(error as Error).message}`);
     }
-    if (count > problemsPerTableMax)
-      found.push(`${table.name}: ${count - problemsPerTableMax} more such problems`);
+    if (count > maxProblemsPerTable)
+      found.push(`${table.name}: ${count - maxProblemsPerTable} more such problems`);
     report.problems.push(...found.map((text) => ({ check: 'rows' as const, text })));
   }
   return report;
@@ -74,7 +74,7 @@ function valueProblem(
   }
 }
 
-/** By the id that callers know, where the row has one. */
+/** Uses the id that callers know, if the row has one. */
 const keyText = ({ key }: Table, row: Row): string =>
   row.id === undefined ? key.map((column) => textOf(row[column] ?? '')).join('/') : textOf(row.id);
 

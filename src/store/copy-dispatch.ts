@@ -1,5 +1,6 @@
-// What a dispatcher knows beside the ledger, in one shape for both engines: who waits since when, and who holds what.
-import { queueOfName } from './postgres/dispatcher.ts';
+// Reads and restores dispatcher state in one shape for both engines: waiting entries in order, and held entries with
+// their leases.
+import { queueFromBossName } from './postgres/dispatcher.ts';
 import type { DispatchEntry, Store } from './store.ts';
 
 export interface HeldEntry extends DispatchEntry {
@@ -9,7 +10,7 @@ export interface HeldEntry extends DispatchEntry {
 
 const batch = 200;
 
-/** In the order in which they would be handed out. */
+/** Ready entries come in claim order. */
 export async function dispatchedEntries(store: Store): Promise<HeldEntry[]> {
   if (store.engine === 'sqlite') {
     return store.read<HeldEntry>(
@@ -34,7 +35,11 @@ export async function dispatchedEntries(store: Store): Promise<HeldEntry[]> {
     `SELECT l.attempt_id AS "attemptId", l.job_id AS "jobId", l.queue, j.priority, 0 AS "runAt",
        l.holder, l.lease_until AS "leaseUntil" FROM leases l JOIN jobs j ON j.id = l.job_id`,
   );
-  return [...ready.map((one) => ({ ...one, queue: queueOfName(one.queue) })), ...later, ...held];
+  return [
+    ...ready.map((one) => ({ ...one, queue: queueFromBossName(one.queue) })),
+    ...later,
+    ...held,
+  ];
 }
 
 export async function restoreEntries(store: Store, entries: readonly HeldEntry[]): Promise<void> {

@@ -1,13 +1,13 @@
-// The identity of a ledger: one row in either engine. A copy takes it along; while it is under way, no server starts.
+// The ledger's identity: one row in either engine. `errand store copy` copies it. No server starts during a copy.
 import type { Step, Store, StoreReader } from './store.ts';
 
-export interface LedgerIdentity {
+interface LedgerIdentity {
   ledger: string;
-  /** `copying`: rows of another store are being written here. */
+  /** `copying`: a copy is writing rows of another store here. */
   state: string;
 }
 
-export async function ledgerOf(store: StoreReader): Promise<LedgerIdentity | undefined> {
+export async function readLedger(store: StoreReader): Promise<LedgerIdentity | undefined> {
   const sql = 'SELECT ledger, state FROM ledger WHERE id = 1';
   return (await store.read<{ ledger: string; state: string }>(sql))[0];
 }

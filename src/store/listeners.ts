@@ -1,4 +1,4 @@
-// Who wants to hear of commits, and of queues that may have something to claim.
+// Listeners for commits and for queues that may have something to claim.
 
 export class StoreListeners {
   private readonly commits = new Set<() => void>();
@@ -14,8 +14,8 @@ export class StoreListeners {
     return () => this.queues.delete(listener);
   }
 
-  /** A commit was made; `queues` got something. */
-  tell(queues: readonly string[]): void {
+  /** Call after a commit. `queues` are the queues that may have something to claim now. */
+  notify(queues: readonly string[]): void {
     for (const listener of this.commits) listener();
     for (const queue of queues) for (const listener of this.queues) listener(queue);
   }

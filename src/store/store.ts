@@ -1,47 +1,63 @@
-// The contract of a store: the ledger (our tables, the truth) and the dispatcher (which attempt next, is its holder
-// alive) in one database. Two implementations: sqlite/ and postgres/. Nothing outside store/ may assume either.
+// The store contract: the ledger (our tables, the source of truth) and the dispatcher (which attempt runs next, and
+// whether its holder is alive) in one database. sqlite/ and postgres/ implement it. Code outside store/ must work with both.
 //
-// SQL is written once for both: `?` placeholders, text ids, integer milliseconds, JSON as text,
+// SQL is written once for both engines: `?` placeholders, text ids, integer milliseconds, JSON as text,
 // `ON CONFLICT … DO NOTHING/UPDATE`, keyset paging. DDL differs only through `Ddl`.
 
 export type Value = string | number | null | Uint8Array;
 export type Row = Record<string, Value>;
 
-/** One statement of a command. With `expect`, another number of changed rows is a conflict and nothing of the command happens. */
+/** One statement of a command. If `expect` is set and a different number of rows changes, the whole command conflicts. */
 export interface Statement {
   sql: string;
   params?: readonly Value[];
   expect?: number;
 }
 
-/** What the dispatcher must do in the same transaction. */
+/** A dispatcher change in the same transaction. */
 export type Intent =
   | { dispatch: 'enqueue'; entry: DispatchEntry }
-  /** The attempt is over: its entry goes away. Without an entry held by `holder` this is a conflict. */
+  /** The attempt ended: deletes its entry. Conflicts unless `holder` holds the entry. */
   | { dispatch: 'settle'; attemptId: string; holder?: string; queue?: string }
-  /** Takes a waiting or held entry away; nothing to take away is no conflict. Its queue, where known, saves a search. */
+  /** Deletes a waiting or held entry. A missing entry is not a conflict. A known `queue` saves a lookup. */
   | { dispatch: 'withdraw'; attemptId: string; queue?: string };
 
 export interface DispatchEntry {
   attemptId: string;
   jobId: string;
   queue: string;
-  /** Higher first; equal ones in order of submission. */
+  /** Higher runs first; equal priorities run in submission order. */
   priority: number;
-  /** Epoch ms; not handed out before. 0: at once. */
+  /** Epoch ms; not claimed earlier. 0: immediately. */
   runAt: number;
 }
 
-/** Kept numbers, never counted: `scope` names the counter family, e.g. `queue:default` or `owner:me`. */
+/** Changes a stored counter. `scope` names the counter family, e.g. `queue:default` or `owner:me`. */
 export interface Count {
-  /** `part`: counted for this part of the scope as well, under `partScope`. */
+  /** With `part`, the counter of `partScope(scope, part)` changes as well. */
   count: { scope: string; part?: string; key: string; delta: number };
 }
 
-/** The counters of a part of a scope: of one owner's jobs in a queue. */
+export interface CounterRow {
+  scope: string;
+  key: string;
+  n: number;
+}
+
+export interface CounterRange {
+  /** Scopes from here, in byte order. */
+  from: string;
+  /** Scopes before this one. */
+  to: string;
+  limit?: number;
+  /** Only rows of the table `counters`, which a statement can delete. PostgreSQL has recent changes elsewhere. */
+  isFolded?: boolean;
+}
+
+/** The scope for one part of another scope, e.g. for one owner's jobs in a queue. */
 export const partScope = (scope: string, part: string): string => `${scope}/${part}`;
 
-/** A new event of a job. The store numbers it for all jobs: events of one transaction in the order of their steps. */
+/** Appends a job event. The store assigns the global cursor; events of one transaction keep the order of their steps. */
 export interface Append {
   event: Omit<EventRow, 'cursor'>;
 }
@@ -51,14 +67,14 @@ export type Step = Statement | Intent | Count | Append;
 export type Commit =
   /** Rows of statements with RETURNING, by step index. */
   | { applied: true; rows: Row[][] }
-  /** Nothing happened: this step found another number of rows than it expected. */
+  /** Nothing was changed: this step matched a different number of rows than it expected. */
   | { applied: false; step: number };
 
 export interface ClaimRequest {
-  /** In order; `limit`: at most so many attempts of this queue held at once. */
+  /** In claim order. `limit`: at most this many attempts of the queue are held concurrently. */
   queues: readonly { name: string; limit?: number }[];
   limit: number;
-  /** How many more to look at than are wanted, because a plan may refuse some. */
+  /** How many extra entries to examine, because the plan may skip some. */
   lookahead?: number;
   holder: string;
   leaseMs: number;
@@ -66,13 +82,13 @@ export interface ClaimRequest {
 }
 
 export interface Candidate extends DispatchEntry {
-  /** The job's row as the ledger has it, read in the same transaction. */
+  /** The job row in the ledger, read in the same transaction. */
   readonly job: Row;
-  /** `job` is read only when asked for: whoever knows the job saves that. A plan on an older row is asked for again. */
-  readonly unread?: true;
+  /** `job` reads the row on access, so a plan that uses a cached job avoids the read. If its steps conflict, it is asked again. */
+  readonly lazy?: true;
 }
 
-/** What to do with a candidate: start it with these steps, or leave it waiting until `runAt` (a limit was hit), or drop a stale entry. */
+/** What to do with a candidate: start it with these steps, leave it waiting (until `runAt` if set), or drop a stale entry. */
 export type ClaimPlan =
   | { take: true; steps: Step[] }
   | { take: false; drop?: boolean; runAt?: number };
@@ -94,52 +110,54 @@ export interface EventRow {
 
 export interface Store {
   readonly engine: 'sqlite' | 'postgres';
-  /** Reads outside any command. Never hold an iterator: page with keysets. */
+  /** Reads outside any command. Page with keysets instead of holding an iterator. */
   read<T extends object = Row>(sql: string, params?: readonly Value[]): Promise<T[]>;
-  /** One command = one short transaction (or one savepoint of a shared one). Resolves only after it is durable. */
+  /** Runs one command in one short transaction, or in a savepoint of a shared one. Resolves once it is durable. */
   commit(steps: readonly Step[]): Promise<Commit>;
-  /** Hands out waiting attempts. `plan` is pure and synchronous: it decides on the row, never does I/O. */
+  /** Claims waiting attempts. `plan` must be pure and synchronous. */
   claim(request: ClaimRequest, plan: (candidate: Candidate) => ClaimPlan): Promise<Candidate[]>;
-  /** Extends leases; answers those still held by `holder`. */
+  /** Extends leases and returns the attempts that `holder` still holds. */
   heartbeat(
     attemptIds: readonly string[],
     holder: string,
     leaseUntil: number,
   ): Promise<Set<string>>;
-  /** Attempts whose lease ran out. They stay until a command settles or withdraws them. */
-  lost(now: number, limit: number): Promise<LostAttempt[]>;
-  /** How many ready entries of its queue are taken before this one, counted up to a limit. */
-  ahead(queue: string, attemptId: string, limit: number): Promise<number>;
-  /** After a gap (suspend, outage): every holder gets a fresh lease first. */
-  renewAll(leaseUntil: number): Promise<void>;
-  /** Where several servers sweep: notes that one did now, and answers when any of them did before. */
-  swept?(now: number): Promise<number | undefined>;
-  /** Makes due entries ready; answers the queues that got some and when the next one is due. */
+  /** Attempts whose lease expired. They remain until a command settles or withdraws them. */
+  lostAttempts(now: number, limit: number): Promise<LostAttempt[]>;
+  /** Counts the ready entries of the queue that run before this one, up to `limit`. */
+  countAhead(queue: string, attemptId: string, limit: number): Promise<number>;
+  /** Gives every holder a fresh lease. Used after a gap (suspend, outage) in which no holder could extend its lease. */
+  renewLeases(leaseUntil: number): Promise<void>;
+  /** Only with several servers: records a sweep and returns the time of the previous one by any server. */
+  recordSweep?(now: number): Promise<number | undefined>;
+  /** Makes due entries ready. Returns the affected queues and the time at which the next entry is due. */
   promote(now: number): Promise<{ queues: string[]; nextAt: number | undefined }>;
-  /** Events after a global cursor, never past an uncommitted one. */
+  /** Events after a global cursor. Never skips an event that a concurrent transaction may still commit. */
   events(after: number, limit: number): Promise<EventRow[]>;
   /** The cursor of the newest readable event. */
   eventCursor(): Promise<number>;
   counters(scope: string): Promise<Record<string, number>>;
-  /** Called after every commit that touched the ledger, here or (cluster) on another node; coalesced. */
+  /** Counters other than zero, ordered by scope and key. */
+  counterRange(range: CounterRange): Promise<CounterRow[]>;
+  /** Called after every commit that changed the ledger, on this node or another one. Calls are coalesced. */
   onCommit(listener: () => void): () => void;
   /** Called when a queue may have something to claim. */
   onReady(listener: (queue: string) => void): () => void;
   migrate(migrations: readonly Migration[]): Promise<void>;
-  /** Where migrations are a step of their own (`errand migrate`): a start refuses a schema that does not fit. */
+  /** Only where migrations are a separate step (`errand migrate`): rejects a schema that needs migrations. */
   check?(migrations: readonly Migration[]): Promise<void>;
   backup(path: string): Promise<void>;
-  /** Bytes of the database, for retention and doctor. */
+  /** Database size in bytes, for retention and doctor. */
   size(): Promise<number>;
   close(): Promise<void>;
 }
 
-/** What reads a store without changing it. */
+/** The read-only part of a store. */
 export type StoreReader = Pick<Store, 'engine' | 'read'>;
 
-/** Something that `errand store check` found. */
+/** A problem that `errand store check` found. */
 export interface Problem {
-  check: 'pages' | 'rows' | 'counters' | 'books';
+  check: 'pages' | 'rows' | 'counters' | 'dispatch' | 'books';
   /** What is wrong: the table, the row and the expected value. */
   text: string;
 }
@@ -147,28 +165,28 @@ export interface Problem {
 /** Columns that hold JSON, by table. */
 export type JsonColumns = Readonly<Record<string, readonly string[]>>;
 
-/** Migrations are append-only, numbered per owner: `jobs/1`, `web/2`. Never edited once released. */
+/** Migrations are append-only and numbered per owner: `jobs/1`, `web/2`. Never edit a released one. */
 export interface Migration {
   id: string;
   statements(ddl: Ddl): string[];
 }
 
-/** A search index is another thing in each engine: a copy leaves it out, and its kind fills it again. */
+/** Search indexes differ between engines. A copy skips them, and their kind rebuilds them. */
 export interface SearchIndex {
   table: string;
-  /** The statement after which its kind finds that everything is to be indexed. */
+  /** Marks everything as not indexed, so that the kind rebuilds the index. */
   refill: string;
 }
 
-/** The few words in which the two databases' DDL differs. */
+/** The DDL fragments in which the two databases differ. */
 export interface Ddl {
   engine: 'sqlite' | 'postgres';
   /** 64-bit integer. */
   int: string;
   blob: string;
-  /** A column that numbers rows by itself, primary key. */
+  /** An auto-incrementing primary key column. */
   serial: string;
-  /** After the closing bracket of CREATE TABLE. */
+  /** Appended after the closing parenthesis of CREATE TABLE. */
   strict: string;
 }
 

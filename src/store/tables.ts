@@ -1,4 +1,4 @@
-// The tables of a store as the database describes them: names, columns, primary keys.
+// Reads table names, columns and primary keys from the database catalog, and pages through the rows.
 import type { Row, SearchIndex, StoreReader, Value } from './store.ts';
 
 export interface Table {
@@ -13,18 +13,18 @@ export interface Table {
 const pageSize = 500;
 
 /** Every table except search indexes, which are different in each engine. */
-export async function tablesOf(
+export async function listTables(
   store: StoreReader,
   indexes: readonly SearchIndex[],
-  left: ReadonlySet<string> = new Set(),
+  excluded: ReadonlySet<string> = new Set(),
 ): Promise<Table[]> {
-  // An index in SQLite has tables of its own.
+  // SQLite stores an index in several tables with its name as prefix.
   const isIndex = (name: string) =>
     indexes.some(({ table }) => name === table || name.startsWith(`${table}_`));
   const names = await tableNames(store);
   const tables: Table[] = [];
-  for (const name of names.filter((one) => !left.has(one) && !isIndex(one)).toSorted()) {
-    const { columns, key, blobs } = await columnsOf(store, name);
+  for (const name of names.filter((one) => !excluded.has(one) && !isIndex(one)).toSorted()) {
+    const { columns, key, blobs } = await readColumns(store, name);
     tables.push({ name, columns: columns.toSorted(), key, blobs: new Set(blobs) });
   }
   return tables;
@@ -39,7 +39,7 @@ export async function tableNames(store: StoreReader): Promise<string[]> {
   return (await store.read<{ name: string }>(sql)).map(({ name }) => name);
 }
 
-async function columnsOf(
+async function readColumns(
   store: StoreReader,
   table: string,
 ): Promise<{ columns: string[]; key: string[]; blobs: string[] }> {
@@ -74,8 +74,8 @@ async function columnsOf(
   };
 }
 
-/** All rows in the order of the primary key. A table without a key is read in one piece. */
-export async function* pages(table: Table, store: StoreReader): AsyncGenerator<Row[]> {
+/** Yields all rows in primary key order. A table without a key is read as one page. */
+export async function* readPages(table: Table, store: StoreReader): AsyncGenerator<Row[]> {
   const { name, columns, key } = table;
   const select = `SELECT ${columns.map((column) => `"${column}"`).join(', ')} FROM "${name}"`;
   if (key.length === 0) {

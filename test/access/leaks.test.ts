@@ -1,5 +1,5 @@
-// What limited keys and keys of other owners must not learn or change through side effects: references to jobs, conflicts,
-// shared endpoints, later answers and endpoints that were created again. On both stores.
+// What limited keys and other owners' keys must not learn or change through side effects: job references, conflicts, shared
+// endpoints, later responses and recreated endpoints. On both stores.
 import assert from 'node:assert/strict';
 import { test, type TestContext } from 'node:test';
 import { allMigrations } from '../../src/app.ts';
@@ -17,18 +17,19 @@ for (const [store, env] of stores) {
     await t.test('a name, a prefix or @last finds no job outside the limits', () =>
       references(place),
     );
-    await t.test('other jobs do not hide a job that the key reaches', () => hidden(place));
+    await t.test('other jobs do not hide a job that the key can reach', () => hidden(place));
     await t.test('a rerun stays within the limits of the key', () => reruns(place));
     await t.test('a conflict names no job outside the limits', () => conflicts(place));
     await t.test(
-      'a purge cancels jobs of other owners only for those who manage the endpoint',
+      'only those who manage the endpoint cancel jobs of other owners with a purge',
       () => purges(place),
     );
-    await t.test('a later answer is the view of the client for the client only', () =>
-      laterAnswers(place),
+    await t.test('only the client gets the client view in a later response', () =>
+      laterResponses(place),
     );
-    await t.test('a key bound to an endpoint is not valid for the endpoint of another owner', () =>
-      recreated(place),
+    await t.test(
+      'a key bound to an endpoint is invalid for the same endpoint of another owner',
+      () => recreated(place),
     );
   });
 }
@@ -43,9 +44,12 @@ interface Found {
 async function createPlace(t: TestContext, env: Record<string, string>) {
   const { app, call } = await startApp(t, { endpoints: { shared: {} } }, { env });
   const signal = new AbortController().signal;
-  /** Makes a key and calls operations with it. */
-  const holder = async (wish: object) => {
-    const { key } = await call<{ key: string }>('create_key', { scopes: ['read', 'run'], ...wish });
+  /** Creates a key and calls operations with it. */
+  const holder = async (request: object) => {
+    const { key } = await call<{ key: string }>('create_key', {
+      scopes: ['read', 'run'],
+      ...request,
+    });
     const caller = (await app.access.authenticate(key))!;
     const found = (name: string, input: object): Promise<Found> =>
       app.operations.call(name, input, { caller, signal }).then(
@@ -84,18 +88,18 @@ async function references({ ann, bob, holder }: Place): Promise<void> {
   for (const { found } of limited)
     for (const name of operations)
       for (const text of ['secret', prefix, `job_${prefix}`, 'bobs']) {
-        const refused = await found(name, { id: text });
+        const rejected = await found(name, { id: text });
         const absent = await found(name, { id: `${text}x` });
         assert.deepEqual(
-          { ...refused, text: refused.text.replaceAll(text, '') },
+          { ...rejected, text: rejected.text.replaceAll(text, '') },
           { ...absent, text: absent.text.replaceAll(`${text}x`, '') },
           `${name} ${text}`,
         );
-        assert.equal(refused.code, 'notFound', `${name} ${text}`);
+        assert.equal(rejected.code, 'notFound', `${name} ${text}`);
       }
   const [queue, web, bound] = limited;
   const named = await queue!.found('get_job', { id: 'open' });
-  assert.equal((named.output as { id: string }).id, ci, 'the one in its queue, not ambiguous');
+  assert.equal((named.output as { id: string }).id, ci, 'the job in its queue is unambiguous');
   assert.ok(!named.text.includes(other));
   assert.equal((await queue!.found('get_job', { id: '@last' })).text.includes(ci), true);
   const after = { ...waiting, queue: 'ci', after: ['secret'] };
@@ -107,7 +111,11 @@ async function references({ ann, bob, holder }: Place): Promise<void> {
   const codes = await Promise.all(
     texts.map(async (id) => (await worker.found('get_job', { id })).code),
   );
-  assert.deepEqual([...new Set(codes)], ['forbidden'], 'whether the job exists or not');
+  assert.deepEqual(
+    [...new Set(codes)],
+    ['forbidden'],
+    'the same error whether the job exists or not',
+  );
 }
 
 async function hidden({ ann, holder, app }: Place): Promise<void> {
@@ -156,12 +164,12 @@ async function conflicts({ ann, holder }: Place): Promise<void> {
   assert.equal(inOther.code, 'idempotencyConflict');
   assert.ok(!inOther.text.includes(id), inOther.text);
   const endpoint = await holder({ owner: 'ann', subject: 'endpoint:shared' });
-  const wish = { endpointId: 'shared', input: 1, idempotencyKey };
-  const ofKind = await endpoint.found('run_endpoint', wish);
+  const request = { endpointId: 'shared', input: 1, idempotencyKey };
+  const ofKind = await endpoint.found('run_endpoint', request);
   assert.equal(ofKind.code, 'idempotencyConflict');
   assert.ok(!ofKind.text.includes(id), ofKind.text);
   const same = await ann.found('run_command', { ...waiting, argv: ['false'], idempotencyKey });
-  assert.ok(same.text.includes(id), 'a key that reaches the job is told its id');
+  assert.ok(same.text.includes(id), 'a key that can reach the job gets its id');
 }
 
 async function purges({ ann, bob, holder, app }: Place): Promise<void> {
@@ -173,13 +181,13 @@ async function purges({ ann, bob, holder, app }: Place): Promise<void> {
   const removed = (await bound.found('purge_queue', { endpointId: 'shared' })).output;
   assert.deepEqual(removed, { removed: 1 });
   assert.deepEqual(await statuses(mine), ['cancelled']);
-  assert.deepEqual(await statuses(foreign), ['queued'], 'a job of another owner waits on');
+  assert.deepEqual(await statuses(foreign), ['queued'], 'a job of another owner stays queued');
   const admin = await holder({ owner: 'ann', scopes: ['admin'] });
   assert.deepEqual((await admin.found('purge_queue', { endpointId: 'shared' })).output, { removed: 1 }); // prettier-ignore
   assert.deepEqual(await statuses(foreign), ['cancelled']);
 }
 
-async function laterAnswers({ ann, bob, holder, app, call, signal }: Place): Promise<void> {
+async function laterResponses({ ann, bob, holder, app, call, signal }: Place): Promise<void> {
   const wallet = (who: Place['ann']) => who.id('create_wallet', {});
   const [client, second, provider] = [await wallet(ann), await wallet(ann), await wallet(bob)];
   await call('mint_credit', { wallet: client, amount: '10', transferId: client });
@@ -188,15 +196,15 @@ async function laterAnswers({ ann, bob, holder, app, call, signal }: Place): Pro
     visibility: 'public',
   });
   const operation = app.operations.get('post_work');
-  const answer = (who: Place['ann']) =>
-    app.operations.answerFor(operation, id, { caller: who.caller, signal });
-  assert.equal(((await answer(ann)) as { id: string }).id, id);
+  const laterResponse = (who: Place['ann']) =>
+    app.operations.outputFor(operation, id, { caller: who.caller, signal });
+  assert.equal(((await laterResponse(ann)) as { id: string }).id, id);
   const own = await holder({ owner: 'ann', subject: `wallet:${client}` });
-  assert.equal(((await answer(own)) as { id: string }).id, id);
+  assert.equal(((await laterResponse(own)) as { id: string }).id, id);
   for (const who of [bob, await holder({ owner: 'carl' })])
-    assert.equal(await answer(who), undefined, 'the answer to the client is for the client');
+    assert.equal(await laterResponse(who), undefined, 'only the client gets its response');
   const other = await holder({ owner: 'ann', subject: `wallet:${second}` });
-  await assert.rejects(() => answer(other), { code: 'notFound' });
+  await assert.rejects(() => laterResponse(other), { code: 'notFound' });
 }
 
 async function recreated({ ann, bob, holder }: Place): Promise<void> {
@@ -216,9 +224,9 @@ async function recreated({ ann, bob, holder }: Place): Promise<void> {
       ['poll_stops', take],
       ['ping_worker', { endpointId, workerId: 'w1' }],
     ] as const) {
-      const refused = await found(name, input);
-      assert.equal(refused.code, 'notFound', name);
-      assert.ok(!refused.text.includes('private'), name);
+      const rejected = await found(name, input);
+      assert.equal(rejected.code, 'notFound', name);
+      assert.ok(!rejected.text.includes('private'), name);
     }
   const own = await holder({ owner: 'bob', scopes, subject: `endpoint:${endpointId}` });
   const taken = await own.found('take_jobs', { ...take, waitMs: 20_000 });

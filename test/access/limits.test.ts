@@ -1,4 +1,4 @@
-// What was tried with limited keys and must not work: by HTTP, by server-sent events and by MCP, on both stores.
+// Attempts to exceed the limits of a key over HTTP, server-sent events and MCP, on both stores.
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { allMigrations } from '../../src/app.ts';
@@ -17,15 +17,17 @@ for (const [store, env] of stores) {
     await t.test('a key bound to an endpoint runs no command and sees no other job', () =>
       bound(world),
     );
-    await t.test('a new key says in words what it allows', () => words(world));
+    await t.test('a new key comes with a description of its rights', () => keyDescription(world));
     await t.test('a limited admin key grants nothing beyond its limits', () => granting(world));
-    await t.test('a key without scope read sees of public operations what is public', () =>
+    await t.test('a key without scope read sees only the public part of public operations', () =>
       publicOnly(world),
     );
-    await t.test('a key limited to queues neither pays nor makes endpoints', () => queues(world));
-    await t.test('a name in use elsewhere is no way around a limit', () => names(world));
-    await t.test('MCP and event streams refuse the same', () => interfaces(world));
-    await t.test('a wallet key has no more than the key it was made with', () => wallets(world));
+    await t.test('a key limited to queues cannot pay or create endpoints', () => queues(world));
+    await t.test('a name in use elsewhere does not bypass a limit', () => names(world));
+    await t.test('MCP and event streams enforce the same limits', () => interfaces(world));
+    await t.test('a wallet key has no more rights than the key that created it', () =>
+      wallets(world),
+    );
   });
 }
 
@@ -91,26 +93,29 @@ async function granting(world: World): Promise<void> {
     expiresInMs: 600_000,
   });
   const made = await world.operation('create_key', { owner: 'ann' }, brief.key);
-  assert.equal(made.code, 'forbidden', 'a key that expires makes no key that does not');
+  assert.equal(made.code, 'forbidden', 'an expiring key cannot create one that never expires');
   const within = { owner: 'bob', expiresInMs: 60_000 };
   assert.equal((await world.operation('create_key', within, brief.key)).code, 'ok');
 }
 
-async function words(world: World): Promise<void> {
+async function keyDescription(world: World): Promise<void> {
   const { cli } = world.app.operations.get('create_key');
-  const said = async (wish: object) =>
-    (cli as CliShape).text!(await world.call('create_key', wish)) ?? '';
-  const plain = await said({ owner: 'ann' });
+  const describeKey = async (request: object) =>
+    (cli as CliShape).text!(await world.call('create_key', request)) ?? '';
+  const plain = await describeKey({ owner: 'ann' });
   assert.match(plain, /^errand_\w{40}\n/);
   assert.match(plain, /Anyone who has it can:\n {2}- run any command as the user of this server/);
   assert.match(plain, /\n {2}- cancel, retry, rerun and delete jobs of the owner ann\n/);
-  const web = await said({ kinds: ['web'], queues: ['default'], expiresInMs: 60_000 });
+  const web = await describeKey({ kinds: ['web'], queues: ['default'], expiresInMs: 60_000 });
   assert.doesNotMatch(web, /run any command/);
   assert.match(web, /only work of kind web\n.*queues default\nIt expires at 2/);
-  const bound = await said({ subject: 'endpoint:mine', scopes: ['run'] });
+  const bound = await describeKey({ subject: 'endpoint:mine', scopes: ['run'] });
   assert.doesNotMatch(bound, /run any command|wallets|read jobs/);
   assert.match(bound, /only endpoint mine/);
-  assert.match(await said({ scopes: ['admin'] }), /every owner[\s\S]*stop the server, make keys/);
+  assert.match(
+    await describeKey({ scopes: ['admin'] }),
+    /every owner[\s\S]*stop the server, create keys/,
+  );
 }
 
 async function publicOnly(world: World): Promise<void> {
@@ -123,7 +128,7 @@ async function publicOnly(world: World): Promise<void> {
   const [asWorker, asNobody] = await Promise.all(
     [world.keys.worker, undefined].map((key) => world.operation('get_job', { id: open }, key)),
   );
-  assert.deepEqual(JSON.parse(asWorker!.text), JSON.parse(asNobody!.text), 'as without a key');
+  assert.deepEqual(JSON.parse(asWorker!.text), JSON.parse(asNobody!.text), 'same as without a key');
 }
 
 async function queues(world: World): Promise<void> {

@@ -1,4 +1,4 @@
-// The authorization matrix (matrix.ts): routes of dialects and keys that ended, on SQLite.
+// The authorization matrix (matrix.ts): dialect routes and expired keys, on SQLite.
 import { testRoutes } from './matrix.ts';
 
 testRoutes('sqlite');

@@ -1,20 +1,20 @@
-// The authorization matrix: every operation and every route of a dialect, called with every sort of key, on both stores.
-// What is expected stands in test/snapshots/authorization.txt, a table that is reviewed like any other contract;
-// `node test/access/matrix.test.ts --write` writes it from what the server does. A new operation without a row fails here.
-// The files matrix*.test.ts are its parts: operations and routes on each store, so that they run in parallel.
+// The authorization matrix: every operation and every dialect route, called with every type of key, on both stores. The
+// expected results are in test/snapshots/authorization.txt, a table that is reviewed like any other contract.
+// `node test/access/matrix.test.ts --write` writes it from the actual results. A new operation without a row fails here.
+// The files matrix*.test.ts run its parts in parallel: operations and routes on each store.
 import assert from 'node:assert/strict';
 import { readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { test, type TestContext } from 'node:test';
 import { allMigrations, dialects } from '../../src/app.ts';
 import { migratedDatabase } from '../helpers/postgres.ts';
-import { askedRoutes, askOf, heldRoutes, waitingRoutes } from './routes.ts';
+import { routesWithInput, routeInput, heldRoutes, waitingRoutes } from './routes.ts';
 import { operationRows, type OperationRow } from './rows.ts';
-import { createWorld, holders, leaks, type Answer, type Holder, type World } from './world.ts';
+import { createWorld, holders, leaks, type CallResult, type Holder, type World } from './world.ts';
 
 const file = join(import.meta.dirname, '..', 'snapshots', 'authorization.txt');
 export const isWriting = process.argv.includes('--write');
-/** So many rows are asked concurrently; those that change what others look at are asked alone. */
+/** This many rows are called concurrently. Rows that change what others read are called alone. */
 const rowsAtATime = 8;
 const alone =
   /^(purge_queue|take_jobs|poll_stops|\w+_node|list_jobs|list_queues|(create|open|claim)_wallet)|purge-queue|job-take|v1\/(wallets|auth\/claim)$|freeze$/;
@@ -26,9 +26,9 @@ async function worldOn(t: TestContext, store: Store): Promise<World> {
   return createWorld(t, isHere ? {} : { ERRAND_STORE: await migratedDatabase(allMigrations()) });
 }
 
-/** `yes`: the call was admitted, whatever came of it. */
-function cellOf({ status, code, text }: Answer): string {
-  // CardZero says so of a key whose owner has several wallets: it was admitted.
+/** `yes`: the call was admitted, regardless of its result. */
+function cellOf({ status, code, text }: CallResult): string {
+  // CardZero returns this for an admitted key whose owner has several wallets.
   if (text.includes('API_KEY_NOT_BOUND_TO_WALLET')) return 'yes';
   if (status === 401) return '401';
   if (status === 403 && code !== 'egressRefused') return '403';
@@ -42,9 +42,9 @@ const routeNames = routes.map(({ method, path }) => `${method} ${path}`);
 
 interface Row {
   name: string;
-  /** Makes what one call is about, and asks with each key. */
-  prepare(): Promise<(key: string | undefined) => Promise<Answer>>;
-  /** Only looks: all keys may look at the same thing. */
+  /** Creates what one call needs and calls with each key. */
+  prepare(): Promise<(key: string | undefined) => Promise<CallResult>>;
+  /** Read-only: all keys may use the same objects. */
   isRead: boolean;
 }
 
@@ -64,29 +64,25 @@ const routeRow = (world: World, name: string): Row => ({
     heldRoutes.has(name) ||
     waitingRoutes.test(name),
   prepare: async () => {
-    const { path, body } = await askOf(name, world);
+    const { path, body } = await routeInput(name, world);
     return (key) => world.send(name.slice(0, name.indexOf(' ')), path, key, body);
   },
 });
 
 async function cells(world: World, { name, prepare, isRead }: Row): Promise<[string, string[]]> {
-  let ask = await prepare();
+  let call = await prepare();
   let isUsed = false;
-  const answer = async (holder: Holder): Promise<string> => {
-    if (isUsed && !isRead) ask = await prepare();
-    const found = await ask(world.keys[holder]);
+  const callWith = async (holder: Holder): Promise<string> => {
+    if (isUsed && !isRead) call = await prepare();
+    const found = await call(world.keys[holder]);
     const cell = cellOf(found);
     isUsed = cell === 'yes';
-    assert.deepEqual(
-      leaks(holder, found.text),
-      [],
-      `${name} tells ${holder} of what it must not see`,
-    );
+    assert.deepEqual(leaks(holder, found.text), [], `${name} shows ${holder} what it must not see`);
     return cell;
   };
-  if (isRead) return [name, await Promise.all(holders.map(answer))];
+  if (isRead) return [name, await Promise.all(holders.map(callWith))];
   const row: string[] = [];
-  for (const holder of holders) row.push(await answer(holder));
+  for (const holder of holders) row.push(await callWith(holder));
   return [name, row];
 }
 
@@ -119,9 +115,9 @@ function textOf(table: ReadonlyMap<string, readonly string[]>): string {
 
 function columns(): string {
   const legend = [
-    '# Who may call what. Columns: the sort of key (test/access/world.ts); rows: the operation or the route of a dialect,',
-    '# in brackets what it is about (test/access/rows.ts). yes: admitted. 401: no valid key. 403: outside the scopes or',
-    '# limits of the key. 404: looks as if it did not exist. Keys that expired, were revoked or rotated get 401 everywhere.',
+    '# Who may call what. Columns: the type of key (test/access/world.ts). Rows: the operation or dialect route,',
+    '# with its object in brackets (test/access/rows.ts). yes: admitted. 401: no valid key. 403: outside the scopes or',
+    '# limits of the key. 404: reported as nonexistent. Keys that expired, were revoked or rotated get 401 everywhere.',
   ];
   return legend.join('\n');
 }
@@ -138,24 +134,25 @@ function check(part: string, table: ReadonlyMap<string, readonly string[]>): voi
     writeFileSync(file, `${[...parts.values()].map((one) => one.trimEnd()).join('\n\n')}\n`);
     return;
   }
-  const hint = 'If this was meant: node test/access/matrix.test.ts --write, and review the table';
+  const hint =
+    'If this is intended: node test/access/matrix.test.ts --write, then review the table';
   assert.deepEqual(text.split('\n'), parts.get(part)?.trimEnd().split('\n'), hint);
 }
 
-/** On PostgreSQL without HTTP: interfaces know no store, and the same calls take half the time. */
+/** On PostgreSQL without HTTP: interfaces do not depend on the store, and the same calls take half the time. */
 export function testOperations(store: Store): void {
-  test(`every operation with every sort of key, on ${store}`, async (t) => {
+  test(`every operation with every type of key, on ${store}`, async (t) => {
     const world = await worldOn(t, store);
     const declared = world.app.operations.list().filter(({ reach }) => reach !== undefined);
     const all = world.app.operations.list().map(({ name }) => name);
-    await t.test('every operation says what it touches and has a row', () => {
+    await t.test('every operation declares its reach and has a row', () => {
       assert.deepEqual(
         all.filter((name) => !declared.some((one) => one.name === name)),
         [],
-        'without `reach` an operation is closed to limited keys',
+        'limited keys cannot call an operation without `reach`',
       );
       const rows = new Set(operationRows.map(({ operation }) => operation));
-      assert.deepEqual(all.toSorted(), [...rows].toSorted(), 'rows.ts and the operation list');
+      assert.deepEqual(all.toSorted(), [...rows].toSorted(), 'rows.ts matches the operation list');
     });
     await t.test('operations', async () => {
       const way = store === 'postgres' ? 'direct' : 'operation';
@@ -166,17 +163,19 @@ export function testOperations(store: Store): void {
 }
 
 export function testRoutes(store: Store): void {
-  test(`every route of a dialect with every sort of key, on ${store}`, async (t) => {
+  test(`every dialect route with every type of key, on ${store}`, async (t) => {
     const world = await worldOn(t, store);
     assert.deepEqual(
-      askedRoutes().filter((name) => !routeNames.includes(name)),
+      routesWithInput().filter((name) => !routeNames.includes(name)),
       [],
       'routes.ts',
     );
-    await t.test('a key that ended is refused everywhere', () => endedKeys(world));
-    await t.test('routes of dialects', async () => {
+    await t.test('an expired, revoked or rotated key is rejected everywhere', () =>
+      endedKeys(world),
+    );
+    await t.test('dialect routes', async () => {
       const held = routeNames.filter((name) => heldRoutes.has(name));
-      // A frozen wallet hires nobody: last.
+      // Last, because a frozen wallet cannot hire.
       const others = routeNames
         .filter((name) => !heldRoutes.has(name))
         .toSorted((a, b) => Number(a.endsWith('freeze')) - Number(b.endsWith('freeze')));
@@ -185,7 +184,7 @@ export function testRoutes(store: Store): void {
         world,
         others.map((name) => routeRow(world, name)),
       );
-      await world.stopFace();
+      await world.stopInterfaces();
       for (const [name, row] of await Promise.all(waiting)) table.set(name, row);
       check('routes', new Map(routeNames.map((name) => [name, table.get(name)!])));
     });
@@ -194,7 +193,7 @@ export function testRoutes(store: Store): void {
 
 async function endedKeys(world: World): Promise<void> {
   for (const [ending, key] of Object.entries(world.ended)) {
-    const answers = await Promise.all([
+    const responses = await Promise.all([
       ...operationRows
         .filter(
           ({ operation }, n) => operationRows.findIndex((one) => one.operation === operation) === n,
@@ -203,14 +202,14 @@ async function endedKeys(world: World): Promise<void> {
           async ({ operation }) => [operation, await world.operation(operation, {}, key)] as const,
         ),
       ...routes
-        // A callback of a remote is proven by its own token.
+        // A remote's callback is authenticated by its own token.
         .filter(({ path }) => !path.startsWith('/v2/hooks/'))
         .map(
           async ({ method, path }) =>
             [path, await world.send(method, path.replace(/[{}*]/g, ''), key)] as const,
         ),
     ]);
-    for (const [name, answer] of answers)
-      assert.equal(answer.status, 401, `${name} with a key that ${ending}`);
+    for (const [name, response] of responses)
+      assert.equal(response.status, 401, `${name} with a key that ${ending}`);
   }
 }

@@ -1,16 +1,16 @@
-// The rows of the matrix for routes of dialects: what each route is asked, about things that the bound keys reach (the
-// endpoint mine, a hire of the wallet), so that a refusal comes from the key and not from the thing.
+// The matrix rows for dialect routes: each route is called with objects that the bound keys can reach (endpoint mine, a hire
+// of the wallet), so that a rejection is caused by the key and not by the object.
 import type { World } from './world.ts';
 
-export interface Asked {
+export interface RouteInput {
   params?: Record<string, string>;
   query?: string;
   body?: unknown;
 }
 
-type Ask = (world: World) => Asked | Promise<Asked>;
+type InputFactory = (world: World) => RouteInput | Promise<RouteInput>;
 
-/** They answer when something happens or when the server stops. */
+/** They respond when something happens or when the server stops. */
 export const heldRoutes = new Set([
   'GET /v2/{endpointId}/job-stop/{workerId}',
   'GET /v2/serverless/{id}/workers/{workerId}/logs',
@@ -19,45 +19,73 @@ export const heldRoutes = new Set([
 ]);
 
 const input = { input: { n: 1 } };
-const plain: Ask = () => ({});
+const plain: InputFactory = () => ({});
 const say =
-  (body: unknown): Ask =>
+  (body: unknown): InputFactory =>
   () => ({ body });
 const site =
-  (more: object = {}): Ask =>
+  (more: object = {}): InputFactory =>
   (world) => ({ body: { url: world.site, ...more } });
 const query =
-  (text: string): Ask =>
+  (text: string): InputFactory =>
   () => ({ query: text });
-const search: Ask = () => ({ query: 'q=x', body: { query: 'x' } });
-const endpointJob: Ask = async ({ make }) => ({
+const search: InputFactory = () => ({ query: 'q=x', body: { query: 'x' } });
+const endpointJob: InputFactory = async ({ make }) => ({
   params: { jobId: await make.endpointJob('mine') },
 });
-const waiting: Ask = async (world) => ({ ...(await endpointJob(world)), query: 'wait=1000' });
+const waiting: InputFactory = async (world) => ({
+  ...(await endpointJob(world)),
+  query: 'wait=1000',
+});
 const batch =
-  (body?: unknown): Ask =>
+  (body?: unknown): InputFactory =>
   async ({ make }) => ({
     params: { batchId: await make.batch('mine') },
     ...(body === undefined ? {} : { body }),
   });
-const posted: Ask = async ({ make }) => ({
+const posted: InputFactory = async ({ make }) => ({
   params: { jobId: await make.endpointJob('mine') },
   body: { output: 1 },
 });
-const taken: Ask = async ({ make }) => {
+const taken: InputFactory = async ({ make }) => {
   await make.endpointJob('mine');
   return {};
 };
-const crawl: Ask = async ({ make }) => ({ params: { id: await make.webJob() } });
-const searchJob: Ask = async ({ make }) => ({ params: { job_id: await make.webJob() } });
+const crawl: InputFactory = async ({ make }) => ({ params: { id: await make.webJob() } });
+const searchJob: InputFactory = async ({ make }) => ({ params: { job_id: await make.webJob() } });
 const hire =
-  (body?: object): Ask =>
+  (body?: object): InputFactory =>
   async ({ make, wallets }) => ({
     params: { jobId: await make.hire(wallets.mine) },
     ...(body ? { body } : {}),
   });
+/** Routes that both Firecrawl API versions have. */
+function firecrawl(version: string): Record<string, InputFactory> {
+  const root = `/firecrawl/${version}`;
+  const job = ['GET', 'DELETE'].flatMap((method) => [
+    `${method} ${root}/crawl/{id}`,
+    `${method} ${root}/batch/scrape/{id}`,
+  ]);
+  const errors = (version === 'v1' ? ['GET', 'DELETE'] : ['GET']).flatMap((method) => [
+    `${method} ${root}/crawl/{id}/errors`,
+    `${method} ${root}/batch/scrape/{id}/errors`,
+  ]);
+  return {
+    [`POST ${root}/scrape`]: site(),
+    [`POST ${root}/map`]: site(),
+    [`POST ${root}/crawl`]: site({ limit: 1 }),
+    [`POST ${root}/batch/scrape`]: (world) => ({ body: { urls: [world.site] } }),
+    [`POST ${root}/extract`]: (world) => ({
+      body: { urls: [world.site], schema: { type: 'object', properties: {} } },
+    }),
+    [`POST ${root}/search`]: say({ query: 'x' }),
+    ...Object.fromEntries(
+      [...job, ...errors, `GET ${root}/extract/{id}`].map((name) => [name, crawl]),
+    ),
+  };
+}
 const wallet =
-  (body?: object): Ask =>
+  (body?: object): InputFactory =>
   ({ wallets }) => ({
     params: { walletId: wallets.mine, address: wallets.mine },
     ...(body ? { body } : {}),
@@ -66,8 +94,8 @@ const wallet =
 /** They wait for a job, which is the same for all keys. */
 export const waitingRoutes = /sync/;
 
-/** What is asked where a route needs more than its path. A route that is not here is asked with the endpoint mine. */
-const asks: Record<string, Ask> = {
+/** Input for routes that need more than their path. Any other route is called with endpoint mine. */
+const inputs: Record<string, InputFactory> = {
   'POST /v2/{endpointId}/run': say(input),
   'POST /v2/{endpointId}/runsync': () => ({ query: 'wait=1000', body: input }),
   'GET /v2/{endpointId}/status/{jobId}': endpointJob,
@@ -97,28 +125,11 @@ const asks: Record<string, Ask> = {
   'DELETE /v2/serverless/{id}': async ({ make }) => ({ params: { id: await make.endpoint() } }),
   'GET /v2/serverless/{id}/workers/{workerId}/logs': query('tail=1'),
 
-  'POST /firecrawl/v2/scrape': site(),
-  'POST /firecrawl/v2/map': site(),
-  'POST /firecrawl/v2/crawl': site({ limit: 1 }),
-  'POST /firecrawl/v2/batch/scrape': (world) => ({ body: { urls: [world.site] } }),
-  'POST /firecrawl/v2/extract': (world) => ({
-    body: { urls: [world.site], schema: { type: 'object', properties: {} } },
-  }),
+  ...firecrawl('v1'),
+  ...firecrawl('v2'),
   'POST /firecrawl/v2/agent': say({ prompt: 'x' }),
-  'POST /firecrawl/v2/search': say({ query: 'x' }),
-  ...Object.fromEntries(
-    [
-      'GET /firecrawl/v2/crawl/{id}',
-      'DELETE /firecrawl/v2/crawl/{id}',
-      'GET /firecrawl/v2/crawl/{id}/errors',
-      'GET /firecrawl/v2/batch/scrape/{id}',
-      'DELETE /firecrawl/v2/batch/scrape/{id}',
-      'GET /firecrawl/v2/batch/scrape/{id}/errors',
-      'GET /firecrawl/v2/agent/{id}',
-      'DELETE /firecrawl/v2/agent/{id}',
-      'GET /firecrawl/v2/extract/{id}',
-    ].map((name) => [name, crawl]),
-  ),
+  'GET /firecrawl/v2/agent/{id}': crawl,
+  'DELETE /firecrawl/v2/agent/{id}': crawl,
   ...Object.fromEntries(
     ['crawl', 'map', 'markdown', 'screenshot'].map((name) => [
       `POST /searchclaw/v1/${name}`,
@@ -166,7 +177,7 @@ const asks: Record<string, Ask> = {
   'POST /cardzero/v1/x402/pay': (world) => ({
     body: { url: world.site, maxAmount: '1', recipient: world.wallets.bob },
   }),
-  // It ends the keys of the wallet: not of the one that a key of the table is bound to.
+  // It revokes the keys of the wallet, so it must not use the wallet that a key of the table is bound to.
   'POST /cardzero/v1/wallets/{walletId}/api-key/rotate': ({ wallets }) => ({
     params: { walletId: wallets.purse },
   }),
@@ -177,21 +188,24 @@ const asks: Record<string, Ask> = {
   }),
 };
 
-async function drafted({ make, call }: World): Promise<Asked> {
+async function drafted({ make, call }: World): Promise<RouteInput> {
   const batchId = await make.batch('mine');
   const { jobs } = await call<{ jobs: { id: string }[] }>('list_batch_jobs', { batchId });
   return { params: { batchId, jobId: jobs[0]!.id } };
 }
 
-async function cancelledJob(world: World): Promise<Asked> {
+async function cancelledJob(world: World): Promise<RouteInput> {
   const jobId = await world.make.endpointJob('mine');
   await world.call('cancel_job', { id: jobId });
   return { params: { jobId } };
 }
 
 /** The path and body of one call of the route. */
-export async function askOf(name: string, world: World): Promise<{ path: string; body?: unknown }> {
-  const { params = {}, query: search = '', body } = await (asks[name] ?? plain)(world);
+export async function routeInput(
+  name: string,
+  world: World,
+): Promise<{ path: string; body?: unknown }> {
+  const { params = {}, query: search = '', body } = await (inputs[name] ?? plain)(world);
   const values: Record<string, string> = {
     endpointId: 'mine',
     id: 'mine',
@@ -213,5 +227,5 @@ export async function askOf(name: string, world: World): Promise<{ path: string;
   };
 }
 
-/** Every name that is asked something of its own: one that no dialect has any more is to be removed. */
-export const askedRoutes = (): string[] => Object.keys(asks);
+/** Every route with its own input. Remove entries that no dialect has any more. */
+export const routesWithInput = (): string[] => Object.keys(inputs);

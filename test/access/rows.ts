@@ -1,15 +1,15 @@
-// The rows of the authorization matrix: every operation and every route of a dialect with input that is right in form.
-// Where it depends on the thing, an operation has a row for each: ci and default are commands in these queues, mine is
-// the endpoint that a key is bound to, alien another one, hire an escrow job of the bound wallet, foreign one of another.
+// The rows of the authorization matrix: every operation and every dialect route with valid input. If the result depends on
+// the object, an operation has several rows: ci and default are commands in these queues, mine is the endpoint that a key is
+// bound to, alien another endpoint, hire an escrow job of the bound wallet, foreign one of another wallet.
 import type { World } from './world.ts';
 
 export interface OperationRow {
   operation: string;
-  /** What it is about, where there are several rows. */
+  /** The object, if an operation has several rows. */
   about?: string;
-  /** Called without HTTP on every store: its input is not JSON. */
+  /** Called without HTTP on every store, because its input is not JSON. */
   way?: 'direct';
-  /** Made for every cell: a call may use up what it is given. */
+  /** Created for every cell, because a call may consume it. */
   input(world: World): object | Promise<object>;
 }
 
@@ -31,13 +31,13 @@ const jobs: [about: string, id: (world: World) => Promise<string>][] = [
 const one = (operation: string, input: Input, about?: string): OperationRow =>
   about === undefined ? { operation, input } : { operation, about, input };
 
-/** One row for each thing. */
+/** One row per object. */
 const each = (
   operation: string,
-  things: readonly [string, (world: World) => Promise<string> | string][],
+  objects: readonly [string, (world: World) => Promise<string> | string][],
   input: (id: string, world: World) => object,
 ): OperationRow[] =>
-  things.map(([about, id]) => ({
+  objects.map(([about, id]) => ({
     operation,
     about,
     input: async (world) => input(await id(world), world),
@@ -81,6 +81,10 @@ export const operationRows: OperationRow[] = [
   ...each('rerun_job', kindsOfJobs, (id) => ({ id })),
   ...each('delete_job', kindsOfJobs, (id) => ({ id })),
   one('list_jobs', () => ({ limit: 200 })),
+  one('watch_jobs', () => ({})),
+  one('count_jobs', () => ({})),
+  one('get_stats', () => ({})),
+  one('change_jobs', () => ({ action: 'cancel', filter: {}, dryRun: true })),
   one('list_queues', () => ({})),
   ...each(
     'set_queue',
@@ -115,11 +119,17 @@ export const operationRows: OperationRow[] = [
   one('revoke_key', async ({ make }) => ({ id: await make.key() }), 'without limits'),
   one('rotate_key', key, 'command'),
   one('rotate_key', async ({ make }) => ({ id: await make.key() }), 'without limits'),
+  one('create_login_code', () => ({})),
+  one('get_caller', () => ({})),
+  one('list_sessions', () => ({})),
+  one('revoke_session', async ({ make }) => ({ id: await make.session('ann') }), 'ann'),
+  one('revoke_session', async ({ make }) => ({ id: await make.session('bob') }), 'bob'),
   one('list_nodes', () => ({})),
   ...['cordon_node', 'drain_node', 'uncordon_node', 'forget_node'].map((name) =>
     one(name, ({ make }) => ({ id: make.node })),
   ),
   one('watch_job', async ({ make }) => ({ id: await make.webJob(), until: {} })),
+  one('get_server', () => ({})),
   one('stop_server', () => ({ ifIdle: true })),
   one('backup_store', () => ({ path: '/nonexistent/backup' })),
 
@@ -178,7 +188,7 @@ export const operationRows: OperationRow[] = [
   ...each('take_jobs', endpoints, (endpointId) => ({ endpointId, ...worker, waitMs: 0 })),
   ...each('poll_stops', endpoints, (endpointId) => ({ endpointId, ...worker, waitMs: 0 })),
   ...each('ping_worker', endpoints, (endpointId) => ({ endpointId, ...worker })),
-  // Their bodies are bytes. Over HTTP they are called by the routes of the worker protocol.
+  // Their bodies are binary. Over HTTP they are called through the worker protocol routes.
   ...['finish_endpoint_job', 'add_stream_chunk'].flatMap((name) =>
     endpointJobs.map(([about, id]): OperationRow => ({
       operation: name,
@@ -277,7 +287,7 @@ export const operationRows: OperationRow[] = [
   one('verify_escrow', () => ({})),
 ];
 
-/** The same about the webhook of the job. */
+/** The same for the job's webhook. */
 function hooked({ operation, about, input }: OperationRow): OperationRow {
   return one(
     operation,

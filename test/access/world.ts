@@ -1,20 +1,21 @@
-// A server with keys of every sort and things of several owners, for the authorization matrix. Everything stored has a
-// word of its own in its name, so that an answer with a word that its reader must not see is found.
+// A server with every type of key and objects of several owners, for the authorization matrix. Every stored object has a
+// unique word in its name, so that a response that leaks it to the wrong reader is detected.
 import { mkdirSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import type { TestContext } from 'node:test';
 import type { App } from '../../src/app.ts';
 import { errorBody, errorKind } from '../../src/errors.ts';
-import { routeOf } from '../../src/faces/http/routes.ts';
+import { routeOf } from '../../src/interfaces/http/routes.ts';
 import type { Operation } from '../../src/operation.ts';
 import { serverOperations } from '../../src/server-operations.ts';
+import { request as send } from 'undici';
 import { startApp, type TestApp } from '../helpers/app.ts';
 import { listen } from '../helpers/listener.ts';
 import { until } from '../helpers/until.ts';
-import { openFaces } from './faces.ts';
+import { openInterfaces } from './interfaces.ts';
 
-/** The columns of the table: whose key it is, its scopes and its limits. */
-export const keyWishes = {
+/** The columns of the table: the key's owner, scopes and limits. */
+export const keyRequests = {
   read: { owner: 'ann', scopes: ['read'] },
   run: { owner: 'ann', scopes: ['run'] },
   worker: { owner: 'ann', scopes: ['worker'] },
@@ -31,30 +32,41 @@ export const keyWishes = {
   adminCi: { owner: 'ann', scopes: ['admin'], queues: ['ci'] },
   adminEp: { owner: 'ann', scopes: ['admin'], subject: 'endpoint:mine' },
 } as const;
-export type Holder = keyof typeof keyWishes | 'none';
-export const holders: readonly Holder[] = ['none', ...(Object.keys(keyWishes) as Holder[])];
+/** Dashboard sessions: `session` was created by a key of ann, `viewer` is a read-only session of an admin key. */
+const sessionRequests = {
+  session: { owner: 'ann', scopes: ['read', 'run'] },
+  viewer: { owner: 'ann', scopes: ['admin'] },
+} as const;
+export type Holder = keyof typeof keyRequests | keyof typeof sessionRequests | 'none';
+export const holders: readonly Holder[] = [
+  'none',
+  ...(Object.keys(keyRequests) as Holder[]),
+  ...(Object.keys(sessionRequests) as Holder[]),
+];
 
-/** Words in the names of stored things, by the holders whose answers may have them. */
-const words: Record<string, readonly Holder[]> = {
-  'zq-ci': ['read', 'run', 'admin', 'command', 'queue', 'adminCmd', 'adminCi'],
-  'zq-default': ['read', 'run', 'admin', 'command', 'adminCmd'],
-  'zq-mine': ['read', 'run', 'admin', 'endpoint', 'bound', 'adminEp'],
-  'zq-alien': ['read', 'run', 'admin', 'endpoint'],
-  'zq-web': ['read', 'run', 'admin', 'web'],
-  'zq-hire': ['other', 'read', 'run', 'admin', 'escrow', 'wallet'],
-  'zq-foreign': ['other', 'read', 'run', 'admin', 'escrow'],
-  'zq-wallet': ['read', 'run', 'admin', 'escrow', 'wallet'],
-  'zq-memo': ['read', 'run', 'admin', 'other', 'escrow'],
-  'zq-purse': ['read', 'run', 'admin', 'escrow'],
-  'zq-bob': ['other', 'admin', 'adminCmd'],
+/** Words in object names, by the holders who may read them. */
+const secretWords: Record<string, readonly Holder[]> = {
+  'zq-ci': ['read', 'run', 'admin', 'command', 'queue', 'adminCmd', 'adminCi', 'session', 'viewer'],
+  'zq-default': ['read', 'run', 'admin', 'command', 'adminCmd', 'session', 'viewer'],
+  'zq-mine': ['read', 'run', 'admin', 'endpoint', 'bound', 'adminEp', 'session', 'viewer'],
+  'zq-alien': ['read', 'run', 'admin', 'endpoint', 'session', 'viewer'],
+  'zq-web': ['read', 'run', 'admin', 'web', 'session', 'viewer'],
+  'zq-hire': ['other', 'read', 'run', 'admin', 'escrow', 'wallet', 'session', 'viewer'],
+  'zq-foreign': ['other', 'read', 'run', 'admin', 'escrow', 'session', 'viewer'],
+  'zq-wallet': ['read', 'run', 'admin', 'escrow', 'wallet', 'session', 'viewer'],
+  'zq-memo': ['read', 'run', 'admin', 'other', 'escrow', 'session', 'viewer'],
+  'zq-purse': ['read', 'run', 'admin', 'escrow', 'session', 'viewer'],
+  'zq-bob': ['other', 'admin', 'adminCmd', 'viewer'],
 };
 
 export const leaks = (holder: Holder, text: string): string[] =>
-  Object.keys(words).filter((word) => !words[word]!.includes(holder) && text.includes(word));
+  Object.keys(secretWords).filter(
+    (word) => !secretWords[word]!.includes(holder) && text.includes(word),
+  );
 
-export interface Answer {
+export interface CallResult {
   status: number;
-  /** `ok`, or the code of the error. */
+  /** `ok`, or the error code. */
   code: string;
   text: string;
 }
@@ -63,21 +75,21 @@ export interface World extends TestApp {
   url: string;
   site: string;
   keys: Record<Holder, string | undefined>;
-  /** Keys that worked once. */
+  /** Keys that were valid once. */
   ended: Record<'expired' | 'revoked' | 'rotated', string>;
   wallets: { mine: string; purse: string; bob: string };
-  make: Makers;
+  make: ObjectFactory;
   operation(
     name: string,
     input: unknown,
     key: string | undefined,
     accept?: string,
-  ): Promise<Answer>;
+  ): Promise<CallResult>;
   /** The same call without HTTP. */
-  direct(name: string, input: unknown, key: string | undefined): Promise<Answer>;
-  tool(name: string, input: unknown, key: string): Promise<Answer>;
-  send(method: string, path: string, key: string | undefined, body?: unknown): Promise<Answer>;
-  stopFace(): Promise<void>;
+  direct(name: string, input: unknown, key: string | undefined): Promise<CallResult>;
+  tool(name: string, input: unknown, key: string): Promise<CallResult>;
+  send(method: string, path: string, key: string | undefined, body?: unknown): Promise<CallResult>;
+  stopInterfaces(): Promise<void>;
 }
 
 const later = '2999-01-01T00:00:00Z';
@@ -93,23 +105,37 @@ export async function createWorld(t: TestContext, env: Record<string, string>): 
   const { app } = base;
   app.operations.add(
     serverOperations({
+      describe: async () => ({
+        version: '0.0.0',
+        home: '/home',
+        bridge: ['errand', 'mcp'],
+        bridges: 0,
+        disk: { freeBytes: 0, totalBytes: 0 },
+        retention: { maxAgeMs: 0, maxCount: 0, maxBytes: 0 },
+      }),
       idle: async () => false,
       stop: () => {},
       backup: async () => {},
       saveOutput: async () => ({ files: 0, bytes: 0 }),
     }),
   );
-  const { url, stopFace } = await openFaces(t, app);
-  const makers = await things(base, site);
-  const { wallets } = makers;
+  const { url, stopInterfaces } = await openInterfaces(t, app);
+  const objects = await createObjects(base, site);
+  const { wallets } = objects;
   const keys: Partial<World['keys']> = { none: undefined };
-  const create = async (wish: object) => base.call<{ key: string; id: string }>('create_key', wish);
-  for (const [name, wish] of Object.entries(keyWishes)) {
-    const subject = 'subject' in wish ? wish.subject.replace('$mine', wallets.mine) : undefined;
-    const made = await create({ ...wish, ...(subject === undefined ? {} : { subject }) });
-    // All of them are successors: a rotated key is as limited as the one before it.
+  const create = async (request: object) =>
+    base.call<{ key: string; id: string }>('create_key', request);
+  for (const [name, request] of Object.entries(keyRequests)) {
+    const subject =
+      'subject' in request ? request.subject.replace('$mine', wallets.mine) : undefined;
+    const made = await create({ ...request, ...(subject === undefined ? {} : { subject }) });
+    // All of them are rotated keys, because a rotated key must have the limits of its predecessor.
     const { key } = await base.call<{ key: string }>('rotate_key', { id: made.id });
     keys[name as Holder] = key;
+  }
+  for (const [name, request] of Object.entries(sessionRequests)) {
+    const { key } = await create(request);
+    keys[name as Holder] = await logIn(url, { key, readOnly: name === 'viewer' });
   }
   const all = { owner: 'ann', scopes: ['read', 'run', 'worker', 'admin'] };
   const [expired, revoked, rotated] = [
@@ -132,20 +158,45 @@ export async function createWorld(t: TestContext, env: Record<string, string>): 
     keys: keys as World['keys'],
     ended: { expired: expired.key, revoked: revoked.key, rotated: rotated.key },
     wallets,
-    make: makers,
+    make: objects,
     operation: (name, input, key, accept) =>
       request(url, { ...routed(app.operations.get(name), input), key, accept }),
     direct: (name, input, key) => directly(app, { name, input, key }),
     tool: (name, input, key) => callTool(url, { name, input, key }),
     send,
-    stopFace,
+    stopInterfaces,
   };
 }
 
-export type Makers = Awaited<ReturnType<typeof things>>;
+/** Session cookies are in the same table as keys. */
+const cookiePrefix = 'cookie ';
 
-/** Things of ann and bob; what a call may change is made anew for every call. */
-async function things({ call, app, home }: TestApp, site: string) {
+async function logIn(url: string, body: object): Promise<string> {
+  const response = await fetch(`${url}/login`, {
+    method: 'POST',
+    headers: { 'content-type': 'application/json', origin: url },
+    body: JSON.stringify(body),
+  });
+  return `${cookiePrefix}${response.headers.get('set-cookie')!.split(';')[0]}`;
+}
+
+/** What a program sends with a key, or a page with a session. */
+function credentials(url: string, key: string | undefined): Record<string, string> {
+  if (key === undefined) return {};
+  if (!key.startsWith(cookiePrefix)) return { authorization: `Bearer ${key}` };
+  const cookie = key.slice(cookiePrefix.length);
+  return { cookie, origin: url, 'content-type': 'application/json' };
+}
+
+const authenticate = ({ access, sessions }: App, key: string) =>
+  key.startsWith(cookiePrefix)
+    ? sessions.authenticate(key.split('=')[1]!)
+    : access.authenticate(key);
+
+export type ObjectFactory = Awaited<ReturnType<typeof createObjects>>;
+
+/** Objects of ann and bob. What a call may change is created again for every call. */
+async function createObjects({ call, app, home }: TestApp, site: string) {
   const ann = { caller: { owner: 'ann' } };
   const bob = { caller: { owner: 'bob' } };
   const id = async (name: string, input: object, who = ann): Promise<string> =>
@@ -168,8 +219,8 @@ async function things({ call, app, home }: TestApp, site: string) {
     id('run_endpoint', { endpointId, input: { n: 1 }, name: `zq-${endpointId}` });
   const webJob = async () => {
     const input = { url: site, maxPages: 1 };
-    const wish = { kind: 'web', action: 'crawl', input, owner: 'ann', labels: ['none'] };
-    const { job } = await app.jobs.submit({ ...wish, name: 'zq-web' });
+    const request = { kind: 'web', action: 'crawl', input, owner: 'ann', labels: ['none'] };
+    const { job } = await app.jobs.submit({ ...request, name: 'zq-web' });
     const pictures = join(home, 'web', 'pictures', job.id);
     mkdirSync(pictures, { recursive: true });
     writeFileSync(join(pictures, 'a.png'), 'zq-web');
@@ -192,6 +243,12 @@ async function things({ call, app, home }: TestApp, site: string) {
   const batch = (endpointId: string) =>
     id('draft_batch', { endpointId, requests: [{ input: 1 }], name: `zq-${endpointId}` });
   const key = async (more: object = {}) => id('create_key', { owner: 'ann', ...more });
+  /** A session of a key with the scopes read and run. */
+  const session = async (owner: string) => {
+    const { key } = await call<{ key: string }>('create_key', { owner });
+    const { token } = await app.sessions.logIn({ key }, {});
+    return (await app.sessions.authenticate(token))!.sessionId!;
+  };
   const deliver = async (queue: string) => {
     const job = await command(queue);
     const webhook = await hook(job);
@@ -229,6 +286,7 @@ async function things({ call, app, home }: TestApp, site: string) {
     hook,
     batch,
     key,
+    session,
     delivered: (queue: 'ci' | 'default') => deliveries[queue],
     openHire: () =>
       hire(wallets.purse, { visibility: 'public', title: 'open', tags: ['zq-purse'] }),
@@ -257,7 +315,7 @@ function routed(operation: Operation, input: unknown) {
   return { method: route.method, path: `${path}?${query}` };
 }
 
-interface Asked {
+interface HttpCall {
   method: string;
   path: string;
   key: string | undefined;
@@ -265,29 +323,34 @@ interface Asked {
   accept?: string | undefined;
 }
 
-async function request(url: string, { method, path, key, body, accept }: Asked): Promise<Answer> {
-  const response = await fetch(`${url}${path}`, {
-    method,
+async function request(
+  url: string,
+  { method, path, key, body, accept }: HttpCall,
+): Promise<CallResult> {
+  // The matrix makes thousands of calls, and fetch takes three times as long as a plain request.
+  const response = await send(`${url}${path}`, {
+    method: method as 'GET',
     headers: {
-      ...(key === undefined ? {} : { authorization: `Bearer ${key}` }),
+      ...credentials(url, key),
       ...(body === undefined ? {} : { 'content-type': 'application/json' }),
       ...(accept === undefined ? {} : { accept }),
     },
     ...(body === undefined ? {} : { body: JSON.stringify(body) }),
   });
-  if (accept !== undefined && response.ok) return firstEvent(response);
-  const text = await response.text();
-  return { status: response.status, code: codeOf(response.status, text), text };
+  const { statusCode: status } = response;
+  if (accept !== undefined && status < 300) return { status, ...(await firstEvent(response.body)) };
+  const text = await response.body.text();
+  return { status, code: codeOf(status, text), text };
 }
 
 async function directly(
-  { operations, access }: App,
+  app: App,
   { name, input, key }: { name: string; input: unknown; key: string | undefined },
-): Promise<Answer> {
-  const caller = key === undefined ? undefined : await access.authenticate(key);
+): Promise<CallResult> {
+  const caller = key === undefined ? undefined : await authenticate(app, key);
   const { signal } = new AbortController();
   try {
-    const output = await operations.call(name, input, { caller, signal });
+    const output = await app.operations.call(name, input, { caller, signal });
     return { status: 200, code: 'ok', text: JSON.stringify(output) };
   } catch (error) {
     const body = errorBody(error);
@@ -295,12 +358,10 @@ async function directly(
   }
 }
 
-/** Streams of things that never change have no end: the first piece says enough. */
-async function firstEvent(response: Response): Promise<Answer> {
-  const reader = response.body!.getReader();
-  const { value } = await reader.read();
-  await reader.cancel();
-  return { status: response.status, code: 'ok', text: new TextDecoder().decode(value) };
+/** Streams of idle objects never end, so the first chunk is enough. */
+async function firstEvent(body: AsyncIterable<Buffer>): Promise<Omit<CallResult, 'status'>> {
+  for await (const chunk of body) return { code: 'ok', text: chunk.toString('utf8') };
+  return { code: 'ok', text: '' };
 }
 
 function codeOf(status: number, text: string): string {
@@ -309,7 +370,7 @@ function codeOf(status: number, text: string): string {
     const { code } = JSON.parse(text) as { code?: unknown };
     if (typeof code === 'string') return code;
   } catch {
-    // a dialect of another form
+    // A dialect with a different format.
   }
   return String(status);
 }
@@ -317,7 +378,7 @@ function codeOf(status: number, text: string): string {
 async function callTool(
   url: string,
   { name, input, key }: { name: string; input: unknown; key: string },
-): Promise<Answer> {
+): Promise<CallResult> {
   const response = await fetch(`${url}/mcp?toolsets=all`, {
     method: 'POST',
     headers: {
@@ -338,7 +399,7 @@ async function callTool(
   const { result } = JSON.parse(json) as {
     result?: { isError?: boolean; content: { text?: string }[] };
   };
-  const said = result?.content[0]?.text ?? json;
-  const code = result && !result.isError ? 'ok' : (/^(\w+):/.exec(said)?.[1] ?? said);
+  const text = result?.content[0]?.text ?? json;
+  const code = result && !result.isError ? 'ok' : (/^(\w+):/.exec(text)?.[1] ?? text);
   return { status: response.status, code, text: body };
 }

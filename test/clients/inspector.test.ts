@@ -1,4 +1,4 @@
-// MCP Inspector's command line, as people use it to look at a server.
+// The command line of MCP Inspector, as people use it to inspect a server.
 import assert from 'node:assert/strict';
 import { execFile } from 'node:child_process';
 import { join } from 'node:path';
@@ -30,7 +30,7 @@ test('Inspector lists the tools, runs a command and reads an error', async (t) =
   const { status, exitCode } = done.structuredContent as { status: string; exitCode: number };
   assert.deepEqual([status, exitCode], ['completed', 0]);
   assert.match(JSON.stringify(done.content), /from the inspector/);
-  // Inspector ends with an exit code for a tool that reports an error, and prints what the tool said.
+  // If a tool reports an error, Inspector prints it and exits with a non-zero code.
   const missing = call('get_job', 'id=job_0000000000000000');
   await assert.rejects(missing, { code: 5, stdout: /notFound: .*\\nlist_jobs/ });
 });

@@ -1,5 +1,5 @@
-// Backup and restore as docs/cluster.md says: pg_dump while nodes work, everything lost afterwards, restored into an empty
-// database in both forms of a dump. With the tools of the system, which go with a server of their own version.
+// Backup and restore as in docs/cluster.md: pg_dump while nodes run, then everything is lost, then a restore into an empty
+// database from both dump formats. Uses the system's tools with a server of their version.
 import assert from 'node:assert/strict';
 import { execFileSync } from 'node:child_process';
 import { join } from 'node:path';
@@ -7,7 +7,7 @@ import { test } from 'node:test';
 import { Client } from 'pg';
 import { clusterEnv } from '../helpers/cluster.ts';
 import { tempFolder } from '../helpers/folder.ts';
-import { startServer as startPostgres, systemBinaries } from '../helpers/postgres.ts';
+import { startServer as startPostgres, systemBinaries } from '../helpers/postgres-server.ts';
 import { cli, startServer, type TestServer } from '../helpers/server.ts';
 import { until } from '../helpers/until.ts';
 
@@ -18,14 +18,14 @@ interface Shown {
 }
 
 const run = async (node: TestServer, body: Record<string, unknown>): Promise<Shown> => {
-  const answer = await node.api('POST', '/api/commands', { cwd: '/', waitMs: 0, ...body });
-  assert.equal(answer.status, 200, answer.text);
-  return answer.json<Shown>();
+  const result = await node.api('POST', '/api/commands', { cwd: '/', waitMs: 0, ...body });
+  assert.equal(result.status, 200, result.text);
+  return result.json<Shown>();
 };
 const show = async (node: TestServer, id: string) =>
   (await node.api('GET', `/api/jobs/${id}`)).json<Shown>();
 
-test('a dump of a working cluster, restored after everything was lost', async (t) => {
+test('a dump of a running cluster is restored after everything was lost', async (t) => {
   const bin = systemBinaries();
   if (!bin) return t.skip('no pg_dump of PostgreSQL 15 or newer is installed here');
   const postgres = await startPostgres({}, bin);
@@ -34,7 +34,7 @@ test('a dump of a working cluster, restored after everything was lost', async (t
   const at = (database: string) => new URL(`/${database}`, postgres.url).href;
   const folder = tempFolder(t);
   const home = join(folder, 'home');
-  // The second life is long enough in coming that short leases would be over.
+  // The restore takes long enough for short leases to expire.
   const env = { ...clusterEnv, ERRAND_LEASE_MS: '60000', ERRAND_CLUSTER_KEY: 'one' };
   tool('createdb', '--maintenance-db', at('postgres'), 'first');
   const migrated = await cli(home, ['migrate'], { ERRAND_STORE: at('first') });
@@ -55,7 +55,7 @@ test('a dump of a working cluster, restored after everything was lost', async (t
   tool('pg_dump', '-Fc', '-n', 'errand', '-n', 'errand_boss', '-f', archive, at('first'));
   const script = join(folder, 'errand.sql');
   tool('pg_dump', '-n', 'errand', '-n', 'errand_boss', '-f', script, at('first'));
-  // What came after the dump is lost with the database; what a node has on its disk is not.
+  // What happened after the dump is lost with the database, but not what a node has on its disk.
   const after = await run(before, { command: 'true', waitMs: 20_000 });
   await before.kill();
   execFileSync('touch', [go]);
@@ -73,13 +73,13 @@ test('a dump of a working cluster, restored after everything was lost', async (t
     env: { ...env, ERRAND_STORE: at('second'), ERRAND_LABELS: 'gpu' },
   });
   assert.equal(node.key, before.key, 'keys are in the database');
-  const ended = await until('the running one is adopted with its true end', async () => {
+  const ended = await until('the running job is adopted with its true outcome', async () => {
     const job = await show(node, running.id);
     return job.status === 'failed' ? job : undefined;
   });
   assert.equal(ended.exitCode, 9);
   await until(
-    'what waited runs',
+    'the waiting job runs',
     async () => (await show(node, waiting.id)).status === 'completed',
   );
   assert.equal((await show(node, later.id)).status, 'queued');
@@ -87,7 +87,7 @@ test('a dump of a working cluster, restored after everything was lost', async (t
   assert.match(output.text, /done/);
   assert.equal((await node.api('GET', `/api/jobs/${after.id}`)).status, 404);
   const fresh = await run(node, { command: 'true', waitMs: 20_000 });
-  assert.equal(fresh.status, 'completed', 'numbers go on');
+  assert.equal(fresh.status, 'completed', 'sequences continue');
   await node.stop();
 
   const other = await startServer(t, {

@@ -1,12 +1,12 @@
-// `errand store copy` with the real program: a home with jobs of every kind into a cluster and back, every table of every
-// kind the same afterwards, and both sides go on from there.
+// `errand store copy` with the real program: a home with jobs of every kind into a cluster and back. Every table is equal
+// afterwards, and both sides continue from there.
 import assert from 'node:assert/strict';
 import { readFileSync } from 'node:fs';
 import { createServer, type IncomingHttpHeaders } from 'node:http';
 import { join } from 'node:path';
 import { test, type TestContext } from 'node:test';
 import { allMigrations } from '../../src/app.ts';
-import { signWebhook } from '../../src/jobs/webhook-signature.ts';
+import { signWebhook } from '../../src/webhooks/signature.ts';
 import { SqliteStore } from '../../src/store/sqlite/sqlite.ts';
 import { client as planes } from '../helpers/endpoint.ts';
 import { homeWith, tempFolder } from '../helpers/folder.ts';
@@ -41,16 +41,16 @@ async function startSite(t: TestContext): Promise<number> {
 }
 
 const ok = async <T>(server: TestServer, ...args: string[]): Promise<T> => {
-  const answer = await server.cli(...args, '--json');
-  assert.equal(answer.code, 0, `${args.join(' ')}: ${answer.stderr}${answer.stdout}`);
-  return answer.json<T>();
+  const result = await server.cli(...args, '--json');
+  assert.equal(result.code, 0, `${args.join(' ')}: ${result.stderr}${result.stdout}`);
+  return result.json<T>();
 };
 
-/** Something in the tables of every kind: ended, waiting, delayed, paid, crawled, streamed. */
+/** Fills the tables of every kind: ended, waiting, delayed, paid, crawled and streamed jobs. */
 async function fill(
   t: TestContext,
   server: TestServer,
-): Promise<{ crawl: string; failed: string; heard: Delivery[]; secret: string }> {
+): Promise<{ crawl: string; failed: string; received: Delivery[]; secret: string }> {
   const port = await startSite(t);
   const body = (command: string, more = {}) => ({ command, cwd: '/', waitMs: 20_000, ...more });
   const run = async (command: string, more = {}) =>
@@ -58,9 +58,9 @@ async function fill(
   const failed = await run('echo out; exit 3', { name: 'a name', tags: ['x', 'y'] });
   await run('true', { name: 'kept', ensure: true });
   await run('true', { waitMs: 0, runAt: new Date(Date.now() + 3_600_000).toISOString() });
-  await run('true', { waitMs: 0, labels: ['nobody=has'] });
-  const crawl = await ok<{ jobId: string }>(server, 'crawl', `http://127.0.0.1:${port}/`);
-  await server.api('POST', '/api/wait', { ids: [crawl.jobId], timeoutMs: 40_000 });
+  await run('true', { waitMs: 0, labels: ['label=unknown'] });
+  const crawl = await ok<{ id: string }>(server, 'crawl', `http://127.0.0.1:${port}/`);
+  await server.api('POST', '/api/wait', { ids: [crawl.id], timeoutMs: 40_000 });
   const [payer, payee] = [
     (await ok<{ id: string }>(server, 'wallet', 'create', 'payer')).id,
     (await ok<{ id: string }>(server, 'wallet', 'create', 'payee')).id,
@@ -79,17 +79,17 @@ async function fill(
     output: 'part',
   });
   await gpu.call('GET', '/v2/gpu/job-take/w2?gpu=x');
-  const heard: Delivery[] = [];
+  const received: Delivery[] = [];
   const url = await listen(t, async (incoming, outgoing) => {
-    heard.push({ headers: incoming.headers, body: await textOf(incoming) });
+    received.push({ headers: incoming.headers, body: await textOf(incoming) });
     outgoing.end();
   });
   const hook = await server.api('POST', '/api/webhooks', { url, events: ['completed'] });
   await ok(server, 'key', 'create', 'kept key');
-  return { crawl: crawl.jobId, failed, heard, secret: hook.json<{ secret: string }>().secret };
+  return { crawl: crawl.id, failed, received, secret: hook.json<{ secret: string }>().secret };
 }
 
-/** Every row of every table but those that belong to an engine or to the servers that ran. */
+/** Every row of every table except those that belong to an engine or to running servers. */
 async function rowsOf(home: string): Promise<Record<string, string[]>> {
   const store = new SqliteStore(join(home, 'errand.sqlite'));
   try {
@@ -101,7 +101,7 @@ async function rowsOf(home: string): Promise<Record<string, string[]>> {
     const all: Record<string, string[]> = {};
     for (const { name } of names) {
       const rows = await store.read(`SELECT * FROM ${name}`);
-      // Text is indexed again in the new place.
+      // Search indexes are rebuilt at the destination.
       all[name] = rows.map((row) => JSON.stringify({ ...row, indexed: 0 })).toSorted();
     }
     return all;
@@ -113,7 +113,7 @@ async function rowsOf(home: string): Promise<Record<string, string[]>> {
 test('a home with every kind moves into a cluster and back', async (t) => {
   const home = homeWith(t, { egress: { allow: ['127.0.0.1'] }, web: { delayMs: 0 } });
   const first = await startServer(t, { home });
-  const { crawl, failed, heard, secret } = await fill(t, first);
+  const { crawl, failed, received, secret } = await fill(t, first);
   const served = await cli(home, [
     'store',
     'copy',
@@ -122,13 +122,13 @@ test('a home with every kind moves into a cluster and back', async (t) => {
     '--to',
     'sqlite:/x',
   ]);
-  assert.notEqual(served.code, 0, 'not while a server has it open');
+  assert.notEqual(served.code, 0, 'rejected while a server has it open');
   await first.stop();
   const database = await freshDatabase();
   const copy = async (from: string, to: string) => {
-    const answer = await cli(home, ['store', 'copy', '--from', from, '--to', to, '--json']);
-    assert.equal(answer.code, 0, answer.stderr + answer.stdout);
-    return answer.json<Report>();
+    const result = await cli(home, ['store', 'copy', '--from', from, '--to', to, '--json']);
+    assert.equal(result.code, 0, result.stderr + result.stdout);
+    return result.json<Report>();
   };
   const there = await copy(`sqlite:${home}`, database);
   const filled = new Set(there.tables.filter(({ rows }) => rows > 0).map(({ name }) => name));
@@ -155,8 +155,8 @@ test('a home with every kind moves into a cluster and back', async (t) => {
   assert.deepEqual(await copy(database, `sqlite:${back}`), there);
   assert.deepEqual(await rowsOf(back), await rowsOf(home));
   const twice = await cli(home, ['store', 'copy', '--from', database, '--to', `sqlite:${back}`]);
-  assert.equal(twice.code, 5, 'nothing is ever mixed');
-  // The cluster goes on from there, with the home of before as its first node.
+  assert.equal(twice.code, 5, 'stores are never merged');
+  // The cluster continues from there, with the original home as its first node.
   const env = { ERRAND_STORE: database, ERRAND_CLUSTER_KEY: 'key' };
   const node = await startServer(t, { home, env });
   const output = await node.api('GET', `/api/jobs/${failed}/output`);
@@ -167,16 +167,16 @@ test('a home with every kind moves into a cluster and back', async (t) => {
   assert.deepEqual(books.problems, []);
   const gpu = planes(node.url, node.key);
   const next = await gpu.call('GET', '/v2/gpu/job-take/w3?gpu=x');
-  assert.equal(next.status, 200, 'what waited is handed out');
-  const isRight = await signedDelivery(node, heard, secret);
-  assert.ok(isRight, 'whoever checks signatures has the right secret still');
+  assert.equal(next.status, 200, 'the waiting job is assigned');
+  const isRight = await signedDelivery(node, received, secret);
+  assert.ok(isRight, 'receivers can still verify signatures');
   await node.stop();
-  // And home again, where a cluster with a key had it: what was sealed with that key comes along.
+  // Back into a home, from a cluster with a key: secrets sealed with that key are copied as well.
   const last = join(tempFolder(t), 'last');
   const args = ['store', 'copy', '--from', database, '--to', `sqlite:${last}`];
   const locked = await cli(home, args);
   assert.equal(locked.code, 3, locked.stderr);
-  assert.match(locked.stderr, /needs a cluster key/);
+  assert.match(locked.stderr, /requires a cluster key/);
   assert.equal((await cli(home, args, { ERRAND_CLUSTER_KEY: 'key' })).code, 0);
   assert.equal(
     readFileSync(join(last, 'secret'), 'utf8'),
@@ -184,10 +184,10 @@ test('a home with every kind moves into a cluster and back', async (t) => {
   );
 });
 
-async function signedDelivery(node: TestServer, heard: Delivery[], secret: string) {
-  const before = heard.length;
+async function signedDelivery(node: TestServer, received: Delivery[], secret: string) {
+  const before = received.length;
   await node.api('POST', '/api/commands', { command: 'true', cwd: '/', waitMs: 20_000 });
-  const { headers, body } = await until('a delivery', () => heard[before]);
+  const { headers, body } = await until('a delivery', () => received[before]);
   const signed = {
     id: String(headers['webhook-id']),
     timestamp: Number(headers['webhook-timestamp']),

@@ -1,5 +1,5 @@
-// The container, compose and Kubernetes files cannot be run everywhere, so they are read: every file parses, what they name
-// exists, and what a careful operator looks for is there.
+// Container, compose and Kubernetes files cannot run everywhere, so this test reads them: every file parses, what it
+// references exists, and the safeguards that operators expect are set.
 import assert from 'node:assert/strict';
 import { existsSync, readFileSync } from 'node:fs';
 import { join } from 'node:path';
@@ -11,11 +11,11 @@ const root = join(import.meta.dirname, '..', '..');
 const read = (path: string): string => readFileSync(join(root, path), 'utf8');
 type Json = ReturnType<typeof JSON.parse>;
 
-const { port, stopMsMax } = serverSettings.parse({});
-/** Longer than a stop takes: attempts, then calls. */
-const graceMsMin = stopMsMax + httpSettings.parse({}).stopTimeoutMs;
+const { port, maxStopMs } = serverSettings.parse({});
+/** Longer than a stop takes: first attempts, then calls. */
+const minGraceMs = maxStopMs + httpSettings.parse({}).stopTimeoutMs;
 const user = 10_001;
-/** Variables that the program reads, by the one place that reads them. */
+/** Environment variables that the program reads, found in the only file that reads them. */
 const known = new Set(
   [...`${read('src/config.ts')}${read('src/app.ts')}`.matchAll(/ERRAND_[A-Z0-9_]+/g)].map(String),
 );
@@ -41,7 +41,7 @@ function instructions(text: string): Instruction[] {
   });
 }
 
-test('Dockerfile: two stages, what it copies exists, an init that reaps, no root, a health check', () => {
+test('Dockerfile: two stages, existing sources, an init process, no root, a health check', () => {
   const lines = instructions(read('Dockerfile'));
   const stages = lines.filter(({ word }) => word === 'FROM').map(({ rest }) => rest);
   assert.equal(stages.length, 2);
@@ -68,7 +68,7 @@ test('Dockerfile: two stages, what it copies exists, an init that reaps, no root
   assert.ok(last.some(({ rest }) => rest.includes(`--uid ${user} errand`)));
   assert.ok(last.some(({ rest }) => /apt-get install .*\btini\b/.test(rest)));
   for (const [, name] of only('ENV').matchAll(/(\w+)=/g)) assert.ok(known.has(name!), name);
-  // The optional packages it adds are the ones this version was tested with.
+  // The optional packages have the tested versions.
   const { peerDependencies, overrides } = JSON.parse(read('package.json'));
   const install = last.find(({ rest }) => rest.includes('npm install'))!.rest;
   const pinned = (text: string) =>
@@ -76,11 +76,11 @@ test('Dockerfile: two stages, what it copies exists, an init that reaps, no root
   const tested = (...names: string[]) => names.map((name) => [name, peerDependencies[name]]);
   assert.deepEqual(pinned(install), tested('pg', 'pg-boss', 's3mini'));
   assert.deepEqual(JSON.parse(/'(\{.*?\})'/.exec(install)![1]!).overrides, overrides);
-  const told = /npm install [^`]*/.exec(read('docs/cluster.md'))![0];
-  assert.deepEqual(pinned(told), tested('pg', 'pg-boss'));
+  const documented = /npm install [^`]*/.exec(read('docs/cluster.md'))![0];
+  assert.deepEqual(pinned(documented), tested('pg', 'pg-boss'));
 });
 
-test('compose.yaml: three nodes on one database, migrated before, each with its own home and address', () => {
+test('compose.yaml: three nodes on one migrated database, each with its own home and address', () => {
   const file = parse(read('compose.yaml'), { merge: true });
   const nodes = ['a', 'b', 'c'];
   for (const name of nodes) {
@@ -88,11 +88,11 @@ test('compose.yaml: three nodes on one database, migrated before, each with its 
     assert.equal(service.depends_on.migrate.condition, 'service_completed_successfully');
     assert.equal(service.environment.ERRAND_NODE_URL, `http://${name}:${port}`);
     assert.deepEqual(service.volumes, [`${name}:/data`]);
-    assert.ok(Number.parseInt(service.stop_grace_period, 10) * 1000 >= graceMsMin, 'time to stop');
+    assert.ok(Number.parseInt(service.stop_grace_period, 10) * 1000 >= minGraceMs, 'time to stop');
     for (const variable of Object.keys(service.environment))
       assert.ok(known.has(variable), variable);
     for (const secret of ['ERRAND_STORE', 'ERRAND_CLUSTER_KEY'])
-      assert.match(service.environment[secret], /\$\{\w+:\?/, 'never a password in the file');
+      assert.match(service.environment[secret], /\$\{\w+:\?/, 'the file contains no password');
   }
   assert.deepEqual(file.services.migrate.command, ['migrate']);
   assert.equal(file.services.migrate.depends_on.db.condition, 'service_healthy');
@@ -100,7 +100,7 @@ test('compose.yaml: three nodes on one database, migrated before, each with its 
   assert.deepEqual(Object.keys(file.volumes).toSorted(), ['a', 'b', 'c', 'database']);
 });
 
-test('Kubernetes: a migration, three nodes with identity and probes, no root, a budget for disruptions', () => {
+test('Kubernetes: a migration, three nodes with identity and probes, no root, a disruption budget', () => {
   const documents = parseAllDocuments(read('deploy/kubernetes/errand.yaml'));
   const all = documents.map((document) => {
     assert.deepEqual([...document.errors, ...document.warnings], []);
@@ -130,7 +130,7 @@ test('Kubernetes: a migration, three nodes with identity and probes, no root, a 
       assert.deepEqual(securityContext.capabilities.drop, ['ALL']);
     }
   }
-  assert.ok(pod.terminationGracePeriodSeconds * 1000 >= graceMsMin, 'time to stop');
+  assert.ok(pod.terminationGracePeriodSeconds * 1000 >= minGraceMs, 'time to stop');
   assert.equal(pod.securityContext.fsGroup, user, 'the volume belongs to the user');
   assert.deepEqual(of('Job').spec.template.spec.containers[0].args, ['migrate']);
   assert.equal(of('Job').spec.template.spec.containers[0].image, node.image);

@@ -1,4 +1,4 @@
-// The same limits and the same recovery where the ledger is PostgreSQL.
+// Repeats the limit and recovery tests on PostgreSQL.
 process.env.ERRAND_TEST_STORE = 'postgres';
 await import('../e2e/boundary.test.ts');
 

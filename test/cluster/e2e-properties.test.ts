@@ -1,4 +1,4 @@
-// The generated requests once more, where the ledger is PostgreSQL.
+// Repeats the generated requests on PostgreSQL.
 process.env.ERRAND_TEST_STORE = 'postgres';
 await import('../properties.test.ts');
 

@@ -1,5 +1,5 @@
-// The end-to-end file about the server's life once more, on PostgreSQL.
-process.env.ERRAND_TEST_STORE = 'postgres';
-await import('../e2e/server.test.ts');
+// Repeats the end-to-end tests of the server lifecycle on PostgreSQL. test/cluster/start.test.ts covers what differs there.
+import { importInDeepRun } from '../helpers/deep.ts';
 
-export {};
+process.env.ERRAND_TEST_STORE = 'postgres';
+await importInDeepRun({ 'the server lifecycle': () => import('../e2e/server.test.ts') });

@@ -1,5 +1,5 @@
-// Endpoints over nodes: one of any node's config.json is there for all and goes only by request, and a node that is held
-// back neither starts workers nor hands anything out, to its own or to workers from outside.
+// Endpoints across nodes: one from any node's config.json exists for all and is deleted only on request. A cordoned or
+// draining node neither starts workers nor assigns jobs, to its own or to external workers.
 import assert from 'node:assert/strict';
 import { writeFileSync } from 'node:fs';
 import { join } from 'node:path';
@@ -7,7 +7,7 @@ import { test } from 'node:test';
 import { startCluster } from '../helpers/cluster.ts';
 import { client, handlerFile } from '../helpers/endpoint.ts';
 import { homeWith } from '../helpers/folder.ts';
-import { onlooker } from '../helpers/postgres.ts';
+import { openReader } from '../helpers/postgres.ts';
 import type { TestServer } from '../helpers/server.ts';
 import { until } from '../helpers/until.ts';
 
@@ -20,32 +20,32 @@ const endpointsOf = async (node: TestServer) =>
     .json<{ endpoints: { id: string }[] }>()
     .endpoints.map(({ id }) => id);
 
-test('endpoints of one node are there for all; a drained node has no part in their work', async (t) => {
+test('an endpoint of one node exists for all; a drained node takes no part in its work', async (t) => {
   const cluster = await startCluster(t, 0);
-  const sum = { recipe: { module: handlerFile }, workersMax: 1, spareRunner: false };
+  const sum = { recipe: { module: handlerFile }, maxWorkers: 1, spareRunner: false };
   const a = await cluster.add({ home: homeWith(t, {}) });
-  const b = await cluster.add({ home: homeWith(t, { endpoints: { sum } }) });
-  const ledger = await onlooker(t, cluster.url);
+  const b = await cluster.add({ home: homeWith(t, { endpoint: { sum } }) });
+  const ledger = await openReader(t, cluster.url);
   const [idA, idB] = [await idOf(a), await idOf(b)];
   const viaA = client(a.url, a.key);
   const hold = async (verb: string, id: string) => {
-    const answer = await a.api('POST', `/api/nodes/${id}/${verb}`);
-    assert.equal(answer.status, 200, answer.text);
+    const result = await a.api('POST', `/api/nodes/${id}/${verb}`);
+    assert.equal(result.status, 200, result.text);
   };
   const workersOn = (node: string) =>
     ledger.read('SELECT id FROM endpoint_workers WHERE node = ?', [node]);
 
-  await until('a knows it', async () => (await endpointsOf(a)).includes('sum'));
-  // Held back before there was any work: a starts no worker, b does all of it.
+  await until('a sees it', async () => (await endpointsOf(a)).includes('sum'));
+  // Node a is cordoned before there is any work: it starts no worker, and b does everything.
   await hold('drain', idA);
   const first = await viaA.run('sum', { value: 1 });
   assert.equal((await viaA.ended('sum', first)).status, 'COMPLETED');
   assert.deepEqual(await workersOn(idA), []);
   assert.equal((await workersOn(idB)).length, 1);
 
-  // Now b as well: it has a warm worker, and still nothing is handed out, there or to anybody who asks.
+  // Now b as well: it has a warm worker, but assigns nothing, to its own worker or to any other.
   await hold('drain', idB);
-  await until('b has heard of it', async () => {
+  await until('b sees its state', async () => {
     const probe = (
       await b.api('POST', '/api/commands', {
         ...{ command: 'true', cwd: '/', waitMs: 500 },
@@ -55,12 +55,12 @@ test('endpoints of one node are there for all; a drained node has no part in the
     return probe.status === 'queued';
   });
   const held = await viaA.run('sum', { value: 2 });
-  // A take waits for long; what there is comes at once.
+  // A take call waits for a long time, but returns an available job immediately.
   const takes = [a, b].map((node) =>
     fetch(`${node.url}/v2/sum/job-take/outside?gpu=x`, {
       headers: { authorization: `Bearer ${node.key}` },
       signal: AbortSignal.timeout(1500),
-    }).then((answer) => answer.text()),
+    }).then((result) => result.text()),
   );
   for (const take of takes) await assert.rejects(take, { name: 'TimeoutError' });
   assert.equal((await viaA.call('GET', `/v2/sum/status/${held}`)).body.status, 'IN_QUEUE');
@@ -68,7 +68,7 @@ test('endpoints of one node are there for all; a drained node has no part in the
   assert.equal((await viaA.ended('sum', held)).status, 'COMPLETED');
   await hold('uncordon', idA);
 
-  // Neither a start without it nor its leaving the file takes an endpoint from the others.
+  // Neither a start without it nor its removal from the file deletes an endpoint for the others.
   await a.stop();
   const again = await cluster.add({ home: a.home });
   assert.deepEqual(await endpointsOf(again), ['sum']);
@@ -77,16 +77,16 @@ test('endpoints of one node are there for all; a drained node has no part in the
   const back = await cluster.add({ home: b.home });
   assert.deepEqual(await endpointsOf(back), ['sum']);
   assert.equal((await again.api('DELETE', '/api/endpoints/sum')).status, 200);
-  await until('b knows that it is gone', async () => (await endpointsOf(back)).length === 0);
+  await until('b sees that it is deleted', async () => (await endpointsOf(back)).length === 0);
 });
 
-test('what an earlier attempt printed is read on any node, and a retry counts once', async (t) => {
-  const talk = { recipe: { module: handlerFile }, workersMax: 1, spareRunner: false };
+test('output of an earlier attempt is readable on any node, and a retry counts once', async (t) => {
+  const talk = { recipe: { module: handlerFile }, maxWorkers: 1, spareRunner: false };
   const cluster = await startCluster(t, 0);
-  const a = await cluster.add({ home: homeWith(t, { endpoints: { talk } }) });
+  const a = await cluster.add({ home: homeWith(t, { endpoint: { talk } }) });
   const b = await cluster.add({ home: homeWith(t, {}) });
   const c = await cluster.add({ home: homeWith(t, {}) });
-  // Only b has part in the work: a must ask it, and b must know that it is meant.
+  // Only b takes part in the work: a must call b, and b must know that it is addressed.
   for (const node of [a, c])
     assert.equal((await node.api('POST', `/api/nodes/${await idOf(node)}/cordon`)).status, 200);
   const viaA = client(a.url, a.key);
@@ -105,10 +105,40 @@ test('what an earlier attempt printed is read on any node, and a retry counts on
     const health = (await node.api('GET', '/v2/talk/health')).json<{ jobs: { retried: number } }>();
     assert.equal(health.jobs.retried, 1);
   }
-  // A node that dies and comes back neither loses the count nor counts again.
+  // Three nodes retry the same jobs while one of them is killed: each accepted retry counts once, a refused one never.
+  const ids = await Promise.all([1, 2, 3].map(() => viaA.run('talk', { do: 'printThrow' })));
+  for (const one of ids) await viaA.ended('talk', one);
+  const retry = async (node: typeof a, one: string) =>
+    (await node.api('POST', `/api/jobs/${one}/retry`, {}).catch(() => undefined))?.status;
+  const calls = ids.flatMap((one) => [a, b, c].map((node) => retry(node, one)));
   await c.kill();
+  const statuses = await Promise.all(calls);
+  assert.ok(statuses.includes(200));
+  for (const one of ids) await viaA.ended('talk', one);
+  const cancelled = await viaA.run('talk', { do: 'wait', ms: 600_000 });
+  const cancel = () => viaA.call('POST', `/v2/talk/cancel/${cancelled}`, '');
+  await cancel();
+  await viaA.ended('talk', cancelled);
+  assert.equal(
+    await retry(b, cancelled),
+    200,
+    'it runs again, which is not a retry after a failure',
+  );
+  await cancel();
+  await viaA.ended('talk', cancelled);
   const back = await cluster.add({ home: c.home });
-  const health = (await back.api('GET', '/v2/talk/health')).json<{ jobs: { retried: number } }>();
-  assert.equal(health.jobs.retried, 1);
-  await Promise.all([a.stop(), b.stop(), back.stop()]);
+  const attempts = await Promise.all(
+    [id, ...ids].map(async (one) => {
+      const { events } = (await a.api('GET', `/api/jobs/${one}/events?limit=200`)).json<{
+        events: { type: string }[];
+      }>();
+      return events.filter(({ type }) => /^(retried|attemptFailed|attemptLost)$/.test(type)).length;
+    }),
+  );
+  const wanted = attempts.reduce((sum, n) => sum + n, 0);
+  assert.ok(wanted >= 1 + statuses.filter((status) => status === 200).length);
+  for (const node of [a, b, back]) {
+    const health = (await node.api('GET', '/v2/talk/health')).json<{ jobs: { retried: number } }>();
+    assert.equal(health.jobs.retried, wanted);
+  }
 });

@@ -1,5 +1,5 @@
-// What breaks in a cluster: the database dies while it acknowledges, the network between a node and the database goes
-// silent, a migration runs while others work, the disk of the database fills up.
+// Faults in a cluster: the database dies during commits, the network between a node and the database goes silent, a
+// migration runs while nodes work, and the database disk fills up.
 import assert from 'node:assert/strict';
 import { execFileSync } from 'node:child_process';
 import { randomBytes } from 'node:crypto';
@@ -18,10 +18,11 @@ import { withClient } from '../../src/store/postgres/committer.ts';
 import { loadPg, openPool, parseAddress } from '../../src/store/postgres/open.ts';
 import { PostgresStore } from '../../src/store/postgres/postgres.ts';
 import { manualKind, toyKind } from '../helpers/jobs.ts';
-import { migratedDatabase, startServer } from '../helpers/postgres.ts';
+import { startServer } from '../helpers/postgres-server.ts';
+import { migratedDatabase } from '../helpers/postgres.ts';
 import { silentProxy } from '../helpers/silent-proxy.ts';
 import { until } from '../helpers/until.ts';
-import { startDoor } from '../helpers/wire.ts';
+import { startFakePostgres } from '../helpers/fake-postgres.ts';
 
 const migrations = allMigrations();
 const rounds = process.env.ERRAND_TEST_DEEP === '1' ? 20 : 1;
@@ -34,7 +35,7 @@ async function open(t: TestContext, url: string): Promise<PostgresStore> {
   return store;
 }
 
-test('kill -9 of PostgreSQL during acknowledgements: what was acknowledged is there afterwards', async (t) => {
+test('acknowledged jobs survive kill -9 of PostgreSQL', async (t) => {
   const server = await startServer({ fsync: 'on' });
   const store = await PostgresStore.open(server.url);
   let stop = false;
@@ -62,11 +63,11 @@ test('kill -9 of PostgreSQL during acknowledgements: what was acknowledged is th
     const before = acknowledged.length;
     await until('some are acknowledged', () => acknowledged.length > before + 40, 60_000);
     await server.kill();
-    // Long enough for many vain connections: none of them may start another chain of its own.
+    // Long enough for many failed connections: none of them may start a second reconnect loop.
     await until('the outage is noticed', () => refusals.length > 1000);
     await server.start();
     const since = acknowledged.length;
-    await until('it goes on by itself', () => acknowledged.length > since + 10, 60_000);
+    await until('submits succeed again', () => acknowledged.length > since + 10, 60_000);
   }
   stop = true;
   await Promise.all(submitters);
@@ -82,7 +83,7 @@ test('kill -9 of PostgreSQL during acknowledgements: what was acknowledged is th
     `SELECT count(*) AS n FROM pg_stat_activity WHERE backend_type = 'client backend'`,
   );
   assert.ok(connections[0]!.n <= 12, `${connections[0]!.n} connections after the outage`);
-  // What was written without an answer is whole, too: its event, its place in the queue.
+  // Unacknowledged writes are also complete: with their event and dispatch entry.
   const counts = await store.read<{ jobs: number; events: number; waiting: number }>(
     `SELECT (SELECT count(*) FROM jobs) AS jobs, (SELECT count(*) FROM events) AS events,
        (SELECT count(*) FROM errand_boss.job) AS waiting`,
@@ -90,7 +91,7 @@ test('kill -9 of PostgreSQL during acknowledgements: what was acknowledged is th
   assert.deepEqual(counts[0], { jobs: kept.size, events: kept.size, waiting: kept.size });
 });
 
-test('a silent network: the node stops what others may start, goes on with the rest, and settles it later', async (t) => {
+test('on a silent network a node stops what others may retry, continues the rest, and settles it later', async (t) => {
   const url = new URL(await migratedDatabase(migrations));
   const proxy = await silentProxy(t, Number(url.port));
   url.port = String(proxy.port);
@@ -104,30 +105,30 @@ test('a silent network: the node stops what others may start, goes on with the r
     log: silentLog,
     node: 'node_a',
     leaseMs: 1500,
-    stopMsMax: 100,
+    maxStopMs: 100,
     pollMs: 200,
     shared: true,
   });
   await runner.start();
   t.after(() => runner.stop());
-  const { job: again } = await jobs.submit({ ...base, retry: { attemptsMax: 3, lostMax: 3 } });
+  const { job: again } = await jobs.submit({ ...base, retry: { maxAttempts: 3, maxLost: 3 } });
   const { job: once } = await jobs.submit(base);
   await until('both run', () => kind.runs.size === 2);
   const runOf = (id: string) => kind.runs.get(`${id}.1`)!;
   proxy.freeze(true);
-  await until('what may be repeated is stopped', () => runOf(again.id).run.signal.aborted);
+  await until('the job that may be retried is stopped', () => runOf(again.id).run.signal.aborted);
   assert.equal(runOf(again.id).run.signal.reason, 'lost');
   assert.equal(runOf(once.id).run.signal.aborted, false);
   runOf(once.id).end({ type: 'completed', result: 'late but true' });
   proxy.freeze(false);
-  const ended = await until('the end arrived', async () => {
+  const ended = await until('the result arrived', async () => {
     const job = await jobs.get(once.id);
     return job.status === 'completed' ? job : undefined;
   });
   assert.equal(ended.result, 'late but true');
-  // The other one: its lease ran out, and a late end of the old attempt changes nothing.
-  await until('its lease is over', async () => {
-    const lost = await store.lost(systemClock.now(), 10);
+  // The other attempt: its lease expired, and its late result changes nothing.
+  await until('its lease has expired', async () => {
+    const lost = await store.lostAttempts(systemClock.now(), 10);
     return lost.some(({ jobId }) => jobId === again.id);
   });
   await jobs.lose({ jobId: again.id, attemptId: `${again.id}.1` });
@@ -139,12 +140,12 @@ test('a silent network: the node stops what others may start, goes on with the r
   assert.equal((await jobs.get(again.id)).attempt, 2);
 });
 
-test('a server that says farewell with its first breath is away, and nobody dies of it', async (t) => {
-  // Both in one packet: the connection is there and over before anybody could have it.
+test('a server that closes the connection right after the greeting counts as unavailable', async (t) => {
+  // Both arrive in one packet: the connection ends before anybody could use it.
   const facts = { version: '180004', shown: '18.4', standby: false };
   const reason = 'terminating connection due to administrator command';
-  const door = await startDoor(t, '18.4', facts, reason);
-  const address = parseAddress(`postgres://ada@127.0.0.1:${door.port}/errand`);
+  const fake = await startFakePostgres(t, '18.4', facts, reason);
+  const address = parseAddress(`postgres://ada@127.0.0.1:${fake.port}/errand`);
   const pool = await openPool(await loadPg(), address);
   t.after(() => pool.end());
   await withClient(pool, async () => {
@@ -153,7 +154,7 @@ test('a server that says farewell with its first breath is away, and nobody dies
   });
 });
 
-test('a migration while others work: nobody fails, and the old program goes on', async (t) => {
+test('a migration while nodes work causes no failures, and the old version keeps working', async (t) => {
   const url = await migratedDatabase(migrations);
   const store = await open(t, url);
   const jobs = new Jobs(store, systemClock);
@@ -184,14 +185,20 @@ test('a migration while others work: nobody fails, and the old program goes on',
   await store.check(migrations);
 });
 
-test('the disk of the database is full: a clear answer, nothing half-written, and it goes on when there is room', async (t) => {
-  if (process.env.ERRAND_TEST_POSTGRES) return t.skip('the database is on another machine');
+test('a full database disk causes a clear error, no partial writes, and recovery', async (t) => {
   const small = smallDisk(t, 48);
-  if (!small) return t.skip('no right to mount a small tmpfs here');
-  const url = await migratedDatabase(migrations);
-  const name = new URL(url).pathname.slice(1);
-  const admin = new Client(new URL('/postgres', url).href);
+  if (!small) return t.skip('not permitted to mount a small tmpfs here');
+  // A separate server, because a tablespace belongs to the whole server.
+  const server = await startServer();
+  t.after(() => server.kill());
+  const admin = new Client(server.url);
   await admin.connect();
+  const name = 'crowded';
+  await admin.query(`CREATE DATABASE ${name}`);
+  const url = new URL(`/${name}`, server.url).href;
+  const migrating = await PostgresStore.open(url);
+  await migrating.applyMigrations(migrations);
+  await migrating.close();
   await admin.query(`CREATE TABLESPACE small LOCATION '${small.folder}'`);
   await admin.query(`ALTER DATABASE ${name} SET TABLESPACE small`);
   const store = await open(t, url);
@@ -208,9 +215,11 @@ test('the disk of the database is full: a clear answer, nothing half-written, an
     }
   }
   assert.ok(refusal instanceof AppError && refusal.code === 'unavailable', String(refusal));
-  assert.match(refusal.message, /disk of the database .* is full: nothing was changed/);
+  assert.match(refusal.message, /disk of the database .* is full\. Nothing was changed/);
   small.free();
-  const again = await until('there is room again', () => jobs.submit(big()).catch(() => undefined));
+  const again = await until('disk space is available again', () =>
+    jobs.submit(big()).catch(() => undefined),
+  );
   acknowledged.push(again.job.id);
   const rows = await store.read<{ id: string }>('SELECT id FROM jobs');
   assert.deepEqual(rows.map(({ id }) => id).toSorted(), acknowledged.toSorted());
@@ -224,7 +233,7 @@ test('the disk of the database is full: a clear answer, nothing half-written, an
   await admin.end();
 });
 
-/** A file system of so many MiB, half of it taken until it is freed; undefined where nothing may be mounted. */
+/** A file system of this many MiB, half of it filled until freed; undefined if mounting is not permitted. */
 function smallDisk(t: TestContext, mebibytes: number) {
   const root = mkdtempSync(join(tmpdir(), 'errand-small-'));
   let mounted = false;

@@ -1,5 +1,5 @@
-// Every kind over several nodes: chosen by labels, controlled and read through any node, and what becomes of running
-// jobs of every kind when their node is killed.
+// Every kind across nodes: placed by labels, controlled and read through any node, and recovered when the node that runs
+// its jobs is killed.
 import assert from 'node:assert/strict';
 import { writeFileSync } from 'node:fs';
 import { createServer } from 'node:http';
@@ -8,7 +8,7 @@ import { test, type TestContext } from 'node:test';
 import { client as planes } from '../helpers/endpoint.ts';
 import { startCluster } from '../helpers/cluster.ts';
 import { homeWith, tempFolder } from '../helpers/folder.ts';
-import { onlooker } from '../helpers/postgres.ts';
+import { openReader } from '../helpers/postgres.ts';
 import type { TestServer } from '../helpers/server.ts';
 import { until } from '../helpers/until.ts';
 
@@ -21,25 +21,25 @@ interface Shown {
   result?: Record<string, unknown>;
 }
 
-const ask = async <T>(
+const request = async <T>(
   node: TestServer,
   method: string,
   path: string,
   body?: unknown,
 ): Promise<T> => {
-  const answer = await node.api(method, path, body);
-  assert.ok(answer.status < 300, `${path}: ${answer.text}`);
-  return answer.json<T>();
+  const result = await node.api(method, path, body);
+  assert.ok(result.status < 300, `${path}: ${result.text}`);
+  return result.json<T>();
 };
 const show = (node: TestServer, id: string) =>
-  ask<Shown>(node, 'GET', `/api/jobs/${id}?includeResult=true`);
+  request<Shown>(node, 'GET', `/api/jobs/${id}?includeResult=true`);
 const reaches = (node: TestServer, id: string, status: string) =>
   until(`${id} is ${status}`, async () => {
     const job = await show(node, id);
     return job.status === status ? job : undefined;
   });
 
-/** A site of ten pages; all but the first wait at the gate. */
+/** A site of ten pages. All but the first wait at the gate. */
 async function gatedSite(t: TestContext) {
   const gate = { open: false };
   const waiting = new Set<() => void>();
@@ -72,7 +72,7 @@ async function gatedSite(t: TestContext) {
   };
 }
 
-test('jobs of every kind on nodes chosen by labels, and kill -9 of the node that runs them', async (t) => {
+test('jobs of every kind run on nodes chosen by labels and survive kill -9 of their node', async (t) => {
   const site = await gatedSite(t);
   const folder = tempFolder(t);
   const marker = join(folder, 'checked');
@@ -80,15 +80,19 @@ test('jobs of every kind on nodes chosen by labels, and kill -9 of the node that
   const config = {
     egress: { allow: [`127.0.0.1:${site.port}`] },
     web: { delayMs: 0, labels: ['role=work'] },
-    escrow: { checks: { slow: { command: slow, labels: ['role=work'] } }, sweepMs: 200 },
+    escrow: {
+      checks: { slow: { command: slow, labels: ['role=work'] } },
+      sweepMs: 200,
+      evaluationLeaseMs: 3000,
+    },
   };
   const cluster = await startCluster(t, 0);
   const add = (labels: string) =>
     cluster.add({ home: homeWith(t, config), env: { ERRAND_LABELS: labels } });
-  const [front, worker] = [await add('role=front'), await add('role=work')];
-  const ledger = await onlooker(t, cluster.url);
-  const { nodes } = await ask<{ nodes: { id: string; labels: string[] }[] }>(
-    front,
+  const [bridge, worker] = [await add('role=bridge'), await add('role=work')];
+  const ledger = await openReader(t, cluster.url);
+  const { nodes } = await request<{ nodes: { id: string; labels: string[] }[] }>(
+    bridge,
     'GET',
     '/api/nodes',
   );
@@ -96,27 +100,27 @@ test('jobs of every kind on nodes chosen by labels, and kill -9 of the node that
   const nodeOf = async (id: string) =>
     (await ledger.read<{ node: string }>('SELECT node FROM jobs WHERE id = ?', [id]))[0]!.node;
 
-  // web: a crawl, by the labels of the settings
-  const crawl = await ask<{ jobId: string }>(front, 'POST', '/api/web/crawls', {
+  // Web: a crawl, placed by the labels in the settings.
+  const crawl = await request<{ id: string }>(bridge, 'POST', '/api/web/crawls', {
     url: `http://127.0.0.1:${site.port}/`,
     maxPages: 10,
   });
   await until('the crawl waits at the gate', () => site.isWaited());
-  assert.equal(await nodeOf(crawl.jobId), workerId);
+  assert.equal(await nodeOf(crawl.id), workerId);
 
-  // escrow: the check of the operator, by its labels
+  // Escrow: the operator's check, placed by its labels.
   const wallet = async (name: string) =>
-    (await ask<{ id: string }>(front, 'POST', '/api/wallets', { name })).id;
+    (await request<{ id: string }>(bridge, 'POST', '/api/wallets', { name })).id;
   const [payer, payee] = [await wallet('payer'), await wallet('payee')];
-  const minted = await front.cli('wallet', 'mint', payer, '25.00', 'credit', '--json');
+  const minted = await bridge.cli('wallet', 'mint', payer, '25.00', 'credit', '--json');
   assert.equal(minted.code, 0, minted.stderr);
-  const posted = await front.cli(
+  const posted = await bridge.cli(
     ...['work', 'post', payee, '2.00', 'Work', '--wallet', payer, '--description', 'Do it.'],
     ...['--fund', '--rule', '{"type":"command","check":"slow"}', '--json'],
   );
   assert.equal(posted.code, 0, posted.stderr);
   const hire = posted.json<{ id: string }>().id;
-  await ask(front, 'POST', `/api/work/${hire}/submit`, { wallet: payee, content: 'done' });
+  await request(bridge, 'POST', `/api/work/${hire}/submit`, { wallet: payee, content: 'done' });
   const check = await until('the check runs', async () => {
     const rows = await ledger.read<{ id: string; node: string }>(
       `SELECT id, node FROM jobs WHERE parent_id = ? AND status = 'running'`,
@@ -126,20 +130,20 @@ test('jobs of every kind on nodes chosen by labels, and kill -9 of the node that
   });
   assert.equal(check.node, workerId);
 
-  // commands: one that may run again, one that may not
+  // Commands: one that may run again and one that may not.
   const run = (body: object) =>
-    ask<Shown>(front, 'POST', '/api/commands', {
+    request<Shown>(bridge, 'POST', '/api/commands', {
       cwd: '/',
       waitMs: 0,
       labels: ['role=work'],
       command: `until [ -e ${folder}/go ]; do sleep 0.1; done`,
       ...body,
     });
-  const [again, once] = [await run({ attemptsMax: 3 }), await run({})];
-  for (const { id } of [again, once]) await reaches(front, id, 'running');
+  const [again, once] = [await run({ maxAttempts: 3 }), await run({})];
+  for (const { id } of [again, once]) await reaches(bridge, id, 'running');
 
-  // endpoints: a worker from outside takes two jobs through the node that will die
-  const [viaFront, viaWorker] = [front, worker].map(({ url, key }) => planes(url, key)) as [
+  // Endpoints: an external worker takes two jobs through the node that will die.
+  const [viaFront, viaWorker] = [bridge, worker].map(({ url, key }) => planes(url, key)) as [
     ReturnType<typeof planes>,
     ReturnType<typeof planes>,
   ];
@@ -155,7 +159,7 @@ test('jobs of every kind on nodes chosen by labels, and kill -9 of the node that
   assert.deepEqual([kept, lost].toSorted(), jobs.toSorted());
 
   await worker.kill();
-  // Its worker goes on and brings the result through another node, larger than what a file would be made for.
+  // Its worker continues and reports the result through another node. The result exceeds the inline size.
   const big = 'x'.repeat(1_500_000);
   const done = await viaFront.call('POST', `/v2/gpu/job-done/w-lives/${kept}?gpu=x`, {
     output: big,
@@ -165,38 +169,38 @@ test('jobs of every kind on nodes chosen by labels, and kill -9 of the node that
   const viaSpare = planes(spare.url, spare.key);
   const ended = await viaSpare.ended('gpu', kept);
   assert.deepEqual([ended.status, (ended.output as string).length], ['COMPLETED', big.length]);
-  // The other one was lost with its worker: a third worker gets it, anywhere.
-  await until('it is handed out again', async () => {
+  // The other job was lost with its worker: a third worker gets it on any node.
+  await until('it is assigned again', async () => {
     const taken = await viaSpare.call('GET', `/v2/gpu/job-take/w-new?gpu=x`);
     return taken.body.id === lost;
   });
   await viaFront.call('POST', `/v2/gpu/job-done/w-new/${lost}?gpu=x`, { output: 2 });
   assert.equal((await viaSpare.ended('gpu', lost)).status, 'COMPLETED');
 
-  assert.equal((await reaches(front, once.id, 'failed')).error?.code, 'lost');
+  assert.equal((await reaches(bridge, once.id, 'failed')).error?.code, 'lost');
   await until('the others run on the spare node', async () => {
-    const [a, b] = [await nodeOf(again.id), await nodeOf(crawl.jobId)];
+    const [a, b] = [await nodeOf(again.id), await nodeOf(crawl.id)];
     return a !== workerId && b !== workerId;
   });
   site.open();
   writeFileSync(join(folder, 'go'), '');
-  assert.equal((await reaches(front, again.id, 'completed')).attempts.number, 2);
-  const crawled = await reaches(front, crawl.jobId, 'completed');
+  assert.equal((await reaches(bridge, again.id, 'completed')).attempts.number, 2);
+  const crawled = await reaches(bridge, crawl.id, 'completed');
   assert.equal(crawled.result!.pages, 10);
-  await until('the hire is decided', async () => (await show(front, hire)).stage === 'completed');
-  const books = (await front.cli('escrow', 'verify', '--json')).json<{ problems: unknown[] }>();
+  await until('the hire is decided', async () => (await show(bridge, hire)).stage === 'completed');
+  const books = (await bridge.cli('escrow', 'verify', '--json')).json<{ problems: unknown[] }>();
   assert.deepEqual(books.problems, []);
 });
 
-test('a crawl is paused and resumed through another node than the one that crawls', async (t) => {
+test('a crawl is paused and resumed through a node that does not run it', async (t) => {
   const site = await gatedSite(t);
   site.open();
   const cluster = await startCluster(t, 0);
   const home = () => homeWith(t, { egress: { allow: [`127.0.0.1:${site.port}`] } });
   const add = (labels: string) => cluster.add({ home: home(), env: { ERRAND_LABELS: labels } });
-  const [front] = [await add('role=front'), await add('role=work')];
-  // Slow by its own manners: a second between pages, so that it is caught while it runs.
-  const { jobId } = await ask<{ jobId: string }>(front, 'POST', '/api/web/crawls', {
+  const [bridge] = [await add('role=bridge'), await add('role=work')];
+  // Its crawl delay of one second keeps it running long enough.
+  const { id } = await request<{ id: string }>(bridge, 'POST', '/api/web/crawls', {
     url: `http://127.0.0.1:${site.port}/`,
     maxPages: 5,
     delayMs: 1000,
@@ -205,12 +209,9 @@ test('a crawl is paused and resumed through another node than the one that crawl
   });
   await until('it crawls', () => site.asked.has('/'));
   const control = (action: string) =>
-    ask<{ paused: boolean }>(front, 'POST', `/api/web/crawls/${jobId}/control`, { action });
+    request<{ paused: boolean }>(bridge, 'POST', `/api/web/crawls/${id}/control`, { action });
   assert.equal((await control('pause')).paused, true);
-  await until(
-    'the node that crawls knows',
-    async () => (await show(front, jobId)).stage === 'paused',
-  );
+  await until('the crawling node sees it', async () => (await show(bridge, id)).stage === 'paused');
   await control('resume');
-  assert.equal((await reaches(front, jobId, 'completed')).result!.pages, 5);
+  assert.equal((await reaches(bridge, id, 'completed')).result!.pages, 5);
 });

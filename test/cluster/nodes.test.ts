@@ -1,4 +1,4 @@
-// Three real servers on one database: jobs, output, waiting, cancel, drain and death, through any of them.
+// Three real servers on one database: jobs, output, waits, cancel, drain and node loss, through any of them.
 import assert from 'node:assert/strict';
 import { randomUUID } from 'node:crypto';
 import { test } from 'node:test';
@@ -16,9 +16,9 @@ interface Shown {
 }
 
 const run = async (node: TestServer, body: Record<string, unknown>): Promise<Shown> => {
-  const answer = await node.api('POST', '/api/commands', { cwd: '/', waitMs: 0, ...body });
-  assert.equal(answer.status, 200, answer.text);
-  return answer.json<Shown>();
+  const result = await node.api('POST', '/api/commands', { cwd: '/', waitMs: 0, ...body });
+  assert.equal(result.status, 200, result.text);
+  return result.json<Shown>();
 };
 const show = async (node: TestServer, id: string): Promise<Shown> =>
   (await node.api('GET', `/api/jobs/${id}`)).json<Shown>();
@@ -26,7 +26,7 @@ const nodeOf = async (node: TestServer) =>
   (await node.api('GET', '/api/nodes')).json<{
     nodes: { id: string; here: boolean; alive: boolean; running: number; state: string }[];
   }>().nodes;
-/** Ended, in this way. */
+/** Waits until the job has ended with this status. */
 const endedAs = (node: TestServer, id: string, status: string): Promise<Shown> =>
   until(`${id} is ${status}`, async () => {
     const one = await show(node, id);
@@ -42,7 +42,7 @@ test('three servers on one database', async (t) => {
   const [a, b, c] = nodes as [TestServer, TestServer, TestServer];
 
   await t.test(
-    'one key, one list, one truth on every node; output and input reach the node that runs the job',
+    'every node has the same key and jobs; output and input reach the node that runs the job',
     async () => {
       assert.equal(a.key, b.key);
       const elsewhere = await a.cli(
@@ -79,7 +79,7 @@ test('three servers on one database', async (t) => {
   );
 
   await t.test(
-    'a cancel through any node stops the job; a drained node gets nothing new',
+    'a cancel through any node stops the job; a drained node gets no new jobs',
     async () => {
       const idB = await here(b);
       const job = await run(a, { command: 'sleep 300', labels: [`node=${idB}`] });
@@ -87,21 +87,21 @@ test('three servers on one database', async (t) => {
       await a.api('POST', `/api/jobs/${job.id}/cancel`, {});
       await endedAs(a, job.id, 'cancelled');
       assert.equal((await a.api('POST', `/api/nodes/${idB}/drain`)).status, 200);
-      await until('b knows', async () => {
+      await until('b sees its state', async () => {
         const held = await run(a, { command: 'true', labels: [`node=${idB}`], waitMs: 1000 });
         return held.status === 'queued';
       });
       const free = await run(a, { command: 'true', waitMs: 20_000 });
       assert.equal(free.status, 'completed');
       assert.equal((await a.api('POST', `/api/nodes/${idB}/uncordon`)).status, 200);
-      await until('nothing waits any more', async () => {
+      await until('the queue is empty', async () => {
         const list = (await a.api('GET', '/api/jobs?status=queued')).json<{ jobs: unknown[] }>();
         return list.jobs.length === 0;
       });
     },
   );
 
-  await t.test('a job that no node takes says why it waits', async () => {
+  await t.test('a job that no node can take explains why it waits', async () => {
     const why = async (label: string, pattern: RegExp) => {
       const { id } = await run(a, { command: 'true', labels: [label] });
       await until(`${label}: ${pattern}`, async () => {
@@ -111,50 +111,49 @@ test('three servers on one database', async (t) => {
       assert.match((await b.cli('show', id)).stdout, pattern);
       await a.api('POST', `/api/jobs/${id}/cancel`, {});
     };
-    await why('planet=mars', /waits for a node with the label planet=mars; there is none/);
+    await why('planet=mars', /waits for a node with the label planet=mars; no such node exists/);
     const away = await cluster.add({ args: ['--label', 'rare'] });
     const id = await here(away);
     await a.api('POST', `/api/nodes/${id}/cordon`);
-    await until('it knows', async () => {
+    await until('the node sees its state', async () => {
       const job = await run(a, { command: 'true', labels: ['rare'], waitMs: 500 });
       await a.api('POST', `/api/jobs/${job.id}/cancel`, {});
       return job.status === 'queued';
     });
-    await why('rare', new RegExp(`held back: .*${id}`));
+    await why('rare', new RegExp(`cordoned or draining: .*${id}`));
     await away.stop();
-    await why('rare', new RegExp(`away: .*${id}`));
+    await why('rare', new RegExp(`offline: .*${id}`));
     await a.api('DELETE', `/api/nodes/${id}`);
   });
 
-  await t.test(
-    'whoever follows a job that waits goes along to the node that takes it',
-    async () => {
-      const idC = await here(c);
-      await a.api('POST', `/api/nodes/${idC}/cordon`);
-      const label = `node=${idC}`;
-      await until('c knows', async () => (await nodeOf(a)).some((one) => one.state === 'cordoned'));
-      const held = await until('c holds back', async () => {
-        const job = await run(a, { command: 'echo there; exit 5', labels: [label], waitMs: 700 });
-        return job.status === 'queued' ? job : undefined;
-      });
-      const following = Promise.all([
-        fetch(`${a.url}/api/jobs/${held.id}/output`, {
-          headers: { authorization: `Bearer ${a.key}`, accept: 'text/event-stream' },
-        }).then((answer) => answer.text()),
-        a.cli('logs', '--follow', held.id),
-      ]);
-      await a.api('POST', `/api/nodes/${idC}/uncordon`);
-      const [events, followed] = await following;
-      assert.match(events, /there/);
-      assert.equal(followed.stdout, 'there\n', followed.stderr);
-      const direct = await a.cli('run', '--label', label, '--cwd', '/', '--', 'echo', 'direct');
-      assert.deepEqual([direct.code, direct.stdout], [0, 'direct\n'], direct.stderr);
-    },
-  );
+  await t.test('a follower of a waiting job is routed to the node that takes it', async () => {
+    const idC = await here(c);
+    await a.api('POST', `/api/nodes/${idC}/cordon`);
+    const label = `node=${idC}`;
+    await until('c sees its state', async () =>
+      (await nodeOf(a)).some((one) => one.state === 'cordoned'),
+    );
+    const held = await until('c takes no jobs', async () => {
+      const job = await run(a, { command: 'echo there; exit 5', labels: [label], waitMs: 700 });
+      return job.status === 'queued' ? job : undefined;
+    });
+    const following = Promise.all([
+      fetch(`${a.url}/api/jobs/${held.id}/output`, {
+        headers: { authorization: `Bearer ${a.key}`, accept: 'text/event-stream' },
+      }).then((result) => result.text()),
+      a.cli('logs', '--follow', held.id),
+    ]);
+    await a.api('POST', `/api/nodes/${idC}/uncordon`);
+    const [events, followed] = await following;
+    assert.match(events, /there/);
+    assert.equal(followed.stdout, 'there\n', followed.stderr);
+    const direct = await a.cli('run', '--label', label, '--cwd', '/', '--', 'echo', 'direct');
+    assert.deepEqual([direct.code, direct.stdout], [0, 'direct\n'], direct.stderr);
+  });
 
   await t.test('MCP needs no affinity: one conversation spread over three nodes', async () => {
     let turn = 0;
-    // A load balancer without memory: every request goes to the next node.
+    // A load balancer without affinity: every request goes to the next node.
     const balanced: typeof fetch = (input, init) => {
       const url = new URL(String(input));
       const node = nodes[turn++ % nodes.length]!;
@@ -172,10 +171,10 @@ test('three servers on one database', async (t) => {
     })) as { structuredContent: Shown };
     const { id } = started.structuredContent;
     for (let i = 0; i < 6; i++) {
-      const answer = (await client.callTool({ name: 'get_job', arguments: { id } })) as {
+      const result = (await client.callTool({ name: 'get_job', arguments: { id } })) as {
         structuredContent: Shown;
       };
-      assert.equal(answer.structuredContent.status, 'completed');
+      assert.equal(result.structuredContent.status, 'completed');
       const output = (await client.callTool({ name: 'read_output', arguments: { id } })) as {
         structuredContent: { text: string };
       };
@@ -185,23 +184,23 @@ test('three servers on one database', async (t) => {
     assert.ok(turn >= 12);
   });
   await t.test(
-    'kill -9 of a node: what may run again does elsewhere, a command with one attempt keeps its truth',
+    'after kill -9 of a node a job with attempts left runs elsewhere, and one without keeps its true outcome',
     async () => {
-      // Its first life has a long lease, so that a slow restart is still in time.
+      // A long lease at first, so that a slow restart is still in time.
       const d = await cluster.add({ env: { ERRAND_LEASE_MS: '30000' } });
       const label = `node=${await here(d)}`;
       const marker = randomUUID();
       const once = await run(a, { command: `sleep 1; echo ${marker}; exit 7`, labels: [label] });
       await started(a, once.id);
       await d.kill();
-      // Back within its lease: the wrapper went on, and its end is read from the disk.
+      // Back within its lease: the wrapper kept running, and its exit record is on disk.
       const again = await cluster.add({ home: d.home });
       const ended = await endedAs(a, once.id, 'failed');
       assert.equal(ended.exitCode, 7);
       const output = (await a.api('GET', `/api/jobs/${once.id}/output`)).json<{ text: string }>();
       assert.match(output.text, new RegExp(marker));
-      // Gone for good: the lease runs out; the one with attempts left runs on a, the other is lost.
-      const twice = await run(a, { command: 'sleep 60', attemptsMax: 3, labels: [label] });
+      // Permanently gone: the lease expires. The job with attempts left runs on a; the other is lost.
+      const twice = await run(a, { command: 'sleep 60', maxAttempts: 3, labels: [label] });
       const never = await run(a, { command: 'sleep 60', labels: [label] });
       for (const { id } of [twice, never]) await started(a, id);
       await again.kill();

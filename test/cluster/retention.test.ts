@@ -1,5 +1,5 @@
-// What is forgotten in a cluster, and by whom: every node its own, a node that is away for long has no say, two nodes at
-// once count nothing twice, and files that stayed behind go when their node is back.
+// Retention in a cluster: every node deletes its own jobs, jobs of a node that is gone are deleted by others, concurrent
+// deletes count once, and orphaned files are removed when their node is back.
 import assert from 'node:assert/strict';
 import { existsSync, globSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
@@ -18,7 +18,7 @@ import { until } from '../helpers/until.ts';
 
 const migrations = allMigrations();
 const day = 86_400_000;
-const limits = { ageMsMax: 0, countMax: 1000, bytesMax: 2 ** 40 };
+const limits = { maxAgeMs: 0, maxCount: 1000, maxBytes: 2 ** 40 };
 
 async function open(t: TestContext, url: string) {
   const store = await PostgresStore.open(url);
@@ -46,7 +46,7 @@ async function ended({ jobs }: { jobs: Jobs }, node: string | null, count: numbe
 const share = (rows: NodeRows, node: string) => ({
   node,
   goneMs: day,
-  steps: (ids: readonly string[]) => rows.litterSteps(ids, node),
+  steps: (ids: readonly string[]) => rows.orphanedFileSteps(ids, node),
   forget: async () => {},
 });
 
@@ -56,7 +56,7 @@ const seen = (rows: NodeRows, id: string, seenAt: number) =>
     ...{ version: '1', startedAt: 0, seenAt },
   });
 
-test('two nodes forget the same jobs at once: the counters count each once', async (t) => {
+test('two nodes that delete the same jobs concurrently change the counters once', async (t) => {
   const url = await migratedDatabase(migrations);
   const [a, b] = [await open(t, url), await open(t, url)];
   await ended(a, null, 30);
@@ -70,7 +70,7 @@ test('two nodes forget the same jobs at once: the counters count each once', asy
   assert.deepEqual(await a.store.read('SELECT id FROM jobs'), []);
 });
 
-test('the jobs of a node are its own, until it was away for a day', async (t) => {
+test('jobs of a node are deleted by that node, until it is gone for a day', async (t) => {
   const a = await open(t, await migratedDatabase(migrations));
   const { rows, store, jobs } = a;
   const now = store.clock.now();
@@ -80,25 +80,25 @@ test('the jobs of a node are its own, until it was away for a day', async (t) =>
   const onB = await ended(a, 'node_b', 3);
   const retention = new Retention(jobs, store.clock, limits, share(rows, 'node_a'));
   assert.equal(await retention.prune(), onA.length, 'b may come back');
-  // Stopped on purpose is no other thing: an upgrade takes a minute, and the files are there afterwards.
+  // A deliberate stop is no exception: an upgrade takes a minute, and the files are available afterwards.
   await store.commit([
     { sql: `UPDATE nodes SET stopped_at = ? WHERE id = 'node_b'`, params: [now] },
   ]);
   assert.equal(await retention.prune(), 0);
   await seen(rows, 'node_b', now - 2 * day);
   assert.equal(await retention.prune(), onB.length);
-  assert.deepEqual((await rows.litterOf('node_b', 10)).toSorted(), onB.toSorted());
-  assert.deepEqual(await rows.litterOf('node_a', 10), []);
+  assert.deepEqual((await rows.listOrphaned('node_b', 10)).toSorted(), onB.toSorted());
+  assert.deepEqual(await rows.listOrphaned('node_a', 10), []);
 });
 
-test('a killed node is not waited for: its jobs are forgotten, its files go when it is back, else its row goes', async (t) => {
+test('jobs of a killed node are deleted; its files go when it is back, or its row goes', async (t) => {
   const cluster = await startCluster(t, 2);
   const [a, b] = cluster.nodes as [TestServer, TestServer];
   const list = async (at: TestServer) =>
     (await at.api('GET', '/api/nodes')).json<{
       nodes: { id: string; here: boolean; seenAt: string }[];
     }>().nodes;
-  /** Silent for longer than the setting below, so that the next start finds it gone. */
+  /** Silent for longer than the setting below, so that the next start treats it as gone. */
   const silent = (at: TestServer, id: string) =>
     until(`${id} is silent`, async () => {
       const row = (await list(at)).find((one) => one.id === id)!;
@@ -115,17 +115,17 @@ test('a killed node is not waited for: its jobs are forgotten, its files go when
   await b.kill();
   await silent(a, idB);
   await a.stop();
-  const config = { retention: { ageMsMax: 0 }, cluster: { goneMs: 1000 } };
+  const config = { retention: { maxAgeMs: 0 }, cluster: { goneMs: 1000 } };
   writeFileSync(join(a.home, 'config.json'), JSON.stringify(config), { mode: 0o600 });
   const again = await cluster.add({ home: a.home });
-  await until('the job is forgotten', async () => {
-    const answer = await again.api('GET', `/api/jobs/${job.id}`);
-    return answer.status === 404;
+  await until('the job is deleted', async () => {
+    const result = await again.api('GET', `/api/jobs/${job.id}`);
+    return result.status === 404;
   });
-  assert.ok(existsSync(folder), 'nobody but b can remove it');
+  assert.ok(existsSync(folder), 'only b can remove it');
   const back = await cluster.add({ home: b.home });
   await until('b has removed it', () => !existsSync(folder));
-  // Gone for good, with nothing left of it: the next look takes its row away.
+  // Permanently gone, with nothing left: the next sweep removes its row.
   await back.kill();
   await silent(again, idB);
   await again.stop();

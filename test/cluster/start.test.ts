@@ -1,42 +1,43 @@
-// Starts that cannot work, with the real program: each says what is wrong and what to do, and leaves nothing half-started:
-// no process, no lock, no row. Then the races of a first start.
+// Starts that cannot work, with the real program: each explains what is wrong and what to do, and leaves no process, lock
+// or row behind. Then the races of a first start.
 import assert from 'node:assert/strict';
 import { copyFileSync, existsSync, mkdirSync, readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { test } from 'node:test';
 import { Client } from 'pg';
-import { parseAddress, refuseServer } from '../../src/store/postgres/open.ts';
+import { parseAddress, rejectUnusableServer } from '../../src/store/postgres/open.ts';
 import { tempFolder } from '../helpers/folder.ts';
-import { freePort, startServer as startPostgres } from '../helpers/postgres.ts';
+import { freePort } from '../helpers/port.ts';
+import { startServer as startPostgres } from '../helpers/postgres-server.ts';
 import { cli, startServer } from '../helpers/server.ts';
-import { startDoor } from '../helpers/wire.ts';
+import { startFakePostgres } from '../helpers/fake-postgres.ts';
 
-test('a server below 15 and a standby are refused by what they say of themselves', async (t) => {
+test('a server older than 15 and a standby are rejected by their own report', async (t) => {
   const address = parseAddress('postgres://u:secret@db/errand');
   const check = (version: number, shown: string) => () =>
-    refuseServer({ version, shown, standby: false }, address);
+    rejectUnusableServer({ version, release: shown, standby: false }, address);
   assert.throws(check(90_624, '9.6.24'), { hint: /15 or newer/ });
   for (const version of [150_000, 160_002, 180_004]) check(version, String(version))();
-  const doors = [
+  const servers = [
     ['14.11', '140011', false, /PostgreSQL 14\.11 at \S+ is too old/],
     ['18.4', '180004', true, /read-only standby/],
   ] as const;
-  for (const [shown, version, standby, message] of doors) {
-    const door = await startDoor(t, shown, { version, shown, standby });
-    const env = { ERRAND_STORE: `postgres://ada:secret@127.0.0.1:${door.port}/errand` };
-    for (const words of [['serve', '--port', '0'], ['migrate']]) {
+  for (const [shown, version, standby, message] of servers) {
+    const fake = await startFakePostgres(t, shown, { version, release: shown, standby });
+    const env = { ERRAND_STORE: `postgres://ada:secret@127.0.0.1:${fake.port}/errand` };
+    for (const args of [['serve', '--port', '0'], ['migrate']]) {
       const home = join(tempFolder(t), 'home');
-      const answer = await cli(home, words, env);
-      assert.equal(answer.code, 7, answer.stderr);
-      assert.match(answer.stderr, message);
-      assert.doesNotMatch(answer.stderr, /secret/);
+      const result = await cli(home, args, env);
+      assert.equal(result.code, 7, result.stderr);
+      assert.match(result.stderr, message);
+      assert.doesNotMatch(result.stderr, /secret/);
       assert.equal(existsSync(join(home, 'server.pid')), false);
     }
-    assert.equal(door.asked.length, 2, 'nothing but the one question, each time');
+    assert.equal(fake.queries.length, 2, 'one query per start');
   }
 });
 
-test('starts that cannot work say why and leave nothing behind; then the same homes start', async (t) => {
+test('a failed start explains why and leaves nothing behind; the same homes start afterwards', async (t) => {
   const postgres = await startPostgres();
   const admin = new Client(postgres.url);
   await admin.connect();
@@ -90,25 +91,41 @@ test('starts that cannot work say why and leave nothing behind; then the same ho
   mkdirSync(twin, { mode: 0o700 });
   copyFileSync(join(first.home, 'node.id'), join(twin, 'node.id'));
   const cases: [name: string, env: Record<string, string>, message: RegExp, home?: string][] = [
-    ['unreachable', { ERRAND_STORE: nobody }, /cannot be reached/],
-    ['no such database', { ERRAND_STORE: at('nowhere') }, /There is no database/],
-    ['not migrated', { ERRAND_STORE: at('empty') }, /holds no Errand yet[^]*errand migrate/],
-    ['wrong password', { ERRAND_STORE: at('ready', 'locked', 'wrong') }, /refused the user or/],
-    ['missing rights', { ERRAND_STORE: at('ready', 'visitor'), ...key }, /lacks a right/],
-    ['rights to read only', { ERRAND_STORE: at('ready', 'reader'), ...key }, /right on errand\./],
-    ['another pg-boss', { ERRAND_STORE: at('other') }, /tables of pg-boss/],
-    ['schema newer', { ERRAND_STORE: at('newer') }, /newer Errand/],
+    ['unreachable', { ERRAND_STORE: nobody }, /Cannot reach the database/],
+    ['no such database', { ERRAND_STORE: at('nowhere') }, /Database \S+ does not exist/],
+    [
+      'not migrated',
+      { ERRAND_STORE: at('empty') },
+      /contains no Errand tables yet[^]*errand migrate/,
+    ],
+    ['wrong password', { ERRAND_STORE: at('ready', 'locked', 'wrong') }, /rejected the user or/],
+    ['missing privileges', { ERRAND_STORE: at('ready', 'visitor'), ...key }, /lacks privileges/],
+    [
+      'read-only privileges',
+      { ERRAND_STORE: at('ready', 'reader'), ...key },
+      /privileges on errand\./,
+    ],
+    ['another pg-boss version', { ERRAND_STORE: at('other') }, /pg-boss tables/],
+    ['newer schema', { ERRAND_STORE: at('newer') }, /newer version of Errand/],
     [
       'another cluster',
       { ERRAND_STORE: at('ready'), ...key, ERRAND_CLUSTER: 'other' },
       /belongs to/,
     ],
-    ['wrong key', { ERRAND_STORE: at('ready'), ERRAND_CLUSTER_KEY: 'two' }, /another cluster key/],
-    ['no key', { ERRAND_STORE: at('ready') }, /needs a cluster key/],
-    ['two nodes with one id', { ERRAND_STORE: at('ready'), ...key }, /runs already/, twin],
-    ['another kind of store', { ERRAND_STORE: 'mysql://x:secret@h/x' }, /neither postgres/],
-    ['an empty address', { ERRAND_STORE: '' }, /neither postgres/],
-    ['no TLS there', { ERRAND_STORE: `${at('ready')}?sslmode=verify-full` }, /No encrypted conn/],
+    [
+      'wrong key',
+      { ERRAND_STORE: at('ready'), ERRAND_CLUSTER_KEY: 'two' },
+      /different cluster key/,
+    ],
+    ['no key', { ERRAND_STORE: at('ready') }, /requires a cluster key/],
+    ['two nodes with one id', { ERRAND_STORE: at('ready'), ...key }, /is running/, twin],
+    ['another kind of store', { ERRAND_STORE: 'mysql://x:secret@h/x' }, /must be postgres/],
+    ['an empty address', { ERRAND_STORE: '' }, /must be postgres/],
+    [
+      'no TLS on the server',
+      { ERRAND_STORE: `${at('ready')}?sslmode=verify-full` },
+      /Cannot encrypt the conn/,
+    ],
     ['not an address', { ERRAND_STORE: 'postgres://[' }, /not a postgres:\/\/ URL/],
   ];
   const rows = async () => {
@@ -123,19 +140,19 @@ test('starts that cannot work say why and leave nothing behind; then the same ho
     const home = own ?? homeOf();
     homes.push(home);
     const lease = { ERRAND_LEASE_MS: '3000' };
-    const answer = await cli(home, ['serve', '--port', '0'], { ...lease, ...env });
-    assert.notEqual(answer.code, 0, name);
-    assert.match(answer.stderr, message, name);
-    assert.doesNotMatch(answer.stderr, /secret|wrong@|at async/, `${name}: no password, no stack`);
+    const result = await cli(home, ['serve', '--port', '0'], { ...lease, ...env });
+    assert.notEqual(result.code, 0, name);
+    assert.match(result.stderr, message, name);
+    assert.doesNotMatch(result.stderr, /secret|wrong@|at async/, `${name}: no password, no stack`);
     assert.equal(existsSync(join(home, 'server.pid')), false, name);
   });
-  // A few at once: they have nothing to do with each other.
+  // A few concurrently: they are independent.
   await Promise.all(
     [0, 1, 2].map(async () => {
       for (let next = tries.shift(); next; next = tries.shift()) await next();
     }),
   );
-  assert.equal(await rows(), 1, 'only the good one is a node');
+  assert.equal(await rows(), 1, 'only the successful server is a node');
   await sql(`ALTER ROLE locked SUPERUSER`);
   const good = await startServer(t, {
     home: homes[0]!,
@@ -144,7 +161,7 @@ test('starts that cannot work say why and leave nothing behind; then the same ho
   assert.equal((await good.api('GET', '/api/jobs')).status, 200);
 });
 
-test('two migrations and two servers at once on an empty database', async (t) => {
+test('two migrations and two servers start concurrently on an empty database', async (t) => {
   const postgres = await startPostgres();
   t.after(() => postgres.kill());
   const env = { ERRAND_STORE: postgres.url };

@@ -1,5 +1,5 @@
-// What only a store of several servers must do: refusals at start, events in order over writers, exact limits, wake-ups
-// between nodes, one time for all, and a copy that is compared row by row.
+// Requirements for a store that several servers share: rejected starts, event order across writers, exact limits, wake-ups
+// between nodes, one clock, and a copy that is compared row by row.
 import assert from 'node:assert/strict';
 import { join } from 'node:path';
 import { test, type TestContext } from 'node:test';
@@ -11,11 +11,12 @@ import { systemClock, type Clock } from '../../src/runtime/clock.ts';
 import { copyStore } from '../../src/store/copy.ts';
 import { dispatchedEntries } from '../../src/store/copy-dispatch.ts';
 import { PostgresStore } from '../../src/store/postgres/postgres.ts';
-import { numbered } from '../../src/store/postgres/sql.ts';
+import { numberPlaceholders } from '../../src/store/postgres/sql.ts';
 import { SqliteStore } from '../../src/store/sqlite/sqlite.ts';
 import { tempFolder } from '../helpers/folder.ts';
 import { toyKind } from '../helpers/jobs.ts';
-import { freePort, freshDatabase, migratedDatabase } from '../helpers/postgres.ts';
+import { freePort } from '../helpers/port.ts';
+import { freshDatabase, migratedDatabase } from '../helpers/postgres.ts';
 import { until } from '../helpers/until.ts';
 
 const migrations = allMigrations();
@@ -45,13 +46,13 @@ const claim = (jobs: Jobs, limit: number, max?: number) =>
 
 test('placeholders are numbered outside quotes only', () => {
   assert.equal(
-    numbered(`a = ? AND b = '?' AND "c?" = ? -- ?`),
+    numberPlaceholders(`a = ? AND b = '?' AND "c?" = ? -- ?`),
     `a = $1 AND b = '?' AND "c?" = $2 -- ?`,
   );
 });
 
-test('a store that cannot work is refused with a reason and a way out', async (t) => {
-  const refused = async (url: string, pattern: RegExp, run = PostgresStore.open(url)) => {
+test('a store that cannot work is rejected with a reason and a hint', async (t) => {
+  const rejected = async (url: string, pattern: RegExp, run = PostgresStore.open(url)) => {
     const error = await run.then(
       async (store) => {
         await store.close();
@@ -62,42 +63,46 @@ test('a store that cannot work is refused with a reason and a way out', async (t
     assert.match(error.message, pattern);
     assert.ok(error.hint, error.message);
   };
-  await refused(`postgres://x@127.0.0.1:${await freePort()}/x`, /cannot be reached/);
-  await refused('postgres://x@127.0.0.1/x?schema=Bad-Name', /cannot be the name of a schema/);
+  await rejected(`postgres://x@127.0.0.1:${await freePort()}/x`, /Cannot reach the database/);
+  await rejected('postgres://x@127.0.0.1/x?schema=Bad-Name', /is not a valid schema name/);
   const url = await freshDatabase();
   const nowhere = new URL(url);
   nowhere.pathname = '/no_such_database';
-  await refused(nowhere.href, /There is no database/);
+  await rejected(nowhere.href, /Database \S+ does not exist/);
   const empty = await PostgresStore.open(url);
   t.after(() => empty.close());
-  await refused(url, /holds no Errand yet/, empty.check(migrations) as never);
+  await rejected(url, /contains no Errand tables yet/, empty.check(migrations) as never);
   assert.deepEqual((await empty.applyMigrations(migrations)).includes('jobs/1'), true);
   assert.deepEqual(await empty.applyMigrations(migrations), []);
   await empty.check(migrations);
   await empty.join({ name: 'blue', key: 'one key for all' });
   await empty.join({ name: 'blue', key: 'one key for all' });
-  await refused(
+  await rejected(url, /belongs to cluster blue/, empty.join({ name: 'green', key: 'x' }) as never);
+  await rejected(url, /different cluster key/, empty.join({ name: 'blue', key: 'x' }) as never);
+  await rejected(
     url,
-    /belongs to the cluster blue/,
-    empty.join({ name: 'green', key: 'x' }) as never,
+    /requires a cluster key/,
+    empty.join({ name: 'blue', key: undefined }) as never,
   );
-  await refused(url, /another cluster key/, empty.join({ name: 'blue', key: 'x' }) as never);
-  await refused(url, /needs a cluster key/, empty.join({ name: 'blue', key: undefined }) as never);
   await empty.commit([
     { sql: `INSERT INTO migrations (id, applied_at) VALUES ('jobs/99', 0)`, expect: 1 },
   ]);
-  await refused(url, /newer Errand/, empty.check(migrations) as never);
-  // A user without rights, and one with a wrong password where the server asks for one.
+  await rejected(url, /newer version of Errand/, empty.check(migrations) as never);
+  // A user without privileges, and one with a wrong password where the server requires one.
   await empty.read('DROP ROLE IF EXISTS visitor');
   await empty.read('CREATE ROLE visitor LOGIN');
   const visitor = new URL(await freshDatabase());
   visitor.username = 'visitor';
-  const guest = await PostgresStore.open(visitor.href);
-  t.after(() => guest.close());
-  await refused(visitor.href, /lacks a right/, guest.applyMigrations(migrations) as never);
+  const unprivileged = await PostgresStore.open(visitor.href);
+  t.after(() => unprivileged.close());
+  await rejected(
+    visitor.href,
+    /lacks privileges/,
+    unprivileged.applyMigrations(migrations) as never,
+  );
 });
 
-test('two migrations at once: one applies, the other finds nothing to do', async (t) => {
+test('of two concurrent migrations one applies and the other has nothing to do', async (t) => {
   const url = await freshDatabase();
   const [a, b] = await Promise.all([PostgresStore.open(url), PostgresStore.open(url)]);
   t.after(() => Promise.all([a.close(), b.close()]));
@@ -109,13 +114,13 @@ test('two migrations at once: one applies, the other finds nothing to do', async
   assert.equal(Math.min(first.length, second.length), 0);
 });
 
-test('a reader never passes an event that is not committed yet', async (t) => {
+test('a reader never passes an uncommitted event', async (t) => {
   const url = await migratedDatabase(migrations);
   const store = await open(t, url);
   const jobs = jobsOn(store);
   await jobs.submit(base);
   const seen = await store.eventCursor();
-  // A slow writer: it has its cursor, others commit behind it, and only then it commits.
+  // A slow writer: it has its cursor, others commit after it, and only then it commits.
   const slow = new Client(`${url}?options=-c%20search_path%3Derrand`);
   await slow.connect();
   t.after(() => slow.end());
@@ -128,7 +133,7 @@ test('a reader never passes an event that is not committed yet', async (t) => {
   assert.deepEqual(await store.events(seen, 10), []);
   assert.equal(await store.eventCursor(), seen);
   await slow.query('COMMIT');
-  const events = await until('both are there', async () => {
+  const events = await until('both events are readable', async () => {
     const page = await store.events(seen, 10);
     return page.length === 2 ? page : undefined;
   });
@@ -136,7 +141,7 @@ test('a reader never passes an event that is not committed yet', async (t) => {
     events.map(({ type }) => type),
     ['slow', 'submitted'],
   );
-  // One that is rolled back leaves a gap, which holds nobody up for long.
+  // A rolled back writer leaves a gap, which blocks readers only briefly.
   await slow.query('BEGIN');
   await slow.query('SELECT pg_current_xact_id()');
   await slow.query(
@@ -149,14 +154,14 @@ test('a reader never passes an event that is not committed yet', async (t) => {
   await until('the gap is passed', async () => (await store.events(after, 10)).length === 1);
 });
 
-test('a limit of a queue is exact over nodes that claim at once; commits wake the other node', async (t) => {
+test('a queue limit is exact across nodes that claim concurrently; commits wake the other node', async (t) => {
   const url = await migratedDatabase(migrations);
   const [a, b] = [await open(t, url), await open(t, url)];
   const woken: string[] = [];
   b.onReady((queue) => woken.push(queue));
   const [onA, onB] = [jobsOn(a), jobsOn(b)];
   await onA.submitMany(Array.from({ length: 40 }, () => base));
-  await until('b heard of it', () => woken.includes(queueKey('toy', 'default')));
+  await until('b is notified', () => woken.includes(queueKey('toy', 'default')));
   const claims = await Promise.all(
     Array.from({ length: 12 }, (_, i) => claim(i % 2 ? onA : onB, 3, 5)),
   );
@@ -166,7 +171,7 @@ test('a limit of a queue is exact over nodes that claim at once; commits wake th
   assert.deepEqual(await b.counters('queue:toy:default'), { queued: 35, running: 5 });
 });
 
-test('a node that finds a job in the hands of another looks again soon; one that refused it does not', async (t) => {
+test('a node that finds an entry locked by another looks again soon; one that skipped it does not', async (t) => {
   const url = await migratedDatabase(migrations);
   const store = await open(t, url);
   const jobs = jobsOn(store);
@@ -177,23 +182,23 @@ test('a node that finds a job in the hands of another looks again soon; one that
   const other = new Client(url);
   await other.connect();
   t.after(() => other.end());
-  // As a node that looks at a job which is not for it: held until the end of its transaction, then put back.
+  // Like a node that examines a job it cannot run: locked until its transaction ends, then put back.
   await other.query('BEGIN');
   await other.query('SELECT 1 FROM errand_boss.job FOR UPDATE');
   assert.deepEqual(await claim(jobs, 1), []);
-  await until('it looks again by itself', () => woken.includes(queue));
+  await until('it looks again', () => woken.includes(queue));
   await other.query('ROLLBACK');
   const refuse = { queues: [{ name: queue }], limit: 1, holder: 'b', node: 'b', leaseMs: 30_000 };
   await jobs.claim({ ...refuse, accept: () => false });
   const before = woken.length;
   await jobs.claim({ ...refuse, accept: () => false });
   await jobs.submit({ ...base, queue: 'second' });
-  await until('the next is heard of', () => woken.includes(queueKey('toy', 'second')));
+  await until('the next entry is announced', () => woken.includes(queueKey('toy', 'second')));
   assert.equal(woken.slice(before).includes(queue), false);
   assert.equal((await claim(jobs, 1)).length, 1);
 });
 
-test('a node whose clock is minutes off lives in the time of the database', async (t) => {
+test('a node whose clock is minutes off uses the database time', async (t) => {
   const url = await migratedDatabase(migrations);
   const skewMs = 7 * 60_000;
   const early: Clock = { ...systemClock, now: () => systemClock.now() + skewMs };
@@ -202,14 +207,14 @@ test('a node whose clock is minutes off lives in the time of the database', asyn
   assert.ok(Math.abs(a.clock.now() - b.clock.now()) < 5000);
   await onA.submit(base);
   await claim(onA, 1);
-  assert.deepEqual(await b.lost(b.clock.now(), 10), []);
+  assert.deepEqual(await b.lostAttempts(b.clock.now(), 10), []);
   await onB.submit({ ...base, runAt: b.clock.now() + 60_000 });
   assert.deepEqual((await a.promote(a.clock.now())).queues, []);
 });
 
-test('a pool that is used up makes callers wait, not fail', async (t) => {
+test('callers wait when all pool connections are in use', async (t) => {
   const url = await migratedDatabase(migrations);
-  const store = await open(t, `${url}?poolMax=3`);
+  const store = await open(t, `${url}?maxPool=3`);
   const jobs = jobsOn(store);
   const work = Array.from({ length: 150 }, async (_, i) => {
     const { job } = await jobs.submit({ ...base, input: i });
@@ -219,7 +224,7 @@ test('a pool that is used up makes callers wait, not fail', async (t) => {
   assert.ok(store.poolCounts().total <= 3);
 });
 
-test('store copy: a home into a cluster and back, every row compared, what waits and runs too', async (t) => {
+test('store copy moves a home into a cluster and back, with waiting and running jobs', async (t) => {
   const open2 = async (name: string) => {
     const store = new SqliteStore(join(tempFolder(t), `${name}.sqlite`));
     t.after(() => store.close());
@@ -247,7 +252,7 @@ test('store copy: a home into a cluster and back, every row compared, what waits
   const back = await open2('back');
   assert.deepEqual(await copyStore(cluster, back, searchIndexes()), there);
   assert.equal((await dispatchedEntries(back)).length, there.waiting + there.held);
-  // The copy lives: the running attempt ends, the next one is claimed in the same order, numbers go on.
+  // The copy works: the running attempt ends, the next one is claimed in the same order, and sequences continue.
   const moved = jobsOn(cluster, cluster.clock);
   const end = await moved.finish(
     { jobId: running!.id, attemptId: running!.attemptId },

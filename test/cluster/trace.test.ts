@@ -1,11 +1,11 @@
-// Traces with the real program and a real collector's door: OTLP over HTTP. One trace from the caller through the call,
-// the attempt and the command itself, on one machine and over two nodes.
+// Traces with the real program and a minimal OTLP collector: one trace from the caller through the call, the attempt and
+// the command itself, on one machine and across two nodes.
 import assert from 'node:assert/strict';
 import { createServer } from 'node:http';
 import { test, type TestContext } from 'node:test';
 import { Client, StreamableHTTPClientTransport } from '@modelcontextprotocol/client';
 import { StdioClientTransport } from '@modelcontextprotocol/client/stdio';
-import { parseTraceparent, traceparentOf } from '../../src/runtime/trace.ts';
+import { parseTraceparent, formatTraceparent } from '../../src/runtime/trace.ts';
 import { startCluster } from '../helpers/cluster.ts';
 import { bin, serverEnv, startServer, type TestServer } from '../helpers/server.ts';
 import { until } from '../helpers/until.ts';
@@ -72,13 +72,13 @@ const caller = { traceId: 'a'.repeat(31) + '1', spanId: 'b'.repeat(15) + '2', sa
 
 const run = async (node: TestServer, command: string, more: object, traceparent: string) => {
   const body = { command, cwd: '/', waitMs: 20_000, ...more };
-  const answer = await node.api('POST', '/api/commands', body, { traceparent });
-  assert.equal(answer.status, 200, answer.text);
-  return answer.json<{ id: string; exitCode: number; output?: { text: string } }>();
+  const result = await node.api('POST', '/api/commands', body, { traceparent });
+  assert.equal(result.status, 200, result.text);
+  return result.json<{ id: string; exitCode: number; output?: { text: string } }>();
 };
 
-test('a traceparent is read as the standard has it, and nonsense is nothing', () => {
-  const text = traceparentOf(caller);
+test('a valid traceparent is parsed and an invalid one is ignored', () => {
+  const text = formatTraceparent(caller);
   assert.deepEqual(parseTraceparent(text), caller);
   assert.equal(parseTraceparent(text.replace(/01$/, '00'))!.sampled, false);
   for (const wrong of [
@@ -91,14 +91,14 @@ test('a traceparent is read as the standard has it, and nonsense is nothing', ()
     assert.equal(parseTraceparent(wrong), undefined);
 });
 
-test('one trace from the caller to the command; a collector that is away costs nothing but spans', async (t) => {
+test('one trace spans the caller and the command; an unreachable collector loses only spans', async (t) => {
   const collector = await startCollector(t);
   const server = await startServer(t, { env: collector.env });
   collector.seen.away = true;
-  const traceparent = traceparentOf(caller);
+  const traceparent = formatTraceparent(caller);
   const job = await run(server, 'echo "<$TRACEPARENT>"; exit 4', {}, traceparent);
   assert.equal(job.exitCode, 4);
-  await until('it was tried', () => collector.seen.refusals > 0);
+  await until('an export was tried', () => collector.seen.refusals > 0);
   collector.seen.away = false;
   const call = await collector.find('run_command', caller.traceId);
   assert.deepEqual([call.parentSpanId, call.kind], [caller.spanId, 2]);
@@ -108,7 +108,7 @@ test('one trace from the caller to the command; a collector that is away costs n
   assert.equal(valueOf(attempt, 'errand.outcome'), 'failed');
   assert.deepEqual(attempt.status, { code: 2, message: 'exitCode' });
   assert.ok(BigInt(attempt.endTimeUnixNano) >= BigInt(attempt.startTimeUnixNano));
-  const own = traceparentOf({ ...caller, spanId: attempt.spanId });
+  const own = formatTraceparent({ ...caller, spanId: attempt.spanId });
   assert.ok(job.output!.text.includes(`<${own}>`), job.output!.text);
   assert.deepEqual(
     [collector.seen.path, collector.seen.headers['x-tenant']],
@@ -116,10 +116,10 @@ test('one trace from the caller to the command; a collector that is away costs n
   );
 
   const quiet = { ...caller, traceId: 'c'.repeat(32), sampled: false };
-  await run(server, 'true', {}, traceparentOf(quiet));
+  await run(server, 'true', {}, formatTraceparent(quiet));
   const wrong = await server.api('POST', '/api/commands', { nonsense: 1 }, { traceparent });
   assert.equal(wrong.status, 400);
-  const failed = await until('the refused call', () =>
+  const failed = await until('the rejected call', () =>
     collector.spans.find(({ status }) => status.message === 'invalidInput'),
   );
   assert.equal(failed.traceId, caller.traceId);
@@ -127,16 +127,16 @@ test('one trace from the caller to the command; a collector that is away costs n
   await server.stop();
 });
 
-test('a call that another node answers is one trace', async (t) => {
+test('a call that another node handles is one trace', async (t) => {
   const collector = await startCollector(t);
   const cluster = await startCluster(t, 0, { env: collector.env });
   const [a, b] = (await Promise.all(
     ['at=a', 'at=b'].map((label) => cluster.add({ env: { ERRAND_LABELS: label } })),
   )) as [TestServer, TestServer];
-  const job = await run(a, 'echo there', { labels: ['at=b'] }, traceparentOf(caller));
+  const job = await run(a, 'echo there', { labels: ['at=b'] }, formatTraceparent(caller));
   const attempt = await collector.find('attempt command', caller.traceId);
   const reader = { ...caller, traceId: 'd'.repeat(32) };
-  const headers = { traceparent: traceparentOf(reader) };
+  const headers = { traceparent: formatTraceparent(reader) };
   const read = await a.api('GET', `/api/jobs/${job.id}/output`, undefined, headers);
   assert.match(read.text, /there/);
   const here = await collector.find('read_output here', reader.traceId);
@@ -147,16 +147,16 @@ test('a call that another node answers is one trace', async (t) => {
   await b.stop();
 });
 
-test('a trace goes on from an MCP client: `_meta.traceparent` of a call, over HTTP and over a front, in both eras', async (t) => {
+test('a trace continues from an MCP client: `_meta.traceparent`, over HTTP and stdio, in both protocol eras', async (t) => {
   const collector = await startCollector(t);
   const server = await startServer(t, { env: collector.env });
   const http = () =>
     new StreamableHTTPClientTransport(new URL('/mcp', server.url), {
-      // The trace of the request itself is closer than that of whoever carries it.
+      // The trace of the request itself takes precedence over that of its transport.
       requestInit: {
         headers: {
           authorization: `Bearer ${server.key}`,
-          traceparent: traceparentOf({ ...caller, traceId: 'e'.repeat(32) }),
+          traceparent: formatTraceparent({ ...caller, traceId: 'e'.repeat(32) }),
         },
       },
     });
@@ -175,7 +175,7 @@ test('a trace goes on from an MCP client: `_meta.traceparent` of a call, over HT
       t.after(() => client.close());
       await client.connect(transport());
       const mine = { ...caller, traceId: `${++n}`.repeat(32) };
-      const _meta = { traceparent: traceparentOf(mine) };
+      const _meta = { traceparent: formatTraceparent(mine) };
       const input = { command: 'echo "<$TRACEPARENT>"', cwd: '/', waitMs: 20_000 };
       const { structuredContent } = await client.callTool({
         name: 'run_command',
@@ -184,9 +184,9 @@ test('a trace goes on from an MCP client: `_meta.traceparent` of a call, over HT
       });
       const call = await collector.find('run_command', mine.traceId);
       assert.equal(call.parentSpanId, mine.spanId, `${mode} ${n}`);
-      const { output } = structuredContent as { output: { text: string } };
-      assert.ok(output.text.includes(mine.traceId), output.text);
-      // A tool that only reads takes the short way through a front; with a trace it does not lose it.
+      const { output } = structuredContent as { output: string };
+      assert.ok(output.includes(mine.traceId), output);
+      // A read-only tool takes the fast path through the stdio bridge and keeps its trace.
       await client.callTool({ name: 'list_jobs', arguments: {}, _meta });
       const read = await collector.find('list_jobs', mine.traceId);
       assert.equal(read.parentSpanId, mine.spanId);

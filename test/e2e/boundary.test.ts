@@ -1,20 +1,21 @@
-// What callers send is limited where it enters, whatever the interface, and a stored row that cannot be decoded is shown
-// and removed like any other. Runs on PostgreSQL too (test/cluster/e2e-boundary.test.ts).
+// Every interface enforces the input limits, and a stored row that cannot be decoded is listed and removed like any other.
+// test/cluster/e2e-boundary.test.ts repeats these tests on PostgreSQL.
 import assert from 'node:assert/strict';
 import { writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { DatabaseSync } from 'node:sqlite';
 import { test, type TestContext } from 'node:test';
-import { rawFront } from '../faces/mcp/raw.ts';
+import { spawnBridge } from '../interfaces/mcp/json-rpc.ts';
 import { startSite } from '../fixtures/site/site.ts';
 import { homeWith, tempFolder } from '../helpers/folder.ts';
-import { onlooker } from '../helpers/postgres.ts';
+import { openReader } from '../helpers/postgres.ts';
+import { sharedServer } from '../helpers/shared-server.ts';
 import {
   bin,
   onPostgres,
   serverEnv,
   startServer,
-  type ApiAnswer,
+  type ApiResponse,
   type TestServer,
 } from '../helpers/server.ts';
 import { until } from '../helpers/until.ts';
@@ -23,8 +24,8 @@ const nested = (depth: number): string => `${'['.repeat(depth)}1${']'.repeat(dep
 const manyKeys = (count: number): string =>
   `{${Array.from({ length: count }, (_, i) => `"k${i}":1`).join(',')}}`;
 
-/** The body as it is, because JSON.stringify could not write it. */
-async function post(server: TestServer, path: string, body: string): Promise<ApiAnswer> {
+/** Sends the body unchanged, because JSON.stringify cannot produce it. */
+async function post(server: TestServer, path: string, body: string): Promise<ApiResponse> {
   const response = await fetch(server.url + path, {
     method: 'POST',
     headers: {
@@ -48,8 +49,11 @@ const tooMuch: Record<string, string> = {
   'a number of 2,000 digits': '9'.repeat(2000),
 };
 
-test('input beyond a limit is refused by every interface and leaves nothing', async (t) => {
-  const server = await startServer(t);
+/** Shared by tests that only call it. */
+const calledServer = () => sharedServer({ egress: { allow: ['127.0.0.1'] } });
+
+test('every interface rejects input over a limit, and nothing is stored', async (t) => {
+  const server = await calledServer();
   await save(server);
   const before = await everything(server);
   await t.test('HTTP, with every dialect', () => refusedOverHttp(server));
@@ -57,7 +61,7 @@ test('input beyond a limit is refused by every interface and leaves nothing', as
   await t.test('MCP over stdio, which stays connected', (s) => refusedOverStdio(s, server));
   await t.test('files for the command line', (s) => refusedAsFile(s, server));
   assert.deepEqual(await everything(server), before);
-  assert.doesNotMatch(server.stderr(), /a request failed/);
+  assert.doesNotMatch(server.stderr(), /request failed/);
 });
 
 async function refusedOverHttp(server: TestServer): Promise<void> {
@@ -99,7 +103,7 @@ async function refusedOverMcp(server: TestServer): Promise<void> {
 }
 
 async function refusedOverStdio(t: TestContext, server: TestServer): Promise<void> {
-  const bridge = rawFront(t, process.execPath, [bin, 'mcp'], serverEnv(server.home));
+  const bridge = spawnBridge(t, process.execPath, [bin, 'mcp'], serverEnv(server.home));
   await bridge.request('initialize', {
     protocolVersion: '2025-06-18',
     capabilities: {},
@@ -110,7 +114,7 @@ async function refusedOverStdio(t: TestContext, server: TestServer): Promise<voi
   for (const [what, value] of Object.entries(tooMuch)) {
     const answer = await bridge.send(runCall(value, 5000));
     assert.ok(answer.error ?? answer.result?.isError, what);
-    // A tool that only reads goes another way through the bridge.
+    // Read-only tools use the fast path of the bridge.
     const looked = await bridge.send(toolCall('get_job', `{"id":${value}}`, 5001));
     assert.ok(looked.error ?? looked.result?.isError, what);
   }
@@ -127,8 +131,8 @@ async function refusedAsFile(t: TestContext, server: TestServer): Promise<void> 
   }
 }
 
-test('input at the limits is stored, listed, run and cancelled', async (t) => {
-  const server = await startServer(t);
+test('input at the limits is stored, listed, run and cancelled', async () => {
+  const server = await calledServer();
   await save(server);
   const deepest = `{"input":${nested(499)}}`;
   const one = (await post(server, '/api/endpoints/e/run', deepest)).json<{ id: string }>();
@@ -153,7 +157,7 @@ test('input at the limits is stored, listed, run and cancelled', async (t) => {
   assert.equal((await server.api('DELETE', '/api/endpoints/e')).status, 200);
 });
 
-test('a home with rows that cannot be decoded recovers by itself', async (t) => {
+test('a home with rows that cannot be decoded recovers automatically', async (t) => {
   const server = await startServer(t, { env: { ERRAND_SWEEP_MS: '100' } });
   await save(server);
   await save(server, 'damaged');
@@ -169,6 +173,8 @@ test('a home with rows that cannot be decoded recovers by itself', async (t) => 
   const batchId = draft.json<{ id: string }>().id;
   const command = await server.api('POST', '/api/commands', { command: 'true', runAt: inAnHour() });
   const held = command.json<{ id: string }>().id;
+  const hook = await server.api('POST', '/api/webhooks', { url: 'https://example.com/hook' });
+  assert.equal(hook.status, 200, hook.text);
   await server.stop();
   const rows: [string, string, string][] = [
     ['input', `{"input":${nested(600)}}`, ids[0]!],
@@ -186,8 +192,10 @@ test('a home with rows that cannot be decoded recovers by itself', async (t) => 
       nested(3000),
       batchId,
     ],
-    [`UPDATE endpoints SET spec = ? WHERE id = ?`, '{"workersMax":"many"}', 'damaged'],
+    [`UPDATE endpoints SET spec = ? WHERE id = ?`, '{"maxWorkers":"many"}', 'damaged'],
     [`UPDATE events SET data = ? WHERE job_id = ?`, '{', ids[2]!],
+    [`UPDATE events SET data = ? WHERE job_id = ?`, 'null', ids[3]!],
+    [`UPDATE webhooks SET events = ? WHERE owner <> ?`, '7', ''],
   ]);
   const again = await startServer(t, { home: server.home, env: { ERRAND_SWEEP_MS: '100' } });
   const list = await again.api('GET', '/api/jobs?limit=50');
@@ -202,9 +210,9 @@ test('a home with rows that cannot be decoded recovers by itself', async (t) => 
   assert.equal((await again.cli('list')).code, 0);
   assert.equal((await again.cli('show', ids[2]!)).code, 0);
 
-  // Those behind them run; those that cannot be decoded end as failed. One of 600 levels is decodable and runs.
+  // Rows that cannot be decoded end as failed, and the jobs behind them run. A row with 600 levels is decodable and runs.
   const took = new Set<string>();
-  await until('the decodable jobs are handed out', async () => {
+  await until('the decodable jobs are assigned', async () => {
     const answer = await again.api('GET', '/v2/e/job-take-batch/w1?batch_size=10');
     if (answer.status === 200) for (const { id } of answer.json<{ id: string }[]>()) took.add(id);
     return took.size === 3;
@@ -243,108 +251,160 @@ test('a home with rows that cannot be decoded recovers by itself', async (t) => 
     const gone = await again.api('DELETE', `/api/endpoints/${id}`);
     assert.equal(gone.status, 200, gone.text);
   }
-  assert.doesNotMatch(again.stderr(), /a request failed|sweep failed/);
+  assert.equal((await again.api('GET', '/api/webhooks')).status, 200);
+  assert.doesNotMatch(again.stderr(), /request failed|(sweep|pump) failed/);
 });
 
-test('damaged rows of crawls and nodes are shown and removed', async (t) => {
+/** Not JSON, JSON of another type, and JSON over every limit. */
+const damages = ['{"broken', '7', nested(3000)];
+
+test('damaged crawl, node, release, stream and remote rows are listed and removed', async (t) => {
   const site = await startSite(t, { pages: 3 });
   const home = homeWith(t, { egress: { allow: ['127.0.0.1'] } });
   const server = await startServer(t, { home, env: { ERRAND_SWEEP_MS: '100' } });
   const body = { url: site.url('/p/1'), limit: 1 };
-  const { id } = (await server.api('POST', '/firecrawl/v2/crawl', body)).json<{ id: string }>();
-  await until('the crawl is over', async () => {
-    const job = (await server.api('GET', `/api/jobs/${id}`)).json<{ status: string }>();
-    return job.status === 'completed';
+  const ids: string[] = [];
+  for (const _ of damages) {
+    const { id } = (await server.api('POST', '/firecrawl/v2/crawl', body)).json<{ id: string }>();
+    ids.push(id);
+  }
+  const parts = [...damages, '[null]', '[7]', '{}', '{"baseUrl":7}'];
+  const endpointJobs: string[] = [];
+  for (const i of parts.keys()) {
+    for (const maxWorkers of [1, 2])
+      await server.api('POST', '/api/endpoints', { id: `d${i}`, maxWorkers });
+    const ran = await server.api('POST', `/v2/d${i}/run`, { input: {} });
+    endpointJobs.push(ran.json<{ id: string }>().id);
+    await server.api('GET', `/v2/d${i}/job-take/w1`);
+    await server.api('POST', `/v2/d${i}/job-stream/w1/${endpointJobs[i]}`, { output: 'a' });
+  }
+  await until('the crawls are over', async () => {
+    const all = await Promise.all(ids.map((id) => server.api('GET', `/api/jobs/${id}`)));
+    return all.every((answer) => answer.json<{ status: string }>().status === 'completed');
   });
   await server.stop();
   const anHourAgo = Date.now() - 3_600_000;
-  for (const damage of ['{"broken', '7', nested(3000)]) {
+  for (const [i, damage] of damages.entries())
     await writeSql(t, server, [
-      ['UPDATE web_crawls SET state = ? WHERE job_id = ?', damage, id],
+      ['UPDATE web_crawls SET state = ? WHERE job_id = ?', damage, ids[i]!],
       [
         `INSERT INTO nodes (id, name, labels, capacity, running, state, instance, version, started_at, seen_at)
-         SELECT 'node_damaged', 'damaged', ?, ?, ?, 'active', 'x', '0', ${anHourAgo}, ${anHourAgo}`,
+         SELECT 'node_damaged${i}', 'damaged', ?, ?, ?, 'active', 'x', '0', ${anHourAgo}, ${anHourAgo}`,
         damage,
         damage,
         damage,
       ],
     ]);
-    const again = await startServer(t, { home, env: { ERRAND_SWEEP_MS: '100' } });
-    for (const path of [`/api/jobs/${id}`, `/firecrawl/v2/crawl/${id}`, '/api/jobs', '/metrics']) {
-      const answer = await again.api('GET', path);
-      assert.equal(answer.status, 200, `${path}: ${answer.text}`);
-    }
-    const nodes = await again.api('GET', '/api/nodes');
-    assert.match(nodes.text, /node_damaged/);
-    const forgotten = await again.api('DELETE', '/api/nodes/node_damaged');
-    assert.equal(forgotten.status, 200, forgotten.text);
-    const next = await again.api('POST', '/firecrawl/v2/crawl', body);
-    assert.equal(next.status, 200, next.text);
-    assert.doesNotMatch(again.stderr(), /failed/);
-    await again.stop();
+  for (const [i, damage] of parts.entries())
+    await writeSql(t, server, [
+      ['UPDATE endpoint_releases SET diff = ? WHERE endpoint_id = ?', damage, `d${i}`],
+      ['UPDATE endpoint_chunks SET data = ? WHERE job_id = ?', damage, endpointJobs[i]!],
+      [
+        `INSERT INTO endpoint_remote_jobs
+           (attempt_id, job_id, endpoint_id, remote_id, state, tries, due_at, created_at, remote)
+         SELECT attempt_id, id, ?, 'there', 'sent', 0, 1, 1, ? FROM jobs WHERE id = ?`,
+        `d${i}`,
+        damage,
+        endpointJobs[i]!,
+      ],
+    ]);
+  const again = await startServer(t, { home, env: { ERRAND_SWEEP_MS: '100' } });
+  const shown = [
+    ...ids.flatMap((id) => [`/api/jobs/${id}`, `/firecrawl/v2/crawl/${id}`]),
+    ...endpointJobs.flatMap((id, i) => [
+      `/api/jobs/${id}`,
+      `/v2/d${i}/status/${id}`,
+      `/v2/d${i}/stream/${id}`,
+      `/v2/d${i}/health`,
+      `/api/endpoints/d${i}`,
+      `/api/endpoints/d${i}/releases`,
+    ]),
+  ];
+  for (const path of [...shown, '/api/jobs', '/metrics']) {
+    const answer = await again.api('GET', path);
+    assert.equal(answer.status, 200, `${path}: ${answer.text}`);
   }
+  for (const i of damages.keys()) {
+    assert.match((await again.api('GET', '/api/nodes')).text, new RegExp(`node_damaged${i}`));
+    const forgotten = await again.api('DELETE', `/api/nodes/node_damaged${i}`);
+    assert.equal(forgotten.status, 200, forgotten.text);
+  }
+  for (const [i, id] of endpointJobs.entries()) {
+    const cancelled = await again.api('POST', `/v2/d${i}/cancel/${id}`);
+    assert.equal(cancelled.status, 200, cancelled.text);
+    const removed = await again.api('DELETE', `/api/endpoints/d${i}`);
+    assert.equal(removed.status, 200, removed.text);
+  }
+  const next = await again.api('POST', '/firecrawl/v2/crawl', body);
+  assert.equal(next.status, 200, next.text);
+  assert.doesNotMatch(again.stderr(), /failed/);
 });
 
-test('damaged rows of keys, wallets and hired work stop nothing and give no rights', async (t) => {
-  const home = homeWith(t, { escrow: { expiryMsMin: 1, sweepMs: 100 } });
+test('damaged key, wallet and escrow rows block nothing and grant no rights', async (t) => {
+  const home = homeWith(t, { escrow: { minExpiryMs: 1, sweepMs: 100 } });
   const server = await startServer(t, { home });
   const made = async (path: string, body: object) => {
     const answer = await server.api('POST', path, body);
     assert.equal(answer.status, 200, answer.text);
     return answer.json<{ id: string; key?: string }>();
   };
-  const [client, provider, spender] = [
-    await made('/api/wallets', { name: 'client' }),
-    await made('/api/wallets', { name: 'provider' }),
-    await made('/api/wallets', { name: 'spender' }),
-  ];
-  for (const { id } of [client, spender])
-    await made('/api/escrow/mint', { wallet: id, amount: '10', transferId: id });
-  const key = await made('/api/keys', { name: 'k', scopes: ['read', 'run'], queues: ['ci'] });
+  const wallet = (name: string) => made('/api/wallets', { name });
+  const [client, provider] = [await wallet('client'), await wallet('provider')];
+  const mint = (id: string) =>
+    made('/api/escrow/mint', { wallet: id, amount: '10', transferId: id });
+  await mint(client.id);
   const hire = (title: string, more = {}) =>
     made('/api/work', {
       ...{ wallet: client.id, provider: provider.id, budget: '1000', title, description: 'x' },
       ...{ repeat: true, ...more },
     });
-  const damaged = [await hire('damaged terms'), await hire('damaged state')];
+  const victims: { terms: string; state: string; spender: string; key: string; id: string }[] = [];
+  for (const _ of damages) {
+    const spender = (await wallet('spender')).id;
+    await mint(spender);
+    const key = await made('/api/keys', { name: 'k', scopes: ['read', 'run'], queues: ['ci'] });
+    const [terms, state] = [(await hire('damaged terms')).id, (await hire('damaged state')).id];
+    victims.push({ terms, state, spender, key: key.key!, id: key.id });
+  }
   const good = await hire('good');
   const brief = await hire('brief', { expiresAt: new Date(Date.now() + 5000).toISOString() });
   await server.stop();
-  for (const damage of ['{"broken', nested(3000)]) {
+  for (const [i, { terms, state, spender, id }] of victims.entries())
     await writeSql(t, server, [
-      ['UPDATE escrow_work SET spec = ?, next_at = 1 WHERE job_id = ?', damage, damaged[0]!.id],
-      ['UPDATE escrow_work SET state = ?, next_at = 1 WHERE job_id = ?', damage, damaged[1]!.id],
-      ['UPDATE escrow_accounts SET policy = ? WHERE id = ?', damage, spender.id],
-      ['UPDATE keys SET queues = ? WHERE id = ?', damage, key.id],
+      ['UPDATE escrow_work SET spec = ?, next_at = 1 WHERE job_id = ?', damages[i]!, terms],
+      ['UPDATE escrow_work SET state = ?, next_at = 1 WHERE job_id = ?', damages[i]!, state],
+      ['UPDATE escrow_accounts SET policy = ? WHERE id = ?', damages[i]!, spender],
+      ['UPDATE keys SET queues = ? WHERE id = ?', damages[i]!, id],
     ]);
-    const again = await startServer(t, { home });
-    const paths = ['/api/jobs', '/api/keys', '/api/wallets', `/api/work?wallet=${provider.id}`];
-    for (const path of [...paths, ...damaged.map(({ id }) => `/api/jobs/${id}`)]) {
-      const answer = await again.api('GET', path);
-      assert.equal(answer.status, 200, `${path}: ${answer.text}`);
-    }
-    const listed = await again.api('GET', `/api/work?wallet=${provider.id}`);
-    assert.match(listed.text, new RegExp(good.id));
-    await until('what is due is concluded', async () => {
-      const job = (await again.api('GET', `/api/jobs/${brief.id}`)).json<{ stage: string }>();
-      return job.stage === 'expired';
-    });
-    const refused = await again.api('POST', `/api/work/${damaged[0]!.id}/fund`, {
+  const again = await startServer(t, { home });
+  const paths = ['/api/jobs', '/api/keys', '/api/wallets', `/api/work?wallet=${provider.id}`];
+  const jobs = victims.flatMap(({ terms, state }) => [terms, state]).map((id) => `/api/jobs/${id}`);
+  for (const path of [...paths, ...jobs]) {
+    const answer = await again.api('GET', path);
+    assert.equal(answer.status, 200, `${path}: ${answer.text}`);
+  }
+  const listed = await again.api('GET', `/api/work?wallet=${provider.id}`);
+  assert.match(listed.text, new RegExp(good.id));
+  await until('due work is completed', async () => {
+    const job = (await again.api('GET', `/api/jobs/${brief.id}`)).json<{ stage: string }>();
+    return job.stage === 'expired';
+  });
+  for (const { terms, spender, key } of victims) {
+    const refused = await again.api('POST', `/api/work/${terms}/fund`, {
       ...{ wallet: client.id, expectedBudget: '1000' },
     });
     assert.equal(refused.status, 409, refused.text);
-    const payment = { wallet: spender.id, to: provider.id, amount: '0.50' };
+    const payment = { wallet: spender, to: provider.id, amount: '0.50' };
     assert.ok((await again.api('POST', '/api/payments', payment)).status >= 400);
-    const limited = await fetch(`${again.url}/api/jobs`, {
-      headers: { authorization: `Bearer ${key.key}` },
+    const limited = await again.api('GET', '/api/jobs', undefined, {
+      authorization: `Bearer ${key}`,
     });
     assert.ok([401, 403].includes(limited.status), String(limited.status));
-    await again.stop();
   }
 });
 
-test('a batch is queued whole, or its request fails alone', async (t) => {
-  const server = await startServer(t);
+test('a batch is queued completely, or only its own request fails', async () => {
+  const server = await calledServer();
   await save(server);
   await server.api('POST', '/api/endpoints/e/run', { input: 'other', idempotencyKey: 'taken' });
   const draft = await server.api('POST', '/api/draft_batch', {
@@ -377,13 +437,12 @@ test('a batch is queued whole, or its request fails alone', async (t) => {
 
 const inherited = ['constructor', '__proto__', 'toString', 'hasOwnProperty', 'valueOf'];
 
-test('names that every object inherits are names like all others', async (t) => {
+test('names of inherited object properties are ordinary names', async (t) => {
   const site = await startSite(t, { pages: 3 });
-  const server = await startServer(t, {
-    home: homeWith(t, { egress: { allow: ['127.0.0.1'] } }),
-  });
+  const server = await calledServer();
   const url = site.url('/p/1');
-  for (const name of inherited) {
+  // No lookup finds an inherited property.
+  for (const name of onPostgres ? inherited.slice(0, 2) : inherited) {
     const field = `"${name}":1`;
     const bodies: [string, string][] = [
       ['/firecrawl/v2/scrape', `{"url":"${url}",${field}}`],
@@ -425,7 +484,7 @@ test('names that every object inherits are names like all others', async (t) => 
     );
     for (const { status, text } of looked) assert.ok(status === 404 || status === 400, text);
   }
-  assert.doesNotMatch(server.stderr(), /a request failed/);
+  assert.doesNotMatch(server.stderr(), /request failed/);
 });
 
 async function save(server: TestServer, id = 'e'): Promise<void> {
@@ -433,7 +492,7 @@ async function save(server: TestServer, id = 'e'): Promise<void> {
   assert.equal(answer.status, 200, answer.text);
 }
 
-/** All that a refused request must leave alone. */
+/** The state that a rejected request must not change. */
 async function everything(server: TestServer): Promise<unknown> {
   const [jobs, queues, endpoints] = await Promise.all(
     ['/api/jobs?limit=200', '/api/queues', '/api/endpoints'].map((path) => server.api('GET', path)),
@@ -453,6 +512,6 @@ async function writeSql(
     for (const [sql, ...params] of statements) db.prepare(sql).run(...params);
     return db.close();
   }
-  const store = await onlooker(t, serverEnv(server.home).ERRAND_STORE!);
+  const store = await openReader(t, serverEnv(server.home).ERRAND_STORE!);
   await store.commit(statements.map(([sql, ...params]) => ({ sql, params })));
 }

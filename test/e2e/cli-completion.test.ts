@@ -1,4 +1,4 @@
-// Completion as a shell asks for it: the script of `errand completion bash` in a real bash.
+// Shell completion: runs the script of `errand completion bash` in a real bash.
 import assert from 'node:assert/strict';
 import { execFile } from 'node:child_process';
 import { symlinkSync } from 'node:fs';
@@ -8,7 +8,7 @@ import { promisify } from 'node:util';
 import { tempFolder } from '../helpers/folder.ts';
 import { bin, serverEnv, startServer } from '../helpers/server.ts';
 
-test('commands, their flags, the values of a flag, and jobs where one is meant', async (t) => {
+test('completion offers commands, flags, flag values, and job ids for commands that accept a job', async (t) => {
   const server = await startServer(t);
   const run = await server.cli('run', '--json', '--', 'true');
   const { id } = run.json<{ id: string }>();

@@ -1,5 +1,4 @@
-// Following a job on the command line when things happen in between: ctrl-c at the worst moment, a reader that leaves, a server
-// that is killed.
+// Following a job on the command line across ctrl-c, a closed pipe, and a killed or restarted server.
 import assert from 'node:assert/strict';
 import { spawn, type ChildProcess } from 'node:child_process';
 import { once } from 'node:events';
@@ -12,6 +11,7 @@ import { describe, test, type TestContext } from 'node:test';
 import { homeWith, tempFolder } from '../helpers/folder.ts';
 import { awaitFile } from '../helpers/process.ts';
 import { bin, cli, serverEnv, startServer, type TestServer } from '../helpers/server.ts';
+import { sharedServer } from '../helpers/shared-server.ts';
 import { until } from '../helpers/until.ts';
 
 interface Shown {
@@ -34,15 +34,15 @@ const code = async (child: ChildProcess) =>
 const newest = async (server: TestServer) =>
   (await server.cli('list', '--json', '--limit', '1')).json<{ jobs: Shown[] }>().jobs[0]!;
 
-/** Stands before the server. Every answer passes when `pass` resolves; where it rejects, the connection is cut. */
-async function door(t: TestContext, server: TestServer, pass: (url: string) => Promise<void>) {
-  const door = http.createServer((request, response) => {
+/** Starts a proxy for the server. A response passes when `pass` resolves; if it rejects, the connection is closed. */
+async function proxy(t: TestContext, server: TestServer, pass: (url: string) => Promise<void>) {
+  const proxy = http.createServer((request, response) => {
     const { method, url, headers } = request;
     const path = new URL(url!, server.url);
-    const onward = http.request(path, { method, headers }, (answer) => {
+    const onward = http.request(path, { method, headers }, (upstream) => {
       const send = () => {
-        response.writeHead(answer.statusCode!, answer.headers);
-        answer.pipe(response);
+        response.writeHead(upstream.statusCode!, upstream.headers);
+        upstream.pipe(response);
       };
       void pass(url!).then(send, () => response.destroy());
     });
@@ -50,58 +50,58 @@ async function door(t: TestContext, server: TestServer, pass: (url: string) => P
     request.pipe(onward);
   });
   t.after(() => {
-    door.closeAllConnections();
-    door.close();
+    proxy.closeAllConnections();
+    proxy.close();
   });
-  await new Promise<void>((resolve) => door.listen(0, '127.0.0.1', resolve));
-  const { port } = door.address() as AddressInfo;
+  await new Promise<void>((resolve) => proxy.listen(0, '127.0.0.1', resolve));
+  const { port } = proxy.address() as AddressInfo;
   return { ERRAND_URL: `http://127.0.0.1:${port}`, ERRAND_KEY: server.key };
 }
 
-/** Holds back the answer to run_command until it is let go. */
-async function slowDoor(t: TestContext, server: TestServer) {
-  let seen = () => {};
-  let letGo = () => {};
-  const asked = new Promise<void>((resolve) => (seen = resolve));
-  const open = new Promise<void>((resolve) => (letGo = resolve));
-  const env = await door(t, server, async (url) => {
+/** Holds the response of run_command back until `release` is called. */
+async function slowProxy(t: TestContext, server: TestServer) {
+  let markRequested = () => {};
+  let release = () => {};
+  const requested = new Promise<void>((resolve) => (markRequested = resolve));
+  const released = new Promise<void>((resolve) => (release = resolve));
+  const env = await proxy(t, server, async (url) => {
     if (!url.includes('run_command')) return;
-    seen();
-    await open;
+    markRequested();
+    await released;
   });
-  return { env, asked, letGo };
+  return { env, requested, release };
 }
 
 describe('ctrl-c', () => {
   const line = ['--shell', 'echo ready; exec sleep 60'];
 
-  test('between the start of the job and its answer gets what was chosen', async (t) => {
+  test('between the request and its response cancels or detaches as chosen', async (t) => {
     const server = await startServer(t);
     for (const choice of ['cancel', 'detach']) {
-      const { env, asked, letGo } = await slowDoor(t, server);
+      const { env, requested, release } = await slowProxy(t, server);
       const child = start(t, server.home, ['run', '--on-interrupt', choice, ...line], env);
-      const said = text(child.stderr);
-      await asked;
+      const stderrText = text(child.stderr);
+      await requested;
       child.kill('SIGINT');
-      // Its handler has run once it can be seen to live on.
-      await until('the signal was taken', () => !pending(child.pid!, 'SIGINT'));
-      letGo();
+      // The signal is no longer pending when its handler runs.
+      await until('the signal was delivered', () => !pending(child.pid!, 'SIGINT'));
+      release();
       const ended = await code(child);
       const job = await newest(server);
       if (choice === 'cancel') {
         assert.notEqual(ended, 0);
         assert.equal(job.status, 'cancelled');
-        assert.match(await said, new RegExp(`stopping ${job.id}`));
+        assert.match(await stderrText, new RegExp(`cancelling ${job.id}`));
       } else {
         assert.equal(ended, 0);
         assert.ok(['queued', 'running'].includes(job.status));
-        assert.match(await said, new RegExp(`${job.id} goes on`));
+        assert.match(await stderrText, new RegExp(`${job.id} keeps running`));
         await server.cli('cancel', job.id);
       }
     }
   });
 
-  test('right after the line that names the job stops it when that was chosen', async (t) => {
+  test('right after the job id is printed cancels the job with --on-interrupt cancel', async (t) => {
     const server = await startServer(t);
     for (const signal of ['SIGINT', 'SIGTERM'] as const) {
       const child = start(t, server.home, ['run', '--on-interrupt', 'cancel', ...line]);
@@ -113,30 +113,30 @@ describe('ctrl-c', () => {
     }
   });
 
-  test('twice ends at once when no answer comes', async (t) => {
-    // A door that never opens: the command line waits for its first answer.
-    const door = http.createServer(() => {});
+  test('pressed twice exits immediately when the server does not respond', async (t) => {
+    // This server never responds, so the command waits for its first response.
+    const proxy = http.createServer(() => {});
     t.after(() => {
-      door.closeAllConnections();
-      door.close();
+      proxy.closeAllConnections();
+      proxy.close();
     });
-    await new Promise<void>((resolve) => door.listen(0, '127.0.0.1', resolve));
-    const { port } = door.address() as AddressInfo;
+    await new Promise<void>((resolve) => proxy.listen(0, '127.0.0.1', resolve));
+    const { port } = proxy.address() as AddressInfo;
     const env = { ERRAND_URL: `http://127.0.0.1:${port}`, ERRAND_KEY: 'x' };
-    const asked = once(door, 'request');
+    const requested = once(proxy, 'request');
     const child = start(t, join(tempFolder(t), 'home'), ['run', ...line], env);
-    await asked;
+    await requested;
     const ended = code(child);
-    let isOver = false;
-    void ended.then(() => (isOver = true));
-    // Only a second press ends it, and one that follows too soon is the first one heard twice.
-    await until('it has ended', () => (isOver ? true : (child.kill('SIGINT'), false)));
+    let hasEnded = false;
+    void ended.then(() => (hasEnded = true));
+    // Only a second press ends the command. A press that follows too soon counts as a duplicate.
+    await until('the command has exited', () => (hasEnded ? true : (child.kill('SIGINT'), false)));
     assert.equal(await ended, 130);
   });
 });
 
-test('a reader that leaves ends the command line quietly', async (t) => {
-  const server = await startServer(t);
+test('a closed pipe ends the command quietly', async () => {
+  const server = await sharedServer();
   const piped = spawn(
     'sh',
     ['-c', '"$0" "$1" run --shell "seq 1 400000" | head -2', process.execPath, bin],
@@ -147,7 +147,7 @@ test('a reader that leaves ends the command line quietly', async (t) => {
   assert.doesNotMatch(err, /EPIPE|Error/);
 });
 
-test('kill -9 of the server while it is followed: output and exit code come from the next one', async (t) => {
+test('run follows a job across kill -9 of the server without losing output or the exit code', async (t) => {
   const home = join(tempFolder(t), 'home');
   const folder = tempFolder(t);
   t.after(() => cli(home, ['stop']));
@@ -155,7 +155,7 @@ test('kill -9 of the server while it is followed: output and exit code come from
   const child = start(t, home, ['run', '--shell', line]);
   let out = '';
   child.stdout.setEncoding('utf8').on('data', (part: string) => (out += part));
-  await until('the first half is here', () => out.includes('\n5000\n'));
+  await until('the first half of the output has arrived', () => out.includes('\n5000\n'));
   process.kill(Number(readFileSync(join(home, 'server.pid'), 'utf8')), 'SIGKILL');
   writeFileSync(join(folder, 'go'), '');
   assert.equal(await code(child), 7);
@@ -163,19 +163,19 @@ test('kill -9 of the server while it is followed: output and exit code come from
   assert.equal(out, all);
 });
 
-test('wait goes on when its connection is cut', async (t) => {
-  const server = await startServer(t);
+test('wait continues after its connection is closed', async (t) => {
+  const server = await sharedServer();
   const job = (await server.cli('run', '--detach', '--json', '--', 'true')).json<Shown>();
-  let asked = 0;
-  const env = await door(t, server, async (url) => {
-    if (url.includes('wait_for_jobs') && asked++ === 0) throw new Error('cut');
+  let requested = 0;
+  const env = await proxy(t, server, async (url) => {
+    if (url.includes('wait_for_jobs') && requested++ === 0) throw new Error('cut');
   });
-  const answer = await cli(server.home, ['wait', job.id], env);
-  assert.deepEqual([answer.code, asked], [0, 2], answer.stderr);
+  const upstream = await cli(server.home, ['wait', job.id], env);
+  assert.deepEqual([upstream.code, requested], [0, 2], upstream.stderr);
 });
 
-test('a server that is stopped does not wait for those who follow: they go on with the next one', async (t) => {
-  // Longer than any test: whoever waited for the follower would not be done.
+test('a stopping server does not wait for followers, which continue with the next server', async (t) => {
+  // Longer than any test: a server that waits for the follower would not stop in time.
   const home = homeWith(t, { http: { stopTimeoutMs: 3_600_000 } });
   const gate = join(tempFolder(t), 'go');
   const server = await startServer(t, { home });
@@ -183,14 +183,14 @@ test('a server that is stopped does not wait for those who follow: they go on wi
   const child = start(t, home, ['run', '--shell', `echo before; ${awaitFile(gate)}; echo after`]);
   let out = '';
   child.stdout.setEncoding('utf8').on('data', (part: string) => (out += part));
-  await until('it is followed', () => out.includes('before'));
+  await until('the job is followed', () => out.includes('before'));
   assert.equal(await server.stop(), 0);
   writeFileSync(gate, '');
   assert.equal(await code(child), 0);
   assert.equal(out, 'before\nafter\n');
 });
 
-/** Whether the kernel still holds the signal back from the process. */
+/** Whether the signal is still pending for the process. */
 function pending(pid: number, name: 'SIGINT'): boolean {
   if (process.platform !== 'linux') return false;
   const status = readFileSync(`/proc/${pid}/status`, 'utf8');

@@ -1,11 +1,12 @@
-// What `errand run` takes over from the terminal and the environment of the caller.
+// `errand run`: secrets, environment, scheduling, terminal size, stdin and readiness.
 import assert from 'node:assert/strict';
 import { spawnSync } from 'node:child_process';
 import { test } from 'node:test';
-import { bin, cli, serverEnv, startServer } from '../helpers/server.ts';
+import { bin, cli, serverEnv } from '../helpers/server.ts';
+import { sharedServer } from '../helpers/shared-server.ts';
 
-test('run --secret passes a variable of the caller and stores only its name', async (t) => {
-  const server = await startServer(t);
+test('run --secret passes a variable of the caller and stores only its name', async () => {
+  const server = await sharedServer();
   const line = ['run', '--secret', 'TOKEN', '--json', '--shell', 'test ${#TOKEN} -eq 6'];
   const answer = await cli(server.home, line, { TOKEN: 's3cret' });
   assert.equal(answer.code, 0, answer.stderr);
@@ -18,28 +19,28 @@ test('run --secret passes a variable of the caller and stores only its name', as
   assert.match(missing.stdout + missing.stderr, /TOKEN has no value/);
 });
 
-test('run works with the largest environment that a system hands over', async (t) => {
-  const { home } = await startServer(t);
+test('run works with an environment near the system limit', async () => {
+  const { home } = await sharedServer();
   const names = Array.from({ length: 12 }, (_, i) => [`LARGE_${i}`, 'x'.repeat(120_000)]);
   const { code, stderr } = await cli(home, ['run', '--', 'true'], Object.fromEntries(names));
   assert.equal(code, 0, stderr);
 });
 
-test('run says when: after other jobs, at a time, before others, once', async (t) => {
-  const { cli: errand } = await startServer(t);
+test('run passes on dependencies, start time, priority and idempotency key', async () => {
+  const { cli: errand } = await sharedServer();
   const id = async (...args: string[]) => {
     const { code, stdout, stderr } = await errand('run', '-d', ...args);
     assert.equal(code, 0, stderr);
     return stdout.trim();
   };
-  await errand('queue', 'set', 'one', '--concurrency-max', '1', '--paused', 'true');
+  await errand('queue', 'set', 'one', '--max-concurrency', '1', '--paused', 'true');
   const first = await id('--queue', 'one', '--priority=-1', '--', 'true');
   const second = await id('--queue', 'one', '--priority', '2', '--after', first, '--', 'true');
   const later = await id('--queue', 'one', '--run-at', '2h', '--ttl', '3h', '--', 'true');
   const once = await id('--idempotency-key', 'k', '--', 'true');
   assert.equal(await id('--idempotency-key', 'k', '--', 'true'), once);
   const other = await errand('run', '-d', '--idempotency-key', 'k', '--', 'false');
-  assert.deepEqual([other.code, /another body/.test(other.stderr)], [5, true], other.stderr);
+  assert.deepEqual([other.code, /different body/.test(other.stderr)], [5, true], other.stderr);
   await errand('queue', 'set', 'one', '--paused=false');
   assert.equal((await errand('wait', first, second)).code, 0);
   const shown = (await errand('show', '--json', later)).json<{
@@ -50,11 +51,11 @@ test('run says when: after other jobs, at a time, before others, once', async (t
   const odd = await errand('run', '-d', '--run-at', 'soon', '--', 'true');
   assert.deepEqual([odd.code, /--run-at/.test(odd.stderr)], [2, true], odd.stderr);
   const word = await errand('queue', 'set', 'one', '--paused=ja');
-  assert.deepEqual([word.code, /--paused is true or false/.test(word.stderr)], [2, true]);
+  assert.deepEqual([word.code, /--paused must be true or false/.test(word.stderr)], [2, true]);
 });
 
-test('run --tty has the size of the terminal it is run in', async (t) => {
-  const server = await startServer(t);
+test('run --tty gives the job the size of the terminal', async () => {
+  const server = await sharedServer();
   const line = `stty rows 33 cols 77; exec ${process.execPath} ${bin} run --tty -- stty size`;
   const { stdout } = spawnSync('script', ['-qefc', line, '/dev/null'], {
     env: serverEnv(server.home),
@@ -63,8 +64,8 @@ test('run --tty has the size of the terminal it is run in', async (t) => {
   assert.match(stdout, /\b33 77\b/);
 });
 
-test('run --stdin - hands over what is piped into it, as it is', async (t) => {
-  const { home } = await startServer(t);
+test('run --stdin - passes piped text on unchanged', async () => {
+  const { home } = await sharedServer();
   const piped = (input: string | Buffer, ...args: string[]) =>
     spawnSync(process.execPath, [bin, 'run', ...args], { env: serverEnv(home), input });
   const text = '\ufeffgrüße\r\n\n  $HOME `x` \u0000 end without a line end';
@@ -78,7 +79,7 @@ test('run --stdin - hands over what is piped into it, as it is', async (t) => {
   const empty = piped('', '--stdin=-', '--json', '--', 'cat');
   assert.equal((JSON.parse(String(empty.stdout)) as { status: string }).status, 'completed');
   const ignored = piped('not asked for', '--', 'cat');
-  assert.equal(String(ignored.stdout), '', 'only where it is asked for');
+  assert.equal(String(ignored.stdout), '', 'stdin is read only with --stdin -');
 
   const over = piped(`${most}x`, '--stdin', '-', '--', 'wc', '-c');
   assert.deepEqual([over.status, /4194304 bytes/.test(String(over.stderr))], [6, true]);
@@ -90,15 +91,15 @@ test('run --stdin - hands over what is piped into it, as it is', async (t) => {
   assert.deepEqual([wrong.status, /none, open or -/.test(String(wrong.stderr))], [2, true]);
 });
 
-test('run --stdin - stops reading what has no end', async (t) => {
-  const { home } = await startServer(t);
+test('run --stdin - stops reading an endless pipe', async () => {
+  const { home } = await sharedServer();
   const line = `yes | ${process.execPath} ${bin} run --stdin - -- true`;
   const { status, stderr } = spawnSync('sh', ['-c', line], { env: serverEnv(home) });
   assert.equal(status, 6, String(stderr));
 });
 
-test('run --detach with a ready check answers when it is up, and --ensure finds it again', async (t) => {
-  const server = await startServer(t);
+test('run --detach returns when the job is ready, and --ensure reuses it', async () => {
+  const server = await sharedServer();
   const up = ['--ready-text', 'up', '--json', '--shell', 'sleep 0.2; echo up; sleep 300'];
   const ensured = () => server.cli('run', '-d', '--name', 'web', '--ensure', ...up);
   const first = await ensured();
@@ -115,8 +116,8 @@ test('run --detach with a ready check answers when it is up, and --ensure finds 
   assert.deepEqual([wrong.code, /--ready-port/.test(wrong.stderr)], [2, true], wrong.stderr);
 });
 
-test('run --split keeps errors apart; --after waits for another job', async (t) => {
-  const server = await startServer(t);
+test('run --split separates stderr; --after fails when the other job failed', async () => {
+  const server = await sharedServer();
   const split = await server.cli('run', '--split', '--shell', 'echo out; echo bad >&2');
   assert.deepEqual([split.stdout, /bad/.test(split.stderr)], ['out\n', true]);
   const { id } = (await server.cli('run', '--json', '--', 'false')).json<{ id: string }>();

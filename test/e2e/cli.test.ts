@@ -1,4 +1,4 @@
-// The command line as scripts and people use it, with the real program against one server.
+// The command line against a real server: run, list, show, logs, wait, cancel, retry, queues and help.
 import assert from 'node:assert/strict';
 import { spawn } from 'node:child_process';
 import { once } from 'node:events';
@@ -6,7 +6,8 @@ import { mkdirSync, realpathSync } from 'node:fs';
 import { join } from 'node:path';
 import { test } from 'node:test';
 import { tempFolder } from '../helpers/folder.ts';
-import { bin, cli, serverEnv, startServer } from '../helpers/server.ts';
+import { bin, cli, serverEnv } from '../helpers/server.ts';
+import { sharedServer } from '../helpers/shared-server.ts';
 import { until } from '../helpers/until.ts';
 
 interface Shown {
@@ -19,8 +20,8 @@ interface Shown {
   attempts: { number: number };
 }
 
-test('run follows the output and ends with the exit code of the job', async (t) => {
-  const server = await startServer(t);
+test('run follows the output and exits with the exit code of the job', async () => {
+  const server = await sharedServer();
   const ok = await server.cli('run', '--', 'sh', '-c', 'echo out; echo err >&2');
   assert.deepEqual([ok.code, ok.stdout], [0, 'out\nerr\n']);
   const bad = await server.cli('run', '--shell', 'echo no; exit 9');
@@ -52,8 +53,8 @@ test('run follows the output and ends with the exit code of the job', async (t) 
   assert.match(missing.stderr, /no-such-program-here|127/);
 });
 
-test('the job runs where the caller stands', async (t) => {
-  const server = await startServer(t);
+test('the job runs in the working directory of the caller', async (t) => {
+  const server = await sharedServer();
   const folder = join(tempFolder(t), 'here');
   mkdirSync(folder);
   const answer = await cli(
@@ -65,13 +66,13 @@ test('the job runs where the caller stands', async (t) => {
   assert.equal(answer.stdout.split('\n')[0], realpathSync(folder));
 });
 
-test('detach, list, show, logs, wait, cancel and retry answer as scripts expect', async (t) => {
-  const server = await startServer(t);
+test('detach, list, show, logs, wait, cancel and retry return stable JSON and exit codes', async () => {
+  const server = await sharedServer();
   const started = (
     await server.cli('run', '--detach', '--json', '--shell', 'echo one; echo two; exec sleep 60')
   ).json<Shown>();
   assert.match(started.id, /^job_/);
-  const running = await until('it runs', async () => {
+  const running = await until('the job runs', async () => {
     const shown = (await server.cli('show', '--json', started.id)).json<Shown>();
     return shown.status === 'running' ? shown : undefined;
   });
@@ -93,7 +94,7 @@ test('detach, list, show, logs, wait, cancel and retry answer as scripts expect'
     [started.id],
   );
   await until(
-    'both lines are there',
+    'both lines are printed',
     async () => (await server.cli('logs', '--tail', '1', started.id)).stdout === 'two\n',
   );
   assert.equal((await server.cli('wait', '--timeout', '100ms', started.id)).code, 7);
@@ -114,8 +115,8 @@ test('detach, list, show, logs, wait, cancel and retry answer as scripts expect'
   assert.equal((await server.cli('retry', started.id, '--wrong')).code, 2);
 });
 
-test('logs -f reads along until the job is over', async (t) => {
-  const server = await startServer(t);
+test('logs -f follows the output until the job ends', async () => {
+  const server = await sharedServer();
   const { id } = (
     await server.cli('run', '-d', '--json', '--shell', 'echo a; read line; echo "got $line"')
   ).json<Shown>();
@@ -123,8 +124,8 @@ test('logs -f reads along until the job is over', async (t) => {
   assert.equal(answer.stdout, 'a\ngot \n');
 });
 
-test('ctrl-c leaves the job running, or stops it when asked to', async (t) => {
-  const server = await startServer(t);
+test('ctrl-c leaves the job running, or cancels it with --on-interrupt cancel', async (t) => {
+  const server = await sharedServer();
   const start = (...flags: string[]) => {
     const child = spawn(
       process.execPath,
@@ -153,9 +154,9 @@ test('ctrl-c leaves the job running, or stops it when asked to', async (t) => {
   assert.equal(last!.status, 'cancelled');
 });
 
-test('queues limit and pause; every command has help; completion knows the words', async (t) => {
-  const server = await startServer(t);
-  await server.cli('queue', 'set', 'slow', '--concurrency-max', '1', '--paused');
+test('queues pause jobs; generated commands have help and completion', async () => {
+  const server = await sharedServer();
+  await server.cli('queue', 'set', 'slow', '--max-concurrency', '1', '--paused');
   const { id } = (
     await server.cli('run', '-d', '--json', '--queue', 'slow', '--', 'true')
   ).json<Shown>();
@@ -166,32 +167,35 @@ test('queues limit and pause; every command has help; completion knows the words
   await server.cli('queue', 'set', 'slow', '--no-paused');
   assert.equal((await server.cli('wait', id)).code, 0);
   const help = await server.cli('queue', 'set', '--help');
-  assert.match(help.stdout, /--concurrency-max/);
+  assert.match(help.stdout, /--max-concurrency/);
   assert.equal((await server.cli('help', 'queue', 'set')).stdout, help.stdout);
   const overview = (await server.cli('help', 'all')).stdout;
-  assert.match(overview, /queue list +shows queues/);
+  assert.match(overview, /queue list +lists queues/);
   assert.match(overview, /\n {2}crawl .*\n(?: {2}.*\n)* {2}crawl pause /);
   assert.match((await server.cli('completion', 'words', 'queue')).stdout, /list set/);
   assert.match((await server.cli('completion', 'bash')).stdout, /complete -F/);
 });
 
-test('every command written by hand explains itself, and a wrong flag points there', async (t) => {
-  const server = await startServer(t);
+test('every built-in command has help, and an unknown flag prints its usage', async () => {
+  const server = await sharedServer();
   for (const name of ['run', 'logs', 'show', 'wait', 'serve', 'mcp', 'doctor', 'store']) {
     const help = await server.cli(name, '--help');
     assert.equal(help.code, 0);
     assert.match(help.stdout, new RegExp(`^Usage: errand ${name} `));
   }
-  assert.match((await server.cli('run', '--help')).stdout, /--timeout 10m +end it after this/);
-  // After -- the words belong to the command.
+  assert.match(
+    (await server.cli('run', '--help')).stdout,
+    /--timeout 10m +stop the job after this time/,
+  );
+  // Arguments after -- belong to the command.
   assert.match((await server.cli('run', '--', 'printf', '%s', '--help')).stdout, /^--help/);
   const wrong = await server.cli('logs', '--bad');
   assert.notEqual(wrong.code, 0);
-  assert.match(wrong.stderr, /There is no flag --bad[\s\S]*Usage: errand logs/);
+  assert.match(wrong.stderr, /Unknown flag --bad[\s\S]*Usage: errand logs/);
 });
 
-test('logs --attempt reads an earlier attempt', async (t) => {
-  const server = await startServer(t);
+test('logs --attempt prints an earlier attempt', async (t) => {
+  const server = await sharedServer();
   const marker = join(tempFolder(t), 'marker');
   const line = `if [ -e ${marker} ]; then echo second; else touch ${marker}; echo first; exit 1; fi`;
   const failed = await server.cli('run', '--json', '--shell', line);
@@ -208,8 +212,8 @@ test('logs --attempt reads an earlier attempt', async (t) => {
   assert.deepEqual([wrong.code, /--attempt: must be at least 1/.test(wrong.stderr)], [2, true]);
 });
 
-test('a bare number of a duration means seconds everywhere, unless the flag says ms', async (t) => {
-  const server = await startServer(t);
+test('a bare number in a duration flag means seconds, or milliseconds in an -ms flag', async () => {
+  const server = await sharedServer();
   const ttl = async (...flags: string[]) => {
     const saved = await server.cli('endpoint', 'save', 'e1', '--json', ...flags);
     return saved.json<{ spec: { ttlMs: number } }>().spec.ttlMs;

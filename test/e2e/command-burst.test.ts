@@ -1,4 +1,4 @@
-// Many commands at once go through the launcher; kill -9 of the server loses none of them, and the launcher ends with it.
+// A burst of commands uses the launcher. kill -9 of the server loses none of them, and the launcher exits with the server.
 import assert from 'node:assert/strict';
 import { readFileSync, readdirSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
@@ -16,7 +16,7 @@ interface View {
 
 const jobs = 12;
 
-test('a burst survives kill -9 of the server with its true exit codes', async (t) => {
+test('a burst of commands keeps its true exit codes after kill -9 of the server', async (t) => {
   const folder = tempFolder(t);
   const go = join(folder, 'go');
   const first = await startServer(t);
@@ -37,7 +37,7 @@ test('a burst survives kill -9 of the server with its true exit codes', async (t
     return answer.json<{ jobs: View[] }>().jobs.length === jobs;
   });
   await first.kill();
-  await until('the launcher is gone', () => commandOf(launcher!) === undefined);
+  await until('the launcher has exited', () => commandOf(launcher!) === undefined);
   writeFileSync(go, '');
   const second = await startServer(t, { home: first.home });
   for (const [n, { id }] of views.entries()) {

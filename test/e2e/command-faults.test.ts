@@ -1,12 +1,12 @@
-// Faults that must not lose or double anything: kill -9 right after every acknowledgement, a full disk, a tree that
-// forks while it is killed, limits that do not bind.
+// Faults that must not lose or duplicate a job: kill -9 right after an acknowledgement, a full disk, a process tree that forks
+// while it is killed, and limits that would have no effect.
 import assert from 'node:assert/strict';
 import { existsSync, mkdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { describe, test } from 'node:test';
 import { commandSettings } from '../../src/kinds/command/settings.ts';
 import { Policy } from '../../src/kinds/command/policy.ts';
-import { programsOf } from '../../src/kinds/command/shell-words.ts';
+import { parsePrograms } from '../../src/kinds/command/shell-words.ts';
 import { startApp } from '../helpers/app.ts';
 import { smallDisk } from '../helpers/disk.ts';
 import { tempFolder } from '../helpers/folder.ts';
@@ -25,7 +25,7 @@ interface View {
 const rounds = process.env.ERRAND_TEST_DEEP === '1' ? 30 : 3;
 
 describe('kill -9 of the server', () => {
-  test('at any moment after an acknowledgement: every job runs exactly once and ends', async (t) => {
+  test('every acknowledged job runs exactly once and ends, whenever the server is killed', async (t) => {
     const folder = tempFolder(t);
     const ran = join(folder, 'ran');
     writeFileSync(ran, '');
@@ -58,7 +58,7 @@ describe('kill -9 of the server', () => {
 });
 
 describe('limits of the machine', () => {
-  test('a full disk: the job ends with its true code, new ones are refused, and the server goes on when there is room', async (t) => {
+  test('on a full disk a job keeps its true exit code, new jobs are rejected, and the server recovers when space is available', async (t) => {
     const root = smallDisk(t, '6m');
     if (root === undefined) return;
     const home = join(root, 'home');
@@ -70,12 +70,12 @@ describe('limits of the machine', () => {
     const { id } = (await server.api('POST', '/api/commands', body)).json<View>();
     const exit = join(home, 'command/jobs', id.slice(-2), id, '1.1/exit');
     await until(
-      'the record is there',
+      'the record exists',
       () => existsSync(exit) && readFileSync(exit, 'utf8').includes('code 9'),
     );
     await refusedForLackOfRoom(server);
     rmSync(ballast);
-    const end = await until('the end is in the ledger', async () => {
+    const end = await until('the ledger contains the end', async () => {
       const view = (await server.api('GET', `/api/jobs/${id}`)).json<View>();
       return view.status === 'failed' ? view : undefined;
     });
@@ -84,13 +84,13 @@ describe('limits of the machine', () => {
     await server.stop();
   });
 
-  /** With its database on the same disk the server takes nothing; else it takes the job, which cannot start. */
+  /** If the database is on the same disk, the server rejects the job. Otherwise it accepts the job, which cannot start. */
   async function refusedForLackOfRoom(server: TestServer): Promise<void> {
     const answer = await server.api('POST', '/api/commands', { command: 'true', waitMs: 20_000 });
     const { code, detail, hint, error } = answer.json<Record<string, string> & View>();
     if (onPostgres) {
       assert.equal(error?.code, 'cannotStart', answer.text);
-      assert.match(error.message, /disk of the home is full/);
+      assert.match(error.message, /disk of the home folder is full/);
       return;
     }
     assert.deepEqual([answer.status, code], [503, 'unavailable'], answer.text);
@@ -98,10 +98,10 @@ describe('limits of the machine', () => {
     assert.match(hint!, /Free space/);
   }
 
-  test('a tree that forks while it is killed leaves nobody', async (t) => {
+  test('a process tree that forks while it is killed leaves no process', async (t) => {
     const { call } = await startApp(t, { command: { checkMs: 50, killGraceMs: 100 } });
     const folder = tempFolder(t);
-    // Each child starts its successor in a session of its own and ignores SIGTERM.
+    // Each child starts its successor in a new session and ignores SIGTERM.
     const script = join(folder, 'forker.sh');
     writeFileSync(
       script,
@@ -120,13 +120,13 @@ describe('limits of the machine', () => {
     for (const pid of pids) assert.ok(isGone(pid), `${pid} is gone`);
   });
 
-  test('a process limit that would not bind is refused at the start', (t) => {
-    const make = () => new Policy(commandSettings.parse({ policy: { processesMax: 50 } }).policy);
+  test('a process limit that would have no effect is rejected at the start', (t) => {
+    const make = () => new Policy(commandSettings.parse({ policy: { maxProcesses: 50 } }).policy);
     if (process.getuid?.() === 0) {
-      assert.throws(make, /does not bind/);
+      assert.throws(make, /has no effect/);
       return;
     }
-    assert.deepEqual(make().limited(['true']).slice(-2), ['50', 'true']);
+    assert.deepEqual(make().withLimits(['true']).slice(-2), ['50', 'true']);
     t.diagnostic('this user is not root: the kernel enforces the limit');
   });
 });
@@ -135,15 +135,15 @@ describe('policy', () => {
   const policy = (settings: object) =>
     new Policy(commandSettings.parse({ policy: settings }).policy);
 
-  test('a line is taken apart into its programs, or honestly not at all', () => {
+  test('a command line is split into its programs or reported as unknown', () => {
     const words = (line: string) => {
-      const parsed = programsOf(line);
+      const parsed = parsePrograms(line);
       return 'why' in parsed
         ? undefined
         : parsed.commands.map((one) => one.words.map((word) => word.text));
     };
     const isClear = (line: string) => {
-      const parsed = programsOf(line);
+      const parsed = parsePrograms(line);
       return !('why' in parsed) && parsed.commands.every((one) => one.unclear === undefined);
     };
     assert.deepEqual(words('a "b c" | d\\ e && F=1 g > out 2>&1; h &'), [
@@ -194,16 +194,16 @@ describe('policy', () => {
     assert.doesNotThrow(check(['make', 'all']));
     for (const line of ['git push', 'npm publish', 'make all extra', 'git status; curl x'])
       assert.throws(check(line), { code: 'policyRefused' }, line);
-    // What the shell makes of a word is not known: it may be what is denied.
+    // The expansion of a word is unknown: it may be a denied program.
     for (const line of ['git \\\n push', 'git $verb', 'git {push,x}'])
       assert.throws(check(line), { code: 'policyRefused' }, line);
     assert.doesNotThrow(check('git log "$branch"'));
-    // Whoever allows a runner by name allows what it runs, unless something is denied.
+    // Allowing a runner by name allows everything that it runs, unless a program is denied.
     const runner = policy({ allow: ['sudo systemctl restart web'] });
     assert.doesNotThrow(() => runner.check({ command: 'sudo systemctl restart web', cwd: folder }));
-    assert.throws(() => runner.check({ command: 'sudo reboot', cwd: folder }), /taken apart/);
-    assert.throws(check('git status', '/'), /not below/);
-    assert.throws(check('git status', join(folder, '..')), /not below/);
+    assert.throws(() => runner.check({ command: 'sudo reboot', cwd: folder }), /cannot be parsed/);
+    assert.throws(check('git status', '/'), /not inside/);
+    assert.throws(check('git status', join(folder, '..')), /not inside/);
     assert.deepEqual(
       [rules.passes('AWS_KEY'), rules.passes('TOKEN'), rules.passes('TOKENS')],
       [false, false, true],

@@ -1,4 +1,4 @@
-// Commands with the real program: what a script and an agent rely on, and what kill -9 must not lose.
+// Commands with the real program: the behaviour that scripts and agents rely on, and the data that kill -9 must not lose.
 import assert from 'node:assert/strict';
 import { existsSync, mkdirSync, readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
@@ -41,7 +41,7 @@ const ended = (server: TestServer, id: string): Promise<View> =>
       : undefined;
   });
 
-/** A home whose limits are looked at often. */
+/** A home that checks limits often. */
 function quickHome(t: Parameters<typeof tempFolder>[0], settings: object = fast): string {
   const home = join(tempFolder(t), 'home');
   writeFolder(home);
@@ -58,7 +58,7 @@ const onSqlite = {
 };
 
 describe('commands and kill -9', () => {
-  test('the true exit code, signal, output and CPU time are there after a restart', async (t) => {
+  test('exit code, signal, output and CPU time survive a restart', async (t) => {
     const folder = tempFolder(t);
     const home = quickHome(t);
     const first = await startServer(t, { home });
@@ -87,12 +87,12 @@ describe('commands and kill -9', () => {
     assert.equal(await text(c!.id), '20000\n');
     assert.equal(typeof a!.cpuUserMs, 'number');
     assert.equal((a!.attempts as { number: number }).number, 1);
-    // How long it ran is not how long it took until somebody looked.
+    // The run time ends with the process, not with the next check.
     for (const job of [a!, b!, c!])
       assert.equal((job.timings as { runMs: number }).runMs, job.runMs);
   });
 
-  test('a wrapper that was killed too is lost, and nothing of it runs on', async (t) => {
+  test('a job whose wrapper was also killed is lost, and none of its processes keep running', async (t) => {
     const home = quickHome(t);
     const first = await startServer(t, { home });
     const job = await run(first, { command: 'sleep 300 & echo $! ; wait', waitMs: 0 });
@@ -107,22 +107,22 @@ describe('commands and kill -9', () => {
     assert.deepEqual([end.status, end.exitCode, end.error?.code], ['failed', null, 'lost']);
     const read = await second.api('GET', `/api/jobs/${job.id}/output`);
     const pid = read.json<{ text: string }>().text.trim();
-    await until('the orphan is gone', () => !existsSync(`/proc/${pid}/environ`) || isGone(pid));
+    await until('the orphan has exited', () => !existsSync(`/proc/${pid}/environ`) || isGone(pid));
   });
 
-  test('timeouts and output caps hold while no server lives', async (t) => {
+  test('timeouts and output limits apply while no server runs', async (t) => {
     const folder = tempFolder(t);
     const home = quickHome(t);
     const first = await startServer(t, { home });
     const slow = await run(first, { command: 'echo slow; sleep 300', timeoutMs: 3000, waitMs: 0 });
     const loud = await run(first, {
       command: `while [ ! -f ${folder}/go ]; do sleep 0.1; done; while :; do echo 0123456789; sleep 0.001; done`,
-      outputBytesMax: 2000,
+      maxOutputBytes: 2000,
       waitMs: 0,
     });
     const left = await run(first, {
       command: `(while [ ! -f ${folder}/go ]; do sleep 0.1; done; while [ -f ${folder}/go ]; do echo 0123456789; sleep 0.001; done) & echo left`,
-      outputBytesMax: 2000,
+      maxOutputBytes: 2000,
     });
     assert.equal(left.status, 'completed');
     const pids = await until('all run', async () => {
@@ -142,7 +142,7 @@ describe('commands and kill -9', () => {
   });
 
   test(
-    'time the machine slept does not use up a timeout, also after a restart',
+    'time in system sleep does not count towards a timeout, even after a restart',
     onSqlite,
     async (t) => {
       const home = quickHome(t);
@@ -150,7 +150,7 @@ describe('commands and kill -9', () => {
       const job = await run(first, { command: 'sleep 300', timeoutMs: 60_000, waitMs: 0 });
       await until('it runs', async () => (await get(first, job.id)).pid);
       await first.kill();
-      // As if it had begun an hour ago, and the lid had been closed since.
+      // As if it had started an hour ago and the machine had been asleep since then.
       const database = new DatabaseSync(join(home, 'errand.sqlite'));
       database.exec('UPDATE jobs SET started_at = started_at - 3600000');
       database.close();
@@ -170,7 +170,7 @@ describe('commands and kill -9', () => {
     },
   );
 
-  test('SIGTERM to the server leaves commands running; the next server has them', async (t) => {
+  test('commands keep running after SIGTERM to the server, and the next server adopts them', async (t) => {
     const folder = tempFolder(t);
     const home = quickHome(t);
     const first = await startServer(t, { home });

@@ -1,5 +1,5 @@
-// The official conformance suite against the fixtures, served through our MCP and HTTP faces: everything that the revisions
-// 2026-07-28 and 2025-11-25 require, and every scenario of the tasks extension that can be run.
+// The official conformance suite against the fixtures, served through our MCP and HTTP interfaces: everything that the revisions
+// 2026-07-28 and 2025-11-25 require, and every scenario of the tasks and skills extensions that can be run.
 import assert from 'node:assert/strict';
 import { spawn } from 'node:child_process';
 import { once } from 'node:events';
@@ -40,6 +40,15 @@ for (const [revision, path] of [
   });
 }
 
+for (const part of ['enumeration', 'manifest', 'directory'])
+  test(`the skills extension conforms: ${part}`, async (t) => {
+    const args = ['--scenario', `sep-2640-skills-${part}`];
+    const { code, output } = await runSuite('/mcp', args, tempFolder(t));
+    const [, passed, all] = /^Passed: (\d+)\/(\d+), 0 failed/m.exec(output) ?? [];
+    assert.ok(passed !== undefined && Number(passed) >= 4 && passed === all, output);
+    assert.equal(code, 0, output);
+  });
+
 async function runSuite(path: string, which: string[], folder: string) {
   const args = ['server', '--url', `${url}${path}`, ...which, '-o', folder, '--timeout', '120000'];
   const run = spawn(process.execPath, [join(suite, 'dist/index.js'), ...args], { cwd: folder });
@@ -50,7 +59,7 @@ async function runSuite(path: string, which: string[], folder: string) {
   return { code, output };
 }
 
-/** Name and whether it passed, from the summary at the end. */
+/** Reads scenario names and outcomes from the final summary. */
 function scenarios(output: string): Map<string, boolean> {
   const summary = output.slice(output.indexOf('=== SUMMARY ==='));
   const lines = summary.matchAll(/^([✓✗]) ([\w-]+): \d+ passed, \d+ failed/gm);

@@ -1,4 +1,4 @@
-// What only the embedded store has: the database file of the home, what it holds, its backup.
+// Behaviour of the SQLite store only: stored keys, damaged databases, backup and restore.
 import assert from 'node:assert/strict';
 import { mkdirSync, readdirSync, readFileSync, statSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
@@ -7,7 +7,7 @@ import { test } from 'node:test';
 import { tempFolder } from '../helpers/folder.ts';
 import { bin, cli, startServer } from '../helpers/server.ts';
 
-test('a key is nowhere in the database, only its hash', async (t) => {
+test('the database contains only the hash of a key', async (t) => {
   const server = await startServer(t);
   const made = (await server.cli('key', 'create', 'k', '--json')).json<{ key: string }>();
   await server.stop();
@@ -15,7 +15,7 @@ test('a key is nowhere in the database, only its hash', async (t) => {
   assert.equal(stored.includes(made.key), false);
 });
 
-test('a database of a newer program and a damaged one are refused, untouched', async (t) => {
+test('a newer or damaged database is refused and left unchanged', async (t) => {
   const first = await startServer(t);
   await first.stop();
   const file = join(first.home, 'errand.sqlite');
@@ -24,7 +24,7 @@ test('a database of a newer program and a damaged one are refused, untouched', a
   db.close();
   const newer = await cli(first.home, ['serve', '--port', '0']);
   assert.equal(newer.code, 7);
-  assert.match(newer.stderr, /newer Errand/);
+  assert.match(newer.stderr, /newer version of Errand/);
   const damaged = join(tempFolder(t), 'home');
   mkdirSync(damaged, { mode: 0o700 });
   writeFileSync(join(damaged, 'errand.sqlite'), Buffer.alloc(8192, 0x5a));
@@ -34,34 +34,38 @@ test('a database of a newer program and a damaged one are refused, untouched', a
   assert.equal(readFileSync(join(damaged, 'errand.sqlite')).length, 8192);
 });
 
-test('backup while it serves, restore into an empty home', async (t) => {
+test('a backup of a running server can be restored into an empty home', async (t) => {
   const server = await startServer(t);
   const made = (await server.cli('key', 'create', 'kept', '--json')).json<{ key: string }>();
   const file = join(tempFolder(t), 'backup.sqlite');
   assert.equal((await server.cli('backup', file)).code, 0);
-  assert.equal(statSync(file).mode & 0o777, 0o600, 'a backup holds everything');
+  assert.equal(statSync(file).mode & 0o777, 0o600, 'a backup is private');
   for (const name of readdirSync(server.home, { recursive: true, encoding: 'utf8' }))
-    assert.equal(statSync(join(server.home, name)).mode & 0o077, 0, `${name} is open to others`);
+    assert.equal(
+      statSync(join(server.home, name)).mode & 0o077,
+      0,
+      `${name} is accessible to others`,
+    );
   const notes = join(tempFolder(t), 'notes');
-  writeFileSync(notes, 'of somebody', { mode: 0o644 });
-  for (const taken of [notes, join(server.home, 'errand.sqlite')]) {
-    const { code, stderr } = await server.cli('backup', taken);
-    assert.deepEqual([code, /is no backup/.test(stderr)], [2, true], stderr);
+  writeFileSync(notes, 'other content', { mode: 0o644 });
+  for (const existing of [notes, join(server.home, 'errand.sqlite')]) {
+    const { code, stderr } = await server.cli('backup', existing);
+    assert.deepEqual([code, /is not a backup/.test(stderr)], [2, true], stderr);
   }
   assert.deepEqual(
     [readFileSync(notes, 'utf8'), statSync(notes).mode & 0o777],
-    ['of somebody', 0o644],
+    ['other content', 0o644],
   );
-  assert.equal((await server.cli('backup', file)).code, 0, 'an earlier one is replaced');
+  assert.equal((await server.cli('backup', file)).code, 0, 'an earlier backup is replaced');
   const nowhere = await server.cli('backup', join(file, 'no', 'folder'));
   assert.equal(nowhere.code, 2);
-  assert.match(nowhere.stderr, /cannot be written/);
+  assert.match(nowhere.stderr, /Cannot write the backup/);
   const home = join(tempFolder(t), 'home');
   const other = join(tempFolder(t), 'other.sqlite');
   new DatabaseSync(other).exec('CREATE TABLE cookies (id INTEGER)');
   for (const wrong of [other, bin, tempFolder(t)]) {
     const { code, stderr } = await cli(home, ['restore', wrong]);
-    assert.deepEqual([code, stderr.includes(`${wrong} is no backup`)], [2, true], stderr);
+    assert.deepEqual([code, stderr.includes(`${wrong} is not a valid backup`)], [2, true], stderr);
   }
   assert.ok(!readdirSync(home).some((name) => name.startsWith('errand.sqlite')));
   assert.equal((await cli(home, ['restore', file])).code, 0);

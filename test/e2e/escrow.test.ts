@@ -1,4 +1,4 @@
-// docs/escrow.md, typed in: two wallets, one hire, start to end on the command line; then a check of the operator's own.
+// The example of docs/escrow.md on the command line: two wallets and one escrow job from start to end, then an operator's check.
 import assert from 'node:assert/strict';
 import { mkdirSync, writeFileSync } from 'node:fs';
 import { createServer } from 'node:http';
@@ -10,14 +10,14 @@ import { until } from '../helpers/until.ts';
 
 type Json = ReturnType<typeof JSON.parse>;
 
-test('two agents, one hire, on the command line; the operator’s check decides another; webhooks tell both', async (t) => {
-  const heard: { owner: string; type: string }[] = [];
+test('an escrow job completes on the command line, an operator check decides another one, and webhooks report both', async (t) => {
+  const received: { owner: string; type: string }[] = [];
   const ear = createServer((request, response) => {
     let text = '';
     request.on('data', (chunk: Buffer) => (text += chunk.toString()));
     request.on('end', () => {
       const { type } = JSON.parse(text) as { type: string };
-      heard.push({ owner: request.url!.slice(1), type });
+      received.push({ owner: request.url!.slice(1), type });
       response.end();
     });
   });
@@ -56,7 +56,7 @@ test('two agents, one hire, on the command line; the operator’s check decides 
   assert.match(spec.description, /Count them\./);
   const delivered = ['work', 'submit', job.id, '--wallet', provider.id];
   await run(...delivered, '--content', '{"words":1234}');
-  const done = await until('the rule has decided', async () => {
+  const done = await until('the rule has approved or rejected', async () => {
     const shown = await run('show', job.id);
     return shown.stage === 'completed' ? shown : undefined;
   });
@@ -103,11 +103,11 @@ test('two agents, one hire, on the command line; the operator’s check decides 
   await run('work', 'decline', parts.id, '--wallet', provider.id);
   const broken = await server.cli(...post, '--milestones', '[{"title"');
   assert.equal(broken.code, 2);
-  assert.match(broken.stderr, /--milestones is no JSON/);
+  assert.match(broken.stderr, /--milestones is not valid JSON/);
   const books = await run('escrow', 'verify');
   assert.deepEqual(books.problems, []);
-  const types = await until('the webhooks came', () => {
-    const all = new Set(heard.map(({ type }) => type));
+  const types = await until('the webhooks arrive', () => {
+    const all = new Set(received.map(({ type }) => type));
     const wanted = ['funded', 'delivered', 'completed', 'rejected'];
     return wanted.every((type) => [...all].some((one) => one.endsWith(type))) ? all : undefined;
   });

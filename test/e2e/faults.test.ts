@@ -1,4 +1,4 @@
-// Faults of the world around a server: a database somebody else holds, a very long list, a very loud job, bytes that are no text.
+// Environment faults: a locked database, a removed home, binary output, 10,000 jobs and gigabytes of output.
 import assert from 'node:assert/strict';
 import { execFile } from 'node:child_process';
 import { randomBytes } from 'node:crypto';
@@ -11,11 +11,12 @@ import { promisify } from 'node:util';
 import { startApp } from '../helpers/app.ts';
 import { tempFolder } from '../helpers/folder.ts';
 import { bin, cli, serverEnv, startServer } from '../helpers/server.ts';
+import { sharedServer } from '../helpers/shared-server.ts';
 import { until } from '../helpers/until.ts';
 
 const deep = process.env.ERRAND_TEST_DEEP === '1';
 
-test('a database that another program holds: refused at the start, told to callers, nothing lost', async (t) => {
+test('a database locked by another program is reported at start and to callers, and nothing is lost', async (t) => {
   const server = await startServer(t);
   const body = { command: 'echo one', waitMs: 20_000 };
   const first = (await server.api('POST', '/api/commands', body)).json<{ id: string }>();
@@ -36,23 +37,23 @@ test('a database that another program holds: refused at the start, told to calle
   other.exec('PRAGMA locking_mode = EXCLUSIVE; BEGIN EXCLUSIVE');
   const start = await cli(server.home, ['serve', '--port', '0']);
   assert.equal(start.code, 7);
-  assert.match(start.stderr, /locked by another program[^]*Close the other program/);
+  assert.match(start.stderr, /Another program has locked[^]*Close the program/);
   other.close();
 });
 
-test('a server whose home is removed ends instead of taking work that nobody would find again', async (t) => {
+test('a server stops when its home is removed', async (t) => {
   const server = await startServer(t);
   const ended = once(server.child, 'exit');
   rmSync(server.home, { recursive: true });
   mkdirSync(server.home, { mode: 0o700 });
   await ended;
-  assert.match(server.stderr(), /home.*is gone/);
+  assert.match(server.stderr(), /home.*no longer exists/);
   const { stdout } = await cli(server.home, ['list']);
-  assert.match(stdout, /nothing here/, 'the next one begins anew');
+  assert.match(stdout, /no entries/, 'the next server starts with an empty home');
 });
 
-test('bytes that are no text arrive as they are: over HTTP, as events, on the command line', async (t) => {
-  const server = await startServer(t);
+test('binary output arrives unchanged over HTTP, as events and on the command line', async () => {
+  const server = await sharedServer();
   const printed = Buffer.from([0xff, 0, 0xc3, 10, 0xe2, 0x82, 27, 91, 51, 49, 109, 13, 10, 0x80]);
   const octal = [...printed].map((byte) => `\\${byte.toString(8).padStart(3, '0')}`).join('');
   const body = { argv: ['printf', octal], waitMs: 20_000 };
@@ -80,8 +81,8 @@ test('bytes that are no text arrive as they are: over HTTP, as events, on the co
   assert.equal(unknown.status, 404);
 });
 
-test('a follower that takes every byte gets every byte, in events of many pieces', async (t) => {
-  const server = await startServer(t);
+test('a lossless follower receives every byte across many events', async (t) => {
+  const server = await sharedServer();
   const file = join(tempFolder(t), 'noise');
   const noise = randomBytes(1_500_001);
   writeFileSync(file, noise);
@@ -100,10 +101,10 @@ test('a follower that takes every byte gets every byte, in events of many pieces
   const last = { ...accept, 'last-event-id': String(parts[0]!.at) };
   const rest = await server.api('GET', path, undefined, last);
   const first = JSON.parse(/^event: output\ndata: (.*)$/m.exec(rest.text)![1]!) as { from: number };
-  assert.equal(first.from, parts[0]!.at, 'a broken connection goes on where it was');
+  assert.equal(first.from, parts[0]!.at, 'a reconnected stream continues after the last event');
 });
 
-test('ten thousand jobs in the list: every page is small, nothing is missing or twice', async (t) => {
+test('listing 10,000 jobs returns small pages without gaps or duplicates', async (t) => {
   const { app, call } = await startApp(t);
   const total = 10_000;
   const input = { command: 'true', cwd: '/', callerEnv: {}, env: {}, secrets: [], stdin: 'none' };
@@ -140,14 +141,14 @@ test('ten thousand jobs in the list: every page is small, nothing is missing or 
   assert.equal(rare.jobs.length, 100);
 });
 
-test('a job that prints gigabytes: the server stays small, both ends and the needle are found', async (t) => {
+test('a job that prints gigabytes keeps server memory bounded, and its output stays searchable', async (t) => {
   const server = await startServer(t);
   const bytes = deep ? 5 * 2 ** 30 : 200 * 2 ** 20;
   const command = `echo FIRST; yes 'the quick brown fox jumps over the lazy dog' | head -c ${bytes}; echo; echo NEEDLE; yes tail | head -c 1000000; echo LAST`;
-  const body = { command, waitMs: 0, outputBytesMax: 8 * 2 ** 30 };
+  const body = { command, waitMs: 0, maxOutputBytes: 8 * 2 ** 30 };
   const { id } = (await server.api('POST', '/api/commands', body)).json<{ id: string }>();
   const view = await until(
-    'it is over',
+    'the job has ended',
     async () => {
       const now = (await server.api('GET', `/api/jobs/${id}`)).json<Record<string, unknown>>();
       return now.status === 'completed' ? now : undefined;

@@ -1,5 +1,5 @@
-// Attacks on the memory and the connections of a real server; docs/http.md has the figures. They are shown with
-// `node --test test/e2e/http-attacks.test.ts`.
+// Attacks on the memory and the connections of a real server. docs/http.md lists the figures, which
+// `node --test test/e2e/http-attacks.test.ts` prints.
 import assert from 'node:assert/strict';
 import { readFileSync } from 'node:fs';
 import { connect, type Socket } from 'node:net';
@@ -9,8 +9,8 @@ import { startServer, type TestServer } from '../helpers/server.ts';
 import { until } from '../helpers/until.ts';
 
 const mebi = 1024 * 1024;
-const rssMax = 300 * mebi;
-const delayMsMax = 1000;
+const maxRss = 300 * mebi;
+const maxDelayMs = 1000;
 /** Memory is read from /proc. */
 const linuxOnly = { skip: process.platform !== 'linux' };
 
@@ -43,14 +43,14 @@ test(
     clearInterval(watch);
     report(t, 'RSS before, at the peak and afterwards', [before, peak, rssOf(server)], mebi, 'MiB');
     report(t, '/health and a call with a key meanwhile', [health.ms, call.ms], 1, 'ms');
-    assert.ok(peak <= rssMax, `${peak / mebi} MiB`);
-    assert.ok(rssOf(server) <= rssMax);
+    assert.ok(peak <= maxRss, `${peak / mebi} MiB`);
+    assert.ok(rssOf(server) <= maxRss);
     assert.deepEqual([health.status, call.status], [200, 200]);
-    assert.ok(call.ms <= delayMsMax, `${call.ms} ms`);
+    assert.ok(call.ms <= maxDelayMs, `${call.ms} ms`);
   },
 );
 
-test('one key with 2,000 connections does not hold up another key', async (t) => {
+test('one key with 2,000 connections does not delay another key', async (t) => {
   const server = await startServer(t);
   const made = await server.api('POST', '/api/keys', { name: 'greedy', scopes: ['read', 'run'] });
   const greedy = made.json<{ key: string }>().key;
@@ -75,15 +75,15 @@ test('one key with 2,000 connections does not hold up another key', async (t) =>
     healths.push(health.ms);
   }
   report(t, 'longest call of another key, longest /health', [max(delays), max(healths)], 1, 'ms');
-  assert.ok(max(delays) <= delayMsMax, `${max(delays)} ms`);
-  assert.ok(max(healths) <= delayMsMax, `${max(healths)} ms`);
-  await until('the key holds no more than its share', async () => {
+  assert.ok(max(delays) <= maxDelayMs, `${max(delays)} ms`);
+  assert.ok(max(healths) <= maxDelayMs, `${max(healths)} ms`);
+  await until('the key has at most its share of connections', async () => {
     const open = sockets.filter((socket) => !socket.destroyed).length;
-    return open <= httpSettings.parse({}).keyConnectionsMax;
+    return open <= httpSettings.parse({}).maxKeyConnections;
   });
 });
 
-test('2,000 connections that send nothing do not keep others out', async (t) => {
+test('2,000 silent connections do not block other clients', async (t) => {
   const server = await startServer(t);
   const sockets: Socket[] = [];
   t.after(() => sockets.forEach((socket) => socket.destroy()));
@@ -92,7 +92,7 @@ test('2,000 connections that send nothing do not keep others out', async (t) => 
   const health = await timed(() => server.api('GET', '/health'));
   report(t, 'a call with a key, /health', [call.ms, health.ms], 1, 'ms');
   assert.deepEqual([call.status, health.status], [200, 200]);
-  assert.ok(call.ms <= delayMsMax && health.ms <= delayMsMax);
+  assert.ok(call.ms <= maxDelayMs && health.ms <= maxDelayMs);
 });
 
 const head = (method: string, path: string, key?: string): string =>
@@ -111,7 +111,7 @@ function held(server: TestServer, text: string): Promise<Socket> {
   });
 }
 
-/** Sends pieces until 10 MiB are through or the server ends the connection. */
+/** Sends chunks until 10 MiB are sent or the server closes the connection. */
 async function flood(server: TestServer, start: string, piece: Buffer): Promise<void> {
   const socket = await held(server, start);
   const closed = new Promise<void>((resolve) => socket.once('close', () => resolve()));

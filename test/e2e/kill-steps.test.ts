@@ -1,6 +1,6 @@
-// kill -9 of everything of ours at every step of a job's life. Each step is what such a kill leaves behind: a ledger that says
-// "running", and the files of the attempt as far as they had come. The next server must go on from there: nothing lost,
-// nothing twice, no end invented.
+// kill -9 of all our processes at every step of a job. Each step recreates the state after such a kill: a ledger with status
+// "running" and partial attempt files. The next server must continue from there without losing, repeating or inventing a
+// result.
 import assert from 'node:assert/strict';
 import { readFileSync, rmSync, truncateSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
@@ -24,73 +24,73 @@ interface View {
 
 interface Left {
   folder: LaunchFolder;
-  /** Lets the payload end. */
+  /** Lets the payload exit. */
   open(): void;
-  /** Ends wrapper and payload the hard way, as if they had never come so far. */
-  unmake(): Promise<void>;
+  /** Kills wrapper and payload, as if they had never reached this step. */
+  killProcesses(): Promise<void>;
 }
 
-/** What the kill leaves, how the job must end, and how often its payload must have run in all. */
-const steps: Record<string, { leave(left: Left): Promise<void> | void; end: string; ran: number }> =
+/** The state after the kill, the expected end of the job, and how often its payload must have run in total. */
+const steps: Record<string, { setUp(left: Left): Promise<void> | void; end: string; ran: number }> =
   {
-    'before the folder was made': {
-      leave: async ({ folder, unmake }) => {
-        await unmake();
+    'before the folder is created': {
+      setUp: async ({ folder, killProcesses }) => {
+        await killProcesses();
         rmSync(join(folder.path, '..'), { recursive: true });
       },
       end: 'failed 4 exitCode',
       ran: 1,
     },
-    'after the folder, before the wrapper': {
-      leave: async ({ folder, unmake }) => {
-        await unmake();
+    'after the folder is created and before the wrapper starts': {
+      setUp: async ({ folder, killProcesses }) => {
+        await killProcesses();
         rmSync(folder.claim);
         truncateSync(folder.out);
       },
       end: 'failed 4 exitCode',
       ran: 1,
     },
-    'the wrapper, while it wrote its claim': {
-      leave: async ({ folder, unmake }) => {
-        await unmake();
+    'while the wrapper writes its claim': {
+      setUp: async ({ folder, killProcesses }) => {
+        await killProcesses();
         truncateSync(folder.claim);
       },
       end: 'failed 4 exitCode',
       ran: 1,
     },
-    'after a launch was voided, before the next': {
-      leave: async ({ folder, unmake }) => {
-        await unmake();
+    'after a launch was voided and before the next one': {
+      setUp: async ({ folder, killProcesses }) => {
+        await killProcesses();
         writeFileSync(folder.claim, 'void\n');
       },
       end: 'failed 4 exitCode',
       ran: 1,
     },
-    'while the payload runs': { leave: () => {}, end: 'failed 4 exitCode', ran: 1 },
-    'after the exit record, before the ledger': {
-      leave: async ({ folder, open }) => {
+    'while the payload runs': { setUp: () => {}, end: 'failed 4 exitCode', ran: 1 },
+    'after the exit record and before the ledger entry': {
+      setUp: async ({ folder, open }) => {
         open();
         await until('the record is complete', () => folder.readExit());
       },
       end: 'failed 4 exitCode',
       ran: 1,
     },
-    'the wrapper, while it wrote the exit record': {
-      leave: async ({ folder, unmake }) => {
-        await unmake();
+    'while the wrapper writes the exit record': {
+      setUp: async ({ folder, killProcesses }) => {
+        await killProcesses();
         writeFileSync(folder.exit, '\ncode 4\n0m0.0');
       },
       end: 'failed null lost',
       ran: 0,
     },
-    'wrapper and payload, at once': {
-      leave: ({ unmake }) => unmake(),
+    'wrapper and payload are killed together': {
+      setUp: ({ killProcesses }) => killProcesses(),
       end: 'failed null lost',
       ran: 0,
     },
   };
 
-test('each step: the next server goes on', async (t) => {
+test('the next server continues from every step', async (t) => {
   const folder = tempFolder(t);
   const first = await startServer(t);
   const names = Object.keys(steps);
@@ -99,15 +99,15 @@ test('each step: the next server goes on', async (t) => {
   await first.kill();
   for (const [i, name] of names.entries()) {
     const path = launchPath(first.home, jobs[i]!);
-    await steps[name]!.leave({
+    await steps[name]!.setUp({
       folder: new LaunchFolder(path),
       open: () => writeFileSync(join(folder, `gate${i}`), ''),
-      unmake: async () => {
+      killProcesses: async () => {
         const claim = new LaunchFolder(path).readClaim();
-        // The wrapper first, or it would still write its record.
+        // Kill the wrapper first, because it would still write its record.
         if (claim.state === 'claimed') process.kill(claim.identity.pid, 'SIGKILL');
         const mark = attemptIn(first.home, jobs[i]!);
-        await until('it is gone', async () => {
+        await until('the process has exited', async () => {
           const rows = await markHolders(mark);
           for (const row of rows) signalProcess(identityOf(row, bootId()), 'SIGKILL');
           return rows.length === 0;
@@ -131,7 +131,7 @@ test('each step: the next server goes on', async (t) => {
   }
 });
 
-test('queued, delayed, and in the middle of a cancel', async (t) => {
+test('queued, delayed and partly cancelled jobs survive kill -9', async (t) => {
   const folder = tempFolder(t);
   const first = await startServer(t);
   await first.cli('queue', 'set', 'closed', '--paused');
@@ -139,14 +139,14 @@ test('queued, delayed, and in the middle of a cancel', async (t) => {
   const stubborn = `trap '' TERM; echo x >> ${folder}/ran2; while :; do sleep 0.05; done`;
   const body = { command: stubborn, waitMs: 0 };
   const { id } = (await first.api('POST', '/api/commands', body)).json<View>();
-  await until('it ignores', () => ran(folder, 2) === 1);
+  await until('it ignores signals', () => ran(folder, 2) === 1);
   void first.api('POST', `/api/jobs/${id}/cancel`, { graceMs: 2000 }).catch(() => {});
-  const ending = new LaunchFolder(launchPath(first.home, id)).ending;
+  const ending = new LaunchFolder(launchPath(first.home, id)).endReason;
   await until('the reason is noted', () => readFileSync(ending, 'utf8').startsWith('cancel'));
   await first.kill();
   const second = await startServer(t, { home: first.home });
   const get = async (job: string) => (await second.api('GET', `/api/jobs/${job}`)).json<View>();
-  const over = await until('the cancel is carried out', async () => {
+  const over = await until('the job is cancelled', async () => {
     const view = await get(id);
     return view.status === 'cancelled' ? view : undefined;
   });
@@ -168,7 +168,7 @@ async function submit(server: TestServer, folder: string, i: number, more: objec
 const launchPath = (home: string, id: string): string =>
   join(home, 'command', 'jobs', id.slice(-2), id, '1.1');
 
-/** The mark of the attempt, as the guard's registry has it. */
+/** The attempt's marker in the guard's registry. */
 function attemptIn(home: string, id: string): string {
   const entries = new Registry(join(home, 'command')).list();
   const entry = entries.find(({ attemptId }) => attemptId.startsWith(id));

@@ -1,5 +1,5 @@
-// The real program through MCP: a command run by an agent, over a front and over HTTP, in both protocol generations, as a
-// plain call and as a task, through a `kill -9` of the server.
+// The real program through MCP, over a bridge and over HTTP, in both protocol generations: commands as plain calls and as
+// tasks, including a `kill -9` of the server.
 import assert from 'node:assert/strict';
 import { writeFileSync } from 'node:fs';
 import { join } from 'node:path';
@@ -9,10 +9,11 @@ import { StdioClientTransport } from '@modelcontextprotocol/client/stdio';
 import { Client as OldClient } from '@modelcontextprotocol/sdk/client/index.js';
 import { StdioClientTransport as OldStdio } from '@modelcontextprotocol/sdk/client/stdio.js';
 import { CallToolResultSchema } from '@modelcontextprotocol/sdk/types.js';
-import { envelope, rawFront } from '../faces/mcp/raw.ts';
-import { textOf, type ToolAnswer } from '../faces/mcp/clients.ts';
+import { envelope, spawnBridge } from '../interfaces/mcp/json-rpc.ts';
+import { textOf, type ToolResult } from '../interfaces/mcp/clients.ts';
 import { tempFolder } from '../helpers/folder.ts';
 import { bin, cli, serverEnv, startServer } from '../helpers/server.ts';
+import { sharedServer } from '../helpers/shared-server.ts';
 import { until } from '../helpers/until.ts';
 
 const plainEnv = (home: string) =>
@@ -43,41 +44,42 @@ async function modern(
   return client;
 }
 
-const structured = (answer: unknown) => (answer as ToolAnswer).structuredContent!;
+const structured = (answer: unknown) => (answer as ToolResult).structuredContent!;
 
-test('an agent runs a command over a front; another reads it over HTTP', async (t) => {
-  const server = await startServer(t);
-  const front = await modern(t, new StdioClientTransport(frontOf(server.home)));
-  const { tools } = await front.listTools();
+test('one agent runs a command over a bridge, and another reads it over HTTP', async (t) => {
+  const server = await sharedServer();
+  const bridge = await modern(t, new StdioClientTransport(frontOf(server.home)));
+  const { tools } = await bridge.listTools();
   assert.ok(tools.length <= 15);
   assert.ok(Buffer.byteLength(JSON.stringify({ tools })) <= 18_000);
 
-  const short = await front.callTool({
+  const short = await bridge.callTool({
     name: 'run_command',
     arguments: { command: 'echo hello; exit 3', waitMs: 30_000 },
   });
   assert.equal(short.isError ?? false, false, 'an exit code is a result');
   assert.equal(structured(short).exitCode, 3);
-  const listed = await front.callTool({ name: 'list_jobs', arguments: {} });
+  const listed = await bridge.callTool({ name: 'list_jobs', arguments: {} });
   assert.match(
     textOf(listed),
     /^job_\w{16} failed \(exitCode\) · command · \S+Z · echo hello; exit 3$/,
   );
   assert.match(textOf(short), /hello/);
-  const refused = await front.callTool({ name: 'run_command', arguments: { cmd: 'x' } });
+  const refused = await bridge.callTool({ name: 'run_command', arguments: { cmd: 'x' } });
   assert.equal(refused.isError, true);
   assert.match(textOf(refused), /^invalidInput: /);
 
-  const long = await front.callTool({
+  const cwd = tempFolder(t);
+  const long = await bridge.callTool({
     name: 'run_command',
     arguments: {
       command:
         'echo started; until [ -e gate ] || [ ! -d "$PWD" ]; do sleep 0.05; done; echo got through',
-      cwd: tempFolder(t),
+      cwd,
       waitMs: 0,
     },
   });
-  const { id, cwd } = structured(long) as { id: string; cwd: string };
+  const { id } = structured(long) as { id: string };
 
   const http = await modern(
     t,
@@ -86,30 +88,30 @@ test('an agent runs a command over a front; another reads it over HTTP', async (
     }),
   );
   const uri = `job://${id}`;
-  const heard: string[] = [];
+  const updates: string[] = [];
   http.setNotificationHandler('notifications/resources/updated', ({ params }) => {
-    heard.push(params.uri);
+    updates.push(params.uri);
   });
   await http.listen({ resourceSubscriptions: [uri] });
   const waiting = http.callTool({ name: 'wait_for_jobs', arguments: { ids: [id] } });
   writeFileSync(join(cwd, 'gate'), '');
   assert.equal(structured(await waiting).done, true);
-  await until('the change is heard', () => heard.includes(uri));
+  await until('the client is notified', () => updates.includes(uri));
   const read = await http.callTool({ name: 'read_output', arguments: { id } });
   assert.match(textOf(read), /started\ngot through/);
-  const { contents } = await front.readResource({ uri });
+  const { contents } = await bridge.readResource({ uri });
   assert.equal(JSON.parse((contents[0] as { text: string }).text).status, 'completed');
 
   await assert.rejects(modern(t, new StreamableHTTPClientTransport(new URL(`${server.url}/mcp`))));
 });
 
-test('a task of 2026 outlives a killed server and ends with the true exit code', async (t) => {
+test('a 2026 task survives a killed server and ends with the true exit code', async (t) => {
   const server = await startServer(t);
   const folder = tempFolder(t);
   const { command, args, env } = frontOf(server.home);
-  const front = rawFront(t, command, args, env);
+  const bridge = spawnBridge(t, command, args, env);
   const ask = async (method: string, params: object) => {
-    const reply = await front.request(method, { ...params, _meta: envelope({ tasks: true }) });
+    const reply = await bridge.request(method, { ...params, _meta: envelope({ tasks: true }) });
     assert.equal(reply.error, undefined, JSON.stringify(reply.error));
     return reply.result!;
   };
@@ -129,7 +131,7 @@ test('a task of 2026 outlives a killed server and ends with the true exit code',
   await server.kill();
   writeFileSync(join(folder, 'gate'), '');
   const done = await until(
-    'the task is over, on a server that the front started',
+    'the task is over, on a server that the bridge started',
     async () => {
       const state = await ask('tasks/get', { taskId });
       return state.status === 'working' ? undefined : state;
@@ -138,16 +140,16 @@ test('a task of 2026 outlives a killed server and ends with the true exit code',
   );
   t.after(() => cli(server.home, ['stop']));
   assert.equal(done.status, 'completed');
-  const result = done.result as ToolAnswer;
+  const result = done.result as ToolResult;
   assert.equal(result.structuredContent!.exitCode, 5);
   assert.equal(result.isError ?? false, false);
-  assert.match(textOf(result), /last words/, 'what run_command itself would have answered');
-  front.process.stdin!.end();
-  assert.equal(await front.exited, 0);
+  assert.match(textOf(result), /last words/, 'the result that run_command would have returned');
+  bridge.process.stdin!.end();
+  assert.equal(await bridge.exited, 0);
 });
 
-test('tasks of 2025: streamed by the first SDK; a ready server and an open stdin', async (t) => {
-  const server = await startServer(t);
+test('2025 tasks work with the first SDK, including ready checks and open stdin', async (t) => {
+  const server = await sharedServer();
   const client = new OldClient({ name: 'old', version: '1' }, { capabilities: {} });
   t.after(() => client.close());
   await client.connect(new OldStdio(frontOf(server.home)));
@@ -185,4 +187,42 @@ test('tasks of 2025: streamed by the first SDK; a ready server and an open stdin
   const { id } = open.structuredContent as { id: string };
   assert.match(id, /^job_/);
   await client.callTool({ name: 'cancel_job', arguments: { id } });
+});
+
+test('the third identical look at a running job says that nothing is new; waits know the expected time', async (t) => {
+  const server = await sharedServer();
+  const bridge = await modern(t, new StdioClientTransport(frontOf(server.home)));
+  const call = async (name: string, args: Record<string, unknown>) =>
+    bridge.callTool({ name, arguments: args });
+  const marker = join(tempFolder(t), 'go');
+  // The same work ran before and took at least a second, so that a time can be expected.
+  const command = `[ -e ${marker} ] && sleep 60; echo started; sleep 1.2`;
+  for (let run = 0; run < 3; run++) await call('run_command', { command, waitMs: 30_000 });
+  writeFileSync(marker, '');
+  const { id } = structured(await call('run_command', { command, waitMs: 0 })) as { id: string };
+  const waited = await call('wait_for_jobs', { ids: [id], waitMs: 100 });
+  const [job] = structured(waited).jobs as { expectedRemainingMs: number }[];
+  assert.ok(job!.expectedRemainingMs > 0, JSON.stringify(job));
+  assert.match(textOf(waited), /expected to run .* more, from earlier runs/);
+  await until('the job runs', async () => {
+    const { status } = structured(await call('get_job', { id, details: true }));
+    return status === 'running';
+  });
+  for (const [name, least] of [
+    ['get_job', { id, status: 'running' }],
+    ['read_output', { status: 'running', text: '' }],
+  ] as const) {
+    const looks = [];
+    for (let look = 0; look < 3; look++) looks.push(await call(name, { id }));
+    assert.ok(!('unchanged' in structured(looks[1])), name);
+    const hint = 'Nothing new. Call wait_for_jobs.';
+    assert.deepEqual(structured(looks[2]), { ...least, unchanged: true, hint });
+    assert.equal(textOf(looks[2]), hint);
+  }
+  await call('wait_for_jobs', { ids: [id], waitMs: 50 });
+  assert.ok(!('unchanged' in structured(await call('get_job', { id }))), 'a wait was made');
+  await call('cancel_job', { id });
+  await call('wait_for_jobs', { ids: [id], waitMs: 30_000 });
+  for (let look = 0; look < 4; look++)
+    assert.ok(!('unchanged' in structured(await call('get_job', { id }))), 'an ended job is shown');
 });

@@ -1,5 +1,5 @@
-// A machine whose own Node is too old: the program runs itself with the one it brought, or says what to do. With the real old
-// Node where the machine has one, and with one that says it is.
+// Starting Errand with a Node that is too old: it runs itself with the installed Node package, or prints what to do. Tests
+// use old Node versions of the machine and a Node that reports an old version.
 import assert from 'node:assert/strict';
 import { execFileSync, spawn, spawnSync } from 'node:child_process';
 import { copyFileSync, mkdirSync, writeFileSync } from 'node:fs';
@@ -15,15 +15,15 @@ import { until } from '../helpers/until.ts';
 
 type Node = [program: string, ...args: string[]];
 
-const pretence = `Object.defineProperty(process, 'versions', { value: { ...process.versions, node: '20.1.0' } })`;
-const pretended: Node = [
+const fakeVersion = `Object.defineProperty(process, 'versions', { value: { ...process.versions, node: '20.1.0' } })`;
+const fakeOldNode: Node = [
   process.execPath,
   '--import',
-  `data:text/javascript,${encodeURIComponent(pretence)}`,
+  `data:text/javascript,${encodeURIComponent(fakeVersion)}`,
 ];
 
 const oldNodes: [string, Node][] = [
-  ['a Node that says it is old', pretended],
+  ['a Node that reports an old version', fakeOldNode],
   ...realOldNodes().map((path): [string, Node] => [`${path} of this machine`, [path]]),
 ];
 
@@ -38,7 +38,7 @@ function realOldNodes(): string[] {
 }
 
 for (const [name, [program, ...args]] of oldNodes) {
-  test(`${name}: runs with the Node that was installed, exit codes and all`, async (t) => {
+  test(`${name}: runs with the installed Node package and keeps exit codes`, async (t) => {
     const home = join(tempFolder(t), 'home');
     const env = serverEnv(home);
     const run = (...words: string[]) =>
@@ -51,16 +51,16 @@ for (const [name, [program, ...args]] of oldNodes) {
     t.after(() => served.kill('SIGKILL'));
     const [line] = (await once(createInterface({ input: served.stdout }), 'line')) as [string];
     const { pid } = JSON.parse(line) as { pid: number };
-    assert.notEqual(pid, served.pid, 'the server is another process');
+    assert.notEqual(pid, served.pid, 'the server is a different process');
     const job = run('run', '--shell', 'echo $0; exit 7');
     assert.equal(job.status, 7, job.stderr);
-    // Whoever ends the first process means the second.
+    // Killing the parent must end the child.
     served.kill('SIGKILL');
-    await until('the server is gone, too', () => isGone(String(pid)));
+    await until('the server has exited', () => isGone(String(pid)));
   });
 }
 
-test('no newer Node anywhere: says which it needs and what to do', (t) => {
+test('without a newer Node, the error names the required version and what to do', (t) => {
   const folder = tempFolder(t);
   mkdirSync(join(folder, 'bin'));
   writeFileSync(join(folder, 'package.json'), '{"type": "module"}');
@@ -70,12 +70,12 @@ test('no newer Node anywhere: says which it needs and what to do', (t) => {
       encoding: 'utf8',
     });
     assert.equal(answer.status, 78);
-    assert.match(answer.stderr, /needs Node 24\.15 or newer; this is \d+\./);
+    assert.match(answer.stderr, /requires Node 24\.15 or newer; this is \d+\./);
     assert.match(answer.stderr, /npm start/);
   }
 });
 
-test('the scripts of package.json find Node 24 whatever the machine has', () => {
+test('package.json scripts find Node 24 on machines with an old Node', () => {
   const found = execFileSync('npm', ['exec', '--', 'node', '-p', 'process.versions.node'], {
     cwd: join(import.meta.dirname, '../..'),
     encoding: 'utf8',

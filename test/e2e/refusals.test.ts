@@ -1,4 +1,4 @@
-// Requests that the server must refuse, each with a status that says whose mistake it is; and private files that it repairs.
+// Requests that the server must reject with the right status, and file permissions that it repairs.
 import assert from 'node:assert/strict';
 import { chmodSync, existsSync, statSync } from 'node:fs';
 import { connect } from 'node:net';
@@ -7,7 +7,7 @@ import { test } from 'node:test';
 import { cli, startServer, onPostgres, type TestServer } from '../helpers/server.ts';
 import { tempFolder } from '../helpers/folder.ts';
 
-test('host and origin, streams, nodes and paths', async (t) => {
+test('requests with a wrong host, origin, stream, node or path are rejected', async (t) => {
   const server = await startServer(t);
   const { host, port } = new URL(server.url);
 
@@ -42,17 +42,17 @@ test('host and origin, streams, nodes and paths', async (t) => {
   }
 });
 
-test('private files that are open to others are closed at the start', async (t) => {
+test('the server removes access for others from private files at the start', async (t) => {
   const first = await startServer(t);
   await first.stop();
   const key = join(first.home, 'owner.key');
   chmodSync(key, 0o644);
   const again = await startServer(t, { home: first.home });
   assert.equal(statSync(key).mode & 0o777, 0o600);
-  assert.match(again.stderr(), /owner\.key was open to other users; its mode is 0600 now/);
+  assert.match(again.stderr(), /owner\.key was readable by other users; changed its mode to 0600/);
 });
 
-/** The status of a request that is written by hand: clients do not send two of a header. */
+/** Returns the status of a raw request, because HTTP clients do not send a header twice. */
 function statusOf({ url, key }: TestServer, headers: readonly string[]): Promise<number> {
   const { hostname, port } = new URL(url);
   const lines = ['GET /api/jobs HTTP/1.1', ...headers, `Authorization: Bearer ${key}`];

@@ -1,25 +1,17 @@
-// The server's life, with the real program: start, refusals, keys, ends, and a home that was hurt.
+// The server lifecycle on either store: keys, owners, a second server on the same home, and shutdown.
 import assert from 'node:assert/strict';
 import { spawn } from 'node:child_process';
 import { once } from 'node:events';
-import {
-  chmodSync,
-  existsSync,
-  mkdirSync,
-  readdirSync,
-  readFileSync,
-  statSync,
-  writeFileSync,
-} from 'node:fs';
-import http from 'node:http';
+import { existsSync, mkdirSync, readFileSync, statSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { test } from 'node:test';
 import { tempFolder } from '../helpers/folder.ts';
 import { awaitFile } from '../helpers/process.ts';
 import { bin, cli, onPostgres, prepareStore, serverEnv, startServer } from '../helpers/server.ts';
+import { sharedServer } from '../helpers/shared-server.ts';
 import { until } from '../helpers/until.ts';
 
-test('serve --json says one line; health needs no key, everything else looks the same without one', async (t) => {
+test('serve --json prints one line; without a key only /health responds', async (t) => {
   const server = await startServer(t);
   assert.match(server.url, /^http:\/\/127\.0\.0\.1:\d+$/);
   assert.equal(statSync(server.home).mode & 0o777, 0o700);
@@ -46,27 +38,8 @@ test('serve --json says one line; health needs no key, everything else looks the
   assert.equal(await server.stop(), 0);
 });
 
-test('a foreign Host or Origin is refused', async (t) => {
-  const server = await startServer(t);
-  const status = (headers: Record<string, string>) =>
-    new Promise<number>((resolve, reject) => {
-      const request = http.get(
-        `${server.url}/api/jobs`,
-        { headers: { authorization: `Bearer ${server.key}`, ...headers } },
-        (response) => {
-          response.resume();
-          resolve(response.statusCode!);
-        },
-      );
-      request.on('error', reject);
-    });
-  assert.equal(await status({ host: 'evil.example' }), 403);
-  assert.equal(await status({ origin: 'https://evil.example' }), 403);
-  assert.equal(await status({}), 200);
-});
-
-test('keys: scopes, expiry, rotation and owners', async (t) => {
-  const server = await startServer(t);
+test('keys: scopes, expiry, rotation and owners', async () => {
+  const server = await sharedServer();
   const make = async (...flags: string[]) =>
     (await server.cli('key', 'create', ...flags, '--json')).json<{ key: string; id: string }>();
   const as = (key: string, method: string, path: string, body?: unknown) =>
@@ -89,8 +62,8 @@ test('keys: scopes, expiry, rotation and owners', async (t) => {
   assert.equal((await as(rotated.key, 'GET', '/api/jobs')).status, 401);
 });
 
-test('a key sees only the jobs of its owner; the home’s owner sees all', async (t) => {
-  const server = await startServer(t);
+test('a key sees only the jobs of its owner; the home owner sees all jobs', async () => {
+  const server = await sharedServer();
   const key = async (owner: string) =>
     (
       await server.cli('key', 'create', owner, '--owner', owner, '--scopes', 'read,run', '--json')
@@ -110,27 +83,8 @@ test('a key sees only the jobs of its owner; the home’s owner sees all', async
   assert.equal((await as(ada, 'GET', `/api/jobs/${id}/output`)).status, 200);
 });
 
-test('the greeting names every client with absolute paths', async (t) => {
-  const home = join(tempFolder(t), 'home');
-  await prepareStore(home);
-  const child = spawn(process.execPath, [bin, 'serve', '--port', '0'], {
-    env: serverEnv(home),
-    stdio: ['ignore', 'pipe', 'inherit'],
-  });
-  t.after(() => child.kill('SIGKILL'));
-  let said = '';
-  child.stdout.setEncoding('utf8').on('data', (text: string) => (said += text));
-  await until('it has greeted', () => said.includes('Stop with ctrl-c'));
-  for (const client of ['Claude Code', 'Codex', 'Gemini CLI', 'opencode', 'Cursor']) {
-    const line = said.split('\n').find((one) => one.includes(client));
-    assert.ok(line?.includes(process.execPath) && line.includes(bin), client);
-  }
-  child.kill('SIGTERM');
-  await once(child, 'exit');
-});
-
-test('a second server on one home is refused and names the first', async (t) => {
-  const server = await startServer(t);
+test('a second server on the same home is refused, and the error names the first', async () => {
+  const server = await sharedServer();
   const second = await cli(server.home, ['serve', '--json', '--port', '0']);
   assert.equal(second.code, 5);
   const { error } = second.json<{ error: { code: string; message: string } }>();
@@ -139,113 +93,7 @@ test('a second server on one home is refused and names the first', async (t) => 
   assert.equal((await server.api('GET', '/api/jobs')).status, 200);
 });
 
-test('a taken port is refused and its holder named', async (t) => {
-  const server = await startServer(t);
-  const home = join(tempFolder(t), 'other');
-  const second = await cli(home, ['serve', '--port', new URL(server.url).port]);
-  assert.equal(second.code, 5);
-  assert.match(second.stderr, /is taken/);
-});
-
-test('ten commands at once on an empty home start one server', async (t) => {
-  const home = join(tempFolder(t), 'home');
-  const answers = await Promise.all(
-    Array.from({ length: 10 }, () => cli(home, ['list', '--json'])),
-  );
-  t.after(() => cli(home, ['stop']));
-  for (const answer of answers) assert.deepEqual([answer.code, answer.stderr], [0, '']);
-  const served = await until('it says that it serves', () => {
-    const lines = readFileSync(join(home, 'server.log'), 'utf8').split('\n');
-    const serving = lines.filter((line) => line.includes('"serving"'));
-    return serving.length > 0 ? serving : undefined;
-  });
-  assert.equal(served.length, 1);
-  assert.equal(statSync(join(home, 'server.log')).mode & 0o777, 0o600);
-});
-
-test('a server that a command started ends by itself when there is nothing to do', async (t) => {
-  const home = join(tempFolder(t), 'home');
-  assert.equal((await cli(home, ['list'], { ERRAND_IDLE_EXIT_MS: '100' })).code, 0);
-  await until('it says why it ends', () =>
-    readFileSync(join(home, 'server.log'), 'utf8').includes('nothing to do'),
-  );
-  await until('it has ended', () => !existsSync(join(home, 'server.pid')));
-});
-
-test('a server in the foreground takes over from one that a command started', async (t) => {
-  const home = join(tempFolder(t), 'home');
-  assert.equal((await cli(home, ['list'])).code, 0);
-  const server = await startServer(t, { home });
-  assert.equal((await server.api('GET', '/api/jobs')).status, 200);
-});
-
-test('a failed start reaches the one who called', async (t) => {
-  const home = join(tempFolder(t), 'home');
-  mkdirSync(home, { mode: 0o700 });
-  writeFileSync(join(home, 'config.json'), '{"server": {"prot": 1}}');
-  const answer = await cli(home, ['list']);
-  assert.notEqual(answer.code, 0);
-  assert.match(answer.stderr, /prot/);
-});
-
-test('a socket folder that is not ours alone is refused', async (t) => {
-  const folder = tempFolder(t);
-  const place = join(folder, `errand-${process.getuid!()}`);
-  mkdirSync(place);
-  chmodSync(place, 0o777);
-  for (const words of [['list'], ['serve', '--port', '0']]) {
-    const answer = await cli(join(folder, 'home'), words, { XDG_RUNTIME_DIR: folder });
-    assert.equal(answer.code, 7);
-    assert.match(answer.stderr, /not yours alone[^]*XDG_RUNTIME_DIR/);
-  }
-});
-
-test('a home that cannot be written is refused with a reason', async (t) => {
-  const folder = tempFolder(t);
-  const file = join(folder, 'file');
-  writeFileSync(file, '');
-  chmodSync(file, 0o600);
-  // A system folder in which nobody can make another, not even root.
-  const nowhere = process.platform === 'linux' ? ['/proc/errand/home'] : [];
-  for (const home of [join(file, 'home'), ...nowhere]) {
-    for (const words of [['serve', '--port', '0'], ['list']]) {
-      const answer = await cli(home, words);
-      assert.equal(answer.code, 7);
-      assert.match(answer.stderr, /cannot be written/);
-    }
-  }
-  const { stdout } = await cli(join(file, 'home'), ['doctor']);
-  assert.match(stdout, /✗ home: .* cannot be written/);
-});
-
-test('a folder for everybody is no home, and stays as it is', async (t) => {
-  const shared = tempFolder(t);
-  chmodSync(shared, 0o1777);
-  const answer = await cli(shared, ['list']);
-  assert.equal(answer.code, 7);
-  assert.match(answer.stderr, /for everybody[^]*Name one within it/);
-  assert.equal(statSync(shared).mode & 0o7777, 0o1777);
-  assert.deepEqual(readdirSync(shared), []);
-});
-
-test('doctor says what it found; an unknown command says what there is', async (t) => {
-  const home = join(tempFolder(t), 'home');
-  const findings = (await cli(home, ['doctor', '--json'])).json<{
-    findings: { name: string; state: string }[];
-  }>().findings;
-  for (const name of ['Node', 'home', 'disk', 'shell', 'settings', 'server']) {
-    assert.ok(
-      findings.some((one) => one.name === name),
-      name,
-    );
-  }
-  const unknown = await cli(home, ['lst']);
-  t.after(() => cli(home, ['stop']));
-  assert.equal(unknown.code, 2);
-  assert.match(unknown.stderr, /Did you mean `errand ls` or `errand list`/);
-});
-
-test('SIGTERM right after the greeting drains', async (t) => {
+test('SIGTERM right after the startup line stops the server gracefully', async (t) => {
   const home = join(tempFolder(t), 'home');
   await prepareStore(home);
   const child = spawn(process.execPath, [bin, 'serve', '--json', '--port', '0'], {
@@ -259,12 +107,12 @@ test('SIGTERM right after the greeting drains', async (t) => {
   assert.equal(code, 0);
 });
 
-test('SIGTERM lets calls under way finish; a second one ends at once; the job goes on', async (t) => {
+test('SIGTERM waits for running calls, a second one exits immediately, and the job continues', async (t) => {
   const folder = tempFolder(t);
   const home = join(folder, 'home');
   mkdirSync(home, { mode: 0o700 });
-  const patient = { http: { stopTimeoutMs: 600_000 } };
-  writeFileSync(join(home, 'config.json'), JSON.stringify(patient));
+  const config = { http: { stopTimeoutMs: 600_000 } };
+  writeFileSync(join(home, 'config.json'), JSON.stringify(config));
   const first = await startServer(t, { home });
   const command = `echo here; ${awaitFile(`${folder}/go`)}; exit 6`;
   const call = first.api('POST', '/api/commands', { command, waitMs: 50_000 });
@@ -273,25 +121,25 @@ test('SIGTERM lets calls under way finish; a second one ends at once; the job go
     first
       .api('GET', '/api/jobs?status=running')
       .then((answer) => answer.json<{ jobs: { id: string }[] }>().jobs);
-  const [job] = await until('it runs', async () => {
+  const [job] = await until('the job runs', async () => {
     const list = await jobs();
     return list.length > 0 ? list : undefined;
   });
   first.child.kill('SIGTERM');
-  await until('it takes no new calls', () =>
+  await until('the server refuses new calls', () =>
     jobs().then(
       () => false,
       () => true,
     ),
   );
-  assert.equal(first.child.exitCode, null, 'the call under way is waited for');
+  assert.equal(first.child.exitCode, null, 'the server waits for the running call');
   first.child.kill('SIGTERM');
   const [code] = (await once(first.child, 'exit')) as [number];
   assert.equal(code, 143);
   await cut;
   writeFileSync(join(folder, 'go'), '');
   const second = await startServer(t, { home });
-  await until('its true end', async () => {
+  await until('the exit code is recorded', async () => {
     const view = await second.api('GET', `/api/jobs/${job!.id}`);
     return view.json<{ exitCode: number | null }>().exitCode === 6;
   });

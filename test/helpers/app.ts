@@ -1,4 +1,4 @@
-// The whole server in this process, without faces: operations are called as a face would call them.
+// The whole server in this process, without interfaces: tests call operations directly.
 import { mkdirSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import type { TestContext } from 'node:test';
@@ -25,6 +25,8 @@ export interface CallMore {
   origin?: Origin;
   caller?: Partial<Caller>;
   signal?: AbortSignal;
+  maxResponseBytes?: number;
+  progress?: CallContext['progress'];
 }
 
 export async function startApp(
@@ -44,11 +46,11 @@ export async function startApp(
     clock: systemClock,
     log,
     baseUrl: () => undefined,
-    openBaseUrl: () => Promise.reject(new Error('this app has no HTTP')),
+    openBaseUrl: () => Promise.reject(new Error('this app has no HTTP listener')),
   });
   await app.start();
   t.after(async () => {
-    // Whatever a failed test left running goes with it.
+    // Removes everything that a failed test left running.
     for (const job of await app.jobs.ledger.running())
       await app.operations.call('cancel_job', { id: job.id }, context()).catch(() => {});
     await app.stop();
@@ -62,7 +64,9 @@ export async function startApp(
       ...call.caller,
     },
     signal: call.signal ?? new AbortController().signal,
+    ...(call.maxResponseBytes === undefined ? {} : { maxResponseBytes: call.maxResponseBytes }),
     ...(call.origin ? { origin: call.origin } : {}),
+    ...(call.progress ? { progress: call.progress } : {}),
   });
   return {
     app,

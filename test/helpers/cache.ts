@@ -1,14 +1,14 @@
-// The one folder that stays after a test run: programs that are expensive to unpack. Its name is fixed per user, because
+// The only folder that stays after a test run: programs that are expensive to unpack. Its name is fixed per user, because
 // files of another user cannot be trusted.
 import { mkdirSync } from 'node:fs';
 import { existsSync, renameSync, rmSync } from 'node:fs';
 import { dirname, join } from 'node:path';
 import { tmpdir } from 'node:os';
 
-/** The parent of the run's own temp folder when scripts/test.ts started this process. */
+/** The parent of the run's temp folder if scripts/test.ts started this process. */
 const base = process.env.ERRAND_TEST_RUN ? dirname(process.env.ERRAND_TEST_RUN) : tmpdir();
 
-/** The path of `name` in the cache; `create` makes it where it is missing. Processes may do that concurrently. */
+/** Returns the path of `name` in the cache. `create` fills it if missing. Safe for concurrent processes. */
 export async function cached(name: string, create: (folder: string) => unknown): Promise<string> {
   const cache = join(base, `errand-test-cache-${process.getuid?.() ?? 0}`);
   const path = join(cache, name);

@@ -1,5 +1,4 @@
-// A Chromium for tests, as the settings of `web.browser`: the machine's own, or the one from npm. Where neither can
-// start, the reason.
+// A Chromium for tests, as `web.browser` settings: the machine's own, or the one from npm. If neither starts, the reason.
 import { execFileSync } from 'node:child_process';
 import { chmodSync, readFileSync } from 'node:fs';
 import { createRequire } from 'node:module';
@@ -24,7 +23,7 @@ export async function findChromium(): Promise<TestBrowser | { reason: string }> 
     try {
       const { path, args } = await candidate();
       execFileSync(path, ['--version', '--no-sandbox'], { stdio: 'pipe', timeout: 60_000 });
-      // Not every machine that runs tests lets a browser create its sandbox.
+      // Not every test machine lets a browser create its sandbox.
       return { path, args, sandbox: false };
     } catch (error) {
       const { code, stderr, message } = error as NodeJS.ErrnoException & { stderr?: Buffer };
@@ -34,7 +33,7 @@ export async function findChromium(): Promise<TestBrowser | { reason: string }> 
   return { reason: `no browser can start here: ${reasons.at(-1) ?? 'none is installed'}` };
 }
 
-/** For tests about anything else: their result must not depend on whether the machine has a browser. */
+/** For tests about other features: their result must not depend on an installed browser. */
 export const withoutBrowser = { path: '/nonexistent/browser' };
 
 /** Why tests that need a browser are skipped, or false. */

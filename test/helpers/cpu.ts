@@ -1,4 +1,4 @@
-// CPU time instead of wall time: a limit on it holds on a busy machine, too.
+// Measures CPU time instead of wall time, so that a limit also holds on a busy machine.
 
 /** Milliseconds of CPU that this process used while `work` ran. */
 export async function cpuMs(work: () => unknown): Promise<number> {

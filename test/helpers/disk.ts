@@ -1,11 +1,11 @@
-// A disk so small that it is soon full: a tmpfs of the test's own, gone when the test ends.
+// A small disk that fills up quickly: a tmpfs that is unmounted when the test ends.
 import { execFileSync } from 'node:child_process';
 import { mkdtempSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import type { TestContext } from 'node:test';
 
-/** Undefined where this user may not mount: the test is skipped then. */
+/** Returns undefined and skips the test if this user may not mount. */
 export function smallDisk(t: TestContext, size: string): string | undefined {
   const root = mkdtempSync(join(tmpdir(), 'errand-small-'));
   const options = ['-t', 'tmpfs', '-o', `size=${size}`, 'tmpfs', root];
@@ -14,10 +14,10 @@ export function smallDisk(t: TestContext, size: string): string | undefined {
     execFileSync('mount', options, { stdio: 'ignore' });
   } catch {
     mounted = false;
-    t.skip('no right to mount a small tmpfs here');
+    t.skip('not permitted to mount a small tmpfs here');
   }
   t.after(() => {
-    // Lazily: a server of the test may still be there.
+    // Unmount lazily, because a server of the test may still be running.
     if (mounted) execFileSync('umount', ['-l', root]);
     rmSync(root, { recursive: true, force: true });
   });

@@ -1,10 +1,9 @@
-// A server in a process of its own, for tests that kill it.
+// A server in its own process, for tests that kill it.
 import { spawn } from 'node:child_process';
 import { readFileSync } from 'node:fs';
-import { createServer, type AddressInfo } from 'node:net';
 import { join } from 'node:path';
 import type { TestContext } from 'node:test';
-import { isAlive } from '../../src/kinds/endpoint/process.ts';
+import { isAlive } from '../../src/kinds/endpoint/workers/process.ts';
 import { client, type EndpointServer } from './endpoint.ts';
 import { until } from './until.ts';
 
@@ -24,29 +23,20 @@ export async function serve(
   t.after(() => child.kill('SIGKILL'));
   child.stderr.resume();
   const url = `http://127.0.0.1:${port}`;
-  await until('it serves', async () => (await fetch(`${url}/health`)).ok);
+  await until('the server is ready', async () => (await fetch(`${url}/health`)).ok);
   const key = readFileSync(join(home, 'owner.key'), 'utf8').trim();
   return { ...client(url, key), pid: child.pid! };
-}
-
-export function freePort(): Promise<number> {
-  return new Promise((resolve) => {
-    const server = createServer().listen(0, '127.0.0.1', () => {
-      const { port } = server.address() as AddressInfo;
-      server.close(() => resolve(port));
-    });
-  });
 }
 
 export function kill(pid: number): void {
   try {
     process.kill(pid, 'SIGKILL');
   } catch {
-    // already gone
+    // Already gone.
   }
 }
 
-/** Asks it to stop and waits: its idle workers go with it. */
+/** Stops the server and waits for it. Its idle workers end with it. */
 export async function end(pid: number): Promise<void> {
   process.kill(pid, 'SIGTERM');
   await until('the server has ended', () => !isAlive(pid, null));

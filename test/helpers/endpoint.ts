@@ -1,4 +1,4 @@
-// A real server in this process with its HTTP on a free port, and a plain client for RunPod's planes.
+// A real server in this process with HTTP on a free port, and a plain client for the RunPod API.
 import { join } from 'node:path';
 import type { TestContext } from 'node:test';
 import { startServer } from '../../src/server.ts';
@@ -7,7 +7,7 @@ import { until } from './until.ts';
 
 export const handlerFile = join(import.meta.dirname, '../fixtures/endpoint/handler.ts');
 
-export interface Answer {
+export interface ApiResponse {
   status: number;
   body: Record<string, unknown>;
   headers: Headers;
@@ -22,30 +22,30 @@ export interface EndpointServer {
     path: string,
     body?: unknown,
     headers?: Record<string, string>,
-  ): Promise<Answer>;
-  /** save_endpoint over the API. */
+  ): Promise<ApiResponse>;
+  /** Calls save_endpoint over the API. */
   save(id: string, fields: Record<string, unknown>): Promise<Record<string, unknown>>;
   run(id: string, input: unknown, more?: Record<string, unknown>): Promise<string>;
-  /** The job once RunPod would call it over. */
+  /** Waits for the job until it has a final RunPod status. */
   ended(id: string, jobId: string): Promise<Record<string, unknown>>;
   stop(): Promise<void>;
 }
 
 export async function startEndpoints(
   t: TestContext,
-  wish: { home?: string } = {},
+  options: { home?: string } = {},
 ): Promise<EndpointServer> {
   let stopped: Promise<void> | undefined;
   let running: Awaited<ReturnType<typeof startServer>> | undefined;
   const stop = () => (stopped ??= running?.stop() ?? Promise.resolve());
-  // Before the folder goes: hooks run in the order they were added.
+  // Runs before the folder is removed, because hooks run in the order they were added.
   t.after(stop);
-  const home = wish.home ?? tempFolder(t);
+  const home = options.home ?? tempFolder(t);
   running = await startServer({ home, port: 0 });
   return { ...client(running.url!, running.key), home, stop };
 }
 
-const endWords = ['COMPLETED', 'FAILED', 'CANCELLED', 'TIMED_OUT'];
+const finalStatuses = ['COMPLETED', 'FAILED', 'CANCELLED', 'TIMED_OUT'];
 
 export function client(url: string, key: string): Omit<EndpointServer, 'home' | 'stop'> {
   const call: EndpointServer['call'] = async (method, path, body, headers = {}) => {
@@ -64,8 +64,8 @@ export function client(url: string, key: string): Omit<EndpointServer, 'home' | 
     const json = (text === '' ? {} : JSON.parse(text)) as Record<string, unknown>;
     return { status: response.status, body: json, headers: response.headers };
   };
-  const good = async (answer: Promise<Answer>) => {
-    const { status, body } = await answer;
+  const expectOk = async (response: Promise<ApiResponse>) => {
+    const { status, body } = await response;
     if (status >= 300) throw new Error(`${status} ${JSON.stringify(body)}`);
     return body;
   };
@@ -73,13 +73,13 @@ export function client(url: string, key: string): Omit<EndpointServer, 'home' | 
     url,
     key,
     call,
-    save: (id, fields) => good(call('POST', '/api/endpoints', { id, ...fields })),
+    save: (id, fields) => expectOk(call('POST', '/api/endpoints', { id, ...fields })),
     run: async (id, input, more = {}) =>
-      (await good(call('POST', `/v2/${id}/run`, { input, ...more }))).id as string,
+      (await expectOk(call('POST', `/v2/${id}/run`, { input, ...more }))).id as string,
     ended: (id, jobId) =>
       until(`${jobId} is over`, async () => {
-        const job = await good(call('GET', `/v2/${id}/status/${jobId}`));
-        return endWords.includes(job.status as string) ? job : undefined;
+        const job = await expectOk(call('GET', `/v2/${id}/status/${jobId}`));
+        return finalStatuses.includes(job.status as string) ? job : undefined;
       }),
   };
 }

@@ -1,4 +1,4 @@
-// A server with Firecrawl's dialect over the test web, and Firecrawl's own SDK pointed at it.
+// A server with the Firecrawl dialect on the test sites, and the Firecrawl SDK connected to it.
 import { mkdirSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import type { TestContext } from 'node:test';

@@ -4,7 +4,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import type { TestContext } from 'node:test';
 
-/** A test that ends early, or a program that still writes while the test ends, leaves nothing behind either. */
+/** Also removes what an aborted test or a program that is still writing leaves behind. */
 const remaining = new Set<string>();
 process.once('exit', () => remaining.forEach(remove));
 

@@ -1,4 +1,4 @@
-// A job core on a store of its own, with a kind whose attempts the test ends by hand.
+// A job core on its own store, with a kind whose attempts the test ends manually.
 import type { TestContext } from 'node:test';
 import { EventFeed } from '../../src/jobs/events.ts';
 import { Jobs } from '../../src/jobs/jobs.ts';
@@ -6,14 +6,14 @@ import type { Kind, Outcome, Run } from '../../src/jobs/kind.ts';
 import { ManualClock, type Clock } from '../../src/runtime/clock.ts';
 import { silentLog } from '../../src/runtime/log.ts';
 import type { Store } from '../../src/store/store.ts';
-import { Waiting } from '../../src/jobs/wait.ts';
+import { JobWaiter } from '../../src/jobs/wait.ts';
 import { stores, type StoreFactory } from './stores.ts';
 
 export interface Core {
   store: Store;
   jobs: Jobs;
   feed: EventFeed;
-  waiting: Waiting;
+  waiting: JobWaiter;
   clock: Clock;
 }
 
@@ -35,10 +35,10 @@ export async function createCore(
   for (const kind of options.kinds ?? [toyKind]) jobs.addKind(kind);
   const feed = new EventFeed(store, silentLog);
   t.after(() => feed.close());
-  return { store, jobs, feed, clock, waiting: new Waiting(jobs, feed, clock) };
+  return { store, jobs, feed, clock, waiting: new JobWaiter(jobs, feed, clock) };
 }
 
-/** A kind that runs in process; each attempt waits until the test says how it ends. */
+/** A kind that runs in this process. Each attempt waits until the test decides its outcome. */
 export function manualKind(options: Partial<Kind> = {}): Kind & { runs: Map<string, ManualRun> } {
   const runs = new Map<string, ManualRun>();
   return {

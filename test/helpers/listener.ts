@@ -1,4 +1,4 @@
-// A small HTTP server of a test, on a free port, gone with it.
+// A small HTTP server on a free port, closed when the test ends.
 import { createServer, type IncomingMessage, type ServerResponse } from 'node:http';
 import type { AddressInfo } from 'node:net';
 import type { TestContext } from 'node:test';

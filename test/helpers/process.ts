@@ -1,8 +1,8 @@
-// Processes of tests: whether one is there, as the kernel says, and waiting that ends by itself.
+// Process helpers: whether a process is alive according to the kernel, and shell lines that wait without leaking.
 import { readFileSync } from 'node:fs';
 import { dirname } from 'node:path';
 
-/** Gone, or dead and only not yet reaped. */
+/** Gone, or a zombie that is not reaped yet. */
 export function isGone(pid: string | number): boolean {
   try {
     return /\) [ZX] /.test(readFileSync(`/proc/${pid}/stat`, 'latin1'));
@@ -11,6 +11,6 @@ export function isGone(pid: string | number): boolean {
   }
 }
 
-/** A shell line that waits for a file; it also ends with the folder, so that a failed test leaves nothing running. */
+/** A shell line that waits for a file. It also ends when the folder is removed, so a failed test leaves nothing running. */
 export const awaitFile = (path: string): string =>
   `until [ -e ${path} ] || [ ! -d ${dirname(path)} ]; do sleep 0.05; done`;

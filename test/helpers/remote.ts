@@ -1,4 +1,4 @@
-// Remotes for tests: a line to another server that may swallow answers, and one that is not an Errand.
+// Remotes for endpoint tests: a proxy to another server that may drop responses, and a server that is not Errand.
 import { request, type IncomingMessage, type ServerResponse } from 'node:http';
 import type { TestContext } from 'node:test';
 import type { EndpointServer } from './endpoint.ts';
@@ -12,7 +12,7 @@ export async function countThere(far: EndpointServer): Promise<number> {
   return (body.requests as unknown[]).length;
 }
 
-/** Passes everything on; where `swallow` says so, the answer is kept back for ever. */
+/** Forwards everything. If `swallow` returns true, the response never arrives. */
 export async function proxy(
   t: TestContext,
   to: string,
@@ -32,7 +32,7 @@ export async function proxy(
   return { url: `${url}/v2` };
 }
 
-/** A remote that is not an Errand. */
+/** A remote that is not Errand. */
 export async function fake(
   t: TestContext,
   handle: (incoming: IncomingMessage, response: ServerResponse, body: unknown) => unknown,

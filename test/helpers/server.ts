@@ -1,4 +1,4 @@
-// The real program in a home of its own: `errand serve` as a process, the command line, HTTP with the owner's key.
+// The real program in its own home: `errand serve` as a process, the command line, and HTTP with the owner key.
 import assert from 'node:assert/strict';
 import { execFile, spawn, type ChildProcess } from 'node:child_process';
 import { once } from 'node:events';
@@ -11,10 +11,10 @@ import { migratedDatabase } from './postgres.ts';
 
 export const bin = join(import.meta.dirname, '..', '..', 'bin', 'errand.js');
 
-/** test/cluster/e2e*.test.ts run the end-to-end files again with this. */
+/** test/cluster/e2e*.test.ts set this to run the end-to-end files on PostgreSQL. */
 export const onPostgres = process.env.ERRAND_TEST_STORE === 'postgres';
 
-/** A database per home, so that a server that comes back finds its own. */
+/** One database per home, so that a restarted server finds its own. */
 const databases = new Map<string, string>();
 
 export async function prepareStore(home: string, env: Record<string, string> = {}): Promise<void> {
@@ -29,48 +29,51 @@ export interface TestServer {
   pid: number;
   child: ChildProcess;
   stderr(): string;
-  /** `errand …` against this home. Never throws for an exit code. */
-  cli(...args: string[]): Promise<CliAnswer>;
+  /** Runs `errand …` against this home. Never throws for an exit code. */
+  cli(...args: string[]): Promise<CliResult>;
   api(
     method: string,
     path: string,
     body?: unknown,
     headers?: Record<string, string>,
-  ): Promise<ApiAnswer>;
-  /** kill -9, and waits until it is gone. */
+  ): Promise<ApiResponse>;
+  /** Sends kill -9 and waits until the process is gone. */
   kill(): Promise<void>;
-  /** SIGTERM; answers the exit code. */
+  /** Sends SIGTERM and returns the exit code. */
   stop(): Promise<number | null>;
 }
 
-export interface CliAnswer {
+export interface CliResult {
   code: number;
   stdout: string;
   stderr: string;
   json<T = Record<string, unknown>>(): T;
 }
 
-export interface ApiAnswer {
+export interface ApiResponse {
   status: number;
   headers: Headers;
   text: string;
   json<T = Record<string, unknown>>(): T;
 }
 
-export interface ServerWish {
+export interface ServerOptions {
   home?: string;
   env?: Record<string, string>;
   args?: string[];
 }
 
-/** Starts a server on a free port; it is ended with the test. */
-export async function startServer(t: TestContext, wish: ServerWish = {}): Promise<TestServer> {
-  const home = wish.home ?? join(tempFolder(t), 'home');
-  await prepareStore(home, wish.env);
-  const env = serverEnv(home, wish.env);
+/** Starts a server on a free port. It is stopped when the test ends. */
+export async function startServer(
+  t: TestContext,
+  options: ServerOptions = {},
+): Promise<TestServer> {
+  const home = options.home ?? join(tempFolder(t), 'home');
+  await prepareStore(home, options.env);
+  const env = serverEnv(home, options.env);
   const child = spawn(
     process.execPath,
-    [bin, 'serve', '--json', '--port', '0', ...(wish.args ?? [])],
+    [bin, 'serve', '--json', '--port', '0', ...(options.args ?? [])],
     {
       env,
       stdio: ['ignore', 'pipe', 'pipe'],
@@ -88,7 +91,7 @@ export async function startServer(t: TestContext, wish: ServerWish = {}): Promis
     ...ready,
     child,
     stderr: () => stderr,
-    cli: (...args) => cli(home, args, wish.env),
+    cli: (...args) => cli(home, args, options.env),
     api: (method, path, body, headers) => api(ready, { method, path, body, headers }),
     kill: async () => {
       child.kill('SIGKILL');
@@ -119,7 +122,7 @@ export async function cli(
   args: readonly string[],
   env: Record<string, string> = {},
   { stdin, ...options }: { cwd?: string; stdin?: string } = {},
-): Promise<CliAnswer> {
+): Promise<CliResult> {
   await prepareStore(home, env);
   return new Promise((resolve) => {
     const child = execFile(
@@ -143,7 +146,7 @@ async function api(
     body?: unknown;
     headers?: Record<string, string> | undefined;
   },
-): Promise<ApiAnswer> {
+): Promise<ApiResponse> {
   const response = await fetch(server.url + call.path, {
     method: call.method,
     headers: {

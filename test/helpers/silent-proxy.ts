@@ -1,8 +1,8 @@
-// A network that goes silent between a program and a local port, without anybody closing anything.
+// Simulates a network that goes silent between a program and a local port while all connections stay open.
 import { connect, createServer, type Socket } from 'node:net';
 import type { TestContext } from 'node:test';
 
-/** Forwards to a local port until it is frozen: then connections stay open and nothing passes. */
+/** Forwards to a local port until it is frozen. Then connections stay open and nothing passes. */
 export async function silentProxy(t: TestContext, target: number) {
   const pairs = new Set<[Socket, Socket]>();
   let frozen = false;
@@ -13,7 +13,7 @@ export async function silentProxy(t: TestContext, target: number) {
     for (const [from, to] of [pair, pair.toReversed()] as [Socket, Socket][]) {
       from.on('error', () => to.destroy());
       from.on('close', () => (to.destroy(), pairs.delete(pair)));
-      // Twice piped would be sent twice.
+      // Piping twice would send everything twice.
       if (frozen) from.pause();
       else from.pipe(to);
     }

@@ -1,9 +1,9 @@
-// Every store a contract suite must pass on. A factory gives a fresh, migrated store and cleans up after the test.
+// Every store that a contract suite must pass on. A factory returns a new, migrated store and cleans up after the test.
 import { join } from 'node:path';
 import type { TestContext } from 'node:test';
-import { accessMigrations } from '../../src/access/access.ts';
+import { accessMigrations } from '../../src/access/keys.ts';
 import { jobMigrations } from '../../src/jobs/migrations.ts';
-import { webhookMigrations } from '../../src/jobs/webhook.ts';
+import { webhookMigrations } from '../../src/webhooks/rows.ts';
 import { SqliteStore } from '../../src/store/sqlite/sqlite.ts';
 import type { Migration, Store } from '../../src/store/store.ts';
 import { PostgresStore } from '../../src/store/postgres/postgres.ts';

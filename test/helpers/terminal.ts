@@ -1,4 +1,4 @@
-// The real program in a real terminal: a pty with a size, keys, and a screen that is read as a person sees it.
+// The real program in a real terminal: a pty with a size, keys, and a screen as a person sees it.
 import type { TestContext } from 'node:test';
 import { stripVTControlCharacters } from 'node:util';
 import headless from '@xterm/headless';
@@ -8,30 +8,30 @@ import { until } from './until.ts';
 
 export interface Terminal {
   pid: number;
-  /** Everything that was drawn so far, with its escapes. */
+  /** Everything drawn so far, including escape sequences. */
   drawn(): string;
-  /** The lines of the screen as they look now. */
+  /** The current lines of the screen. */
   screen(): Promise<string[]>;
   type(keys: string): void;
   resize(cols: number, rows: number): void;
-  /** Until the screen shows it. */
+  /** Waits until the screen matches. */
   shows(pattern: RegExp): Promise<void>;
   exited: Promise<number>;
 }
 
-export interface TerminalWish {
+export interface TerminalOptions {
   cols?: number;
   rows?: number;
   cwd?: string;
   env?: Record<string, string>;
 }
 
-/** `errand …` in a terminal of its own; it is ended with the test. */
+/** Runs `errand …` in its own terminal. It is ended with the test. */
 export function errandIn(
   t: TestContext,
   home: string,
   args: readonly string[],
-  { cols = 80, rows = 24, cwd, env = {} }: TerminalWish = {},
+  { cols = 80, rows = 24, cwd, env = {} }: TerminalOptions = {},
 ): Terminal {
   const { NO_COLOR: _none, FORCE_COLOR: _force, ...inherited } = serverEnv(home);
   const pty = spawn(process.execPath, [bin, ...args], {

@@ -1,15 +1,18 @@
-// The web kind in this process on a store of its own: real runner, real egress (with names under .test), real pool.
+// The web kind in this process on its own store: real runner, real egress (with names under .test), real thread pool.
+import assert from 'node:assert/strict';
 import type { TestContext } from 'node:test';
 import { EventFeed } from '../../src/jobs/events.ts';
 import { Jobs } from '../../src/jobs/jobs.ts';
 import { Runner } from '../../src/jobs/runner.ts';
-import { Waiting } from '../../src/jobs/wait.ts';
-import { Webhooks } from '../../src/jobs/webhooks.ts';
-import { fates } from '../../src/kinds/web/crawl/rows.ts';
+import { JobWaiter } from '../../src/jobs/wait.ts';
+import { dialects } from '../../src/app.ts';
+import { Webhooks } from '../../src/webhooks/webhooks.ts';
+import { checkWeb } from '../../src/kinds/web/store/check.ts';
+import { urlOutcomes } from '../../src/kinds/web/store/rows.ts';
 import { webPlugin } from '../../src/kinds/web/index.ts';
 import { registerErrors } from '../../src/errors.ts';
 import { Operations, type CallContext } from '../../src/operation.ts';
-import { jobOperations } from '../../src/jobs/operations.ts';
+import { jobOperations } from '../../src/jobs/operations/index.ts';
 import { systemClock } from '../../src/runtime/clock.ts';
 import { createEgress } from '../../src/runtime/egress/index.ts';
 import { silentLog } from '../../src/runtime/log.ts';
@@ -37,7 +40,7 @@ export interface CrawlEnd {
   error?: { code: string; message: string; data?: Record<string, unknown> };
   result: {
     pages: number;
-    fates: Record<string, number>;
+    outcomes: Record<string, number>;
     reasons?: Record<string, number>;
     changes?: Record<string, number>;
     stopReason: string;
@@ -47,13 +50,13 @@ export interface CrawlEnd {
   };
 }
 
-export interface WebWish {
+export interface WebOptions {
   factory?: StoreFactory;
   settings?: Record<string, unknown>;
   allow?: string[];
   secrets?: Record<string, string>;
   store?: Store;
-  /** Names other than those under .test. */
+  /** Addresses of names that are not under .test. */
   resolve?: typeof resolveTest;
 }
 
@@ -62,22 +65,22 @@ export const contextOf = (owner: string): CallContext => ({
   signal: new AbortController().signal,
 });
 
-export async function createWeb(t: TestContext, wish: WebWish = {}): Promise<Web> {
+export async function createWeb(t: TestContext, options: WebOptions = {}): Promise<Web> {
   const clock = systemClock;
   const log = silentLog;
   registerErrors(webPlugin.errors!);
   const store =
-    wish.store ??
-    (await (wish.factory ?? stores[onPostgres ? 1 : 0]!).open(t, webPlugin.migrations));
+    options.store ??
+    (await (options.factory ?? stores[onPostgres ? 1 : 0]!).open(t, webPlugin.migrations));
   const egress = createEgress({
-    policy: { allow: wish.allow ?? ['127.0.0.1', '*.test'] },
+    policy: { allow: options.allow ?? ['127.0.0.1', '*.test'] },
     clock,
     log,
-    resolve: wish.resolve ?? resolveTest,
+    resolve: options.resolve ?? resolveTest,
   });
   const jobs = new Jobs(store, clock);
   const feed = new EventFeed(store, log);
-  const waiting = new Waiting(jobs, feed, clock);
+  const waiting = new JobWaiter(jobs, feed, clock);
   const folder = tempFolder(t);
   const given = {
     delayMs: 0,
@@ -85,7 +88,7 @@ export async function createWeb(t: TestContext, wish: WebWish = {}): Promise<Web
     breakerRestMs: 50,
     hostConcurrency: 20,
     browser: withoutBrowser,
-    ...wish.settings,
+    ...options.settings,
   };
   const webhooks = new Webhooks({
     jobs,
@@ -94,7 +97,7 @@ export async function createWeb(t: TestContext, wish: WebWish = {}): Promise<Web
     log,
     secretOf: (id) => Buffer.from(id),
     send: async ({ url, headers, body }) => {
-      const answer = await egress.request({
+      const result = await egress.request({
         url,
         headers,
         body,
@@ -103,17 +106,19 @@ export async function createWeb(t: TestContext, wish: WebWish = {}): Promise<Web
         redirects: 0,
         timeoutMs: 5000,
       });
-      answer.body.discard();
-      return answer.status;
+      result.body.discard();
+      return result.status;
     },
   });
+  for (const { webhooks: formats = [] } of dialects)
+    formats.forEach((one) => webhooks.addFormat(one));
   const operations = new Operations();
   const parts = await webPlugin.create({
     jobs, webhooks, feed, waiting, store, clock, log, egress, folder,
     settings: webPlugin.settings!.parse(given),
     node: 'node-1',
     home: folder,
-    secret: (name: string) => wish.secrets?.[name],
+    secret: (name: string) => options.secrets?.[name],
     baseUrl: () => undefined,
     openBaseUrl: () => Promise.reject(new Error('no address in this test')),
     sign: (_purpose: string, text: string) => text,
@@ -126,11 +131,11 @@ export async function createWeb(t: TestContext, wish: WebWish = {}): Promise<Web
     log,
     node: 'node-1',
     leaseMs: 30_000,
-    stopMsMax: 20_000,
+    maxStopMs: 20_000,
     pollMs: 200,
   });
   operations.add(
-    jobOperations({ jobs, feed, waiting, clock, waitMsMax: 50_000, cancelMsDefault: 10_000 }),
+    jobOperations({ jobs, feed, waiting, clock, maxWaitMs: 50_000, cancelMsDefault: 10_000 }),
   );
   operations.add(parts.operations);
   const services = [webhooks, runner, ...(parts.services ?? [])];
@@ -153,14 +158,17 @@ export async function createWeb(t: TestContext, wish: WebWish = {}): Promise<Web
     call,
     stop,
     crawl: async (options) => {
-      const { jobId } = await call<{ jobId: string }>('crawl_site', options);
-      return ended({ jobs, waiting }, jobId);
+      const { id } = await call<{ id: string }>('crawl_site', options);
+      const end = await ended({ jobs, waiting }, id);
+      // The counters are exact for every crawl.
+      assert.deepEqual(await checkWeb(store), []);
+      return end;
     },
   };
 }
 
 export async function ended(
-  { jobs, waiting }: { jobs: Jobs; waiting: Waiting },
+  { jobs, waiting }: { jobs: Jobs; waiting: JobWaiter },
   id: string,
 ): Promise<CrawlEnd> {
   await waiting.wait({
@@ -178,24 +186,24 @@ export async function ended(
   };
 }
 
-/** Every address of a crawl with what became of it, by path. */
-export async function fatesOf(web: Web, id: string): Promise<Record<string, string>> {
+/** Every URL path of a crawl with its outcome. */
+export async function outcomesOf(web: Web, id: string): Promise<Record<string, string>> {
   const found: Record<string, string> = {};
   let cursor: string | undefined;
   do {
     const page = await web.call<{
-      pages: { url: string; fate: string; reason?: string }[];
+      pages: { url: string; outcome: string; reason?: string }[];
       nextCursor?: string;
     }>('read_pages', {
       id,
       limit: 500,
       maxBytes: 1_000_000,
-      fates,
+      outcomes: urlOutcomes,
       ...(cursor === undefined ? {} : { cursor }),
     });
-    for (const { url, fate, reason } of page.pages) {
+    for (const { url, outcome, reason } of page.pages) {
       const { pathname, search } = new URL(url);
-      found[pathname + search] = reason === undefined ? fate : `${fate}:${reason}`;
+      found[pathname + search] = reason === undefined ? outcome : `${outcome}:${reason}`;
     }
     cursor = page.nextCursor;
   } while (cursor !== undefined);

@@ -1,2 +1,2 @@
-// The product's own zod. A bare `zod` in a test would find the older copy that a third-party client brought along.
+// The product's own zod. A bare `zod` import in a test would resolve to the older copy of a third-party client.
 export { z } from '../../src/operation.ts';

@@ -1,13 +1,13 @@
-// The job core's contract, on every store: what a submit, claim, end, cancel and retry do, and what they refuse.
+// The contract of the job core on every store: what submit, claim, finish, cancel and retry do and refuse.
 import assert from 'node:assert/strict';
 import { describe, test } from 'node:test';
 import { EventFeed } from '../../src/jobs/events.ts';
 import { queueKey } from '../../src/jobs/intents.ts';
 import type { Job } from '../../src/jobs/job.ts';
-import { jobEvents } from '../../src/jobs/look-operations.ts';
+import { listEventsOperation } from '../../src/jobs/operations/read.ts';
 import type { JobFilter } from '../../src/jobs/ledger.ts';
 import { jobMigrations } from '../../src/jobs/migrations.ts';
-import { jobText } from '../../src/jobs/text.ts';
+import { jobText } from '../../src/jobs/job-text.ts';
 import { viewJob } from '../../src/jobs/view.ts';
 import { ManualClock, systemClock } from '../../src/runtime/clock.ts';
 import { silentLog } from '../../src/runtime/log.ts';
@@ -33,7 +33,7 @@ const of = (job: Job) => ({ jobId: job.id, attemptId: job.attemptId });
 
 for (const factory of stores) {
   describe(`job core on ${factory.name}`, () => {
-    test('a time beyond what a store gives back is refused, and harms no other job', async (t) => {
+    test('a time that a store cannot return exactly is refused and affects no other job', async (t) => {
       const core = await createCore(t, { factory });
       for (const endless of [{ ttlMs: 2 ** 53 - 1 }, { timeoutMs: 2 ** 53 - 1 }])
         await assert.rejects(core.jobs.submit({ ...base, ...endless }), { code: 'invalidInput' });
@@ -79,7 +79,7 @@ for (const factory of stores) {
       assert.deepEqual(await core.store.counters('queue:toy:default'), { completed: 1 });
     });
 
-    test('jobs of one owner in a queue are counted apart, those of before the counter too', async (t) => {
+    test('jobs are counted per owner in a queue, including jobs from before the counter existed', async (t) => {
       const { jobs, store } = await createCore(t, { factory });
       for (const owner of ['ada', 'ada', 'bo']) await jobs.submit({ ...base, owner });
       const { job } = await jobs.submit({ ...base, queue: 'other' });
@@ -99,9 +99,9 @@ for (const factory of stores) {
       assert.deepEqual(await kept(), expected);
     });
 
-    test('events of one turn are in the order of their steps, and none is of a command that was refused', async (t) => {
+    test('events of one tick keep the order of their steps; a refused command writes none', async (t) => {
       const { store } = await createCore(t, { factory });
-      const event = (jobId: string, n: number, type = 'told') => ({
+      const event = (jobId: string, n: number, type = 'noted') => ({
         event: { jobId, n, type, at: n, data: '{}' },
       });
       const note = (value: string) => ({
@@ -116,7 +116,7 @@ for (const factory of stores) {
       const never = (table: string) => ({ sql: `DELETE FROM ${table} WHERE 1 = 0`, expect: 1 });
       const twice = [note('twice'), event('d', 1), event('d', 1)];
       const many = Array.from({ length: 37 }, (_, i) => event('c', i + 1));
-      const answers = await Promise.allSettled([
+      const results = await Promise.allSettled([
         store.commit([event('a', 1), event('a', 2)]),
         store.commit([event('b', 1), rename]),
         store.commit([note('undone'), event('u', 1), never('events')]),
@@ -125,7 +125,7 @@ for (const factory of stores) {
         store.commit(many),
       ]);
       assert.deepEqual(
-        answers.map((answer) => answer.status === 'fulfilled' && answer.value.applied),
+        results.map((result) => result.status === 'fulfilled' && result.value.applied),
         [true, true, false, false, false, true],
       );
       const rows = await store.read<{ job_id: string; n: number; type: string }>(
@@ -135,8 +135,8 @@ for (const factory of stores) {
       assert.deepEqual(
         of('a', 'b').map(({ job_id, n, type }) => [job_id, n, type]),
         [
-          ['a', 1, 'told'],
-          ['a', 2, 'told'],
+          ['a', 1, 'noted'],
+          ['a', 2, 'noted'],
           ['b', 1, 'seen'],
         ],
       );
@@ -151,32 +151,32 @@ for (const factory of stores) {
       );
     });
 
-    test('a row that is read again is as it was written last, whatever a reader did to it', async (t) => {
+    test('a row that is read again equals the last write, even if a reader modified its copy', async (t) => {
       const { store } = await createCore(t, { factory });
       const write = (sql: string) => store.commit([{ sql, expect: 1 }]);
-      const look = () =>
+      const readMarks = () =>
         store.read<{ name: string; value: number }>(
           'SELECT name, value FROM marks WHERE name = ?',
           ['mine'],
         );
-      assert.deepEqual(await look(), []);
+      assert.deepEqual(await readMarks(), []);
       await write(`INSERT INTO marks (name, value) VALUES ('mine', 1)`);
-      const [first] = await look();
+      const [first] = await readMarks();
       first!.value = 99;
-      const [second] = await look();
+      const [second] = await readMarks();
       assert.deepEqual(second, { name: 'mine', value: 1 });
       second.value = 99;
-      assert.deepEqual(await look(), [{ name: 'mine', value: 1 }]);
+      assert.deepEqual(await readMarks(), [{ name: 'mine', value: 1 }]);
       const changing = write(`UPDATE marks SET value = 2 WHERE name = 'mine'`);
-      const meanwhile = (await look())[0]!.value;
+      const meanwhile = (await readMarks())[0]!.value;
       assert.ok(meanwhile === 1 || meanwhile === 2);
       await changing;
-      assert.deepEqual(await look(), [{ name: 'mine', value: 2 }]);
+      assert.deepEqual(await readMarks(), [{ name: 'mine', value: 2 }]);
       await write(`DELETE FROM marks WHERE name = 'mine'`);
-      assert.deepEqual(await look(), []);
+      assert.deepEqual(await readMarks(), []);
     });
 
-    test('priority first, then order of submission; a limit of a queue holds', async (t) => {
+    test('attempts start by priority, then in submission order; the queue limit holds', async (t) => {
       const core = await createCore(t, { factory });
       const ids: string[] = [];
       for (const priority of [0, 5, 0, 5])
@@ -194,7 +194,7 @@ for (const factory of stores) {
       );
     });
 
-    test('a delayed job is handed out when due, and one past its time to live never', async (t) => {
+    test('a delayed job starts when due; a job past its time to live never starts', async (t) => {
       const clock = new ManualClock();
       const core = await createCore(t, { factory, clock });
       const later = await core.jobs.submit({ ...base, runAt: clock.now() + 5000 });
@@ -220,21 +220,21 @@ for (const factory of stores) {
       );
     });
 
-    test('a job whose time to live ends before it may start is refused, alone and among others', async (t) => {
+    test('a job whose time to live ends before it may start is refused, alone and in a batch', async (t) => {
       const clock = new ManualClock();
       const { jobs } = await createCore(t, { factory, clock });
-      const wish = { ...base, ttlMs: 1000, runAt: clock.now() + 1000 };
+      const submission = { ...base, ttlMs: 1000, runAt: clock.now() + 1000 };
       const refusal = { code: 'invalidInput', message: /time to live/ };
-      await assert.rejects(jobs.submit(wish), refusal);
-      await assert.rejects(jobs.submitMany([base, wish]), refusal);
+      await assert.rejects(jobs.submit(submission), refusal);
+      await assert.rejects(jobs.submitMany([base, submission]), refusal);
       assert.deepEqual((await jobs.ledger.list({}, { limit: 10 })).jobs, [], 'all or none');
-      const keyed = { ...wish, ttlMs: 1001, idempotencyKey: 'once' };
+      const keyed = { ...submission, ttlMs: 1001, idempotencyKey: 'once' };
       const { job } = await jobs.submit(keyed);
       clock.jump(5000);
-      assert.equal((await jobs.submit(keyed)).job.id, job.id, 'it was asked for in time');
+      assert.equal((await jobs.submit(keyed)).job.id, job.id, 'it was submitted in time');
     });
 
-    test('no attempt starts after the time to live, also where nobody swept meanwhile', async (t) => {
+    test('no attempt starts after the time to live, even without a sweep in between', async (t) => {
       const clock = new ManualClock();
       const core = await createCore(t, { factory, clock });
       const { job: late } = await core.jobs.submit({ ...base, ttlMs: 1000 });
@@ -248,10 +248,10 @@ for (const factory of stores) {
       );
     });
 
-    test('an attempt that fails too late for another one is the end, with its own error', async (t) => {
+    test('an attempt that fails too late for another one ends the job with its own error', async (t) => {
       const clock = new ManualClock();
       const core = await createCore(t, { factory, clock });
-      const retry = { attemptsMax: 3, backoffMs: 1000, jitter: 0 };
+      const retry = { maxAttempts: 3, backoffMs: 1000, jitter: 0 };
       const { job } = await core.jobs.submit({ ...base, ttlMs: 5000, retry });
       const [first] = await claim(core);
       clock.jump(1000);
@@ -267,7 +267,7 @@ for (const factory of stores) {
       assert.deepEqual([end.job.id, end.job.attempt], [job.id, 2]);
     });
 
-    test('a retry by hand has the time to live that was asked for, every time', async (t) => {
+    test('every manual retry restarts the time to live of the submission', async (t) => {
       const clock = new ManualClock();
       const core = await createCore(t, { factory, clock });
       const { job } = await core.jobs.submit({ ...base, ttlMs: 1000 });
@@ -283,7 +283,7 @@ for (const factory of stores) {
       assert.match((await core.jobs.get(job.id)).error!.message, /attempt 3/);
     });
 
-    test('the store counts what is ahead in a queue: higher priority first, then age', async (t) => {
+    test('the store counts the attempts ahead in a queue: by priority, then by age', async (t) => {
       const { jobs, store } = await createCore(t, { factory });
       const submit = async (more: object) => (await jobs.submit({ ...base, ...more })).job;
       const first = await submit({});
@@ -291,48 +291,48 @@ for (const factory of stores) {
       const urgent = await submit({ priority: 5 });
       await submit({ queue: 'other' });
       const ahead = ({ attemptId }: { attemptId: string }, limit = 10) =>
-        store.ahead(queueKey('toy', 'default'), attemptId, limit);
+        store.countAhead(queueKey('toy', 'default'), attemptId, limit);
       const counts = [await ahead(urgent), await ahead(first), await ahead(second)];
       assert.deepEqual(counts, [0, 1, 2]);
       assert.equal(await ahead(second, 1), 1);
     });
 
-    test('a waiting job says what it waits for, and afterwards how long its turn took to come', async (t) => {
+    test('a queued job shows what it waits for, and later how long it was queued', async (t) => {
       const clock = new ManualClock();
       const core = await createCore(t, { factory, clock });
       const shown = async (id: string) => viewJob(core.jobs, await core.jobs.get(id), clock.now());
       const iso = (ms: number) => new Date(clock.now() + ms).toISOString();
-      const retry = { attemptsMax: 2, backoffMs: 1000, jitter: 0 };
+      const retry = { maxAttempts: 2, backoffMs: 1000, jitter: 0 };
       const { job: first } = await core.jobs.submit({ ...base, runAt: clock.now() + 5000, retry });
-      const wish = { ...base, after: [first.id], priority: 3, ttlMs: 60_000 };
-      const { job: second } = await core.jobs.submit(wish);
+      const dependent = { ...base, after: [first.id], priority: 3, ttlMs: 60_000 };
+      const { job: second } = await core.jobs.submit(dependent);
       assert.equal((await shown(first.id)).runAt, iso(5000));
       const { after, priority, expiresAt, ...rest } = await shown(second.id);
       assert.deepEqual([after, priority, expiresAt], [[first.id], 3, iso(60_000)]);
-      assert.equal(rest.runAt, undefined, 'its time has come');
+      assert.equal(rest.runAt, undefined, 'it is due');
       assert.match(jobText(core.jobs, await shown(second.id)), new RegExp(`waits for ${first.id}`));
       clock.jump(7000);
       await core.store.promote(clock.now());
       const [running] = await claim(core);
       const started = await shown(first.id);
-      assert.deepEqual([started.runAt, started.timings.waitMs], [undefined, 2000]);
+      assert.deepEqual([started.runAt, started.timings.queuedMs], [undefined, 2000]);
       await core.jobs.finish(of(running!), { type: 'failed', error: { code: 'x', message: 'x' } });
       const pausing = await shown(first.id);
       assert.equal(pausing.runAt, iso(1000));
       assert.match(jobText(core.jobs, pausing), new RegExp(`not before ${iso(1000)}`));
     });
 
-    test('the same key and body are one job, also at once; another body is refused', async (t) => {
+    test('the same key and body yield one job, even concurrently; another body is refused', async (t) => {
       const core = await createCore(t, { factory });
-      const wish = { ...base, idempotencyKey: 'build-7' };
-      const answers = await Promise.all(Array.from({ length: 20 }, () => core.jobs.submit(wish)));
-      assert.equal(new Set(answers.map(({ job }) => job.id)).size, 1);
-      assert.equal(answers.filter(({ existing }) => !existing).length, 1);
-      await assert.rejects(core.jobs.submit({ ...wish, input: { n: 2 } }), {
+      const keyed = { ...base, idempotencyKey: 'build-7' };
+      const results = await Promise.all(Array.from({ length: 20 }, () => core.jobs.submit(keyed)));
+      assert.equal(new Set(results.map(({ job }) => job.id)).size, 1);
+      assert.equal(results.filter(({ existing }) => !existing).length, 1);
+      await assert.rejects(core.jobs.submit({ ...keyed, input: { n: 2 } }), {
         code: 'idempotencyConflict',
       });
-      const other = await core.jobs.submit({ ...wish, owner: 'bob' });
-      assert.notEqual(other.job.id, answers[0]!.job.id);
+      const other = await core.jobs.submit({ ...keyed, owner: 'bob' });
+      assert.notEqual(other.job.id, results[0]!.job.id);
       const pair = await core.jobs.submitMany([
         { ...base, idempotencyKey: 'p' },
         { ...base, idempotencyKey: 'p' },
@@ -340,10 +340,10 @@ for (const factory of stores) {
       assert.equal(pair[0]!.job.id, pair[1]!.job.id);
     });
 
-    test('a failed attempt is tried again after its backoff; earlier attempts stay readable', async (t) => {
+    test('a failed attempt is retried after its backoff; earlier attempts stay readable', async (t) => {
       const clock = new ManualClock();
       const core = await createCore(t, { factory, clock });
-      const retry = { attemptsMax: 2, backoffMs: 1000, jitter: 0 };
+      const retry = { maxAttempts: 2, backoffMs: 1000, jitter: 0 };
       const { job } = await core.jobs.submit({ ...base, retry });
       const [one] = await claim(core);
       const failed = {
@@ -371,17 +371,17 @@ for (const factory of stores) {
       assert.equal((await core.jobs.ledger.attempts(job.id)).length, 2);
     });
 
-    test('a lost lease: a new attempt or the end, and the late holder changes nothing', async (t) => {
+    test('a lost lease leads to a new attempt or the end of the job; the late holder changes nothing', async (t) => {
       const clock = new ManualClock();
       const core = await createCore(t, { factory, clock });
       const { job } = await core.jobs.submit({
         ...base,
-        retry: { attemptsMax: 5, lostMax: 1, backoffMs: 0 },
+        retry: { maxAttempts: 5, maxLost: 1, backoffMs: 0 },
       });
       const [one] = await claim(core, { holder: 'node_a' });
-      assert.deepEqual(await core.store.lost(clock.now(), 10), []);
+      assert.deepEqual(await core.store.lostAttempts(clock.now(), 10), []);
       clock.jump(leaseMs);
-      const [gone] = await core.store.lost(clock.now(), 10);
+      const [gone] = await core.store.lostAttempts(clock.now(), 10);
       assert.equal(gone!.attemptId, one!.attemptId);
       await core.jobs.lose(gone!);
       assert.deepEqual(
@@ -397,24 +397,24 @@ for (const factory of stores) {
         new Set([two!.attemptId]),
       );
       clock.jump(2 * leaseMs);
-      assert.deepEqual(await core.store.lost(clock.now(), 10), []);
+      assert.deepEqual(await core.store.lostAttempts(clock.now(), 10), []);
       await core.jobs.lose(of(two!));
       const ended = await core.jobs.get(job.id);
       assert.equal(ended.status, 'failed');
       assert.equal(ended.error?.code, 'lost');
     });
 
-    test('cancel: queued ends at once, running is asked; a cancel wins over a retry', async (t) => {
+    test('cancel ends a queued job immediately and asks a running one to stop; it prevents retries', async (t) => {
       const core = await createCore(t, { factory });
       const { job: queued } = await core.jobs.submit(base);
       assert.equal((await core.jobs.cancel(queued.id, 'ada')).status, 'cancelled');
       assert.deepEqual(await claim(core), []);
-      const { job } = await core.jobs.submit({ ...base, retry: { attemptsMax: 5 } });
+      const { job } = await core.jobs.submit({ ...base, retry: { maxAttempts: 5 } });
       const [running] = await claim(core);
-      const told: string[] = [];
-      core.jobs.onCancel(({ id }) => told.push(id));
+      const notified: string[] = [];
+      core.jobs.onCancel(({ id }) => notified.push(id));
       assert.equal((await core.jobs.cancel(job.id, 'ada')).status, 'running');
-      assert.deepEqual(told, [job.id]);
+      assert.deepEqual(notified, [job.id]);
       await core.jobs.finish(of(running!), {
         type: 'failed',
         error: { code: 'signal', message: 'SIGTERM' },
@@ -423,9 +423,9 @@ for (const factory of stores) {
       assert.equal((await core.jobs.cancel(job.id, 'ada')).status, 'cancelled');
     });
 
-    test('a retry by hand forgives earlier losses', async (t) => {
+    test('a manual retry resets the count of lost attempts', async (t) => {
       const core = await createCore(t, { factory });
-      const retry = { attemptsMax: 5, lostMax: 1, backoffMs: 0 };
+      const retry = { maxAttempts: 5, maxLost: 1, backoffMs: 0 };
       const { job } = await core.jobs.submit({ ...base, retry });
       const loseNext = async () => {
         await core.store.promote(core.clock.now());
@@ -433,12 +433,12 @@ for (const factory of stores) {
         return (await core.jobs.lose(of(running!))).job.status;
       };
       assert.equal(await loseNext(), 'queued');
-      assert.equal(await loseNext(), 'failed', 'two holders in a row died of it');
+      assert.equal(await loseNext(), 'failed', 'two holders in a row died');
       await core.jobs.retry(job.id, 'ada');
-      assert.equal(await loseNext(), 'queued', 'it may lose one again');
+      assert.equal(await loseNext(), 'queued', 'one more loss is allowed');
     });
 
-    test('a second cancel may shorten the grace of the first, never prolong it', async (t) => {
+    test('a second cancel can shorten the grace period but not extend it', async (t) => {
       const core = await createCore(t, { factory });
       const { job } = await core.jobs.submit(base);
       await claim(core);
@@ -450,7 +450,7 @@ for (const factory of stores) {
       assert.equal(await graceAfter(100), 100);
     });
 
-    test('dependencies: run after all completed, fail when one failed', async (t) => {
+    test('a job runs after all its dependencies completed and fails when one of them fails', async (t) => {
       const core = await createCore(t, { factory });
       const a = (await core.jobs.submit(base)).job;
       const b = (await core.jobs.submit(base)).job;
@@ -475,7 +475,7 @@ for (const factory of stores) {
       });
     });
 
-    test('lists filter and page without gaps', async (t) => {
+    test('lists filter and paginate without gaps', async (t) => {
       const core = await createCore(t, { factory });
       for (let i = 0; i < 25; i++) {
         await core.jobs.submit({
@@ -509,7 +509,7 @@ for (const factory of stores) {
       );
     });
 
-    test('text finds what was typed: quotes, words of an argv, letters beyond ASCII; a tag is exact', async (t) => {
+    test('text matches quotes, consecutive arguments and letters beyond ASCII; tags match exactly', async (t) => {
       const core = await createCore(t, { factory });
       const input = { argv: ['npm', 'test', 'say "hi" C:\\x\tend'] };
       await core.jobs.submit({ ...base, input, name: 'ÄPFEL 100%', tags: ['CI', 'a_b'] });
@@ -529,7 +529,7 @@ for (const factory of stores) {
         assert.equal(await found({ tags: [tag] }), count, tag);
     });
 
-    test('two who begin to listen at once hear every event once', async (t) => {
+    test('two concurrent subscribers receive every event once', async (t) => {
       const core = await createCore(t, { factory });
       const gates = [Promise.withResolvers<void>(), Promise.withResolvers<void>()];
       let asked = 0;
@@ -551,15 +551,15 @@ for (const factory of stores) {
       gates[0]!.resolve();
       await first;
       const { job } = await core.jobs.submit(base);
-      await until('the first event is heard', () => heard.length === 1);
+      await until('the first event arrives', () => heard.length === 1);
       gates[1]!.resolve();
       await second;
       await core.jobs.cancel(job.id, 'ada');
-      await until('the second one, too', () => heard.includes(2));
+      await until('the second event arrives', () => heard.includes(2));
       assert.deepEqual(heard, [1, 2]);
     });
 
-    test('eight claimers at once never get the same attempt', async (t) => {
+    test('eight concurrent claims never get the same attempt', async (t) => {
       const core = await createCore(t, { factory });
       await core.jobs.submitMany(Array.from({ length: 40 }, () => base));
       const taken = await Promise.all(
@@ -577,7 +577,7 @@ for (const factory of stores) {
       assert.equal(new Set(ids).size, 40);
     });
 
-    test('a command that conflicts changes nothing, and its neighbours in the group are not touched', async (t) => {
+    test('a conflicting commit changes nothing and does not affect other commits of its group', async (t) => {
       const core = await createCore(t, { factory });
       const { job } = await core.jobs.submit(base);
       const good = core.store.commit([
@@ -594,26 +594,26 @@ for (const factory of stores) {
       assert.deepEqual(await core.store.counters('x'), {});
     });
 
-    test('the feed gives committed events in order to those who wait', async (t) => {
+    test('the feed delivers committed events in order', async (t) => {
       const core = await createCore(t, { factory });
       const seen: string[] = [];
       const { job } = await core.jobs.submit(base);
       const off = await core.feed.subscribe((event) => seen.push(event.type), job.id);
-      const ended = core.waiting.ended(job.id, new AbortController().signal);
+      const ended = core.waiting.waitForEnd(job.id, new AbortController().signal);
       const [running] = await claim(core);
-      await core.jobs.bring(job.id, {
+      await core.jobs.applyFact(job.id, {
         type: 'report',
         attemptId: running!.attemptId,
         progress: { done: 1 },
       });
       await core.jobs.finish(of(running!), { type: 'completed' });
       assert.equal((await ended)!.status, 'completed');
-      await until('the last event came', () => seen.includes('completed'));
+      await until('the last event arrives', () => seen.includes('completed'));
       off();
       assert.deepEqual(seen, ['started', 'progress', 'completed']);
     });
 
-    test('a wait of no time at all still sees what is over', async (t) => {
+    test('a wait with a timeout of 0 still reports ended jobs', async (t) => {
       const core = await createCore(t, { factory, clock: systemClock });
       const ids: string[] = [];
       for (let i = 0; i < 3; i++) ids.push((await core.jobs.submit(base)).job.id);
@@ -630,18 +630,18 @@ for (const factory of stores) {
       assert.deepEqual([timedOut, [...reached.keys()].toSorted()], [false, ids.toSorted()]);
     });
 
-    test('whoever follows a job is told its end, also when it comes between two looks', async (t) => {
+    test('an event stream includes the end of the job even if it happens between two reads', async (t) => {
       const core = await createCore(t, { factory });
       const { job } = await core.jobs.submit(base);
       const [running] = await claim(core);
       const { ledger } = core.jobs;
       const read = ledger.events.bind(ledger);
-      ledger.events = async (...wish) => {
-        const events = await read(...wish);
+      ledger.events = async (...args) => {
+        const events = await read(...args);
         if (events.length === 0) await core.jobs.finish(of(running!), { type: 'completed' });
         return events;
       };
-      const follow = jobEvents(core).stream!(
+      const follow = listEventsOperation(core).stream!(
         { id: job.id, after: 0, limit: 100 },
         {
           caller: { owner: 'ada', scopes: new Set(['read']), admin: false, local: true },

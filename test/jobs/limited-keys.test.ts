@@ -1,11 +1,11 @@
-// What a key may not do: it hears of nobody else's jobs, and one that is limited to kinds reaches no other kind, neither
-// its operations nor its news.
+// The limits of API keys: a key gets no events of other owners, and a key limited to kinds cannot use other kinds or get
+// their events.
 import assert from 'node:assert/strict';
 import { test, type TestContext } from 'node:test';
 import type { Caller } from '../../src/operation.ts';
 import { startApp } from '../helpers/app.ts';
 
-async function people(t: TestContext) {
+async function startWithOwners(t: TestContext) {
   const { call, app } = await startApp(t);
   const as = (more: Partial<Caller>) => {
     const caller: Partial<Caller> = {
@@ -32,8 +32,8 @@ async function people(t: TestContext) {
 const later = '2999-01-01T00:00:00Z';
 const hook = { url: 'https://example.com/hook' };
 
-test('a webhook on one job is for those who may read that job', async (t) => {
-  const { as, ann, jobId } = await people(t);
+test('only callers who may read a job can subscribe to it', async (t) => {
+  const { as, ann, jobId } = await startWithOwners(t);
   const bob = as({ owner: 'bob' });
   assert.equal(await bob.refusal('create_webhook', { ...hook, jobId }), 'notFound');
   assert.equal(await bob.refusal('create_webhook', { ...hook, jobId: 'job_none' }), 'notFound');
@@ -41,8 +41,8 @@ test('a webhook on one job is for those who may read that job', async (t) => {
   assert.equal(await bob.refusal('create_webhook', hook), 'allowed');
 });
 
-test('a key that is limited neither hears of everything its owner does nor ends who does', async (t) => {
-  const { as, ann, jobId } = await people(t);
+test('a limited key can neither create nor delete a webhook for all jobs of its owner', async (t) => {
+  const { as, ann, jobId } = await startWithOwners(t);
   const { id } = await ann.call<{ id: string }>('create_webhook', hook);
   const limits: Partial<Caller>[] = [
     { kinds: ['escrow'] },
@@ -65,8 +65,8 @@ test('a key that is limited neither hears of everything its owner does nor ends 
   assert.equal(await command.refusal('delete_webhook', { id: own.id }), 'allowed');
 });
 
-test('a key that is limited sees its own queues only', async (t) => {
-  const { as, ann } = await people(t);
+test('a limited key sees only its own queues', async (t) => {
+  const { as, ann } = await startWithOwners(t);
   await ann.call('run_command', { argv: ['true'], waitMs: 0, queue: 'ci' });
   const names = async (limit: Partial<Caller>) => {
     const { queues } = await as({ owner: 'ann', ...limit }).call<{ queues: { name: string }[] }>(
@@ -79,8 +79,8 @@ test('a key that is limited sees its own queues only', async (t) => {
   assert.deepEqual(await names({ kinds: ['escrow'] }), []);
 });
 
-test('a key sees how many jobs of its own a shared queue has, and no queue of others', async (t) => {
-  const { as, ann } = await people(t);
+test('in a shared queue a key sees the counts of its own jobs; queues of others are hidden', async (t) => {
+  const { as, ann } = await startWithOwners(t);
   const bob = as({ owner: 'bob' });
   type Queues = { queues: { name: string; queued: number; running: number; ended: number }[] };
   const counts = async (who: typeof ann) => {
@@ -104,8 +104,8 @@ test('a key sees how many jobs of its own a shared queue has, and no queue of ot
   ]);
 });
 
-test('a key that is limited to kinds calls operations of those kinds only', async (t) => {
-  const { as, jobId } = await people(t);
+test('a key limited to kinds can call only operations of those kinds', async (t) => {
+  const { as, jobId } = await startWithOwners(t);
   const escrow = as({ owner: 'ann', kinds: ['escrow'] });
   for (const [name, input] of [
     ['run_command', { argv: ['true'] }],
@@ -122,37 +122,37 @@ test('a key that is limited to kinds calls operations of those kinds only', asyn
   assert.equal(await command.refusal('read_output', { id: jobId }), 'allowed');
 });
 
-test('a key that is limited to endpoints sees the batches that it makes', async (t) => {
-  const { as, access } = await people(t);
+test('a key limited to endpoints sees the batches it creates', async (t) => {
+  const { as, access } = await startWithOwners(t);
   const admin = as({ owner: 'owner', admin: true, scopes: new Set(['admin']) });
   await admin.call('save_endpoint', { id: 'model' });
   const { key } = await admin.call<{ key: string }>('create_key', { kinds: ['endpoint'] });
   const limited = as((await access.authenticate(key))!);
   const batch = await limited.call('run_batch', { endpointId: 'model', inputs: [1, 2] });
   const { id, createdAt } = batch as { id: string; createdAt: string };
-  assert.ok(!Number.isNaN(Date.parse(createdAt)), 'a time like all others');
+  assert.ok(!Number.isNaN(Date.parse(createdAt)), 'an ISO time');
   assert.equal(await limited.refusal('get_batch', { batchId: id, endpointId: 'model' }), 'allowed');
   assert.equal(await limited.refusal('get_job', { id }), 'allowed');
   const { jobs } = await limited.call<{ jobs: { kind: string }[] }>('list_jobs');
   assert.deepEqual(jobs.map(({ kind }) => kind).toSorted(), ['batch', 'endpoint', 'endpoint']);
 });
 
-test('a key is limited only to what there can be', async (t) => {
-  const { as } = await people(t);
+test('create_key rejects unknown kinds, invalid queues and unknown subjects', async (t) => {
+  const { as } = await startWithOwners(t);
   const admin = as({ owner: 'owner', admin: true, scopes: new Set(['admin']) });
-  const told = (wish: object) =>
-    admin.call('create_key', wish).then(
+  const createKey = (request: object) =>
+    admin.call('create_key', request).then(
       () => 'allowed',
       ({ message, hint }: { message: string; hint: string }) => `${message} ${hint}`,
     );
-  assert.match(await told({ kinds: ['comand'] }), /kind.* comand.*command, .*web/s);
-  assert.match(await told({ kinds: [] }), /kinds/);
-  assert.match(await told({ queues: ['a b'] }), /queues\.0: letters, digits/);
-  assert.match(await told({ scopes: ['reed'] }), /scopes\.0: must be read, run/);
-  assert.match(await told({ subject: 'endpont:x' }), /endpont:x.*endpoint:…, wallet:…/s);
-  assert.match(await told({ subject: 'endpoint:' }), /endpoint:/);
-  const wish = { kinds: ['command', 'batch'], queues: ['none-yet'], subject: 'endpoint:none-yet' };
-  assert.equal(await told(wish), 'allowed');
+  assert.match(await createKey({ kinds: ['comand'] }), /kind.* comand.*command, .*web/s);
+  assert.match(await createKey({ kinds: [] }), /kinds/);
+  assert.match(await createKey({ queues: ['a b'] }), /queues\.0: letters, digits/);
+  assert.match(await createKey({ scopes: ['reed'] }), /scopes\.0: must be read, run/);
+  assert.match(await createKey({ subject: 'endpont:x' }), /endpont:x.*endpoint:…, wallet:…/s);
+  assert.match(await createKey({ subject: 'endpoint:' }), /endpoint:/);
+  const valid = { kinds: ['command', 'batch'], queues: ['none-yet'], subject: 'endpoint:none-yet' };
+  assert.equal(await createKey(valid), 'allowed');
   for (const [name, input] of [
     ['list_jobs', { kind: ['comand'] }],
     ['list_queues', { kind: 'comand' }],
@@ -161,8 +161,8 @@ test('a key is limited only to what there can be', async (t) => {
     assert.equal(await admin.refusal(name, input), 'invalidInput', name);
 });
 
-test('a key that is limited to queues starts nothing outside of them', async (t) => {
-  const { as } = await people(t);
+test('a key limited to queues starts no job outside them', async (t) => {
+  const { as } = await startWithOwners(t);
   const ci = as({ owner: 'ann', queues: ['ci'] });
   const page = { url: 'https://example.com/', waitMs: 0 };
   assert.equal(await ci.refusal('read_page', page), 'forbidden');

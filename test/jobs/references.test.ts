@@ -1,4 +1,4 @@
-// Jobs by name, by the beginning of their id and by @last: in every operation that takes an id, with the caller's rights.
+// Job references by name, id prefix and @last, in every operation that accepts an id, with the caller's permissions.
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { stores } from '../helpers/stores.ts';
@@ -25,7 +25,7 @@ const plain: Kind = {
 };
 
 for (const { name, open } of stores) {
-  test(`${name}: one job is found, several are listed, those of others are not found`, async (t) => {
+  test(`${name}: a unique match resolves, several are listed, jobs of others never match`, async (t) => {
     const jobs = new Jobs(await open(t), new ManualClock());
     jobs.addKind(plain);
     const references = new JobReferences(jobs);
@@ -53,7 +53,7 @@ for (const { name, open } of stores) {
     await refused('secret', 'notFound');
     await refused('abc', 'notFound');
     await refused('%', 'notFound');
-    assert.equal(await references.resolve('tests', undefined), 'tests', 'left to the operation');
+    assert.equal(await references.resolve('tests', undefined), 'tests', 'the operation checks it');
     await refused('@last', 'notFound', caller('cat'));
     await refused('tests', 'notFound', caller('ann', { kinds: ['other'] }));
     await refused('@last', 'notFound', caller('ann', { queues: ['other'] }));
@@ -65,13 +65,17 @@ for (const { name, open } of stores) {
     const third = await submit('ann', { name: 'tests' });
     assert.match(await refused('tests', 'conflict'), new RegExp(`${third}.*${first}`));
     await jobs.cancel(first, 'ann');
-    assert.equal(await found('tests'), third, 'an open job hides an ended one of its name');
+    assert.equal(
+      await found('tests'),
+      third,
+      'an unfinished job takes precedence over an ended one of the same name',
+    );
     await jobs.cancel(third, 'ann');
     await refused('tests', 'conflict');
   });
 }
 
-test('every operation that takes a job takes a name: one, a list, a stream', async (t) => {
+test('every operation on a job accepts a name: for one job, a list and a stream', async (t) => {
   const { call, stream } = await startApp(t);
   const { id } = await call<{ id: string }>('run_command', {
     command: 'echo hello',

@@ -1,5 +1,5 @@
-// What is forgotten: ended jobs by age, by count and by bytes, the oldest first; pinned ones, open ones and what open
-// ones need stay.
+// Retention deletes ended jobs by age, count and bytes, oldest first. Pinned jobs, unfinished jobs and the jobs they need
+// stay.
 import assert from 'node:assert/strict';
 import { existsSync } from 'node:fs';
 import { join } from 'node:path';
@@ -12,7 +12,7 @@ import { createCore, toyKind, type Core } from '../helpers/jobs.ts';
 import { stores } from '../helpers/stores.ts';
 import { until } from '../helpers/until.ts';
 
-const never: RetentionLimits = { ageMsMax: 1e15, countMax: 1e9, bytesMax: 1e15 };
+const never: RetentionLimits = { maxAgeMs: 1e15, maxCount: 1e9, maxBytes: 1e15 };
 const base = { kind: 'toy', owner: 'ada', input: 1 };
 
 async function ended({ jobs }: Core, count: number, more: object = {}): Promise<string[]> {
@@ -34,8 +34,8 @@ const left = async ({ jobs }: Core): Promise<string[]> =>
   (await jobs.ledger.list({}, { limit: 100 })).jobs.map(({ id }) => id).toReversed();
 
 for (const factory of stores) {
-  describe(`forgetting on ${factory.name}`, () => {
-    test('by age and by count, the oldest first; pinned and open ones stay', async (t) => {
+  describe(`retention on ${factory.name}`, () => {
+    test('jobs are deleted by age and by count, oldest first; pinned and unfinished jobs stay', async (t) => {
       const clock = new ManualClock();
       const core = await createCore(t, { factory, clock });
       const prune = (limits: Partial<RetentionLimits>) =>
@@ -46,19 +46,19 @@ for (const factory of stores) {
       const fresh = await ended(core, 4);
       const { job: open } = await core.jobs.submit(base);
       assert.equal(await prune({}), 0);
-      assert.equal(await prune({ ageMsMax: 5000 }), 2);
+      assert.equal(await prune({ maxAgeMs: 5000 }), 2);
       assert.deepEqual(await left(core), [old[1], ...fresh, open.id]);
-      assert.equal(await prune({ countMax: 3 }), 2);
+      assert.equal(await prune({ maxCount: 3 }), 2);
       assert.deepEqual(await left(core), [old[1], ...fresh.slice(2), open.id]);
-      assert.equal(await prune({ countMax: 0 }), 2, 'a pin holds against every limit');
+      assert.equal(await prune({ maxCount: 0 }), 2, 'a pinned job is exempt from every limit');
       assert.deepEqual(await left(core), [old[1], open.id]);
       assert.deepEqual(await core.store.counters('queue:toy:default'), { completed: 1, queued: 1 });
       await core.jobs.setPinned(old[1]!, false);
-      assert.equal(await prune({ countMax: 0 }), 1);
+      assert.equal(await prune({ maxCount: 0 }), 1);
       await assert.rejects(core.jobs.get(old[1]!), { code: 'notFound' });
     });
 
-    test('by bytes: only as many as it takes, files counted with the database', async (t) => {
+    test('jobs are deleted by bytes, only as many as necessary; files count as well as the database', async (t) => {
       const clock = new ManualClock();
       const files = new Map<string, number>();
       const kind = {
@@ -70,18 +70,18 @@ for (const factory of stores) {
       const ids = await ended(core, 60);
       const megabyte = 2 ** 20;
       for (const id of ids) files.set(id, 10 * megabyte);
-      const limits = { ...never, bytesMax: 500 * megabyte };
+      const limits = { ...never, maxBytes: 500 * megabyte };
       await new Retention(core.jobs, clock, limits).prune();
       assert.deepEqual(await left(core), ids.slice(20), 'twenty of ten MB each were enough');
     });
 
-    test('what an open job waits for or belongs to stays', async (t) => {
+    test('dependencies and children of unfinished jobs stay', async (t) => {
       const clock = new ManualClock();
       const core = await createCore(t, { factory, clock });
       const { job: parent } = await core.jobs.submit({ ...base, runAt: clock.now() + 60_000 });
       const [child] = await ended(core, 1, { parentId: parent.id });
       const [alone] = await ended(core, 1);
-      const prune = () => new Retention(core.jobs, clock, { ...never, countMax: 0 }).prune();
+      const prune = () => new Retention(core.jobs, clock, { ...never, maxCount: 0 }).prune();
       await prune();
       assert.deepEqual(await left(core), [parent.id, child]);
       await assert.rejects(core.jobs.get(alone!), { code: 'notFound' });
@@ -90,14 +90,14 @@ for (const factory of stores) {
       assert.deepEqual(await left(core), []);
     });
 
-    test('a job that another one failed with stays as long as that one does', async (t) => {
+    test('a failed dependency stays as long as the job that failed because of it', async (t) => {
       const clock = new ManualClock();
       const core = await createCore(t, { factory, clock });
       const { job: first } = await core.jobs.submit({ ...base, runAt: clock.now() + 60_000 });
       const { job: second } = await core.jobs.submit({ ...base, after: [first.id] });
       await core.jobs.cancel(first.id, 'ada');
       await core.jobs.setPinned(second.id, true);
-      const prune = () => new Retention(core.jobs, clock, { ...never, countMax: 0 }).prune();
+      const prune = () => new Retention(core.jobs, clock, { ...never, maxCount: 0 }).prune();
       await prune();
       assert.deepEqual(await left(core), [first.id, second.id]);
       await assert.rejects(core.jobs.retry(second.id, 'ada'), { code: 'wrongState' });
@@ -109,7 +109,7 @@ for (const factory of stores) {
 }
 
 test('the output of a job that has just ended counts once', async (t) => {
-  const settings = { command: { checkMs: 1000, outputTotalBytesMax: 1_000_000 } };
+  const settings = { command: { checkMs: 1000, maxOutputTotalBytes: 1_000_000 } };
   const { call } = await startApp(t, settings);
   // Long enough that its output is measured while it runs.
   const command = 'head -c 600000 /dev/zero; sleep 1.5';
@@ -119,8 +119,8 @@ test('the output of a job that has just ended counts once', async (t) => {
   assert.equal(second.status, 'completed');
 });
 
-test('output over the limit of all is forgotten with its jobs, and new commands are taken again', async (t) => {
-  const settings = { command: { checkMs: 50, outputTotalBytesMax: 1_000_000 } };
+test('output above the total limit is deleted with its jobs, and new commands are accepted again', async (t) => {
+  const settings = { command: { checkMs: 50, maxOutputTotalBytes: 1_000_000 } };
   const { app, call, home } = await startApp(t, settings);
   const print = (bytes: number) =>
     call<{ id: string }>('run_command', {
@@ -128,13 +128,13 @@ test('output over the limit of all is forgotten with its jobs, and new commands 
     });
   const first = await print(900_000);
   const second = await print(200_000);
-  await assert.rejects(print(1), { code: 'limitExceeded', hint: /retention\.bytesMax/ });
-  const limits = { ...never, bytesMax: (await app.store.size()) + 500_000 };
-  // In pieces of twenty, so both go.
+  await assert.rejects(print(1), { code: 'limitExceeded', hint: /retention\.maxBytes/ });
+  const limits = { ...never, maxBytes: (await app.store.size()) + 500_000 };
+  // Batches contain twenty jobs, so both are deleted.
   await new Retention(app.jobs, app.clock, limits).prune();
   for (const { id } of [first, second])
     assert.equal(existsSync(join(home, 'command/jobs', id.slice(-2), id)), false);
-  await until('there is room', () =>
+  await until('there is space again', () =>
     print(1).then(
       () => true,
       () => false,

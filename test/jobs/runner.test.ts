@@ -1,4 +1,4 @@
-// The runner and attempts that are told to stop: a stuck one is given up, one that stops leaves no timer behind.
+// How the runner stops attempts: a stuck attempt is abandoned, and one that stops leaves no timer behind.
 import assert from 'node:assert/strict';
 import { test, type TestContext } from 'node:test';
 import type { Kind } from '../../src/jobs/kind.ts';
@@ -8,11 +8,11 @@ import { silentLog } from '../../src/runtime/log.ts';
 import { createCore, toyKind } from '../helpers/jobs.ts';
 import { until } from '../helpers/until.ts';
 
-async function startRunner(t: TestContext, kind: Kind, stopMsMax: number) {
+async function startRunner(t: TestContext, kind: Kind, maxStopMs: number) {
   const clock = countingClock();
   const core = await createCore(t, { clock, kinds: [kind] });
   const options = { jobs: core.jobs, log: silentLog, node: 'node_a', leaseMs: 30_000, pollMs: 100 };
-  const runner = new Runner({ ...options, clock, stopMsMax });
+  const runner = new Runner({ ...options, clock, maxStopMs });
   await runner.start();
   t.after(() => runner.stop());
   const cancelled = async () => {
@@ -20,7 +20,7 @@ async function startRunner(t: TestContext, kind: Kind, stopMsMax: number) {
     const now = () => core.jobs.get(job.id);
     await until('running', async () => (await now()).status === 'running');
     await core.jobs.cancel(job.id, 'ada');
-    return until('over', async () => {
+    return until('ended', async () => {
       const { status, error } = await now();
       return status === 'cancelled' ? { error } : undefined;
     });
@@ -28,7 +28,7 @@ async function startRunner(t: TestContext, kind: Kind, stopMsMax: number) {
   return { cancelled, sleeps: clock.sleeps };
 }
 
-/** The real clock; `sleeps` are those that go on. */
+/** The system clock. `sleeps` contains the pending ones. */
 function countingClock(): Clock & { sleeps: Set<number> } {
   const sleeps = new Set<number>();
   return {
@@ -42,7 +42,7 @@ function countingClock(): Clock & { sleeps: Set<number> } {
   };
 }
 
-test('an attempt that stops when told to leaves no timer that would keep the process', async (t) => {
+test('an attempt that stops when asked leaves no timer that keeps the process alive', async (t) => {
   const kind: Kind = {
     ...toyKind,
     run: ({ signal }) =>
@@ -55,7 +55,7 @@ test('an attempt that stops when told to leaves no timer that would keep the pro
   await until('no timer', () => !sleeps.has(3_600_000));
 });
 
-test('one that does not is given up after a while', async (t) => {
+test('an attempt that does not stop is abandoned after maxStopMs', async (t) => {
   const kind: Kind = { ...toyKind, run: () => new Promise(() => {}) };
   const { cancelled } = await startRunner(t, kind, 50);
   assert.equal((await cancelled()).error?.code, 'stuck');

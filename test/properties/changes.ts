@@ -1,8 +1,9 @@
-// Every row that a server changes, recorded by triggers in its own database, and every file of its home. What a request
-// changed is known exactly and at a cost that does not grow with the store.
-import { readdirSync, statSync } from 'node:fs';
+// Records every row a server changes, with triggers in its database, and every file of its home. This finds the exact
+// changes of a request at a cost that does not grow with the store.
+import { readdirSync, statSync, watch, type Dirent, type FSWatcher } from 'node:fs';
 import { join } from 'node:path';
 import { DatabaseSync } from 'node:sqlite';
+import { setImmediate as nextTurn } from 'node:timers/promises';
 import type { PostgresStore } from '../../src/store/postgres/postgres.ts';
 
 export interface Change {
@@ -21,6 +22,7 @@ export interface Changes {
 
 /** Rows that change with time or with every request: heartbeats, sweeps, request metrics. */
 const volatile = /^(nodes|sweeps|web_usage|ledger|seen_changes)$/;
+const volatileFile = /\.sqlite|\.log$|\.pid$|\.sock|^ledger\.id|^room$/;
 const volatileColumns = ['used_at', 'seen_at', 'last_used_at'];
 
 export function sqliteChanges(home: string): Changes {
@@ -38,12 +40,14 @@ export function sqliteChanges(home: string): Changes {
   let last = 0;
   return {
     take: async () => {
+      const changed = await files.take();
       const rows = read.all(last);
       last = Number(rows.at(-1)?.n ?? last);
-      return [...rows.map(({ name, op, line }) => changeOf(name, op, line)), ...files.take()];
+      return [...rows.map(({ name, op, line }) => changeOf(name, op, line)), ...changed];
     },
     jobs: async () => new Set(ids.all().map(({ id }) => String(id))),
     close: async () => {
+      files.close();
       for (const name of tables)
         for (const op of ops) db.exec(`DROP TRIGGER "seen_${op.slice(0, 1)}_${name}"`);
       db.exec('DROP TABLE seen_changes');
@@ -59,7 +63,7 @@ const changeOf = (table: unknown, op: unknown, row: unknown): Change => ({
   row: JSON.parse(String(row)) as Change['row'],
 });
 
-/** JSON cannot hold bytes. */
+/** JSON cannot contain bytes. */
 const shown = (column: string): string =>
   `CASE typeof(${column}) WHEN 'blob' THEN hex(${column}) ELSE ${column} END`;
 
@@ -102,17 +106,21 @@ export async function postgresChanges(home: string, store: PostgresStore): Promi
   const files = new Files(home);
   return {
     take: async () => {
-      // Concurrent transactions commit in any order: what is read is removed.
+      // Concurrent transactions commit in any order, so rows are deleted as they are read.
       const rows = await store.read<{ n: number; name: string; op: string; line: string }>(
         'DELETE FROM seen_changes RETURNING n, name, op, line',
       );
-      return [...rows.map(({ name, op, line }) => changeOf(name, op, line)), ...files.take()];
+      return [
+        ...rows.map(({ name, op, line }) => changeOf(name, op, line)),
+        ...(await files.take()),
+      ];
     },
     jobs: async () => {
       const rows = await store.read<{ id: string }>('SELECT id FROM jobs');
       return new Set(rows.map(({ id }) => id));
     },
     close: async () => {
+      files.close();
       for (const name of tables) await store.read(`DROP TRIGGER seen ON "${name}"`);
       await store.read('DROP FUNCTION seen_change');
       await store.read('DROP TABLE seen_changes');
@@ -120,18 +128,25 @@ export async function postgresChanges(home: string, store: PostgresStore): Promi
   };
 }
 
-/** The files of a home and their sizes. */
+/**
+ * The files of a home and their sizes. On Linux a folder is read again only after the system reported a change in it: a
+ * report is in the queue before the server responds, and is read in the next event loop iteration.
+ */
 class Files {
   private readonly home: string;
-  private known: ReadonlyMap<string, number>;
+  private known: ReadonlyMap<string, number> = new Map();
+  private readonly watchers = new Map<string, FSWatcher>();
+  private changed = true;
 
   constructor(home: string) {
     this.home = home;
-    this.known = sizesIn(home);
+    this.known = this.read();
   }
 
-  take(): Change[] {
-    const now = sizesIn(this.home);
+  async take(): Promise<Change[]> {
+    await nextTurn();
+    if (!this.changed) return [];
+    const now = this.read();
     const changes: Change[] = [];
     for (const [path, size] of now)
       if (this.known.get(path) !== size)
@@ -141,19 +156,53 @@ class Files {
     this.known = now;
     return changes;
   }
+
+  close(): void {
+    for (const watcher of this.watchers.values()) watcher.close();
+  }
+
+  private read(): Map<string, number> {
+    this.changed = process.platform !== 'linux';
+    const sizes = new Map<string, number>();
+    const folders = new Set<string>();
+    const walk = (folder: string) => {
+      folders.add(folder);
+      this.watch(folder);
+      for (const entry of entriesOf(folder)) {
+        const path = join(folder, entry.name);
+        if (volatileFile.test(entry.name)) continue;
+        if (entry.isDirectory()) walk(path);
+        else if (entry.isFile())
+          sizes.set(path, statSync(path, { throwIfNoEntry: false })?.size ?? 0);
+      }
+    };
+    walk(this.home);
+    for (const [folder, watcher] of this.watchers) {
+      if (folders.has(folder)) continue;
+      watcher.close();
+      this.watchers.delete(folder);
+    }
+    return sizes;
+  }
+
+  private watch(folder: string): void {
+    if (process.platform !== 'linux' || this.watchers.has(folder)) return;
+    try {
+      const watcher = watch(folder, (_event, name) => {
+        if (name === null || !volatileFile.test(name)) this.changed = true;
+      });
+      watcher.on('error', () => (this.changed = true));
+      this.watchers.set(folder, watcher);
+    } catch {
+      // The folder was removed after its parent was read. The parent reports that.
+    }
+  }
 }
 
-function sizesIn(home: string): Map<string, number> {
-  const found = new Map<string, number>();
-  const walk = (folder: string) => {
-    for (const entry of readdirSync(folder, { withFileTypes: true })) {
-      const path = join(folder, entry.name);
-      if (/\.sqlite|\.log$|\.pid$|\.sock|^ledger\.id|^room$/.test(entry.name)) continue;
-      if (entry.isDirectory()) walk(path);
-      else if (entry.isFile())
-        found.set(path, statSync(path, { throwIfNoEntry: false })?.size ?? 0);
-    }
-  };
-  walk(home);
-  return found;
+function entriesOf(folder: string): Dirent[] {
+  try {
+    return readdirSync(folder, { withFileTypes: true });
+  } catch {
+    return [];
+  }
 }

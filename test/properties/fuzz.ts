@@ -1,5 +1,5 @@
-// What must hold for every generated request: (a) what was stored can be listed, shown, cancelled, purged and swept; (b) a
-// refused request has no effect, and an error that reports failed work names its job.
+// Invariants for every generated request: (a) everything that was stored can be listed, shown, cancelled, purged and swept;
+// (b) a refused request has no effect, and an error that reports failed work contains the job id.
 import assert from 'node:assert/strict';
 import { Agent, request as open } from 'node:http';
 import type { TestServer } from '../helpers/server.ts';
@@ -23,18 +23,18 @@ interface Sent {
   changes: Change[];
 }
 
-/** They answer when something happens (here no web job runs), not when they are called: the client hangs up. */
+/** These operations respond only when something happens, and no web job runs here. The client closes the connection. */
 const held = new RegExp(
   [
     '/v2/\\{endpointId\\}/(job-stop|job-take|openai|stream|runsync|status-sync)',
     '/v2/serverless/.*logs$',
-    '/(searchclaw/v1|firecrawl/v2|api/web)/',
+    '/(searchclaw/v1|firecrawl/v[12]|api/web)/',
     '^MCP (web_|run_agent|run_pipeline|run_command|crawl_|wait_)',
   ].join('|'),
 );
-/** Later requests that one call whose client hung up may disturb: a worker is added, a job is handed out and returned. */
+/** Number of later requests that an aborted call may disturb: a worker is added, a job is assigned and returned. */
 const latePerCut = 3;
-const cutsMax = 5;
+const maxCuts = 5;
 
 export class Fuzz {
   private readonly server: TestServer;
@@ -44,7 +44,7 @@ export class Fuzz {
   private readonly agent = new Agent({ keepAlive: true });
   private readonly cuts = new Map<string, number>();
   private readonly called = new Set<string>();
-  /** How many more requests may be disturbed by calls whose client hung up. */
+  /** Number of further requests that aborted calls may disturb. */
   private late = 0;
   readonly counts = { sent: 0, refused: 0, accepted: 0, cut: 0 };
 
@@ -82,10 +82,10 @@ export class Fuzz {
   async run(count: number): Promise<void> {
     await this.settled();
     for (let i = 0; this.counts.sent < count; i++) {
-      // Every route first, then any.
+      // First every route once, then random routes.
       const route = i < this.routes.length ? this.routes[i]! : this.generator.pick(this.routes);
-      if ((this.cuts.get(nameOf(route)) ?? 0) < cutsMax) await this.one(route);
-      // It may have been deleted.
+      if ((this.cuts.get(nameOf(route)) ?? 0) < maxCuts) await this.one(route);
+      // The job may have been deleted.
       if (i % 50 === 0) {
         await this.server.api('POST', '/api/endpoints', { id: 'e' });
         await this.settled();
@@ -123,8 +123,8 @@ export class Fuzz {
   }
 
   /**
-   * A call whose client hung up may write something while a later one is answered. So a change that follows such a call
-   * is held against the later one only if it happens again when the server is quiet.
+   * An aborted call may write something during a later request. A change after such a call counts only if it happens again
+   * while the server is idle.
    */
   private async hasEffect(request: Request, route: Route): Promise<boolean> {
     for (let repeats = 0; repeats < 2; repeats++) {
@@ -135,7 +135,7 @@ export class Fuzz {
     return true;
   }
 
-  /** With its idempotency key the work is not done again. */
+  /** A repeated request with the same idempotency key does no work. */
   private async repeated(request: Request, route: Route, shown: string): Promise<void> {
     await this.settled();
     if (!/idempotencyKey\\?":\\?"/.test(request.body ?? '')) return;
@@ -145,7 +145,7 @@ export class Fuzz {
     assert.equal((await this.changes.jobs()).size, before.size, `the work was repeated: ${shown}`);
   }
 
-  /** Waits until the server does nothing any more; the changes up to then are nobody's. */
+  /** Waits until the server is idle. Discards the changes up to then. */
   private async settled(): Promise<void> {
     for (let empty = (await this.changes.take()).length === 0 ? 2 : 0; empty < 2;) {
       await this.beat();
@@ -158,12 +158,12 @@ export class Fuzz {
     await this.settled();
   }
 
-  /** A whole call that reads: what the server had begun before is further by then. */
+  /** Makes a complete read call, which gives earlier work time to proceed. */
   private async beat(): Promise<void> {
     await this.exchange({ method: 'GET', path: '/api/jobs?limit=1', key: this.server.key }).answer;
   }
 
-  /** Undefined: it waits for something that does not happen, and the client hung up. */
+  /** Undefined: the call waits for something that does not happen, and the client closed the connection. */
   private async send(request: Request, route: Route): Promise<Sent> {
     const { answer, hangUp } = this.exchange(request);
     if (!held.test(nameOf(route)))
@@ -216,7 +216,7 @@ export class Fuzz {
     return { answer, hangUp };
   }
 
-  /** (a): whatever is there now can be listed, shown, cancelled and purged. */
+  /** Invariant (a): everything stored can be listed, shown, cancelled and purged. */
   async checkStored(): Promise<void> {
     await this.settled();
     const jobs: { id: string; kind: string; status: string; undecodable?: string[] }[] = [];
@@ -271,15 +271,15 @@ function isToolError(path: string, text: string): boolean {
   return error !== undefined || result?.isError === true;
 }
 
-/** The answer names the job that was made. */
+/** The response contains the id of the created job. */
 const reports = (changes: Change[], { text }: Answer): boolean =>
   changes.some(
     ({ table, op, row }) => table === 'jobs' && op === 'I' && text.includes(String(row.id)),
   );
 
 /**
- * What goes on after a call was answered, and may be seen during the next one: webhooks are delivered and repeated on
- * their own schedule, and a batch counts its jobs some time after they ended. No other change is tolerated.
+ * Background changes that may occur during a later request: webhook deliveries and their retries, and batches that count
+ * their jobs some time after they ended. No other change is tolerated.
  */
 function isBackground({ table, op, row }: Change): boolean {
   if (table === 'deliveries' || table === 'marks') return true;
@@ -293,9 +293,9 @@ function isBackground({ table, op, row }: Change): boolean {
   );
 }
 
-/** After a start with a retention of nothing, all ended jobs go. */
-export async function swept(server: TestServer): Promise<void> {
-  await until('everything that ended is forgotten', async () => {
+/** After a start with a retention age of 0, all ended jobs are deleted. */
+export async function checkSweep(server: TestServer): Promise<void> {
+  await until('all ended jobs are deleted', async () => {
     const { jobs } = (await server.api('GET', '/api/jobs?limit=200')).json<{
       jobs: { kind: string; status: string }[];
     }>();

@@ -1,5 +1,5 @@
-// Requests generated from the schemas of operations and the paths of routes: mostly well formed, with odd values in any
-// field. The seed decides everything.
+// Generates requests from operation schemas and route paths: mostly valid, with unusual values in any field. The seed
+// determines every request.
 
 export type Json = Record<string, unknown>;
 
@@ -8,7 +8,7 @@ export interface Request {
   path: string;
   body?: string;
   key?: string | undefined;
-  /** It exceeds a limit of the input: it must be refused. */
+  /** Exceeds an input limit, so it must be refused. */
   excessive: boolean;
 }
 
@@ -21,8 +21,8 @@ export interface Route {
 
 export const nameOf = ({ method, path }: Route): string => `${method} ${path}`;
 
-/** Small, fast and good enough to pick values: mulberry32. */
-export function randomOf(seed: number): () => number {
+/** mulberry32: small, fast, and good enough to choose values. */
+export function createRandom(seed: number): () => number {
   let state = seed >>> 0;
   return () => {
     state = (state + 0x6d2b79f5) >>> 0;
@@ -33,7 +33,7 @@ export function randomOf(seed: number): () => number {
   };
 }
 
-/** Text in place of values that JSON.stringify cannot write; each exceeds a limit. */
+/** Text for values that JSON.stringify cannot produce. Each exceeds a limit. */
 const excessive: Record<string, string> = {
   deep: `${'['.repeat(600)}1${']'.repeat(600)}`,
   deepest: `${'{"a":'.repeat(3000)}1${'}'.repeat(3000)}`,
@@ -114,7 +114,7 @@ const fieldPool = [
   'scrapeOptions',
   'ignoreInvalidURLs',
   'requests',
-  'workersMax',
+  'maxWorkers',
   'scaling',
   'image',
   'env',
@@ -136,17 +136,17 @@ const fieldPool = [
   'maxAmount',
 ];
 
-/** Never called with a chance of success: they end the server or write where the caller says. */
+/** Only called in ways that fail: these operations stop the server or write to a path of the caller's choice. */
 const refusedOnly = /stop_server|backup_store/;
-/** Nobody is there to end a wait. */
+/** Waits are short, because nothing ends them. */
 const waits = /^(waitMs|timeoutMs|timeout|wait|graceMs|pageTimeoutMs)$/;
 
-/** What the generator may name: ids that the server has answered. */
+/** Ids from earlier responses that the generator may use. */
 export class Generator {
   private readonly random: () => number;
   private readonly keys: (string | undefined)[];
   private readonly ids: string[] = ['e', 'default'];
-  /** Stands in every field that takes any JSON; the rest of the request is right. */
+  /** Used for every field that accepts any JSON. The rest of the request is valid. */
   private value: string | undefined;
 
   constructor(random: () => number, keys: (string | undefined)[]) {
@@ -159,7 +159,7 @@ export class Generator {
       if (!this.ids.includes(id) && this.ids.length < 200) this.ids.push(id);
   }
 
-  /** Requests that are right but for one value over a limit, wherever the route takes any JSON. */
+  /** Requests that are valid except for one value above a limit, in each field that accepts any JSON. */
   *excessiveFor(route: Route): IterableIterator<Request> {
     for (const name of Object.keys(excessive)) {
       this.value = marker(name);
@@ -200,7 +200,7 @@ export class Generator {
     return { method, path: where, body: body.text, key, excessive: body.excessive };
   }
 
-  /** Mostly something that is there, of the sort that the name asks for. */
+  /** Mostly an existing id of the type that the field name suggests. */
   private idFor(field: string, path = ''): string {
     if (!this.value && this.chance(0.15))
       return this.pick(oddStrings).toWellFormed().slice(0, 60) || 'x';
@@ -214,7 +214,7 @@ export class Generator {
 
   private fromSchema(schema: Json, root: Json, depth: number, field = ''): unknown {
     if (waits.test(field)) return this.value ? 0 : this.pick([0, 0, 0, 1, 5, -1, 1.5, 'x']);
-    // Nothing runs: what a job does in the background would be taken for an effect of the next request.
+    // Jobs must not run: their background work would look like an effect of the next request.
     if (field === 'paused') return true;
     if (field === 'queue') return 'default';
     if (!this.value && this.chance(0.06)) return this.odd();

@@ -1,11 +1,11 @@
-// The loop of everything that runs in the background.
+// The loop that background services use.
 import assert from 'node:assert/strict';
 import { test, type TestContext } from 'node:test';
 import { ManualClock, nextTurn } from '../../src/runtime/clock.ts';
 import type { Log } from '../../src/runtime/log.ts';
 import { Loop } from '../../src/runtime/service.ts';
 
-test('a loop turns at its pace, at leisure while it is quiet, and at once when woken', async (t) => {
+test('a loop runs at its interval, slower while quiet, and immediately when woken', async (t) => {
   const { clock, loop, turns, set } = await started(t);
   assert.equal(turns(), 1);
   await clock.advance(400);
@@ -22,14 +22,14 @@ test('a loop turns at its pace, at leisure while it is quiet, and at once when w
   await nextTurn();
   assert.equal(turns(), 6, 'woken');
   await clock.advance(200);
-  assert.equal(turns(), 7, 'back at its pace');
+  assert.equal(turns(), 7, 'back at its interval');
 });
 
-test('a turn that fails is told and the loop goes on; a stop ends it', async (t) => {
-  const { clock, loop, turns, set, told } = await started(t);
+test('a failed turn is logged and the loop continues; stop ends it', async (t) => {
+  const { clock, loop, turns, set, logged } = await started(t);
   set({ fails: true });
   await clock.advance(200);
-  assert.deepEqual(told, ['toy failed and goes on']);
+  assert.deepEqual(logged, ['toy failed and continues']);
   set({ fails: false });
   await clock.advance(200);
   assert.equal(turns(), 3);
@@ -41,14 +41,14 @@ test('a turn that fails is told and the loop goes on; a stop ends it', async (t)
 async function started(t: TestContext) {
   const clock = new ManualClock();
   const now = { quiet: false, fails: false };
-  const told: string[] = [];
+  const logged: string[] = [];
   let count = 0;
   const loop = new Loop({
     name: 'toy',
     everyMs: 200,
     isQuiet: () => now.quiet,
     clock,
-    log: { error: (text: string) => void told.push(text) } as unknown as Log,
+    log: { error: (text: string) => void logged.push(text) } as unknown as Log,
     run: async () => {
       count += 1;
       if (now.fails) throw new Error('no');
@@ -57,6 +57,6 @@ async function started(t: TestContext) {
   await loop.start();
   await nextTurn();
   t.after(() => loop.stop());
-  const set = (wish: Partial<typeof now>) => void Object.assign(now, wish);
-  return { clock, loop, turns: () => count, set, told };
+  const set = (changes: Partial<typeof now>) => void Object.assign(now, changes);
+  return { clock, loop, turns: () => count, set, logged };
 }

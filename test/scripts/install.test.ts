@@ -11,7 +11,7 @@ import { tempFolder } from '../helpers/folder.ts';
 
 const root = join(import.meta.dirname, '../..');
 
-/** A repository with one dependency that only the registry has. */
+/** A repository with one dependency that must be downloaded. */
 function repository(t: TestContext): string {
   const folder = tempFolder(t);
   mkdirSync(join(folder, 'scripts'));
@@ -41,7 +41,7 @@ async function install(folder: string, env: Record<string, string>) {
   return { code, stderr };
 }
 
-test('a download that is stuck is reported, stopped and explained', async (t) => {
+test('a stuck download is reported, stopped and explained', async (t) => {
   const silent = createServer((socket) => socket.on('error', () => {})).listen(0, '127.0.0.1');
   await once(silent, 'listening');
   t.after(() => silent.close());
@@ -53,7 +53,7 @@ test('a download that is stuck is reported, stopped and explained', async (t) =>
   assert.match(stderr, /made no progress .* for 2 s and was stopped\. The package registry/);
 });
 
-test('a failed installation names the command to run', async (t) => {
+test('a failed installation prints the command to run', async (t) => {
   const { code, stderr } = await install(repository(t), { npm_config_offline: 'true' });
   assert.equal(code, 1);
   assert.match(stderr, /npm ci failed in .* \(exit code 1\)\. Run `npm ci` there/);

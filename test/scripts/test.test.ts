@@ -1,4 +1,4 @@
-// The test runner itself: a run that is interrupted or killed leaves nothing in the temp folder.
+// The test runner removes everything from the temp folder when a run is interrupted or killed.
 import assert from 'node:assert/strict';
 import { spawn, type ChildProcess } from 'node:child_process';
 import { once } from 'node:events';
@@ -13,7 +13,7 @@ const runner = join(import.meta.dirname, '../../scripts/test.ts');
 /** Starts a run of one file that starts a server, and waits until that server has a home. */
 async function startRun(temp: string): Promise<ChildProcess> {
   const child = spawn(process.execPath, [runner, '--only', 'files', 'test/e2e/embedded.test.ts'], {
-    // Without this a test runner refuses to run inside another one.
+    // A test runner refuses to run inside another one unless this is removed.
     env: { ...process.env, TMPDIR: temp, NODE_TEST_CONTEXT: undefined },
     stdio: 'ignore',
   });

@@ -1,5 +1,5 @@
-// The cost of the hot queries does not grow with what waits or is over: each reads an index made for it, in its order.
-// Plans are compared, not times, so that the test says the same on any machine.
+// The cost of the hot queries does not grow with the number of waiting or ended jobs: each reads a dedicated index in
+// order. The test compares query plans instead of times, so its result does not depend on the machine.
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import type { Value } from '../../src/store/store.ts';
@@ -24,21 +24,21 @@ async function planWhile(core: Core, run: () => Promise<unknown>): Promise<strin
   return planOf(core, last![0], last![1] ?? []);
 }
 
-test('a claim reads the ready index in order, whatever waits behind', async (t) => {
+test('a claim reads the ready index in order, regardless of the backlog', async (t) => {
   const core = await createCore(t);
   const plan = await planOf(core, claimSql, ['toy:default', 1]);
   assert.match(plan, /^SEARCH dispatch USING INDEX dispatch_ready \(queue=\?\)$/);
   assert.doesNotMatch(plan, /SCAN|TEMP B-TREE/);
 });
 
-test('sweeps look at what is leased or due only', async (t) => {
+test('sweeps read only leased or due entries', async (t) => {
   const core = await createCore(t);
   assert.match(await planOf(core, lostSql, [1, 10]), /INDEX dispatch_leased/);
   const expired = await planWhile(core, () => core.jobs.ledger.expiredIds(1, 10));
   assert.match(expired, /INDEX jobs_expiring/);
 });
 
-test('running and broken jobs are found without a walk over all jobs', async (t) => {
+test('running and broken jobs are found without a full scan', async (t) => {
   const core = await createCore(t);
   const { ledger } = core.jobs;
   const plans = {

@@ -1,4 +1,4 @@
-// What was acknowledged survives: the settings that sync every commit, and kill -9 of the writer in the middle of its work.
+// Acknowledged jobs survive: every commit is synced, and the writer is killed with kill -9 while it works.
 import assert from 'node:assert/strict';
 import { spawn, spawnSync } from 'node:child_process';
 import { once } from 'node:events';
@@ -12,9 +12,9 @@ import { tempFolder } from '../helpers/folder.ts';
 
 const program = join(import.meta.dirname, '../fixtures/submitter.ts');
 const rounds = process.env.ERRAND_TEST_DEEP === '1' ? 50 : 3;
-const acknowledgedMin = 200;
-/** Submits in flight in the fixture: the most that one commit can hold. */
-const atOnce = 16;
+const minAcknowledged = 200;
+/** Concurrent submits in the fixture: the maximum that one commit can contain. */
+const concurrentSubmits = 16;
 
 async function openStore(path: string): Promise<SqliteStore> {
   const store = new SqliteStore(path);
@@ -22,7 +22,7 @@ async function openStore(path: string): Promise<SqliteStore> {
   return store;
 }
 
-test('every commit is synced to the disk: WAL with synchronous = FULL', async (t) => {
+test('every commit is synced to disk: WAL with synchronous = FULL', async (t) => {
   const store = await openStore(join(tempFolder(t), 'errand.sqlite'));
   t.after(() => store.close());
   assert.deepEqual(await store.read('PRAGMA synchronous'), [{ synchronous: 2 }]);
@@ -40,7 +40,7 @@ test('no acknowledged job is lost when its writer is killed', async (t) => {
     const jobs = await idsOf(store, 'SELECT id FROM jobs');
     const lost = [...acknowledged].filter((id) => !jobs.has(id));
     assert.deepEqual(lost, [], `round ${round}: ${lost.length} of ${acknowledged.size} lost`);
-    // A job is whole or not there: its event, its place in the queue and the counter belong to it.
+    // A job is complete or absent: its event, dispatch entry and counter belong to it.
     assert.deepEqual(await idsOf(store, 'SELECT job_id AS id FROM events WHERE n = 1'), jobs);
     assert.deepEqual(await idsOf(store, 'SELECT job_id AS id FROM dispatch'), jobs);
     assert.deepEqual(await store.counters('queue:toy:default'), { queued: jobs.size });
@@ -48,9 +48,10 @@ test('no acknowledged job is lost when its writer is killed', async (t) => {
   }
 });
 
-test('no job is acknowledged before its commit group was synced', async (t) => {
+test('no job is acknowledged before its commit group is synced', async (t) => {
   const probe = spawnSync('strace', ['-qq', '-o', '/dev/null', 'true']);
-  if (probe.status !== 0) return t.skip('strace is not there or not allowed: syncs cannot be seen');
+  if (probe.status !== 0)
+    return t.skip('strace is not installed or not permitted, so syncs cannot be observed');
   const folder = tempFolder(t);
   const path = join(folder, 'errand.sqlite');
   await (await openStore(path)).close();
@@ -62,7 +63,7 @@ test('no job is acknowledged before its commit group was synced', async (t) => {
   const exited = once(child, 'exit');
   let printed = 0;
   for await (const _id of createInterface({ input: child.stdout })) if (++printed === 100) break;
-  // Nobody reads its ids any more: that ends the writer.
+  // Closing the pipe ends the writer.
   child.stdout.destroy();
   await exited;
   let syncs = 0;
@@ -70,7 +71,7 @@ test('no job is acknowledged before its commit group was synced', async (t) => {
   for (const line of readFileSync(trace, 'utf8').split('\n')) {
     if (/ f(data)?sync\(\d+\) += 0/.test(line)) syncs += 1;
     if (/ write\(1, "job_"/.test(line)) ids += 1;
-    assert.ok(ids <= syncs * atOnce, `${ids} acknowledged after ${syncs} syncs`);
+    assert.ok(ids <= syncs * concurrentSubmits, `${ids} acknowledged after ${syncs} syncs`);
   }
   assert.ok(ids >= 100);
 });
@@ -80,12 +81,12 @@ async function submitUntilKilled(path: string): Promise<string[]> {
   const exited = once(child, 'exit');
   const ids: string[] = [];
   for await (const id of createInterface({ input: child.stdout })) {
-    // The last line may be cut off by the kill, and then it says nothing.
+    // The kill may truncate the last line.
     if (id.length === 20) ids.push(id);
-    if (ids.length === acknowledgedMin) child.kill('SIGKILL');
+    if (ids.length === minAcknowledged) child.kill('SIGKILL');
   }
   const [, signal] = (await exited) as [number | null, string | null];
-  assert.equal(signal, 'SIGKILL', 'the writer ended by itself');
+  assert.equal(signal, 'SIGKILL', 'the writer was not killed');
   return ids;
 }
 

@@ -1,33 +1,36 @@
-// The seven tools of mcp-background-job under their own names, parameters and answers, over our operations. A job
-// started here is a job like any other: durable, with its true exit code, readable by every other face.
+// The seven tools of mcp-background-job with their original names, parameters, responses and errors, built on our operations.
+// A job started here is a normal job: durable, with its real exit code, and available through every other interface.
 import { z } from 'zod';
-import type { Dialect, DialectAnswer, DialectCall, DialectTool } from '../../dialect.ts';
+import type { InputOf, OutputOf } from '../../contract.ts';
+import { readOutput, runCommand, sendInput } from '../../contracts/command.ts';
+import { cancelJob, getJob, listJobs, type JobLine, type JobView } from '../../contracts/jobs.ts';
+import {
+  callOperation,
+  unbudgeted,
+  type Dialect,
+  type DialectResult,
+  type DialectCall,
+  type DialectTool,
+} from '../../dialect.ts';
 import { AppError } from '../../errors.ts';
+import { isRecord } from '../../runtime/json.ts';
+import { coerceLines, validationText } from './validation.ts';
 
 type Status = 'running' | 'completed' | 'failed' | 'killed';
 
-interface JobView {
-  id: string;
-  status: string;
-  signal?: string | null;
-  summary?: string;
-  createdAt?: string;
-  input?: { command?: string };
-}
-interface Reading {
-  text: string;
-  from: number;
-  next: number;
-  status: string;
-  streams?: { stream: string; next: number }[];
-}
+type Reading = OutputOf<typeof readOutput>;
+type ReadOptions = Partial<InputOf<typeof readOutput>>;
+type StreamName = 'stdout' | 'stderr';
 
-/** An answer holds at most this much of each stream: clients refuse answers much larger than both together. */
-const streamBytesMax = 32_768;
-const listMax = 200;
+/** Maximum bytes of each stream in a response. Clients refuse responses much larger than two streams. */
+const maxStreamBytes = 32_768;
+const listPage = 200;
+/** Up to this many jobs, long commands are shown completely. */
+const maxFullCommands = 50;
 const interactMs = 2000;
 
-const jobIdField = (what: string) => z.string().describe(what);
+const jobIdField = (what: string) =>
+  z.string().describe(`${what}, as execute_command or list_jobs returned it`);
 const statusField = z.enum(['running', 'completed', 'failed', 'killed']);
 const outputShape = z.object({
   stdout: z.string().describe('Standard output'),
@@ -39,7 +42,9 @@ const tools: DialectTool[] = [
     name: 'list_jobs',
     title: 'List jobs',
     description:
-      'Lists background jobs, newest first, with id, status (running, completed, failed, killed), command and start time. Use it to find a job id; with an id use get_job_status. Changes nothing.',
+      'Lists all background jobs, newest first, including those of earlier sessions; use it instead of ps in a shell. Returns id, status (running, completed, failed, killed), command and start time of each; long commands are shortened when there are more than 50 jobs. Use it to find a job id. With an id use get_job_status. Changes nothing.',
+    failure: 'Failed to list jobs',
+    pages: true,
     effect: 'read',
     input: z.object({}),
     output: z.object({
@@ -53,18 +58,17 @@ const tools: DialectTool[] = [
       ),
     }),
     run: async (_input, call) => {
-      const { jobs } = await ask<{ jobs: JobView[] }>(call, 'list_jobs', {
-        kind: ['command'],
-        limit: listMax,
-      });
-      return { jobs: await Promise.all(jobs.map((job) => lineOf(job, call))) };
+      const jobs = await allJobs(unbudgeted(call));
+      const showFull = jobs.length <= maxFullCommands;
+      return { jobs: await Promise.all(jobs.map((job) => toListEntry(job, showFull, call))) };
     },
   }),
   tool({
     name: 'get_job_status',
     title: 'Get job status',
     description:
-      'Tells whether a background job is running, completed, failed or killed. Use it with the id that execute_command gave; for what it printed use tail_job_output. Changes nothing.',
+      'Returns whether a background job is running, completed (exit code 0), failed or killed; use it instead of ps in a shell. Returns immediately and does not wait for the job. An unknown id is an error: list_jobs shows the known ones. For what the job printed use tail_job_output. Changes nothing.',
+    failure: 'Failed to get job status',
     effect: 'read',
     input: z.object({ job_id: jobIdField('Job ID to check') }),
     output: z.object({ status: statusField }),
@@ -74,12 +78,13 @@ const tools: DialectTool[] = [
     name: 'get_job_output',
     title: 'Get job output',
     description:
-      'Gives what a background job printed so far, stdout and stderr apart. Long output is cut in the middle, and the cut is marked with how much is missing. For the last lines only use tail_job_output. Changes nothing.',
+      'Returns everything a background job has printed so far, stdout and stderr separately; use it instead of log files. Above 32 kB a stream is cut in the middle, with a mark that says how many bytes are missing. Returns immediately, even while the job runs. An unknown id is an error. For the last lines only use tail_job_output. Changes nothing.',
+    failure: 'Failed to get job output',
     effect: 'read',
     input: z.object({ job_id: jobIdField('Job ID to get output from') }),
     output: outputShape,
     run: async ({ job_id: id }, call) => {
-      const { stdout, stderr } = await both(id, call, { mode: 'head_tail' });
+      const { stdout, stderr } = await readBoth(id, call, { mode: 'head_tail' });
       return { stdout: stdout.text, stderr: stderr.text };
     },
   }),
@@ -87,15 +92,22 @@ const tools: DialectTool[] = [
     name: 'tail_job_output',
     title: 'Tail job output',
     description:
-      'Gives the last lines of stdout and of stderr of a background job, also while it runs, prompts without newline included. Use it to look at progress or at why a job failed. Changes nothing.',
+      'Returns the last lines of stdout and of stderr of a background job; use it instead of tail in a shell. Use it to follow progress or to see why a job failed; for everything use get_job_output. Works while the job runs and shows prompts that have no newline yet. Returns immediately. An unknown id is an error. Changes nothing.',
+    failure: 'Failed to tail job output',
     effect: 'read',
     input: z.object({
       job_id: jobIdField('Job ID to tail'),
-      lines: z.number().int().min(1).max(1000).default(50).describe('Number of lines to return'),
+      lines: z
+        .number()
+        .int()
+        .min(1)
+        .max(1000)
+        .default(50)
+        .describe('Number of lines to return per stream, 1 to 1000'),
     }),
     output: outputShape,
     run: async ({ job_id: id, lines }, call) => {
-      const { stdout, stderr } = await both(id, call, { mode: 'tail' });
+      const { stdout, stderr } = await readBoth(id, call, { mode: 'tail' });
       return { stdout: lastLines(stdout, lines), stderr: lastLines(stderr, lines) };
     },
   }),
@@ -103,26 +115,32 @@ const tools: DialectTool[] = [
     name: 'execute_command',
     title: 'Execute command',
     description:
-      'Starts a shell command (pipes, &&, variables work) as a background job and gives its job_id at once. The job survives restarts. Follow it with get_job_status and tail_job_output, type into it with interact_with_job, stop it with kill_job. It changes whatever the command changes.',
+      'Runs a shell command as a background job and returns its job_id immediately; prefer it to your own shell for anything over 10 s. Pipes, && and variables work. It runs in the working folder of your client, with its environment except secrets, and survives restarts of client and server. It does not wait: use get_job_status and tail_job_output. Answer its prompts with interact_with_job. Stop it with kill_job. An empty command is an error.',
+    failure: 'Failed to execute command',
+    alwaysLoad: true,
     effect: 'destroy',
     openWorld: true,
-    input: z.object({ command: z.string().min(1).describe('Shell command to execute') }),
+    input: z.object({ command: z.string().describe('Shell command to execute, not empty') }),
     output: z.object({ job_id: z.string() }),
-    run: async ({ command }, call) => {
-      const wish = { command, streams: 'split', stdin: 'open', waitMs: 0 };
-      return { job_id: (await ask<JobView>(call, 'run_command', wish)).id };
+    run: async ({ command: given }, call) => {
+      const command = given.trim();
+      if (command === '')
+        throw new AppError('invalidInput', 'Invalid command: Command cannot be empty');
+      const input = { command, streams: 'split', stdin: 'open', waitMs: 0 } as const;
+      return { job_id: (await callOperation(call, runCommand, input)).id };
     },
   }),
   tool({
     name: 'interact_with_job',
     title: 'Interact with job',
     description:
-      'Types a line into a running background job (a newline is added if missing) and gives what it printed after that. A lone U+0004 ends its input, a lone U+0003 interrupts it. Use it to answer prompts; a job that is over refuses it.',
+      "Types a line into a running background job and returns what it prints next; your own shell cannot do this. Use it to answer prompts and drive REPLs. A newline is added if missing. Waits until output goes quiet, 2 s at most. The single character U+0004 ends the job's input, U+0003 interrupts it. An unknown id or a job that has ended is an error. To only read use tail_job_output.",
+    failure: 'Failed to interact with job',
     effect: 'write',
     openWorld: true,
     input: z.object({
       job_id: jobIdField('Job ID to interact with'),
-      input: z.string().describe("Input to send to the job's stdin"),
+      input: z.string().describe("Text to send to the job's stdin"),
     }),
     output: outputShape,
     run: ({ job_id: id, input }, call) => interact(id, input, call),
@@ -131,7 +149,8 @@ const tools: DialectTool[] = [
     name: 'kill_job',
     title: 'Kill job',
     description:
-      'Stops a background job with its whole process tree: politely first, then by force. Answers killed, already_terminated or not_found. What it printed stays readable.',
+      'Kills a background job with all its processes: SIGTERM first, SIGKILL after 5 s; use it instead of kill in a shell. Use it for jobs that hang or are no longer needed. Returns killed, already_terminated, or not_found for an unknown id. Its output stays readable with get_job_output.',
+    failure: 'Failed to kill job',
     effect: 'destroy',
     idempotent: true,
     input: z.object({ job_id: jobIdField('Job ID to kill') }),
@@ -140,7 +159,7 @@ const tools: DialectTool[] = [
       const job = await find(id, call).catch(ignoreMissing);
       if (!job) return { status: 'not_found' };
       if (statusOf(job) !== 'running') return { status: 'already_terminated' };
-      const after = await ask<JobView>(call, 'cancel_job', { id });
+      const after = await callOperation(call, cancelJob, { id });
       return { status: after.status === 'cancelled' ? 'killed' : 'already_terminated' };
     },
   }),
@@ -150,46 +169,69 @@ export const backgroundJobDialect: Dialect = {
   name: 'background-job',
   tools,
   instructions:
-    'Long commands run as background jobs: execute_command starts one, get_job_status and tail_job_output look at it, interact_with_job types into it, kill_job stops it. Jobs and their output survive restarts.',
+    'Runs shell commands as background jobs; prefer execute_command to your own shell for builds, tests, servers and anything over 10 seconds. ' +
+    'get_job_status and tail_job_output follow a job. interact_with_job types into it. kill_job stops it. Jobs and their output survive restarts of client and server.',
 };
 
 type Shape<I, O> = Omit<DialectTool, 'input' | 'output' | 'run'> & {
   input: z.ZodType<I>;
   output: z.ZodType<O>;
+  /** Prefix that the original adds to every unexpected error. */
+  failure: string;
   run(input: I, call: DialectCall): Promise<O>;
 };
 
-/** Errors become tool errors in the words of that system. */
-function tool<I, O>({ run, ...shape }: Shape<I, O>): DialectTool {
+/** Converts errors to tool errors with the wording of the original. */
+function tool<I, O>({ run, failure, ...shape }: Shape<I, O>): DialectTool {
   return {
     ...shape,
-    run: async (input, call): Promise<DialectAnswer> => {
+    prepare: coerceLines,
+    refused: (_error, issues) => ({ isError: true, text: validationText(shape.name, issues) }),
+    run: async (input, call): Promise<DialectResult> => {
       try {
         return { structured: await run(input as I, call) };
       } catch (error) {
         if (!(error instanceof AppError)) throw error;
         const id = (input as { job_id?: string }).job_id;
-        const { code, message, hint } = error;
-        const text =
-          code === 'notFound' ? `Job ${id} not found` : `${message}${hint ? ` ${hint}` : ''}`;
-        return { isError: true, text };
+        return { isError: true, text: errorText(error, id, failure) };
       }
     },
   };
 }
 
-const ask = <T>({ operations, context }: DialectCall, name: string, input: object): Promise<T> =>
-  operations.call<T>(name, input, context);
+function errorText({ code, message, hint }: AppError, id: string | undefined, failure: string) {
+  if (code === 'notFound' && id !== undefined) return `Job ${id} not found`;
+  // These messages already have the wording of the original.
+  if (message.startsWith('Invalid command: ') || message.endsWith(notRunning)) return message;
+  return `${failure}: ${message}${hint ? ` ${hint}` : ''}`;
+}
 
-/** What is no id of ours at all is an unknown job, too. */
+const notRunning = 'is not running and cannot accept input';
+
+async function allJobs(call: DialectCall): Promise<JobLine[]> {
+  const all: JobLine[] = [];
+  let next: { cursor?: string } | undefined = {};
+  while (next) {
+    const page: OutputOf<typeof listJobs> = await callOperation(call, listJobs, {
+      kind: ['command'],
+      limit: listPage,
+      ...next,
+    });
+    all.push(...page.jobs);
+    next = page.nextCursor === undefined ? undefined : { cursor: page.nextCursor };
+  }
+  return all;
+}
+
+/** Ids with another format are unknown jobs as well. */
 async function find(id: string, call: DialectCall): Promise<JobView> {
-  const job = await ask<JobView & { kind: string }>(call, 'get_job', { id }).catch(ignoreMissing);
+  const job = await callOperation(call, getJob, { id }).catch(ignoreMissing);
   if (job?.kind === 'command') return job;
   throw new AppError('notFound', `Job ${id} not found`);
 }
 
-/** Killed is also what somebody else killed: that system cannot tell, and its callers expect the word. */
-function statusOf({ status, signal }: JobView): Status {
+/** A job killed by someone else is also `killed`: the original cannot distinguish them, and its clients expect this status. */
+function statusOf({ status, signal }: JobView | JobLine): Status {
   if (status === 'completed') return 'completed';
   if (status === 'cancelled') return 'killed';
   if (status === 'timed_out') return 'failed';
@@ -198,70 +240,74 @@ function statusOf({ status, signal }: JobView): Status {
   return 'running';
 }
 
-async function lineOf(job: JobView, call: DialectCall) {
-  // A list line has a short form of long commands, and no signal.
-  const full =
-    job.status === 'failed' || job.summary?.endsWith('…')
-      ? await ask<JobView>(call, 'get_job', { id: job.id, includeInput: true })
-      : job;
+async function toListEntry(job: JobLine, showFull: boolean, call: DialectCall) {
+  const isCut = showFull && job.summary?.endsWith('…');
+  const full = isCut
+    ? await callOperation(call, getJob, { id: job.id, includeInput: true })
+    : undefined;
   return {
     job_id: job.id,
-    status: statusOf(full),
-    command: full.input?.command ?? job.summary ?? '',
-    started: job.createdAt ?? '',
+    status: statusOf(full ?? job),
+    command: commandOf(full?.input) ?? job.summary ?? '',
+    started: job.createdAt,
   };
 }
 
-async function both(id: string, call: DialectCall, how: object) {
-  const job = await find(id, call);
-  const [stdout, stderr] = await Promise.all(
-    ['stdout', 'stderr'].map((stream) => readStream(job.id, stream, call, how)),
-  );
-  return { stdout: stdout!, stderr: stderr! };
+/** The command line in the input of a job. */
+function commandOf(input: unknown): string | undefined {
+  const command = isRecord(input) ? input.command : undefined;
+  return typeof command === 'string' ? command : undefined;
 }
 
-/** A job of another face has one merged stream: it is shown as stdout. */
+async function readBoth(id: string, call: DialectCall, options: ReadOptions) {
+  const job = await find(id, call);
+  const read = (stream: StreamName) => readStream(job.id, stream, call, options);
+  const [stdout, stderr] = await Promise.all([read('stdout'), read('stderr')]);
+  return { stdout, stderr };
+}
+
+/** A job of another interface has one merged stream. It is returned as stdout. */
 async function readStream(
   id: string,
-  stream: string,
+  stream: StreamName,
   call: DialectCall,
-  how: object,
+  options: ReadOptions,
 ): Promise<Pick<Reading, 'text' | 'from'>> {
-  const wish = { id, raw: true, bytesMax: streamBytesMax, ...how };
+  const request = { raw: true, maxBytes: maxStreamBytes, ...options, id };
   try {
-    return await ask<Reading>(call, 'read_output', { ...wish, stream });
+    return await callOperation(call, readOutput, { ...request, stream });
   } catch (error) {
     if (!(error instanceof AppError) || error.code !== 'invalidInput') throw error;
-    return stream === 'stderr' ? { text: '', from: 0 } : ask<Reading>(call, 'read_output', wish);
+    return stream === 'stderr' ? { text: '', from: 0 } : callOperation(call, readOutput, request);
   }
 }
 
 async function interact(id: string, input: string, call: DialectCall) {
   if (statusOf(await find(id, call)) !== 'running')
-    throw new AppError('wrongState', `Job ${id} is not running and cannot accept input`);
-  const before = await ask<Reading>(call, 'read_output', { id, bytesMax: 200 });
-  await ask(call, 'send_input', { id, waitMs: interactMs, ...typed(input) });
+    throw new AppError('wrongState', `Job ${id} ${notRunning}`);
+  const before = await callOperation(call, readOutput, { id, maxBytes: 200 });
+  await callOperation(call, sendInput, { id, waitMs: interactMs, ...toInput(input) });
   const from = (stream: string) =>
     before.streams?.find((one) => one.stream === stream)?.next ?? before.next;
-  const read = (stream: string) =>
+  const read = (stream: StreamName) =>
     readStream(id, stream, call, { mode: 'since', from: from(stream) });
   const [stdout, stderr] = await Promise.all([read('stdout'), read('stderr')]);
   return { stdout: stdout.text, stderr: stderr.text };
 }
 
-function typed(input: string): object {
+function toInput(input: string): Partial<InputOf<typeof sendInput>> {
   if (input === '\u0004') return { keys: ['ctrl-d'] };
   if (input === '\u0003') return { keys: ['ctrl-c'] };
   return { text: input.endsWith('\n') ? input : `${input}\n` };
 }
 
-/** Fewer than asked for, with a remark, where so many do not fit: the first of a cut text is no whole line. */
+/** Returns fewer lines with a remark if not all fit. The first line of a cut text is incomplete and is omitted. */
 function lastLines({ text, from }: Pick<Reading, 'text' | 'from'>, count: number): string {
   const lines = text.split('\n');
   const wanted = count + (lines.at(-1) === '' ? 1 : 0);
   if (from === 0 || lines.length > wanted) return lines.slice(-wanted).join('\n');
   const whole = lines.length > 1 ? lines.slice(1) : lines;
-  return ['[… earlier lines do not fit into one answer …]', ...whole].join('\n');
+  return ['[… earlier lines do not fit into one response …]', ...whole].join('\n');
 }
 
 function ignoreMissing(error: unknown): undefined {

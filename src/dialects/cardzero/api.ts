@@ -1,5 +1,5 @@
-// CardZero's calls as calls of our operations: the same fields in, the same fields out. Routes and tools share them.
-// Amounts are internal credit of this server and are named so; nothing here claims to be a stablecoin.
+// Maps CardZero calls to operations, with CardZero's fields in both directions. Routes and tools share these functions.
+// Amounts are internal credit of this server and are labelled as such, never as a stablecoin.
 import { numberOf } from '../../runtime/json.ts';
 import type { DialectCall } from '../../dialect.ts';
 import { keccak256 } from '../../runtime/keccak.ts';
@@ -9,15 +9,15 @@ import { CardzeroFault, invalid } from './errors.ts';
 export type Fields = Record<string, unknown>;
 export type Api = (call: DialectCall, input: Fields) => Promise<Fields>;
 
-/** CardZero's own limits, beside those of the operations. */
-const budgetMicroMax = 100_000_000n;
-export const expiryMsMin = 86_400_000;
-/** So long a call waits for a chain to confirm it, as CardZero's calls do. */
-const settleMsMax = 50_000;
+/** CardZero's own limits, in addition to those of the operations. */
+const maxBudgetMicro = 100_000_000n;
+const minExpiryMs = 86_400_000;
+/** How long a call waits for a chain to confirm it, as in CardZero. */
+const maxSettleMs = 50_000;
 const settlePollMs = 100;
-/** The end of the year 9999; milliseconds of today lie far beyond it. */
-const unixSecondsMax = 253_402_300_799;
-/** Unix seconds cannot say milliseconds: a job posted in the same second is not too short. */
+/** The end of the year 9999. Current times in milliseconds are far larger. */
+const maxUnixSeconds = 253_402_300_799;
+/** Unix seconds drop milliseconds: a job posted in the same second must not count as too short. */
 const roundingMs = 1000;
 
 interface WorkView extends Fields {
@@ -35,16 +35,16 @@ interface WorkView extends Fields {
 const run = <T = Fields>(call: DialectCall, name: string, input: Fields): Promise<T> =>
   call.operations.call<T>(name, input, call.context);
 
-/** The wallet of the key; else the one that the front's environment names. */
+/** The wallet of the key, otherwise the one named in the bridge's environment. */
 export function walletField(call: DialectCall): { wallet?: string } {
   const { caller, origin } = call.context;
   const named = origin?.env?.CARDZERO_WALLET_ID;
   return caller?.subject === undefined && named ? { wallet: named } : {};
 }
 
-/** The ledger has moved already; a chain takes its time. Answers the job as it is then, still settling if it took too long. */
-async function settled(call: DialectCall, work: WorkView): Promise<WorkView> {
-  const end = systemClock.now() + settleMsMax;
+/** The ledger settles immediately; a chain takes longer. Returns the job as it is then, still settling if that took too long. */
+async function waitUntilSettled(call: DialectCall, work: WorkView): Promise<WorkView> {
+  const end = systemClock.now() + maxSettleMs;
   let present = work;
   const { signal } = call.context;
   while (present.settling !== undefined && systemClock.now() < end && !signal.aborted) {
@@ -54,19 +54,22 @@ async function settled(call: DialectCall, work: WorkView): Promise<WorkView> {
   return present;
 }
 
-/** The transaction of a step that has happened; on a chain it may be late, or refused. */
-async function stepTaken(
+/** The transaction of a completed step. On a chain it may be pending or rejected. */
+async function completedStep(
   call: DialectCall,
   work: WorkView,
   ...kinds: string[]
 ): Promise<{ status: string; txHash: string }> {
-  const after = await settled(call, work);
+  const after = await waitUntilSettled(call, work);
   const txHash = txOf(after, ...kinds);
   if (txHash !== null) return { status: after.stage, txHash };
   const step = `${kinds[0]} of ${work.id}`;
   throw after.settling === undefined
-    ? chainFault('CHAIN_ERROR', `The chain refused ${step}; its state is ${after.stage}.`)
-    : chainFault('RPC_TIMEOUT', `The chain has not confirmed ${step} yet: ask again.`);
+    ? chainFault('CHAIN_ERROR', `The chain rejected ${step}; the job is ${after.stage}.`)
+    : chainFault(
+        'RPC_TIMEOUT',
+        `The chain has not confirmed ${step} yet. Read the job again later.`,
+      );
 }
 
 const chainFault = (error: string, message: string): CardzeroFault =>
@@ -80,24 +83,24 @@ const optional = (name: string, value: unknown): Fields =>
 export const createJob: Api = async (call, input) => {
   const expiredAt = timeOf(input.expiredAt);
   const budget = text(input.budgetUsdc) ?? '';
-  if (/^\d{1,30}$/.test(budget) && BigInt(budget) > budgetMicroMax) {
-    throw invalid('SOFT_START_CAP', 'A job may have at most 100 units.');
+  if (/^\d{1,30}$/.test(budget) && BigInt(budget) > maxBudgetMicro) {
+    throw invalid('SOFT_START_CAP', 'A job budget is limited to 100 units.');
   }
   const posted = await run<WorkView>(call, 'post_work', {
     provider: input.providerAddress ?? input.providerWalletId,
     budget,
-    budgetMax: String(budgetMicroMax),
+    maxBudget: String(maxBudgetMicro),
     title: input.title,
     description: input.description,
     rule: ruleOf(input.evaluatorRule),
     expiresAt: expiredAt.toISOString(),
-    expiryMsMin: expiryMsMin - roundingMs,
+    minExpiryMs: minExpiryMs - roundingMs,
     ...optional('idempotencyKey', input.idempotencyKey),
     ...walletField(call),
   });
-  const work = await settled(call, posted);
+  const work = await waitUntilSettled(call, posted);
   if (posted.settling !== undefined && work.stage === 'rejected') {
-    throw chainFault('CHAIN_CREATE_FAILED', `The chain refused the job ${work.id}.`);
+    throw chainFault('CHAIN_CREATE_FAILED', `The chain rejected job ${work.id}.`);
   }
   const spec = await jobSpec(call, work.id);
   return {
@@ -110,7 +113,7 @@ export const createJob: Api = async (call, input) => {
 
 function timeOf(seconds: unknown): Date {
   if (seconds === undefined) throw invalid('MISSING_EXPIRED_AT', 'expiredAt is missing.');
-  if (!Number.isSafeInteger(seconds) || (seconds as number) > unixSecondsMax) {
+  if (!Number.isSafeInteger(seconds) || (seconds as number) > maxUnixSeconds) {
     const message = 'expiredAt must be a whole number: unix time in seconds, not milliseconds.';
     throw invalid('INVALID_EXPIRY', message);
   }
@@ -124,14 +127,14 @@ function ruleOf(rule: unknown): unknown {
   return rule;
 }
 
-/** CardZero has no counter-offers: one made elsewhere is accepted only by its amount. */
+/** CardZero has no counter-offers: a client accepts one made elsewhere only by naming its amount. */
 export const fundJob: Api = async (call, { jobId, expectedBudgetUsdc }) => {
   const work = await run<WorkView>(call, 'fund_work', {
     id: jobId,
     ...optional('expectedBudget', expectedBudgetUsdc),
     ...walletField(call),
   });
-  const { status, txHash } = await stepTaken(call, work, 'fund');
+  const { status, txHash } = await completedStep(call, work, 'fund');
   return { status, fundTxHash: txHash };
 };
 
@@ -146,25 +149,25 @@ export const submitJob: Api = async (call, input) => {
     ...optional('uri', input.contentURI),
     ...walletField(call),
   });
-  const { status, txHash } = await stepTaken(call, work, 'submit');
+  const { status, txHash } = await completedStep(call, work, 'submit');
   return { status, submitTxHash: txHash };
 };
 
 export const refundJob: Api = async (call, { jobId }) => {
   const work = await run<WorkView>(call, 'refund_work', { id: jobId, ...walletField(call) });
-  const { status, txHash } = await stepTaken(call, work, 'refund', 'complete', 'split');
+  const { status, txHash } = await completedStep(call, work, 'refund', 'complete', 'split');
   return { status, refundTxHash: txHash };
 };
 
 export async function jobSpec(call: DialectCall, jobId: string): Promise<string> {
-  const wish = { id: jobId, exact: true };
-  const { specBytes } = await run<{ specBytes: string }>(call, 'read_work', wish);
+  const request = { id: jobId, exact: true };
+  const { specBytes } = await run<{ specBytes: string }>(call, 'read_work', request);
   return Buffer.from(specBytes, 'base64').toString('utf8');
 }
 
 export const getJob: Api = async (call, { jobId }) => {
   const job = await run<WorkView>(call, 'get_job', { id: jobId });
-  // Of another kind: read_work knows no such job.
+  // A job of another kind: read_work reports it as unknown.
   const spec = await jobSpec(call, String(jobId));
   return jobRow(job, spec);
 };
@@ -174,7 +177,7 @@ export const jobsByWallet: Api = async (call, input) => {
   const page = Math.max(numberOf(input.page ?? 1) || 1, 1);
   const role = input.role ?? 'client';
   if (role !== 'client' && role !== 'provider') {
-    throw invalid('INVALID_ROLE', 'role is client or provider.');
+    throw invalid('INVALID_ROLE', 'role must be client or provider.');
   }
   let cursor: string | undefined;
   let answer: { work: WorkView[]; nextCursor?: string; total?: number } = { work: [] };
@@ -205,7 +208,7 @@ function txOf(work: WorkView, ...kinds: string[]): string | null {
   return tx ? (tx.hash ?? tx.id) : null;
 }
 
-/** The spec names the provider's address for good. */
+/** The spec names the provider's address permanently. */
 function addressOf(spec: string): string | undefined {
   return (JSON.parse(spec) as { provider: { address?: string } }).provider.address;
 }
@@ -222,7 +225,7 @@ function jobRow(work: WorkView, spec: string): Fields {
     evaluator_address: work.evaluator ?? null,
     budget_usdc: work.budget,
     currency: work.currency,
-    // CardZero knows no dispute: until it is resolved the job is still submitted.
+    // CardZero has no disputes: until it is resolved, the job stays submitted.
     status: work.stage === 'disputed' ? 'submitted' : work.stage,
     expired_at: Math.floor(Date.parse(work.expiresAt) / 1000),
     metadata_uri: `/cardzero/v1/jobs/${work.id}/spec`,

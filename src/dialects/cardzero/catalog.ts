@@ -1,17 +1,17 @@
-// Public documents of CardZero: what this server offers, and who an agent is. They name no owner and no key.
+// Public CardZero documents: what this server offers, and the card of an agent. They contain no owner and no key.
 import { reputation } from './wallets.ts';
 import type { Api, Fields } from './api.ts';
 import { cardzeroTools } from './tools.ts';
 
-interface Offered {
+interface ListedRoute {
   method: string;
   path: string;
   open?: true;
   limit?: { calls: number; windowMs: number; per: string };
 }
 
-/** Every route and tool, which of them need a key, and their rate limits. */
-export function catalogOf(root: string, routes: readonly Offered[]): Fields {
+/** Lists every route and tool, whether it needs a key, and its rate limit. */
+export function catalogOf(root: string, routes: readonly ListedRoute[]): Fields {
   return {
     currency: 'CREDIT',
     decimals: 6,
@@ -27,7 +27,7 @@ export function catalogOf(root: string, routes: readonly Offered[]): Fields {
   };
 }
 
-/** A wallet that can be hired, with its reputation. Unknown addresses are not found. */
+/** The public card of a wallet, with its reputation. Unknown addresses return not found. */
 export const agentCard: Api = async (call, input) => {
   const { agentId, score, counts, trustSignals } = await reputation(call, input);
   return {

@@ -1,4 +1,4 @@
-// Our error codes under the names that CardZero's callers know, with their HTTP statuses. Pure.
+// Maps error codes to CardZero's codes and HTTP statuses. Pure.
 import { byName } from '../../runtime/by-name.ts';
 import { AppError, errorKind } from '../../errors.ts';
 
@@ -43,7 +43,7 @@ const codes: Record<string, [code: string, status: number]> = byName({
   evaluationPending: ['NOT_YET_EXPIRED', 400],
   settlementPending: ['JOB_BUSY', 409],
   budgetChanged: ['BUDGET_CHANGED', 409],
-  budgetAboveMax: ['SOFT_START_CAP', 400],
+  maxBudgetExceeded: ['SOFT_START_CAP', 400],
   idempotencyConflict: ['IDEMPOTENCY_CONFLICT', 409],
   maxAmountExceeded: ['EXCEEDS_MAX_AMOUNT', 400],
   unsupported: ['UNSUPPORTED_NETWORK', 400],
@@ -54,7 +54,7 @@ const codes: Record<string, [code: string, status: number]> = byName({
   unavailable: ['CHAIN_ERROR', 502],
 });
 
-/** Our fields, and those of CardZero's tools, that have a code of their own. The first wrong one names it. */
+/** Fields, ours and those of CardZero's tools, that have their own error code. The first invalid field decides. */
 const fieldCodes: Record<string, string> = byName({
   provider: 'INVALID_ADDRESS',
   providerAddress: 'INVALID_ADDRESS',
@@ -78,7 +78,7 @@ const fieldCodes: Record<string, string> = byName({
   uri: 'INVALID_URL',
 });
 
-/** Our fields under the names that the caller sent. */
+/** Our field names and the names that CardZero callers send. */
 const fieldNames: Record<string, string> = byName({
   provider: 'providerAddress',
   budget: 'budgetUsdc',
@@ -92,7 +92,7 @@ const fieldNames: Record<string, string> = byName({
 
 function cardzeroError(error: unknown): CardzeroError {
   if (!(error instanceof AppError)) {
-    return { status: 500, error: 'INTERNAL', message: 'An internal error happened.' };
+    return { status: 500, error: 'INTERNAL', message: 'An internal error occurred.' };
   }
   const { code, message } = error;
   if (code === 'invalidAmount' || code === 'invalidInput') return wrongField(error);
@@ -103,21 +103,21 @@ function cardzeroError(error: unknown): CardzeroError {
     : { status: http, error: http === 500 ? 'INTERNAL' : upperCase(code), message };
 }
 
-/** `methodNotAllowed` as they would write it. */
+/** `methodNotAllowed` becomes `METHOD_NOT_ALLOWED`. */
 const upperCase = (code: string): string => code.replace(/[A-Z]/g, (c) => `_${c}`).toUpperCase();
 
 function wrongField({ message, data }: AppError): CardzeroError {
   const issues = (data?.issues as { path: string; message: string }[] | undefined) ?? [];
   const field = (data?.field as string | undefined) ?? fieldOf(issues[0]?.path ?? '');
-  const told = issues.map((issue) => `${theirPath(issue.path)}: ${issue.message}`).join('; ');
+  const details = issues.map((issue) => `${theirPath(issue.path)}: ${issue.message}`).join('; ');
   return {
     status: 400,
     error: fieldCodes[field] ?? 'INVALID_REQUEST',
-    message: told || message.replace(field, fieldNames[field] ?? field),
+    message: details || message.replace(field, fieldNames[field] ?? field),
   };
 }
 
-/** The parts of a path that a caller of theirs knows: limits lie flat there. */
+/** The path as CardZero callers know it: there, limits are not nested. */
 const partsOf = (path: string): string[] => path.split('.').filter((part) => part !== 'limits');
 const fieldOf = (path: string): string => partsOf(path)[0] ?? '';
 
@@ -129,7 +129,7 @@ function theirPath(path: string): string {
 export const invalid = (code: string, message: string): CardzeroFault =>
   new CardzeroFault({ status: 400, error: code, message });
 
-/** An error that only CardZero's rules have. */
+/** An error that exists only in CardZero's rules. */
 export class CardzeroFault extends Error {
   readonly fault: CardzeroError;
   constructor(fault: CardzeroError) {
@@ -141,7 +141,7 @@ export class CardzeroFault extends Error {
 export const faultOf = (error: unknown): CardzeroError =>
   error instanceof CardzeroFault ? error.fault : cardzeroError(error);
 
-/** Errors of paths and requests that no route has taken. */
+/** Errors of paths and requests that match no route. */
 export function unroutedFault(error: unknown): CardzeroError {
   const fault = faultOf(error);
   return fault.error === 'JOB_NOT_FOUND' ? { ...fault, error: 'NOT_FOUND' } : fault;

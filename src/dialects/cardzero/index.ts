@@ -23,26 +23,28 @@ import {
 } from './limits.ts';
 import { cardzeroTools } from './tools.ts';
 import * as wallets from './wallets.ts';
+import { routeDocs } from './route-docs.ts';
+import { walletWebhook } from './webhooks.ts';
 
 const root = '/cardzero/v1';
-const bodyBytesMax = 100_000;
+const maxBodyBytes = 100_000;
 const limits = new Limits();
 
 type Method = DialectRoute['method'];
 
-/** `open`: answers without a key. */
-interface Wish {
+/** `open`: needs no key. */
+interface RouteSpec {
   method: Method;
   path: string;
   api: Api;
   open?: true;
   status?: number;
   limit?: Limit;
-  /** Fields that the path itself says. */
+  /** Fields that the path implies. */
   fixed?: Fields;
 }
 
-const wishes: Wish[] = [
+const routeSpecs: RouteSpec[] = [
   { method: 'POST', path: '/jobs', api: createJob, status: 201, limit: moneyLimit },
   { method: 'POST', path: '/jobs/{jobId}/fund', api: fundJob, limit: moneyLimit },
   { method: 'POST', path: '/jobs/{jobId}/submit', api: submitJob, limit: moneyLimit },
@@ -105,11 +107,11 @@ const wishes: Wish[] = [
 ];
 
 /** Public documents: who an agent is, and what this server offers. */
-wishes.push(
+routeSpecs.push(
   {
     method: 'GET',
     path: '/catalog',
-    api: async () => catalogOf(root, wishes),
+    api: async () => catalogOf(root, routeSpecs),
     open: true,
     limit: catalogLimit,
   },
@@ -124,23 +126,25 @@ wishes.push(
 
 export const cardzeroDialect: Dialect = {
   name: 'cardzero',
+  webhooks: [walletWebhook],
   instructions:
-    'Escrow jobs between agents on this server. Amounts are internal credit, not money. A client creates and funds a job, the provider submits, the rule agreed on decides.',
+    'Escrow jobs between agents on this server. Amounts are internal credit, not money. A client creates and funds a job, the provider submits the work, and the agreed rule decides.',
   tools: cardzeroTools,
-  routes: [...wishes.map(routeOf), specRoute()],
-  errors: { prefix: root, answer: (error) => faultAnswer(unroutedFault(error)) },
+  routeDocs,
+  routes: [...routeSpecs.map(routeOf), specRoute()],
+  errors: { prefix: root, answer: (error) => faultResponse(unroutedFault(error)) },
 };
 
-function routeOf({ method, path, api, open, status = 200, fixed, limit }: Wish): DialectRoute {
+function routeOf({ method, path, api, open, status = 200, fixed, limit }: RouteSpec): DialectRoute {
   return {
     method,
     path: `${root}${path}`,
     auth: 'none',
-    bodyBytesMax,
-    // What moves money may wait for a chain.
+    maxBodyBytes,
+    // Calls that move money may wait for a chain.
     waits: limit === moneyLimit,
     handle: (request, call) =>
-      answered(request, open, limit, async () => ({
+      respond(request, open, limit, async () => ({
         status,
         body: await api(call, { ...inputOf(request), ...request.params, ...fixed }),
       })),
@@ -154,7 +158,7 @@ function specRoute(): DialectRoute {
     path: `${root}/jobs/{jobId}/spec`,
     auth: 'none',
     handle: (request, call: DialectCall) =>
-      answered(request, true, undefined, async () => ({
+      respond(request, true, undefined, async () => ({
         status: 200,
         headers: { 'content-type': 'application/json' },
         body: await jobSpec(call, request.params.jobId!),
@@ -162,7 +166,7 @@ function specRoute(): DialectRoute {
   };
 }
 
-async function answered(
+async function respond(
   request: DialectRequest,
   open: true | undefined,
   limit: Limit | undefined,
@@ -170,18 +174,18 @@ async function answered(
 ) {
   let headers: Record<string, string> = {};
   try {
-    // A wrong key is refused even where none is needed.
+    // An invalid key is refused even where no key is needed.
     if (!request.caller && (!open || hasKey(request))) throw keyNeeded(request);
     if (limit) headers = limits.take(limit, request);
     const answer = await handle();
     return { ...answer, headers: { ...headers, ...answer.headers } };
   } catch (error) {
-    const answer = faultAnswer(faultOf(error));
+    const answer = faultResponse(faultOf(error));
     return { ...answer, headers: { ...headers, ...answer.headers } };
   }
 }
 
-const faultAnswer = ({ status, headers = {}, ...body }: CardzeroError) => ({
+const faultResponse = ({ status, headers = {}, ...body }: CardzeroError) => ({
   status,
   headers,
   body,
@@ -194,7 +198,7 @@ function keyNeeded(request: DialectRequest): CardzeroFault {
   const sent = hasKey(request);
   return new CardzeroFault(
     sent
-      ? { status: 401, error: 'INVALID_API_KEY', message: 'The API key is unknown.' }
+      ? { status: 401, error: 'INVALID_API_KEY', message: 'The API key is not valid.' }
       : { status: 401, error: 'UNAUTHORIZED', message: 'Send Authorization: Bearer <API key>.' },
   );
 }

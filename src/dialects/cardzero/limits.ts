@@ -1,5 +1,5 @@
-// CardZero's own rate limits and the headers in which it tells them, per process as there. The limits of the HTTP face hold
-// besides.
+// CardZero's rate limits and their response headers, counted per process as in CardZero. The limits of the HTTP interface
+// apply in addition.
 import type { DialectRequest } from '../../dialect.ts';
 import { systemClock } from '../../runtime/clock.ts';
 import { CardzeroFault } from './errors.ts';
@@ -13,7 +13,7 @@ export interface Limit {
 
 const minuteMs = 60_000;
 
-/** Payments, x402 and the four calls that move a job share one. */
+/** Payments, x402 and the four calls that move a job share one limit. */
 export const moneyLimit: Limit = { name: 'money', calls: 60, windowMs: minuteMs, per: 'key' };
 export const walletLimit: Limit = {
   name: 'wallets',
@@ -35,7 +35,7 @@ export const catalogLimit: Limit = {
   per: 'address',
 };
 
-const callersMax = 10_000;
+const maxCallers = 10_000;
 
 export class Limits {
   private readonly windows = new Map<string, { used: number; endsAt: number }>();
@@ -45,7 +45,7 @@ export class Limits {
     this.now = now;
   }
 
-  /** Counts a call; answers the headers to send, or throws the refusal with them. */
+  /** Counts a call. Returns the headers to send, or throws the refusal with these headers. */
   take(limit: Limit, request: Pick<DialectRequest, 'caller' | 'remoteAddress'>) {
     const { caller, remoteAddress } = request;
     const who = limit.per === 'key' && caller ? (caller.keyId ?? caller.owner) : remoteAddress;
@@ -62,7 +62,7 @@ export class Limits {
     throw new CardzeroFault({
       status: 429,
       error: 'RATE_LIMITED',
-      message: `At most ${limit.calls} such calls in ${limit.windowMs / 1000} s. Try again in ${seconds} s.`,
+      message: `Rate limit exceeded: ${limit.calls} calls per ${limit.windowMs / 1000} s. Try again in ${seconds} s.`,
       headers: { ...headers, 'retry-after': String(seconds) },
     });
   }
@@ -71,7 +71,7 @@ export class Limits {
     const now = this.now();
     const known = this.windows.get(name);
     if (known && known.endsAt > now) return known;
-    if (this.windows.size >= callersMax) this.windows.clear();
+    if (this.windows.size >= maxCallers) this.windows.clear();
     const window = { used: 0, endsAt: now + windowMs };
     this.windows.set(name, window);
     return window;

@@ -1,6 +1,6 @@
-// CardZero's wallets, payments, x402 and reputation over our operations.
+// Maps CardZero's wallets, payments, x402 and reputation to operations.
 import { numberOf } from '../../runtime/json.ts';
-import type { DialectCall } from '../../dialect.ts';
+import { unbudgeted, type DialectCall } from '../../dialect.ts';
 import { walletField, type Api, type Fields } from './api.ts';
 import { CardzeroFault, invalid } from './errors.ts';
 
@@ -21,7 +21,7 @@ const given = (name: string, value: unknown): Fields =>
 export const createWallet: Api = async (call, input) => {
   const version = input.version ?? 'v3';
   if (version !== 'v2' && version !== 'v3')
-    throw invalid('INVALID_VERSION', 'version is v2 or v3.');
+    throw invalid('INVALID_VERSION', 'version must be v2 or v3.');
   const wallet = await run<WalletView & { claimKey: string }>(call, 'open_wallet', {
     ...given('name', input.name),
   });
@@ -49,7 +49,7 @@ export const claimWallet: Api = async (call, { claimKey }) => {
   };
 };
 
-/** The wallet named, or the caller's own. */
+/** The named wallet, or the caller's own. */
 async function oneWallet(call: DialectCall, walletId: unknown): Promise<WalletView> {
   const named = walletId === undefined ? walletField(call) : { wallet: walletId };
   const { wallets } = await run<{ wallets: WalletView[] }>(call, 'get_wallet', named);
@@ -57,7 +57,7 @@ async function oneWallet(call: DialectCall, walletId: unknown): Promise<WalletVi
   throw new CardzeroFault({
     status: 401,
     error: 'API_KEY_NOT_BOUND_TO_WALLET',
-    message: 'Name a wallet: CARDZERO_WALLET_ID, or its key.',
+    message: 'The wallet is not clear. Set CARDZERO_WALLET_ID, or use a key bound to a wallet.',
   });
 }
 
@@ -91,7 +91,7 @@ function walletRow(wallet: WalletView): Fields {
   };
 }
 
-/** "0" removes a limit there; null does here. */
+/** CardZero removes a limit with "0"; operations use null. */
 const limitOf = (name: string, value: unknown): Fields =>
   value === undefined ? {} : { [name]: value === '0' ? null : value };
 
@@ -117,7 +117,7 @@ export const rotateKey: Api = async (call, { walletId }) => {
 
 export const sendPayment: Api = async (call, input) => {
   if (input.currency !== undefined && input.currency !== 'USDC' && input.currency !== 'CREDIT') {
-    throw invalid('UNSUPPORTED_CURRENCY', 'This server has internal credit only.');
+    throw invalid('UNSUPPORTED_CURRENCY', 'This server supports only internal credit.');
   }
   const payment = await run(call, 'send_payment', {
     to: input.to,
@@ -131,7 +131,7 @@ export const sendPayment: Api = async (call, input) => {
 
 export const listPayments: Api = async (call, input) => {
   const wallet = input.walletId === undefined ? walletField(call) : { wallet: input.walletId };
-  const { payments } = await run<{ payments: Fields[] }>(call, 'list_payments', {
+  const { payments } = await run<{ payments: Fields[] }>(unbudgeted(call), 'list_payments', {
     ...given('limit', input.limit),
     ...given('offset', input.offset),
     ...wallet,
@@ -161,11 +161,11 @@ function paymentRow(payment: Fields): Fields {
 export const payX402: Api = async (call, input) => {
   const network = input.network ?? 'errand:ledger';
   if (network !== 'errand:ledger' && network !== 'eip155:8453') {
-    throw invalid('UNSUPPORTED_NETWORK', 'This server settles on errand:ledger.');
+    throw invalid('UNSUPPORTED_NETWORK', 'This server settles only on errand:ledger.');
   }
   const asset = input.asset ?? 'CREDIT';
   if (asset !== 'CREDIT' && asset !== 'USDC') {
-    throw invalid('UNSUPPORTED_ASSET', 'This server has internal credit only.');
+    throw invalid('UNSUPPORTED_ASSET', 'This server supports only internal credit.');
   }
   if (input.recipient === undefined) throw invalid('INVALID_ADDRESS', 'recipient is missing.');
   const paid = await run(call, 'pay_x402', {
@@ -191,7 +191,7 @@ export const reputation: Api = async (call, { address }) => {
     agentURI: null,
     onchainStatus: 'not_found',
     score: found.score,
-    // Freezes that are over are not counted.
+    // Only a current freeze counts, not past ones.
     counts: {
       payments: found.counts.payments,
       jobs: found.counts.jobs,
@@ -215,19 +215,19 @@ interface WalletHook {
   secret?: string;
 }
 
-/** Self-serve here: one address per wallet; the secret stays the same when the address changes. */
+/** Self-service on this server: one address per wallet. The secret stays the same when the address changes. */
 export const setWebhook: Api = async (call, { walletId, url }) => {
   if (typeof url !== 'string') throw invalid('MISSING_URL', 'url is missing.');
-  const wish = { wallet: walletId, url };
-  const { webhookId, secret } = await run<WalletHook>(call, 'set_wallet_webhook', wish);
+  const request = { wallet: walletId, url };
+  const { webhookId, secret } = await run<WalletHook>(call, 'set_wallet_webhook', request);
   return { webhookId, url, secret };
 };
 
 export const webhookSecret: Api = async (call, { walletId, rotateSecret }) => {
-  const wish = { wallet: walletId, ...given('rotateSecret', rotateSecret) };
-  const { secret, url } = await run<WalletHook>(call, 'set_wallet_webhook', wish);
+  const request = { wallet: walletId, ...given('rotateSecret', rotateSecret) };
+  const { secret, url } = await run<WalletHook>(call, 'set_wallet_webhook', request);
   if (secret === undefined) {
-    throw invalid('WEBHOOK_NO_SECRET', 'The wallet has no webhook yet: POST its url first.');
+    throw invalid('WEBHOOK_NO_SECRET', 'The wallet has no webhook yet. POST its url first.');
   }
   return { secret, webhookUrl: url };
 };

@@ -1,11 +1,18 @@
-// A scrape with actions: they are done in the browser, and the page is read as they left it.
+// A scrape with actions. The browser performs the actions, then the page is read.
 import { ownValue } from '../../runtime/by-name.ts';
 import { AppError } from '../../errors.ts';
-import type { Asked } from './index.ts';
+import type { Asked } from './route.ts';
 import { unusedOf } from './options.ts';
-import { finished, limitOf } from './patience.ts';
+import { finished, limitOf } from './wait.ts';
 import { pictureAt } from './pictures.ts';
-import { documentOf, given, noteOf, timeoutOf, type Fields, type Wish } from './translate.ts';
+import {
+  documentOf,
+  given,
+  noteOf,
+  timeoutOf,
+  type Fields,
+  type RequestedFormats,
+} from './translate.ts';
 
 interface Outcome {
   action: string;
@@ -27,14 +34,14 @@ const linksScript = '[...document.links].map((link) => link.href)';
 const imagesScript = '[...document.images].map((image) => image.src)';
 
 const answering = new Set(['screenshot', 'extract']);
-const answeringHere = new Set(['screenshot', 'scrape', 'executeJavascript']);
+const contentActions = new Set(['screenshot', 'scrape', 'executeJavascript']);
 
-/** It has a result of its own beside the page. */
-export const isAnswering = ({ type }: Fields): boolean => answeringHere.has(String(type));
-const waitMsMax = 30_000;
+/** The action returns a result in addition to the page. */
+export const returnsContent = ({ type }: Fields): boolean => contentActions.has(String(type));
+const maxWaitMs = 30_000;
 const browseMs = 90_000;
 
-/** What is done to a page before it is read, where nothing but the page is answered: crawls, batches, `waitFor`. */
+/** Actions before a page is read, for calls that return only the page: crawls, batches, `waitFor`. */
 export function preparationOf(options: Fields): Fields {
   const wanted = ((options.actions as Fields[] | undefined) ?? []).map(actionOf);
   const odd = wanted.find(({ type }) => answering.has(String(type)));
@@ -49,22 +56,26 @@ export function preparationOf(options: Fields): Fields {
 
 function waitOf({ waitFor }: Fields): Fields[] {
   const isWait = typeof waitFor === 'number' && waitFor > 0;
-  return isWait ? [{ type: 'wait', ms: Math.min(waitFor, waitMsMax) }] : [];
+  return isWait ? [{ type: 'wait', ms: Math.min(waitFor, maxWaitMs) }] : [];
 }
 
-export async function actedOn(asked: Asked, options: Fields, wish: Wish): Promise<Fields> {
+export async function actedOn(
+  asked: Asked,
+  options: Fields,
+  requested: RequestedFormats,
+): Promise<Fields> {
   const theirs = (options.actions ?? []) as Fields[];
   const wait = waitOf(options);
-  const reads = readsOf(options, wish);
+  const reads = readsOf(options, requested);
   const actions = [...wait, ...theirs.map(actionOf), ...reads.map(({ action }) => action)];
-  const { width, height } = wish.screenshot?.viewport ?? {};
+  const { width, height } = requested.screenshot?.viewport ?? {};
   const how = given({ width, height, timeoutMs: timeoutOf(options, 120_000) });
   const asking = { url: options.url, actions, ...how };
   const out = (await finished(asked, 'browse_page', asking, limitOf(options, browseMs))) as Browsed;
   const failed = out.results.find(({ success }) => !success);
-  if (failed) throw failedAction(`${failed.action} failed: ${failed.error ?? ''}`);
+  if (failed) throw failedAction(`${failed.action} failed: ${failed.error ?? ''}`, out.id);
   const pictureOf = ({ data }: Outcome) =>
-    pictureAt(asked, String(out.jobId), String((data as Fields).path));
+    pictureAt(asked, String(out.id), String((data as Fields).path));
   const own = (type: string) =>
     out.results.slice(wait.length).filter((_, i) => theirs[i]?.type === type);
   const { title, httpStatus: status, creditsUsed } = out;
@@ -77,7 +88,7 @@ export async function actedOn(asked: Asked, options: Fields, wish: Wish): Promis
   const document = documentOf(page);
   return {
     ...document,
-    metadata: { ...(document.metadata as Fields), url: out.finalUrl, scrapeId: out.jobId },
+    metadata: { ...(document.metadata as Fields), url: out.finalUrl, scrapeId: out.id },
     actions: {
       screenshots: await Promise.all(own('screenshot').map(pictureOf)),
       scrapes: own('scrape').map(({ content }) => ({ url: out.finalUrl, html: content })),
@@ -89,7 +100,10 @@ export async function actedOn(asked: Asked, options: Fields, wish: Wish): Promis
     },
     ...noteOf(
       {
-        unknown: [...wish.unknown, ...(wish.json ? ['json after actions that answer'] : [])],
+        unknown: [
+          ...requested.unknown,
+          ...(requested.json ? ['json after actions that answer'] : []),
+        ],
         unused: [
           ...unusedOf(options, 'reading'),
           ...besideActions.filter((name) => options[name] !== undefined),
@@ -100,15 +114,16 @@ export async function actedOn(asked: Asked, options: Fields, wish: Wish): Promis
   };
 }
 
-/** Options for which a browser with actions has no use. */
+/** Options that have no effect together with actions. */
 const besideActions = ['headers', 'includeTags', 'excludeTags', 'maxAge'];
 
-export const failedAction = (what: string): AppError =>
+export const failedAction = (what: string, jobId: unknown): AppError =>
   new AppError('wrongState', `An action could not be done: ${what}`, {
     hint: 'Check its selector; browse_page with a snapshot shows what is on the page.',
+    data: { jobId },
   });
 
-/** Their names, ours beside them. */
+/** Firecrawl's names and ours. */
 function actionOf(action: Fields): Fields {
   const type = String(action.type);
   switch (type) {
@@ -140,8 +155,11 @@ function actionOf(action: Fields): Fields {
   }
 }
 
-/** How each wished format is read from the page at the end. */
-function readsOf(options: Fields, wish: Wish): { field: string; action: Fields }[] {
+/** How each requested format is read from the page at the end. */
+function readsOf(
+  options: Fields,
+  requested: RequestedFormats,
+): { field: string; action: Fields }[] {
   const whole = options.onlyMainContent === false ? { selector: 'body' } : {};
   const ways: Record<string, Fields> = {
     markdown: { type: 'extract', format: 'markdown', ...whole },
@@ -150,11 +168,11 @@ function readsOf(options: Fields, wish: Wish): { field: string; action: Fields }
     links: { type: 'evaluate', script: linksScript },
     images: { type: 'evaluate', script: imagesScript },
   };
-  const reads = [...new Set(wish.formats)].map((field) => ({
+  const reads = [...new Set(requested.formats)].map((field) => ({
     field,
     action: ownValue(ways, field)!,
   }));
-  if (!wish.screenshot) return reads;
-  const { fullPage } = wish.screenshot;
+  if (!requested.screenshot) return reads;
+  const { fullPage } = requested.screenshot;
   return [...reads, { field: 'screenshot', action: { type: 'screenshot', fullPage } }];
 }

@@ -1,4 +1,4 @@
-// Our errors in Firecrawl's form, {success: false, error, code}, and a reason for what of its API is not here. Pure.
+// Formats errors as Firecrawl does, {success: false, error, code}, and explains which parts of its API are missing. Pure.
 import { byName } from '../../runtime/by-name.ts';
 import type { DialectResponse } from '../../dialect.ts';
 import { AppError, callerError, errorKind } from '../../errors.ts';
@@ -7,33 +7,44 @@ import { inTheirNames } from './body.ts';
 export function failure(error: unknown, path: string): DialectResponse {
   const { code, message, hint, data } = callerError(absence(error, path) ?? inTheirNames(error));
   const reason = typeof data?.reason === 'string' ? data.reason : code;
-  const body = { success: false, error: `${message} ${hint}`, code: codes[reason] ?? code };
+  // The job that failed, if one was started.
+  const job = typeof data?.jobId === 'string' ? { id: data.jobId } : {};
+  const text = plain.has(reason) ? message : `${message} ${hint}`;
+  const body = Array.isArray(data?.details)
+    ? { success: false, error: 'Bad Request', code: 'BAD_REQUEST', details: data.details }
+    : { success: false, error: text, code: codes[reason] ?? code, ...job };
   const http = reason === 'timeout' ? 504 : errorKind(code).http;
   return { status: statuses[http] ?? http, body };
 }
 
-/** Its clients try a 502 again three times; a page that cannot be had is an answer, not an outage. Its timeout is 408. */
+/** Firecrawl's clients retry a 502 three times, but an unreadable page is a result and not an outage. Timeouts are 408. */
 const statuses: Record<number, number> = { 502: 500, 504: 408 };
 
-/** Its codes, by ours or by why a page could not be had. */
+/** Clients compare these messages, so no hint is added. */
+const plain = new Set(['mapTimeout']);
+
+/** Firecrawl's codes by our code or by the reason of a failed page. */
 const codes: Record<string, string> = byName({
+  mapTimeout: 'MAP_TIMEOUT',
   dns: 'SCRAPE_DNS_RESOLUTION_ERROR',
   timeout: 'SCRAPE_TIMEOUT',
   tls: 'SCRAPE_SSL_ERROR',
 });
 
-/** Parts of its API that are not here, and what to use. */
+/** Missing parts of its API, and what to use instead. */
 const absent: [path: RegExp, what: string, instead: string][] = [
-  [/^\/v[01]\b/, 'Only v2 of the API is here.', 'Its base address ends in /firecrawl, its paths begin with /v2.'],
-  [/^\/v2\/monitor\b/, 'There are no monitors here.', 'Start a crawl with the format changeTracking as often as you like.'],
-  [/^\/v2\/(?:interact|browser|scrape\/[^/]+\/interact)\b/, 'There are no browser sessions here.', 'Give the actions to /scrape.'],
+  [/^\/v0\b/, 'Version 0 of the API is not available.', 'Use /firecrawl/v2, or /firecrawl/v1 for older clients.'],
+  [/^\/v1\/deep-research\b/, 'Deep research is not available.', 'Use /firecrawl/v2/agent.'],
+  [/^\/v1\/llmstxt\b/, 'The llms.txt generator is not available.', 'Crawl the site and use the markdown of its pages.'],
+  [/^\/v2\/monitor\b/, 'Monitors are not available.', 'Start a crawl with the format changeTracking at the interval you need.'],
+  [/^\/v2\/(?:interact|browser|scrape\/[^/]+\/interact)\b/, 'Browser sessions are not available.', 'Pass the actions to /scrape.'],
   [/^\/v2\/parse\b/, 'Files are not taken here.', 'Scrape the file at its address.'],
   [/^\/v2\/crawl\/params-preview\b/, 'A prompt is not made into options here.', 'Give the options themselves.'],
-  [/^\/(?:exchange|v2\/search\/)/, 'Its indexes of papers, code and tools are not here.', 'Use /v2/search.'],
+  [/^\/(?:exchange|v2\/search\/)/, 'Indexes of papers, code and tools are not available.', 'Use /v2/search.'],
   [/^\/v2\/agent(?:\/[^/]+\/.+)?$/, 'Agents are not listed, and have no trace, here.', 'GET /v2/agent/{id} has the state, the sources and the data of one.'],
 ]; // prettier-ignore
 
-/** What is thrown for a path without a route. */
+/** The error for a path without a route. */
 const isUnknown = (error: unknown): boolean =>
   error instanceof AppError && ['notFound', 'methodNotAllowed'].includes(error.code);
 

@@ -1,10 +1,10 @@
-// Which options each call has a use for. Every other one that asks for something is named in the answer: those of the
-// original that have no effect on one machine, and those that nobody knows, such as a misspelt one.
+// The options that each call supports. The response names every other option that was set: options without an effect on one
+// machine, and unknown or misspelt ones.
 import { byName } from '../../runtime/by-name.ts';
 import { given, type Fields } from './translate.ts';
 
 const reading =
-  'url formats onlyMainContent includeTags excludeTags headers timeout waitFor actions maxAge';
+  'url formats onlyMainContent includeTags excludeTags headers timeout waitFor actions maxAge storeInCache';
 const used = {
   reading: names(reading),
   batch: names(reading, 'urls ignoreInvalidURLs maxConcurrency webhook appendToId'),
@@ -14,16 +14,16 @@ const used = {
   ),
   map: names('url limit search sitemap includeSubdomains ignoreQueryParameters timeout'),
   search: names(
-    'query limit sources categories includeDomains excludeDomains tbs country safe scrapeOptions ignoreInvalidURLs timeout',
+    'query limit sources categories includeDomains excludeDomains tbs country language safe scrapeOptions ignoreInvalidURLs timeout',
   ),
   extract: names('urls prompt schema enableWebSearch ignoreInvalidURLs showSources'),
   agent: names('prompt urls schema maxCredits strictConstrainToURLs'),
 };
 
-/** Who asks, and what only the original's own service does with the answer. */
+/** Options about the client and about what Firecrawl's cloud does with the response. */
 const silent = names('origin integration auditMetadata domainTools toolDetail threatProtection');
 
-/** Values with which an option asks for nothing but what is done anyway. */
+/** Values with which an option requests the default behaviour. */
 const idle: Record<string, string[]> = byName({
   agent: ['{}'],
   allowExternalLinks: ['false'],
@@ -38,13 +38,12 @@ const idle: Record<string, string[]> = byName({
   lockdown: ['false'],
   mobile: ['false'],
   onlyCleanContent: ['false'],
-  parsers: ['["pdf"]', '[{"type":"pdf"}]'],
+  parsers: ['[]', '["pdf"]', '["pdf","image"]', '[{"type":"pdf"}]'],
   proxy: ['"basic"', '"auto"'],
   redactPII: ['false'],
   removeBase64Images: ['true'],
   scrapeOptions: ['{}'],
   skipTlsVerification: ['false'],
-  storeInCache: ['true'],
   zeroDataRetention: ['false'],
 });
 

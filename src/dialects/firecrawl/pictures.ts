@@ -1,28 +1,29 @@
-// Pictures as their clients can open them: data URIs. Ours are files on the machine that took them.
+// Screenshots as data URIs, which Firecrawl's clients can open. Errand stores them as files.
 import { basename } from 'node:path';
 import { AppError } from '../../errors.ts';
-import type { Asked } from './index.ts';
+import type { Asked } from './route.ts';
 import type { Fields } from './translate.ts';
+import { readPicture } from '../../kinds/web/contracts.ts';
 
 export const hasPictures = (input: Fields | undefined): boolean =>
   ((input?.formats ?? []) as string[]).includes('screenshot');
 
-/** A page of a crawl with its picture in it. */
+/** A crawled page with its screenshot. */
 export async function withPicture(asked: Asked, id: string, page: Fields): Promise<Fields> {
   if (page.screenshot === undefined) return page;
   const screenshot = await pictureAt(asked, id, String(page.screenshot));
   return { ...page, screenshot };
 }
 
-/** Undefined: the file is gone, as it is when somebody tidied up. */
+/** Undefined if the file was deleted. */
 export async function pictureAt(
   { call }: Asked,
   id: string,
   path: string,
 ): Promise<string | undefined> {
   try {
-    const { mimeType, data } = await call.operations.call<{ mimeType: string; data: string }>(
-      'read_picture',
+    const { mimeType, data } = await call.operations.call(
+      readPicture,
       { id, file: basename(path) },
       call.context,
     );

@@ -1,5 +1,5 @@
-// Where a search looks: domains and categories, as words that general engines know (site:, filetype:) and as a check of what
-// they found, because not every engine knows them. Pure.
+// Restricts a search to domains and categories, with operators that search engines know (site:, filetype:) and with a filter on
+// the results, because not every engine supports them. Pure.
 import { byName } from '../../runtime/by-name.ts';
 import type { Fields } from './translate.ts';
 
@@ -8,11 +8,11 @@ export interface Scope {
   words: string;
   fits(row: Fields): boolean;
   categoryOf(row: Fields): string | undefined;
-  /** Categories that are not here. */
+  /** Unsupported categories. */
   unknown: string[];
 }
 
-/** Places of papers that the original names, among them. */
+/** Sites with papers, including those that Firecrawl names. */
 const papers =
   'arxiv.org biorxiv.org medrxiv.org pubmed.ncbi.nlm.nih.gov ncbi.nlm.nih.gov nature.com science.org sciencedirect.com ieee.org acm.org springer.com researchgate.net scholar.google.com semanticscholar.org'.split(
     ' ',
@@ -24,7 +24,7 @@ const categories: Record<string, { words: string[]; holds(url: URL): boolean }> 
   pdf: { words: ['filetype:pdf'], holds: ({ pathname }) => /\.pdf$|\/pdf\//i.test(pathname) },
 });
 
-/** Undefined: anywhere. */
+/** Undefined if the search is not restricted. */
 export function scopeOf(input: Fields): Scope | undefined {
   const wanted = (input.includeDomains ?? []) as string[];
   const unwanted = (input.excludeDomains ?? []) as string[];

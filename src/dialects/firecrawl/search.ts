@@ -1,15 +1,15 @@
-// Search: each source, within domains and categories, with the pages themselves where formats ask for them.
+// Search over all sources, restricted to domains and categories. Requested formats add the pages' contents.
 import { numberOf, textOf } from '../../runtime/json.ts';
 import { byName } from '../../runtime/by-name.ts';
 import { AppError } from '../../errors.ts';
-import type { Api, Asked } from './index.ts';
+import type { Api, Asked } from './route.ts';
 import { unusedOf } from './options.ts';
-import { scraped } from './pages.ts';
-import { finished, limitOf } from './patience.ts';
+import { scraped } from './scrape.ts';
+import { finished, limitOf } from './wait.ts';
 import { scopeOf, type Scope } from './scope.ts';
 import { given, noteOf, type Fields } from './translate.ts';
 
-const countMax = 100;
+const maxCount = 100;
 const searchMs = 60_000;
 const searched = ['web', 'news', 'images'];
 
@@ -26,7 +26,7 @@ export const search: Api = async (asked) => {
     spent.push(found);
     data[type] = found.rows.map((row) => resultOf(row, scope));
   }
-  // Options alone ask for nothing: what is wanted of the pages stands in the formats.
+  // Scrape options without formats request nothing.
   const formats = (input.scrapeOptions as Fields | undefined)?.formats;
   const reads = Array.isArray(formats) && formats.length > 0;
   for (const type of reads ? ['web', 'news'] : [])
@@ -52,26 +52,31 @@ interface Found {
   notice: unknown;
 }
 
-/** An engine that knows no `site:` finds nothing with it: then what it finds without is looked through. */
+/** An engine without `site:` support finds nothing with it. Then search without it and filter the results. */
 async function foundIn(asked: Asked, type: string, scope: Scope | undefined): Promise<Found> {
   const { input } = asked;
-  const limit = Math.min(numberOf(input.limit ?? 10), countMax);
+  const limit = Math.min(numberOf(input.limit ?? 10), maxCount);
   const query = [input.query, scope?.words].filter(Boolean).join(' ');
   const first = await asking(asked, { query, type, count: limit });
   if (!scope) return first;
   const rows = first.rows.filter((row) => scope.fits(row));
   if (rows.length > 0) return { ...first, rows };
-  const again = await asking(asked, { query: input.query, type, count: countMax });
+  const again = await asking(asked, { query: input.query, type, count: maxCount });
   const credits = first.credits + again.credits;
   return { ...again, credits, rows: again.rows.filter((row) => scope.fits(row)).slice(0, limit) };
 }
 
-async function asking(asked: Asked, wish: Fields): Promise<Found> {
-  const { country, tbs, safe } = asked.input;
-  const how = given({ country, freshness: freshnessOf(tbs), safesearch: safe === true ? 2 : null });
+async function asking(asked: Asked, requested: Fields): Promise<Found> {
+  const { country, language, tbs, safe } = asked.input;
+  const how = given({
+    country,
+    language,
+    freshness: freshnessOf(tbs),
+    safesearch: safe === true ? 2 : null,
+  });
   const limitMs = limitOf(asked.input, searchMs);
-  const out = await finished(asked, 'web_search', { ...given(wish), ...how }, limitMs);
-  const { jobId: id, rows = [], creditsUsed = 0, notice } = out;
+  const out = await finished(asked, 'web_search', { ...given(requested), ...how }, limitMs);
+  const { id, rows = [], creditsUsed = 0, notice } = out;
   return { id, rows: rows as Fields[], credits: Number(creditsUsed), notice };
 }
 
@@ -99,7 +104,7 @@ const spans: Record<string, string> = byName({
   y: 'year',
 });
 
-/** `qdr:w` is the last week, as their engine writes it. */
+/** Parses `qdr:w` (the last week). */
 function freshnessOf(tbs: unknown): string | undefined {
   return spans[/qdr:([hdwmy])/.exec(typeof tbs === 'string' ? tbs : '')?.[1] ?? ''];
 }

@@ -1,14 +1,14 @@
-// Change tracking: a crawl or page that asks for it is compared with the last one of the same address and tag, which is
-// found by a tag of the job.
+// Change tracking: compares a crawl or page with the last one of the same URL and tag. The earlier job is found by a job tag.
 import { createHash } from 'node:crypto';
-import type { Asked } from './index.ts';
+import type { Asked } from './route.ts';
 import { given, type Fields } from './translate.ts';
+import { getJob, listJobs } from '../../contracts/jobs.ts';
 
-export interface Tracking {
+interface Tracking {
   tag?: string;
 }
 
-/** Input fields of crawl_site that make it comparable, and with what it is compared. */
+/** The crawl_site fields that enable the comparison. */
 export async function trackingOf(
   { call }: Asked,
   starts: readonly string[],
@@ -16,8 +16,8 @@ export async function trackingOf(
 ): Promise<Fields> {
   if (!tracking) return {};
   const tag = trackTag(starts, tracking);
-  const { jobs } = await call.operations.call<{ jobs: { id: string }[] }>(
-    'list_jobs',
+  const { jobs } = await call.operations.call(
+    listJobs,
     { kind: ['web'], tag: [tag], status: ['completed'], limit: 1 },
     call.context,
   );
@@ -29,7 +29,7 @@ function trackTag(starts: readonly string[], { tag = '' }: Tracking): string {
   return `track-${createHash('sha256').update(what).digest('hex').slice(0, 24)}`;
 }
 
-/** When the crawl it was compared with ended; undefined: this job does not track. */
+/** The end of the compared crawl, or undefined if the job does not track changes. */
 export async function trackedSince(
   { call }: Asked,
   job: { tags?: unknown; input?: Fields },
@@ -38,21 +38,17 @@ export async function trackedSince(
   if (!tags.some((tag) => tag.startsWith('track-'))) return undefined;
   const id = job.input?.compareWith;
   if (typeof id !== 'string') return null;
-  const before = await call.operations.call<{ timings: { finishedAt?: string } }>(
-    'get_job',
-    { id },
-    call.context,
-  );
+  const before = await call.operations.call(getJob, { id }, call.context);
   return before.timings.finishedAt ?? null;
 }
 
 export function changeOf(page: Fields, since: string | null): Fields {
-  // Hidden: nothing leads there any more, it was asked for from memory.
+  // Hidden: no link leads there any more. The URL is known from the earlier crawl.
   const hidden = page.change === 'removed' || page.via === 'earlier';
-  return given({
-    previousScrapeAt: page.change === 'new' ? undefined : (since ?? undefined),
+  return {
+    previousScrapeAt: page.change === 'new' ? null : since,
     changeStatus: page.change ?? 'new',
     visibility: hidden ? 'hidden' : 'visible',
-    diff: page.diff === undefined ? undefined : { text: page.diff },
-  });
+    ...(page.diff === undefined ? {} : { diff: { text: page.diff } }),
+  };
 }

@@ -1,4 +1,4 @@
-// Between Firecrawl's options and documents and ours. Pure.
+// Translates between Firecrawl's options and documents and ours. Pure.
 import { byName } from '../../runtime/by-name.ts';
 export type Fields = Record<string, unknown>;
 
@@ -10,7 +10,7 @@ const formats: Record<string, string> = byName({
   images: 'images',
 });
 
-export interface Wish {
+export interface RequestedFormats {
   formats: string[];
   json?: { schema?: unknown; prompt?: unknown };
   screenshot?: {
@@ -19,31 +19,42 @@ export interface Wish {
     viewport?: { width?: unknown; height?: unknown };
   };
   tracking?: { tag?: string };
-  /** Formats that this server has not got: said in the answer, not silently left out. */
+  /** Unsupported formats. The response names them. */
   unknown: string[];
 }
 
-export function wishOf(options: Fields): Wish {
-  const wish: Wish = { formats: [], unknown: [] };
+export function parseFormats(options: Fields): RequestedFormats {
+  const requested: RequestedFormats = { formats: [], unknown: [] };
   for (const one of (options.formats as (string | Fields)[] | undefined) ?? ['markdown']) {
     const type = typeof one === 'string' ? one : String(one.type);
     const more = typeof one === 'string' ? {} : one;
-    if (formats[type]) wish.formats.push(formats[type]);
-    else if (type === 'json') wish.json = given({ schema: more.schema, prompt: more.prompt });
+    if (formats[type]) requested.formats.push(formats[type]);
+    else if (type === 'json') requested.json = given({ schema: more.schema, prompt: more.prompt });
     else if (type === 'screenshot' || type === 'screenshot@fullPage')
-      wish.screenshot = {
+      requested.screenshot = {
         fullPage: more.fullPage === true || type !== 'screenshot',
         ...given({ quality: more.quality, viewport: more.viewport }),
       };
     else if (type === 'changeTracking') {
-      wish.tracking = given({ tag: more.tag });
-      if ([more.modes].flat().includes('json')) wish.unknown.push('changeTracking of mode json');
-    } else wish.unknown.push(type);
+      requested.tracking = given({ tag: more.tag });
+      if ([more.modes].flat().includes('json'))
+        requested.unknown.push('changeTracking of mode json');
+    } else requested.unknown.push(type);
   }
-  return wish;
+  return requested;
 }
 
-/** What was asked for and is not there is said. */
+/** The SDKs send zod 4 schemas without their fields, because their zod-to-json-schema supports only zod 3. */
+export function emptySchemaNote(schema: unknown): string | undefined {
+  if (typeof schema !== 'object' || schema === null) return undefined;
+  // The JSON of a zod schema that the SDK did not convert, as 3.x does when it is loaded with require().
+  if ('_def' in schema || '~standard' in schema)
+    return 'The schema arrived as a zod object. Pass a JSON Schema, such as z.toJSONSchema(schema), to the SDK.';
+  if (Object.keys(schema).some((name) => name !== '$schema')) return undefined;
+  return 'The schema arrived without fields. With zod 4, pass z.toJSONSchema(schema) to the SDK.';
+}
+
+/** A warning about unsupported formats and options. */
 export function noteOf(
   { unknown = [], unused = [] }: { unknown?: readonly string[]; unused?: readonly string[] },
   first?: unknown,
@@ -57,7 +68,7 @@ export function noteOf(
 export function readingOf(options: Fields): Fields {
   return given({
     onlyMainContent: options.onlyMainContent,
-    // As in theirs; those that are data instead of addresses never are.
+    // As in Firecrawl. Data URIs are never included.
     includeImages: true,
     includeSelectors: options.includeTags,
     excludeSelectors: options.excludeTags,
@@ -69,7 +80,7 @@ export function timeoutOf({ timeout }: Fields, maxMs: number): number | undefine
   return typeof timeout === 'number' ? Math.min(Math.max(timeout, 1000), maxMs) : undefined;
 }
 
-/** One of our pages as Firecrawl's document. */
+/** Converts one of our pages to Firecrawl's document. */
 export function documentOf(page: Fields): Fields {
   const metadata = (page.metadata ?? {}) as Fields;
   const links = page.links as (string | { url: string })[] | undefined;
@@ -82,8 +93,8 @@ export function documentOf(page: Fields): Fields {
     images: images?.map((image) => (typeof image === 'string' ? image : image.url)),
     screenshot: page.screenshot,
     json: (page.data as Fields | undefined)?.data,
-    // Of a page that was read: what could not be done with it.
-    warning: page.fate === 'errored' ? undefined : page.detail,
+    // What could not be done with a page that was read.
+    warning: page.outcome === 'errored' ? undefined : page.detail,
     metadata: given({
       ...metadata,
       ...socialOf(metadata),
@@ -92,11 +103,10 @@ export function documentOf(page: Fields): Fields {
       sourceURL: page.from ?? page.url,
       url: page.url,
       statusCode: page.status,
-      error: page.fate === 'errored' ? (page.detail ?? page.reason) : undefined,
+      error: page.outcome === 'errored' ? (page.detail ?? page.reason) : undefined,
       contentType: page.type,
       numPages: page.pages,
       proxyUsed: 'basic',
-      cacheState: page.cached === true ? 'hit' : 'miss',
       cachedAt: page.cached === true ? page.fetchedAt : undefined,
       creditsUsed: page.creditsUsed ?? 1,
     }),
@@ -111,7 +121,7 @@ function socialOf({ social = {}, modified, published }: Fields): Fields {
     return group === 'og' ? [[`og${rest}`, value]] : group === 'article' && /^(?:Tag|Section)$/.test(rest) ? [[`article${rest}`, value]] : []; // prettier-ignore
   });
   const all = Object.fromEntries(tags) as Fields;
-  // The one that theirs reads as a list.
+  // Firecrawl returns this one as a list.
   const ogLocaleAlternate =
     all.ogLocaleAlternate === undefined ? undefined : [all.ogLocaleAlternate];
   return { ...all, ogLocaleAlternate, modifiedTime: modified, publishedTime: published };

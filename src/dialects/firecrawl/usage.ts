@@ -1,5 +1,6 @@
-// What was spent and what is under way: credits of this month and of those before, the queue.
-import type { Api, Asked } from './index.ts';
+// Credits of this and earlier months, and the state of the queue.
+import type { Api, Asked } from './route.ts';
+import { listJobs, type Status } from '../../contracts/jobs.ts';
 
 interface Usage {
   period: string;
@@ -18,7 +19,7 @@ export const creditUsage: Api = async (asked) => {
   return {
     success: true,
     data: {
-      // Without a budget nothing limits: the largest number that JSON keeps exactly says so.
+      // Without a budget there is no limit: the largest exact JSON number stands for it.
       remainingCredits: budget?.remaining ?? Number.MAX_SAFE_INTEGER,
       planCredits: budget?.limit ?? Number.MAX_SAFE_INTEGER,
       usedCredits: out.creditsUsed,
@@ -28,7 +29,7 @@ export const creditUsage: Api = async (asked) => {
   };
 };
 
-/** By month; the caller sees what its own key spent, so there is nothing to part by key. */
+/** By month. A caller sees only its own usage, so there is no breakdown by key. */
 export const creditHistory: Api = async (asked) => {
   const { rows } = await usageOf(asked, { from: '2020-01-01' });
   const months = new Map<string, number>();
@@ -45,7 +46,7 @@ export const creditHistory: Api = async (asked) => {
   return { success: true, periods };
 };
 
-/** Tokens are what extractions were paid with; here they cost credits like everything. */
+/** Firecrawl bills extractions in tokens. Here they cost credits. */
 export const tokenUsage: Api = async (asked) => {
   const { data } = (await creditUsage(asked)) as { data: Record<string, unknown> };
   const { remainingCredits, planCredits, billingPeriodStart, billingPeriodEnd } = data;
@@ -79,11 +80,11 @@ function monthOf(month: string): { startDate: string; endDate: string } {
   return { startDate: start.toISOString(), endDate: end.toISOString() };
 }
 
-const concurrencyMax = 50;
+const maxConcurrency = 50;
 
-async function countOf({ call }: Asked, state: string): Promise<number> {
-  const wish = { kind: ['web'], status: [state], limit: 200 };
-  const out = await call.operations.call<{ jobs: unknown[] }>('list_jobs', wish, call.context);
+async function countOf({ call }: Asked, state: Status): Promise<number> {
+  const requested = { kind: ['web'], status: [state], limit: 200 };
+  const out = await call.operations.call(listJobs, requested, call.context);
   return out.jobs.length;
 }
 
@@ -95,12 +96,12 @@ export const queueStatus: Api = async (asked) => {
     jobsInQueue: running + queued,
     activeJobsInQueue: running,
     waitingJobsInQueue: queued,
-    maxConcurrency: concurrencyMax,
+    maxConcurrency: maxConcurrency,
   };
 };
 
 export const concurrency: Api = async (asked) => ({
   success: true,
   concurrency: await countOf(asked, 'running'),
-  maxConcurrency: concurrencyMax,
+  maxConcurrency: maxConcurrency,
 });

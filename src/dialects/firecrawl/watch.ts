@@ -1,22 +1,24 @@
-// A crawl or batch followed over a WebSocket: what there is so far, then each document. The end closes the connection;
-// the clients then ask for the whole once more, by HTTP.
+// Follows a crawl or batch over a WebSocket: the documents so far, then each new one. The end closes the connection, and clients
+// then read the complete result over HTTP.
 import { AppError } from '../../errors.ts';
-import { lookAt } from './crawl.ts';
-import type { Asked } from './index.ts';
+import { lookAt } from './status.ts';
+import type { Asked } from './route.ts';
 import type { Fields } from './translate.ts';
+import { waitForJobs } from '../../contracts/jobs.ts';
 
 const waitMs = 1000;
 
-export async function* watch(asked: Asked): AsyncIterable<Fields> {
+export async function* watch(asked: Asked): AsyncGenerator<Fields, string | void> {
   try {
     yield* followed(asked);
+    if (asked.toEnd) return JSON.stringify({ type: 'done' });
   } catch (error) {
     if (!(error instanceof AppError)) throw error;
     yield { type: 'error', error: error.message };
   }
 }
 
-async function* followed(asked: Asked): AsyncIterable<Fields> {
+async function* followed(asked: Asked): AsyncGenerator<Fields, void> {
   const { call, params } = asked;
   let { query } = asked;
   for (let first = true; !call.context.signal.aborted; first = false) {
@@ -24,15 +26,15 @@ async function* followed(asked: Asked): AsyncIterable<Fields> {
     const data = present.data as Fields[];
     const goesOn = present.status === 'scraping';
     if (first) {
-      // A final status ends the clients' watch with what it holds, and that may be the first pages only.
-      if (!goesOn) return;
+      // A final status ends a v2 watch with the documents it contains, which may be only the first ones.
+      if (!goesOn && !asked.toEnd) return;
       yield { type: 'catchup', data: present };
     } else for (const document of data) yield { type: 'document', data: document };
     const { next } = present;
     if (!goesOn && typeof next !== 'string') return;
     query = typeof next === 'string' ? new URL(next).searchParams : new URLSearchParams({ skip });
     if (data.length > 0) continue;
-    const wish = { ids: [params.id], timeoutMs: waitMs };
-    await call.operations.call('wait_for_jobs', wish, call.context);
+    const requested = { ids: [params.id!], waitMs };
+    await call.operations.call(waitForJobs, requested, call.context);
   }
 }

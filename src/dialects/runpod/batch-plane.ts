@@ -1,8 +1,8 @@
-// RunPod's batch routes over our batches.
+// RunPod's batch routes, translated to batch operations.
 import type { DialectCall, DialectRequest, DialectRoute } from '../../dialect.ts';
 import { AppError } from '../../errors.ts';
 import { dataRoutes, ok, submission } from './data-plane.ts';
-import { bodyOf, jobBody, objectOf, type EndpointJob } from './words.ts';
+import { bodyOf, jobBody, objectOf, type EndpointJob } from './translate.ts';
 
 interface Batch {
   id: string;
@@ -17,10 +17,10 @@ interface Batch {
 
 export const batchPlane: DialectRoute[] = [
   ...dataRoutes(['POST'], '/batch', async (request, call) => {
-    // An empty body is an empty draft.
+    // An empty body creates an empty draft.
     const list = request.body.length === 0 ? [] : bodyOf(request);
-    const wish = { endpointId: request.params.endpointId, requests: requestsOf(list) };
-    const batch = await call.operations.call<Batch>('draft_batch', wish, call.context);
+    const input = { endpointId: request.params.endpointId, requests: requestsOf(list) };
+    const batch = await call.operations.call<Batch>('draft_batch', input, call.context);
     return ok({ id: batch.id, status: 'DRAFT' });
   }),
   ...dataRoutes(['GET'], '/batch', async ({ params }, call) => {
@@ -34,8 +34,8 @@ export const batchPlane: DialectRoute[] = [
   }),
   ...dataRoutes(['GET'], '/batch/{batchId}', async ({ params }, call) => {
     const { endpointId, batchId } = params;
-    const wish = { endpointId, batchId };
-    return ok(batchBody(await call.operations.call<Batch>('get_batch', wish, call.context)));
+    const input = { endpointId, batchId };
+    return ok(batchBody(await call.operations.call<Batch>('get_batch', input, call.context)));
   }),
   ...dataRoutes(['PUT'], '/batch/{batchId}', async (request, call) => {
     const { name } = objectOf(bodyOf(request));
@@ -55,8 +55,8 @@ export const batchPlane: DialectRoute[] = [
   ),
   ...dataRoutes(['POST'], '/batch/{batchId}/cancel', async ({ params }, call) => {
     const { endpointId, batchId } = params;
-    const wish = { endpointId, batchId };
-    return ok(batchBody(await call.operations.call<Batch>('cancel_batch', wish, call.context)));
+    const input = { endpointId, batchId };
+    return ok(batchBody(await call.operations.call<Batch>('cancel_batch', input, call.context)));
   }),
   ...dataRoutes(['GET'], '/batch/{batchId}/requests', async ({ params, query }, call) => {
     const offset = Number(query.get('offset') ?? 0);
@@ -93,7 +93,7 @@ function requestsOf(value: unknown): Record<string, unknown>[] {
   });
 }
 
-/** There is no running or completed state: a batch is through when completed + failed is the total. */
+/** There is no running or completed state: a batch has ended when completed + failed equals the total. */
 function batchBody(batch: Batch): Record<string, unknown> {
   const { counts } = batch;
   const status = batch.status === 'cancelled' ? 'CANCELLED' : batch.draft ? 'DRAFT' : 'FINALIZED';

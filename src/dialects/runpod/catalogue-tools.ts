@@ -1,5 +1,5 @@
-// RunPod's MCP tools around endpoints that stand for what only its cloud has: builds, GPU choice, billing, public
-// endpoints and the hub. They exist under their names so that an agent's habits work, and say plainly what is here.
+// RunPod's MCP tools for features that only its cloud has: builds, GPU selection, billing, public endpoints and the
+// hub. They exist under their original names and explain what this server offers instead.
 import { textOf } from '../../runtime/json.ts';
 import { z } from 'zod';
 import type { DialectCall, DialectTool } from '../../dialect.ts';
@@ -10,16 +10,16 @@ import { get, tool, type Input } from './endpoint-tools.ts';
 import { endpointId } from './tools.ts';
 
 const page = {
-  limit: z.number().int().min(1).max(100).default(20),
-  cursor: z.string().optional(),
-  searchTerm: z.string().optional(),
+  limit: z.number().int().min(1).max(100).default(20).describe('Entries per page, 1 to 100'),
+  cursor: z.string().optional().describe('nextCursor of the previous page'),
+  searchTerm: z.string().optional().describe('Search term'),
 };
 const items = z.looseObject({ items: z.array(z.unknown()), pagination: z.looseObject({}) });
 
 export const catalogueTools: DialectTool[] = [
   tool('list-endpoint-builds', 'List endpoint builds', 'read', {
     description:
-      'Builds of an endpoint from a repository. Endpoints of this server are not built here, so the list is empty; list-endpoint-releases shows versions.',
+      'List the builds of a Serverless endpoint from a repository; always empty here, because this server does not build images. Do not wait for a build: use list-endpoint-releases for versions and create-endpoint for an existing image. An unknown endpoint is an error. Changes nothing.',
     input: z.strictObject({ id: endpointId }),
     output: z.looseObject({ builds: z.array(z.unknown()) }),
     run: async (input, call) => {
@@ -28,94 +28,113 @@ export const catalogueTools: DialectTool[] = [
     },
   }),
   tool('get-endpoint-build', 'Get endpoint build', 'read', {
-    description: 'One build of an endpoint. There are none here; use list-endpoint-releases.',
-    input: z.strictObject({ id: endpointId, buildId: z.string() }),
+    description:
+      'Return one build of a Serverless endpoint; this server has none, so it always fails with notFound. Use list-endpoint-releases for the versions of an endpoint. Changes nothing.',
+    input: z.strictObject({ id: endpointId, buildId: z.string().describe('Id of the build') }),
     output: z.looseObject({}),
     run: async (input, call) => {
       await get(input.id, call);
-      throw new AppError('notFound', `There is no build ${textOf(input.buildId).slice(0, 80)}.`, {
-        hint: 'Endpoints here are not built from a repository; list-endpoint-releases shows versions.',
-      });
+      throw new AppError(
+        'notFound',
+        `Build ${textOf(input.buildId).slice(0, 80)} does not exist.`,
+        {
+          hint: 'This server does not build endpoints from a repository. list-endpoint-releases shows versions.',
+        },
+      );
     },
   }),
   tool('set-endpoint-gpus', 'Set endpoint GPUs', 'write', {
     description:
-      'Note which GPUs an endpoint is meant for. Kept and shown with get-endpoint; workers of this machine use the GPUs it has. Give gpuIds, or pools with excludeGpuTypeIds.',
+      'Record which GPUs a Serverless endpoint is meant for; get-endpoint shows the setting. Workers use the GPUs of this machine, so it does not affect scheduling here. For other settings use update-endpoint. Pass gpuIds, or pools with excludeGpuTypeIds.',
     idempotent: true,
     input: z.strictObject({
       endpointId,
-      gpuIds: z.string().optional().describe('Comma-separated'),
-      pools: z.array(z.string()).optional(),
-      excludeGpuTypeIds: z.array(z.string()).optional(),
-      gpuCount: z.number().int().min(1).optional(),
-      minCudaVersion: z.string().optional(),
-      allowedCudaVersions: z.string().optional().describe('Comma-separated'),
+      gpuIds: z.string().optional().describe('GPU pools, separated by commas'),
+      pools: z.array(z.string()).optional().describe('GPU pools, as a list'),
+      excludeGpuTypeIds: z.array(z.string()).optional().describe('GPU types not to use'),
+      gpuCount: z.number().int().min(1).optional().describe('GPUs per worker'),
+      minCudaVersion: z.string().optional().describe('Lowest CUDA version'),
+      allowedCudaVersions: z.string().optional().describe('CUDA versions, separated by commas'),
     }),
     output: z.looseObject({ id: z.string() }),
     run: setGpus,
   }),
   tool('list-serverless-billing', 'List serverless billing', 'read', {
-    description: 'Spend per endpoint and time bucket. This server bills nothing: always empty.',
+    description:
+      'List what Serverless endpoints cost per period; always empty here, because this server does not charge for jobs. For usage by state use endpoint-health. Changes nothing.',
     input: z.strictObject({
-      startTime: z.string().optional(),
-      endTime: z.string().optional(),
-      bucketSize: z.enum(['hour', 'day', 'week', 'month', 'year']).optional(),
-      lastN: z.number().int().min(1).optional(),
-      serverlessId: z.string().optional(),
+      startTime: z.string().optional().describe('Start, RFC 3339'),
+      endTime: z.string().optional().describe('End, RFC 3339'),
+      bucketSize: z
+        .enum(['hour', 'day', 'week', 'month', 'year'])
+        .optional()
+        .describe('Length of a period'),
+      lastN: z.number().int().min(1).optional().describe('Only the last periods'),
+      serverlessId: z.string().optional().describe('Only this endpoint'),
     }),
     output: z.looseObject({ records: z.array(z.unknown()) }),
-    run: async () => ({ records: [], note: 'Jobs of this server cost nothing.' }),
+    run: async () => ({ records: [], note: 'Jobs on this server are free.' }),
   }),
   tool('list-public-endpoints', 'List public endpoints', 'read', {
     description:
-      'Endpoints that others offer. This server has none of its own; an endpoint with a remote (save_endpoint) stands for one elsewhere, and list-endpoints shows it.',
+      'List public endpoints that others offer; always empty here, because this server has no public catalogue. Use list-endpoints for the endpoints you can run. Changes nothing.',
     input: z.strictObject({
       ...page,
-      modality: z.string().optional(),
-      owner: z.string().optional(),
-      includeOffline: z.boolean().optional(),
+      modality: z.string().optional().describe('Only this kind of model, such as text'),
+      owner: z.string().optional().describe('Only endpoints of this owner'),
+      includeOffline: z.boolean().optional().describe('Also endpoints that are offline'),
     }),
     output: items,
-    run: async () => none('No public endpoints here; list-endpoints shows those you can run.'),
+    run: async () =>
+      none('This server has no public endpoints. list-endpoints shows the endpoints you can run.'),
   }),
   tool('list-hub-repos', 'List hub repos', 'read', {
     description:
-      'The catalogue of ready-made workers. This server has none; create-endpoint takes a container image or a handler file.',
+      'List ready-made workers of the hub; always empty here, because this server has no hub. Use create-endpoint with a container image or a handler file instead. Changes nothing.',
     input: z.strictObject({
       ...page,
-      category: z.string().optional(),
-      type: z.enum(['SERVERLESS', 'POD']).optional(),
-      repoOwner: z.string().optional(),
-      includeConfig: z.boolean().optional(),
+      category: z.string().optional().describe('Only this category'),
+      type: z.enum(['SERVERLESS', 'POD']).optional().describe('Only this kind of worker'),
+      repoOwner: z.string().optional().describe('Only repositories of this owner'),
+      includeConfig: z.boolean().optional().describe('Also the settings of each worker'),
     }),
     output: items,
-    run: async () => none('No catalogue here; create-endpoint takes an image or a handler file.'),
+    run: async () =>
+      none('This server has no hub. create-endpoint accepts an image or a handler file.'),
   }),
   tool('deploy-hub-repo', 'Deploy hub repo', 'write', {
     description:
-      'Deploy a worker of the catalogue as an endpoint. This server has no catalogue: it says so and what to do instead.',
+      'Deploy a worker of the hub as an endpoint; always rejected here, because this server has no hub. Use create-endpoint with the container image of the worker instead.',
     input: z.strictObject({
-      repo: z.string().optional(),
-      hubReleaseId: z.string().optional(),
-      name: z.string().optional(),
-      env: z.record(z.string(), z.string()).optional(),
-      gpuIds: z.string().optional(),
-      gpuCount: z.number().int().optional(),
-      containerDiskInGb: z.number().int().optional(),
-      workersMin: z.number().int().optional(),
-      workersMax: z.number().int().optional(),
-      idleTimeout: z.number().int().optional(),
-      scalerType: z.enum(['QUEUE_DELAY', 'REQUEST_COUNT']).optional(),
-      scalerValue: z.number().optional(),
-      executionTimeoutMs: z.number().int().optional(),
-      flashboot: z.boolean().optional(),
+      repo: z.string().optional().describe('Repository of the worker, owner/name'),
+      hubReleaseId: z.string().optional().describe('Release of the worker'),
+      name: z.string().optional().describe('Name of the endpoint'),
+      env: z.record(z.string(), z.string()).optional().describe('Environment of the workers'),
+      gpuIds: z.string().optional().describe('GPU pools, separated by commas'),
+      gpuCount: z.number().int().optional().describe('GPUs per worker'),
+      containerDiskInGb: z.number().int().optional().describe('Disk per worker in GB'),
+      workersMin: z.number().int().optional().describe('Workers that always run'),
+      workersMax: z.number().int().optional().describe('Maximum number of workers'),
+      idleTimeout: z.number().int().optional().describe('Seconds until an idle worker ends'),
+      scalerType: z.enum(['QUEUE_DELAY', 'REQUEST_COUNT']).optional().describe('Scaling rule'),
+      scalerValue: z.number().optional().describe('Threshold of the scaler'),
+      executionTimeoutMs: z
+        .number()
+        .int()
+        .optional()
+        .describe('Maximum running time of a job in ms'),
+      flashboot: z.boolean().optional().describe('Start workers from a snapshot'),
     }),
     output: z.looseObject({}),
     run: async (input) => {
       const what = textOf(input.repo ?? input.hubReleaseId ?? 'it').slice(0, 100);
-      throw new AppError('notFound', `${what} cannot be deployed: there is no catalogue here.`, {
-        hint: 'Build or pull its container image and call create-endpoint with "image".',
-      });
+      throw new AppError(
+        'notFound',
+        `${what} cannot be deployed, because this server has no hub.`,
+        {
+          hint: 'Build or pull its container image and call create-endpoint with "image".',
+        },
+      );
     },
   }),
 ];

@@ -1,16 +1,11 @@
-// RunPod's control plane: /v2/serverless…, in the shapes its MCP server reads.
+// RunPod's control plane: /v2/serverless…, in the format that its MCP server reads.
 import type { DialectCall, DialectRequest, DialectResponse, DialectRoute } from '../../dialect.ts';
 import { AppError } from '../../errors.ts';
-import {
-  endpointBody,
-  endpointFields,
-  workersBody,
-  type EndpointView,
-  type WorkerView,
-} from './endpoint-shape.ts';
-import { bodyOf, objectOf } from './words.ts';
+import { endpointBody, endpointFields, type EndpointView } from './endpoint-shape.ts';
+import { bodyOf, objectOf } from './translate.ts';
+import { endpointWorkers, noWorkerId, noWorkerLine } from './worker-list.ts';
 
-/** RunPod's default for endpoints that are made this way. */
+/** RunPod's default for endpoints created through this API. */
 const createdTimeoutMs = 300_000;
 
 type Handle = (request: DialectRequest, call: DialectCall, id: string) => Promise<DialectResponse>;
@@ -47,15 +42,10 @@ export const controlPlane: DialectRoute[] = [
     await call.operations.call('delete_endpoint', { id }, call.context);
     return { status: 204 };
   }),
-  route('GET', '/{id}/workers', async (_request, call, id) => {
-    const endpoint = await get(call, id);
-    const view = await call.operations.call<{ version: number; workers: WorkerView[] }>(
-      'list_workers',
-      { endpointId: id },
-      call.context,
-    );
-    return { status: 200, body: workersBody(view, endpoint.spec.recipe?.image ?? null) };
-  }),
+  route('GET', '/{id}/workers', async (_request, call, id) => ({
+    status: 200,
+    body: await endpointWorkers(id, call),
+  })),
   route('GET', '/{id}/workers/{workerId}/logs', logs),
   route('GET', '/{id}/releases', releases),
   route('GET', '/{id}/builds', async (_request, call, id) => {
@@ -63,8 +53,8 @@ export const controlPlane: DialectRoute[] = [
     return { status: 200, body: { builds: [] } };
   }),
   route('GET', '/{id}/builds/{buildId}', async (request) => {
-    throw new AppError('notFound', `There is no build ${request.params.buildId}.`, {
-      hint: 'Endpoints here are not built from a repository; list-endpoint-releases shows versions.',
+    throw new AppError('notFound', `Build ${request.params.buildId} does not exist.`, {
+      hint: 'This server does not build endpoints from a repository. list-endpoint-releases shows versions.',
     });
   }),
 ];
@@ -77,7 +67,7 @@ export async function createEndpoint(value: unknown, call: DialectCall): Promise
   const body = objectOf(value);
   const missing = ['name', 'type', 'scaling'].filter((field) => body[field] === undefined);
   if (missing.length > 0) {
-    throw new AppError('invalidInput', 'Fields are missing.', {
+    throw new AppError('invalidInput', 'Required fields are missing.', {
       data: { issues: missing.map((field) => ({ path: '', message: `missing '${field}'` })) },
     });
   }
@@ -131,8 +121,8 @@ async function releases(
   call: DialectCall,
   id: string,
 ): Promise<DialectResponse> {
-  const wish = { endpointId: id };
-  const found = await call.operations.call<Releases>('list_releases', wish, call.context);
+  const input = { endpointId: id };
+  const found = await call.operations.call<Releases>('list_releases', input, call.context);
   return { status: 200, body: releasesBody(found) };
 }
 
@@ -173,7 +163,7 @@ async function logs(
   const { query, headers, params } = request;
   const last = headers['last-event-id'];
   const tail = query.get('tail');
-  const wish = {
+  const input = {
     endpointId: id,
     workerId: params.workerId,
     ...(query.get('source') === null ? {} : { source: query.get('source') }),
@@ -181,8 +171,9 @@ async function logs(
     ...(query.get('since') === null ? {} : { since: query.get('since') }),
     ...(typeof last === 'string' ? { cursor: last } : {}),
   };
-  // Asked once before the stream opens, so that an unknown worker is a 404 and not an empty stream.
-  await call.operations.call('read_worker_log', wish, call.context);
+  const isNone = params.workerId === noWorkerId;
+  // Called once before the stream opens, so that an unknown worker is a 404 instead of an empty stream.
+  if (!isNone) await call.operations.call('read_worker_log', input, call.context);
   return {
     status: 200,
     headers: {
@@ -190,15 +181,20 @@ async function logs(
       'cache-control': 'no-cache',
       'x-accel-buffering': 'no',
     },
-    stream: frames(wish, call),
+    stream: isNone ? noWorkerFrames(id, call) : frames(input, call),
   };
 }
 
-async function* frames(wish: unknown, call: DialectCall): AsyncIterable<string> {
-  // The headers go out at once, also when nothing was printed yet.
+async function* frames(input: unknown, call: DialectCall): AsyncIterable<string> {
+  // Sends the headers immediately, even if nothing was printed yet.
   yield ': log\n\n';
-  for await (const { id, data } of call.operations.stream('read_worker_log', wish, call.context)) {
+  for await (const { id, data } of call.operations.stream('read_worker_log', input, call.context)) {
     const { ts, source, line } = data as LogItem;
     yield `id: ${id}\ndata: ${JSON.stringify({ ts, source, line })}\n\n`;
   }
+}
+
+async function* noWorkerFrames(endpointId: string, call: DialectCall): AsyncIterable<string> {
+  const line = await noWorkerLine(endpointId, call);
+  yield `id: ${line.ts}/${'0'.repeat(12)}\ndata: ${JSON.stringify(line)}\n\n`;
 }

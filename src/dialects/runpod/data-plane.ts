@@ -1,16 +1,24 @@
 // RunPod's data plane: /v2/{endpointId}/run, status, stream … as its SDKs and its MCP server call it.
 import type { DialectCall, DialectRequest, DialectResponse, DialectRoute } from '../../dialect.ts';
 import { AppError } from '../../errors.ts';
-import { bodyOf, isOver, jobBody, objectOf, statusOf, waitOf, type EndpointJob } from './words.ts';
+import {
+  bodyOf,
+  isOver,
+  jobBody,
+  objectOf,
+  statusOf,
+  waitOf,
+  type EndpointJob,
+} from './translate.ts';
 
 const mebibyte = 1024 * 1024;
-/** RunPod says MB and means these. */
-const runBytesMax = 10 * mebibyte;
-export const runsyncBytesMax = 20 * mebibyte;
+/** RunPod documents these as MB. */
+const maxRunBytes = 10 * mebibyte;
+export const maxRunsyncBytes = 20 * mebibyte;
 const runsyncWaitMs = 90_000;
 const streamWaitMs = 10_000;
 
-export type Handle = (
+type Handle = (
   request: DialectRequest,
   call: DialectCall,
   params: Record<string, string>,
@@ -21,26 +29,30 @@ export function dataRoutes(
   methods: readonly DialectRoute['method'][],
   path: string,
   handle: Handle,
-  bodyBytesMax = runBytesMax,
+  maxBodyBytes = maxRunBytes,
 ): DialectRoute[] {
   return methods.map((method) => ({
     method,
     path: `/v2/{endpointId}${path}`,
     auth: 'key',
-    bodyBytesMax,
-    waits: true,
+    maxBodyBytes,
     handle: (request, call) => handle(request, call, request.params),
   }));
+}
+
+/** Their responses may take long: they end when the server stops or their key is revoked. */
+export function waitingRoutes(...route: Parameters<typeof dataRoutes>): DialectRoute[] {
+  return dataRoutes(...route).map((each) => ({ ...each, waits: true }));
 }
 
 export const ok = (body: unknown): DialectResponse => ({ status: 200, body });
 
 export const dataPlane: DialectRoute[] = [
   ...dataRoutes(['POST'], '/run', run),
-  ...dataRoutes(['POST'], '/runsync', runsync, runsyncBytesMax),
+  ...waitingRoutes(['POST'], '/runsync', runsync, maxRunsyncBytes),
   ...dataRoutes(['GET', 'POST'], '/status/{jobId}', status),
-  ...dataRoutes(['GET', 'POST'], '/status-sync/{jobId}', statusSync),
-  ...dataRoutes(['GET', 'POST'], '/stream/{jobId}', stream),
+  ...waitingRoutes(['GET', 'POST'], '/status-sync/{jobId}', statusSync),
+  ...waitingRoutes(['GET', 'POST'], '/stream/{jobId}', stream),
   ...dataRoutes(['POST'], '/cancel/{jobId}', cancel),
   ...dataRoutes(['POST'], '/retry/{jobId}', retry),
   ...dataRoutes(['POST'], '/purge-queue', purge),
@@ -52,8 +64,8 @@ export const dataPlane: DialectRoute[] = [
     path: '/v2/hooks/{attemptId}',
     auth: 'none',
     handle: async ({ params, query }, { operations, context }) => {
-      const wish = { attemptId: params.attemptId, token: query.get('token') ?? '' };
-      return ok(await operations.call('notice_remote', wish, context));
+      const input = { attemptId: params.attemptId, token: query.get('token') ?? '' };
+      return ok(await operations.call('notice_remote', input, context));
     },
   },
 ];
@@ -65,21 +77,21 @@ async function run(request: DialectRequest, call: DialectCall): Promise<DialectR
 
 async function runsync(request: DialectRequest, call: DialectCall): Promise<DialectResponse> {
   const waitMs = waitOf(request, runsyncWaitMs);
-  const job = await submit(request, call, { waitMs });
+  const job = await submit(request, call, { waitMs, connection: 'request' });
   const body = jobBody(job);
   return ok(isOver(statusOf(job)) ? body : { id: job.id, status: body.status });
 }
 
-export function submit(
+function submit(
   request: DialectRequest,
   { operations, context }: DialectCall,
   more: Record<string, unknown>,
 ): Promise<EndpointJob> {
-  const wish = submission(bodyOf(request));
+  const input = submission(bodyOf(request));
   return operations.call<EndpointJob>(
     'submit_endpoint_job',
     {
-      ...wish,
+      ...input,
       ...more,
       endpointId: request.params.endpointId,
       ...keyOf(request),
@@ -93,11 +105,11 @@ function keyOf({ headers }: DialectRequest): { idempotencyKey?: string } {
   return typeof key === 'string' && key !== '' ? { idempotencyKey: key } : {};
 }
 
-/** The body of /run as our fields. */
+/** Translates the body of /run to our fields. */
 export function submission(value: unknown): Record<string, unknown> {
   if (value === null || typeof value !== 'object' || Array.isArray(value) || !('input' in value)) {
     throw new AppError('invalidInput', 'The request has no `input`.', {
-      hint: 'Send {"input": …}; it may be any JSON, also {}.',
+      hint: 'Send {"input": …} with any JSON value. {} is allowed.',
     });
   }
   const { input, webhook, s3Config, policy } = value as Record<string, unknown>;
@@ -119,8 +131,8 @@ async function status(
 ): Promise<DialectResponse> {
   const ttl = request.query.get('ttl');
   const more = ttl === null ? {} : { ttlMs: Number(ttl) };
-  const wish = { endpointId, id: jobId, ...more };
-  return ok(jobBody(await operations.call<EndpointJob>('get_endpoint_job', wish, context)));
+  const input = { endpointId, id: jobId, ...more };
+  return ok(jobBody(await operations.call<EndpointJob>('get_endpoint_job', input, context)));
 }
 
 async function statusSync(
@@ -128,8 +140,8 @@ async function statusSync(
   { operations, context }: DialectCall,
   { endpointId, jobId }: Record<string, string>,
 ): Promise<DialectResponse> {
-  const wish = { endpointId, id: jobId, waitMs: waitOf(request, runsyncWaitMs) };
-  return ok(jobBody(await operations.call<EndpointJob>('get_endpoint_job', wish, context)));
+  const input = { endpointId, id: jobId, waitMs: waitOf(request, runsyncWaitMs) };
+  return ok(jobBody(await operations.call<EndpointJob>('get_endpoint_job', input, context)));
 }
 
 async function stream(
@@ -140,33 +152,36 @@ async function stream(
   const after = request.query.get('after');
   const place = { endpointId, id: jobId };
   if (after !== null) return streamAfter(Number(after), { operations, context }, place);
-  const wish = { ...place, waitMs: waitOf(request, streamWaitMs) };
-  const answer = await operations.call<{
+  const input = { ...place, waitMs: waitOf(request, streamWaitMs) };
+  const result = await operations.call<{
     status: string;
     stage: string | null;
     chunks: unknown[];
     error: unknown;
-  }>('drain_stream', wish, context);
+  }>('drain_stream', input, context);
   return ok({
-    status: statusOf(answer),
-    stream: answer.chunks.map((output) => ({ output })),
+    status: statusOf(result),
+    stream: result.chunks.map((output) => ({ output })),
   });
 }
 
-/** Beyond RunPod: reads from a number on and takes nothing away, so that a lost answer loses no chunk. */
+/**
+ * Extension of RunPod's API: reads after a given number without consuming chunks, so that a lost response loses
+ * none.
+ */
 async function streamAfter(
   after: number,
   { operations, context }: DialectCall,
   place: Place,
 ): Promise<DialectResponse> {
-  // Of another endpoint it is unknown, as everywhere.
+  // A job of another endpoint counts as unknown.
   await operations.call('get_endpoint_job', place, context);
-  const answer = await operations.call<{
+  const result = await operations.call<{
     status: string;
     stage: string | null;
     chunks: { n: number; output: unknown }[];
   }>('follow_stream', { id: place.id, after, limit: 1000 }, context);
-  return ok({ status: statusOf(answer), stream: answer.chunks });
+  return ok({ status: statusOf(result), stream: result.chunks });
 }
 
 async function cancel(
@@ -193,7 +208,7 @@ async function purge(
   return ok(await purgeQueue(endpointId, call));
 }
 
-/** What routes and tools do alike. */
+/** Shared by routes and tools. */
 interface Place {
   endpointId: unknown;
   id: unknown;
@@ -212,14 +227,14 @@ export async function retryJob(place: Place, { operations, context }: DialectCal
   } catch (error) {
     if (!(error instanceof AppError) || typeof error.data?.status !== 'string') throw error;
     throw new AppError('wrongState', `The job is ${statusOf({ status: error.data.status })}.`, {
-      hint: 'Only FAILED and TIMED_OUT jobs can be retried; a new one is started with run.',
+      hint: 'Only FAILED and TIMED_OUT jobs can be retried. Start a new job with run.',
     });
   }
 }
 
 export async function purgeQueue(endpointId: unknown, { operations, context }: DialectCall) {
-  const wish = { endpointId };
-  const { removed } = await operations.call<{ removed: number }>('purge_queue', wish, context);
+  const input = { endpointId };
+  const { removed } = await operations.call<{ removed: number }>('purge_queue', input, context);
   return { removed, status: 'completed' };
 }
 
@@ -228,13 +243,13 @@ interface EndpointHealth {
   workers: Record<string, number>;
 }
 
-/** Counts of jobs and workers of an endpoint. */
+/** Counts jobs and workers of an endpoint. */
 export async function healthOf(
   endpointId: unknown,
   { operations, context }: DialectCall,
 ): Promise<EndpointHealth> {
-  const wish = { id: endpointId };
-  return (await operations.call<{ health: EndpointHealth }>('get_endpoint', wish, context)).health;
+  const input = { id: endpointId };
+  return (await operations.call<{ health: EndpointHealth }>('get_endpoint', input, context)).health;
 }
 
 async function health(
@@ -268,7 +283,7 @@ async function requests(
   const { query } = request;
   const key = query.get('idempotencyKey');
   const retryOf = query.get('retryOf');
-  const answer = await operations.call<{ jobs: EndpointJob[]; next?: number }>(
+  const result = await operations.call<{ jobs: EndpointJob[]; next?: number }>(
     'list_endpoint_jobs',
     {
       endpointId,
@@ -280,10 +295,10 @@ async function requests(
     context,
   );
   return ok({
-    requests: answer.jobs.map((job) => jobBody(job)),
-    // Says that this server knows such keys: an empty list is then certain.
+    requests: result.jobs.map((job) => jobBody(job)),
+    // Shows that this server supports such keys, so that an empty list is definitive.
     ...(key === null ? {} : { idempotencyKey: key }),
     ...(retryOf === null ? {} : { retryOf }),
-    ...(answer.next === undefined ? {} : { cursor: String(answer.next) }),
+    ...(result.next === undefined ? {} : { cursor: String(result.next) }),
   });
 }

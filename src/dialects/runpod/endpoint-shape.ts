@@ -1,8 +1,8 @@
-// An endpoint in RunPod's shape (REST v2) and back. What RunPod has and this machine has not (GPUs, data centers, disks)
-// is kept and shown, not acted on.
+// Translates endpoints to RunPod's format (REST v2) and back. Settings that this machine does not support (GPUs, data
+// centers, disks) are stored and shown without effect.
 import { fileURLToPath, pathToFileURL } from 'node:url';
 import { AppError } from '../../errors.ts';
-import { objectOf } from './words.ts';
+import { objectOf } from './translate.ts';
 
 export interface EndpointView {
   id: string;
@@ -11,8 +11,8 @@ export interface EndpointView {
     name?: string;
     recipe?: Record<string, unknown>;
     scaling: Record<string, unknown>;
-    workersMin: number;
-    workersMax: number;
+    minWorkers: number;
+    maxWorkers: number;
     idleTimeoutMs: number;
     executionTimeoutMs: number;
     env: Record<string, string>;
@@ -77,8 +77,8 @@ export function endpointBody(view: EndpointView, baseUrl: string): Record<string
     flashboot: 'OFF',
     ...details,
     workers: {
-      min: spec.workersMin,
-      max: spec.workersMax,
+      min: spec.minWorkers,
+      max: spec.maxWorkers,
       idleTimeout: Math.round(spec.idleTimeoutMs / 1000),
     },
     scaling: spec.scaling,
@@ -89,14 +89,14 @@ export function endpointBody(view: EndpointView, baseUrl: string): Record<string
   };
 }
 
-/** A handler file on this machine is a `file:` image; a worker command has no image. */
+/** A handler file on this machine is a `file:` image. A worker command has no image. */
 function imageOf(recipe: Record<string, unknown>): string | null {
   if (typeof recipe.image === 'string') return recipe.image;
   if (typeof recipe.module === 'string') return pathToFileURL(recipe.module).href;
   return null;
 }
 
-/** Fields of save_endpoint from a create or (sparse) update body. */
+/** Fields of save_endpoint from a create or (partial) update body. */
 export function endpointFields(
   body: Record<string, unknown>,
   before?: EndpointView,
@@ -104,7 +104,7 @@ export function endpointFields(
   refuseUnknown(body);
   const { type, scaling, workers, image, args, env, timeout, name } = body;
   if (type !== undefined && type !== 'QUEUE') {
-    throw new AppError('invalidInput', 'Only endpoints of type QUEUE are served here.', {
+    throw new AppError('invalidInput', 'This server supports only endpoints of type QUEUE.', {
       hint: 'Create it with "type": "QUEUE".',
     });
   }
@@ -120,8 +120,8 @@ export function endpointFields(
     ...(scaling === undefined ? {} : { scaling }),
     ...(recipe === undefined ? {} : { recipe }),
     ...(env === undefined ? {} : { env }),
-    ...(min === undefined ? {} : { workersMin: min }),
-    ...(max === undefined ? {} : { workersMax: max }),
+    ...(min === undefined ? {} : { minWorkers: min }),
+    ...(max === undefined ? {} : { maxWorkers: max }),
     ...(typeof idleTimeout === 'number' ? { idleTimeoutMs: idleTimeout * 1000 } : {}),
     ...(timeout === undefined ? {} : { executionTimeoutMs: timeout }),
     ...(Object.keys(details).length === 0
@@ -133,7 +133,7 @@ export function endpointFields(
 function recipeOf(image: unknown, args: unknown, before: EndpointView | undefined) {
   const present = image ?? before?.spec.recipe?.image;
   if (typeof present !== 'string' || present === '') {
-    const needed = image === undefined ? "'args' go with an 'image'" : 'image: not the name of one';
+    const needed = image === undefined ? "'args' require an 'image'" : 'image: not an image name';
     throw wrongField(needed);
   }
   if (present.startsWith('file:')) return { module: pathOf(present) };
@@ -143,7 +143,7 @@ function recipeOf(image: unknown, args: unknown, before: EndpointView | undefine
   return {
     image: present,
     ...(Array.isArray(list) && list.length === 0 ? {} : { args: list }),
-    // Ours alone: an update from there does not know them.
+    // Recipes that RunPod does not know. An update from its clients must not change them.
     ...(options === undefined ? {} : { options }),
   };
 }
@@ -152,21 +152,23 @@ function pathOf(url: string): string {
   try {
     return fileURLToPath(url);
   } catch {
-    throw wrongField(`image: ${url} is not a file of this machine; write file:///path/handler.ts`);
+    throw wrongField(`image: ${url} is not a file on this machine; use file:///path/handler.ts`);
   }
 }
 
-/** Seconds, as RunPod counts them. */
-const idleTimeoutMax = 3600;
+/** In seconds, as in RunPod's API. */
+const maxIdleTimeout = 3600;
 
 function checkIdleTimeout(idleTimeout: unknown, scaling: unknown): void {
   if (idleTimeout === undefined) return;
   const isWhole = typeof idleTimeout === 'number' && Number.isInteger(idleTimeout);
-  if (!isWhole || idleTimeout < 1 || idleTimeout > idleTimeoutMax)
-    throw wrongField(`workers.idleTimeout: not a number of seconds from 1 to ${idleTimeoutMax}`);
+  if (!isWhole || idleTimeout < 1 || idleTimeout > maxIdleTimeout)
+    throw wrongField(
+      `workers.idleTimeout: must be a number of seconds from 1 to ${maxIdleTimeout}`,
+    );
   if ((scaling as { type?: string } | undefined)?.type !== 'REQUEST_COUNT') return;
-  throw new AppError('invalidInput', 'workers.idleTimeout goes with QUEUE_DELAY scaling only.', {
-    hint: 'Leave idleTimeout out.',
+  throw new AppError('invalidInput', 'workers.idleTimeout requires QUEUE_DELAY scaling.', {
+    hint: 'Omit idleTimeout.',
   });
 }
 
@@ -178,7 +180,7 @@ function wrongField(message: string): AppError {
 function refuseUnknown(body: Record<string, unknown>): void {
   const unknown = Object.keys(body).filter((field) => !known.has(field));
   if (unknown.length === 0) return;
-  throw new AppError('invalidInput', 'The body has fields this does not know.', {
+  throw new AppError('invalidInput', 'The body contains unknown fields.', {
     data: {
       issues: unknown.map((field) => ({
         path: '',
@@ -216,7 +218,7 @@ export function workersBody(view: { version: number; workers: WorkerView[] }, im
   };
 }
 
-/** How many are in which state. */
+/** Counts workers by state. */
 export function workerSummary(workers: readonly { status: string }[]) {
   const of = (word: string) => workers.filter(({ status }) => status === word).length;
   return {

@@ -1,71 +1,81 @@
 // RunPod's MCP endpoint tools under their exact names: list, get, create, update, delete, workers, releases, logs.
 import { z } from 'zod';
-import type { DialectCall, DialectTool } from '../../dialect.ts';
+import { unbudgeted, type DialectCall, type DialectTool } from '../../dialect.ts';
+import { fitItems } from '../../runtime/response-budget.ts';
 import { createEndpoint, releasesBody, updateEndpoint, type Releases } from './control-plane.ts';
-import { endpointBody, workersBody, type EndpointView, type WorkerView } from './endpoint-shape.ts';
-import { answered, endpointId } from './tools.ts';
+import { endpointWorkers, noWorkerId, noWorkerLine } from './worker-list.ts';
+import { endpointBody, type EndpointView } from './endpoint-shape.ts';
+import { toToolResult, endpointId } from './tools.ts';
 
 export type Input = Record<string, unknown>;
 
 const body = z.looseObject({
-  name: z.string().optional(),
-  type: z.enum(['QUEUE', 'LOAD_BALANCER']).optional(),
+  name: z.string().optional().describe('Name of the endpoint'),
+  type: z.enum(['QUEUE', 'LOAD_BALANCER']).optional().describe('QUEUE; other types are rejected'),
   scaling: z
-    .looseObject({ type: z.enum(['QUEUE_DELAY', 'REQUEST_COUNT']) })
+    .looseObject({
+      type: z.enum(['QUEUE_DELAY', 'REQUEST_COUNT']).describe('Scaling rule'),
+    })
     .optional()
     .describe('{type:"QUEUE_DELAY",queueDelay} or {type:"REQUEST_COUNT",requestCount}'),
   image: z
     .string()
     .optional()
     .describe('Container image, or file:///path/handler.ts for a handler on this machine'),
-  args: z.array(z.string()).optional(),
-  env: z.record(z.string(), z.string()).optional(),
+  args: z.array(z.string()).optional().describe('Arguments of the container'),
+  env: z.record(z.string(), z.string()).optional().describe('Environment of the workers'),
   workers: z
     .looseObject({
-      min: z.number().int().optional(),
-      max: z.number().int().optional(),
-      idleTimeout: z.number().int().optional().describe('Seconds'),
+      min: z.number().int().optional().describe('Workers that always run'),
+      max: z.number().int().optional().describe('Maximum number of workers'),
+      idleTimeout: z.number().int().optional().describe('Seconds after which an idle worker ends'),
     })
-    .optional(),
-  timeout: z.number().int().optional().describe('Execution timeout in ms'),
+    .optional()
+    .describe('Number of workers'),
+  timeout: z.number().int().optional().describe('Maximum running time of a job in ms'),
 });
 const id = endpointId;
 const endpoint = z.looseObject({ id: z.string(), name: z.string() });
 
 export const endpointTools: DialectTool[] = [
   tool('list-endpoints', 'List endpoints', 'read', {
-    description: 'List Serverless endpoints, trimmed, by page.',
+    description:
+      'List the Serverless endpoints you can run, page by page, with image, workers and scaling. Use it to find an endpoint id; for one endpoint with its request URLs use get-endpoint. Pass pagination.nextCursor as cursor to continue. Changes nothing.',
+    pages: true,
     input: z.strictObject({
-      limit: z.number().int().min(1).max(100).default(20),
-      cursor: z.string().optional(),
+      limit: z.number().int().min(1).max(100).default(20).describe('Endpoints per page, 1 to 100'),
+      cursor: z.string().optional().describe('nextCursor of the previous page'),
     }),
     output: z.looseObject({ items: z.array(endpoint), pagination: z.looseObject({}) }),
     run: list,
   }),
   tool('get-endpoint', 'Get endpoint', 'read', {
-    description: 'One Serverless endpoint with its request URLs.',
+    description:
+      'Return one Serverless endpoint with all its settings and request URLs. Use it before update-endpoint or to call the endpoint over HTTP; to find an id use list-endpoints. An unknown id is an error. Changes nothing.',
     input: z.strictObject({ id }),
     output: endpoint,
-    run: async (input, call) => endpointBody(await get(input.id, call), base),
+    run: async (input, call) => endpointBody(await get(input.id, call), call.baseUrl ?? ''),
   }),
   tool('create-endpoint', 'Create endpoint', 'write', {
     description:
-      'Create a Serverless endpoint of type QUEUE. Then run jobs with run-endpoint. Needs body with name, type and scaling.',
-    input: z.strictObject({ body }),
+      'Create a Serverless endpoint of type QUEUE from a container image or a handler file, and return it with its id. To change an existing endpoint use update-endpoint. body requires name, type and scaling. Every call creates another endpoint. Then run jobs with run-endpoint.',
+    input: z.strictObject({ body: body.describe('Settings of the endpoint') }),
     output: endpoint,
-    run: async (input, call) => endpointBody(await createEndpoint(input.body, call), base),
+    run: async (input, call) =>
+      endpointBody(await createEndpoint(input.body, call), call.baseUrl ?? ''),
   }),
   tool('update-endpoint', 'Update endpoint', 'write', {
     description:
-      'Change fields of an endpoint. A changed container is a new release: workers in use finish their job first.',
+      'Change settings of a Serverless endpoint; fields that are missing in body stay unchanged. Use it instead of deleting and creating one. A changed image, args or env creates a new release: busy workers finish their job first. See the releases with list-endpoint-releases. GPUs are set with set-endpoint-gpus.',
     idempotent: true,
-    input: z.strictObject({ id, body }),
+    input: z.strictObject({ id, body: body.describe('Settings to change') }),
     output: endpoint,
     run: async (input, call) =>
-      endpointBody(await updateEndpoint(input.id as string, input.body, call), base),
+      endpointBody(await updateEndpoint(input.id as string, input.body, call), call.baseUrl ?? ''),
   }),
   tool('delete-endpoint', 'Delete endpoint', 'destroy', {
-    description: 'Delete an endpoint at once; its waiting and running jobs are cancelled.',
+    description:
+      'Delete a Serverless endpoint immediately and cancel its waiting and running jobs. Use it for endpoints that are no longer needed; to only empty the queue use purge-endpoint-queue. It cannot be undone. Deleting an unknown endpoint is an error.',
     idempotent: true,
     input: z.strictObject({ id }),
     output: z.looseObject({ id: z.string() }),
@@ -73,13 +83,15 @@ export const endpointTools: DialectTool[] = [
       operations.call('delete_endpoint', { id: input.id }, context),
   }),
   tool('list-endpoint-workers', 'List endpoint workers', 'read', {
-    description: 'Workers of an endpoint with their states, and a summary.',
+    description:
+      'List the workers of a Serverless endpoint with their states, and a summary by state. Use it when jobs wait or fail; for counts alone use endpoint-health, for what a worker printed use stream-worker-logs. Changes nothing.',
     input: z.strictObject({ id }),
     output: z.looseObject({ workers: z.array(z.looseObject({})), summary: z.looseObject({}) }),
     run: workers,
   }),
   tool('list-endpoint-releases', 'List endpoint releases', 'read', {
-    description: 'Versions of an endpoint, what each changed, and how far the rollout is.',
+    description:
+      'List the releases of a Serverless endpoint, what each changed, and how far the rollout is. Use it after update-endpoint; for the current settings use get-endpoint. Changes nothing.',
     input: z.strictObject({ id }),
     output: z.looseObject({ endpointVersion: z.number(), releases: z.array(z.looseObject({})) }),
     run: async (input, { operations, context }) =>
@@ -89,21 +101,36 @@ export const endpointTools: DialectTool[] = [
   }),
   tool('stream-worker-logs', 'Read worker logs', 'read', {
     description:
-      'A bounded snapshot of what a worker printed (container) and what was noted about it (system).',
+      'Return the latest log lines of one worker: what it printed (container) and what the server logged about it (system). Use it when jobs fail or a worker does not start; find the worker with list-endpoint-workers. Returns immediately and does not follow the log. Changes nothing.',
     input: z.strictObject({
       endpointId,
-      workerId: z.string(),
-      source: z.enum(['container', 'system', 'both']).default('both'),
-      tail: z.number().int().min(0).max(5000).default(100),
-      since: z.string().optional().describe('RFC 3339; instead of tail'),
-      maxWaitMs: z.number().int().min(500).max(30_000).optional(),
+      workerId: z.string().describe('Id of the worker, from list-endpoint-workers'),
+      source: z
+        .enum(['container', 'system', 'both'])
+        .default('both')
+        .describe('Which lines to return'),
+      tail: z
+        .number()
+        .int()
+        .min(0)
+        .max(5000)
+        .default(100)
+        .describe('Number of latest lines, 0 to 5,000'),
+      since: z.string().optional().describe('Instead of tail: lines since this RFC 3339 time'),
+      maxWaitMs: z
+        .number()
+        .int()
+        .min(500)
+        .max(30_000)
+        .optional()
+        .describe('Accepted for compatibility, 500 to 30,000; the response is immediate'),
     }),
     output: z.looseObject({ items: z.array(z.looseObject({})), count: z.number() }),
     run: logs,
   }),
 ];
 
-/** What a list shows of an endpoint. */
+/** Summary of an endpoint for lists. */
 const fields = [
   'id',
   'name',
@@ -117,9 +144,6 @@ const fields = [
   'flashboot',
   'createdAt',
 ];
-/** Tools are read by people beside the server, who know where it is; links are paths. */
-const base = '';
-const logBytesMax = 256 * 1024;
 
 export function tool(
   name: string,
@@ -128,6 +152,7 @@ export function tool(
   rest: {
     description: string;
     idempotent?: boolean;
+    pages?: true;
     input: z.ZodType;
     output: z.ZodType;
     run(input: Input, call: DialectCall): Promise<unknown>;
@@ -140,9 +165,10 @@ export function tool(
     openWorld: true,
     description: rest.description,
     ...(rest.idempotent ? { idempotent: true } : {}),
+    ...(rest.pages ? { pages: true as const } : {}),
     input: rest.input,
     output: rest.output,
-    run: (input, call) => answered(rest.run(input as Input, call), 'endpoint'),
+    run: (input, call) => toToolResult(rest.run(input as Input, call), 'endpoint'),
   };
 }
 
@@ -150,7 +176,8 @@ export function get(wanted: unknown, { operations, context }: DialectCall): Prom
   return operations.call<EndpointView>('get_endpoint', { id: wanted }, context);
 }
 
-async function list(input: Input, { operations, context }: DialectCall): Promise<unknown> {
+async function list(input: Input, call: DialectCall): Promise<unknown> {
+  const { operations, context } = unbudgeted(call);
   const { endpoints } = await operations.call<{ endpoints: EndpointView[] }>(
     'list_endpoints',
     { limit: 1000 },
@@ -161,44 +188,41 @@ async function list(input: Input, { operations, context }: DialectCall): Promise
     typeof input.cursor === 'string'
       ? Number(Buffer.from(input.cursor, 'base64').toString('utf8')) || 0
       : 0;
-  const page = endpoints.slice(offset, offset + limit);
-  const truncated = offset + limit < endpoints.length;
+  const page = endpoints.slice(offset, offset + limit).map((view) => {
+    const whole = endpointBody(view, call.baseUrl ?? '');
+    return Object.fromEntries(fields.map((field) => [field, whole[field]]));
+  });
+  const { shown, omitted } = fitItems(page, call.context.maxResponseBytes);
+  const next = offset + shown.length;
+  const truncated = next < endpoints.length;
   return {
-    items: page.map((view) => {
-      const whole = endpointBody(view, base);
-      return Object.fromEntries(fields.map((field) => [field, whole[field]]));
-    }),
+    items: shown,
     pagination: {
       total: endpoints.length,
-      returned: page.length,
+      returned: shown.length,
       offset,
       truncated,
-      ...(truncated ? { nextCursor: Buffer.from(String(offset + limit)).toString('base64') } : {}),
+      ...(truncated ? { nextCursor: Buffer.from(String(next)).toString('base64') } : {}),
     },
+    ...(omitted ? { omitted } : {}),
   };
 }
 
 async function workers(input: Input, call: DialectCall): Promise<unknown> {
-  const view = await get(input.id, call);
-  const found = await call.operations.call<{ version: number; workers: WorkerView[] }>(
-    'list_workers',
-    { endpointId: input.id },
-    call.context,
-  );
-  return workersBody(found, view.spec.recipe?.image ?? null);
+  return endpointWorkers(input.id, call);
 }
 
 async function logs(input: Input, { operations, context }: DialectCall): Promise<unknown> {
-  const { maxWaitMs: _wait, ...wish } = input;
-  const { lines } = await operations.call<{
-    lines: { ts: string; source: string; line: string }[];
-  }>('read_worker_log', wish, context);
-  const items: unknown[] = [];
-  let bytes = 0;
-  for (const { ts, source, line } of lines.toReversed()) {
-    bytes += line.length + 80;
-    if (bytes > logBytesMax) break;
-    items.unshift({ source, line, ts });
+  const { maxWaitMs: _wait, ...query } = input;
+  if (query.workerId === noWorkerId) {
+    const items = [await noWorkerLine(query.endpointId, { operations, context })];
+    return { items, count: items.length, truncated: false };
   }
-  return { items, count: items.length, truncated: items.length < lines.length };
+  const { lines, omitted } = await operations.call<{
+    lines: { ts: string; source: string; line: string }[];
+    omitted?: object;
+  }>('read_worker_log', query, context);
+  const items = lines.map(({ ts, source, line }) => ({ source, line, ts }));
+  const truncated = omitted !== undefined;
+  return { items, count: items.length, truncated, ...(truncated ? { omitted } : {}) };
 }

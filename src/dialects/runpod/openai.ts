@@ -1,20 +1,20 @@
-// /openai/v1/*: an OpenAI client against an endpoint. The worker gets the route and the body as job.input, as RunPod's
-// workers expect, and what it yields goes back as it comes.
+// /openai/v1/*: serves OpenAI clients with an endpoint. The worker receives the route and the body as job.input, as
+// RunPod's workers expect, and its output is passed through.
 import type { DialectCall, DialectRequest, DialectResponse, DialectRoute } from '../../dialect.ts';
 import { AppError, errorBody, errorKind } from '../../errors.ts';
-import { runsyncBytesMax } from './data-plane.ts';
+import { maxRunsyncBytes } from './data-plane.ts';
 import { inTerms } from './terms.ts';
-import { bodyOf, statusOf, type EndpointJob } from './words.ts';
+import { bodyOf, statusOf, type EndpointJob } from './translate.ts';
 
-/** An OpenAI client waits ten minutes by default; one call of an operation at most this long. */
+/** An OpenAI client waits ten minutes by default. One operation call waits at most this long. */
 const waitMs = 300_000;
-const waitsMax = 2;
+const maxWaits = 2;
 
 export const openaiRoutes: DialectRoute[] = (['GET', 'POST'] as const).map((method) => ({
   method,
   path: '/v2/{endpointId}/openai/{rest*}',
   auth: 'key',
-  bodyBytesMax: runsyncBytesMax,
+  maxBodyBytes: maxRunsyncBytes,
   waits: true,
   handle: pass,
 }));
@@ -23,12 +23,13 @@ async function pass(request: DialectRequest, call: DialectCall): Promise<Dialect
   const { endpointId, rest } = request.params;
   const body = request.method === 'GET' ? undefined : bodyOf(request);
   const input = { openai_route: `/${rest}`, openai_input: body ?? null };
+  const streams = body !== null && typeof body === 'object' && 'stream' in body && body.stream;
+  const connection = streams ? 'stream' : 'request';
   const job = await call.operations.call<EndpointJob>(
     'submit_endpoint_job',
-    { endpointId, input },
+    { endpointId, input, connection },
     call.context,
   );
-  const streams = body !== null && typeof body === 'object' && 'stream' in body && body.stream;
   if (streams) {
     return {
       status: 200,
@@ -42,17 +43,17 @@ async function pass(request: DialectRequest, call: DialectCall): Promise<Dialect
 }
 
 async function wait(job: EndpointJob, call: DialectCall): Promise<EndpointJob> {
-  const wish = { endpointId: job.endpointId, id: job.id, waitMs };
-  for (let i = 0; i < waitsMax; i++) {
-    const now = await call.operations.call<EndpointJob>('get_endpoint_job', wish, call.context);
+  const input = { endpointId: job.endpointId, id: job.id, waitMs };
+  for (let i = 0; i < maxWaits; i++) {
+    const now = await call.operations.call<EndpointJob>('get_endpoint_job', input, call.context);
     if (!['queued', 'running', 'input_required'].includes(now.status)) return now;
   }
-  throw new AppError('timeout', `The job ${job.id} is not over yet; it goes on.`, {
-    hint: `Look at it with GET /v2/${job.endpointId}/status/${job.id}.`,
+  throw new AppError('timeout', `Job ${job.id} has not ended yet and continues to run.`, {
+    hint: `Check it with GET /v2/${job.endpointId}/status/${job.id}.`,
   });
 }
 
-/** RunPod's workers answer a list of what they yielded; a plain handler answers the object itself. */
+/** RunPod's workers return a list of yielded objects. A plain handler returns the object itself. */
 function whole(output: unknown): unknown {
   if (!Array.isArray(output)) return output;
   return output.length > 0 ? output[0] : undefined;
@@ -80,15 +81,15 @@ async function* frames(job: EndpointJob, call: DialectCall): AsyncIterable<strin
     finished ||= frame.includes('data: [DONE]');
     yield frame;
   }
-  const wish = { endpointId: job.endpointId, id: job.id };
-  const ended = await call.operations.call<EndpointJob>('get_endpoint_job', wish, call.context);
+  const input = { endpointId: job.endpointId, id: job.id };
+  const ended = await call.operations.call<EndpointJob>('get_endpoint_job', input, call.context);
   if (ended.status === 'completed') {
     if (count === 0) yield frameOf(whole(ended.output) ?? null);
   } else yield `data: ${JSON.stringify(errorShape(failed(ended)))}\n\n`;
   if (!finished) yield 'data: [DONE]\n\n';
 }
 
-/** Workers that speak OpenAI yield finished frames; others yield the object of one. */
+/** Workers that support OpenAI yield complete frames. Others yield the object of a frame. */
 function frameOf(output: unknown): string {
   if (typeof output !== 'string') return `data: ${JSON.stringify(output)}\n\n`;
   if (!output.startsWith('data:')) return `data: ${output}\n\n`;
@@ -102,7 +103,7 @@ function failed(job: EndpointJob): AppError {
   });
 }
 
-/** As an OpenAI client reads errors. */
+/** The error format that OpenAI clients read. */
 export function openaiError(error: unknown): DialectResponse {
   return { status: errorKind(errorBody(error).code).http, body: errorShape(error) };
 }

@@ -1,5 +1,5 @@
-// Our names of fields and operations as callers of this dialect know them: an error speaks of what they sent, and its
-// hint of what they can call.
+// Translates our field and operation names to those of RunPod's callers, so that errors and hints name what the
+// caller sent and can call.
 import { byName } from '../../runtime/by-name.ts';
 import { AppError } from '../../errors.ts';
 
@@ -14,11 +14,11 @@ const jobFields: Terms = byName({
   id: 'jobId',
 });
 
-/** Fields of an endpoint's body. */
+/** Fields of an endpoint body. */
 const endpointFields: Terms = byName({
   executionTimeoutMs: 'timeout',
-  workersMin: 'workers.min',
-  workersMax: 'workers.max',
+  minWorkers: 'workers.min',
+  maxWorkers: 'workers.max',
   idleTimeoutMs: 'workers.idleTimeout',
   'recipe.image': 'image',
   'recipe.args': 'args',
@@ -48,10 +48,10 @@ const routes: Terms = byName({
   run_endpoint: 'POST /v2/{endpointId}/run',
 });
 
-/** A hint or diagnosis for somebody who has these tools. */
+/** Rewrites a hint or diagnosis for callers of these tools. */
 export const toolTerms = (text: string): string => renamed(text, tools);
 
-/** The error as the caller of a route or tool reads it; anything but an AppError stays as it is. */
+/** Rewrites an error for the caller of a route or tool. Other errors than AppError stay unchanged. */
 export function inTerms(
   error: unknown,
   way: { fields: 'job' | 'endpoint'; calls: 'tools' | 'routes' },

@@ -1,33 +1,33 @@
 // The worker plane: job-take, job-stop, job-done, job-stream, ping, as an unmodified `runpod` worker calls them. Long
-// polls are held: a quick empty answer would make the worker ask again at once.
+// polls are held open, because a quick empty response would make the worker poll again immediately.
 import type { DialectCall, DialectRequest, DialectResponse, DialectRoute } from '../../dialect.ts';
 import { AppError } from '../../errors.ts';
-import { dataRoutes, ok } from './data-plane.ts';
+import { dataRoutes, ok, waitingRoutes } from './data-plane.ts';
 
-/** Below the 90 s after which the worker gives up, and the 60 s of common proxies. */
+/** Below the 90 s after which the worker gives up, and the 60 s timeout of common proxies. */
 const holdMs = 45_000;
-/** Results are never refused for being over RunPod's 20 MB; this is what one request may hold. */
-const resultBytesMax = 512 * 1024 * 1024;
-const countMax = 1000;
+/** Maximum size of one request. Results over RunPod's 20 MB are accepted. */
+const maxResultBytes = 512 * 1024 * 1024;
+const maxCount = 1000;
 
 interface Taken {
-  jobs: { id: string; input: unknown }[];
+  jobs: { id: string; attemptId: string; input: unknown }[];
 }
 
 const nothing: DialectResponse = { status: 204 };
 
 const routes: DialectRoute[] = [
-  ...dataRoutes(['GET'], '/job-take/{workerId}', async (request, call) => {
+  ...waitingRoutes(['GET'], '/job-take/{workerId}', async (request, call) => {
     const { jobs } = await take(request, call, 1);
-    return jobs[0] ? ok(jobs[0]) : nothing;
+    return jobs[0] ? handOut(request, jobs, ([job]) => job) : nothing;
   }),
-  ...dataRoutes(['GET'], '/job-take-batch/{workerId}', async (request, call) => {
+  ...waitingRoutes(['GET'], '/job-take-batch/{workerId}', async (request, call) => {
     const asked = Number(request.query.get('batch_size') ?? 1);
-    const count = Number.isInteger(asked) ? Math.min(Math.max(asked, 1), countMax) : 1;
+    const count = Number.isInteger(asked) ? Math.min(Math.max(asked, 1), maxCount) : 1;
     const { jobs } = await take(request, call, count);
-    return jobs.length > 0 ? ok(jobs) : nothing;
+    return jobs.length > 0 ? handOut(request, jobs, (all) => all) : nothing;
   }),
-  ...dataRoutes(['GET'], '/job-stop/{workerId}', async ({ params }, call) => {
+  ...waitingRoutes(['GET'], '/job-stop/{workerId}', async ({ params }, call) => {
     const { endpointId, workerId } = params;
     const { jobIds } = await call.operations.call<{ jobIds: string[] }>(
       'poll_stops',
@@ -40,13 +40,13 @@ const routes: DialectRoute[] = [
     ['POST'],
     '/job-done/{workerId}/{jobId}',
     (request, call) => post('finish_endpoint_job', request, call),
-    resultBytesMax,
+    maxResultBytes,
   ),
   ...dataRoutes(
     ['POST'],
     '/job-stream/{workerId}/{jobId}',
     (request, call) => post('add_stream_chunk', request, call),
-    resultBytesMax,
+    maxResultBytes,
   ),
   ...dataRoutes(['GET', 'POST'], '/ping/{workerId}', ping),
 ];
@@ -56,14 +56,29 @@ export const workerPlane = routes.map((route): DialectRoute => ({
   handle: (request, call) => route.handle(request, call).catch((error) => refuse(error, request)),
 }));
 
-/** A key that is not for this worker plane is a wrong key, as RunPod says it. */
+/** A key that is not valid for this worker plane is reported as a wrong key, as RunPod does. */
 function refuse(error: unknown, { params }: DialectRequest): never {
   if (!(error instanceof AppError) || error.code !== 'forbidden') throw error;
   const name = params.endpointId!.slice(0, 80);
-  throw new AppError('unauthorized', `This key is not for workers of ${name}.`, {
-    hint: 'Every endpoint has worker keys of its own: `errand key create --scopes worker --subject endpoint:<id>`.',
+  throw new AppError('unauthorized', `This key is not a worker key of endpoint ${name}.`, {
+    hint: 'Create a worker key for this endpoint: `errand key create --scopes worker --subject endpoint:<id>`.',
     cause: error,
   });
+}
+
+/**
+ * RunPod's workers do not know attempts. Our relay gets them in an extra first line and forwards the rest
+ * unchanged.
+ */
+function handOut(
+  { query }: DialectRequest,
+  taken: Taken['jobs'],
+  form: (jobs: readonly object[]) => unknown,
+): DialectResponse {
+  const jobs = form(taken.map(({ attemptId: _attemptId, ...job }) => job));
+  if (query.get('relay') === null) return ok(jobs);
+  const attempts = Object.fromEntries(taken.map(({ id, attemptId }) => [id, attemptId]));
+  return ok(`${JSON.stringify(attempts)}\n${JSON.stringify(jobs)}`);
 }
 
 function take(request: DialectRequest, call: DialectCall, count: number): Promise<Taken> {
@@ -71,11 +86,11 @@ function take(request: DialectRequest, call: DialectCall, count: number): Promis
   const named = request.query.get('running');
   const running = named === null ? {} : { running: named.split(',').filter((id) => id !== '') };
   const idle = request.query.get('job_in_progress') === '0' ? { idle: true } : {};
-  const wish = { endpointId, workerId, count, waitMs: holdMs, ...running, ...idle };
-  return call.operations.call<Taken>('take_jobs', wish, call.context);
+  const input = { endpointId, workerId, count, waitMs: holdMs, ...running, ...idle };
+  return call.operations.call<Taken>('take_jobs', input, call.context);
 }
 
-/** Stale posts are answered 2xx: a 4xx would make the worker drop its result, a 5xx send it again. */
+/** Stale posts return 2xx: after a 4xx the worker would drop its result, after a 5xx send it again. */
 async function post(
   operation: string,
   { params, body, query }: DialectRequest,
@@ -84,8 +99,10 @@ async function post(
   const { endpointId, workerId, jobId } = params;
   const n = query.get('n');
   const number = n === null ? {} : { n: Number(n) };
-  const wish = { endpointId, workerId, jobId, body, ...number };
-  await call.operations.call(operation, wish, call.context);
+  const attempt = query.get('attempt');
+  const fence = attempt === null ? {} : { attemptId: attempt };
+  const input = { endpointId, workerId, jobId, body, ...number, ...fence };
+  await call.operations.call(operation, input, call.context);
   return ok({});
 }
 

@@ -1,4 +1,4 @@
-// SearchClaw's calls as calls of our operations: the same fields in, its shapes out as a superset. Pure but for calls.
+// Maps SearchClaw's calls to our operations: the same input fields, and a superset of its output.
 import type { DialectCall } from '../../dialect.ts';
 import { AppError } from '../../errors.ts';
 import { given, notUsed, number, pending, timed, type Api, type Fields } from './call.ts';
@@ -20,7 +20,7 @@ interface Row {
 }
 
 interface SearchOut extends Fields {
-  jobId: string;
+  id: string;
   rows?: Row[];
   suggestions?: string[];
   infobox?: Fields;
@@ -30,10 +30,10 @@ interface SearchOut extends Fields {
   sources?: { url: string; title?: string }[];
 }
 
-/** How old a page may be for who asks for the cache. */
+/** Maximum age of a cached page. */
 const cacheMs = 3_600_000;
 
-/** GET carries everything as text. */
+/** Query parameters are text. */
 function searchInput(type: string, input: Fields): Fields {
   return given({
     query: input.q ?? input.query,
@@ -54,7 +54,7 @@ const searchOf =
     return found.out.status === 'completed' ? searchShape(found, input) : pending(found.out);
   };
 
-/** One question to each engine is all there is: nothing is asked again in other words, and nothing is cut short. */
+/** Each engine is queried once. Queries are neither rephrased nor shortened. */
 function depthNotice({ depth }: Fields): string | undefined {
   return depth === undefined || depth === 'basic' ? undefined : `depth=${String(depth)} was not used.`; // prettier-ignore
 }
@@ -78,7 +78,7 @@ function searchShape(
       credits_used: creditsUsed,
       ...(notice ? { notice } : {}),
     },
-    job_id: found.jobId,
+    job_id: found.id,
   };
 }
 
@@ -127,7 +127,7 @@ export const searchAi: Api = async (call, input) => {
   const snippets = new Map(rows.map(({ url, snippet }) => [url, snippet]));
   return {
     ...searchShape(found, input),
-    // Where no page speaks of it, what the engines say of the pages.
+    // If no page has a passage, use the engines' snippets.
     context:
       context ||
       rows
@@ -144,13 +144,13 @@ export const suggest: Api = async (call, input) => {
 };
 
 export const extract: Api = async (call, input) => {
-  const wish = given({
+  const options = given({
     url: input.url,
     schema: input.schema,
     prompt: input.prompt,
     timeoutMs: number(input.timeout_ms),
   });
-  const { out, response_time_ms } = await timed(call, 'extract_data', wish);
+  const { out, response_time_ms } = await timed(call, 'extract_data', options);
   if (out.status !== 'completed') return pending(out);
   const method = out.model ? 'llm' : out.schema === undefined && !input.schema ? 'raw' : 'rule';
   return {
@@ -170,12 +170,12 @@ export const extract: Api = async (call, input) => {
       page_title: out.title ?? null,
       ...notUsed(input, 'wait_for', 'proxy', 'chunking'),
     },
-    job_id: out.jobId,
+    job_id: out.id,
   };
 };
 
 export const markdown: Api = async (call, input) => {
-  const wish = given({
+  const options = given({
     url: input.url,
     formats: ['markdown', 'metadata'],
     includeImages: input.include_images ?? true,
@@ -186,7 +186,7 @@ export const markdown: Api = async (call, input) => {
     maxBytes: number(input.max_bytes),
     offset: number(input.offset),
   });
-  const { out, response_time_ms } = await timed(call, 'read_page', wish);
+  const { out, response_time_ms } = await timed(call, 'read_page', options);
   if (out.status !== 'completed') return pending(out);
   const text = String(out.markdown ?? '');
   return {
@@ -204,11 +204,11 @@ export const markdown: Api = async (call, input) => {
       ...notUsed(input, 'wait_for', 'proxy'),
     },
     ...chunked(text, input.chunking as Fields | undefined),
-    job_id: out.jobId,
+    job_id: out.id,
   };
 };
 
-/** With a URL to tell, the work goes on as a job and the call answers at once. */
+/** With a webhook URL the work continues as a job and the call returns immediately. */
 export function hookOf(input: Fields): Fields {
   const { webhook_url: url, webhook_secret: secret } = input;
   return typeof url === 'string' ? { webhook: given({ url, secret, format: 'searchclaw' }) } : {};
@@ -220,7 +220,7 @@ const inBackground = (input: Fields): Fields =>
 export const jobStatus: Api = (call, input) => jobStatusOf(call, input);
 
 export const map: Api = async (call, input) => {
-  const wish = given({
+  const options = given({
     url: input.url,
     limit: Math.min(number(input.max_pages) ?? 100, number(input.limit) ?? Infinity),
     search: input.search,
@@ -229,7 +229,7 @@ export const map: Api = async (call, input) => {
   });
   const { out } = await timed<
     Fields & { urls?: { url: string; title?: string; source: string }[] }
-  >(call, 'map_site', wish);
+  >(call, 'map_site', options);
   if (out.status !== 'completed') return pending(out);
   const urls = (out.urls ?? []).map(({ url, title, source }) => ({
     url,
@@ -247,14 +247,14 @@ export const map: Api = async (call, input) => {
 };
 
 export const pipeline: Api = async (call, input) => {
-  const wish = given({
+  const options = given({
     query: input.query,
     schema: input.schema ?? input.extract_schema,
     prompt: input.prompt,
     maxResults: number(input.max_results),
     extractFrom: number(input.extract_from),
   });
-  const { out, response_time_ms } = await researched(call, 'run_pipeline', input, wish);
+  const { out, response_time_ms } = await researched(call, 'run_pipeline', input, options);
   if (isPending(out)) return pending(out);
   const items = (out.items ?? []) as Fields[];
   const extracted = Number(out.extracted ?? 0);
@@ -277,7 +277,7 @@ export const pipeline: Api = async (call, input) => {
       credits_used: total,
     },
     steps: stepsOf(out.steps),
-    job_id: out.jobId,
+    job_id: out.id,
     ...(out.notice === undefined ? {} : { notice: out.notice }),
     ...(out.error === undefined ? {} : { error: out.error }),
     ...notUsed(input, 'search_params', 'timeout', 'chunking'),
@@ -285,20 +285,20 @@ export const pipeline: Api = async (call, input) => {
 };
 
 export const agent: Api = async (call, input) => {
-  const wish = given({
+  const options = given({
     prompt: input.prompt,
     schema: input.schema,
     urls: input.urls,
     maxCredits: number(input.max_credits),
     maxSources: number(input.max_sources),
   });
-  const { out } = await researched(call, 'run_agent', input, wish);
+  const { out } = await researched(call, 'run_agent', input, options);
   if (isPending(out))
     return { ...pending(out), success: true, data: null, sources: [], steps: [], error: null };
   return {
     success: out.status === 'completed',
     status: out.status,
-    job_id: out.jobId,
+    job_id: out.id,
     data: out.data ?? ((input.schema === undefined && out.context) || null),
     context: out.context,
     provenance: out.provenance,
@@ -310,14 +310,14 @@ export const agent: Api = async (call, input) => {
   };
 };
 
-/** That nothing was found is an answer of theirs, not an error: what was tried is in it. */
-async function researched(call: DialectCall, name: string, input: Fields, wish: Fields) {
+/** Finding nothing is a result, not an error. It lists what was tried. */
+async function researched(call: DialectCall, name: string, input: Fields, options: Fields) {
   try {
-    return await timed(call, name, { ...wish, ...inBackground(input) });
+    return await timed(call, name, { ...options, ...inBackground(input) });
   } catch (error) {
     if (!(error instanceof AppError) || error.code !== 'nothingFound') throw error;
     const { result, jobId } = error.data as { result?: Fields; jobId: string };
-    const out: Fields = { ...result, jobId, status: 'failed', error: error.message };
+    const out: Fields = { ...result, id: jobId, status: 'failed', error: error.message };
     return { out, response_time_ms: 0 };
   }
 }

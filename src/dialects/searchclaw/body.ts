@@ -1,4 +1,4 @@
-// The parts of a request's body that are taken apart here. What is only passed on is checked by the operation it goes to.
+// Validates the parts of a request body that this dialect reads itself. The operations validate everything else.
 import { z } from 'zod';
 import { AppError } from '../../errors.ts';
 import type { Fields } from './call.ts';
@@ -31,7 +31,7 @@ export function bodyOf(body: unknown): Fields {
   if (parsed.success) return parsed.data;
   const [issue] = parsed.error.issues;
   const where = issue!.path.join('.') || 'body';
-  throw new AppError('invalidInput', `Wrong input: ${where}: ${issue!.message}.`, {
+  throw new AppError('invalidInput', `Invalid input: ${where}: ${issue!.message}.`, {
     hint: 'The fields and their limits are those of SearchClaw.',
   });
 }

@@ -1,4 +1,4 @@
-// What needs a browser: screenshot and browse, with the pictures beside the answer, or in it where its HTTP has them.
+// Calls that need a browser: screenshot and browse. MCP returns images as separate content, HTTP as part of the response.
 import { basename } from 'node:path';
 import { ownValue } from '../../runtime/by-name.ts';
 import type { DialectCall } from '../../dialect.ts';
@@ -17,7 +17,7 @@ export async function screenshot(
   call: DialectCall,
   input: Fields,
 ): Promise<Fields & { image?: Image }> {
-  const wish = given({
+  const options = given({
     url: input.url,
     fullPage: input.full_page,
     format: input.format,
@@ -26,7 +26,7 @@ export async function screenshot(
     height: number(input.height),
     timeoutMs: number(input.timeout_ms),
   });
-  const { out, response_time_ms } = await timed(call, 'take_screenshot', wish);
+  const { out, response_time_ms } = await timed(call, 'take_screenshot', options);
   if (out.status !== 'completed') return pending(out);
   const { images: [image] = [] } = picturesOf(call, 'take_screenshot', out);
   return {
@@ -42,12 +42,12 @@ export async function screenshot(
       bytes: out.bytes,
       ...notUsed(input, 'wait_for', 'proxy'),
     },
-    job_id: out.jobId,
+    job_id: out.id,
     ...(image ? { image } : {}),
   };
 }
 
-/** The picture of an answer, however large; undefined: the answer is only where to ask for it. */
+/** The image of a response, or undefined if the response only says where to get it. */
 export async function imageOf(call: DialectCall, shot: Fields): Promise<Image | undefined> {
   if (shot.path === undefined) return undefined;
   const file = basename(String(shot.path));
@@ -64,25 +64,25 @@ function picturesOf(call: DialectCall, name: string, out: Fields): { images?: Im
 export const browse: Api = async (call, input) => {
   const asked = (input.actions ?? []) as Fields[];
   const { width, height } = (input.viewport ?? {}) as Fields;
-  const wish = {
+  const options = {
     url: input.url,
     actions: asked.map(actionOf),
     timeoutMs: number(input.timeout ?? input.timeout_ms),
     width: number(width),
     height: number(height),
   };
-  const { out } = await timed(call, 'browse_page', given(wish));
+  const { out } = await timed(call, 'browse_page', given(options));
   if (out.status !== 'completed') return pending(out);
-  const { success, url, results, finalUrl, creditsUsed, jobId } = out;
+  const { success, url, results, finalUrl, creditsUsed, id } = out;
   const images = picturesOf(call, 'browse_page', out);
   const done = { success, url, results, final_url: finalUrl, credits_used: creditsUsed, ...images };
   const part = asked.some(({ type, selector }) => type === 'screenshot' && selector !== undefined);
   const odd = { ...input, 'selector of screenshot': part || undefined };
   const notice = notUsed(odd, 'wait_for', 'proxy', 'user_agent', 'selector of screenshot');
-  return { ...done, ...notice, job_id: jobId };
+  return { ...done, ...notice, job_id: id };
 };
 
-/** As its HTTP answers: each picture as base64 in the result of its action. */
+/** The HTTP format: each image as base64 in the result of its action. */
 export const browseWithPictures: Api = async (call, input) => {
   const { images: _images, ...answer } = await browse(call, input);
   if (!Array.isArray(answer.results)) return answer;
@@ -95,9 +95,9 @@ export const browseWithPictures: Api = async (call, input) => {
   return { ...answer, results: await Promise.all(results) };
 };
 
-const waitMsMax = 30_000;
+const maxWaitMs = 30_000;
 
-/** Its clients name the same things in several ways. */
+/** Clients use several names for the same field. */
 function actionOf(action: Fields): Fields {
   const type = String(action.type ?? action.action ?? '');
   const text = action.value ?? action.text;
@@ -106,7 +106,7 @@ function actionOf(action: Fields): Fields {
     navigate: { url: action.url },
     wait: {
       selector: action.selector,
-      ms: ms === undefined ? undefined : Math.min(ms, waitMsMax),
+      ms: ms === undefined ? undefined : Math.min(ms, maxWaitMs),
     },
     click: { selector: action.selector },
     fill: { selector: action.selector, value: text },

@@ -1,24 +1,36 @@
-// What every call of the dialect is made of: an operation in the caller's name, with errors in the names they wrote. Pure.
+// Calls an operation on behalf of the caller and reports errors with SearchClaw's field names. Pure.
 import { numberOf } from '../../runtime/json.ts';
 import type { DialectCall } from '../../dialect.ts';
 import { systemClock } from '../../runtime/clock.ts';
 import { inTheirNames } from './errors.ts';
+import type { Contract, InputOf, OutputOf } from '../../contract.ts';
 
 export type Fields = Record<string, unknown>;
 export type Api = (call: DialectCall, input: Fields) => Promise<Fields>;
 
-export async function run<T = Fields>(call: DialectCall, name: string, input: Fields): Promise<T> {
+export async function run<C extends Contract>(
+  call: DialectCall,
+  contract: C,
+  input: InputOf<C>,
+): Promise<OutputOf<C>>;
+export async function run<T = Fields>(call: DialectCall, name: string, input: Fields): Promise<T>;
+export async function run(
+  call: DialectCall,
+  called: Contract | string,
+  input: Fields,
+): Promise<unknown> {
+  const name = typeof called === 'string' ? called : called.name;
   try {
-    return await call.operations.call<T>(name, input, call.context);
+    return await call.operations.call(name, input, call.context);
   } catch (error) {
     throw inTheirNames(error, name);
   }
 }
 
-/** Its clients give up after 30 s: what takes longer is answered as a job before. */
+/** Clients time out after 30 s. Slower calls return a job before that. */
 const waitMs = 25_000;
 
-/** With the time it took, which stands in every answer of theirs. */
+/** Adds the elapsed time, which every SearchClaw response contains. */
 export async function timed<T = Fields>(call: DialectCall, name: string, input: Fields) {
   const start = systemClock.now();
   const out = await run<T>(call, name, { waitMs, ...input });
@@ -31,7 +43,7 @@ export function given(fields: Fields): Fields {
   );
 }
 
-/** What the original has and nothing here could do is said. */
+/** A warning about unsupported options. */
 export function notUsed(input: Fields, ...names: string[]): Fields {
   const odd = names.filter((name) => ![undefined, null, 'none'].includes(input[name] as null));
   return odd.length > 0 ? { notice: `${odd.join(', ')}: not used here.` } : {};
@@ -40,7 +52,7 @@ export function notUsed(input: Fields, ...names: string[]): Fields {
 export const number = (value: unknown): number | undefined =>
   value === undefined || value === null || value === '' ? undefined : numberOf(value);
 
-/** Longer than one call may take: the job goes on, and job_status follows it. */
+/** For slow work: the job continues, and job_status reports it. */
 export function pending(out: Fields): Fields {
-  return { job_id: out.jobId, status: 'processing', poll_url: `/v1/jobs/${String(out.jobId)}` };
+  return { job_id: out.id, status: 'processing', poll_url: `/v1/jobs/${String(out.id)}` };
 }

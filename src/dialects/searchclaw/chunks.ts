@@ -1,19 +1,19 @@
-// Chunking of markdown as SearchClaw offers it: fixed sizes, whole sentences, or whole sections. Pure.
+// Splits markdown into chunks as SearchClaw does: by size, sentence or section. Pure.
 import { byName } from '../../runtime/by-name.ts';
 type Fields = Record<string, unknown>;
 
-export function chunked(text: string, wish: Fields | null | undefined): Fields {
-  if (!wish?.enabled) return {};
-  const size = Number(wish.max_chunk_size ?? 500);
-  // More than half of it would hardly get on.
-  const overlap = Math.min(Number(wish.overlap ?? 50), Math.floor(size / 2));
-  const strategy = wish.strategy ?? 'fixed';
+export function chunked(text: string, options: Fields | null | undefined): Fields {
+  if (!options?.enabled) return {};
+  const size = Number(options.max_chunk_size ?? 500);
+  // With an overlap of more than half, chunks would hardly advance.
+  const overlap = Math.min(Number(options.overlap ?? 50), Math.floor(size / 2));
+  const strategy = options.strategy ?? 'fixed';
   const pieces =
     strategy === 'fixed'
       ? fixed(text, size, overlap)
       : packed(parts(text, strategy, size), size, overlap);
   const headings = [...text.matchAll(/^#{1,6}[ \t]+(\S.*)$/gm)];
-  // The one that stands there, or the last before.
+  // The heading at this position, or the last one before it.
   const headingAt = (at: number) => headings.findLast(({ index }) => index <= at)?.[1] ?? null;
   return {
     chunks: pieces.map((piece, index) => ({
@@ -26,13 +26,13 @@ export function chunked(text: string, wish: Fields | null | undefined): Fields {
   };
 }
 
-/** A piece of the text, and where it begins. */
+/** A piece of the text and its offset. */
 interface Piece {
   at: number;
   text: string;
 }
 
-/** Cut between words where there is a gap at all. */
+/** Cuts between words if possible. */
 function fixed(text: string, size: number, overlap: number): Piece[] {
   const pieces: Piece[] = [];
   for (let at = 0; at < text.length;) {
@@ -55,7 +55,7 @@ const breaks: Record<string, RegExp> = byName({
   sentence: /(?<=[.!?])\s+/g,
 });
 
-/** Sentences, or sections and paragraphs; one that is too long for a chunk in pieces of its own. */
+/** Splits into sentences, or into sections and paragraphs. Parts that exceed a chunk are split further. */
 function parts(text: string, strategy: unknown, size: number): Piece[] {
   const found: Piece[] = [];
   let at = 0;
@@ -72,7 +72,7 @@ function parts(text: string, strategy: unknown, size: number): Piece[] {
   return found.filter((piece) => piece.text.trim() !== '');
 }
 
-/** As many parts as fit, in the words of the text; the next chunk begins with the last of the one before. */
+/** Joins as many parts as fit. The next chunk starts with the last part of the previous one. */
 function packed(all: readonly Piece[], size: number, overlap: number): Piece[] {
   const pieces: Piece[] = [];
   let piece: Piece | undefined;

@@ -1,17 +1,17 @@
-// SearchClaw's crawl, with the knobs that only its HTTP has. Without `pagination` links are followed; with it only the way
-// it describes. What has no use here is said in the answer.
+// SearchClaw's crawl with the options of its HTTP API. Without `pagination` it follows links, with it only the described pages.
+// The response names options that have no effect.
 import { textOf } from '../../runtime/json.ts';
 import { AppError } from '../../errors.ts';
 import { hookOf } from './api.ts';
 import { given, number, run, type Api, type Fields } from './call.ts';
 
 const pagesDefault = 10;
-/** Starts that a crawl may have. */
-const listMax = 10_000;
+/** Maximum number of start URLs. */
+const maxList = 10_000;
 
 export const crawl: Api = async (call, input) => {
-  const out = await run<{ jobId: string }>(call, 'crawl_site', {
-    // Its pages come out of a browser; here only those that are empty without one.
+  const out = await run<{ id: string }>(call, 'crawl_site', {
+    // SearchClaw renders every page. Here only pages that are empty without scripts are rendered.
     render: 'auto',
     ...given({
       url: input.url,
@@ -28,9 +28,9 @@ export const crawl: Api = async (call, input) => {
   });
   const notice = unused(input).join(' ');
   return {
-    job_id: out.jobId,
+    job_id: out.id,
     status: 'processing',
-    poll_url: `/v1/jobs/${out.jobId}`,
+    poll_url: `/v1/jobs/${out.id}`,
     ...(notice ? { notice } : {}),
   };
 };
@@ -42,13 +42,13 @@ interface Pagination {
   max_pages?: unknown;
 }
 
-/** Its default type is the button. */
+/** The default pagination type is the button. */
 function paginationOf({ pagination }: Fields): Pagination | undefined {
   if (pagination === undefined || pagination === null) return undefined;
   return { type: 'next_button', ...(pagination as Pagination) };
 }
 
-/** An item of ours is a page. */
+/** One item is one page. */
 function pagesOf(input: Fields): number {
   const pages = number(input.max_pages) ?? number(paginationOf(input)?.max_pages) ?? pagesDefault;
   return Math.min(pages, number(input.max_items) ?? pages);
@@ -67,19 +67,19 @@ function wayOf(input: Fields): Fields {
       return scrolled(pagesOf(input));
     default:
       throw new AppError('invalidInput', `pagination.type cannot be ${pagination?.type}.`, {
-        hint: 'It is next_button, url_pattern or infinite_scroll.',
+        hint: 'Use next_button, url_pattern or infinite_scroll.',
       });
   }
 }
 
-/** The start, then the pages of the pattern from the second on: a list, and no links. */
+/** The start page, then the pages of the pattern from the second on. Links are not followed. */
 function numbered(input: Fields, pattern: unknown): Fields {
   if (typeof pattern !== 'string' || !pattern.includes('{page}')) {
     throw new AppError('invalidInput', 'pagination.pattern has no {page}.', {
       hint: 'Such as "https://example.com/list?page={page}".',
     });
   }
-  const length = Math.min(Math.max(pagesOf(input), 1), listMax) - 1;
+  const length = Math.min(Math.max(pagesOf(input), 1), maxList) - 1;
   const others = Array.from({ length }, (_, i) => {
     const address = pattern.replaceAll('{page}', String(i + 2));
     return URL.parse(address, textOf(input.url))?.href ?? address;
@@ -87,7 +87,7 @@ function numbered(input: Fields, pattern: unknown): Fields {
   return { urls: others, maxDepth: 0, sitemap: 'skip' };
 }
 
-/** One page, at whose end more comes in: so many times, or until nothing does. */
+/** Scrolls one page that loads more at its end: a given number of times, or until nothing new appears. */
 const scrolled = (times: number): Fields => ({
   maxPages: 1,
   maxDepth: 0,
@@ -95,7 +95,7 @@ const scrolled = (times: number): Fields => ({
   actions: [{ type: 'evaluate', script: scrollScript(times) }],
 });
 
-/** Waits up to a second for more each time, and twenty in all: a page may take no longer. A frame says when it is. */
+/** Waits up to 1 s for new content per scroll and 20 s in total, the limit of a page. */
 const scrollScript = (times: number): string => `(async () => {
   const page = document.documentElement;
   const frame = () => new Promise(requestAnimationFrame);

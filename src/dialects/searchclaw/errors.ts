@@ -16,24 +16,27 @@ const codes: Record<string, string> = byName({
   limitExceeded: 'rate_limited',
 });
 
-export interface Fault {
+interface Fault {
   code: string;
   message: string;
   status: number;
   hint: string;
+  /** The failed job, if one was started. */
+  job_id?: string;
 }
 
 export function faultOf(error: unknown): Fault {
-  const { code, message, hint } = callerError(error);
+  const { code, message, hint, data } = callerError(error);
   return {
     code: codes[code] ?? code.replace(/[A-Z]/g, (letter) => `_${letter.toLowerCase()}`),
     message,
     status: errorKind(code).http,
     hint,
+    ...(typeof data?.jobId === 'string' ? { job_id: data.jobId } : {}),
   };
 }
 
-/** Fields whose names differ in more than their spelling. */
+/** Fields whose names differ from ours by more than spelling. */
 const names: Record<string, Record<string, string>> = byName<Record<string, string>>({
   web_search: { query: 'q' },
   map_site: { limit: 'max_pages' },
@@ -47,7 +50,7 @@ const names: Record<string, Record<string, string>> = byName<Record<string, stri
   browse_page: { timeoutMs: 'timeout' },
 });
 
-/** What an operation says of its input, by the names its callers wrote. */
+/** Replaces our field names in input errors by SearchClaw's. */
 export function inTheirNames(error: unknown, operation: string): unknown {
   const own = names[operation] ?? {};
   const spelled = (name: string) =>

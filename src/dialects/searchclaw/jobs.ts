@@ -1,59 +1,50 @@
-// job_status: SearchClaw's shape of a job, with counts by fate, a cursor and the stop reason beside what it knows.
+// job_status: a job in SearchClaw's format, plus counts by outcome, a cursor and the stop reason.
 import { textOf } from '../../runtime/json.ts';
 import type { DialectCall } from '../../dialect.ts';
+import { getJob, type JobView } from '../../contracts/jobs.ts';
 import { AppError } from '../../errors.ts';
 import { number, run, type Fields } from './call.ts';
 
-interface JobView extends Fields {
-  id: string;
-  kind: string;
-  action?: string;
-  status: string;
-  result?: Fields;
-  error?: { code: string; message: string; hint?: string };
-  progress?: { done?: number; total?: number };
-  timings: { runMs?: number };
-  fates?: Record<string, number>;
-  pages?: number;
-}
+/** A job of the web kind: its result is an object, and a running crawl shows its counts. */
+type WebJob = JobView & Counts & { result?: Fields };
 
 interface Counts {
-  fates?: Record<string, number>;
+  outcomes?: Record<string, number>;
   pages?: number;
-  stopReason?: string;
+  stopReason?: string | undefined;
   creditsUsed?: number;
 }
 
 interface PagesOut {
   pages: Fields[];
   nextCursor?: string;
-  /** While it runs: for what comes in later. */
+  /** Cursor for pages that arrive later, while the job runs. */
   laterCursor?: string;
 }
 
-/** Over HTTP; an answer to a model has less room (tools.ts). */
+/** Limit over HTTP. Responses to a model are smaller (tools.ts). */
 const bytesDefault = 1_000_000;
-const longer = 'It is longer: raise max_bytes, or read it alone with markdown.';
+const longer = 'The page is longer. Raise max_bytes, or read it with markdown.';
 const final = new Set(['completed', 'failed', 'cancelled', 'timed_out']);
 
 export async function jobStatusOf(call: DialectCall, input: Fields): Promise<Fields> {
   const id = textOf(input.job_id ?? '');
-  const job = await run<JobView>(call, 'get_job', { id, includeResult: true });
+  const job = (await run(call, getJob, { id, includeResult: true })) as WebJob;
   if (job.kind !== 'web') {
-    throw new AppError('notFound', `${id} is no job of the web.`, {
-      hint: 'Give the job_id that crawl or another call answered.',
+    throw new AppError('notFound', `${id} is not a web job.`, {
+      hint: 'Pass a job_id that crawl or another call returned.',
     });
   }
   return job.action === 'crawl' ? crawlStatus(call, job, input) : otherStatus(job);
 }
 
-async function crawlStatus(call: DialectCall, job: JobView, input: Fields): Promise<Fields> {
+async function crawlStatus(call: DialectCall, job: WebJob, input: Fields): Promise<Fields> {
   const counts = (job.result ?? job) as Counts;
-  const { fates = {}, pages = 0, stopReason, creditsUsed = 0 } = counts;
+  const { outcomes = {}, pages = 0, stopReason, creditsUsed = 0 } = counts;
   const isOver = final.has(job.status);
   const wants = isOver || input.cursor !== undefined;
   const read = wants ? await readPages(call, job.id, input) : undefined;
-  const status = statusOf(job, counts);
+  const status = crawlStatusOf(job.status, counts);
   return {
     job_id: job.id,
     status,
@@ -62,7 +53,7 @@ async function crawlStatus(call: DialectCall, job: JobView, input: Fields): Prom
       total_pages: isOver ? pages : (job.progress?.total ?? pages),
       items_extracted: pages,
     },
-    counts: fates,
+    counts: outcomes,
     data: read?.data ?? null,
     next_cursor: read?.next ?? null,
     stop_reason: stopReason ?? null,
@@ -89,7 +80,7 @@ async function readPages(call: DialectCall, id: string, { cursor, max_bytes: max
     url,
     title: title ?? null,
     status_code: status,
-    // What could not be done with the page, such as rendering it where there is no browser.
+    // What could not be done, such as rendering without a browser.
     ...(detail === undefined ? {} : { notice: detail }),
     ...(cut === undefined ? {} : { truncated: true, notice: longer }),
     markdown,
@@ -98,23 +89,26 @@ async function readPages(call: DialectCall, id: string, { cursor, max_bytes: max
   return { data, next: out.nextCursor ?? out.laterCursor };
 }
 
-/** The data as they give it; what is known about it beside. */
-function extractionOf(found: Fields | undefined): Fields {
+/** The data in SearchClaw's format, with metadata next to it. */
+export function extractionOf(found: Fields | undefined): Fields {
   if (found === undefined) return {};
   const { data, ...extraction } = found;
   return { data, extraction };
 }
 
-/** `partial`: it ended with pages, but not with all that were wanted. */
-function statusOf({ status }: JobView, { pages = 0, fates = {}, stopReason }: Counts): string {
+/** `partial`: the job ended with some of the requested pages. */
+export function crawlStatusOf(
+  status: string,
+  { pages = 0, outcomes = {}, stopReason }: Counts,
+): string {
   if (status === 'queued') return 'queued';
   if (!final.has(status)) return 'processing';
-  const isWhole = stopReason === 'limit' || (stopReason === 'exhausted' && !fates.errored);
+  const isWhole = stopReason === 'limit' || (stopReason === 'exhausted' && !outcomes.errored);
   if (status === 'completed') return isWhole ? 'completed' : 'partial';
   return pages > 0 ? 'partial' : 'failed';
 }
 
-function otherStatus(job: JobView): Fields {
+function otherStatus(job: WebJob): Fields {
   const isOver = final.has(job.status);
   const result = job.result ?? null;
   const items = (result?.items as unknown[] | undefined) ?? (result === null ? [] : [result]);
@@ -152,7 +146,7 @@ function otherStatus(job: JobView): Fields {
   };
 }
 
-/** Their word for reading a page and filling the schema from it. */
+/** SearchClaw's name for reading a page and filling a schema from it. */
 export const stepsOf = (steps: unknown): Fields[] =>
   ((steps ?? []) as Fields[]).map((step) =>
     step.phase === 'read' ? { ...step, phase: 'extract' } : step,

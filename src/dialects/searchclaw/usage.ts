@@ -1,4 +1,4 @@
-// What was spent, in SearchClaw's shapes: the month, the headers of every answer, and the history by period.
+// Usage in SearchClaw's formats: this month, the headers of every response, and the history.
 import { textOf } from '../../runtime/json.ts';
 import { byName } from '../../runtime/by-name.ts';
 import type { CallRate, DialectCall, DialectRequest } from '../../dialect.ts';
@@ -31,8 +31,8 @@ export const usage: Api = async (call) => {
 const budgetOf = ({ budgets }: UsageOut) =>
   budgets.find(({ period }) => period === 'month') ?? budgets[0];
 
-/** Of the month, and how often the caller may call; what is left only where there is a limit. */
-export async function answerHeaders(
+/** Usage of the month and the rate limit. Remaining credits are present only if there is a limit. */
+export async function usageHeaders(
   { rate }: DialectRequest,
   call: DialectCall,
 ): Promise<Record<string, string>> {
@@ -59,7 +59,7 @@ function rateHeaders({ perSecond, burst, left }: CallRate): Record<string, strin
   };
 }
 
-/** Paths of what is paid for, by our names for it. */
+/** Paths of billed calls, by our action names. */
 const paths: Record<string, string> = byName({ searchAi: 'search/ai', searchCrawled: 'search' });
 
 const endpointOf = (action: string): string => `/v1/${paths[action] ?? action}`;

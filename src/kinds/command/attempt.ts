@@ -1,33 +1,34 @@
-// One attempt of a command from start (or adoption) to its outcome. Nothing here changes the job: how it ended is
-// returned as data, and everything needed to find that out again after a crash is in the attempt's folder.
+// Runs one attempt of a command from start (or adoption) to its outcome. Nothing here changes the job: the outcome is
+// returned as data, and the attempt folder holds everything needed to determine it again after a crash.
 import { byName } from '../../runtime/by-name.ts';
 import { AppError } from '../../errors.ts';
 import type { Job } from '../../jobs/job.ts';
 import type { Outcome, Run, StopReason } from '../../jobs/kind.ts';
 import type { Clock } from '../../runtime/clock.ts';
 import type { CommandInput } from './input.ts';
-import type { Keeper, Kept } from './keeper.ts';
+import type { AttemptMonitor } from './attempt-monitor.ts';
+import type { MonitoredAttempt } from './monitored-attempt.ts';
 import { outcomeOf } from './outcome.ts';
-import { noteEnding, readEnding, type EndingReason } from './process/ending.ts';
+import { writeEndReason, readEndNote, type EndReason } from './process/end-reason.ts';
 import { launchFolder, nextLaunchFolder, type LaunchFolder } from './process/folder.ts';
 import type { Identity } from './process/identity.ts';
 import { killTree, type KillReport } from './process/kill.ts';
 import { launch, type LaunchSpec } from './process/launch.ts';
 import { groupExists, markHolders, treeMembers } from './process/tree.ts';
-import { adoptedEnd } from './process/watch.ts';
-import { noteTaken } from './ready-ports.ts';
+import { waitForAdopted } from './process/watch.ts';
+import { recordTakenPorts } from './ready-ports.ts';
 import type { CommandSettings } from './settings.ts';
 
-export interface AttemptNeeds {
+export interface AttemptDeps {
   clock: Clock;
   settings: CommandSettings;
-  keeper: Keeper;
+  monitor: AttemptMonitor;
   jobFolder(jobId: string): string;
-  /** Words, environment and terminal of the payload; throws AppError when it cannot be run. */
+  /** Arguments, environment and terminal of the payload. Throws AppError if it cannot run. */
   prepare(job: Job, input: CommandInput): Promise<Payload>;
-  /** How long the caller of cancel_job lets it take; undefined: the setting. */
+  /** The grace period that the caller of cancel_job requested. Undefined: use the setting. */
   cancelGraceMs(jobId: string): Promise<number | undefined>;
-  /** Looks at a running attempt's ready check until it is met. */
+  /** Resolves when the ready check of a running attempt is met. */
   whenReady(run: Run, folder: LaunchFolder, signal: AbortSignal): Promise<void>;
 }
 
@@ -35,109 +36,118 @@ export type Payload = Pick<LaunchSpec, 'argv' | 'env' | 'terminal'>;
 
 interface Started {
   folder: LaunchFolder;
-  /** Resolves with the end of the wrapper when this server had it started. */
+  /** Resolves when the wrapper ends. Undefined for an adopted wrapper, which was started by an earlier server. */
   ended: Promise<void> | undefined;
 }
 
-/** An adopted wrapper is looked at so often; a thousand of them are still cheap. */
+/** Poll interval for adopted wrappers. A thousand of them are still cheap. */
 const adoptedPollMs = 1000;
-/** How often a job that is given time is asked about again. */
-const impatiencePollMs = 500;
-/** After its payload was killed the wrapper only has to write its record. */
-const recordMsMax = 5000;
-/** What another attempt of the same job cannot mend without somebody doing something. */
-const neverByItself = new Set(['secretMissing', 'policyRefused', 'unsupported']);
-/** A claim without its content is a wrapper in its first microseconds, or one that died there. */
-const claimMsMax = 10_000;
+/** How often to check whether a later cancel shortened the grace period. */
+const gracePollMs = 500;
+/** After its payload is killed, the wrapper only has to write the exit record. */
+const maxRecordMs = 5000;
+/** Errors that another attempt cannot fix without user action. */
+const notRetryable = new Set([
+  'secretMissing',
+  'environmentMissing',
+  'policyRefused',
+  'unsupported',
+]);
+/** A claim without content belongs to a wrapper that is just starting, or that died while starting. */
+const maxClaimMs = 10_000;
 
-export async function runAttempt(run: Run, needs: AttemptNeeds): Promise<Outcome> {
+export async function runAttempt(run: Run, deps: AttemptDeps): Promise<Outcome> {
   const { job } = run;
   const input = job.input as CommandInput;
   const limit = new AbortController();
   const watching = new AbortController();
-  let keep: Kept | undefined;
+  let monitored: MonitoredAttempt | undefined;
   let over = true;
   try {
-    const started = await begin(run, input, needs, (folder) => {
-      keep = keptOf(run, folder, needs, (reason) => limit.abort(reason));
-      needs.keeper.add(keep);
+    const started = await startOrAdopt(run, input, deps, (folder) => {
+      monitored = toMonitoredAttempt(run, folder, deps, (reason) => limit.abort(reason));
+      deps.monitor.add(monitored);
     });
-    void needs.whenReady(run, started.folder, watching.signal).catch(() => {});
+    void deps.whenReady(run, started.folder, watching.signal).catch(() => {});
     const stop = AbortSignal.any([run.signal, limit.signal]);
-    const end = await Promise.race([endOf(started, needs, watching.signal), whenAborted(stop)]);
-    const reason = stop.aborted ? (stop.reason as StopReason | EndingReason) : undefined;
+    const end = await Promise.race([waitForEnd(started, deps, watching.signal), whenAborted(stop)]);
+    const reason = stop.aborted ? (stop.reason as StopReason | EndReason) : undefined;
     if (end === 'stop' && reason === 'shutdown') {
       over = false;
       return { type: 'lost' };
     }
     const kill =
       end === 'stop' || end === 'lost'
-        ? await endTree(started, job, end === 'lost' ? 'lost' : reason!, needs)
+        ? await endTree(started, job, end === 'lost' ? 'lost' : reason!, deps)
         : undefined;
-    return await conclude(run, started.folder, needs, kill, keep);
+    return await toOutcome(run, started.folder, deps, kill, monitored);
   } catch (thrown) {
-    const error = systemRefusal(thrown) ?? thrown;
+    const error = toStartError(thrown) ?? thrown;
     if (!(error instanceof AppError)) throw error;
     const { code, message, hint } = error;
     const facts = { exitCode: null, signal: null };
-    const lasting = neverByItself.has(code) ? { retry: false } : {};
+    const noRetry = notRetryable.has(code) ? { retry: false } : {};
     return {
       type: 'failed',
       error: { code, message, ...(hint ? { hint } : {}) },
       facts,
-      ...lasting,
+      ...noRetry,
     };
   } finally {
     watching.abort('over');
-    needs.keeper.remove(job.attemptId, over);
+    deps.monitor.remove(job.attemptId, over);
   }
 }
 
-const mendHome = 'Nothing ran. `errand doctor` looks at the home; retry_job when it is mended.';
+const fixHomeHint =
+  'Nothing ran. Check the home with `errand doctor`, fix the problem, then call retry_job.';
 
-/** What the system said while the files of the attempt were made, or its wrapper spawned. */
-const refusals: Record<string, { why: string; hint: string }> = byName({
-  ENOSPC: { why: 'the disk of the home is full', hint: mendHome },
-  EDQUOT: { why: 'the quota on the disk of the home is used up', hint: mendHome },
-  EROFS: { why: 'the disk of the home is read-only', hint: mendHome },
-  EACCES: { why: 'the home may not be written', hint: mendHome },
-  EMFILE: { why: 'the server has too many files open', hint: mendHome },
-  ENFILE: { why: 'the system has too many files open', hint: mendHome },
-  ENOMEM: { why: 'the system has no memory for it', hint: 'Nothing ran. retry_job when there is.' },
+/** Messages for system errors while creating the attempt files or spawning the wrapper. */
+const systemErrors: Record<string, { why: string; hint: string }> = byName({
+  ENOSPC: { why: 'the disk of the home folder is full', hint: fixHomeHint },
+  EDQUOT: { why: 'the disk quota of the home folder is exhausted', hint: fixHomeHint },
+  EROFS: { why: 'the disk of the home folder is read-only', hint: fixHomeHint },
+  EACCES: { why: 'the home folder is not writable', hint: fixHomeHint },
+  EMFILE: { why: 'the server has too many open files', hint: fixHomeHint },
+  ENFILE: { why: 'the system has too many open files', hint: fixHomeHint },
+  ENOMEM: {
+    why: 'the system is out of memory',
+    hint: 'Nothing ran. Call retry_job when memory is available.',
+  },
   E2BIG: {
-    why: 'its words and environment are together larger than the system takes',
-    hint: 'Nothing ran. Give large data as stdin or in a file.',
+    why: 'the arguments and environment exceed the system limit',
+    hint: 'Nothing ran. Pass large data as stdin or in a file.',
   },
 });
 
-function systemRefusal(error: unknown): AppError | undefined {
+function toStartError(error: unknown): AppError | undefined {
   const { code } = error as NodeJS.ErrnoException;
-  const refusal = error instanceof AppError ? undefined : refusals[code ?? ''];
-  if (!refusal) return undefined;
-  const { why, hint } = refusal;
+  const known = error instanceof AppError ? undefined : systemErrors[code ?? ''];
+  if (!known) return undefined;
+  const { why, hint } = known;
   return new AppError('cannotStart', `The command could not be started: ${why}.`, {
     hint,
     cause: error,
   });
 }
 
-async function begin(
+async function startOrAdopt(
   run: Run,
   input: CommandInput,
-  needs: AttemptNeeds,
-  known: (folder: LaunchFolder) => void,
+  deps: AttemptDeps,
+  onFolder: (folder: LaunchFolder) => void,
 ): Promise<Started> {
   const { job } = run;
-  const jobFolder = needs.jobFolder(job.id);
+  const jobFolder = deps.jobFolder(job.id);
   const before = run.adopted ? launchFolder(jobFolder, job.attempt) : undefined;
-  if (before && (await wasStarted(before, job.attemptId, needs))) {
-    known(before);
+  if (before && (await wasStarted(before, job.attemptId, deps))) {
+    onFolder(before);
     return { folder: before, ended: undefined };
   }
-  const payload = await needs.prepare(job, input);
+  const payload = await deps.prepare(job, input);
   const folder = nextLaunchFolder(jobFolder, job.attempt);
-  known(folder);
-  noteTaken(folder, input.ready);
+  onFolder(folder);
+  recordTakenPorts(folder, input.ready);
   const spec: LaunchSpec = {
     ...payload,
     folder,
@@ -146,15 +156,15 @@ async function begin(
     stdin: input.stdin,
     streams: input.streams,
   };
-  const { ended } = await launch(spec, needs.keeper.launcher);
+  const { ended } = await launch(spec, deps.monitor.launcher);
   return { folder, ended };
 }
 
-/** False: its payload did not and never will start, so a new launch is safe. */
+/** Returns false if the payload did not start and never will, so that a new launch is safe. */
 async function wasStarted(
   folder: LaunchFolder,
   attemptId: string,
-  needs: AttemptNeeds,
+  deps: AttemptDeps,
 ): Promise<boolean> {
   for (let waited = 0; ; waited += 100) {
     const claim = folder.readClaim();
@@ -164,48 +174,48 @@ async function wasStarted(
       if (folder.voidClaim()) return false;
       continue;
     }
-    if (waited > claimMsMax || (await markHolders(attemptId)).length === 0) {
+    if (waited > maxClaimMs || (await markHolders(attemptId)).length === 0) {
       return folder.readClaim().state === 'claimed';
     }
-    await needs.clock.sleep(100);
+    await deps.clock.sleep(100);
   }
 }
 
-function keptOf(
+function toMonitoredAttempt(
   run: Run,
   folder: LaunchFolder,
-  needs: AttemptNeeds,
-  end: (reason: EndingReason) => void,
-): Kept {
+  deps: AttemptDeps,
+  end: (reason: EndReason) => void,
+): MonitoredAttempt {
   const { job } = run;
   const input = job.input as CommandInput;
   const open = input.stdin === 'open' || input.tty !== undefined;
-  const startedAt = job.startedAt ?? needs.clock.now();
+  const startedAt = job.startedAt ?? deps.clock.now();
   return {
     attemptId: job.attemptId,
     folder,
     outPath: folder.out,
     wrapper: undefined,
-    outputBytesMax: input.outputBytesMax ?? needs.settings.outputBytesMax,
+    maxOutputBytes: input.maxOutputBytes ?? deps.settings.maxOutputBytes,
     ring: input.ring ?? false,
     split: input.streams === 'split',
     inputPath: open ? folder.stdin : undefined,
     startedAt,
     deadlineAt: job.timeoutMs === null ? null : startedAt + job.timeoutMs,
-    aloneMsMax: run.aloneMsMax,
+    maxAloneMs: run.maxAloneMs,
     memoryPeakBytes: 0,
     waiting: false,
     end,
     onWaiting: (waiting) => {
-      const why = waiting ? 'The command reads its input: answer with send_input.' : undefined;
+      const why = waiting ? 'The command waits for input. Answer with send_input.' : undefined;
       run.needInput(waiting, why).catch(() => {});
     },
   };
 }
 
-async function endOf(
+async function waitForEnd(
   started: Started,
-  { clock }: AttemptNeeds,
+  { clock }: AttemptDeps,
   signal: AbortSignal,
 ): Promise<'end' | 'lost'> {
   const { folder, ended } = started;
@@ -216,66 +226,66 @@ async function endOf(
     if (claim.state === 'claimed') return 'lost';
     throw new AppError(
       'cannotStart',
-      'The command could not be started: its wrapper ended first.',
+      'The command could not be started: its wrapper exited first.',
       {
-        hint: 'A full disk under the home is the usual cause (`errand doctor`). Nothing ran; retry_job when it is mended.',
+        hint: 'Nothing ran. The usual cause is a full disk under the home: check with `errand doctor`, then call retry_job.',
       },
     );
   }
   const claim = folder.readClaim();
   if (claim.state !== 'claimed') return 'lost';
   const options = { clock, pollMs: adoptedPollMs, signal };
-  return (await adoptedEnd(folder, claim.identity, options)) === 'lost' ? 'lost' : 'end';
+  return (await waitForAdopted(folder, claim.identity, options)) === 'lost' ? 'lost' : 'end';
 }
 
-type EndCause = StopReason | EndingReason;
+type EndCause = StopReason | EndReason;
 
-/** Ends what still runs. Voids a wrapper that has not claimed yet; else notes why and kills the tree. */
+/** Ends the processes that still run. Voids a launch that is not claimed yet; otherwise records the reason, then kills the tree. */
 async function endTree(
   started: Started,
   { id, attemptId }: Job,
   cause: EndCause,
-  needs: AttemptNeeds,
+  deps: AttemptDeps,
 ): Promise<KillReport | 'voided'> {
   const { folder } = started;
-  const { clock, settings } = needs;
+  const { clock, settings } = deps;
   if (folder.voidClaim()) {
-    noteEnding(folder, endingOf(cause));
+    writeEndReason(folder, endReasonOf(cause));
     return 'voided';
   }
-  const wrapper = await claimedBy(folder, clock);
+  const wrapper = await waitForClaim(folder, clock);
   if (!wrapper) return { signalled: 0, forced: false, survivors: [] };
-  if (!folder.readExit()) noteEnding(folder, endingOf(cause));
-  const wish = cause === 'cancel' ? await needs.cancelGraceMs(id) : undefined;
-  const graceMs = cause === 'lost' ? 0 : (wish ?? settings.killGraceMs);
-  const impatience = cause === 'cancel' ? impatient(id, needs) : undefined;
-  const hurry = impatience ? { hurry: impatience.signal } : {};
+  if (!folder.readExit()) writeEndReason(folder, endReasonOf(cause));
+  const requestedMs = cause === 'cancel' ? await deps.cancelGraceMs(id) : undefined;
+  const graceMs = cause === 'lost' ? 0 : (requestedMs ?? settings.killGraceMs);
+  const graceChange = cause === 'cancel' ? watchGraceChanges(id, deps) : undefined;
+  const hurry = graceChange ? { hurry: graceChange.signal } : {};
   const tree = { wrapper, mark: attemptId, folder: folder.path };
   const report = await killTree(tree, { clock, graceMs, ...hurry });
-  impatience?.abort();
-  for (let waited = 0; waited < recordMsMax && !folder.readExit(); waited += 20) {
+  graceChange?.abort();
+  for (let waited = 0; waited < maxRecordMs && !folder.readExit(); waited += 20) {
     if (cause === 'lost') break;
     await clock.sleep(20);
   }
   return report;
 }
 
-/** Aborts when a later cancel leaves less time than has passed already. */
-function impatient(id: string, { clock, cancelGraceMs }: AttemptNeeds): AbortController {
-  const enough = new AbortController();
+/** Aborts when a later cancel requests a shorter grace period than has already passed. */
+function watchGraceChanges(id: string, { clock, cancelGraceMs }: AttemptDeps): AbortController {
+  const shorter = new AbortController();
   const begun = clock.now();
   void (async () => {
-    while (!enough.signal.aborted) {
-      await clock.sleep(impatiencePollMs, enough.signal);
+    while (!shorter.signal.aborted) {
+      await clock.sleep(gracePollMs, shorter.signal);
       const granted = await cancelGraceMs(id).catch(() => undefined);
-      if (granted !== undefined && clock.now() - begun >= granted) enough.abort();
+      if (granted !== undefined && clock.now() - begun >= granted) shorter.abort();
     }
   })();
-  return enough;
+  return shorter;
 }
 
-async function claimedBy(folder: LaunchFolder, clock: Clock): Promise<Identity | undefined> {
-  for (let waited = 0; waited < claimMsMax; waited += 50) {
+async function waitForClaim(folder: LaunchFolder, clock: Clock): Promise<Identity | undefined> {
+  for (let waited = 0; waited < maxClaimMs; waited += 50) {
     const claim = folder.readClaim();
     if (claim.state === 'claimed') return claim.identity;
     if (claim.state !== 'unreadable') return undefined;
@@ -284,34 +294,34 @@ async function claimedBy(folder: LaunchFolder, clock: Clock): Promise<Identity |
   return undefined;
 }
 
-const endingOf = (cause: EndCause): EndingReason =>
+const endReasonOf = (cause: EndCause): EndReason =>
   cause === 'shutdown' || cause === 'lost' ? 'lost' : cause;
 
-async function conclude(
+async function toOutcome(
   run: Run,
   folder: LaunchFolder,
-  needs: AttemptNeeds,
+  deps: AttemptDeps,
   kill: KillReport | 'voided' | undefined,
-  keep: Kept | undefined,
+  monitored: MonitoredAttempt | undefined,
 ): Promise<Outcome> {
   const claim = folder.readClaim();
   const wrapper = claim.state === 'claimed' ? claim.identity : undefined;
-  if (keep && wrapper) keep.wrapper = wrapper;
+  if (monitored && wrapper) monitored.wrapper = wrapper;
   const survivors = typeof kill === 'object' ? kill.survivors : [];
   return outcomeOf({
     job: run.job,
     folder,
     record: folder.readExit(),
-    ending: readEnding(folder),
+    endNote: readEndNote(folder),
     survivors,
     leftBehind: kill ? [] : await leftBehind(wrapper, run.job.attemptId),
-    memoryPeakBytes: keep?.memoryPeakBytes ?? 0,
+    memoryPeakBytes: monitored?.memoryPeakBytes ?? 0,
     startedAt: claim.state === 'claimed' ? claim.at : undefined,
-    now: needs.clock.now(),
+    now: deps.clock.now(),
   });
 }
 
-/** Children that outlive a command that ended by itself: told, not killed (`nohup server &` may be meant so). */
+/** Children that outlive a command. They are reported, not killed, because `nohup server &` may be intended. */
 async function leftBehind(wrapper: Identity | undefined, mark: string): Promise<number[]> {
   if (!wrapper || !groupExists(wrapper.pid)) return [];
   return (await treeMembers({ wrapper, mark })).map((row) => row.pid);

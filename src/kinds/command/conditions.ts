@@ -1,29 +1,31 @@
-// What one can wait for in a running command besides its end: a text, a port, an HTTP answer, silence, a need for
-// input, new output. Used by wait_for_jobs and by ready checks. Everything is looked up, nothing is remembered.
+// Conditions to wait for while a command runs: text, port, HTTP response, silence, input needed, new output. Used by
+// wait_for_jobs and ready checks. Every check looks at files and processes; no state is stored.
 import { statSync } from 'node:fs';
 import type { Job } from '../../jobs/job.ts';
 import type { Clock } from '../../runtime/clock.ts';
 import type { JobFiles } from './files.ts';
 import type { CommandInput } from './input.ts';
 import { localPort, type HttpProbe } from './probe.ts';
-import { cleanText } from './output/clean.ts';
+import { cleanText, shorten } from './output/text.ts';
 import { Log } from './output/log.ts';
 import type { LaunchFolder } from './process/folder.ts';
 import { outputBytes } from './process/limits.ts';
-import { listeningPorts, waitingForInput } from './process/observe.ts';
+import { portsOf, waitingForInput } from './process/observe.ts';
 import { treeMembers, type ProcessRow } from './process/tree.ts';
-import { openedSince } from './ready-ports.ts';
+import { newlyOpenedPorts } from './ready-ports.ts';
 
-export interface Condition {
+interface Condition {
   text?: string;
   port?: number;
   http?: string;
   silenceMs?: number;
+  /** The command has printed something, and nothing more for this long. */
+  quietMs?: number;
   inputNeeded?: boolean;
   newBytes?: number;
-  /** Cursor: what was printed before it counts neither as text nor as new. */
+  /** Cursor: output before it counts neither for `text` nor for `newBytes`. */
   from?: number;
-  /** The job's own ready check was met. */
+  /** The job's own ready check is met. */
   ready?: boolean;
 }
 
@@ -32,76 +34,93 @@ export interface Met {
   detail?: unknown;
 }
 
-export interface ConditionNeeds {
+export interface ConditionDeps {
   files: JobFiles;
   clock: Clock;
   probe: HttpProbe;
   isReady(attemptId: string): boolean;
+  /** Masks secrets, because a model reads the matched lines. */
+  mask(jobId: string, text: string): string;
 }
 
 const pollMs = 100;
-/** Looking through processes costs more than looking at a file. */
+/** Inspecting processes costs more than checking a file. */
 const processPollMs = 500;
 const textWindowBytes = 2 ** 20;
+/** Maximum size of a reported matching line. */
+const maxLineBytes = 500;
 
-/** The first condition that is met; undefined when the signal aborts first. */
+/** Resolves with the first condition that is met, or undefined if the signal aborts first. */
 export async function whenAny(
   job: Job,
   condition: Condition,
-  needs: ConditionNeeds,
+  deps: ConditionDeps,
   signal: AbortSignal,
 ): Promise<Met | undefined> {
-  const check = new Check(job, condition, needs);
+  const check = new Check(job, condition, deps);
   for (;;) {
     const met = await check.any();
     if (met || signal.aborted) return signal.aborted ? undefined : met;
-    await needs.clock.sleep(pollMs, signal);
+    await deps.clock.sleep(pollMs, signal);
     if (signal.aborted) return undefined;
   }
 }
 
-/** Every part of a ready check, each at its own time. Undefined when the signal aborts first. */
+/** A screen that does not change for this long is complete. */
+const screenQuietMs = 700;
+
+/** Conditions that end the wait of a call that started the job: it is ready, or it needs input from a caller who can type. */
+export function returnConditions({ ready, stdin, tty }: CommandInput): Record<string, unknown> {
+  if (ready) return { ready: true };
+  if (tty) return { inputNeeded: true, quietMs: screenQuietMs };
+  return stdin === 'open' ? { inputNeeded: true } : {};
+}
+
+/** Resolves when every part of a ready check was met, not necessarily at the same time. Undefined if the signal aborts first. */
 export async function whenAll(
   job: Job,
   condition: Condition,
-  needs: ConditionNeeds,
+  deps: ConditionDeps,
   signal: AbortSignal,
 ): Promise<Met[] | undefined> {
   const parts: Condition[] = Object.entries(condition).map(([name, value]) => ({ [name]: value }));
-  const met = await Promise.all(parts.map((part) => whenAny(job, part, needs, signal)));
+  const met = await Promise.all(parts.map((part) => whenAny(job, part, deps, signal)));
   return met.every((one) => one !== undefined) ? met : undefined;
 }
 
 class Check {
   private readonly job: Job;
   private readonly condition: Condition;
-  private readonly needs: ConditionNeeds;
+  private readonly deps: ConditionDeps;
   private readonly texts = new Map<string, number>();
   private bytesAtStart: number | undefined;
   private processesAt = 0;
 
-  constructor(job: Job, condition: Condition, needs: ConditionNeeds) {
+  constructor(job: Job, condition: Condition, deps: ConditionDeps) {
     this.job = job;
     this.condition = condition;
-    this.needs = needs;
+    this.deps = deps;
   }
 
   async any(): Promise<Met | undefined> {
-    const { condition, needs, job } = this;
-    if (condition.ready && needs.isReady(job.attemptId)) return { reason: 'ready' };
-    const folder = needs.files.launch(job);
+    const { condition, deps, job } = this;
+    if (condition.ready && deps.isReady(job.attemptId)) return { reason: 'ready' };
+    const folder = deps.files.launch(job);
     if (!folder) return undefined;
     const bytes = outputBytes(folder);
     this.bytesAtStart ??= condition.from ?? bytes;
-    const { newBytes, silenceMs, text } = condition;
+    const { newBytes, silenceMs, quietMs, text } = condition;
+    if (quietMs !== undefined && bytes > 0 && (lastOutputAgeMs(folder, deps.clock) ?? 0) >= quietMs)
+      return { reason: 'quiet' };
     if (newBytes !== undefined && bytes - this.bytesAtStart >= newBytes)
       return { reason: 'newBytes', detail: { bytes: bytes - this.bytesAtStart } };
-    const silentMs = silenceMs === undefined ? undefined : lastOutputAgeMs(folder, needs.clock);
+    const silentMs = silenceMs === undefined ? undefined : lastOutputAgeMs(folder, deps.clock);
     if (silentMs !== undefined && silentMs >= silenceMs!)
       return { reason: 'silence', detail: { silentMs } };
     if (text !== undefined) {
-      const at = await this.find(text);
-      if (at !== undefined) return { reason: 'text', detail: { cursor: at } };
+      const detail = await this.find(text);
+      if (detail)
+        return { reason: 'text', detail: { ...detail, text: deps.mask(job.id, detail.text) } };
     }
     return this.byProcesses(folder);
   }
@@ -109,38 +128,42 @@ class Check {
   private async byProcesses(folder: LaunchFolder): Promise<Met | undefined> {
     const { port, http, inputNeeded } = this.condition;
     if (port === undefined && http === undefined && !inputNeeded) return undefined;
-    const now = this.needs.clock.now();
+    const now = this.deps.clock.now();
     if (now < this.processesAt) return undefined;
     this.processesAt = now + processPollMs;
     const rows = await membersOf(folder, this.job.attemptId);
-    const ports = listeningPorts(rows);
+    const ports = portsOf(rows);
     if (port !== undefined && ports.includes(port)) return { reason: 'port', detail: { port } };
     if (inputNeeded && waitsForInput(this.job, folder, rows)) return { reason: 'inputNeeded' };
     const { ready } = this.job.input as CommandInput;
-    // Only ports of the job's own check: nobody looks at others of this machine by waiting for a job.
-    const others = rows.length > 0 ? openedSince(folder, ready) : [];
+    // Only ports of the job's own ready check count: waiting must not reveal other ports of this machine.
+    const others = rows.length > 0 ? newlyOpenedPorts(folder, ready) : [];
     if (port !== undefined && others.includes(port))
       return { reason: 'port', detail: { port, own: false } };
     if (http === undefined) return undefined;
-    const status = await this.needs.probe(http, [...ports, ...others]);
+    const status = await this.deps.probe(http, [...ports, ...others]);
     if (status === undefined || status < 200 || status >= 300) return undefined;
     const at = localPort(http);
     const own = at === undefined || ports.includes(at);
     return { reason: 'http', detail: { status, ...(own ? {} : { port: at, own }) } };
   }
 
-  /** Goes on where it stopped; the text may lie across two windows. */
-  private async find(text: string): Promise<number | undefined> {
+  /** Continues where the previous search stopped. Windows overlap, because the text may span two of them. */
+  private async find(text: string): Promise<{ cursor: number; text: string } | undefined> {
     const wanted = Buffer.from(text);
-    for (const { stream, view } of this.needs.files.logs(this.job)) {
+    for (const { stream, view } of this.deps.files.logs(this.job)) {
       await using log = await Log.open(view);
       let at = Math.max(this.texts.get(stream) ?? this.condition.from ?? 0, log.start);
       while (at < log.size) {
         const bytes = await log.bytes(at, at + textWindowBytes);
         const found = bytes.indexOf(wanted);
-        if (found >= 0) return at + found;
-        // Colours may stand within the text: then its line is its place.
-        if (bytes.includes(0x1b) && cleanLines(bytes).includes(text)) return at;
+        if (found >= 0) return { cursor: at + found, text: lineAround(bytes, found) };
+        // Escape codes may split the text, so the cleaned lines are searched as well.
+        const lines = bytes.includes(0x1b) ? cleanLines(bytes) : '';
+        const line = lines.includes(text)
+          ? lines.split('\n').find((one) => one.includes(text))
+          : undefined;
+        if (lines.includes(text)) return { cursor: at, text: shorten(line ?? text, maxLineBytes) };
         if (at + bytes.length >= log.size) break;
         at += Math.max(bytes.length - wanted.length * 8, 1);
       }
@@ -166,7 +189,7 @@ export function waitsForInput(
   return waitingForInput(rows, open ? folder.stdin : undefined);
 }
 
-/** By the file's own time; a job that printed nothing is silent since it began, and one that has not begun is not silent. */
+/** Uses file times. A job without output is silent since its start; a job that has not started is not silent. */
 export function lastOutputAgeMs(folder: LaunchFolder, clock: Clock): number | undefined {
   const claim = folder.readClaim();
   if (claim.state !== 'claimed') return undefined;
@@ -176,6 +199,14 @@ export function lastOutputAgeMs(folder: LaunchFolder, clock: Clock): number | un
   };
   const last = Math.max(time(folder.out), time(folder.err), claim.at);
   return Math.max(Math.round(clock.now() - last), 0);
+}
+
+/** The line that contains this byte, as far as the window includes it. */
+function lineAround(bytes: Buffer, at: number): string {
+  const from = bytes.lastIndexOf(10, at) + 1;
+  const end = bytes.indexOf(10, at);
+  const line = bytes.subarray(Math.max(from, at - maxLineBytes), end < 0 ? bytes.length : end);
+  return shorten(cleanText(line.toString()), maxLineBytes);
 }
 
 function cleanLines(bytes: Buffer): string {

@@ -1,4 +1,4 @@
-// Where a job's files are, and the views of its logs that reading needs.
+// Locates a job's files, and provides the log views for reading them.
 import { existsSync } from 'node:fs';
 import { rm } from 'node:fs/promises';
 import { join } from 'node:path';
@@ -24,33 +24,33 @@ export class JobFiles {
     this.isCluster = isCluster;
   }
 
-  /** Two letters of the id spread a hundred thousand folders. */
+  /** Two characters of the id spread a hundred thousand folders. */
   folder(jobId: string): string {
     return join(this.root, jobId.slice(-2), jobId);
   }
 
-  /** In a cluster: its files are on another node, and were not brought here. */
+  /** In a cluster: another node has the files, and they were not copied here. */
   isElsewhere(job: Job): boolean {
     return job.node !== null && job.node !== this.node && !existsSync(this.folder(job.id));
   }
 
-  /** Undefined while the attempt was not launched. */
+  /** Returns undefined if the attempt was not launched yet. */
   launch(job: Job, attempt = job.attempt): LaunchFolder | undefined {
     if (this.isElsewhere(job) && !this.isCluster) {
-      throw new AppError('gone', `The output of ${job.id} is not in this home.`, {
-        hint: 'The database was restored from a backup without output. Make the backup with `errand backup --with-output`, or copy the folder command of the old home into this one.',
+      throw new AppError('gone', `The output of ${job.id} is not in this home folder.`, {
+        hint: 'The database was restored from a backup without output. Create the backup with `errand backup --with-output`, or copy the folder `command` from the old home.',
       });
     }
     if (this.isElsewhere(job)) {
       throw new AppError('unavailable', `The files of ${job.id} are on the server ${job.node}.`, {
-        hint: 'Ask that server.',
+        hint: 'Send the request to that server.',
         data: { [movedTo]: job.node },
       });
     }
     return launchFolder(this.folder(job.id), attempt);
   }
 
-  /** The logs of an attempt, in the order they are shown. */
+  /** The logs of an attempt, in display order. */
   logs(job: Job, attempt = job.attempt): { stream: StreamName; view: LogView }[] {
     const launch = this.launch(job, attempt);
     const { streams } = job.input as CommandInput;
@@ -69,7 +69,7 @@ export class JobFiles {
   }
 }
 
-/** The logs of an attempt: a command's own files, or what another kind says that its job printed. */
+/** The logs of an attempt: a command's own files, or the output that another kind provides. */
 export async function logsOf(
   job: Job,
   attempt: number | undefined,

@@ -1,16 +1,16 @@
-// From what is on record to the job's end: exit code and signal as they were, and why we ended it if we did.
-// An end that nobody saw is `lost`, never a guess.
+// Derives the outcome of an attempt from its records: the exit code and signal, and why the server ended it, if it did.
+// An end that nobody observed is `lost`, never a guess.
 import type { Job, JobError } from '../../jobs/job.ts';
 import type { Outcome } from '../../jobs/kind.ts';
-import type { Ending, EndingReason } from './process/ending.ts';
+import type { EndNote, EndReason } from './process/end-reason.ts';
 import type { ExitRecord, LaunchFolder } from './process/folder.ts';
 import { droppedBytes, outputBytes } from './process/limits.ts';
 
-export interface EndFacts {
+interface EndRecord {
   job: Job;
   folder: LaunchFolder;
   record: ExitRecord | undefined;
-  ending: Ending | undefined;
+  endNote: EndNote | undefined;
   survivors: number[];
   leftBehind: number[];
   memoryPeakBytes: number;
@@ -18,18 +18,19 @@ export interface EndFacts {
   now: number;
 }
 
-export function outcomeOf(end: EndFacts): Outcome {
-  const { record, ending } = end;
+export function outcomeOf(end: EndRecord): Outcome {
+  const { record, endNote } = end;
   const facts = factsOf(end);
-  // It may have ended by itself in the moment before we noted ours. A good exit after our signal is no success: a
-  // timeout that looks completed is how work is silently lost.
-  const byItself = record !== undefined && ending !== undefined && record.at < ending.at;
-  if (ending && ending.reason !== 'lost' && !byItself) return endedByUs(ending.reason, end, facts);
+  // The command may have ended on its own just before the reason was recorded. A zero exit code after our signal is not a
+  // success: a timeout that looks completed silently loses work.
+  const endedItself = record !== undefined && endNote !== undefined && record.at < endNote.at;
+  if (endNote && endNote.reason !== 'lost' && !endedItself)
+    return endedByUs(endNote.reason, end, facts);
   if (!record) {
     return {
       type: 'lost',
       message:
-        'Its end was not seen: the wrapper was killed (out of memory, kill -9, or the machine went down).',
+        'The end was not observed: the wrapper was killed (out of memory, kill -9, or the machine went down).',
       facts,
     };
   }
@@ -38,8 +39,8 @@ export function outcomeOf(end: EndFacts): Outcome {
 }
 
 function endedByUs(
-  reason: Exclude<EndingReason, 'lost'>,
-  end: EndFacts,
+  reason: Exclude<EndReason, 'lost'>,
+  end: EndRecord,
   facts: Record<string, unknown>,
 ): Outcome {
   const { job } = end;
@@ -51,8 +52,8 @@ function endedByUs(
         type: 'timed_out',
         error: {
           code: 'timeout',
-          message: `It ran longer than its ${(job.timeoutMs ?? 0) / 1000} s and was ended.`,
-          hint: 'What it printed is there (read_output). Start it again with a larger timeoutMs.',
+          message: `The command ran longer than its timeout of ${(job.timeoutMs ?? 0) / 1000} s and was stopped.`,
+          hint: 'Its output is still available with read_output. Start it again with a larger timeoutMs.',
         },
         facts,
       };
@@ -65,9 +66,9 @@ function endedByUs(
           code: 'outputLimit',
           message:
             reason === 'totalOutputLimit'
-              ? 'All jobs together printed more than they may, this one most of late; it was ended.'
-              : 'It printed more than it may and was ended.',
-          hint: 'Its log is intact (read_output). Print less, or raise outputBytesMax / outputTotalBytesMax.',
+              ? 'Total output limit exceeded. This job was stopped because it was producing the most output.'
+              : 'The command exceeded its output limit and was stopped.',
+          hint: 'Its log is complete (read_output). Print less, or raise maxOutputBytes or maxOutputTotalBytes.',
           data: { outputBytes: facts.outputBytes },
         },
         facts,
@@ -75,13 +76,13 @@ function endedByUs(
   }
 }
 
-function survivorError({ survivors }: EndFacts): { error?: JobError } {
+function survivorError({ survivors }: EndRecord): { error?: JobError } {
   if (survivors.length === 0) return {};
   return {
     error: {
       code: 'survivors',
-      message: `Processes that could not be ended: ${survivors.join(', ')}.`,
-      hint: 'They hang in the kernel or belong to another user.',
+      message: `These processes could not be killed: ${survivors.join(', ')}.`,
+      hint: 'They are blocked in the kernel or belong to another user.',
     },
   };
 }
@@ -90,27 +91,31 @@ function failure({ exitCode, signal }: ExitRecord): JobError {
   if (signal) {
     return {
       code: 'signal',
-      message: `The command was ended by ${signal}.`,
-      hint: 'read_output with mode errors or tail shows what it said before.',
+      message: `The command was killed by ${signal}.`,
+      hint: 'read_output with mode errors or tail shows what it printed before.',
     };
   }
-  const said = { hint: 'read_output with mode errors shows the lines that matter.' };
+  const errorsHint = { hint: 'read_output with mode errors shows the relevant lines.' };
   if (exitCode === 127)
     return {
       code: 'commandNotFound',
       message: 'The command was not found (exit code 127).',
-      ...said,
+      ...errorsHint,
     };
   if (exitCode === 126)
     return {
       code: 'notExecutable',
-      message: 'The command may not be executed (exit code 126).',
-      ...said,
+      message: 'The command is not executable (exit code 126).',
+      ...errorsHint,
     };
-  return { code: 'exitCode', message: `The command ended with exit code ${exitCode}.`, ...said };
+  return {
+    code: 'exitCode',
+    message: `The command failed with exit code ${exitCode}.`,
+    ...errorsHint,
+  };
 }
 
-function factsOf(end: EndFacts): Record<string, unknown> {
+function factsOf(end: EndRecord): Record<string, unknown> {
   const { record, startedAt, survivors, leftBehind, memoryPeakBytes } = end;
   const endedAt = record?.at ?? end.now;
   const dropped = droppedBytes(end.folder);

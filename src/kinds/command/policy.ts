@@ -1,12 +1,12 @@
-// Guard rails, not a sandbox: which folders and commands are accepted at submit, and which environment names never
-// reach a job. It fails closed: settings it does not understand stop the start, and a line it cannot take apart is
-// refused wherever a rule would have had to judge it.
+// Guard rails, not a sandbox: which folders and commands are accepted at submission, and which variables never reach a job.
+// The policy fails closed: invalid settings prevent the server start, and a command that cannot be parsed is refused if any
+// rule exists.
 import { realpathSync } from 'node:fs';
 import { relative, isAbsolute } from 'node:path';
-import { RE2JS } from 're2js';
 import { z } from 'zod';
 import { AppError } from '../../errors.ts';
-import { programsOf, type Word } from './shell-words.ts';
+import { re2js } from '../../runtime/packages.ts';
+import { parsePrograms, type Word } from './shell-words.ts';
 
 const rule = z
   .string()
@@ -16,33 +16,33 @@ const rule = z
     const problem = ruleProblem(text);
     if (problem) context.addIssue({ code: 'custom', message: problem });
   })
-  .describe('Words a command begins with (`git push`), or an RE2 expression between slashes');
+  .describe('First words of a command (`git push`), or an RE2 expression between slashes');
 
 export const policySettings = z.strictObject({
   cwds: z
     .array(z.string().startsWith('/', 'must be an absolute path'))
     .optional()
-    .describe('Folders (and what is below them) commands may run in; left out: any'),
-  allow: z.array(rule).optional().describe('Only commands that match one of these'),
-  deny: z.array(rule).default([]).describe('Never commands that match one of these'),
-  processesMax: z
+    .describe('Folders in which commands may run, including subfolders; default: any'),
+  allow: z.array(rule).optional().describe('Accept only commands that match one of these'),
+  deny: z.array(rule).default([]).describe('Refuse commands that match one of these'),
+  maxProcesses: z
     .number()
     .int()
     .min(10)
     .optional()
     .describe(
-      'Processes of this user above which a job cannot fork; refused where nothing enforces it',
+      'Jobs cannot fork when this user has more processes than this; refused where the kernel does not enforce it',
     ),
   envDeny: z
-    .array(z.string().regex(/^[A-Za-z_]\w*\*?$/, 'a name, or the beginning of names and *'))
+    .array(z.string().regex(/^[A-Za-z_]\w*\*?$/, 'must be a name, or a name prefix followed by *'))
     .default([])
-    .describe('Names that are never passed to a job; a last * means every name beginning so'),
+    .describe('Variables that jobs never receive; a trailing * matches any name with that prefix'),
 });
 
-export type PolicySettings = z.infer<typeof policySettings>;
+type PolicySettings = z.infer<typeof policySettings>;
 
-export interface PolicyQuestion {
-  /** A shell line, or words. */
+interface PolicyRequest {
+  /** A shell command line, or a program with arguments. */
   command: string | readonly string[];
   cwd: string;
 }
@@ -56,33 +56,33 @@ export class Policy {
     this.settings = settings;
     this.allow = settings.allow?.map(compileRule);
     this.deny = settings.deny.map(compileRule);
-    if (settings.processesMax !== undefined) refuseUnboundLimit();
+    if (settings.maxProcesses !== undefined) rejectIneffectiveLimit();
   }
 
-  /** The payload's words under the limits the system enforces for them. */
-  limited(argv: readonly string[]): readonly string[] {
-    const { processesMax } = this.settings;
-    if (processesMax === undefined) return argv;
-    // The one limit has two letters: bash says -u, dash says -p.
+  /** The payload's arguments, wrapped so that the system enforces the limits. */
+  withLimits(argv: readonly string[]): readonly string[] {
+    const { maxProcesses } = this.settings;
+    if (maxProcesses === undefined) return argv;
+    // The same limit has two options: -u in bash, -p in dash.
     const line = 'ulimit -u "$0" 2>/dev/null || ulimit -p "$0" || exit 126; exec "$@"';
-    return ['/bin/sh', '-c', line, String(processesMax), ...argv];
+    return ['/bin/sh', '-c', line, String(maxProcesses), ...argv];
   }
 
-  /** Throws policyRefused with the rule that says no. */
-  check(question: PolicyQuestion): void {
-    this.checkCwd(question.cwd);
+  /** Throws policyRefused with the rule that refuses the command. */
+  check(request: PolicyRequest): void {
+    this.checkCwd(request.cwd);
     if (!this.allow && this.deny.length === 0) return;
-    const parsed = programsOf(question.command);
-    if ('why' in parsed) throw notJudged(parsed.why);
+    const parsed = parsePrograms(request.command);
+    if ('why' in parsed) throw unparsable(parsed.why);
     for (const { words, unclear } of parsed.commands) {
       const line = words.map(({ text }) => text).join(' ');
       const denied = this.deny.find((one) => one.mayMatch(words));
-      if (denied) throw refused(`\`${line}\` is denied by the rule ${denied.text}.`);
+      if (denied) throw refusal(`\`${line}\` is denied by the rule ${denied.text}.`);
       const allowed = this.allow?.some((one) => one.matches(words)) ?? false;
-      // A rule that names a runner allows what it runs; no rule can deny that.
-      if (unclear !== undefined && !(allowed && this.deny.length === 0)) throw notJudged(unclear);
+      // An `allow` rule for a program that runs other programs allows them as well; a `deny` rule cannot be checked for them.
+      if (unclear !== undefined && !(allowed && this.deny.length === 0)) throw unparsable(unclear);
       if (this.allow && !allowed)
-        throw refused(`\`${line}\` is matched by no rule of command.policy.allow.`);
+        throw refusal(`\`${line}\` does not match any rule in command.policy.allow.`);
     }
   }
 
@@ -97,21 +97,21 @@ export class Policy {
     if (!cwds) return;
     const real = realPath(cwd);
     if (real && cwds.some((folder) => isWithin(realPath(folder) ?? folder, real))) return;
-    throw refused(`${cwd} is not below a folder of command.policy.cwds.`);
+    throw refusal(`${cwd} is not inside any folder in command.policy.cwds.`);
   }
 }
 
 interface Rule {
   text: string;
-  /** Whatever the shell makes of words that are not fixed. */
+  /** True if the rule matches for every possible expansion of the words. */
   matches(words: readonly Word[]): boolean;
-  /** With something that the shell may make of them. */
+  /** True if the rule matches for some possible expansion of the words. */
   mayMatch(words: readonly Word[]): boolean;
 }
 
 function compileRule(text: string): Rule {
   if (text.startsWith('/')) {
-    const expression = RE2JS.compile(text.slice(1, -1));
+    const expression = re2js().RE2JS.compile(text.slice(1, -1));
     const matches = (words: readonly Word[]) =>
       expression.test(words.map((word) => word.text).join(' '));
     const mayMatch = (words: readonly Word[]) =>
@@ -119,9 +119,9 @@ function compileRule(text: string): Rule {
     return { text, matches, mayMatch };
   }
   const wanted = text.trim().split(/\s+/);
-  const isWanted = (present: string, i: number) => {
+  const matchesWord = (present: string, i: number) => {
     const word = wanted[i]!;
-    // `/usr/bin/git` is git for a rule without slashes.
+    // A rule without slashes also matches a path: `/usr/bin/git` is `git`.
     return i === 0 && !word.includes('/')
       ? present.slice(present.lastIndexOf('/') + 1) === word
       : present === word;
@@ -129,25 +129,25 @@ function compileRule(text: string): Rule {
   return {
     text: `\`${text}\``,
     matches: (words) =>
-      wanted.every((_, i) => words[i]?.fixed === true && isWanted(words[i].text, i)),
+      wanted.every((_, i) => words[i]?.fixed === true && matchesWord(words[i].text, i)),
     mayMatch: (words) => {
-      // A word that is not fixed may become none or several: what comes after it stands anywhere.
+      // An expandable word may become zero or several words, so the position of later words is unknown.
       const open = words.findIndex((word) => !word.fixed);
       const known = open < 0 ? words : words.slice(0, open);
       return (open < 0 ? wanted : wanted.slice(0, open)).every((_, i) =>
-        isWanted(known[i]?.text ?? '', i),
+        matchesWord(known[i]?.text ?? '', i),
       );
     },
   };
 }
 
 function ruleProblem(text: string): string | undefined {
-  if (text.length < 3 || !text.endsWith('/')) return 'an expression ends with a slash, too';
+  if (text.length < 3 || !text.endsWith('/')) return 'an expression must end with a slash';
   try {
-    RE2JS.compile(text.slice(1, -1));
+    re2js().RE2JS.compile(text.slice(1, -1));
     return undefined;
   } catch (error) {
-    return `no valid RE2 expression: ${(error as Error).message}`;
+    return `not a valid RE2 expression: ${(error as Error).message}`;
   }
 }
 
@@ -156,14 +156,14 @@ function isWithin(folder: string, path: string): boolean {
   return way === '' || (!way.startsWith('..') && !isAbsolute(way));
 }
 
-/** The kernel does not count root's processes: a limit that does not bind must not be believed in. */
-function refuseUnboundLimit(): void {
+/** The kernel does not limit root's processes. A setting without effect must not give false confidence. */
+function rejectIneffectiveLimit(): void {
   if (process.getuid?.() !== 0) return;
   throw new AppError(
     'invalidInput',
-    'command.policy.processesMax does not bind here: root may fork without limit.',
+    'command.policy.maxProcesses has no effect here: root may fork without limit.',
     {
-      hint: 'Run the server as another user, or limit its cgroup or container (pids.max) and leave this setting out.',
+      hint: 'Run the server as another user, or limit its cgroup or container (pids.max) and remove this setting.',
     },
   );
 }
@@ -176,14 +176,14 @@ function realPath(path: string): string | undefined {
   }
 }
 
-const notJudged = (why: string): AppError =>
-  refused(
-    `The command cannot be taken apart for the rules (${why}).`,
-    'Give it as argv, or as a plainer line: the policy of this server judges every program in it.',
+const unparsable = (why: string): AppError =>
+  refusal(
+    `The command cannot be parsed for the policy rules (${why}).`,
+    'Use argv or a simpler command line. The policy of this server checks every program in it.',
   );
 
-function refused(message: string, hint?: string): AppError {
+function refusal(message: string, hint?: string): AppError {
   return new AppError('policyRefused', message, {
-    hint: hint ?? 'The owner of this server can change `command.policy` in its config.json.',
+    hint: hint ?? 'The owner of this server can change `command.policy` in config.json.',
   });
 }

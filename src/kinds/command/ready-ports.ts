@@ -1,19 +1,19 @@
-// Ports of a ready check that somebody else opens for the job: the proxy of a container, a service manager. Such a port
-// counts only if nobody listened on it when the command began, or at some time since: else a server of yesterday would
-// make it ready. A port the job's own processes listen on needs none of this.
+// Ports of a ready check that another process opens for the job, such as a container proxy or a service manager. Such a port
+// counts only if it was free when the command started or at some time since: otherwise an old server would make the job
+// ready. Ports on which the job's own processes listen always count.
 import { mkdirSync, writeFileSync } from 'node:fs';
 import type { CommandInput } from './input.ts';
 import { localPort } from './probe.ts';
 import { textOf, type LaunchFolder } from './process/folder.ts';
-import { listenedPorts } from './process/observe.ts';
+import { portsInUse } from './process/observe.ts';
 
 type ReadyCheck = CommandInput['ready'];
 
-/** Before the payload starts. */
-export function noteTaken(folder: LaunchFolder, ready: ReadyCheck): void {
+/** Records the ports that are in use before the payload starts. */
+export function recordTakenPorts(folder: LaunchFolder, ready: ReadyCheck): void {
   const wanted = wantedPorts(ready);
   if (wanted.length === 0 || process.platform !== 'linux') return;
-  const listened = listenedPorts();
+  const listened = portsInUse();
   mkdirSync(folder.path, { recursive: true, mode: 0o700 });
   write(
     folder,
@@ -21,17 +21,17 @@ export function noteTaken(folder: LaunchFolder, ready: ReadyCheck): void {
   );
 }
 
-/** Of the ready check, those that were taken when the command began and were not free since. */
+/** Ports of the ready check that have been in use continuously since before the command started. */
 export function takenPorts(folder: LaunchFolder, ready: ReadyCheck): number[] {
   if (wantedPorts(ready).length === 0) return [];
   return (textOf(folder.taken) ?? '').split(' ').map(Number).filter(Boolean);
 }
 
-/** Of the ready check, those that anybody listens on now and that were free before. */
-export function openedSince(folder: LaunchFolder, ready: ReadyCheck): number[] {
+/** Ports of the ready check that are in use now and were free before. */
+export function newlyOpenedPorts(folder: LaunchFolder, ready: ReadyCheck): number[] {
   const wanted = wantedPorts(ready);
   if (wanted.length === 0 || textOf(folder.taken) === undefined) return [];
-  const listened = listenedPorts();
+  const listened = portsInUse();
   const taken = takenPorts(folder, ready);
   const still = taken.filter((port) => listened.has(port));
   if (still.length < taken.length) write(folder, still);

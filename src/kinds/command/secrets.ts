@@ -1,10 +1,10 @@
-// Named secrets of jobs: values come with the call that starts a job, or from the home's own env file, and live in
-// memory only. After a restart the memory is gone; a retry then needs the env file, or ends as secretMissing.
+// Named secrets of jobs. Values come from the submitting call or from the home's env file, and are kept only in memory.
+// After a restart they are gone: a retry then needs the env file, or fails with secretMissing.
 import { ownValue, setOwn } from '../../runtime/by-name.ts';
 import { AppError } from '../../errors.ts';
 
-/** Jobs whose values are remembered; the oldest go first. */
-const jobsMax = 5000;
+/** Maximum jobs whose values are kept in memory. The oldest are removed first. */
+const maxJobs = 5000;
 
 export class Secrets {
   private readonly fallback: (name: string) => string | undefined;
@@ -14,36 +14,45 @@ export class Secrets {
     this.fallback = fallback;
   }
 
-  /** At submit: every name must have a value now. */
+  /** At submission: every name must have a value. */
   values(names: readonly string[], caller: Record<string, string> | undefined) {
     const values: Record<string, string> = {};
     for (const name of names) {
       const value = (caller && ownValue(caller, name)) ?? this.fallback(name);
-      if (value === undefined) throw missing(name);
+      if (value === undefined) throw secretMissing(name);
       setOwn(values, name, value);
     }
     return values;
   }
 
-  keep(jobId: string, values: Record<string, string>): void {
+  store(jobId: string, values: Record<string, string>): void {
     if (Object.keys(values).length === 0) return;
     this.byJob.set(jobId, values);
-    if (this.byJob.size > jobsMax) this.byJob.delete(this.byJob.keys().next().value!);
+    if (this.byJob.size > maxJobs) this.byJob.delete(this.byJob.keys().next().value!);
   }
 
-  /** For a job that repeats an earlier one: values of the caller, else those of the earlier job. */
-  again(jobId: string, names: readonly string[], caller: Record<string, string> | undefined) {
+  /** For a rerun: values of the caller, otherwise those of the earlier job. */
+  valuesForRerun(
+    jobId: string,
+    names: readonly string[],
+    caller: Record<string, string> | undefined,
+  ) {
     return this.values(names, { ...this.byJob.get(jobId), ...caller });
   }
 
-  /** For an attempt: all of them or none. */
-  take(jobId: string, names: readonly string[]): Record<string, string> {
+  /** Values of a job that are still in memory. */
+  knownValues(jobId: string): string[] {
+    return Object.values(this.byJob.get(jobId) ?? {});
+  }
+
+  /** For an attempt. Throws if any value is missing. */
+  valuesForAttempt(jobId: string, names: readonly string[]): Record<string, string> {
     return this.values(names, this.byJob.get(jobId));
   }
 }
 
-function missing(name: string): AppError {
+function secretMissing(name: string): AppError {
   return new AppError('secretMissing', `The secret ${name} has no value.`, {
-    hint: `Set ${name} in the environment of the program that calls, or in the file \`env\` of the home (mode 0600).`,
+    hint: `Set ${name} in the environment of the calling program, or in the file \`env\` of the home folder (mode 0600).`,
   });
 }

@@ -1,55 +1,123 @@
-// The section `command` of config.json: every limit of the kind, and its policy. A wrong one stops the start.
+// The `command` section of config.json: limits and policy of the kind. Invalid settings prevent the server start.
 import { z } from 'zod';
 import { policySettings } from './policy.ts';
 
 const mebibyte = 2 ** 20;
+
+const namePattern = z
+  .string()
+  .regex(/^[\w*]+$/, 'must be a variable name; * matches any characters')
+  .describe('Variable name; * matches any characters');
+
+/** Name patterns of variables that usually hold secrets. */
+const secretPatterns = [
+  '*TOKEN',
+  '*SECRET*',
+  '*PASSWORD*',
+  '*PASSWD*',
+  '*PASSPHRASE*',
+  '*_PASS',
+  '*_PWD',
+  '*APIKEY*',
+  '*_KEY',
+  '*API_KEY*',
+  '*ACCESS_KEY*',
+  '*PRIVATE_KEY*',
+  '*_PAT',
+  '*_JWT',
+  '*_AUTH',
+  'ERRAND_STORE',
+];
+
+export const environmentSettings = z
+  .strictObject({
+    inherit: z
+      .boolean()
+      .default(true)
+      .describe(
+        'Pass the environment of the calling program (errand mcp, errand run) to commands; false: pass only paths, language and tool folders of the server',
+      ),
+    withhold: z
+      .array(namePattern)
+      .default(secretPatterns)
+      .describe('Variables that a command receives only if `secrets` names them'),
+    pass: z
+      .array(namePattern)
+      .default(['*PUBLIC_KEY*'])
+      .describe('Variables that a command receives even if `withhold` matches them'),
+    maxBytes: z
+      .number()
+      .int()
+      .min(1024)
+      .default(4 * mebibyte)
+      .describe('Maximum size of one caller environment; larger ones are refused'),
+    maxVariables: z
+      .number()
+      .int()
+      .min(1)
+      .default(10_000)
+      .describe('Maximum variables in one caller environment'),
+    maxKept: z
+      .number()
+      .int()
+      .min(1)
+      .default(1000)
+      .describe('Maximum distinct environments stored for queued jobs and retries'),
+  })
+  .prefault({});
+export type EnvironmentSettings = z.infer<typeof environmentSettings>;
 
 export const commandSettings = z
   .strictObject({
     shell: z
       .string()
       .default('auto')
-      .describe('Shell for command lines; auto takes bash where there is one, else sh'),
-    jobsMax: z.number().int().min(1).default(1000).describe('Commands that run at once'),
+      .describe('Shell for command lines; auto uses bash if available, otherwise sh'),
+    maxJobs: z
+      .number()
+      .int()
+      .min(1)
+      .default(1000)
+      .describe('Maximum concurrently running commands'),
     killGraceMs: z
       .number()
       .int()
       .min(0)
       .max(25_000)
       .default(5000)
-      .describe('Between the polite signal and SIGKILL'),
-    outputBytesMax: z
+      .describe('Time between SIGTERM and SIGKILL'),
+    maxOutputBytes: z
       .number()
       .int()
       .min(1024)
       .default(1024 * mebibyte)
-      .describe('Output of one job; above it the job ends as failed/outputLimit'),
-    outputTotalBytesMax: z
+      .describe('Maximum output of one job; above it the job fails with outputLimit'),
+    maxOutputTotalBytes: z
       .number()
       .int()
       .min(1024)
       .default(20 * 1024 * mebibyte)
       .describe(
-        'Output of all jobs together; above it nothing new starts and whoever prints most is ended',
+        'Maximum output of all jobs together; above it new jobs are refused and the job that prints the most is stopped',
       ),
     checkMs: z
       .number()
       .int()
       .min(50)
       .default(2000)
-      .describe('How often caps and facts of running jobs are looked at'),
+      .describe('How often limits and statistics of running jobs are checked'),
     guardSeconds: z
       .number()
       .int()
       .min(1)
       .default(15)
-      .describe('How often the guard looks whether the server lives'),
+      .describe('How often the guard checks whether a server runs'),
     staleSeconds: z
       .number()
       .int()
       .min(1)
       .default(20)
-      .describe('A heartbeat older than this is a dead server’s'),
+      .describe('A heartbeat older than this means that the server is dead'),
     terminal: z
       .enum(['auto', 'script', 'node-pty'])
       .default('auto')
@@ -57,18 +125,27 @@ export const commandSettings = z
     safeEnvironment: z
       .boolean()
       .default(true)
-      .describe('No pagers, editors and prompts unless the job asks for a terminal'),
+      .describe('Disable pagers, editors and prompts unless the job has a terminal'),
+    environment: environmentSettings,
+    maskSecrets: z
+      .boolean()
+      .default(true)
+      .describe(
+        'MCP tools replace values in output that look like secrets with ***; files, the command line and HTTP keep the original',
+      ),
     slowFactor: z
       .number()
       .min(1)
       .default(1.5)
-      .describe('Over this multiple of its usual time a running command is slowerThanUsual'),
-    slowMsMin: z
+      .describe(
+        'A command that runs longer than this multiple of its usual time is slowerThanUsual',
+      ),
+    minSlowMs: z
       .number()
       .int()
       .min(0)
       .default(10_000)
-      .describe('Before this nothing is called slower than usual'),
+      .describe('Minimum run time before a command can be slowerThanUsual'),
     policy: policySettings.prefault({}),
   })
   .prefault({});

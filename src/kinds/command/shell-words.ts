@@ -1,23 +1,23 @@
-// Takes a shell line apart far enough for policy rules: the words of every simple command in it. It does not
-// pretend: substitutions, here-documents and quotes it does not know make the answer incomplete, what the shell
-// fills in later is marked, and so are programs that run further ones.
+// Parses a shell command line for policy rules: the words of every simple command in it. Unsupported syntax
+// (substitutions, here-documents, unknown quotes) is an error. Words that the shell expands later are marked, and so are
+// programs that run other programs.
 
 export interface Word {
   text: string;
-  /** False: the shell makes something else of it (a variable, a pattern, braces). */
+  /** False if the shell expands the word (a variable, a pattern, braces). */
   fixed: boolean;
 }
 
-export interface SimpleCommand {
-  /** Assignments before it left out. */
+interface SimpleCommand {
+  /** Without leading assignments. */
   words: Word[];
-  /** Why its words do not say what runs. */
+  /** Why the words do not determine what runs. */
   unclear?: string;
 }
 
-export type Programs = { commands: SimpleCommand[] } | { why: string };
+type Programs = { commands: SimpleCommand[] } | { why: string };
 
-/** Programs that run what their arguments say; with these a rule would judge the wrong program. */
+/** Programs that run their arguments. A rule would otherwise check the wrong program. */
 const runners = new Set(
   [
     'eval source . exec command builtin coproc trap',
@@ -30,9 +30,9 @@ const keywords = new Set(
   'if then else elif fi for while until do done case esac in { } ! function select'.split(' '),
 );
 
-export function programsOf(command: string | readonly string[]): Programs {
+export function parsePrograms(command: string | readonly string[]): Programs {
   if (typeof command !== 'string')
-    return { commands: [judged(command.map((text) => ({ text, fixed: true })))] };
+    return { commands: [toSimpleCommand(command.map((text) => ({ text, fixed: true })))] };
   const split = splitCommands(command);
   if ('why' in split) return split;
   const commands: SimpleCommand[] = [];
@@ -41,15 +41,15 @@ export function programsOf(command: string | readonly string[]): Programs {
     if (first < 0) continue;
     const name = words[first]!.text;
     if (keywords.has(name)) return { why: `\`${name}\` begins a compound command` };
-    commands.push(judged(words.slice(first)));
+    commands.push(toSimpleCommand(words.slice(first)));
   }
   return { commands };
 }
 
-function judged(words: Word[]): SimpleCommand {
+function toSimpleCommand(words: Word[]): SimpleCommand {
   const { text, fixed } = words[0]!;
   const name = text.slice(text.lastIndexOf('/') + 1);
-  if (!fixed) return { words, unclear: `what \`${text}\` is is not known before it runs` };
+  if (!fixed) return { words, unclear: `the value of \`${text}\` is unknown before it runs` };
   if (runners.has(name)) return { words, unclear: `\`${name}\` runs its arguments` };
   if (name === 'find' && words.some((word) => /^-(exec|ok)/.test(word.text)))
     return { words, unclear: '`find` runs its arguments' };
@@ -86,10 +86,10 @@ function splitCommands(line: string): { commands: Word[][] } | { why: string } {
   for (let i = 0; i < line.length; i++) {
     const c = line[i]!;
     const next = line[i + 1];
-    if (c === '`') return { why: 'it has a substitution' };
-    if (c === '<' && next === '<') return { why: 'it has a here-document' };
-    if ((c === '<' || c === '>') && next === '(') return { why: 'it has a substitution' };
-    if (c === '(' || c === ')') return { why: 'it has a subshell or function' };
+    if (c === '`') return { why: 'it contains a substitution' };
+    if (c === '<' && next === '<') return { why: 'it contains a here-document' };
+    if ((c === '<' || c === '>') && next === '(') return { why: 'it contains a substitution' };
+    if (c === '(' || c === ')') return { why: 'it contains a subshell or function' };
     if (c === '$') {
       const problem = expansionProblem(line, i);
       if (problem) return { why: problem };
@@ -101,7 +101,7 @@ function splitCommands(line: string): { commands: Word[][] } | { why: string } {
       i = quoted.end;
     } else if (c === '\\') {
       i++;
-      // A line that goes on is one line.
+      // A backslash before a newline continues the line.
       if (next !== '\n') add(next ?? '');
     } else if (c === '#' && scan.word === undefined) {
       while (i + 1 < line.length && line[i + 1] !== '\n') i++;
@@ -122,7 +122,7 @@ function splitCommands(line: string): { commands: Word[][] } | { why: string } {
   return { commands };
 }
 
-/** Unquoted, some signs make a word something else: file names, several words, a home. */
+/** Unquoted characters that make the shell expand a word: file patterns, brace lists, the home folder. */
 function isPattern(line: string, at: number, first: boolean): boolean {
   const c = line[at]!;
   if (c === '*' || c === '?') return true;
@@ -132,12 +132,12 @@ function isPattern(line: string, at: number, first: boolean): boolean {
   return c === '{' && /^\{[^}]*(,|\.\.)/.test(rest);
 }
 
-/** A plain variable is only not known; what may hold further commands or quotes of its own cannot be followed. */
+/** A plain variable only has an unknown value. An expansion that may contain commands or quotes cannot be parsed. */
 function expansionProblem(text: string, at: number): string | undefined {
   const rest = text.slice(at + 1);
-  if (rest.startsWith('(')) return 'it has a substitution';
-  if (rest.startsWith("'") || rest.startsWith('"')) return 'it has a quote of another kind';
-  if (rest.startsWith('{') && !/^\{[\w#?@*!-]+\}/.test(rest)) return 'it has a substitution';
+  if (rest.startsWith('(')) return 'it contains a substitution';
+  if (rest.startsWith("'") || rest.startsWith('"')) return 'it contains an unsupported quote';
+  if (rest.startsWith('{') && !/^\{[\w#?@*!-]+\}/.test(rest)) return 'it contains a substitution';
   return undefined;
 }
 
@@ -154,7 +154,7 @@ function quotedText(line: string, start: number): Quoted {
   for (let i = start + 1; i < line.length; i++) {
     const c = line[i]!;
     if (c === '"') return { text, fixed, end: i };
-    if (c === '`') return { why: 'it has a substitution' };
+    if (c === '`') return { why: 'it contains a substitution' };
     if (c === '\\' && '"\\$`\n'.includes(line[i + 1] ?? ' ')) {
       i++;
       if (line[i] !== '\n') text += line[i]!;
@@ -172,5 +172,5 @@ function quotedText(line: string, start: number): Quoted {
 
 const notClosed = { why: 'a quote is not closed' };
 
-/** `&>file` is a redirection, `a & b` are two commands. */
+/** `&>file` is a redirection; `a & b` is two commands. */
 const isRedirect = (line: string, at: number): boolean => line[at + 1] === '>';

@@ -1,21 +1,16 @@
-// The endpoints of this server: looked up on every call, so kept in memory and read again when they may have changed.
-// A change of what a worker is made of is a new version with a release.
+// The endpoints of this server. Every call looks one up, so they are cached in memory and reread when they may have
+// changed. A change to what workers run creates a new version with a release.
 import { AppError } from '../../errors.ts';
 import type { Caller } from '../../operation.ts';
 import type { Clock } from '../../runtime/clock.ts';
 import type { Step } from '../../store/store.ts';
-import {
-  checkEndpoint,
-  endpointSpec,
-  releaseDiff,
-  type EndpointSpec,
-  type EndpointsSection,
-} from './spec.ts';
-import type { EndpointRow, EndpointStore } from './store.ts';
+import { checkEndpoint, endpointSpec, releaseDiff, type EndpointSpec } from './spec.ts';
+import type { EndpointSettings } from './settings.ts';
+import type { EndpointRow, EndpointStore } from './store/endpoints.ts';
 
-/** Another node may have saved one: how old a copy may be. */
+/** Maximum age of the cache, because another node may have saved an endpoint. */
 const cacheMs = 2000;
-const conflictsMax = 10;
+const maxConflicts = 10;
 
 export class Endpoints {
   private readonly store: EndpointStore;
@@ -34,15 +29,15 @@ export class Endpoints {
     return [...this.byId.values()];
   }
 
-  /** Undefined when there is none; a known one costs no read. */
+  /** Returns undefined if it does not exist. A known endpoint costs no read. */
   async find(id: string): Promise<EndpointRow | undefined> {
     const old = this.clock.now() - this.readAt >= cacheMs;
-    // One that is not known may have been saved through another node a moment ago.
+    // Another node may just have saved an endpoint that is not in the cache.
     if (old || !this.byId.has(id)) await this.refresh(true);
     return this.byId.get(id);
   }
 
-  /** The endpoint if the caller may use it; else it looks unknown. */
+  /** Returns the endpoint if the caller may use it. Otherwise it counts as unknown. */
   async get(id: string, caller: Caller | undefined): Promise<EndpointRow> {
     const row = await this.find(id);
     if (!row || !mayUse(row, caller)) throw unknownEndpoint(id);
@@ -54,34 +49,34 @@ export class Endpoints {
     return () => this.listeners.delete(listener);
   }
 
-  /** Creates, or changes the given fields of one that is there. */
-  async save(wish: {
+  /** Creates an endpoint, or changes the given fields of an existing one. */
+  async save(request: {
     id: string;
     fields: Record<string, unknown>;
     owner: string;
     source: EndpointRow['source'];
-    /** False: the fields are all there is (config.json). */
+    /** False: the fields replace all others (config.json). */
     merge: boolean;
-    /** Refuse when it exists already. */
+    /** Reject the call if the endpoint exists. */
     create?: boolean;
   }): Promise<EndpointRow> {
-    for (let tries = 0; tries < conflictsMax; tries++) {
+    for (let tries = 0; tries < maxConflicts; tries++) {
       await this.refresh(true);
-      const before = this.byId.get(wish.id);
-      if (before && wish.create) throw existsAlready(wish.id);
+      const before = this.byId.get(request.id);
+      if (before && request.create) throw existsAlready(request.id);
       const spec = parseSpec(
-        before && wish.merge ? { ...before.spec, ...wish.fields } : wish.fields,
+        before && request.merge ? { ...before.spec, ...request.fields } : request.fields,
       );
-      checkEndpoint(wish.id, spec);
-      const { row, steps } = this.planSave(wish, before, spec);
+      checkEndpoint(request.id, spec);
+      const { row, steps } = this.planSave(request, before, spec);
       if (steps.length === 0) return row;
       if ((await this.store.store.commit(steps)).applied) {
         await this.refresh(true);
-        this.changed(wish.id);
+        this.changed(request.id);
         return row;
       }
     }
-    throw new AppError('unavailable', 'The endpoint changed too often at once.', {
+    throw new AppError('unavailable', 'The endpoint kept changing while this was being saved.', {
       hint: 'Try again.',
     });
   }
@@ -93,10 +88,10 @@ export class Endpoints {
   }
 
   /**
-   * Makes the table what config.json says; endpoints saved by operation are left alone. `prune`: what an earlier
-   * config.json had goes; not where several nodes each have a config.json of their own.
+   * Applies config.json to the table. Endpoints that were saved by an operation stay as they are. `prune` deletes
+   * endpoints of an earlier config.json; it is off when several nodes have separate config.json files.
    */
-  async applyConfig(section: EndpointsSection, owner: string, prune: boolean): Promise<void> {
+  async applyConfig(section: EndpointSettings, owner: string, prune: boolean): Promise<void> {
     for (const [id, fields] of Object.entries(section))
       await this.save({ id, fields, owner, source: 'config', merge: false });
     if (!prune) return;
@@ -105,12 +100,12 @@ export class Endpoints {
   }
 
   private planSave(
-    wish: { id: string; owner: string; source: EndpointRow['source'] },
+    request: { id: string; owner: string; source: EndpointRow['source'] },
     before: EndpointRow | undefined,
     spec: EndpointSpec,
   ): { row: EndpointRow; steps: Step[] } {
     const now = this.clock.now();
-    const { id, owner, source } = wish;
+    const { id, owner, source } = request;
     if (!before) {
       const row = { id, owner, spec, version: 1, source, createdAt: now, updatedAt: now };
       const release = { version: 1, diff: [], by: owner, createdAt: now };
@@ -151,11 +146,11 @@ export class Endpoints {
 export function mayUse(row: EndpointRow, caller: Caller | undefined): boolean {
   if (!caller || !isWithin(row, caller)) return false;
   if (caller.admin) return true;
-  // An endpoint of config.json belongs to the operator, who lets every key use it.
+  // Endpoints of config.json belong to the operator, who lets every key use them.
   return row.source === 'config' || row.owner === caller.owner;
 }
 
-/** Whether the limits of the key include this endpoint. */
+/** Returns whether the limits of the key include this endpoint. */
 function isWithin({ id }: Pick<EndpointRow, 'id'>, caller: Caller): boolean {
   const { kinds, queues, subject } = caller;
   if (kinds && !kinds.includes('endpoint')) return false;
@@ -163,26 +158,26 @@ function isWithin({ id }: Pick<EndpointRow, 'id'>, caller: Caller): boolean {
   return subject === undefined || subject === `endpoint:${id}`;
 }
 
-/** Its owner and admins, with a key that is not limited to some queues or to one endpoint: those only use it. */
+/** Its owner and admins may change it, unless their key is limited to some queues or to one endpoint. */
 export function mayChange(row: EndpointRow, caller: Caller | undefined): boolean {
   if (!caller || !isWithin(row, caller)) return false;
   if (caller.queues !== undefined || caller.subject !== undefined) return false;
   return manages(row, caller);
 }
 
-/** Whether the caller decides about the jobs of all its users: its owner and admins. */
+/** Returns whether the caller may act on the jobs of all users of the endpoint: its owner and admins may. */
 export const manages = (row: EndpointRow, caller: Caller): boolean =>
   caller.admin || (row.source === 'api' && row.owner === caller.owner);
 
 export function unknownEndpoint(id: string): AppError {
-  return new AppError('notFound', `There is no endpoint ${id.slice(0, 80)}.`, {
-    hint: 'list_endpoints shows those you can use; save_endpoint makes one.',
+  return new AppError('notFound', `Endpoint ${id.slice(0, 80)} does not exist.`, {
+    hint: 'list_endpoints shows the endpoints you can use. save_endpoint creates one.',
   });
 }
 
 function existsAlready(id: string): AppError {
-  return new AppError('conflict', `There is an endpoint ${id} already.`, {
-    hint: 'Choose another id, or change that one.',
+  return new AppError('conflict', `Endpoint ${id} already exists.`, {
+    hint: 'Choose another id, or change the existing endpoint.',
   });
 }
 
@@ -193,7 +188,7 @@ function parseSpec(fields: Record<string, unknown>): EndpointSpec {
   const issues = parsed.error.issues
     .slice(0, 5)
     .map((issue) => `${issue.path.join('.')}: ${issue.message}`);
-  throw new AppError('invalidInput', `That is no endpoint: ${issues.join('; ')}`, {
-    hint: 'docs/endpoint.md and the JSON Schema of config.json name every field and its limits.',
+  throw new AppError('invalidInput', `The endpoint settings are invalid: ${issues.join('; ')}`, {
+    hint: 'docs/endpoint.md and the JSON Schema of config.json list every field and its limits.',
   });
 }

@@ -1,16 +1,17 @@
-// How an endpoint is: counts of jobs and workers as RunPod shows them, and in plain words why a job still waits.
+// Health of an endpoint: job and worker counts as RunPod reports them, and the reason why a job still waits.
 import { retryScope } from '../../jobs/intents.ts';
 import type { Job } from '../../jobs/job.ts';
 import type { Jobs } from '../../jobs/jobs.ts';
 import type { Clock } from '../../runtime/clock.ts';
-import type { WorkerHub } from './hub.ts';
+import type { WorkerRegistry } from './workers/registry.ts';
 import type { RemoteClient } from './remote/client.ts';
-import { remoteOf, type RemoteStore } from './remote/store.ts';
+import { remoteOf, type RemoteStore } from './store/remote-jobs.ts';
 import type { Remote } from './spec.ts';
-import type { EndpointRow } from './store.ts';
-import type { Worker } from './worker.ts';
+import type { EndpointRow } from './store/endpoints.ts';
+import { stateFile } from './workers/folders.ts';
+import { isSilent, type Worker } from './workers/worker.ts';
 
-export type WorkerStatus = 'RUNNING' | 'IDLE' | 'INITIALIZING' | 'THROTTLED' | 'UNHEALTHY';
+type WorkerStatus = 'RUNNING' | 'IDLE' | 'INITIALIZING' | 'THROTTLED' | 'UNHEALTHY';
 
 export interface Health {
   jobs: {
@@ -30,11 +31,11 @@ export interface Health {
   };
 }
 
-/** What the supervisor knows about an endpoint whose workers do not come up. */
-export interface Trouble {
-  /** Starts that failed in a row. */
+/** What the supervisor knows about an endpoint whose workers do not start. */
+export interface StartTrouble {
+  /** Consecutive failed starts. */
   failures: number;
-  /** Why there are no workers at all, when it is not a failed start. */
+  /** Why there are no workers, if the reason is not a failed start. */
   reason?: string;
   lastEnd?: string;
   lastWorkerId?: string;
@@ -42,42 +43,45 @@ export interface Trouble {
   logTail?: string[];
 }
 
-export interface HealthNeeds {
+interface HealthDeps {
   jobs: Jobs;
-  hub: WorkerHub;
+  registry: WorkerRegistry;
   clock: Clock;
-  trouble(endpoint: EndpointRow): Trouble;
+  trouble(endpoint: EndpointRow): StartTrouble;
   paused(endpointId: string): Promise<{ paused: boolean }>;
   remoteJobs: Pick<RemoteStore, 'waitingThere' | 'find'>;
   remote: Pick<RemoteClient, 'call' | 'hasKey' | 'trouble'>;
 }
 
 const remoteCacheMs = 5000;
+/** RunPod's package pauses for up to 5 s between two polls. */
+const silentMs = 6000;
 
-export class HealthDesk {
-  private readonly needs: HealthNeeds;
+export class HealthService {
+  private readonly deps: HealthDeps;
   private readonly remotes = new Map<string, { at: number; workers: Record<string, number> }>();
 
-  constructor(needs: HealthNeeds) {
-    this.needs = needs;
+  constructor(deps: HealthDeps) {
+    this.deps = deps;
   }
 
   async health(endpoint: EndpointRow): Promise<Health> {
-    const { jobs, hub } = this.needs;
+    const { jobs, registry } = this.deps;
     const counts = await jobs.store.counters(`queue:endpoint:${endpoint.id}`);
     const marks = await jobs.store.counters(retryScope('endpoint', endpoint.id));
     const workers = { idle: 0, initializing: 0, ready: 0, running: 0, throttled: 0, unhealthy: 0 };
-    for (const worker of hub.of(endpoint.id)) {
+    for (const worker of registry.ofEndpoint(endpoint.id)) {
       const status = this.statusOf(worker, endpoint);
       workers[status.toLowerCase() as keyof typeof workers] += 1;
       if (status === 'IDLE' || status === 'RUNNING') workers.ready += 1;
     }
-    // Those run here only in name: they wait there.
-    const { remoteJobs } = this.needs;
+    // These jobs count as running here, but wait in the queue of the remote.
+    const { remoteJobs } = this.deps;
     const waiting = endpoint.spec.remote ? await remoteJobs.waitingThere(endpoint.id) : 0;
     if (endpoint.spec.remote) Object.assign(workers, await this.remoteWorkers(endpoint));
-    const { failures } = this.needs.trouble(endpoint);
-    if (failures > 0 && workers.ready === 0) workers.unhealthy = Math.max(workers.unhealthy, 1);
+    const { failures, reason } = this.deps.trouble(endpoint);
+    if ((failures > 0 || reason !== undefined) && workers.ready === 0)
+      workers.unhealthy = Math.max(workers.unhealthy, 1);
     return {
       jobs: {
         completed: counts.completed ?? 0,
@@ -90,96 +94,114 @@ export class HealthDesk {
     };
   }
 
-  /** The workers of a remote endpoint are the remote's; without an answer there are none to show. */
+  /** Workers of a remote endpoint belong to the remote. Without a response, none are shown. */
   private async remoteWorkers(endpoint: EndpointRow): Promise<Record<string, number>> {
-    const { remote } = this.needs;
-    const now = this.needs.clock.now();
+    const { remote } = this.deps;
+    const now = this.deps.clock.now();
     const known = this.remotes.get(endpoint.id);
     if (known && now - known.at < remoteCacheMs) return known.workers;
-    const answer = await remote.call(endpoint.spec.remote!, { method: 'GET', path: '/health' });
-    const workers = answer.type === 'ok' ? (answer.body.workers as Record<string, number>) : {};
+    const result = await remote.call(endpoint.spec.remote!, { method: 'GET', path: '/health' });
+    const workers = result.type === 'ok' ? (result.body.workers as Record<string, number>) : {};
     this.remotes.set(endpoint.id, { at: now, workers });
     return workers;
   }
 
   statusOf(worker: Worker, endpoint: EndpointRow): WorkerStatus {
-    const { clock } = this.needs;
+    const { clock } = this.deps;
     if (worker.unhealthy !== undefined) return 'UNHEALTHY';
     if (worker.running.size > 0) return 'RUNNING';
     if (worker.state !== 'starting') return 'IDLE';
     const late = clock.now() - worker.createdAt > endpoint.spec.startTimeoutMs;
-    return late || this.needs.trouble(endpoint).failures > 1 ? 'UNHEALTHY' : 'INITIALIZING';
+    return late || this.deps.trouble(endpoint).failures > 1 ? 'UNHEALTHY' : 'INITIALIZING';
   }
 
-  /** Why a job that was given to a remote waits, or why nothing is heard of it; undefined while all is well. */
-  async diagnosisThere(endpoint: EndpointRow, job: Job): Promise<string | undefined> {
-    const row = await this.needs.remoteJobs.find(job.attemptId);
+  /** Explains why a job on a remote waits or makes no progress. Undefined if nothing is wrong. */
+  async remoteDiagnosis(endpoint: EndpointRow, job: Job): Promise<string | undefined> {
+    const row = await this.deps.remoteJobs.find(job.attemptId);
     const remote = row && remoteOf(row, endpoint.spec.remote);
     const waits = remote && job.stage === 'remoteQueue';
-    const where = waits ? `It waits in the queue of ${remote.baseUrl}.` : undefined;
+    const where = waits ? `The job waits in the queue of ${remote.baseUrl}.` : undefined;
     return this.remoteTrouble(remote) ?? where;
   }
 
   private remoteTrouble(remote: Remote | undefined): string | undefined {
-    const reason = remote && this.needs.remote.trouble(remote);
+    const reason = remote && this.deps.remote.trouble(remote);
     if (reason === undefined) return undefined;
-    return `The last call to ${remote!.baseUrl} came to nothing (${reason}); it is tried again.`;
+    return `The last call to ${remote!.baseUrl} failed (${reason}). It will be retried.`;
   }
 
-  /** Why the workers of an endpoint do not come up; undefined while all is well. */
+  /** Explains why the workers of an endpoint do not start. Undefined if nothing is wrong. */
   async troubleText(endpoint: EndpointRow): Promise<string | undefined> {
     if (endpoint.spec.remote) return this.remoteTrouble(endpoint.spec.remote);
-    const found = this.needs.trouble(endpoint);
+    const found = this.deps.trouble(endpoint);
     if (found.reason === undefined && found.failures === 0) return undefined;
     return this.noneReady(endpoint, found, []);
   }
 
-  /** Why a queued job waits, for somebody who cannot look at this machine. */
+  /** Explains why a queued job waits, for callers without access to this machine. */
   async diagnosis(endpoint: EndpointRow, job: Job): Promise<string> {
-    const { hub, trouble, paused } = this.needs;
+    const { registry, trouble, paused, clock } = this.deps;
     if ((await paused(endpoint.id)).paused) return 'The queue of this endpoint is paused.';
     const { remote } = endpoint.spec;
-    if (remote && !this.needs.remote.hasKey(remote))
-      return `It is for ${remote.baseUrl}, but the variable ${remote.keyEnv} with its key is not set on this server.`;
+    if (remote && !this.deps.remote.hasKey(remote))
+      return `The job is for ${remote.baseUrl}, but the variable ${remote.keyEnv} with its key is not set on this server.`;
     if (remote)
-      return this.remoteTrouble(endpoint.spec.remote) ?? `It is to be sent to ${remote.baseUrl}.`;
+      return (
+        this.remoteTrouble(endpoint.spec.remote) ?? `The job will be sent to ${remote.baseUrl}.`
+      );
     const found = trouble(endpoint);
-    const workers = hub.of(endpoint.id);
+    const workers = registry.ofEndpoint(endpoint.id);
     const ready = workers.filter(({ state }) => state === 'ready');
     if (ready.length === 0) return this.noneReady(endpoint, found, workers);
     if (ready.every(({ running }) => running.size > 0)) {
       const { inQueue } = (await this.health(endpoint)).jobs;
       return `${count(ready.length, 'worker')} busy with other jobs; ${count(inQueue, 'job')} waiting.`;
     }
-    if (job.attempt > 1) {
-      return 'It was handed out before and its worker was lost: it waits for another worker than that.';
+    const silent = ready.filter(
+      (worker) => isSilent(worker) && clock.now() - worker.askedAt >= silentMs,
+    );
+    if (silent.length > 0) return silentText(endpoint, silent[0]!, clock.now());
+    if (job.lost > 0) {
+      return 'The worker that ran this job was lost. The job waits for a different worker.';
     }
-    return `${count(ready.length, 'worker')} ready; it should start in a moment.`;
+    return `${count(ready.length, 'worker')} ready. The job should start in a moment.`;
   }
 
-  private noneReady(endpoint: EndpointRow, found: Trouble, workers: Worker[]): string {
-    const { clock } = this.needs;
+  private noneReady(endpoint: EndpointRow, found: StartTrouble, workers: Worker[]): string {
+    const { clock } = this.deps;
     if (found.reason) return found.reason;
     if (found.failures > 0) {
       const next =
         found.nextStartAt === undefined
           ? ''
-          : ` The next start is in ${Math.max(0, Math.ceil((found.nextStartAt - clock.now()) / 1000))} s.`;
+          : ` The next attempt is in ${Math.max(0, Math.ceil((found.nextStartAt - clock.now()) / 1000))} s.`;
       const log = found.logTail?.length ? ` Its last lines: ${found.logTail.join(' | ')}` : '';
       const who = found.lastWorkerId ? ` (read_worker_log ${found.lastWorkerId})` : '';
-      return `Its workers keep dying: ${count(found.failures, 'start')} failed in a row, the last one: ${found.lastEnd ?? 'no reason known'}${who}.${next}${log}`;
+      return `The workers keep dying: ${count(found.failures, 'start')} failed in a row. Last failure: ${found.lastEnd ?? 'unknown reason'}${who}.${next}${log}`;
     }
     if (workers.some(({ state }) => state === 'starting')) {
       const oldest = Math.min(...workers.map(({ createdAt }) => createdAt));
       const sinceS = Math.round((clock.now() - oldest) / 1000);
-      return `A worker has been starting for ${sinceS} s and has not asked for work yet.`;
+      return `A worker has been starting for ${sinceS} s and has not polled for work yet.`;
     }
     if (!endpoint.spec.recipe) {
-      return 'No worker has come. This endpoint has no recipe: start a RunPod worker with a worker key against this server, as docs/endpoint.md shows.';
+      return 'No worker has connected. This endpoint has no recipe: start a RunPod worker with a worker key against this server, see docs/endpoint.md.';
     }
-    if (endpoint.spec.workersMax === 0) return 'workersMax of this endpoint is 0.';
+    if (endpoint.spec.maxWorkers === 0)
+      return 'maxWorkers of this endpoint is 0, so no worker is started.';
     return 'A worker is about to be started.';
   }
+}
+
+function silentText({ spec }: EndpointRow, worker: Worker, now: number): string {
+  const seconds = Math.round((now - worker.askedAt) / 1000);
+  const { recipe } = spec;
+  const cwd = recipe && 'cwd' in recipe ? recipe.cwd : undefined;
+  const hint =
+    cwd === undefined
+      ? ''
+      : ` RunPod's package 1.7.11 to 1.10.0 counts jobs of other workers in ${cwd}/${stateFile} as its own: remove cwd from the recipe so that every worker gets its own folder.`;
+  return `Worker ${worker.id} is idle but has not polled for work for ${seconds} s. It is replaced after ${spec.askTimeoutMs / 1000} s (askTimeoutMs).${hint}`;
 }
 
 function count(n: number, noun: string): string {

@@ -1,18 +1,18 @@
-// The endpoint kind: serverless endpoints with queued jobs and workers, as a plugin of the core.
-import { ownerName } from '../../access/access.ts';
-import { definePlugin, type KindNeeds, type KindParts } from '../../jobs/plugin.ts';
+// The endpoint kind: serverless endpoints with queued jobs and workers.
+import { ownerName } from '../../access/keys.ts';
+import { definePlugin, type KindDeps, type KindParts } from '../../plugin.ts';
 import type { Service } from '../../runtime/service.ts';
-import { Address } from './address.ts';
+import { Address } from './workers/address.ts';
 import { Batches } from './batch/batches.ts';
-import { BatchStore } from './batch/store.ts';
-import type { Desk } from './desk.ts';
+import { BatchStore } from './store/batches.ts';
+import type { EndpointDeps } from './deps.ts';
 import { Endpoints } from './endpoints.ts';
-import { Followup } from './followup.ts';
-import { HealthDesk } from './health.ts';
-import { WorkerHub } from './hub.ts';
-import { Intake } from './intake.ts';
+import { AssignmentLoop } from './jobs/assignment-loop.ts';
+import { HealthService } from './health.ts';
+import { WorkerRegistry } from './workers/registry.ts';
+import { JobSubmitter } from './jobs/submitter.ts';
 import { endpointKind } from './kind.ts';
-import { WorkerLogs } from './logs.ts';
+import { WorkerLogs } from './workers/logs.ts';
 import { endpointMigrations } from './migrations.ts';
 import { batchOperations } from './operations/batches.ts';
 import { endpointOperations } from './operations/endpoints.ts';
@@ -20,24 +20,26 @@ import { jobOperations } from './operations/jobs.ts';
 import { logOperations } from './operations/logs.ts';
 import { streamOperations } from './operations/streams.ts';
 import { workerOperations } from './operations/workers.ts';
-import { queueStates } from './queues.ts';
+import { queueStates } from './jobs/queues.ts';
 import { RemoteClient } from './remote/client.ts';
 import { RemoteDriver } from './remote/driver.ts';
-import { noticeRemote } from './remote/operation.ts';
-import { RemoteStore } from './remote/store.ts';
-import { Reports } from './reports.ts';
-import { Results } from './results.ts';
-import { endpointsSection, type EndpointsSection } from './spec.ts';
-import { EndpointStore } from './store.ts';
-import { Streams } from './stream/store.ts';
-import { Supervisor } from './supervisor.ts';
-import { Timekeeper } from './timekeeper.ts';
-import { webhookBody, webhookHeaders } from './webhook-body.ts';
+import { noticeRemote } from './operations/notice-remote.ts';
+import { RemoteStore } from './store/remote-jobs.ts';
+import { Reports } from './jobs/reports.ts';
+import { Results } from './jobs/results.ts';
+import { endpointSettings, type EndpointSettings } from './settings.ts';
+import { EndpointStore } from './store/endpoints.ts';
+import { Streams } from './store/streams.ts';
+import { Supervisor } from './workers/supervisor.ts';
+import { DeadlineSweeper } from './jobs/deadline-sweeper.ts';
+import { WorkerFolders } from './workers/folders.ts';
 
-export const endpointPlugin = definePlugin<EndpointsSection>({
-  name: 'endpoints',
-  settings: endpointsSection,
-  // What a worker did wrong while somebody waited for its answer over HTTP.
+export const endpointPlugin = definePlugin<EndpointSettings>({
+  name: 'endpoint',
+  // Relays of workers outlive an upgrade and hold paths in this folder, so it keeps its name.
+  folder: 'endpoints',
+  settings: endpointSettings,
+  // A worker failed while a caller waited for its response over HTTP.
   errors: { workerFailed: { http: 500, exit: 7 } },
   migrations: endpointMigrations,
   jsonColumns: {
@@ -47,43 +49,45 @@ export const endpointPlugin = definePlugin<EndpointsSection>({
     endpoint_batch_drafts: ['body'],
     endpoint_remote_jobs: ['remote'],
   },
+  undispatched: ['batch'],
   create,
 });
 
-function create(needs: KindNeeds<EndpointsSection>): KindParts {
-  const { jobs, feed, waiting, clock, log, node, folder, access, home } = needs;
-  const store = new EndpointStore(needs.store);
-  const shared = needs.store.engine === 'postgres';
+function create(deps: KindDeps<EndpointSettings>): KindParts {
+  const { jobs, feed, waiting, clock, log, node, folder, access, home } = deps;
+  const store = new EndpointStore(deps.store);
+  const shared = deps.store.engine === 'postgres';
   const endpoints = new Endpoints(store, clock);
   const paused = queueStates(jobs, clock);
-  const hub = new WorkerHub({ jobs, store, clock, log, node, paused });
+  const registry = new WorkerRegistry({ jobs, store, clock, log, node, paused });
   const logs = new WorkerLogs(folder, clock);
   const results = new Results(folder, { shared });
-  const streams = new Streams(needs.store, jobs);
-  const secretOf = (id: string) => `whsec_${needs.sign('endpoint webhook', id)}`;
-  const intake = new Intake({ jobs, clock, webhooks: needs.webhooks, secretOf });
-  needs.webhooks.addFormat('runpod', (job) => webhookBody(results, job), webhookHeaders);
+  const streams = new Streams(deps.store, jobs);
+  const secretOf = (id: string) => `whsec_${deps.sign('endpoint webhook', id)}`;
+  const submitter = new JobSubmitter({ jobs, clock, webhooks: deps.webhooks, secretOf });
   const supervisor = new Supervisor({
     jobs,
-    hub,
+    registry,
     endpoints,
     store,
     logs,
+    folders: new WorkerFolders(folder),
     access,
     clock,
     log,
     node,
     folder,
     home,
-    secret: needs.secret,
-    address: new Address(needs),
+    secret: deps.secret,
+    address: new Address(deps),
+    recover: (worker, post) => reports.recover(worker, post),
   });
   const trouble = (row: Parameters<Supervisor['trouble']>[0]) => supervisor.trouble(row);
-  const remoteClient = new RemoteClient(needs.egress, needs.secret);
-  const remoteJobs = new RemoteStore(needs.store);
-  const health = new HealthDesk({
+  const remoteClient = new RemoteClient(deps.egress, deps.secret);
+  const remoteJobs = new RemoteStore(deps.store);
+  const health = new HealthService({
     jobs,
-    hub,
+    registry,
     clock,
     trouble,
     paused,
@@ -92,29 +96,30 @@ function create(needs: KindNeeds<EndpointsSection>): KindParts {
   });
   const batches = new Batches({
     jobs,
-    store: new BatchStore(needs.store),
+    store: new BatchStore(deps.store),
     endpoints,
-    intake,
+    submitter,
     clock,
     log,
   });
   const reports = new Reports({
     jobs,
-    hub,
+    registry,
+    endpoints,
     results,
     streams,
     retire: (worker, reason) => supervisor.retire(worker, reason),
-    proven: (endpointId) => supervisor.starts.proven(endpointId),
+    markWorking: (endpointId) => supervisor.starts.markWorking(endpointId),
   });
-  const desk: Desk = {
+  const endpointDeps: EndpointDeps = {
     jobs,
     feed,
     waiting,
     clock,
     store,
     endpoints,
-    hub,
-    intake,
+    registry,
+    submitter,
     reports,
     results,
     streams,
@@ -122,7 +127,7 @@ function create(needs: KindNeeds<EndpointsSection>): KindParts {
     health,
     batches,
     home,
-    remoteSettled: (endpointId) => remote.settled(endpointId),
+    waitForRemoteCancels: (endpointId) => remote.waitForCancels(endpointId),
     secretOf,
   };
   const remote = new RemoteDriver({
@@ -135,38 +140,38 @@ function create(needs: KindNeeds<EndpointsSection>): KindParts {
     clock,
     log,
     node,
-    sign: needs.sign,
+    sign: deps.sign,
   });
   jobs.addKind(batches.kind);
-  const timekeeper = new Timekeeper({
+  const deadlineSweeper = new DeadlineSweeper({
     jobs,
-    hub,
+    registry,
     store,
     clock,
     log,
     stopRemote: (_jobId, attemptId) => remote.cancel(attemptId),
   });
-  const followup = new Followup({ feed, jobs, hub, log, clock, endpoints, store });
+  const assignmentLoop = new AssignmentLoop({ feed, jobs, registry, log, clock, endpoints, store });
   const opening: Service = {
     name: 'endpoints',
     start: async () => {
-      await endpoints.applyConfig(needs.settings, ownerName, !shared);
-      await hub.load();
+      await endpoints.applyConfig(deps.settings, ownerName, !shared);
+      await registry.load();
     },
     stop: async () => {},
   };
   return {
-    kind: endpointKind(desk),
+    kind: endpointKind(endpointDeps),
     operations: [
-      ...endpointOperations(desk),
-      ...jobOperations(desk),
-      ...streamOperations(desk),
-      ...workerOperations(desk),
-      ...logOperations(desk),
-      ...batchOperations(desk),
+      ...endpointOperations(endpointDeps),
+      ...jobOperations(endpointDeps),
+      ...streamOperations(endpointDeps),
+      ...workerOperations(endpointDeps),
+      ...logOperations(endpointDeps),
+      ...batchOperations(endpointDeps),
       noticeRemote(remote),
     ],
-    services: [opening, followup, timekeeper, batches, remote, supervisor],
+    services: [opening, assignmentLoop, deadlineSweeper, batches, remote, supervisor],
     busy: async () => (await supervisor.busy()) || remote.busy(),
   };
 }

@@ -1,11 +1,11 @@
-// The tables of the endpoint kind. Jobs themselves are in the core's ledger; here is what only endpoints have.
+// The tables of the endpoint kind. Jobs are stored in the core's ledger.
 import type { Migration } from '../../store/store.ts';
 
 export const endpointMigrations: Migration[] = [
   {
     id: 'endpoint/1',
     statements: ({ int, strict }) => [
-      // `source`: `config` endpoints are written by config.json and leave with it.
+      // `source`: config.json creates `config` endpoints, and removes them when it no longer contains them.
       `CREATE TABLE endpoints (
         id TEXT PRIMARY KEY, owner TEXT NOT NULL, spec TEXT NOT NULL, version ${int} NOT NULL,
         source TEXT NOT NULL, created_at ${int} NOT NULL, updated_at ${int} NOT NULL
@@ -14,7 +14,7 @@ export const endpointMigrations: Migration[] = [
         endpoint_id TEXT NOT NULL, version ${int} NOT NULL, diff TEXT NOT NULL, made_by TEXT NOT NULL,
         created_at ${int} NOT NULL, PRIMARY KEY (endpoint_id, version)
       ) ${strict}`,
-      // A row is there before its process can ask for work; pid and start are its identity.
+      // A row exists before its process can poll for work. pid and start time identify the process.
       `CREATE TABLE endpoint_workers (
         id TEXT NOT NULL, endpoint_id TEXT NOT NULL, node TEXT, version ${int} NOT NULL,
         origin TEXT NOT NULL, pid ${int}, process_start TEXT, key_id TEXT, state TEXT NOT NULL,
@@ -28,7 +28,7 @@ export const endpointMigrations: Migration[] = [
         job_id TEXT NOT NULL, attempt ${int} NOT NULL, n ${int} NOT NULL, data TEXT NOT NULL,
         PRIMARY KEY (job_id, attempt, n)
       ) ${strict}`,
-      // RunPod's /stream hands every chunk out once: how far each job was drained.
+      // RunPod's /stream returns every chunk once. This is the number of chunks returned so far.
       `CREATE TABLE endpoint_drains (
         job_id TEXT PRIMARY KEY, attempt ${int} NOT NULL, drained ${int} NOT NULL
       ) ${strict}`,
@@ -36,7 +36,7 @@ export const endpointMigrations: Migration[] = [
         batch_id TEXT NOT NULL, n ${int} NOT NULL, job_id TEXT NOT NULL UNIQUE, body TEXT NOT NULL,
         PRIMARY KEY (batch_id, n)
       ) ${strict}`,
-      // Written before anything is sent: after a crash the remote is asked before anything is sent again.
+      // Written before anything is sent. After a crash, the remote is queried before anything is sent again.
       `CREATE TABLE endpoint_remote_jobs (
         attempt_id TEXT PRIMARY KEY, job_id TEXT NOT NULL, endpoint_id TEXT NOT NULL, remote_id TEXT,
         state TEXT NOT NULL, tries ${int} NOT NULL, due_at ${int} NOT NULL, created_at ${int} NOT NULL
@@ -47,7 +47,7 @@ export const endpointMigrations: Migration[] = [
   {
     id: 'endpoint/2',
     statements: ({ int, strict }) => [
-      // Keys of retries: the same one never runs a job again a second time.
+      // Retry keys: the same key never reruns a job twice.
       `CREATE TABLE endpoint_retries (
         job_id TEXT NOT NULL, retry_key TEXT NOT NULL, created_at ${int} NOT NULL,
         PRIMARY KEY (job_id, retry_key)
@@ -55,8 +55,30 @@ export const endpointMigrations: Migration[] = [
     ],
   },
   {
-    // The remote it was sent to: its endpoint may point elsewhere by now.
+    // The remote that received the job, because the endpoint may point elsewhere later.
     id: 'endpoint/3',
     statements: () => ['ALTER TABLE endpoint_remote_jobs ADD COLUMN remote TEXT'],
+  },
+  {
+    // Bounds were called `workersMax` and are called `maxWorkers`. JSON.stringify writes no space before a colon, and a
+    // quote inside a string is escaped, so this matches keys only.
+    id: 'endpoint/4',
+    statements: () =>
+      [
+        ['workersMin', 'minWorkers'],
+        ['workersMax', 'maxWorkers'],
+        ['outboxBytesMax', 'maxOutboxBytes'],
+        ['queueMax', 'maxQueue'],
+      ].flatMap(([before, after]) => [
+        `UPDATE endpoints SET spec = replace(spec, '"${before}":', '"${after}":')
+          WHERE spec LIKE '%"${before}":%'`,
+        `UPDATE endpoint_releases SET diff = replace(diff, '"field":"${before}"', '"field":"${after}"')
+          WHERE diff LIKE '%"field":"${before}"%'`,
+      ]),
+  },
+  {
+    // The format was named after the system whose body it has.
+    id: 'endpoint/5',
+    statements: () => [`UPDATE webhooks SET format = 'endpoint' WHERE format = 'runpod'`],
   },
 ];

@@ -1,5 +1,5 @@
-// What an endpoint is, as its owner writes it: recipe of its workers, scaling, times and limits, each with its default.
-// The same schema checks operations, the `endpoints` section of config.json and its published JSON Schema.
+// The settings of an endpoint: recipe, scaling, timeouts and limits, each with its default. The same schema validates
+// operations, the `endpoint` section of config.json and its published JSON Schema.
 import { z } from 'zod';
 import { AppError } from '../../errors.ts';
 
@@ -8,7 +8,7 @@ const minute = 60 * second;
 const hour = 60 * minute;
 const day = 24 * hour;
 
-/** Paths of the RunPod dialect and of its cloud: an endpoint of that name could never be reached. */
+/** Paths of the RunPod dialect and of RunPod's cloud. An endpoint with such an id could not be reached. */
 const reservedIds: ReadonlySet<string> = new Set([
   'serverless',
   'pods',
@@ -31,9 +31,13 @@ export const endpointId = z
 const envName = z.string().regex(/^[A-Za-z_]\w*$/, 'not a variable name');
 const env = z.record(envName, z.string().max(100_000));
 const command = z.array(z.string().min(1).max(10_000)).min(1).max(100);
-const cwd = z.string().max(4000).optional().describe('Working folder; default: that of the server');
+const cwd = z
+  .string()
+  .max(4000)
+  .optional()
+  .describe('Working folder; default: an empty folder per worker');
 
-/** Of several forms the one that was meant: that with the fewest faults says what they are. */
+/** Of several forms, reports the one with the fewest faults, because it is most likely the intended one. */
 function nearest(issue: { errors?: readonly (readonly z.core.$ZodIssue[])[] }): string {
   const forms = issue.errors ?? [];
   const fewest = Math.min(...forms.map((faults) => faults.length));
@@ -46,8 +50,8 @@ function nearest(issue: { errors?: readonly (readonly z.core.$ZodIssue[])[] }): 
 const faultText = ({ path, message }: z.core.$ZodIssue): string =>
   path.length === 0 ? message : `${path.join('.')}: ${message}`;
 
-/** Keyed by what the worker is; exactly one of them. */
-export const recipe = z
+/** Exactly one form; its key names the type of worker. */
+const recipe = z
   .union(
     [
       z.strictObject({
@@ -71,27 +75,29 @@ export const recipe = z
         image: z
           .string()
           .max(500)
-          .regex(/^[^-\s]\S*$/, 'not the name of an image')
-          .describe('A container image with such a worker'),
+          .regex(/^[^-\s]\S*$/, 'is not an image name')
+          .describe('A container image that contains such a worker'),
         args: z.array(z.string().max(10_000)).max(100).optional(),
         options: z
-          .array(z.string().regex(/^-/, 'not an option').max(10_000))
+          .array(z.string().regex(/^-/, 'is not an option').max(10_000))
           .max(100)
           .optional()
-          .describe('More options of docker run or podman run: --gpus=all, --volume=…'),
+          .describe('Additional options of docker run or podman run: --gpus=all, --volume=…'),
       }),
     ],
     { error: nearest },
   )
-  .describe('How workers are started; none: they come from outside with a worker key');
+  .describe(
+    'How workers are started. Without a recipe they connect from outside with a worker key',
+  );
 export type Recipe = z.infer<typeof recipe>;
 
-export const scaling = z
+const scaling = z
   .union(
     [
       z.strictObject({
         type: z.literal('QUEUE_DELAY'),
-        queueDelay: z.number().min(0).max(3600).default(4).describe('Seconds a job may wait'),
+        queueDelay: z.number().min(0).max(3600).default(4).describe('Seconds that a job may wait'),
       }),
       z.strictObject({
         type: z.literal('REQUEST_COUNT'),
@@ -113,13 +119,13 @@ export const remote = z
       .min(second)
       .max(10 * minute)
       .default(30 * second)
-      .describe('How long the remote may take to answer one call'),
+      .describe('Timeout of one call to the remote'),
     callbackUrl: z
       .url()
       .optional()
-      .describe('How the remote reaches this server; without it results are polled for'),
+      .describe('URL at which the remote reaches this server. Without it, results are polled'),
   })
-  .describe('Jobs go there instead of to workers of this server');
+  .describe('Sends jobs to this service instead of workers of this server');
 export type Remote = z.infer<typeof remote>;
 
 const times = {
@@ -129,49 +135,65 @@ const times = {
     .min(5 * second)
     .max(7 * day)
     .default(10 * minute)
-    .describe('Running time of one attempt'),
+    .describe('Maximum running time of one attempt'),
   ttlMs: z
     .number()
     .int()
     .min(10 * second)
     .max(7 * day)
     .default(day)
-    .describe('Life of a job from its submit, waiting and running'),
+    .describe('Maximum lifetime of a job from its submission, waiting and running'),
   retentionMs: z
     .number()
     .int()
     .min(minute)
     .max(365 * day)
     .optional()
-    .describe("Ended jobs are forgotten after this; default: the home's retention"),
+    .describe('Ended jobs are deleted after this time; default: the retention of the home'),
   idleTimeoutMs: z
     .number()
     .int()
     .min(0)
     .max(hour)
     .default(10 * second)
-    .describe('An idle worker above the minimum is stopped after this'),
+    .describe('Idle workers above minWorkers are stopped after this time'),
   startTimeoutMs: z
     .number()
     .int()
     .min(second)
     .max(hour)
     .default(7 * minute)
-    .describe('A worker that has not asked for work after this is unhealthy'),
+    .describe('A worker that has not polled for work within this time is unhealthy'),
+  askTimeoutMs: z
+    .number()
+    .int()
+    .min(second)
+    .max(hour)
+    .default(30 * second)
+    .describe(
+      'An idle worker that does not poll for work while jobs wait is replaced after this time',
+    ),
   leaseMs: z
     .number()
     .int()
     .min(2 * second)
     .max(10 * minute)
     .default(40 * second)
-    .describe('A silent worker loses its jobs after this'),
+    .describe('A worker that is silent for this long loses its jobs'),
   stopMs: z
     .number()
     .int()
     .min(100)
     .max(10 * minute)
     .default(10 * second)
-    .describe('Time to stop after a cancel, a timeout or SIGTERM before it is forced'),
+    .describe('Time to stop after a cancel, a timeout or SIGTERM before the worker is killed'),
+  outageMs: z
+    .number()
+    .int()
+    .min(second)
+    .max(7 * day)
+    .default(hour)
+    .describe('Workers are stopped if the server is away for this long. Their results are kept'),
 };
 
 export const endpointSpec = z.strictObject({
@@ -179,9 +201,9 @@ export const endpointSpec = z.strictObject({
   recipe: recipe.optional(),
   remote: remote.optional(),
   scaling: scaling.prefault({ type: 'QUEUE_DELAY' }),
-  workersMin: z.number().int().min(0).max(1000).default(0),
-  workersMax: z.number().int().min(0).max(1000).default(3),
-  concurrency: z.number().int().min(1).max(1000).default(1).describe('Jobs at once per worker'),
+  minWorkers: z.number().int().min(0).max(1000).default(0),
+  maxWorkers: z.number().int().min(0).max(1000).default(3),
+  concurrency: z.number().int().min(1).max(1000).default(1).describe('Concurrent jobs per worker'),
   ...times,
   redeliveries: z
     .number()
@@ -189,41 +211,61 @@ export const endpointSpec = z.strictObject({
     .min(0)
     .max(10)
     .default(1)
-    .describe('How often a job is handed out again after its worker was lost'),
-  env: env.default({}).describe('Environment of its workers'),
+    .describe('How often a job is redelivered after its worker was lost'),
+  env: env.default({}).describe('Environment variables of the workers'),
   envFrom: z
     .array(envName)
     .max(100)
     .default([])
-    .describe("Names of the server's own environment (or home/env) to pass on"),
+    .describe("Names of variables of the server's environment (or home/env) to pass to workers"),
   spareRunner: z
     .boolean()
     .default(true)
-    .describe('A runner without a handler is kept started for module recipes, for a quick start'),
-  queueMax: z
+    .describe('Keeps one runner without a handler started, so that module recipes start quickly'),
+  relay: z
+    .boolean()
+    .default(true)
+    .describe(
+      'Workers of worker and image recipes connect through a relay process that survives server restarts',
+    ),
+  cancelOnDisconnect: z
+    .enum(['never', 'streams', 'always'])
+    .default('streams')
+    .describe(
+      'Cancel a job when its caller disconnects: `streams` for OpenAI streams, `always` also for /runsync and every /openai request',
+    ),
+  maxOutboxBytes: z
+    .number()
+    .int()
+    .min(0)
+    .default(1024 * 1024 * 1024)
+    .describe(
+      'Maximum size of results stored per worker while the server is away; further posts wait',
+    ),
+  maxQueue: z
     .number()
     .int()
     .min(0)
     .default(1_000_000)
-    .describe('More waiting jobs are refused (429)'),
+    .describe('Maximum number of waiting jobs; further ones are rejected (429)'),
   runsPer10s: z
     .number()
     .int()
     .min(1)
     .default(100_000)
-    .describe('More submits within ten seconds are refused (429)'),
+    .describe('Maximum number of submissions within ten seconds; further ones are rejected (429)'),
   details: z
     .record(z.string(), z.unknown())
     .optional()
-    .describe('Kept and shown, not acted on: gpu, cpu, disk … of a RunPod endpoint'),
+    .describe('Stored and shown without effect: gpu, cpu, disk … of a RunPod endpoint'),
 });
 export type EndpointSpec = z.infer<typeof endpointSpec>;
 
 type Shape = typeof endpointSpec.shape;
-/** Null takes them away: then an endpoint can change from a recipe to a remote and back. */
+/** Null removes them, so that an endpoint can change from a recipe to a remote and back. */
 const removable: ReadonlySet<string> = new Set(['recipe', 'remote', 'retentionMs']);
 
-/** The fields of a change: none has a default, because what is left out stays as it is. */
+/** The fields of a change. None has a default, because omitted fields stay unchanged. */
 export const endpointChanges = Object.fromEntries(
   Object.entries(endpointSpec.shape).map(([name, field]) => [name, changeOf(name, field)]),
 ) as { [K in keyof Shape]: z.ZodOptional<z.ZodType<z.output<Shape[K]> | null>> };
@@ -236,30 +278,26 @@ function changeOf(name: string, field: z.ZodType): z.ZodType {
   return removable.has(name) ? named.nullable().optional() : named.optional();
 }
 
-/** The section of config.json: endpoints by id. */
-export const endpointsSection = z.record(endpointId, endpointSpec).prefault({});
-export type EndpointsSection = z.infer<typeof endpointsSection>;
-
 export function checkEndpoint(id: string, spec: EndpointSpec): void {
   if (reservedIds.has(id.toLowerCase())) {
-    throw new AppError('invalidInput', `An endpoint cannot be called ${id}: it is a route.`, {
-      hint: `Choose another id; taken by routes are ${[...reservedIds].join(', ')}.`,
+    throw new AppError('invalidInput', `The id ${id} is reserved for a route.`, {
+      hint: `Choose another id. Reserved ids: ${[...reservedIds].join(', ')}.`,
     });
   }
   if (spec.recipe && spec.remote) {
-    throw new AppError('invalidInput', 'An endpoint has a recipe or a remote, not both.', {
-      hint: 'Leave one of them out.',
+    throw new AppError('invalidInput', 'An endpoint cannot have both a recipe and a remote.', {
+      hint: 'Omit one of them.',
     });
   }
-  if (spec.workersMin > spec.workersMax) {
-    throw new AppError('invalidInput', 'workersMin is larger than workersMax.', {
-      hint: 'Raise workersMax or lower workersMin.',
+  if (spec.minWorkers > spec.maxWorkers) {
+    throw new AppError('invalidInput', 'minWorkers is larger than maxWorkers.', {
+      hint: 'Raise maxWorkers or lower minWorkers.',
     });
   }
 }
 
-/** What a worker is made of: when this changes, workers are replaced. */
-const releaseFields = ['recipe', 'env', 'envFrom', 'concurrency', 'details'] as const;
+/** What workers run. When one of these fields changes, workers are replaced. */
+const releaseFields = ['recipe', 'env', 'envFrom', 'concurrency', 'relay', 'details'] as const;
 
 export interface FieldChange {
   field: string;

@@ -1,5 +1,5 @@
-// The amount that the client has agreed to: its posted budget, its last own counter-offer, or the proposal it accepted
-// when it funded the job. The public spec always states it, and funding takes exactly that amount. Pure.
+// The amount that the client has agreed to: the posted budget, its latest own counter-offer, or the proposal it
+// accepted when it funded the job. The public spec always states this amount, and funding moves exactly it. Pure.
 import { AppError } from '../../errors.ts';
 import { formatUnits } from './money.ts';
 import { specHash, specText, type Terms } from './terms.ts';
@@ -7,13 +7,13 @@ import type { Work } from './work.ts';
 
 export const agreedBudget = ({ terms }: Pick<Work, 'terms'>): number => Number(terms.budget.amount);
 
-/** The proposal on the table, where it differs from what the client has agreed to. */
+/** The latest proposal, if it differs from what the client has agreed to. */
 export function proposedBudget(work: Work): number | undefined {
   return work.phase === 'open' && work.budget !== agreedBudget(work) ? work.budget : undefined;
 }
 
-/** The job with this amount in its spec. The first spec stays recognisable by its hash. */
-export function agreeing(work: Work, amount: number): Work {
+/** Returns the job with this amount in its spec. `revises` keeps the hash of the first spec. */
+export function withAgreedBudget(work: Work, amount: number): Work {
   if (amount === agreedBudget(work)) return work;
   const { specHash: _, ...rest } = work;
   const { budget } = work.terms;
@@ -30,17 +30,17 @@ export function agreeing(work: Work, amount: number): Work {
 }
 
 /**
- * What funding this job takes. Only the client's own words count: the amount it names now must be the proposal on the
- * table, and without one the proposal must be what it agreed to before.
+ * The amount that funding this job moves. Only the client can agree to an amount: the amount it passes must equal the
+ * latest proposal. If it passes none, the latest proposal must equal what it agreed to before.
  */
 export function amountToFund(work: Work, expected: number | undefined): number {
   const named = expected ?? agreedBudget(work);
-  refuseAboveMax(work, named);
+  refuseAboveMaxBudget(work, named);
   if (named === work.budget) return named;
   const [proposed, agreed] = [formatUnits(work.budget), formatUnits(named)];
   throw new AppError(
     'budgetChanged',
-    `The proposed budget of ${work.jobId} is now ${proposed}, and the client agreed to ${agreed}. Nothing was paid.`,
+    `The proposed budget of ${work.jobId} is now ${proposed}, but the client agreed to ${agreed}. Nothing was paid.`,
     {
       hint: `To accept ${proposed}, call fund_work with expectedBudget "${work.budget}". To propose another amount, call counter_work.`,
       data: {
@@ -52,23 +52,23 @@ export function amountToFund(work: Work, expected: number | undefined): number {
   );
 }
 
-/** The limit that the client set when it posted the job holds for every offer and every acceptance. */
-export function refuseAboveMax({ jobId, terms }: Work, amount: number): void {
+/** The client's limit applies to every offer and every acceptance. */
+export function refuseAboveMaxBudget({ jobId, terms }: Work, amount: number): void {
   const { max } = terms.budget;
   if (max === undefined || amount <= Number(max)) return;
   throw new AppError(
-    'budgetAboveMax',
-    `The budget of ${jobId} may be at most ${formatUnits(Number(max))}, not ${formatUnits(amount)}.`,
-    { hint: 'The client set that limit when it posted the job (budgetMax).', data: { max } },
+    'maxBudgetExceeded',
+    `The budget of ${jobId} is limited to ${formatUnits(Number(max))}; ${formatUnits(amount)} exceeds it.`,
+    { hint: 'The client set this limit (maxBudget) when it posted the job.', data: { max } },
   );
 }
 
-/** Offers that are remembered, from the newest: on a chain anybody with a part in the job may make any number. */
+/** Only the newest offers are stored: on a chain, every party can make any number of them. */
 export const offersKept = 100;
 
 export function refuseFurtherOffers({ jobId, state }: Work, by: string, max: number): void {
   if (state.offers.filter((offer) => offer.by === by).length < max) return;
-  throw new AppError('limitExceeded', `You have made ${max} counter-offers for ${jobId} already.`, {
-    hint: 'Accept or decline the job, or ask for a new one. The setting `escrow.offersMax` is the limit.',
+  throw new AppError('limitExceeded', `You have already made ${max} counter-offers for ${jobId}.`, {
+    hint: 'Accept or decline the job, or ask for a new one. The setting `escrow.maxOffers` sets this limit.',
   });
 }

@@ -1,7 +1,7 @@
-// Puts the parts of escrow together. The plugin gives the real outside world; tests give their own clock and network.
-import type { Access } from '../../access/access.ts';
+// Constructs the escrow services. The plugin passes the real network and clock; tests pass their own.
+import type { Access } from '../../access/keys.ts';
 import type { Jobs } from '../../jobs/jobs.ts';
-import type { Webhooks } from '../../jobs/webhooks.ts';
+import type { Webhooks } from '../../webhooks/webhooks.ts';
 import type { Clock } from '../../runtime/clock.ts';
 import type { Log } from '../../runtime/log.ts';
 import type { Store } from '../../store/store.ts';
@@ -11,17 +11,17 @@ import { RuleRunner, type RunCheck } from './evaluators/runner.ts';
 import { SchemaChecks } from './evaluators/schema-checks.ts';
 import { Payments } from './payments.ts';
 import { Posting } from './posting.ts';
-import type { EscrowServices } from './services.ts';
+import type { EscrowDeps } from './deps.ts';
 import type { EscrowSettings } from './settings.ts';
 import { LedgerSettlement } from './settlement/ledger/ledger.ts';
 import type { Settlement } from './settlement/settlement.ts';
-import { EscrowStore } from './store.ts';
+import { EscrowStore } from './store/store.ts';
 import { Sweeper } from './sweeper.ts';
 import { WalletHooks } from './webhooks.ts';
 import { Wallets, type MakeAddress } from './wallets.ts';
 import { X402, type Fetch } from './x402.ts';
 
-export interface Outside {
+export interface AssembleDeps {
   jobs: Jobs;
   store: Store;
   access: Access;
@@ -29,10 +29,10 @@ export interface Outside {
   clock: Clock;
   log: Log;
   settings: EscrowSettings;
-  /** This server, the same after a restart. */
+  /** Identifies this server; stays the same after a restart. */
   node: string;
   fetch: Fetch;
-  /** Throws when an address may never be reached. */
+  /** Throws if the address is not allowed. */
   vetUrl(url: string): Promise<void>;
   sign(text: string): string;
   runCheck?: RunCheck | undefined;
@@ -40,36 +40,36 @@ export interface Outside {
   makeAddress?: MakeAddress;
 }
 
-export interface Assembled extends EscrowServices {
+export interface Assembled extends EscrowDeps {
   sweeper: Sweeper;
   schemas: SchemaChecks;
 }
 
-export function assemble(outside: Outside): Assembled {
-  const { jobs, access, clock, log, settings, fetch } = outside;
-  const store = new EscrowStore(outside.store);
+export function assemble(deps: AssembleDeps): Assembled {
+  const { jobs, access, clock, log, settings, fetch } = deps;
+  const store = new EscrowStore(deps.store);
   const settlements = new Map<string, Settlement>();
-  for (const one of [new LedgerSettlement(store), ...(outside.settlements ?? [])]) {
+  for (const one of [new LedgerSettlement(store), ...(deps.settlements ?? [])]) {
     settlements.set(one.name, one);
   }
   const escrow = new Escrow({ store, jobs, clock, settings, settlements });
-  const schemas = new SchemaChecks(settings.schemaMsMax);
+  const schemas = new SchemaChecks(settings.maxSchemaMs);
   const rules = new RuleRunner({
     settings,
     schemas,
     get: (url, limits) => fetch(url, { headers: {}, ...limits }),
-    vetUrl: (url) => outside.vetUrl(url),
-    runCheck: outside.runCheck,
+    vetUrl: (url) => deps.vetUrl(url),
+    runCheck: deps.runCheck,
   });
-  const evaluation = new Evaluation(escrow, rules, outside.node);
+  const evaluation = new Evaluation(escrow, rules, deps.node);
   const payments = new Payments(store, clock, settings);
-  const sign = (text: string) => outside.sign(text);
+  const sign = (text: string) => deps.sign(text);
   return {
     escrow,
     posting: new Posting(escrow, rules),
     evaluation,
-    wallets: new Wallets(store, clock, outside.makeAddress),
-    hooks: new WalletHooks(outside.webhooks, store),
+    wallets: new Wallets(store, clock, deps.makeAddress),
+    hooks: new WalletHooks(deps.webhooks),
     payments,
     x402: new X402({ payments, store, fetch, sign }),
     store,

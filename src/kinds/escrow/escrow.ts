@@ -1,18 +1,18 @@
-// The one way in which escrow jobs change: read, let the stage machine judge, let the settlement plan the money, commit
-// job, work, entries and event together; on a conflict read and judge again.
+// The only path by which escrow jobs change: read the job, check the stage machine, let the settlement plan the money,
+// then commit job, work, entries and event together. On a conflict, start again from the read.
 import { byName } from '../../runtime/by-name.ts';
 import { AppError } from '../../errors.ts';
 import type { Job } from '../../jobs/job.ts';
 import type { Jobs } from '../../jobs/jobs.ts';
 import type { Clock } from '../../runtime/clock.ts';
 import type { Step } from '../../store/store.ts';
-import { amountToFund, refuseAboveMax, refuseFurtherOffers } from './agreement.ts';
-import { moved, type Move, type MoveInput } from './move.ts';
+import { amountToFund, refuseAboveMaxBudget, refuseFurtherOffers } from './agreement.ts';
+import { planMove, type Move, type MoveInput } from './move.ts';
 import { refuseAboveLimits, refuseInactive } from './policy.ts';
 import type { Settlement } from './settlement/settlement.ts';
 import type { EscrowSettings } from './settings.ts';
 import { finalPhases, judge, type Action, type Effect } from './stage.ts';
-import type { EscrowStore } from './store.ts';
+import type { EscrowStore } from './store/store.ts';
 import { rolesOf } from './terms.ts';
 import {
   availableActions,
@@ -25,26 +25,26 @@ import {
   type Work,
 } from './work.ts';
 
-/** Whoever acts: a wallet, or the system itself when a deadline or an automatic rule does. */
+/** Who acts: a wallet, or the system when a deadline passes or an automatic rule decides. */
 export interface Actor {
   wallet?: string;
   system?: true;
 }
 
-export interface ActRequest extends Omit<MoveInput, 'by' | 'now'> {
+interface ActRequest extends Omit<MoveInput, 'by' | 'now'> {
   actor: Actor;
-  /** The amount that the client accepts with this call; the proposal on the table must be exactly that. */
+  /** The amount that the client accepts with this call; it must equal the latest proposal. */
   expectedBudget?: number;
-  /** Rows of the caller that must happen together with the move. */
+  /** The caller's own rows, committed together with the move. */
   steps?: (work: Work) => Step[];
 }
 
-/** Someone else committed first: what was decided is stale, and the whole decision is taken again. */
+/** Another writer committed first. The decision is stale and is made again from the start. */
 class Stale extends Error {}
 
-const conflictsMax = 100;
+const maxConflicts = 100;
 
-export interface EscrowParts {
+interface EscrowCoreDeps {
   store: EscrowStore;
   jobs: Jobs;
   clock: Clock;
@@ -52,25 +52,33 @@ export interface EscrowParts {
   settlements: ReadonlyMap<string, Settlement>;
 }
 
+/** A change that moves no money. */
+interface Note {
+  work: Work;
+  event?: { type: string; data: Record<string, unknown> };
+  /** The evaluation that is running continues. */
+  keepsLease?: boolean;
+}
+
 export class Escrow {
-  readonly parts: EscrowParts;
+  readonly deps: EscrowCoreDeps;
   private readonly listeners = new Set<() => void>();
 
-  constructor(parts: EscrowParts) {
-    this.parts = parts;
+  constructor(deps: EscrowCoreDeps) {
+    this.deps = deps;
   }
 
   settlement(name: string): Settlement {
-    const settlement = this.parts.settlements.get(name);
+    const settlement = this.deps.settlements.get(name);
     if (!settlement) {
-      throw new AppError('unsupportedBySettlement', `There is no settlement called ${name}.`, {
-        hint: `Configured: ${[...this.parts.settlements.keys()].join(', ')}.`,
+      throw new AppError('unsupportedBySettlement', `Settlement ${name} does not exist.`, {
+        hint: `Configured: ${[...this.deps.settlements.keys()].join(', ')}.`,
       });
     }
     return settlement;
   }
 
-  /** Called after something became due at once (a delivery to evaluate, an intent to send). */
+  /** Called when something becomes due immediately (a delivery to evaluate, an intent to send). */
   onDue(listener: () => void): () => void {
     this.listeners.add(listener);
     return () => this.listeners.delete(listener);
@@ -80,13 +88,13 @@ export class Escrow {
     for (const listener of this.listeners) listener();
   }
 
-  /** One action on one job. Exactly one of two that exclude each other wins; the other is judged anew and refused. */
+  /** Applies one action to one job. Of two conflicting actions exactly one wins; the other is checked again and refused. */
   async act(jobId: string, request: ActRequest): Promise<Work> {
-    for (let tries = 0; tries < conflictsMax; tries++) {
-      const work = await this.parts.store.works.work(jobId);
+    for (let tries = 0; tries < maxConflicts; tries++) {
+      const work = await this.deps.store.works.work(jobId);
       const { effect, input, paused } = await this.judge(work, request);
-      const move = moved(work, effect, input);
-      // Whoever concludes or resolves it: what pays somebody waits for the end of a pause.
+      const move = planMove(work, effect, input);
+      // Applies to every caller: an action that pays somebody waits until the pause ends.
       if (paused && move.money.release > 0) throw refusal(work, request.action, 'escrowPaused', []);
       const plan = await this.settlement(work.settlement).plan({
         before: work,
@@ -98,50 +106,49 @@ export class Escrow {
       const after =
         plan.when === 'now'
           ? await this.tryApply(work, move, [...plan.steps, ...extra])
-          : await this.tryPend(work, input, plan, extra);
+          : await this.tryPending(work, input, plan, extra);
       if (after) return after;
     }
-    throw changedTooOften();
+    throw conflictError();
   }
 
-  /** What a settlement confirmed: it is the authority, so nothing is judged again. */
+  /** Applies what a settlement confirmed. The settlement is the authority, so the stage machine is not consulted. */
   async confirm(
     jobId: string,
     effect: Effect,
     input: MoveInput,
     steps: (before: Work) => Step[],
   ): Promise<Work> {
-    for (let tries = 0; tries < conflictsMax; tries++) {
-      const work = await this.parts.store.works.work(jobId);
-      const after = await this.tryApply(work, moved(work, effect, input), steps(work));
+    for (let tries = 0; tries < maxConflicts; tries++) {
+      const work = await this.deps.store.works.work(jobId);
+      const after = await this.tryApply(work, planMove(work, effect, input), steps(work));
       if (after) return after;
     }
-    throw changedTooOften();
+    throw conflictError();
   }
 
-  /** Changes the record without moving the job: a vote, a try of the rule, a settlement's number. */
+  /** Updates the record without moving the job: a vote, a rule attempt, the settlement's id. */
   async note(
     jobId: string,
-    change: (
-      work: Work,
-    ) => { work: Work; event?: { type: string; data: Record<string, unknown> } } | undefined,
+    change: (work: Work) => Note | undefined,
     steps: (before: Work) => Step[] = () => [],
   ): Promise<Work> {
-    for (let tries = 0; tries < conflictsMax; tries++) {
-      const before = await this.parts.store.works.work(jobId);
+    for (let tries = 0; tries < maxConflicts; tries++) {
+      const before = await this.deps.store.works.work(jobId);
       const noted = change(before);
       if (!noted) return before;
       const events = noted.event ? [noted.event] : [];
-      const own = [this.parts.store.works.updateWork(before, noted.work), ...steps(before)];
+      const update = this.deps.store.works.updateWork(before, noted.work, noted.keepsLease);
+      const own = [update, ...steps(before)];
       const after = await this.commit(before, noted.work, events, own);
       if (after) return after;
     }
-    throw changedTooOften();
+    throw conflictError();
   }
 
-  /** Moves a deadline that has come before the automatic rule has finished, once; answers the job as it is then. */
-  async extended(work: Work): Promise<Work> {
-    const { clock, settings } = this.parts;
+  /** Moves an expired deadline once if the automatic rule has not finished. Returns the current job. */
+  async extendDeadline(work: Work): Promise<Work> {
+    const { clock, settings } = this.deps;
     const now = clock.now();
     const isDue = (one: Work) => one.deadlineAt !== null && now >= one.deadlineAt;
     if (!isDue(work) || !isExtendable(work)) return work;
@@ -155,6 +162,7 @@ export class Escrow {
       return {
         work: { ...present, deadlineAt, nextAt, state, updatedAt: now },
         event: { type: 'deadlineMoved', data },
+        keepsLease: true,
       };
     });
   }
@@ -163,31 +171,31 @@ export class Escrow {
     work: Work,
     request: ActRequest,
   ): Promise<{ effect: Effect; input: MoveInput; paused: boolean }> {
-    const now = this.parts.clock.now();
+    const now = this.deps.clock.now();
     const { actor, expectedBudget, steps: _, ...rest } = request;
     const input: MoveInput = { ...rest, by: actor.wallet ?? 'system', now };
     const roles = rolesOf(work.terms, actor.wallet);
     if (actor.system) roles.add('system');
     const moment = momentOf(work, now);
-    const paused = await this.parts.store.paused();
+    const paused = await this.deps.store.paused();
     const answer = judge(work.phase, request.action, roles, moment, paused);
     if ('refused' in answer) {
-      // It may be possible as soon as the settlement has confirmed what is under way.
+      // The action may become possible once the settlement confirms the pending one.
       if (answer.refused === 'wrongStage') refusePending(work);
       const can = availableActions(work, roles, moment, paused);
       throw refusal(work, request.action, answer.refused, can);
     }
     refusePending(work);
-    // A freeze is a pause of one wallet: it stops the same actions, and never what gives money back.
+    // A freeze pauses one wallet: it stops the same actions, but never a refund.
     const stoppable = 'refused' in judge(work.phase, request.action, roles, moment, true);
-    if (actor.wallet !== undefined && (stoppable || paysBy(request))) {
-      const wallet = await this.parts.store.wallet(actor.wallet);
+    if (actor.wallet !== undefined && (stoppable || paysProvider(request))) {
+      const wallet = await this.deps.store.wallet(actor.wallet);
       refuseInactive(wallet, now);
       if (wallet.id === work.client) refuseAboveLimits(wallet, request.budget ?? 0);
     }
     if (request.budget !== undefined) {
-      refuseAboveMax(work, request.budget);
-      refuseFurtherOffers(work, input.by, this.parts.settings.offersMax);
+      refuseAboveMaxBudget(work, request.budget);
+      refuseFurtherOffers(work, input.by, this.deps.settings.maxOffers);
     }
     if (request.action === 'dispute' && !work.terms.dispute) throw noArbiter(work);
     if (request.action === 'fund') input.budget = amountToFund(work, expectedBudget);
@@ -195,13 +203,13 @@ export class Escrow {
   }
 
   private async tryApply(before: Work, move: Move, steps: Step[]): Promise<Work | undefined> {
-    const own = [this.parts.store.works.updateWork(before, move.work), ...steps];
+    const own = [this.deps.store.works.updateWork(before, move.work), ...steps];
     const after = await this.commit(before, move.work, [move.event], own);
-    if (after && after.nextAt !== null && after.nextAt <= this.parts.clock.now()) this.due();
+    if (after && after.nextAt !== null && after.nextAt <= this.deps.clock.now()) this.due();
     return after;
   }
 
-  private async tryPend(
+  private async tryPending(
     before: Work,
     input: MoveInput,
     plan: { id: string; steps: Step[] },
@@ -211,7 +219,7 @@ export class Escrow {
     const { fundNext, ...state } = before.state;
     const nextAt = fundNext === undefined ? before.nextAt : before.deadlineAt;
     const work = { ...before, state: { ...state, pending }, nextAt, updatedAt: input.now };
-    const own = [this.parts.store.works.updateWork(before, work), ...plan.steps, ...extra];
+    const own = [this.deps.store.works.updateWork(before, work), ...plan.steps, ...extra];
     const event = {
       type: 'settling',
       data: { action: input.action, by: input.by, intent: plan.id },
@@ -221,26 +229,26 @@ export class Escrow {
     return after;
   }
 
-  /** Undefined: a step found something else than what was decided on, and nothing happened. */
+  /** Returns undefined if a step found stale data; then nothing was written. */
   private async commit(
     before: Work,
     after: Work,
     events: { type: string; data: Record<string, unknown> }[],
     steps: Step[],
   ): Promise<Work | undefined> {
-    // Nothing that the job itself shows: only the record of the kind changes, under its own fence.
+    // The job row itself does not change: only the escrow record does, guarded by its own version.
     if (events.length === 0) {
-      const { applied } = await this.parts.store.store.commit(steps);
+      const { applied } = await this.deps.store.store.commit(steps);
       return applied ? { ...after, version: before.version + 1 } : undefined;
     }
     let asked = false;
     try {
-      const job = await this.parts.jobs.change(before.jobId, (present) => {
+      const job = await this.deps.jobs.change(before.jobId, (present) => {
         if (asked) throw new Stale();
         asked = true;
         return { patch: jobPatch(present, after), events, intents: [], steps };
       });
-      if (finalPhases.has(after.phase)) await this.parts.jobs.releaseDependents(job);
+      if (finalPhases.has(after.phase)) await this.deps.jobs.releaseDependents(job);
     } catch (error) {
       if (error instanceof Stale) return undefined;
       throw error;
@@ -249,10 +257,12 @@ export class Escrow {
   }
 }
 
-const changedTooOften = (): AppError =>
-  new AppError('unavailable', 'The job changed too often at once.', { hint: 'Try again.' });
+const conflictError = (): AppError =>
+  new AppError('unavailable', 'The job kept changing while this was being applied.', {
+    hint: 'Try again.',
+  });
 
-const paysBy = ({ resolution }: ActRequest): boolean =>
+const paysProvider = ({ resolution }: ActRequest): boolean =>
   resolution !== undefined && resolution.answer !== 'refund';
 
 function jobPatch(job: Job, work: Work): Partial<Job> {
@@ -262,21 +272,21 @@ function jobPatch(job: Job, work: Work): Partial<Job> {
     ...(status === job.status ? {} : { status }),
     ...(stageOf(work.phase) === job.stage ? {} : { stage: stageOf(work.phase) }),
     ...(job.startedAt === null && work.phase === 'funded' ? { startedAt: work.updatedAt } : {}),
-    ...agreedFacts(job, work),
+    ...budgetFact(job, work),
     ...(final ? { finishedAt: work.updatedAt, result: resultOf(work), error: errorOf(work) } : {}),
-    // A chain that was reorganised can take an end back.
+    // A chain reorganisation can undo a final stage.
     ...(!final && job.finishedAt !== null ? { finishedAt: null, result: null, error: null } : {}),
   };
 }
 
-/** The job's own input states the posted budget; its summary shows the one agreed to since. */
-function agreedFacts({ input, facts }: Job, { terms }: Work): Partial<Job> {
+/** The job input states the posted budget; the summary shows the currently agreed one. */
+function budgetFact({ input, facts }: Job, { terms }: Work): Partial<Job> {
   const { amount } = terms.budget;
   const shown = facts.budget ?? (input as { budget?: string }).budget;
   return shown === amount ? {} : { facts: { ...facts, budget: amount } };
 }
 
-/** How it ended; the transactions stand beside it in every view of the job. */
+/** How the job ended. Every job view lists the transactions separately. */
 function resultOf(work: Work): Record<string, unknown> {
   const { outcome, verdict } = work.state;
   return {
@@ -291,39 +301,38 @@ function refusePending(work: Work): void {
   if (!pending) return;
   throw new AppError(
     'settlementPending',
-    `The ${work.settlement} settlement has not confirmed ${pending.action} of ${work.jobId} yet.`,
+    `The ${work.settlement} settlement has not confirmed ${pending.action} for ${work.jobId} yet.`,
     {
-      hint: 'Try again in a few seconds; until then get_job shows what it is `settling`.',
+      hint: 'Try again in a few seconds. Until then get_job shows the pending action as `settling`.',
       data: { action: pending.action },
     },
   );
 }
 
 const reasons: Record<string, string> = byName({
-  jobFinal: 'The job is over; its money has moved.',
-  wrongStage: 'That is not possible in this stage.',
-  notClient: 'Only the client may do that.',
-  notProvider: 'Only the provider may do that.',
-  notEvaluator: 'Only the evaluator agreed on at creation may do that.',
-  notArbiter: 'Only the arbiter agreed on at creation may do that.',
-  notParty: 'Only the client and the provider may do that.',
+  jobFinal: 'The job has ended and its money has moved.',
+  wrongStage: 'This action is not possible in the current stage.',
+  notClient: 'Only the client can do this.',
+  notProvider: 'Only the provider can do this.',
+  notEvaluator: 'Only the evaluator named at creation can do this.',
+  notArbiter: 'Only the arbiter named at creation can do this.',
+  notParty: 'Only the client and the provider can do this.',
   deadlinePassed: 'The deadline of this stage has passed.',
   notYetExpired: 'The deadline of this stage has not passed yet.',
-  evaluationPending: 'The evaluation may still be decided; its deadline has not passed yet.',
-  escrowPaused: 'The operator has paused the escrow; money can still go back.',
+  evaluationPending: 'The evaluator can still decide; the evaluation deadline has not passed yet.',
+  escrowPaused: 'The operator has paused escrow. Refunds still work.',
 });
 
 function refusal(work: Work, action: Action, code: string, can: Action[]): AppError {
   const until = work.deadlineAt === null ? null : new Date(work.deadlineAt).toISOString();
   return new AppError(code, `Cannot ${action} ${work.jobId}: ${reasons[code]}`, {
-    hint:
-      can.length > 0 ? `You may now: ${can.join(', ')}.` : 'There is nothing for you to do now.',
+    hint: can.length > 0 ? `You can now: ${can.join(', ')}.` : 'No action is open to you now.',
     data: { stage: stageOf(work.phase), availableActions: can, deadline: until },
   });
 }
 
 function noArbiter(work: Work): AppError {
   return new AppError('wrongStage', `${work.jobId} was created without an arbiter.`, {
-    hint: 'An arbiter is named at creation (post_work, field dispute).',
+    hint: 'The arbiter is set at creation (post_work, field dispute).',
   });
 }

@@ -1,6 +1,6 @@
-// The tables of escrow, the same on both databases. Entries can be added and never changed: the database itself refuses.
+// The escrow tables, identical on both databases. Entries are append-only: the database itself refuses changes.
 import type { Ddl, Migration } from '../../store/store.ts';
-import { supplyMicroMax } from './money.ts';
+import { maxSupplyMicro } from './money.ts';
 import { feeAccounts, genesis, worldAccount } from './settlement/ledger/book.ts';
 
 export const escrowMigrations: Migration[] = [
@@ -8,14 +8,20 @@ export const escrowMigrations: Migration[] = [
   { id: 'escrow/3', statements: sides },
   { id: 'escrow/5', statements: judges },
   { id: 'escrow/7', statements: leases },
+  { id: 'escrow/8', statements: formats },
 ];
 
-/** Which node has a due evaluation in hand: when it starts again, none of these can be running any more. */
+/** The format was named after the system whose body it has. */
+function formats(): string[] {
+  return [`UPDATE webhooks SET format = 'wallet' WHERE format = 'cardzero'`];
+}
+
+/** The node that holds the lease of a due evaluation. After a restart of that node, none of these can still be running. */
 function leases(): string[] {
   return ['ALTER TABLE escrow_work ADD COLUMN holder TEXT'];
 }
 
-/** Who else has a say in a job, so that they find it: the members of a quorum and the arbiter. */
+/** Lists jobs for their quorum members and arbiter, who have no column in escrow_work. */
 function judges(ddl: Ddl): string[] {
   return [
     `CREATE TABLE escrow_judges (
@@ -35,7 +41,7 @@ function tables(ddl: Ddl): string[] {
       WHERE address IS NOT NULL`,
     `CREATE INDEX escrow_accounts_owner ON escrow_accounts (owner, created_at)
       WHERE owner IS NOT NULL`,
-    // In the order of time: what many wallets pay at once is written side by side.
+    // Keyed by a serial number: concurrent payments of many wallets append to the same pages.
     `CREATE TABLE escrow_entries (
       id ${ddl.serial}, account TEXT NOT NULL, seq ${ddl.int} NOT NULL, transfer TEXT NOT NULL,
       line ${ddl.int} NOT NULL, credit TEXT NOT NULL, amount ${ddl.int} NOT NULL CHECK (amount > 0),
@@ -72,7 +78,7 @@ function tables(ddl: Ddl): string[] {
   ];
 }
 
-/** A payment stands in the lists of both its wallets: one tree by wallet and time instead of two halves the pages written. */
+/** Lists each payment for both wallets: one tree by wallet and time instead of two indexes halves the pages written. */
 function sides(ddl: Ddl): string[] {
   const rowless = ddl.engine === 'sqlite' ? ', WITHOUT ROWID' : '';
   return [
@@ -86,16 +92,54 @@ function sides(ddl: Ddl): string[] {
   ];
 }
 
-/** The accounts that exist before anybody: the mint, and those that collect fees. */
+/** The accounts that always exist: the mint, and those that collect fees. */
 function fixedAccounts(): string[] {
   const row = (id: string, kind: string, floor: number) =>
     `INSERT INTO escrow_accounts (id, kind, status, balance, floor, spent, version, seq, head,
       created_at) VALUES ('${id}', '${kind}', 'active', 0, ${floor}, 0, 1, 0, '${genesis(id)}', 0)`;
   return [
-    row(worldAccount, 'world', -supplyMicroMax),
+    row(worldAccount, 'world', -maxSupplyMicro),
     ...feeAccounts.map((id) => row(id, 'fees', 0)),
   ];
 }
+
+/** The tables of the chain adapter. */
+export const evmMigrations: Migration[] = [
+  {
+    id: 'escrow/2',
+    statements: (ddl: Ddl) => [
+      `CREATE TABLE escrow_intents (
+        seq ${ddl.serial}, id TEXT NOT NULL UNIQUE, job_id TEXT, action TEXT NOT NULL, effect TEXT, input TEXT NOT NULL,
+        signer TEXT NOT NULL, step ${ddl.int} NOT NULL, status TEXT NOT NULL, error TEXT,
+        created_at ${ddl.int} NOT NULL) ${ddl.strict}`,
+      `CREATE INDEX escrow_intents_active ON escrow_intents (seq) WHERE status = 'active'`,
+      `CREATE TABLE escrow_txs (
+        hash TEXT PRIMARY KEY, intent_id TEXT NOT NULL, step ${ddl.int} NOT NULL,
+        signer TEXT NOT NULL, nonce ${ddl.int} NOT NULL, raw TEXT NOT NULL, status TEXT NOT NULL,
+        block ${ddl.int}, created_at ${ddl.int} NOT NULL) ${ddl.strict}`,
+      `CREATE UNIQUE INDEX escrow_txs_nonce ON escrow_txs (signer, nonce) WHERE status <> 'dropped'`,
+      'CREATE INDEX escrow_txs_intent ON escrow_txs (intent_id, step)',
+      `CREATE TABLE escrow_blocks (
+        number ${ddl.int} PRIMARY KEY, hash TEXT NOT NULL) ${ddl.strict}`,
+      `CREATE TABLE escrow_chain_events (
+        block ${ddl.int} NOT NULL, log_index ${ddl.int} NOT NULL, tx_hash TEXT NOT NULL,
+        job_id TEXT NOT NULL, name TEXT NOT NULL, before TEXT NOT NULL,
+        PRIMARY KEY (block, log_index)) ${ddl.strict}`,
+    ],
+  },
+  {
+    id: 'escrow/4',
+    statements: (ddl: Ddl) => [
+      // A stuck transaction and its replacement share a nonce; only one of them is current.
+      'DROP INDEX escrow_txs_nonce',
+      `CREATE UNIQUE INDEX escrow_txs_nonce ON escrow_txs (signer, nonce)
+        WHERE status IN ('signed', 'mined')`,
+      `CREATE TABLE escrow_chains (
+        n ${ddl.int} PRIMARY KEY, chain_id ${ddl.int} NOT NULL, genesis TEXT NOT NULL)
+        ${ddl.strict}`,
+    ],
+  },
+];
 
 function appendOnly(ddl: Ddl): string[] {
   if (ddl.engine === 'sqlite') {

@@ -1,7 +1,7 @@
-// From an allowed effect to what it changes: next phase, deadline, money, record, event. Pure; the settlement makes the
-// money part true and the caller commits all of it together.
+// Turns an allowed effect into its changes: next phase, deadline, money, record, event. Pure: the settlement carries out
+// the money part, and the caller commits everything together.
 import type { Action, Effect, Phase } from './stage.ts';
-import { agreeing, offersKept } from './agreement.ts';
+import { withAgreedBudget, offersKept } from './agreement.ts';
 import { share } from './money.ts';
 import { membersOf, type Silence } from './terms.ts';
 import {
@@ -18,10 +18,10 @@ import {
   type WorkState,
 } from './work.ts';
 
-/** What must happen to the money: into the escrow, or out of it to the provider's side and back to the client. */
+/** The required money movement: into escrow, or out of it to the provider's side and back to the client. */
 export interface Money {
   hold: number;
-  /** Divided by the fees of the terms. */
+  /** Divided according to the fees in the terms. */
   release: number;
   refund: number;
 }
@@ -37,56 +37,60 @@ export interface MoveInput {
   action: Action;
   by: string;
   now: number;
-  /** Of an offer, and what funding takes. */
+  /** The amount of an offer, or the amount that funding moves. */
   budget?: number;
   submission?: Submission;
   verdict?: Verdict;
   votes?: Vote[];
   reason?: string;
   resolution?: { answer: Silence; splitBps?: number };
-  /** The settlement's own name of what moved the money. */
+  /** The settlement's own id of the money movement. */
   txHash?: string;
 }
 
 const none: Money = { hold: 0, release: 0, refund: 0 };
 
-export function moved(work: Work, effect: Effect, input: MoveInput): Move {
+export function planMove(work: Work, effect: Effect, input: MoveInput): Move {
   switch (effect) {
     case 'offer':
-      return stay(input.by === work.client ? agreeing(work, input.budget!) : work, input, {
-        budget: input.budget!,
-        state: {
-          offers: [
-            ...work.state.offers.slice(1 - offersKept),
-            { by: input.by, budget: input.budget!, at: input.now },
-          ],
+      return recordOffer(
+        input.by === work.client ? withAgreedBudget(work, input.budget!) : work,
+        input,
+        {
+          budget: input.budget!,
+          state: {
+            offers: [
+              ...work.state.offers.slice(1 - offersKept),
+              { by: input.by, budget: input.budget!, at: input.now },
+            ],
+          },
         },
-      });
+      );
     case 'hold':
-      return funded(work, input);
+      return fund(work, input);
     case 'deliver':
-      return delivered(work, input);
+      return deliver(work, input);
     case 'withdraw':
     case 'return':
-      return ended(work, input, 'rejected', { refund: work.held }, returnOutcome(input));
+      return end(work, input, 'rejected', { refund: work.held }, returnOutcome(input));
     case 'lapse':
     case 'expire':
-      return ended(work, input, 'expired', { refund: work.held }, 'expired');
+      return end(work, input, 'expired', { refund: work.held }, 'expired');
     case 'release':
-      return approved(work, input, 'approved');
+      return approve(work, input, 'approved');
     case 'verdictApprove':
     case 'verdictReject':
-      return decided(work, input);
+      return decide(work, input);
     case 'openDispute':
-      return disputed(work, input);
+      return openDispute(work, input);
     case 'silence':
-      return silent(work, input);
+      return applySilence(work, input);
     case 'verdictStands':
-      return stands(work, input);
+      return applyVerdict(work, input);
     case 'resolution':
-      return resolved(work, input);
+      return resolveDispute(work, input);
     case 'disputeSilence':
-      return answered(
+      return applyAnswer(
         work,
         input,
         work.terms.dispute?.silence ?? 'refund',
@@ -96,7 +100,7 @@ export function moved(work: Work, effect: Effect, input: MoveInput): Move {
   }
 }
 
-/** The later of the job's expiry and the evaluator's time after the submission. */
+/** The later of the job's expiry and the end of the evaluator's time after the submission. */
 const evaluationEnd = (work: Work, submittedAt: number): number =>
   Math.max(Date.parse(work.terms.expiredAt), submittedAt + work.terms.evaluationMs);
 
@@ -105,9 +109,9 @@ function returnOutcome(input: MoveInput): Outcome {
   return input.action === 'cancel' ? 'cancelled' : 'declined';
 }
 
-function funded(work: Work, input: MoveInput): Move {
+function fund(work: Work, input: MoveInput): Move {
   const amount = input.budget!;
-  return next({ ...agreeing(work, amount), budget: amount }, input, {
+  return buildMove({ ...withAgreedBudget(work, amount), budget: amount }, input, {
     phase: 'funded',
     deadlineAt: Date.parse(work.terms.expiredAt),
     held: amount,
@@ -117,10 +121,10 @@ function funded(work: Work, input: MoveInput): Move {
   });
 }
 
-function delivered(work: Work, input: MoveInput): Move {
+function deliver(work: Work, input: MoveInput): Move {
   const deadlineAt = evaluationEnd(work, input.now);
   const automatic = membersOf(work.terms.evaluation).some(({ type }) => type !== 'manual');
-  return next(work, input, {
+  return buildMove(work, input, {
     phase: 'submitted',
     deadlineAt,
     nextAt: automatic ? input.now : deadlineAt,
@@ -137,38 +141,38 @@ function delivered(work: Work, input: MoveInput): Move {
   });
 }
 
-function decided(work: Work, input: MoveInput): Move {
+function decide(work: Work, input: MoveInput): Move {
   const verdict = input.verdict!;
   const state = { verdict, votes: allVotes(work, input.votes ?? []) };
   if (work.terms.disputeWindowMs > 0) {
     const deadlineAt = input.now + work.terms.disputeWindowMs;
-    return next(work, input, { phase: 'decided', deadlineAt, state, event: 'decided' });
+    return buildMove(work, input, { phase: 'decided', deadlineAt, state, event: 'decided' });
   }
   const judged = { ...work, state: { ...work.state, ...state } };
   return verdict.outcome === 'approved'
-    ? approved(judged, input, 'approved')
-    : ended(judged, input, 'rejected', { refund: work.held }, 'rejected');
+    ? approve(judged, input, 'approved')
+    : end(judged, input, 'rejected', { refund: work.held }, 'rejected');
 }
 
-/** A vote that came while the deciding one was under way is kept too. */
+/** Keeps votes that arrived while the deciding vote was being applied. */
 function allVotes({ state: { votes } }: Work, more: readonly Vote[]): Vote[] {
   const known = new Set(votes.map(({ member }) => member));
   return [...votes, ...more.filter(({ member }) => !known.has(member))];
 }
 
-function stands(work: Work, input: MoveInput): Move {
+function applyVerdict(work: Work, input: MoveInput): Move {
   return work.state.verdict?.outcome === 'approved'
-    ? approved(work, input, 'approved')
-    : ended(work, input, 'rejected', { refund: work.held }, 'rejected');
+    ? approve(work, input, 'approved')
+    : end(work, input, 'rejected', { refund: work.held }, 'rejected');
 }
 
-function approved(work: Work, input: MoveInput, outcome: Outcome): Move {
+function approve(work: Work, input: MoveInput, outcome: Outcome): Move {
   const verdict = input.verdict ?? work.state.verdict;
   const judged = { ...work, state: { ...work.state, verdict } };
   if (isLastMilestone(work))
-    return ended(judged, input, 'completed', { release: work.held }, outcome);
+    return end(judged, input, 'completed', { release: work.held }, outcome);
   const amount = amountDue(work);
-  return next(judged, input, {
+  return buildMove(judged, input, {
     phase: 'funded',
     deadlineAt: Math.max(Date.parse(work.terms.expiredAt), input.now + work.terms.evaluationMs),
     held: work.held - amount,
@@ -184,8 +188,8 @@ function approved(work: Work, input: MoveInput, outcome: Outcome): Move {
   });
 }
 
-function disputed(work: Work, input: MoveInput): Move {
-  return next(work, input, {
+function openDispute(work: Work, input: MoveInput): Move {
+  return buildMove(work, input, {
     phase: 'disputed',
     deadlineAt: input.now + work.terms.dispute!.resolveMs,
     state: { dispute: { by: input.by, reason: input.reason ?? '', at: input.now } },
@@ -193,40 +197,41 @@ function disputed(work: Work, input: MoveInput): Move {
   });
 }
 
-/** Nobody decided. A rule that could not be tried to its end says nothing about the delivery: an arbiter decides instead. */
-function silent(work: Work, input: MoveInput): Move {
+/** Nobody decided. A rule that could not finish says nothing about the delivery, so an arbiter decides if there is one. */
+function applySilence(work: Work, input: MoveInput): Move {
   const { silence, splitBps, dispute } = work.terms;
-  if (!dispute || !isEvaluating(work)) return answered(work, input, silence, splitBps, 'silence');
+  if (!dispute || !isEvaluating(work))
+    return applyAnswer(work, input, silence, splitBps, 'silence');
   const why = work.state.lastTry ? `: ${work.state.lastTry}` : '';
-  return disputed(work, { ...input, reason: `The rule did not finish in time${why}.` });
+  return openDispute(work, { ...input, reason: `The rule did not finish in time${why}.` });
 }
 
-function resolved(work: Work, input: MoveInput): Move {
+function resolveDispute(work: Work, input: MoveInput): Move {
   const { answer, splitBps } = input.resolution!;
   const { by, now: at, reason = '' } = input;
   const dispute = { ...work.state.dispute!, resolution: { by, answer, reason, at } };
-  const heard = { ...work, state: { ...work.state, dispute } };
-  return answered(heard, input, answer, splitBps ?? work.terms.splitBps, 'resolved');
+  const withResolution = { ...work, state: { ...work.state, dispute } };
+  return applyAnswer(withResolution, input, answer, splitBps ?? work.terms.splitBps, 'resolved');
 }
 
-function answered(
+function applyAnswer(
   work: Work,
   input: MoveInput,
   answer: Silence,
   splitBps: number,
   outcome: 'silence' | 'resolved',
 ): Move {
-  // Only what was delivered is paid or divided: the milestones after it go on, or go back.
-  if (answer === 'release') return approved(work, input, outcome);
+  // Only delivered milestones are paid or divided; the later ones continue or are refunded.
+  if (answer === 'release') return approve(work, input, outcome);
   if (answer === 'split') {
     const release = share(isLastMilestone(work) ? work.held : amountDue(work), splitBps);
-    return ended(work, input, 'completed', { release, refund: work.held - release }, 'split');
+    return end(work, input, 'completed', { release, refund: work.held - release }, 'split');
   }
   const phase = outcome === 'silence' ? 'expired' : 'rejected';
-  return ended(work, input, phase, { refund: work.held }, outcome);
+  return end(work, input, phase, { refund: work.held }, outcome);
 }
 
-function ended(
+function end(
   work: Work,
   input: MoveInput,
   phase: 'completed' | 'rejected' | 'expired',
@@ -234,7 +239,7 @@ function ended(
   outcome: Outcome,
 ): Move {
   const kinds = { completed: 'complete', rejected: 'reject', expired: 'refund' } as const;
-  return next(work, input, {
+  return buildMove(work, input, {
     phase,
     deadlineAt: null,
     held: 0,
@@ -245,12 +250,12 @@ function ended(
   });
 }
 
-function stay(
+function recordOffer(
   work: Work,
   input: MoveInput,
   to: { budget: number; state: Partial<WorkState> },
 ): Move {
-  const at = next(work, input, {
+  const at = buildMove(work, input, {
     phase: work.phase,
     deadlineAt: work.deadlineAt,
     state: to.state,
@@ -271,7 +276,7 @@ interface To {
   event: string;
 }
 
-function next(work: Work, input: MoveInput, to: To): Move {
+function buildMove(work: Work, input: MoveInput, to: To): Move {
   const money = to.money ?? none;
   const amount = money.hold + money.release + money.refund;
   const n = work.state.txs.length;
@@ -280,15 +285,15 @@ function next(work: Work, input: MoveInput, to: To): Move {
     ? [...work.state.txs, { ...hash, kind: to.tx, id: `${work.jobId}/${n}`, amount, at: input.now }]
     : work.state.txs;
   const state: WorkState = { ...work.state, ...to.state, txs, pending: null };
-  // What brings a rule's verdict repeats its reason.
-  const speaker = input.verdict?.by ?? input.by;
+  // A verdict's reason belongs to its author, even if another caller applies it.
+  const author = input.verdict?.by ?? input.by;
   const data = {
     stage: to.phase === 'decided' ? 'submitted' : to.phase,
     by: input.by,
     ...(amount > 0 ? { amount: String(amount) } : {}),
     ...(state.outcome ? { outcome: state.outcome } : {}),
     ...(to.phase !== 'funded' && state.verdict ? { reason: reasonText(state.verdict) } : {}),
-    ...(input.reason ? { reason: reasonText({ by: speaker, reason: input.reason }) } : {}),
+    ...(input.reason ? { reason: reasonText({ by: author, reason: input.reason }) } : {}),
   };
   return {
     action: input.action,

@@ -1,21 +1,21 @@
-// How escrow reaches the network: guarded requests for what callers name, trusted ones for the operator's own chain node.
+// Network access of escrow: guarded requests to addresses that callers name, trusted ones to the operator's chain node.
 import { AppError } from '../../errors.ts';
 import type { Egress } from '../../runtime/egress/index.ts';
 import { RpcError, type Rpc } from './settlement/evm/chain.ts';
 import type { Fetch } from './x402.ts';
 
 const probeTimeoutMs = 3000;
-const rpcBytesMax = 20_000_000;
+const maxRpcBytes = 20_000_000;
 
 export function guardedFetch(egress: Egress): Fetch {
-  return async (url, { headers, timeoutMs, bytesMax }) => {
-    const answer = await egress.request({ url, headers, timeoutMs, bytesMax, trust: 'guarded' });
+  return async (url, { headers, timeoutMs, maxBytes }) => {
+    const answer = await egress.request({ url, headers, timeoutMs, maxBytes, trust: 'guarded' });
     const body = await answer.body.bytes();
     return { status: answer.status, headers: plain(answer.headers), body };
   };
 }
 
-/** Only a refusal counts: what does not answer yet may answer once the work is done. */
+/** Throws only if the address is refused. A server that does not respond yet may do so once the work is done. */
 export async function vetUrl(egress: Egress, url: string): Promise<void> {
   const { hostname, port, protocol } = new URL(url);
   const at = port === '' ? (protocol === 'https:' ? 443 : 80) : Number(port);
@@ -46,12 +46,12 @@ export function rpcOf(egress: Egress, url: string, timeoutMs: number): Rpc {
         body: JSON.stringify({ jsonrpc: '2.0', id, method, params }),
         trust: 'trusted',
         timeoutMs,
-        bytesMax: rpcBytesMax,
+        maxBytes: maxRpcBytes,
       });
       answer = (await response.body.json()) as typeof answer;
     } catch (error) {
-      throw new AppError('unavailable', `The chain node does not answer ${method}.`, {
-        hint: 'Nothing is lost: it is tried again. Setting escrow.evm.rpcUrl.',
+      throw new AppError('unavailable', `The chain node did not respond to ${method}.`, {
+        hint: 'Nothing is lost: the call is retried. Check the setting escrow.evm.rpcUrl.',
         cause: error,
       });
     }

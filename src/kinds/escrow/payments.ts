@@ -1,12 +1,12 @@
-// Payments between wallets: amount to the payee, a fee on top to the platform, once per idempotency key.
+// Payments between wallets: the payee gets the amount, the platform gets a fee on top, once per idempotency key.
 import { hash } from 'node:crypto';
 import { AppError } from '../../errors.ts';
-import { randomId } from '../../jobs/job.ts';
+import { randomId } from '../../runtime/id.ts';
 import type { Clock } from '../../runtime/clock.ts';
 import type { Step } from '../../store/store.ts';
 import { share } from './money.ts';
 import { spending } from './policy.ts';
-import type { Payment, RememberedKey, Spender } from './rows.ts';
+import type { Payment, RememberedKey, Spender } from './store/rows.ts';
 import {
   entriesOf,
   feeAccount,
@@ -15,11 +15,11 @@ import {
   type Line,
   type TransferPlan,
 } from './settlement/ledger/book.ts';
-import { transferSteps } from './settlement/ledger/store.ts';
+import { transferSteps } from './store/entries.ts';
 import type { EscrowSettings } from './settings.ts';
-import { walletNotFound, type EscrowStore } from './store.ts';
+import { walletNotFound, type EscrowStore } from './store/store.ts';
 
-export interface PayRequest {
+interface PayRequest {
   payer: string;
   payee: string;
   amount: number;
@@ -27,15 +27,15 @@ export interface PayRequest {
   kind: 'direct' | 'x402';
   detail?: Record<string, unknown>;
   idempotencyKey?: string;
-  /** A second, separate payment of the same amount to the same payee. */
+  /** True: a second, separate payment of the same amount to the same payee. */
   repeat?: boolean;
 }
 
-export interface Paid {
+interface PayResult {
   payment: Payment;
-  /** Another call, with the same key or for the same purchase, had made it. */
+  /** True if another call with the same key, or for the same purchase, already made this payment. */
   existing: boolean;
-  /** What the payer has left; unknown for a payment that was there already. */
+  /** The payer's remaining balance; undefined for an existing payment. */
   balance?: number;
 }
 
@@ -43,28 +43,30 @@ interface Waiting {
   request: PayRequest;
   /** Id of the payee. */
   to: string;
-  resolve(paid: Paid): void;
+  resolve(paid: PayResult): void;
   reject(error: unknown): void;
 }
 
-/** One of a batch: what its commit will do, or why it is refused. */
+/** One payment of a batch: its steps, or the reason for refusing it. */
 type Planned =
   | { waiting: Waiting; payment: Payment; keys: RememberedKey[]; steps: Step[]; spender: Spender }
   | { waiting: Waiting; payment: Payment; keys: RememberedKey[]; refusal: unknown };
 
-const conflictsMax = 200;
-/** Payments of one wallet that share a command, at most. */
-const batchMax = 16;
-const keptMax = 1000;
+const maxConflicts = 200;
+/** Largest number of one wallet's payments that share a transaction. */
+const maxBatch = 16;
+const maxCachedPayers = 1000;
 
 export class Payments {
   private readonly store: EscrowStore;
   private readonly clock: Clock;
   private readonly settings: EscrowSettings;
-  /** Payments of one wallet would only undo one another: they wait in line, and those that wait together go together. */
-  private readonly lines = new Map<string, Waiting[]>();
-  /** Payers as their last payment left them. Its version fences whatever is decided on one: an old one only costs a try. */
-  private readonly kept = new Map<string, Spender>();
+  /** Concurrent payments of one wallet would only conflict, so they queue, and queued payments are committed in batches. */
+  private readonly queues = new Map<string, Waiting[]>();
+  /**
+   * Payers as their last payment left them. Every commit checks the version, so a stale entry costs only a retry.
+   */
+  private readonly cachedPayers = new Map<string, Spender>();
 
   constructor(store: EscrowStore, clock: Clock, settings: EscrowSettings) {
     this.store = store;
@@ -76,7 +78,7 @@ export class Payments {
     return share(amount, this.settings.paymentFeeBps);
   }
 
-  async pay(request: PayRequest): Promise<Paid> {
+  async pay(request: PayRequest): Promise<PayResult> {
     const isAddress = request.payee.startsWith('0x');
     const to = isAddress ? (await this.store.wallet(request.payee)).id : request.payee;
     if (!to.startsWith('wal_')) throw walletNotFound(to);
@@ -85,32 +87,32 @@ export class Payments {
     }
     return new Promise((resolve, reject) => {
       const waiting = { request, to, resolve, reject };
-      const line = this.lines.get(request.payer);
-      if (line) line.push(waiting);
-      else void this.serve(request.payer, [waiting]);
+      const queue = this.queues.get(request.payer);
+      if (queue) queue.push(waiting);
+      else void this.drainQueue(request.payer, [waiting]);
     });
   }
 
-  /** Answers everybody in the line, those who come meanwhile too; never throws. */
-  private async serve(payer: string, line: Waiting[]): Promise<void> {
-    this.lines.set(payer, line);
-    while (line.length > 0) {
-      let batch = nextBatch(line);
+  /** Completes every payment in the queue, including those that arrive meanwhile; never throws. */
+  private async drainQueue(payer: string, queue: Waiting[]): Promise<void> {
+    this.queues.set(payer, queue);
+    while (queue.length > 0) {
+      let batch = nextBatch(queue);
       try {
-        for (let tries = 0; batch.length > 0 && tries < conflictsMax; tries++) {
-          const kept = this.kept.get(payer);
-          this.kept.delete(payer);
-          batch = kept ? await this.payFrom(kept, batch) : await this.payTogether(payer, batch);
+        for (let tries = 0; batch.length > 0 && tries < maxConflicts; tries++) {
+          const cached = this.cachedPayers.get(payer);
+          this.cachedPayers.delete(payer);
+          batch = cached ? await this.payFrom(cached, batch) : await this.payTogether(payer, batch);
         }
-        for (const { reject } of batch) reject(tooOften());
+        for (const { reject } of batch) reject(conflictError());
       } catch (error) {
         for (const { reject } of batch) reject(error);
       }
     }
-    this.lines.delete(payer);
+    this.queues.delete(payer);
   }
 
-  /** One try. Answers those that must be tried again, because something was different from what was read. */
+  /** One attempt. Returns the payments to try again because something changed after it was read. */
   private async payTogether(payer: string, batch: Waiting[]): Promise<Waiting[]> {
     const payees = [...new Set(batch.map(({ to }) => to))];
     const { spender, refuse } = await this.store.paying(payer, payees);
@@ -118,10 +120,10 @@ export class Payments {
     return this.commit(this.plan(spender, batch, now, refuse), now);
   }
 
-  /** A try without a look at the payer. Nobody is refused by what may be old: then it is read. */
-  private async payFrom(kept: Spender, batch: Waiting[]): Promise<Waiting[]> {
+  /** An attempt from the cached payer. Cached data refuses nobody: on doubt, the payer is read from the store. */
+  private async payFrom(cached: Spender, batch: Waiting[]): Promise<Waiting[]> {
     const now = this.clock.now();
-    const planned = this.plan(kept, batch, now, () => undefined);
+    const planned = this.plan(cached, batch, now, () => undefined);
     return planned.some((one) => 'refusal' in one) ? batch : this.commit(planned, now);
   }
 
@@ -156,31 +158,31 @@ export class Payments {
     const steps = planned.flatMap((one) => ('steps' in one ? one.steps : []));
     const done = steps.length > 0 ? await this.store.store.commit(steps) : undefined;
     if (done && !done.applied) {
-      // Most often somebody's key is in use: they have their answer. The others try again.
+      // Usually a key is already in use, and that payment gets its existing result. The others try again.
       const failed = planned[ownerOf(planned, done.step)]!;
-      const answered = await this.answerExisting(failed, now);
+      const answered = await this.findExisting(failed, now);
       return planned.flatMap((one) => (answered && one === failed ? [] : [one.waiting]));
     }
     const last = planned.findLast((one) => 'steps' in one);
-    // Credits come without a new version: only the store knows the balance.
+    // Credits do not change the version: only the store knows the balance.
     const left = last ? await this.store.balance(last.payment.payer) : 0;
-    if (last) this.keep({ ...last.spender, balance: left });
+    if (last) this.cachePayer({ ...last.spender, balance: left });
     for (const one of planned) {
       const { waiting, payment } = one;
       if ('steps' in one) {
         const balance = left + one.spender.balance - last!.spender.balance;
         waiting.resolve({ payment, existing: false, balance });
-      } else if (!(await this.answerExisting(one, now))) waiting.reject(one.refusal);
+      } else if (!(await this.findExisting(one, now))) waiting.reject(one.refusal);
     }
     return [];
   }
 
-  private keep(spender: Spender): void {
-    if (this.kept.size >= keptMax) this.kept.clear();
-    this.kept.set(spender.id, spender);
+  private cachePayer(spender: Spender): void {
+    if (this.cachedPayers.size >= maxCachedPayers) this.cachedPayers.clear();
+    this.cachedPayers.set(spender.id, spender);
   }
 
-  private async answerExisting({ waiting, keys }: Planned, now: number): Promise<boolean> {
+  private async findExisting({ waiting, keys }: Planned, now: number): Promise<boolean> {
     try {
       const payment = await this.existing(keys, now);
       if (payment) waiting.resolve({ payment, existing: true });
@@ -206,7 +208,7 @@ export class Payments {
     };
   }
 
-  /** The same payer, payee, amount and purpose again within the window is a retry, unless the caller says otherwise. */
+  /** Without a key, the same payment with the same memo within the window is a retry, unless the caller sets `repeat`. */
   private keysOf(request: PayRequest, payment: Payment, now: number): RememberedKey[] {
     const purchase = [payment.payer, payment.payee, payment.amount, payment.kind, request.detail];
     const body = hash('sha256', JSON.stringify(purchase));
@@ -216,7 +218,8 @@ export class Payments {
     }
     if (!isRecognised(request) || this.settings.purchaseWindowMs === 0) return [];
     const until = now + this.settings.purchaseWindowMs;
-    return [{ key: `payment:${body}`, body, ref: payment.id, until }];
+    const described = hash('sha256', JSON.stringify([...purchase, payment.memo]));
+    return [{ key: `payment:${described}`, body: described, ref: payment.id, until }];
   }
 
   private async existing(keys: RememberedKey[], now: number): Promise<Payment | undefined> {
@@ -226,7 +229,7 @@ export class Payments {
       if (found.body === key.body) return this.store.payments.findPayment(found.ref);
       throw new AppError(
         'idempotencyConflict',
-        `This idempotency key stands for another payment (${found.ref}).`,
+        `This idempotency key belongs to another payment (${found.ref}).`,
         { hint: 'Use a new key for a new payment.', data: { paymentId: found.ref } },
       );
     }
@@ -234,23 +237,24 @@ export class Payments {
   }
 }
 
-/** Only a direct payment is taken for a retry by its fields: each use of a paid resource is a purchase of its own. */
+/** Only direct payments are recognised as retries by their fields: each use of a paid resource is a separate purchase. */
 const isRecognised = ({ kind, repeat }: PayRequest): boolean => kind === 'direct' && !repeat;
 
-/** Time first, so that ids of one moment lie together in every index; then 80 random bits, so that nobody guesses one. */
+/** Starts with the time, so that neighbouring ids share index pages, and ends with 80 random bits, so that none can be guessed. */
 const paymentId = (now: number): string => `pay_${now.toString(32)}${randomId('')}`;
 
-/** From the front of the line; who brings a key that is in the batch already waits for the next one. */
-function nextBatch(line: Waiting[]): Waiting[] {
+/** Takes payments from the head of the queue. A key that is already in the batch waits for the next one. */
+function nextBatch(queue: Waiting[]): Waiting[] {
   const keys = new Set<string>();
-  const size = line.slice(0, batchMax).findIndex(({ request, to }) => {
+  const size = queue.slice(0, maxBatch).findIndex(({ request, to }) => {
     if (request.idempotencyKey === undefined && !isRecognised(request)) return false;
-    const key = request.idempotencyKey ?? `${to} ${request.amount} ${request.kind}`;
+    const { amount, kind, memo = '' } = request;
+    const key = request.idempotencyKey ?? `${to} ${amount} ${kind} ${memo}`;
     const known = keys.has(key);
     keys.add(key);
     return known;
   });
-  return line.splice(0, size === -1 ? batchMax : size);
+  return queue.splice(0, size === -1 ? maxBatch : size);
 }
 
 function transferOf(payment: Payment, source: Spender): TransferPlan {
@@ -262,7 +266,7 @@ function transferOf(payment: Payment, source: Spender): TransferPlan {
   return { id: payment.id, source, lines, at: payment.at, also };
 }
 
-/** The wallet as it is once the transfer is done: what the next one of the batch starts from. */
+/** The wallet after the transfer: the starting point for the next payment of the batch. */
 function spentBy(before: Spender, transfer: TransferPlan, entries: readonly Entry[]): Spender {
   const last = entries.at(-1)!;
   return {
@@ -275,10 +279,12 @@ function spentBy(before: Spender, transfer: TransferPlan, entries: readonly Entr
   };
 }
 
-const tooOften = (): AppError =>
-  new AppError('unavailable', 'The wallet paid too often at once.', { hint: 'Try again.' });
+const conflictError = (): AppError =>
+  new AppError('unavailable', 'Too many concurrent payments from this wallet.', {
+    hint: 'Try again.',
+  });
 
-/** Whose step that is. */
+/** Index of the payment that this step belongs to. */
 function ownerOf(planned: readonly Planned[], step: number): number {
   let end = 0;
   return planned.findIndex((one) => {

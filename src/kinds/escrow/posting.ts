@@ -1,18 +1,18 @@
-// Creating a job: fill in the terms, refuse what can never work (before any money), freeze the spec, remember the purchase.
+// Creates a job: completes the terms, refuses what can never work before money moves, freezes the spec, stores the purchase key.
 import { hash } from 'node:crypto';
 import { AppError } from '../../errors.ts';
-import { newJobId } from '../../jobs/job.ts';
+import { newJobId } from '../../runtime/id.ts';
 import type { Step } from '../../store/store.ts';
 import type { Escrow } from './escrow.ts';
 import type { RuleRunner } from './evaluators/runner.ts';
 import { refuseInactive } from './policy.ts';
-import type { RememberedKey, Wallet } from './rows.ts';
+import type { RememberedKey, Wallet } from './store/rows.ts';
 import { finalPhases } from './stage.ts';
 import type { Settlement } from './settlement/settlement.ts';
 import {
   arbiterSilenceDefault,
   evaluatorsOf,
-  needsOf,
+  requiredCapabilities,
   specText,
   type Rule,
   type Silence,
@@ -20,13 +20,13 @@ import {
 } from './terms.ts';
 import { newState, stageOf, type Work } from './work.ts';
 
-export interface PostRequest {
+interface PostRequest {
   client: Wallet;
   owner: string;
   provider: string;
   budget: number;
-  /** Offers and acceptances above this are refused. */
-  budgetMax?: number;
+  /** Higher offers and acceptances are refused. */
+  maxBudget?: number;
   title: string;
   description: string;
   rule: Rule;
@@ -42,14 +42,14 @@ export interface PostRequest {
   visibility?: 'private' | 'public';
   tags?: readonly string[];
   idempotencyKey?: string;
-  /** Where the settlement takes its time, the job itself remembers that it is to be funded. */
+  /** Fund the job after posting. With a slow settlement, the job stores this and is funded later. */
   fund?: boolean;
-  /** A second, separate purchase of the same thing. */
+  /** True: a second, separate purchase of the same thing. */
   repeat?: boolean;
-  expiryMsMin?: number;
+  minExpiryMs?: number;
 }
 
-class Taken extends Error {}
+class KeyTaken extends Error {}
 
 export class Posting {
   private readonly escrow: Escrow;
@@ -61,7 +61,7 @@ export class Posting {
   }
 
   async post(request: PostRequest): Promise<{ work: Work; existing: boolean }> {
-    const { store, clock } = this.escrow.parts;
+    const { store, clock } = this.escrow.deps;
     for (let tries = 0; tries < 20; tries++) {
       const now = clock.now();
       const terms = await this.terms(request, now);
@@ -83,7 +83,7 @@ export class Posting {
       ];
       if (await this.write(request, work, steps)) return { work, existing: false };
     }
-    throw new AppError('unavailable', 'The same purchase came too often at once.', {
+    throw new AppError('unavailable', 'Too many concurrent attempts for the same purchase.', {
       hint: 'Try again with the same idempotency key.',
     });
   }
@@ -91,7 +91,7 @@ export class Posting {
   private async write(request: PostRequest, work: Work, steps: Step[]): Promise<boolean> {
     let asked = false;
     try {
-      await this.escrow.parts.jobs.submit({
+      await this.escrow.deps.jobs.submit({
         id: work.jobId,
         kind: 'escrow',
         action: 'work',
@@ -99,11 +99,11 @@ export class Posting {
         owner: request.owner,
         name: request.title,
         tags: request.tags ?? [],
-        visibility: request.visibility ?? this.escrow.parts.settings.visibility,
+        visibility: request.visibility ?? this.escrow.deps.settings.visibility,
         status: 'queued',
         stage: stageOf('open'),
         steps: () => {
-          if (asked) throw new Taken();
+          if (asked) throw new KeyTaken();
           asked = true;
           return steps;
         },
@@ -111,13 +111,13 @@ export class Posting {
       this.escrow.due();
       return true;
     } catch (error) {
-      if (error instanceof Taken) return false;
+      if (error instanceof KeyTaken) return false;
       throw error;
     }
   }
 
   private async terms(request: PostRequest, now: number): Promise<Terms> {
-    const { store, settings } = this.escrow.parts;
+    const { store, settings } = this.escrow.deps;
     const provider = await store.wallet(request.provider);
     const expiresAt = request.expiresAt ?? now + settings.expiryMsDefault;
     const id = async (wallet: string) => (await store.wallet(wallet)).id;
@@ -137,9 +137,9 @@ export class Posting {
         amount: String(request.budget),
         currency: this.escrow.settlement(settlement).currency,
         decimals: 6,
-        ...(request.budgetMax === undefined ? {} : { max: String(request.budgetMax) }),
+        ...(request.maxBudget === undefined ? {} : { max: String(request.maxBudget) }),
       },
-      evaluation: await resolvedRule(request.rule, id),
+      evaluation: await resolveRule(request.rule, id),
       fees: fixed.fees ?? { platformBps, evaluatorBps },
       fundBy: iso(Math.min(request.fundBy ?? expiresAt, expiresAt)),
       expiredAt: iso(expiresAt),
@@ -159,9 +159,9 @@ export class Posting {
     };
   }
 
-  /** Everything that would make the job impossible later is refused now, before money is at stake. */
+  /** Refuses everything that would make the job impossible later, before money is at stake. */
   private async refuse(request: PostRequest, terms: Terms): Promise<void> {
-    const { clock, settings, store } = this.escrow.parts;
+    const { clock, settings, store } = this.escrow.deps;
     const now = clock.now();
     refuseInactive(request.client, now);
     refuseInactive(await store.wallet(terms.provider.wallet), now);
@@ -169,51 +169,57 @@ export class Posting {
     const until = Date.parse(terms.expiredAt) - now;
     const settlement = this.escrow.settlement(terms.settlement);
     const fixed = await settlement.fixed();
-    // A caller may ask for more than the operator's least, never for less.
-    const { expiryMsMin = 0 } = request;
-    const least = Math.max(expiryMsMin, settings.expiryMsMin, fixed.expiryMsMin ?? 0);
+    // A caller may raise the operator's minimum, never lower it.
+    const { minExpiryMs = 0 } = request;
+    const least = Math.max(minExpiryMs, settings.minExpiryMs, fixed.minExpiryMs ?? 0);
     if (until < least) {
-      throw new AppError('expiryTooShort', `The job must leave at least ${least} ms to deliver.`, {
-        hint: `Set expiresAt to ${new Date(now + least).toISOString()} or later.`,
+      throw new AppError(
+        'expiryTooShort',
+        `The job must allow at least ${least} ms for delivery.`,
+        {
+          hint: `Set expiresAt to ${new Date(now + least).toISOString()} or later.`,
+        },
+      );
+    }
+    if (until > settings.maxExpiryMs) {
+      throw new AppError('expiryTooLong', `A job may last at most ${settings.maxExpiryMs} ms.`, {
+        hint: `Set expiresAt to ${new Date(now + settings.maxExpiryMs).toISOString()} or earlier.`,
       });
     }
-    if (until > settings.expiryMsMax) {
-      throw new AppError('expiryTooLong', `A job may last at most ${settings.expiryMsMax} ms.`, {
-        hint: `Set expiresAt to ${new Date(now + settings.expiryMsMax).toISOString()} or earlier.`,
-      });
-    }
-    refuseEndless(terms, settings.evaluationMsMax);
+    refuseEndless(terms, settings.maxEvaluationWindowMs);
     if (Date.parse(terms.fundBy) <= now) {
-      throw new AppError('expiryTooShort', 'fundBy lies in the past.');
+      throw new AppError('expiryTooShort', 'fundBy is in the past.');
     }
     if (terms.disputeWindowMs > 0 && !terms.dispute) {
-      throw new AppError('invalidInput', 'A dispute window needs an arbiter.', {
-        hint: 'Name one: dispute.arbiter.',
+      throw new AppError('invalidInput', 'A dispute window requires an arbiter.', {
+        hint: 'Set dispute.arbiter.',
       });
     }
-    if (request.budgetMax !== undefined && request.budgetMax < request.budget) {
-      throw new AppError('invalidAmount', 'budgetMax is less than the budget.', {
-        hint: 'Leave it out, or set it to the budget or more.',
+    if (request.maxBudget !== undefined && request.maxBudget < request.budget) {
+      throw new AppError('invalidAmount', 'maxBudget is lower than the budget.', {
+        hint: 'Omit maxBudget, or set it to the budget or more.',
       });
     }
     refuseMilestones(terms, request.budget);
-    const missing = needsOf(terms).filter((need) => !settlement.capabilities.has(need));
+    const missing = requiredCapabilities(terms).filter(
+      (need) => !settlement.capabilities.has(need),
+    );
     if (fixed.evaluationMs !== undefined && terms.evaluationMs !== fixed.evaluationMs) {
       missing.push(`an evaluation time other than ${fixed.evaluationMs} ms`);
     }
     if (missing.length > 0) {
       throw new AppError(
         'unsupportedBySettlement',
-        `The ${terms.settlement} settlement cannot do: ${missing.join(', ')}.`,
-        { hint: 'Leave that out, or use the ledger settlement.', data: { missing } },
+        `The ${terms.settlement} settlement does not support: ${missing.join(', ')}.`,
+        { hint: 'Omit it, or use the ledger settlement.', data: { missing } },
       );
     }
     await this.rules.refuseImpossible(terms.evaluation);
   }
 
-  /** The caller's key alone decides, where there is one; else the purchase is recognised by its fields for a while. */
+  /** If the caller passes a key, only the key counts; otherwise the purchase is recognised by its fields for a while. */
   private keyOf(request: PostRequest, terms: Terms, now: number): RememberedKey | undefined {
-    const { settings } = this.escrow.parts;
+    const { settings } = this.escrow.deps;
     const purchase = purchaseOf(terms, request.budget);
     const ref = terms.jobId;
     if (request.idempotencyKey !== undefined) {
@@ -222,34 +228,33 @@ export class Posting {
       return { key, body, ref, until: now + settings.keyWindowMs };
     }
     if (request.repeat || settings.purchaseWindowMs === 0) return undefined;
-    const words = [terms.title, terms.description];
-    const body = hash('sha256', JSON.stringify([...purchase, ...words]));
+    const body = hash('sha256', JSON.stringify([...purchase, ...offerOf(request, terms)]));
     return { key: `purchase:${body}`, body, ref, until: now + settings.purchaseWindowMs };
   }
 
-  /** A caller's key always answers its job; the same fields answer a job that is not over yet. */
+  /** A caller's key always returns its job; equal fields return a job that has not ended yet. */
   private async existing(
     { idempotencyKey }: PostRequest,
     key: RememberedKey,
     now: number,
   ): Promise<{ work?: Work; replaces?: string }> {
-    const { store } = this.escrow.parts;
+    const { store } = this.escrow.deps;
     const found = await store.remembered(key.key, now);
     if (!found) return {};
     if (found.body !== key.body) {
       throw new AppError(
         'idempotencyConflict',
-        `The idempotency key ${idempotencyKey} stands for another purchase (${found.ref}).`,
+        `The idempotency key ${idempotencyKey} belongs to another purchase (${found.ref}).`,
         { hint: 'Use a new key for a new purchase.', data: { jobId: found.ref } },
       );
     }
     const work = await store.works.work(found.ref);
-    const isAnswer = idempotencyKey !== undefined || !finalPhases.has(work.phase);
-    return isAnswer ? { work } : { replaces: found.ref };
+    const isSamePurchase = idempotencyKey !== undefined || !finalPhases.has(work.phase);
+    return isSamePurchase ? { work } : { replaces: found.ref };
   }
 }
 
-/** Where the settlement can do it, silence after a delivery pays the provider. */
+/** Where the settlement supports it, silence after a delivery pays the provider. */
 const silenceDefault = ({ capabilities }: Settlement): Silence =>
   capabilities.has('release-on-silence') ? 'release' : 'refund';
 
@@ -285,7 +290,15 @@ function purchaseOf(terms: Terms, budget: number): unknown[] {
   return [client, provider, budget, evaluation, settlement, amounts];
 }
 
-async function resolvedRule(rule: Rule, id: (wallet: string) => Promise<string>): Promise<Rule> {
+/** What else distinguishes an offer without a key: its texts, and everything that decides who gets the money or sees the job. */
+function offerOf({ visibility }: PostRequest, terms: Terms): unknown[] {
+  const { title, description, budget, milestones, evaluationMs } = terms;
+  const { silence, splitBps, disputeWindowMs, dispute } = terms;
+  const ends = [silence, splitBps, disputeWindowMs, dispute, evaluationMs];
+  return [title, description, budget.max, milestones, ...ends, visibility];
+}
+
+async function resolveRule(rule: Rule, id: (wallet: string) => Promise<string>): Promise<Rule> {
   if (rule.type === 'manual')
     return rule.wallet ? { ...rule, wallet: await id(rule.wallet) } : rule;
   if (rule.type !== 'quorum') return rule;
@@ -312,22 +325,22 @@ function refuseSelfDealing(terms: Terms): void {
     (new Set(evaluators).size < evaluators.length && 'two votes of one quorum');
   if (clash) {
     throw new AppError('selfJob', `One wallet cannot be ${clash} of the same job.`, {
-      hint: 'Name different wallets.',
+      hint: 'Use different wallets.',
     });
   }
 }
 
-/** Nobody's silence may hold the money longer than the operator allows. */
-function refuseEndless(terms: Terms, msMax: number): void {
+/** Limits how long anybody's silence can hold the money. */
+function refuseEndless(terms: Terms, maxMs: number): void {
   const times = {
     evaluationMs: terms.evaluationMs,
     'dispute.windowMs': terms.disputeWindowMs,
     'dispute.resolveMs': terms.dispute?.resolveMs ?? 0,
   };
   for (const [name, ms] of Object.entries(times)) {
-    if (ms <= msMax) continue;
-    throw new AppError('expiryTooLong', `${name} may be at most ${msMax} ms, not ${ms}.`, {
-      hint: 'Give less time; the setting `escrow.evaluationMsMax` is the limit.',
+    if (ms <= maxMs) continue;
+    throw new AppError('expiryTooLong', `${name} must be at most ${maxMs} ms; ${ms} exceeds it.`, {
+      hint: 'Use a shorter time. The setting `escrow.maxEvaluationWindowMs` sets this limit.',
     });
   }
 }
@@ -336,14 +349,22 @@ function refuseMilestones(terms: Terms, budget: number): void {
   if (terms.milestones.length === 0) return;
   const sum = terms.milestones.reduce((total, { amount }) => total + amount, 0);
   if (sum !== budget) {
-    throw new AppError('invalidAmount', `The milestones sum to ${sum}, the budget is ${budget}.`, {
-      hint: 'Milestones must divide the budget exactly.',
-    });
+    throw new AppError(
+      'invalidAmount',
+      `The milestones sum to ${sum}, but the budget is ${budget}.`,
+      {
+        hint: 'The milestone amounts must sum to the budget.',
+      },
+    );
   }
 }
 
 function pausedError(): AppError {
-  return new AppError('escrowPaused', 'The operator has paused the escrow: no new jobs now.', {
-    hint: 'Refunds, declines and rejections still work.',
-  });
+  return new AppError(
+    'escrowPaused',
+    'The operator has paused escrow: new jobs are not accepted.',
+    {
+      hint: 'Refunds, declines and rejections still work.',
+    },
+  );
 }

@@ -1,12 +1,13 @@
-// Reputation of a wallet, computed from how its jobs with others ended and whom it paid. Nothing is stored, so nothing can
-// drift. Only accepted or delivered work counts, weighed by amount and by how many different owners it was done for.
+// A wallet's reputation, computed from how its jobs with other owners ended. Nothing is stored, so nothing can drift. Only
+// accepted or delivered work counts, weighted by amount and by the number of different owners. Payments are listed without
+// points: nobody has to accept them, so they would make a score for free.
 import { byName } from '../../runtime/by-name.ts';
-import type { Wallet } from './rows.ts';
+import type { Wallet } from './store/rows.ts';
 import { formatUnits, microPerUnit } from './money.ts';
-import type { EscrowStore } from './store.ts';
-import type { Ending } from './work-store.ts';
+import type { EscrowStore } from './store/store.ts';
+import type { Ending } from './store/work.ts';
 
-/** Points of one ended job of full weight for its provider; what is not named is neutral. */
+/** The provider's points for one ended job of full weight; other outcomes are neutral. */
 const jobPoints: Record<string, number> = byName({
   'completed/approved': 5,
   'completed/silence': 5,
@@ -15,17 +16,14 @@ const jobPoints: Record<string, number> = byName({
   'rejected/rejected': -3,
   'rejected/resolved': -3,
 });
-/** What one counterparty can add or take at most, however many jobs it gives: many must agree. */
-const [praiseMax, blameMax] = [10, -3];
-/** For each owner that was ever paid. */
-const payeePoints = 1;
-const payeesCountedMax = 20;
+/** Limits per counterparty, however many jobs it posts: a high score needs many counterparties. */
+const [maxPraise, maxBlame] = [10, -3];
 
-export interface Reputation {
+interface Reputation {
   wallet: string;
   address: string;
   score: { total: number; success: number; failure: number };
-  /** Of jobs that were accepted or delivered, with wallets of other owners. */
+  /** Counts jobs that were accepted or delivered, with wallets of other owners. */
   counts: {
     payments: number;
     jobs: number;
@@ -34,7 +32,7 @@ export interface Reputation {
     expired: number;
     counterparties: number;
   };
-  /** How it behaves as a client: jobs that it let lapse or whose evaluation it kept silent on. */
+  /** Behaviour as a client: jobs that it let lapse, or whose evaluation it never answered. */
   asClient: { jobs: number; completed: number; silent: number };
   frozen: boolean;
   lifetimeVolume: string;
@@ -50,16 +48,15 @@ export async function reputationOf(store: EscrowStore, wallet: Wallet): Promise<
   ]);
   const count = (rows: typeof provided, fits: (row: (typeof provided)[number]) => boolean) =>
     rows.filter(fits).reduce((sum, { n }) => sum + Number(n), 0);
-  const paid = Math.min(payments.payees, payeesCountedMax) * payeePoints;
-  const success = rounded(sum(provided, (points) => points > 0, praiseMax) + paid);
-  const failure = rounded(sum(provided, (points) => points < 0, blameMax));
+  const success = roundPoints(sum(provided, (points) => points > 0, maxPraise));
+  const failure = roundPoints(sum(provided, (points) => points < 0, maxBlame));
   const completed = (row: { phase: string }) => row.phase === 'completed';
   const volume = provided.filter(completed).reduce((sum, { amount }) => sum + Number(amount), 0);
   const last = [...provided, ...hired, payments].map((row) => Number(row.last));
   return {
     wallet: wallet.id,
     address: wallet.address,
-    score: { total: rounded(success + failure), success, failure },
+    score: { total: roundPoints(success + failure), success, failure },
     counts: {
       payments: payments.n,
       jobs: count(provided, () => true),
@@ -80,7 +77,7 @@ export async function reputationOf(store: EscrowStore, wallet: Wallet): Promise<
   };
 }
 
-/** What the score is made of, newest first. */
+/** The events behind the score, newest first. */
 export async function reputationEvents(store: EscrowStore, wallet: Wallet, limit: number) {
   const [jobs, paid] = await Promise.all([
     store.works.ended(wallet.id, limit),
@@ -90,10 +87,9 @@ export async function reputationEvents(store: EscrowStore, wallet: Wallet, limit
     ...jobs.map((row) => ({
       source: row.jobId,
       type: row.phase === 'completed' ? 'job_completed' : `job_${row.outcome}`,
-      points: rounded(pointsOf(row) * Math.min(1, Number(row.budget) / microPerUnit)),
+      points: roundPoints(pointsOf(row) * Math.min(1, Number(row.budget) / microPerUnit)),
       at: Number(row.at),
     })),
-    // Payees count, not payments: one more to the same changes nothing.
     ...paid.map(({ id, at }) => ({
       source: id,
       type: 'payment_success',
@@ -107,9 +103,9 @@ export async function reputationEvents(store: EscrowStore, wallet: Wallet, limit
     .map((event) => ({ ...event, at: new Date(event.at).toISOString() }));
 }
 
-const rounded = (points: number): number => Math.round(points * 100) / 100 || 0;
+const roundPoints = (points: number): number => Math.round(points * 100) / 100 || 0;
 
-/** Points of one sign, weighed by amount, and limited for each counterparty. */
+/** Sums points of one sign, weighted by amount and limited per counterparty. */
 function sum(rows: readonly Ending[], fits: (points: number) => boolean, limit: number): number {
   const by = new Map<string, number>();
   for (const row of rows) {

@@ -1,7 +1,7 @@
-// The stage machine of an escrow job, as a table. Every (phase, action, role, time) either is a row with a stated
-// effect or is refused with a stated code. Pure: no clock, no store, no money is moved here.
+// The escrow stage machine as a table. Every combination of phase, action, role and time either matches a row with an
+// effect or is refused with an error code. Pure: it uses no clock and no store, and moves no money.
 
-/** `decided` is shown to callers as stage `submitted`: a verdict is known and can still be disputed. */
+/** Callers see `decided` as stage `submitted`: a verdict exists and can still be disputed. */
 export const phases = [
   'open',
   'funded',
@@ -14,7 +14,7 @@ export const phases = [
 ] as const;
 export type Phase = (typeof phases)[number];
 
-/** `evaluator` decides alone; a `member` is one of a quorum, which decides together and only on what was delivered. */
+/** An `evaluator` decides alone. A `member` belongs to a quorum, which decides together and only after a delivery. */
 export const roles = [
   'client',
   'provider',
@@ -40,11 +40,11 @@ export const actions = [
 ] as const;
 export type Action = (typeof actions)[number];
 
-/** Before or at-and-after the deadline of the phase the job is in. */
+/** Before the deadline of the current phase, or at and after it. */
 export const moments = ['before', 'after'] as const;
 export type Moment = (typeof moments)[number];
 
-/** What an allowed action does. The terms frozen at creation turn it into a next phase and money. */
+/** What an allowed action does. The terms frozen at creation determine the next phase and the money. */
 export type Effect =
   | 'offer'
   | 'hold'
@@ -68,7 +68,7 @@ interface Rule {
   roles: readonly Role[];
   when: Moment | 'any';
   effect: Effect;
-  /** Stopped while the operator has paused the escrow. What gives money back never is. */
+  /** These stop while the operator has paused escrow. Refunds never stop. */
   pausable?: true;
 }
 
@@ -190,18 +190,18 @@ export type RefusalCode =
   | 'evaluationPending'
   | 'escrowPaused';
 
-export type Answer = { effect: Effect } | { refused: RefusalCode };
+type StageResult = { effect: Effect } | { refused: RefusalCode };
 
 export const finalPhases: ReadonlySet<Phase> = new Set(['completed', 'rejected', 'expired']);
 
-/** One caller can have several roles (a client may be its own evaluator): the first row that fits one of them counts. */
+/** A caller can have several roles (a client may be its own evaluator): the first row that matches one of them applies. */
 export function judge(
   phase: Phase,
   action: Action,
   held: ReadonlySet<Role>,
   moment: Moment,
   paused = false,
-): Answer {
+): StageResult {
   if (finalPhases.has(phase)) return { refused: 'jobFinal' };
   const forAction = rules.filter((rule) => rule.phase === phase && rule.action === action);
   if (forAction.length === 0) return { refused: 'wrongStage' };
@@ -213,7 +213,7 @@ export function judge(
   return { effect: rule.effect };
 }
 
-/** What a caller with these roles may do now; `conclude` is offered as the deadline's own action. */
+/** What a caller with these roles may do now; after a deadline this includes `conclude`. */
 export function allowed(
   phase: Phase,
   held: ReadonlySet<Role>,
@@ -243,7 +243,7 @@ function wrongTime(phase: Phase, moment: Moment): RefusalCode {
     : 'notYetExpired';
 }
 
-/** Who must act for the job to move on. */
+/** Who must act next. */
 export function nextActor(phase: Phase, automatic: boolean): Role | null {
   const actors: Record<Phase, Role | null> = {
     open: 'client',

@@ -1,5 +1,5 @@
-// Deadlines: jobs that are due are evaluated or concluded as agreed. What happened while no server ran is late, not lost.
-// An evaluation waits for other people's servers: it goes on by itself, and nobody's deadline waits for it.
+// Applies deadlines: due jobs are evaluated or closed as agreed. Deadlines that passed while no server ran are applied late.
+// Evaluations wait for foreign servers, so they run in the background and delay no deadline.
 import type { Log } from '../../runtime/log.ts';
 import { AppError, errorKind } from '../../errors.ts';
 import type { Escrow } from './escrow.ts';
@@ -12,7 +12,7 @@ export class Sweeper {
   private readonly escrow: Escrow;
   private readonly evaluation: Evaluation;
   private readonly log: Log;
-  /** Evaluations that run or wait for their turn, by job. */
+  /** Evaluations that are running or queued, by job. */
   private readonly evaluating = new Map<string, Promise<void>>();
   private readonly queue: (() => void)[] = [];
   private active = 0;
@@ -23,10 +23,11 @@ export class Sweeper {
     this.log = log;
   }
 
-  /** Looks once at everything that is due. A job that cannot go on is logged and leaves room for the others. */
+  /** Handles everything that is due once. A job that fails is logged and does not block the others. */
   async turn(signal?: AbortSignal, seen = new Set<string>()): Promise<number> {
-    const { store, clock } = this.escrow.parts;
+    const { store, clock } = this.escrow.deps;
     const now = clock.now();
+    await this.evaluation.renew(this.evaluating.keys());
     let last: Work | undefined;
     let handled = 0;
     for (;;) {
@@ -46,19 +47,19 @@ export class Sweeper {
     return handled;
   }
 
-  /** Until nothing is due and no evaluation runs any more. */
+  /** Repeats until nothing is due and no evaluation is running. */
   async sweep(): Promise<number> {
     const seen = new Set<string>();
     while ((await this.turn(undefined, seen)) > 0 || this.evaluating.size > 0) await this.finish();
     return seen.size;
   }
 
-  /** Waits for the evaluations that were started. */
+  /** Waits for the running evaluations. */
   async finish(): Promise<void> {
     await Promise.all(this.evaluating.values());
   }
 
-  /** In the client's name, as it asked when it posted the job. What it may not do is told in the log, once. */
+  /** Funds the job for the client, as requested when it was posted. A refusal is logged once. */
   private async fund(work: Work, expectedBudget: number): Promise<void> {
     const { jobId, client } = work;
     try {
@@ -77,31 +78,31 @@ export class Sweeper {
   private async handle(due: Work): Promise<void> {
     let work = due;
     try {
-      work = await this.escrow.extended(due);
-      const now = this.escrow.parts.clock.now();
+      work = await this.escrow.extendDeadline(due);
+      const now = this.escrow.deps.clock.now();
       if (momentOf(work, now) === 'after') {
         await this.escrow.act(work.jobId, { actor: { system: true }, action: 'conclude' });
       } else if (work.state.fundNext !== undefined) {
         await this.fund(work, work.state.fundNext);
       } else if (work.nextAt! > now) {
-        // Somebody else has it in hand.
+        // Another node holds the lease.
         return;
       } else if (!this.evaluating.has(work.jobId) && (await this.evaluation.take(work))) {
         this.evaluating.set(work.jobId, this.evaluate(work));
       }
     } catch (error) {
-      this.tell(work, error);
+      this.logFailure(work, error);
     }
   }
 
   private async evaluate(work: Work): Promise<void> {
-    const { evaluationsMax } = this.escrow.parts.settings;
-    if (this.active < evaluationsMax) this.active += 1;
+    const { maxEvaluations } = this.escrow.deps.settings;
+    if (this.active < maxEvaluations) this.active += 1;
     else await new Promise<void>((resolve) => this.queue.push(resolve));
     try {
       await this.evaluation.run(work);
     } catch (error) {
-      this.tell(work, error);
+      this.logFailure(work, error);
     } finally {
       const next = this.queue.shift();
       if (next) next();
@@ -110,12 +111,12 @@ export class Sweeper {
     }
   }
 
-  private tell({ jobId }: Work, error: unknown): void {
-    // Somebody else was faster, or the settlement has not answered yet: both are looked at again.
+  private logFailure({ jobId }: Work, error: unknown): void {
+    // Another caller was faster, or the settlement has not responded yet: the next turn checks both again.
     if (error instanceof AppError && error.code !== 'escrowMismatch') {
-      this.log.debug('escrow job was not moved', { jobId, code: error.code });
+      this.log.debug('escrow job did not move', { jobId, code: error.code });
       return;
     }
-    this.log.error('escrow job cannot be moved', { jobId, error });
+    this.log.error('escrow job failed to move', { jobId, error });
   }
 }

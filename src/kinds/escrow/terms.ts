@@ -1,17 +1,17 @@
-// What two parties agree on before money moves: the terms of a job, frozen in a spec document whose exact bytes are
-// hashed. Pure: schemas, defaults that fill the terms, and who holds which role.
+// What both parties agree on before money moves: the terms of a job, frozen in a spec document whose exact bytes are
+// hashed. Pure: schemas, defaults, and who holds which role.
 import { hash } from 'node:crypto';
 import { z } from 'zod';
-import { cleanLine } from '../../runtime/foreign-text.ts';
+import { cleanLine } from '../../runtime/untrusted-text.ts';
 import type { Role } from './stage.ts';
 import type { Fees } from './money.ts';
 
-export const titleCharsMax = 200;
-export const descriptionCharsMax = 2000;
-export const milestonesMax = 20;
-const quorumMembersMax = 9;
-const ruleTimeoutMsMax = 30_000;
-const schemaBytesMax = 32_768;
+export const maxTitleChars = 200;
+export const maxDescriptionChars = 2000;
+export const maxMilestones = 20;
+const maxQuorumMembers = 9;
+const maxRuleTimeoutMs = 30_000;
+const maxSchemaBytes = 32_768;
 
 export const walletIdSchema = z
   .string()
@@ -23,22 +23,22 @@ export const walletIdSchema = z
 
 const manualRule = z.strictObject({
   type: z.literal('manual'),
-  wallet: walletIdSchema.optional().describe('Who decides; without it the client does'),
+  wallet: walletIdSchema.optional().describe('Who decides; default: the client'),
 });
 
 const jsonSchemaRule = z.strictObject({
   type: z.literal('json_schema'),
   schema: z
     .record(z.string(), z.unknown())
-    .refine((schema) => JSON.stringify(schema).length <= schemaBytesMax, 'schema is too large')
-    .describe('JSON Schema (draft 2020-12 or 7) that the delivered JSON must satisfy'),
+    .refine((schema) => JSON.stringify(schema).length <= maxSchemaBytes, 'schema is too large')
+    .describe('JSON Schema (draft 04 to 2020-12) that the delivered JSON must match'),
 });
 
 const httpCheckRule = z.strictObject({
   type: z.literal('http_check'),
   url: z.url({ protocol: /^https?$/ }).max(2000),
   expectedStatus: z.int().min(100).max(599).default(200),
-  timeoutMs: z.int().min(100).max(ruleTimeoutMsMax).default(5000),
+  timeoutMs: z.int().min(100).max(maxRuleTimeoutMs).default(5000),
   bodyHash: z
     .string()
     .regex(/^(0x[0-9a-f]{64}|sha256:[0-9a-f]{64})$/)
@@ -67,8 +67,8 @@ const memberRule = z.discriminatedUnion('type', [
 
 const quorumRule = z.strictObject({
   type: z.literal('quorum'),
-  need: z.int().min(1).max(quorumMembersMax),
-  members: z.array(memberRule).min(2).max(quorumMembersMax),
+  need: z.int().min(1).max(maxQuorumMembers),
+  members: z.array(memberRule).min(2).max(maxQuorumMembers),
 });
 
 export const ruleSchema = z.discriminatedUnion('type', [
@@ -83,21 +83,21 @@ export type MemberRule = z.infer<typeof memberRule>;
 
 export const silences = ['refund', 'release', 'split'] as const;
 export type Silence = (typeof silences)[number];
-/** A silent arbiter divides: neither side gains everything by opening a dispute. */
+/** If the arbiter stays silent, the amount is split: neither side gains everything by opening a dispute. */
 export const arbiterSilenceDefault: Silence = 'split';
 
-export interface Milestone {
+interface Milestone {
   title: string;
   amount: number;
 }
 
-/** A party as the spec names it for good. */
-export interface Party {
+/** A party as the spec names it permanently. */
+interface Party {
   wallet: string;
   address?: string;
 }
 
-/** Frozen at creation; only the budget can be renegotiated, by the client, and only while the job is open. */
+/** Frozen at creation; only the client can change the budget, and only while the job is open. */
 export interface Terms {
   version: '1.0';
   jobId: string;
@@ -106,40 +106,40 @@ export interface Terms {
   settlement: string;
   client: Party;
   provider: Party;
-  /** What the client agreed to; `postedAmount` where that was another amount at first, `max` where it named a limit. */
+  /** The amount that the client agreed to; `postedAmount` if it first posted another one, `max` if it set a limit. */
   budget: { amount: string; currency: string; decimals: 6; postedAmount?: string; max?: string };
   evaluation: Rule;
   fees: Fees;
-  /** ISO times; the deadlines of the open and the funded stage. */
+  /** ISO times: the deadlines of the open and the funded stage. */
   fundBy: string;
   expiredAt: string;
-  /** Least time that the evaluator has after a submission. */
+  /** Minimum time for the evaluator after a submission. */
   evaluationMs: number;
   silence: Silence;
-  /** The provider's share when the agreed answer to silence is to split. */
+  /** The provider's share of a split. */
   splitBps: number;
-  /** Time in which a verdict can be disputed; 0: a verdict settles at once. */
+  /** How long a verdict can be disputed; 0: a verdict settles immediately. */
   disputeWindowMs: number;
   dispute: { arbiter: string; resolveMs: number; silence: Silence } | null;
   milestones: Milestone[];
   createdAt: string;
-  /** Hash of the spec as it was posted, where the budget was renegotiated since. */
+  /** Hash of the spec as posted, if the budget has changed since. */
   revises?: string;
 }
 
-/** The document that everybody can fetch; its bytes change only when the client agrees to another budget. */
+/** The public spec document; its bytes change only when the client agrees to another budget. */
 export const specText = (terms: Terms): string => JSON.stringify(terms);
 export const specHash = (text: string): string => `sha256:${hash('sha256', text)}`;
 
-/** The rules that vote: the members of a quorum, or the one rule itself. */
+/** The rules that vote: the members of a quorum, or the single rule. */
 export const membersOf = (rule: Rule): readonly MemberRule[] =>
   rule.type === 'quorum' ? rule.members : [rule];
 
-/** One line that others will read; what is left without control characters counts. */
-export const lineSchema = (charsMax: number) =>
-  z.string().overwrite(cleanLine).min(1).max(charsMax);
+/** One line for other readers; lengths count after control characters are removed. */
+export const lineSchema = (maxChars: number) =>
+  z.string().overwrite(cleanLine).min(1).max(maxChars);
 
-/** Wallets that vote: one for a manual rule, those of a quorum. */
+/** Wallets that vote: one for a manual rule, several for a quorum. */
 export function evaluatorsOf(terms: Terms): string[] {
   const rule = terms.evaluation;
   if (rule.type === 'manual') return [rule.wallet ?? terms.client.wallet];
@@ -154,7 +154,7 @@ export const isAutomatic = (rule: Rule): boolean =>
     ? rule.members.every((member) => member.type !== 'manual')
     : rule.type !== 'manual';
 
-/** Every role that a wallet holds in a job; `other` for everybody, so that open actions fit. */
+/** All roles of a wallet in a job, always including `other`, which matches actions open to everybody. */
 export function rolesOf(terms: Terms, wallet: string | undefined): Set<Role> {
   const held = new Set<Role>(['other']);
   if (wallet === undefined) return held;
@@ -166,7 +166,7 @@ export function rolesOf(terms: Terms, wallet: string | undefined): Set<Role> {
   return held;
 }
 
-/** What happens when nobody decides after a delivery, as one plain sentence for the client or for everybody else. */
+/** One sentence on what happens if nobody decides after a delivery, for the client or for all other readers. */
 export function silenceText(terms: Terms, isClient: boolean): string {
   const { silence, evaluationMs, expiredAt, createdAt, splitBps } = terms;
   const judges = evaluatorsOf(terms);
@@ -197,14 +197,14 @@ export function durationText(ms: number): string {
   return `${count} ${name}${name === 'ms' || count === 1 ? '' : 's'}`;
 }
 
-/** What a job asks of a settlement beyond hold, release and refund. */
-export function needsOf(terms: Terms): string[] {
-  const needs: string[] = [];
-  if (terms.milestones.length > 0) needs.push('milestones');
-  if (terms.silence === 'split' || terms.dispute?.silence === 'split') needs.push('split');
-  if (terms.silence === 'release') needs.push('release-on-silence');
-  if (terms.dispute) needs.push('dispute');
-  if (terms.evaluation.type === 'quorum') needs.push('quorum');
-  if (terms.fundBy !== terms.expiredAt) needs.push('fund-by');
-  return needs;
+/** The settlement capabilities that a job needs beyond hold, release and refund. */
+export function requiredCapabilities(terms: Terms): string[] {
+  const required: string[] = [];
+  if (terms.milestones.length > 0) required.push('milestones');
+  if (terms.silence === 'split' || terms.dispute?.silence === 'split') required.push('split');
+  if (terms.silence === 'release') required.push('release-on-silence');
+  if (terms.dispute) required.push('dispute');
+  if (terms.evaluation.type === 'quorum') required.push('quorum');
+  if (terms.fundBy !== terms.expiredAt) required.push('fund-by');
+  return required;
 }

@@ -1,8 +1,8 @@
-// Recomputes the books from nothing: every hash chain, every balance, the sum of all money, every job's escrow.
+// Recomputes the books from the entries: every hash chain, every balance, the total supply, every job's escrow.
 import { hash } from 'node:crypto';
 import type { StoreReader } from '../../store/store.ts';
 import { entryHash, feeAccounts, genesis } from './settlement/ledger/book.ts';
-import { balancesAfter, entriesAfter, heldAfter } from './settlement/ledger/store.ts';
+import { balancesAfter, entriesAfter, heldAfter, walletsElsewhere } from './store/entries.ts';
 import type { Settlement, SettlementReport } from './settlement/settlement.ts';
 
 export interface Verification {
@@ -10,31 +10,31 @@ export interface Verification {
   entries: number;
   accounts: number;
   jobs: number;
-  /** Everything minted and not yet back: the negative of the world's balance. */
+  /** Everything minted and not returned: the negative balance of the world account. */
   supply: string;
-  /** What all escrow accounts hold together. */
+  /** The sum of all escrow accounts. */
   escrowed: string;
-  /** What the ledger's fee accounts earned. */
+  /** What the ledger's fee accounts have earned. */
   fees: { platform: string; evaluator: string };
   /** Every other settlement, compared with its own state. */
   settlements: Record<string, SettlementReport>;
-  /** Hash over the heads of all chains: kept elsewhere, it shows whether history was rewritten. */
+  /** Hash over the heads of all chains. Stored elsewhere, it reveals a rewritten history. */
   fold: string;
   problems: string[];
 }
 
 const page = 5000;
-const problemsMax = 20;
-const triesMax = 50;
+const maxProblems = 20;
+const maxTries = 50;
 const holding: ReadonlySet<string> = new Set(['funded', 'submitted', 'decided', 'disputed']);
 
-/** Others may go on meanwhile: the parts that must fit together are read again until nothing moved between them. */
+/** Payments may continue meanwhile: parts that must match are read again until nothing changed between the reads. */
 export async function verifyBooks(
   store: StoreReader,
   settlements: Iterable<Settlement> = [],
 ): Promise<Verification> {
   const books = await verifyLedger(store);
-  for (const { name, verify } of bound(settlements)) {
+  for (const { name, verify } of verifiable(settlements)) {
     const report = await verify();
     books.settlements[name] = report;
     books.problems.push(...report.problems.map((problem) => `${name}: ${problem}`));
@@ -42,7 +42,7 @@ export async function verifyBooks(
   return { ...books, ok: books.problems.length === 0 };
 }
 
-function* bound(settlements: Iterable<Settlement>) {
+function* verifiable(settlements: Iterable<Settlement>) {
   for (const one of settlements) {
     const verify = one.verify?.bind(one);
     if (verify) yield { name: one.name, verify };
@@ -55,15 +55,16 @@ async function verifyLedger(store: StoreReader): Promise<Verification> {
   for (let tries = 1; ; tries++) {
     const problems = [...chains.problems];
     const report = (problem: string) => {
-      if (problems.length < problemsMax) problems.push(problem);
+      if (problems.length < maxProblems) problems.push(problem);
     };
-    const accounts = await walkAccounts(store, chains, report);
+    const elsewhere = await walletsElsewhere(store);
+    const accounts = await walkAccounts(store, { chains, elsewhere }, report);
     const jobs = await walkJobs(store, accounts.balances, report);
     const before = chains.last;
     await walkEntries(store, chains);
-    if (chains.last !== before && tries < triesMax) continue;
+    if (chains.last !== before && tries < maxTries) continue;
     if (chains.last !== before)
-      report('the books moved all the time: verify again in a quiet moment');
+      report('the books kept changing: verify again when fewer payments are running');
     const feesOf = (family: string) =>
       String(
         feeAccounts
@@ -87,29 +88,50 @@ async function verifyLedger(store: StoreReader): Promise<Verification> {
 
 interface Chains {
   entries: number;
-  /** The newest entry that was read. */
+  /** Id of the newest entry that was read. */
   last: number;
   sums: Map<string, number>;
-  heads: Map<string, { seq: number; head: string; debits: number }>;
+  heads: Map<string, Chain>;
   problems: string[];
 }
+
+interface Chain {
+  seq: number;
+  head: string;
+  debits: number;
+  /** The UTC day of the last debit, and the sum debited on that day. */
+  day: number;
+  spent: number;
+}
+
+const emptyChain = (account: string): Chain => ({
+  seq: 0,
+  head: genesis(account),
+  debits: 0,
+  day: 0,
+  spent: 0,
+});
+const dayMs = 86_400_000;
 
 async function walkEntries(store: StoreReader, chains: Chains): Promise<void> {
   const { sums, heads, problems } = chains;
   const report = (problem: string) => {
-    if (problems.length < problemsMax) problems.push(problem);
+    if (problems.length < maxProblems) problems.push(problem);
   };
   for (;;) {
     const rows = await entriesAfter(store, chains.last, page);
     for (const row of rows) {
       const { account, credit, amount, hash: found } = row;
       let chain = heads.get(account);
-      if (!chain) heads.set(account, (chain = { seq: 0, head: genesis(account), debits: 0 }));
+      if (!chain) heads.set(account, (chain = emptyChain(account)));
       if (row.seq !== chain.seq + 1) report(`${account}: entry ${chain.seq + 1} is missing`);
       if (entryHash(chain.head, row) !== found) report(`${account}: entry ${row.seq} was changed`);
       chain.seq = row.seq;
       chain.head = found;
       chain.debits += amount;
+      const day = Math.floor(row.at / dayMs);
+      chain.spent = (day === chain.day ? chain.spent : 0) + amount;
+      chain.day = day;
       sums.set(credit, (sums.get(credit) ?? 0) + amount);
     }
     chains.entries += rows.length;
@@ -118,9 +140,16 @@ async function walkEntries(store: StoreReader, chains: Chains): Promise<void> {
   }
 }
 
+function isSpending(chain: Chain, day: string | null, spent: number, isMore: boolean): boolean {
+  const at = day === null ? 0 : Date.parse(day) / dayMs;
+  if (at < chain.day) return false;
+  const own = at === chain.day ? chain.spent : 0;
+  return isMore ? spent >= own : spent === own;
+}
+
 async function walkAccounts(
   store: StoreReader,
-  chains: Chains,
+  { chains, elsewhere }: { chains: Chains; elsewhere: ReadonlySet<string> },
   report: (problem: string) => void,
 ): Promise<{ count: number; balances: Map<string, number>; escrowed: number; fold: string }> {
   const balances = new Map<string, number>();
@@ -130,12 +159,17 @@ async function walkAccounts(
   let after = '';
   for (;;) {
     const rows = await balancesAfter(store, after, page);
-    for (const { id, kind, balance, seq, head } of rows) {
-      const chain = chains.heads.get(id) ?? { seq: 0, head: genesis(id), debits: 0 };
+    for (const { id, kind, balance, seq, head, day, spent } of rows) {
+      const chain = chains.heads.get(id) ?? emptyChain(id);
       const sum = (chains.sums.get(id) ?? 0) - chain.debits;
       if (balance !== sum) report(`${id}: balance is ${balance}, its entries sum to ${sum}`);
-      if (chain.seq !== seq || chain.head !== head) report(`${id}: its chain ends elsewhere`);
-      if (balance < 0 && kind !== 'world') report(`${id}: below zero`);
+      if (chain.seq !== seq || chain.head !== head) report(`${id}: its hash chain does not match`);
+      if (balance < 0 && kind !== 'world') report(`${id}: balance is below zero`);
+      // These entries do not include what left the wallet through another settlement.
+      if (kind === 'wallet' && !isSpending(chain, day, spent, elsewhere.has(id)))
+        report(
+          `${id}: spent ${spent} on ${day}, but its entries of that day sum to ${chain.spent}`,
+        );
       balances.set(id, balance);
       total += balance;
       if (kind === 'escrow') escrowed += balance;
@@ -145,13 +179,13 @@ async function walkAccounts(
     after = rows.at(-1)!.id;
   }
   for (const id of [...chains.sums.keys(), ...chains.heads.keys()]) {
-    if (!balances.has(id)) report(`${id}: has entries and no account`);
+    if (!balances.has(id)) report(`${id}: has entries but no account`);
   }
   if (total !== 0) report(`all balances sum to ${total} instead of 0`);
   return { count: balances.size, balances, escrowed, fold: hash('sha256', folded.join('\n')) };
 }
 
-/** A job holds exactly what its escrow account has, and nothing once it is over. */
+/** A job holds exactly the balance of its escrow account, and nothing once it has ended. */
 async function walkJobs(
   store: StoreReader,
   balances: Map<string, number>,
@@ -167,7 +201,7 @@ async function walkJobs(
       if (settlement === 'ledger' && escrow !== should) {
         report(`${jobId}: ${phase}, holds ${escrow} instead of ${should}`);
       }
-      if (holding.has(phase) && held <= 0) report(`${jobId}: ${phase} and holds nothing`);
+      if (holding.has(phase) && held <= 0) report(`${jobId}: ${phase} but holds nothing`);
     }
     count += rows.length;
     if (rows.length < page) break;

@@ -1,12 +1,12 @@
-// How an escrow job, a wallet and a payment are shown: amounts as text, who must act next and until when, what this
-// caller may do now. Strangers get the public part; a deliverable's text is never in it.
+// Views of escrow jobs, wallets and payments: amounts as text, who must act next and until when, what this caller may do
+// now. Callers without a role get the public part, which never contains the delivered text.
 import { z } from 'zod';
 import type { Job } from '../../jobs/job.ts';
-import type { Words } from '../../jobs/kind.ts';
-import { cleanLine, quoted } from '../../runtime/foreign-text.ts';
+import type { KindText } from '../../jobs/kind.ts';
+import { cleanLine, quoted } from '../../runtime/untrusted-text.ts';
 import { agreedBudget, proposedBudget } from './agreement.ts';
 import { formatUnits } from './money.ts';
-import type { Payment, Wallet } from './rows.ts';
+import type { Payment, Wallet } from './store/rows.ts';
 import { finalPhases, nextActor, roles, type Role } from './stage.ts';
 import { evaluatorsOf, isAutomatic, rolesOf, silenceText, specHash } from './terms.ts';
 import {
@@ -25,21 +25,21 @@ export const workView = z.looseObject({
   id: z.string(),
   stage: z.string(),
   title: z.string().optional(),
-  budget: micro.describe('What the client agreed to, in micro-units: 1000000 is one unit'),
+  budget: micro.describe('Budget agreed by the client, in micro-units: 1000000 is one unit'),
   proposed: z
     .looseObject({ budget: micro, by: z.string() })
     .optional()
-    .describe('Another budget on the table; the client accepts it by funding with expectedBudget'),
+    .describe('Latest proposed budget; the client accepts it by funding with expectedBudget'),
   currency: z.string(),
   settlement: z.string(),
   client: z.string(),
   provider: z.string(),
   evaluator: z.string().optional(),
   yourRoles: z.array(z.enum(roles)).optional(),
-  availableActions: z.array(z.string()).describe('What you may do now'),
-  nextActor: z.string().optional().describe('Who must act for the job to go on'),
-  deadline: isoTime.optional().describe('When the present stage ends by itself'),
-  held: micro.optional().describe('What the escrow holds for this job'),
+  availableActions: z.array(z.string()).describe('Actions open to you now'),
+  nextActor: z.string().optional().describe('Who must act next'),
+  deadline: isoTime.optional().describe('When the current stage ends automatically'),
+  held: micro.optional().describe('Amount held in escrow for this job'),
   evaluation: z.looseObject({ rule: z.string() }),
   transactions: z.array(z.looseObject({ kind: z.string(), id: z.string(), amount: micro })),
   specHash: z.string(),
@@ -58,12 +58,12 @@ export function viewWork(work: Work, viewer: Viewer): WorkView {
   return {
     id: work.jobId,
     stage: stageOf(work.phase),
-    title: said(work.client, viewer.wallet, work.terms.title),
+    title: quoteFor(work.client, viewer.wallet, work.terms.title),
     ...escrowFields(work, held, viewer, party),
   };
 }
 
-/** What get_job shows beside the core's own fields; `title` is the job's name there. */
+/** The fields that get_job adds to the core fields; `title` appears there as the job name. */
 export function viewFields(
   job: Pick<Job, 'name' | 'tags'>,
   work: Work,
@@ -73,7 +73,7 @@ export function viewFields(
   return { ...escrowFields(work, held, viewer, held.size > 1), ...foreignNames(job, work, viewer) };
 }
 
-/** Name and tags are the client's words: for everybody else they replace what the core shows of the job. */
+/** The client wrote name and tags: for all other readers, quoted versions replace the core fields. */
 function foreignNames({ name, tags }: Pick<Job, 'name' | 'tags'>, work: Work, { wallet }: Viewer) {
   if (wallet === work.client) return {};
   return {
@@ -82,13 +82,13 @@ function foreignNames({ name, tags }: Pick<Job, 'name' | 'tags'>, work: Work, { 
   };
 }
 
-/** Text as its reader sees it: everybody's but one's own is quoted. What the server itself says is not. */
-export function said(by: string, reader: string | undefined, text: string): string {
+/** Quotes text for its reader, unless the reader or the server itself wrote it. */
+export function quoteFor(by: string, reader: string | undefined, text: string): string {
   return by === 'rule' || by === 'system' || by === reader ? cleanLine(text) : quoted(text);
 }
 
-/** Whose turn it is and until when, what the reader may do, which money moved. */
-export function turnWords(view: Record<string, unknown>): Words {
+/** Who must act next and until when, the actions open to the reader, and the transactions. */
+export function turnWords(view: Record<string, unknown>): KindText {
   const { nextActor: next, deadline, settling, availableActions: actions = [] } = view;
   const until = deadline ? ` until ${String(deadline)}` : '';
   const moves = ((view.transactions ?? []) as { kind: string; amount: string }[]).map(
@@ -105,7 +105,7 @@ export function turnWords(view: Record<string, unknown>): Words {
   return { lines };
 }
 
-/** Says plainly that another amount is on the table and what accepting it takes. */
+/** States that another amount was proposed, and how to accept it. */
 export function proposalLines(view: Record<string, unknown>): string[] {
   const proposed = view.proposed as { by: string; amount: string; budget: string } | undefined;
   if (!proposed) return [];
@@ -150,7 +150,7 @@ function escrowFields(work: Work, held: Set<Role>, viewer: Viewer, party: boolea
   };
 }
 
-/** What silence means, until somebody has decided; and what a provider should know before it starts. */
+/** What silence means until somebody decides, and the risk that a provider should know before starting. */
 function silenceOf({ phase, terms, state }: Work, held: ReadonlySet<Role>) {
   if (finalPhases.has(phase) || phase === 'disputed' || state.verdict) return {};
   const onSilence = silenceText(terms, held.has('client'));
@@ -161,7 +161,7 @@ function silenceOf({ phase, terms, state }: Work, held: ReadonlySet<Role>) {
 }
 
 const clientAlone =
-  'The client decides alone and no arbiter was named: it can reject the delivery and take the money back.';
+  'The client decides alone and there is no arbiter: it can reject the delivery and take the money back.';
 
 function proposalOf(work: Work) {
   const budget = proposedBudget(work);
@@ -172,7 +172,7 @@ function proposalOf(work: Work) {
 
 const iso = (at: number): string => new Date(at).toISOString();
 
-/** The role, and where one wallet has it, that wallet: `provider wal_…`. */
+/** The role, with its wallet if exactly one wallet has it: `provider wal_…`. */
 function walletOfRole(work: Work, role: Role): string {
   const wallets: Partial<Record<Role, string | null | undefined>> = {
     client: work.client,
@@ -184,7 +184,7 @@ function walletOfRole(work: Work, role: Role): string {
   return wallet ? `${role} ${wallet}` : role;
 }
 
-/** The newest are shown. */
+/** Number of newest offers in a view. */
 const offersShown = 5;
 
 const offerOf = ({ by, budget, at }: Work['state']['offers'][number]) => ({
@@ -197,7 +197,7 @@ function milestonesOf(work: Work, reader: string | undefined) {
   const done = finalPhases.has(work.phase) && work.phase === 'completed';
   const { accepted = [] } = work.state;
   return work.terms.milestones.map(({ title, amount }, i) => ({
-    title: said(work.client, reader, title),
+    title: quoteFor(work.client, reader, title),
     amount: String(amount),
     ...(accepted[i] ? { hash: accepted[i].hash } : {}),
     state:
@@ -233,7 +233,7 @@ function evaluationOf(work: Work, party: boolean, reader: string | undefined) {
     ...(verdict
       ? {
           outcome: verdict.outcome,
-          reason: said(verdict.by, reader, verdict.reason),
+          reason: quoteFor(verdict.by, reader, verdict.reason),
           by: verdict.by,
           at: iso(verdict.at),
           ...(party ? { checks: checksOf(verdict, reader) } : {}),
@@ -245,22 +245,24 @@ function evaluationOf(work: Work, party: boolean, reader: string | undefined) {
 
 const checksOf = ({ by, checks }: Verdict, reader: string | undefined): Check[] =>
   checks.map(({ criterion, met, evidence }) => ({
-    criterion: said(by, reader, criterion),
+    criterion: quoteFor(by, reader, criterion),
     met,
-    evidence: said(by, reader, evidence),
+    evidence: quoteFor(by, reader, evidence),
   }));
 
-/** What the two said, and why the arbiter decided so, is for those who have a part in it. */
+/** Only the parties see what both sides and the arbiter wrote. */
 function disputeOf(work: Work, party: boolean, reader: string | undefined) {
   const { resolution, ...dispute } = work.state.dispute!;
-  const spoken = ({ by, reason, at }: { by: string; reason: string; at: number }) => ({
+  const toStatement = ({ by, reason, at }: { by: string; reason: string; at: number }) => ({
     by,
     at: iso(at),
-    ...(party ? { reason: said(by, reader, reason) } : {}),
+    ...(party ? { reason: quoteFor(by, reader, reason) } : {}),
   });
   return {
-    ...spoken(dispute),
-    ...(resolution ? { resolution: { answer: resolution.answer, ...spoken(resolution) } } : {}),
+    ...toStatement(dispute),
+    ...(resolution
+      ? { resolution: { answer: resolution.answer, ...toStatement(resolution) } }
+      : {}),
   };
 }
 
@@ -272,11 +274,11 @@ export const walletView = z.looseObject({
   balance: z.string().describe('In units, like "10.50"'),
   balanceMicro: micro,
   currency: z.string(),
-  credit: z.string().optional().describe('Internal credit, where the balance is on a chain'),
+  credit: z.string().optional().describe('Internal credit, if the balance is on a chain'),
 });
 
-/** Undefined: the settlement does not answer now. */
-export type Balance = { micro: number | undefined; currency: string };
+/** `micro` is undefined while the settlement does not respond. */
+type Balance = { micro: number | undefined; currency: string };
 
 export function viewWallet(
   wallet: Wallet,
@@ -313,7 +315,7 @@ export const paymentView = z.looseObject({
   at: isoTime,
 });
 
-/** Memo and purpose are for the two parties; the rest is public by the unguessable id. */
+/** Only the two parties see memo and purpose; the rest is visible to anybody who knows the unguessable id. */
 export function viewPayment(
   payment: Payment,
   reader: string | undefined,
@@ -328,7 +330,7 @@ export function viewPayment(
     kind: payment.kind,
     status: payment.status,
     ...(isParty && payment.memo !== null
-      ? { memo: said(payment.payer, reader, payment.memo) }
+      ? { memo: quoteFor(payment.payer, reader, payment.memo) }
       : {}),
     at: iso(payment.at),
   };

@@ -1,24 +1,25 @@
-// Wallets: who owns them, what they may spend, freezing, and internal credit that an operator mints explicitly.
+// Wallets: owners, spending limits, freezing, and internal credit that an operator mints explicitly.
 import { hash } from 'node:crypto';
-import type { Access, NewKey } from '../../access/access.ts';
-import { shared } from '../../access/granting.ts';
+import type { Access, NewKey } from '../../access/keys.ts';
+import { heldScopes } from '../../access/grants.ts';
 import { AppError } from '../../errors.ts';
-import { randomId } from '../../jobs/job.ts';
+import { randomId } from '../../runtime/id.ts';
 import type { Caller } from '../../operation.ts';
 import type { Clock } from '../../runtime/clock.ts';
-import { formatUnits, supplyMicroMax } from './money.ts';
-import { noPolicy, type Policy, type Wallet } from './rows.ts';
+import { quoted } from '../../runtime/untrusted-text.ts';
+import { formatUnits, maxSupplyMicro } from './money.ts';
+import { noPolicy, type Policy, type Wallet } from './store/rows.ts';
 import { genesis, worldAccount } from './settlement/ledger/book.ts';
-import { transferSteps } from './settlement/ledger/store.ts';
+import { transferSteps } from './store/entries.ts';
 import type { EscrowSettings } from './settings.ts';
-import type { EscrowStore } from './store.ts';
+import type { EscrowStore } from './store/store.ts';
 
-const conflictsMax = 100;
-const walletsShownMax = 100;
-/** So long a claim whose answer was lost can be repeated. */
+const maxConflicts = 100;
+const maxWalletsShown = 100;
+/** How long a claim can be repeated if its response was lost. */
 const claimAgainMs = 600_000;
 
-/** A settlement that needs signing keys makes an address with its encrypted key; else an address is derived. */
+/** Creates an address with an encrypted key, for settlements that sign; otherwise the address is derived from the id. */
 export type MakeAddress = () => Promise<{ address: string; secret: string }>;
 
 export class Wallets {
@@ -32,14 +33,14 @@ export class Wallets {
     this.makeAddress = makeAddress;
   }
 
-  /** A wallet of nobody, for whoever brings the claim key. */
+  /** Creates an unowned wallet, which anybody with the claim key can claim. */
   async open(name: string | null): Promise<{ wallet: Wallet; claimKey: string }> {
     const claimKey = randomId('czk_', 32);
     const wallet = await this.create(claimOwner(claimKey), name, {}, 'pending');
     return { wallet, claimKey };
   }
 
-  /** Owner, first key and the memory of the claim are one commit; whoever lost the answer claims again. */
+  /** Sets owner and first key and stores the claim in one commit. If the response was lost, the owner can claim again. */
   async claim(
     claimKey: string,
     caller: Caller,
@@ -50,9 +51,11 @@ export class Wallets {
     const now = this.clock.now();
     const [wallet] = await this.store.walletsOf(name, 1);
     if (!wallet) return this.claimAgain(name, caller, access);
-    if (now - wallet.createdAt > settings.claimMsMax) throw claimKeyInvalid();
-    const after: Wallet = { ...wallet, owner, status: 'active' };
-    const made = access.plan(keyWish(after, caller), caller);
+    if (now - wallet.createdAt > settings.maxClaimMs) throw claimKeyInvalid();
+    // The name comes from the caller who opened the wallet: it stays quoted until the owner sets another one.
+    const given = wallet.name === null ? null : quoted(wallet.name);
+    const after: Wallet = { ...wallet, owner, name: given, status: 'active' };
+    const made = access.plan(walletKeyRequest(after, caller), caller);
     const entry = { key: name, body: owner, ref: wallet.id, until: now + claimAgainMs };
     const { applied } = await this.store.store.commit([
       this.store.updateWallet(wallet, after),
@@ -104,21 +107,25 @@ export class Wallets {
     return wallet;
   }
 
-  async refuseTooMany(owner: string, { walletsMax }: EscrowSettings): Promise<void> {
-    if ((await this.store.countWallets(owner)) < walletsMax) return;
-    throw new AppError('limitExceeded', `You have ${walletsMax} wallets already.`, {
-      hint: 'Use one of them; the setting `escrow.walletsMax` is the limit.',
+  async refuseTooMany(owner: string, { maxWallets }: EscrowSettings): Promise<void> {
+    if ((await this.store.countWallets(owner)) < maxWallets) return;
+    throw new AppError('limitExceeded', `You already have ${maxWallets} wallets.`, {
+      hint: 'Use one of them. The setting `escrow.maxWallets` sets this limit.',
     });
   }
 
-  /** Wallets of nobody that nobody claimed in time make room for new ones. */
-  async refuseTooManyUnclaimed({ claimMsMax, unclaimedMax }: EscrowSettings): Promise<void> {
-    if ((await this.store.countUnclaimed()) < unclaimedMax) return;
-    await this.store.store.commit([this.store.forgetUnclaimed(this.clock.now() - claimMsMax)]);
-    if ((await this.store.countUnclaimed()) < unclaimedMax) return;
-    throw new AppError('limitExceeded', `${unclaimedMax} wallets wait for an owner already.`, {
-      hint: 'Try again later; the setting `escrow.unclaimedMax` is the limit.',
-    });
+  /** Deletes expired unclaimed wallets before refusing a new one. */
+  async refuseTooManyUnclaimed({ maxClaimMs, maxUnclaimed }: EscrowSettings): Promise<void> {
+    if ((await this.store.countUnclaimed()) < maxUnclaimed) return;
+    await this.store.store.commit([this.store.forgetUnclaimed(this.clock.now() - maxClaimMs)]);
+    if ((await this.store.countUnclaimed()) < maxUnclaimed) return;
+    throw new AppError(
+      'limitExceeded',
+      `${maxUnclaimed} wallets are already waiting for an owner.`,
+      {
+        hint: 'Try again later. The setting `escrow.maxUnclaimed` sets this limit.',
+      },
+    );
   }
 
   /** The wallet that a caller acts for: the one its key is bound to, the one it names, or its only one. */
@@ -127,36 +134,36 @@ export class Wallets {
     if (bound !== undefined) {
       const wallet = await this.store.wallet(bound);
       if (named !== undefined && named !== wallet.id && named.toLowerCase() !== wallet.address) {
-        throw new AppError('forbidden', `This key belongs to the wallet ${wallet.id}.`, {
-          hint: 'Leave the field wallet out, or use the key of the other wallet.',
+        throw new AppError('forbidden', `This key is bound to wallet ${wallet.id}.`, {
+          hint: 'Omit the field wallet, or use the key of the other wallet.',
         });
       }
       return wallet;
     }
-    if (named !== undefined) return this.owned(caller, named);
+    if (named !== undefined) return this.requireOwned(caller, named);
     const wallets = await this.store.walletsOf(caller.owner, 2);
     if (wallets.length === 1) return wallets[0]!;
     throw new AppError(
       'walletRequired',
-      wallets.length === 0 ? 'You have no wallet yet.' : 'You have several wallets: name one.',
+      wallets.length === 0 ? 'You have no wallet yet.' : 'You have several wallets.',
       {
         hint:
           wallets.length === 0
-            ? 'create_wallet makes one.'
+            ? 'Create one with create_wallet.'
             : 'Set the field wallet (get_wallet lists them).',
       },
     );
   }
 
-  /** The same for a caller that needs only the id: a bound key says it without a look at the wallet. */
+  /** Like actingFor, but returns only the id: for a bound key this needs no query. */
   async actingId(caller: Caller, named?: string): Promise<string> {
     const bound = boundWallet(caller);
     if (bound !== undefined && (named === undefined || named === bound)) return bound;
     return (await this.actingFor(caller, named)).id;
   }
 
-  /** For reads: whose eyes these are, where that is clear; nobody in particular otherwise. */
-  async reading(caller: Caller, named?: string): Promise<Wallet | undefined> {
+  /** The wallet that reads, if it is unambiguous. */
+  async readerWallet(caller: Caller, named?: string): Promise<Wallet | undefined> {
     if (named !== undefined || caller.subject?.startsWith('wallet:')) {
       return this.actingFor(caller, named);
     }
@@ -164,15 +171,15 @@ export class Wallets {
     return wallets.length === 1 ? wallets[0] : undefined;
   }
 
-  /** Another owner's wallet looks unknown. */
-  async owned(caller: Caller, named: string): Promise<Wallet> {
+  /** Another owner's wallet looks as if it did not exist. */
+  async requireOwned(caller: Caller, named: string): Promise<Wallet> {
     const wallet = await this.store.findWallet(named);
     const bound = boundWallet(caller);
     const mine =
       wallet && (bound ? bound === wallet.id : caller.admin || wallet.owner === caller.owner);
     if (!wallet || !mine) {
       throw new AppError('walletNotFound', `You have no wallet ${named}.`, {
-        hint: 'get_wallet without a wallet lists yours.',
+        hint: 'Call get_wallet without a wallet to list yours.',
       });
     }
     return wallet;
@@ -182,14 +189,14 @@ export class Wallets {
     if (caller.subject?.startsWith('wallet:')) {
       return [await this.store.wallet(caller.subject.slice(7))];
     }
-    return this.store.walletsOf(caller.owner, walletsShownMax);
+    return this.store.walletsOf(caller.owner, maxWalletsShown);
   }
 
-  /** A key that acts for this wallet only; with `replace` the keys before it end. */
+  /** Creates a key that acts only for this wallet. `replace` revokes its older keys. */
   async newKey(access: Access, wallet: Wallet, caller: Caller, replace = false): Promise<string> {
     const subject = `wallet:${wallet.id}`;
     const before = replace ? await access.list({ subject }) : [];
-    const made = await access.create(keyWish(wallet, caller), caller);
+    const made = await access.create(walletKeyRequest(wallet, caller), caller);
     for (const { id, revokedAt } of before) if (revokedAt === null) await access.revoke(id);
     return made.key;
   }
@@ -198,42 +205,42 @@ export class Wallets {
     id: string,
     change: { name?: string; status?: Wallet['status']; owner?: string; policy?: Partial<Policy> },
   ): Promise<Wallet> {
-    for (let tries = 0; tries < conflictsMax; tries++) {
+    for (let tries = 0; tries < maxConflicts; tries++) {
       const before = await this.store.wallet(id);
       const { policy, ...fields } = change;
       const after: Wallet = { ...before, ...fields, policy: { ...before.policy, ...policy } };
       const { applied } = await this.store.store.commit([this.store.updateWallet(before, after)]);
       if (applied) return { ...after, version: before.version + 1 };
     }
-    throw new AppError('unavailable', 'The wallet changed too often at once.', {
+    throw new AppError('unavailable', 'The wallet kept changing while this was being applied.', {
       hint: 'Try again.',
     });
   }
 
-  /** Test credit, made from nothing by the operator. The caller's id makes it happen once for this wallet. */
+  /** Mints test credit for the operator. The caller's transferId takes effect once per wallet. */
   async mint(walletId: string, amount: number, transferId: string): Promise<Wallet> {
     const wallet = await this.store.wallet(walletId);
     const id = `mint/${wallet.id}/${transferId}`;
-    // Servers before this one shared one list of ids among all wallets; a retry of such a mint still counts once.
+    // Earlier versions shared transfer ids among all wallets. A retry of such a mint must still count once.
     const [old] = await this.store.transfer(`mint:${transferId}`);
-    for (let tries = 0; tries < conflictsMax; tries++) {
+    for (let tries = 0; tries < maxConflicts; tries++) {
       const [own] = await this.store.transfer(id);
       const before = own ?? (old?.credit === wallet.id ? old : undefined);
       if (before) {
         if (before.amount === amount) return this.store.wallet(wallet.id);
         throw new AppError(
           'idempotencyConflict',
-          `The mint ${transferId} gave this wallet another amount.`,
+          `Mint ${transferId} already credited this wallet with another amount.`,
           {
             hint: 'Use a new id for new credit.',
           },
         );
       }
       const source = (await this.store.account(worldAccount))!;
-      if (source.balance - amount < -supplyMicroMax) {
+      if (source.balance - amount < -maxSupplyMicro) {
         throw new AppError(
           'supplyExceeded',
-          `At most ${formatUnits(supplyMicroMax)} may be minted.`,
+          `The total supply is limited to ${formatUnits(maxSupplyMicro)}.`,
         );
       }
       const steps = transferSteps({
@@ -241,31 +248,31 @@ export class Wallets {
         source,
         lines: [{ credit: wallet.id, amount, kind: 'mint' }],
         at: this.clock.now(),
-        floor: -supplyMicroMax,
+        floor: -maxSupplyMicro,
       });
       if ((await this.store.store.commit(steps)).applied) return this.store.wallet(wallet.id);
     }
-    throw new AppError('unavailable', 'Too much was minted at once.', { hint: 'Try again.' });
+    throw new AppError('unavailable', 'Too many concurrent mints.', { hint: 'Try again.' });
   }
 }
 
 const boundWallet = (caller: Caller): string | undefined =>
   caller.subject?.startsWith('wallet:') ? caller.subject.slice(7) : undefined;
 
-/** No more than the key of who asks for it: its scopes, its end. */
-const keyWish = (wallet: Wallet, caller: Caller): NewKey => ({
+/** The new key gets no more than the caller's own scopes and expiry. */
+const walletKeyRequest = (wallet: Wallet, caller: Caller): NewKey => ({
   owner: wallet.owner,
   name: wallet.name ?? wallet.id,
-  scopes: shared(caller, ['read', 'run']),
+  scopes: heldScopes(caller, ['read', 'run']),
   expiresAt: caller.expiresAt,
   kinds: ['escrow'],
   subject: `wallet:${wallet.id}`,
 });
 
 const claimKeyInvalid = (): AppError =>
-  new AppError('claimKeyInvalid', 'This claim key is unknown, used or too old.', {
-    hint: 'Open a new wallet; a claim key works once. Its owner gets a new key with update_wallet (rotateKey).',
+  new AppError('claimKeyInvalid', 'This claim key is unknown, already used or expired.', {
+    hint: 'A claim key works once: open a new wallet. The owner of a claimed wallet gets a new key with update_wallet (rotateKey).',
   });
 
-/** Until it is claimed a wallet belongs to whoever knows the key; only its hash is kept. */
+/** An unclaimed wallet belongs to its claim key; only the hash of the key is stored. */
 const claimOwner = (claimKey: string): string => `claim:${hash('sha256', claimKey)}`;

@@ -1,32 +1,24 @@
-// A wallet's own webhook: it hears of the jobs in which the wallet has a part, whoever owns them, in CardZero's form and
-// signed with a secret of the wallet. Delivery, retries and replay are the core's.
-import { createHmac, randomBytes } from 'node:crypto';
-import { byName } from '../../runtime/by-name.ts';
+// A wallet's own webhook: it receives events of every job in which the wallet has a role, regardless of the job owner,
+// signed with the wallet's secret. The core handles delivery, retries and replay.
+import { randomBytes } from 'node:crypto';
 import type { Job } from '../../jobs/job.ts';
-import type { Webhooks } from '../../jobs/webhooks.ts';
-import type { WebhookMessage } from '../../jobs/webhook-delivery.ts';
-import type { Webhook } from '../../jobs/webhook.ts';
-import { decodeJsonOr } from '../../runtime/json.ts';
-import type { EventRow } from '../../store/store.ts';
-import type { Wallet } from './rows.ts';
-import type { EscrowStore } from './store.ts';
+import type { Webhooks } from '../../webhooks/webhooks.ts';
+import { webhookKeyOf } from '../../webhooks/rows.ts';
+import type { Caller } from '../../operation.ts';
+import { agreedBudget } from './agreement.ts';
+import type { Wallet } from './store/rows.ts';
+import type { EscrowStore } from './store/store.ts';
 
-const walletFormat = 'cardzero';
+/** The dialect of this kind defines the body. */
+const walletFormat = 'wallet';
 
-/** Events of a job and the types under which receivers know them. */
-const types: Record<string, string> = byName({
-  submitted: 'job_created',
-  funded: 'job_funded',
-  delivered: 'job_submitted',
-  completed: 'job_completed',
-  rejected: 'job_rejected',
-  expired: 'job_expired',
-});
+/** The events that a wallet's webhook receives. */
+const walletEvents = ['submitted', 'funded', 'delivered', 'completed', 'rejected', 'expired'];
 
-/** Under this name the wallet, and not all of its owner's, is among the audience of a job. */
+/** Name under which this wallet alone, not all wallets of its owner, listens to a job. */
 export const listenerOf = (walletId: string): string => `wallet:${walletId}`;
 
-export interface WalletHook {
+interface WalletHook {
   webhookId: string;
   url: string;
   secret: string;
@@ -35,29 +27,31 @@ export interface WalletHook {
 export class WalletHooks {
   private readonly webhooks: Webhooks;
 
-  constructor(webhooks: Webhooks, store: EscrowStore) {
+  constructor(webhooks: Webhooks) {
     this.webhooks = webhooks;
-    webhooks.addFormat(walletFormat, (job, event, hook) => bodyOf(store, job, event, hook), signed);
   }
 
   async find(wallet: Wallet): Promise<WalletHook | undefined> {
     const [hook] = await this.webhooks.list(listenerOf(wallet.id));
     if (!hook) return undefined;
-    const secret = (await this.webhooks.givenSecret(hook.id)) ?? '';
+    const secret = (await this.webhooks.findSecret(hook.id)) ?? '';
     return { webhookId: hook.id, url: hook.url, secret };
   }
 
-  /** One per wallet: another address takes the place of the one before, with the same secret. */
-  async set(wallet: Wallet, url: string): Promise<WalletHook> {
+  /** One webhook per wallet: a new address replaces the old one and keeps the secret. */
+  async set(wallet: Wallet, url: string, caller: Caller): Promise<WalletHook> {
     const before = await this.find(wallet);
-    if (before?.url === url) return before;
+    const stored = before && (await this.webhooks.find(before.webhookId));
+    const setBy = webhookKeyOf(caller);
+    if (before?.url === url && stored?.keyId === (setBy.key?.id ?? null)) return before;
     const secret = before?.secret ?? newSecret();
     const webhook = await this.webhooks.create({
       owner: listenerOf(wallet.id),
       url,
-      events: Object.keys(types),
+      events: walletEvents,
       format: walletFormat,
       secret,
+      ...setBy,
     });
     if (before) await this.webhooks.remove(before.webhookId);
     return { webhookId: webhook.id, url, secret };
@@ -65,7 +59,7 @@ export class WalletHooks {
 
   async rotate(hook: WalletHook): Promise<WalletHook> {
     const secret = newSecret();
-    await this.webhooks.giveSecret(hook.webhookId, secret);
+    await this.webhooks.setSecret(hook.webhookId, secret);
     return { ...hook, secret };
   }
 
@@ -78,31 +72,17 @@ export class WalletHooks {
 
 const newSecret = (): string => `whsec_${randomBytes(32).toString('hex')}`;
 
-async function bodyOf(store: EscrowStore, job: Job, event: EventRow, hook: Webhook) {
+/** What a webhook of a wallet says about a job. */
+export async function webhookFacts(
+  store: EscrowStore,
+  job: Job,
+  listener: string,
+): Promise<Record<string, unknown>> {
   const work = await store.works.findWork(job.id);
-  const wallet = await store.findWallet(hook.owner.slice(listenerOf('').length));
-  const { amount, reason } = decodeJsonOr<{ amount?: string; reason?: string }>(event.data, {});
-  const status = types[event.type]!.slice('job_'.length);
+  const wallet = await store.findWallet(listener.slice(listenerOf('').length));
   return {
-    type: types[event.type],
-    jobId: job.id,
-    onchainJobId: work?.external ? Number(work.external) : null,
-    walletAddress: wallet?.address ?? null,
-    status: status === 'created' ? 'open' : status,
-    timestamp: new Date(event.at).toISOString(),
-    budgetUsdc: String(work?.budget ?? 0),
-    ...(amount === undefined ? {} : { amount }),
-    ...(reason === undefined ? {} : { reason }),
-  };
-}
-
-function signed({ event, body, secret }: WebhookMessage): Record<string, string> {
-  const mac = createHmac('sha256', secret ?? '')
-    .update(body)
-    .digest('hex');
-  return {
-    'user-agent': 'CardZero-Webhook/1.0',
-    'x-cardzero-event': types[event] ?? event,
-    'x-cardzero-signature': `sha256=${mac}`,
+    external: work?.external,
+    walletAddress: wallet?.address,
+    budget: work ? agreedBudget(work) : 0,
   };
 }

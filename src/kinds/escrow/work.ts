@@ -1,7 +1,8 @@
-// What an escrow job is beyond a job: its terms, the phase it is in, what is held for it and what happened so far.
-// Also how that maps to the stage and status that every job has. Pure.
-import type { JobError, Status } from '../../jobs/job.ts';
-import { cleanLine, quoted } from '../../runtime/foreign-text.ts';
+// What an escrow job adds to a job: its terms, its phase, the amount held and what happened so far. Also maps these to the
+// stage and status of every job. Pure.
+import type { JobError } from '../../jobs/job.ts';
+import type { Status } from '../../contracts/jobs.ts';
+import { cleanLine, quoted } from '../../runtime/untrusted-text.ts';
 import { allowed, finalPhases, type Action, type Moment, type Phase, type Role } from './stage.ts';
 import { isAutomatic, membersOf, type Silence, type Terms } from './terms.ts';
 
@@ -9,22 +10,22 @@ export interface Work {
   jobId: string;
   client: string;
   provider: string;
-  /** The one wallet that decides, where there is one. */
+  /** The single wallet that decides, if there is one. */
   evaluator: string | null;
   settlement: string;
-  /** The job's name in the settlement, where that differs (its number on a chain). */
+  /** The job's id in the settlement, if it differs (its number on a chain). */
   external: string | null;
   phase: Phase;
   budget: number;
-  /** What the settlement holds for this job now. */
+  /** The amount that the settlement holds for this job now. */
   held: number;
   deadlineAt: number | null;
-  /** When the sweeper must look at it next. */
+  /** When the sweeper must check it next. */
   nextAt: number | null;
-  /** A node has its evaluation in hand until then. */
+  /** True while a node holds the lease for its evaluation. */
   isLeased?: boolean;
   spec: string;
-  /** Of the spec's bytes, once somebody asked. */
+  /** Hash of the spec bytes, computed on first use. */
   specHash?: string;
   terms: Terms;
   state: WorkState;
@@ -35,30 +36,30 @@ export interface Work {
 
 export interface WorkState {
   offers: { by: string; budget: number; at: number }[];
-  /** Index of the milestone that is worked on. */
+  /** Index of the current milestone. */
   milestone: number;
   submission: Submission | null;
-  /** What was delivered for the milestones that are paid, in their order. */
+  /** Deliveries of the paid milestones, in order. */
   accepted?: Submission[];
   verdict: Verdict | null;
   votes: Vote[];
   dispute: Dispute | null;
-  /** Times that the automatic rule was tried for the present submission, and why it has no verdict yet. */
+  /** Attempts of the automatic rule for the current submission, and why it has no verdict yet. */
   tries: number;
   lastTry: string | null;
-  /** The deadline of the present submission was moved because its automatic rule had not finished. */
+  /** True if the deadline of the current submission was extended because the automatic rule had not finished. */
   extended?: boolean;
   txs: Tx[];
-  /** An action that the settlement has accepted and not yet confirmed. */
+  /** An action that the settlement has accepted but not yet confirmed. */
   pending: { action: Action | 'create'; id: string; since: number } | null;
   outcome: Outcome | null;
-  /** The client asked for it at once: to be funded with this budget as soon as the settlement knows the job. */
+  /** The client asked to fund the job on posting: it is funded with this budget once the settlement knows the job. */
   fundNext?: number;
-  /** It ended because a deadline passed, whatever was agreed for that. */
+  /** True if the job ended because a deadline passed. */
   lapsed?: true;
 }
 
-export interface Dispute {
+interface Dispute {
   by: string;
   reason: string;
   at: number;
@@ -82,7 +83,7 @@ export interface Check {
 export interface Verdict {
   outcome: 'approved' | 'rejected';
   reason: string;
-  /** `rule` for an automatic one, else the wallet. */
+  /** `rule` for an automatic verdict, otherwise the wallet. */
   by: string;
   at: number;
   checks: Check[];
@@ -97,11 +98,11 @@ export interface Tx {
   id: string;
   amount: number;
   at: number;
-  /** On a chain: the transaction. */
+  /** The transaction hash on a chain. */
   hash?: string;
 }
 
-export const outcomes = [
+const outcomes = [
   'approved',
   'rejected',
   'declined',
@@ -127,7 +128,7 @@ export const newState = (): WorkState => ({
   outcome: null,
 });
 
-/** A part of the rule that decides by itself has no result yet. */
+/** True while an automatic part of the rule has no result yet. */
 export const isEvaluating = ({ phase, state, terms }: Work): boolean =>
   phase === 'submitted' &&
   state.verdict === null &&
@@ -136,19 +137,19 @@ export const isEvaluating = ({ phase, state, terms }: Work): boolean =>
   );
 
 /**
- * Its deadline must not end it yet: an automatic rule gets more time, once per submission. Where the settlement has a
- * record of the job of its own (a chain), the deadlines there are final.
+ * True if the deadline must not end the job yet: an automatic rule gets more time once per submission. Where the settlement
+ * keeps its own record of the job (a chain), the deadlines there are final.
  */
 export const isExtendable = (work: Work): boolean =>
   work.external === null && !work.state.extended && isEvaluating(work);
 
-/** Whether the deadline of the present stage has passed. */
+/** Whether the deadline of the current stage has passed. */
 export const momentOf = (work: Work, now: number): Moment =>
   work.deadlineAt !== null && now >= work.deadlineAt && !isExtendable(work) ? 'after' : 'before';
 
 export const stageOf = (phase: Phase): string => (phase === 'decided' ? 'submitted' : phase);
 
-/** Open waits, funded runs, a person's turn needs input, the three ends have their own statuses. */
+/** Open is queued, funded is running, a person's turn is needs_input, and each final phase has its own status. */
 export function statusOf(work: Pick<Work, 'phase' | 'terms' | 'state'>): Status {
   switch (work.phase) {
     case 'open':
@@ -171,7 +172,7 @@ export function statusOf(work: Pick<Work, 'phase' | 'terms' | 'state'>): Status 
   }
 }
 
-/** A verdict's reason for everybody: a person's words are quoted. */
+/** A verdict's reason for all readers: text by a person is quoted. */
 export const reasonText = ({ by, reason }: Pick<Verdict, 'by' | 'reason'>): string =>
   ['rule', 'system'].includes(by) ? cleanLine(reason) : quoted(reason);
 
@@ -188,19 +189,19 @@ export function errorOf(work: Work): JobError | null {
     resolved: ['workRejected', 'The arbiter decided for the client.'],
     silence: [
       'workExpired',
-      'The evaluator did not decide in time; the agreed answer is a refund.',
+      'The evaluator did not decide in time, so the agreed refund was applied.',
     ],
   };
   const [code, message] = texts[state.outcome ?? 'expired'] ?? [
     'workExpired',
     state.txs.some(({ kind }) => kind === 'fund')
-      ? 'Nothing was delivered before the deadline; the money went back.'
+      ? 'Nothing was delivered before the deadline. The money was refunded.'
       : 'The job was not funded before its deadline.',
   ];
   return { code, message };
 }
 
-/** What these roles may do with it now. Without an arbiter nobody disputes, and while it settles nobody does anything. */
+/** The actions open to these roles now. Without an arbiter nobody can dispute; while it settles nobody can act. */
 export function availableActions(
   { phase, state, terms }: Work,
   held: ReadonlySet<Role>,

@@ -1,20 +1,21 @@
-// x402 with internal credit: pay for an answer that asks for payment (402), and ask for payment before a resource is given.
-// A payment names the resource and is redeemed once. Header names of both x402 versions are read and written.
+// x402 with internal credit: paying for a response that requires payment (402), and requiring payment for a resource.
+// A payment names its resource and is redeemed once. Header names of both x402 versions are supported.
 import { timingSafeEqual } from 'node:crypto';
 import { z } from 'zod';
 import { AppError } from '../../errors.ts';
 import { formatUnits, parseMicro } from './money.ts';
 import type { Payments } from './payments.ts';
-import type { Payment } from './rows.ts';
-import type { EscrowStore } from './store.ts';
+import type { Payment } from './store/rows.ts';
+import type { EscrowStore } from './store/store.ts';
+import { walletIdSchema } from './terms.ts';
 
 const x402Network = 'errand:ledger';
 const x402Asset = 'CREDIT';
 
-/** One guarded request with headers; the body is cut off at bytesMax by refusing more. */
+/** One guarded request with headers; it fails if the body exceeds maxBytes. */
 export type Fetch = (
   url: string,
-  request: { headers: Record<string, string>; timeoutMs: number; bytesMax: number },
+  request: { headers: Record<string, string>; timeoutMs: number; maxBytes: number },
 ) => Promise<{ status: number; headers: Record<string, string>; body: Buffer }>;
 
 const requirement = z.looseObject({
@@ -23,7 +24,7 @@ const requirement = z.looseObject({
   maxAmountRequired: z.string().optional(),
   amount: z.string().optional(),
   payTo: z.string(),
-  resource: z.string().optional(),
+  resource: z.string().max(2000).optional(),
 });
 const requirements = z.looseObject({ accepts: z.array(requirement).max(50) });
 
@@ -32,24 +33,24 @@ const headerSchema = z.looseObject({
 });
 
 const timeoutMs = 15_000;
-const bytesMax = 200_000;
+const maxBytes = 200_000;
 
-export interface PayForRequest {
+interface PayForRequest {
   payer: string;
   url: string;
-  /** Micro-units that may be spent at most. */
-  amountMax: number;
+  /** Highest amount to spend, in micro-units. */
+  maxAmount: number;
   idempotencyKey?: string | undefined;
 }
 
-export interface Charge {
+interface Charge {
   resource: string;
   amount: number;
   payTo: string;
   header?: string | undefined;
 }
 
-export type ChargeAnswer =
+type ChargeResult =
   | { paid: false; status: 402; headers: Record<string, string>; body: unknown }
   | { paid: true; status: 200; headers: Record<string, string>; paymentId: string; from: string };
 
@@ -59,30 +60,30 @@ export class X402 {
   private readonly fetch: Fetch;
   private readonly sign: (text: string) => string;
 
-  constructor(parts: {
+  constructor(deps: {
     payments: Payments;
     store: EscrowStore;
     fetch: Fetch;
     sign: (text: string) => string;
   }) {
-    this.payments = parts.payments;
-    this.store = parts.store;
-    this.fetch = parts.fetch;
-    this.sign = parts.sign;
+    this.payments = deps.payments;
+    this.store = deps.store;
+    this.fetch = deps.fetch;
+    this.sign = deps.sign;
   }
 
-  /** Asks for the resource, pays once if it asks for payment within the limit, and asks again. */
+  /** Requests the resource, pays once if the price is within the limit, and repeats the request. */
   async payFor(request: PayForRequest) {
-    const first = await this.fetch(request.url, { headers: {}, timeoutMs, bytesMax });
-    if (first.status !== 402) return { paid: false as const, ...answerOf(first) };
+    const first = await this.fetch(request.url, { headers: {}, timeoutMs, maxBytes });
+    if (first.status !== 402) return { paid: false as const, ...toResponse(first) };
     const wanted = this.choose(first);
-    const amount = parseMicro(wanted.maxAmountRequired ?? wanted.amount, 'the price asked for');
-    if (amount > request.amountMax) {
+    const amount = parseMicro(wanted.maxAmountRequired ?? wanted.amount, 'the requested price');
+    if (amount > request.maxAmount) {
       throw new AppError(
         'maxAmountExceeded',
-        `The resource costs ${formatUnits(amount)}, more than the ${formatUnits(request.amountMax)} allowed.`,
+        `The resource costs ${formatUnits(amount)}, more than your limit of ${formatUnits(request.maxAmount)}.`,
         {
-          hint: 'Nothing was paid. Raise maxAmount if it is worth it.',
+          hint: 'Nothing was paid. Raise maxAmount to buy it.',
           data: { price: String(amount) },
         },
       );
@@ -94,11 +95,11 @@ export class X402 {
       resource: wanted.resource ?? request.url,
     });
     const headers = { 'x-payment': header, 'payment-signature': header };
-    const second = await this.fetch(request.url, { headers, timeoutMs, bytesMax });
-    return { paid: true as const, payment, header, existing, ...answerOf(second) };
+    const second = await this.fetch(request.url, { headers, timeoutMs, maxBytes });
+    return { paid: true as const, payment, header, existing, ...toResponse(second) };
   }
 
-  /** Pays for a resource and gives the header that proves it, for callers that make the request themselves. */
+  /** Pays for a resource and returns the header that proves it, for callers that send the request themselves. */
   async authorize(request: {
     payer: string;
     recipient: string;
@@ -117,23 +118,23 @@ export class X402 {
     return { payment, header: this.headerOf(payment), existing };
   }
 
-  /** For whoever protects a resource: the 402 to send, or that it is paid for (which redeems the payment). */
-  async charge(charge: Charge): Promise<ChargeAnswer> {
+  /** For the server of a protected resource: returns the 402 to send, or redeems the payment. */
+  async charge(charge: Charge): Promise<ChargeResult> {
     const payTo = (await this.store.wallet(charge.payTo)).id;
-    if (charge.header === undefined) return this.required(charge, payTo, 'payment required');
-    const payment = await this.proven(charge.header);
-    if (!payment) return this.required(charge, payTo, 'the payment header proves no payment');
+    if (charge.header === undefined) return this.paymentRequired(charge, payTo, 'payment required');
+    const payment = await this.verifiedPayment(charge.header);
+    if (!payment) return this.paymentRequired(charge, payTo, 'the payment header is not valid');
     const problem =
-      (payment.payee !== payTo && 'the payment went to somebody else') ||
+      (payment.payee !== payTo && 'the payment went to another wallet') ||
       (payment.amount < charge.amount && 'the payment is too small') ||
       (payment.detail?.resource !== charge.resource && 'the payment is for another resource') ||
-      (payment.status !== 'confirmed' && 'the payment was used already');
-    if (problem) return this.required(charge, payTo, problem);
+      (payment.status !== 'confirmed' && 'the payment was already used');
+    if (problem) return this.paymentRequired(charge, payTo, problem);
     const detail = { ...payment.detail, redeemed: true };
     const { applied } = await this.store.store.commit([
       this.store.payments.redeemPayment(payment.id, detail),
     ]);
-    if (!applied) return this.required(charge, payTo, 'the payment was used already');
+    if (!applied) return this.paymentRequired(charge, payTo, 'the payment was already used');
     const receipt = {
       success: true,
       transaction: payment.id,
@@ -150,7 +151,7 @@ export class X402 {
     };
   }
 
-  private required(charge: Charge, payTo: string, error: string): ChargeAnswer {
+  private paymentRequired(charge: Charge, payTo: string, error: string): ChargeResult {
     const body = {
       x402Version: 1,
       error,
@@ -176,13 +177,15 @@ export class X402 {
     const parsed = requirements.safeParse(
       header === undefined ? parseJson(answer.body.toString('utf8')) : decode(header),
     );
-    const wanted = parsed.data?.accepts.find(({ network }) => network === x402Network);
+    const wanted = parsed.data?.accepts.find(
+      ({ network, payTo }) => network === x402Network && walletIdSchema.safeParse(payTo).success,
+    );
     if (wanted) return wanted;
     throw new AppError(
       'unsupported',
-      'The resource asks for a payment that this wallet cannot make.',
+      'The resource requires a payment that this wallet cannot make.',
       {
-        hint: `This server pays on network ${x402Network}; the resource must accept that.`,
+        hint: `This server pays only wallets on network ${x402Network}; the resource must accept it.`,
       },
     );
   }
@@ -196,8 +199,8 @@ export class X402 {
     });
   }
 
-  /** The public id alone proves nothing: the token shows that the header came from this server. */
-  private async proven(header: string): Promise<Payment | undefined> {
+  /** The payment id is public and proves nothing: the token proves that this server issued the header. */
+  private async verifiedPayment(header: string): Promise<Payment | undefined> {
     const parsed = headerSchema.safeParse(decode(header));
     if (!parsed.success) return undefined;
     const { paymentId, token } = parsed.data.payload;
@@ -209,7 +212,7 @@ export class X402 {
   }
 }
 
-function answerOf(answer: { status: number; headers: Record<string, string>; body: Buffer }) {
+function toResponse(answer: { status: number; headers: Record<string, string>; body: Buffer }) {
   return {
     status: answer.status,
     contentType: answer.headers['content-type'] ?? '',

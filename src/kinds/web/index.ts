@@ -1,28 +1,28 @@
-// The web kind's way in: settings, error codes, tables, and how its parts are put together.
+// The web plugin: settings, error codes, tables and wiring.
 import { availableParallelism } from 'node:os';
-import { definePlugin } from '../../jobs/plugin.ts';
+import { definePlugin } from '../../plugin.ts';
 import { Loop, type Service } from '../../runtime/service.ts';
 import { Browser } from './browser/browser.ts';
 import { examineBrowser } from './browser/examine.ts';
-import { checkCrawls } from './check-store.ts';
-import { PagePool } from './content/pool.ts';
+import { checkWeb } from './store/check.ts';
+import { PagePool } from './read/pool.ts';
 import { createFetch } from './fetch/fetcher.ts';
 import { Pacer } from './fetch/pacer.ts';
 import { Robots } from './fetch/robots.ts';
 import { createWebKind } from './kind.ts';
 import { webIndexes, webMigrations } from './migrations.ts';
 import { webOperations } from './operations/index.ts';
-import { PageStore } from './pages/store.ts';
-import { ReadStore } from './reads/store.ts';
+import { PageStore } from './store/pages.ts';
+import { ReadStore } from './store/reads.ts';
 import { Searcher } from './search/search.ts';
-import type { Services } from './services.ts';
+import type { WebDeps } from './deps.ts';
 import { webSettings } from './settings.ts';
-import { WebStore } from './store.ts';
-import { Usage } from './usage/credits.ts';
-import { addWebhookFormats } from './webhooks.ts';
-import { HoldStore } from './holds/store.ts';
-import { StepStore } from './steps/store.ts';
-import { UsageStore } from './usage/store.ts';
+import { WebStore } from './store/crawls.ts';
+import { Usage } from './billing/credits.ts';
+import { ownFormat } from './webhooks.ts';
+import { ReservationStore } from './store/reservations.ts';
+import { StepStore } from './store/steps.ts';
+import { UsageStore } from './store/usage.ts';
 
 const indexEveryMs = 2000;
 const pageReadMs = 5000;
@@ -48,10 +48,10 @@ export const webPlugin = definePlugin({
     web_steps: ['step', 'found'],
     web_pages: ['links', 'metadata', 'structured', 'images', 'data'],
   },
-  check: checkCrawls,
+  check: checkWeb,
   examine: (settings, machine) => [examineBrowser(settings, machine)],
-  create: (needs) => {
-    const { jobs, waiting, webhooks, store, clock, log, settings, folder, secret, egress } = needs;
+  create: (deps) => {
+    const { jobs, waiting, webhooks, store, clock, log, settings, folder, secret, egress } = deps;
     const fetch = createFetch(egress);
     const pool = new PagePool({
       clock,
@@ -60,7 +60,7 @@ export const webPlugin = definePlugin({
     });
     const browser = new Browser({ settings, egress, clock, log, folder });
     const pages = new PageStore(store);
-    const services: Services = {
+    const services: WebDeps = {
       jobs,
       waiting,
       webhooks,
@@ -69,7 +69,7 @@ export const webPlugin = definePlugin({
       settings,
       folder,
       secret,
-      call: (name, input) => needs.call(name, input),
+      call: (contract, input) => deps.call(contract, input),
       fetch,
       egress,
       browser,
@@ -78,7 +78,7 @@ export const webPlugin = definePlugin({
       store: new WebStore(store),
       steps: new StepStore(store),
       usage: new Usage(
-        { store: new UsageStore(store), holds: new HoldStore(store) },
+        { store: new UsageStore(store), reservations: new ReservationStore(store) },
         clock,
         settings.budget,
       ),
@@ -96,13 +96,13 @@ export const webPlugin = definePlugin({
           pages: { searchPages: (query, window) => searchPages(pages, owner, query, window) },
         }),
     };
-    addWebhookFormats(services);
+    services.webhooks.addFormat(ownFormat);
     const indexer = new Loop({
       name: 'full text',
       everyMs: indexEveryMs,
       clock,
       log,
-      // While a crawl runs its pages wait: the crawl needs the time, and a search indexes what is left itself.
+      // No indexing while a crawl runs, because it would slow the crawl down. A search indexes the rest first.
       run: async (signal) => {
         while (services.running.size === 0 && !signal.aborted && (await pages.indexSome()) > 0);
       },
@@ -115,8 +115,8 @@ export const webPlugin = definePlugin({
   },
 });
 
-/** Stopped first: crawls write what they have and stand still before the parts they work with end. */
-function lifecycle({ ending, running }: Services): Service {
+/** Stops first: crawls store their results before their dependencies stop. */
+function lifecycle({ ending, running }: WebDeps): Service {
   return {
     name: 'web jobs',
     start: async () => {

@@ -1,30 +1,31 @@
-// The web kind: one job per action, each run by its own function. A crawl goes on where it was after a restart; the
-// other actions only read and begin again, except browse, which may have changed something out there.
+// The web kind: runs each job by its action. After a restart, a crawl continues where it stopped. Other actions only read,
+// so they start again, except browse, which may have changed something on the site.
 import { rm } from 'node:fs/promises';
 import { AppError } from '../../errors.ts';
 import { isFinal, type Job } from '../../jobs/job.ts';
-import type { Kind, Outcome, Run, Words } from '../../jobs/kind.ts';
+import type { Kind, Outcome, Run, KindText } from '../../jobs/kind.ts';
 import { aborted } from '../../runtime/clock.ts';
-import { runCrawl } from './actions/crawl.ts';
+import { runCrawl } from './jobs/crawl-job.ts';
 import { summary } from './crawl/summary.ts';
-import { actionInputs, type Action } from './actions/inputs.ts';
-import { mapAction } from './actions/map.ts';
+import { actionInputs, type Action } from './jobs/inputs.ts';
+import { mapAction } from './jobs/map-job.ts';
 import {
   browseAction,
   extractAction,
   readAction,
   screenshotAction,
   submissionAction,
-} from './actions/pages.ts';
-import { agentAction, pipelineAction } from './actions/research.ts';
-import { searchAction } from './actions/search.ts';
+} from './jobs/page-jobs.ts';
+import { agentAction, pipelineAction } from './jobs/research-jobs.ts';
+import { searchAction } from './jobs/search-job.ts';
 import { rerun } from './operations/run.ts';
 import { pictureFolder } from './browser/pictures.ts';
-import { allowedOf, withPrivate } from './private.ts';
-import type { Services } from './services.ts';
-import { priceOf } from './usage/prices.ts';
+import { allowedOf, withPrivate } from './private-addresses.ts';
+import type { WebDeps } from './deps.ts';
+import { priceOf } from './billing/prices.ts';
+import { webhookFacts } from './webhooks.ts';
 
-export function createWebKind(services: Services): Kind {
+export function createWebKind(services: WebDeps): Kind {
   return {
     name: 'web',
     allows: 'fetch web pages from this machine, drive its browser, and spend web credits',
@@ -33,10 +34,11 @@ export function createWebKind(services: Services): Kind {
     cancellable: true,
     adopts: true,
     repeatsLostOnly: true,
-    capacity: () => services.settings.jobsMax,
+    capacity: () => services.settings.maxJobs,
     run: (run) => withPrivate(services, allowedOf(run.job).allowed, (own) => runAction(run, own)),
     view: (job) => view(job, services),
-    words: crawlWords,
+    webhookFacts: (job) => webhookFacts(job, services),
+    describe: crawlWords,
     summary: (job) => summaryOf(job),
     folder: (jobId) => pictureFolder(services.folder, jobId),
     forget: (jobIds) => forget(jobIds, services),
@@ -44,8 +46,8 @@ export function createWebKind(services: Services): Kind {
   };
 }
 
-async function runAction(run: Run, services: Services): Promise<Outcome> {
-  // What an earlier server kept for it and never used; and in the end what this one did not.
+async function runAction(run: Run, services: WebDeps): Promise<Outcome> {
+  // Releases credits that an earlier server reserved and did not spend, and at the end those of this run.
   await release(run, services);
   try {
     return await outcomeOf(run, services);
@@ -55,22 +57,22 @@ async function runAction(run: Run, services: Services): Promise<Outcome> {
   }
 }
 
-/** Credits that cannot be given back now are free again after a while. */
-async function release({ job }: Run, { usage, log }: Services): Promise<void> {
+/** A reservation that cannot be released now expires after a while. */
+async function release({ job }: Run, { usage, log }: WebDeps): Promise<void> {
   try {
     await usage.release(job.id);
   } catch (error) {
-    log.warn('kept credits could not be given back', { jobId: job.id, error });
+    log.warn('reserved credits could not be released; they expire later', { jobId: job.id, error });
   }
 }
 
-async function outcomeOf(run: Run, services: Services): Promise<Outcome> {
+async function outcomeOf(run: Run, services: WebDeps): Promise<Outcome> {
   try {
     const outcome = await attempt(run, services);
     if (outcome.type === 'lost') await aborted(run.signal);
     return outcome;
   } catch (error) {
-    // The parts it works with end before it is told to: its error is then no fact about the work.
+    // During shutdown, dependencies stop before this job is aborted. Errors that follow from that are ignored.
     if (services.ending.now) await aborted(run.signal);
     if (!run.signal.aborted) throw error;
     const reason = run.signal.reason as string;
@@ -80,13 +82,13 @@ async function outcomeOf(run: Run, services: Services): Promise<Outcome> {
   }
 }
 
-async function attempt(run: Run, services: Services): Promise<Outcome> {
+async function attempt(run: Run, services: WebDeps): Promise<Outcome> {
   const action = run.job.action as Action;
   const parsed = actionInputs[action].safeParse(allowedOf(run.job).input);
   if (!parsed.success) {
     throw new AppError(
       'invalidInput',
-      `The input of this ${action} cannot be used: ${parsed.error.message.slice(0, 300)}`,
+      `The stored input of this ${action} job is invalid: ${parsed.error.message.slice(0, 300)}`,
     );
   }
   const input = parsed.data as never;
@@ -114,9 +116,9 @@ async function attempt(run: Run, services: Services): Promise<Outcome> {
       if (run.adopted) {
         throw new AppError(
           'interrupted',
-          'The server ended while the browser worked; what it did is not known.',
+          'The server stopped while the browser was working. Its last actions are unknown.',
           {
-            hint: 'Look at the page, then start it again if it is safe to.',
+            hint: 'Check the page, then start the job again if repeating the actions is safe.',
           },
         );
       }
@@ -124,12 +126,12 @@ async function attempt(run: Run, services: Services): Promise<Outcome> {
   }
 }
 
-/** Jobs of several steps keep credits for each of them. */
+/** Jobs with several steps reserve credits for each step. */
 const stepwise: ReadonlySet<string> = new Set<Action>(['crawl', 'pipeline', 'agent']);
 
-/** It could be paid for when it was submitted; others may have spent it meanwhile. */
-async function keepCredits({ job }: Run, credits: number, { usage }: Services): Promise<void> {
-  if (stepwise.has(job.action!) || (await usage.hold(job, credits))) return;
+/** Reserves the price again at the start, because other jobs may have spent the budget since the submit. */
+async function keepCredits({ job }: Run, credits: number, { usage }: WebDeps): Promise<void> {
+  if (stepwise.has(job.action!) || (await usage.reserve(job, credits))) return;
   throw await usage.exhausted(job.owner, credits);
 }
 
@@ -139,13 +141,13 @@ const completed = (result: { creditsUsed?: number }): Outcome => ({
   cost: result.creditsUsed ?? 0,
 });
 
-async function view(job: Job, { store }: Services): Promise<Record<string, unknown>> {
+async function view(job: Job, { store }: WebDeps): Promise<Record<string, unknown>> {
   if (job.action === 'crawl') {
     const row = await store.find(job.id);
     if (!row) return {};
     const counts = summary(await store.counts(row.crawl));
     const { stopReason, warnings } = row.state;
-    // The result of an ended crawl says the same; while it runs, this is how far it is.
+    // An ended crawl has these counts in its result.
     const now = isFinal(job.status)
       ? {}
       : { ...counts, bytes: row.bytes, creditsUsed: row.credits };
@@ -159,9 +161,11 @@ async function view(job: Job, { store }: Services): Promise<Record<string, unkno
   return !isFinal(job.status) && job.facts.steps ? { steps: job.facts.steps } : {};
 }
 
-/** How far a crawl is: its addresses by fate, and what it warns of. */
-function crawlWords({ fates = {}, warnings = [] }: Record<string, unknown>): Words {
-  const counts = Object.entries(fates as Record<string, number>).map(([fate, n]) => `${n} ${fate}`);
+/** A crawl's counts by outcome, and its warnings. */
+function crawlWords({ outcomes = {}, warnings = [] }: Record<string, unknown>): KindText {
+  const counts = Object.entries(outcomes as Record<string, number>).map(
+    ([outcome, n]) => `${n} ${outcome}`,
+  );
   return { facts: [...counts, ...(warnings as string[])] };
 }
 
@@ -174,7 +178,7 @@ function summaryOf(job: Job): string {
 
 async function forget(
   jobIds: readonly string[],
-  { store, pages, reads, steps, folder }: Services,
+  { store, pages, reads, steps, usage, folder }: WebDeps,
 ): Promise<void> {
   for (const id of jobIds) {
     const row = await store.find(id);
@@ -183,5 +187,6 @@ async function forget(
   }
   await reads.forget(jobIds);
   await steps.forget(jobIds);
+  await usage.forget(jobIds);
   await store.forget(jobIds);
 }

@@ -1,11 +1,19 @@
-// Tables of the web kind. `crawl` is a small number instead of the job's id, because every row of a crawl carries it.
+// Tables of the web kind. `crawl` is a small number instead of the job id, because every crawl row contains it.
 import type { Migration, SearchIndex } from '../../store/store.ts';
+
+const renamedInputs = {
+  '"similarPagesMax":': '"maxSimilarPages":',
+  '"timeMsMax":': '"maxTimeMs":',
+  '"bytesMax":': '"maxBytes":',
+  '"creditsMax":': '"maxCredits":',
+  '"fetchMax":': '"maxFetch":',
+};
 
 export const webMigrations: Migration[] = [
   {
     id: 'web/1',
     statements: ({ int, blob, serial, strict, engine }) => [
-      // `runner` fences: whoever runs the crawl writes its own token first and commits only under it.
+      // `runner` is a fencing token: a runner stores its own token first, and its commits apply only while it is current.
       `CREATE TABLE web_crawls (
         crawl ${serial}, job_id TEXT NOT NULL UNIQUE, owner TEXT NOT NULL, runner TEXT,
         seq_next ${int} NOT NULL, bytes ${int} NOT NULL, credits ${int} NOT NULL, active_ms ${int} NOT NULL,
@@ -19,11 +27,11 @@ export const webMigrations: Migration[] = [
         text_hash TEXT, change TEXT, fetched_at ${int}, PRIMARY KEY (crawl, seq)
       ) ${strict}`,
       'CREATE UNIQUE INDEX web_urls_key ON web_urls (crawl, key)',
-      // The frontier: a host's next address is the first entry of its range, at a thousand rows as at a million.
+      // The frontier: a host's next URL is the first index entry of its range, regardless of the number of rows.
       `CREATE INDEX web_urls_queued ON web_urls (crawl, host, ready_at, depth, seq) WHERE fate = 'queued'`,
       `CREATE INDEX web_urls_fate ON web_urls (crawl, fate, seq) WHERE fate <> 'queued'`,
       'CREATE INDEX web_urls_text ON web_urls (crawl, text_hash) WHERE text_hash IS NOT NULL',
-      // After «not modified» a page's links are those the earlier crawl found through it.
+      // For an unmodified page (304), the links are those that the earlier crawl found on it.
       'CREATE INDEX web_urls_parent ON web_urls (crawl, parent) WHERE parent IS NOT NULL',
       `CREATE INDEX web_urls_alias ON web_urls (crawl, target) WHERE fate = 'duplicate'`,
       `CREATE TABLE web_hosts (
@@ -65,8 +73,8 @@ export const webMigrations: Migration[] = [
     ],
   },
   {
-    // Pages by the order in which they came in: who reads a crawl while it runs goes on behind the last one read, and
-    // misses none, although addresses that were found earlier come in later.
+    // Numbers pages in order of arrival, so that a cursor misses none while the crawl runs, although URLs that were found
+    // earlier may arrive later.
     id: 'web/3',
     statements: ({ int }) => [
       `ALTER TABLE web_urls ADD COLUMN nth ${int}`,
@@ -78,8 +86,8 @@ export const webMigrations: Migration[] = [
     ],
   },
   {
-    // What a job has found and paid for, step by step; what it keeps of a budget for steps under way; and a row per owner
-    // by which servers that keep credits at the same time wait for each other.
+    // Steps that a job completed and paid for; credits reserved for running steps; and one row per owner as a lock for
+    // concurrent reservations.
     id: 'web/4',
     statements: ({ int, strict }) => [
       `CREATE TABLE web_steps (
@@ -94,7 +102,7 @@ export const webMigrations: Migration[] = [
     ],
   },
   {
-    // The index holds words as `text/words.ts` makes them, and no copy of the text. It fills itself again.
+    // The index contains the words from `text/words.ts` without a copy of the text. It is rebuilt automatically.
     id: 'web/5',
     statements: ({ engine }) => [
       'DROP TABLE web_text',
@@ -111,7 +119,59 @@ export const webMigrations: Migration[] = [
       'UPDATE web_pages SET indexed = 0',
     ],
   },
+  {
+    // Spending per job, so that usage can be recomputed. Earlier spending and that of deleted jobs has an empty job id.
+    id: 'web/6',
+    statements: ({ int, strict }) => [
+      `CREATE TABLE web_charges (
+        job_id TEXT NOT NULL, owner TEXT NOT NULL, day TEXT NOT NULL, action TEXT NOT NULL, calls ${int} NOT NULL,
+        credits ${int} NOT NULL, pages ${int} NOT NULL, bytes ${int} NOT NULL, browser_ms ${int} NOT NULL,
+        PRIMARY KEY (job_id, owner, day, action)
+      ) ${strict}`,
+      `INSERT INTO web_charges (job_id, owner, day, action, calls, credits, pages, bytes, browser_ms)
+        SELECT '', owner, day, action, calls, credits, pages, bytes, browser_ms FROM web_usage`,
+    ],
+  },
+  {
+    // What the stored page text omits (JSON), and the number of invisible words.
+    id: 'web/7',
+    statements: ({ int }) => [
+      'ALTER TABLE web_urls ADD COLUMN omitted TEXT',
+      `ALTER TABLE web_urls ADD COLUMN hidden_words ${int}`,
+    ],
+  },
+  {
+    // `page_hash` (title and full text) identifies duplicates; `text_hash` (main text) shows whether a page changed.
+    id: 'web/8',
+    statements: () => [
+      'ALTER TABLE web_urls ADD COLUMN page_hash TEXT',
+      'DROP INDEX web_urls_text',
+      'CREATE INDEX web_urls_page ON web_urls (crawl, page_hash) WHERE page_hash IS NOT NULL',
+    ],
+  },
+  {
+    // Renames stored bounds to `max…` and `fates` to `outcomes`, so that jobs of older versions still run and their
+    // results have the current shape.
+    id: 'web/9',
+    statements: () => [
+      renameKeys('input', renamedInputs, `kind = 'web'`),
+      renameKeys('result', { '"fates":{': '"outcomes":{' }, `kind = 'web' AND action = 'crawl'`),
+      `UPDATE attempts SET result = replace(result, '"fates":{', '"outcomes":{')
+        WHERE result LIKE '%"fates":{%'
+        AND job_id IN (SELECT id FROM jobs WHERE kind = 'web' AND action = 'crawl')`,
+    ],
+  },
 ];
+
+/** Renames JSON keys in a text column of `jobs`. */
+function renameKeys(column: string, keys: Record<string, string>, where: string): string {
+  const renamed = Object.entries(keys).reduce(
+    (text, [before, after]) => `replace(${text}, '${before}', '${after}')`,
+    column,
+  );
+  const affected = Object.keys(keys).map((before) => `${column} LIKE '%${before}%'`);
+  return `UPDATE jobs SET ${column} = ${renamed} WHERE ${where} AND (${affected.join(' OR ')})`;
+}
 
 export const webIndexes: SearchIndex[] = [
   { table: 'web_text', refill: 'UPDATE web_pages SET indexed = 0' },

@@ -1,8 +1,8 @@
-// What an IP address is: somewhere on the public internet, or one of the many spellings of somewhere that is not.
+// Classifies IP addresses: public, or one of the many spellings of a non-public address.
 import { byName } from '../by-name.ts';
 import ipaddr from 'ipaddr.js';
 
-/** Why an address is refused, in words; undefined: public. */
+/** Why an address is refused; undefined if it is public. */
 export function addressRefusal(text: string): string | undefined {
   if (!ipaddr.isValid(text)) return 'not an address';
   const address = ipaddr.parse(text);
@@ -10,30 +10,30 @@ export function addressRefusal(text: string): string | undefined {
   return v6Refusal(address);
 }
 
-/** The plain form of an address: zone dropped, IPv4-mapped IPv6 as IPv4. */
+/** The canonical form: without a zone, and IPv4-mapped IPv6 as IPv4. */
 export function plainAddress(text: string): string {
   return ipaddr.isValid(text) ? ipaddr.process(text.replace(/%.*$/, '')).toString() : text;
 }
 
-/** Public by number, but answered by the machine's own hoster (Azure's host agent). */
-const hosterAddresses = new Set(['168.63.129.16']);
+/** In a public range, but served by the hosting provider itself (Azure's host agent). */
+const providerAddresses = new Set(['168.63.129.16']);
 
 function v4Refusal(address: ipaddr.IPv4): string | undefined {
-  if (hosterAddresses.has(address.toString())) return 'a metadata address';
+  if (providerAddresses.has(address.toString())) return 'a metadata address';
   const range = address.range();
-  return range === 'unicast' ? undefined : rangeWords(range);
+  return range === 'unicast' ? undefined : describeRange(range);
 }
 
 function v6Refusal(address: ipaddr.IPv6): string | undefined {
   const range = address.range();
   if (range === 'ipv4Mapped') return v4Refusal(address.toIPv4Address());
   const bytes = address.toByteArray();
-  // NAT64 (64:ff9b::/96) is how a network without IPv4 reaches it: what counts is the address inside.
+  // A network without IPv4 uses NAT64 (64:ff9b::/96) to reach it: the embedded address counts.
   if (inPrefix(bytes, nat64)) return v4Refusal(new ipaddr.IPv4(bytes.slice(12)));
-  // ISATAP hides an IPv4 address behind an interface id.
+  // ISATAP embeds an IPv4 address in the interface id.
   if (isIsatap(bytes)) return 'an IPv4 address in an IPv6 tunnel';
-  if (range !== 'unicast') return rangeWords(range);
-  // Only 2000::/3 is given out as public; the rest (::/96, fec0::/10, …) is old, local or nothing.
+  if (range !== 'unicast') return describeRange(range);
+  // Only 2000::/3 is allocated for public use. The rest (::/96, fec0::/10, …) is deprecated, local or unused.
   return (bytes[0]! & 0xe0) === 0x20 ? undefined : 'not a public address';
 }
 
@@ -48,7 +48,7 @@ function isIsatap(bytes: number[]): boolean {
   return (a === 0 || a === 2) && b === 0 && c === 0x5e && d === 0xfe;
 }
 
-const words: Record<string, string> = byName({
+const rangeNames: Record<string, string> = byName({
   private: 'a private address',
   uniqueLocal: 'a private address',
   deprecatedSiteLocal: 'a private address',
@@ -64,6 +64,6 @@ const words: Record<string, string> = byName({
   rfc6145: 'an IPv4 address in an IPv6 tunnel',
 });
 
-function rangeWords(range: string): string {
-  return words[range] ?? 'a reserved address';
+function describeRange(range: string): string {
+  return rangeNames[range] ?? 'a reserved address';
 }

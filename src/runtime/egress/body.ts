@@ -1,17 +1,17 @@
-// The body of an answer: whole or piece by piece, decoded, never more than its cap.
+// A response body: read completely or in chunks, decoded, and never larger than its limit.
 import { AppError } from '../../errors.ts';
 import { type Codec, decodeBytes, decodeChunks, isOverCap } from './decode.ts';
 import { failed, tooLarge } from './failure.ts';
 import type { Transfer } from './transfer.ts';
 
-export interface BodyOptions {
+interface BodyOptions {
   url: string;
-  bytesMax: number;
+  maxBytes: number;
   chain: Codec[];
   explain(error: unknown): Error;
 }
 
-/** Read it once, in one way, or discard it: an answer that nobody reads holds its connection until its timeout. */
+/** Read it once or discard it. An unread body holds its connection until the timeout. */
 export class EgressBody implements AsyncIterable<Buffer> {
   private readonly transfer: Transfer;
   private readonly options: BodyOptions;
@@ -22,10 +22,10 @@ export class EgressBody implements AsyncIterable<Buffer> {
   }
 
   async bytes(): Promise<Buffer> {
-    const { chain, bytesMax } = this.options;
+    const { chain, maxBytes } = this.options;
     try {
-      const raw = await this.transfer.whole();
-      return chain.length === 0 ? raw : await decodeBytes(raw, chain, bytesMax);
+      const raw = await this.transfer.readAll();
+      return chain.length === 0 ? raw : await decodeBytes(raw, chain, maxBytes);
     } catch (error) {
       throw this.explain(error);
     }
@@ -40,17 +40,17 @@ export class EgressBody implements AsyncIterable<Buffer> {
     try {
       return JSON.parse(text);
     } catch (error) {
-      throw failed(this.options.url, 'json', 'its answer is not JSON', error);
+      throw failed(this.options.url, 'json', 'the response is not JSON', error);
     }
   }
 
   async *[Symbol.asyncIterator](): AsyncGenerator<Buffer> {
-    const { chain, bytesMax, url } = this.options;
+    const { chain, maxBytes, url } = this.options;
     let bytes = 0;
     try {
       for await (const chunk of decodeChunks(this.transfer.chunks, chain)) {
         bytes += chunk.length;
-        if (bytes > bytesMax) throw tooLarge(url, bytesMax);
+        if (bytes > maxBytes) throw tooLarge(url, maxBytes);
         yield chunk;
       }
     } catch (error) {
@@ -60,20 +60,20 @@ export class EgressBody implements AsyncIterable<Buffer> {
     }
   }
 
-  /** Lets go of what is left. */
+  /** Releases the rest of the body. */
   discard(): void {
     this.transfer.discard();
   }
 
   private explain(error: unknown): Error {
-    const { url, bytesMax, explain } = this.options;
-    if (isOverCap(error)) return tooLarge(url, bytesMax);
+    const { url, maxBytes, explain } = this.options;
+    if (isOverCap(error)) return tooLarge(url, maxBytes);
     const { code } = error as NodeJS.ErrnoException;
     if (
       !(error instanceof AppError) &&
       /^(Z_|ERR_BROTLI|ERR__ERROR|ERR_ZSTD|ZSTD_)/.test(code ?? '')
     )
-      return failed(url, 'encoding', 'its content encoding is broken', error);
+      return failed(url, 'encoding', 'the content encoding is invalid', error);
     return explain(error);
   }
 }

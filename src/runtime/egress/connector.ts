@@ -1,5 +1,5 @@
-// Opens connections. The addresses that are checked are the addresses that are connected to: the name is resolved once,
-// here, and what the resolver said is filtered before the socket sees it, so a name that changes its mind changes nothing.
+// Opens connections only to checked addresses. The name is resolved once, here, and the result is filtered before the
+// socket uses it, so DNS rebinding has no effect.
 import { lookup as dnsLookup, type LookupAddress } from 'node:dns';
 import { connect, isIP, type LookupFunction, type Socket } from 'node:net';
 import { connect as tlsConnect, getCACertificates, type TLSSocket } from 'node:tls';
@@ -12,7 +12,7 @@ export type Resolve = (
   done: (error: Error | null, addresses: LookupAddress[]) => void,
 ) => void;
 
-export interface Destination {
+interface Destination {
   /** As in a URL, without brackets. */
   host: string;
   port: number;
@@ -21,15 +21,15 @@ export interface Destination {
   timeoutMs: number;
 }
 
-export interface ConnectorOptions {
+interface ConnectorOptions {
   policy: Policy;
   clock: Clock;
   resolve?: Resolve;
-  /** Certificates to trust beyond the usual ones. */
+  /** Additional certificates to trust. */
   ca?: string;
 }
 
-export type Opened = (error: Error | null, socket: Socket | null) => void;
+type OpenCallback = (error: Error | null, socket: Socket | null) => void;
 
 export class Connector {
   private readonly options: ConnectorOptions;
@@ -38,15 +38,15 @@ export class Connector {
 
   constructor(options: ConnectorOptions) {
     this.options = options;
-    // Given authorities would replace the usual ones.
+    // Setting `ca` replaces the default authorities, so include them.
     if (options.ca) this.authorities = [...getCACertificates('default'), options.ca];
   }
 
-  /** Calls back once; the returned function gives the attempt up. */
-  open(to: Destination, opened: Opened): () => void {
-    const refused = isIP(to.host) === 0 ? undefined : this.refused(to, to.host);
-    if (refused) {
-      process.nextTick(opened, refused, null);
+  /** Calls back once. The returned function cancels the attempt. */
+  open(to: Destination, callback: OpenCallback): () => void {
+    const refusal = isIP(to.host) === 0 ? undefined : this.refusalFor(to, to.host);
+    if (refusal) {
+      process.nextTick(callback, refusal, null);
       return () => {};
     }
     const socket = this.start(to);
@@ -56,19 +56,21 @@ export class Connector {
       isOver = true;
       stopTimer();
       if (error) socket.destroy();
-      opened(error, error ? null : socket);
+      callback(error, error ? null : socket);
     };
     const stopTimer = this.options.clock.after(to.timeoutMs, () => end(connectTimeout(to)));
     socket.setNoDelay(true);
-    socket.once(to.tls ? 'secureConnect' : 'connect', () => end(null));
+    socket.once(to.tls ? 'secureConnect' : 'connect', () =>
+      end(to.tls ? this.otherCertificate(to, socket as TLSSocket) : null),
+    );
     socket.on('error', end);
     socket.once('close', () => end(new Error('the connection was closed')));
-    return () => end(new Error('the connection was given up'));
+    return () => end(new Error('the connection attempt was cancelled'));
   }
 
   private start(to: Destination): Socket {
     const { host, port } = to;
-    // A name that needs no lookup never reaches `lookup`: it was checked before.
+    // A literal address never reaches `lookup`. `open` has checked it.
     const base = { host, port, lookup: this.lookup(to), autoSelectFamily: true };
     return to.tls ? this.startTls(to, base) : connect(base);
   }
@@ -82,12 +84,24 @@ export class Connector {
       ALPNProtocols: ['http/1.1'],
       ...(session ? { session } : {}),
       ...(this.authorities ? { ca: this.authorities } : {}),
+      // Then the fingerprint that the operator wrote down is checked instead.
+      rejectUnauthorized: this.options.policy.certificateOf(host, port) === undefined,
     });
     socket.on('session', (ticket) => {
-      if (this.sessions.size >= sessionsMax) this.sessions.clear();
+      if (this.sessions.size >= maxSessions) this.sessions.clear();
       this.sessions.set(name, ticket);
     });
     return socket;
+  }
+
+  /** A certificate that neither an authority signed nor the operator trusts. */
+  private otherCertificate({ host, port }: Destination, socket: TLSSocket): Error | null {
+    const trusted = this.options.policy.certificateOf(host, port);
+    if (trusted === undefined || trusted === 'any' || socket.authorized) return null;
+    const { fingerprint256 } = socket.getPeerX509Certificate() ?? {};
+    if (fingerprint256?.toLowerCase() === trusted.toLowerCase()) return null;
+    const message = `The certificate of ${host}:${port} is not the one in egress.trustCertificates: ${fingerprint256}.`;
+    return Object.assign(new Error(message), { code: 'ERR_TLS_CERT_FINGERPRINT' });
   }
 
   private lookup(to: Destination): LookupFunction {
@@ -95,7 +109,7 @@ export class Connector {
     return (host, options, done) =>
       resolve(host, (error, found) => {
         if (error) return done(error, []);
-        const refusals = found.map(({ address }) => this.refused(to, address));
+        const refusals = found.map(({ address }) => this.refusalFor(to, address));
         const open = found.filter((_, i) => !refusals[i]);
         const first = open[0];
         if (!first) return done(refusals[0] ?? new Error(`${host} has no address`), []);
@@ -104,7 +118,7 @@ export class Connector {
       });
   }
 
-  private refused({ host, port, trust }: Destination, address: string): AppError | undefined {
+  private refusalFor({ host, port, trust }: Destination, address: string): AppError | undefined {
     if (trust === 'trusted') return undefined;
     try {
       this.options.policy.check(host, port, address);
@@ -116,7 +130,7 @@ export class Connector {
   }
 }
 
-const sessionsMax = 200;
+const maxSessions = 200;
 
 const systemResolve: Resolve = (host, done) =>
   dnsLookup(host, { all: true }, (error, found) => done(error, found ?? []));

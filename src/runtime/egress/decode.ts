@@ -1,4 +1,4 @@
-// Content encodings, decoded under a cap: a small body that unpacks into gigabytes is stopped at the cap, not after it.
+// Decodes content encodings under a size limit: a small body that unpacks to gigabytes stops at the limit.
 import { byName } from '../by-name.ts';
 import type { Transform } from 'node:stream';
 import { promisify } from 'node:util';
@@ -7,11 +7,11 @@ import zlib from 'node:zlib';
 export interface Codec {
   sync(data: Buffer, options: { maxOutputLength: number }): Buffer;
   async(data: Buffer, options: { maxOutputLength: number }): Promise<Buffer>;
-  /** Made when the first bytes are there: they tell the form. */
+  /** Created when the first bytes arrive, because they identify the format. */
   stream(first: Buffer): Transform;
 }
 
-/** Cut-off gzip gives what is there: many servers end it badly and every browser shows the page. */
+/** Returns the available part of truncated gzip: many servers end it incorrectly, and every browser shows the page. */
 const lenient = { finishFlush: zlib.constants.Z_SYNC_FLUSH };
 const inflate = promisify<Buffer, zlib.ZlibOptions, Buffer>(zlib.unzip);
 const inflateRaw = promisify<Buffer, zlib.ZlibOptions, Buffer>(zlib.inflateRaw);
@@ -27,7 +27,7 @@ const gzip: Codec = {
 const codecs: Record<string, Codec> = byName({
   gzip,
   'x-gzip': gzip,
-  // Some servers send the raw form under the same name; its first byte tells.
+  // Some servers send raw deflate under this name. The first bytes distinguish them.
   deflate: {
     sync: (data, options) =>
       isZlib(data)
@@ -51,12 +51,12 @@ const codecs: Record<string, Codec> = byName({
 
 export const acceptEncoding = 'gzip, deflate, br, zstd';
 
-/** More layers than this are an attack, not a page. */
-const layersMax = 2;
-/** Below this, unpacking at once is cheaper than a trip to the thread pool, and the cap bounds it. */
-const syncBytesMax = 128 * 1024;
+/** More layers than this are an attack. */
+const maxLayers = 2;
+/** Below this, synchronous decoding is cheaper than the thread pool, and the limit bounds it. */
+const maxSyncBytes = 128 * 1024;
 
-/** The codecs to undo, last applied first; undefined when any is unknown and the bytes must stay as they are. */
+/** The codecs to undo, last applied first. Undefined if one is unknown, so that the bytes stay encoded. */
 export function decoders(header: string | string[] | undefined): Codec[] | undefined {
   if (header === undefined) return [];
   const names = String(header)
@@ -64,18 +64,18 @@ export function decoders(header: string | string[] | undefined): Codec[] | undef
     .split(',')
     .map((name) => name.trim())
     .filter((name) => name !== '' && name !== 'identity');
-  if (names.length > layersMax || !names.every((name) => Object.hasOwn(codecs, name)))
+  if (names.length > maxLayers || !names.every((name) => Object.hasOwn(codecs, name)))
     return undefined;
   return names.map((name) => codecs[name]!).toReversed();
 }
 
-export async function decodeBytes(data: Buffer, chain: Codec[], bytesMax: number): Promise<Buffer> {
+export async function decodeBytes(data: Buffer, chain: Codec[], maxBytes: number): Promise<Buffer> {
   let result = data;
   for (const codec of chain) {
     if (result.length === 0) return result;
-    const options = { maxOutputLength: Math.max(1, bytesMax) };
+    const options = { maxOutputLength: Math.max(1, maxBytes) };
     result =
-      result.length <= syncBytesMax
+      result.length <= maxSyncBytes
         ? codec.sync(result, options)
         : await codec.async(result, options);
   }
@@ -86,7 +86,7 @@ export function isOverCap(error: unknown): boolean {
   return (error as NodeJS.ErrnoException | undefined)?.code === 'ERR_BUFFER_TOO_LARGE';
 }
 
-/** Pulls the source through the decoders piece by piece; the reader's pace is the source's pace. */
+/** Pulls the source through the decoders in chunks, at the reader's pace. */
 export async function* decodeChunks(
   source: AsyncIterable<Buffer>,
   chain: Codec[],
@@ -112,7 +112,7 @@ export async function* decodeChunks(
 async function feed(stream: Transform, first: Buffer, rest: AsyncIterator<Buffer>): Promise<void> {
   try {
     for (let chunk = first; ;) {
-      if (!stream.write(chunk)) await roomOrEnd(stream);
+      if (!stream.write(chunk)) await waitForRoom(stream);
       if (stream.destroyed) return;
       const next = await rest.next();
       if (next.done) return void stream.end();
@@ -123,7 +123,7 @@ async function feed(stream: Transform, first: Buffer, rest: AsyncIterator<Buffer
   }
 }
 
-function roomOrEnd(stream: Transform): Promise<void> {
+function waitForRoom(stream: Transform): Promise<void> {
   return new Promise((resolve) => {
     const done = () => {
       stream.off('drain', done);

@@ -1,5 +1,5 @@
-// The one guarded way out to the network. Every request says how far its destination is trusted; a guarded one is
-// checked against the addresses it really connects to, again at every redirect, and everything has a cap.
+// All outgoing requests. Each one declares how far its destination is trusted. A guarded one is checked against the
+// addresses it actually connects to, again at every redirect, and everything has a limit.
 import { isIP, type Socket } from 'node:net';
 import { Readable } from 'node:stream';
 import type { Dispatcher } from 'undici';
@@ -9,20 +9,20 @@ import type { Log } from '../log.ts';
 import { EgressBody } from './body.ts';
 import { Connector, type Resolve } from './connector.ts';
 import { acceptEncoding, decoders } from './decode.ts';
-import { failed, failureOf, isStale, timedOut, tooLarge } from './failure.ts';
+import { failed, toFailure, isStale, timedOut, tooLarge } from './failure.ts';
 import { type EgressPolicy, Policy, refusal, type Trust } from './policy.ts';
-import { type PoolLimits, Pools } from './pools.ts';
+import type { PoolLimits, Pools } from './pools.ts';
 import { credentialsHeader, nextHop, type Hop } from './redirect.ts';
 import { type Head, Transfer } from './transfer.ts';
 
 export interface EgressLimits extends PoolLimits {
   headersTimeoutMs: number;
-  /** Silence between two pieces of a body. */
+  /** Maximum silence between two chunks of a body. */
   bodyTimeoutMs: number;
-  /** The whole request with its redirects, until the last byte is read. */
+  /** The whole request including redirects, until the last byte is read. */
   timeoutMs: number;
-  bytesMax: number;
-  redirectsMax: number;
+  maxBytes: number;
+  maxRedirects: number;
 }
 
 export const egressLimits: EgressLimits = {
@@ -30,11 +30,11 @@ export const egressLimits: EgressLimits = {
   headersTimeoutMs: 30_000,
   bodyTimeoutMs: 30_000,
   timeoutMs: 60_000,
-  bytesMax: 10 * 1024 * 1024,
-  redirectsMax: 5,
-  connectionsPerOriginMax: 64,
+  maxBytes: 10 * 1024 * 1024,
+  maxRedirects: 5,
+  maxConnectionsPerOrigin: 64,
   keepAliveMs: 4000,
-  headerBytesMax: 64 * 1024,
+  maxHeaderBytes: 64 * 1024,
 };
 
 export interface EgressOptions {
@@ -43,9 +43,9 @@ export interface EgressOptions {
   log: Log;
   limits?: Partial<EgressLimits>;
   userAgent?: string;
-  /** Stands in for the system's resolver. */
+  /** Replaces the system resolver. */
   resolve?: Resolve;
-  /** Certificates (PEM) to trust beyond the usual ones. */
+  /** Additional certificates (PEM) to trust. */
   ca?: string;
 }
 
@@ -53,22 +53,22 @@ export interface EgressRequest {
   url: string | URL;
   method?: string;
   headers?: Record<string, string>;
-  /** A stream cannot be sent again, so a redirect that wants it again fails. */
+  /** A stream cannot be sent twice, so a redirect that requires the body again fails. */
   body?: string | Buffer | AsyncIterable<Uint8Array>;
   trust: Trust;
-  /** On a connection of its own: for what must not be sent twice, so that an old connection cannot swallow it. */
+  /** Uses a new connection. For requests that must not be sent twice: a stale connection cannot lose them. */
   fresh?: boolean;
-  /** Called when the first byte is about to leave: what failed before was never sent. */
+  /** Called when the first byte is about to be sent. A request that failed earlier was never sent. */
   onSent?(): void;
   signal?: AbortSignal;
-  /** How many redirects are followed; 0 answers the redirect itself. */
+  /** How many redirects are followed; 0 returns the redirect itself. */
   redirects?: number;
-  bytesMax?: number;
-  /** 0: no limit for the whole (a stream that is followed); silence is still limited by bodyTimeoutMs. */
+  maxBytes?: number;
+  /** 0: no total limit (for followed streams); bodyTimeoutMs still limits silence. */
   timeoutMs?: number;
   headersTimeoutMs?: number;
   bodyTimeoutMs?: number;
-  /** False: bytes and headers as they came. */
+  /** False: returns bytes and headers unchanged. */
   decompress?: boolean;
 }
 
@@ -84,7 +84,7 @@ export interface EgressResponse {
 
 export interface Egress {
   request(request: EgressRequest): Promise<EgressResponse>;
-  /** A plain TCP connection under the same rules. */
+  /** Opens a plain TCP connection under the same rules. */
   connect(to: {
     host: string;
     port: number;
@@ -92,11 +92,11 @@ export interface Egress {
     timeoutMs?: number;
     signal?: AbortSignal;
   }): Promise<Socket>;
-  /** Throws for a guarded URL that would be refused whatever a resolver says: whoever keeps one for later asks first. */
+  /** Throws for a guarded URL that is refused regardless of DNS. Call it before storing a URL for later use. */
   check(url: string): void;
   /**
-   * The same with further hosts (`host:port`) that guarded requests may reach. Its connections are its own: what was
-   * opened for one of them never serves anybody else. To be closed by whoever asked for it.
+   * Returns an egress whose guarded requests may also reach these hosts (`host:port`). It has its own connections, which
+   * never serve other requests. The caller closes it.
    */
   allowing(hosts: readonly string[]): Egress;
   close(): Promise<void>;
@@ -112,19 +112,22 @@ export function createEgress(options: EgressOptions): Egress {
     ...(resolve ? { resolve } : {}),
     ...(ca ? { ca } : {}),
   });
-  const way = new Way(connector, limits, options);
+  const client = new EgressClient(connector, limits, options);
   return {
-    request: (request) => way.request(request),
+    request: (request) => client.request(request),
     connect: (to) => openSocket(connector, limits, to),
-    check: (url) => checkPlain(policy, new URL(url)),
+    check: (url) => checkLiteral(policy, new URL(url)),
     allowing: (hosts) =>
-      createEgress({ ...options, policy: { allow: [...options.policy.allow, ...hosts] } }),
-    close: () => way.close(),
+      createEgress({
+        ...options,
+        policy: { ...options.policy, allow: [...options.policy.allow, ...hosts] },
+      }),
+    close: () => client.close(),
   };
 }
 
-/** Names are resolved when they are used; only a literal address, or this machine's own name, is known before. */
-function checkPlain(policy: Policy, { hostname, port, protocol }: URL): void {
+/** Names are resolved on use. Only a literal address or localhost can be checked beforehand. */
+function checkLiteral(policy: Policy, { hostname, port, protocol }: URL): void {
   const host = hostname.replace(/^\[|\]$/g, '');
   const isOwn = /^(.+\.)?localhost\.?$/.test(host);
   if (isIP(host) === 0 && !isOwn) return;
@@ -135,53 +138,64 @@ function checkPlain(policy: Policy, { hostname, port, protocol }: URL): void {
   );
 }
 
-/** One request with what holds for all of its hops. */
-interface Errand {
+/** The state of one request across all its hops. */
+interface Exchange {
   request: EgressRequest;
-  bytesMax: number;
+  pools: Pools;
+  maxBytes: number;
   timeouts: { headersTimeoutMs: number; bodyTimeoutMs: number; timeoutMs: number };
   current: Transfer | undefined;
-  /** The one whose answer was handed out. */
+  /** The transfer whose response was returned. */
   final: Transfer | undefined;
-  /** Takes the timer and the listener back. */
+  /** Removes the timer and the abort listener. */
   done(): void;
 }
 
-class Way {
-  private readonly pools: Pools;
+class EgressClient {
+  private readonly connector: Connector;
   private readonly limits: EgressLimits;
   private readonly options: EgressOptions;
+  private poolsPromise: Promise<Pools> | undefined;
 
   constructor(connector: Connector, limits: EgressLimits, options: EgressOptions) {
-    this.pools = new Pools(connector, limits);
+    this.connector = connector;
     this.limits = limits;
     this.options = options;
   }
 
-  close(): Promise<void> {
-    return this.pools.close();
+  async close(): Promise<void> {
+    await (await this.poolsPromise)?.close();
+  }
+
+  /** Created by the first request, so that a server that fetches nothing does not load the HTTP client. */
+  private pools(): Promise<Pools> {
+    this.poolsPromise ??= import('./pools.ts').then(
+      ({ Pools }) => new Pools(this.connector, this.limits),
+    );
+    return this.poolsPromise;
   }
 
   async request(request: EgressRequest): Promise<EgressResponse> {
     request.signal?.throwIfAborted();
     let hop = this.firstHop(request);
-    const errand = this.begin(request, hop.url.href);
+    const pools = await this.pools();
+    const exchange = this.begin(request, hop.url.href, pools);
     const redirects: EgressResponse['redirects'] = [];
-    const redirectsMax = request.redirects ?? this.limits.redirectsMax;
+    const maxRedirects = request.redirects ?? this.limits.maxRedirects;
     try {
       for (;;) {
-        const { transfer, head } = await this.send(errand, hop);
-        const next = redirectsMax === 0 ? undefined : nextHop(hop, head);
-        if (!next) return this.response(errand, hop, transfer, head, redirects);
+        const { transfer, head } = await this.send(exchange, hop);
+        const next = maxRedirects === 0 ? undefined : nextHop(hop, head);
+        if (!next) return this.response(exchange, hop, transfer, head, redirects);
         transfer.discard();
         redirects.push({ status: head.status, url: hop.url.href });
-        if (redirects.length > redirectsMax)
-          throw failed(hop.url.href, 'redirects', `more than ${redirectsMax} redirects`);
+        if (redirects.length > maxRedirects)
+          throw failed(hop.url.href, 'redirects', `more than ${maxRedirects} redirects`);
         checkScheme(next.url);
         hop = next;
       }
     } catch (error) {
-      errand.done();
+      exchange.done();
       throw error;
     }
   }
@@ -194,7 +208,7 @@ class Way {
     headers['user-agent'] ??= this.options.userAgent ?? 'errand';
     headers.accept ??= '*/*';
     if (request.decompress !== false) headers['accept-encoding'] ??= acceptEncoding;
-    // A name of the caller's choice at an address of the caller's choice reaches what neither check saw.
+    // A Host header chosen by the caller, sent to an address chosen by the caller, would bypass both checks.
     if (request.trust === 'guarded') delete headers.host;
     const credentials = credentialsHeader(url);
     if (credentials) headers.authorization ??= credentials;
@@ -202,14 +216,15 @@ class Way {
     return { url, method: method.toUpperCase(), headers, body, trust };
   }
 
-  private begin(request: EgressRequest, url: string): Errand {
-    const { headersTimeoutMs, bodyTimeoutMs, timeoutMs, bytesMax } = {
+  private begin(request: EgressRequest, url: string, pools: Pools): Exchange {
+    const { headersTimeoutMs, bodyTimeoutMs, timeoutMs, maxBytes } = {
       ...this.limits,
-      ...defined(request),
+      ...pickDefined(request),
     };
-    const errand: Errand = {
+    const exchange: Exchange = {
       request,
-      bytesMax,
+      pools,
+      maxBytes,
       timeouts: { headersTimeoutMs, bodyTimeoutMs, timeoutMs },
       current: undefined,
       final: undefined,
@@ -218,47 +233,47 @@ class Way {
         request.signal?.removeEventListener('abort', onAbort);
       },
     };
-    const onAbort = () => errand.current?.fail(abortError(request.signal));
+    const onAbort = () => exchange.current?.fail(abortError(request.signal));
     request.signal?.addEventListener('abort', onAbort, { once: true });
-    const expire = () => errand.current?.fail(timedOut(url, 'total', timeoutMs));
+    const expire = () => exchange.current?.fail(timedOut(url, 'total', timeoutMs));
     const stopTimer = timeoutMs > 0 ? this.options.clock.after(timeoutMs, expire) : () => {};
-    return errand;
+    return exchange;
   }
 
-  private async send(errand: Errand, hop: Hop): Promise<{ transfer: Transfer; head: Head }> {
+  private async send(exchange: Exchange, hop: Hop): Promise<{ transfer: Transfer; head: Head }> {
     const url = hop.url.href;
     for (let attempt = 1; ; attempt++) {
-      const transfer = this.start(errand, hop);
+      const transfer = this.start(exchange, hop);
       try {
         return { transfer, head: await transfer.head };
       } catch (error) {
         const isReused = (transfer.peer?.used ?? 0) > 1;
         const isSafe = hop.body === undefined && (hop.method === 'GET' || hop.method === 'HEAD');
         if (attempt === 1 && isReused && isSafe && isStale(error)) continue;
-        throw explained(error, url, errand);
+        throw explainError(error, url, exchange);
       }
     }
   }
 
-  private start(errand: Errand, hop: Hop): Transfer {
-    const { bytesMax, timeouts, request } = errand;
+  private start(exchange: Exchange, hop: Hop): Transfer {
+    const { maxBytes, timeouts, request, pools } = exchange;
     const url = hop.url.href;
     const options = {
-      bytesMax,
-      tooLarge: () => tooLarge(url, bytesMax),
-      started: () => request.onSent?.(),
+      maxBytes,
+      tooLarge: () => tooLarge(url, maxBytes),
+      onStart: () => request.onSent?.(),
     };
     const transfer: Transfer = new Transfer(options, () => {
-      if (errand.final === transfer) errand.done();
+      if (exchange.final === transfer) exchange.done();
     });
-    errand.current = transfer;
+    exchange.current = transfer;
     if (request.signal?.aborted) {
       transfer.fail(abortError(request.signal));
       return transfer;
     }
     try {
-      const way = { trust: hop.trust, fresh: request.fresh === true };
-      this.pools.dispatch(way, dispatchOptions(hop, timeouts), transfer);
+      const route = { trust: hop.trust, fresh: request.fresh === true };
+      pools.dispatch(route, dispatchOptions(hop, timeouts), transfer);
     } catch (error) {
       transfer.fail(error as Error);
     }
@@ -266,41 +281,41 @@ class Way {
   }
 
   private response(
-    errand: Errand,
+    exchange: Exchange,
     hop: Hop,
     transfer: Transfer,
     { status, headers }: Head,
     redirects: EgressResponse['redirects'],
   ): EgressResponse {
-    const { request, bytesMax } = errand;
+    const { request, maxBytes } = exchange;
     const url = hop.url.href;
-    if (hop.method !== 'HEAD' && Number(headers['content-length']) > bytesMax) {
-      const error = tooLarge(url, bytesMax);
+    if (hop.method !== 'HEAD' && Number(headers['content-length']) > maxBytes) {
+      const error = tooLarge(url, maxBytes);
       transfer.fail(error);
       throw error;
     }
-    errand.final = transfer;
-    if (transfer.isSettled) errand.done();
+    exchange.final = transfer;
+    if (transfer.isSettled) exchange.done();
     const isDecoded = request.decompress !== false && hop.method !== 'HEAD';
     const chain = (isDecoded ? decoders(headers['content-encoding']) : undefined) ?? [];
     if (chain.length > 0) {
       delete headers['content-encoding'];
       delete headers['content-length'];
     }
-    const explain = (error: unknown) => explained(error, url, errand);
-    const body = new EgressBody(transfer, { url, bytesMax, chain, explain });
+    const explain = (error: unknown) => explainError(error, url, exchange);
+    const body = new EgressBody(transfer, { url, maxBytes, chain, explain });
     const remoteAddress = transfer.peer?.address ?? '';
     return { status, headers, url, redirects, remoteAddress, body };
   }
 }
 
-/** Who gave up gets their own reason back, not ours. */
-function explained(error: unknown, url: string, { request, timeouts }: Errand): Error {
+/** An aborted caller gets its own abort reason. */
+function explainError(error: unknown, url: string, { request, timeouts }: Exchange): Error {
   if (request.signal?.aborted) return abortError(request.signal);
-  return failureOf(error, url, timeouts);
+  return toFailure(error, url, timeouts);
 }
 
-function dispatchOptions(hop: Hop, timeouts: Errand['timeouts']): Dispatcher.DispatchOptions {
+function dispatchOptions(hop: Hop, timeouts: Exchange['timeouts']): Dispatcher.DispatchOptions {
   const { url, method, headers, body } = hop;
   return {
     origin: url.origin,
@@ -309,11 +324,11 @@ function dispatchOptions(hop: Hop, timeouts: Errand['timeouts']): Dispatcher.Dis
     headers,
     headersTimeout: timeouts.headersTimeoutMs,
     bodyTimeout: timeouts.bodyTimeoutMs,
-    ...(body === undefined ? {} : { body: bodyOf(body) }),
+    ...(body === undefined ? {} : { body: toDispatchBody(body) }),
   };
 }
 
-function bodyOf(body: NonNullable<EgressRequest['body']>): string | Buffer | Readable {
+function toDispatchBody(body: NonNullable<EgressRequest['body']>): string | Buffer | Readable {
   return typeof body === 'string' || Buffer.isBuffer(body) ? body : Readable.from(body);
 }
 
@@ -326,13 +341,13 @@ function openSocket(
   return new Promise((resolve, reject) => {
     if (signal?.aborted) return reject(abortError(signal));
     const onAbort = () => {
-      giveUp();
+      cancel();
       reject(abortError(signal));
     };
-    const giveUp = connector.open({ host, port, tls: false, trust, timeoutMs }, (error, socket) => {
+    const cancel = connector.open({ host, port, tls: false, trust, timeoutMs }, (error, socket) => {
       signal?.removeEventListener('abort', onAbort);
       if (socket) return resolve(socket);
-      reject(failureOf(error, `${isIP(host) === 6 ? `[${host}]` : host}:${port}`, limits));
+      reject(toFailure(error, `${isIP(host) === 6 ? `[${host}]` : host}:${port}`, limits));
     });
     signal?.addEventListener('abort', onAbort, { once: true });
   });
@@ -344,7 +359,7 @@ function parseUrl(input: string | URL): URL {
     url = new URL(input);
   } catch {
     throw new AppError('invalidInput', `${String(input).slice(0, 200)} is not a URL.`, {
-      hint: 'Write the whole address: https://example.com/path.',
+      hint: 'Use an absolute URL: https://example.com/path.',
     });
   }
   checkScheme(url);
@@ -354,7 +369,7 @@ function parseUrl(input: string | URL): URL {
 function checkScheme({ protocol, href }: URL): void {
   if (protocol === 'http:' || protocol === 'https:') return;
   throw refusal(`${href.slice(0, 200)} is not http or https.`, {
-    hint: 'Only http and https leave this machine; the setting `egress.allow` names hosts of these.',
+    hint: 'Only http and https are supported.',
   });
 }
 
@@ -362,12 +377,12 @@ function abortError(signal: AbortSignal | undefined): Error {
   const reason: unknown = signal?.reason;
   return reason instanceof Error
     ? reason
-    : new DOMException('The request was given up', 'AbortError');
+    : new DOMException('The request was aborted', 'AbortError');
 }
 
-/** Only what was given: an undefined field must not hide a default. */
-function defined(request: EgressRequest): Partial<EgressLimits> {
-  const { headersTimeoutMs, bodyTimeoutMs, timeoutMs, bytesMax } = request;
-  const given = Object.entries({ headersTimeoutMs, bodyTimeoutMs, timeoutMs, bytesMax });
-  return Object.fromEntries(given.filter(([, value]) => value !== undefined));
+/** Omits undefined fields, because they would hide the defaults. */
+function pickDefined(request: EgressRequest): Partial<EgressLimits> {
+  const { headersTimeoutMs, bodyTimeoutMs, timeoutMs, maxBytes } = request;
+  const fields = Object.entries({ headersTimeoutMs, bodyTimeoutMs, timeoutMs, maxBytes });
+  return Object.fromEntries(fields.filter(([, value]) => value !== undefined));
 }

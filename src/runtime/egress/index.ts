@@ -1,4 +1,4 @@
-// What the rest may use of the way out.
+// The public interface of egress.
 export { createEgress, egressLimits } from './egress.ts';
 export type {
   Egress,

@@ -1,20 +1,20 @@
-// Connection pools, one set per trust: a connection that was opened for a trusted destination never serves a guarded one.
+// Connection pools, separate per trust level: a connection opened for a trusted destination never serves a guarded one.
 import { Agent, type buildConnector, Client, type Dispatcher, Pool } from 'undici';
 import type { Connector } from './connector.ts';
 import type { Trust } from './policy.ts';
 import { type Peer, Transfer } from './transfer.ts';
 
 export interface PoolLimits {
-  /** Open connections to one origin; more requests wait. */
-  connectionsPerOriginMax: number;
+  /** Open connections per origin. Further requests wait. */
+  maxConnectionsPerOrigin: number;
   connectTimeoutMs: number;
   keepAliveMs: number;
-  headerBytesMax: number;
+  maxHeaderBytes: number;
 }
 
 export class Pools {
-  private readonly kept: Record<Trust, Agent>;
-  /** Every request has a connection of its own, which ends with it. */
+  private readonly keepAlive: Record<Trust, Agent>;
+  /** Each request uses its own connection, which ends with it. */
   private readonly fresh: Record<Trust, Agent>;
 
   constructor(connector: Connector, limits: PoolLimits) {
@@ -22,27 +22,27 @@ export class Pools {
       trusted: createAgent(connector, limits, { trust: 'trusted', pipelining }),
       guarded: createAgent(connector, limits, { trust: 'guarded', pipelining }),
     });
-    this.kept = agents(1);
+    this.keepAlive = agents(1);
     this.fresh = agents(0);
   }
 
   dispatch(
-    way: { trust: Trust; fresh: boolean },
+    route: { trust: Trust; fresh: boolean },
     options: Dispatcher.DispatchOptions,
     transfer: Transfer,
   ): void {
-    (way.fresh ? this.fresh : this.kept)[way.trust].dispatch(options, transfer);
+    (route.fresh ? this.fresh : this.keepAlive)[route.trust].dispatch(options, transfer);
   }
 
   async close(): Promise<void> {
-    const all = [...Object.values(this.kept), ...Object.values(this.fresh)];
+    const all = [...Object.values(this.keepAlive), ...Object.values(this.fresh)];
     await Promise.all(all.map((agent) => agent.destroy()));
   }
 }
 
 type Connect = buildConnector.connector;
 
-/** Tells a transfer which connection it runs on. */
+/** Lets a transfer know which connection it runs on. */
 class PeerClient extends Client {
   private readonly peer: Peer;
 
@@ -88,10 +88,10 @@ function createAgent(
   return new Agent({
     factory: (origin, options) =>
       new Pool(origin, { ...(options as Pool.Options), factory: clientFactory }),
-    connections: limits.connectionsPerOriginMax,
+    connections: limits.maxConnectionsPerOrigin,
     pipelining,
     allowH2: false,
     keepAliveTimeout: limits.keepAliveMs,
-    maxHeaderSize: limits.headerBytesMax,
+    maxHeaderSize: limits.maxHeaderBytes,
   });
 }

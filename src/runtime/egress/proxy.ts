@@ -1,13 +1,14 @@
-// A forward proxy in this process for clients that make their own connections (browsers): plain HTTP and CONNECT, both
-// through the same guard. It listens on loopback and asks for a password, so that only who was told can use it.
+// A forward proxy for clients that open their own connections (browsers): plain HTTP and CONNECT, both through egress. It
+// listens on loopback and requires a password.
 import { randomBytes, timingSafeEqual } from 'node:crypto';
-import { createServer, type IncomingMessage, type ServerResponse } from 'node:http';
+import type { IncomingMessage, ServerResponse } from 'node:http';
 import type { AddressInfo, Socket } from 'node:net';
 import type { Duplex } from 'node:stream';
 import { pipeline } from 'node:stream/promises';
 import { AppError, errorBody, errorKind } from '../../errors.ts';
 import type { Clock } from '../clock.ts';
 import type { Log } from '../log.ts';
+import { nodeHttp } from '../packages.ts';
 import type { Egress } from './egress.ts';
 
 export interface EgressProxyOptions {
@@ -15,23 +16,23 @@ export interface EgressProxyOptions {
   clock: Clock;
   log: Log;
   limits?: Partial<ProxyLimits>;
-  /** Hears why a destination was refused; a browser only learns that it was. */
+  /** Receives the reason for a refusal, because a browser only learns that the request was refused. */
   onRefused?(destination: string, error: AppError): void;
 }
 
-export interface ProxyLimits {
-  /** One plain answer. */
-  bytesMax: number;
+interface ProxyLimits {
+  /** Limit for one plain response. */
+  maxBytes: number;
   timeoutMs: number;
-  /** Both directions of one tunnel together. */
-  tunnelBytesMax: number;
+  /** Limit for both directions of one tunnel together. */
+  maxTunnelBytes: number;
   tunnelIdleMs: number;
 }
 
 const proxyLimits: ProxyLimits = {
-  bytesMax: 64 * 1024 * 1024,
+  maxBytes: 64 * 1024 * 1024,
   timeoutMs: 120_000,
-  tunnelBytesMax: 512 * 1024 * 1024,
+  maxTunnelBytes: 512 * 1024 * 1024,
   tunnelIdleMs: 60_000,
 };
 
@@ -39,7 +40,7 @@ export interface EgressProxy {
   url: string;
   username: string;
   password: string;
-  /** `x-errand-mark` of answers that are the proxy's own: a site cannot pretend to be it. */
+  /** Value of `x-errand-mark` in the proxy's own responses, so that a site cannot imitate them. */
   mark: string;
   close(): Promise<void>;
 }
@@ -56,7 +57,7 @@ export async function createEgressProxy(options: EgressProxyOptions): Promise<Eg
   };
 }
 
-/** Between two neighbours only: never handed on. */
+/** Hop-by-hop headers, which a proxy does not forward. */
 const hopHeader = /^(connection|keep-alive|proxy-.*|te|trailer|transfer-encoding|upgrade|host)$/;
 
 class Proxy {
@@ -65,7 +66,7 @@ class Proxy {
   readonly mark = randomBytes(12).toString('base64url');
   private readonly options: EgressProxyOptions;
   private readonly limits: ProxyLimits;
-  private readonly server = createServer();
+  private readonly server = nodeHttp().createServer();
   private readonly sockets = new Set<Duplex>();
   private readonly expected: Buffer;
 
@@ -73,7 +74,7 @@ class Proxy {
     this.options = options;
     this.limits = { ...proxyLimits, ...options.limits };
     this.expected = Buffer.from(btoa(`${this.username}:${this.password}`));
-    this.server.on('connection', (socket) => this.keep(socket));
+    this.server.on('connection', (socket) => this.track(socket));
     this.server.on('request', (request, response) => void this.forward(request, response));
     this.server.on('connect', (request, socket, head) => void this.tunnel(request, socket, head));
     this.server.on('clientError', (_error, socket) => socket.destroy());
@@ -96,29 +97,29 @@ class Proxy {
 
   private async forward(request: IncomingMessage, response: ServerResponse): Promise<void> {
     const url = request.url ?? '';
-    const gone = new AbortController();
-    response.once('close', () => gone.abort());
+    const clientGone = new AbortController();
+    response.once('close', () => clientGone.abort());
     try {
       this.checkPassword(request);
       if (!url.startsWith('http://'))
-        throw new AppError('invalidInput', 'This is a proxy: send the whole URL.');
+        throw new AppError('invalidInput', 'This is a proxy. Send an absolute http:// URL.');
       const hasBody =
         request.headers['content-length'] !== undefined ||
         request.headers['transfer-encoding'] !== undefined;
-      const answer = await this.options.egress.request({
+      const upstream = await this.options.egress.request({
         url,
         method: request.method ?? 'GET',
-        headers: endToEnd(request.headers) as Record<string, string>,
+        headers: endToEndHeaders(request.headers) as Record<string, string>,
         ...(hasBody ? { body: request as AsyncIterable<Buffer> } : {}),
         trust: 'guarded',
-        signal: gone.signal,
+        signal: clientGone.signal,
         redirects: 0,
         decompress: false,
-        bytesMax: this.limits.bytesMax,
+        maxBytes: this.limits.maxBytes,
         timeoutMs: this.limits.timeoutMs,
       });
-      response.writeHead(answer.status, endToEnd(answer.headers));
-      await pipeline(answer.body, response);
+      response.writeHead(upstream.status, endToEndHeaders(upstream.headers));
+      await pipeline(upstream.body, response);
     } catch (error) {
       this.refuse(url, error, response);
     }
@@ -134,20 +135,20 @@ class Proxy {
       if (client.destroyed) return void server.destroy();
       client.write('HTTP/1.1 200 Connection Established\r\n\r\n');
       if (head.length > 0) server.write(head);
-      this.join(client, server);
+      this.relay(client, server);
     } catch (error) {
-      this.tell(authority, error);
-      const { status, headers, text } = answerOf(error, this.mark);
+      this.report(authority, error);
+      const { status, headers, text } = errorResponse(error, this.mark);
       const lines = Object.entries(headers).map(([name, value]) => `${name}: ${value}\r\n`);
       client.end(`HTTP/1.1 ${status} Refused\r\n${lines.join('')}\r\n${text}`);
     }
   }
 
-  /** Both ways until either side ends, is silent too long or has sent too much. */
-  private join(client: Duplex, server: Socket): void {
-    this.keep(server);
+  /** Forwards both directions until one side ends, is idle too long, or the byte limit is reached. */
+  private relay(client: Duplex, server: Socket): void {
+    this.track(server);
     let bytes = 0;
-    let seen = -1;
+    let bytesSeen = -1;
     const end = () => {
       stopTimer();
       client.destroy();
@@ -155,11 +156,11 @@ class Proxy {
     };
     const count = (chunk: Buffer) => {
       bytes += chunk.length;
-      if (bytes > this.limits.tunnelBytesMax) end();
+      if (bytes > this.limits.maxTunnelBytes) end();
     };
     const watch = () => {
-      if (bytes === seen) return end();
-      seen = bytes;
+      if (bytes === bytesSeen) return end();
+      bytesSeen = bytes;
       stopTimer = this.options.clock.after(this.limits.tunnelIdleMs, watch);
     };
     let stopTimer = this.options.clock.after(this.limits.tunnelIdleMs, watch);
@@ -172,7 +173,7 @@ class Proxy {
     server.pipe(client);
   }
 
-  private keep(socket: Duplex): void {
+  private track(socket: Duplex): void {
     this.sockets.add(socket);
     socket.once('close', () => this.sockets.delete(socket));
   }
@@ -180,25 +181,25 @@ class Proxy {
   private checkPassword({ headers }: IncomingMessage): void {
     const sent = Buffer.from((headers['proxy-authorization'] ?? '').replace(/^basic\s+/i, ''));
     if (sent.length === this.expected.length && timingSafeEqual(sent, this.expected)) return;
-    throw new AppError('unauthorized', 'This proxy needs its password.');
+    throw new AppError('unauthorized', 'This proxy requires a password.');
   }
 
   private refuse(url: string, error: unknown, response: ServerResponse): void {
-    this.tell(url, error);
+    this.report(url, error);
     if (response.headersSent || response.destroyed) return void response.destroy();
-    const { status, headers, text } = answerOf(error, this.mark);
+    const { status, headers, text } = errorResponse(error, this.mark);
     response.writeHead(status, headers).end(text);
   }
 
-  private tell(to: string, error: unknown): void {
+  private report(to: string, error: unknown): void {
     if (error instanceof AppError && error.code === 'egressRefused')
       this.options.onRefused?.(to, error);
     else if (!(error instanceof AppError))
-      this.options.log.debug('a proxied request failed', { to, error });
+      this.options.log.debug('proxied request failed', { to, error });
   }
 }
 
-function answerOf(error: unknown, mark: string) {
+function errorResponse(error: unknown, mark: string) {
   const { code, message, hint } = errorBody(error);
   const text = hint ? `${message} ${hint}\n` : `${message}\n`;
   const status = code === 'unauthorized' ? 407 : errorKind(code).http;
@@ -213,21 +214,21 @@ function answerOf(error: unknown, mark: string) {
   return { status, headers, text };
 }
 
-function endToEnd(headers: Record<string, string | string[] | undefined>) {
+function endToEndHeaders(headers: Record<string, string | string[] | undefined>) {
   const kept: Record<string, string | string[]> = {};
   for (const [name, value] of Object.entries(headers))
     if (value !== undefined && !hopHeader.test(name)) kept[name] = value;
   return kept;
 }
 
-/** Through the URL parser, so that every spelling of an address becomes the one that is checked. */
+/** Uses the URL parser, so that every spelling of an address becomes the one that is checked. */
 function destination(authority: string): { host: string; port: number } {
   try {
     const url = new URL(`https://${authority}`);
     if (url.username === '' && url.pathname === '/' && url.search === '')
       return { host: url.hostname.replace(/^\[|\]$/g, ''), port: Number(url.port || 443) };
   } catch {
-    // answered below
+    // Reported below.
   }
-  throw new AppError('invalidInput', `${authority.slice(0, 200)} is no host and port.`);
+  throw new AppError('invalidInput', `${authority.slice(0, 200)} is not a host and port.`);
 }

@@ -1,4 +1,4 @@
-// From an answer to the next hop: which method, which headers, and how far the new destination is trusted.
+// Derives the next hop from a redirect: method, headers, and trust in the new destination.
 import { failed } from './failure.ts';
 import type { Trust } from './policy.ts';
 import type { Head } from './transfer.ts';
@@ -11,46 +11,50 @@ export interface Hop {
   trust: Trust;
 }
 
-/** Headers that are meant for one server only. */
+/** Headers that only one server may receive. */
 const secretName = /auth|cookie|token|key|secret|signature|session|^host$/;
 const bodyHeader = /^content-/;
 
 export function nextHop(hop: Hop, { status, headers }: Head): Hop | undefined {
   const location = headers.location;
   if (typeof location !== 'string' || ![301, 302, 303, 307, 308].includes(status)) return undefined;
-  const url = target(location, hop.url);
-  const isSame = url.origin === hop.url.origin;
-  const isTurned =
+  const url = parseLocation(location, hop.url);
+  const isSameOrigin = url.origin === hop.url.origin;
+  const becomesGet =
     (status === 303 && hop.method !== 'HEAD') || (status < 303 && hop.method === 'POST');
-  if (!isTurned && hop.body !== undefined && !isReplayable(hop.body))
-    throw failed(hop.url.href, 'redirects', 'it wants a body again that was a stream');
+  if (!becomesGet && hop.body !== undefined && !isReplayable(hop.body))
+    throw failed(
+      hop.url.href,
+      'redirects',
+      'the redirect requires the body again, which was a stream',
+    );
   const credentials = credentialsHeader(url);
   const kept = Object.entries(hop.headers).filter(
-    ([name]) => !(isTurned && bodyHeader.test(name)) && (isSame || !secretName.test(name)),
+    ([name]) => !(becomesGet && bodyHeader.test(name)) && (isSameOrigin || !secretName.test(name)),
   );
   return {
     url,
-    method: isTurned ? 'GET' : hop.method,
+    method: becomesGet ? 'GET' : hop.method,
     headers: {
       ...Object.fromEntries(kept),
       ...(credentials ? { authorization: credentials } : {}),
     },
-    body: isTurned ? undefined : hop.body,
-    // Where a redirect points is the other side's word, whoever the other side is.
-    trust: isSame ? hop.trust : 'guarded',
+    body: becomesGet ? undefined : hop.body,
+    // The other side chooses the redirect target, so it is never trusted.
+    trust: isSameOrigin ? hop.trust : 'guarded',
   };
 }
 
-/** `https://user:pass@host` as a header; the URL loses it. */
+/** Moves the credentials of `https://user:pass@host` from the URL into a header. */
 export function credentialsHeader(url: URL): string | undefined {
   if (url.username === '' && url.password === '') return undefined;
-  const pair = `${decoded(url.username)}:${decoded(url.password)}`;
+  const pair = `${tryDecode(url.username)}:${tryDecode(url.password)}`;
   url.username = '';
   url.password = '';
   return `Basic ${Buffer.from(pair).toString('base64')}`;
 }
 
-function decoded(text: string): string {
+function tryDecode(text: string): string {
   try {
     return decodeURIComponent(text);
   } catch {
@@ -58,11 +62,11 @@ function decoded(text: string): string {
   }
 }
 
-function target(location: string, base: URL): URL {
+function parseLocation(location: string, base: URL): URL {
   try {
     return new URL(location, base);
   } catch (error) {
-    throw failed(base.href, 'redirects', 'it redirects to something that is no URL', error);
+    throw failed(base.href, 'redirects', 'the redirect location is not a URL', error);
   }
 }
 

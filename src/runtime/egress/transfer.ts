@@ -1,5 +1,5 @@
-// One request on the wire: its head as a promise, its bytes as a queue that holds the sender back when nobody reads.
-// A handler on undici's dispatch, because a stream per request would cost more than the rest of it.
+// One HTTP exchange: its head as a promise, its body as a queue with backpressure. It implements undici's dispatch handler
+// directly, because a stream per request would cost more than the rest of the request.
 import type { Dispatcher } from 'undici';
 
 export interface Head {
@@ -10,28 +10,28 @@ export interface Head {
 /** The connection a request runs on. */
 export interface Peer {
   address: string;
-  /** Requests since it was opened. */
+  /** Requests since the connection was opened. */
   used: number;
 }
 
-export interface TransferOptions {
-  bytesMax: number;
+interface TransferOptions {
+  maxBytes: number;
   tooLarge(): Error;
-  /** It has a connection and goes out now. */
-  started(): void;
+  /** Called when the request has a connection and is being sent. */
+  onStart(): void;
 }
 
-const queuedBytesMax = 256 * 1024;
-/** So much of an unwanted body is read to keep its connection; beyond, closing is cheaper. */
-const discardBytesMax = 64 * 1024;
+const maxQueuedBytes = 256 * 1024;
+/** Up to this much of an unwanted body is read to keep its connection. Beyond that, closing it is cheaper. */
+const maxDiscardBytes = 64 * 1024;
 
 export class Transfer implements Dispatcher.DispatchHandler {
   peer: Peer | undefined;
   readonly head: Promise<Head>;
-  /** The bytes as they came over the wire. */
+  /** The bytes as received, still encoded. */
   readonly chunks: AsyncIterable<Buffer>;
   private readonly options: TransferOptions;
-  private readonly settled: () => void;
+  private readonly onSettled: () => void;
   private resolveHead: (head: Head) => void = () => {};
   private rejectHead: (error: Error) => void = () => {};
   private controller: Dispatcher.DispatchController | undefined;
@@ -39,14 +39,14 @@ export class Transfer implements Dispatcher.DispatchHandler {
   private queuedBytes = 0;
   private bytes = 0;
   private state: 'open' | 'ended' | 'failed' = 'open';
-  private mode: 'piecewise' | 'whole' | 'discard' = 'piecewise';
+  private mode: 'chunks' | 'all' | 'discard' = 'chunks';
   private error: Error | undefined;
   private wake: () => void = () => {};
 
-  /** `settled` is called once, when the last byte came or all is lost. */
-  constructor(options: TransferOptions, settled: () => void) {
+  /** `onSettled` is called once, after the last byte or a failure. */
+  constructor(options: TransferOptions, onSettled: () => void) {
     this.options = options;
-    this.settled = settled;
+    this.onSettled = onSettled;
     this.head = new Promise((resolve, reject) => {
       this.resolveHead = resolve;
       this.rejectHead = reject;
@@ -61,7 +61,7 @@ export class Transfer implements Dispatcher.DispatchHandler {
   onRequestStart(controller: Dispatcher.DispatchController): void {
     this.controller = controller;
     if (this.peer) this.peer.used += 1;
-    this.options.started();
+    this.options.onStart();
     if (this.error) controller.abort(this.error);
   }
 
@@ -76,14 +76,14 @@ export class Transfer implements Dispatcher.DispatchHandler {
   onResponseData(controller: Dispatcher.DispatchController, chunk: Buffer): void {
     this.bytes += chunk.length;
     if (this.mode === 'discard') {
-      if (this.bytes > discardBytesMax) this.fail(new Error('not wanted'));
+      if (this.bytes > maxDiscardBytes) this.fail(new Error('not wanted'));
       return;
     }
-    if (this.bytes > this.options.bytesMax) return this.fail(this.options.tooLarge());
+    if (this.bytes > this.options.maxBytes) return this.fail(this.options.tooLarge());
     this.queue.push(chunk);
     this.queuedBytes += chunk.length;
-    if (this.mode === 'piecewise') {
-      if (this.queuedBytes > queuedBytesMax) controller.pause();
+    if (this.mode === 'chunks') {
+      if (this.queuedBytes > maxQueuedBytes) controller.pause();
       this.wake();
     }
   }
@@ -98,7 +98,7 @@ export class Transfer implements Dispatcher.DispatchHandler {
     this.settle('failed');
   }
 
-  /** Gives the request up, wherever it is. */
+  /** Aborts the request in any state. */
   fail(error: Error): void {
     if (this.state !== 'open') return;
     this.error ??= error;
@@ -107,8 +107,8 @@ export class Transfer implements Dispatcher.DispatchHandler {
     this.controller?.abort(this.error);
   }
 
-  async whole(): Promise<Buffer> {
-    this.mode = 'whole';
+  async readAll(): Promise<Buffer> {
+    this.mode = 'all';
     this.controller?.resume();
     if (this.state === 'open') await new Promise<void>((resolve) => (this.wake = resolve));
     if (this.state === 'failed') throw this.error!;
@@ -122,7 +122,7 @@ export class Transfer implements Dispatcher.DispatchHandler {
     this.mode = 'discard';
     this.queue = [];
     this.wake();
-    if (this.bytes > discardBytesMax) this.fail(new Error('not wanted'));
+    if (this.bytes > maxDiscardBytes) this.fail(new Error('not wanted'));
     else this.controller?.resume();
   }
 
@@ -132,7 +132,7 @@ export class Transfer implements Dispatcher.DispatchHandler {
         const chunk = this.queue.shift();
         if (chunk) {
           this.queuedBytes -= chunk.length;
-          if (this.queuedBytes <= queuedBytesMax / 2) this.controller?.resume();
+          if (this.queuedBytes <= maxQueuedBytes / 2) this.controller?.resume();
           yield chunk;
         } else if (this.state === 'failed') {
           throw this.error!;
@@ -150,7 +150,7 @@ export class Transfer implements Dispatcher.DispatchHandler {
   private settle(state: 'ended' | 'failed'): void {
     if (this.state !== 'open') return;
     this.state = state;
-    this.settled();
+    this.onSettled();
     this.wake();
   }
 }

@@ -1,6 +1,6 @@
-// Handing out attempts: taken from pg-boss, decided on by the caller's pure plan, leased and started in one transaction.
-// Nothing in here waits for another transaction's rows, so two nodes that claim at once never block each other; only a
-// queue with a limit is claimed by one node at a time, which is what makes the limit exact over all nodes.
+// Claims attempts: takes entries from pg-boss, applies the caller's pure plan, and leases and starts the attempts in one
+// transaction. It never waits for rows of another transaction, so concurrent claims of two nodes do not block each other.
+// Only a queue with a limit is claimed by one node at a time, which makes the limit exact across nodes.
 import type { Pool, PoolClient } from 'pg';
 import type { Candidate, ClaimPlan, ClaimRequest, Row } from '../store.ts';
 import { rollback, withClient } from './committer.ts';
@@ -11,41 +11,41 @@ import { Conflict, Transaction } from './transaction.ts';
 type Plan = (candidate: Candidate) => ClaimPlan;
 type Queue = ClaimRequest['queues'][number];
 
-const triesMax = 3;
-/** Looked at in one go after some were refused. */
-const lookMax = 25;
-/** Advisory locks are numbers; this one means "a limited queue". */
+const maxTries = 3;
+/** Entries examined per batch after the plan skipped some. */
+const maxBatch = 25;
+/** Advisory lock class for queues with a limit. */
 const limitLock = 7_411_002;
 
-export interface Claimed {
+interface ClaimResult {
   taken: Candidate[];
-  /** Queues in which another node held entries while we looked; it may put them back for us. */
+  /** Queues in which another node held entries during the claim. That node may put them back. */
   contested: string[];
 }
 
 export async function claimAttempts(
-  parts: { pool: Pool; dispatcher: Dispatcher },
+  deps: { pool: Pool; dispatcher: Dispatcher },
   request: ClaimRequest,
   plan: Plan,
-): Promise<Claimed> {
-  const { pool, dispatcher } = parts;
+): Promise<ClaimResult> {
+  const { pool, dispatcher } = deps;
   for (const { name } of request.queues) await dispatcher.ensureQueue(name);
-  const queues = await nonEmpty(parts, request.queues);
+  const queues = await nonEmpty(deps, request.queues);
   if (queues.length === 0 || request.limit <= 0) return { taken: [], contested: [] };
   return withClient(pool, async (client) => {
     for (let tries = 1; ; tries++) {
       const claim = new Claim({ client, dispatcher, request, plan });
       try {
         const taken = await claim.run(queues);
-        // Whoever got something looks again when that is done.
+        // A node that claimed something looks again when that job is done.
         const contested = taken.length > 0 ? [] : await claim.contested();
         return { taken, contested };
       } catch (error) {
         await rollback(client, error);
         const { code } = error as { code?: string };
-        const again = error instanceof Conflict || code === '40P01' || code === '40001';
-        if (!again) throw error;
-        if (tries >= triesMax) return { taken: [], contested: [] };
+        const canRetry = error instanceof Conflict || code === '40P01' || code === '40001';
+        if (!canRetry) throw error;
+        if (tries >= maxTries) return { taken: [], contested: [] };
       }
     }
   });
@@ -56,11 +56,11 @@ async function nonEmpty(
   queues: readonly Queue[],
 ): Promise<readonly Queue[]> {
   if (queues.length < 2) return queues;
-  const waiting = await dispatcher.waiting(
+  const names = await dispatcher.nonEmptyQueues(
     pool,
     queues.map(({ name }) => name),
   );
-  return queues.filter(({ name }) => waiting.has(name));
+  return queues.filter(({ name }) => names.has(name));
 }
 
 class Claim {
@@ -70,29 +70,29 @@ class Claim {
   private readonly plan: Plan;
   private readonly transaction: Transaction;
   private readonly taken: Candidate[] = [];
-  /** Entries that this claim takes out of the queue without starting them. */
-  private readonly gone = new Set<string>();
-  /** Queues that were looked through to their end. */
-  private readonly seen: string[] = [];
+  /** Entries that this claim removes from the queue without starting them. */
+  private readonly removed = new Set<string>();
+  /** Queues that were examined to the end. */
+  private readonly exhausted: string[] = [];
 
-  constructor(parts: {
+  constructor(deps: {
     client: PoolClient;
     dispatcher: Dispatcher;
     request: ClaimRequest;
     plan: Plan;
   }) {
-    this.client = parts.client;
-    this.dispatcher = parts.dispatcher;
-    this.request = parts.request;
-    this.plan = parts.plan;
-    this.transaction = new Transaction(parts.client, parts.dispatcher);
+    this.client = deps.client;
+    this.dispatcher = deps.dispatcher;
+    this.request = deps.request;
+    this.plan = deps.plan;
+    this.transaction = new Transaction(deps.client, deps.dispatcher);
   }
 
   async run(queues: readonly Queue[]): Promise<Candidate[]> {
     await this.lockLimited(queues);
     for (const { name, limit } of queues) {
       let free = this.request.limit - this.taken.length;
-      if (limit !== undefined) free = Math.min(free, limit - (await this.held(name)));
+      if (limit !== undefined) free = Math.min(free, limit - (await this.countHeld(name)));
       if (free > 0) await this.takeFrom(name, free);
       if (this.taken.length >= this.request.limit) break;
     }
@@ -103,10 +103,10 @@ class Claim {
   }
 
   contested(): Promise<string[]> {
-    return this.dispatcher.heldElsewhere(this.client, this.seen);
+    return this.dispatcher.lockedElsewhere(this.client, this.exhausted);
   }
 
-  /** In one order on every node, so that two claims never wait for each other in a circle. */
+  /** Locks in the same order on every node, so that two claims never deadlock. */
   private async lockLimited(queues: readonly Queue[]): Promise<void> {
     const names = queues.filter(({ limit }) => limit !== undefined).map(({ name }) => name);
     if (names.length === 0) return;
@@ -117,7 +117,7 @@ class Claim {
     );
   }
 
-  private async held(queue: string): Promise<number> {
+  private async countHeld(queue: string): Promise<number> {
     const { rows } = await this.client.query({
       ...prepare('SELECT count(*) AS n FROM leases WHERE queue = $1'),
       values: [queue],
@@ -126,25 +126,25 @@ class Claim {
   }
 
   private async takeFrom(queue: string, free: number): Promise<void> {
-    const back: string[] = [];
+    const skipped: string[] = [];
     let open = free;
-    // What is refused stays taken until the end, so that every further look finds others.
-    let left = free + (this.request.lookahead ?? 0);
-    for (let look = free; open > 0 && look > 0; look = Math.min(left, lookMax)) {
-      const entries = await this.dispatcher.take(this.client, queue, look);
+    // Skipped entries stay taken until the end, so that every batch returns new ones.
+    let remaining = free + (this.request.lookahead ?? 0);
+    for (let batch = free; open > 0 && batch > 0; batch = Math.min(remaining, maxBatch)) {
+      const entries = await this.dispatcher.take(this.client, queue, batch);
       const jobs = await this.lockJobs(entries);
-      for (const entry of inOrder(entries, jobs)) {
+      for (const entry of sortForClaim(entries, jobs)) {
         const job = jobs.get(entry.jobId);
         if (open > 0 && job && this.decide(entry, job)) open -= 1;
-        else if (!this.gone.has(entry.bossId)) back.push(entry.bossId);
+        else if (!this.removed.has(entry.bossId)) skipped.push(entry.bossId);
       }
-      if (entries.length < look) {
-        this.seen.push(queue);
+      if (entries.length < batch) {
+        this.exhausted.push(queue);
         break;
       }
-      left -= look;
+      remaining -= batch;
     }
-    if (back.length > 0) await this.dispatcher.putBack(this.client, queue, back);
+    if (skipped.length > 0) await this.dispatcher.putBack(this.client, queue, skipped);
   }
 
   private decide(entry: ReadyEntry, job: Row): boolean {
@@ -156,16 +156,16 @@ class Claim {
       this.taken.push(candidate);
       return true;
     }
-    if (!decision.drop && decision.runAt === undefined) this.dispatcher.refuse(bossId);
+    if (!decision.drop && decision.runAt === undefined) this.dispatcher.skip(bossId);
     else {
-      this.gone.add(bossId);
+      this.removed.add(bossId);
       this.transaction.remove(queue, attemptId);
       if (!decision.drop) this.transaction.schedule({ ...candidate, runAt: decision.runAt! });
     }
     return false;
   }
 
-  /** Jobs that somebody is changing right now are left alone: their entry waits, or goes away with that change. */
+  /** Skips jobs that another transaction is changing: their entry stays, or that transaction removes it. */
   private async lockJobs(entries: readonly ReadyEntry[]): Promise<Map<string, Row>> {
     if (entries.length === 0) return new Map();
     const ids = entries.map(({ jobId }) => jobId);
@@ -175,26 +175,29 @@ class Claim {
     });
     const found = new Map((rows as Row[]).map((row) => [row.id as string, row]));
     if (found.size < entries.length)
-      await this.dropLitter(entries.filter((e) => !found.has(e.jobId)));
+      await this.dropOrphaned(entries.filter((e) => !found.has(e.jobId)));
     return found;
   }
 
-  /** Not found means locked or gone; an entry whose job is gone for good would stand at the head of its queue for ever. */
-  private async dropLitter(entries: readonly ReadyEntry[]): Promise<void> {
+  /** A row that was not found is locked or deleted. An entry without a job would block the head of its queue forever. */
+  private async dropOrphaned(entries: readonly ReadyEntry[]): Promise<void> {
     const { rows } = await this.client.query('SELECT id FROM jobs WHERE id = ANY($1::text[])', [
       entries.map(({ jobId }) => jobId),
     ]);
-    const there = new Set((rows as { id: string }[]).map(({ id }) => id));
+    const existing = new Set((rows as { id: string }[]).map(({ id }) => id));
     for (const { jobId, queue, attemptId, bossId } of entries) {
-      if (there.has(jobId)) continue;
-      this.gone.add(bossId);
+      if (existing.has(jobId)) continue;
+      this.removed.add(bossId);
       this.transaction.remove(queue, attemptId);
     }
   }
 }
 
-/** Rows come back in no order: priority, then when they became ready, then the order of submission. */
-function inOrder(entries: readonly ReadyEntry[], jobs: ReadonlyMap<string, Row>): ReadyEntry[] {
+/** pg-boss returns rows unordered: sort by priority, then ready time, then submission order. */
+function sortForClaim(
+  entries: readonly ReadyEntry[],
+  jobs: ReadonlyMap<string, Row>,
+): ReadyEntry[] {
   const seq = ({ jobId }: ReadyEntry) => (jobs.get(jobId)?.seq as number | undefined) ?? 0;
   return entries.toSorted(
     (a, b) => b.priority - a.priority || a.readyAt - b.readyAt || seq(a) - seq(b),

@@ -1,5 +1,5 @@
-// Group commit: commands that arrive while a transaction is under way share the next one. First all of a group together
-// in one burst; if one of them conflicts or fails, everything is rolled back and each gets a transaction of its own.
+// Group commit: commands that arrive during a transaction share the next one. A group first runs in one transaction. If
+// a command conflicts or fails, everything is rolled back and each command runs in its own transaction.
 import type { Pool, PoolClient } from 'pg';
 import type { Commit, Step } from '../store.ts';
 import type { Dispatcher } from './dispatcher.ts';
@@ -11,23 +11,23 @@ interface Command {
   reject(error: unknown): void;
 }
 
-export interface CommitterOptions {
+interface CommitterOptions {
   pool: Pool;
   dispatcher: Dispatcher;
-  /** Transactions at once; the rest of the pool is for reads and claims. */
-  lanesMax: number;
-  committed(queues: ReadonlySet<string>): void;
+  /** Maximum number of concurrent transactions. The rest of the pool serves reads and claims. */
+  maxTransactions: number;
+  onCommit(queues: ReadonlySet<string>): void;
 }
 
-const groupMax = 64;
-/** One of two transactions that waited for each other was given up by the server: it may simply be tried again. */
-const deadlock = new Set(['40P01', '40001']);
-const triesMax = 5;
+const maxGroup = 64;
+/** Deadlock and serialization failure: the server rolled back one of the transactions, which can simply be retried. */
+const retryableCodes = new Set(['40P01', '40001']);
+const maxTries = 5;
 
 export class Committer {
   private readonly options: CommitterOptions;
   private waiting: Command[] = [];
-  private lanes = 0;
+  private running = 0;
   private scheduled = false;
   private idle: (() => void)[] = [];
 
@@ -42,49 +42,49 @@ export class Committer {
       this.scheduled = true;
       setImmediate(() => {
         this.scheduled = false;
-        this.pump();
+        this.startGroups();
       });
     });
   }
 
-  /** Resolves when nothing is under way. */
+  /** Resolves when no command is pending or running. */
   async drain(): Promise<void> {
-    if (this.lanes === 0 && this.waiting.length === 0) return;
+    if (this.running === 0 && this.waiting.length === 0) return;
     await new Promise<void>((resolve) => this.idle.push(resolve));
   }
 
-  private pump(): void {
-    while (this.lanes < this.options.lanesMax && this.waiting.length > 0) {
-      const group = this.waiting.splice(0, groupMax);
-      this.lanes += 1;
-      void this.lane(group).finally(() => {
-        this.lanes -= 1;
-        this.pump();
-        if (this.lanes === 0) for (const resolve of this.idle.splice(0)) resolve();
+  private startGroups(): void {
+    while (this.running < this.options.maxTransactions && this.waiting.length > 0) {
+      const group = this.waiting.splice(0, maxGroup);
+      this.running += 1;
+      void this.runGroup(group).finally(() => {
+        this.running -= 1;
+        this.startGroups();
+        if (this.running === 0) for (const resolve of this.idle.splice(0)) resolve();
       });
     }
   }
 
-  private async lane(group: Command[]): Promise<void> {
+  private async runGroup(group: Command[]): Promise<void> {
     try {
-      await this.knowQueues(group);
+      await this.ensureQueues(group);
       await withClient(this.options.pool, async (client) => {
-        if (group.length > 1 && (await this.together(client, group))) return;
-        for (const command of group) await this.alone(client, command);
+        if (group.length > 1 && (await this.commitTogether(client, group))) return;
+        for (const command of group) await this.commitAlone(client, command);
       });
     } catch (error) {
       for (const { reject } of group) reject(error);
     }
   }
 
-  /** False: somebody in the group stood in the way, and nothing of it happened. */
-  private async together(client: PoolClient, group: Command[]): Promise<boolean> {
+  /** Returns false if a command conflicted or failed; everything is rolled back then. */
+  private async commitTogether(client: PoolClient, group: Command[]): Promise<boolean> {
     const transaction = new Transaction(client, this.options.dispatcher);
     for (const { steps } of group) transaction.add(steps);
     try {
       const { rows, queues } = await transaction.commit();
       for (const [i, { resolve }] of group.entries()) resolve({ applied: true, rows: rows[i]! });
-      this.options.committed(queues);
+      this.options.onCommit(queues);
       return true;
     } catch (error) {
       await rollback(client, error);
@@ -92,25 +92,28 @@ export class Committer {
     }
   }
 
-  private async alone(client: PoolClient, { steps, resolve, reject }: Command): Promise<void> {
+  private async commitAlone(
+    client: PoolClient,
+    { steps, resolve, reject }: Command,
+  ): Promise<void> {
     for (let tries = 1; ; tries++) {
       const transaction = new Transaction(client, this.options.dispatcher);
       transaction.add(steps);
       try {
         const { rows, queues } = await transaction.commit();
         resolve({ applied: true, rows: rows[0]! });
-        this.options.committed(queues);
+        this.options.onCommit(queues);
         return;
       } catch (error) {
         await rollback(client, error);
         if (error instanceof Conflict) return resolve({ applied: false, step: error.step });
         const { code } = error as { code?: string };
-        if (!deadlock.has(code ?? '') || tries >= triesMax) return reject(error);
+        if (!retryableCodes.has(code ?? '') || tries >= maxTries) return reject(error);
       }
     }
   }
 
-  private async knowQueues(group: Command[]): Promise<void> {
+  private async ensureQueues(group: Command[]): Promise<void> {
     const queues = new Set<string>();
     for (const { steps } of group) {
       for (const step of steps) {
@@ -123,30 +126,30 @@ export class Committer {
   }
 }
 
-/** A connection that broke is thrown away, one that works goes back to the pool. */
+/** Returns a working connection to the pool and discards a broken one. */
 export async function withClient<T>(
   pool: Pool,
   run: (client: PoolClient) => Promise<T>,
 ): Promise<T> {
   const client = await pool.connect();
   let broken: Error | undefined;
-  const lost = (error: Error) => {
+  const onError = (error: Error) => {
     broken = error;
   };
-  client.on('error', lost);
+  client.on('error', onError);
   try {
     return await run(client);
   } catch (error) {
-    // What threw here did not clean up after itself: whatever state the connection is in goes with it.
+    // An error that reaches this point leaves the connection in an unknown state: discard it.
     broken ??= error as Error;
     throw error;
   } finally {
-    client.off('error', lost);
+    client.off('error', onError);
     client.release(broken);
   }
 }
 
-/** A connection that cannot even roll back is lost; `cause` says why it came to that. */
+/** A connection that cannot roll back is broken. Throws `cause` in that case. */
 export async function rollback(client: PoolClient, cause: unknown): Promise<void> {
   try {
     await client.query('ROLLBACK');

@@ -1,5 +1,5 @@
-// pg-boss as the dispatcher, inside our transactions. An attempt is one pg-boss job from the moment it is ready until it
-// is settled; pg-boss never delivers it twice (no retries, no supervision), because a retry is a new attempt of ours.
+// Uses pg-boss as the dispatcher inside our transactions. An attempt is one pg-boss job from the time it is ready until
+// it is settled. pg-boss never delivers it twice (no retries, no supervision), because a retry is a new attempt.
 import { createHash } from 'node:crypto';
 import type { ClientBase } from 'pg';
 import type { PgBoss } from 'pg-boss';
@@ -10,25 +10,25 @@ import { prepare } from './sql.ts';
 
 export interface ReadyEntry extends DispatchEntry {
   bossId: string;
-  /** When pg-boss got it, epoch ms. */
+  /** When pg-boss received it, epoch ms. */
   readyAt: number;
 }
 
 type Executor = Pick<ClientBase, 'query'>;
 
-/** The longest that pg-boss takes; nothing of it counts on this, leases are ours. */
+/** The maximum that pg-boss accepts. It has no effect, because leases are our own. */
 const expireInSeconds = 86_400;
-/** pg-boss keeps priorities as 32-bit numbers. */
-const priorityMax = 2 ** 31 - 1;
-/** Far more than a node looks past; forgetting one costs a look. */
-const refusedMax = 20_000;
-const headMax = 50;
+/** pg-boss stores priorities as 32-bit integers. */
+const maxPriority = 2 ** 31 - 1;
+/** Far more than a node skips. Forgetting an entry costs one extra query. */
+const maxSkipped = 20_000;
+const maxHead = 50;
 
 export class Dispatcher {
   private readonly boss: PgBoss;
   private readonly schema: string;
-  private readonly known = new Map<string, Promise<void>>();
-  private readonly refused = new Set<string>();
+  private readonly ensured = new Map<string, Promise<void>>();
+  private readonly skipped = new Set<string>();
 
   private constructor(boss: PgBoss, schema: string) {
     this.boss = boss;
@@ -38,19 +38,19 @@ export class Dispatcher {
   static async start(pool: Executor, schema: string): Promise<Dispatcher> {
     const Boss = await loadBoss();
     const boss = new Boss({
-      db: database(pool),
+      db: asBossDatabase(pool),
       schema: bossSchema(schema),
       migrate: false,
       supervise: false,
       schedule: false,
       registerInstance: false,
     });
-    // Its only background work is re-reading its list of queues; a failure there shows at the next call.
+    // Its only background work is refreshing its queue list. A failure surfaces in the next call.
     boss.on('error', () => {});
     try {
       await boss.start();
     } catch (error) {
-      throw misfit(error, bossSchema(schema));
+      throw toVersionError(error, bossSchema(schema));
     }
     return new Dispatcher(boss, bossSchema(schema));
   }
@@ -59,40 +59,42 @@ export class Dispatcher {
     await this.boss.stop({ graceful: false, close: false });
   }
 
-  /** Must be called outside a transaction, before the first entry of a queue. */
+  /** Call outside a transaction, before the first entry of a queue. */
   ensureQueue(queue: string): Promise<void> {
-    let made = this.known.get(queue);
-    if (!made) {
-      made = this.createQueue(queue).catch((error: unknown) => {
-        this.known.delete(queue);
+    let creation = this.ensured.get(queue);
+    if (!creation) {
+      creation = this.createQueue(queue).catch((error: unknown) => {
+        this.ensured.delete(queue);
         throw error;
       });
-      this.known.set(queue, made);
+      this.ensured.set(queue, creation);
     }
-    return made;
+    return creation;
   }
 
   async add(client: Executor, queue: string, entries: readonly DispatchEntry[]): Promise<void> {
     const jobs = entries.map(({ attemptId, jobId, priority }) => ({
       id: bossId(attemptId),
-      priority: Math.max(-priorityMax, Math.min(priorityMax, priority)),
+      priority: Math.max(-maxPriority, Math.min(maxPriority, priority)),
       data: { attemptId, jobId },
     }));
-    await this.boss.insert(bossName(queue), jobs, { db: database(client) });
+    await this.boss.insert(bossName(queue), jobs, { db: asBossDatabase(client) });
   }
 
   async remove(client: Executor, queue: string, attemptIds: readonly string[]): Promise<void> {
-    await this.boss.deleteJob(bossName(queue), attemptIds.map(bossId), { db: database(client) });
+    await this.boss.deleteJob(bossName(queue), attemptIds.map(bossId), {
+      db: asBossDatabase(client),
+    });
   }
 
-  /** Takes ready entries; they are ours until the transaction ends, and stay taken if it commits. */
+  /** Takes ready entries. They are locked until the transaction ends, and stay taken if it commits. */
   async take(client: Executor, queue: string, limit: number): Promise<ReadyEntry[]> {
     const jobs = await this.boss.fetch<{ attemptId: string; jobId: string }>(bossName(queue), {
       batchSize: limit,
       includeMetadata: true,
-      // Whatever pg-boss holds is due: entries for later wait in our own table.
+      // Everything in pg-boss is due: delayed entries wait in our own table.
       ignoreStartAfter: true,
-      db: database(client),
+      db: asBossDatabase(client),
     });
     return jobs.map(({ id, data, priority, createdOn }) => ({
       bossId: id,
@@ -105,7 +107,7 @@ export class Dispatcher {
     }));
   }
 
-  /** Taken but not wanted after all: back to its old place, before anybody saw it leave. */
+  /** Returns entries to their old position before any other node sees them as taken. */
   async putBack(client: Executor, queue: string, bossIds: readonly string[]): Promise<void> {
     await client.query(
       `UPDATE ${this.schema}.job SET state = 'created', started_on = NULL, heartbeat_on = NULL
@@ -114,30 +116,30 @@ export class Dispatcher {
     );
   }
 
-  /** Not for this node: it need not be looked for again. */
-  refuse(bossId: string): void {
-    if (this.refused.size >= refusedMax) this.refused.clear();
-    this.refused.add(bossId);
+  /** Remembers that this node cannot run the entry, so that it does not look for it again. */
+  skip(bossId: string): void {
+    if (this.skipped.size >= maxSkipped) this.skipped.clear();
+    this.skipped.add(bossId);
   }
 
-  /** Which of these queues have entries at their head that this node could not even look at: others hold them right now. */
-  async heldElsewhere(client: Executor, queues: readonly string[]): Promise<string[]> {
+  /** Returns the queues whose first entries this node could not see, because other nodes have them locked. */
+  async lockedElsewhere(client: Executor, queues: readonly string[]): Promise<string[]> {
     const found: string[] = [];
     for (const queue of queues) {
       const { rows } = await client.query({
         ...prepare(
           `SELECT id FROM ${this.schema}.job WHERE name = $1 AND state < 'active' AND NOT blocked
-           ORDER BY priority DESC, created_on LIMIT ${headMax}`,
+           ORDER BY priority DESC, created_on LIMIT ${maxHead}`,
         ),
         values: [bossName(queue)],
       });
-      if ((rows as { id: string }[]).some(({ id }) => !this.refused.has(id))) found.push(queue);
+      if ((rows as { id: string }[]).some(({ id }) => !this.skipped.has(id))) found.push(queue);
     }
     return found;
   }
 
-  /** How many entries are taken before this one, counted up to a limit. */
-  async ahead(
+  /** Counts the entries that run before this one, up to `limit`. */
+  async countAhead(
     client: Executor,
     queue: string,
     { attemptId, limit }: { attemptId: string; limit: number },
@@ -155,8 +157,8 @@ export class Dispatcher {
     return (rows as { n: number }[])[0]!.n;
   }
 
-  /** Which of these queues have something ready: one index probe each, no lock. */
-  async waiting(client: Executor, queues: readonly string[]): Promise<Set<string>> {
+  /** Returns the queues that have ready entries: one index probe each, no lock. */
+  async nonEmptyQueues(client: Executor, queues: readonly string[]): Promise<Set<string>> {
     const byName = new Map(queues.map((queue) => [bossName(queue), queue]));
     const { rows } = await client.query({
       ...prepare(
@@ -169,7 +171,7 @@ export class Dispatcher {
     return new Set((rows as { name: string }[]).map(({ name }) => byName.get(name)!));
   }
 
-  /** The queues of entries that were withdrawn by name only. */
+  /** Finds the queues of entries that were withdrawn without naming one. */
   async queuesOf(client: Executor, attemptIds: readonly string[]): Promise<Map<string, string[]>> {
     const byBossId = new Map(attemptIds.map((id) => [bossId(id), id]));
     const { rows } = await client.query(
@@ -179,7 +181,7 @@ export class Dispatcher {
     );
     const found = new Map<string, string[]>();
     for (const { name, id } of rows as { name: string; id: string }[]) {
-      const queue = queueOfName(name);
+      const queue = queueFromBossName(name);
       found.set(queue, [...(found.get(queue) ?? []), byBossId.get(id)!]);
     }
     return found;
@@ -190,20 +192,20 @@ export class Dispatcher {
   }
 }
 
-/** pg-boss takes only tables of its own version. */
-function misfit(error: unknown, schema: string): unknown {
+/** pg-boss accepts only the tables of its own version. */
+function toVersionError(error: unknown, schema: string): unknown {
   if (!/requires migrations/.test((error as Error).message)) return error;
   return new AppError(
     'unavailable',
-    `The tables of pg-boss in schema ${schema} are those of another version of Errand.`,
+    `The pg-boss tables in schema ${schema} belong to another Errand version.`,
     {
-      hint: 'Run `errand migrate` with this version; if it finds nothing to do, a newer one was here: start that.',
+      hint: 'Run `errand migrate` with this version. If it has nothing to do, a newer version migrated the schema: start that version.',
       cause: error,
     },
   );
 }
 
-/** pg-boss wants UUIDs: always the same one for the same attempt, so that no table is needed to find it again. */
+/** pg-boss requires UUIDs. Deriving them from attempt ids avoids a lookup table. */
 export function bossId(attemptId: string): string {
   const hash = createHash('sha256').update(attemptId).digest();
   hash[6] = (hash[6]! & 0x0f) | 0x80;
@@ -218,39 +220,39 @@ export function bossId(attemptId: string): string {
   ].join('-');
 }
 
-/** pg-boss allows word characters, `.`, `-` and `/` in names; everything else is written as `.` and its code. */
+/** pg-boss allows word characters, `.`, `-` and `/` in names. Other characters are written as `.`, their code point and `.`. */
 const bossName = (queue: string): string =>
   queue.replaceAll(/[^\w-]/gu, (char) =>
     char === ':' ? '/' : `.${char.codePointAt(0)!.toString(16)}.`,
   );
 
-export const queueOfName = (name: string): string =>
+export const queueFromBossName = (name: string): string =>
   name.replaceAll(/\/|\.([0-9a-f]+)\./g, (_, code: string | undefined) =>
     code === undefined ? ':' : String.fromCodePoint(Number.parseInt(code, 16)),
   );
 
-/** pg-boss writes its queries out whole; kept by name, the server plans each only once per connection. */
-function database(client: Executor): {
+/** Names the pg-boss queries, so that the server plans each of them only once per connection. */
+function asBossDatabase(client: Executor): {
   executeSql(text: string, values?: unknown[]): Promise<{ rows: unknown[] }>;
 } {
   return {
     executeSql: (text, values) => {
       if (values && values.length > 0) return client.query({ ...preparedText(text), values });
-      // A fetch has its queue and its number written into it: the same text again and again.
+      // A fetch contains its queue and batch size as literals, so the same text recurs.
       return client.query(/^\s*WITH next AS/.test(text) ? preparedText(text) : text);
     },
   };
 }
 
-/** Its texts have `$n` already and must not be rewritten. */
+/** pg-boss queries already use `$n` and must not be rewritten. */
 function preparedText(text: string): { name?: string; text: string } {
   let name = names.get(text);
   if (name === undefined) {
-    if (names.size >= namesMax) return { text };
+    if (names.size >= maxNames) return { text };
     name = `b${createHash('sha1').update(text).digest('base64url')}`;
     names.set(text, name);
   }
   return { name, text };
 }
 const names = new Map<string, string>();
-const namesMax = 500;
+const maxNames = 500;

@@ -1,30 +1,30 @@
-// The global event cursor over several writers. Cursors are given out before a transaction commits, so a gap in them is
-// either a transaction still under way or one that was rolled back. A reader stops before a gap until every transaction
-// that had started when it saw the gap is over; then the gap is empty for good. Writers pay nothing for this.
+// The global event cursor with several concurrent writers. Cursors are assigned before a transaction commits, so a gap
+// belongs to a transaction that is still running or was rolled back. A reader stops at a gap until every transaction that
+// was running when it saw the gap has ended; then the gap stays empty. Writers pay nothing for this.
 import type { Pool } from 'pg';
 import type { Clock } from '../../runtime/clock.ts';
 import type { EventRow } from '../store.ts';
 import { prepare } from './sql.ts';
 
 const pageSize = 1000;
-/** A transaction of ours lasts milliseconds: at start one is waited for, then the rest is taken as settled but for this tail. */
-const settleMsMax = 1000;
-const tailMax = 10_000;
+/** Our transactions take milliseconds. At start the reader waits this long, then treats all but the last `maxTail` as settled. */
+const maxSettleMs = 1000;
+const maxTail = 10_000;
 
 export class EventReader {
   private readonly pool: Pool;
   private readonly clock: Clock;
-  /** Called when a reader stands before a gap and should look again soon. */
-  private readonly waiting: () => void;
-  /** Up to here nothing will ever be added. */
+  /** Called when a reader stopped at a gap and should read again soon. */
+  private readonly onGap: () => void;
+  /** No event will be added at or before this cursor. */
   private settled = 0;
-  /** Up to this cursor nothing is added once every transaction numbered below `next` is over. */
+  /** No event will be added at or before `cursor` once all transactions below `next` have ended. */
   private mark: { cursor: number; next: number } | undefined;
 
-  constructor(pool: Pool, clock: Clock, waiting: () => void) {
+  constructor(pool: Pool, clock: Clock, onGap: () => void) {
     this.pool = pool;
     this.clock = clock;
-    this.waiting = waiting;
+    this.onGap = onGap;
   }
 
   async read(after: number, limit: number): Promise<EventRow[]> {
@@ -34,17 +34,17 @@ export class EventReader {
     for (const [i, { cursor }] of rows.entries()) {
       if (cursor > this.settled && cursor !== last + 1) {
         await this.markGap(rows.at(-1)!.cursor);
-        this.waiting();
+        this.onGap();
         return rows.slice(0, i);
       }
-      // Without a gap from a settled place on: settled as far as it goes.
+      // No gap since a settled cursor: everything up to here is settled.
       if (last <= this.settled) this.settled = Math.max(this.settled, cursor);
       last = cursor;
     }
     return rows;
   }
 
-  /** The newest event that can be read: a reader that starts here misses nothing. */
+  /** The newest readable event. A reader that starts here misses nothing. */
   async newest(): Promise<number> {
     const last = await this.last();
     if (last > this.settled + pageSize) await this.settleUpTo(last);
@@ -59,12 +59,12 @@ export class EventReader {
   private async settleUpTo(last: number): Promise<void> {
     this.mark = undefined;
     await this.markGap(last);
-    const end = this.clock.now() + settleMsMax;
+    const end = this.clock.now() + maxSettleMs;
     while (this.settled < last && this.clock.now() < end) {
       this.settle((await this.page(last, 1)).xmin);
       if (this.settled < last) await this.clock.sleep(10);
     }
-    this.settled = Math.max(this.settled, last - tailMax);
+    this.settled = Math.max(this.settled, last - maxTail);
   }
 
   private settle(xmin: number): void {
@@ -73,7 +73,7 @@ export class EventReader {
     this.mark = undefined;
   }
 
-  /** A writer has its transaction number before it takes a cursor, so whoever may still fill the gap is numbered below ours. */
+  /** A writer gets its transaction id before its cursors, so every transaction that may fill the gap has a lower id than ours. */
   private async markGap(cursor: number): Promise<void> {
     if (this.mark) return;
     const { rows } = await this.pool.query('SELECT pg_current_xact_id()::text::bigint AS next');
@@ -81,7 +81,7 @@ export class EventReader {
   }
 
   private async page(after: number, limit: number): Promise<{ rows: EventRow[]; xmin: number }> {
-    // One statement, one snapshot: the rows and the oldest transaction under way belong together.
+    // One statement uses one snapshot, so the rows and the oldest running transaction are consistent.
     const { rows } = await this.pool.query({
       ...prepare(
         `SELECT s.xmin, e.cursor, e.job_id AS "jobId", e.n, e.type, e.at, e.data FROM

@@ -1,12 +1,12 @@
-// Migrations of a cluster: applied once each under an advisory lock, by `errand migrate` or a test; a start only checks.
+// Cluster migrations: `errand migrate` (or a test) applies each once under an advisory lock. A server start only checks.
 import type { ClientBase } from 'pg';
 import { AppError } from '../../errors.ts';
-import { refuseNewer } from '../migrations.ts';
+import { rejectNewer } from '../migrations.ts';
 import { postgresDdl, type Migration } from '../store.ts';
 import { bossSchema, loadBoss, type Address } from './open.ts';
 import { clusterMigrations } from './tables.ts';
 
-/** Any number that no other program uses: two `errand migrate` at once wait for each other. */
+/** Any number that no other program uses. Concurrent `errand migrate` runs wait for each other. */
 const lockId = 7_411_001;
 
 export async function migratePostgres(
@@ -16,7 +16,7 @@ export async function migratePostgres(
 ): Promise<string[]> {
   const done: string[] = [];
   await client.query('SET lock_timeout = 0');
-  // It goes with the connection, which is ours alone.
+  // The lock is released with the connection, which nothing else uses.
   await client.query('SELECT pg_advisory_lock($1, hashtext($2))', [lockId, address.schema]);
   await client.query(`CREATE SCHEMA IF NOT EXISTS ${address.schema}`);
   await client.query(
@@ -24,7 +24,7 @@ export async function migratePostgres(
   );
   const all = [...clusterMigrations, ...migrations];
   const applied = await appliedIds(client);
-  refuseNewer(applied, all);
+  rejectNewer(applied, all);
   await migrateBoss(client, address);
   for (const migration of all) {
     if (applied.has(migration.id)) continue;
@@ -34,7 +34,7 @@ export async function migratePostgres(
   return done;
 }
 
-/** What a start does instead: nothing is changed, and a schema that does not fit is refused. */
+/** Used at server start: changes nothing, and rejects a schema that needs migrations. */
 export async function checkPostgres(
   client: ClientBase,
   address: Address,
@@ -46,17 +46,20 @@ export async function checkPostgres(
   );
   const all = [...clusterMigrations, ...migrations];
   const applied = rows[0]!.ledger && rows[0]!.boss ? await appliedIds(client) : new Set<string>();
-  refuseNewer(applied, all);
+  rejectNewer(applied, all);
   const open = all.filter(({ id }) => !applied.has(id)).map(({ id }) => id);
-  if (open.length === 0) return refusePoorRights(client, address);
-  const what = applied.size === 0 ? 'holds no Errand yet' : `lacks ${open.join(', ')}`;
-  throw new AppError('unavailable', `Schema ${address.schema} at ${address.shown} ${what}.`, {
+  if (open.length === 0) return requirePrivileges(client, address);
+  const what =
+    applied.size === 0
+      ? 'contains no Errand tables yet'
+      : `lacks the migrations ${open.join(', ')}`;
+  throw new AppError('unavailable', `Schema ${address.schema} at ${address.label} ${what}.`, {
     hint: 'Run `errand migrate --store <address>` once, then start the nodes.',
   });
 }
 
-/** Every table must be open to us: a node that may read but not claim would look alive and do nothing. */
-async function refusePoorRights(client: ClientBase, address: Address): Promise<void> {
+/** Requires full access to every table: a node that can read but not claim would look alive and do nothing. */
+async function requirePrivileges(client: ClientBase, address: Address): Promise<void> {
   const { rows } = await client.query<{ name: string }>(
     `SELECT format('%s.%s', n.nspname, c.relname) AS name
      FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace
@@ -70,9 +73,9 @@ async function refusePoorRights(client: ClientBase, address: Address): Promise<v
   const names = rows.map(({ name }) => name).join(', ');
   throw new AppError(
     'unavailable',
-    `The database user lacks a right on ${names} at ${address.shown}.`,
+    `The database user lacks privileges on ${names} at ${address.label}.`,
     {
-      hint: `Grant it all rights on the tables of ${address.schema} and ${bossSchema(address.schema)}, or use the user that ran \`errand migrate\`.`,
+      hint: `Grant it all privileges on the tables in ${address.schema} and ${bossSchema(address.schema)}, or use the user that ran \`errand migrate\`.`,
     },
   );
 }
@@ -85,7 +88,7 @@ async function appliedIds(client: ClientBase): Promise<Set<string>> {
 async function applyOne(client: ClientBase, migration: Migration): Promise<void> {
   await client.query('BEGIN');
   try {
-    // A table that live nodes use is not waited for without end: they would queue up behind us.
+    // Give up on a table that running nodes keep locked. Otherwise their statements would queue up behind this one.
     await client.query(`SET LOCAL lock_timeout = '5s'`);
     for (const statement of migration.statements(postgresDdl)) await client.query(statement);
     await client.query(

@@ -1,5 +1,5 @@
-// The cluster store: the ledger in PostgreSQL, pg-boss as the dispatcher, in one database and one transaction.
-// Several servers share it; each has its own pool, group commit and wake-up connection.
+// The cluster store: the ledger and pg-boss (the dispatcher) in one PostgreSQL database, changed in one transaction.
+// Several servers share it. Each has its own pool, group commit and notifier-up connection.
 import type { Pool } from 'pg';
 import { AppError } from '../../errors.ts';
 import { systemClock, type Clock } from '../../runtime/clock.ts';
@@ -8,6 +8,8 @@ import type {
   ClaimPlan,
   ClaimRequest,
   Commit,
+  CounterRange,
+  CounterRow,
   DispatchEntry,
   EventRow,
   LostAttempt,
@@ -21,7 +23,7 @@ import { claimAttempts } from './claim.ts';
 import { Committer, withClient } from './committer.ts';
 import { Dispatcher } from './dispatcher.ts';
 import { EventReader } from './events.ts';
-import { bequeath, joinCluster, sharedSecret, type Identity } from './identity.ts';
+import { setSharedSecret, joinCluster, sharedSecret, type Identity } from './identity.ts';
 import { checkPostgres, migratePostgres } from './migrate.ts';
 import {
   bossSchema,
@@ -29,19 +31,19 @@ import {
   loadPg,
   openPool,
   parseAddress,
-  withoutHurry,
+  withoutQueryTimeout,
   type Address,
 } from './open.ts';
-import { SkewClock } from './skew.ts';
+import { DatabaseClock } from './database-clock.ts';
 import { prepare } from './sql.ts';
-import { Wake } from './wake.ts';
+import { Notifier } from './notifier.ts';
 
-const promoteMax = 1000;
+const maxPromote = 1000;
 const pollMs = 1000;
-/** Header and index entries of a row. */
+/** Row header and index entries. */
 const rowOverheadBytes = 120;
 
-interface Working {
+interface Components {
   dispatcher: Dispatcher;
   committer: Committer;
   events: EventReader;
@@ -51,59 +53,64 @@ export class PostgresStore implements Store {
   readonly engine = 'postgres';
   private readonly pool: Pool;
   private readonly address: Address;
-  private readonly wake: Wake;
-  /** The database's time: what this node must use wherever nodes compare times. */
-  readonly clock: SkewClock;
-  private working: Promise<Working> | undefined;
+  private readonly notifier: Notifier;
+  /** The database time. Use it wherever nodes compare times. */
+  readonly clock: DatabaseClock;
+  private components: Promise<Components> | undefined;
   private closed = false;
 
-  private constructor(parts: { pool: Pool; address: Address; wake: Wake; clock: SkewClock }) {
-    this.pool = parts.pool;
-    this.address = parts.address;
-    this.wake = parts.wake;
-    this.clock = parts.clock;
+  private constructor(deps: {
+    pool: Pool;
+    address: Address;
+    notifier: Notifier;
+    clock: DatabaseClock;
+  }) {
+    this.pool = deps.pool;
+    this.address = deps.address;
+    this.notifier = deps.notifier;
+    this.clock = deps.clock;
   }
 
-  /** Connects and refuses what cannot work; the schema is looked at by `migrate` or `check`, one of which must follow. */
+  /** Connects and rejects servers that cannot work. Call `migrate` or `check` next to verify the schema. */
   static async open(url: string, clock: Clock = systemClock): Promise<PostgresStore> {
     const address = parseAddress(url);
     const pg = await loadPg();
     const pool = await openPool(pg, address);
-    const wake = new Wake({ pg, pool, address, clock, pollMs });
-    const skewed = new SkewClock(clock, pool);
-    await skewed.start();
-    return new PostgresStore({ pool, address, wake, clock: skewed });
+    const notifier = new Notifier({ pg, pool, address, clock, pollMs });
+    const databaseClock = new DatabaseClock(clock, pool);
+    await databaseClock.start();
+    return new PostgresStore({ pool, address, notifier, clock: databaseClock });
   }
 
   /** The address without the password. */
-  get shown(): string {
-    return `${this.address.shown} (schema ${this.address.schema})`;
+  get label(): string {
+    return `${this.address.label} (schema ${this.address.schema})`;
   }
 
-  /** Answers the secret that all nodes of this cluster share; refuses a schema of another cluster. */
+  /** Returns the secret that all nodes of this cluster share. Rejects a schema of another cluster. */
   join(identity: Identity): Promise<Buffer> {
-    return this.told(() => joinCluster(this.pool, this.address, identity));
+    return this.withDatabaseErrors(() => joinCluster(this.pool, this.address, identity));
   }
 
-  /** For a copy of this store; `key` is what its nodes have. */
+  /** The secret for a copy of this store. `key` is the key of its nodes. */
   sharedSecret(key: string | undefined): Promise<Buffer | undefined> {
-    return this.told(() => sharedSecret(this.pool, this.address, key));
+    return this.withDatabaseErrors(() => sharedSecret(this.pool, this.address, key));
   }
 
-  /** The secret of a store that was copied here. */
-  bequeath(secret: Buffer): Promise<void> {
-    return this.told(() => bequeath(this.pool, secret));
+  /** Stores the secret of a store that was copied here. */
+  setSharedSecret(secret: Buffer): Promise<void> {
+    return this.withDatabaseErrors(() => setSharedSecret(this.pool, secret));
   }
 
-  /** The address of this machine as the database sees it; undefined over a unix socket. */
-  async seenAs(): Promise<string | undefined> {
+  /** This machine's address as the database sees it; undefined over a unix socket. */
+  async clientAddress(): Promise<string | undefined> {
     const [row] = await this.read<{ address: string | null }>(
       'SELECT host(inet_client_addr()) AS address',
     );
     return row?.address ?? undefined;
   }
 
-  /** For metrics: connections in use, idle, and how many wait for one. */
+  /** For metrics: all connections, idle connections, and requests waiting for one. */
   poolCounts(): { total: number; idle: number; waiting: number } {
     const { totalCount: total, idleCount: idle, waitingCount: waiting } = this.pool;
     return { total, idle, waiting };
@@ -111,45 +118,47 @@ export class PostgresStore implements Store {
 
   async migrate(migrations: readonly Migration[]): Promise<void> {
     await this.applyMigrations(migrations);
-    await this.work();
+    await this.start();
   }
 
-  /** `errand migrate`: answers what was applied, starts nothing. */
+  /** For `errand migrate`: returns the applied migrations and starts nothing. */
   applyMigrations(migrations: readonly Migration[]): Promise<string[]> {
-    return this.told(() =>
-      withoutHurry(this.address, (client) => migratePostgres(client, this.address, migrations)),
+    return this.withDatabaseErrors(() =>
+      withoutQueryTimeout(this.address, (client) =>
+        migratePostgres(client, this.address, migrations),
+      ),
     );
   }
 
-  /** A server's start: the schema must fit already. */
+  /** For a server start: rejects a schema that needs migrations. */
   async check(migrations: readonly Migration[]): Promise<void> {
-    await this.told(() =>
+    await this.withDatabaseErrors(() =>
       withClient(this.pool, (client) => checkPostgres(client, this.address, migrations)),
     );
-    await this.work();
+    await this.start();
   }
 
   async read<T extends object = Row>(sql: string, params: readonly Value[] = []): Promise<T[]> {
     const query = { ...prepare(sql), values: params as unknown[] };
-    const { rows } = await this.told(() => this.pool.query(query));
+    const { rows } = await this.withDatabaseErrors(() => this.pool.query(query));
     return rows as T[];
   }
 
   async commit(steps: readonly Step[]): Promise<Commit> {
-    const { committer } = await this.work();
-    return this.told(() => committer.commit(steps));
+    const { committer } = await this.start();
+    return this.withDatabaseErrors(() => committer.commit(steps));
   }
 
   async claim(
     request: ClaimRequest,
     plan: (candidate: Candidate) => ClaimPlan,
   ): Promise<Candidate[]> {
-    const { dispatcher } = await this.work();
-    const { taken, contested } = await this.told(() =>
+    const { dispatcher } = await this.start();
+    const { taken, contested } = await this.withDatabaseErrors(() =>
       claimAttempts({ pool: this.pool, dispatcher }, request, plan),
     );
-    if (taken.length > 0) this.wake.committed([]);
-    this.wake.contested(contested);
+    if (taken.length > 0) this.notifier.committed([]);
+    this.notifier.contested(contested);
     return taken;
   }
 
@@ -166,7 +175,7 @@ export class PostgresStore implements Store {
     return new Set(rows.map(({ id }) => id));
   }
 
-  lost(now: number, limit: number): Promise<LostAttempt[]> {
+  lostAttempts(now: number, limit: number): Promise<LostAttempt[]> {
     return this.read<LostAttempt>(
       `SELECT attempt_id AS "attemptId", job_id AS "jobId", holder FROM leases
        WHERE lease_until <= ? LIMIT ?`,
@@ -174,19 +183,21 @@ export class PostgresStore implements Store {
     );
   }
 
-  async ahead(queue: string, attemptId: string, limit: number): Promise<number> {
-    const { dispatcher } = await this.work();
-    return this.told(() => dispatcher.ahead(this.pool, queue, { attemptId, limit }));
+  async countAhead(queue: string, attemptId: string, limit: number): Promise<number> {
+    const { dispatcher } = await this.start();
+    return this.withDatabaseErrors(() =>
+      dispatcher.countAhead(this.pool, queue, { attemptId, limit }),
+    );
   }
 
-  async renewAll(leaseUntil: number): Promise<void> {
+  async renewLeases(leaseUntil: number): Promise<void> {
     await this.read('UPDATE leases SET lease_until = ? WHERE lease_until < ?', [
       leaseUntil,
       leaseUntil,
     ]);
   }
 
-  async swept(now: number): Promise<number | undefined> {
+  async recordSweep(now: number): Promise<number | undefined> {
     const [row] = await this.read<{ at: number }>(
       `WITH before AS MATERIALIZED (SELECT at FROM sweeps WHERE id = 1),
          noted AS (INSERT INTO sweeps (id, at) VALUES (1, ?)
@@ -208,13 +219,13 @@ export class PostgresStore implements Store {
   }
 
   async events(after: number, limit: number): Promise<EventRow[]> {
-    const { events } = await this.work();
-    return this.told(() => events.read(after, limit));
+    const { events } = await this.start();
+    return this.withDatabaseErrors(() => events.read(after, limit));
   }
 
   async eventCursor(): Promise<number> {
-    const { events } = await this.work();
-    return this.told(() => events.newest());
+    const { events } = await this.start();
+    return this.withDatabaseErrors(() => events.newest());
   }
 
   async counters(scope: string): Promise<Record<string, number>> {
@@ -228,21 +239,31 @@ export class PostgresStore implements Store {
     return Object.fromEntries(rows.map(({ key, n }) => [key, n]));
   }
 
+  counterRange({ from, to, limit, isFolded }: CounterRange): Promise<CounterRow[]> {
+    const where = 'WHERE scope COLLATE "C" >= ? AND scope COLLATE "C" < ?';
+    const recent = isFolded ? '' : `UNION ALL SELECT scope, key, n FROM counter_deltas ${where}`;
+    return this.read<CounterRow>(
+      `SELECT scope, key, sum(n)::bigint AS n FROM (SELECT scope, key, n FROM counters ${where} ${recent}) AS found
+       GROUP BY scope, key HAVING sum(n) <> 0 ORDER BY scope COLLATE "C", key LIMIT ?`,
+      [from, to, ...(isFolded ? [] : [from, to]), limit ?? null],
+    );
+  }
+
   onCommit(listener: () => void): () => void {
-    return this.wake.listeners.onCommit(listener);
+    return this.notifier.listeners.onCommit(listener);
   }
 
   onReady(listener: (queue: string) => void): () => void {
-    return this.wake.listeners.onReady(listener);
+    return this.notifier.listeners.onReady(listener);
   }
 
   async backup(): Promise<void> {
-    throw new AppError('unsupported', 'A PostgreSQL store is backed up with PostgreSQL itself.', {
+    throw new AppError('unsupported', 'Errand cannot back up a PostgreSQL store itself.', {
       hint: `Use pg_dump with -n ${this.address.schema} -n ${bossSchema(this.address.schema)}, or \`errand store copy\` into a home.`,
     });
   }
 
-  /** Of live rows, by the planner's statistics: files do not shrink when rows go. */
+  /** Size of the live rows, from planner statistics: files do not shrink when rows are deleted. */
   async size(): Promise<number> {
     const [row] = await this.read<{ bytes: number }>(
       `SELECT coalesce(sum(t.n_live_tup * (? + w.width)), 0)::bigint AS bytes
@@ -259,42 +280,42 @@ export class PostgresStore implements Store {
     if (this.closed) return;
     this.closed = true;
     this.clock.stop();
-    const working = await this.working?.catch(() => undefined);
-    await working?.committer.drain();
-    await this.wake.stop();
-    await working?.dispatcher.stop();
+    const components = await this.components?.catch(() => undefined);
+    await components?.committer.drain();
+    await this.notifier.stop();
+    await components?.dispatcher.stop();
     await this.pool.end();
   }
 
-  /** Everything that needs the schema: made when it is known to fit. */
-  private work(): Promise<Working> {
+  /** Creates the parts that need the schema, after it was verified. */
+  private start(): Promise<Components> {
     if (this.closed) throw new AppError('unavailable', 'The store is closed.');
-    this.working ??= this.told(async () => {
-      const { pool, wake, address } = this;
+    this.components ??= this.withDatabaseErrors(async () => {
+      const { pool, notifier, address } = this;
       const dispatcher = await Dispatcher.start(pool, address.schema);
-      await wake.start();
-      const lanesMax = Math.max(1, Math.floor(address.poolMax / 2));
-      const committed = (queues: ReadonlySet<string>) => wake.committed(queues);
+      await notifier.start();
+      const maxTransactions = Math.max(1, Math.floor(address.maxPool / 2));
+      const onCommit = (queues: ReadonlySet<string>) => notifier.committed(queues);
       return {
         dispatcher,
-        committer: new Committer({ pool, dispatcher, lanesMax, committed }),
-        events: new EventReader(pool, this.clock, () => wake.again()),
+        committer: new Committer({ pool, dispatcher, maxTransactions, onCommit }),
+        events: new EventReader(pool, this.clock, () => notifier.emitSoon()),
       };
     }).catch((error: unknown) => {
-      this.working = undefined;
+      this.components = undefined;
       throw error;
     });
-    return this.working;
+    return this.components;
   }
 
   private async promoteDue(now: number): Promise<string[]> {
-    const { dispatcher } = await this.work();
-    const due = await this.told(() =>
+    const { dispatcher } = await this.start();
+    const due = await this.withDatabaseErrors(() =>
       withClient(this.pool, async (client) => {
         await client.query('BEGIN');
         const { rows } = await client.query<DispatchEntry>(
           `DELETE FROM scheduled WHERE attempt_id IN
-             (SELECT attempt_id FROM scheduled WHERE run_at <= $1 ORDER BY run_at LIMIT ${promoteMax}
+             (SELECT attempt_id FROM scheduled WHERE run_at <= $1 ORDER BY run_at LIMIT ${maxPromote}
               FOR UPDATE SKIP LOCKED)
            RETURNING attempt_id AS "attemptId", job_id AS "jobId", queue, priority, run_at AS "runAt"`,
           [now],
@@ -309,11 +330,11 @@ export class PostgresStore implements Store {
       }),
     );
     const queues = [...new Set(due.map(({ queue }) => queue))];
-    this.wake.committed(queues);
+    this.notifier.committed(queues);
     return queues;
   }
 
-  /** One node at a time; whoever comes second leaves it to the first. */
+  /** One node folds at a time; the others skip it. */
   private async foldCounters(): Promise<void> {
     await this.read(
       `WITH turn AS MATERIALIZED (
@@ -325,7 +346,7 @@ export class PostgresStore implements Store {
     );
   }
 
-  private async told<T>(run: () => Promise<T>): Promise<T> {
+  private async withDatabaseErrors<T>(run: () => Promise<T>): Promise<T> {
     if (this.closed) throw new AppError('unavailable', 'The store is closed.');
     try {
       return await run();

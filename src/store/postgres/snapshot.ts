@@ -1,7 +1,7 @@
-// A read-only view of a PostgreSQL store for `errand store check`: one repeatable-read transaction, also while nodes work.
+// A read-only view of a PostgreSQL store for `errand store check`: one repeatable-read transaction, even while nodes run.
 import type { Client } from 'pg';
 import type { Snapshot } from '../check.ts';
-import { pages } from '../tables.ts';
+import { readPages } from '../tables.ts';
 import type { Value } from '../store.ts';
 import { bossSchema, connectionOptions, databaseError, loadPg, parseAddress } from './open.ts';
 import { prepare } from './sql.ts';
@@ -25,13 +25,13 @@ export async function openPostgresSnapshot(
   const snapshot: Snapshot = {
     engine: 'postgres',
     read,
-    rows: (table) => pages(table, { engine: 'postgres', read }),
+    rows: (table) => readPages(table, { engine: 'postgres', read }),
     verifyPages: () => verify(client, [address.schema, bossSchema(address.schema)]),
   };
   return { ...snapshot, close: () => client.end() };
 }
 
-/** Pages are verified by the server when they are read, if it has checksums; indexes by the extension amcheck. */
+/** The server verifies pages as it reads them, if it has checksums. The amcheck extension verifies indexes. */
 async function verify(
   client: Client,
   schemas: readonly string[],
@@ -43,7 +43,9 @@ async function verify(
   const { checksums, amcheck } = rows[0]!;
   const notes: string[] = [];
   if (checksums !== 'on')
-    notes.push('The database has no page checksums (`pg_checksums --enable` adds them).');
+    notes.push(
+      'Pages were not verified: the database has no checksums (`pg_checksums --enable` adds them).',
+    );
   if (!amcheck) notes.push('Indexes were not verified: the extension amcheck is not installed.');
   return { problems: amcheck ? await verifyIndexes(client, schemas) : [], notes };
 }

@@ -1,14 +1,14 @@
-// Commands of one transaction. All statements go out in one burst and all answers are looked at before COMMIT, so a
-// transaction costs two round trips whatever is in it. What several commands share (counters, entries of one queue) is
-// written once at the end.
+// Runs several commands in one transaction. All statements leave in one burst, and all results are checked before COMMIT,
+// so a transaction always costs two round trips. What several commands share (counters, entries of one queue) is written
+// once at the end.
 import type { PoolClient, QueryResult } from 'pg';
 import { partScope } from '../store.ts';
 import type { Count, DispatchEntry, Intent, Row, Step, Value } from '../store.ts';
-import { burst } from './burst.ts';
+import { batchWrites } from './write-batch.ts';
 import type { Dispatcher } from './dispatcher.ts';
 import { prepare, returnsRows } from './sql.ts';
 
-/** A step found another number of rows than it expected. */
+/** A step matched a different number of rows than it expected. */
 export class Conflict {
   readonly step: number;
   constructor(step: number) {
@@ -16,37 +16,37 @@ export class Conflict {
   }
 }
 
-interface Sent {
+interface SentStatement {
   command: number;
   step: number;
   expect: number | undefined;
   rows: boolean;
-  answer: Promise<QueryResult>;
+  result: Promise<QueryResult>;
 }
 
 export class Transaction {
   private readonly client: PoolClient;
   private readonly dispatcher: Dispatcher;
-  private readonly sent: Sent[] = [];
+  private readonly sent: SentStatement[] = [];
   private readonly tail: Promise<unknown>[] = [];
   private readonly counts = new Map<string, number>();
   private readonly ready = new Map<string, DispatchEntry>();
   private readonly scheduled = new Map<string, DispatchEntry>();
   private readonly removed = new Map<string, Set<string>>();
-  private readonly unplaced = new Set<string>();
+  private readonly withoutQueue = new Set<string>();
   private leases: { taken: readonly DispatchEntry[]; holder: string; until: number } | undefined;
   private command = -1;
 
   constructor(client: PoolClient, dispatcher: Dispatcher) {
     this.client = client;
     this.dispatcher = dispatcher;
-    burst(client);
+    batchWrites(client);
     this.push(client.query('BEGIN'));
   }
 
-  /** The next command; answers its number. */
+  /** Sends the next command and returns its index. */
   add(steps: readonly Step[]): number {
-    burst(this.client);
+    batchWrites(this.client);
     this.command += 1;
     for (const [index, step] of steps.entries()) {
       if ('sql' in step) this.send(step.sql, step.params ?? [], { index, expect: step.expect });
@@ -54,27 +54,27 @@ export class Transaction {
       else if ('event' in step) {
         const { jobId, n, type, at, data } = step.event;
         this.send(eventSql, [jobId, n, type, at, data], { index, expect: undefined });
-      } else this.intend(step, index);
+      } else this.applyIntent(step, index);
     }
     return this.command;
   }
 
-  /** Rows of each command, by step. Throws what the first failed command says: a Conflict or the database's error. */
+  /** Returns the rows of each command by step. Throws the first failure: a Conflict or the database error. */
   async commit(): Promise<{ rows: Row[][][]; queues: Set<string> }> {
     this.finish();
-    const rows = await this.answers();
-    await this.placeUnknown();
+    const rows = await this.results();
+    await this.removeWithoutQueue();
     await this.client.query('COMMIT');
     const queues = new Set([...this.ready.values()].map(({ queue }) => queue));
     return { rows, queues };
   }
 
-  /** Entries that a claim defers or drops. */
+  /** Delays an entry that a claim defers. */
   schedule(entry: DispatchEntry): void {
     this.scheduled.set(entry.attemptId, entry);
   }
 
-  /** What a claim took is held from now on; one that is held already fails the transaction. */
+  /** Leases claimed entries. An entry that is already leased fails the transaction. */
   hold(taken: readonly DispatchEntry[], holder: string, until: number): void {
     this.leases = { taken, holder, until };
   }
@@ -90,15 +90,15 @@ export class Transaction {
     params: readonly Value[],
     check: { index: number; expect: number | undefined },
   ): void {
-    const answer = this.client.query({ ...prepare(sql), values: params as unknown[] });
-    quiet(answer);
+    const result = this.client.query({ ...prepare(sql), values: params as unknown[] });
+    ignoreRejection(result);
     const { index: step, expect } = check;
-    this.sent.push({ command: this.command, step, expect, rows: returnsRows(sql), answer });
+    this.sent.push({ command: this.command, step, expect, rows: returnsRows(sql), result });
   }
 
-  private push(answer: Promise<unknown>): void {
-    quiet(answer);
-    this.tail.push(answer);
+  private push(result: Promise<unknown>): void {
+    ignoreRejection(result);
+    this.tail.push(result);
   }
 
   private count({ scope, part, key, delta }: Count['count']): void {
@@ -108,7 +108,7 @@ export class Transaction {
     }
   }
 
-  private intend(intent: Intent, index: number): void {
+  private applyIntent(intent: Intent, index: number): void {
     if (intent.dispatch === 'enqueue') {
       const { entry } = intent;
       (entry.runAt > 0 ? this.scheduled : this.ready).set(entry.attemptId, entry);
@@ -127,16 +127,16 @@ export class Transaction {
         this.send(sql, [attemptId], { index, expect: undefined });
       }
     }
-    if (intent.queue === undefined) this.unplaced.add(attemptId);
+    if (intent.queue === undefined) this.withoutQueue.add(attemptId);
     else this.remove(intent.queue, attemptId);
   }
 
-  /** What the commands share, after all of them. */
+  /** Writes what the commands share, after all of them. */
   private finish(): void {
-    burst(this.client);
-    for (const id of this.unplaced) {
+    batchWrites(this.client);
+    for (const id of this.withoutQueue) {
       const again = this.ready.get(id);
-      if (!again || !this.unplaced.delete(id)) continue;
+      if (!again || !this.withoutQueue.delete(id)) continue;
       this.remove(again.queue, id);
     }
     for (const [queue, ids] of this.removed)
@@ -160,7 +160,7 @@ export class Transaction {
     this.writeCounts();
   }
 
-  /** Leases and counters of a claim go in one statement: a claim is paid for by every job. */
+  /** One statement writes the leases and counters of a claim, because every job pays for a claim. */
   private writeCounts(): void {
     const counts = [...this.counts].filter(([, n]) => n !== 0);
     const names = counts.map(([name]) => name.split('\n'));
@@ -178,27 +178,27 @@ export class Transaction {
     } else if (counts.length > 0) this.push(this.query(countSql, columns));
   }
 
-  private async answers(): Promise<Row[][][]> {
-    const [answers, tail] = await Promise.all([
-      Promise.allSettled(this.sent.map(({ answer }) => answer)),
+  private async results(): Promise<Row[][][]> {
+    const [results, tail] = await Promise.all([
+      Promise.allSettled(this.sent.map(({ result }) => result)),
       Promise.allSettled(this.tail),
     ]);
     const rows: Row[][][] = Array.from({ length: this.command + 1 }, () => []);
-    // In order: after a conflict later steps may well have failed, and only the first failure says why.
+    // Check in order: after a conflict, later steps may fail as well, and only the first failure is the cause.
     for (const [i, { command, step, expect, rows: wanted }] of this.sent.entries()) {
-      const answer = answers[i]!;
-      if (answer.status === 'rejected') throw answer.reason;
-      if (expect !== undefined && answer.value.rowCount !== expect) throw new Conflict(step);
-      rows[command]![step] = wanted ? (answer.value.rows as Row[]) : [];
+      const result = results[i]!;
+      if (result.status === 'rejected') throw result.reason;
+      if (expect !== undefined && result.value.rowCount !== expect) throw new Conflict(step);
+      rows[command]![step] = wanted ? (result.value.rows as Row[]) : [];
     }
-    for (const answer of tail) if (answer.status === 'rejected') throw answer.reason;
+    for (const result of tail) if (result.status === 'rejected') throw result.reason;
     return rows;
   }
 
-  /** Entries taken away by somebody who does not know their queue: rare, and worth two more round trips. */
-  private async placeUnknown(): Promise<void> {
-    if (this.unplaced.size === 0) return;
-    const found = await this.dispatcher.queuesOf(this.client, [...this.unplaced]);
+  /** Removes entries whose queue the caller does not know. Rare enough for two more round trips. */
+  private async removeWithoutQueue(): Promise<void> {
+    if (this.withoutQueue.size === 0) return;
+    const found = await this.dispatcher.queuesOf(this.client, [...this.withoutQueue]);
     for (const [queue, ids] of found) await this.dispatcher.remove(this.client, queue, ids);
   }
 
@@ -214,7 +214,7 @@ const holdSql = `WITH counted AS (${countSql})
   INSERT INTO leases (attempt_id, job_id, queue, holder, lease_until)
   SELECT u.a, u.j, u.q, $7, $8 FROM unnest($4::text[], $5::text[], $6::text[]) AS u (a, j, q)`;
 
-/** Answers are looked at together, later; until then a failed one must not count as forgotten. */
-function quiet(answer: Promise<unknown>): void {
-  answer.catch(() => {});
+/** Results are checked together later. Until then a rejection must not count as unhandled. */
+function ignoreRejection(result: Promise<unknown>): void {
+  result.catch(() => {});
 }

@@ -1,4 +1,5 @@
-// The embedded dispatcher: which attempt next, and is its holder alive. Everything here runs inside a group's transaction.
+// The embedded dispatcher: which attempt runs next, and whether its holder is alive. Every method runs inside the
+// transaction of a group commit.
 import type { Candidate, ClaimPlan, ClaimRequest, DispatchEntry, Row, Step } from '../store.ts';
 import type { Statements } from './statements.ts';
 
@@ -6,50 +7,50 @@ const ready = 0;
 const scheduled = 1;
 const leased = 2;
 
-/** One index, read in order and only as far as needed. */
+/** Reads one index in order, and only as far as needed. */
 export const claimSql = `SELECT seq, attempt_id, job_id, priority, run_at FROM dispatch
   WHERE queue = ? AND state = ${ready} ORDER BY priority DESC, seq LIMIT ?`;
 
 export const lostSql = `SELECT attempt_id AS "attemptId", job_id AS "jobId", holder FROM dispatch
   WHERE state = ${leased} AND lease_until <= ? LIMIT ?`;
 
-/** Reads the index of claims, no further than the entry or the limit. */
+/** Reads the claim index, no further than the entry or the limit. */
 export const aheadSql = `SELECT count(*) AS n FROM (SELECT 1 FROM dispatch d
   JOIN (SELECT priority, seq FROM dispatch WHERE attempt_id = ?) own
   WHERE d.queue = ? AND d.state = ${ready}
     AND (d.priority > own.priority OR (d.priority = own.priority AND d.seq < own.seq)) LIMIT ?)`;
 
 interface Hooks {
-  /** Applies the steps of a plan in the present transaction. False: the first one did not fit, and nothing happened. */
+  /** Applies the steps of a plan in the current transaction. Returns false if the first step conflicts; nothing changes then. */
   apply(steps: readonly Step[]): boolean;
-  /** The queue has something to claim once the transaction is durable. */
+  /** Reports a queue that has something to claim once the transaction is durable. */
   ready(queue: string): void;
 }
 
-/** The head of a queue as the present transaction has read it. */
+/** The first entries of a queue, as read in the current transaction. */
 interface Head {
-  waiting: Waiting[];
-  /** Nothing waits behind these. */
-  whole: boolean;
+  waiting: WaitingEntry[];
+  /** No more entries follow these. */
+  complete: boolean;
 }
 
-/** Most that is read ahead for the other claims of a group. */
-const aheadMax = 100;
+/** Upper bound for reading ahead on behalf of the other claims of a group. */
+const maxAhead = 100;
 
 export class SqliteDispatcher {
   private readonly statements: Statements;
   private readonly hooks: Hooks;
   private readonly heads = new Map<string, Head>();
-  private ahead = 0;
+  private readAhead = 0;
 
   constructor(statements: Statements, hooks: Hooks) {
     this.statements = statements;
     this.hooks = hooks;
   }
 
-  /** A transaction begins, or a part of it was undone. `wanted`: what its claims want in all, read in one go. */
+  /** Call when a transaction begins or part of it was rolled back. `wanted`: how many entries its claims want in total. */
   begin(wanted: number): void {
-    this.ahead = Math.min(wanted, aheadMax);
+    this.readAhead = Math.min(wanted, maxAhead);
     this.heads.clear();
   }
 
@@ -61,7 +62,7 @@ export class SqliteDispatcher {
     this.hooks.ready(queue);
   }
 
-  /** Answers whether the entry was there, and held (by this holder). */
+  /** Deletes a held entry. Returns false if it does not exist or another holder has it. */
   settle(attemptId: string, holder: string | undefined): boolean {
     const changes =
       holder === undefined
@@ -79,7 +80,7 @@ export class SqliteDispatcher {
     return this.statements.run(extendSql, leaseUntil, attemptId, holder) === 1;
   }
 
-  renewAll(leaseUntil: number): void {
+  renewLeases(leaseUntil: number): void {
     this.statements.run(renewSql, leaseUntil, leaseUntil);
   }
 
@@ -87,7 +88,7 @@ export class SqliteDispatcher {
     const taken: Candidate[] = [];
     for (const { name, limit } of request.queues) {
       let free = request.limit - taken.length;
-      if (limit !== undefined) free = Math.min(free, limit - this.leasedOf(name));
+      if (limit !== undefined) free = Math.min(free, limit - this.countLeased(name));
       if (free > 0) this.takeFrom(name, free, { request, plan, taken });
       if (taken.length >= request.limit) break;
     }
@@ -122,9 +123,9 @@ export class SqliteDispatcher {
     const { request, taken } = claim;
     const end = taken.length + free;
     const seen = new Set<number>();
-    // First as many as are wanted; more rows are read only after some were refused.
+    // Read as many as wanted first, and more only if the plan skipped some.
     for (const limit of request.lookahead ? [free, free + request.lookahead] : [free]) {
-      const { waiting, whole } = this.head(queue, limit);
+      const { waiting, complete } = this.head(queue, limit);
       for (const entry of waiting.slice(0, limit)) {
         if (taken.length >= end) return;
         if (seen.has(entry.seq)) continue;
@@ -132,31 +133,31 @@ export class SqliteDispatcher {
         const candidate = this.decide(queue, entry, claim);
         if (candidate) taken.push(candidate);
       }
-      if (taken.length >= end || (whole && waiting.length <= limit)) return;
+      if (taken.length >= end || (complete && waiting.length <= limit)) return;
     }
   }
 
-  /** At least `limit` of what waits, or all. */
+  /** Returns at least `limit` waiting entries, or all of them. */
   private head(queue: string, limit: number): Head {
     const known = this.heads.get(queue);
-    if (known && (known.whole || known.waiting.length >= limit)) return known;
-    const asked = Math.max(limit, this.ahead);
-    const waiting = this.statements.all<Waiting>(claimSql, [queue, asked]);
-    const head = { waiting, whole: waiting.length < asked };
+    if (known && (known.complete || known.waiting.length >= limit)) return known;
+    const count = Math.max(limit, this.readAhead);
+    const waiting = this.statements.all<WaitingEntry>(claimSql, [queue, count]);
+    const head = { waiting, complete: waiting.length < count };
     this.heads.set(queue, head);
     return head;
   }
 
   private decide(
     queue: string,
-    entry: Waiting,
+    entry: WaitingEntry,
     { request, plan }: { request: ClaimRequest; plan: (candidate: Candidate) => ClaimPlan },
   ): Candidate | undefined {
-    const candidate = new Unread(this.statements, queue, entry);
+    const candidate = new LazyCandidate(this.statements, queue, entry);
     for (let tries = 0; tries < 2; tries++) {
       const decision = plan(candidate);
       if (decision.take) {
-        // What was known of the job no longer holds: the plan is made again, on the row.
+        // The cached job is outdated. Plan again with the current row.
         if (!this.hooks.apply(decision.steps)) continue;
         this.statements.run(leaseSql, request.now + request.leaseMs, request.holder, entry.seq);
       } else if (decision.drop)
@@ -164,24 +165,24 @@ export class SqliteDispatcher {
       else if (decision.runAt !== undefined)
         this.statements.run(delaySql, decision.runAt, entry.seq);
       else return undefined;
-      this.leave(queue, entry);
+      this.removeFromHead(queue, entry);
       return decision.take ? candidate : undefined;
     }
     return undefined;
   }
 
-  private leave(queue: string, entry: Waiting): void {
+  private removeFromHead(queue: string, entry: WaitingEntry): void {
     const head = this.heads.get(queue);
     const at = head ? head.waiting.indexOf(entry) : -1;
     if (at >= 0) head!.waiting.splice(at, 1);
   }
 
-  private leasedOf(queue: string): number {
+  private countLeased(queue: string): number {
     return this.statements.all<{ n: number }>(leasedSql, [queue])[0]!.n;
   }
 }
 
-interface Waiting {
+interface WaitingEntry {
   seq: number;
   attempt_id: string;
   job_id: string;
@@ -189,8 +190,8 @@ interface Waiting {
   run_at: number;
 }
 
-class Unread implements Candidate {
-  readonly unread = true;
+class LazyCandidate implements Candidate {
+  readonly lazy = true;
   readonly attemptId: string;
   readonly jobId: string;
   readonly queue: string;
@@ -198,7 +199,7 @@ class Unread implements Candidate {
   readonly runAt: number;
   private readonly statements: Statements;
 
-  constructor(statements: Statements, queue: string, entry: Waiting) {
+  constructor(statements: Statements, queue: string, entry: WaitingEntry) {
     this.statements = statements;
     this.queue = queue;
     this.attemptId = entry.attempt_id;

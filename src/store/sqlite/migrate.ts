@@ -1,8 +1,8 @@
-// Applies migrations once each, in order, and refuses a database that a newer program has changed.
+// Applies each migration once, in order, and rejects a database that a newer version has migrated.
 import type { DatabaseSync } from 'node:sqlite';
-import { refuseNewer } from '../migrations.ts';
+import { rejectNewer } from '../migrations.ts';
 import { sqliteDdl, type Migration } from '../store.ts';
-import { dispatchMigrations } from './dispatch.ts';
+import { sqliteMigrations } from './tables.ts';
 
 export function migrateSqlite(db: DatabaseSync, migrations: readonly Migration[]): void {
   db.exec(
@@ -10,8 +10,8 @@ export function migrateSqlite(db: DatabaseSync, migrations: readonly Migration[]
   );
   const rows = db.prepare('SELECT id FROM migrations').all() as { id: string }[];
   const applied = new Set(rows.map(({ id }) => id));
-  const all = [...dispatchMigrations, ...migrations];
-  refuseNewer(applied, all);
+  const all = [...sqliteMigrations, ...migrations];
+  rejectNewer(applied, all);
   for (const migration of all) {
     if (applied.has(migration.id)) continue;
     db.exec('BEGIN IMMEDIATE');

@@ -1,13 +1,13 @@
-// Opens the database file of a home: settings for durability, refusals with a clear message.
+// Opens a home's database file with durable settings and reports clearly why a file cannot be used.
 import { chmodSync, existsSync } from 'node:fs';
 import { DatabaseSync } from 'node:sqlite';
 import { AppError } from '../../errors.ts';
 
-/** Below this, two writers can lose acknowledged commits (WAL reset bug). */
-const versionMin = [3, 51, 3];
+/** In older versions, two writers can lose acknowledged commits (WAL reset bug). */
+const minVersion = [3, 51, 3];
 
 export function openDatabase(path: string): DatabaseSync {
-  refuseOldLibrary();
+  requireSafeVersion();
   const fresh = !existsSync(path);
   let db: DatabaseSync;
   try {
@@ -16,8 +16,8 @@ export function openDatabase(path: string): DatabaseSync {
     db.exec('PRAGMA journal_mode = WAL');
     db.exec('PRAGMA synchronous = FULL');
     db.exec('PRAGMA foreign_keys = ON');
-    // Small on purpose: a commit that split a page walks the whole cache (64 MB of it doubled the cost of a submit on a
-    // large home), while a page that is not in it is one short read from the system's own cache.
+    // Small on purpose: a commit that splits a page walks the whole cache (a 64 MB cache doubled the cost of a submit on
+    // a large home), while a page outside the cache is one short read from the system's page cache.
     db.exec('PRAGMA cache_size = -2000');
     db.exec('PRAGMA journal_size_limit = 67108864');
     db.exec('PRAGMA wal_autocheckpoint = 4000');
@@ -28,14 +28,14 @@ export function openDatabase(path: string): DatabaseSync {
   return db;
 }
 
-/** quick_check reads every page; on a large database it would delay the start by minutes, so it is bounded by size. */
-const checkedBytesMax = 256 * 1024 * 1024;
+/** quick_check reads every page. On a large database it would delay the start by minutes, so it is limited by size. */
+const maxCheckedBytes = 256 * 1024 * 1024;
 
 function checkIntegrity(db: DatabaseSync, path: string): void {
   try {
     const { page_count: pages } = db.prepare('PRAGMA page_count').get() as { page_count: number };
     const { page_size: size } = db.prepare('PRAGMA page_size').get() as { page_size: number };
-    if (pages * size > checkedBytesMax) {
+    if (pages * size > maxCheckedBytes) {
       db.prepare('SELECT count(*) FROM sqlite_schema').get();
       return;
     }
@@ -52,14 +52,14 @@ function openError(path: string, error: unknown): AppError {
   const { errcode, message } = error as { errcode?: number; message: string };
   const primary = (errcode ?? 0) & 0xff;
   if (primary === 5 || primary === 6) {
-    return new AppError('unavailable', `The database ${path} is locked by another program.`, {
-      hint: 'Close the other program that has it open, then start again.',
+    return new AppError('unavailable', `Another program has locked the database ${path}.`, {
+      hint: 'Close the program that has it open, then start again.',
       cause: error,
     });
   }
   if (primary === 14 || primary === 8 || primary === 3) {
-    return new AppError('unavailable', `The database ${path} cannot be opened: ${message}.`, {
-      hint: 'Check that the home and its files belong to you and the disk is not read-only.',
+    return new AppError('unavailable', `Cannot open the database ${path}: ${message}.`, {
+      hint: 'Check that you own the home folder and its files, and that the disk is not read-only.',
       cause: error,
     });
   }
@@ -69,14 +69,14 @@ function openError(path: string, error: unknown): AppError {
   });
 }
 
-function refuseOldLibrary(): void {
+function requireSafeVersion(): void {
   const version = process.versions.sqlite!.split('.').map(Number);
-  for (const [i, min] of versionMin.entries()) {
+  for (const [i, min] of minVersion.entries()) {
     if (version[i]! > min) return;
     if (version[i]! < min) {
       throw new AppError(
         'unavailable',
-        `SQLite ${process.versions.sqlite} can lose data; 3.51.3 or newer is needed.`,
+        `SQLite ${process.versions.sqlite} can lose data. Version 3.51.3 or newer is required.`,
         { hint: 'Use Node 24.15 or newer.' },
       );
     }

@@ -1,5 +1,5 @@
-// The embedded store: node:sqlite, one connection, one writer process per home. All commands of one turn of the event
-// loop share one COMMIT (group commit), each undone alone if it fails; answers are given only after the COMMIT.
+// The embedded store: node:sqlite, one connection, one writer process per home. All commands that arrive in one turn of
+// the event loop share one COMMIT (group commit). A failed command is undone alone. Promises settle only after the COMMIT.
 import type { DatabaseSync } from 'node:sqlite';
 import { AppError } from '../../errors.ts';
 import type {
@@ -7,6 +7,8 @@ import type {
   ClaimPlan,
   ClaimRequest,
   Commit,
+  CounterRange,
+  CounterRow,
   EventRow,
   Intent,
   LostAttempt,
@@ -18,24 +20,26 @@ import type {
 } from '../store.ts';
 import { StoreListeners } from '../listeners.ts';
 import { writeBackup } from './backup.ts';
-import { Answers } from './answers.ts';
+import { RowCache } from './row-cache.ts';
 import { aheadSql, lostSql, SqliteDispatcher } from './dispatcher.ts';
-import type { CommitMark } from './mark.ts';
+import type { CommitMark } from './ledger-mark.ts';
 import { migrateSqlite } from './migrate.ts';
-import { NewCounts } from './new-counts.ts';
-import { NewEvents } from './new-events.ts';
+import { CounterBuffer } from './counter-buffer.ts';
+import { EventBuffer } from './event-buffer.ts';
 import { openDatabase } from './open.ts';
 import { Statements } from './statements.ts';
 
+const maxRows = Number.MAX_SAFE_INTEGER;
+
 interface Pending {
   run(): unknown;
-  /** How many attempts it wants, if it is a claim. */
+  /** For a claim: how many attempts it wants. */
   wanted?: number;
   resolve(value: unknown): void;
   reject(error: unknown): void;
 }
 
-/** Thrown inside a command to undo it: not an error for the caller. */
+/** Thrown inside a command to undo it. Callers receive `applied: false`, not an error. */
 class Conflict {
   readonly step: number;
   constructor(step: number) {
@@ -51,31 +55,30 @@ export class SqliteStore implements Store {
   private pending: Pending[] = [];
   private flushing = false;
   private closed = false;
-  /** Deltas by scope and key. */
-  private readonly newCounts: NewCounts;
-  private readonly newEvents: NewEvents;
-  private readonly answers = new Answers();
+  private readonly counterBuffer: CounterBuffer;
+  private readonly eventBuffer: EventBuffer;
+  private readonly rowCache = new RowCache();
   private readyQueues = new Set<string>();
   private readonly listeners = new StoreListeners();
-  /** Transactions of this ledger so far; undefined while it has no tables. */
+  /** Number of commits of this ledger; undefined before the first migration. */
   private commits: number | undefined;
   private mark: CommitMark | undefined;
 
   constructor(path: string) {
     this.db = openDatabase(path);
     this.statements = new Statements(this.db);
-    this.newCounts = new NewCounts(this.statements);
-    this.newEvents = new NewEvents(this.statements);
+    this.counterBuffer = new CounterBuffer(this.statements);
+    this.eventBuffer = new EventBuffer(this.statements);
     this.dispatcher = new SqliteDispatcher(this.statements, {
-      apply: (steps) => this.fits(steps),
+      apply: (steps) => this.tryApply(steps),
       ready: (queue) => this.readyQueues.add(queue),
     });
   }
 
   async migrate(migrations: readonly Migration[]): Promise<void> {
-    this.answers.forget();
+    this.rowCache.clear();
     migrateSqlite(this.db, migrations);
-    this.statements.forget();
+    this.statements.clear();
     this.commits = (await this.identity()).commits;
   }
 
@@ -84,18 +87,18 @@ export class SqliteStore implements Store {
     return this.statements.all<{ ledger: string; commits: number; state: string }>(sql)[0]!;
   }
 
-  /** Tells the home after every COMMIT how far the ledger is. */
-  followCommits(mark: CommitMark): void {
+  /** Records the commit count in the home after every COMMIT. */
+  recordCommits(mark: CommitMark): void {
     this.mark = mark;
   }
 
   async read<T extends object = Row>(sql: string, params: readonly Value[] = []): Promise<T[]> {
     const [key] = params;
     if (params.length !== 1 || typeof key !== 'string') return this.statements.all<T>(sql, params);
-    const known = this.answers.find(sql, key);
+    const known = this.rowCache.find(sql, key);
     if (known) return [known as T];
     const rows = this.statements.all<T>(sql, params);
-    if (rows.length === 1) this.answers.keep(sql, key, rows[0] as Row);
+    if (rows.length === 1) this.rowCache.add(sql, key, rows[0] as Row);
     return rows;
   }
 
@@ -122,17 +125,17 @@ export class SqliteStore implements Store {
     );
   }
 
-  lost(now: number, limit: number): Promise<LostAttempt[]> {
+  lostAttempts(now: number, limit: number): Promise<LostAttempt[]> {
     return this.read<LostAttempt>(lostSql, [now, limit]);
   }
 
-  async ahead(queue: string, attemptId: string, limit: number): Promise<number> {
+  async countAhead(queue: string, attemptId: string, limit: number): Promise<number> {
     const [row] = await this.read<{ n: number }>(aheadSql, [attemptId, queue, limit]);
     return row!.n;
   }
 
-  renewAll(leaseUntil: number): Promise<void> {
-    return this.enqueue(() => this.dispatcher.renewAll(leaseUntil));
+  renewLeases(leaseUntil: number): Promise<void> {
+    return this.enqueue(() => this.dispatcher.renewLeases(leaseUntil));
   }
 
   async promote(now: number): Promise<{ queues: string[]; nextAt: number | undefined }> {
@@ -163,6 +166,13 @@ export class SqliteStore implements Store {
     return Object.fromEntries(rows.map(({ key, n }) => [key, n]));
   }
 
+  counterRange({ from, to, limit = maxRows }: CounterRange): Promise<CounterRow[]> {
+    return this.read<CounterRow>(
+      'SELECT scope, key, n FROM counters WHERE scope >= ? AND scope < ? AND n <> 0 ORDER BY scope, key LIMIT ?',
+      [from, to, limit],
+    );
+  }
+
   onCommit(listener: () => void): () => void {
     return this.listeners.onCommit(listener);
   }
@@ -176,7 +186,7 @@ export class SqliteStore implements Store {
   }
 
   async size(): Promise<number> {
-    // Pages that were freed are used again, but the file does not shrink.
+    // Freed pages are reused, but the file does not shrink.
     const one = (name: string) =>
       Object.values(this.statements.all<Record<string, number>>(`PRAGMA ${name}`)[0]!)[0]!;
     return (one('page_count') - one('freelist_count')) * one('page_size');
@@ -207,57 +217,58 @@ export class SqliteStore implements Store {
     setImmediate(() => this.flush());
   }
 
-  /** One transaction for all that waits. A failed COMMIT fails the whole group. */
+  /** Runs all pending commands in one transaction. A failed COMMIT fails the whole group. */
   private flush(): void {
     this.flushing = false;
     const group = this.pending;
     if (group.length === 0 || this.closed) return;
     this.pending = [];
-    this.answers.forget();
-    let answers: (() => void)[];
+    this.rowCache.clear();
+    let settlements: (() => void)[];
     try {
-      answers = this.transaction(group, false) ?? this.transaction(group, true)!;
+      settlements = this.transaction(group, false) ?? this.transaction(group, true)!;
     } catch (error) {
-      this.undo();
+      this.rollback();
       const failure = storeError(error);
       for (const { reject } of group) reject(failure);
       return;
     }
     const queues = [...this.readyQueues];
     this.readyQueues.clear();
-    for (const answer of answers) answer();
-    this.listeners.tell(queues);
+    for (const settle of settlements) settle();
+    this.listeners.notify(queues);
   }
 
   /**
-   * Most groups have no conflict, or one that shows before its command changed anything: they need no savepoints.
-   * Otherwise the answer is undefined, nothing happened, and the group runs again with a savepoint for each command.
+   * Most groups need no savepoints: they have no conflict, or each conflict occurs before its command changed anything.
+   * Otherwise the transaction is rolled back and returns undefined, and the group runs again with one savepoint per command.
    */
   private transaction(group: readonly Pending[], savepoints: boolean): (() => void)[] | undefined {
-    const answers: (() => void)[] = [];
-    const atStart = this.effects();
+    const settlements: (() => void)[] = [];
+    const atStart = this.changeCount();
     this.statements.control('BEGIN IMMEDIATE');
     this.dispatcher.begin(group.reduce((sum, { wanted = 0 }) => sum + wanted, 0));
     for (const { run, resolve, reject } of group) {
-      const before = this.effects();
+      const before = this.changeCount();
       try {
         const value = savepoints ? this.savepoint(run) : run();
-        answers.push(() => resolve(value));
+        settlements.push(() => resolve(value));
       } catch (error) {
-        // A full disk ends the whole transaction; anything else only its own command.
+        // A full disk aborts the whole transaction; any other error only its own command.
         if (!this.db.isTransaction) throw error;
-        if (!savepoints && this.effects() !== before) {
-          this.undo();
+        if (!savepoints && this.changeCount() !== before) {
+          this.rollback();
           return undefined;
         }
-        answers.push(() => reject(error));
+        settlements.push(() => reject(error));
       }
     }
-    if (!this.writeEvents(savepoints)) return undefined;
-    this.newCounts.write();
-    if (this.effects() === atStart || this.commits === undefined) this.statements.control('COMMIT');
+    if (!this.flushEvents(savepoints)) return undefined;
+    this.counterBuffer.write();
+    if (this.changeCount() === atStart || this.commits === undefined)
+      this.statements.control('COMMIT');
     else this.commitNumbered(this.commits + 1);
-    return answers;
+    return settlements;
   }
 
   private commitNumbered(commits: number): void {
@@ -267,41 +278,41 @@ export class SqliteStore implements Store {
     this.mark?.write(commits);
   }
 
-  /** False: one of them cannot be written, nothing happened, and savepoints will tell whose it is. */
-  private writeEvents(savepoints: boolean): boolean {
+  /** Returns false if an event cannot be written. The transaction is rolled back; savepoints then identify the command. */
+  private flushEvents(savepoints: boolean): boolean {
     try {
-      this.newEvents.write();
+      this.eventBuffer.write();
       return true;
     } catch (error) {
       if (savepoints || !this.db.isTransaction) throw error;
-      this.undo();
+      this.rollback();
       return false;
     }
   }
 
-  private effects(): number {
-    return this.statements.changes + this.newCounts.added + this.newEvents.added;
+  private changeCount(): number {
+    return this.statements.changes + this.counterBuffer.added + this.eventBuffer.added;
   }
 
-  private undo(): void {
+  private rollback(): void {
     if (this.db.isTransaction) this.db.exec('ROLLBACK');
-    this.newCounts.drop();
-    this.newEvents.drop();
+    this.counterBuffer.drop();
+    this.eventBuffer.drop();
     this.readyQueues.clear();
   }
 
   private savepoint<T>(run: () => T): T {
-    const withoutCounts = this.newCounts.mark();
+    const restoreCounters = this.counterBuffer.snapshot();
     const queuesBefore = new Set(this.readyQueues);
     this.statements.control('SAVEPOINT command');
     try {
       const value = run();
-      this.newEvents.write();
+      this.eventBuffer.write();
       this.statements.control('RELEASE command');
       return value;
     } catch (error) {
-      withoutCounts();
-      this.newEvents.drop();
+      restoreCounters();
+      this.eventBuffer.drop();
       this.readyQueues = queuesBefore;
       this.dispatcher.begin(0);
       if (this.db.isTransaction) {
@@ -312,13 +323,13 @@ export class SqliteStore implements Store {
     }
   }
 
-  private fits(steps: readonly Step[]): boolean {
-    const before = this.effects();
+  private tryApply(steps: readonly Step[]): boolean {
+    const before = this.changeCount();
     try {
       this.apply(steps);
       return true;
     } catch (error) {
-      if (!(error instanceof Conflict) || this.effects() !== before) throw error;
+      if (!(error instanceof Conflict) || this.changeCount() !== before) throw error;
       return false;
     }
   }
@@ -327,12 +338,12 @@ export class SqliteStore implements Store {
     const rows: Row[][] = [];
     for (const [index, step] of steps.entries()) {
       if ('sql' in step) {
-        if (this.statements.get(step.sql).namesEvents) this.newEvents.write();
+        if (this.statements.get(step.sql).mentionsEvents) this.eventBuffer.write();
         const { changes, returned } = this.statements.change(step.sql, step.params ?? []);
         if (step.expect !== undefined && changes !== step.expect) throw new Conflict(index);
         if (returned) rows[index] = returned;
-      } else if ('count' in step) this.newCounts.add(step.count);
-      else if ('event' in step) this.newEvents.add(step.event);
+      } else if ('count' in step) this.counterBuffer.add(step.count);
+      else if ('event' in step) this.eventBuffer.add(step.event);
       else if (!this.dispatch(step)) throw new Conflict(index);
     }
     return rows;
@@ -354,16 +365,16 @@ export class SqliteStore implements Store {
 
 function storeError(error: unknown): unknown {
   const code = ((error as { errcode?: number }).errcode ?? 0) & 0xff;
-  // SQLITE_BUSY and SQLITE_LOCKED, SQLITE_FULL and SQLITE_IOERR: nothing of the group happened; the caller may try again.
+  // SQLITE_BUSY, SQLITE_LOCKED, SQLITE_FULL and SQLITE_IOERR roll back the whole group, so the caller may retry.
   if (code === 5 || code === 6) {
-    return new AppError('unavailable', 'The database is locked: nothing was changed.', {
-      hint: 'Another program has it open for writing; close that, then try again.',
+    return new AppError('unavailable', 'The database is locked. Nothing was changed.', {
+      hint: 'Close the other program that has it open for writing, then try again.',
       cause: error,
     });
   }
   if (code === 13 || code === 10) {
-    return new AppError('unavailable', 'The disk is full or failing: nothing was changed.', {
-      hint: 'Free space on the disk of the home, then try again.',
+    return new AppError('unavailable', 'The disk is full or failing. Nothing was changed.', {
+      hint: 'Free space on the disk that contains the home, then try again.',
       cause: error,
     });
   }

@@ -1,5 +1,5 @@
-// What a RunPod-compatible server must do, line by line, over plain HTTP with a worker played by hand. What needs RunPod's
-// own software is in sdk.test.ts and mcp-server.test.ts, what needs real workers in test/kinds/endpoint.
+// Requirements of a RunPod-compatible server, line by line, over plain HTTP with a scripted worker. sdk.test.ts and
+// mcp-server.test.ts use RunPod's own software, test/kinds/endpoint uses real workers.
 import assert from 'node:assert/strict';
 import { createHmac } from 'node:crypto';
 import { writeFileSync } from 'node:fs';
@@ -15,7 +15,7 @@ const counts = (value: unknown) => value as Record<string, number>;
 
 test('RunPod checklist', { timeout: 180_000 }, async (t) => {
   const home = tempFolder(t);
-  // Receivers of webhooks are on this machine here.
+  // Webhook receivers are on this machine.
   writeFileSync(join(home, 'config.json'), JSON.stringify({ egress: { allow: ['127.0.0.1'] } }));
   const server = await startEndpoints(t, { home });
   const post = (path: string, body: unknown = '') => server.call('POST', path, body);
@@ -23,7 +23,7 @@ test('RunPod checklist', { timeout: 180_000 }, async (t) => {
   const status = async (ep: string, id: string) => (await get(`/v2/${ep}/status/${id}`)).body;
   const worker = (ep: string, name: string) => byHand(server, ep, name);
 
-  // Started first: these take five seconds by RunPod's own limits, and the rest runs meanwhile.
+  // Started first: these take five seconds because of RunPod's own limits, and the rest runs in the meantime.
   await server.save('slow', { recipe: { module: handlerFile }, stopMs: 500 });
   const policy = { executionTimeout: 5000 };
   const tooLong = await server.run('slow', { do: 'ignore', ms: 120_000 }, { policy });
@@ -38,7 +38,7 @@ test('RunPod checklist', { timeout: 180_000 }, async (t) => {
   await t.test(
     'API: keys, unknown names, bad requests, limits, empty bodies, both methods',
     async () => {
-      await server.save('api', { queueMax: 50, runsPer10s: 5 });
+      await server.save('api', { maxQueue: 50, runsPer10s: 5 });
       const raw = { authorization: server.key };
       assert.equal((await server.call('GET', '/v2/api/health', undefined, raw)).status, 200);
       assert.equal((await get('/v2/api/health')).status, 200);
@@ -68,11 +68,7 @@ test('RunPod checklist', { timeout: 180_000 }, async (t) => {
         ])
           assert.equal((await server.call(method, `/v2/api/${path}`, body)).status, 200, path);
       }
-      assert.equal(
-        (await post(`/v2/api/cancel/${id}`)).status,
-        200,
-        'an empty body is no bad JSON',
-      );
+      assert.equal((await post(`/v2/api/cancel/${id}`)).status, 200, 'an empty body is valid');
       assert.equal((await post(`/v2/api/retry/${id}`)).status, 400, 'CANCELLED is not retried');
       assert.equal((await post('/v2/api/purge-queue')).status, 200);
       const limited = await until('the rate limit', async () => {
@@ -80,7 +76,10 @@ test('RunPod checklist', { timeout: 180_000 }, async (t) => {
         return answer.status === 200 ? undefined : answer;
       });
       assert.equal(limited.status, 429);
-      assert.match(limited.body.error as string, /5 submits to api in ten seconds/);
+      assert.match(
+        limited.body.error as string,
+        /5 submissions to endpoint api within ten seconds/,
+      );
       assert.ok(Number(limited.headers.get('retry-after')) >= 1);
     },
   );
@@ -124,27 +123,24 @@ test('RunPod checklist', { timeout: 180_000 }, async (t) => {
     assert.deepEqual([over.status, over.output], ['COMPLETED', 'whole']);
   });
 
-  await t.test(
-    'runsync: early on completion, the id at the end of the wait, good everywhere',
-    async () => {
-      await server.save('sync', {});
-      const { take, done } = worker('sync', 'w1');
-      const answered = post('/v2/sync/runsync?wait=60000', { input: { n: 1 } });
-      await done((await take()).id, { output: 'early' });
-      assert.equal((await answered).body.output, 'early');
-      const late = await post('/v2/sync/runsync?wait=1000', { input: { n: 2 } });
-      assert.equal(late.status, 200);
-      assert.equal(late.body.status, 'IN_QUEUE');
-      const id = late.body.id as string;
-      assert.equal((await status('sync', id)).status, 'IN_QUEUE');
-      const waiting = get(`/v2/sync/status-sync/${id}?wait=60000`);
-      await take();
-      await done(id, { output: 'late' });
-      assert.equal((await waiting).body.output, 'late');
-    },
-  );
+  await t.test('runsync returns early on completion, and the id on timeout', async () => {
+    await server.save('sync', {});
+    const { take, done } = worker('sync', 'w1');
+    const answered = post('/v2/sync/runsync?wait=60000', { input: { n: 1 } });
+    await done((await take()).id, { output: 'early' });
+    assert.equal((await answered).body.output, 'early');
+    const late = await post('/v2/sync/runsync?wait=1000', { input: { n: 2 } });
+    assert.equal(late.status, 200);
+    assert.equal(late.body.status, 'IN_QUEUE');
+    const id = late.body.id as string;
+    assert.equal((await status('sync', id)).status, 'IN_QUEUE');
+    const waiting = get(`/v2/sync/status-sync/${id}?wait=60000`);
+    await take();
+    await done(id, { output: 'late' });
+    assert.equal((await waiting).body.output, 'late');
+  });
 
-  await t.test('stream: each chunk once, the rest with the end, then the end alone', async () => {
+  await t.test('stream returns each chunk once, then the final status alone', async () => {
     await server.save('words', {});
     const { take, done, chunk } = worker('words', 'w1');
     const id = await server.run('words', {});
@@ -159,7 +155,7 @@ test('RunPod checklist', { timeout: 180_000 }, async (t) => {
     await chunk(id, 'late');
     const rest = [{ output: 'b' }, { output: { c: 1 } }];
     assert.deepEqual((await post(path)).body, { status: 'COMPLETED', stream: rest });
-    // RunPod's Python client goes on until this one.
+    // RunPod's Python client continues until this one.
     assert.deepEqual((await get(path)).body, { status: 'COMPLETED', stream: [] });
   });
 
@@ -176,13 +172,13 @@ test('RunPod checklist', { timeout: 180_000 }, async (t) => {
     const told = stops();
     await post(`/v2/stop/cancel/${running}`);
     assert.deepEqual(await told, { jobsToStop: [running] });
-    assert.deepEqual(await stops(), { jobsToStop: [running] }, 'told again while it goes on');
+    assert.deepEqual(await stops(), { jobsToStop: [running] }, 'repeated while the job runs');
     assert.equal((await done(running, { output: 'too late' })).status, 200);
     const after = await status('stop', running);
     assert.deepEqual([after.status, after.output], ['CANCELLED', undefined]);
     assert.equal((await post(`/v2/stop/cancel/${running}`)).body.status, 'CANCELLED');
 
-    // A handler that was stopped posts nothing: the worker's next question says that it runs nothing.
+    // A stopped handler posts nothing. The worker's next poll shows that it runs nothing.
     const silent = await server.run('stop', { n: 2 });
     await take();
     await post(`/v2/stop/cancel/${silent}`);
@@ -193,27 +189,30 @@ test('RunPod checklist', { timeout: 180_000 }, async (t) => {
     assert.deepEqual((await post('/api/poll_stops', poll)).body, { jobIds: [] });
   });
 
-  await t.test('retry: FAILED and TIMED_OUT only, same id, output gone, counted', async () => {
-    await server.save('again', {});
-    const { take, done } = worker('again', 'w1');
-    const id = await server.run('again', { n: 1 });
-    assert.equal((await post(`/v2/again/retry/${id}`)).status, 400, 'IN_QUEUE');
-    await take();
-    await done(id, { error: 'x', output: 'old' });
-    assert.deepEqual((await post(`/v2/again/retry/${id}`)).body, { id, status: 'IN_QUEUE' });
-    assert.equal('output' in (await status('again', id)), false);
-    assert.deepEqual(await take(), { id, input: { n: 1 } }, 'with its own input');
-    await done(id, { output: 'new' });
-    const job = await status('again', id);
-    assert.deepEqual([job.status, job.output, job.retries], ['COMPLETED', 'new', 1]);
-    assert.equal((await post(`/v2/again/retry/${id}`)).status, 400, 'COMPLETED');
-    await until('health counts it', async () => {
-      const { body } = await get('/v2/again/health');
-      return counts(body.jobs).retried === 1;
-    });
-  });
+  await t.test(
+    'retry accepts only FAILED and TIMED_OUT, keeps the id, drops the output and is counted',
+    async () => {
+      await server.save('again', {});
+      const { take, done } = worker('again', 'w1');
+      const id = await server.run('again', { n: 1 });
+      assert.equal((await post(`/v2/again/retry/${id}`)).status, 400, 'IN_QUEUE');
+      await take();
+      await done(id, { error: 'x', output: 'old' });
+      assert.deepEqual((await post(`/v2/again/retry/${id}`)).body, { id, status: 'IN_QUEUE' });
+      assert.equal('output' in (await status('again', id)), false);
+      assert.deepEqual(await take(), { id, input: { n: 1 } }, 'with its input');
+      await done(id, { output: 'new' });
+      const job = await status('again', id);
+      assert.deepEqual([job.status, job.output, job.retries], ['COMPLETED', 'new', 1]);
+      assert.equal((await post(`/v2/again/retry/${id}`)).status, 400, 'COMPLETED');
+      await until('health counts it', async () => {
+        const { body } = await get('/v2/again/health');
+        return counts(body.jobs).retried === 1;
+      });
+    },
+  );
 
-  await t.test('purge and health: counts agree with the list of jobs', async () => {
+  await t.test('purge and health: counts match the job list', async () => {
     await server.save('many', {});
     const { take } = worker('many', 'w1');
     const first = await server.run('many', {});
@@ -251,11 +250,11 @@ test('RunPod checklist', { timeout: 180_000 }, async (t) => {
     assert.equal((await worker('order', 'w3').take()).id, low);
     assert.equal((await status('order', two)).workerId, 'w2');
     const ttl = await get(`/v2/order/status/${low}?ttl=60000`);
-    assert.equal(ttl.body.status, 'IN_PROGRESS', 'ttl is set anew by /status');
+    assert.equal(ttl.body.status, 'IN_PROGRESS', '/status resets the ttl');
   });
 
   await t.test(
-    'webhook: the whole job, signed, again after a refusal, also on FAILED and CANCELLED',
+    'webhook: the whole job, signed, repeated after a rejection, sent on FAILED and CANCELLED',
     async () => {
       const calls: { headers: Json; body: Json; text: string }[] = [];
       const url = await listen(t, async (request, response) => {
@@ -276,7 +275,7 @@ test('RunPod checklist', { timeout: 180_000 }, async (t) => {
       await done(failed, { error: 'no luck', output: { half: 1 } });
       const stopped = await server.run('hooked', { n: 3 }, { webhook });
       await post(`/v2/hooked/cancel/${stopped}`);
-      await until('all came, the refused one twice', () => calls.length === 4);
+      await until('all were delivered, the rejected one twice', () => calls.length === 4);
       const bodies = new Map(calls.map(({ body }) => [body.id, body]));
       const { delayTime, executionTime, ...rest } = bodies.get(good)!;
       assert.ok(Number.isInteger(delayTime) && Number.isInteger(executionTime));
@@ -298,7 +297,7 @@ test('RunPod checklist', { timeout: 180_000 }, async (t) => {
   );
 
   await t.test(
-    'worker: several at once, only asked for; a failed fitness check is seen',
+    'worker: takes several jobs concurrently up to its count; a failed fitness check is reported',
     async () => {
       await server.save('batchy', {});
       const ids: string[] = [];
@@ -322,34 +321,34 @@ test('RunPod checklist', { timeout: 180_000 }, async (t) => {
     },
   );
 
+  await t.test('a job whose result the worker dropped is delivered once more', async () => {
+    assert.equal((await status('dropped', dropped)).status, 'IN_PROGRESS');
+    const more = worker('dropped', 'w1').take();
+    assert.equal((await worker('dropped', 'w2').take()).id, dropped, 'to another worker');
+    const again = await status('dropped', dropped);
+    assert.deepEqual([again.retries, again.workerId], [1, 'w2']);
+    const other = await server.run('dropped', { n: 2 });
+    assert.equal((await more).id, other);
+    const bad = await until('it was given up', async () => {
+      const [w2, w3] = ['w2', 'w3'].map((name) => worker('dropped', name).take(1000));
+      await Promise.all([w2, w3]);
+      const now = await status('dropped', dropped);
+      return now.status === 'FAILED' ? now : undefined;
+    });
+    assert.deepEqual([bad.error, bad.retries], ['job timed out after 1 retries', 1]);
+  });
+
   await t.test(
-    'a worker that dropped its result and asks for more: delivered once more',
+    'policy: executionTimeout stops the job as FAILED, and it can be retried',
     async () => {
-      assert.equal((await status('dropped', dropped)).status, 'IN_PROGRESS');
-      const more = worker('dropped', 'w1').take();
-      assert.equal((await worker('dropped', 'w2').take()).id, dropped, 'to another worker');
-      const again = await status('dropped', dropped);
-      assert.deepEqual([again.retries, again.workerId], [1, 'w2']);
-      const other = await server.run('dropped', { n: 2 });
-      assert.equal((await more).id, other);
-      const bad = await until('it was given up', async () => {
-        const [w2, w3] = ['w2', 'w3'].map((name) => worker('dropped', name).take(1000));
-        await Promise.all([w2, w3]);
-        const now = await status('dropped', dropped);
-        return now.status === 'FAILED' ? now : undefined;
-      });
-      assert.deepEqual([bad.error, bad.retries], ['job timed out after 1 retries', 1]);
+      const over = await server.ended('slow', tooLong);
+      assert.deepEqual([over.status, over.error], ['FAILED', 'executionTimeout exceeded']);
+      assert.equal((await post(`/v2/slow/retry/${tooLong}`)).status, 200);
+      await post(`/v2/slow/cancel/${tooLong}`);
     },
   );
 
-  await t.test('policy: executionTimeout stops it as FAILED; it can be retried', async () => {
-    const over = await server.ended('slow', tooLong);
-    assert.deepEqual([over.status, over.error], ['FAILED', 'executionTimeout exceeded']);
-    assert.equal((await post(`/v2/slow/retry/${tooLong}`)).status, 200);
-    await post(`/v2/slow/cancel/${tooLong}`);
-  });
-
-  await t.test('policy: ttl ends a running job too, which stays readable', async () => {
+  await t.test('policy: ttl ends a running job, which stays readable', async () => {
     const over = await server.ended('old', outlived);
     assert.equal(over.status, 'TIMED_OUT');
     assert.match(over.error as string, /time to live/);
@@ -358,7 +357,7 @@ test('RunPod checklist', { timeout: 180_000 }, async (t) => {
   });
 });
 
-/** A worker of one endpoint, call by call. */
+/** A scripted worker of one endpoint. */
 function byHand(server: EndpointServer, endpoint: string, name: string) {
   const root = `/v2/${endpoint}`;
   const form = { 'content-type': 'application/x-www-form-urlencoded', charset: 'utf-8' };
@@ -369,8 +368,8 @@ function byHand(server: EndpointServer, endpoint: string, name: string) {
       const path = `${root}/job-take/${name}?gpu=CPU&job_in_progress=0`;
       if (waitMs === undefined)
         return (await server.call('GET', path)).body as { id: string } & Json;
-      const wish = { endpointId: endpoint, workerId: name, waitMs, idle: true };
-      const { jobs } = (await server.call('POST', '/api/take_jobs', wish)).body;
+      const input = { endpointId: endpoint, workerId: name, waitMs, idle: true };
+      const { jobs } = (await server.call('POST', '/api/take_jobs', input)).body;
       return (jobs as ({ id: string } & Json)[])[0] ?? { id: '' };
     },
     done: (id: string, body: unknown) =>

@@ -1,4 +1,5 @@
-// Every error below /v2 leaves in the form that plane's clients read, also what goes wrong before a route is reached.
+// Every error below /v2 has the format that the clients of its plane read, even if it occurs before a route is
+// reached.
 import assert from 'node:assert/strict';
 import { writeFileSync } from 'node:fs';
 import { request } from 'node:http';
@@ -10,7 +11,7 @@ import { until } from '../../helpers/until.ts';
 
 const mebibyte = 1024 * 1024;
 
-test('errors of the data plane are {error}, whoever raises them', async (t) => {
+test('all errors of the data plane have the form {error}', async (t) => {
   const server = await startEndpoints(t);
   await server.save('ep', {});
   const stranger = client(server.url, 'no-such-key');
@@ -19,7 +20,7 @@ test('errors of the data plane are {error}, whoever raises them', async (t) => {
     ['a wrong key of a worker', 401, /key/, stranger.call('GET', '/v2/ep/job-take/w1')],
     ['an unknown endpoint', 404, /nobody/, server.call('POST', '/v2/nobody/run', { input: 1 })],
     ['an unknown job', 404, /nothing/, server.call('GET', '/v2/ep/status/nothing')],
-    ['an unknown route', 404, /no route/, server.call('GET', '/v2/ep/nowhere')],
+    ['an unknown route', 404, /does not exist/, server.call('GET', '/v2/ep/nowhere')],
     ['a broken escape', 400, /escape/, server.call('GET', '/v2/ep/status/%zz')],
     ['a wrong method', 405, /GET/, server.call('GET', '/v2/ep/run')],
     ['bad JSON', 400, /not JSON/, server.call('POST', '/v2/ep/run', '{"input"')],
@@ -55,12 +56,14 @@ test('errors of the data plane are {error}, whoever raises them', async (t) => {
   assert.match(foreign.body.error as string, /evil\.example/);
 });
 
-test('the control plane has problem details, /openai what OpenAI clients read, the rest its own', async (t) => {
+test('the control plane returns problem details, /openai the format of OpenAI', async (t) => {
   const server = await startEndpoints(t);
   const stranger = client(server.url, 'no-such-key');
   for (const [path, status] of [
     ['/v2/serverless', 401],
     ['/v2/serverless/x/nowhere', 401],
+    ['/v2/pods', 401],
+    ['/v2/billing/serverless', 401],
   ] as const) {
     const { status: code, body, headers } = await stranger.call('GET', path);
     assert.equal(code, status);
@@ -71,9 +74,9 @@ test('the control plane has problem details, /openai what OpenAI clients read, t
   }
   const made = { name: 'x', type: 'QUEUE', scaling: { type: 'QUEUE_DELAY' } };
   for (const [more, error] of [
-    [{ image: 5 }, '$: image: not the name of one'],
-    [{ image: 'file://elsewhere/a.js' }, /^\$: image: .*not a file of this machine/],
-    [{ args: ['-v'] }, "$: 'args' go with an 'image'"],
+    [{ image: 5 }, '$: image: not an image name'],
+    [{ image: 'file://elsewhere/a.js' }, /^\$: image: .*not a file on this machine/],
+    [{ args: ['-v'] }, "$: 'args' require an 'image'"],
     [{ workers: { min: 'a' } }, /^workers\.min: /],
     [{ workers: { idleTimeout: 0 } }, /^\$: workers\.idleTimeout: .* from 1 to 3600$/],
     [{ timeout: 10 }, /^timeout: .*5000$/],
@@ -89,6 +92,16 @@ test('the control plane has problem details, /openai what OpenAI clients read, t
   assert.deepEqual([flat.status, flat.body.detail], [400, '`workers` is not a JSON object.']);
   const unknown = await server.call('GET', '/v2/serverless/x/nowhere');
   assert.deepEqual([unknown.status, unknown.body.title], [404, 'Not Found']);
+  const pods = await server.call('GET', '/v2/pods');
+  assert.deepEqual(
+    [pods.status, pods.body.title, pods.headers.get('content-type')],
+    [404, 'Not Found', 'application/problem+json'],
+  );
+  const query = { query: '{ myself { id } }' };
+  assert.equal((await stranger.call('POST', '/graphql', query)).status, 401);
+  const graphql = await server.call('POST', '/graphql', query);
+  assert.equal(graphql.status, 200, 'clients report a 401 or 404 as a wrong key');
+  assert.match(JSON.stringify(graphql.body.errors), /no GraphQL API/);
   const method = await server.call('PUT', '/v2/serverless/x');
   assert.deepEqual([method.status, method.body.title], [405, 'Method Not Allowed']);
   const openai = await stranger.call('POST', '/v2/ep/openai/v1/chat/completions', {});
@@ -101,7 +114,7 @@ test('the control plane has problem details, /openai what OpenAI clients read, t
   assert.equal(own.body.code, 'unauthorized');
 });
 
-test("the server's own rate is told in that form too, with the time to wait", async (t) => {
+test('the rate limit of the server is reported in the same format, with the time to wait', async (t) => {
   const home = tempFolder(t);
   const http = { addressRate: 1, addressBurst: 5 };
   writeFileSync(join(home, 'config.json'), JSON.stringify({ http }));

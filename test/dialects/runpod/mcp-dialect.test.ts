@@ -1,12 +1,12 @@
-// `errand mcp --dialect runpod`: every tool around endpoints and their jobs, called over MCP under RunPod's names and
-// with RunPod's parameters, plus what RunPod's server lacks: annotations, output schemas, the diagnosis of a queue.
+// `errand mcp --dialect runpod`: every tool for endpoints and jobs, called over MCP with RunPod's names and
+// parameters, plus annotations, output schemas and the reason why a job waits.
 import assert from 'node:assert/strict';
 import { join } from 'node:path';
 import { test } from 'node:test';
 import { pathToFileURL } from 'node:url';
 import { Client } from '@modelcontextprotocol/client';
 import { StdioClientTransport } from '@modelcontextprotocol/client/stdio';
-import { httpClient, type ToolAnswer } from '../../faces/mcp/clients.ts';
+import { httpClient, type ToolResult } from '../../interfaces/mcp/clients.ts';
 import { handlerFile, startEndpoints } from '../../helpers/endpoint.ts';
 import { until } from '../../helpers/until.ts';
 
@@ -43,9 +43,10 @@ const parameters: Record<string, string> = {
   'deploy-hub-repo':
     'containerDiskInGb env executionTimeoutMs flashboot gpuCount gpuIds hubReleaseId idleTimeout name repo scalerType scalerValue workersMax workersMin',
 };
-const readOnly = /^(get-|list-|stream-|endpoint-health)/;
+const readOnly = /^(get-|list-|stream-worker-logs|endpoint-health)/;
+const destructive = /^(delete-|purge-|cancel-|retry-|stream-job)/;
 
-test('every tool has the name, the parameters and the hints it should', async (t) => {
+test('every tool has the expected name, parameters and annotations', async (t) => {
   const server = await startEndpoints(t);
   const main = join(import.meta.dirname, '../../../src/main.ts');
   const client = new Client({ name: 'test', version: '1' });
@@ -66,15 +67,15 @@ test('every tool has the name, the parameters and the hints it should', async (t
   for (const { name, title, annotations, outputSchema } of tools) {
     assert.ok(title && outputSchema, name);
     assert.equal(annotations?.readOnlyHint ?? false, readOnly.test(name), name);
-    assert.equal(annotations?.destructiveHint === true, name === 'delete-endpoint', name);
+    assert.equal(annotations?.destructiveHint === true, destructive.test(name), name);
   }
 });
 
-test('the tools do what they say, called over MCP', async (t) => {
+test('the tools work over MCP', async (t) => {
   const server = await startEndpoints(t);
   const client = await httpClient(t, `${server.url}/mcp?dialect=runpod`, 'auto', server.key);
   const call = async (name: string, args: Json) =>
-    (await client.callTool({ name, arguments: args })) as unknown as ToolAnswer;
+    (await client.callTool({ name, arguments: args })) as unknown as ToolResult;
   const tool = async (name: string, args: Json): Promise<Json> => {
     const answer = await call(name, args);
     assert.ok(!answer.isError, `${name}: ${answer.content[0]?.text}`);
@@ -98,7 +99,13 @@ test('the tools do what they say, called over MCP', async (t) => {
   });
   const endpointId = made.id as string;
   const id = endpointId;
-  assert.equal((await tool('get-endpoint', { id })).name, 'n');
+  const shown = await tool('get-endpoint', { id });
+  assert.equal(shown.name, 'n');
+  assert.equal(
+    (shown.requestUrls as Record<string, string>).run,
+    `${server.url}/v2/${String(id)}/run`,
+    'with the address of the server, even over stdio',
+  );
   const { items, pagination } = await tool('list-endpoints', { limit: 1 });
   assert.equal((items as Json[])[0]!.id, id);
   assert.equal((pagination as Json).total, 1);
@@ -166,7 +173,7 @@ test('the tools do what they say, called over MCP', async (t) => {
   assert.deepEqual(await tool('list-endpoint-builds', { id }), { builds: [] });
   assert.match(
     (await refused('get-endpoint-build', { id, buildId: 'b' })).error as string,
-    /no build/,
+    /Build .* does not exist/,
   );
   for (const name of ['list-public-endpoints', 'list-hub-repos'])
     assert.deepEqual((await tool(name, {})).items, []);
@@ -183,5 +190,5 @@ test('the tools do what they say, called over MCP', async (t) => {
   await tool('delete-endpoint', { id });
   const gone = await refused('endpoint-health', { endpointId });
   assert.match(gone.hint as string, /^list-endpoints shows .* create-endpoint/, 'it names tools');
-  assert.match((await refused('get-endpoint', { id })).error as string, /no endpoint/);
+  assert.match((await refused('get-endpoint', { id })).error as string, /does not exist/);
 });

@@ -5,6 +5,7 @@ import { join } from 'node:path';
 import { pathToFileURL } from 'node:url';
 import { test, type TestContext } from 'node:test';
 import { handlerFile, startEndpoints, type EndpointServer } from '../../helpers/endpoint.ts';
+import { tempFolder } from '../../helpers/folder.ts';
 import { until } from '../../helpers/until.ts';
 
 type Tool = (name: string, args: Record<string, unknown>) => Promise<Record<string, unknown>>;
@@ -62,12 +63,14 @@ test('@runpod/mcp-server 4.0.0: the job tools and the endpoint tools', async (t)
   const again = await tool('get-job-status', { endpointId, jobId: failing.id, wait: 30_000 });
   assert.deepEqual([again.status, again.retries], ['FAILED', 1]);
 
-  // What goes wrong reaches the agent in our words, with RunPod's advice.
+  // Errors reach the agent in our words, with RunPod's advice.
   const refusals: [string, Record<string, unknown>, RegExp][] = [
     ['get-job-status', { endpointId, jobId: 'job_nothing' }, /404[^]*job_nothing/],
     ['run-endpoint', { endpointId: 'nobody', input: {} }, /404[^]*nobody/],
     ['retry-job', { endpointId, jobId: run.id }, /400[^]*COMPLETED/],
     ['get-endpoint', { id: 'nobody' }, /404[^]*nobody/],
+    ['list-public-endpoints', {}, /no GraphQL API/],
+    ['list-pods', {}, /404/],
   ];
   for (const [name, args, text] of refusals) await assert.rejects(tool(name, args), text);
 
@@ -101,9 +104,30 @@ test('@runpod/mcp-server 4.0.0: the job tools and the endpoint tools', async (t)
   assert.equal(updated.name, 'renamed');
   const releases = await tool('list-endpoint-releases', { id: endpointId });
   assert.equal(releases.endpointVersion, 1);
+  await withoutEngine(t, server, tool);
   await tool('delete-endpoint', { id: endpointId });
   assert.equal((await server.call('GET', `/v2/serverless/${endpointId}`)).status, 404);
 });
+
+/** An image without a container engine: RunPod's advice must not be to wait for GPUs. */
+async function withoutEngine(t: TestContext, server: EndpointServer, tool: Tool): Promise<void> {
+  const path = process.env.PATH;
+  process.env.PATH = tempFolder(t);
+  t.after(() => (process.env.PATH = path));
+  await server.save('boxed', { recipe: { image: 'nobody/nothing:1' } });
+  const { id: jobId } = await tool('run-endpoint', { endpointId: 'boxed', input: {} });
+  const { hint, workerHealth } = await until('it is diagnosed', async () => {
+    const found = await tool('get-job-status', { endpointId: 'boxed', jobId });
+    const { unhealthy } = (found.workerHealth ?? {}) as { unhealthy?: number };
+    return unhealthy === 1 ? found : undefined;
+  });
+  assert.doesNotMatch(String(hint), /scaling from zero|no capacity/i, JSON.stringify(workerHealth));
+  assert.match(String(hint), /no-worker/);
+  const input = { endpointId: 'boxed', workerId: 'no-worker', maxWaitMs: 1000 };
+  const { items } = await tool('stream-worker-logs', input);
+  assert.match((items as { line: string }[])[0]!.line, /no container engine responds/);
+  await tool('delete-endpoint', { id: 'boxed' });
+}
 
 async function startMcp(t: TestContext, server: EndpointServer): Promise<Tool> {
   const { Client } = (await import(
@@ -122,6 +146,8 @@ async function startMcp(t: TestContext, server: EndpointServer): Promise<Tool> {
       RUNPOD_API_KEY: server.key,
       RUNPOD_SERVERLESS_API_URL: `${server.url}/v2`,
       RUNPOD_API_BASE_URL: server.url,
+      RUNPOD_PUBLIC_GRAPHQL_URL: `${server.url}/graphql`,
+      RUNPOD_AUTHED_GRAPHQL_URL: `${server.url}/graphql`,
     },
     stderr: 'ignore',
   });

@@ -23,7 +23,7 @@ const require = createRequire(join(import.meta.dirname, '../../package.json'));
 test('runpod-sdk: run, runSync, status, statusSync, stream, cancel, health, purgeQueue', async (t) => {
   const sdk = ((await import(require.resolve('runpod-sdk'))) as { default: Sdk }).default;
   const server = await startEndpoints(t);
-  await server.save('sdk', { recipe: { module: handlerFile }, workersMax: 1 });
+  await server.save('sdk', { recipe: { module: handlerFile }, maxWorkers: 1 });
   const endpoint = sdk(server.key, { baseUrl: `${server.url}/v2` }).endpoint('sdk');
 
   const started = await endpoint.run({ input: { a: 1 } });

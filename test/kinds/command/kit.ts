@@ -1,4 +1,4 @@
-// A server of commands in this process, with quick checks, and its operations as short words.
+// A command server in this process, with short check intervals, and helpers for its operations.
 import { join } from 'node:path';
 import type { TestContext } from 'node:test';
 import { startApp, type CallMore, type TestApp } from '../../helpers/app.ts';
@@ -23,7 +23,7 @@ export interface Reading {
   from: number;
   next: number;
   size: number;
-  omitted?: string;
+  omitted?: { bytes?: number; reason: string };
   matches?: number;
   streams?: { stream: string; next: number }[];
 }

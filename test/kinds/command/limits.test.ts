@@ -1,4 +1,4 @@
-// Limits of commands while a server lives: time, output of one job and of all, rings, and how long a stop may take.
+// Limits while a server runs: timeout, output per job and in total, rings, and the grace period.
 import assert from 'node:assert/strict';
 import { readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
@@ -10,9 +10,9 @@ import { awaitFile, isGone } from '../../helpers/process.ts';
 import { until } from '../../helpers/until.ts';
 import { programs, start } from './kit.ts';
 
-test('the output cap ends the job, its log stays; the total cap refuses new ones', async (t) => {
-  const { run, read } = await start(t, { outputTotalBytesMax: 50_000 });
-  const loud = await run({ command: 'yes', outputBytesMax: 100_000 });
+test('the output limit ends the job and keeps its log; the total limit refuses new jobs', async (t) => {
+  const { run, read } = await start(t, { maxOutputTotalBytes: 50_000 });
+  const loud = await run({ command: 'yes', maxOutputBytes: 100_000 });
   assert.deepEqual([loud.status, loud.error?.code], ['failed', 'outputLimit']);
   assert.ok((await read(loud.id)).size > 100_000);
   await until('refused', () =>
@@ -23,7 +23,7 @@ test('the output cap ends the job, its log stays; the total cap refuses new ones
   );
 });
 
-test('a timeout ends it and says so, even when it exits 0 on SIGTERM', async (t) => {
+test('a timeout is reported even if the command exits 0 on SIGTERM', async (t) => {
   const { run } = await start(t);
   const view = await run({
     command: "trap 'exit 0' TERM; while :; do sleep 0.05; done",
@@ -39,19 +39,19 @@ test(
   linux,
   async (t) => {
     const { background, run, read, get, cancel } = await start(t, {
-      outputTotalBytesMax: 300_000,
+      maxOutputTotalBytes: 300_000,
     });
     const ring = await background({
       command: 'seq 1 40000; sleep 0.5; seq 40001 80000; sleep 300',
-      outputBytesMax: 65_536,
+      maxOutputBytes: 65_536,
       ring: true,
     });
     await until('it printed', async () => Number((await get(ring.id)).outputBytes) > 400_000);
     const first = await until('the oldest is dropped', async () => {
-      const from = await read(ring.id, { mode: 'range', from: 0, bytesMax: 200 });
+      const from = await read(ring.id, { mode: 'range', from: 0, maxBytes: 200 });
       return from.from > 300_000 ? from : undefined;
     });
-    assert.match(first.omitted!, /dropped by the ring/);
+    assert.match(first.omitted!.reason, /dropped by the ring/);
     assert.match((await read(ring.id)).text, /80000\n$/);
     assert.equal((await get(ring.id)).status, 'running');
     assert.equal((await run({ command: 'echo room' })).output?.text, 'room\n');
@@ -60,14 +60,14 @@ test(
 );
 
 test(
-  'what a command left running prints no more than it may, also out of its group',
+  'output limits apply to processes that a command left running, even outside its group',
   linux,
   async (t) => {
     const { run, get, read, app } = await start(t);
     const cwd = tempFolder(t);
     const gate = join(cwd, 'gate');
     const spam = `${awaitFile(gate)}; while [ -e ${gate} ]; do echo 0123456789; done`;
-    const more = { cwd, outputBytesMax: 20_000 };
+    const more = { cwd, maxOutputBytes: 20_000 };
     const [plain, escaped] = await Promise.all([
       run({ ...more, command: `sh -c 'echo $$ > plain; ${spam}' & ${awaitFile('plain')}` }),
       run({ ...more, command: `setsid sh -c 'echo $$ > far; ${spam}' & ${awaitFile('far')}` }),
@@ -91,22 +91,22 @@ test(
   },
 );
 
-test('the total cap ends whoever prints most; jobs that print nothing more go on', async (t) => {
-  const { background, wait, get, cancel } = await start(t, { outputTotalBytesMax: 200_000 });
+test('the total limit ends the job that prints the most; silent jobs continue', async (t) => {
+  const { background, wait, get, cancel } = await start(t, { maxOutputTotalBytes: 200_000 });
   const quiet = await background({ command: 'seq 1 5000; sleep 300' });
   await until('it printed', async () => Number((await get(quiet.id)).outputBytes) > 20_000);
   const loud = await background({ command: 'yes' });
   const [ended] = (await wait(loud.id)).jobs;
   assert.deepEqual([ended!.status, ended!.error?.code], ['failed', 'outputLimit']);
-  assert.match(ended!.error!.message, /All jobs together/);
-  assert.match(ended!.error!.hint!, /outputTotalBytesMax/);
+  assert.match(ended!.error!.message, /Total output limit exceeded/);
+  assert.match(ended!.error!.hint!, /maxOutputTotalBytes/);
   const later = await wait(quiet.id, { timeoutMs: 500 });
   assert.deepEqual([later.done, later.jobs[0]!.status], [false, 'running']);
   await cancel(quiet.id);
 });
 
-test('a grace longer than the stop limit is kept: cancelled means that nothing runs any more', async (t) => {
-  const { background, wait, call, home } = await start(t, {}, {}, { stopMsMax: 2500 });
+test('a long grace period is kept, and a cancelled job has no running processes', async (t) => {
+  const { background, wait, call, home } = await start(t, {}, {}, { maxStopMs: 2500 });
   const job = await background({ argv: ['sh', join(programs, 'ignore-term.sh')] });
   await wait(job.id, { until: { text: 'ready' } });
   const folder = launchFolder(join(home, 'command', 'jobs', job.id.slice(-2), job.id), 1)!;
@@ -120,7 +120,7 @@ test('a grace longer than the stop limit is kept: cancelled means that nothing r
   assert.equal(isAlive(claim.identity), false);
 });
 
-test('a second cancel with less time hurries the first', async (t) => {
+test('a second cancel with a shorter grace period shortens the first', async (t) => {
   const { background, wait, call } = await start(t);
   const job = await background({ argv: ['sh', join(programs, 'ignore-term.sh')] });
   await wait(job.id, { until: { text: 'ready' } });

@@ -1,98 +1,95 @@
-// kill -9 of the server with a thousand jobs in every state: nothing is lost, nothing that was acknowledged finished runs
-// again, and the workers it had started are taken over by the next one.
+// kill -9 of the server with a thousand jobs in every state: nothing is lost, no acknowledged result runs again, and
+// the next server adopts the workers.
 import assert from 'node:assert/strict';
 import { readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { test } from 'node:test';
-import { end, freePort, kill, serve, type EndpointClient } from '../../helpers/endpoint-process.ts';
+import { end, kill, serve, type EndpointClient } from '../../helpers/endpoint-process.ts';
+import { freePort } from '../../helpers/port.ts';
 import { handlerFile } from '../../helpers/endpoint.ts';
 import { tempFolder } from '../../helpers/folder.ts';
 import { until } from '../../helpers/until.ts';
 
 const jobs = 1000;
 
-test(
-  'kill -9 of the server loses nothing and runs nothing twice',
-  { timeout: 200_000 },
-  async (t) => {
-    const started: number[] = [];
-    t.after(() => started.forEach((pid) => kill(pid)));
-    const folder = tempFolder(t);
-    const home = join(folder, 'home');
-    const runs = join(folder, 'runs');
-    const handler = join(folder, 'handler.mjs');
-    writeFileSync(runs, '');
-    writeFileSync(
-      handler,
-      `import { appendFileSync } from 'node:fs';
+test('kill -9 of the server loses no job and runs none twice', { timeout: 200_000 }, async (t) => {
+  const started: number[] = [];
+  t.after(() => started.forEach((pid) => kill(pid)));
+  const folder = tempFolder(t);
+  const home = join(folder, 'home');
+  const runs = join(folder, 'runs');
+  const handler = join(folder, 'handler.mjs');
+  writeFileSync(runs, '');
+  writeFileSync(
+    handler,
+    `import { appendFileSync } from 'node:fs';
      export default async ({ id, input }) => {
        appendFileSync(${JSON.stringify(runs)}, id + '\\n');
        await new Promise((resolve) => setTimeout(resolve, 10));
        if (input.n % 10 === 0) return { error: 'every tenth' };
        return { n: input.n };
      };`,
-    );
-    const port = await freePort();
-    const first = await serve(t, home, port);
-    started.push(first.pid);
-    const timed = await outlive(first);
-    await first.save('work', { recipe: { module: handler }, workersMax: 1, concurrency: 16 });
-    const cancelled = await first.run('work', { n: 1 }, { policy: { lowPriority: true } });
-    await first.call('POST', `/v2/work/cancel/${cancelled}`, '');
-    await timed.check(first);
-    const inputs = Array.from({ length: jobs }, (_, n) => ({ n }));
-    const batch = await first.call('POST', '/api/endpoints/work/batches', { inputs });
-    assert.equal(batch.status, 200);
-    const batchId = batch.body.id as string;
-    const done = await until('a part is done', async () => {
-      const ids = await finished(first, batchId);
-      return ids.length >= 100 ? ids : undefined;
-    });
-    assert.ok(done.length < jobs, 'the kill comes in the middle');
-    const workers = await first.call('GET', '/api/endpoints/work/workers');
-    const parked = await park(first);
-    kill(first.pid);
+  );
+  const port = await freePort();
+  const first = await serve(t, home, port);
+  started.push(first.pid);
+  const timed = await outlive(first);
+  await first.save('work', { recipe: { module: handler }, maxWorkers: 1, concurrency: 16 });
+  const cancelled = await first.run('work', { n: 1 }, { policy: { lowPriority: true } });
+  await first.call('POST', `/v2/work/cancel/${cancelled}`, '');
+  await timed.check(first);
+  const inputs = Array.from({ length: jobs }, (_, n) => ({ n }));
+  const batch = await first.call('POST', '/api/endpoints/work/batches', { inputs });
+  assert.equal(batch.status, 200);
+  const batchId = batch.body.id as string;
+  const done = await until('a part is done', async () => {
+    const ids = await finished(first, batchId);
+    return ids.length >= 100 ? ids : undefined;
+  });
+  assert.ok(done.length < jobs, 'the kill comes in the middle');
+  const workers = await first.call('GET', '/api/endpoints/work/workers');
+  const parked = await park(first);
+  kill(first.pid);
 
-    const second = await serve(t, home, port);
-    started.push(second.pid);
-    const adopted = await second.call('GET', '/api/endpoints/work/workers');
-    const idOf = (answer: typeof workers) => (answer.body.workers as { id: string }[])[0]?.id;
-    assert.equal(idOf(adopted), idOf(workers), 'the worker is taken over');
-    await parked.check(second);
-    await timed.check(second);
-    await until(
-      'the batch is over',
-      async () => (await second.call('GET', `/api/jobs/${batchId}`)).body.status === 'completed',
-      120_000,
-    );
-    const { body } = await second.call('GET', `/api/jobs/${batchId}`);
-    const { total, completed, failed } = body.counts as Record<string, number>;
-    assert.deepEqual([total, completed, failed], [jobs, jobs - jobs / 10, jobs / 10]);
-    const times = new Map<string, number>();
-    for (const id of readFileSync(runs, 'utf8').trim().split('\n'))
-      times.set(id, (times.get(id) ?? 0) + 1);
-    assert.equal(times.size, jobs, 'every job ran');
-    for (const id of done) assert.equal(times.get(id), 1, `${id} was finished and ran again`);
-    const still = await second.call('GET', `/v2/work/status/${cancelled}`);
-    assert.equal(still.body.status, 'CANCELLED');
-    await timed.checkWaited(second);
-    for (const id of ['work', 'out', 'timed']) await second.call('DELETE', `/api/endpoints/${id}`);
-    await until('its worker is gone', async () => {
-      const found = await second.call('GET', '/api/endpoints');
-      return (found.body.endpoints as unknown[]).length === 0;
-    });
-    await end(second.pid);
-  },
-);
+  const second = await serve(t, home, port);
+  started.push(second.pid);
+  const adopted = await second.call('GET', '/api/endpoints/work/workers');
+  const idOf = (answer: typeof workers) => (answer.body.workers as { id: string }[])[0]?.id;
+  assert.equal(idOf(adopted), idOf(workers), 'the worker is taken over');
+  await parked.check(second);
+  await timed.check(second);
+  await until(
+    'the batch is over',
+    async () => (await second.call('GET', `/api/jobs/${batchId}`)).body.status === 'completed',
+    120_000,
+  );
+  const { body } = await second.call('GET', `/api/jobs/${batchId}`);
+  const { total, completed, failed } = body.counts as Record<string, number>;
+  assert.deepEqual([total, completed, failed], [jobs, jobs - jobs / 10, jobs / 10]);
+  const times = new Map<string, number>();
+  for (const id of readFileSync(runs, 'utf8').trim().split('\n'))
+    times.set(id, (times.get(id) ?? 0) + 1);
+  assert.equal(times.size, jobs, 'every job ran');
+  for (const id of done) assert.equal(times.get(id), 1, `${id} was finished and ran again`);
+  const still = await second.call('GET', `/v2/work/status/${cancelled}`);
+  assert.equal(still.body.status, 'CANCELLED');
+  await timed.checkWaited(second);
+  for (const id of ['work', 'out', 'timed']) await second.call('DELETE', `/api/endpoints/${id}`);
+  await until('its worker is gone', async () => {
+    const found = await second.call('GET', '/api/endpoints');
+    return (found.body.endpoints as unknown[]).length === 0;
+  });
+  await end(second.pid);
+});
 
 test(
-  'kill -9 in the middle of a stream: every chunk is there once',
+  'kill -9 in the middle of a stream keeps every chunk exactly once',
   { timeout: 120_000 },
   async (t) => {
     const home = join(tempFolder(t), 'home');
     const port = await freePort();
     const first = await serve(t, home, port);
-    await first.save('words', { recipe: { module: handlerFile }, workersMax: 1 });
+    await first.save('words', { recipe: { module: handlerFile }, maxWorkers: 1 });
     const id = await first.run('words', { do: 'stream', count: 60, ms: 30 });
     const chunks = async (from: EndpointClient) => {
       const { body } = await from.call('GET', `/api/jobs/${id}/stream?limit=1000`);
@@ -118,7 +115,7 @@ async function finished(server: EndpointClient, batchId: string): Promise<string
     .map(({ id }) => id);
 }
 
-/** Jobs whose time ends: one that runs too long, over before the kill; one that waits too long, over at some time after. */
+/** Jobs with deadlines: one exceeds its execution timeout before the kill, one its ttl some time after it. */
 async function outlive(server: EndpointClient) {
   await server.save('timed', { leaseMs: 60_000 });
   const policy = { executionTimeout: 5000 };
@@ -144,7 +141,7 @@ async function outlive(server: EndpointClient) {
   };
 }
 
-/** One job in each state that a worker from outside can bring it to, and what must be true of each afterwards. */
+/** One job in each state that an external worker can bring it to, and the expected result of each. */
 async function park(server: EndpointClient) {
   await server.save('out', { leaseMs: 60_000 });
   const names = ['dispatched', 'acknowledged', 'progress', 'streaming', 'completed', 'failed'];
@@ -172,7 +169,7 @@ async function park(server: EndpointClient) {
       assert.equal((await status(next, 'failed')).error, 'kept');
       assert.equal((await status(next, 'progress')).output, 'half');
       await post(next, 'job-stream', 'streaming', { output: 'second' });
-      // Their worker lives on and brings its results to the next server.
+      // Their worker keeps running and posts its results to the next server.
       for (const name of names.slice(0, 4)) {
         assert.equal((await status(next, name)).status, 'IN_PROGRESS', name);
         await post(next, 'job-done', name, { output: name });

@@ -1,39 +1,40 @@
-// Endpoints as things: what a save changes and what it leaves, new versions, deletion with workers that do not listen,
-// the published schema, and the restraint of scaling.
+// Endpoint settings: what a save changes, new versions, deletion with workers that ignore signals, the published
+// schema, and scaling between bursts.
 import assert from 'node:assert/strict';
 import { existsSync, readFileSync, writeFileSync } from 'node:fs';
 import { createRequire } from 'node:module';
 import { join } from 'node:path';
 import { test } from 'node:test';
-import { isAlive } from '../../../src/kinds/endpoint/process.ts';
+import { isAlive } from '../../../src/kinds/endpoint/workers/process.ts';
 import { handlerFile, startEndpoints, type EndpointServer } from '../../helpers/endpoint.ts';
+import { sharedEndpoints } from '../../helpers/shared-endpoints.ts';
 import { homeWith, tempFolder } from '../../helpers/folder.ts';
 import { until } from '../../helpers/until.ts';
 
 const root = join(import.meta.dirname, '../../..');
 
-test('a save changes what it names and nothing else', async (t) => {
-  const server = await startEndpoints(t);
-  const made = { workersMax: 7, leaseMs: 5000, queueMax: 9, recipe: { module: handlerFile } };
+test('a save changes only the given fields', async () => {
+  const server = await sharedEndpoints();
+  const made = { maxWorkers: 7, leaseMs: 5000, maxQueue: 9, recipe: { module: handlerFile } };
   await server.save('kept', made);
   const { spec } = (await server.save('kept', { env: { A: '1' } })) as { spec: typeof made };
-  assert.deepEqual([spec.workersMax, spec.leaseMs, spec.queueMax], [7, 5000, 9]);
+  assert.deepEqual([spec.maxWorkers, spec.leaseMs, spec.maxQueue], [7, 5000, 9]);
   const remote = { baseUrl: 'http://127.0.0.1:9/v2', endpointId: 'x', keyEnv: 'NO_SUCH' };
   const both = await server.call('POST', '/api/endpoints', { id: 'kept', remote });
-  assert.equal(both.status, 400, 'a recipe and a remote do not go together');
+  assert.equal(both.status, 400, 'a recipe and a remote exclude each other');
   const moved = await server.save('kept', { recipe: null, remote });
   assert.equal('recipe' in (moved.spec as object), false);
 
   const key = await server.call('POST', '/api/keys', { scopes: ['read', 'run'], owner: 'guest' });
   const guest = { authorization: `Bearer ${key.body.key as string}` };
   const post = (fields: object) => server.call('POST', '/api/endpoints', fields, guest);
-  assert.equal((await post({ id: 'guests', workersMax: 2 })).status, 200, 'workers from outside');
+  assert.equal((await post({ id: 'guests', maxWorkers: 2 })).status, 200, 'workers from outside');
   const code = await post({ id: 'guests', recipe: { module: handlerFile } });
-  assert.equal(code.status, 403, 'what runs on this machine is for admins to say');
+  assert.equal(code.status, 403, 'only admins set what runs on this machine');
 });
 
-test('an endpoint of config.json stays one when it is changed, until the next start', async (t) => {
-  const home = homeWith(t, { endpoints: { shared: { workersMax: 2 } } });
+test('a change to an endpoint of config.json lasts until the next start', async (t) => {
+  const home = homeWith(t, { endpoint: { shared: { maxWorkers: 2 } } });
   const first = await startEndpoints(t, { home });
   const { body } = await first.call('POST', '/api/keys', {
     scopes: ['read', 'run'],
@@ -43,25 +44,25 @@ test('an endpoint of config.json stays one when it is changed, until the next st
   const seen = (server: EndpointServer) =>
     server.call('GET', '/api/endpoints/shared', undefined, guest);
   const max = async (server: EndpointServer) =>
-    ((await seen(server)).body.spec as { workersMax: number }).workersMax;
+    ((await seen(server)).body.spec as { maxWorkers: number }).maxWorkers;
 
-  const saved = await first.save('shared', { workersMax: 5 });
+  const saved = await first.save('shared', { maxWorkers: 5 });
   assert.equal(saved.source, 'config');
   assert.match(saved.note as string, /config\.json.*next start/);
   assert.equal((await seen(first)).status, 200, 'other keys still use it');
   assert.equal(await max(first), 5);
-  const change = { id: 'shared', workersMax: 9 };
+  const change = { id: 'shared', maxWorkers: 9 };
   const refused = await first.call('POST', '/api/endpoints', change, guest);
   assert.equal(refused.status, 403, 'but do not change it');
   assert.match(refused.body.hint as string, /config\.json/);
-  assert.equal('note' in (await first.save('mine', { workersMax: 1 })), false);
+  assert.equal('note' in (await first.save('mine', { maxWorkers: 1 })), false);
   await first.stop();
   const second = await startEndpoints(t, { home });
   assert.equal(await max(second), 2);
 });
 
-test('a new version replaces idle workers at once and busy ones after their job', async (t) => {
-  const server = await startEndpoints(t);
+test('a new version replaces idle workers immediately and busy ones after their job', async (t) => {
+  const server = await sharedEndpoints();
   const folder = tempFolder(t);
   const module = join(folder, 'gate.mjs');
   writeFileSync(
@@ -73,7 +74,7 @@ test('a new version replaces idle workers at once and busy ones after their job'
      };`,
   );
   const gate = join(folder, 'gate');
-  await server.save('ver', { recipe: { module }, workersMin: 2, workersMax: 2 });
+  await server.save('ver', { recipe: { module }, minWorkers: 2, maxWorkers: 2 });
   await until('both are idle', async () => (await idle(server, 'ver')) === 2);
   const job = await server.run('ver', { gate });
   const busy = await until('one is busy', async () => {
@@ -98,12 +99,12 @@ test('a new version replaces idle workers at once and busy ones after their job'
   assert.ok(before.some(({ id }) => id === busy));
 });
 
-test('a deleted endpoint ends its workers, deaf ones and what they started too', async (t) => {
-  const server = await startEndpoints(t);
+test('deleting an endpoint kills its workers and their children, even if they ignore SIGTERM', async (t) => {
+  const server = await sharedEndpoints();
   const folder = tempFolder(t);
   const script = `trap '' TERM; sleep 300 & echo $! > child; echo $$ > pid; while :; do sleep 1; done`;
   const recipe = { worker: ['sh', '-c', script], cwd: folder };
-  await server.save('deaf', { recipe, workersMin: 1, workersMax: 1 });
+  await server.save('deaf', { recipe, minWorkers: 1, maxWorkers: 1 });
   const file = join(folder, 'pid');
   const pid = await until('it runs', () => existsSync(file) && Number(readFileSync(file, 'utf8')));
   const child = Number(readFileSync(join(folder, 'child'), 'utf8'));
@@ -111,18 +112,18 @@ test('a deleted endpoint ends its workers, deaf ones and what they started too',
   const waiting = await server.run('deaf', {});
   await server.call('DELETE', '/api/endpoints/deaf');
   const { error } = (await server.call('GET', `/api/jobs/${waiting}`)).body;
-  assert.equal((error as { message: string }).message, 'Its endpoint was deleted.');
+  assert.equal((error as { message: string }).message, 'The endpoint was deleted.');
   await until('it is gone', () => !isAlive(pid as number, null) && !isAlive(child, null));
 });
 
-test('pauses between jobs start no new workers', async (t) => {
-  const server = await startEndpoints(t);
+test('short pauses between jobs do not restart workers', async () => {
+  const server = await sharedEndpoints();
   const scaling = { type: 'REQUEST_COUNT', requestCount: 1 };
   const idleTimeoutMs = 300_000;
   await server.save('calm', {
     recipe: { module: handlerFile },
     scaling,
-    workersMax: 2,
+    maxWorkers: 2,
     idleTimeoutMs,
   });
   const seen = new Set<unknown>();
@@ -135,7 +136,7 @@ test('pauses between jobs start no new workers', async (t) => {
   assert.ok(seen.size <= 2, 'twelve bursts, two workers');
 });
 
-test('the published JSON Schema takes the endpoints of the docs and refuses nonsense', async () => {
+test('the published JSON Schema accepts the endpoints of the docs and rejects invalid ones', async () => {
   const require = createRequire(join(root, 'package.json'));
   const { Ajv2020 } = (await import(require.resolve('ajv/dist/2020.js'))) as {
     Ajv2020: typeof import('ajv/dist/2020.js').Ajv2020;
@@ -143,17 +144,17 @@ test('the published JSON Schema takes the endpoints of the docs and refuses nons
   const schema = JSON.parse(readFileSync(join(root, 'docs/config.schema.json'), 'utf8')) as object;
   const check = new Ajv2020({ strict: false, validateFormats: false }).compile(schema);
   const docs = readFileSync(join(root, 'docs/endpoint.md'), 'utf8');
-  const samples = [...docs.matchAll(/```json\n(\{[^`]*"endpoints"[^`]*)```/g)];
+  const samples = [...docs.matchAll(/```json\n(\{[^`]*"endpoint"[^`]*)```/g)];
   assert.ok(samples.length >= 2);
   for (const [, sample] of samples) assert.ok(check(JSON.parse(sample!)), sample);
   for (const bad of [
     { recipe: { module: 'x', image: 'y' } },
-    { workersMax: -1 },
+    { maxWorkers: -1 },
     { scaling: { type: 'SOMETIMES' } },
     { nonsense: 1 },
   ])
-    assert.equal(check({ endpoints: { a: bad } }), false, JSON.stringify(bad));
-  assert.equal(check({ endpoints: { 'a b': {} } }), false, 'ids are checked too');
+    assert.equal(check({ endpoint: { a: bad } }), false, JSON.stringify(bad));
+  assert.equal(check({ endpoint: { 'a b': {} } }), false, 'ids are checked');
 });
 
 interface WorkerInfo {

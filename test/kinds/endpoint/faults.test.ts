@@ -1,18 +1,19 @@
-// Handlers that misbehave, limits, bad input, and endpoints that cannot have workers: every one says what is wrong.
+// Misbehaving handlers, limits, invalid input, and endpoints that cannot have workers: each error says what is wrong.
 import assert from 'node:assert/strict';
 import { existsSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { test } from 'node:test';
-import { isAlive } from '../../../src/kinds/endpoint/process.ts';
+import { isAlive } from '../../../src/kinds/endpoint/workers/process.ts';
 import { handlerFile, startEndpoints } from '../../helpers/endpoint.ts';
+import { sharedEndpoints } from '../../helpers/shared-endpoints.ts';
 import { tempFolder } from '../../helpers/folder.ts';
 import { until } from '../../helpers/until.ts';
 
-test('handlers that exit, block, ignore a stop, leak or print: one job fails, the endpoint goes on', async (t) => {
-  const server = await startEndpoints(t);
+test('handlers that exit, block, ignore a stop, leak or print fail one job, and the endpoint continues', async () => {
+  const server = await sharedEndpoints();
   await server.save('bad', {
     recipe: { module: handlerFile, memoryMb: 64 },
-    workersMax: 1,
+    maxWorkers: 1,
     stopMs: 500,
     redeliveries: 0,
   });
@@ -20,7 +21,7 @@ test('handlers that exit, block, ignore a stop, leak or print: one job fails, th
     server.ended('bad', await server.run('bad', input, more));
 
   const printed = await end({ do: 'print', value: 7 });
-  assert.equal(printed.output, 7, 'what a handler prints is no result');
+  assert.equal(printed.output, 7, 'what a handler prints is not a result');
   const log = await server.call('GET', '/api/endpoints/bad/log?tail=50');
   const lines = log.body.lines as { line: string; jobId?: string }[];
   assert.ok(lines.some(({ line, jobId }) => line.includes('printed for') && jobId === printed.id));
@@ -51,8 +52,8 @@ test('handlers that exit, block, ignore a stop, leak or print: one job fails, th
   await server.call('POST', `/v2/bad/cancel/${slow.id as string}`, '');
 });
 
-test('a worker that keeps dying is UNHEALTHY, and the waiting job says why', async (t) => {
-  const server = await startEndpoints(t);
+test('a worker that keeps dying is UNHEALTHY, and the waiting job shows the reason', async (t) => {
+  const server = await sharedEndpoints();
   const broken = join(tempFolder(t), 'broken.mjs');
   writeFileSync(broken, 'throw new Error("the model file is missing");');
   await server.save('broken', { recipe: { module: broken } });
@@ -68,8 +69,8 @@ test('a worker that keeps dying is UNHEALTHY, and the waiting job says why', asy
   assert.equal(image.id, 'boxed');
 });
 
-test('plain commands: a result on stdout, chatter, no result, an error, a fork that stays', async (t) => {
-  const server = await startEndpoints(t);
+test('per-job commands: a result on stdout, extra output, no result, an error, a background child', async () => {
+  const server = await sharedEndpoints();
   const program = `
     const fs = require('node:fs');
     const given = fs.readFileSync(0, 'utf8');
@@ -115,7 +116,7 @@ test('plain commands: a result on stdout, chatter, no result, an error, a fork t
   assert.match(garbage!.error as string, /not JSON/);
   assert.equal(garbage!.output, '<<<\n');
   const said = await server.call('GET', `/api/jobs/${ids[1]!}/output`);
-  assert.equal(said.body.text, 'loading...\n', 'what is no result is in the log of its job');
+  assert.equal(said.body.text, 'loading...\n', 'other output is in the log of its job');
   await server.ended('cmd', exact.body.id as string);
   const reply = await fetch(`${server.url}/v2/cmd/status/${exact.body.id as string}`, {
     headers: { authorization: server.key },
@@ -126,14 +127,14 @@ test('plain commands: a result on stdout, chatter, no result, an error, a fork t
 
 const onLinux = { skip: process.platform !== 'linux' };
 test(
-  'a command that does not listen goes with its worker, and what it started too',
+  'a command that ignores SIGTERM is killed with its worker and its children',
   onLinux,
   async (t) => {
-    const server = await startEndpoints(t);
+    const server = await sharedEndpoints();
     const folder = tempFolder(t);
     const script = `trap '' TERM; sleep 300 & echo $! > child; echo $$ > pid; while :; do sleep 1; done`;
     const recipe = { perJob: ['sh', '-c', script], cwd: folder };
-    await server.save('deaf', { recipe, workersMax: 1, stopMs: 200, redeliveries: 0 });
+    await server.save('deaf', { recipe, maxWorkers: 1, stopMs: 200, redeliveries: 0 });
     const file = join(folder, 'pid');
     for (const way of ['cancel', 'kill -9 of its worker'] as const) {
       rmSync(file, { force: true });
@@ -155,9 +156,9 @@ test(
   },
 );
 
-test('bad input and limits of the data plane', async (t) => {
-  const server = await startEndpoints(t);
-  await server.save('lim', { queueMax: 2, runsPer10s: 4 });
+test('the data plane rejects invalid input and enforces limits', async () => {
+  const server = await sharedEndpoints();
+  await server.save('lim', { maxQueue: 2, runsPer10s: 4 });
   await server.save('other', {});
   const post = (path: string, body: unknown) => server.call('POST', path, body);
   for (const id of ['serverless', 'pods', 'Billing'])
@@ -207,10 +208,10 @@ test('bad input and limits of the data plane', async (t) => {
   assert.equal(second.body.status, 'CANCELLED', 'a second cancel is harmless');
 });
 
-test('endpoints of config.json, a new version, low priority and TTL', async (t) => {
+test('endpoints of config.json: a new version, low priority and TTL', async (t) => {
   const home = tempFolder(t);
-  const endpoints = { fromfile: { recipe: { module: handlerFile }, workersMin: 1, workersMax: 1 } };
-  writeFileSync(join(home, 'config.json'), JSON.stringify({ endpoints }));
+  const endpoints = { fromfile: { recipe: { module: handlerFile }, minWorkers: 1, maxWorkers: 1 } };
+  writeFileSync(join(home, 'config.json'), JSON.stringify({ endpoint: endpoints }));
   const server = await startEndpoints(t, { home });
   const before = await server.ended('fromfile', await server.run('fromfile', {}));
   assert.equal(before.status, 'COMPLETED');
@@ -224,7 +225,7 @@ test('endpoints of config.json, a new version, low priority and TTL', async (t) 
   const releases = await server.call('GET', '/api/endpoints/fromfile/releases');
   assert.equal(releases.body.version, 2);
 
-  await server.save('later', { recipe: { module: handlerFile }, workersMax: 1 });
+  await server.save('later', { recipe: { module: handlerFile }, maxWorkers: 1 });
   const low = await server.run('later', {}, { policy: { lowPriority: true } });
   const expiring = await server.run('later', {}, { policy: { lowPriority: true, ttl: 10_000 } });
   const high = await server.run('fromfile', {});
@@ -232,7 +233,7 @@ test('endpoints of config.json, a new version, low priority and TTL', async (t) 
   const { body } = await server.call('GET', `/v2/later/status/${low}`);
   assert.equal(body.status, 'IN_QUEUE', 'low priority starts no worker');
   const expired = await server.ended('later', expiring);
-  assert.equal(expired.status, 'TIMED_OUT', 'past its TTL it stays readable');
+  assert.equal(expired.status, 'TIMED_OUT', 'it stays readable past its TTL');
   await server.ended('later', await server.run('later', {}));
   assert.equal((await server.ended('later', low)).status, 'COMPLETED');
 });

@@ -1,10 +1,10 @@
-// A handler file behind an endpoint, from submit to result, with the runner this project starts.
+// A handler file behind an endpoint, from submission to result, with our runner.
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { handlerFile, startEndpoints } from '../../helpers/endpoint.ts';
 import { until } from '../../helpers/until.ts';
 
-test('a JS/TS handler is started on demand, answers, streams, fails and is stopped when idle', async (t) => {
+test('a JS/TS handler starts on demand, returns, streams, fails and stops when idle', async (t) => {
   const server = await startEndpoints(t);
   await server.save('echo', { recipe: { module: handlerFile }, idleTimeoutMs: 500 });
 

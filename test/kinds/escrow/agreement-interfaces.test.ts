@@ -1,9 +1,9 @@
-// The raise of a provider meets the same refusal on every interface: HTTP, MCP, the command line, CardZero's routes and tools.
+// Every interface refuses to fund a raise by the provider: HTTP, MCP, the command line, CardZero's routes and tools.
 import assert from 'node:assert/strict';
 import { test, type TestContext } from 'node:test';
 import { Client } from '@modelcontextprotocol/client';
 import { StdioClientTransport } from '@modelcontextprotocol/client/stdio';
-import { jobOf, openMarket, type Json } from '../../dialects/cardzero-market.ts';
+import { jobOf, openMarket, type Json } from '../../dialects/cardzero/market.ts';
 import { bin, serverEnv } from '../../helpers/server.ts';
 
 test('no interface and no dialect funds a raise that the client did not name', async (t) => {
@@ -38,9 +38,9 @@ test('no interface and no dialect funds a raise that the client did not name', a
   assert.match(typed.stderr, /`errand work fund` with --expected-budget 99\.00/);
 
   const mcp = await tools(t, server.home, ['--toolsets', 'escrow']);
-  const told = await mcp('fund_work', { id, wallet: client.id });
-  assert.ok(told.isError);
-  assert.match(told.text, /expectedBudget "99000000"/);
+  const refused = await mcp('fund_work', { id, wallet: client.id });
+  assert.ok(refused.isError);
+  assert.match(refused.text, /expectedBudget "99000000"/);
   const reposted = await mcp('post_work', { ...order, fund: true, wallet: client.id });
   assert.ok(reposted.isError, reposted.text);
 
@@ -53,9 +53,9 @@ test('no interface and no dialect funds a raise that the client did not name', a
     const tool = await cardzero('fund_job', { jobId: job });
     assert.match(tool.text, /^Fund job failed: \[BUDGET_CHANGED\]/);
   }
-  // CardZero's limit per job binds whoever makes an offer for a job that was created there.
+  // CardZero's limit per job applies to every offer for a job created there.
   const above = await api(provider.key, `/api/work/${jobId}/counter`, { budget: '100000001' });
-  assert.equal(above.json<Json>().code, 'budgetAboveMax');
+  assert.equal(above.json<Json>().code, 'maxBudgetExceeded');
   assert.equal(await balance(), '500.00');
 
   const named = { expectedBudgetUsdc: '99000000' };

@@ -1,4 +1,4 @@
-// A party pays only what it agreed to: whatever a provider proposes, funding takes the client's last own amount or fails.
+// A party pays only what it agreed to: after any proposal, funding moves the client's latest own amount or fails.
 import assert from 'node:assert/strict';
 import { test, type TestContext } from 'node:test';
 import * as fc from 'fast-check';
@@ -7,6 +7,7 @@ import { escrowMigrations } from '../../../src/kinds/escrow/migrations.ts';
 import { specHash } from '../../../src/kinds/escrow/terms.ts';
 import type { Store } from '../../../src/store/store.ts';
 import { stores } from '../../helpers/stores.ts';
+import { until } from '../../helpers/until.ts';
 import {
   createWorld,
   posted,
@@ -53,7 +54,7 @@ for (const factory of stores) {
     assert.match(funded.summary, /budget 300\.00/);
   });
 
-  test(`${factory.name}: the public spec states the amount that the client agreed to`, async (t) => {
+  test(`${factory.name}: the public spec states the amount agreed by the client`, async (t) => {
     const world = await createWorld(t, { factory });
     const client = await world.agent('client', '50.00');
     const provider = await world.agent('provider');
@@ -64,28 +65,43 @@ for (const factory of stores) {
     const lower = { id: job.id, budget: '1200000' };
     await world.call(provider, 'counter_work', lower);
     const unnamed = world.call(client, 'fund_work', { id: job.id });
-    assert.equal(await refusal(unnamed), 'budgetChanged', 'a lower amount is named as well');
+    assert.equal(await refusal(unnamed), 'budgetChanged', 'a lower amount must be named as well');
     await world.call(client, 'fund_work', { id: job.id, expectedBudget: '1200000' });
     const last = await world.call(undefined, 'read_work', { id: job.id });
     const bytes = await specOf(world, job.id);
     const spec = JSON.parse(bytes);
     assert.deepEqual([spec.budget.amount, spec.budget.postedAmount], ['1200000', '1000000']);
-    assert.equal(spec.revises, first.specHash, 'the posted spec stays recognisable');
+    assert.equal(spec.revises, first.specHash, 'the spec names the hash of the posted one');
     assert.equal(last.specHash, specHash(bytes));
     assert.equal((await world.call(undefined, 'get_job', { id: job.id })).specHash, last.specHash);
+
+    // A webhook reports the agreed amount too, not a raise that nobody accepted.
+    const hook = { wallet: client.wallet, url: 'https://x.test/' };
+    await world.call(client, 'set_wallet_webhook', hook);
+    await world.webhooks.start();
+    t.after(() => world.webhooks.stop());
+    const raised = await posted(world, client, provider, { repeat: true });
+    await world.call(provider, 'counter_work', { id: raised.id, budget: '30000000' });
+    await world.call(provider, 'decline_work', { id: raised.id });
+    const bodies = () => world.sent.map(({ body }) => JSON.parse(body));
+    await until('both messages are sent', async () => {
+      await world.clock.advance(1000);
+      return world.sent.length === 2;
+    });
+    for (const { budgetUsdc } of bodies()) assert.equal(budgetUsdc, '1000000');
   });
 
-  test(`${factory.name}: limits of the wallet and of the job hold for counter-offers`, async (t) => {
+  test(`${factory.name}: wallet and job limits apply to counter-offers`, async (t) => {
     const world = await createWorld(t, { factory });
     const client = await world.agent('client', '50.00');
     const provider = await world.agent('provider');
     const limits = { perTransaction: '5.00', perDay: '8.00' };
     await world.call(world.admin, 'update_wallet', { wallet: client.wallet, limits });
-    const job = await posted(world, client, provider, { budgetMax: '20000000' });
+    const job = await posted(world, client, provider, { maxBudget: '20000000' });
     const offer = (who: Agent, budget: string) =>
       refusal(world.call(who, 'counter_work', { id: job.id, budget }));
     assert.equal(await offer(client, '5000001'), 'txLimitExceeded');
-    assert.equal(await offer(provider, '20000001'), 'budgetAboveMax');
+    assert.equal(await offer(provider, '20000001'), 'maxBudgetExceeded');
     assert.equal(await offer(provider, '6000000'), 'nothing was refused');
     const fund = (expectedBudget: string) =>
       refusal(world.call(client, 'fund_work', { id: job.id, expectedBudget }));
@@ -95,11 +111,11 @@ for (const factory of stores) {
     assert.equal(await offer(client, '8000001'), 'dailyLimitExceeded');
     assert.equal(await fund('6000000'), 'nothing was refused');
     assert.equal(await world.balance(client), 44_000_000);
-    const odd = posted(world, client, provider, { budget: '9', budgetMax: '8' });
+    const odd = posted(world, client, provider, { budget: '9', maxBudget: '8' });
     assert.equal(await refusal(odd), 'invalidAmount');
   });
 
-  test(`${factory.name}: in random histories funding takes exactly the agreed amount, or fails`, async (t) => {
+  test(`${factory.name}: random negotiations fund exactly the agreed amount, or fail`, async (t) => {
     const histories = factory === stores[0] ? 25 : 5;
     const store = await factory.open(t, escrowMigrations);
     let funded = 0;
@@ -131,7 +147,7 @@ type Turn =
   | { do: 'fees'; platform: number; evaluator: number };
 
 const job = fc.nat(4);
-/** Few values, so that proposals and expectations often meet. */
+/** Few values, so that proposals and expectations often coincide. */
 const amount = fc.integer({ min: 1, max: 4 }).map((n) => n * 1_000_003);
 const turn: fc.Arbitrary<Turn> = fc.oneof(
   {
@@ -167,12 +183,12 @@ const turn: fc.Arbitrary<Turn> = fc.oneof(
   },
 );
 
-/** What the test itself knows of a job: only what the parties said, in their order. */
+/** The test's own record of a job: only what the parties sent, in order. */
 interface Deal {
   id: string;
-  /** The client's last explicit amount. */
+  /** The client's latest explicit amount. */
   agreed: number;
-  /** The last amount that anybody proposed. */
+  /** The latest proposal by either side. */
   table: number;
   posted: Record<string, unknown>;
   fees: { platformFeeBps: number; evaluatorFeeBps: number };
@@ -210,7 +226,7 @@ async function negotiate(t: TestContext, store: Store, turns: Turn[]) {
   for (const [n, one] of [...posts, ...turns].entries()) {
     const deal = deals['job' in one ? one.job % Math.max(deals.length, 1) : 0];
     if (one.do === 'fees') {
-      // The operator changes the fees: jobs that were posted before keep theirs.
+      // The operator changes the fees: jobs posted before keep theirs.
       fees = { platformFeeBps: one.platform, evaluatorFeeBps: one.evaluator };
       world = await createWorld(t, { store, settings: fees, clock: world.clock });
     } else if (one.do === 'post') {
@@ -261,7 +277,7 @@ async function negotiate(t: TestContext, store: Store, turns: Turn[]) {
     assert.deepEqual(
       [await world.balance(provider), await world.balance(judge)],
       [before[0]! + deal.agreed - platform - evaluator, before[1]! + evaluator],
-      'divided by the fees of the spec',
+      'divided according to the fees in the spec',
     );
   }
 }

@@ -1,12 +1,12 @@
-// A real server with two wallets, one of them with money, for tests that need the whole program; on its own ledger, or on
-// a chain.
+// A real server with two wallets, one of them funded, for tests that need the whole program. It uses its own ledger or a
+// chain.
 import assert from 'node:assert/strict';
 import { mkdirSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import type { TestContext } from 'node:test';
 import { tempFolder } from '../../helpers/folder.ts';
 import { startServer, type TestServer } from '../../helpers/server.ts';
-import type { LiveChain } from './evm/chain-home.ts';
+import type { LiveChain } from './settlement/evm/chain-home.ts';
 
 export type Json = ReturnType<typeof JSON.parse>;
 
@@ -34,7 +34,7 @@ export async function openBank(
     const mint = { wallet: client.id, amount: String(startUnits), transferId: 'start' };
     await call(server, 'POST', '/api/escrow/mint', mint);
   }
-  /** What both have, in micro-units. */
+  /** The balances of both, in micro-units. */
   const funds = async (on: TestServer): Promise<[client: number, provider: number]> => {
     if (chain) return [await chain.owns(client.address), await chain.owns(provider.address)];
     const { wallets } = await call(on, 'GET', '/api/wallets');

@@ -1,4 +1,4 @@
-// A key bound to a wallet sees what that wallet has a part in. Other wallets of the same owner are strangers to it.
+// A key bound to a wallet sees only that wallet's jobs. Other wallets of the same owner are strangers to it.
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import type { Caller } from '../../../src/operation.ts';
@@ -11,7 +11,7 @@ async function walletOf(world: World, name: string) {
   return { id, key: { ...caller, kinds: ['escrow'], subject: `wallet:${id}` }, caller };
 }
 
-test('wallet keys of one owner see their own jobs, and of others what is public', async (t) => {
+test("a wallet key sees its own jobs and only the public part of its owner's other jobs", async (t) => {
   const world = await createWorld(t);
   const client = await walletOf(world, 'client');
   const provider = await walletOf(world, 'provider');
@@ -39,12 +39,12 @@ test('wallet keys of one owner see their own jobs, and of others what is public'
 
   const seen = await world.call(other.key, 'get_job', { id: open, includeInput: true });
   assert.equal(seen.stage, 'funded');
-  assert.deepEqual([seen.tags, seen.input], [undefined, undefined], 'as everybody sees it');
+  assert.deepEqual([seen.tags, seen.input], [undefined, undefined], 'the public view');
   const whole = await world.call(other.caller, 'get_job', look);
-  assert.deepEqual(whole.tags, ['q3'], 'a key of the owner itself sees everything of the owner');
+  assert.deepEqual(whole.tags, ['q3'], "the owner's own key sees all jobs of the owner");
 });
 
-test('a refusal offers only what the job can have', async (t) => {
+test('a refusal lists only actions that the job supports', async (t) => {
   const world = await createWorld(t);
   const [client, provider] = [await world.agent('client', '10.00'), await world.agent('provider')];
   const job = await world.call(client, 'post_work', {
@@ -53,6 +53,6 @@ test('a refusal offers only what the job can have', async (t) => {
   await world.call(provider, 'submit_work', { id: job.id, content: 'done' });
   const judge = { id: job.id, verdict: 'approve', reason: 'mine' };
   await assert.rejects(world.call(provider, 'evaluate_work', judge), {
-    hint: 'You may now: decline.',
+    hint: 'You can now: decline.',
   });
 });

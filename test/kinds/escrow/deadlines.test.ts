@@ -1,4 +1,4 @@
-// Deadlines and silence: a crash or a slow check never costs a provider their pay, and every job still ends.
+// Deadlines and silence: a crash or a slow check never costs a provider its pay, and every job ends.
 import assert from 'node:assert/strict';
 import { test, type TestContext } from 'node:test';
 import { AppError } from '../../../src/errors.ts';
@@ -8,7 +8,7 @@ import { createWorld, hourMs, isoIn, posted, refusal, type World } from './world
 
 const maxEvaluationMs = 2 * hourMs;
 
-/** A job whose page is asked by an http_check, with a deadline in an hour and a refund on silence. */
+/** A job with an http_check, a deadline in one hour and a refund on silence. */
 async function submitted(
   t: TestContext,
   factory: StoreFactory,
@@ -16,8 +16,8 @@ async function submitted(
   more: Record<string, unknown> = {},
 ) {
   const fetch = async () => ({ status: await page(), headers: {}, body: Buffer.from('') });
-  const settings = { maxEvaluationMs, httpTriesMax: 1 };
-  const world = await createWorld(t, { factory, settings, outside: { fetch } });
+  const settings = { maxEvaluationMs, maxHttpTries: 1 };
+  const world = await createWorld(t, { factory, settings, deps: { fetch } });
   const client = await world.agent('client', '10.00');
   const provider = await world.agent('provider');
   const arbiter = await world.agent('arbiter');
@@ -36,18 +36,18 @@ async function submitted(
 const stageOf = async (world: World, id: string): Promise<string> =>
   (await world.call(undefined, 'get_job', { id })).stage;
 
-/** The machine is switched off with an evaluation in hand, and the next process starts. */
+/** Simulates a power loss during an evaluation, then starts the next process. */
 async function restarted(t: TestContext, world: World, page: () => Promise<number>) {
   const fetch = async () => ({ status: await page(), headers: {}, body: Buffer.from('') });
   const { store, clock } = world;
-  const settings = { maxEvaluationMs, httpTriesMax: 1 };
-  const next = await createWorld(t, { store, clock, settings, outside: { fetch } });
+  const settings = { maxEvaluationMs, maxHttpTries: 1 };
+  const next = await createWorld(t, { store, clock, settings, deps: { fetch } });
   await next.services.evaluation.releaseLeases();
   return next;
 }
 
 for (const factory of stores) {
-  test(`${factory.name}: an evaluation cut off by a crash goes on at the next start, before and after the deadline`, async (t) => {
+  test(`${factory.name}: an evaluation interrupted by a crash continues at the next start, before and after the deadline`, async (t) => {
     for (const downMs of [1000, 5 * hourMs]) {
       const { world, provider, id } = await submitted(t, factory, () => new Promise(() => {}));
       await world.services.sweeper.turn();
@@ -59,7 +59,7 @@ for (const factory of stores) {
     }
   });
 
-  test(`${factory.name}: a rule that has not finished at the deadline moves it, once and not for ever`, async (t) => {
+  test(`${factory.name}: an unfinished rule extends the deadline once, by a limited time`, async (t) => {
     const down = async (): Promise<number> => {
       throw new AppError('unavailable', 'The page does not answer.');
     };
@@ -84,7 +84,7 @@ for (const factory of stores) {
     assert.equal(await world.balance(client), 10_000_000);
   });
 
-  test(`${factory.name}: where an arbiter was named, it decides what the rule could not`, async (t) => {
+  test(`${factory.name}: the arbiter decides when the rule cannot finish`, async (t) => {
     const page = () => new Promise<number>(() => {});
     const { world, client, provider, arbiter, id } = await submitted(t, factory, page, {
       arbiter: true,
@@ -102,7 +102,7 @@ for (const factory of stores) {
     assert.equal(await world.balance(provider), 930_000);
   });
 
-  test(`${factory.name}: by default a silent client pays for what was delivered, and is told so`, async (t) => {
+  test(`${factory.name}: by default a silent client pays for a delivery, and its job view says so`, async (t) => {
     const { evaluationMsDefault } = escrowSettingsSchema.parse({});
     const world = await createWorld(t, { factory, settings: { evaluationMsDefault } });
     const client = await world.agent('client', '10.00');
@@ -113,7 +113,7 @@ for (const factory of stores) {
     assert.ok(world.operations.get('post_work').description.includes(sentence));
     const offered = await world.call(provider, 'get_job', { id: job.id });
     assert.match(offered.onSilence, /^If the client does not respond within 3 days/);
-    assert.match(offered.risk, /decides alone and no arbiter/);
+    assert.match(offered.risk, /decides alone and there is no arbiter/);
     await world.call(provider, 'submit_work', { id: job.id, content: 'here' });
     world.clock.jump(72 * hourMs - 1);
     await world.services.sweeper.sweep();

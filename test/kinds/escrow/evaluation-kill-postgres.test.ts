@@ -1,4 +1,4 @@
-// The same on PostgreSQL.
+// The evaluation kill test on PostgreSQL.
 process.env.ERRAND_TEST_STORE = 'postgres';
 await import('./evaluation-kill.test.ts');
 

@@ -1,4 +1,4 @@
-// Bad input and bad behaviour: each is refused with its code, and nothing is half done.
+// Bad input and bad behaviour: each is refused with its code, and nothing is left half done.
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { stores } from '../../helpers/stores.ts';
@@ -9,7 +9,7 @@ async function pair(world: World, credit = '10.00') {
   return { client: await world.agent('client', credit), provider: await world.agent('provider') };
 }
 
-test('money is a positive whole number of micro-units, as text, and nothing else', async (t) => {
+test('an amount is a positive whole number of micro-units as text', async (t) => {
   const world = await createWorld(t);
   const { client, provider } = await pair(world);
   const bad = ['0', '-1', '+1', '1.5', '1e6', '0x10', '', ' 1', '01', '9007199254740993'];
@@ -31,7 +31,7 @@ test('money is a positive whole number of micro-units, as text, and nothing else
   assert.equal(await world.balance(client), 10_000_000);
 });
 
-test('one wallet cannot hold two roles that must watch each other', async (t) => {
+test('one wallet cannot hold two roles that must control each other', async (t) => {
   const world = await createWorld(t);
   const { client, provider } = await pair(world);
   const other = await world.agent('other');
@@ -99,7 +99,7 @@ test('a rule that can never run is refused before money is at stake', async (t) 
 });
 
 for (const factory of stores) {
-  test(`${factory.name}: frozen, expired and limited wallets spend nothing; money still comes back to them`, async (t) => {
+  test(`${factory.name}: frozen, expired and limited wallets cannot spend but still receive money`, async (t) => {
     const world = await createWorld(t, { factory });
     const { client, provider } = await pair(world);
     const set = (limits: Record<string, unknown>) =>
@@ -121,7 +121,7 @@ for (const factory of stores) {
     await set({ perTransaction: '0.99' });
     assert.equal(await refusal(fund()), 'txLimitExceeded');
     await set({ perTransaction: null, perDay: '1.50' });
-    assert.equal(await refusal(fund()), 'dailyLimitExceeded', 'what was funded before counts');
+    assert.equal(await refusal(fund()), 'dailyLimitExceeded', 'earlier funding counts');
     world.clock.jump(24 * hourMs - 1);
     await set({ perDay: null, allowlist: [client.wallet] });
     assert.equal(await refusal(pay()), 'notInAllowlist');
@@ -134,7 +134,7 @@ for (const factory of stores) {
     assert.deepEqual((await verifyBooks(world.store)).problems, []);
   });
 
-  test(`${factory.name}: keys of other parties open nothing, in any stage`, async (t) => {
+  test(`${factory.name}: keys of other parties have no access in any stage`, async (t) => {
     const world = await createWorld(t, { factory });
     const { client, provider } = await pair(world);
     const stranger = await world.agent('stranger', '5.00');
@@ -169,7 +169,7 @@ for (const factory of stores) {
     assert.match(read.deliverable.content, /^<untrusted-[0-9a-f]+>[\s\S]*\ny\n<\/untrusted-/);
   });
 
-  test(`${factory.name}: the same purchase is made once, also when it comes many times at once`, async (t) => {
+  test(`${factory.name}: the same purchase is made once, even with many concurrent calls`, async (t) => {
     const world = await createWorld(t, { factory });
     const { client, provider } = await pair(world);
     const key = { idempotencyKey: 'order-1' };
@@ -198,10 +198,10 @@ for (const factory of stores) {
     assert.notEqual(wanted.id, blind.id);
     await world.call(provider, 'decline_work', { id: blind.id });
     const after = await posted(world, client, provider, { budget: '5000000' });
-    assert.notEqual(after.id, blind.id, 'a declined job does not stand in the way');
+    assert.notEqual(after.id, blind.id, 'a declined job does not block a new one');
     world.clock.jump(hourMs);
     const later = await posted(world, client, provider, { budget: '5000000' });
-    assert.notEqual(later.id, after.id, 'the window is over');
+    assert.notEqual(later.id, after.id, 'the window has ended');
   });
 
   test(`${factory.name}: a payment is made once, and concurrent ones never overdraw`, async (t) => {
@@ -228,7 +228,7 @@ for (const factory of stores) {
     assert.equal(books.supply, '11000000');
   });
 
-  test(`${factory.name}: while paused nothing starts or is paid, and money can always go back`, async (t) => {
+  test(`${factory.name}: while paused nothing starts or is paid, and refunds still work`, async (t) => {
     const world = await createWorld(t, { factory });
     const { client, provider } = await pair(world);
     const make = () => posted(world, client, provider, { fund: true, repeat: true });
@@ -253,13 +253,13 @@ for (const factory of stores) {
     assert.equal((await world.call(client, 'get_job', { id: c.id })).stage, 'expired');
     assert.equal(await world.balance(client), 9_000_000);
     const pay = world.call(client, 'refund_work', { id: silent.id });
-    assert.equal(await refusal(pay), 'escrowPaused', 'a silence that pays waits');
+    assert.equal(await refusal(pay), 'escrowPaused', 'a default that pays waits');
     await world.call(world.admin, 'pause_escrow', { paused: false });
     await world.services.sweeper.sweep();
-    assert.equal(await world.balance(provider), 930_000, 'and pays afterwards');
+    assert.equal(await world.balance(provider), 930_000, 'and pays after the pause');
   });
 
-  test(`${factory.name}: verify notices a changed entry, a changed balance and a moved escrow`, async (t) => {
+  test(`${factory.name}: verify detects a changed entry, a changed balance and a moved escrow`, async (t) => {
     const world = await createWorld(t, { factory });
     const { client, provider } = await pair(world);
     await posted(world, client, provider, { fund: true });

@@ -1,4 +1,4 @@
-// Text of another party on the terminal and over MCP with the key of a wallet; and which tools such a key sees.
+// Texts of other parties on the terminal and over MCP with a wallet key, and the tools that such a key can see.
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { startServer } from '../../helpers/server.ts';
@@ -18,7 +18,7 @@ function refuseUnmarked(text: string, where: string): void {
   assert.ok(!unquoted.includes(attack), `${where}: ${text}`);
 }
 
-test('what a client writes reaches the terminal and the model of the provider marked', async (t) => {
+test("a client's text reaches the provider's terminal and model quoted or fenced", async (t) => {
   const server = await startServer(t);
   const cli = async (...args: string[]): Promise<string> => {
     const { code, stdout, stderr } = await server.cli(...args);
@@ -68,7 +68,7 @@ test('what a client writes reaches the terminal and the model of the provider ma
   for (const name of ['list_work', 'read_work', 'submit_work', 'decline_work', 'get_wallet'])
     assert.ok(tools.includes(name), name);
   for (const name of ['create_wallet', 'run_command', 'verify_escrow'])
-    assert.ok(!tools.includes(name), `${name} is not for a key of one wallet`);
+    assert.ok(!tools.includes(name), `${name} is not available to a wallet key`);
   const calls: [string, object][] = [
     ['list_work', {}],
     ['read_work', { id }],
@@ -79,10 +79,10 @@ test('what a client writes reaches the terminal and the model of the provider ma
     ['submit_work', { id, ...content }],
   ];
   for (const [name, input] of calls) {
-    const { content: parts, structuredContent = {} } = await mcp('tools/call', {
+    const { content: deps, structuredContent = {} } = await mcp('tools/call', {
       ...{ name, arguments: input },
     });
-    for (const { text } of parts as { text: string }[]) {
+    for (const { text } of deps as { text: string }[]) {
       refuseUnmarked(text.replaceAll('\\n', '\n'), `${name}: text`);
     }
     refuseUnmarked(JSON.stringify(structuredContent).replaceAll('\\n', '\n'), name);

@@ -1,4 +1,4 @@
-// A frozen wallet in every role and stage: it can spend nothing, and nothing keeps money from going back.
+// A frozen wallet in every role and stage: it cannot spend, and nothing keeps money from going back.
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { createWorld, hourMs, isoIn, posted, refusal, type Agent, type World } from './world.ts';
@@ -15,7 +15,7 @@ interface Cast {
 
 const evaluate = (verdict: string) => ({ verdict, reason: 'x' });
 
-/** A job of these four, brought to the stage. */
+/** A job between these four parties in the given stage. */
 async function jobIn(world: World, cast: Cast, stage: Stage): Promise<string> {
   const { client, provider, judge, arbiter } = cast;
   const { id } = await posted(world, client, provider, {
@@ -35,7 +35,7 @@ async function jobIn(world: World, cast: Cast, stage: Stage): Promise<string> {
   return id;
 }
 
-/** What each party may still do while its own wallet is frozen; every other end is reached by the deadline. */
+/** What each party may still do while its own wallet is frozen; the deadline reaches every other end. */
 const possible: Record<Stage, [keyof Cast, string, Record<string, unknown>, string][]> = {
   open: [
     ['client', 'decline_work', {}, 'rejected'],
@@ -50,7 +50,7 @@ const possible: Record<Stage, [keyof Cast, string, Record<string, unknown>, stri
   disputed: [['arbiter', 'dispute_work', { reason: 'x', resolution: 'refund' }, 'rejected']],
 };
 
-/** What a frozen wallet may not do: whatever brings money nearer to leaving the escrow. */
+/** What a frozen wallet may not do: everything that moves money closer to leaving the escrow. */
 const stopped: Record<Stage, [keyof Cast, string, Record<string, unknown>][]> = {
   open: [
     ['client', 'fund_work', {}],
@@ -72,7 +72,7 @@ const stopped: Record<Stage, [keyof Cast, string, Record<string, unknown>][]> = 
 const payingActions = ['fund', 'counter', 'submit', 'approve'];
 
 for (const stage of stages) {
-  test(`frozen wallets while a job is ${stage}`, async (t) => {
+  test(`a frozen wallet while a job is ${stage}`, async (t) => {
     const world = await createWorld(t);
     const cast: Cast = {
       client: await world.agent('client', '10.00'),
@@ -106,16 +106,16 @@ for (const stage of stages) {
       assert.equal(await refusal(act), 'walletFrozen', `${role}: ${name}`);
       const { availableActions } = await world.call(cast[role], 'get_job', { id: left });
       const offered = payingActions.filter((action) => availableActions.includes(action));
-      assert.deepEqual(offered, [], `${role} is offered nothing that it cannot do`);
+      assert.deepEqual(offered, [], `${role} is offered no action that it cannot take`);
     }
-    // Left alone everything ends by itself, frozen or not.
+    // Without any action everything ends automatically, frozen or not.
     for (let i = 0; i < 4; i++) {
       world.clock.jump(30 * hourMs);
       await world.services.sweeper.sweep();
     }
     const end = await world.call(world.admin, 'get_job', { id: left });
     const isPaid = ['submitted', 'decided', 'disputed'].includes(stage);
-    assert.equal(end.stage, isPaid ? 'completed' : 'expired', 'what was delivered is paid');
+    assert.equal(end.stage, isPaid ? 'completed' : 'expired', 'a delivery is paid');
     const books = await world.call(world.admin, 'verify_escrow');
     assert.equal(books.escrowed, '0');
   });

@@ -1,5 +1,5 @@
-// Random histories by many parties, with crashes and replays: whatever they try, the books balance, nobody is below zero,
-// each job settles once, and a model that knows only the rules agrees on every balance.
+// Random histories by many parties, with crashes and replays: the books always balance, nobody is below zero, each job
+// settles once, and an independent model agrees on every balance.
 import assert from 'node:assert/strict';
 import { test, type TestContext } from 'node:test';
 import * as fc from 'fast-check';
@@ -23,7 +23,7 @@ type Command =
       budget: number;
       silence: number;
       arbiter: boolean;
-      parts: boolean;
+      deps: boolean;
     }
   | { do: 'act'; name: number; who: number; job: number; twice: boolean }
   | { do: 'pay'; from: number; to: number; amount: number; twice: boolean }
@@ -42,7 +42,7 @@ const command: fc.Arbitrary<Command> = fc.oneof(
       budget: fc.integer({ min: 1, max: 2_000_003 }),
       silence: fc.nat(2),
       arbiter: fc.boolean(),
-      parts: fc.boolean(),
+      deps: fc.boolean(),
     }),
   },
   {
@@ -69,8 +69,11 @@ const command: fc.Arbitrary<Command> = fc.oneof(
   { weight: 2, arbitrary: fc.record({ do: fc.constant('crash' as const), after: fc.nat(2) }) },
 );
 
-/** A store that loses its process: the next commit happens and is never answered, or never happens. */
-function mortal(store: Store): { store: Store; dieAfter(commits: number, applied: boolean): void } {
+/** A store whose process dies: the next commit is applied without a response, or is not applied. */
+function crashingStore(store: Store): {
+  store: Store;
+  crashAfter(commits: number, applied: boolean): void;
+} {
   let left = Number.POSITIVE_INFINITY;
   let lands = false;
   const commit = async (steps: readonly Step[]): Promise<Commit> => {
@@ -89,7 +92,7 @@ function mortal(store: Store): { store: Store; dieAfter(commits: number, applied
   });
   return {
     store: proxy,
-    dieAfter: (commits, applied) => {
+    crashAfter: (commits, applied) => {
       left = commits;
       lands = applied;
     },
@@ -109,7 +112,7 @@ const calls: [name: string, input: (id: string, n: number) => Record<string, unk
 ];
 
 async function play(t: TestContext, open: () => Promise<Store>, commands: Command[]) {
-  const { store, dieAfter } = mortal(await open());
+  const { store, crashAfter } = crashingStore(await open());
   const world: World = await createWorld(t, { store });
   const agents: Agent[] = [];
   for (let i = 0; i < agentsCount; i++) {
@@ -118,7 +121,7 @@ async function play(t: TestContext, open: () => Promise<Store>, commands: Comman
   const jobs: string[] = [];
   let n = 0;
   let crashes = 0;
-  /** Refusals are fine, a crash is survived, anything else is a fault. */
+  /** Refusals are expected and a crash is survived; anything else is a bug. */
   const tried = async (run: () => Promise<Answer>): Promise<Answer> => {
     try {
       return await run();
@@ -131,7 +134,7 @@ async function play(t: TestContext, open: () => Promise<Store>, commands: Comman
   };
   for (const one of commands) {
     n += 1;
-    if (one.do === 'crash') dieAfter(one.after, n % 2 === 0);
+    if (one.do === 'crash') crashAfter(one.after, n % 2 === 0);
     else if (one.do === 'wait') {
       world.clock.jump(one.hours * hourMs);
       await world.services.sweeper.sweep().catch(() => undefined);
@@ -157,7 +160,7 @@ async function play(t: TestContext, open: () => Promise<Store>, commands: Comman
       if (one.twice) await tried(act);
     }
   }
-  dieAfter(Number.POSITIVE_INFINITY, false);
+  crashAfter(Number.POSITIVE_INFINITY, false);
   await check(world, agents, jobs);
   return crashes;
 }
@@ -175,7 +178,7 @@ function postOf(world: World, agents: Agent[], one: Extract<Command, { do: 'post
     silence: ['refund', 'release', 'split'][one.silence],
     repeat: true,
     ...(one.arbiter ? { dispute: { arbiter, windowMs: 2 * hourMs, resolveMs: 5 * hourMs } } : {}),
-    ...(one.parts && half > 0
+    ...(one.deps && half > 0
       ? {
           milestones: [
             { title: 'a', amount: String(half) },
@@ -191,7 +194,7 @@ async function check(world: World, agents: Agent[], jobs: string[]): Promise<voi
   assert.deepEqual(during.problems, []);
   assert.equal(during.supply, String(agentsCount * startMicro), 'money is conserved');
   for (const agent of agents) assert.ok((await world.balance(agent)) >= 0);
-  // Left alone, every job ends by itself and gives back what it held.
+  // Without any action, every job ends automatically and releases what it held.
   for (let i = 0; i < 6; i++) {
     world.clock.jump(40 * hourMs);
     await world.services.sweeper.sweep();
@@ -212,10 +215,10 @@ async function check(world: World, agents: Agent[], jobs: string[]): Promise<voi
 }
 
 for (const factory of stores) {
-  test(`${factory.name}: random histories with crashes and replays keep the books`, async (t) => {
+  test(`${factory.name}: random histories with crashes and replays keep the books balanced`, async (t) => {
     let crashes = 0;
     let played = 0;
-    // A fresh database for every history is slow on a server: a few there, many on the embedded store.
+    // A new database per history is slow on a server: few histories there, many on the embedded store.
     const many = factory === stores[0] ? 40 : 3;
     await fc.assert(
       fc.asyncProperty(fc.array(command, { minLength: 10, maxLength: 60 }), async (commands) => {

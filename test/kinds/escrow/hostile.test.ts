@@ -1,4 +1,4 @@
-// One job cannot hold up the others: rules that ask for endless work, servers that never answer, payouts that a pause stops.
+// One job cannot block the others: rules that need endless work, servers that never respond, payouts stopped by a pause.
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { guardedFetch, vetUrl } from '../../../src/kinds/escrow/outbound.ts';
@@ -8,7 +8,7 @@ import { silentLog } from '../../../src/runtime/log.ts';
 import { openSite } from './site.ts';
 import { createWorld, hourMs, isoIn, posted, refusal, type Agent, type World } from './world.ts';
 
-/** Each definition asks twice for the next: 2^50 looks at one small delivery. */
+/** Each definition refers twice to the next: 2^50 evaluations of one small delivery. */
 function endlessSchema(): object {
   const definitions: Record<string, object> = { d50: { type: 'object' } };
   for (let n = 0; n < 50; n++) {
@@ -32,8 +32,8 @@ async function delivered(
   return job.id as string;
 }
 
-test('a JSON Schema that asks for endless work ends with its own job, and nothing else waits for it', async (t) => {
-  const settings = { schemaMsMax: 1000, evaluationTriesMax: 4 };
+test('a JSON Schema that needs endless work fails its own job and delays no other', async (t) => {
+  const settings = { maxSchemaMs: 1000, maxEvaluationTries: 4 };
   const world = await createWorld(t, { settings });
   t.after(() => world.services.schemas.stop());
   const [client, provider] = [await world.agent('client', '10.00'), await world.agent('provider')];
@@ -45,16 +45,16 @@ test('a JSON Schema that asks for endless work ends with its own job, and nothin
     assert.equal(waiting.stage, 'submitted');
     assert.match(waiting.evaluation.waitingBecause, /^json_schema: the check (took|failed)/);
     const other = await delivered(world, client, provider, { rule: rule({ type: 'object' }) });
-    for (let tries = 1; tries < settings.evaluationTriesMax; tries++) {
+    for (let tries = 1; tries < settings.maxEvaluationTries; tries++) {
       world.clock.jump(600_000);
       await world.services.sweeper.sweep();
     }
-    assert.equal((await job(other)).stage, 'completed', 'the next check has a thread again');
-    assert.equal((await job(endless)).stage, 'rejected', 'the last try counts');
+    assert.equal((await job(other)).stage, 'completed', 'the next check gets a new thread');
+    assert.equal((await job(endless)).stage, 'rejected', 'the last attempt counts');
   }
 });
 
-test('patterns of a JSON Schema cost time in proportion to the delivery; what cannot is refused', async (t) => {
+test('schema patterns run in linear time, and unsupported patterns are refused', async (t) => {
   const world = await createWorld(t);
   t.after(() => world.services.schemas.stop());
   const [client, provider] = [await world.agent('client', '10.00'), await world.agent('provider')];
@@ -67,7 +67,7 @@ test('patterns of a JSON Schema cost time in proportion to the delivery; what ca
   assert.equal(await refusal(posted(world, client, provider, ahead)), 'ruleCannotRun');
 });
 
-test("no deadline waits for somebody's server that never answers", async (t) => {
+test('no deadline waits for a server that never responds', async (t) => {
   const site = await openSite(t, () => undefined);
   const egress = createEgress({
     policy: { allow: [site.host] },
@@ -76,8 +76,8 @@ test("no deadline waits for somebody's server that never answers", async (t) => 
   });
   t.after(() => egress.close());
   const world = await createWorld(t, {
-    settings: { evaluationsMax: 1, httpTriesMax: 1 },
-    outside: { fetch: guardedFetch(egress), vetUrl: (url) => vetUrl(egress, url) },
+    settings: { maxEvaluations: 1, maxHttpTries: 1 },
+    deps: { fetch: guardedFetch(egress), vetUrl: (url) => vetUrl(egress, url) },
   });
   const [client, provider] = [await world.agent('client', '10.00'), await world.agent('provider')];
   const rule = { type: 'http_check', url: site.url, timeoutMs: 1500 };
@@ -98,21 +98,17 @@ test("no deadline waits for somebody's server that never answers", async (t) => 
   assert.deepEqual(await stages(), ['expired', 'submitted', 'submitted'], 'a rule gets more time');
   world.clock.jump(world.services.settings.maxEvaluationMs);
   await sweeper.turn();
-  assert.deepEqual(await stages(), ['expired', 'expired', 'expired'], 'and not for ever');
+  assert.deepEqual(await stages(), ['expired', 'expired', 'expired'], 'but only once');
   assert.equal(
     await world.balance(client),
     10_000_000,
-    'everything came back while they were asked',
+    'everything was refunded while the requests were pending',
   );
   await sweeper.finish();
-  assert.equal(
-    await world.balance(client),
-    10_000_000,
-    'an answer that comes too late changes nothing',
-  );
+  assert.equal(await world.balance(client), 10_000_000, 'a late response changes nothing');
 });
 
-test('payouts that a pause stops, however many, keep no refund from going out', async (t) => {
+test('many payouts stopped by a pause do not delay a refund', async (t) => {
   const world = await createWorld(t);
   const [client, provider] = [await world.agent('client', '10.00'), await world.agent('provider')];
   const silent = { budget: '1000', silence: 'release', expiresAt: isoIn(world, hourMs) };
@@ -125,5 +121,5 @@ test('payouts that a pause stops, however many, keep no refund from going out', 
   assert.equal(await world.balance(provider), 0);
   await world.call(world.admin, 'pause_escrow', { paused: false });
   await world.services.sweeper.sweep();
-  assert.equal(await world.balance(provider), 101 * 930, 'and the payouts follow');
+  assert.equal(await world.balance(provider), 101 * 930, 'the payouts follow after the pause');
 });

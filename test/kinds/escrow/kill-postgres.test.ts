@@ -1,4 +1,4 @@
-// The transitions of the ledger killed once more, on PostgreSQL: the same tests, the same program, another store.
+// The ledger kill tests on PostgreSQL: the same tests and program with another store.
 process.env.ERRAND_TEST_STORE = 'postgres';
 await import('./kill-ledger.test.ts');
 

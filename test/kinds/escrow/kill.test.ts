@@ -1,5 +1,5 @@
-// The real server, killed with SIGKILL at random moments while agents hire, deliver, decide and pay: what was answered has
-// happened, what was retried happened once, and the books balance after every restart.
+// The real server, killed with SIGKILL at random moments while agents hire, deliver, decide and pay: confirmed calls took
+// effect, retried calls took effect once, and the books balance after every restart.
 import assert from 'node:assert/strict';
 import { join } from 'node:path';
 import { test } from 'node:test';
@@ -16,7 +16,7 @@ interface Hire {
   stage?: string;
 }
 
-test('kill -9 in the middle of everything: nothing is lost and nothing happens twice', async (t) => {
+test('kill -9 at random moments: nothing is lost and nothing happens twice', async (t) => {
   const home = join(tempFolder(t), 'home');
   let server: TestServer = await startServer(t, { home });
   const call = async (method: string, path: string, body?: unknown): Promise<Json> => {
@@ -31,7 +31,7 @@ test('kill -9 in the middle of everything: nothing is lost and nothing happens t
   const hires: Hire[] = [];
   let paid = 0;
 
-  /** One hire from post to payment; every call may be cut off and is repeated later with the same key. */
+  /** One hire from post to payment; every interrupted call is repeated later with the same key. */
   const hire = async (one: Hire): Promise<void> => {
     const post = {
       wallet: client.id,
@@ -62,7 +62,7 @@ test('kill -9 in the middle of everything: nothing is lost and nothing happens t
     server = await startServer(t, { home });
     const books = await call('GET', '/api/escrow/verify');
     assert.deepEqual(books.problems, [], `round ${round}`);
-    // What was acknowledged as completed is completed.
+    // Every job confirmed as completed is completed.
     for (const one of hires.filter(({ stage }) => stage === 'completed')) {
       assert.equal((await call('GET', `/api/jobs/${one.id}`)).stage, 'completed');
     }

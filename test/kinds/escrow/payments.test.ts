@@ -1,11 +1,11 @@
-// Payments of one wallet that arrive together: they share commands, and each still gets its own true answer.
+// Concurrent payments of one wallet: they share transactions, and each gets its own correct result.
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { stores } from '../../helpers/stores.ts';
 import { createWorld, refusal, type Answer } from './world.ts';
 
 for (const factory of stores) {
-  test(`${factory.name}: a rush of payments from one wallet is paid in full, once each, in its limits`, async (t) => {
+  test(`${factory.name}: concurrent payments from one wallet are paid in full, once each, within its limits`, async (t) => {
     const world = await createWorld(t, { factory });
     const payer = await world.agent('payer', '10');
     const payee = await world.agent('payee');
@@ -15,7 +15,7 @@ for (const factory of stores) {
     assert.equal(new Set(first.map(({ id }: Answer) => id)).size, 40);
     assert.equal(await world.balance(payee), 4_000_000);
     assert.equal(await world.balance(payer), 10_000_000 - 40 * 102_000);
-    // The same calls again, among new ones and one that stands for something else.
+    // Repeat the same calls, mixed with new ones and one that reuses a key for another payment.
     const again = await Promise.allSettled([
       ...Array.from({ length: 40 }, (_, n) => pay(n)),
       pay(0, '0.20'),
@@ -29,7 +29,7 @@ for (const factory of stores) {
     assert.match(String((again[40] as PromiseRejectedResult).reason), /another payment/);
     assert.equal(again[41]!.status, 'fulfilled');
     assert.equal(await world.balance(payee), 4_100_000);
-    // More than is there: what fits is paid, the rest refused, nothing in between.
+    // More than the balance: payments are made while it lasts, the rest are refused.
     const rush = await Promise.allSettled(
       Array.from({ length: 30 }, (_, n) => pay(100 + n, '0.5')),
     );
@@ -42,7 +42,7 @@ for (const factory of stores) {
   });
 }
 
-test('what a wallet was is not what it is: a change between two payments counts for the second', async (t) => {
+test('a wallet change between two payments applies to the second one', async (t) => {
   const world = await createWorld(t);
   const payer = await world.agent('payer', '10');
   const payee = await world.agent('payee');
@@ -65,7 +65,7 @@ test('what a wallet was is not what it is: a change between two payments counts 
   await world.call(world.admin, 'pause_escrow', { paused: false });
   await pay();
   assert.equal(await refusal(pay('1', `wal_${'0'.repeat(16)}`)), 'walletNotFound');
-  // Credit that came from elsewhere can be spent at once.
+  // Credit received from elsewhere can be spent immediately.
   await world.call(payee, 'send_payment', { to: payer.wallet, amount: '3' });
   assert.equal((await pay('8.7')).balance, '0.046');
   assert.equal((await world.call(world.admin, 'verify_escrow')).ok, true);

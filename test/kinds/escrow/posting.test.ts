@@ -1,4 +1,4 @@
-// Which calls of post_work are the same purchase.
+// Which post_work calls count as the same purchase.
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { stores } from '../../helpers/stores.ts';
@@ -16,7 +16,7 @@ for (const factory of stores) {
     assert.notEqual(second.id, first.id);
     assert.equal(second.title, 'Another title');
     const same = await post({ idempotencyKey: 'three' });
-    assert.notEqual(same.id, first.id, 'a new key is a new job, also with equal fields');
+    assert.notEqual(same.id, first.id, 'a new key is a new job, even with equal fields');
     const again = await post({ idempotencyKey: 'one', title: 'Put differently' });
     assert.deepEqual([again.id, again.existing], [first.id, true]);
     const dearer = post({ idempotencyKey: 'one', budget: '2000000' });
@@ -29,5 +29,42 @@ for (const factory of stores) {
     assert.notEqual(described.id, plain.id);
     assert.notEqual((await post({ title: 'Summarise the other report' })).id, plain.id);
     assert.notEqual((await post({ repeat: true })).id, plain.id);
+    // Each of these decides who gets the money, so it is another offer.
+    const arbiter = await world.agent('arbiter');
+    const others = [
+      { silence: 'refund' },
+      { silence: 'split', splitBps: 1000 },
+      { silence: 'split', splitBps: 9000 },
+      { dispute: { arbiter: arbiter.wallet } },
+      { dispute: { arbiter: arbiter.wallet, windowMs: 1000 } },
+      { maxBudget: '3000000' },
+      { evaluationMs: 1000 },
+      { visibility: 'private' },
+      { milestones: [{ title: 'All of it', amount: '1000000' }] },
+      { milestones: [{ title: 'Everything', amount: '1000000' }] },
+    ];
+    const ids = [plain.id];
+    for (const more of others) ids.push((await post(more)).id);
+    assert.equal(new Set(ids).size, ids.length);
+    const last = await post(others.at(-1)!);
+    assert.deepEqual([last.id, last.existing], [ids.at(-1), true]);
+    // A model that retries computes the deadline again.
+    const later = await post({ expiresAt: new Date(world.clock.now() + 9e7).toISOString() });
+    assert.deepEqual([later.id, later.existing], [plain.id, true]);
+  });
+
+  test(`${factory.name}: a payment without a key is recognised by all its fields, the memo included`, async (t) => {
+    const world = await createWorld(t, { factory });
+    const payer = await world.agent('payer', '10.00');
+    const { wallet: to } = await world.agent('payee');
+    const pay = (more: object) => world.call(payer, 'send_payment', { to, amount: '1', ...more });
+    const memos = ['invoice 1', 'invoice 2', undefined];
+    const paid = await Promise.all(
+      [...memos, ...memos].map((memo) => pay(memo === undefined ? {} : { memo })),
+    );
+    assert.equal(new Set(paid.map(({ id }) => id)).size, 3);
+    assert.equal(paid.filter(({ existing }) => existing).length, 3);
+    const keyed = await pay({ idempotencyKey: 'k', memo: 'one' });
+    assert.equal((await pay({ idempotencyKey: 'k', memo: 'in other words' })).id, keyed.id);
   });
 }

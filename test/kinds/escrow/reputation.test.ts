@@ -1,11 +1,11 @@
-// Reputation is made of accepted or delivered work for other owners, and can neither be made nor destroyed for free.
+// Reputation comes from accepted or delivered work for other owners; it can neither be faked nor destroyed for free.
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { stores } from '../../helpers/stores.ts';
 import { createWorld, hourMs, posted, type Answer } from './world.ts';
 
 for (const factory of stores) {
-  test(`${factory.name}: the score counts what was delivered, once, and whom it paid`, async (t) => {
+  test(`${factory.name}: the score counts each delivery once, and no payments`, async (t) => {
     const world = await createWorld(t, { factory });
     const [client, provider] = [
       await world.agent('client', '10.00'),
@@ -27,7 +27,7 @@ for (const factory of stores) {
     await world.call(provider, 'send_payment', order);
     await world.call(provider, 'send_payment', order);
     const found = await world.call(undefined, 'get_reputation', { wallet: provider.address });
-    assert.equal(found.score.total, 5 - 3 + 5 + 1, 'what expired undelivered says nothing');
+    assert.equal(found.score.total, 5 - 3 + 5, 'an undelivered, expired job does not count');
     const types = found.events.map(({ type }: Answer) => type);
     assert.deepEqual(types, [
       'payment_success',
@@ -40,7 +40,7 @@ for (const factory of stores) {
     assert.deepEqual(short.events, found.events.slice(0, 1));
   });
 
-  test(`${factory.name}: a score is neither destroyed nor made for free`, async (t) => {
+  test(`${factory.name}: a score can neither be destroyed nor faked for free`, async (t) => {
     const world = await createWorld(t, { factory });
     const [client, provider] = [
       await world.agent('client', '50.00'),
@@ -57,11 +57,11 @@ for (const factory of stores) {
     for (let n = 0; n < 3; n++) await judged('reject', '1', false);
     assert.deepEqual(await scoreOf(), { total: 0, success: 0, failure: 0 });
     await judged('reject', '1', true);
-    assert.equal((await scoreOf()).failure, 0, 'a job about nothing weighs nothing');
+    assert.equal((await scoreOf()).failure, 0, 'a tiny job has almost no weight');
     for (let n = 0; n < 4; n++) await judged('reject', '2000000', true);
-    assert.equal((await scoreOf()).failure, -3, 'one counterparty has one voice');
+    assert.equal((await scoreOf()).failure, -3, 'the limit per counterparty');
     for (let n = 0; n < 6; n++) await judged('approve', '2000000', true);
-    assert.equal((await scoreOf()).success, 10, 'in praise, too');
+    assert.equal((await scoreOf()).success, 10, 'the limit applies to praise as well');
 
     // Two wallets of one owner.
     const [one, two] = [await world.agent('self', '50.00'), await world.agent('self')];
@@ -75,5 +75,13 @@ for (const factory of stores) {
       const { score, counts } = await world.call(undefined, 'get_reputation', { wallet });
       assert.deepEqual([score.total, counts.jobs, counts.payments], [0, 0, 0]);
     }
+
+    // Anybody can open wallets, and each of them has no owner yet.
+    for (let n = 0; n < 3; n++) {
+      const { id } = await world.call(undefined, 'open_wallet', {});
+      await world.call(one, 'send_payment', { to: id, amount: '0.000001' });
+    }
+    const paid = await world.call(undefined, 'get_reputation', { wallet: one.wallet });
+    assert.deepEqual([paid.score.total, paid.counts.payments], [0, 0]);
   });
 }

@@ -1,4 +1,4 @@
-// A small web site on this machine whose pages the test writes as it goes on.
+// A small local web site whose pages the test changes while it runs.
 import { createServer, type IncomingMessage, type ServerResponse } from 'node:http';
 import type { AddressInfo } from 'node:net';
 import type { TestContext } from 'node:test';
@@ -7,7 +7,7 @@ export type Page = (request: IncomingMessage, response: ServerResponse) => void;
 
 export interface Site {
   url: string;
-  /** `127.0.0.1:port`, for the allow-list of the guarded way out. */
+  /** `127.0.0.1:port`, for the allowlist of guarded requests. */
   host: string;
   page: Page;
   hits: number;

@@ -1,5 +1,5 @@
-// The exhaustive walk: every phase, action, role and moment has one stated answer, and the answers have the properties
-// that the table promises.
+// Exhaustive check of the stage machine: every phase, action, role and moment has one stated result, and the results have
+// the properties that the table promises.
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import {
@@ -15,7 +15,7 @@ import {
   type RefusalCode,
 } from '../../../src/kinds/escrow/stage.ts';
 
-/** The machine once more, as text: phase.action = roles@moment>effect. A change of the table must be a change here. */
+/** The machine again as text: phase.action = roles@moment>effect. A table change must be repeated here. */
 const stated = `
 open.counter = client provider @before >offer
 open.fund = client @before >hold
@@ -88,12 +88,12 @@ test('every (phase, action, role, moment) is allowed with its effect or refused 
   );
 });
 
-test('a final phase allows nothing to anybody', () => {
+test('a final phase allows no action', () => {
   for (const phase of finalPhases)
     for (const moment of moments) assert.deepEqual(allowed(phase, new Set(roles), moment), []);
 });
 
-test('every phase that is not final ends by itself: everybody may conclude it after its deadline', () => {
+test('every phase that is not final can end: everybody may conclude it after its deadline', () => {
   for (const phase of phases.filter((p) => !finalPhases.has(p)))
     for (const role of roles) {
       assert.ok('effect' in judge(phase, 'conclude', new Set([role]), 'after', true));
@@ -101,7 +101,7 @@ test('every phase that is not final ends by itself: everybody may conclude it af
     }
 });
 
-test('a pause stops what brings money in or pays out by verdict, never what gives it back', () => {
+test('a pause stops funding and payouts, never refunds', () => {
   const stopped = new Set<string>();
   for (const rule of rules) {
     const moment = rule.when === 'any' ? 'before' : rule.when;
@@ -111,7 +111,7 @@ test('a pause stops what brings money in or pays out by verdict, never what give
   assert.deepEqual([...stopped].toSorted(), ['approve', 'counter', 'fund', 'submit']);
 });
 
-test('a caller with several roles gets the first row that fits one of them', () => {
+test('a caller with several roles gets the first row that matches one of them', () => {
   const both = new Set(['client', 'evaluator', 'other'] as const);
   assert.deepEqual(judge('submitted', 'approve', both, 'before'), { effect: 'release' });
   assert.deepEqual(judge('submitted', 'reject', both, 'before'), { effect: 'verdictReject' });

@@ -1,4 +1,4 @@
-// One hire from start to end and every way it can go, on every store: stages, money, deadlines, roles, refusals.
+// One hire from start to end with every outcome, on every store: stages, money, deadlines, roles, refusals.
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { stores } from '../../helpers/stores.ts';
@@ -56,7 +56,7 @@ for (const factory of stores) {
     assert.equal(seen.evaluation.checks, undefined, 'strangers do not see the evidence');
   });
 
-  test(`${factory.name}: a rejection, a decline, a withdrawal and an expiry give everything back`, async (t) => {
+  test(`${factory.name}: a rejection, a decline, a withdrawal and an expiry refund everything`, async (t) => {
     const world = await createWorld(t, { factory });
     const client = await world.agent('client', '10.00');
     const provider = await world.agent('provider');
@@ -102,7 +102,7 @@ for (const factory of stores) {
     assert.deepEqual((await world.call(world.admin, 'verify_escrow')).problems, []);
   });
 
-  test(`${factory.name}: the clock decides at the deadline itself, not one millisecond before`, async (t) => {
+  test(`${factory.name}: the deadline applies exactly, not one millisecond early`, async (t) => {
     const world = await createWorld(t, { factory });
     const client = await world.agent('client', '10.00');
     const provider = await world.agent('provider');
@@ -129,7 +129,7 @@ for (const factory of stores) {
     assert.equal((await world.call(client, 'refund_work', { id: other.id })).existing, true);
   });
 
-  test(`${factory.name}: silence is answered as agreed: refund, release or split`, async (t) => {
+  test(`${factory.name}: silence applies the agreed default: refund, release or split`, async (t) => {
     const world = await createWorld(t, { factory });
     const client = await world.agent('client', '10.00');
     const provider = await world.agent('provider');
@@ -151,7 +151,7 @@ for (const factory of stores) {
       const seen = await world.call(client, 'get_job', { id: job.id });
       assert.equal(seen.stage, one.stage, one.silence);
       const again = await world.call(client, 'refund_work', { id: job.id });
-      assert.equal(again.existing, true, 'asked for once more');
+      assert.equal(again.existing, true, 'a repeated call');
       earned += one.provider;
       has += one.client - 10_000_000;
       assert.equal(await world.balance(provider), earned, one.silence);
@@ -179,7 +179,7 @@ for (const factory of stores) {
     assert.equal(books.escrowed, '0');
   });
 
-  test(`${factory.name}: milestones are delivered, judged and paid one after another`, async (t) => {
+  test(`${factory.name}: milestones are delivered, judged and paid in order`, async (t) => {
     const world = await createWorld(t, { factory });
     const client = await world.agent('client', '10.00');
     const provider = await world.agent('provider');
@@ -218,7 +218,7 @@ for (const factory of stores) {
     assert.deepEqual((await world.call(world.admin, 'verify_escrow')).problems, []);
   });
 
-  test(`${factory.name}: a delivery or verdict that comes again counts for its own milestone only`, async (t) => {
+  test(`${factory.name}: a repeated delivery or verdict counts only for its own milestone`, async (t) => {
     const world = await createWorld(t, { factory });
     t.after(() => world.services.schemas.stop());
     const [client, provider] = [
@@ -236,7 +236,7 @@ for (const factory of stores) {
     };
     await deliver('{"part":1}');
     const again = await deliver('{"part":1}');
-    assert.equal(again.existing, true, 'the same text is no second delivery');
+    assert.equal(again.existing, true, 'the same text is not a second delivery');
     assert.equal(again.stage, 'funded');
     assert.equal(await world.balance(provider), 93_000);
     await deliver('{"part":2}');
@@ -244,7 +244,7 @@ for (const factory of stores) {
     const read = async (milestone?: number) =>
       (await world.call(client, 'read_work', { id, ...(milestone ? { milestone } : {}) }))
         .deliverable?.content ?? '';
-    assert.match(await read(), /"part":2/, 'what is paid for can be read');
+    assert.match(await read(), /"part":2/, 'a paid delivery can be read');
     assert.match(await read(1), /"part":1/);
     assert.equal(await read(3), '');
 
@@ -259,13 +259,13 @@ for (const factory of stores) {
     await approve(first.deliverable.hash);
     await submit('two');
     const late = await approve(first.deliverable.hash);
-    assert.equal(late.existing, true, 'the verdict on the first came again');
+    assert.equal(late.existing, true, 'the repeated verdict on the first delivery');
     assert.equal(late.stage, 'submitted');
     const other = `sha256:${'0'.repeat(64)}`;
     assert.equal(await refusal(approve(other)), 'hashMismatch');
   });
 
-  test(`${factory.name}: silence pays the milestone that was delivered, never those after it`, async (t) => {
+  test(`${factory.name}: silence pays the delivered milestone, never later ones`, async (t) => {
     const world = await createWorld(t, { factory });
     const [client, provider] = [
       await world.agent('client', '10.00'),
@@ -294,7 +294,7 @@ for (const factory of stores) {
     assert.deepEqual((await world.call(world.admin, 'verify_escrow')).problems, []);
   });
 
-  test(`${factory.name}: a dispute holds the money until the arbiter, or its deadline, decides`, async (t) => {
+  test(`${factory.name}: a dispute holds the money until the arbiter or its deadline decides`, async (t) => {
     const world = await createWorld(t, { factory });
     const client = await world.agent('client', '10.00');
     const provider = await world.agent('provider');
@@ -354,7 +354,7 @@ for (const factory of stores) {
     assert.deepEqual((await world.call(world.admin, 'verify_escrow')).problems, []);
   });
 
-  test(`${factory.name}: a counter-offer changes the budget until the client funds what it expects`, async (t) => {
+  test(`${factory.name}: a counter-offer changes the budget until the client funds the expected one`, async (t) => {
     const world = await createWorld(t, { factory });
     const client = await world.agent('client', '10.00');
     const provider = await world.agent('provider');

@@ -1,16 +1,21 @@
-// A small economy for tests: escrow on a store of its own, wallets with credit, calls in a wallet's name.
+// A small economy for tests: escrow on its own store, wallets with credit, calls on behalf of a wallet.
 import type { TestContext } from 'node:test';
-import { Access } from '../../../src/access/access.ts';
+import { Access } from '../../../src/access/keys.ts';
+import { walletWebhook } from '../../../src/dialects/cardzero/webhooks.ts';
 import { AppError, registerErrors } from '../../../src/errors.ts';
 import { EventFeed } from '../../../src/jobs/events.ts';
 import { Jobs } from '../../../src/jobs/jobs.ts';
 import { jobLimits } from '../../../src/jobs/limits.ts';
-import { jobOperations } from '../../../src/jobs/operations.ts';
-import { Webhooks } from '../../../src/jobs/webhooks.ts';
-import { Waiting } from '../../../src/jobs/wait.ts';
-import { assemble, type Assembled, type Outside } from '../../../src/kinds/escrow/assemble.ts';
-import { escrowErrors } from '../../../src/kinds/escrow/codes.ts';
-import { escrowKind, escrowOperations } from '../../../src/kinds/escrow/index.ts';
+import { jobOperations } from '../../../src/jobs/operations/index.ts';
+import { JobReferences } from '../../../src/jobs/references.ts';
+import { webhookOperations } from '../../../src/webhooks/operations.ts';
+import { removeWebhooksOfKey } from '../../../src/webhooks/rows.ts';
+import { Webhooks } from '../../../src/webhooks/webhooks.ts';
+import { JobWaiter } from '../../../src/jobs/wait.ts';
+import { assemble, type Assembled, type AssembleDeps } from '../../../src/kinds/escrow/assemble.ts';
+import { escrowErrors } from '../../../src/kinds/escrow/errors.ts';
+import { escrowOperations } from '../../../src/kinds/escrow/index.ts';
+import { escrowKind } from '../../../src/kinds/escrow/kind.ts';
 import { escrowMigrations } from '../../../src/kinds/escrow/migrations.ts';
 import { escrowSettingsSchema } from '../../../src/kinds/escrow/settings.ts';
 import { Operations, type Caller } from '../../../src/operation.ts';
@@ -32,6 +37,10 @@ export interface World {
   operations: Operations;
   clock: ManualClock;
   store: Store;
+  /** Sends nothing until it is started. */
+  webhooks: Webhooks;
+  /** Webhook messages by address. */
+  sent: { url: string; body: string }[];
   admin: Caller;
   agent(name: string, credit?: string): Promise<Agent>;
   call(who: Agent | Caller | undefined, name: string, input?: unknown): Promise<Answer>;
@@ -50,7 +59,7 @@ export interface WorldOptions {
   factory?: StoreFactory;
   store?: Store;
   settings?: Record<string, unknown>;
-  outside?: Partial<Outside>;
+  deps?: Partial<AssembleDeps>;
   clock?: ManualClock;
 }
 
@@ -62,14 +71,20 @@ export async function createWorld(t: TestContext, options: WorldOptions = {}): P
   let services: Assembled | undefined;
   jobs.addKind(escrowKind(() => services!));
   const access = new Access(store, clock, 'errand_owner_key_of_the_test');
+  access.onEnd(removeWebhooksOfKey);
+  const sent: World['sent'] = [];
   const webhooks = new Webhooks({
     jobs,
     store,
     clock,
     log: silentLog,
-    send: async () => 200,
+    send: async ({ url, body }) => {
+      sent.push({ url, body });
+      return 200;
+    },
     secretOf: () => Buffer.alloc(32),
   });
+  webhooks.addFormat(walletWebhook);
   services = assemble({
     jobs,
     store,
@@ -78,28 +93,34 @@ export async function createWorld(t: TestContext, options: WorldOptions = {}): P
     clock,
     log: silentLog,
     node: 'node-1',
-    // An evaluator has an hour here, so that tests need not jump over days.
+    // Evaluators have one hour, so that tests need not skip days.
     settings: escrowSettingsSchema.parse({ evaluationMsDefault: hourMs, ...options.settings }),
     fetch: async () => {
       throw new AppError('egressRefused', 'This test has no network.');
     },
     vetUrl: async () => undefined,
     sign: (text) => `signed:${text}`,
-    ...options.outside,
+    ...options.deps,
   });
   const feed = new EventFeed(store, silentLog);
   t.after(() => feed.close());
   const operations = new Operations();
-  const waiting = new Waiting(jobs, feed, clock);
+  const waiting = new JobWaiter(jobs, feed, clock);
   operations.add(
-    jobOperations({ jobs, feed, waiting, clock, waitMsMax: 1000, cancelMsDefault: 1000 }),
+    jobOperations({ jobs, feed, waiting, clock, maxWaitMs: 1000, cancelMsDefault: 1000 }),
   );
   operations.jobLimits = jobLimits(jobs);
+  operations.references = new JobReferences(jobs);
+  operations.add(webhookOperations(webhooks, jobs));
   operations.add(escrowOperations(services), 'escrow');
-  return worldOf(services, operations, clock);
+  return { ...worldOf(services, operations, clock), webhooks, sent };
 }
 
-function worldOf(services: Assembled, operations: Operations, clock: ManualClock): World {
+function worldOf(
+  services: Assembled,
+  operations: Operations,
+  clock: ManualClock,
+): Omit<World, 'sent' | 'webhooks'> {
   const call: World['call'] = (who, name, input = {}) =>
     operations.call<Answer>(name, input, {
       caller: who && 'wallet' in who ? who.caller : who,
@@ -131,7 +152,7 @@ function worldOf(services: Assembled, operations: Operations, clock: ManualClock
   };
 }
 
-/** The code of the refusal; anything else than an AppError fails the test. */
+/** Returns the refusal code; any error other than an AppError fails the test. */
 export async function refusal(promise: Promise<unknown>): Promise<string> {
   try {
     await promise;
@@ -145,10 +166,10 @@ export async function refusal(promise: Promise<unknown>): Promise<string> {
 export const isoIn = (world: World, ms: number): string =>
   new Date(world.clock.now() + ms).toISOString();
 
-/** A posted job between two agents with the rule of the test. */
+/** Posts a job between two agents with the given rule. */
 export async function posted(
   world: World,
-  client: Agent,
+  client: Agent | Caller,
   provider: Agent,
   more: Record<string, unknown> = {},
 ): Promise<Answer> {

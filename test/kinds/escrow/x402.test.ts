@@ -1,12 +1,12 @@
-// x402 from both sides over real HTTP: a shop that knows only its own server and key, a client that knows only fetch and
-// its wallet's key, and the tool that does it all in one call.
+// x402 from both sides over real HTTP: a shop with only its server and key, a client with only fetch and its wallet key, and
+// the tool that does everything in one call.
 import assert from 'node:assert/strict';
 import { createServer } from 'node:http';
 import type { AddressInfo } from 'node:net';
 import { test } from 'node:test';
 import { openBank, type Json } from './bank.ts';
 
-test('a shop asks for payment, a plain client pays and comes again, each payment opens once', async (t) => {
+test('a shop requires payment, a plain client pays and returns, and each payment works once', async (t) => {
   const shop = createServer(
     (request, response) => void serve(request.headers['x-payment'], response),
   );
@@ -44,7 +44,7 @@ test('a shop asks for payment, a plain client pays and comes again, each payment
     Buffer.from(second.headers.get('x-payment-response')!, 'base64').toString(),
   );
   assert.deepEqual([receipt.success, receipt.payer], [true, client]);
-  assert.equal((await fetch(url, { headers })).status, 402, 'a payment opens once');
+  assert.equal((await fetch(url, { headers })).status, 402, 'a payment works once');
 
   const bought = await pay({ idempotencyKey: 'in one call' });
   assert.equal(bought.status, 200);

@@ -20,7 +20,7 @@ function webServer(t: TestContext, web: object) {
   return startServer(t, { home });
 }
 
-test('a crawl on the command line: started, awaited, shown, read, searched', async (t) => {
+test('crawl on the command line: start, wait, show, read, search', async (t) => {
   const site = await startSite(t, { pages: 12 });
   site.on('/p/4', html('gone', 404));
   const server = await webServer(t, { search: { engines: ['local'] } });
@@ -34,11 +34,11 @@ test('a crawl on the command line: started, awaited, shown, read, searched', asy
   assert.deepEqual([job.stage, job.result.pages], ['limit', 6]);
   assert.deepEqual({ ...job.progress, message: '' }, { done: 6, total: 6, unit: 'pages', message: '' }); // prettier-ignore
   const list = await server.cli('pages', id);
-  assert.match(list.stdout, /^N +FATE +STATUS +URL +TITLE\n1 +fetched +200 /);
+  assert.match(list.stdout, /^N +OUTCOME +STATUS +URL +TITLE\n1 +fetched +200 /);
   const first = await server.cli('pages', id, '--fields', 'markdown', '--limit', '1');
   assert.match(first.stdout, /^1 {2}fetched .*\n\n[^]*Number 0 part 0: /, 'the text is printed');
   assert.match(first.stderr, /--cursor 1/);
-  const errors = await server.cli('pages', id, '--fates', 'errored');
+  const errors = await server.cli('pages', id, '--outcomes', 'errored');
   assert.match(errors.stdout, /errored +http404 +404 /, 'with the reason');
   assert.match((await server.cli('map', site.url('/'), '--limit', '3')).stdout, /^URL .*\n/);
   site.on('/lamp', html('<title>Lamp</title><dl><dt>Price</dt><dd>1.299,00 €</dd></dl>'));
@@ -60,13 +60,13 @@ test('a crawl on the command line: started, awaited, shown, read, searched', asy
   );
   const whole = await server.cli('crawl', site.url('/'), '--max-pages', '3', '--wait');
   assert.match(whole.stdout, /^3 pages \(limit\), \d credits\n[^]*errand pages job_/);
-  assert.match((await server.cli('crawl', 'retry', id)).stderr, /has all of its 6 pages/);
+  assert.match((await server.cli('crawl', 'retry', id)).stderr, /already has 6 pages/);
   const all = await server.cli('crawl', site.url('/'), '--max-pages', '50', '--wait', '--json');
-  const { jobId } = all.json<{ jobId: string }>();
-  assert.match((await server.cli('crawl', 'retry', jobId)).stdout, /^job_\w+ (queued|running)\n/);
-  assert.equal((await server.cli('wait', jobId)).code, 0);
-  const over = await server.cli('crawl', 'pause', jobId);
-  assert.match(over.stderr, /The crawl is completed: there is nothing to pause/);
+  const { id: second } = all.json<{ id: string }>();
+  assert.match((await server.cli('crawl', 'retry', second)).stdout, /^job_\w+ (queued|running)\n/);
+  assert.equal((await server.cli('wait', second)).code, 0);
+  const over = await server.cli('crawl', 'pause', second);
+  assert.match(over.stderr, /Cannot pause the crawl because it is completed/);
 });
 
 const product = (name: string, price: number) =>
@@ -77,7 +77,7 @@ const schema = {
   required: ['name', 'price'],
 };
 
-test('extract, pipeline, agent and the searches: readable, with JSON from a file, a pipe or the line', async (t) => {
+test('extract, pipeline, agent and searches print readable text and accept JSON from a file, stdin or an argument', async (t) => {
   const site = await startSite(t);
   site.on('/a', html(product('Lamp', 5)));
   site.on('/b', html(product('Lamp', 7)));
@@ -97,11 +97,7 @@ test('extract, pipeline, agent and the searches: readable, with JSON from a file
     found.stdout,
     /^Lamp\nhttp.*\n\n\{\n {2}"name": "Lamp",\n {2}"price": 5\n\}\n\n\/name from json-ld/,
   );
-  assert.match(
-    found.stderr,
-    /^job_\w+\n$/,
-    'the job is named, and nothing else is said beside the result',
-  );
+  assert.match(found.stderr, /^job_\w+\n$/, 'only the job id is printed in addition to the result');
   const piped = await cli(server.home, ['extract', site.url('/a'), '--schema', '-', '--json'], {}, { stdin: JSON.stringify(schema) }); // prettier-ignore
   assert.deepEqual(piped.json().data, { name: 'Lamp', price: 5 });
   assert.equal(piped.stderr, '');
@@ -112,21 +108,24 @@ test('extract, pipeline, agent and the searches: readable, with JSON from a file
   assert.match(asked.stdout, /\/price is missing: [^]*errand extract submit job_\w+ FILE/);
   const asking = /submit (job_\w+)/.exec(asked.stdout)![1]!;
   const wrong = await server.cli('extract', 'submit', asking, '{"name":"x","price":"y"}');
-  assert.match(wrong.stderr, /does not fit the schema/);
+  assert.match(wrong.stderr, /does not match the schema/);
   const kept = await cli(server.home, ['extract', 'submit', asking, '-'], {}, { stdin: '{"name":"x","price":1}' }); // prettier-ignore
   assert.deepEqual([kept.code, /valid +true/.test(kept.stdout)], [0, true], kept.stdout);
 
   const none = await server.cli('extract', site.url('/a'), '--schema', 'no-such.json');
-  assert.deepEqual([none.code, /no-such.json cannot be read: there is no such file/.test(none.stderr)], [2, true]); // prettier-ignore
+  assert.deepEqual([none.code, /no-such.json cannot be read: the file does not exist/.test(none.stderr)], [2, true]); // prettier-ignore
   const broken = await server.cli('extract', site.url('/a'), '--schema', '{"a":');
-  assert.match(broken.stderr, /--schema is no JSON/);
+  assert.match(broken.stderr, /--schema is not valid JSON/);
   const help = await server.cli('extract', '--help');
   assert.match(help.stdout, /--schema JSON\|FILE[^]*-d, --detach/);
 
   const pipeline = await server.cli('pipeline', 'lamp', '--schema', file, '--extract-from', '3');
   assert.match(pipeline.stdout, /^1\. Lamp\n.*\/a\n\{\n[^]*3\. \/gone\n.*\/gone\nfailed: .*404[^]*4 steps, 3 credits\n$/); // prettier-ignore
   const agent = await server.cli('agent', 'what does a lamp cost', '--schema', file);
-  assert.match(agent.stdout, /The sources disagree on price:\n {2}5 says .*\/a\n {2}7 says .*\/b/);
+  assert.match(
+    agent.stdout,
+    /The sources disagree on price:\n {2}5 according to .*\/a\n {2}7 according to .*\/b/,
+  );
   assert.match(
     agent.stdout,
     /\n\[1\] Lamp http.*\/a\n\[2\] Lamp http.*\/b\n\[3\] .*not read: .*404/,
@@ -171,7 +170,7 @@ test('extract, pipeline, agent and the searches: readable, with JSON from a file
   assert.equal(said.json<{ error: { code: string } }>().error.code, 'nothingFound');
 });
 
-test('ctrl-c leaves the job running, and what ends otherwise has its exit code', async (t) => {
+test('ctrl-c leaves the job running, and other results have their exit codes', async (t) => {
   const site = await startSite(t);
   let answer = () => {};
   site.on(
@@ -190,7 +189,7 @@ test('ctrl-c leaves the job running, and what ends otherwise has its exit code',
   const left = await started();
   left.child.kill('SIGINT');
   assert.deepEqual(await left.exit, [0, null]);
-  assert.match(left.said(), /goes on\. errand result job_\w+ follows it/);
+  assert.match(left.said(), /keeps running\. Follow it with: errand result job_\w+/);
   answer();
   assert.match((await server.cli('result', left.id)).stdout, /The Lamp costs 5\./);
   const stopped = await started();
@@ -213,22 +212,26 @@ test('ctrl-c leaves the job running, and what ends otherwise has its exit code',
 const browser = await findChromium();
 const skip = browserSkip(browser);
 
-test('browse: each action with its result, the picture where it was saved', { skip }, async (t) => {
-  const site = await startSite(t);
-  site.on(
-    '/form',
-    html('<title>Form</title><h1>Hello</h1><button onclick="document.title=1">Go</button>'),
-  );
-  const server = await webServer(t, { browser });
-  const actions = [
-    { type: 'click', selector: 'text=Go' },
-    { type: 'extract', format: 'text' },
-    { type: 'screenshot' },
-    { type: 'wait', selector: '#never', ms: 100 },
-  ];
-  const argv = ['browse', site.url('/form'), '--actions', '-'];
-  const done = await cli(server.home, argv, {}, { stdin: JSON.stringify(actions) });
-  assert.equal(done.code, 1, done.stderr);
-  assert.match(done.stdout, /^1\nhttp.*\n\n1\. click\n\n2\. extract\nHello[^]*\n3\. screenshot\n\/.*\.jpg\n\n4\. wait failed: /); // prettier-ignore
-  assert.equal(done.code, 1, done.stderr);
-});
+test(
+  'browse prints the result of each action and the path of the screenshot',
+  { skip },
+  async (t) => {
+    const site = await startSite(t);
+    site.on(
+      '/form',
+      html('<title>Form</title><h1>Hello</h1><button onclick="document.title=1">Go</button>'),
+    );
+    const server = await webServer(t, { browser });
+    const actions = [
+      { type: 'click', selector: 'text=Go' },
+      { type: 'extract', format: 'text' },
+      { type: 'screenshot' },
+      { type: 'wait', selector: '#never', ms: 100 },
+    ];
+    const argv = ['browse', site.url('/form'), '--actions', '-'];
+    const done = await cli(server.home, argv, {}, { stdin: JSON.stringify(actions) });
+    assert.equal(done.code, 1, done.stderr);
+    assert.match(done.stdout, /^1\nhttp.*\n\n1\. click\n\n2\. extract\nHello[^]*\n3\. screenshot\n\/.*\.jpg\n\n4\. wait failed: /); // prettier-ignore
+    assert.equal(done.code, 1, done.stderr);
+  },
+);

@@ -1,4 +1,4 @@
-// Bad input and faults: each has a clear error or fate, and nothing fetched is lost.
+// Invalid input and failures: each has a clear error or outcome, and no fetched page is lost.
 import assert from 'node:assert/strict';
 import { createServer } from 'node:http';
 import type { AddressInfo } from 'node:net';
@@ -7,9 +7,9 @@ import { gzipSync } from 'node:zlib';
 import { readSitemap } from '../../../src/kinds/web/fetch/sitemap.ts';
 import { html, startSite } from '../../fixtures/site/site.ts';
 import { cpuMs } from '../../helpers/cpu.ts';
-import { createWeb, fatesOf } from '../../helpers/web.ts';
+import { createWeb, outcomesOf } from '../../helpers/web.ts';
 
-test('bad input is refused before anything is done', async (t) => {
+test('invalid input is rejected before any work starts', async (t) => {
   const web = await createWeb(t);
   const refused = async (name: string, input: object, code: string | RegExp) =>
     assert.rejects(web.call(name, input), (error: { code: string; message: string }) => {
@@ -28,29 +28,29 @@ test('bad input is refused before anything is done', async (t) => {
   ])
     await refused('crawl_site', { url }, 'invalidInput');
   await refused('crawl_site', {}, /needs a start/);
-  await refused('crawl_site', { url: 'http://a.test/', include: ['(?=x)'] }, /cannot be used/);
+  await refused('crawl_site', { url: 'http://a.test/', include: ['(?=x)'] }, /is invalid/);
   await refused('crawl_site', { url: 'http://a.test/', exclude: ['('] }, 'invalidInput');
   await refused('crawl_site', { url: 'http://a.test/', maxPages: 0 }, 'invalidInput');
-  await refused('crawl_site', { url: 'http://me:secret@a.test/' }, /name and password/);
+  await refused('crawl_site', { url: 'http://me:secret@a.test/' }, /must not contain credentials/);
   await refused(
     'crawl_site',
     { url: 'http://a.test/', schema: { type: 'object', required: 'x' } },
     'invalidInput',
   );
   const schema = { type: 'object', properties: { a: { type: 'string' } } };
-  for (const [wish, message] of [
-    [{ includeSelectors: ['<<'] }, /Not a CSS selector: <</],
+  for (const [input, message] of [
+    [{ includeSelectors: ['<<'] }, /Invalid CSS selector: <</],
     [{ excludeSelectors: ['p', '//div'] }, /XPath|CSS selector/],
-    [{ schema, selectors: { a: 'p[@href' } }, /Not a CSS selector/],
-    [{ selectors: { a: 'h1' } }, /of a schema/],
-    [{ headers: { 'bad name': 'x' } }, /Not a header.*bad name/],
-    [{ headers: { 'x-a': 'b\nc' } }, /Not a header.*x-a/],
+    [{ schema, selectors: { a: 'p[@href' } }, /Invalid CSS selector/],
+    [{ selectors: { a: 'h1' } }, /requires `schema`/],
+    [{ headers: { 'bad name': 'x' } }, /Invalid header.*bad name/],
+    [{ headers: { 'x-a': 'b\nc' } }, /Invalid header.*x-a/],
     [{ headers: { Host: 'inside.example' } }, /Host cannot be set/],
     [{ headers: { 'transfer-encoding': 'chunked' } }, /transfer-encoding cannot be set/],
-    [{ pathBudgets: { 'docs/': 3 } }, /No path begins with "docs\/"/],
+    [{ pathBudgets: { 'docs/': 3 } }, /"docs\/" is not a path prefix/],
   ] as const)
-    await refused('crawl_site', { url: 'http://a.test/', ...wish }, message);
-  await refused('extract_data', { url: 'http://a.test/' }, /what to extract/);
+    await refused('crawl_site', { url: 'http://a.test/', ...input }, message);
+  await refused('extract_data', { url: 'http://a.test/' }, /`schema` or `prompt` is required/);
   await refused(
     'extract_data',
     { url: 'http://a.test/', schema: { type: 'object', properties: 5 } },
@@ -65,7 +65,7 @@ test('bad input is refused before anything is done', async (t) => {
   await refused('web_search', { query: '' }, 'invalidInput');
 });
 
-test('IP tricks of every form end as refused', async (t) => {
+test('every spelling of a private IP address is refused', async (t) => {
   const web = await createWeb(t, { allow: [] });
   const forms = [
     'http://127.0.0.1/', 'http://127.1/', 'http://0x7f.1/', 'http://2130706433/', 'http://0177.0.0.1/', 'http://[::1]/',
@@ -89,7 +89,7 @@ test('IP tricks of every form end as refused', async (t) => {
   assert.equal(crawl.error!.code, 'egressRefused');
 });
 
-test('an endless pattern, a lying sitemap and a wild page do not stop a crawl', async (t) => {
+test('a costly pattern, a false sitemap and a malformed page do not stop a crawl', async (t) => {
   const site = await startSite(t, { pages: 10 });
   site.on(
     '/sitemap.xml',
@@ -102,11 +102,11 @@ test('an endless pattern, a lying sitemap and a wild page do not stop a crawl', 
   const web = await createWeb(t);
   const end = await web.crawl({ url: site.url('/'), exclude: ['(a+)+$', '(x|x)*y'] });
   assert.equal(end.result.pages, 10);
-  const fates = await fatesOf(web, end.id);
-  assert.equal(fates['/p/3'], 'fetched');
+  const outcomes = await outcomesOf(web, end.id);
+  assert.equal(outcomes['/p/3'], 'fetched');
 });
 
-test('a sitemap without end, without structure or cut off gives what it has, in little time', async () => {
+test('an endless, malformed or truncated sitemap returns what it has in bounded time', async () => {
   const entry = (n: number) => `<url><loc>https://a.test/${n}</loc></url>`;
   const entries = Array.from({ length: 3000 }, (_, n) => entry(n)).join('');
   const read = async (body: string | Buffer) =>
@@ -121,7 +121,7 @@ test('a sitemap without end, without structure or cut off gives what it has, in 
   assert.ok(half > 500 && half < 3000, `${half}`);
 });
 
-test('extraction that needs a model: handed out, checked, kept; or asked at an endpoint of the settings', async (t) => {
+test('extraction that needs a model is passed to the caller and validated, or sent to the configured endpoint', async (t) => {
   const site = await startSite(t);
   const schema = {
     type: 'object',
@@ -130,23 +130,23 @@ test('extraction that needs a model: handed out, checked, kept; or asked at an e
   };
   const web = await createWeb(t);
   const out = await web.call('extract_data', { url: site.url('/injection'), schema });
-  const needs = out.needsModel as { content: string; schema: object };
-  assert.doesNotMatch(needs.content, /IGNORE ALL/);
+  const deps = out.needsModel as { content: string; schema: object };
+  assert.doesNotMatch(deps.content, /IGNORE ALL/);
   assert.deepEqual(out.data, { chef: null, minutes: null });
-  await assert.rejects(web.call('submit_extraction', { jobId: out.jobId, data: { chef: 5 } }), {
+  await assert.rejects(web.call('submit_extraction', { id: out.id, data: { chef: 5 } }), {
     code: 'invalidExtraction',
   });
   const kept = await web.call('submit_extraction', {
-    jobId: out.jobId,
+    id: out.id,
     data: { chef: 'Ada', minutes: 12 },
   });
   assert.deepEqual(kept.data, { chef: 'Ada', minutes: 12 });
   const text = '{"chef":"Ada","minutes":13}';
-  const unpacked = await web.call('submit_extraction', { jobId: out.jobId, data: text });
+  const unpacked = await web.call('submit_extraction', { id: out.id, data: text });
   assert.deepEqual(unpacked.data, { chef: 'Ada', minutes: 13 });
   const crawl = await web.crawl({ url: site.url('/injection'), schema, sitemap: 'skip' });
   await web.call('submit_extraction', {
-    jobId: crawl.id,
+    id: crawl.id,
     url: site.url('/injection'),
     data: { chef: 'Bo', minutes: 3 },
   });
@@ -170,7 +170,7 @@ test('extraction that needs a model: handed out, checked, kept; or asked at an e
   assert.equal(answer.model, 'tiny');
 });
 
-test('what was crawled can be searched; engines that fail are named', async (t) => {
+test('crawled pages can be searched, and failed engines are named', async (t) => {
   const site = await startSite(t, { pages: 12 });
   site.on('/search', html('no', 403));
   const web = await createWeb(t, {
@@ -201,7 +201,7 @@ test('what was crawled can be searched; engines that fail are named', async (t) 
   });
 });
 
-test('pages are read in pieces that fit', async (t) => {
+test('pages are read in parts that fit the response', async (t) => {
   const site = await startSite(t, { pages: 15, bytes: 3000 });
   const web = await createWeb(t);
   const { id } = await web.crawl({

@@ -1,48 +1,48 @@
 // The toolset `web` as a model sees it: at most twelve tools and 16 kB.
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { LocalSource } from '../../../src/faces/mcp/local.ts';
-import { ToolTables } from '../../../src/faces/mcp/table.ts';
+import { LocalSource } from '../../../src/interfaces/mcp/local.ts';
+import { ToolRegistry } from '../../../src/interfaces/mcp/toolsets.ts';
 import { silentLog } from '../../../src/runtime/log.ts';
 import { startSite } from '../../fixtures/site/site.ts';
 import { contextOf, createWeb } from '../../helpers/web.ts';
 
-test('the toolset web is at most twelve tools and 16 kB', async (t) => {
+test('the toolset web has at most twelve tools and 16 kB', async (t) => {
   const web = await createWeb(t);
   const own = web.operations.list().filter(({ toolsets }) => toolsets?.includes('web'));
   assert.ok(own.length <= 12, `${own.length} tools`);
-  const table = new ToolTables(web.operations, []).table({ toolsets: ['web'] });
+  const toolList = new ToolRegistry(web.operations, []).select({ toolsets: ['web'] });
   const names = new Set(own.map(({ name }) => name));
-  const cards = [...table.tools.values()]
-    .map(({ card }) => card)
+  const definitions = [...toolList.tools.values()]
+    .map(({ definition }) => definition)
     .filter(({ name }) => names.has(name));
-  assert.equal(cards.length, own.length);
-  const bytes = Buffer.byteLength(JSON.stringify({ tools: cards }));
+  assert.equal(definitions.length, own.length);
+  const bytes = Buffer.byteLength(JSON.stringify({ tools: definitions }));
   assert.ok(bytes <= 16_000, `${bytes} bytes`);
 });
 
-test('who has only the default tools can read a crawl, and is told where others are', async (t) => {
+test('the default toolset can read a crawl and names the toolset of missing tools', async (t) => {
   const site = await startSite(t, { pages: 2 });
   const web = await createWeb(t);
-  const tables = new ToolTables(web.operations, []);
+  const registry = new ToolRegistry(web.operations, []);
   const { caller, signal } = contextOf('me');
-  const source = new LocalSource({ tables, jobs: { started() {} } as never, caller, log: silentLog }); // prettier-ignore
+  const source = new LocalSource({ registry, jobs: { started() {} } as never, caller, log: silentLog }); // prettier-ignore
   const started = await source.call('crawl_site', { url: site.url('/') }, { signal });
   assert.match(started.text!, /read with read_pages/);
-  const { jobId: id } = started.structured as { jobId: string };
+  const { id } = started.structured as { id: string };
   const pages = await source.call('read_pages', { id }, { signal });
   assert.ok(Array.isArray((pages.structured as { pages: unknown }).pages));
   const missing = await source.call('read_page', {}, { signal });
-  assert.match(missing.text!, /There is no tool read_page\.\nIt is in the toolset web: /);
+  assert.match(missing.text!, /Tool read_page does not exist\.\nIt is in the toolset web: /);
 });
 
-test('what a model reads comes in pieces that fit, and a cursor leads past none of it', async (t) => {
+test('responses for a model fit their budget, and the cursor skips nothing', async (t) => {
   const site = await startSite(t, { pages: 30, bytes: 6000 });
   const web = await createWeb(t);
   const { id } = await web.crawl({ url: site.url('/'), sitemap: 'skip' });
   const { caller, signal } = contextOf('me');
-  const tables = new ToolTables(web.operations, []);
-  const source = new LocalSource({ tables, toolsets: ['web'], jobs: { started() {} } as never, caller, log: silentLog }); // prettier-ignore
+  const registry = new ToolRegistry(web.operations, []);
+  const source = new LocalSource({ registry, toolsets: ['web'], jobs: { started() {} } as never, caller, log: silentLog }); // prettier-ignore
   const call = async (name: string, input: Record<string, unknown>) => {
     const { text = '', structured } = await source.call(name, input, { signal });
     assert.doesNotMatch(text, /left out/);

@@ -14,7 +14,7 @@ function receiver(site: Site): () => Hit[] {
   return () => site.hits.filter(({ path }) => path === '/hook');
 }
 
-test('each page is told once, with the commit that stores it, and the end after them', async (t) => {
+test('each page is reported once, with the commit that stores it, followed by the end', async (t) => {
   const site = await startSite(t, { pages: 40 });
   const heard = receiver(site);
   site.on('/p/5', html('', 404));
@@ -27,8 +27,8 @@ test('each page is told once, with the commit that stores it, and the end after 
   );
   const urls = kept.flatMap(({ body }) => JSON.parse(body).pages.map(({ url }: Json) => url));
   assert.equal(urls.length, end.result.pages + 1, 'pages and the one that failed');
-  assert.equal(new Set(urls).size, urls.length, 'none is told twice');
-  const last = await until('the end is told', async () =>
+  assert.equal(new Set(urls).size, urls.length, 'no page is reported twice');
+  const last = await until('the end is reported', async () =>
     heard().find(({ headers }) => headers['x-errand-event'] === 'end'),
   );
   assert.equal(JSON.parse(last.body).result.pages, end.result.pages);
@@ -43,7 +43,7 @@ test('each page is told once, with the commit that stores it, and the end after 
   assert.equal(new Set(messages).size, messages.length);
 });
 
-test('messages wait for a receiver that is down, and for a server that comes back', async (t) => {
+test('deliveries are repeated after a receiver or the server was down', async (t) => {
   const site = await startSite(t, { pages: 8 });
   let broken = true;
   site.on('/hook', (request, response) => html('', broken ? 503 : 200)(request, response));
@@ -63,12 +63,12 @@ test('messages wait for a receiver that is down, and for a server that comes bac
     },
   ]);
   await createWeb(t, { store: first.store });
-  await until('the end is told after all', async () =>
+  await until('the end is reported later', async () =>
     site.hits.slice(before).some(({ path, body }) => path === '/hook' && body.includes('"end"')),
   );
 });
 
-test('a receiver inside is refused, and the crawl goes on', async (t) => {
+test('a webhook to a private address is refused, and the crawl continues', async (t) => {
   const site = await startSite(t, { pages: 5 });
   const web = await createWeb(t);
   const webhook = { url: 'http://169.254.169.254/hook', events: ['page', 'end'] };
@@ -87,7 +87,7 @@ test('a receiver inside is refused, and the crawl goes on', async (t) => {
   });
 });
 
-test('SearchClaw’s and Firecrawl’s receivers get their own shapes', async (t) => {
+test('webhooks of SearchClaw and Firecrawl have their own formats', async (t) => {
   const site = await startSite(t, { pages: 4 });
   const heard = receiver(site);
   const web = await createWeb(t, {
@@ -96,7 +96,7 @@ test('SearchClaw’s and Firecrawl’s receivers get their own shapes', async (t
   const url = site.url('/hook');
   const options = { url: site.url('/'), sitemap: 'skip' };
   await web.crawl({ ...options, webhook: { url, secret: 'k', format: 'searchclaw' } });
-  const claw = await until('SearchClaw is told', async () => heard()[0]);
+  const claw = await until('the SearchClaw webhook arrives', async () => heard()[0]);
   assert.equal(claw.headers['x-searchclaw-event'], 'job.completed');
   const mac = createHmac('sha256', 'k').update(claw.body).digest('hex');
   assert.equal(claw.headers['x-searchclaw-signature'], `sha256=${mac}`);
@@ -106,7 +106,7 @@ test('SearchClaw’s and Firecrawl’s receivers get their own shapes', async (t
   site.hits.length = 0;
   const hook = { url, events: ['start', 'page', 'end'], format: 'firecrawl', metadata: { a: 1 } };
   await web.crawl({ ...options, webhook: hook });
-  const bodies = await until('Firecrawl is told', async () => {
+  const bodies = await until('the Firecrawl webhook arrives', async () => {
     const all: Json[] = heard().map(({ body }) => JSON.parse(body));
     return all.length >= 6 ? all : undefined;
   });
@@ -120,13 +120,13 @@ test('SearchClaw’s and Firecrawl’s receivers get their own shapes', async (t
   assert.match(page.data[0].markdown, /Number/);
   assert.deepEqual(page.metadata, { a: 1 });
   site.hits.length = 0;
-  const wish = { prompt: 'page', urls: [site.url('/p/1')], onlyUrls: true, waitMs: 0 };
-  await web.call('run_agent', { ...wish, webhook: { url, format: 'searchclaw' } });
-  const agent = await until('the agent’s end is told', async () => heard()[0]);
+  const request = { prompt: 'page', urls: [site.url('/p/1')], onlyUrls: true, waitMs: 0 };
+  await web.call('run_agent', { ...request, webhook: { url, format: 'searchclaw' } });
+  const agent = await until('the end of the agent is reported', async () => heard()[0]);
   assert.equal(JSON.parse(agent.body).status, 'completed');
 });
 
-test('what does not fit into SearchClaw’s message is read on with its cursor, and nothing twice', async (t) => {
+test('the cursor in a SearchClaw webhook returns the remaining pages, each once', async (t) => {
   const site = await startSite(t, { pages: 8, bytes: 15_000 });
   const heard = receiver(site);
   // Found first, answered after others: pages are not told in the order in which they were found.
@@ -137,7 +137,7 @@ test('what does not fit into SearchClaw’s message is read on with its cursor, 
   const web = await createWeb(t);
   const webhook = { url: site.url('/hook'), format: 'searchclaw' };
   const end = await web.crawl({ url: site.url('/'), sitemap: 'skip', webhook });
-  const told: Json = JSON.parse((await until('it is told', async () => heard()[0])).body);
+  const told: Json = JSON.parse((await until('the webhook arrives', async () => heard()[0])).body);
   assert.ok(told.data.length > 0 && told.data.length < 8, `${told.data.length} fit`);
   const rest = await web.call<{ pages: Json[] }>('read_pages', { id: end.id, cursor: told.next_cursor }); // prettier-ignore
   const urls = [...told.data, ...rest.pages].map(({ url }: Json) => url);
@@ -146,14 +146,14 @@ test('what does not fit into SearchClaw’s message is read on with its cursor, 
   assert.ok(told.meta.duration_ms > 0);
 });
 
-test('a receiver of failures hears of those alone', async (t) => {
+test('a webhook for failures receives only failures', async (t) => {
   const site = await startSite(t, { pages: 2 });
   const heard = receiver(site);
   const web = await createWeb(t);
   const webhook = { url: site.url('/hook'), events: ['failed'], format: 'firecrawl' };
   await web.crawl({ url: site.url('/'), sitemap: 'skip', webhook });
   await web.crawl({ url: site.url('/gone'), sitemap: 'skip', webhook });
-  const told = await until('the failure is told', async () => heard()[0]);
+  const told = await until('the failure is reported', async () => heard()[0]);
   assert.equal(JSON.parse(told.body).type, 'crawl.failed');
   assert.equal(heard().length, 1);
 });

@@ -1,8 +1,8 @@
-// Waits for files to change, as the kernel reports it; where that is not possible, waiting ends by its time alone.
+// Waits for file changes reported by the kernel. If that is not possible, only the timeout ends the wait.
 import { watch, type FSWatcher } from 'node:fs';
 import type { Clock } from '../../../runtime/clock.ts';
 
-/** Changes come in bursts: a screen is drawn in many small writes. */
+/** Changes come in bursts: a screen is drawn with many small writes. */
 const burstMs = 8;
 
 export class FileChanges implements Disposable {
@@ -10,7 +10,7 @@ export class FileChanges implements Disposable {
   private isChanged = false;
   private wake = () => {};
 
-  /** Called before the files are read: a change from here on is not missed. */
+  /** Called before the files are read, so that later changes are not missed. */
   watch(paths: readonly string[]): void {
     this.isChanged = false;
     for (const path of paths) {
@@ -20,12 +20,12 @@ export class FileChanges implements Disposable {
         watcher.on('error', () => this.note());
         this.watchers.set(path, watcher);
       } catch {
-        // Polling alone finds it.
+        // Polling finds the change.
       }
     }
   }
 
-  /** Until a change since the last `watch`, at most `ms`. */
+  /** Resolves on a change since the last `watch`, after at most `ms`. */
   async changed(ms: number, clock: Clock, signal: AbortSignal): Promise<void> {
     const change = new AbortController();
     this.wake = () => change.abort();

@@ -1,26 +1,29 @@
-// Repetition in output, folded without loss: a run of lines is only folded when the hidden lines follow from the shown ones.
-// Values that change (`epoch 3 loss 0.41`) and lines that name a place in a file are always shown.
-import { number, type Line } from './clean.ts';
+// Folds repetition in output without loss: lines are hidden only if the shown lines imply them. Changing values
+// (`epoch 3 loss 0.41`) and lines that contain a file location are always shown.
+import { formatNumber, type Line } from './text.ts';
 import { unprefixed } from './errors/prefix.ts';
 import { hasPlace } from './errors/rules.ts';
 
-/** A run of equal lines that is shorter is shown as it is. */
-export const equalRunMin = 4;
-/** Lines that count on may be what was asked for (a listing): only long runs of them are folded. */
-const countingRunMin = 20;
+/** Shorter runs of equal lines are not folded. */
+export const minEqualRun = 4;
+/** Counting lines may be the wanted output (a listing), so only long runs are folded. */
+const minCountingRun = 20;
 
-/** Long runs of lines that are equal but for their timestamps, or that only count on, become first, a remark, last. */
+/**
+ * Replaces long runs of lines that are equal except for timestamps, or that only count up, by the first line, a remark and
+ * the last line.
+ */
 export function fold(lines: readonly Line[]): Line[] {
   const folded: Line[] = [];
   for (let i = 0; i < lines.length;) {
     const counting = countingRun(lines, i);
-    if (counting - i >= countingRunMin) {
-      folded.push(...foldedRun(lines, i, counting, 'lines that count on like this'));
+    if (counting - i >= minCountingRun) {
+      folded.push(...foldedRun(lines, i, counting, 'lines that count up like this'));
       i = counting;
       continue;
     }
     const equal = equalRun(lines, i);
-    if (equal - i >= equalRunMin && !hasPlace(lines[i]!.text)) {
+    if (equal - i >= minEqualRun && !hasPlace(lines[i]!.text)) {
       folded.push(...foldedRun(lines, i, equal, 'more lines like this'));
       i = equal;
       continue;
@@ -31,18 +34,18 @@ export function fold(lines: readonly Line[]): Line[] {
   return folded;
 }
 
-/** Where the lines that are equal to this one but for their timestamps end. */
+/** Returns the end of the run of lines that equal this one except for timestamps. */
 function equalRun(lines: readonly Line[], from: number): number {
   const { text } = lines[from]!;
-  const { text: said, timed } = unprefixed(text);
+  const { text: message, timed } = unprefixed(text);
   const isEqual = (other: string): boolean =>
-    other === text || (timed && other.endsWith(said) && unprefixed(other).text === said);
+    other === text || (timed && other.endsWith(message) && unprefixed(other).text === message);
   let end = from + 1;
   while (end < lines.length && isEqual(lines[end]!.text)) end++;
   return end;
 }
 
-/** Where the lines end whose every number stays the same or grows by the same step. */
+/** Returns the end of the run of lines in which every number stays the same or grows by the same step. */
 function countingRun(lines: readonly Line[], from: number): number {
   const { text } = lines[from]!;
   const next = lines[from + 1]?.text;
@@ -70,6 +73,6 @@ function foldedRun(lines: readonly Line[], from: number, to: number, remark: str
   const first = lines[from]!;
   const last = lines[to - 1]!;
   if (first.text === '') return [{ ...last, at: first.at }];
-  const text = `[… ${number(to - from - 2)} ${remark} …]`;
+  const text = `[… ${formatNumber(to - from - 2)} ${remark} …]`;
   return [first, { at: first.end, end: last.at, text, ended: true }, last];
 }

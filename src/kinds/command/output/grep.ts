@@ -1,9 +1,10 @@
-// Finding lines in a log of any size: a literal by default, an RE2 expression on request (linear time, so a pattern
-// cannot hang the server). A scan has a time limit and answers the cursor to go on from.
-import { RE2JS } from 're2js';
+// Searches lines in a log of any size: plain text by default, an RE2 expression on request (linear time, so a pattern
+// cannot block the server). A scan has a time limit and returns the cursor to continue from.
+import type { RE2JS } from 're2js';
 import { AppError } from '../../../errors.ts';
 import { nextTurn, type Clock } from '../../../runtime/clock.ts';
-import { shortenedAround, type Line } from './clean.ts';
+import { re2js } from '../../../runtime/packages.ts';
+import { shortenAround, type Line } from './text.ts';
 import { scanLines, splitLines, type Log } from './log.ts';
 
 export interface GrepOptions {
@@ -14,31 +15,31 @@ export interface GrepOptions {
   context: number;
   countOnly: boolean;
   from: number;
-  bytesMax: number;
+  maxBytes: number;
   raw: boolean;
 }
 
-export interface GrepResult {
+interface GrepResult {
   text: string;
-  /** Matches in the part that was scanned. */
+  /** Matches in the scanned part. */
   matches: number;
   shown: number;
-  /** Scanned up to here; smaller than the size when time or room ran out. */
+  /** End of the scanned part. Less than the size if time or space ran out. */
   next: number;
   complete: boolean;
 }
 
-/** One call scans no longer than this; the rest is a second call. */
-const scanMsMax = 4000;
-/** Of one line so much is shown, and never more than half of the answer; its offset stands before it. */
-const lineBytesMax = (bytesMax: number): number => Math.min(600, Math.floor(bytesMax / 2));
+/** Maximum duration of one scan. The rest needs another call. */
+const maxScanMs = 4000;
+/** Maximum shown bytes per line, and never more than half of the response. The line's offset precedes it. */
+const maxLineBytes = (maxBytes: number): number => Math.min(600, Math.floor(maxBytes / 2));
 
 export async function grep(log: Log, options: GrepOptions, clock: Clock): Promise<GrepResult> {
   const matches = matcher(options);
   const started = clock.now();
   const page = new Page(options, matches);
   let next = Math.max(options.from, log.start);
-  /** Of the line that began in a window before. */
+  /** Whether the line that began in a previous window was already counted. */
   let counted = false;
   for await (const window of scanLines(log, options.from, log.size)) {
     const { bytes, base, continues } = window;
@@ -55,17 +56,17 @@ export async function grep(log: Log, options: GrepOptions, clock: Clock): Promis
       }
     }
     next = window.next;
-    if (clock.now() - started > scanMsMax && next < log.size) return page.result(next, false);
+    if (clock.now() - started > maxScanMs && next < log.size) return page.result(next, false);
     await nextTurn();
   }
   return page.result(Math.max(next, Math.min(options.from, log.size)), true);
 }
 
 interface LineMatcher {
-  /** A quick look at a whole window: false means no line of it can match. */
+  /** A quick check of a whole window: false means that no line in it can match. */
   possible(bytes: Buffer): boolean;
   test(text: string): boolean;
-  /** Where the match begins, of a text that has one. */
+  /** Position of the match in a text that contains one. */
   place(text: string): number;
 }
 
@@ -85,7 +86,7 @@ function matcher({ pattern, regex, ignoreCase }: GrepOptions): LineMatcher {
   }
   const wanted = Buffer.from(pattern);
   return {
-    // Escapes and NULs (UTF-16) may stand inside what a person sees as one word: then every line is looked at cleaned.
+    // Escape codes and NULs (UTF-16) may be inside what a person sees as one word. Then every line is checked after cleaning.
     possible: (bytes) =>
       bytes.includes(wanted) || [0x1b, 0x08, 0x00].some((byte) => bytes.includes(byte)),
     test: (text) => text.includes(pattern),
@@ -95,17 +96,18 @@ function matcher({ pattern, regex, ignoreCase }: GrepOptions): LineMatcher {
 
 function compile(pattern: string, ignoreCase: boolean): RE2JS {
   try {
+    const { RE2JS } = re2js();
     return RE2JS.compile(pattern, ignoreCase ? RE2JS.CASE_INSENSITIVE : 0);
   } catch (cause) {
     const why = cause instanceof Error ? cause.message : 'not understood';
-    throw new AppError('invalidInput', `The pattern is no valid RE2 expression: ${why}.`, {
-      hint: 'RE2 has no look-around and no back references. Leave `regex` out to search the text as it is.',
+    throw new AppError('invalidInput', `The pattern is not a valid RE2 expression: ${why}.`, {
+      hint: 'RE2 does not support look-around and back references. Omit `regex` to search for plain text.',
       cause,
     });
   }
 }
 
-/** Collects matches with their context until the budget is full. */
+/** Collects matches with their context until the byte budget is used up. */
 class Page {
   private readonly options: GrepOptions;
   private readonly matcher: LineMatcher;
@@ -120,10 +122,10 @@ class Page {
   constructor(options: GrepOptions, lineMatcher: LineMatcher) {
     this.options = options;
     this.matcher = lineMatcher;
-    this.room = options.bytesMax;
+    this.room = options.maxBytes;
   }
 
-  /** False: no room for this match, so it is where the next call begins. */
+  /** Returns false if the match does not fit: the next call begins there. */
   add(line: Line, match: boolean): boolean {
     if (match) {
       if (!this.options.countOnly && !this.show(line)) return false;
@@ -156,7 +158,7 @@ class Page {
     const gapBytes = this.options.context > 0 ? 3 : 0;
     let left = this.room - Buffer.byteLength(match) - 1 - gapBytes;
     if (left < 0 && this.shown > 0) return false;
-    // The match comes first; of what stands before it the nearest lines take what room there is.
+    // The match comes first. The nearest lines before it use the remaining space.
     const context: string[] = [];
     let first = line;
     for (const near of this.before.toReversed()) {
@@ -189,8 +191,8 @@ class Page {
   }
 
   private textOf(line: Line, mark: string): string {
-    const bytesMax = lineBytesMax(this.options.bytesMax);
-    const place = mark === ':' && line.text.length > bytesMax ? this.matcher.place(line.text) : 0;
-    return `${line.at}${mark}${shortenedAround(line.text, place, bytesMax)}`;
+    const maxBytes = maxLineBytes(this.options.maxBytes);
+    const place = mark === ':' && line.text.length > maxBytes ? this.matcher.place(line.text) : 0;
+    return `${line.at}${mark}${shortenAround(line.text, place, maxBytes)}`;
   }
 }

@@ -1,16 +1,15 @@
-// One log file as bytes with absolute offsets. Reads are bounded: nothing here ever holds more than one window,
-// whatever the size of the file.
+// Reads one log file by absolute byte offsets. Reads are bounded: at most one window is in memory, regardless of the file size.
 import { statSync } from 'node:fs';
 import { open, type FileHandle } from 'node:fs/promises';
-import { cleanText, partialEnd, partialStart, type Line } from './clean.ts';
+import { cleanText, partialEnd, partialStart, type Line } from './text.ts';
 
 export interface LogView {
   path: string;
-  /** All of it, where it is in no file. */
+  /** The complete content, if it is not in a file. */
   bytes?: Buffer;
-  /** First byte that still exists (a ring drops the oldest). */
+  /** First byte that still exists (a ring drops the oldest output). */
   start: number;
-  /** The writer may still append: an unfinished character at the end is left for the next read. */
+  /** The job may still append, so an incomplete character at the end is left for the next read. */
   growing: boolean;
 }
 
@@ -29,14 +28,14 @@ export class Log {
     this.growing = view.growing;
   }
 
-  /** A job that has not started has an empty log; an empty one is not worth opening. */
+  /** A job that has not started has an empty log. An empty file is not opened. */
   static async open(view: LogView): Promise<Log> {
     if (view.bytes) return new Log(undefined, view.bytes.length, view);
     const size = statSync(view.path, { throwIfNoEntry: false })?.size ?? 0;
     return new Log(size === 0 ? undefined : await open(view.path, 'r'), size, view);
   }
 
-  /** `into`: read there instead of into a new buffer, as far as it reaches. */
+  /** `into`: reads into this buffer, up to its length, instead of a new one. */
   async bytes(from: number, to: number, into?: Buffer): Promise<Buffer> {
     const begin = Math.max(from, this.start);
     const end = Math.min(to, this.size, begin + (into?.length ?? Infinity));
@@ -60,7 +59,7 @@ export class Log {
 
 const newline = 10;
 
-/** Lines of a window that begins at `base`; the last one may have no newline. */
+/** Splits a window that begins at `base` into lines. The last one may have no newline. */
 export function splitLines(bytes: Buffer, base: number, clean: boolean): Line[] {
   const lines: Line[] = [];
   for (let at = 0; at < bytes.length;) {
@@ -78,7 +77,7 @@ export function splitLines(bytes: Buffer, base: number, clean: boolean): Line[] 
   return lines;
 }
 
-/** A window whose two ends are whole characters. `base` moves with a cut beginning. */
+/** Cuts partial characters at both ends of a window. `base` moves with the start. */
 export function wholeWindow(
   bytes: Buffer,
   base: number,
@@ -89,16 +88,16 @@ export function wholeWindow(
   return { bytes: bytes.subarray(skip, bytes.length - drop), base: base + skip };
 }
 
-export interface LineWindow {
+interface LineWindow {
   bytes: Buffer;
   base: number;
-  /** Where the next one begins. */
+  /** Where the next window begins. */
   next: number;
-  /** It begins within the line that filled the window before it. */
+  /** The window begins within a line that filled the previous window. */
   continues: boolean;
 }
 
-/** A span, window by window, each ending with a line where there is one; the parts of a longer line overlap. */
+/** Yields a range window by window. Each window ends with a line if possible; parts of a longer line overlap. */
 export async function* scanLines(log: Log, from: number, to: number): AsyncGenerator<LineWindow> {
   let continues = false;
   for (let at = Math.max(from, log.start); at < Math.min(to, log.size);) {
@@ -113,7 +112,7 @@ export async function* scanLines(log: Log, from: number, to: number): AsyncGener
   }
 }
 
-/** More than any pattern is long. */
+/** Longer than any search pattern. */
 const overlapBytes = 8192;
 
 const scanWindowBytes = 2 ** 20;

@@ -1,83 +1,86 @@
-// Reading a log within a byte budget: the end, both ends, a span, what came after a cursor. Stateless: a cursor is
-// a byte offset. Every answer says where it begins and ends and what was left out.
-import { cleanText, partialEscape, shortened, type Line } from './clean.ts';
+// Reads a log within a byte budget: the end, both ends, a range, or everything after a cursor. Stateless: a cursor is a byte
+// offset. Every result reports where it begins and ends.
+import { nextTurn, type Clock } from '../../../runtime/clock.ts';
+import { cleanText, partialEscape, shorten, type Line } from './text.ts';
 import { fold } from './fold.ts';
 import { scanLines, splitLines, wholeWindow, type Log } from './log.ts';
 
 export interface ReadOptions {
-  /** Bytes of text in the answer, at most. */
-  bytesMax: number;
-  /** As it was written, without cleaning and folding. */
+  /** Maximum bytes of text in the result. */
+  maxBytes: number;
+  /** As printed, without cleaning and folding. */
   raw: boolean;
 }
 
 export interface Reading {
   text: string;
-  /** First byte shown, and the byte after the last one shown: the cursor to go on from. */
+  /** Offset of the first byte shown, and of the byte after the last one: the cursor to continue from. */
   from: number;
   next: number;
 }
 
-/** A single line takes at most this much of an answer, unless raw. */
-const lineBytesMax = 1200;
-/** Cleaning shrinks: so much raw output is looked at to fill one answer. */
-const windowBytesMax = 2 ** 20;
-/** The beginning of a line is looked for this far back. */
-const lineSearchBytesMax = 64 * 2 ** 20;
-/** So many short lines folded to a few say enough: looking at more would hold up others. */
-const linesMax = 10_000;
-/** Of `head_tail`, the beginning gets this share: the end is where failures are. */
+/** Maximum bytes of a single line in a result, unless raw. */
+const maxLineBytes = 1200;
+/** Cleaning shrinks output, so up to this much raw output is read to fill one result. */
+const maxWindowBytes = 2 ** 20;
+/** How far back the beginning of a line is searched. */
+const maxLineSearchBytes = 64 * 2 ** 20;
+/** This many short lines, folded to a few, are enough. Reading more would delay other requests. */
+const maxLines = 10_000;
+/** Longest time to count the lines before a position. */
+const maxCountMs = 4000;
+/** Share of the beginning in `head_tail`. Failures are usually at the end. */
 const headShare = 0.2;
-/** Room for the remark between head and tail. */
+/** Bytes reserved for the remark between head and tail. */
 const gapBytes = 100;
 
-/** The end of the log (or of the part before `to`). */
+/** Reads the end of the log, or of the part before `before`. */
 export async function readTail(
   log: Log,
   options: ReadOptions,
   before = log.size,
 ): Promise<Reading> {
   const to = Math.max(Math.min(before, log.size), log.start);
-  if (options.raw) return readRaw(log, log.start, to, 'end', options.bytesMax);
-  for (let span = Math.max(options.bytesMax, 4096) * 2; ; span *= 4) {
-    const from = Math.max(to - Math.min(span, windowBytesMax), log.start);
-    const { lines, many } = linesOf(await log.bytes(from, to), from, log);
-    // Only the first line can be cut: without it the rest is whole.
+  if (options.raw) return readRaw(log, log.start, to, 'end', options.maxBytes);
+  for (let span = Math.max(options.maxBytes, 4096) * 2; ; span *= 4) {
+    const from = Math.max(to - Math.min(span, maxWindowBytes), log.start);
+    const { lines, hasManyLines } = linesOf(await log.bytes(from, to), from, log);
+    // Only the first line can be incomplete. The lines after it are whole.
     const cut = from > log.start ? lines.shift() : undefined;
-    const taken = takeFromEnd(lines, options);
-    const last = from === log.start || span >= windowBytesMax || many;
-    if (taken.length < lines.length) return reading(taken, to);
+    const selected = takeFromEnd(lines, options);
+    const last = from === log.start || span >= maxWindowBytes || hasManyLines;
+    if (selected.length < lines.length) return toReading(selected, to);
     if (last && cut && (isLong(cut) || lines.length === 0))
-      return reading(takeFromEnd([await wholeLine(log, cut), ...lines], options), to);
-    if (last) return reading(taken, to);
+      return toReading(takeFromEnd([await wholeLine(log, cut), ...lines], options), to);
+    if (last) return toReading(selected, to);
   }
 }
 
-/** A line longer than the window: its true beginning, how much is missing, its end. One that rewrote itself is its last state. */
+/** Loads the real beginning and the end of a line longer than the window. A line that rewrote itself becomes its last state. */
 async function wholeLine(log: Log, cut: Line): Promise<Line> {
   const at = await lineStart(log, cut.at);
   if (!isLong(cut)) return { ...cut, at };
-  const headBytes = Math.min(lineBytesMax, cut.at - at);
+  const headBytes = Math.min(maxLineBytes, cut.at - at);
   const ends = { start: false, end: true };
   const head = wholeWindow(await log.bytes(at, at + headBytes), at, ends).bytes;
   const text = cleanText(head.toString()) + cut.text;
   return { ...cut, at, text, hiddenBytes: cut.at - at - head.length };
 }
 
-const isLong = ({ text }: Line): boolean => Buffer.byteLength(text) > lineBytesMax;
+const isLong = ({ text }: Line): boolean => Buffer.byteLength(text) > maxLineBytes;
 
-/** Where the line begins that contains this byte, as far as it is worth looking. */
+/** Finds the start of the line that contains this byte, within the search limit. */
 async function lineStart(log: Log, at: number): Promise<number> {
-  const limit = Math.max(log.start, at - lineSearchBytesMax);
-  for (let end = at; end > limit; end -= windowBytesMax) {
-    const from = Math.max(end - windowBytesMax, limit);
+  const limit = Math.max(log.start, at - maxLineSearchBytes);
+  for (let end = at; end > limit; end -= maxWindowBytes) {
+    const from = Math.max(end - maxWindowBytes, limit);
     const found = (await log.bytes(from, end)).lastIndexOf(10);
     if (found >= 0) return from + found + 1;
   }
   return limit;
 }
 
-/** From a byte on, at most up to `to`, as much as the budget holds. */
+/** Reads from a byte offset, at most up to `to`, as much as fits into the budget. */
 export async function readForward(
   log: Log,
   from: number,
@@ -85,37 +88,38 @@ export async function readForward(
   to = log.size,
 ): Promise<Reading> {
   const begin = Math.min(Math.max(from, log.start), log.size);
-  if (options.raw) return readRaw(log, begin, Math.min(to, log.size), 'start', options.bytesMax);
-  for (let span = options.bytesMax; ; span *= 4) {
-    const window = await log.bytes(begin, Math.min(begin + Math.min(span, windowBytesMax), to));
+  if (options.raw) return readRaw(log, begin, Math.min(to, log.size), 'start', options.maxBytes);
+  for (let span = options.maxBytes; ; span *= 4) {
+    const window = await log.bytes(begin, Math.min(begin + Math.min(span, maxWindowBytes), to));
     const whole = begin + window.length >= Math.min(to, log.size);
-    const { lines, many } = linesOf(window, begin, log);
+    const { lines, hasManyLines } = linesOf(window, begin, log);
     if (!whole && lines.length > 1) lines.pop();
-    const taken = takeFromStart(lines, options);
-    const complete = whole || span >= windowBytesMax || many || taken.length < lines.length;
-    if (complete) return reading(taken, begin);
+    const selected = takeFromStart(lines, options);
+    const complete =
+      whole || span >= maxWindowBytes || hasManyLines || selected.length < lines.length;
+    if (complete) return toReading(selected, begin);
   }
 }
 
-export interface BothEnds {
+interface BothEnds {
   head: Reading;
-  /** Undefined when the head was already everything. */
+  /** Undefined if the head is already everything. */
   tail: Reading | undefined;
 }
 
 export async function readBothEnds(log: Log, options: ReadOptions): Promise<BothEnds> {
   const all = await readForward(log, log.start, options);
   if (all.next >= log.size) return { head: all, tail: undefined };
-  const room = options.bytesMax - gapBytes;
-  const headMax = Math.floor(room * headShare);
-  const head = await readForward(log, log.start, { ...options, bytesMax: headMax });
-  const tail = await readTail(log, { ...options, bytesMax: room - headMax });
+  const room = options.maxBytes - gapBytes;
+  const maxHead = Math.floor(room * headShare);
+  const head = await readForward(log, log.start, { ...options, maxBytes: maxHead });
+  const tail = await readTail(log, { ...options, maxBytes: room - maxHead });
   if (tail.from >= head.next) return { head, tail };
-  const left = options.bytesMax - Buffer.byteLength(head.text);
-  return { head, tail: await readForward(log, head.next, { ...options, bytesMax: left }) };
+  const left = options.maxBytes - Buffer.byteLength(head.text);
+  return { head, tail: await readForward(log, head.next, { ...options, maxBytes: left }) };
 }
 
-/** Where a line (from 1) begins; the size when there are fewer. */
+/** Offset at which a line (from 1) begins. Returns the size if there are fewer lines. */
 export async function offsetOfLine(log: Log, line: number): Promise<number> {
   let left = line - 1;
   if (left <= 0) return log.start;
@@ -126,45 +130,59 @@ export async function offsetOfLine(log: Log, line: number): Promise<number> {
   return log.size;
 }
 
-function linesOf(bytes: Buffer, base: number, log: Log): { lines: Line[]; many: boolean } {
+/** Number of the line (from 1) that contains this byte. Undefined if its beginning was dropped or counting takes too long. */
+export async function lineAt(log: Log, at: number, clock: Clock): Promise<number | undefined> {
+  if (log.start > 0) return undefined;
+  const started = clock.now();
+  let line = 1;
+  for (let from = 0; from < at; from += maxWindowBytes) {
+    const bytes = await log.bytes(from, Math.min(from + maxWindowBytes, at));
+    for (let found = bytes.indexOf(10); found >= 0; found = bytes.indexOf(10, found + 1)) line++;
+    if (clock.now() - started > maxCountMs) return undefined;
+    await nextTurn();
+  }
+  return line;
+}
+
+function linesOf(bytes: Buffer, base: number, log: Log): { lines: Line[]; hasManyLines: boolean } {
   const atEnd = base + bytes.length >= log.size;
   const end = !atEnd || log.growing;
   const window = wholeWindow(bytes, base, { start: base > 0, end });
   const whole = window.bytes.length - (end ? partialEscape(window.bytes) : 0);
   const lines = splitLines(window.bytes.subarray(0, whole), window.base, true);
-  return { lines: fold(lines), many: lines.length > linesMax };
+  return { lines: fold(lines), hasManyLines: lines.length > maxLines };
 }
 
 function takeFromEnd(lines: readonly Line[], options: ReadOptions): Line[] {
-  const taken: Line[] = [];
-  let room = options.bytesMax;
+  const selected: Line[] = [];
+  let room = options.maxBytes;
   for (let i = lines.length - 1; i >= 0; i--) {
-    const line = fitted(lines[i]!, options);
+    const line = fit(lines[i]!, options);
     room -= Buffer.byteLength(line.text) + 1;
-    if (room < 0 && taken.length > 0) break;
-    taken.unshift(line);
+    if (room < 0 && selected.length > 0) break;
+    selected.unshift(line);
   }
-  return taken;
+  return selected;
 }
 
 function takeFromStart(lines: readonly Line[], options: ReadOptions): Line[] {
-  const taken: Line[] = [];
-  let room = options.bytesMax;
+  const selected: Line[] = [];
+  let room = options.maxBytes;
   for (const original of lines) {
-    const line = fitted(original, options);
+    const line = fit(original, options);
     room -= Buffer.byteLength(line.text) + 1;
-    if (room < 0 && taken.length > 0) break;
-    taken.push(line);
+    if (room < 0 && selected.length > 0) break;
+    selected.push(line);
   }
-  return taken;
+  return selected;
 }
 
-function fitted(line: Line, options: ReadOptions): Line {
-  const bytesMax = Math.min(lineBytesMax, options.bytesMax - 1);
-  return { ...line, text: shortened(line.text, bytesMax, line.hiddenBytes) };
+function fit(line: Line, options: ReadOptions): Line {
+  const maxBytes = Math.min(maxLineBytes, options.maxBytes - 1);
+  return { ...line, text: shorten(line.text, maxBytes, line.hiddenBytes) };
 }
 
-/** Raw is a span of bytes as they are. Bytes that are no UTF-8 take three in an answer: then the span is shorter. */
+/** Returns a range of bytes unchanged. Invalid UTF-8 expands to three bytes per byte, which makes the range shorter. */
 async function readRaw(log: Log, from: number, to: number, keep: 'start' | 'end', max: number) {
   for (let span = max; ; span = Math.floor(span / 2)) {
     const begin = keep === 'start' ? from : Math.max(to - span, from);
@@ -178,7 +196,7 @@ async function readRaw(log: Log, from: number, to: number, keep: 'start' | 'end'
   }
 }
 
-function reading(lines: readonly Line[], empty: number): Reading {
+function toReading(lines: readonly Line[], empty: number): Reading {
   const text = lines.map((line) => (line.ended ? `${line.text}\n` : line.text)).join('');
   return { text, from: lines[0]?.at ?? empty, next: lines.at(-1)?.end ?? empty };
 }

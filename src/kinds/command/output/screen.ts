@@ -1,11 +1,11 @@
-// What a person would see now in the terminal of a job: its output played into a terminal emulator.
+// Renders the current screen of a job's terminal by replaying its output in a terminal emulator.
 import { createRequire } from 'node:module';
 import type { TerminalSize } from '../process/wrapper.ts';
-import { shortened } from './clean.ts';
+import { shorten } from './text.ts';
 import type { Log } from './log.ts';
 
-/** A screen is made by the last output; programs that draw screens repaint within far less than this. */
-const replayBytesMax = 2 * 2 ** 20;
+/** How much output to replay. Full-screen programs repaint the screen within far less than this. */
+const maxReplayBytes = 2 * 2 ** 20;
 
 interface Emulator {
   write(data: Uint8Array, done: () => void): void;
@@ -20,25 +20,25 @@ interface Emulator {
   };
 }
 
-export interface Screen {
+interface Screen {
   text: string;
   cursor: { row: number; col: number };
-  /** Rows at the top for which there was no room. */
+  /** Rows at the top that did not fit into the byte limit. */
   hiddenRows: number;
 }
 
 export async function renderScreen(
   log: Log,
   size: TerminalSize,
-  bytesMax = Infinity,
+  maxBytes = Infinity,
 ): Promise<Screen> {
-  // The package is CommonJS and touches nothing at import; it is loaded only when somebody looks.
+  // The package is CommonJS and is loaded only when a screen is requested.
   const { Terminal } = createRequire(import.meta.url)('@xterm/headless') as {
     Terminal: new (options: object) => Emulator;
   };
   const terminal = new Terminal({ ...size, scrollback: 0, allowProposedApi: true });
   try {
-    const bytes = await log.bytes(Math.max(log.size - replayBytesMax, log.start), log.size);
+    const bytes = await log.bytes(Math.max(log.size - maxReplayBytes, log.start), log.size);
     await new Promise<void>((resolve) => terminal.write(bytes, resolve));
     const { active } = terminal.buffer;
     const lines = Array.from(
@@ -46,7 +46,7 @@ export async function renderScreen(
       (_, row) => active.getLine(active.baseY + row)?.translateToString(true) ?? '',
     );
     while (lines.at(-1) === '') lines.pop();
-    const shown = lastRows(lines, bytesMax);
+    const shown = lastRows(lines, maxBytes);
     return {
       text: shown.join('\n'),
       cursor: { row: active.cursorY + 1, col: active.cursorX + 1 },
@@ -57,11 +57,11 @@ export async function renderScreen(
   }
 }
 
-function lastRows(rows: readonly string[], bytesMax: number): string[] {
+function lastRows(rows: readonly string[], maxBytes: number): string[] {
   const shown: string[] = [];
-  let room = bytesMax;
+  let room = maxBytes;
   for (const row of rows.toReversed()) {
-    const text = shortened(row, bytesMax);
+    const text = shorten(row, maxBytes);
     room -= Buffer.byteLength(text);
     if (room < 0) break;
     shown.unshift(text);

@@ -1,5 +1,5 @@
-// The files of one launch of one attempt: where they are, what they say. A launch that was voided before it began
-// gets a successor with its own folder, so a wrapper that comes late can never claim the new one.
+// The files of one launch: where they are and what they contain. A voided launch is followed by a new launch with its own
+// folder, so a late wrapper can never claim the new one.
 import {
   closeSync,
   existsSync,
@@ -16,19 +16,19 @@ import { exitRecordBytes } from './wrapper.ts';
 import { startTicks, type Identity } from './identity.ts';
 
 export interface ExitRecord {
-  /** Null when a signal ended it. */
+  /** Null if a signal ended it. */
   exitCode: number | null;
   signal: string | null;
   cpuUserMs: number;
   cpuSystemMs: number;
-  /** When the record was completed, by the file's own time. */
+  /** When the record was completed, according to the file time. */
   at: number;
 }
 
-export type Claim =
+type Claim =
   | { state: 'none' }
   | { state: 'void' }
-  /** Claimed, but the identity is not written (yet). */
+  /** Claimed, but the identity is not written yet. */
   | { state: 'unreadable' }
   | { state: 'claimed'; identity: Identity; at: number };
 
@@ -48,7 +48,7 @@ export class LaunchFolder {
   get out(): string {
     return join(this.path, 'out');
   }
-  /** Only of jobs with split streams. */
+  /** Only for jobs with split streams. */
   get err(): string {
     return join(this.path, 'err');
   }
@@ -58,23 +58,23 @@ export class LaunchFolder {
   get holder(): string {
     return join(this.path, 'holder');
   }
-  /** Why we ended it (timeout, outputLimit, cancel), written before the first signal. */
-  get ending(): string {
+  /** Why the server or the guard ended it (timeout, outputLimit, cancel). Written before the first signal. */
+  get endReason(): string {
     return join(this.path, 'ending');
   }
-  /** There when we sent SIGINT: the wrapper's shell makes no remark on that one. */
+  /** Exists if a SIGINT was sent through Errand: the wrapper's shell prints no message for that signal. */
   get interrupted(): string {
     return join(this.path, 'interrupted');
   }
-  /** Of a terminal that was resized, as JSON. */
+  /** Size of a resized terminal, as JSON. */
   get size(): string {
     return join(this.path, 'size');
   }
-  /** Ports of the ready check that somebody listened on before the payload. */
+  /** Ports of the ready check that were in use before the payload started. */
   get taken(): string {
     return join(this.path, 'taken');
   }
-  /** First byte that a ring still has. */
+  /** Offset of the first byte that a ring still contains. */
   get dropped(): string {
     return join(this.path, 'dropped');
   }
@@ -99,7 +99,7 @@ export class LaunchFolder {
     return { state: 'claimed', identity, at: statSync(this.claim).mtimeMs };
   }
 
-  /** True when this call won: the payload never starts any more. */
+  /** Returns true if this call created the claim: the payload will never start. */
   voidClaim(): boolean {
     try {
       mkdirSync(this.path, { recursive: true, mode: 0o700 });
@@ -122,7 +122,7 @@ export class LaunchFolder {
   }
 }
 
-/** `4/1.1` under the job's folder: attempt 1, launch 1. The newest launch of the attempt, if any. */
+/** Launch folders are named `<attempt>.<launch>` in the job folder. Returns the newest launch of the attempt, if any. */
 export function launchFolder(jobFolder: string, attempt: number): LaunchFolder | undefined {
   const number = lastLaunch(jobFolder, attempt);
   return number === 0 ? undefined : new LaunchFolder(join(jobFolder, `${attempt}.${number}`));
@@ -143,10 +143,10 @@ function lastLaunch(jobFolder: string, attempt: number): number {
   return last;
 }
 
-/** How a shell tells SIGINT, and how programs that handle it end. */
+/** How a shell reports SIGINT, and how programs that handle it exit. */
 const interruptCode = 128 + osConstants.signals.SIGINT;
 
-/** Some numbers have two names; the first is the usual one. */
+/** Some numbers have two names. The first one is the common one. */
 const signalNames = new Map(
   Object.entries(osConstants.signals)
     .map(([name, number]) => [number, name] as const)
@@ -154,8 +154,8 @@ const signalNames = new Map(
 );
 
 /**
- * The shell says 128 + n both for a signal and for `exit 128+n`; only for a signal it also leaves a remark. It makes
- * none for SIGINT and SIGPIPE: 130 and 141 stay exit codes, but for a SIGINT that we sent (see readExit).
+ * The shell reports 128 + n both for a signal and for `exit 128+n`, but prints a message only for a signal. It prints none
+ * for SIGINT and SIGPIPE, so 130 and 141 remain exit codes, except for a SIGINT that was sent through Errand (see readExit).
  */
 export function parseExit(text: string, at: () => number): ExitRecord | undefined {
   const match = /^([\s\S]*?)\ncode (\d+)\n([^\n]*)\n([^\n]*)\nend\n/.exec(text);

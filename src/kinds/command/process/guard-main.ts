@@ -1,12 +1,12 @@
-// The guard's strong arm: node guard-main <commands folder> <grace ms>. Looks at every running attempt once, ends
-// those over their limits, turns rings, and exits. The guard starts it only while no server lives.
+// Started by the guard: node guard-main <commands folder> <grace ms>. Checks every running attempt once, ends those over
+// their limits, trims rings, and exits. It runs only while no server does.
 import { systemClock } from '../../../runtime/clock.ts';
-import { noteEnding, type EndingReason } from './ending.ts';
+import { writeEndReason, type EndReason } from './end-reason.ts';
 import { LaunchFolder } from './folder.ts';
 import { aliveAt, roomBytes } from './guard.ts';
 import { isAlive } from './identity.ts';
 import { killTree } from './kill.ts';
-import { keptBytes, overLimit, readGaps, turnRing } from './limits.ts';
+import { keptBytes, overLimit, readGaps, trimRing } from './limits.ts';
 import { Registry, type Registered } from './registry.ts';
 
 const [commandsFolder, grace] = process.argv.slice(2);
@@ -15,28 +15,33 @@ const seenAt = aliveAt(commandsFolder!);
 
 async function enforce(entry: Registered): Promise<void> {
   const folder = new LaunchFolder(entry.folder);
-  if (entry.ring && entry.outputBytesMax !== null) await turnRing(folder, entry.outputBytesMax);
+  if (entry.ring && entry.maxOutputBytes !== null) await trimRing(folder, entry.maxOutputBytes);
   const over = overLimit(entry, systemClock.now(), gaps, seenAt);
-  if (over && (entry.left || !folder.readExit())) await end(entry, over.reason);
+  if (over && (entry.isOrphaned || !folder.readExit())) await end(entry, over.reason);
 }
 
-async function end(entry: Registered, reason: EndingReason): Promise<void> {
+async function end(entry: Registered, reason: EndReason): Promise<void> {
   const folder = new LaunchFolder(entry.folder);
   const claim = folder.readClaim();
   if (claim.state !== 'claimed') return;
-  const { attemptId, left } = entry;
-  const tree = { wrapper: claim.identity, mark: attemptId, folder: folder.path, groupGone: left };
-  if (!left) noteEnding(folder, reason);
-  // Another node is about to run it: no time for farewells.
+  const { attemptId, isOrphaned } = entry;
+  const tree = {
+    wrapper: claim.identity,
+    mark: attemptId,
+    folder: folder.path,
+    groupGone: isOrphaned,
+  };
+  if (!isOrphaned) writeEndReason(folder, reason);
+  // Another node is about to run the job, so there is no grace period.
   const graceMs = reason === 'lost' ? 0 : Number(grace);
   await killTree(tree, { clock: systemClock, graceMs });
 }
 
-/** Between two looks at who prints. */
-const lookMs = 1000;
+/** Interval for measuring which job prints. */
+const measureMs = 1000;
 
-/** While all together have more than they may: whoever prints most is ended, until nobody prints any more. */
-async function keepTotal(): Promise<void> {
+/** While the total limit is exceeded, ends the job that prints the most, until none prints. */
+async function enforceTotalLimit(): Promise<void> {
   for (;;) {
     const running = entries.filter(isRunning).map((entry) => {
       const folder = new LaunchFolder(entry.folder);
@@ -44,19 +49,19 @@ async function keepTotal(): Promise<void> {
     });
     const sum = running.reduce((total, { bytes }) => total + bytes, 0);
     if (sum <= roomBytes(commandsFolder!)) return;
-    await systemClock.sleep(lookMs);
+    await systemClock.sleep(measureMs);
     const grown = running.map((one) => ({ ...one, grown: keptBytes(one.folder) - one.bytes }));
-    const loudest = grown.toSorted((a, b) => b.grown - a.grown)[0];
-    if (!loudest || loudest.grown <= 0) return;
-    await end(loudest.entry, 'totalOutputLimit');
+    const fastest = grown.toSorted((a, b) => b.grown - a.grown)[0];
+    if (!fastest || fastest.grown <= 0) return;
+    await end(fastest.entry, 'totalOutputLimit');
   }
 }
 
-function isRunning({ folder: path, left }: Registered): boolean {
+function isRunning({ folder: path, isOrphaned }: Registered): boolean {
   const claim = new LaunchFolder(path).readClaim();
-  return !left && claim.state === 'claimed' && isAlive(claim.identity);
+  return !isOrphaned && claim.state === 'claimed' && isAlive(claim.identity);
 }
 
 const entries = new Registry(commandsFolder!).list();
 await Promise.allSettled(entries.map((entry) => enforce(entry)));
-await keepTotal();
+await enforceTotalLimit();

@@ -1,7 +1,7 @@
-// One guard per home keeps timeouts and output caps while no server lives. It is a shell that sleeps: it wakes every
-// few seconds, looks at the server's heartbeat file, and only when that is stale looks at the limits; only when one
-// is passed it starts `guard-main`, which ends the attempt with the same code as the server.
-// It ends by itself when there is no server and nothing runs.
+// Runs one guard per home, which enforces timeouts and output limits while no server runs. The guard is a sleeping shell:
+// it wakes every few seconds, checks the server's heartbeat file, and checks limits only if the heartbeat is stale. If a limit
+// is exceeded, it starts `guard-main`, which ends the attempt with the same code as the server.
+// The guard exits when there is no server and nothing runs.
 import { spawn } from 'node:child_process';
 import { mkdirSync, rmSync, utimesSync, writeFileSync } from 'node:fs';
 import { extname, join } from 'node:path';
@@ -9,19 +9,19 @@ import { fileURLToPath } from 'node:url';
 import { textOf } from './folder.ts';
 import { bootId, isAlive, signalProcess, startOf, type Identity } from './identity.ts';
 
-export interface GuardSettings {
-  /** Between two looks; at most this much (plus the time to end a tree) a limit is overshot without a server. */
+interface GuardSettings {
+  /** Check interval. Without a server, a limit is exceeded by at most this much plus the time to end a process tree. */
   everySeconds: number;
-  /** A heartbeat older than this is a dead server's. */
+  /** A heartbeat older than this means that the server is dead. */
   staleSeconds: number;
   graceMs: number;
 }
 
 /**
- * A long pause between two turns was a suspend of the machine: it is written down, because timeouts count awake time.
- * `find -newermt` is not portable; the age of the heartbeat is taken from a number inside the file.
- * A process runs if it has the pid of the claim and began when the claim says: the lines of ended ones still stand there.
- * What an ended one left running is still there while its group is.
+ * A long pause between two checks means that the machine was suspended. It is recorded, because timeouts count awake time.
+ * `find -newermt` is not portable, so the heartbeat age is computed from a number inside the file.
+ * A process runs if the pid in the claim exists and has the start time in the claim. Ended attempts may still be listed.
+ * Processes that an ended attempt left running exist as long as their process group does.
  */
 const guardScript = `home=$1 every=$2 stale=$3 node=$4 main=$5 grace=$6
 trap 'exit 0' TERM
@@ -76,11 +76,11 @@ done
 const aliveFile = 'alive';
 const roomFile = 'room';
 
-/** When a server last was there; 0: nobody knows. */
+/** When a server last ran; 0 if unknown. */
 export const aliveAt = (commandsFolder: string): number =>
   Number(textOf(join(commandsFolder, aliveFile)) ?? 0) * 1000;
 
-/** Bytes that running jobs may have together; infinite: nobody said. */
+/** Output bytes that running jobs may have in total; infinite if unknown. */
 export const roomBytes = (commandsFolder: string): number =>
   Number(textOf(join(commandsFolder, roomFile))?.trim() || Infinity);
 
@@ -95,8 +95,8 @@ export class Guard {
   }
 
   /**
-   * Says that a server lives, and how many bytes running jobs may have together. The guard reads the numbers, people
-   * see the file's time. A server that stops takes its heartbeat away; when it was last alive stays.
+   * Records that a server runs, and how many output bytes running jobs may have in total. The guard reads the numbers;
+   * people see the file time. A server that stops removes its heartbeat, but keeps the time at which it was last alive.
    */
   beat(now: number, roomBytes: number): void {
     writeFileSync(join(this.folder, roomFile), `${roomBytes}\n`, { mode: 0o600 });
@@ -107,7 +107,7 @@ export class Guard {
     }
   }
 
-  /** Starts the guard unless it runs; call it again with every beat. */
+  /** Starts the guard unless it is running. Called with every heartbeat. */
   ensure(): void {
     const known = this.read();
     if (known && isAlive(known)) return;
@@ -130,7 +130,7 @@ export class Guard {
     writeFileSync(this.file, JSON.stringify(identity), { mode: 0o600 });
   }
 
-  /** A server that stops leaves the guard to running jobs; without any it goes too. */
+  /** A stopping server leaves the guard running if jobs run; otherwise it stops the guard as well. */
   release(anythingRuns: boolean): void {
     rmSync(join(this.folder, 'heartbeat'), { force: true });
     const known = this.read();

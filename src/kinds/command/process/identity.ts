@@ -1,11 +1,11 @@
-// Who a process is: its number, when the kernel started it, and which boot. A number alone is reused within minutes
-// on a busy machine, so nothing is signalled before its identity was compared.
+// Process identity: pid, start time and boot id. A busy machine reuses a pid within minutes, so the identity is compared
+// before every signal.
 import { execFileSync, type StdioOptions } from 'node:child_process';
 import { readFileSync } from 'node:fs';
 
 export interface Identity {
   pid: number;
-  /** Linux: start in ticks since boot. macOS: the start date as ps prints it. */
+  /** Linux: start time in ticks since boot. macOS: the start date as ps prints it. */
   start: string;
   bootId: string;
 }
@@ -17,7 +17,7 @@ export function bootId(): string {
   return boot;
 }
 
-/** When this process number was started; undefined when there is none. A zombie counts as gone. */
+/** Start time of this pid, or undefined if no such process exists. A zombie does not count. */
 export function startOf(pid: number): string | undefined {
   if (process.platform === 'linux') {
     try {
@@ -45,7 +45,7 @@ export function isAlive(identity: Identity): boolean {
   return startOf(identity.pid) === identity.start;
 }
 
-/** Sends a signal only if the number still means the same process. Answers whether it was sent. */
+/** Sends a signal only if the pid still belongs to the same process. Returns whether it was sent. */
 export function signalProcess(identity: Identity, signal: NodeJS.Signals): boolean {
   if (identity.pid <= 1 || !isAlive(identity)) return false;
   try {
@@ -56,7 +56,7 @@ export function signalProcess(identity: Identity, signal: NodeJS.Signals): boole
   }
 }
 
-/** Field 22 of /proc/<pid>/stat; the name in brackets may itself hold brackets. On macOS the text is the start. */
+/** Field 22 of /proc/<pid>/stat. The process name in parentheses may itself contain parentheses. On macOS, the text is the start. */
 export function startTicks(stat: string): string {
   const close = stat.lastIndexOf(')');
   if (close < 0) return stat.trim();

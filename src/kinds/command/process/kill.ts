@@ -1,64 +1,65 @@
-// Ending an attempt: a polite signal to every member of its tree, a grace, then SIGKILL in rounds until nobody is
-// left; who survives is reported. The wrapper is never signalled: it must live to write the exit record.
+// Ends an attempt: SIGTERM to every process of its tree, a grace period, then SIGKILL in rounds until none is left.
+// Survivors are reported. The wrapper is never signalled, because it must write the exit record.
 import type { Clock } from '../../../runtime/clock.ts';
 import { bootId, isAlive, signalProcess } from './identity.ts';
+import { isForkOf } from './proc.ts';
 import { identityOf, treeMembers, type ProcessRow, type Tree } from './tree.ts';
 
-export interface KillOptions {
+interface KillOptions {
   clock: Clock;
-  /** Between the polite signal and SIGKILL. */
+  /** Time between the first signal and SIGKILL. */
   graceMs: number;
   signal?: NodeJS.Signals;
-  /** Ends the grace at once (a second cancel, a deadline). */
+  /** Ends the grace period immediately (a second cancel, a deadline). */
   hurry?: AbortSignal;
 }
 
 export interface KillReport {
-  /** How many processes got the polite signal. */
+  /** How many processes received the first signal. */
   signalled: number;
   forced: boolean;
-  /** Processes that were still there at the end (in an uninterruptible call, or of another user). */
+  /** Processes that could not be killed (in an uninterruptible system call, or owned by another user). */
   survivors: number[];
 }
 
 const pollMs = 50;
 const pollMsAlone = 10;
-/** A tree that forks while it is killed may need several rounds; each waits longer. */
-const roundsMax = 12;
-/** Looks at a tree until everybody in it is stopped. */
-const looksMax = 20;
+/** A tree that forks while it is killed may need several rounds. Each one waits longer. */
+const maxRounds = 12;
+/** Maximum snapshots until every process of the tree is stopped. */
+const maxLooks = 20;
 
 export async function killTree(tree: Tree, options: KillOptions): Promise<KillReport> {
   const { clock, graceMs, signal = 'SIGTERM', hurry } = options;
-  const polite = new Politeness(signal);
+  const firstSignal = new FirstSignal(signal, tree.wrapper.pid);
   let waited = 0;
   let left = await treeMembers(tree);
-  polite.ask(left);
+  firstSignal.sendTo(left);
   const isOver = () => left.length === 0 && !isAlive(tree.wrapper);
   while (!isOver() && waited < graceMs && !(hurry?.aborted ?? false)) {
-    // A wrapper alone has still to start its payload, or only to write its record.
+    // A wrapper without other processes is either about to start its payload or about to write its record.
     const alone = left.length === 0;
     const pause = Math.min(alone ? pollMsAlone : pollMs + waited / 4, 500, graceMs - waited);
     await clock.sleep(pause, hurry);
     waited += pause;
     left = await treeMembers(tree);
-    polite.ask(left);
+    firstSignal.sendTo(left);
   }
-  const { signalled } = polite;
+  const { signalled } = firstSignal;
   if (isOver()) return { signalled, forced: false, survivors: [] };
-  for (let round = 0; round < roundsMax && !isOver(); round++) {
-    send(await frozen(tree, left), 'SIGKILL');
+  for (let round = 0; round < maxRounds && !isOver(); round++) {
+    send(await stopAll(tree, left), 'SIGKILL');
     await clock.sleep(Math.min(10 * 2 ** round, 500));
     left = await treeMembers(tree);
   }
   return { signalled, forced: true, survivors: left.map((row) => row.pid) };
 }
 
-/** Whoever is stopped does not fork: nobody is killed before all others are held, or the last one would begin anew. */
-async function frozen(tree: Tree, members: ProcessRow[]): Promise<ProcessRow[]> {
+/** Stops every process before any is killed. A stopped process cannot fork, so no process can restart the others. */
+async function stopAll(tree: Tree, members: ProcessRow[]): Promise<ProcessRow[]> {
   const held = new Set<string>();
   let present = members;
-  for (let look = 0; look < looksMax; look++) {
+  for (let look = 0; look < maxLooks; look++) {
     const fresh = present.filter(({ pid, start }) => !held.has(`${pid} ${start}`));
     if (fresh.length === 0) break;
     send(fresh, 'SIGSTOP');
@@ -68,22 +69,27 @@ async function frozen(tree: Tree, members: ProcessRow[]): Promise<ProcessRow[]> 
   return present;
 }
 
-/** The first signal: once to everybody, also to those who come while the others are leaving. */
-class Politeness {
+/** Sends the first signal once to every program, including those that start while others are exiting. */
+class FirstSignal {
   signalled = 0;
   private readonly signal: NodeJS.Signals;
-  private readonly asked = new Set<string>();
+  private readonly wrapperPid: number;
+  private readonly signalledIds = new Set<string>();
 
-  constructor(signal: NodeJS.Signals) {
+  constructor(signal: NodeJS.Signals, wrapperPid: number) {
     this.signal = signal;
+    this.wrapperPid = wrapperPid;
   }
 
-  ask(rows: readonly ProcessRow[]): void {
-    const fresh = rows.filter(({ pid, start }) => !this.asked.has(`${pid} ${start}`));
+  sendTo(rows: readonly ProcessRow[]): void {
+    const fresh = rows.filter(({ pid, start }) => !this.signalledIds.has(`${pid} ${start}`));
+    // A fork of the wrapper loses the signal, so it is signalled again once it runs its own program. Checked before the signal:
+    // afterwards it may have started that program without it.
+    const started = fresh.filter(({ pid }) => !isForkOf(pid, this.wrapperPid));
     this.signalled += send(fresh, this.signal);
-    // A stopped process takes the polite signal only when it goes on.
+    // A stopped process handles the signal only after it continues.
     if (this.signal !== 'SIGKILL') send(fresh, 'SIGCONT');
-    for (const { pid, start } of fresh) this.asked.add(`${pid} ${start}`);
+    for (const { pid, start } of started) this.signalledIds.add(`${pid} ${start}`);
   }
 }
 

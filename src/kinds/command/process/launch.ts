@@ -1,13 +1,14 @@
-// Starting a payload: a new session, output straight to files opened for appending, the attempt's mark in its
-// environment. Nothing of the output ever passes through this process.
+// Starts a payload: a new session, output directly to files opened for appending, and the attempt's mark in its
+// environment. Output never passes through this process.
 import { execFile } from 'node:child_process';
 import { constants, rmSync, statSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { promisify } from 'node:util';
 import { AppError } from '../../../errors.ts';
 import type { LaunchFolder } from './folder.ts';
-import { here, type Launched, type Starter } from './launcher.ts';
-import type { Order } from './start.ts';
+import { helperEnvironment } from './helper-environment.ts';
+import { localStarter, type Launched, type Starter } from './launcher.ts';
+import type { SpawnRequest } from './start.ts';
 import { terminalCommand, type TerminalHelper } from './terminal.ts';
 import { markName } from './tree.ts';
 import { wrapperArgs, wrapperFile, type TerminalSize } from './wrapper.ts';
@@ -23,32 +24,36 @@ export interface LaunchSpec {
   terminal?: { size: TerminalSize; helper: TerminalHelper };
 }
 
-/** The shell of the wrapper itself; the payload's shell is a setting. */
+/** The shell that runs the wrapper. The payload's shell is a setting. */
 const wrapperShell = '/bin/sh';
 
-export async function launch(spec: LaunchSpec, starter: Starter = here): Promise<Launched> {
+export async function launch(spec: LaunchSpec, starter: Starter = localStarter): Promise<Launched> {
   checkCwd(spec.cwd);
   const { folder, cwd } = spec;
-  // Whoever spawns makes the folder: in a burst that is the launcher, and the server waits for no disk.
-  const empty = spec.stdin === 'none' && !spec.terminal;
-  if (!empty) folder.create();
+  // The process that spawns also creates the folder: in a burst that is the launcher, so the server does not wait for the disk.
+  const isFolderEmpty = spec.stdin === 'none' && !spec.terminal;
+  if (!isFolderEmpty) folder.create();
   const { command, args, input } = await programOf(spec);
-  const order: Order = {
-    ...(empty ? { folder: folder.path } : {}),
+  const request: SpawnRequest = {
+    ...(isFolderEmpty ? { folder: folder.path } : {}),
     command,
     args,
     cwd,
-    env: { ...spec.env, [markName]: spec.attemptId },
+    env: { ...environmentOf(spec), [markName]: spec.attemptId },
     ...(input ? { stdin: input } : {}),
     out: folder.out,
     ...(spec.streams === 'split' ? { err: folder.err } : {}),
   };
   try {
-    return await starter.start(order, folder);
+    return await starter.start(request, folder);
   } finally {
-    // The text went with its open file; a copy on disk would only outlive its use.
+    // The payload has the file open, so its copy on disk is no longer needed.
     if (typeof spec.stdin === 'object' && !spec.terminal) rmSync(folder.stdin, { force: true });
   }
+}
+
+function environmentOf({ env, terminal }: LaunchSpec): Record<string, string> {
+  return terminal?.helper.method === 'node-pty' ? helperEnvironment(env) : env;
 }
 
 interface Program {
@@ -64,7 +69,7 @@ async function programOf(spec: LaunchSpec): Promise<Program> {
     const script = join(folder.path, 'run.sh');
     writeFileSync(script, wrapperFile(folder.path, argv, terminal.size), { mode: 0o600 });
     const { command, args } = terminalCommand(terminal.helper, script, terminal.size);
-    // Opened for both directions it never blocks and never ends: the terminal's ctrl-d is the end of input.
+    // Opened for reading and writing, it never blocks and never ends. In a terminal, ctrl-d ends the input.
     return { command, args, input: { path: folder.stdin, flags: constants.O_RDWR } };
   }
   if (stdin === 'open') {
@@ -96,8 +101,12 @@ function checkCwd(cwd: string): void {
     cause = error;
   }
   if (folder) return;
-  throw new AppError('cwdMissing', `The working directory ${cwd} is not a folder one can enter.`, {
-    hint: 'Give `cwd` as an absolute path of an existing folder.',
-    cause,
-  });
+  throw new AppError(
+    'cwdMissing',
+    `The working directory ${cwd} does not exist or is not accessible.`,
+    {
+      hint: 'Set `cwd` to the absolute path of an existing folder.',
+      cause,
+    },
+  );
 }

@@ -1,6 +1,6 @@
-// Spawns wrappers, without holding up the server: a fork copies the tables of all its memory, milliseconds in which
-// nobody is answered. A burst of launches is given to a small process beside it; a launch now and then is made here.
-// If that process is killed, its wrappers go on, and their ends are looked for as those of adopted ones.
+// Spawns wrappers without blocking the server: a fork copies the page tables of all its memory, which takes milliseconds.
+// Bursts of launches go to a small separate process; single launches are made here.
+// If that process is killed, its wrappers continue, and their ends are detected like those of adopted wrappers.
 import { spawn, type ChildProcess } from 'node:child_process';
 import { extname } from 'node:path';
 import { createInterface } from 'node:readline';
@@ -8,42 +8,42 @@ import { fileURLToPath } from 'node:url';
 import { AppError } from '../../../errors.ts';
 import type { Clock } from '../../../runtime/clock.ts';
 import type { LaunchFolder } from './folder.ts';
-import type { LauncherAnswer } from './launcher-main.ts';
-import { startChild, type Order } from './start.ts';
-import { adoptedEnd } from './watch.ts';
+import type { LauncherMessage } from './launcher-main.ts';
+import { startChild, type SpawnRequest } from './start.ts';
+import { waitForAdopted } from './watch.ts';
 
 export interface Launched {
-  /** Resolves when the wrapper is gone. */
+  /** Resolves when the wrapper has exited. */
   ended: Promise<void>;
   pid: number;
 }
 
 export interface Starter {
-  start(order: Order, folder: LaunchFolder): Promise<Launched>;
+  start(request: SpawnRequest, folder: LaunchFolder): Promise<Launched>;
 }
 
-/** So many launches within a second are a burst. */
+/** This many launches within a second count as a burst. */
 const burst = 4;
 const burstMs = 1000;
-/** Without work for so long the launcher ends. */
+/** The launcher exits after this long without work. */
 const idleMs = 30_000;
-/** How often an orphan of a launcher is looked at. */
+/** How often wrappers of a killed launcher are checked. */
 const orphanPollMs = 500;
 const orphanClaimMs = 50;
-/** A claim without content after so long is of a wrapper that died while it wrote it. */
-const orphanClaimMsMax = 10_000;
+/** A claim that has no content after this long belongs to a wrapper that died while writing it. */
+const maxOrphanClaimMs = 10_000;
 
-interface Given {
+interface PendingLaunch {
   folder: LaunchFolder;
   launched(pid: number): void;
-  refused(error: Error): void;
+  failed(error: Error): void;
   ended(): void;
   pid: number | undefined;
 }
 
 export class Launcher implements Starter {
   private readonly clock: Clock;
-  private readonly given = new Map<number, Given>();
+  private readonly pending = new Map<number, PendingLaunch>();
   private readonly times: number[] = [];
   private process: ChildProcess | undefined;
   private ready = false;
@@ -55,19 +55,19 @@ export class Launcher implements Starter {
     this.clock = clock;
   }
 
-  /** The launcher's process, while there is one. */
+  /** The pid of the launcher process, while one runs. */
   get pid(): number | undefined {
     return this.process?.pid;
   }
 
-  /** It is up: what is started next is started by it. */
-  get takesOrders(): boolean {
+  /** True if the next launch goes to the launcher process. */
+  get isReady(): boolean {
     return this.ready;
   }
 
-  start(order: Order, folder: LaunchFolder): Promise<Launched> {
+  start(request: SpawnRequest, folder: LaunchFolder): Promise<Launched> {
     if (this.isBurst() && !this.process) this.open();
-    return this.takesOrders ? this.give(order, folder) : startHere(order);
+    return this.isReady ? this.send(request, folder) : startHere(request);
   }
 
   close(): void {
@@ -83,19 +83,19 @@ export class Launcher implements Starter {
     return this.times.length === burst && now - this.times[0]! < burstMs;
   }
 
-  private give(order: Order, folder: LaunchFolder): Promise<Launched> {
+  private send(request: SpawnRequest, folder: LaunchFolder): Promise<Launched> {
     const id = ++this.lastId;
     this.cancelIdle();
     return new Promise((resolve, reject) => {
       const { promise: ended, resolve: end } = Promise.withResolvers<void>();
-      this.given.set(id, {
+      this.pending.set(id, {
         folder,
         pid: undefined,
         launched: (pid) => resolve({ pid, ended }),
-        refused: reject,
+        failed: reject,
         ended: end,
       });
-      this.process!.stdin!.write(`${JSON.stringify({ id, order })}\n`);
+      this.process!.stdin!.write(`${JSON.stringify({ id, request })}\n`);
     });
   }
 
@@ -107,42 +107,42 @@ export class Launcher implements Starter {
     const child = spawn(process.execPath, ['--max-old-space-size=64', main], {
       cwd: '/',
       env: { PATH: '/usr/bin:/bin:/usr/sbin:/sbin' },
-      // A session of its own: ctrl-c in the server's terminal is the server's.
+      // Its own session, so that ctrl-c in the server's terminal does not reach it.
       detached: true,
       stdio: ['pipe', 'pipe', 'ignore'],
     });
     this.process = child;
-    child.once('error', () => this.gone(child));
-    child.once('exit', () => this.gone(child));
+    child.once('error', () => this.handleExit(child));
+    child.once('exit', () => this.handleExit(child));
     child.stdin.on('error', () => {});
     createInterface({ input: child.stdout }).on('line', (line) => {
-      this.hear(JSON.parse(line) as LauncherAnswer);
+      this.handleMessage(JSON.parse(line) as LauncherMessage);
     });
     child.unref();
   }
 
-  private hear(answer: LauncherAnswer): void {
-    if ('ready' in answer) {
+  private handleMessage(message: LauncherMessage): void {
+    if ('ready' in message) {
       this.ready = true;
-      return this.rest();
+      return this.startIdleTimer();
     }
-    const given = this.given.get(answer.id);
-    if (!given) return;
-    if ('pid' in answer) {
-      given.pid = answer.pid;
-      return given.launched(answer.pid);
+    const pending = this.pending.get(message.id);
+    if (!pending) return;
+    if ('pid' in message) {
+      pending.pid = message.pid;
+      return pending.launched(message.pid);
     }
-    this.given.delete(answer.id);
-    this.rest();
-    if ('ended' in answer) given.ended();
+    this.pending.delete(message.id);
+    this.startIdleTimer();
+    if ('ended' in message) pending.ended();
     else
-      given.refused(
-        answer.where === 'files' ? filesError(answer.failed) : startError(answer.failed),
+      pending.failed(
+        message.where === 'files' ? filesError(message.failed) : startError(message.failed),
       );
   }
 
-  private rest(): void {
-    if (this.given.size > 0) return;
+  private startIdleTimer(): void {
+    if (this.pending.size > 0) return;
     this.cancelIdle();
     this.cancelIdle = this.clock.after(idleMs, () => {
       this.ready = false;
@@ -150,43 +150,43 @@ export class Launcher implements Starter {
     });
   }
 
-  private gone(child: ChildProcess): void {
+  private handleExit(child: ChildProcess): void {
     if (this.process !== child) return;
     this.process = undefined;
     this.ready = false;
-    const orphans = [...this.given.values()];
-    this.given.clear();
+    const orphans = [...this.pending.values()];
+    this.pending.clear();
     if (this.stop.signal.aborted) return;
-    for (const orphan of orphans) this.follow(orphan).catch(() => orphan.ended());
+    for (const orphan of orphans) this.awaitOrphan(orphan).catch(() => orphan.ended());
   }
 
-  /** The launcher was killed: whether this wrapper was started is for its claim to say. */
-  private async follow(orphan: Given): Promise<void> {
+  /** The launcher was killed. The claim file shows whether it started this wrapper. */
+  private async awaitOrphan(orphan: PendingLaunch): Promise<void> {
     const { folder } = orphan;
     const { clock, stop } = this;
-    for (let waited = 0; waited < orphanClaimMsMax; waited += orphanClaimMs) {
+    for (let waited = 0; waited < maxOrphanClaimMs; waited += orphanClaimMs) {
       if (stop.signal.aborted) return;
       const claim = folder.readClaim();
       if (claim.state === 'claimed') {
         orphan.launched(claim.identity.pid);
         const options = { clock, pollMs: orphanPollMs, signal: stop.signal };
-        await adoptedEnd(folder, claim.identity, options);
+        await waitForAdopted(folder, claim.identity, options);
         if (!stop.signal.aborted) orphan.ended();
         return;
       }
       if (claim.state === 'void' || (claim.state === 'none' && folder.voidClaim())) break;
       await clock.sleep(orphanClaimMs, stop.signal);
     }
-    orphan.refused(startError('its launcher was killed'));
+    orphan.failed(startError('the launcher process was killed'));
     orphan.ended();
   }
 }
 
-/** Spawns in this process. */
-export const here: Starter = { start: (order) => startHere(order) };
+/** Spawns wrappers in this process. */
+export const localStarter: Starter = { start: (request) => startHere(request) };
 
-async function startHere(order: Order): Promise<Launched> {
-  const child = startChild(order);
+async function startHere(request: SpawnRequest): Promise<Launched> {
+  const child = startChild(request);
   const ended = new Promise<void>((resolve, reject) => {
     child.once('exit', () => resolve());
     child.once('error', (cause: NodeJS.ErrnoException) => {
@@ -196,23 +196,23 @@ async function startHere(order: Order): Promise<Launched> {
   child.unref();
   if (child.pid === undefined) {
     await ended;
-    throw startError('it has no process');
+    throw startError('no process was created');
   }
   return { ended, pid: child.pid };
 }
 
-/** As the system would have said it here. */
+/** The error that the system would have reported in this process. */
 const filesError = (code: string): Error => Object.assign(new Error(code), { code });
 
 function startError(code: string, cause?: unknown): AppError {
   const why =
     code === 'EACCES'
-      ? 'no permission to enter its working directory'
+      ? 'permission denied for the working directory'
       : code === 'EAGAIN' || code === 'ENOMEM'
-        ? 'the system has no room for another process'
+        ? 'the system cannot create another process'
         : code;
   return new AppError('cannotStart', `The command could not be started: ${why}.`, {
-    hint: 'Nothing ran. Fix the cause, then retry_job.',
+    hint: 'Nothing ran. Fix the cause, then call retry_job.',
     ...(cause === undefined ? {} : { cause }),
   });
 }

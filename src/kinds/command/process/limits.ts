@@ -1,24 +1,24 @@
-// Limits of running attempts, used by the server and, while there is none, by the guard: which attempts are over
-// their time or their bytes, and the ring that gives the oldest part of a log back to the disk.
+// Limits of running attempts, used by the server and, while there is none, by the guard: which attempts exceed their time
+// or output limit, and the ring that frees the oldest part of a log.
 import { execFile } from 'node:child_process';
 import { existsSync, statSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { promisify } from 'node:util';
-import type { EndingReason } from './ending.ts';
+import type { EndReason } from './end-reason.ts';
 import { LaunchFolder, textOf } from './folder.ts';
 import type { Registered } from './registry.ts';
 
-export interface OverLimit {
+interface OverLimit {
   entry: Registered;
-  reason: EndingReason;
+  reason: EndReason;
 }
 
-/** Bytes both streams have on record (not on disk: a ring has holes). */
+/** Logical size of both streams. Disk usage may be smaller, because a ring punches holes. */
 export function outputBytes(folder: LaunchFolder): number {
   return sizeOf(folder.out) + sizeOf(folder.err);
 }
 
-/** The same without what a ring gave back: this is what counts against all jobs together. */
+/** Output size without the part that a ring dropped. This counts against the total limit. */
 export function keptBytes(folder: LaunchFolder): number {
   return outputBytes(folder) - droppedBytes(folder);
 }
@@ -27,27 +27,27 @@ export function overLimit(
   entry: Registered,
   now: number,
   gaps: Gap[],
-  /** When a server last was there. */
+  /** When a server last ran. */
   aliveAt = now,
 ): OverLimit | undefined {
   const folder = new LaunchFolder(entry.folder);
-  if (entry.aloneMsMax !== null && now - aliveAt > entry.aloneMsMax)
+  if (entry.maxAloneMs !== null && now - aliveAt > entry.maxAloneMs)
     return { entry, reason: 'lost' };
   if (entry.deadlineAt !== null && now >= entry.deadlineAt + asleepMs(gaps, entry.registeredAt))
     return { entry, reason: 'timeout' };
-  if (entry.outputBytesMax === null || entry.ring) return undefined;
-  return outputBytes(folder) > entry.outputBytesMax ? { entry, reason: 'outputLimit' } : undefined;
+  if (entry.maxOutputBytes === null || entry.ring) return undefined;
+  return outputBytes(folder) > entry.maxOutputBytes ? { entry, reason: 'outputLimit' } : undefined;
 }
 
-/** Half of a ring is dropped at once: one call per half ring, not per write. */
-export async function turnRing(folder: LaunchFolder, bytesMax: number): Promise<number> {
+/** Drops half of the ring in one call instead of a little per write. */
+export async function trimRing(folder: LaunchFolder, maxBytes: number): Promise<number> {
   const size = sizeOf(folder.out);
   const dropped = droppedBytes(folder);
-  if (size - dropped <= bytesMax) return dropped;
+  if (size - dropped <= maxBytes) return dropped;
   const block = 4096;
-  const until = Math.floor((size - bytesMax / 2) / block) * block;
+  const until = Math.floor((size - maxBytes / 2) / block) * block;
   if (until <= dropped) return dropped;
-  // Written first: a reader that believes the note never reads a hole as text.
+  // Written first, so that a reader never reads a hole as text.
   writeFileSync(folder.dropped, `${until}\n`, { mode: 0o600 });
   const hole = ['-p', '-o', '0', '-l', String(until), folder.out];
   await promisify(execFile)('fallocate', hole);
@@ -55,16 +55,16 @@ export async function turnRing(folder: LaunchFolder, bytesMax: number): Promise<
 }
 
 export function droppedBytes(folder: LaunchFolder): number {
-  // Nearly always there is none: asked first, because a read that fails costs ten times as much.
+  // The file rarely exists, and a failing read costs ten times as much as this check.
   return existsSync(folder.dropped) ? Number(textOf(folder.dropped) ?? 0) || 0 : 0;
 }
 
-export interface Gap {
+interface Gap {
   at: number;
   ms: number;
 }
 
-/** Times the machine slept, as the guard noticed them. */
+/** Periods in which the machine slept, as recorded by the guard. */
 export function readGaps(commandsFolder: string): Gap[] {
   const text = textOf(join(commandsFolder, 'gaps')) ?? '';
   return text.split('\n').flatMap((line) => {

@@ -1,23 +1,23 @@
-// Facts about a running attempt that the kernel can tell (Linux): whether a process of it is blocked reading the
-// job's own input, which ports it listens on, CPU time and memory. Where the kernel cannot tell, the answer is null,
-// never a guess from the output.
+// Reads facts about a running attempt from the kernel (Linux): whether one of its processes is blocked reading the job's
+// input, which ports it listens on, CPU time and memory. If the kernel does not reveal something, the result is null,
+// never a guess based on the output.
 import { readdirSync, readlinkSync } from 'node:fs';
 import { arch } from 'node:os';
 import { byName } from '../../../runtime/by-name.ts';
 import { procText } from './proc.ts';
 import type { ProcessRow } from './tree.ts';
 
-export interface Observation {
+interface Observation {
   processes: number;
   cpuMs: number;
   memoryBytes: number;
-  /** Sum over the processes that live now of the most each ever had. */
+  /** Sum of the peak memory of each process that runs now. */
   memoryPeakBytes: number;
   ports: number[];
   waitingForInput: boolean | null;
 }
 
-/** read(2); other architectures than these get null. */
+/** System call number of read(2). Other architectures get null. */
 const readCall: Record<string, string> = byName({
   x64: '0',
   arm64: '63',
@@ -36,7 +36,7 @@ export function observe(rows: readonly ProcessRow[], inputPath: string | undefin
     cpuMs: sum('cpuMs'),
     memoryBytes: sum('memoryBytes'),
     memoryPeakBytes: sum('memoryPeakBytes'),
-    ports: listeningPorts(rows),
+    ports: portsOf(rows),
     waitingForInput: waitingForInput(rows, inputPath),
   };
 }
@@ -49,8 +49,8 @@ export function memoryPeak(rows: readonly ProcessRow[]): number {
 }
 
 /**
- * True when a thread is inside read(2) on the job's input pipe or on a terminal. `undefined` as path: the job has
- * no input, so it cannot wait for any. Null when some process does not let us look and none was seen waiting.
+ * True if a thread is inside read(2) on the job's input pipe or on a terminal. If the path is undefined, the job has
+ * no input and cannot wait for it. Null if some process cannot be inspected and none was seen waiting.
  */
 export function waitingForInput(
   rows: readonly ProcessRow[],
@@ -64,7 +64,7 @@ export function waitingForInput(
     for (const thread of names(`/proc/${pid}/task`)) {
       const syscall = text(`/proc/${pid}/task/${thread}/syscall`);
       if (syscall === undefined || call === undefined) {
-        // Without the right to see the call, one wait channel is still certain: the terminal's own.
+        // Without permission to read the system call, one wait channel is still certain: the terminal's own.
         if (text(`/proc/${pid}/task/${thread}/wchan`) === 'n_tty_read') return true;
         blind = true;
         continue;
@@ -79,8 +79,8 @@ export function waitingForInput(
   return blind ? null : false;
 }
 
-/** TCP ports some process of these listens on. */
-export function listeningPorts(rows: readonly ProcessRow[]): number[] {
+/** TCP ports on which any of these processes listens. */
+export function portsOf(rows: readonly ProcessRow[]): number[] {
   if (process.platform !== 'linux' || rows.length === 0) return [];
   const byInode = listeners();
   const ports = new Set<number>();
@@ -94,10 +94,10 @@ export function listeningPorts(rows: readonly ProcessRow[]): number[] {
   return [...ports].toSorted((a, b) => a - b);
 }
 
-/** TCP ports that anybody on this machine listens on. */
-export const listenedPorts = (): Set<number> => new Set(listeners().values());
+/** TCP ports on which any process of this machine listens. */
+export const portsInUse = (): Set<number> => new Set(listeners().values());
 
-/** Ports by the inode of their socket. */
+/** Listening ports by socket inode. */
 function listeners(): Map<string, number> {
   const byInode = new Map<string, number>();
   for (const table of ['tcp', 'tcp6']) {
@@ -109,7 +109,7 @@ function listeners(): Map<string, number> {
   return byInode;
 }
 
-/** The signals a process handles itself, as a set of numbers. */
+/** Numbers of the signals that a process handles. */
 export function handledSignals(pid: number): Set<number> {
   const mask = /^SigCgt:\s*([0-9a-f]+)/m.exec(text(`/proc/${pid}/status`) ?? '')?.[1];
   const handled = new Set<number>();

@@ -1,4 +1,4 @@
-// Where a program is: the first file in the folders of a PATH that may be run.
+// Finds a program: the first executable file with this name in the folders of a PATH.
 import { accessSync, constants, statSync } from 'node:fs';
 import { delimiter, join } from 'node:path';
 

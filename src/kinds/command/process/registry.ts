@@ -1,8 +1,10 @@
-// The attempts that run now, one line each in one file, for the guard: it enforces their limits while no server does.
-// A line is appended before its payload starts. The line of an attempt that ended stays until the file is written anew:
-// making and removing a file per attempt waits for the disk's journal, and the guard asks each process anyway.
-// Format: words separated by blanks, read by sh: deadline (epoch seconds, 0 = none), bytes (0 = none),
-// mode (cap or ring; left- before it: of what an ended attempt left running; +n: to be ended after n seconds without a server), registered (epoch seconds), then the attempt's id and the folder.
+// Lists the running attempts in one file for the guard, which enforces their limits while no server runs.
+// A line is appended before its payload starts. The line of an ended attempt remains until the file is rewritten: creating
+// and deleting a file per attempt waits for the disk journal, and the guard checks each process anyway.
+// The format is read by sh and by guards of earlier versions, so it must stay compatible. Fields are separated by blanks:
+// deadline (epoch seconds, 0 = none), bytes (0 = none), mode, registration time (epoch seconds), attempt id, folder.
+// Mode is `cap` or `ring`. Prefix `left-`: processes that an ended attempt left running. Suffix `+n`: end the attempt after n
+// seconds without a server.
 import { appendFileSync, closeSync, mkdirSync, openSync, renameSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { textOf } from './folder.ts';
@@ -10,23 +12,23 @@ import { textOf } from './folder.ts';
 export interface Registered {
   attemptId: string;
   folder: string;
-  /** Wall time; a suspend moves it (see `gaps`). */
+  /** Wall-clock time. Suspends extend it (see `gaps`). */
   deadlineAt: number | null;
-  outputBytesMax: number | null;
+  maxOutputBytes: number | null;
   ring: boolean;
-  /** The attempt is over, but left something running that prints. */
-  left: boolean;
-  /** Without a server for longer, another node may run it. */
-  aloneMsMax: number | null;
+  /** The attempt ended but left processes running that may still print. */
+  isOrphaned: boolean;
+  /** After this time without a server, another node may run the job. */
+  maxAloneMs: number | null;
   registeredAt: number;
 }
 
-/** So many lines of ended attempts are let stand. */
-const endedMax = 1000;
+/** How many lines of ended attempts may accumulate before the file is rewritten. */
+const maxEndedLines = 1000;
 
 export class Registry {
   private readonly path: string;
-  /** The lines that count, those of an earlier server too until they are known to be over. */
+  /** Current lines, including lines of an earlier server until their attempts are known to have ended. */
   private readonly lines: Map<string, string>;
   private written: number;
   private file: number | undefined;
@@ -41,7 +43,7 @@ export class Registry {
   }
 
   add(entry: Registered): void {
-    const line = lineOf(entry);
+    const line = toLine(entry);
     this.lines.set(entry.attemptId, line);
     this.file ??= openSync(this.path, 'a', 0o600);
     appendFileSync(this.file, `${line}\n`);
@@ -50,10 +52,10 @@ export class Registry {
 
   remove(attemptId: string): void {
     this.lines.delete(attemptId);
-    if (this.written - this.lines.size > endedMax) this.rewrite();
+    if (this.written - this.lines.size > maxEndedLines) this.rewrite();
   }
 
-  /** Forgets what is none of these: a server that has adopted everything knows all that runs. */
+  /** Removes all other entries. A server that has adopted everything knows every running attempt. */
   keepOnly(isRunning: (attemptId: string) => boolean): void {
     for (const attemptId of this.lines.keys()) {
       if (!isRunning(attemptId)) this.lines.delete(attemptId);
@@ -62,7 +64,7 @@ export class Registry {
   }
 
   list(): Registered[] {
-    return [...this.lines.values()].flatMap((line) => entryOf(line) ?? []);
+    return [...this.lines.values()].flatMap((line) => parseLine(line) ?? []);
   }
 
   close(): void {
@@ -79,20 +81,20 @@ export class Registry {
   }
 }
 
-function lineOf(entry: Registered): string {
+function toLine(entry: Registered): string {
   const seconds = (ms: number | null) => (ms === null ? 0 : Math.ceil(ms / 1000));
-  const alone = entry.aloneMsMax === null ? '' : `+${seconds(entry.aloneMsMax)}`;
+  const alone = entry.maxAloneMs === null ? '' : `+${seconds(entry.maxAloneMs)}`;
   return [
     seconds(entry.deadlineAt),
-    entry.outputBytesMax ?? 0,
-    (entry.left ? 'left-' : '') + (entry.ring ? 'ring' : 'cap') + alone,
+    entry.maxOutputBytes ?? 0,
+    (entry.isOrphaned ? 'left-' : '') + (entry.ring ? 'ring' : 'cap') + alone,
     seconds(entry.registeredAt),
     entry.attemptId,
     entry.folder,
   ].join(' ');
 }
 
-function entryOf(line: string): Registered | undefined {
+function parseLine(line: string): Registered | undefined {
   const match = /^(\d+) (\d+) (left-)?(cap|ring)(?:\+(\d+))? (\d+) (\S+) (.+)$/.exec(line);
   if (!match) return undefined;
   const [, deadline, bytes, left, mode, alone, registered, attemptId, folder] = match;
@@ -100,10 +102,10 @@ function entryOf(line: string): Registered | undefined {
     attemptId: attemptId!,
     folder: folder!,
     deadlineAt: Number(deadline) ? Number(deadline) * 1000 : null,
-    outputBytesMax: Number(bytes) || null,
+    maxOutputBytes: Number(bytes) || null,
     ring: mode === 'ring',
-    left: left !== undefined,
-    aloneMsMax: alone === undefined ? null : Number(alone) * 1000,
+    isOrphaned: left !== undefined,
+    maxAloneMs: alone === undefined ? null : Number(alone) * 1000,
     registeredAt: Number(registered) * 1000,
   };
 }

@@ -1,24 +1,24 @@
-// The one spawn of a wrapper: a new session, its files made and opened for it. Done by the server, or by the launcher.
+// Spawns one wrapper in a new session, with its files created and opened. Used by the server and by the launcher.
 import { spawn, type ChildProcess } from 'node:child_process';
 import { closeSync, openSync } from 'node:fs';
 import { LaunchFolder } from './folder.ts';
 
-export interface Order {
-  /** The launch's folder, to be made first; absent: it is there already, with something in it. */
+export interface SpawnRequest {
+  /** The launch folder to create first. Absent if it already exists with content. */
   folder?: string;
   command: string;
   args: string[];
   cwd: string;
   env: Record<string, string>;
-  /** Absent: there is no input. */
+  /** Absent if there is no input. */
   stdin?: { path: string; flags: string | number };
   out: string;
-  /** Absent: it goes where the output goes. */
+  /** Absent if stderr goes to the same file as stdout. */
   err?: string;
 }
 
-/** Throws what the system says about the files; what it says about the program comes as the child's `error`. */
-export function startChild(order: Order): ChildProcess {
+/** Throws system errors about the files. Errors about the program are emitted as the child's `error`. */
+export function startChild(request: SpawnRequest): ChildProcess {
   const opened: number[] = [];
   const open = (path: string, flags: string | number) => {
     const fd = openSync(path, flags, 0o600);
@@ -26,13 +26,13 @@ export function startChild(order: Order): ChildProcess {
     return fd;
   };
   try {
-    if (order.folder !== undefined) new LaunchFolder(order.folder).create();
-    const stdin = order.stdin ? open(order.stdin.path, order.stdin.flags) : 'ignore';
-    const out = open(order.out, 'a');
-    const err = order.err === undefined ? out : open(order.err, 'a');
-    return spawn(order.command, order.args, {
-      cwd: order.cwd,
-      env: order.env,
+    if (request.folder !== undefined) new LaunchFolder(request.folder).create();
+    const stdin = request.stdin ? open(request.stdin.path, request.stdin.flags) : 'ignore';
+    const out = open(request.out, 'a');
+    const err = request.err === undefined ? out : open(request.err, 'a');
+    return spawn(request.command, request.args, {
+      cwd: request.cwd,
+      env: request.env,
       detached: true,
       stdio: [stdin, out, err],
       windowsHide: true,

@@ -1,14 +1,14 @@
-// The open input of a running command: a named pipe that a holder process keeps open until its end is wanted.
+// The open input of a running command: a named pipe that a holder process keeps open until the input should end.
 import { closeSync, constants, openSync, writeSync } from 'node:fs';
 import type { Clock } from '../../../runtime/clock.ts';
 import { textOf, type LaunchFolder } from './folder.ts';
 import { signalProcess, startOf, type Identity } from './identity.ts';
 import { identityOf, treeMembers, type ProcessRow } from './tree.ts';
 
-const fullMsMax = 5000;
+const maxFullMs = 5000;
 const stepMs = 50;
 
-/** Never blocks the server: a pipe that is full is tried again for a while, then the rest is left. */
+/** Never blocks the server: a full pipe is retried for a while, then the rest is not sent. */
 export async function writeInput(
   folder: LaunchFolder,
   bytes: Buffer,
@@ -16,9 +16,9 @@ export async function writeInput(
   signal: AbortSignal,
 ): Promise<{ sent: number; ended: boolean }> {
   let sent = 0;
-  // The wrapper still has the pipe open: it would take what nobody reads.
+  // The wrapper still has the pipe open, so it would accept input that nothing reads.
   if (hasEnded(folder)) return { sent, ended: true };
-  for (let waited = 0; sent < bytes.length && waited < fullMsMax && !signal.aborted;) {
+  for (let waited = 0; sent < bytes.length && waited < maxFullMs && !signal.aborted;) {
     const taken = tryWrite(folder.stdin, bytes.subarray(sent));
     sent += taken;
     if (taken > 0) continue;
@@ -49,28 +49,28 @@ function tryWrite(path: string, bytes: Buffer): number {
   }
 }
 
-/** The pipe ends when the last writer goes: that is the wrapper's holder. It comes a moment after the claim. */
+/** The pipe ends when its last writer exits, which is the wrapper's holder process. It starts shortly after the claim. */
 export async function endInput(folder: LaunchFolder, mark: string, clock: Clock): Promise<void> {
-  for (let waited = 0; holderOf(folder) === undefined && waited < fullMsMax; waited += stepMs)
+  for (let waited = 0; holderOf(folder) === undefined && waited < maxFullMs; waited += stepMs)
     await clock.sleep(stepMs);
   const claim = folder.readClaim();
   if (claim.state !== 'claimed') return;
-  // A number may be somebody else's by now: only a process of this job is its holder.
+  // The pid may have been reused: only a process of this job can be its holder.
   const { identity: wrapper } = claim;
   const members = await treeMembers({ wrapper, mark });
   const holder = members.find((row) => isHolder(row, folder, wrapper));
-  // A shell that has just forked still has the wrapper's traps: it would swallow any signal that can be caught.
+  // A shell that has just forked still has the wrapper's traps and would swallow any signal that can be caught.
   if (holder) signalProcess(identityOf(holder, wrapper.bootId), 'SIGKILL');
 }
 
-/** Whether a process of the job is the one that only keeps its input open. */
+/** True for the process that only keeps the job's input open. */
 export const isHolder = (
   { pid, pgid }: ProcessRow,
   folder: LaunchFolder,
   wrapper: Identity,
 ): boolean => pid === holderOf(folder) && pgid === wrapper.pid;
 
-/** It had a holder, and has none any more. A terminal never had one. */
+/** True if the holder process existed and has exited. A terminal never has one. */
 function hasEnded(folder: LaunchFolder): boolean {
   const holder = holderOf(folder);
   return holder !== undefined && startOf(holder) === undefined;

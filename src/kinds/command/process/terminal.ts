@@ -1,6 +1,6 @@
-// Terminals without native code in the server: a helper program per job owns the PTY, so the job keeps its terminal
-// when the server dies. script(1) of util-linux is the cheap helper; a small Node program with the optional
-// @lydell/node-pty is the other.
+// Terminals without native code in the server: a helper program per job owns the PTY, so the job keeps its terminal if the
+// server dies. The preferred helper is script(1) from util-linux; the alternative is a small Node program with the optional
+// package @lydell/node-pty.
 import { execFile } from 'node:child_process';
 import { readlinkSync } from 'node:fs';
 import { createRequire } from 'node:module';
@@ -8,32 +8,33 @@ import { extname } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { promisify } from 'node:util';
 import { AppError } from '../../../errors.ts';
-import { quoted } from '../../../runtime/shell.ts';
+import { shellQuote } from '../../../runtime/shell.ts';
 import { findProgram } from './program.ts';
 import type { TerminalSize } from './wrapper.ts';
 
 export interface TerminalHelper {
   method: TerminalMethod;
-  /** Absolute: the job's own PATH may not have it. */
+  /** Absolute path, because the job's PATH may not contain it. */
   program: string;
 }
 
-export type TerminalMethod = 'script' | 'node-pty';
+type TerminalMethod = 'script' | 'node-pty';
 
-export interface TerminalOptions {
-  wish: TerminalMethod | 'auto';
-  /** Of the server. */
+interface TerminalOptions {
+  method: TerminalMethod | 'auto';
+  /** PATH of the server. */
   path: string;
   /** Whether the optional package is installed. */
   hasNodePty?: () => boolean;
 }
 
-/** What to do where there is neither helper. */
-export const terminalCure = 'Install util-linux (script) or `npm i @lydell/node-pty` beside errand';
+/** How to get a helper. */
+export const installHint =
+  'Install util-linux (script) or run `npm i @lydell/node-pty` next to errand';
 
 const run = promisify(execFile);
 
-/** Which helper this machine has; looked for once, a clear refusal when there is none. */
+/** Finds the terminal helper of this machine once. Throws if there is none. */
 export class Terminals {
   private readonly options: TerminalOptions;
   private found: TerminalHelper | undefined;
@@ -48,20 +49,25 @@ export class Terminals {
   }
 
   private async find(): Promise<TerminalHelper> {
-    const { wish, path, hasNodePty = nodePtyIsHere } = this.options;
-    const script = wish === 'node-pty' ? undefined : await scriptIn(path);
+    const { method, path, hasNodePty = isNodePtyInstalled } = this.options;
+    const script = method === 'node-pty' ? undefined : await scriptIn(path);
     if (script !== undefined) return { method: 'script', program: script };
-    if (wish !== 'script' && hasNodePty()) return { method: 'node-pty', program: process.execPath };
-    throw new AppError('unsupported', 'This machine has no way to give a command a terminal.', {
-      hint: `${terminalCure}, or run it without tty.`,
-    });
+    if (method !== 'script' && hasNodePty())
+      return { method: 'node-pty', program: process.execPath };
+    throw new AppError(
+      'unsupported',
+      'This machine has no helper program to run a command in a terminal.',
+      {
+        hint: `${installHint}, or run it without tty.`,
+      },
+    );
   }
 }
 
 export function terminalCommand(helper: TerminalHelper, script: string, size: TerminalSize) {
   const { method, program } = helper;
   if (method === 'script') {
-    const line = `exec /bin/sh ${quoted(script)}`;
+    const line = `exec /bin/sh ${shellQuote(script)}`;
     return { command: program, args: ['-qefc', line, '/dev/null'] };
   }
   const shim = fileURLToPath(
@@ -70,10 +76,10 @@ export function terminalCommand(helper: TerminalHelper, script: string, size: Te
   return { command: program, args: [shim, script, String(size.cols), String(size.rows)] };
 }
 
-/** The kernel tells the programs in it (SIGWINCH). `pid` is any process of the job that has the terminal open. */
+/** The kernel notifies the programs in the terminal (SIGWINCH). `pid`: any process of the job that has the terminal open. */
 export async function resizeTerminal(pid: number, size: TerminalSize): Promise<void> {
   const device = await terminalOf(pid);
-  if (!device) throw new AppError('wrongState', 'The job has no terminal any more.');
+  if (!device) throw new AppError('wrongState', 'The job no longer has a terminal.');
   const flag = process.platform === 'linux' ? '-F' : '-f';
   await run('stty', [flag, device, 'rows', String(size.rows), 'cols', String(size.cols)]);
 }
@@ -91,7 +97,7 @@ async function terminalOf(pid: number): Promise<string | undefined> {
   return stdout.trim().startsWith('tty') ? `/dev/${stdout.trim()}` : undefined;
 }
 
-/** Only util-linux has -e and -c; the BSD one of macOS takes other words. */
+/** Only the util-linux version has -e and -c. The BSD version on macOS has different options. */
 async function scriptIn(path: string): Promise<string | undefined> {
   const program = findProgram('script', path);
   if (program === undefined) return undefined;
@@ -102,7 +108,7 @@ async function scriptIn(path: string): Promise<string | undefined> {
   }
 }
 
-export function nodePtyIsHere(): boolean {
+export function isNodePtyInstalled(): boolean {
   try {
     createRequire(import.meta.url).resolve('@lydell/node-pty');
     return true;

@@ -1,7 +1,7 @@
-// Which processes belong to an attempt: members of its process group, descendants by parent, and everything that
-// carries the attempt's mark in its environment (children that left group, session and parent); for its end also what
-// still prints into its files (of those, children that threw their environment away).
-// On macOS there is no mark to read: a process that left all three is not found.
+// Finds the processes of an attempt: members of its process group, descendants, and every process with the attempt's mark in
+// its environment (children that left group, session and parent). To end an attempt, it also finds processes that print into
+// its files (children that cleared their environment).
+// On macOS the mark cannot be read: a process that left group, session and parent is not found.
 import { execFile } from 'node:child_process';
 import { readFileSync, readdirSync, readlinkSync } from 'node:fs';
 import { dirname } from 'node:path';
@@ -19,23 +19,23 @@ export interface ProcessRow {
   state: string;
 }
 
-/** In the environment of every payload: who holds it belongs to that attempt. */
+/** Environment variable of every payload: a process that has it belongs to that attempt. */
 export const markName = 'ERRAND_ATTEMPT';
 
-/** The event loop gets a turn after so many processes. */
+/** Yields to the event loop after this many processes. */
 const rowsPerTurn = 150;
 
 export interface Tree {
-  /** Never signalled, nor its parents: the wrapper must live to write the record. */
+  /** Never signalled, and neither are its parents: the wrapper must write the exit record. */
   wrapper: Identity;
   mark: string;
-  /** The attempt's folder: who prints into a file there belongs to it. Looked at only where it is given. */
+  /** The attempt folder. If set, processes that print into its files belong to the attempt. */
   folder?: string;
-  /** The wrapper is long gone: the number of its group may be somebody else's by now. */
+  /** The wrapper exited, so its group id may have been reused. */
   groupGone?: boolean;
 }
 
-/** All processes at one moment, with the indexes that everybody who looks then shares. */
+/** All processes at one moment, with indexes that concurrent callers share. */
 export class Snapshot {
   readonly rows: readonly ProcessRow[];
   private readonly byPid: Map<number, ProcessRow>;
@@ -50,12 +50,12 @@ export class Snapshot {
     this.children = Map.groupBy(this.rows, (row) => row.ppid);
   }
 
-  /** Group members and descendants, without marks: no file is read for it. */
+  /** Group members and descendants, without marks. Reads no files. */
   relatives(wrapper: Identity): ProcessRow[] {
     return this.collect(wrapper, []);
   }
 
-  /** Every process of the attempt except the wrapper and the programs above it. */
+  /** Every process of the attempt except the wrapper and its parents. */
   members({ wrapper, mark, folder, groupGone = false }: Tree): ProcessRow[] {
     this.marks ??= this.readMarks();
     const marked = this.marks.get(mark) ?? [];
@@ -70,7 +70,7 @@ export class Snapshot {
     marked: readonly ProcessRow[],
     groupGone = false,
   ): ProcessRow[] {
-    // A group number can be reused like any other: only what is not older than the wrapper can be its member.
+    // Group ids can be reused: only processes that are not older than the wrapper can be its members.
     const numbered = groupGone ? [] : (this.groups.get(wrapper.pid) ?? []);
     const group = numbered.filter((row) => notOlder(row, wrapper));
     const lives = this.byPid.get(wrapper.pid)?.start === wrapper.start;
@@ -79,10 +79,10 @@ export class Snapshot {
       ...marked.filter((row) => notOlder(row, wrapper)),
       ...(lives ? (this.children.get(wrapper.pid) ?? []) : []),
     ];
-    const kept = this.protectedPids(wrapper);
+    const excluded = this.protectedPids(wrapper);
     const members = new Map<number, ProcessRow>();
     for (let row = open.pop(); row; row = open.pop()) {
-      if (members.has(row.pid) || kept.has(row.pid)) continue;
+      if (members.has(row.pid) || excluded.has(row.pid)) continue;
       members.set(row.pid, row);
       open.push(...(this.children.get(row.pid) ?? []));
     }
@@ -90,19 +90,19 @@ export class Snapshot {
   }
 
   private protectedPids(wrapper: Identity): Set<number> {
-    const kept = new Set([wrapper.pid, process.pid]);
+    const excluded = new Set([wrapper.pid, process.pid]);
     const self = this.byPid.get(wrapper.pid);
-    if (self?.start !== wrapper.start) return kept;
+    if (self?.start !== wrapper.start) return excluded;
     for (let row = this.byPid.get(self.ppid); row && row.pid > 1; row = this.byPid.get(row.ppid)) {
-      if (kept.has(row.pid)) break;
-      kept.add(row.pid);
+      if (excluded.has(row.pid)) break;
+      excluded.add(row.pid);
     }
-    return kept;
+    return excluded;
   }
 
   /**
-   * What a process carries hardly ever changes while it lives, so it is read once per process. Within an exec it shows
-   * nothing for a moment: that is no answer, and asked again.
+   * The environment of a process rarely changes, so it is read once per process. During an exec it is briefly empty; then it
+   * is read again.
    */
   private readMarks(): Map<string, ProcessRow[]> {
     const marks = new Map<string, ProcessRow[]>();
@@ -121,9 +121,9 @@ export class Snapshot {
 
 const knownMarks = new Map<number, { start: string; mark: string | undefined }>();
 
-/** An exec is over after a few looks. */
+/** An exec completes within a few reads. */
 const environLooks = 5;
-/** The parent of those that never have an environment. */
+/** Parent pid of kernel threads, which never have an environment. */
 const kernelThreads = 2;
 
 function readMark({ pid, ppid, start }: ProcessRow): string | undefined {
@@ -140,7 +140,7 @@ function readMark({ pid, ppid, start }: ProcessRow): string | undefined {
 let running: Promise<Snapshot> | undefined;
 let next: Promise<Snapshot> | undefined;
 
-/** A snapshot that begins after this call. Whoever asks while one is being taken shares the next. */
+/** Takes a snapshot that starts after this call. Concurrent callers share the next one. */
 export function snapshot(): Promise<Snapshot> {
   if (!running) {
     running = processTable()
@@ -167,7 +167,7 @@ export const identityOf = (row: ProcessRow, bootId: string): Identity => ({
   bootId,
 });
 
-/** True when a process group with this number has any member left: one system call, no scan. */
+/** True if this process group has any member left. One system call, no scan. */
 export function groupExists(pgid: number): boolean {
   try {
     process.kill(-pgid, 0);
@@ -177,7 +177,7 @@ export function groupExists(pgid: number): boolean {
   }
 }
 
-/** Processes of this attempt by their mark alone, for a claim whose owner could not be read. */
+/** Finds processes by mark alone, for a claim whose owner could not be read. */
 export async function markHolders(mark: string): Promise<ProcessRow[]> {
   const { rows } = await snapshot();
   return rows.filter((row) => markIn(environOf(row.pid)) === mark);
@@ -201,7 +201,7 @@ function notOlder(row: ProcessRow, wrapper: Identity): boolean {
   return Number(row.start) >= Number(wrapper.start);
 }
 
-/** Undefined: it is gone, or of another user. */
+/** Undefined if the process has exited or belongs to another user. */
 function environOf(pid: number): string | undefined {
   if (process.platform !== 'linux') return undefined;
   try {
@@ -218,7 +218,7 @@ function markIn(environ = ''): string | undefined {
   return environ.slice(from, environ.indexOf('\0', from));
 }
 
-/** Its output or errors go to a file of this folder. */
+/** True if stdout or stderr of the process is a file in this folder. */
 function prints(pid: number, folder: string): boolean {
   if (process.platform !== 'linux') return false;
   return [1, 2].some((fd) => {

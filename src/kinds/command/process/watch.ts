@@ -1,20 +1,20 @@
-// Waiting for the end of an attempt. A child of this server tells its end itself; an adopted one (started by a
-// server that is gone) is looked at now and then: its record, else whether its wrapper still lives.
+// Waits for the end of an adopted attempt. Children of this server report their exit; a wrapper that an earlier server
+// started is polled: first its exit record, then whether its process is alive.
 import type { Clock } from '../../../runtime/clock.ts';
 import type { ExitRecord, LaunchFolder } from './folder.ts';
 import { isAlive, type Identity } from './identity.ts';
 
-/** The wrapper writes its record and ends: seen dead without one, it gets this many more looks. */
+/** The wrapper writes its record and exits. If it is dead without a record, this many more checks follow. */
 const lateLooks = 3;
 
-export interface WatchOptions {
+interface WatchOptions {
   clock: Clock;
   pollMs: number;
   signal: AbortSignal;
 }
 
-/** The record; `lost` when the wrapper is gone without one; undefined when the signal aborted first. */
-export async function adoptedEnd(
+/** Returns the record; `lost` if the wrapper exited without one; undefined if the signal aborted first. */
+export async function waitForAdopted(
   folder: LaunchFolder,
   wrapper: Identity,
   options: WatchOptions,

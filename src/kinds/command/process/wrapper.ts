@@ -1,16 +1,17 @@
-// The detached POSIX shell program around every payload. It outlives the server, so it is given as text (an upgrade
-// may remove our files) and keeps everything it knows in the attempt's folder.
+// The detached POSIX shell program that runs every payload. It outlives the server, so it is passed as text (an upgrade may
+// remove our files) and stores everything it knows in the attempt folder. A server must understand the files of wrappers
+// that an earlier version started.
 //
-// - `claim` is created exclusively before the payload starts; a recovering server voids an attempt with the same
-//   file, so exactly one of them wins. It holds pid, boot id and the kernel's own line about the process.
-// - `exit` exists and is filled before the start, and is overwritten in place: a full disk cannot lose the exit code.
-//   The shell's own remark about a signal ("Terminated") lands in front of the code: that is how `exit 143` and
-//   SIGTERM are told apart. The record counts only with its last line, `end`.
-// - Signals are caught (not ignored: that would be inherited), so that the wrapper lives to write the record.
-// - Its own files are for the owner alone; the payload gets the file mode mask it would have had.
-// - The holder of the input is ended by the one signal that a shell which has just forked cannot swallow.
-// - The payload runs in the foreground: a shell gives background children ignored SIGINT and no stdin.
-import { quoted } from '../../../runtime/shell.ts';
+// - `claim` is created exclusively before the payload starts. A recovering server voids an attempt by creating the same
+// file, so exactly one of them wins. It contains the pid, the boot id and the kernel's stat line of the process.
+// - `exit` is created at full size before the start and overwritten in place: a full disk cannot lose the exit code.
+// The shell prints its message about a signal ("Terminated") before the code, which distinguishes `exit 143` from
+// SIGTERM. The record counts only if it ends with the line `end`.
+// - Signals are caught (not ignored, because that would be inherited), so that the wrapper lives to write the record.
+// - Only the owner can read its files. The payload gets the usual file mode mask.
+// - The process that holds the input open is killed with SIGKILL, which a shell that has just forked cannot swallow.
+// - The payload runs in the foreground, because a shell starts background children with SIGINT ignored and without stdin.
+import { shellQuote } from '../../../runtime/shell.ts';
 
 const wrapperScript = `dir=$1 input=$2 mask=$3
 shift 3
@@ -41,17 +42,17 @@ code=$?
 exit 0
 `;
 
-/** Room for the record: a remark of the shell, the code, two lines of CPU times. */
+/** Size of the record: a message of the shell, the code, two lines of CPU times. */
 export const exitRecordBytes = 512;
 
-/** Words for `sh -c`, with the payload last. */
+/** Arguments for `sh -c`, with the payload last. */
 export function wrapperArgs(folder: string, input: 'none' | 'open', argv: readonly string[]) {
   return ['-c', wrapperScript, 'errand-job', folder, input, mask(), ...argv];
 }
 
-/** The same as a script file: a terminal's helper program takes a command line, not words. */
+/** The same as a script file, because a terminal helper accepts a command line instead of arguments. */
 export function wrapperFile(folder: string, argv: readonly string[], size: TerminalSize): string {
-  const words = [folder, 'none', mask(), ...argv].map(quoted).join(' ');
+  const words = [folder, 'none', mask(), ...argv].map(shellQuote).join(' ');
   return `PATH="/usr/bin:/bin:\${PATH-}" stty rows ${size.rows} cols ${size.cols} 2>/dev/null\nset -- ${words}\n${wrapperScript}`;
 }
 

@@ -1,27 +1,28 @@
-// Operations on batches: run_batch for agents, and the steps (draft, add, finalize …) that RunPod's batch routes need.
+// Batch operations: run_batch for agents, and the steps (draft, add, finalize …) that RunPod's batch routes need.
 import { z } from 'zod';
 import { AppError } from '../../../errors.ts';
 import { defineOperation, type Operation } from '../../../operation.ts';
+import { fitItems, omitted } from '../../../runtime/response-budget.ts';
 import { decodeJson } from '../../../runtime/json.ts';
-import type { Desk } from '../desk.ts';
+import type { EndpointDeps } from '../deps.ts';
 import type { Job } from '../../../jobs/job.ts';
 import { isoTime } from '../../../runtime/clock.ts';
-import type { RunWish } from '../intake.ts';
-import { requestsMax } from '../batch/batches.ts';
+import type { RunRequest } from '../jobs/submitter.ts';
+import { maxRequests } from '../batch/batches.ts';
 import { endpointId } from '../spec.ts';
-import { jobId } from '../../../jobs/operation-needs.ts';
+import { jobId } from '../../../contracts/jobs.ts';
 import { endpointJobView, viewEndpointJob } from './job-view.ts';
 import { runFields } from './jobs.ts';
-import { withPresent } from './present.ts';
+import { omitUndefined } from './omit-undefined.ts';
 import { ofEndpoint } from './reach.ts';
 
 const endpointFilter = z
   .string()
   .max(100)
   .optional()
-  .describe('Of another endpoint it is unknown; left out: of any');
+  .describe('Only match batches of this endpoint');
 const request = z.object(runFields);
-const requests = z.array(request).max(requestsMax);
+const requests = z.array(request).max(maxRequests);
 const counts = z.object({
   total: z.number(),
   queued: z.number(),
@@ -37,29 +38,29 @@ const batchView = z.object({
   draft: z.boolean(),
   name: z.string().optional(),
   counts,
-  state: z.string().describe('The counts in a few words'),
+  state: z.string().describe('Summary of the counts'),
   createdAt: z.string(),
 });
 type BatchView = z.infer<typeof batchView>;
 
-export function batchOperations(desk: Desk): Operation[] {
+export function batchOperations(deps: EndpointDeps): Operation[] {
   return [
-    runBatch(desk),
-    draftBatch(desk),
-    changeBatch(desk),
-    cancelBatch(desk),
-    getBatch(desk),
-    listBatches(desk),
-    listBatchJobs(desk),
+    runBatch(deps),
+    draftBatch(deps),
+    changeBatch(deps),
+    cancelBatch(deps),
+    getBatch(deps),
+    listBatches(deps),
+    listBatchJobs(deps),
   ];
 }
 
-function runBatch(desk: Desk): Operation {
+function runBatch(deps: EndpointDeps): Operation {
   return defineOperation({
     name: 'run_batch',
     title: 'Run batch',
     description:
-      'Submits up to 50,000 jobs to an endpoint in one call, under one parent job with counts. Answers at once; follow the parent with wait_for_jobs, see results by page with list_batch_jobs, stop what still waits with cancel_job on the parent. For a single job use run_endpoint.',
+      'Submits up to 50,000 jobs to an endpoint in one call, under one parent job with counts. Returns immediately. Wait for the parent with wait_for_jobs, page through the results with list_batch_jobs, and cancel waiting jobs with cancel_job on the parent. For a single job use run_endpoint.',
     effect: 'write',
     openWorld: true,
     scope: 'run',
@@ -67,7 +68,7 @@ function runBatch(desk: Desk): Operation {
     toolsets: ['endpoints'],
     input: z.object({
       endpointId,
-      inputs: z.array(z.unknown()).min(1).max(requestsMax).describe('One job per element'),
+      inputs: z.array(z.unknown()).min(1).max(maxRequests).describe('One job per element'),
       name: z.string().max(200).optional(),
       idempotencyKey: z.string().min(1).max(200).optional(),
     }),
@@ -76,29 +77,29 @@ function runBatch(desk: Desk): Operation {
     cli: { words: ['batch', 'run'], args: ['endpointId', 'inputs'] },
     startsJob: ({ id }) => id,
     text: batchText,
-    run: async (wish, { caller }) => {
-      const endpoint = await desk.endpoints.get(wish.endpointId, caller);
-      await desk.intake.admit(endpoint, wish.inputs.length);
-      const { name, idempotencyKey } = wish;
-      const batch = await desk.batches.create({
+    run: async (input, { caller }) => {
+      const endpoint = await deps.endpoints.get(input.endpointId, caller);
+      await deps.submitter.admit(endpoint, input.inputs.length);
+      const { name, idempotencyKey } = input;
+      const batch = await deps.batches.create({
         endpoint,
         owner: caller!.owner,
-        requests: wish.inputs.map((input) => ({ input })),
+        requests: input.inputs.map((input) => ({ input })),
         finalize: true,
         ...(name === undefined ? {} : { name }),
         ...(idempotencyKey === undefined ? {} : { idempotencyKey }),
       });
-      return viewBatch(desk, batch);
+      return viewBatch(deps, batch);
     },
   });
 }
 
-function draftBatch(desk: Desk): Operation {
+function draftBatch(deps: EndpointDeps): Operation {
   return defineOperation({
     name: 'draft_batch',
     title: 'Draft batch',
     description:
-      'Makes a batch that is not queued yet, to add requests to. What dialects are made of; agents use run_batch.',
+      'Creates a batch that is not queued yet, so that requests can be added. For dialects; agents use run_batch.',
     effect: 'write',
     scope: 'run',
     reach: ofEndpoint,
@@ -108,26 +109,26 @@ function draftBatch(desk: Desk): Operation {
       name: z.string().max(200).optional(),
     }),
     output: batchView,
-    run: async (wish, { caller }) => {
-      const endpoint = await desk.endpoints.get(wish.endpointId, caller);
-      const batch = await desk.batches.create({
+    run: async (input, { caller }) => {
+      const endpoint = await deps.endpoints.get(input.endpointId, caller);
+      const batch = await deps.batches.create({
         endpoint,
         owner: caller!.owner,
-        requests: wish.requests.map((one) => withPresent(one) as RunWish),
+        requests: input.requests.map((one) => omitUndefined(one) as RunRequest),
         finalize: false,
-        ...(wish.name === undefined ? {} : { name: wish.name }),
+        ...(input.name === undefined ? {} : { name: input.name }),
       });
-      return viewBatch(desk, batch);
+      return viewBatch(deps, batch);
     },
   });
 }
 
-function changeBatch(desk: Desk): Operation {
+function changeBatch(deps: EndpointDeps): Operation {
   return defineOperation({
     name: 'change_batch',
     title: 'Change batch',
     description:
-      'Adds requests to a draft, removes one, renames it or queues it (finalize). What dialects are made of.',
+      'Adds requests to a draft, removes one, renames it or queues it (finalize). For dialects.',
     effect: 'write',
     scope: 'run',
     reach: { jobs: ({ batchId }) => [batchId] },
@@ -140,27 +141,27 @@ function changeBatch(desk: Desk): Operation {
       finalize: z.boolean().optional(),
     }),
     output: batchView.extend({ added: z.array(z.string()).optional() }),
-    run: async (wish, { caller }) => {
-      const { id } = await desk.batches.get(wish.batchId, caller, wish.endpointId);
-      const { batch, added } = await desk.batches.change(id, {
-        add: (wish.add ?? []).map((one) => withPresent(one) as RunWish),
-        remove: wish.remove,
-        name: wish.name,
-        finalize: wish.finalize === true,
+    run: async (input, { caller }) => {
+      const { id } = await deps.batches.get(input.batchId, caller, input.endpointId);
+      const { batch, added } = await deps.batches.change(id, {
+        add: (input.add ?? []).map((one) => omitUndefined(one) as RunRequest),
+        remove: input.remove,
+        name: input.name,
+        finalize: input.finalize === true,
       });
-      return { ...(await viewBatch(desk, batch)), ...(wish.add ? { added } : {}) };
+      return { ...(await viewBatch(deps, batch)), ...(input.add ? { added } : {}) };
     },
   });
 }
 
-const cancelMsMax = 10_000;
+const maxCancelMs = 10_000;
 
-function cancelBatch(desk: Desk): Operation {
+function cancelBatch(deps: EndpointDeps): Operation {
   return defineOperation({
     name: 'cancel_batch',
     title: 'Cancel batch',
     description:
-      'Cancels what still waits of a batch; jobs that run go on, ended ones keep their results. Agents use cancel_job on the parent.',
+      'Cancels the waiting jobs of a batch. Running jobs continue, and ended jobs keep their results. Agents use cancel_job on the parent.',
     effect: 'destroy',
     idempotent: true,
     scope: 'run',
@@ -169,17 +170,17 @@ function cancelBatch(desk: Desk): Operation {
     output: batchView,
     cli: { words: ['batch', 'cancel'], args: ['batchId'] },
     text: batchText,
-    run: async (wish, { caller }) => {
-      const { batches, jobs, waiting } = desk;
-      const { id } = await batches.get(wish.batchId, caller, wish.endpointId);
+    run: async (input, { caller }) => {
+      const { batches, jobs, waiting } = deps;
+      const { id } = await batches.get(input.batchId, caller, input.endpointId);
       await jobs.cancel(id, caller!.owner);
-      const ended = await waiting.ended(id, AbortSignal.timeout(cancelMsMax));
-      return viewBatch(desk, ended ?? (await jobs.get(id)));
+      const waitForEnd = await waiting.waitForEnd(id, AbortSignal.timeout(maxCancelMs));
+      return viewBatch(deps, waitForEnd ?? (await jobs.get(id)));
     },
   });
 }
 
-function getBatch(desk: Desk): Operation {
+function getBatch(deps: EndpointDeps): Operation {
   return defineOperation({
     name: 'get_batch',
     title: 'Get batch',
@@ -192,12 +193,12 @@ function getBatch(desk: Desk): Operation {
     output: batchView,
     cli: { words: ['batch', 'show'], args: ['batchId'] },
     text: batchText,
-    run: async (wish, { caller }) =>
-      viewBatch(desk, await desk.batches.get(wish.batchId, caller, wish.endpointId)),
+    run: async (input, { caller }) =>
+      viewBatch(deps, await deps.batches.get(input.batchId, caller, input.endpointId)),
   });
 }
 
-function listBatches(desk: Desk): Operation {
+function listBatches(deps: EndpointDeps): Operation {
   return defineOperation({
     name: 'list_batches',
     title: 'List batches',
@@ -215,25 +216,25 @@ function listBatches(desk: Desk): Operation {
       args: ['endpointId'],
       table: { rows: 'batches', columns: ['id', 'status', 'name', 'state'] },
     },
-    run: async (wish, { caller }) => {
-      const endpoint = await desk.endpoints.get(wish.endpointId, caller);
+    run: async (input, { caller }) => {
+      const endpoint = await deps.endpoints.get(input.endpointId, caller);
       const filter = {
         kinds: ['batch'],
         queue: endpoint.id,
         ...(caller!.admin ? {} : { owner: caller!.owner }),
       };
-      const page = await desk.jobs.ledger.list(filter, { limit: wish.limit });
-      return { batches: await Promise.all(page.jobs.map((batch) => viewBatch(desk, batch))) };
+      const page = await deps.jobs.ledger.list(filter, { limit: input.limit });
+      return { batches: await Promise.all(page.jobs.map((batch) => viewBatch(deps, batch))) };
     },
   });
 }
 
-function listBatchJobs(desk: Desk): Operation {
+function listBatchJobs(deps: EndpointDeps): Operation {
   return defineOperation({
     name: 'list_batch_jobs',
     title: 'List batch jobs',
     description:
-      'Lists the jobs of a batch in their order, with status and output, by page. Use it to collect the results of run_batch; for counts alone get_job on the parent is cheaper. Changes nothing.',
+      'Lists the jobs of a batch in order, with status and output, page by page. Use it to collect the results of run_batch. For counts alone, get_job on the parent is cheaper. Changes nothing.',
     effect: 'read',
     scope: 'read',
     reach: { jobs: ({ batchId }) => [batchId] },
@@ -243,20 +244,27 @@ function listBatchJobs(desk: Desk): Operation {
       offset: z.number().int().min(0).default(0),
       limit: z.number().int().min(1).max(1000).default(50),
     }),
-    output: z.object({ jobs: z.array(endpointJobView), total: z.number(), hasMore: z.boolean() }),
+    output: z.object({
+      jobs: z.array(endpointJobView),
+      total: z.number(),
+      hasMore: z.boolean(),
+      nextOffset: z.number().optional(),
+      omitted: omitted.optional(),
+    }),
+    pages: true,
     http: { method: 'GET', path: '/api/batches/{batchId}/jobs' },
     cli: {
       words: ['batch', 'jobs'],
       args: ['batchId'],
       table: { rows: 'jobs', columns: ['id', 'status', 'output', 'error'] },
     },
-    run: async ({ batchId, offset, limit }, { caller }) => {
-      const batch = await desk.batches.get(batchId, caller);
-      const { total } = await desk.batches.counts(batch);
-      const queued = await desk.batches.children(batch, { offset, limit });
-      const jobs = queued.map((job) => viewEndpointJob(desk, job));
+    run: async ({ batchId, offset, limit }, { caller, maxResponseBytes }) => {
+      const batch = await deps.batches.get(batchId, caller);
+      const { total } = await deps.batches.counts(batch);
+      const queued = await deps.batches.children(batch, { offset, limit });
+      const jobs = queued.map((job) => viewEndpointJob(deps, job));
       if (batch.stage === 'draft') {
-        const drafts = (await desk.batches.drafts(batch, { offset, limit })).slice(offset);
+        const drafts = (await deps.batches.drafts(batch, { offset, limit })).slice(offset);
         for (const { jobId: id, body } of drafts)
           jobs.push({
             id,
@@ -264,17 +272,20 @@ function listBatchJobs(desk: Desk): Operation {
             status: 'queued',
             retries: 0,
             createdAt: isoTime(batch.createdAt),
-            input: (decodeJson(body)?.value as RunWish | undefined)?.input,
+            input: (decodeJson(body)?.value as RunRequest | undefined)?.input,
           });
       }
-      return { jobs, total, hasMore: offset + limit < total };
+      const { shown, ...left } = fitItems(jobs, maxResponseBytes, 'pass nextOffset as `offset`');
+      const next = offset + (shown.length < jobs.length ? shown.length : limit);
+      const hasMore = next < total;
+      return { jobs: shown, total, hasMore, ...(hasMore ? { nextOffset: next } : {}), ...left };
     },
   });
 }
 
-async function viewBatch(desk: Desk, batch: Job): Promise<BatchView> {
-  if (batch.kind !== 'batch') throw new AppError('notFound', 'That is no batch.');
-  const byStatus = await desk.batches.counts(batch);
+async function viewBatch(deps: EndpointDeps, batch: Job): Promise<BatchView> {
+  if (batch.kind !== 'batch') throw new AppError('notFound', 'The job is not a batch.');
+  const byStatus = await deps.batches.counts(batch);
   return {
     id: batch.id,
     endpointId: batch.queue,

@@ -1,15 +1,17 @@
-// Operations on endpoints themselves: save, list with health, delete, purge, releases.
-import { isAbsolute, resolve } from 'node:path';
+// Endpoint operations: save, list with health, delete, purge, releases.
+import { resolve } from 'node:path';
 import { z } from 'zod';
 import { AppError } from '../../../errors.ts';
-import { randomId } from '../../../jobs/job.ts';
+import { randomId } from '../../../runtime/id.ts';
 import { defineOperation, type Caller, type Operation, type Origin } from '../../../operation.ts';
+import { fitItems, omitted } from '../../../runtime/response-budget.ts';
 import { isoTime } from '../../../runtime/clock.ts';
-import type { Desk } from '../desk.ts';
+import type { EndpointDeps } from '../deps.ts';
 import { manages, mayChange, mayUse, unknownEndpoint } from '../endpoints.ts';
 import type { Health } from '../health.ts';
+import { withFiles } from '../workers/recipe.ts';
 import { endpointChanges, endpointId, endpointSpec } from '../spec.ts';
-import type { EndpointRow } from '../store.ts';
+import type { EndpointRow } from '../store/endpoints.ts';
 import { ofEndpoint } from './reach.ts';
 
 const healthView = z.object({
@@ -23,31 +25,31 @@ const endpointView = z.looseObject({
   source: z.enum(['api', 'config']),
   spec: endpointSpec,
   health: healthView,
-  state: z.string().describe('The health in a few words'),
-  trouble: z.string().optional().describe('Why its workers do not come up'),
-  note: z.string().optional().describe('What to know about a change'),
+  state: z.string().describe('Summary of the health'),
+  trouble: z.string().optional().describe('Why its workers do not start'),
+  note: z.string().optional().describe('Note about this change'),
   webhookSecret: z.string().optional(),
   createdAt: z.string(),
 });
 
-export function endpointOperations(desk: Desk): Operation[] {
+export function endpointOperations(deps: EndpointDeps): Operation[] {
   return [
-    saveEndpoint(desk),
-    listEndpoints(desk),
-    getEndpoint(desk),
-    deleteEndpoint(desk),
-    purgeQueue(desk),
-    listReleases(desk),
+    saveEndpoint(deps),
+    listEndpoints(deps),
+    getEndpoint(deps),
+    deleteEndpoint(deps),
+    purgeQueue(deps),
+    listReleases(deps),
   ];
 }
 
-function saveEndpoint(desk: Desk): Operation {
+function saveEndpoint(deps: EndpointDeps): Operation {
   return defineOperation({
     name: 'save_endpoint',
     title: 'Save endpoint',
     description:
-      'Makes a serverless endpoint, or changes the given fields of one. recipe says what its workers are: {module} a JS/TS handler file, {perJob} a command per job, {worker} a program with the RunPod worker protocol, {image} a container; none: workers come from outside. remote points to RunPod or another Errand instead. ' +
-      'A changed recipe is a new version: idle workers are replaced now, busy ones after their job. Then use run_endpoint; delete_endpoint removes it.',
+      'Creates a serverless endpoint, or changes the given fields of one. recipe defines its workers: {module} a JS/TS handler file, {perJob} a command per job, {worker} a program that speaks the RunPod worker protocol, {image} a container. Without a recipe, workers connect from outside. remote sends jobs to RunPod or another Errand instead. ' +
+      'A changed recipe creates a new version: idle workers are replaced immediately, busy ones after their job. Then use run_endpoint. delete_endpoint removes the endpoint.',
     effect: 'write',
     idempotent: true,
     scope: 'run',
@@ -56,7 +58,7 @@ function saveEndpoint(desk: Desk): Operation {
     input: z.object({
       id: endpointId.optional().describe('Default: a new random id'),
       ...endpointChanges,
-      create: z.boolean().optional().describe('Refuse when it exists already'),
+      create: z.boolean().optional().describe('Fail if the endpoint exists'),
     }),
     output: endpointView,
     http: { method: 'POST', path: '/api/endpoints' },
@@ -65,70 +67,83 @@ function saveEndpoint(desk: Desk): Operation {
       const isEmpty = Object.values(fields).every((value) => value === undefined);
       if (wished === undefined && isEmpty)
         throw new AppError('invalidInput', 'An endpoint needs an id or a recipe.', {
-          hint: 'Give an id, and with recipe what its workers are (or remote).',
+          hint: 'Pass an id, and a recipe for its workers (or a remote).',
         });
       const id = wished ?? randomId('ep', 12);
-      const before = await desk.endpoints.find(id);
+      const before = await deps.endpoints.find(id);
       if (before && !mayChange(before, caller)) throw cannotChange(before, caller);
       refuseForeignCode(fields, caller);
       const given = Object.fromEntries(Object.entries(fields).filter(([, v]) => v !== undefined));
-      const row = await desk.endpoints.save({
+      const row = await deps.endpoints.save({
         id,
-        fields: withPaths(given, origin, desk.home),
+        fields: withPaths(given, origin, deps.home),
         owner: before?.owner ?? caller!.owner,
-        // One of config.json stays one: every key may use it, and the next start makes it what the file says.
+        // An endpoint of config.json keeps its source: every key may use it, and the next start restores the settings
+        // of the file.
         source: before?.source ?? 'api',
         merge: true,
         ...(create ? { create } : {}),
       });
-      const view = await viewEndpoint(desk, row);
+      const view = await viewEndpoint(deps, row);
       return row.source === 'config' ? { ...view, note: passingNote } : view;
     },
   });
 }
 
 const passingNote =
-  'It is written in config.json of the server: this change lasts until the next start. Write it there to keep it.';
+  'The endpoint is defined in config.json of the server, so this change lasts until the next start. Change config.json to keep it.';
 
-function listEndpoints(desk: Desk): Operation {
+function listEndpoints(deps: EndpointDeps): Operation {
   return defineOperation({
     name: 'list_endpoints',
     title: 'List endpoints',
     description:
-      'Lists the serverless endpoints you can use, with the health of each: jobs waiting, running, done and failed, workers idle, running, starting and unhealthy, and why workers do not come up. Use it before run_endpoint, or when jobs stay queued. Changes nothing.',
+      'Lists the serverless endpoints you can use, with the health of each: jobs waiting, running, done and failed, workers idle, running, starting and unhealthy, and why workers do not start. Use it before run_endpoint, or when jobs stay queued. Changes nothing.',
     effect: 'read',
     scope: 'read',
     reach: { filters: ['queues', 'subject'] },
     toolsets: ['endpoints'],
     input: z.object({
       limit: z.number().int().min(1).max(1000).default(100),
-      after: z.string().max(100).optional().describe('Id of the last one of the page before'),
+      after: z
+        .string()
+        .max(100)
+        .optional()
+        .describe('Id of the last endpoint of the previous page'),
     }),
-    output: z.object({ endpoints: z.array(endpointView), next: z.string().optional() }),
+    output: z.object({
+      endpoints: z.array(endpointView),
+      next: z.string().optional(),
+      omitted: omitted.optional(),
+    }),
+    pages: true,
     http: { method: 'GET', path: '/api/endpoints' },
     cli: {
       words: ['endpoint', 'list'],
       table: { rows: 'endpoints', columns: ['id', 'version', 'state', 'createdAt', 'trouble'] },
     },
-    run: async ({ limit, after }, { caller }) => {
-      const rows = (await desk.endpoints.list()).filter((row) => mayUse(row, caller));
+    run: async ({ limit, after }, { caller, maxResponseBytes }) => {
+      const rows = (await deps.endpoints.list()).filter((row) => mayUse(row, caller));
       const start = after === undefined ? 0 : rows.findIndex(({ id }) => id === after) + 1;
       const page = rows.slice(start, start + limit);
-      const more = start + limit < rows.length;
+      const views = await Promise.all(page.map((row) => viewEndpoint(deps, row)));
+      const { shown, ...left } = fitItems(views, maxResponseBytes, 'pass `next` as `after`');
+      const more = start + shown.length < rows.length;
       return {
-        endpoints: await Promise.all(page.map((row) => viewEndpoint(desk, row))),
-        ...(more ? { next: page.at(-1)!.id } : {}),
+        endpoints: shown,
+        ...(more ? { next: page[shown.length - 1]!.id } : {}),
+        ...left,
       };
     },
   });
 }
 
-function getEndpoint(desk: Desk): Operation {
+function getEndpoint(deps: EndpointDeps): Operation {
   return defineOperation({
     name: 'get_endpoint',
     title: 'Get endpoint',
     description:
-      'Shows one endpoint: recipe, scaling, times, version and health; to its owner also what the webhooks of its jobs are signed with. Use list_endpoints to find its id. Changes nothing.',
+      'Shows one endpoint: recipe, scaling, timeouts, version and health, and for its owner the secret that signs job webhooks. Use list_endpoints to find its id. Changes nothing.',
     effect: 'read',
     scope: 'read',
     reach: { queue: ({ id }) => id, subject: { type: 'endpoint', id: ({ id }) => id } },
@@ -137,19 +152,19 @@ function getEndpoint(desk: Desk): Operation {
     http: { method: 'GET', path: '/api/endpoints/{id}' },
     cli: { words: ['endpoint', 'show'], args: ['id'] },
     run: async ({ id }, { caller }) => {
-      const row = await desk.endpoints.get(id, caller);
-      const view = await viewEndpoint(desk, row);
-      return mayChange(row, caller) ? { ...view, webhookSecret: desk.secretOf(id) } : view;
+      const row = await deps.endpoints.get(id, caller);
+      const view = await viewEndpoint(deps, row);
+      return mayChange(row, caller) ? { ...view, webhookSecret: deps.secretOf(id) } : view;
     },
   });
 }
 
-function deleteEndpoint(desk: Desk): Operation {
+function deleteEndpoint(deps: EndpointDeps): Operation {
   return defineOperation({
     name: 'delete_endpoint',
     title: 'Delete endpoint',
     description:
-      'Removes an endpoint that nobody needs, for good: waiting and running jobs are cancelled, its workers are stopped. Ended jobs and their results stay readable with get_job. Cannot be undone; to pause it instead, set workersMax to 0 with save_endpoint.',
+      'Deletes an endpoint permanently. Use it when the endpoint is no longer needed. Its waiting and running jobs are cancelled and its workers are stopped. Ended jobs and their results stay readable with get_job. To pause the endpoint instead, set maxWorkers to 0 with save_endpoint.',
     effect: 'destroy',
     idempotent: true,
     scope: 'run',
@@ -160,31 +175,31 @@ function deleteEndpoint(desk: Desk): Operation {
     http: { method: 'DELETE', path: '/api/endpoints/{id}' },
     cli: { words: ['endpoint', 'delete'], args: ['id'] },
     run: async ({ id }, { caller }) => {
-      const row = await desk.endpoints.get(id, caller);
+      const row = await deps.endpoints.get(id, caller);
       if (!mayChange(row, caller)) throw cannotChange(row, caller);
       const by = caller!.owner;
       let cancelled = 0;
       if (row.spec.remote) {
-        // As long as the endpoint is there it is known where its jobs are to be stopped.
-        cancelled = await stopJobs(desk, id, by);
-        await desk.remoteSettled(id);
+        // Jobs on a remote can be stopped only while the endpoint exists.
+        cancelled = await stopJobs(deps, id, by);
+        await deps.waitForRemoteCancels(id);
       }
-      await desk.endpoints.delete(id);
-      cancelled += await stopJobs(desk, id, by);
-      for (const worker of desk.hub.of(id))
+      await deps.endpoints.delete(id);
+      cancelled += await stopJobs(deps, id, by);
+      for (const worker of deps.registry.ofEndpoint(id))
         if (worker.origin === 'external')
-          await desk.hub.end(worker, { reason: 'its endpoint was deleted' });
+          await deps.registry.end(worker, { reason: 'its endpoint was deleted' });
       return { id, cancelled };
     },
   });
 }
 
-function purgeQueue(desk: Desk): Operation {
+function purgeQueue(deps: EndpointDeps): Operation {
   return defineOperation({
     name: 'purge_queue',
     title: 'Purge queue',
     description:
-      'Cancels every waiting job of an endpoint; running ones go on. Its owner and admin keys cancel the jobs of all its users; on an endpoint of config.json other keys cancel only those of their owner. Use it when the queue holds work nobody wants. To cancel one job use cancel_job. Answers how many were removed.',
+      'Cancels every waiting job of an endpoint. Running jobs continue. The endpoint owner and admin keys cancel the jobs of all users; on an endpoint of config.json, other keys cancel only the jobs of their owner. Use it to drop a backlog that is no longer needed. To cancel one job use cancel_job. Returns how many were removed.',
     effect: 'destroy',
     idempotent: true,
     scope: 'run',
@@ -195,20 +210,20 @@ function purgeQueue(desk: Desk): Operation {
     http: { method: 'POST', path: '/api/endpoints/{endpointId}/purge' },
     cli: { words: ['endpoint', 'purge'], args: ['endpointId'] },
     run: async (input, { caller }) => {
-      const row = await desk.endpoints.get(input.endpointId, caller);
+      const row = await deps.endpoints.get(input.endpointId, caller);
       const why = { by: caller!.owner, reason: 'The queue was purged.' };
       const whose = manages(row, caller!) ? {} : { owner: caller!.owner };
-      return { removed: await purge(desk, row.id, { ...why, ...whose }) };
+      return { removed: await purge(deps, row.id, { ...why, ...whose }) };
     },
   });
 }
 
-function listReleases(desk: Desk): Operation {
+function listReleases(deps: EndpointDeps): Operation {
   return defineOperation({
     name: 'list_releases',
     title: 'List releases',
     description:
-      'Shows the versions of an endpoint, newest first, with what each changed and how many workers run it. Use it to see whether a rollout is through. Changes nothing.',
+      'Shows the versions of an endpoint, newest first, with the changes of each and how many workers run it. Use it to check whether a rollout has finished. Changes nothing.',
     effect: 'read',
     scope: 'read',
     reach: ofEndpoint,
@@ -230,10 +245,10 @@ function listReleases(desk: Desk): Operation {
     http: { method: 'GET', path: '/api/endpoints/{endpointId}/releases' },
     cli: { words: ['endpoint', 'releases'], args: ['endpointId'] },
     run: async (input, { caller }) => {
-      const row = await desk.endpoints.get(input.endpointId, caller);
-      const workers = desk.hub.of(row.id);
+      const row = await deps.endpoints.get(input.endpointId, caller);
+      const workers = deps.registry.ofEndpoint(row.id);
       const on = (version: number) => workers.filter((worker) => worker.version === version).length;
-      const releases = await desk.store.releases(row.id, 100);
+      const releases = await deps.store.releases(row.id, 100);
       return {
         version: row.version,
         workers: workers.length,
@@ -250,9 +265,9 @@ function listReleases(desk: Desk): Operation {
   });
 }
 
-async function viewEndpoint(desk: Desk, row: EndpointRow) {
-  const trouble = await desk.health.troubleText(row);
-  const health = await desk.health.health(row);
+async function viewEndpoint(deps: EndpointDeps, row: EndpointRow) {
+  const trouble = await deps.health.troubleText(row);
+  const health = await deps.health.health(row);
   return {
     id: row.id,
     ...(row.undecodable ? { undecodable: true } : {}),
@@ -273,58 +288,56 @@ function stateText({ jobs, workers }: Health): string {
   return `${waiting}; ${workers.ready} ${workers.ready === 1 ? 'worker' : 'workers'} ready${starting}${sick}`;
 }
 
-async function stopJobs(desk: Desk, id: string, by: string): Promise<number> {
-  const reason = 'Its endpoint was deleted.';
-  let cancelled = await purge(desk, id, { by, reason });
-  for (const job of await desk.jobs.ledger.running({ kinds: ['endpoint'] })) {
+async function stopJobs(deps: EndpointDeps, id: string, by: string): Promise<number> {
+  const reason = 'The endpoint was deleted.';
+  let cancelled = await purge(deps, id, { by, reason });
+  for (const job of await deps.jobs.ledger.running({ kinds: ['endpoint'] })) {
     if (job.queue !== id) continue;
-    await desk.jobs.cancel(job.id, by, reason);
+    await deps.jobs.cancel(job.id, by, reason);
     cancelled += 1;
   }
   return cancelled;
 }
 
-const purgeAtOnce = 200;
+const purgeChunk = 200;
 
 async function purge(
-  desk: Desk,
+  deps: EndpointDeps,
   id: string,
   { by, reason, owner }: { by: string; reason: string; owner?: string },
 ): Promise<number> {
-  const ids = await desk.store.queuedIds(id, {
+  const ids = await deps.store.queuedIds(id, {
     limit: 1_000_000,
     ...(owner === undefined ? {} : { owner }),
   });
   let removed = 0;
-  for (let i = 0; i < ids.length; i += purgeAtOnce) {
-    const some = ids.slice(i, i + purgeAtOnce);
-    const ended = await Promise.all(some.map((jobId) => desk.jobs.cancel(jobId, by, reason)));
+  for (let i = 0; i < ids.length; i += purgeChunk) {
+    const some = ids.slice(i, i + purgeChunk);
+    const ended = await Promise.all(some.map((jobId) => deps.jobs.cancel(jobId, by, reason)));
     removed += ended.filter((job) => job.status === 'cancelled').length;
   }
   return removed;
 }
 
-/** A recipe runs a program as the user of this server: only they, or a key of theirs with `admin`, may name one. */
+/** A recipe runs a program as the user of this server, so only an admin key may set one. */
 function refuseForeignCode(fields: Record<string, unknown>, caller: Caller | undefined): void {
   if (fields.recipe === undefined && fields.remote === undefined && fields.envFrom === undefined)
     return;
   if (caller?.admin) return;
-  throw new AppError('forbidden', 'Only an admin key may say what runs on this machine.', {
-    hint: 'Leave recipe, remote and envFrom out (workers then come from outside), or use an admin key.',
+  throw new AppError('forbidden', 'Only an admin key may set what runs on this machine.', {
+    hint: 'Omit recipe, remote and envFrom (workers then connect from outside), or use an admin key.',
   });
 }
 
 function cannotChange(row: EndpointRow, caller: Caller | undefined): AppError {
   if (!mayUse(row, caller)) return unknownEndpoint(row.id);
-  return new AppError('forbidden', `The endpoint ${row.id} is not yours to change.`, {
+  return new AppError('forbidden', `You may not change endpoint ${row.id}.`, {
     hint:
-      row.source === 'config'
-        ? 'It is written in config.json of the server.'
-        : 'Ask whoever made it.',
+      row.source === 'config' ? 'It is defined in config.json of the server.' : 'Ask its owner.',
   });
 }
 
-/** Relative paths mean the folder where the caller stands. */
+/** Relative paths are relative to the caller's working folder. */
 function withPaths(
   fields: Record<string, unknown>,
   origin: Origin | undefined,
@@ -334,14 +347,18 @@ function withPaths(
   if (!recipe || typeof recipe !== 'object') return fields;
   const known = recipe as Record<string, unknown>;
   const base = origin?.cwd ?? home;
-  const cwd = typeof known.cwd === 'string' ? resolve(base, known.cwd) : base;
+  // A worker keeps files in its working folder, so each worker gets a separate one unless the recipe sets it.
+  const usual = 'module' in known || 'perJob' in known ? origin?.cwd : undefined;
+  const cwd = typeof known.cwd === 'string' ? resolve(base, known.cwd) : usual;
   const file = known.module;
+  const words = ['worker', 'perJob'].filter((name) => name in known && cwd === undefined);
   return {
     ...fields,
     recipe: {
       ...known,
-      ...('image' in known ? {} : { cwd }),
-      ...(typeof file === 'string' && !isAbsolute(file) ? { module: resolve(cwd, file) } : {}),
+      ...(cwd === undefined ? {} : { cwd }),
+      ...(typeof file === 'string' ? { module: resolve(cwd ?? base, file) } : {}),
+      ...Object.fromEntries(words.map((name) => [name, withFiles(known[name] as string[], base)])),
     },
   };
 }

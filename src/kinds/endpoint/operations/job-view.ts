@@ -1,12 +1,13 @@
-// An endpoint job as operations answer it to dialects.
+// Endpoint jobs as operations return them to dialects.
 import { z } from 'zod';
-import { isFinal, statuses, type Job } from '../../../jobs/job.ts';
+import { isFinal, type Job } from '../../../jobs/job.ts';
+import { statuses } from '../../../contracts/jobs.ts';
 import { isoTime } from '../../../runtime/clock.ts';
-import type { Desk } from '../desk.ts';
-import type { JobInput } from '../intake.ts';
-import { delayMs } from '../reports.ts';
+import type { EndpointDeps } from '../deps.ts';
+import type { JobInput } from '../jobs/submitter.ts';
+import { delayMs } from '../jobs/reports.ts';
 
-/** A job as dialects need it: every fact, the result wherever it is. */
+/** A job as dialects need it: every fact, and the result from wherever it is stored. */
 export const endpointJobView = z.object({
   id: z.string(),
   endpointId: z.string(),
@@ -26,9 +27,13 @@ export const endpointJobView = z.object({
 });
 export type EndpointJobView = z.infer<typeof endpointJobView>;
 
-export function viewEndpointJob(desk: Desk, job: Job, includeInput = false): EndpointJobView {
+export function viewEndpointJob(
+  deps: EndpointDeps,
+  job: Job,
+  includeInput = false,
+): EndpointJobView {
   const body = (job.input ?? {}) as Partial<JobInput>;
-  const output = isFinal(job.status) ? desk.results.of(job) : job.facts.progressOutput;
+  const output = isFinal(job.status) ? deps.results.of(job) : job.facts.progressOutput;
   return {
     ...listed(job),
     ...(output === undefined || output === null ? {} : { output }),

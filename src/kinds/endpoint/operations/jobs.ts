@@ -1,66 +1,80 @@
-// Operations on jobs of an endpoint: run, look, wait, stream. The plain ones (`*_endpoint_job`) are what dialects are made
-// of and are no tools; run_endpoint is the one for agents.
+// Job operations of an endpoint: run, get, wait, list, cancel, retry. `*_endpoint_job` operations are for dialects
+// and are not tools. Agents use run_endpoint.
 import { z } from 'zod';
 import { AppError } from '../../../errors.ts';
+import { briefJob, briefJobSchema } from '../../../jobs/brief-view.ts';
 import { isFinal, type Job } from '../../../jobs/job.ts';
-import { isOwn, jobView, viewJob } from '../../../jobs/view.ts';
+import { reportWait, limitWait } from '../../../jobs/wait-progress.ts';
+import { clampedWait, waitField, jobView, jobId } from '../../../contracts/jobs.ts';
+import { isOwn, viewJob } from '../../../jobs/view.ts';
 import { defineOperation, type Caller, type Operation } from '../../../operation.ts';
-import { endpointJob, ownEndpointJob, statusJob, type Desk } from '../desk.ts';
-import type { RunWish } from '../intake.ts';
+import { onDisconnect } from '../../../runtime/disconnect.ts';
+import { fitItems, omitted } from '../../../runtime/response-budget.ts';
+import { endpointJob, ownEndpointJob, statusJob, type EndpointDeps } from '../deps.ts';
+import type { RunRequest } from '../jobs/submitter.ts';
 import { endpointId } from '../spec.ts';
-import { jobId } from '../../../jobs/operation-needs.ts';
+import type { EndpointRow } from '../store/endpoints.ts';
 import { endpointJobView, listed, viewEndpointJob, type EndpointJobView } from './job-view.ts';
-import { withPresent } from './present.ts';
-import { waitFor, waitMsMax } from './waits.ts';
+import { omitUndefined } from './omit-undefined.ts';
+import { waitFor, maxWaitMs } from './waits.ts';
 import { ofEndpoint } from './reach.ts';
 
 const day = 86_400_000;
-const agentWaitMsMax = 50_000;
 
 export const runFields = {
-  input: z.unknown().describe('What the handler gets as job.input: any JSON'),
-  webhook: z.url().max(2000).optional().describe('Called with the job when it is over'),
+  input: z.unknown().describe('Any JSON; the handler receives it as job.input'),
+  webhook: z.url().max(2000).optional().describe('Receives the job by POST when it has ended'),
   s3Config: z.record(z.string(), z.unknown()).optional().describe('Passed on to the worker'),
   executionTimeoutMs: z
     .number()
     .int()
     .min(5000)
     .max(7 * day)
-    .optional(),
+    .optional()
+    .describe('Maximum running time, 5 s to 7 days'),
   ttlMs: z
     .number()
     .int()
     .min(10_000)
     .max(7 * day)
     .optional()
-    .describe('Life from now, waiting and running'),
-  lowPriority: z.boolean().optional().describe('Runs when nothing else waits; starts no worker'),
-  idempotencyKey: z.string().min(1).max(200).optional(),
-  name: z.string().max(200).optional(),
-  tags: z.array(z.string().max(100)).max(20).optional(),
+    .describe('Maximum lifetime from now, waiting and running'),
+  lowPriority: z
+    .boolean()
+    .optional()
+    .describe('Runs when no other job waits; does not start a worker'),
+  idempotencyKey: z
+    .string()
+    .min(1)
+    .max(200)
+    .optional()
+    .describe('Calls with the same key run one job'),
+  name: z.string().max(200).optional().describe('Name to find the job by'),
+  tags: z.array(z.string().max(100)).max(20).optional().describe('Tags to find the job by'),
 };
 
-/** The tool list is paid for in every conversation: agents get the fields they use. */
+/** Every conversation pays for the tool list, so agents get only the fields they use. */
 const { s3Config: _s3, tags: _tags, ...agentFields } = runFields;
 
-export function jobOperations(desk: Desk): Operation[] {
+export function jobOperations(deps: EndpointDeps): Operation[] {
   return [
-    runEndpoint(desk),
-    submitJob(desk),
-    getEndpointJob(desk),
-    listEndpointJobs(desk),
-    cancelEndpointJob(desk),
-    retryEndpointJob(desk),
+    runEndpoint(deps),
+    submitJob(deps),
+    getEndpointJob(deps),
+    listEndpointJobs(deps),
+    cancelEndpointJob(deps),
+    retryEndpointJob(deps),
   ];
 }
 
-function runEndpoint(desk: Desk): Operation {
+function runEndpoint(deps: EndpointDeps): Operation {
   return defineOperation({
     name: 'run_endpoint',
     title: 'Run endpoint',
     description:
-      'Runs a job on a serverless endpoint: input goes to its handler, on this machine or on the remote it stands for. Answers at once with the job; with waitMs it waits so long for the result first. ' +
-      'A job that goes on is followed with wait_for_jobs, stopped with cancel_job. list_endpoints shows which there are; run_batch submits many. The same idempotencyKey never runs twice.',
+      'Runs a job on a serverless endpoint (a deployed handler, such as GPU inference); use it instead of curl or an SDK script. ' +
+      'The handler gets `input`, here or on the remote service of the endpoint, where it may cost money. Not for shell commands: use run_command. ' +
+      'Returns the job id immediately, or with waitMs the result if it is ready in time. Continue with wait_for_jobs. Stop it with cancel_job. To see the endpoints use list_endpoints. To submit many inputs use run_batch.',
     effect: 'write',
     openWorld: true,
     scope: 'run',
@@ -69,37 +83,39 @@ function runEndpoint(desk: Desk): Operation {
     input: z.object({
       endpointId,
       ...agentFields,
-      waitMs: z.number().int().min(0).max(agentWaitMsMax).default(0),
+      waitMs: waitField('Wait this long for the result').default(0),
     }),
     output: jobView,
+    brief: { schema: briefJobSchema, of: (view) => briefJob(deps.jobs, view) },
     rareInput: [
       'executionTimeoutMs',
-      'webhook',
-      's3Config',
-      'ttlMs',
-      'lowPriority',
-      'idempotencyKey',
+      'idempotencyKey (same key, same job)',
       'name',
-      'tags',
+      'webhook (URL for the result)',
     ],
+    unlistedInput: ['ttlMs', 'lowPriority'],
     http: { method: 'POST', path: '/api/endpoints/{endpointId}/run' },
     cli: { words: ['endpoint', 'run'], args: ['endpointId', 'input'] },
     startsJob: (view) => (isFinal(view.status) ? undefined : view.id),
-    run: async ({ endpointId: id, waitMs, ...wish }, { caller, signal }) => {
-      const endpoint = await desk.endpoints.get(id, caller);
-      const { job } = await desk.intake.submit(endpoint, caller!.owner, runWish(wish));
-      const ended = waitMs > 0 ? await waitFor(desk, job.id, waitMs, signal) : undefined;
-      return viewJob(desk.jobs, ended ?? (await desk.jobs.get(job.id)), desk.clock.now());
+    run: async ({ endpointId: id, waitMs: asked, ...input }, context) => {
+      const { caller, signal } = context;
+      const endpoint = await deps.endpoints.get(id, caller);
+      const { job } = await deps.submitter.submit(endpoint, caller!.owner, toRunRequest(input));
+      const waitMs = limitWait(asked, context);
+      const stopProgress = waitMs > 0 ? reportWait(context, [job.id], deps) : () => {};
+      const ended =
+        waitMs > 0 ? await waitFor(deps, job.id, waitMs, signal).finally(stopProgress) : undefined;
+      return viewJob(deps.jobs, ended ?? (await deps.jobs.get(job.id)), deps.clock.now());
     },
   });
 }
 
-function submitJob(desk: Desk): Operation {
+function submitJob(deps: EndpointDeps): Operation {
   return defineOperation({
     name: 'submit_endpoint_job',
     title: 'Submit endpoint job',
     description:
-      'Submits one job to an endpoint and answers its id, with waitMs the whole job once it is over or the time is up. What dialects are made of; agents use run_endpoint.',
+      'Submits one job to an endpoint and returns its id, or with waitMs the whole job when it has ended or the wait times out. For dialects; agents use run_endpoint.',
     effect: 'write',
     openWorld: true,
     scope: 'run',
@@ -107,31 +123,39 @@ function submitJob(desk: Desk): Operation {
     input: z.object({
       endpointId: z.string().max(100),
       ...runFields,
-      waitMs: z.number().int().min(0).max(waitMsMax).optional(),
+      waitMs: clampedWait(maxWaitMs).optional(),
+      connection: z
+        .enum(['stream', 'request'])
+        .optional()
+        .describe('The caller keeps its connection open for the job, see cancelOnDisconnect'),
     }),
     output: endpointJobView,
-    run: async ({ endpointId: id, waitMs, ...wish }, { caller, signal }) => {
-      const endpoint = await desk.endpoints.get(id, caller);
-      const { job } = await desk.intake.submit(endpoint, caller!.owner, runWish(wish));
-      const ended = waitMs ? await waitFor(desk, job.id, waitMs, signal) : job;
-      return viewEndpointJob(desk, ended ?? (await desk.jobs.get(job.id)));
+    run: async ({ endpointId: id, waitMs, connection, ...input }, { caller, signal }) => {
+      const endpoint = await deps.endpoints.get(id, caller);
+      const owner = caller!.owner;
+      const { job, existing } = await deps.submitter.submit(endpoint, owner, toRunRequest(input));
+      // An existing job belongs to another caller, who may still wait for it.
+      if (!existing && cancelsOnDisconnect(endpoint, connection))
+        onDisconnect(signal, () => void deps.jobs.cancel(job.id, owner).catch(() => {}));
+      const ended = waitMs ? await waitFor(deps, job.id, waitMs, signal) : job;
+      return viewEndpointJob(deps, ended ?? (await deps.jobs.get(job.id)));
     },
   });
 }
 
-function getEndpointJob(desk: Desk): Operation {
+function getEndpointJob(deps: EndpointDeps): Operation {
   return defineOperation({
     name: 'get_endpoint_job',
     title: 'Get endpoint job',
     description:
-      'Shows one job of one endpoint with its whole output, with waitMs once it is over. What dialects are made of; agents use get_job and wait_for_jobs.',
+      'Shows one job of one endpoint with its whole output; with waitMs, waits for its end first. For dialects; agents use get_job and wait_for_jobs.',
     effect: 'read',
     scope: 'read',
     reach: ofEndpoint,
     input: z.object({
       endpointId: z.string().max(100),
       id: jobId,
-      waitMs: z.number().int().min(0).max(waitMsMax).optional(),
+      waitMs: clampedWait(maxWaitMs).optional(),
       ttlMs: z
         .number()
         .int()
@@ -141,22 +165,22 @@ function getEndpointJob(desk: Desk): Operation {
       includeInput: z.boolean().optional(),
     }),
     output: endpointJobView,
-    run: async ({ waitMs, ttlMs, includeInput, ...wish }, { caller, signal }) => {
-      let job = await (includeInput ? endpointJob : statusJob)(desk, wish, caller);
-      if (ttlMs !== undefined) job = await setTtl(desk, job.id, ttlMs);
+    run: async ({ waitMs, ttlMs, includeInput, ...input }, { caller, signal }) => {
+      let job = await (includeInput ? endpointJob : statusJob)(deps, input, caller);
+      if (ttlMs !== undefined) job = await setTtl(deps, job.id, ttlMs);
       if (waitMs && !isFinal(job.status))
-        job = (await waitFor(desk, job.id, waitMs, signal)) ?? (await desk.jobs.get(job.id));
-      return viewEndpointJob(desk, job, includeInput);
+        job = (await waitFor(deps, job.id, waitMs, signal)) ?? (await deps.jobs.get(job.id));
+      return viewEndpointJob(deps, job, includeInput);
     },
   });
 }
 
-function listEndpointJobs(desk: Desk): Operation {
+function listEndpointJobs(deps: EndpointDeps): Operation {
   return defineOperation({
     name: 'list_endpoint_jobs',
     title: 'List endpoint jobs',
     description:
-      'Lists jobs of one endpoint, newest first, with their states and times but without output; or finds the one with an idempotency key. What dialects are made of; agents use list_jobs.',
+      'Lists jobs of one endpoint, newest first, with their states and times but without output, or finds the job with an idempotency key. For dialects; agents use list_jobs.',
     effect: 'read',
     scope: 'read',
     reach: ofEndpoint,
@@ -165,71 +189,81 @@ function listEndpointJobs(desk: Desk): Operation {
       limit: z.number().int().min(1).max(200).default(50),
       cursor: z.number().int().min(0).optional(),
       idempotencyKey: z.string().max(200).optional(),
-      retryOf: jobId.optional().describe('With a key: this job, if it was retried with that key'),
+      retryOf: jobId
+        .optional()
+        .describe('With a key: matches this job if it was retried with that key'),
     }),
-    output: z.object({ jobs: z.array(endpointJobView), next: z.number().optional() }),
-    run: async (input, { caller }) => {
-      const endpoint = await desk.endpoints.get(input.endpointId, caller);
+    output: z.object({
+      jobs: z.array(endpointJobView),
+      next: z.number().optional(),
+      omitted: omitted.optional(),
+    }),
+    pages: true,
+    run: async (input, { caller, maxResponseBytes }) => {
+      const endpoint = await deps.endpoints.get(input.endpointId, caller);
       if (input.idempotencyKey !== undefined)
-        return { jobs: await byKey(desk, { ...input, key: input.idempotencyKey }, caller!) };
+        return { jobs: await byKey(deps, { ...input, key: input.idempotencyKey }, caller!) };
       const filter = {
         kinds: ['endpoint'],
         queue: endpoint.id,
         ...(caller!.admin ? {} : { owner: caller!.owner }),
       };
       const before = input.cursor === undefined ? {} : { before: input.cursor };
-      const page = await desk.jobs.ledger.list(filter, { limit: input.limit, ...before });
-      return {
-        jobs: page.jobs.map(listed),
-        ...(page.next === undefined ? {} : { next: page.next }),
-      };
+      const page = await deps.jobs.ledger.list(filter, { limit: input.limit, ...before });
+      const { shown, ...left } = fitItems(
+        page.jobs.map(listed),
+        maxResponseBytes,
+        'pass `next` as `cursor`',
+      );
+      const next = shown.length < page.jobs.length ? page.cursors[shown.length - 1] : page.next;
+      return { jobs: shown, ...(next === undefined ? {} : { next }), ...left };
     },
   });
 }
 
 async function byKey(
-  desk: Desk,
-  wish: { endpointId: string; key: string; retryOf?: string | undefined },
+  deps: EndpointDeps,
+  input: { endpointId: string; key: string; retryOf?: string | undefined },
   caller: Caller,
 ): Promise<EndpointJobView[]> {
-  const { endpointId: queue, key, retryOf } = wish;
+  const { endpointId: queue, key, retryOf } = input;
   const found =
     retryOf === undefined
-      ? await desk.jobs.ledger.findByKey(caller.owner, key)
-      : await desk.jobs.ledger.find(retryOf);
+      ? await deps.jobs.ledger.findByKey(caller.owner, key)
+      : await deps.jobs.ledger.find(retryOf);
   if (found?.kind !== 'endpoint' || found.queue !== queue) return [];
-  if (!(await isOwn(desk.jobs, found, caller))) return [];
-  const isIt = retryOf === undefined || (await desk.store.hasRetry(retryOf, key));
+  if (!(await isOwn(deps.jobs, found, caller))) return [];
+  const isIt = retryOf === undefined || (await deps.store.hasRetry(retryOf, key));
   return isIt ? [listed(found)] : [];
 }
 
-function cancelEndpointJob(desk: Desk): Operation {
+function cancelEndpointJob(deps: EndpointDeps): Operation {
   return defineOperation({
     name: 'cancel_endpoint_job',
     title: 'Cancel endpoint job',
     description:
-      'Cancels one job of one endpoint and answers it as it then is. A job that is over stays as it is. What dialects are made of; agents use cancel_job.',
+      'Cancels one job of one endpoint and returns its new state. An ended job does not change. For dialects; agents use cancel_job.',
     effect: 'destroy',
     idempotent: true,
     scope: 'run',
     reach: ofEndpoint,
     input: z.object({ endpointId: z.string().max(100), id: jobId }),
     output: endpointJobView,
-    run: async (wish, { caller, signal }) => {
-      const job = await ownEndpointJob(desk, wish, caller);
-      const told = await desk.jobs.cancel(job.id, caller!.owner);
-      const ended = isFinal(told.status) ? told : await waitFor(desk, job.id, 10_000, signal);
-      return viewEndpointJob(desk, ended ?? (await desk.jobs.get(job.id)));
+    run: async (input, { caller, signal }) => {
+      const job = await ownEndpointJob(deps, input, caller);
+      const told = await deps.jobs.cancel(job.id, caller!.owner);
+      const ended = isFinal(told.status) ? told : await waitFor(deps, job.id, 10_000, signal);
+      return viewEndpointJob(deps, ended ?? (await deps.jobs.get(job.id)));
     },
   });
 }
 
-function retryEndpointJob(desk: Desk): Operation {
+function retryEndpointJob(deps: EndpointDeps): Operation {
   return defineOperation({
     name: 'retry_endpoint_job',
     title: 'Retry endpoint job',
     description:
-      'Runs a failed or timed out job of one endpoint again under the same id; the same idempotencyKey never does so twice. What dialects are made of; agents use retry_job.',
+      'Runs a failed or timed out job of one endpoint again under the same id. The same idempotencyKey never does so twice. For dialects; agents use retry_job.',
     effect: 'write',
     scope: 'run',
     reach: ofEndpoint,
@@ -239,32 +273,40 @@ function retryEndpointJob(desk: Desk): Operation {
       idempotencyKey: z.string().min(1).max(200).optional(),
     }),
     output: endpointJobView,
-    run: async ({ idempotencyKey: key, ...wish }, { caller }) => {
-      const job = await ownEndpointJob(desk, wish, caller);
-      const isDone = async () => key !== undefined && (await desk.store.hasRetry(job.id, key));
-      if (await isDone()) return viewEndpointJob(desk, job);
+    run: async ({ idempotencyKey: key, ...input }, { caller }) => {
+      const job = await ownEndpointJob(deps, input, caller);
+      const isDone = async () => key !== undefined && (await deps.store.hasRetry(job.id, key));
+      if (await isDone()) return viewEndpointJob(deps, job);
       const steps = () =>
-        key === undefined ? [] : [desk.store.addRetry(job.id, key, desk.clock.now())];
+        key === undefined ? [] : [deps.store.addRetry(job.id, key, deps.clock.now())];
       try {
         if (job.status !== 'failed' && job.status !== 'timed_out') throw notRetryable(job);
-        return viewEndpointJob(desk, await desk.jobs.retry(job.id, caller!.owner, steps));
+        return viewEndpointJob(deps, await deps.jobs.retry(job.id, caller!.owner, steps));
       } catch (error) {
-        // The same call came twice at once, and the other one was first.
-        if (await isDone()) return viewEndpointJob(desk, await desk.jobs.get(job.id));
+        // A concurrent call with the same key was first.
+        if (await isDone()) return viewEndpointJob(deps, await deps.jobs.get(job.id));
         throw error;
       }
     },
   });
 }
 
+function cancelsOnDisconnect(
+  { spec }: EndpointRow,
+  connection: 'stream' | 'request' | undefined,
+): boolean {
+  if (connection === undefined || spec.cancelOnDisconnect === 'never') return false;
+  return connection === 'stream' || spec.cancelOnDisconnect === 'always';
+}
+
 function notRetryable({ status }: Job): AppError {
-  return new AppError('wrongState', `The job is ${status}; only a failed one can be retried.`, {
+  return new AppError('wrongState', `The job is ${status}. Only failed jobs can be retried.`, {
     data: { status },
   });
 }
 
-function setTtl(desk: Desk, id: string, ttlMs: number): Promise<Job> {
-  return desk.jobs.change(id, (job) =>
+function setTtl(deps: EndpointDeps, id: string, ttlMs: number): Promise<Job> {
+  return deps.jobs.change(id, (job) =>
     isFinal(job.status)
       ? undefined
       : {
@@ -275,6 +317,6 @@ function setTtl(desk: Desk, id: string, ttlMs: number): Promise<Job> {
   );
 }
 
-function runWish(wish: { [K in keyof RunWish]?: RunWish[K] | undefined }): RunWish {
-  return withPresent(wish) as RunWish;
+function toRunRequest(input: { [K in keyof RunRequest]?: RunRequest[K] | undefined }): RunRequest {
+  return omitUndefined(input) as RunRequest;
 }

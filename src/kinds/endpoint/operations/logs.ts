@@ -1,14 +1,14 @@
-// What workers printed: one operation, to read or to follow.
+// Worker logs: one operation that reads or follows them.
 import { z } from 'zod';
 import { AppError } from '../../../errors.ts';
 import { defineOperation, type CallContext, type Operation } from '../../../operation.ts';
-import type { Desk } from '../desk.ts';
-import { tailMax, type LogLine, type LogQuery } from '../logs.ts';
-import { jobId } from '../../../jobs/operation-needs.ts';
+import { fitItems, omitted } from '../../../runtime/response-budget.ts';
+import type { EndpointDeps } from '../deps.ts';
+import { maxTail, type LogLine, type LogQuery } from '../workers/logs.ts';
+import { jobId } from '../../../contracts/jobs.ts';
 import { ofEndpoint } from './reach.ts';
 
 const followMs = 300;
-const textCharsMax = 30_000;
 
 const input = z.object({
   endpointId: z.string().max(100),
@@ -16,22 +16,25 @@ const input = z.object({
     .string()
     .max(120)
     .optional()
-    .describe('Default: the newest worker, also one that ended'),
+    .describe('Default: the newest worker, even if it has ended'),
   source: z.enum(['container', 'system', 'both']).default('both'),
-  tail: z.number().int().min(0).max(tailMax).default(100).describe('Last lines'),
-  since: z.iso.datetime({ offset: true }).optional().describe('Instead of tail'),
-  jobId: jobId.optional().describe('Only lines the worker says belong to this job'),
-  cursor: z.string().max(80).optional().describe('Id of the last event, to go on'),
+  tail: z.number().int().min(0).max(maxTail).default(100).describe('Number of last lines'),
+  since: z.iso
+    .datetime({ offset: true })
+    .optional()
+    .describe('Lines since this time, instead of tail'),
+  jobId: jobId.optional().describe('Only lines that the worker attributed to this job'),
+  cursor: z.string().max(80).optional().describe('Id of the last event, to continue'),
 });
 type Input = z.infer<typeof input>;
 
-export function logOperations(desk: Desk): Operation[] {
+export function logOperations(deps: EndpointDeps): Operation[] {
   return [
     defineOperation({
       name: 'read_worker_log',
       title: 'Read worker log',
       description:
-        'Reads what a worker of an endpoint printed, and what the server notes about it (start, stop, exit), with times and, where the worker says so, the job of each line. Without workerId the newest worker. Use it when workers die or a job fails without a reason; list_workers shows the ids. Over SSE it follows.',
+        'Reads what a worker of an endpoint printed, and what the server logged about it (start, stop, exit), with timestamps and the job of each line if the worker reports it. Default: the newest worker. Use it when workers die or a job fails without a reason. list_workers shows the ids. Over SSE it follows the log.',
       effect: 'read',
       scope: 'read',
       reach: ofEndpoint,
@@ -49,6 +52,7 @@ export function logOperations(desk: Desk): Operation[] {
             offset: z.number().optional(),
           }),
         ),
+        omitted: omitted.optional(),
       }),
       http: { method: 'GET', path: '/api/endpoints/{endpointId}/log' },
       cli: {
@@ -56,25 +60,30 @@ export function logOperations(desk: Desk): Operation[] {
         args: ['endpointId', 'workerId'],
         table: { rows: 'lines', columns: ['ts', 'source', 'jobId', 'line'] },
       },
-      text: ({ workerId, lines }) =>
-        [`worker ${workerId}`, ...lines.map(({ ts, line }) => `${ts} ${line}`)]
-          .join('\n')
-          .slice(-textCharsMax),
-      run: async (wish, { caller }) => {
-        const workerId = await workerOf(desk, wish, caller);
-        return { workerId, lines: desk.logs.read(wish.endpointId, workerId, queryOf(wish)) };
+      text: ({ workerId, lines, omitted: left }) =>
+        [
+          `worker ${workerId}`,
+          ...(left?.items === undefined ? [] : [`[${left.items} earlier lines: ${left.reason}]`]),
+          ...lines.map(({ ts, line }) => `${ts} ${line}`),
+        ].join('\n'),
+      run: async (input, { caller, maxResponseBytes }) => {
+        const workerId = await workerOf(deps, input, caller);
+        const lines = deps.logs.read(input.endpointId, workerId, queryOf(input));
+        const rest = 'pass a jobId, or reduce the result with `source` or `tail`';
+        const { shown, ...left } = fitItems(lines.toReversed(), maxResponseBytes, rest);
+        return { workerId, lines: shown.toReversed(), ...left };
       },
-      stream: (wish, context) => follow(desk, wish, context),
+      stream: (input, context) => follow(deps, input, context),
     }),
   ];
 }
 
-async function* follow(desk: Desk, wish: Input, { caller, signal }: CallContext) {
-  const { logs, clock, hub } = desk;
-  const workerId = await workerOf(desk, wish, caller);
-  const resumed = wish.cursor === undefined ? undefined : Number(wish.cursor.split('/').at(-1));
+async function* follow(deps: EndpointDeps, input: Input, { caller, signal }: CallContext) {
+  const { logs, clock, registry } = deps;
+  const workerId = await workerOf(deps, input, caller);
+  const resumed = input.cursor === undefined ? undefined : Number(input.cursor.split('/').at(-1));
   let after = resumed ?? 0;
-  let systemAt = wish.cursor === undefined ? '' : wish.cursor.split('/')[0]!;
+  let systemAt = input.cursor === undefined ? '' : input.cursor.split('/')[0]!;
   const item = (line: LogLine) => {
     if (line.source === 'system') systemAt = line.ts;
     after = line.offset ?? after;
@@ -82,16 +91,18 @@ async function* follow(desk: Desk, wish: Input, { caller, signal }: CallContext)
     return { event: 'line', data: line, id };
   };
   if (resumed === undefined) {
-    after = logs.end(wish.endpointId, workerId);
-    const end = after;
-    for (const line of logs.read(wish.endpointId, workerId, queryOf(wish))) yield item(line);
+    const end = logs.end(input.endpointId, workerId);
+    const lines = logs.read(input.endpointId, workerId, queryOf(input));
+    // Until the first worker line was sent, the event id must not claim that worker lines were sent.
+    after = lines.some(({ source }) => source === 'container') ? 0 : end;
+    for (const line of lines) yield item(line);
     after = Math.max(after, end);
   }
   while (!signal.aborted) {
-    const live = hub.find(wish.endpointId, workerId) !== undefined;
-    const query: LogQuery = { source: wish.source, after };
-    if (wish.jobId !== undefined) query.jobId = wish.jobId;
-    for (const line of logs.read(wish.endpointId, workerId, query)) {
+    const live = registry.find(input.endpointId, workerId) !== undefined;
+    const query: LogQuery = { source: input.source, after };
+    if (input.jobId !== undefined) query.jobId = input.jobId;
+    for (const line of logs.read(input.endpointId, workerId, query)) {
       if (line.source === 'system' && line.ts <= systemAt) continue;
       yield item(line);
     }
@@ -100,28 +111,34 @@ async function* follow(desk: Desk, wish: Input, { caller, signal }: CallContext)
   }
 }
 
-function queryOf(wish: Input): LogQuery {
+function queryOf(input: Input): LogQuery {
   return {
-    source: wish.source,
-    tail: wish.tail,
-    ...(wish.since === undefined ? {} : { since: Date.parse(wish.since) }),
-    ...(wish.jobId === undefined ? {} : { jobId: wish.jobId }),
+    source: input.source,
+    tail: input.tail,
+    ...(input.since === undefined ? {} : { since: Date.parse(input.since) }),
+    ...(input.jobId === undefined ? {} : { jobId: input.jobId }),
   };
 }
 
-async function workerOf(desk: Desk, wish: Input, caller: CallContext['caller']): Promise<string> {
-  const endpoint = await desk.endpoints.get(wish.endpointId, caller);
-  if (wish.workerId !== undefined) {
-    if (await desk.store.worker({ endpointId: endpoint.id, id: wish.workerId }))
-      return wish.workerId;
-    throw noWorker(`There is no worker ${wish.workerId} of ${endpoint.id}.`);
+async function workerOf(
+  deps: EndpointDeps,
+  input: Input,
+  caller: CallContext['caller'],
+): Promise<string> {
+  const endpoint = await deps.endpoints.get(input.endpointId, caller);
+  if (input.workerId !== undefined) {
+    if (await deps.store.worker({ endpointId: endpoint.id, id: input.workerId }))
+      return input.workerId;
+    throw noWorker(`Worker ${input.workerId} of endpoint ${endpoint.id} does not exist.`);
   }
-  const live = await desk.store.liveWorkers(endpoint.id);
-  const newest = live.at(-1) ?? (await desk.store.endedWorkers(endpoint.id, 1))[0];
-  if (!newest) throw noWorker(`${endpoint.id} has had no worker yet.`);
+  const live = await deps.store.liveWorkers(endpoint.id);
+  const newest = live.at(-1) ?? (await deps.store.endedWorkers(endpoint.id, 1))[0];
+  if (!newest) throw noWorker(`Endpoint ${endpoint.id} has not had a worker yet.`);
   return newest.id;
 }
 
 function noWorker(message: string): AppError {
-  return new AppError('notFound', message, { hint: 'list_workers shows them.' });
+  return new AppError('notFound', message, {
+    hint: 'list_workers shows the workers of an endpoint.',
+  });
 }

@@ -1,4 +1,4 @@
-// What operations on one endpoint touch: the endpoint that the input names, and its queue, which has the same name.
+// The access scope of operations on one endpoint: the endpoint named by the input, and its queue of the same name.
 import type { Reach } from '../../../operation.ts';
 
 export const ofEndpoint: Reach<{ endpointId: string }> = {

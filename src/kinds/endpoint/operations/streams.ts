@@ -1,30 +1,35 @@
-// Operations on what a job yields and brings: chunks taken away or followed, and a large result in pieces.
+// Operations on job output: chunks, drained or followed, and large results in pieces.
 import { z } from 'zod';
-import { isFinal, statuses, type Job } from '../../../jobs/job.ts';
+import { isFinal, type Job } from '../../../jobs/job.ts';
+import { statuses, jobId, clampedWait } from '../../../contracts/jobs.ts';
 import { defineOperation, type Caller, type Operation } from '../../../operation.ts';
-import { endpointJob, type Desk } from '../desk.ts';
-import { jobId } from '../../../jobs/operation-needs.ts';
-import { changes, waitMsMax } from './waits.ts';
+import { fitItems, fitText, omitted } from '../../../runtime/response-budget.ts';
+import { endpointJob, type EndpointDeps } from '../deps.ts';
+import { changes, maxWaitMs } from './waits.ts';
 import { ofEndpoint } from './reach.ts';
 
-export function streamOperations(desk: Desk): Operation[] {
-  return [drainStream(desk), followStream(desk), readResult(desk)];
+export function streamOperations(deps: EndpointDeps): Operation[] {
+  return [drainStream(deps), followStream(deps), readResult(deps)];
 }
 
-function drainStream(desk: Desk): Operation {
+function drainStream(deps: EndpointDeps): Operation {
   return defineOperation({
     name: 'drain_stream',
     title: 'Drain stream',
     description:
-      'Hands out the chunks of a streaming job that were not handed out before, each once; without any it waits up to waitMs for one. follow_stream reads all of them without taking them away.',
+      'Returns the chunks of a streaming job that no call has returned yet. Without new chunks it waits up to waitMs for one. follow_stream reads all chunks without consuming them.',
     effect: 'write',
     scope: 'read',
     reach: ofEndpoint,
     input: z.object({
       endpointId: z.string().max(100),
       id: jobId,
-      waitMs: z.number().int().min(0).max(waitMsMax).default(10_000),
-      bytesMax: z.number().int().min(1).optional().describe('Most to hand out at once'),
+      waitMs: clampedWait(maxWaitMs).default(10_000),
+      maxBytes: z.number().int().min(1).optional().describe('Maximum size of the returned chunks'),
+      strict: z
+        .boolean()
+        .default(false)
+        .describe('Return nothing if the first chunk is larger than maxBytes'),
     }),
     output: z.object({
       status: z.enum(statuses),
@@ -34,19 +39,19 @@ function drainStream(desk: Desk): Operation {
       bytes: z.number(),
       more: z.boolean(),
     }),
-    run: async ({ waitMs, bytesMax, ...wish }, { caller, signal }) => {
-      await endpointJob(desk, wish, caller);
+    run: async ({ waitMs, maxBytes, strict, ...input }, { caller, signal }) => {
+      await endpointJob(deps, input, caller);
       const timeUp = AbortSignal.any([signal]);
-      const endsAt = desk.clock.now() + waitMs;
+      const endsAt = deps.clock.now() + waitMs;
       return changes(
-        desk,
-        wish.id,
+        deps,
+        input.id,
         async () => {
-          const job = await desk.jobs.get(wish.id);
+          const job = await deps.jobs.get(input.id);
           const limit = isFinal(job.status) ? 100_000 : 1000;
-          const drained = await desk.streams.drain(job, limit, bytesMax);
-          const over = isFinal(job.status) || timeUp.aborted || desk.clock.now() >= endsAt;
-          if (drained.chunks.length === 0 && !over) return undefined;
+          const drained = await deps.streams.drain(job, limit, maxBytes, strict);
+          const over = isFinal(job.status) || timeUp.aborted || deps.clock.now() >= endsAt;
+          if (drained.chunks.length === 0 && !drained.more && !over) return undefined;
           return { status: job.status, stage: job.stage, error: job.error, ...drained };
         },
         { endsAt, signal },
@@ -55,12 +60,12 @@ function drainStream(desk: Desk): Operation {
   });
 }
 
-function followStream(desk: Desk): Operation {
+function followStream(deps: EndpointDeps): Operation {
   return defineOperation({
     name: 'follow_stream',
     title: 'Follow stream',
     description:
-      'Reads the chunks a streaming job has yielded, from a number on, without taking them away; over SSE it goes on until the job is over. For the final result use get_job.',
+      'Reads the chunks that a streaming job has yielded after a given number, without consuming them. Over SSE it follows until the job has ended. For the final result use get_job.',
     effect: 'read',
     scope: 'read',
     reach: { jobs: ({ id }) => [id] },
@@ -71,32 +76,37 @@ function followStream(desk: Desk): Operation {
       limit: z.number().int().min(1).max(1000).default(100),
       cursor: z
         .string()
-        .regex(/^\d{1,15}$/, 'not a cursor of this list')
+        .regex(/^\d{1,15}$/, 'is not a cursor of this list')
         .optional(),
     }),
     output: z.object({
       status: z.enum(statuses),
       stage: z.string().nullable(),
       chunks: z.array(z.object({ n: z.number(), output: z.unknown() })),
+      nextCursor: z.string().optional().describe('More chunks are available'),
+      omitted: omitted.optional(),
     }),
+    pages: true,
     http: { method: 'GET', path: '/api/jobs/{id}/stream' },
     cli: { words: ['endpoint', 'stream'], args: ['id'] },
-    run: async (input, { caller }) => {
-      const job = await streamJob(desk, input.id, caller);
+    run: async (input, { caller, maxResponseBytes }) => {
+      const job = await streamJob(deps, input.id, caller);
       const after = input.cursor === undefined ? input.after : Number(input.cursor);
-      const chunks = await desk.streams.read(job, after, input.limit);
-      return { status: job.status, stage: job.stage, chunks };
+      const chunks = await deps.streams.read(job, after, input.limit + 1);
+      const { shown, ...left } = fitItems(chunks.slice(0, input.limit), maxResponseBytes);
+      const next = shown.length < chunks.length ? { nextCursor: String(shown.at(-1)!.n) } : {};
+      return { status: job.status, stage: job.stage, chunks: shown, ...next, ...left };
     },
     stream: async function* (input, { caller, signal }) {
       let n = input.cursor === undefined ? input.after : Number(input.cursor);
-      const { id } = await streamJob(desk, input.id, caller);
+      const { id } = await streamJob(deps, input.id, caller);
       while (!signal.aborted) {
         const page = await changes(
-          desk,
+          deps,
           id,
           async () => {
-            const job = await desk.jobs.get(id);
-            const chunks = await desk.streams.read(job, n, 500);
+            const job = await deps.jobs.get(id);
+            const chunks = await deps.streams.read(job, n, 500);
             return chunks.length > 0 || isFinal(job.status) ? { job, chunks } : undefined;
           },
           { endsAt: Infinity, signal },
@@ -112,12 +122,12 @@ function followStream(desk: Desk): Operation {
   });
 }
 
-function readResult(desk: Desk): Operation {
+function readResult(deps: EndpointDeps): Operation {
   return defineOperation({
     name: 'read_job_result',
     title: 'Read job result',
     description:
-      'Reads the result of an endpoint job as JSON text, in pieces: for results too large for get_job, which are kept as files. Pass nextOffset to go on. For jobs whose result get_job shows, that is simpler.',
+      'Reads the result of an endpoint job as JSON text, in pieces. Use it for results that are too large for get_job and are stored as files. Pass nextOffset to continue. If get_job shows the result, use get_job.',
     effect: 'read',
     scope: 'read',
     reach: { jobs: ({ id }) => [id] },
@@ -132,16 +142,19 @@ function readResult(desk: Desk): Operation {
       totalChars: z.number(),
       nextOffset: z.number().optional(),
     }),
+    pages: true,
     http: { method: 'GET', path: '/api/jobs/{id}/result' },
     cli: { words: ['endpoint', 'result'], args: ['id'] },
-    run: async ({ id, offset, limit }, { caller }) => {
-      const job = await streamJob(desk, id, caller);
+    run: async ({ id, offset, limit }, { caller, maxResponseBytes }) => {
+      const job = await streamJob(deps, id, caller);
       const text = job.facts.resultFile
-        ? (desk.results.text(job.attemptId) ?? '')
+        ? (deps.results.text(job.attemptId) ?? '')
         : (JSON.stringify(job.result ?? null) ?? '');
-      const next = offset + limit;
+      const room = maxResponseBytes === undefined ? undefined : maxResponseBytes - pieceBytes;
+      const piece = fitText(text.slice(offset, offset + limit), room);
+      const next = offset + piece.length;
       return {
-        text: text.slice(offset, next),
+        text: piece,
         totalChars: text.length,
         ...(next < text.length ? { nextOffset: next } : {}),
       };
@@ -149,7 +162,10 @@ function readResult(desk: Desk): Operation {
   });
 }
 
-async function streamJob(desk: Desk, id: string, caller: Caller | undefined): Promise<Job> {
-  const found = await desk.jobs.get(id);
-  return endpointJob(desk, { endpointId: found.queue, id }, caller);
+/** Reserved for the fields around a piece. */
+const pieceBytes = 100;
+
+async function streamJob(deps: EndpointDeps, id: string, caller: Caller | undefined): Promise<Job> {
+  const found = await deps.jobs.get(id);
+  return endpointJob(deps, { endpointId: found.queue, id }, caller);
 }

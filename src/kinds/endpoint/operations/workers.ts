@@ -1,68 +1,83 @@
-// Operations of the worker plane (scope `worker`): what RunPod's worker protocol is made of; and looking at workers.
+// Operations of the worker plane (scope `worker`), which the RunPod worker protocol uses, and list_workers.
 import { z } from 'zod';
+import { clampedWait, jobId } from '../../../contracts/jobs.ts';
 import { defineOperation, type Caller, type Operation } from '../../../operation.ts';
 import { isoTime } from '../../../runtime/clock.ts';
-import { workerEndpoint, type Desk } from '../desk.ts';
-import type { JobInput } from '../intake.ts';
-import type { EndpointRow } from '../store.ts';
-import type { Worker } from '../worker.ts';
-import { jobId } from '../../../jobs/operation-needs.ts';
+import { workerEndpoint, type EndpointDeps } from '../deps.ts';
+import type { JobInput } from '../jobs/submitter.ts';
+import type { EndpointRow } from '../store/endpoints.ts';
+import type { Worker } from '../workers/worker.ts';
 import { ofEndpoint } from './reach.ts';
 
 const workerId = z.string().regex(/^[\w.:-]{1,120}$/, 'not a worker id');
-const waitMsMax = 85_000;
-const batchMax = 1000;
+const maxWaitMs = 85_000;
+const maxBatch = 1000;
+const holdMs = 25_000;
+/** RunPod's package exits only after its open polls have returned, and container engines kill 10 s after SIGTERM. */
+const externalHoldMs = 8000;
 const place = { endpointId: z.string().max(100), workerId };
 const body = z.instanceof(Buffer) as z.ZodType<Buffer>;
-const report = z.object({ ...place, jobId, body });
+const report = z.object({
+  ...place,
+  jobId,
+  body,
+  attemptId: z.string().max(100).optional().describe('The attempt that the post belongs to'),
+});
 
-export function workerOperations(desk: Desk): Operation[] {
+export function workerOperations(deps: EndpointDeps): Operation[] {
   return [
-    takeJobs(desk),
-    pollStops(desk),
-    finishJob(desk),
-    streamChunk(desk),
-    ping(desk),
-    list(desk),
+    takeJobs(deps),
+    pollStops(deps),
+    finishJob(deps),
+    streamChunk(deps),
+    ping(deps),
+    list(deps),
   ];
 }
 
-function takeJobs(desk: Desk): Operation {
+function holdFor({ origin }: Worker): number {
+  return origin === 'external' ? externalHoldMs : holdMs;
+}
+
+function takeJobs(deps: EndpointDeps): Operation {
   return defineOperation({
     name: 'take_jobs',
     title: 'Take jobs',
     description:
-      'For workers: waits for up to `count` jobs of the endpoint and takes them. Empty when none came in time. A taken job is alive as long as pings name it.',
+      'For workers: waits for up to `count` jobs of the endpoint and claims them. Empty on timeout. A claimed job keeps its lease while pings name it.',
     effect: 'write',
     scope: 'worker',
     reach: ofEndpoint,
     input: z.object({
       ...place,
-      count: z.number().int().min(1).max(batchMax).default(1),
-      waitMs: z.number().int().min(0).max(waitMsMax).default(25_000),
+      count: z.number().int().min(1).max(maxBatch).default(1),
+      waitMs: clampedWait(maxWaitMs).optional(),
       running: z
         .array(jobId)
-        .max(batchMax)
+        .max(maxBatch)
         .optional()
-        .describe('All it runs now: others it was given never reached it and go back'),
-      idle: z.boolean().optional().describe('It runs nothing now: what it held is lost'),
+        .describe(
+          'All jobs it runs now; other assigned jobs never reached it and return to the queue',
+        ),
+      idle: z.boolean().optional().describe('It runs nothing now; jobs it held are lost'),
     }),
     output: z.object({ jobs: z.array(z.looseObject({ id: z.string(), input: z.unknown() })) }),
     run: async (input, { caller, signal }) => {
-      const endpoint = await workerEndpoint(desk, input.endpointId, caller);
-      const worker = await desk.hub.join(endpoint, input.workerId);
-      const { count: limit, waitMs } = input;
-      // Whoever asks for work is well: one that was not has ended, and came again under its name.
+      const endpoint = await workerEndpoint(deps, input.endpointId, caller);
+      const worker = await deps.registry.join(endpoint, input.workerId);
+      const { count: limit, waitMs = holdFor(worker) } = input;
+      // A worker that polls for work is healthy: an unhealthy one has ended and restarted under the same name.
       worker.unhealthy = undefined;
-      if (input.running) await desk.hub.reconcile(worker, new Set(input.running));
-      else if (input.idle) await desk.hub.idle(worker);
-      const jobs = await desk.hub.handout.take({ endpoint, worker, limit, waitMs, signal });
+      if (input.running) await deps.registry.reconcile(worker, new Set(input.running));
+      if (input.idle) await deps.registry.reportIdle(worker);
+      const jobs = await deps.registry.assigner.take({ endpoint, worker, limit, waitMs, signal });
       return {
         jobs: jobs.map((job) => {
           const { input: value, webhook, s3Config } = job.input as JobInput;
           return {
             id: job.id,
-            // Always there, also when it is empty: a worker refuses a job without it.
+            attemptId: job.attemptId,
+            // Always present, even when it is empty: a worker rejects a job without it.
             input: value === undefined ? {} : value,
             ...(webhook === undefined ? {} : { webhook }),
             ...(s3Config === undefined ? {} : { s3Config }),
@@ -73,75 +88,76 @@ function takeJobs(desk: Desk): Operation {
   });
 }
 
-function pollStops(desk: Desk): Operation {
+function pollStops(deps: EndpointDeps): Operation {
   return defineOperation({
     name: 'poll_stops',
     title: 'Poll stops',
     description:
-      'For workers: waits until jobs this worker runs must stop, and answers their ids. Empty when none must within the time.',
+      'For workers: waits until jobs of this worker must stop, and returns their ids. Empty on timeout.',
     effect: 'read',
     scope: 'worker',
     reach: ofEndpoint,
-    input: z.object({ ...place, waitMs: z.number().int().min(0).max(waitMsMax).default(25_000) }),
+    input: z.object({ ...place, waitMs: clampedWait(maxWaitMs).optional() }),
     output: z.object({ jobIds: z.array(z.string()) }),
     run: async (input, { caller, signal }) => {
-      const endpoint = await workerEndpoint(desk, input.endpointId, caller);
-      const worker = await desk.hub.join(endpoint, input.workerId);
-      return { jobIds: await desk.hub.stops(worker, input.waitMs, signal) };
+      const endpoint = await workerEndpoint(deps, input.endpointId, caller);
+      const worker = await deps.registry.join(endpoint, input.workerId);
+      const { waitMs = holdFor(worker) } = input;
+      return { jobIds: await deps.registry.pollStops(worker, waitMs, signal) };
     },
   });
 }
 
-function finishJob(desk: Desk): Operation {
+function finishJob(deps: EndpointDeps): Operation {
   return defineOperation({
     name: 'finish_endpoint_job',
     title: 'Finish endpoint job',
     description:
-      'For workers: posts a result, an error or progress of a job it holds. Late and doubled posts are taken and change nothing (applied false).',
+      'For workers: posts a result, an error or progress of a job it holds. Late and duplicate posts are accepted and change nothing (applied is false).',
     effect: 'write',
     idempotent: true,
     scope: 'worker',
     reach: ofEndpoint,
     input: report,
     output: z.object({ applied: z.boolean() }),
-    run: (input, { caller }) => post(desk, 'done', input, caller),
+    run: (input, { caller }) => post(deps, 'done', input, caller),
   });
 }
 
-function streamChunk(desk: Desk): Operation {
+function streamChunk(deps: EndpointDeps): Operation {
   return defineOperation({
     name: 'add_stream_chunk',
     title: 'Add stream chunk',
     description:
-      'For workers: adds one chunk to the stream of a job it holds. With its number, counted from 1, a chunk that is sent again is added once.',
+      'For workers: adds one chunk to the stream of a job it holds. A chunk with a number, counted from 1, is added only once even if it is sent again.',
     effect: 'write',
     scope: 'worker',
     reach: ofEndpoint,
     input: report.extend({ n: z.number().int().min(1).optional() }),
     output: z.object({ applied: z.boolean() }),
-    run: (input, { caller }) => post(desk, 'chunk', input, caller),
+    run: (input, { caller }) => post(deps, 'chunk', input, caller),
   });
 }
 
-/** What a worker posts about a job it holds; what came too late changes nothing. */
+/** A worker's post about a job it holds. A late post changes nothing. */
 async function post(
-  desk: Desk,
+  deps: EndpointDeps,
   way: 'done' | 'chunk',
   input: z.infer<typeof report> & { n?: number | undefined },
   caller: Caller | undefined,
 ): Promise<{ applied: boolean }> {
-  const { endpointId, workerId, jobId, body, n } = input;
-  const endpoint = await workerEndpoint(desk, endpointId, caller);
-  const worker = await desk.hub.join(endpoint, workerId);
-  return { applied: await desk.reports[way]({ endpoint, worker, jobId, body, n }) };
+  const { endpointId, workerId, ...about } = input;
+  const endpoint = await workerEndpoint(deps, endpointId, caller);
+  const worker = await deps.registry.join(endpoint, workerId);
+  return { applied: await deps.reports[way]({ endpoint, worker, ...about }) };
 }
 
-function ping(desk: Desk): Operation {
+function ping(deps: EndpointDeps): Operation {
   return defineOperation({
     name: 'ping_worker',
     title: 'Ping worker',
     description:
-      'For workers: a sign of life with the ids of the jobs it runs; those it does not name are lost after the lease.',
+      'For workers: heartbeat with the ids of the jobs it runs. Other jobs are lost when their lease expires.',
     effect: 'write',
     idempotent: true,
     scope: 'worker',
@@ -153,13 +169,13 @@ function ping(desk: Desk): Operation {
     }),
     output: z.object({}),
     run: async (input, { caller }) => {
-      const endpoint = await workerEndpoint(desk, input.endpointId, caller);
-      const worker = await desk.hub.join(endpoint, input.workerId);
+      const endpoint = await workerEndpoint(deps, input.endpointId, caller);
+      const worker = await deps.registry.join(endpoint, input.workerId);
       if (input.unhealthy !== undefined) {
         worker.unhealthy = input.unhealthy;
-        desk.logs.note(endpoint.id, worker.id, `worker is unhealthy: ${input.unhealthy}`);
+        deps.logs.note(endpoint.id, worker.id, `worker is unhealthy: ${input.unhealthy}`);
       }
-      await desk.hub.ping(worker, endpoint, input.jobIds);
+      await deps.registry.ping(worker, endpoint, input.jobIds);
       return {};
     },
   });
@@ -175,12 +191,12 @@ const workerView = z.looseObject({
   startedAt: z.string(),
 });
 
-function list(desk: Desk): Operation {
+function list(deps: EndpointDeps): Operation {
   return defineOperation({
     name: 'list_workers',
     title: 'List workers',
     description:
-      'Lists the workers of an endpoint: status, version, jobs in hand, how long they live, and the last ones that ended with the reason. Use it when jobs stay queued; read_worker_log shows what a worker printed. Changes nothing.',
+      'Lists the workers of an endpoint: status, version, current jobs and age, and the workers that ended last with the reason. Use it when jobs stay queued. read_worker_log shows what a worker printed. Changes nothing.',
     effect: 'read',
     scope: 'read',
     reach: ofEndpoint,
@@ -201,11 +217,13 @@ function list(desk: Desk): Operation {
       },
     },
     run: async (input, { caller }) => {
-      const endpoint = await desk.endpoints.get(input.endpointId, caller);
-      const ended = await desk.store.endedWorkers(endpoint.id, 10);
+      const endpoint = await deps.endpoints.get(input.endpointId, caller);
+      const ended = await deps.store.endedWorkers(endpoint.id, 10);
       return {
         version: endpoint.version,
-        workers: desk.hub.of(endpoint.id).map((worker) => viewWorker(desk, endpoint, worker)),
+        workers: deps.registry
+          .ofEndpoint(endpoint.id)
+          .map((worker) => viewWorker(deps, endpoint, worker)),
         ended: ended.map((row) => ({
           id: row.id,
           reason: row.reason,
@@ -218,15 +236,15 @@ function list(desk: Desk): Operation {
   });
 }
 
-function viewWorker(desk: Desk, endpoint: EndpointRow, worker: Worker) {
+function viewWorker(deps: EndpointDeps, endpoint: EndpointRow, worker: Worker) {
   return {
     id: worker.id,
-    status: desk.health.statusOf(worker, endpoint),
+    status: deps.health.statusOf(worker, endpoint),
     origin: worker.origin,
     version: worker.version,
     isStale: worker.version !== endpoint.version,
     jobs: [...worker.running.keys()],
-    uptimeSeconds: Math.round((desk.clock.now() - worker.createdAt) / 1000),
+    uptimeSeconds: Math.round((deps.clock.now() - worker.createdAt) / 1000),
     startedAt: isoTime(worker.createdAt),
     ...(worker.unhealthy === undefined ? {} : { unhealthy: worker.unhealthy }),
   };

@@ -1,12 +1,12 @@
-// RunPod's data plane as a client sees it: RunPod's cloud, or another Errand. The operator's config names the
-// destination, so it is trusted; what comes back is still bounded.
+// A client for RunPod's data plane: RunPod's cloud or another Errand. The operator configures the destination, so it
+// is trusted, but response sizes are still limited.
 import type { Egress } from '../../../runtime/egress/index.ts';
 import { parseJson } from '../../../runtime/json.ts';
 import type { Remote } from '../spec.ts';
 import { addressOf, isAboutKey } from './outcome.ts';
 
-/** What a call came to. `unanswered`: it may or may not have been done. */
-export type RemoteAnswer =
+/** The result of a call. `unanswered`: the remote may or may not have acted on it. */
+export type RemoteResult =
   | { type: 'ok'; body: Record<string, unknown> }
   | { type: 'later'; waitMs: number; message: string }
   | { type: 'refused'; status: number; message: string }
@@ -20,7 +20,7 @@ interface RemoteRequest {
   holdMs?: number;
 }
 
-const bytesMax = 512 * 1024 * 1024;
+const maxBytes = 512 * 1024 * 1024;
 const laterMsDefault = 5000;
 const unreachableMs = 2000;
 
@@ -34,7 +34,7 @@ export class RemoteClient {
     this.secret = secret;
   }
 
-  /** Why the last call did not reach it; undefined while all is well. */
+  /** Why the last call failed; undefined if it succeeded. */
   trouble(remote: Remote): string | undefined {
     return this.troubles.get(addressOf(remote));
   }
@@ -43,29 +43,29 @@ export class RemoteClient {
     return this.secret(remote.keyEnv) !== undefined;
   }
 
-  async call(remote: Remote, request: RemoteRequest): Promise<RemoteAnswer> {
-    const answer = await this.ask(remote, request);
-    const isWell = answer.type === 'ok' || (answer.type === 'refused' && !isAboutKey(answer));
-    if (isWell) this.troubles.delete(addressOf(remote));
-    else this.troubles.set(addressOf(remote), answer.message);
-    return answer;
+  async call(remote: Remote, request: RemoteRequest): Promise<RemoteResult> {
+    const result = await this.ask(remote, request);
+    const isReachable = result.type === 'ok' || (result.type === 'refused' && !isAboutKey(result));
+    if (isReachable) this.troubles.delete(addressOf(remote));
+    else this.troubles.set(addressOf(remote), result.message);
+    return result;
   }
 
-  private async ask(remote: Remote, request: RemoteRequest): Promise<RemoteAnswer> {
+  private async ask(remote: Remote, request: RemoteRequest): Promise<RemoteResult> {
     const { method, path, body, key: idempotencyKey, holdMs = 0 } = request;
     const timeoutMs = remote.timeoutMs + holdMs;
     const root = remote.baseUrl.replace(/\/$/, '');
     let sent = false;
     try {
-      const answer = await this.egress.request({
+      const result = await this.egress.request({
         url: `${root}/${remote.endpointId}${path}`,
         method,
         trust: 'trusted',
-        // An old connection may be closed under a submit, and nobody could tell whether it arrived.
+        // A reused connection may close during a submission, and then it is unknown whether the job arrived.
         fresh: method === 'POST',
         onSent: () => (sent = true),
         redirects: 0,
-        bytesMax,
+        maxBytes,
         timeoutMs,
         headersTimeoutMs: timeoutMs,
         headers: {
@@ -76,8 +76,8 @@ export class RemoteClient {
         },
         ...(method === 'POST' ? { body: JSON.stringify(body ?? {}) } : {}),
       });
-      const text = await answer.body.text();
-      return answerOf(answer.status, text, header(answer.headers['retry-after']));
+      const text = await result.body.text();
+      return toResult(result.status, text, header(result.headers['retry-after']));
     } catch (error) {
       if (!sent) return { type: 'later', waitMs: unreachableMs, message: reasonOf(error) };
       return { type: 'unanswered', message: reasonOf(error) };
@@ -85,24 +85,24 @@ export class RemoteClient {
   }
 }
 
-function answerOf(status: number, text: string, retryAfter: string | undefined): RemoteAnswer {
+function toResult(status: number, text: string, retryAfter: string | undefined): RemoteResult {
   if (status === 429 || status === 503) {
     const seconds = Number(retryAfter);
     const waitMs = Number.isFinite(seconds) && seconds > 0 ? seconds * 1000 : laterMsDefault;
-    return { type: 'later', waitMs, message: `it answered ${status}` };
+    return { type: 'later', waitMs, message: `it responded with ${status}` };
   }
   if (status >= 500 || status === 408)
-    return { type: 'unanswered', message: `it answered ${status}` };
+    return { type: 'unanswered', message: `it responded with ${status}` };
   const body = parsed(text);
   if (status >= 200 && status < 300) {
     if (body) return { type: 'ok', body };
-    return { type: 'unanswered', message: 'its answer is not JSON' };
+    return { type: 'unanswered', message: 'its response is not JSON' };
   }
   const message = typeof body?.error === 'string' ? body.error : text.slice(0, 300);
   return { type: 'refused', status, message };
 }
 
-/** What went wrong below is more telling than that something did. */
+/** Returns the underlying cause, which says more than the outer error. */
 function reasonOf(error: unknown): string {
   const { message, cause } = error as Error;
   return cause instanceof Error && cause.message !== '' ? cause.message : message;

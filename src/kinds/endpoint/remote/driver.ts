@@ -1,5 +1,5 @@
-// Jobs of endpoints that stand for a remote: given to it once, followed until they are over, copied here before the
-// remote forgets them. Every step is a row first, so that a crash between any two lines doubles nothing.
+// Jobs of remote endpoints: submitted to the remote once, followed until they end, and copied here before the remote
+// deletes them. Every step is stored first, so that a crash at any point duplicates nothing.
 import { queueKey } from '../../../jobs/intents.ts';
 import { isFinal, type Job } from '../../../jobs/job.ts';
 import type { Jobs } from '../../../jobs/jobs.ts';
@@ -8,17 +8,17 @@ import type { Clock } from '../../../runtime/clock.ts';
 import type { Log } from '../../../runtime/log.ts';
 import { Loop, type Service } from '../../../runtime/service.ts';
 import type { Endpoints } from '../endpoints.ts';
-import type { Results } from '../results.ts';
+import type { Results } from '../jobs/results.ts';
 import type { Remote } from '../spec.ts';
-import type { EndpointRow } from '../store.ts';
-import type { Streams } from '../stream/store.ts';
+import type { EndpointRow } from '../store/endpoints.ts';
+import type { Streams } from '../store/streams.ts';
 import type { RemoteClient } from './client.ts';
-import { endThere, forgotten, isAboutKey, isEnd, outcomeOf } from './outcome.ts';
+import { toRemoteEnd, forgotten, isAboutKey, isEnd, outcomeOf } from './outcome.ts';
 import { delayOf, holdMs, stepMsOf } from './pace.ts';
-import { questionOf, Sender } from './sender.ts';
-import { holderOf, remoteOf, type RemoteRow, type RemoteStore } from './store.ts';
+import { requestsPath, Sender } from './sender.ts';
+import { holderOf, remoteOf, type RemoteRow, type RemoteStore } from '../store/remote-jobs.ts';
 
-export interface RemoteNeeds {
+interface RemoteDeps {
   jobs: Jobs;
   endpoints: Endpoints;
   store: RemoteStore;
@@ -28,35 +28,36 @@ export interface RemoteNeeds {
   clock: Clock;
   log: Log;
   node: string;
-  /** Signs the address the remote calls back. */
+  /** Signs the callback URL. */
   sign(purpose: string, text: string): string;
 }
 
 const everyMs = 200;
-const atOnce = 32;
-const claimAtOnce = 100;
-/** How often the last chunks of an ended job are asked for when no answer comes. */
-const streamMissesMax = 5;
-const cancelTriesMax = 8;
-const settleMsMax = 10_000;
+const failedStepMs = 5000;
+const maxActive = 32;
+const claimLimit = 100;
+/** How often the last chunks of an ended job are requested without a response. */
+const maxStreamMisses = 5;
+const maxCancelTries = 8;
+const maxSettleMs = 10_000;
 const purpose = 'remote callback';
 
 export class RemoteDriver implements Service {
   readonly name = 'remote endpoints';
-  private readonly needs: RemoteNeeds;
+  private readonly deps: RemoteDeps;
   private readonly loop: Loop;
   private readonly sender: Sender;
   private readonly active = new Map<string, Promise<void>>();
   private readonly off: (() => void)[] = [];
-  private beatAt = 0;
-  /** No endpoint is at a remote, and no job. */
+  private heartbeatAt = 0;
+  /** No endpoint has a remote, and no job is on one. */
   private quiet = false;
 
-  constructor(needs: RemoteNeeds) {
-    this.needs = needs;
-    const { clock, log } = needs;
+  constructor(deps: RemoteDeps) {
+    this.deps = deps;
+    const { clock, log } = deps;
     this.sender = new Sender({
-      ...needs,
+      ...deps,
       callbackOf: (remote, attemptId) => this.callbackOf(remote, attemptId),
       finish: (row, outcome) => this.finish(row, outcome),
     });
@@ -66,22 +67,22 @@ export class RemoteDriver implements Service {
       isQuiet: () => this.quiet,
       clock,
       log,
-      run: () => this.turn(),
+      run: () => this.runDueSteps(),
     });
   }
 
   async start(): Promise<void> {
-    const { jobs, store, clock, endpoints } = this.needs;
+    const { jobs, store, clock, endpoints } = this.deps;
     this.off.push(
       jobs.store.onReady((queue) => {
         if (queue.startsWith('endpoint:')) this.loop.wake();
       }),
       endpoints.onChange(() => this.loop.wake()),
     );
-    // Steps that were under way when the server ended: nobody is at them any more.
+    // Steps that were in progress when the server exited.
     for (const row of await store.all()) {
       if (row.state === 'sending') await store.move(row, { state: 'unsure', dueAt: clock.now() });
-      else await store.nudge(row.attemptId, undefined, clock.now());
+      else await store.makeDue(row.attemptId, undefined, clock.now());
     }
     await this.loop.start();
   }
@@ -93,45 +94,45 @@ export class RemoteDriver implements Service {
   }
 
   busy(): Promise<boolean> {
-    return this.needs.store.any();
+    return this.deps.store.any();
   }
 
-  /** The job is over here: it is stopped there too. */
+  /** The job has ended here, so it is cancelled on the remote. */
   async cancel(attemptId: string): Promise<void> {
-    await this.needs.store.nudge(attemptId, 'cancel', this.needs.clock.now());
+    await this.deps.store.makeDue(attemptId, 'cancel', this.deps.clock.now());
     this.loop.wake();
   }
 
-  /** Returns once the remote knows of every cancel of this endpoint, or did not answer for a while. */
-  async settled(endpointId: string): Promise<void> {
-    const { store, clock } = this.needs;
-    const endsAt = clock.now() + settleMsMax;
+  /** Resolves when the remote has received every cancel of this endpoint, or after a timeout. */
+  async waitForCancels(endpointId: string): Promise<void> {
+    const { store, clock } = this.deps;
+    const endsAt = clock.now() + maxSettleMs;
     while ((await store.anyOf(endpointId)) && clock.now() < endsAt) await clock.sleep(everyMs);
   }
 
-  /** The remote called: look now. What it said is not believed, only that something changed. */
-  async called(attemptId: string, token: string): Promise<boolean> {
-    const { sign, store, clock } = this.needs;
+  /** Handles a callback of the remote by polling it now. The content of the callback is not trusted. */
+  async handleCallback(attemptId: string, token: string): Promise<boolean> {
+    const { sign, store, clock } = this.deps;
     if (sign(purpose, attemptId) !== token) return false;
-    // A retry there calls the address of the attempt that was first.
-    await store.nudgeJob(attemptId.slice(0, attemptId.lastIndexOf('.')), clock.now());
+    // A retry on the remote calls the URL of the first attempt.
+    await store.makeJobDue(attemptId.slice(0, attemptId.lastIndexOf('.')), clock.now());
     this.loop.wake();
     return true;
   }
 
-  private async turn(): Promise<void> {
-    const { endpoints, store, clock } = this.needs;
+  private async runDueSteps(): Promise<void> {
+    const { endpoints, store, clock } = this.deps;
     const there = (await endpoints.list()).filter(({ spec }) => spec.remote);
     this.quiet = there.length === 0 && !(await store.any());
     if (this.quiet) return;
     for (const endpoint of there) await this.claim(endpoint);
-    await this.beat();
-    const free = atOnce - this.active.size;
+    await this.sendHeartbeats();
+    const free = maxActive - this.active.size;
     if (free <= 0) return;
     for (const row of await store.due(clock.now(), free)) {
       if (this.active.has(row.attemptId)) continue;
       const step = this.step(row)
-        .catch((error: unknown) => this.needs.log.warn('a remote step failed', { error }))
+        .catch((error: unknown) => this.postpone(row, error))
         .finally(() => {
           this.active.delete(row.attemptId);
           this.loop.wake();
@@ -140,13 +141,20 @@ export class RemoteDriver implements Service {
     }
   }
 
+  /** A step that fails unexpectedly waits, so that one row cannot keep the server busy. Never throws. */
+  private async postpone({ attemptId, jobId }: RemoteRow, error: unknown): Promise<void> {
+    const { log, store, clock } = this.deps;
+    log.warn('failed to advance a remote job', { jobId, error });
+    await store.makeDue(attemptId, undefined, clock.now() + failedStepMs).catch(() => undefined);
+  }
+
   private async claim(endpoint: EndpointRow): Promise<void> {
-    const { jobs, clock, store, client, node } = this.needs;
+    const { jobs, clock, store, client, node } = this.deps;
     if (!client.hasKey(endpoint.spec.remote!)) return;
     const now = clock.now();
     await jobs.claim({
       queues: [{ name: queueKey('endpoint', endpoint.id) }],
-      limit: claimAtOnce,
+      limit: claimLimit,
       holder: holderOf(endpoint.id),
       node,
       leaseMs: endpoint.spec.leaseMs,
@@ -156,12 +164,12 @@ export class RemoteDriver implements Service {
     });
   }
 
-  /** Jobs at a remote are alive as long as we follow them. */
-  private async beat(): Promise<void> {
-    const { jobs, store, clock, endpoints } = this.needs;
+  /** Jobs on a remote keep their lease while this server follows them. */
+  private async sendHeartbeats(): Promise<void> {
+    const { jobs, store, clock, endpoints } = this.deps;
     const now = clock.now();
-    if (now - this.beatAt < 1000) return;
-    this.beatAt = now;
+    if (now - this.heartbeatAt < 1000) return;
+    this.heartbeatAt = now;
     const byEndpoint = Map.groupBy(await store.all(), ({ endpointId }) => endpointId);
     for (const [id, rows] of byEndpoint) {
       const leaseMs = (await endpoints.find(id))?.spec.leaseMs ?? 0;
@@ -171,14 +179,14 @@ export class RemoteDriver implements Service {
   }
 
   private async step(row: RemoteRow): Promise<void> {
-    const { endpoints, jobs, store } = this.needs;
+    const { endpoints, jobs, store } = this.deps;
     const remote = remoteOf(row, (await endpoints.find(row.endpointId))?.spec.remote);
     const job = await jobs.ledger.find(row.jobId);
     const over = !job || isFinal(job.status) || job.attemptId !== row.attemptId;
     const isUnsent = row.state === 'intent';
     if (!remote || (over && isUnsent))
       return void (await store.store.commit([store.remove(row.attemptId)]));
-    // An end that came from there took the row with it: this one came from here, and nobody told the remote yet.
+    // An end reported by the remote removes the row. This job ended here, and the remote does not know yet.
     if (over && row.state !== 'cancel') return this.cancel(row.attemptId);
     switch (row.state) {
       case 'intent':
@@ -189,58 +197,58 @@ export class RemoteDriver implements Service {
       case 'sent':
         return this.poll(row, remote, job!);
       case 'cancel':
-        return this.stopThere(row, remote);
+        return this.cancelRemote(row, remote);
     }
   }
 
   private async poll(row: RemoteRow, remote: Remote, job: Job): Promise<void> {
-    const { client, store, clock } = this.needs;
+    const { client, store, clock } = this.deps;
     if (!(await store.move(row, { state: 'sent', dueAt: clock.now() + stepMsOf(remote) }))) return;
     const path = `/status/${row.remoteId}`;
-    const answer = await client.call(remote, { method: 'GET', path });
+    const result = await client.call(remote, { method: 'GET', path });
     const now = clock.now();
-    if (answer.type === 'refused' && !isAboutKey(answer))
-      return this.finish(row, forgotten(answer));
-    if (answer.type !== 'ok') {
+    if (result.type === 'refused' && !isAboutKey(result))
+      return this.finish(row, forgotten(result));
+    if (result.type !== 'ok') {
       const tries = row.tries + 1;
-      const waitMs = answer.type === 'later' ? answer.waitMs : delayOf(tries);
+      const waitMs = result.type === 'later' ? result.waitMs : delayOf(tries);
       return void (await store.move(row, { state: 'sent', dueAt: now + waitMs, tries }));
     }
-    const { status } = answer.body;
+    const { status } = result.body;
     const isQueued = status === 'IN_QUEUE';
     const isOver = isEnd(status);
-    // After its end no later look brings what this one missed.
-    if (!isQueued) await this.copyStream(row, remote, isOver ? streamMissesMax : 0);
+    // After the end there is no later poll that could read missed chunks.
+    if (!isQueued) await this.copyStream(row, remote, isOver ? maxStreamMisses : 0);
     if (!isOver) {
-      await this.reportProgress(job, answer.body);
+      await this.reportProgress(job, result.body);
       const dueAt = clock.now() + delayOf(row.tries);
       return void (await store.move(row, { state: 'sent', dueAt, tries: row.tries + 1 }));
     }
-    const end = endThere(row.remoteId!, remote, answer.body);
-    const { results } = this.needs;
+    const end = toRemoteEnd(row.remoteId!, remote, result.body);
+    const { results } = this.deps;
     const { attemptId } = row;
-    await this.finish(row, outcomeOf(answer.body, end, { results, attemptId }));
+    await this.finish(row, outcomeOf(result.body, end, { results, attemptId }));
   }
 
-  /** What the remote's handler has yielded since the last look. */
-  private async copyStream(row: RemoteRow, remote: Remote, missesMax: number): Promise<void> {
-    const { client, streams, jobs, clock } = this.needs;
+  /** Copies the chunks that the remote's handler has yielded since the last poll. */
+  private async copyStream(row: RemoteRow, remote: Remote, maxMisses: number): Promise<void> {
+    const { client, streams, jobs, clock } = this.deps;
     for (let misses = 0; ;) {
       const job = await jobs.get(row.jobId);
       const have = (job.facts.chunks as number | undefined) ?? 0;
-      // `after` is for another Errand, where a lost answer loses no chunk; RunPod takes no notice of it.
+      // Another Errand supports `after`, so that a lost response loses no chunk. RunPod ignores it.
       const path = `/stream/${row.remoteId}?wait=${holdMs}&after=${have}`;
-      const answer = await client.call(remote, { method: 'GET', path, holdMs });
-      if (answer.type === 'refused' || (answer.type !== 'ok' && misses === missesMax)) return;
-      if (answer.type !== 'ok') {
+      const result = await client.call(remote, { method: 'GET', path, holdMs });
+      if (result.type === 'refused' || (result.type !== 'ok' && misses === maxMisses)) return;
+      if (result.type !== 'ok') {
         await clock.sleep(delayOf(misses++));
         continue;
       }
-      const chunks = (answer.body.stream ?? []) as { output?: unknown; n?: number }[];
+      const chunks = (result.body.stream ?? []) as { output?: unknown; n?: number }[];
       for (const { output, n } of chunks)
         if (n === undefined || n > have)
           await streams.append({ jobId: row.jobId, attemptId: row.attemptId }, output);
-      if (chunks.length === 0 || answer.body.status === 'IN_PROGRESS') return;
+      if (chunks.length === 0 || result.body.status === 'IN_PROGRESS') return;
     }
   }
 
@@ -251,20 +259,20 @@ export class RemoteDriver implements Service {
     if (job.stage === stage && JSON.stringify(output) === JSON.stringify(before)) return;
     const facts = output === undefined ? {} : { facts: { progressOutput: output } };
     const { attemptId } = job;
-    await this.needs.jobs.bring(job.id, { type: 'report', attemptId, stage, ...facts });
+    await this.deps.jobs.applyFact(job.id, { type: 'report', attemptId, stage, ...facts });
   }
 
-  private async stopThere(row: RemoteRow, remote: Remote): Promise<void> {
-    const { client, store, clock } = this.needs;
+  private async cancelRemote(row: RemoteRow, remote: Remote): Promise<void> {
+    const { client, store, clock } = this.deps;
     if (!(await store.move(row, { state: 'cancel', dueAt: clock.now() + stepMsOf(remote) })))
       return;
-    const remoteId = row.remoteId ?? (await this.idThere(row, remote));
-    const answer = remoteId
+    const remoteId = row.remoteId ?? (await this.findRemoteId(row, remote));
+    const result = remoteId
       ? await client.call(remote, { method: 'POST', path: `/cancel/${remoteId}` })
       : undefined;
     const tries = row.tries + 1;
-    const again = !answer || answer.type === 'later' || answer.type === 'unanswered';
-    if (again && tries < cancelTriesMax)
+    const again = !result || result.type === 'later' || result.type === 'unanswered';
+    if (again && tries < maxCancelTries)
       return void (await store.move(row, {
         state: 'cancel',
         dueAt: clock.now() + delayOf(tries),
@@ -274,22 +282,22 @@ export class RemoteDriver implements Service {
     await store.store.commit([store.remove(row.attemptId)]);
   }
 
-  private async idThere(row: RemoteRow, remote: Remote): Promise<string | undefined> {
-    const path = questionOf(row.attemptId, null);
-    const answer = await this.needs.client.call(remote, { method: 'GET', path });
-    if (answer.type !== 'ok' || answer.body.idempotencyKey !== row.attemptId) return undefined;
-    return ((answer.body.requests ?? []) as { id?: string }[])[0]?.id;
+  private async findRemoteId(row: RemoteRow, remote: Remote): Promise<string | undefined> {
+    const path = requestsPath(row.attemptId, null);
+    const result = await this.deps.client.call(remote, { method: 'GET', path });
+    if (result.type !== 'ok' || result.body.idempotencyKey !== row.attemptId) return undefined;
+    return ((result.body.requests ?? []) as { id?: string }[])[0]?.id;
   }
 
   private async finish(row: RemoteRow, outcome: Outcome): Promise<void> {
-    const { jobs, store } = this.needs;
+    const { jobs, store } = this.deps;
     const { jobId, attemptId } = row;
     await jobs.finish({ jobId, attemptId }, outcome, () => [store.remove(attemptId)]);
   }
 
   private callbackOf({ callbackUrl }: Remote, attemptId: string): string | undefined {
     const root = callbackUrl?.replace(/\/$/, '');
-    const token = encodeURIComponent(this.needs.sign(purpose, attemptId));
+    const token = encodeURIComponent(this.deps.sign(purpose, attemptId));
     return root === undefined ? undefined : `${root}/v2/hooks/${attemptId}?token=${token}`;
   }
 }

@@ -1,12 +1,12 @@
-// What a remote says of a job's end as an outcome here, and the ends that come from the line to it.
+// Turns the end of a job on a remote into an outcome, and defines outcomes of failed communication.
 import type { Outcome } from '../../../jobs/kind.ts';
-import type { Results } from '../results.ts';
+import type { Results } from '../jobs/results.ts';
 import type { Remote } from '../spec.ts';
 
-/** The end a job had at a remote: kept with the attempt, so that a retry can be asked for there. */
-export interface EndThere {
+/** How a job ended on a remote. Stored with the attempt, so that a retry can be requested there. */
+export interface RemoteEnd {
   id: string;
-  /** Which remote it was. */
+  /** Address of the remote. */
   at: string;
   status: unknown;
   delayTime?: unknown;
@@ -18,19 +18,19 @@ export interface EndThere {
 export const addressOf = ({ baseUrl, endpointId }: Remote): string =>
   `${baseUrl.replace(/\/$/, '')}/${endpointId}`;
 
-export function endThere(id: string, remote: Remote, body: Record<string, unknown>): EndThere {
+export function toRemoteEnd(id: string, remote: Remote, body: Record<string, unknown>): RemoteEnd {
   const { status, delayTime, executionTime, workerId, retries } = body;
   return { id, at: addressOf(remote), status, delayTime, executionTime, workerId, retries };
 }
 
 const endWords: unknown[] = ['COMPLETED', 'FAILED', 'CANCELLED', 'TIMED_OUT'];
 
-/** Anything else is some way of not being over. */
+/** Any other status means that the job has not ended. */
 export const isEnd = (status: unknown): boolean => endWords.includes(status);
 
 export function outcomeOf(
   body: Record<string, unknown>,
-  remote: EndThere,
+  remote: RemoteEnd,
   keep: { results: Results; attemptId: string },
 ): Outcome {
   const { status, output, error } = body;
@@ -44,7 +44,7 @@ export function outcomeOf(
     case 'CANCELLED':
       return {
         type: 'cancelled',
-        error: { code: 'cancelled', message: 'It was cancelled at the remote.' },
+        error: { code: 'cancelled', message: 'The job was cancelled on the remote.' },
         ...kept,
         facts,
       };
@@ -57,7 +57,7 @@ export function outcomeOf(
         facts,
       };
     default: {
-      // RunPod calls it FAILED; here, as for every kind, it timed out.
+      // RunPod reports FAILED. Here it is timed_out, as for every kind.
       const type = message === 'executionTimeout exceeded' ? 'timed_out' : 'failed';
       const code = type === 'timed_out' ? 'executionTimeout' : 'handlerError';
       return { type, error: { code, message }, retry: false, ...kept, facts };
@@ -71,21 +71,21 @@ export function failure(code: string, message: string, hint?: string): Outcome {
 }
 
 export function forgotten({ status, message }: { status: number; message: string }): Outcome {
-  return failure('remoteForgot', `The remote no longer knows it (${status}: ${message}).`);
+  return failure('remoteForgot', `The remote no longer knows the job (${status}: ${message}).`);
 }
 
-/** A key that is wrong today may be right tomorrow; it says nothing about the job. */
+/** A rejected key may be fixed later and says nothing about the job. */
 export function isAboutKey({ status }: { status: number }): boolean {
   return status === 401 || status === 402 || status === 403;
 }
 
-export function unknownFate({ baseUrl }: Remote): Outcome {
+export function submitUnknown({ baseUrl }: Remote): Outcome {
   return {
     type: 'failed',
     error: {
       code: 'submitUnknown',
-      message: `It was sent to ${baseUrl}, no answer came, and that remote cannot say whether it has the job: it may run there, or not.`,
-      hint: 'Look at the requests of the endpoint there; if it is not among them, retry_job sends it again. Nothing is ever sent twice by itself.',
+      message: `The job was sent to ${baseUrl}, but no response came, and that remote cannot report whether it has the job. It may or may not be running there.`,
+      hint: 'Check the requests of the endpoint there. If the job is not among them, retry_job sends it again. Errand never sends it twice on its own.',
     },
     retry: false,
   };

@@ -1,8 +1,8 @@
-// How often a remote is asked, and how long one step of a row may take.
+// How often a remote is polled, and how long one step of a row may take.
 import type { Remote } from '../spec.ts';
 
 const pollMs = { first: 150, factor: 1.5, max: 5000 };
-/** How long a remote may hold a question for chunks. */
+/** How long a remote may hold a request for chunks. */
 export const holdMs = 1000;
 export const soonMs = pollMs.first;
 
@@ -10,7 +10,7 @@ export function delayOf(tries: number): number {
   return Math.round(Math.min(pollMs.first * pollMs.factor ** tries, pollMs.max));
 }
 
-/** While one step of a row is under way, nobody else takes it: longer than any call may last. */
+/** While a step of a row is in progress, no other node takes it. Longer than any call. */
 export function stepMsOf({ timeoutMs }: Remote): number {
   return 2 * timeoutMs + holdMs;
 }

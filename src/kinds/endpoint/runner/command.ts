@@ -1,11 +1,11 @@
-// A command per job: its input as JSON on stdin, its result as JSON on stdout. Numbers keep all their digits on the way.
+// Runs a command per job: input as JSON on stdin, result as JSON on stdout. Numbers keep all their digits.
 import { spawn } from 'node:child_process';
 import { systemClock } from '../../../runtime/clock.ts';
 import { parseJson, parseLenientJson } from '../../../runtime/json.ts';
 import { postedOf, type Handler, type Posted } from './handlers.ts';
 
-const stdoutBytesMax = 256 * 1024 * 1024;
-const stderrCharsMax = 4000;
+const maxStdoutBytes = 256 * 1024 * 1024;
+const maxStderrChars = 4000;
 const killAfterMs = 5000;
 
 export function commandHandler(
@@ -13,7 +13,7 @@ export function commandHandler(
   env: Record<string, string | undefined>,
 ): Handler {
   return {
-    // The command may know numbers that JavaScript would round.
+    // The command may support numbers that JavaScript would round.
     parse: parseJson,
     run: (job, { signal }) =>
       new Promise<Posted>((done) => {
@@ -34,11 +34,11 @@ export function commandHandler(
         signal.addEventListener('abort', stop, { once: true });
         child.stdout.on('data', (chunk: Buffer) => {
           bytes += chunk.length;
-          if (bytes <= stdoutBytesMax) out.push(chunk);
+          if (bytes <= maxStdoutBytes) out.push(chunk);
           else group('SIGKILL');
         });
         child.stderr.on('data', (chunk: Buffer) => {
-          errors = (errors + chunk.toString('utf8')).slice(-stderrCharsMax);
+          errors = (errors + chunk.toString('utf8')).slice(-maxStderrChars);
           process.stderr.write(chunk);
         });
         child.stdin.on('error', () => {});
@@ -46,7 +46,7 @@ export function commandHandler(
         child.on('error', (error) =>
           done({ error: `${file} could not be started: ${error.message}` }),
         );
-        // `exit`, not `close`: a process that it left behind may hold the pipes open for ever.
+        // `exit`, not `close`: a process that it left behind may keep the pipes open forever.
         child.on('exit', (code, name) =>
           setImmediate(() => {
             signal.removeEventListener('abort', stop);
@@ -68,7 +68,7 @@ function commandResult(end: {
   if (value !== undefined && chatter !== '') process.stdout.write(chatter);
   const kept = value === undefined ? {} : { output: value };
   if (end.code !== 0) {
-    const how = end.code === null ? `was ended by ${end.name}` : `exited with code ${end.code}`;
+    const how = end.code === null ? `was killed by ${end.name}` : `exited with code ${end.code}`;
     return { error: `The command ${how}. ${end.errors.trim()}`.trim(), ...kept };
   }
   if (value !== undefined) return postedOf(value);
@@ -77,7 +77,10 @@ function commandResult(end: {
   return { error: `The command exited 0 but its stdout is not JSON: ${shown}`, output: end.text };
 }
 
-/** The whole output if it is JSON; else its last line, so that a chatty program still has a result, and its log the rest. */
+/**
+ * The whole output if it is JSON, otherwise its last line, so that verbose programs still have a result. The rest
+ * is log.
+ */
 function resultOf(text: string): { value: unknown; chatter: string } {
   const whole = parsed(text);
   if (whole !== undefined) return { value: whole, chatter: '' };
@@ -90,7 +93,7 @@ function parsed(text: string): unknown {
   try {
     return parseLenientJson(text);
   } catch {
-    // nested too deep to be written again as JSON
+    // nested too deep to be serialized again as JSON
     return undefined;
   }
 }
@@ -100,6 +103,6 @@ function killGroup(pid: number | undefined, signal: NodeJS.Signals): void {
   try {
     process.kill(-pid, signal);
   } catch {
-    // nobody is left
+    // no process is left
   }
 }

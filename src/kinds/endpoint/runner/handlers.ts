@@ -1,5 +1,4 @@
-// What the runner can run becomes one function from a job to what is posted back; here a handler of a module,
-// command.ts has the command per job.
+// Turns a module into a function from a job to the post body. command.ts does the same for per-job commands.
 export interface WorkerJob {
   id: string;
   input: unknown;
@@ -7,19 +6,19 @@ export interface WorkerJob {
 }
 
 export interface JobContext {
-  /** Aborted when the job was cancelled or ran too long. */
+  /** Aborted when the job is cancelled or exceeds its execution timeout. */
   signal: AbortSignal;
   /** Shown as the job's output while it runs. */
   progress(update: unknown): Promise<void>;
 }
 
-/** What is posted: the fields of job-done. */
+/** The body of the post: the fields of job-done. */
 export type Posted = Record<string, unknown>;
 
 export interface Handler {
-  /** How a job is read from JSON; without it as JavaScript reads it. */
+  /** Parses a job from JSON. Default: JSON.parse. */
   parse?(text: string): unknown;
-  /** Chunks go to `emit` as they come. */
+  /** `emit` receives chunks as they are yielded. */
   run(
     job: WorkerJob,
     context: JobContext,
@@ -33,7 +32,7 @@ type HandlerFunction = (job: WorkerJob, context: JobContext) => Result;
 export function moduleHandler(path: string, module: Record<string, unknown>): Handler {
   const found = module.default ?? module.handler;
   if (typeof found !== 'function') {
-    throw new Error(`${path} has no handler: export a function as default or as \`handler\``);
+    throw new Error(`${path} has no handler. Export a function as default or as \`handler\``);
   }
   const aggregate = module.returnAggregateStream === true;
   const handler = found as HandlerFunction;
@@ -52,7 +51,7 @@ export function moduleHandler(path: string, module: Record<string, unknown>): Ha
   };
 }
 
-/** As RunPod's own worker does: an `error` in the result fails the job and keeps the rest as output. */
+/** Like RunPod's worker: an `error` in the result fails the job and keeps the rest as output. */
 export function postedOf(result: unknown): Posted {
   if (result === null || typeof result !== 'object' || Array.isArray(result))
     return { output: result ?? null };

@@ -1,8 +1,8 @@
-// The runner's side of the RunPod worker protocol over plain node:http. Small on purpose: its loading time is part of
+// The runner's side of the RunPod worker protocol over plain node:http. It is small because its load time is part of
 // every cold start.
 import { Agent, request } from 'node:http';
 
-export interface ProtocolOptions {
+interface ProtocolOptions {
   takeUrl: string;
   doneUrl: string;
   streamUrl: string;
@@ -11,12 +11,12 @@ export interface ProtocolOptions {
   workerId: string;
 }
 
-export interface Answer {
+export interface WorkerResponse {
   status: number;
   text: string;
 }
 
-const answerTimeoutMs = 90_000;
+const responseTimeoutMs = 90_000;
 
 export class Protocol {
   private readonly options: ProtocolOptions;
@@ -26,20 +26,23 @@ export class Protocol {
     this.options = options;
   }
 
-  /** Beyond RunPod's protocol it names what it runs: what the server thinks it has and it has not goes back at once. */
-  take(count: number, running: readonly string[]): Promise<Answer> {
+  /**
+   * Extension of RunPod's protocol: names the running jobs, so that jobs lost on the way return to the queue
+   * immediately.
+   */
+  take(count: number, running: readonly string[]): Promise<WorkerResponse> {
     const base = this.url(this.options.takeUrl).replace('$ID', this.options.workerId);
     const state = `job_in_progress=${running.length > 0 ? 1 : 0}&running=${running.join(',')}`;
     const batch = base.replace('/job-take/', '/job-take-batch/');
     return this.call('GET', `${batch}&batch_size=${count}&${state}`);
   }
 
-  stops(): Promise<Answer> {
+  stops(): Promise<WorkerResponse> {
     const base = this.url(this.options.takeUrl).replace('$ID', this.options.workerId);
     return this.call('GET', base.replace('/job-take/', '/job-stop/'));
   }
 
-  done(jobId: string, body: string, isStream: boolean): Promise<Answer> {
+  done(jobId: string, body: string, isStream: boolean): Promise<WorkerResponse> {
     return this.call(
       'POST',
       `${this.jobUrl(this.options.doneUrl, jobId)}&isStream=${isStream}`,
@@ -47,13 +50,13 @@ export class Protocol {
     );
   }
 
-  /** Beyond RunPod's protocol it says which chunk it is: one that is sent again is known. */
-  chunk(jobId: string, n: number, body: string): Promise<Answer> {
+  /** Extension of RunPod's protocol: numbers the chunk, so that a repeated one is detected. */
+  chunk(jobId: string, n: number, body: string): Promise<WorkerResponse> {
     const url = `${this.jobUrl(this.options.streamUrl, jobId)}&isStream=false&n=${n}`;
     return this.call('POST', url, body);
   }
 
-  ping(jobIds: readonly string[]): Promise<Answer> {
+  ping(jobIds: readonly string[]): Promise<WorkerResponse> {
     const ids = jobIds.length > 0 ? `&job_id=${encodeURIComponent(jobIds.join(','))}` : '';
     return this.call('GET', `${this.url(this.options.pingUrl)}${ids}&runpod_version=errand`);
   }
@@ -70,7 +73,7 @@ export class Protocol {
     return template.replace('$RUNPOD_POD_ID', this.options.workerId);
   }
 
-  private call(method: string, url: string, body?: string): Promise<Answer> {
+  private call(method: string, url: string, body?: string): Promise<WorkerResponse> {
     const { key } = this.options;
     return new Promise((resolve, reject) => {
       const call = request(
@@ -78,7 +81,7 @@ export class Protocol {
         {
           method,
           agent: this.agent,
-          timeout: answerTimeoutMs,
+          timeout: responseTimeoutMs,
           headers: {
             authorization: key,
             ...(body === undefined
@@ -101,7 +104,7 @@ export class Protocol {
           );
         },
       );
-      call.on('timeout', () => call.destroy(new Error('no answer in time')));
+      call.on('timeout', () => call.destroy(new Error('no response in time')));
       call.on('error', reject);
       call.end(body);
     });

@@ -1,5 +1,5 @@
-// The runner: one worker process. It is started with what it is to run; or as a spare, which loads everything but the
-// handler, waits, and is then given endpoint, environment and folder on stdin, once. A spare whose server ends ends too.
+// The runner: one worker process. It starts either with its task, or prestarted: then it loads everything but the
+// handler, waits, and reads its environment and folder once from stdin. A prestarted runner exits with its server.
 import { resolve } from 'node:path';
 import { pathToFileURL } from 'node:url';
 
@@ -9,13 +9,13 @@ interface Task {
   concurrency?: number;
 }
 
-const isSpare = process.env.ERRAND_RUNNER === undefined;
-const preloaded = isSpare ? await parts() : undefined;
-if (isSpare) await turnInto(await given());
+const isPrestarted = process.env.ERRAND_RUNNER === undefined;
+const preloaded = isPrestarted ? await loadParts() : undefined;
+if (isPrestarted) await becomeWorker(await readAssignment());
 const task = JSON.parse(process.env.ERRAND_RUNNER ?? '{}') as Task;
-/** The handler loads before anything else of the runner: what it does first is often the slow part of a start. */
+/** The handler loads first, because its initialization is often the slowest part of a start. */
 const loaded = task.module ? await load(task.module) : undefined;
-const { handlers, loop } = preloaded ?? (await parts());
+const { handlers, loop } = preloaded ?? (await loadParts());
 try {
   const handler = loaded
     ? handlers.moduleHandler(task.module!, loaded)
@@ -25,7 +25,7 @@ try {
   fail(error);
 }
 
-async function parts() {
+async function loadParts() {
   const [handlers, loop] = await Promise.all([import('./handlers.ts'), import('./worker-loop.ts')]);
   return { handlers, loop };
 }
@@ -38,21 +38,21 @@ async function load(path: string): Promise<Record<string, unknown>> {
   }
 }
 
-interface Given {
+interface Assignment {
   env: Record<string, string>;
   cwd: string;
 }
 
-/** Until there is work. Nothing came and stdin ended: nobody needs this spare any more. */
-async function given(): Promise<Given> {
+/** Waits for the assignment. If stdin closes without one, this runner is not needed. */
+async function readAssignment(): Promise<Assignment> {
   let text = '';
   process.stdin.setEncoding('utf8');
   for await (const part of process.stdin) text += String(part);
   if (text === '') process.exit(0);
-  return JSON.parse(text) as Given;
+  return JSON.parse(text) as Assignment;
 }
 
-async function turnInto({ env, cwd }: Given): Promise<void> {
+async function becomeWorker({ env, cwd }: Assignment): Promise<void> {
   for (const name of Object.keys(process.env)) delete process.env[name];
   Object.assign(process.env, env);
   try {

@@ -1,21 +1,21 @@
-// The loop of one worker process: asks for jobs, runs up to `concurrency` of them at once and posts what they answer. It
-// outlives a restart of the server and ends when told to or left alone.
+// The loop of one worker process: polls for jobs, runs up to `concurrency` of them concurrently, and posts their
+// results. It survives a server restart and exits on a signal, or when the server stays away.
 import { AsyncLocalStorage } from 'node:async_hooks';
 import { flushCompileCache } from 'node:module';
 import { systemClock } from '../../../runtime/clock.ts';
 import type { Handler, WorkerJob } from './handlers.ts';
-import { Protocol, type Answer } from './protocol.ts';
+import { Protocol, type WorkerResponse } from './protocol.ts';
 
 export interface LoopOptions {
   handler: Handler;
   concurrency: number;
-  /** What the server set for RunPod's protocol. */
+  /** Variables that the server set for RunPod's protocol. */
   env: Record<string, string | undefined>;
 }
 
-/** Without any answer of the server for so long, nobody will ever ask for the results. */
+/** Without a response from the server for this long, the results are no longer needed. */
 const orphanMs = 600_000;
-/** What was compiled for this start is kept for the next, once the first jobs are through. */
+/** Code that was compiled for this start is cached after the first jobs, for the next start. */
 const flushAfterMs = 2000;
 
 export class WorkerLoop {
@@ -76,24 +76,24 @@ export class WorkerLoop {
         await new Promise<void>((resolve) => (this.wakeTake = resolve));
         continue;
       }
-      const answer = await this.attempt(this.protocol.take(free, [...this.running.keys()]));
-      if (!answer) await systemClock.sleep(500);
-      else if (answer.status === 401 || answer.status === 403 || answer.status === 404)
-        leave(answer);
-      else if (answer.status === 200)
-        for (const job of this.jobsOf(answer.text)) void this.run(job);
-      else if (answer.status >= 400) await systemClock.sleep(1000);
+      const response = await this.attempt(this.protocol.take(free, [...this.running.keys()]));
+      if (!response) await systemClock.sleep(500);
+      else if (response.status === 401 || response.status === 403 || response.status === 404)
+        exitProcess(response);
+      else if (response.status === 200)
+        for (const job of this.jobsOf(response.text)) void this.run(job);
+      else if (response.status >= 400) await systemClock.sleep(1000);
     }
   }
 
   private async stopLoop(): Promise<void> {
     while (!this.stopping.signal.aborted) {
-      const answer = await this.attempt(this.protocol.stops());
-      if (answer?.status !== 200) {
-        if (answer?.status !== 204) await systemClock.sleep(1000);
+      const response = await this.attempt(this.protocol.stops());
+      if (response?.status !== 200) {
+        if (response?.status !== 204) await systemClock.sleep(1000);
         continue;
       }
-      const { jobsToStop = [] } = JSON.parse(answer.text) as { jobsToStop?: string[] };
+      const { jobsToStop = [] } = JSON.parse(response.text) as { jobsToStop?: string[] };
       for (const id of jobsToStop) this.running.get(id)?.abort();
       if (jobsToStop.some((id) => !this.running.has(id))) void this.ping();
     }
@@ -102,12 +102,12 @@ export class WorkerLoop {
   private async run(job: WorkerJob): Promise<void> {
     const stop = new AbortController();
     this.running.set(job.id, stop);
-    const posted = await this.present.run(job.id, () => this.answer(job, stop.signal));
+    const posted = await this.present.run(job.id, () => this.runHandler(job, stop.signal));
     const { isStream = false, ...body } = posted;
-    // A stopped job posts nothing, as with RunPod's own worker: the next ping says that it is gone.
+    // A stopped job posts nothing, as with RunPod's worker. The next ping shows that it is gone.
     if (!stop.signal.aborted) {
-      const text = JSON.stringify(body);
-      await this.arrive(() => this.protocol.done(job.id, text, isStream === true));
+      const text = resultText(body);
+      await this.deliver(() => this.protocol.done(job.id, text, isStream === true));
     }
     this.running.delete(job.id);
     if (stop.signal.aborted) void this.ping();
@@ -115,7 +115,7 @@ export class WorkerLoop {
     if (this.stopping.signal.aborted && this.running.size === 0) process.exit(0);
   }
 
-  private async answer(job: WorkerJob, signal: AbortSignal): Promise<Record<string, unknown>> {
+  private async runHandler(job: WorkerJob, signal: AbortSignal): Promise<Record<string, unknown>> {
     const progress = async (output: unknown) => {
       await this.attempt(
         this.protocol.done(job.id, JSON.stringify({ status: 'IN_PROGRESS', output }), false),
@@ -125,7 +125,7 @@ export class WorkerLoop {
     const emit = (output: unknown) => {
       const n = ++chunks;
       const body = JSON.stringify({ output });
-      return this.arrive(() => this.protocol.chunk(job.id, n, body));
+      return this.deliver(() => this.protocol.chunk(job.id, n, body));
     };
     try {
       const posted = await this.handler.run(job, { signal, progress }, emit);
@@ -136,26 +136,26 @@ export class WorkerLoop {
     }
   }
 
-  /** Results and chunks must arrive: as long as the server is away, try again. */
-  private async arrive(call: () => Promise<Answer>): Promise<void> {
+  /** Results and chunks must arrive, so it retries while the server is away. */
+  private async deliver(call: () => Promise<WorkerResponse>): Promise<void> {
     for (let waitMs = 100; ; waitMs = Math.min(waitMs * 2, 5000)) {
-      const answer = await this.attempt(call());
-      if (answer && answer.status < 500 && answer.status !== 429) return;
-      if (systemClock.now() - this.heardAt > orphanMs) leave(undefined);
+      const response = await this.attempt(call());
+      if (response && response.status < 500 && response.status !== 429) return;
+      if (systemClock.now() - this.heardAt > orphanMs) exitProcess(undefined);
       await systemClock.sleep(waitMs);
     }
   }
 
   private async ping(): Promise<void> {
-    const answer = await this.attempt(this.protocol.ping([...this.running.keys()]));
-    if (!answer && systemClock.now() - this.heardAt > orphanMs) leave(undefined);
+    const response = await this.attempt(this.protocol.ping([...this.running.keys()]));
+    if (!response && systemClock.now() - this.heardAt > orphanMs) exitProcess(undefined);
   }
 
-  private async attempt(call: Promise<Answer>): Promise<Answer | undefined> {
+  private async attempt(call: Promise<WorkerResponse>): Promise<WorkerResponse | undefined> {
     try {
-      const answer = await call;
+      const response = await call;
       this.heardAt = systemClock.now();
-      return answer;
+      return response;
     } catch {
       return undefined;
     }
@@ -166,7 +166,7 @@ export class WorkerLoop {
     return Array.isArray(value) ? value : [value];
   }
 
-  /** What a handler prints becomes lines with the job they belong to. */
+  /** What a handler prints becomes lines that name their job. */
   private attribute(name: 'stdout' | 'stderr', level: string): void {
     const stream = process[name];
     const write = stream.write.bind(stream);
@@ -182,9 +182,9 @@ export class WorkerLoop {
   }
 }
 
-function leave(answer: Answer | undefined): never {
-  console.error(answer ? `the server answered ${answer.status}` : 'the server is gone');
-  process.exit(answer ? 0 : 1);
+function exitProcess(response: WorkerResponse | undefined): never {
+  console.error(response ? `the server responded with ${response.status}` : 'the server is gone');
+  process.exit(response ? 0 : 1);
 }
 
 function errorOf(error: unknown, workerId: string): Record<string, unknown> {
@@ -197,4 +197,14 @@ function errorOf(error: unknown, workerId: string): Record<string, unknown> {
     worker_id: workerId,
     runpod_version: 'errand',
   };
+}
+
+/** Lets the server report results with numbers that JSON cannot represent. */
+function resultText(body: Record<string, unknown>): string {
+  let isReplaced = false;
+  const text = JSON.stringify(body, (_, value: unknown) => {
+    if (typeof value === 'number' && !Number.isFinite(value)) isReplaced = true;
+    return value;
+  });
+  return isReplaced ? JSON.stringify({ ...body, nonFinite: true }) : text;
 }

@@ -1,17 +1,17 @@
-// The command rule: the operator's own check runs as a command job with the deliverable on its standard input; the exit
-// code decides. A caller names a check and never sends a command line.
+// The command rule: the operator's check runs as a command job with the deliverable on its standard input; the exit code
+// decides. A caller names a check and never sends a command line.
 import { isFinal } from '../../../jobs/job.ts';
 import type { Jobs } from '../../../jobs/jobs.ts';
 import type { EscrowSettings } from '../settings.ts';
 import type { RunCheck } from './runner.ts';
 
-/** Check jobs belong to the operator: neither party can touch them. */
+/** Check jobs belong to the operator: neither party can change them. */
 const checkOwner = 'owner';
 
 export function commandChecks(jobs: Jobs, settings: EscrowSettings, folder: string): RunCheck {
   return async ({ jobId, n, attempt, check, content }) => {
     const known = settings.checks[check];
-    // Settings are each node's own: one that has the check takes its turn.
+    // Each node has its own settings: a node with this check takes over.
     if (!known) return { waiting: `check ${check} is not configured on this node` };
     const { command, cwd, timeoutMs, labels } = known;
     const { job } = await jobs.submit({
@@ -32,7 +32,7 @@ export function commandChecks(jobs: Jobs, settings: EscrowSettings, folder: stri
       timeoutMs,
       idempotencyKey: `escrow-check/${jobId}/${n}/${attempt}/${check}`,
     });
-    if (!isFinal(job.status)) return { waiting: `check ${check} runs as ${job.id}` };
+    if (!isFinal(job.status)) return { waiting: `check ${check} is running as ${job.id}` };
     const { exitCode } = job.facts as { exitCode?: number | null };
     if (job.status === 'completed') return { exitCode: 0, jobId: job.id };
     return { exitCode: typeof exitCode === 'number' ? exitCode : null, jobId: job.id };

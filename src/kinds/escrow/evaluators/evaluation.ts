@@ -1,5 +1,5 @@
-// Brings verdicts to jobs: a person's vote through an operation, an automatic rule's by itself as soon as something is
-// delivered. What is tried and has no verdict yet is tried again until the evaluation's deadline.
+// Applies verdicts to jobs: a person's vote through an operation, an automatic rule's as soon as something is delivered.
+// Rules without a verdict are tried again until the evaluation deadline.
 import { AppError } from '../../../errors.ts';
 import type { Actor, Escrow } from '../escrow.ts';
 import { membersOf, type Rule } from '../terms.ts';
@@ -7,7 +7,7 @@ import type { Check, Vote, Work } from '../work.ts';
 import type { RuleRunner } from './runner.ts';
 import { tally } from './tally.ts';
 
-export interface PersonalVerdict {
+interface PersonalVerdict {
   outcome: 'approved' | 'rejected';
   reason: string;
   checks: Check[];
@@ -24,7 +24,7 @@ export class Evaluation {
     this.node = node;
   }
 
-  /** Before a delivery counts: one that the rule could never accept is refused, and the provider may deliver again. */
+  /** Refuses a delivery that the rule could never accept, before it counts, so that the provider can deliver again. */
   async refuseUnusable(
     { terms }: Work,
     delivery: { content?: string | undefined; uri?: string | undefined },
@@ -38,20 +38,22 @@ export class Evaluation {
     if (usable >= (rule.type === 'quorum' ? rule.need : 1)) return;
     throw new AppError(
       'deliveryCannotPass',
-      `The rule of this job can never accept that delivery: ${problems.find(Boolean)}.`,
-      { hint: 'Nothing was submitted. Send content, or an http(s) uri with contentHash.' },
+      `The rule of this job can never accept this delivery: ${problems.find(Boolean)}.`,
+      {
+        hint: 'Nothing was submitted. Send content that the rule can read, or an http(s) uri with contentHash.',
+      },
     );
   }
 
-  /** At the start of this node: what it had in hand when it died is due now. */
+  /** On startup: everything that this node had leased when it died is due now. */
   async releaseLeases(): Promise<void> {
-    const { store, clock } = this.escrow.parts;
+    const { store, clock } = this.escrow.deps;
     await store.store.commit([store.works.releaseLeases(this.node, clock.now())]);
   }
 
-  /** The decision of a wallet: of the evaluator, of a quorum's member, or of the client about its own money. */
+  /** The decision of a wallet: the evaluator, a quorum member, or the client for its own money. */
   async decide(jobId: string, wallet: string, given: PersonalVerdict): Promise<Work> {
-    const { store, clock } = this.escrow.parts;
+    const { store, clock } = this.escrow.deps;
     const work = await store.works.work(jobId);
     const action = given.outcome === 'approved' ? 'approve' : 'reject';
     const verdict = { ...given, by: wallet, at: clock.now() };
@@ -64,13 +66,13 @@ export class Evaluation {
     return this.vote(jobId, actor, { ...verdict, member });
   }
 
-  /** A vote that decides nothing yet is only recorded. */
+  /** Records a vote that does not decide yet. */
   private async vote(jobId: string, actor: Actor, vote: Vote): Promise<Work> {
-    const { store } = this.escrow.parts;
+    const { store } = this.escrow.deps;
     for (;;) {
       const work = await store.works.work(jobId);
       if (work.state.votes.some(({ member }) => member === vote.member)) {
-        throw new AppError('wrongStage', 'This member of the quorum has voted already.');
+        throw new AppError('wrongStage', 'This quorum member has already voted.');
       }
       const votes = [...work.state.votes, vote];
       const verdict = tally(work.terms.evaluation, votes, vote.at);
@@ -91,22 +93,30 @@ export class Evaluation {
     }
   }
 
-  /** Makes a due evaluation this node's for a while, its deadline at most: that is somebody else's to look at. */
+  /** Leases a due evaluation to this node, at most until its deadline. `renew` extends the lease while the evaluation runs. */
   async take(work: Work): Promise<boolean> {
-    const { store, clock, settings } = this.escrow.parts;
+    const { store, clock, settings } = this.escrow.deps;
     if (work.phase !== 'submitted' || !work.state.submission) return false;
     const until = Math.min(clock.now() + settings.evaluationLeaseMs, work.deadlineAt!);
     const lease = store.works.lease(work.jobId, work.nextAt!, until, this.node);
     return (await store.store.commit([lease])).applied;
   }
 
-  /** One turn for a job that was taken: every automatic member without a vote is tried. */
+  /** Extends the leases of running evaluations, so that no other node starts them again. */
+  async renew(jobIds: Iterable<string>): Promise<void> {
+    const { store, clock, settings } = this.escrow.deps;
+    const until = clock.now() + settings.evaluationLeaseMs;
+    const steps = [...jobIds].map((jobId) => store.works.renewLease(jobId, until, this.node));
+    if (steps.length > 0) await store.store.commit(steps);
+  }
+
+  /** One turn for a leased job: tries every automatic member without a vote. */
   async run(work: Work): Promise<void> {
-    const { store, clock, settings } = this.escrow.parts;
+    const { store, clock, settings } = this.escrow.deps;
     const submission = work.state.submission!;
     const deliverable = await store.works.deliverable(work.jobId, submission.n);
     if (!deliverable) return;
-    const last = work.state.tries + 1 >= settings.evaluationTriesMax;
+    const last = work.state.tries + 1 >= settings.maxEvaluationTries;
     let waiting = '';
     let tried = false;
     for (const [member, rule] of membersOf(work.terms.evaluation).entries()) {
@@ -123,12 +133,12 @@ export class Evaluation {
       const after = await this.vote(work.jobId, { system: true }, vote);
       if (after.phase !== 'submitted') return;
     }
-    await this.again(work, waiting, tried);
+    await this.scheduleNext(work, waiting, tried);
   }
 
-  /** Sets the next turn: soon while something waits, else at the deadline. */
-  private async again(work: Work, waiting: string, tried: boolean): Promise<void> {
-    const { clock, settings } = this.escrow.parts;
+  /** Schedules the next turn: soon while something is pending, otherwise at the deadline. */
+  private async scheduleNext(work: Work, waiting: string, tried: boolean): Promise<void> {
+    const { clock, settings } = this.escrow.deps;
     await this.escrow.note(work.jobId, (present) => {
       if (present.phase !== 'submitted') return undefined;
       const tries = present.state.tries + (tried ? 1 : 0);

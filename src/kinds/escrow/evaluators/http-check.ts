@@ -1,49 +1,51 @@
 // The http_check rule: a guarded GET with retries; status, body hash or JSON fields decide.
 import { isDeepStrictEqual } from 'node:util';
 import { AppError } from '../../../errors.ts';
+import { quoted } from '../../../runtime/untrusted-text.ts';
 import { hashMatches } from '../hashes.ts';
 import type { MemberRule } from '../terms.ts';
 import type { Check } from '../work.ts';
-import type { Finding } from './runner.ts';
+import type { Finding } from './finding.ts';
 
-export interface GetAnswer {
+interface GetResponse {
   status: number;
   body: Buffer;
 }
 
-/** One guarded request; throws when there is no answer at all. */
+/** One guarded request; throws if there is no response. */
 export type Get = (
   url: string,
-  limits: { timeoutMs: number; bytesMax: number },
-) => Promise<GetAnswer>;
+  limits: { timeoutMs: number; maxBytes: number },
+) => Promise<GetResponse>;
 
 type HttpRule = Extract<MemberRule, { type: 'http_check' }>;
 
-const bodyBytesMax = 1_000_000;
+const maxBodyBytes = 1_000_000;
 
 export async function httpCheck(
   rule: HttpRule,
   get: Get,
-  triesMax: number,
+  maxTries: number,
   last: boolean,
 ): Promise<Finding> {
   let problem = '';
-  for (let tries = 0; tries < triesMax; tries++) {
+  for (let tries = 0; tries < maxTries; tries++) {
     try {
-      const answer = await get(rule.url, { timeoutMs: rule.timeoutMs, bytesMax: bodyBytesMax });
+      const answer = await get(rule.url, { timeoutMs: rule.timeoutMs, maxBytes: maxBodyBytes });
       const checks = checksOf(rule, answer);
       const bad = checks.filter(({ met }) => !met);
       if (bad.length === 0) {
         return { outcome: 'approved', reason: `http_check: ${answer.status} OK`, checks };
       }
       const reason = `http_check: ${bad.map(({ evidence }) => evidence).join('; ')}`;
-      // A server that is failing may recover; an answer that is simply wrong will not.
+      // A failing server may recover; a wrong response stays wrong.
       if (answer.status < 500 || answer.status === rule.expectedStatus || last) {
         return { outcome: 'rejected', reason, checks };
       }
       problem = `status ${answer.status}`;
     } catch (error) {
-      problem = (error as Error).message;
+      // The message contains the address, which a party wrote.
+      problem = quoted((error as Error).message);
       if (error instanceof AppError && error.code === 'egressRefused') return refused(problem);
     }
   }
@@ -52,11 +54,11 @@ export async function httpCheck(
 }
 
 function refused(problem: string): Finding {
-  const checks = [{ criterion: 'address answers', met: false, evidence: problem }];
+  const checks = [{ criterion: 'address responds', met: false, evidence: problem }];
   return { outcome: 'rejected', reason: `http_check: ${problem}`, checks };
 }
 
-function checksOf(rule: HttpRule, answer: GetAnswer): Check[] {
+function checksOf(rule: HttpRule, answer: GetResponse): Check[] {
   const checks: Check[] = [
     {
       criterion: `status is ${rule.expectedStatus}`,
@@ -66,7 +68,7 @@ function checksOf(rule: HttpRule, answer: GetAnswer): Check[] {
   ];
   if (rule.bodyHash !== undefined) {
     const met = hashMatches(answer.body, rule.bodyHash);
-    const evidence = met ? rule.bodyHash : `${answer.body.length} bytes with another hash`;
+    const evidence = met ? rule.bodyHash : `${answer.body.length} bytes with a different hash`;
     checks.push({ criterion: 'body has the agreed hash', met, evidence });
   }
   if (rule.jsonMatch !== undefined) {
@@ -89,7 +91,7 @@ function mismatch(wanted: Record<string, unknown>, body: Buffer): string | undef
   }
   for (const [name, value] of Object.entries(wanted)) {
     const present = (found as Record<string, unknown> | null)?.[name];
-    if (!isDeepStrictEqual(present, value)) return `field ${name} differs`;
+    if (!isDeepStrictEqual(present, value)) return `field ${quoted(name)} differs`;
   }
   return undefined;
 }

@@ -1,8 +1,8 @@
-// Runs the rule that was agreed on: fetches the deliverable, checks its hash, tries each automatic member, and answers a
-// verdict, or that it is too early for one. It changes nothing; the evaluation service brings the verdict to the job.
+// Runs the agreed rule: fetches the deliverable, checks its hash, tries each automatic member, and returns a verdict or
+// that there is none yet. It changes nothing; evaluation.ts applies the verdict to the job.
 import { AppError } from '../../../errors.ts';
-import { quoted } from '../../../runtime/foreign-text.ts';
-import type { Deliverable } from '../rows.ts';
+import { quoted } from '../../../runtime/untrusted-text.ts';
+import type { Deliverable } from '../store/rows.ts';
 import type { EscrowSettings } from '../settings.ts';
 import type { MemberRule, Rule } from '../terms.ts';
 import type { Check } from '../work.ts';
@@ -10,22 +10,18 @@ import { hashMatches } from '../hashes.ts';
 import { httpCheck, type Get } from './http-check.ts';
 import type { SchemaChecks } from './schema-checks.ts';
 import { compileSchema } from './schema.ts';
+import type { Finding } from './finding.ts';
 
-/** `later`: no verdict now, with the reason; it is tried again. */
-export type Finding =
-  | { outcome: 'approved' | 'rejected'; reason: string; checks: Check[] }
-  | { outcome: 'later'; reason: string; waits?: boolean };
-
-export interface Delivered {
+interface Delivered {
   jobId: string;
   deliverable: Deliverable;
-  /** Number of the try, from 0. */
+  /** Number of the attempt, from 0. */
   attempt: number;
-  /** The last try: what cannot be reached then counts as not delivered. */
+  /** On the last attempt, an unreachable deliverable counts as not delivered. */
   last: boolean;
 }
 
-/** Runs an operator's check as a job of its own and tells its exit code once it is over. */
+/** Runs an operator's check as a separate job and returns its exit code once it has ended. */
 export type RunCheck = (request: {
   jobId: string;
   n: number;
@@ -34,27 +30,27 @@ export type RunCheck = (request: {
   content: Buffer;
 }) => Promise<{ exitCode: number | null; jobId: string } | { waiting: string }>;
 
-export interface RunnerParts {
+interface RuleRunnerDeps {
   settings: EscrowSettings;
   get: Get;
-  /** Throws when the address may never be reached. */
+  /** Throws if the address is not allowed. */
   vetUrl(url: string): Promise<void>;
   runCheck: RunCheck | undefined;
   schemas: Pick<SchemaChecks, 'check'>;
 }
 
 export class RuleRunner {
-  private readonly parts: RunnerParts;
+  private readonly deps: RuleRunnerDeps;
 
-  constructor(parts: RunnerParts) {
-    this.parts = parts;
+  constructor(deps: RuleRunnerDeps) {
+    this.deps = deps;
   }
 
-  /** Before any money: a rule that can never run is no rule. */
+  /** Refuses a rule that can never run, before money moves. */
   async refuseImpossible(rule: Rule): Promise<void> {
     if (rule.type === 'quorum') {
       if (rule.need > rule.members.length) {
-        throw impossible(`A quorum of ${rule.need} needs at least as many members.`);
+        throw impossible(`A quorum of ${rule.need} requires at least ${rule.need} members.`);
       }
       for (const member of rule.members) await this.refuseImpossible(member);
       return;
@@ -62,33 +58,36 @@ export class RuleRunner {
     if (rule.type === 'json_schema') refuseBrokenSchema(rule.schema);
     if (rule.type === 'http_check') {
       try {
-        await this.parts.vetUrl(rule.url);
+        await this.deps.vetUrl(rule.url);
       } catch (error) {
-        throw impossible(`The address of the check cannot be used: ${(error as Error).message}`);
+        throw impossible(`The check URL cannot be used: ${(error as Error).message}`);
       }
     }
     if (rule.type === 'command') {
-      const known = Object.keys(this.parts.settings.checks);
-      if (!this.parts.runCheck || !known.includes(rule.check)) {
-        const list = known.length > 0 ? `Configured: ${known.join(', ')}.` : 'None is configured.';
-        throw impossible(`There is no check called ${rule.check}. ${list}`);
+      const known = Object.keys(this.deps.settings.checks);
+      if (!this.deps.runCheck || !known.includes(rule.check)) {
+        const list =
+          known.length > 0 ? `Configured checks: ${known.join(', ')}.` : 'No check is configured.';
+        throw impossible(`Check ${rule.check} does not exist. ${list}`);
       }
     }
   }
 
-  /** Why this rule could never read such a delivery; undefined when it can. */
+  /** Why this rule could never read such a delivery; undefined if it can. */
   async problemWith(
     { type }: MemberRule,
     { content, uri }: { content?: string | undefined; uri?: string | undefined },
   ): Promise<string | undefined> {
-    if (type === 'manual' || type === 'http_check' || content !== undefined) return undefined;
-    if (uri === undefined) return `${type} needs the content, and a hash alone does not have it`;
-    if (!/^https?:/.test(uri)) return `${type} fetches http and https addresses only`;
+    if (type === 'manual' || type === 'http_check') return undefined;
+    if (content !== undefined)
+      return type === 'json_schema' && !isJson(content) ? 'the content is not JSON' : undefined;
+    if (uri === undefined) return `${type} needs the content; a hash alone is not enough`;
+    if (!/^https?:/.test(uri)) return `${type} supports only http and https URIs`;
     try {
-      await this.parts.vetUrl(uri);
+      await this.deps.vetUrl(uri);
       return undefined;
     } catch (error) {
-      return `the address cannot be used: ${(error as Error).message.replace(/\.$/, '')}`;
+      return `the URI cannot be used: ${(error as Error).message.replace(/\.$/, '')}`;
     }
   }
 
@@ -97,7 +96,7 @@ export class RuleRunner {
       case 'manual':
         return { outcome: 'later', reason: 'a person decides', waits: true };
       case 'http_check':
-        return httpCheck(rule, this.parts.get, this.parts.settings.httpTriesMax, delivered.last);
+        return httpCheck(rule, this.deps.get, this.deps.settings.maxHttpTries, delivered.last);
       case 'json_schema':
         return this.jsonSchema(rule.schema, delivered);
       case 'command':
@@ -111,22 +110,22 @@ export class RuleRunner {
   ): Promise<Finding> {
     const content = await this.content(delivered);
     if ('outcome' in content) return content;
-    const answer = await this.parts.schemas.check(schema, content.bytes);
+    const answer = await this.deps.schemas.check(schema, content.bytes);
     if ('broken' in answer) {
       const reason = `json_schema: the check ${answer.broken}`;
       if (!delivered.last) return { outcome: 'later', reason };
-      return rejected(reason, 'the check comes to an end', answer.broken);
+      return rejected(reason, 'the check finishes', answer.broken);
     }
     if (!answer.json) {
       const [criterion, reason] = [
         'deliverable is JSON',
         'json_schema: the deliverable is not JSON',
       ];
-      const check = { criterion, met: false, evidence: 'it does not parse' };
+      const check = { criterion, met: false, evidence: 'it cannot be parsed' };
       return { outcome: 'rejected', reason, checks: [content.check, check] };
     }
     const met = answer.errors === '';
-    // The errors name fields of the delivery: those are the provider's words.
+    // The errors contain field names of the delivery, which the provider wrote.
     const evidence = met ? 'valid' : quoted(answer.errors);
     const check = { criterion: 'matches the JSON Schema', met, evidence };
     return {
@@ -140,7 +139,7 @@ export class RuleRunner {
     const content = await this.content(delivered);
     if ('outcome' in content) return content;
     const { n } = delivered.deliverable;
-    const run = await this.parts.runCheck!({
+    const run = await this.deps.runCheck!({
       jobId: delivered.jobId,
       n,
       attempt: delivered.attempt,
@@ -158,7 +157,7 @@ export class RuleRunner {
     };
   }
 
-  /** The exact bytes that the provider promised, or why there are none. */
+  /** The exact bytes that match the submitted hash, or why they are missing. */
   private async content(delivered: Delivered): Promise<{ bytes: Buffer; check: Check } | Finding> {
     const { deliverable, last } = delivered;
     let bytes: Buffer;
@@ -171,14 +170,15 @@ export class RuleRunner {
       );
     } else {
       try {
-        const answer = await this.parts.get(deliverable.uri, {
+        const answer = await this.deps.get(deliverable.uri, {
           timeoutMs: 15_000,
-          bytesMax: this.parts.settings.deliverableBytesMax,
+          maxBytes: this.deps.settings.maxDeliverableBytes,
         });
         if (answer.status !== 200) throw new Error(`status ${answer.status}`);
         bytes = answer.body;
       } catch (error) {
-        const evidence = (error as Error).message;
+        // The message contains the address, or that of a redirect, which the provider wrote.
+        const evidence = quoted((error as Error).message);
         if (!last && !isRefused(error)) {
           return { outcome: 'later', reason: `deliverable unreachable: ${evidence}` };
         }
@@ -189,15 +189,24 @@ export class RuleRunner {
         );
       }
     }
-    const criterion = 'content hash is the one that was submitted';
+    const criterion = 'content hash matches the submitted hash';
     if (!hashMatches(bytes, deliverable.hash)) {
       return rejected(
         'content hash mismatch',
         criterion,
-        `${bytes.length} bytes with another hash`,
+        `${bytes.length} bytes with a different hash`,
       );
     }
     return { bytes, check: { criterion, met: true, evidence: deliverable.hash } };
+  }
+}
+
+function isJson(text: string): boolean {
+  try {
+    JSON.parse(text);
+    return true;
+  } catch {
+    return false;
   }
 }
 
@@ -205,7 +214,7 @@ function rejected(reason: string, criterion: string, evidence: string): Finding 
   return { outcome: 'rejected', reason, checks: [{ criterion, met: false, evidence }] };
 }
 
-/** A guarded address stays refused however often it is tried; so does a body that is too large. */
+/** A refused address or an oversized body stays refused on every attempt. */
 const isRefused = (error: unknown): boolean =>
   error instanceof AppError && ['egressRefused', 'egressTooLarge'].includes(error.code);
 
@@ -219,6 +228,6 @@ function refuseBrokenSchema(schema: Record<string, unknown>): void {
 
 function impossible(message: string): AppError {
   return new AppError('ruleCannotRun', message, {
-    hint: 'A rule that can never run is refused before money is at stake: correct it and post again.',
+    hint: 'Rules that can never run are rejected before money is at stake. Correct the rule and post the job again.',
   });
 }

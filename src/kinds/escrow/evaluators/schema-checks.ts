@@ -1,41 +1,41 @@
-// Holds deliveries against JSON Schemas in a thread of its own, one after another. Schema and delivery both come from callers,
-// and together they can ask for any amount of work: a check that takes too long or too much memory ends with its thread, not
-// with the server.
+// Checks deliveries against JSON Schemas in a separate thread, one at a time. Callers supply both schema and delivery, and
+// together these can require any amount of work: a check that takes too long or too much memory ends its thread, not the
+// server.
 import { Worker } from 'node:worker_threads';
 import { systemClock } from '../../../runtime/clock.ts';
 import type { Service } from '../../../runtime/service.ts';
 import type { JsonSchema } from './schema.ts';
 
-export interface SchemaQuestion {
+export interface SchemaRequest {
   schema: JsonSchema;
   bytes: Uint8Array;
 }
 
-export type SchemaAnswer =
+export type SchemaResult =
   | { json: false }
-  /** Empty: the delivery fits. */
+  /** Empty: the delivery matches. */
   | { json: true; errors: string }
-  /** Why the check itself has no answer. */
+  /** Why the check itself failed. */
   | { broken: string };
 
-/** The first check of a thread waits for it to load its code. */
+/** The first check of a thread also waits until the thread has loaded its code. */
 const startupMs = 15_000;
 const memoryMb = 256;
-/** In a clone this file is TypeScript, in the package JavaScript; the thread's has the same ending. */
+/** TypeScript in a clone, JavaScript in the package. */
 const threadFile = import.meta.url.endsWith('.ts') ? './schema-thread.ts' : './schema-thread.js';
 
 export class SchemaChecks implements Service {
   readonly name = 'escrow schema checks';
-  private readonly msMax: number;
+  private readonly maxMs: number;
   private thread: Worker | undefined;
-  private line: Promise<unknown> = Promise.resolve();
+  private queue: Promise<unknown> = Promise.resolve();
 
-  constructor(msMax: number) {
-    this.msMax = msMax;
+  constructor(maxMs: number) {
+    this.maxMs = maxMs;
   }
 
   async start(): Promise<void> {
-    // The thread is started by the first check.
+    // The first check starts the thread.
   }
 
   async stop(): Promise<void> {
@@ -44,37 +44,37 @@ export class SchemaChecks implements Service {
     await thread?.terminate();
   }
 
-  check(schema: JsonSchema, bytes: Uint8Array): Promise<SchemaAnswer> {
-    const answer = this.line.then(() => this.ask({ schema, bytes }));
-    this.line = answer;
+  check(schema: JsonSchema, bytes: Uint8Array): Promise<SchemaResult> {
+    const answer = this.queue.then(() => this.runCheck({ schema, bytes }));
+    this.queue = answer;
     return answer;
   }
 
-  /** Never rejects: whatever ends the thread is an answer too. */
-  private async ask(question: SchemaQuestion): Promise<SchemaAnswer> {
-    const { promise, resolve } = Promise.withResolvers<SchemaAnswer>();
+  /** Never rejects: if the thread ends, that is reported as a broken check. */
+  private async runCheck(request: SchemaRequest): Promise<SchemaResult> {
+    const { promise, resolve } = Promise.withResolvers<SchemaResult>();
     const broken = (why: string) => {
       if (this.thread === thread) this.thread = undefined;
       void thread.terminate();
       resolve({ broken: why });
     };
-    // Work takes real time, whatever clock the deadlines go by.
+    // A check takes real time, even when tests control the clock of the deadlines.
     const within = (ms: number) =>
-      systemClock.after(ms, () => broken(`took longer than ${this.msMax} ms`));
-    let cancel = within(this.thread ? this.msMax : startupMs);
+      systemClock.after(ms, () => broken(`took longer than ${this.maxMs} ms`));
+    let cancel = within(this.thread ? this.maxMs : startupMs);
     const thread = (this.thread ??= this.newThread());
-    const told = (message: SchemaAnswer | 'ready') => {
+    const onMessage = (message: SchemaResult | 'ready') => {
       if (message !== 'ready') return resolve(message);
       cancel();
-      cancel = within(this.msMax);
+      cancel = within(this.maxMs);
     };
     const failed = (error: Error) => broken(`failed: ${error.message}`);
     const ended = () => broken('was stopped');
-    thread.on('message', told).on('error', failed).on('exit', ended).ref();
-    thread.postMessage(question);
+    thread.on('message', onMessage).on('error', failed).on('exit', ended).ref();
+    thread.postMessage(request);
     const answer = await promise;
     cancel();
-    thread.off('message', told).off('error', failed).off('exit', ended).unref();
+    thread.off('message', onMessage).off('error', failed).off('exit', ended).unref();
     return answer;
   }
 
@@ -82,7 +82,7 @@ export class SchemaChecks implements Service {
     const thread = new Worker(new URL(threadFile, import.meta.url), {
       resourceLimits: { maxOldGenerationSizeMb: memoryMb },
     });
-    // Between two checks nobody listens, and an error without a listener would end the server.
+    // No listener is attached between checks, and an unhandled error event would end the server.
     return thread.on('error', () => undefined);
   }
 }

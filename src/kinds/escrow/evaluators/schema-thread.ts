@@ -1,14 +1,14 @@
-// The thread behind SchemaChecks: it says that it is ready; then one delivery in, one answer out.
+// The thread behind SchemaChecks: it posts `ready`, then one result per delivery.
 import { parentPort } from 'node:worker_threads';
-import type { SchemaAnswer, SchemaQuestion } from './schema-checks.ts';
+import type { SchemaResult, SchemaRequest } from './schema-checks.ts';
 import { schemaErrors } from './schema.ts';
 
-parentPort!.on('message', (question: SchemaQuestion) =>
-  parentPort!.postMessage(answerTo(question)),
+parentPort!.on('message', (request: SchemaRequest) =>
+  parentPort!.postMessage(checkDelivery(request)),
 );
 parentPort!.postMessage('ready');
 
-function answerTo({ schema, bytes }: SchemaQuestion): SchemaAnswer {
+function checkDelivery({ schema, bytes }: SchemaRequest): SchemaResult {
   let value: unknown;
   try {
     value = JSON.parse(Buffer.from(bytes).toString('utf8'));

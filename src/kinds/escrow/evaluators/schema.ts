@@ -1,36 +1,21 @@
-// The JSON Schema of a rule: the server asks whether it is one, the thread that checks a delivery asks what is wrong with that.
-import { Ajv, type ValidateFunction } from 'ajv';
-import { Ajv2020 } from 'ajv/dist/2020.js';
-import addFormats from 'ajv-formats';
-import { ajvCode } from '../../../runtime/schema-code.ts';
+// JSON Schema rules: the server validates the schema, the worker thread reports what is wrong with a delivery.
+import type { ValidateFunction } from 'ajv';
+import { compileJsonSchema, type JsonSchema } from '../../../runtime/json-schema.ts';
 
-export type JsonSchema = Record<string, unknown>;
+export type { JsonSchema };
 
-const errorsShownMax = 5;
+const maxErrorsShown = 5;
 
-/** Throws for what is no schema, in Ajv's words. */
-export function compileSchema(schema: JsonSchema): ValidateFunction {
-  const dialect = typeof schema.$schema === 'string' ? schema.$schema : '';
-  const options = {
-    strict: false,
-    allErrors: true,
-    validateFormats: true,
-    logger: false,
-    // A part that many refer to is compiled once: put in place each time, a small schema would make endless code.
-    inlineRefs: false,
-    code: ajvCode,
-  } as const;
-  const ajv = dialect.includes('draft-07') ? new Ajv(options) : new Ajv2020(options);
-  (addFormats as unknown as (ajv: Ajv) => void)(ajv);
-  return ajv.compile(schema);
-}
+/** Throws Ajv's error if this is not a schema. */
+export const compileSchema = (schema: JsonSchema): ValidateFunction =>
+  compileJsonSchema(schema, 'full');
 
-/** What does not fit, as one line; empty when everything does. */
+/** Lists the mismatches in one line; empty if the value matches. */
 export function schemaErrors(schema: JsonSchema, value: unknown): string {
   const validate = compileSchema(schema);
   if (validate(value)) return '';
   return (validate.errors ?? [])
-    .slice(0, errorsShownMax)
+    .slice(0, maxErrorsShown)
     .map(({ instancePath, message }) => `${instancePath || '/'} ${message ?? ''}`.trim())
     .join('; ');
 }

@@ -1,8 +1,8 @@
-// Votes into a verdict: one for a single rule, n of m for a quorum. Pure.
+// Turns votes into a verdict: one vote for a single rule, n of m for a quorum. Pure.
 import type { Rule } from '../terms.ts';
 import { reasonText, type Verdict, type Vote } from '../work.ts';
 
-/** Undefined while neither enough approve nor too many reject. */
+/** Returns undefined until enough members approve or too many reject. */
 export function tally(rule: Rule, votes: readonly Vote[], at: number): Verdict | undefined {
   if (rule.type !== 'quorum') {
     const vote = votes[0];

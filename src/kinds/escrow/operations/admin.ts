@@ -1,36 +1,36 @@
-// What the operator does: internal credit, pause, health, verify; and x402, which is paid or charged for.
+// The operator's operations (mint, pause, health, verify) and both sides of x402: paying and charging.
 import { z } from 'zod';
 import { AppError } from '../../../errors.ts';
 import { defineOperation, type Operation } from '../../../operation.ts';
-import { fenced, quoted } from '../../../runtime/foreign-text.ts';
+import { fenced, quoted } from '../../../runtime/untrusted-text.ts';
 import { formatUnits, parseMicro, parseUnits } from '../money.ts';
-import { callerOf, type EscrowServices } from '../services.ts';
+import { callerOf, type EscrowDeps } from '../deps.ts';
 import { walletIdSchema } from '../terms.ts';
 import { verifyBooks } from '../verify.ts';
 import { viewWallet, walletView } from '../view.ts';
 import { verificationText, walletText } from './text.ts';
 import { asWallet, idempotencyKey } from './work.ts';
 
-const units = z.string().max(30).describe('Decimal number of units as text, like "2.50"');
-const bodyCharsMax = 20_000;
+const units = z.string().max(30).describe('Decimal amount as text, like "2.50"');
+const maxBodyChars = 20_000;
 
-export function adminOperations(services: EscrowServices): Operation[] {
+export function adminOperations(deps: EscrowDeps): Operation[] {
   return [
-    payX402(services),
-    chargeX402(services),
-    mintCredit(services),
-    pauseEscrow(services),
-    escrowHealth(services),
-    verifyEscrow(services),
+    payX402(deps),
+    chargeX402(deps),
+    mintCredit(deps),
+    pauseEscrow(deps),
+    escrowHealth(deps),
+    verifyEscrow(deps),
   ];
 }
 
-function payX402(services: EscrowServices): Operation {
+function payX402(deps: EscrowDeps): Operation {
   return defineOperation({
     name: 'pay_x402',
     title: 'Pay for a web resource (x402)',
     description:
-      'Gets a URL that asks for payment (HTTP 402, x402): pays at most maxAmount from your wallet, asks again with the proof and answers what came back, fenced as untrusted text. With recipient it only pays and answers the header for your own request. Every call pays; a retry with the same idempotencyKey pays once. For hiring somebody use post_work.',
+      'Fetches a URL that requires payment (HTTP 402, x402): pays at most maxAmount from your wallet, repeats the request with the proof of payment and returns the response, fenced as untrusted text. With recipient it only pays and returns the payment header for your own request. Every call pays; retries with the same idempotencyKey pay once. To hire another agent use post_work.',
     effect: 'destroy',
     idempotent: true,
     openWorld: true,
@@ -39,38 +39,40 @@ function payX402(services: EscrowServices): Operation {
     toolsets: ['escrow'],
     input: z.strictObject({
       url: z.url({ protocol: /^https?$/ }).max(2000),
-      maxAmount: units.describe('Price that you accept, like "2.50"; the fee comes on top'),
-      recipient: walletIdSchema.optional().describe('Pay this wallet without asking the URL first'),
+      maxAmount: units.describe('Highest price you accept, like "2.50"; the fee is added'),
+      recipient: walletIdSchema
+        .optional()
+        .describe('Pay this wallet without requesting the URL first'),
       idempotencyKey,
-      repeat: z.boolean().optional().describe('No effect: every call without a key pays'),
+      repeat: z.boolean().optional().describe('Has no effect: every call without a key pays'),
       wallet: asWallet,
     }),
     output: z.looseObject({ paid: z.boolean() }),
     http: { method: 'POST', path: '/api/x402/pay' },
     cli: { words: ['wallet', 'x402'], args: ['url', 'maxAmount'] },
     run: async (input, context) => {
-      const payer = await services.wallets.actingFor(callerOf(context), input.wallet);
+      const payer = await deps.wallets.actingFor(callerOf(context), input.wallet);
       const { url, recipient, idempotencyKey: key } = input;
-      const amountMax = parseUnits(input.maxAmount, 'maxAmount');
+      const maxAmount = parseUnits(input.maxAmount, 'maxAmount');
       if (recipient !== undefined) {
-        const { payment, header, existing } = await services.x402.authorize({
+        const { payment, header, existing } = await deps.x402.authorize({
           payer: payer.id,
           recipient,
-          amount: amountMax,
+          amount: maxAmount,
           resource: url,
           idempotencyKey: key,
         });
         return paidOf(payment, header, existing);
       }
-      const answer = await services.x402.payFor({
+      const answer = await deps.x402.payFor({
         payer: payer.id,
         url,
-        amountMax,
+        maxAmount,
         idempotencyKey: key,
       });
       const { status, contentType, body } = answer;
       const type = contentType === '' ? '' : quoted(contentType);
-      const shown = { status, contentType: type, body: fenced(body, bodyCharsMax) };
+      const shown = { status, contentType: type, body: fenced(body, maxBodyChars) };
       return answer.paid
         ? { ...paidOf(answer.payment, answer.header, answer.existing), ...shown }
         : { paid: false, ...shown };
@@ -93,19 +95,19 @@ function paidOf(
   };
 }
 
-function chargeX402(services: EscrowServices): Operation {
+function chargeX402(deps: EscrowDeps): Operation {
   return defineOperation({
     name: 'charge_x402',
-    title: 'Ask for payment (x402)',
+    title: 'Request payment (x402)',
     description:
-      'For a server that protects a resource: give the resource, its price and the X-PAYMENT (or PAYMENT-SIGNATURE) header of the request. Answers the 402 to send, or that it is paid, which redeems the payment once. Paying is pay_x402.',
+      'For a server that protects a resource: pass the resource, its price and the X-PAYMENT (or PAYMENT-SIGNATURE) header of the request. Returns the 402 response to send, or confirms the payment and redeems it; a payment can be redeemed once. To pay, use pay_x402.',
     effect: 'write',
     scope: 'run',
     reach: { actsFor: 'wallet' },
     input: z.strictObject({
       resource: z.string().min(1).max(2000),
-      price: z.string().max(40).describe('Micro-units as text'),
-      payment: z.string().max(4000).optional().describe('The header, as it came'),
+      price: z.string().max(40).describe('Micro-units as text: "100000" is 0.10'),
+      payment: z.string().max(4000).optional().describe('The payment header, exactly as received'),
       wallet: asWallet,
     }),
     output: z.looseObject({ paid: z.boolean(), status: z.number() }),
@@ -113,11 +115,11 @@ function chargeX402(services: EscrowServices): Operation {
     cli: {
       words: ['wallet', 'charge'],
       args: ['resource', 'price'],
-      units: { price: 'What it costs, like 0.10' },
+      units: { price: 'Price, like 0.10' },
     },
     run: async (input, context) => {
-      const payTo = await services.wallets.actingFor(callerOf(context), input.wallet);
-      return services.x402.charge({
+      const payTo = await deps.wallets.actingFor(callerOf(context), input.wallet);
+      return deps.x402.charge({
         resource: input.resource,
         amount: parseMicro(input.price, 'price'),
         payTo: payTo.id,
@@ -127,12 +129,12 @@ function chargeX402(services: EscrowServices): Operation {
   });
 }
 
-function mintCredit(services: EscrowServices): Operation {
+function mintCredit(deps: EscrowDeps): Operation {
   return defineOperation({
     name: 'mint_credit',
     title: 'Mint internal credit',
     description:
-      'Operator only: gives a wallet internal credit of this server, made from nothing. It is not money, cannot be paid out and means nothing elsewhere. The transferId makes it happen once per wallet: reuse it when you retry.',
+      'Operator only: adds internal credit of this server to a wallet. The credit is created for testing: it is not money and cannot be paid out. Each transferId takes effect once per wallet: reuse it when you retry.',
     effect: 'write',
     idempotent: true,
     scope: 'admin',
@@ -144,7 +146,7 @@ function mintCredit(services: EscrowServices): Operation {
         .string()
         .min(1)
         .max(100)
-        .describe('Yours; the same id gives the same wallet credit once'),
+        .describe('Chosen by you; the same id credits the same wallet once'),
     }),
     output: walletView,
     http: { method: 'POST', path: '/api/escrow/mint' },
@@ -154,21 +156,21 @@ function mintCredit(services: EscrowServices): Operation {
       text: walletText,
     },
     run: async (input) => {
-      const { id } = await services.store.wallet(input.wallet);
+      const { id } = await deps.store.wallet(input.wallet);
       const amount = parseUnits(input.amount, 'amount');
-      const wallet = await services.wallets.mint(id, amount, input.transferId);
-      const { currency } = services.escrow.settlement('ledger');
+      const wallet = await deps.wallets.mint(id, amount, input.transferId);
+      const { currency } = deps.escrow.settlement('ledger');
       return viewWallet(wallet, { micro: wallet.balance, currency });
     },
   });
 }
 
-function pauseEscrow(services: EscrowServices): Operation {
+function pauseEscrow(deps: EscrowDeps): Operation {
   return defineOperation({
     name: 'pause_escrow',
     title: 'Pause or resume escrow',
     description:
-      'Operator only: while paused nothing can be created, funded, delivered, approved or paid. Declines, rejections and refunds always work: money can go back.',
+      'Operator only: while escrow is paused, nothing can be created, funded, delivered, approved or paid. Declines, rejections and refunds always work, so money can always go back.',
     effect: 'write',
     idempotent: true,
     scope: 'admin',
@@ -178,18 +180,18 @@ function pauseEscrow(services: EscrowServices): Operation {
     http: { method: 'PUT', path: '/api/escrow/pause' },
     cli: { words: ['escrow', 'pause'] },
     run: async ({ paused }) => {
-      await services.store.store.commit([services.store.setPaused(paused)]);
+      await deps.store.store.commit([deps.store.setPaused(paused)]);
       return { paused };
     },
   });
 }
 
-function escrowHealth(services: EscrowServices): Operation {
+function escrowHealth(deps: EscrowDeps): Operation {
   return defineOperation({
     name: 'get_escrow_health',
-    title: 'Escrow health',
+    title: 'Check escrow health',
     description:
-      'Shows whether escrow works: overdue jobs, deliveries that wait too long for a verdict, whether it is paused, each settlement. Changes nothing.',
+      'Reports whether escrow works: overdue jobs, deliveries that have waited too long for a verdict, whether escrow is paused, and the state of each settlement. Changes nothing.',
     effect: 'read',
     scope: 'read',
     reach: {},
@@ -198,27 +200,27 @@ function escrowHealth(services: EscrowServices): Operation {
     http: { method: 'GET', path: '/api/escrow/health' },
     cli: { words: ['escrow', 'health'] },
     run: async () => {
-      const { store, clock, settings, escrow } = services;
+      const { store, clock, settings, escrow } = deps;
       const now = clock.now();
       const settlements: Record<string, string> = {};
-      for (const [name, settlement] of escrow.parts.settlements) {
+      for (const [name, settlement] of escrow.deps.settlements) {
         settlements[name] = (await settlement.trouble()) ?? 'ok';
       }
       const backlog = await store.works.backlog(now - settings.sweepMs * 10);
       const stuck = await store.works.stuck(now - settings.stuckMs);
       const paused = await store.paused();
-      const sound = Object.values(settlements).every((state) => state === 'ok');
-      return { ok: sound && backlog === 0 && stuck === 0, backlog, stuck, paused, settlements };
+      const healthy = Object.values(settlements).every((state) => state === 'ok');
+      return { ok: healthy && backlog === 0 && stuck === 0, backlog, stuck, paused, settlements };
     },
   });
 }
 
-function verifyEscrow(services: EscrowServices): Operation {
+function verifyEscrow(deps: EscrowDeps): Operation {
   return defineOperation({
     name: 'verify_escrow',
     title: 'Verify the books',
     description:
-      "Recomputes every hash chain, every balance, the sum of all money and every job's escrow from the entries alone, and fails naming what does not fit. Keep `fold` elsewhere and compare it later to notice a rewritten history. Changes nothing.",
+      "Recomputes every hash chain, every balance, the total supply and every job's escrow from the entries alone, and fails with the list of mismatches. Store `fold` elsewhere and compare it later to detect a rewritten history. Changes nothing.",
     effect: 'read',
     scope: 'admin',
     reach: 'everything',
@@ -227,12 +229,12 @@ function verifyEscrow(services: EscrowServices): Operation {
     http: { method: 'GET', path: '/api/escrow/verify' },
     cli: { words: ['escrow', 'verify'], text: verificationText },
     run: async () => {
-      const { store, escrow } = services;
-      const report = await verifyBooks(store.store, escrow.parts.settlements.values());
+      const { store, escrow } = deps;
+      const report = await verifyBooks(store.store, escrow.deps.settlements.values());
       if (report.ok) return { ...report };
       const { problems } = report;
-      throw new AppError('escrowMismatch', `The books do not fit: ${problems.join('; ')}.`, {
-        hint: 'Pause the escrow, keep a copy of the database, and compare it with the last backup that verifies.',
+      throw new AppError('escrowMismatch', `The books do not balance: ${problems.join('; ')}.`, {
+        hint: 'Pause escrow, keep a copy of the database, and compare it with the last backup that verifies.',
         data: { ...report },
       });
     },

@@ -1,4 +1,5 @@
-// A job, its terms and a wallet in a few lines, for people and models. Amounts are in units: 2.50.
+// Renders a job, its terms, a wallet and the books as a few lines of text. Amounts are in units: 2.50.
+import { quoted } from '../../../runtime/untrusted-text.ts';
 import { formatUnits } from '../money.ts';
 import type { SettlementReport } from '../settlement/settlement.ts';
 import type { Verification } from '../verify.ts';
@@ -20,7 +21,7 @@ export function workText(view: WorkView): string {
 
 function nextLine(view: WorkView): string {
   if (view.settling) {
-    const then = view.fundsNext ? '; it is funded then' : '';
+    const then = view.fundsNext ? '; it will then be funded' : '';
     return `settling: the ${view.settlement} settlement has not confirmed ${String(view.settling)} yet${then}`;
   }
   if (!view.nextActor) return '';
@@ -38,7 +39,7 @@ interface TermsView {
   deliverable?: { hash: string; uri?: string; content?: string };
 }
 
-/** What was agreed and delivered, as a person reads it. */
+/** Renders what was agreed and delivered. */
 export function termsText(output: unknown): string {
   const terms = output as TermsView;
   const { deliverable } = terms;
@@ -49,12 +50,12 @@ export function termsText(output: unknown): string {
     'description:',
     terms.description,
     ...(deliverable ? [`delivered: ${deliverable.hash}`] : []),
-    ...(deliverable?.uri ? [`at: ${deliverable.uri}`] : []),
+    ...(deliverable?.uri ? [`at: ${quoted(deliverable.uri)}`] : []),
     ...(deliverable?.content ? [deliverable.content] : []),
   ].join('\n');
 }
 
-/** A wallet as a person reads it; a key or claim key is shown this once. */
+/** Renders a wallet. A key or claim key appears only in the response that creates it. */
 export function walletText(output: unknown): string {
   const wallet = output as Record<string, string | undefined>;
   return [
@@ -66,7 +67,7 @@ export function walletText(output: unknown): string {
   ].join('\n');
 }
 
-/** The books as a person reads them: what exists, what is held, what was earned. */
+/** Renders the books: what exists, what is held in escrow, which fees were earned. */
 export function verificationText(output: unknown): string {
   const { entries, accounts, jobs, supply, escrowed, fees, settlements, fold } =
     output as Verification;

@@ -2,20 +2,21 @@
 import { z } from 'zod';
 import { AppError } from '../../../errors.ts';
 import { defineOperation, type Operation } from '../../../operation.ts';
+import { fitItems, omitted } from '../../../runtime/response-budget.ts';
 import { formatUnits, parseUnits } from '../money.ts';
 import { reputationEvents, reputationOf } from '../reputation.ts';
-import type { Policy } from '../rows.ts';
-import { callerOf, shownWallet, type EscrowServices } from '../services.ts';
+import type { Policy } from '../store/rows.ts';
+import { callerOf, toWalletView, type EscrowDeps } from '../deps.ts';
 import { lineSchema, walletIdSchema } from '../terms.ts';
 import { paymentView, viewPayment, walletView } from '../view.ts';
 import { walletText } from './text.ts';
 import { asWallet, idempotencyKey } from './work.ts';
 
-const units = z.string().max(30).describe('Decimal number of units as text, like "2.50"');
+const units = z.string().max(30).describe('Decimal amount as text, like "2.50"');
 const limitFields = {
   perTransaction: units.nullable().optional().describe('null: no limit'),
   perDay: units.nullable().optional().describe('Per UTC day; null: no limit'),
-  allowlist: z.array(walletIdSchema).max(100).optional().describe('Payees; empty: all'),
+  allowlist: z.array(walletIdSchema).max(100).optional().describe('Allowed payees; empty: all'),
   expiresAt: z.iso.datetime({ offset: true }).nullable().optional(),
 };
 const repeat = z
@@ -23,27 +24,27 @@ const repeat = z
   .optional()
   .describe('True: a second, separate payment of the same amount to the same payee');
 
-export function walletOperations(services: EscrowServices): Operation[] {
+export function walletOperations(deps: EscrowDeps): Operation[] {
   return [
-    createWallet(services),
-    openWallet(services),
-    claimWallet(services),
-    getWallet(services),
-    updateWallet(services),
-    walletWebhook(services),
-    sendPayment(services),
-    getPayment(services),
-    listPayments(services),
-    getReputation(services),
+    createWallet(deps),
+    openWallet(deps),
+    claimWallet(deps),
+    getWallet(deps),
+    updateWallet(deps),
+    walletWebhook(deps),
+    sendPayment(deps),
+    getPayment(deps),
+    listPayments(deps),
+    getReputation(deps),
   ];
 }
 
-function createWallet(services: EscrowServices): Operation {
+function createWallet(deps: EscrowDeps): Operation {
   return defineOperation({
     name: 'create_wallet',
     title: 'Create wallet',
     description:
-      'Makes a wallet of yours, with balance 0 and optional limits. Give an agent its own wallet and key (withKey: true): that key can act for this wallet only. Credit comes from the operator (internal credit, not real money) or from payments. Look at it with get_wallet.',
+      'Creates a wallet that you own, with balance 0 and optional limits. Give an agent its own wallet and key (withKey: true); that key can act only for this wallet. Credit comes from the operator (internal credit, not real money) or from payments. Read it with get_wallet.',
     effect: 'write',
     scope: 'run',
     reach: {},
@@ -51,29 +52,29 @@ function createWallet(services: EscrowServices): Operation {
     input: z.strictObject({
       name: lineSchema(50).optional(),
       limits: z.strictObject(limitFields).optional(),
-      withKey: z.boolean().optional().describe('Also make a key bound to it; it is shown once'),
+      withKey: z.boolean().optional().describe('Also create a key bound to the wallet; shown once'),
     }),
     output: walletView.extend({ key: z.string().optional() }),
     http: { method: 'POST', path: '/api/wallets' },
     cli: { words: ['wallet', 'create'], args: ['name'], text: walletText },
     run: async (input, context) => {
       const caller = callerOf(context);
-      await services.wallets.refuseTooMany(caller.owner, services.settings);
-      const policy = await policyOf(services, input.limits);
-      const wallet = await services.wallets.create(caller.owner, input.name ?? null, policy);
-      const view = await shownWallet(services, wallet);
+      await deps.wallets.refuseTooMany(caller.owner, deps.settings);
+      const policy = await policyOf(deps, input.limits);
+      const wallet = await deps.wallets.create(caller.owner, input.name ?? null, policy);
+      const view = await toWalletView(deps, wallet);
       if (!input.withKey) return view;
-      return { ...view, key: await services.wallets.newKey(services.access, wallet, caller) };
+      return { ...view, key: await deps.wallets.newKey(deps.access, wallet, caller) };
     },
   });
 }
 
-function openWallet(services: EscrowServices): Operation {
+function openWallet(deps: EscrowDeps): Operation {
   return defineOperation({
     name: 'open_wallet',
     title: 'Open unclaimed wallet',
     description:
-      'Makes a wallet without an owner and answers a claim key for whoever shall own it. It can receive and cannot spend until it is claimed (claim_wallet). Without a key only where the operator allows it (setting escrow.openWallets). With a key of your own use create_wallet.',
+      'Creates a wallet without an owner and returns a claim key for its future owner. The wallet can receive credit but cannot spend until it is claimed (claim_wallet). Calls without a key require the setting escrow.openWallets. If you have a key, use create_wallet.',
     effect: 'write',
     scope: 'public',
     reach: {},
@@ -82,24 +83,24 @@ function openWallet(services: EscrowServices): Operation {
     http: { method: 'POST', path: '/api/wallets/open' },
     cli: { words: ['wallet', 'open'], args: ['name'], text: walletText },
     run: async (input, { caller }) => {
-      if (!caller && !services.settings.openWallets) {
-        throw new AppError('unauthorized', 'Wallets are opened with a key here.', {
-          hint: 'Send a key, or let the operator set escrow.openWallets.',
+      if (!caller && !deps.settings.openWallets) {
+        throw new AppError('unauthorized', 'Opening a wallet requires a key on this server.', {
+          hint: 'Send a key, or ask the operator to enable escrow.openWallets.',
         });
       }
-      await services.wallets.refuseTooManyUnclaimed(services.settings);
-      const { wallet, claimKey } = await services.wallets.open(input.name ?? null);
-      return { ...(await shownWallet(services, wallet)), claimKey };
+      await deps.wallets.refuseTooManyUnclaimed(deps.settings);
+      const { wallet, claimKey } = await deps.wallets.open(input.name ?? null);
+      return { ...(await toWalletView(deps, wallet)), claimKey };
     },
   });
 }
 
-function claimWallet(services: EscrowServices): Operation {
+function claimWallet(deps: EscrowDeps): Operation {
   return defineOperation({
     name: 'claim_wallet',
     title: 'Claim wallet',
     description:
-      'Makes you the owner of a wallet that was opened without one, and answers a key bound to it, shown once. A claim key works once, for some days; claiming again within ten minutes, before the wallet has done anything, replaces a key whose answer was lost.',
+      'Makes you the owner of an unclaimed wallet and returns a key bound to it, shown once. A claim key works once and expires after some days. If the response was lost, claim again within ten minutes: while the wallet is unused, this replaces its key.',
     effect: 'write',
     scope: 'run',
     reach: {},
@@ -109,19 +110,19 @@ function claimWallet(services: EscrowServices): Operation {
     cli: { words: ['wallet', 'claim'], args: ['claimKey'], text: walletText },
     run: async (input, context) => {
       const caller = callerOf(context);
-      await services.wallets.refuseTooMany(caller.owner, services.settings);
-      const { wallet, key } = await services.wallets.claim(input.claimKey, caller, services);
-      return { ...(await shownWallet(services, wallet)), key };
+      await deps.wallets.refuseTooMany(caller.owner, deps.settings);
+      const { wallet, key } = await deps.wallets.claim(input.claimKey, caller, deps);
+      return { ...(await toWalletView(deps, wallet)), key };
     },
   });
 }
 
-function getWallet(services: EscrowServices): Operation {
+function getWallet(deps: EscrowDeps): Operation {
   return defineOperation({
     name: 'get_wallet',
     title: 'Get wallets',
     description:
-      'Shows one wallet of yours (balance, status, limits), or all of them when none is named. What it earned and spent: list_payments and list_work. Changes nothing.',
+      'Returns one of your wallets (balance, status, limits), or all of them when none is named. For income and spending use list_payments and list_work. Changes nothing.',
     effect: 'read',
     scope: 'read',
     reach: { actsFor: 'wallet' },
@@ -137,19 +138,19 @@ function getWallet(services: EscrowServices): Operation {
       const caller = callerOf(context);
       const wallets =
         input.wallet === undefined
-          ? await services.wallets.list(caller)
-          : [await services.wallets.owned(caller, input.wallet)];
-      return { wallets: await Promise.all(wallets.map((one) => shownWallet(services, one))) };
+          ? await deps.wallets.list(caller)
+          : [await deps.wallets.requireOwned(caller, input.wallet)];
+      return { wallets: await Promise.all(wallets.map((one) => toWalletView(deps, one))) };
     },
   });
 }
 
-function updateWallet(services: EscrowServices): Operation {
+function updateWallet(deps: EscrowDeps): Operation {
   return defineOperation({
     name: 'update_wallet',
-    title: 'Change wallet',
+    title: 'Update wallet',
     description:
-      'Renames, limits, freezes or unfreezes a wallet, or replaces its keys by one new key. A frozen wallet can spend nothing; refunds still reach it. Only its owner can, with a key that is not bound to the wallet.',
+      'Renames, limits, freezes or unfreezes a wallet, or replaces its keys with one new key. A frozen wallet cannot spend; refunds still reach it. Only the owner can do this, with a key that is not bound to the wallet.',
     effect: 'write',
     idempotent: true,
     scope: 'run',
@@ -162,34 +163,34 @@ function updateWallet(services: EscrowServices): Operation {
       rotateKey: z
         .boolean()
         .optional()
-        .describe('Ends its keys and its webhook, and shows a new key once'),
+        .describe('Revokes its keys and its webhook, and returns a new key once'),
     }),
     output: walletView.extend({ key: z.string().optional() }),
     http: { method: 'PATCH', path: '/api/wallets/{wallet}' },
     cli: { words: ['wallet', 'update'], args: ['wallet'], text: walletText },
     run: async (input, context) => {
       const caller = callerOf(context);
-      const wallet = await services.wallets.owned(caller, input.wallet);
-      const after = await services.wallets.update(wallet.id, {
+      const wallet = await deps.wallets.requireOwned(caller, input.wallet);
+      const after = await deps.wallets.update(wallet.id, {
         ...(input.name === undefined ? {} : { name: input.name }),
         ...(input.frozen === undefined ? {} : { status: input.frozen ? 'frozen' : 'active' }),
-        policy: await policyOf(services, input.limits),
+        policy: await policyOf(deps, input.limits),
       });
-      const view = await shownWallet(services, after);
+      const view = await toWalletView(deps, after);
       if (!input.rotateKey) return view;
-      // The holder of the old key may have set the webhook: it ends with the key.
-      await services.hooks.remove(after);
-      return { ...view, key: await services.wallets.newKey(services.access, after, caller, true) };
+      // The holder of the old key may have set the webhook, so it is removed with the key.
+      await deps.hooks.remove(after);
+      return { ...view, key: await deps.wallets.newKey(deps.access, after, caller, true) };
     },
   });
 }
 
-function walletWebhook(services: EscrowServices): Operation {
+function walletWebhook(deps: EscrowDeps): Operation {
   return defineOperation({
     name: 'set_wallet_webhook',
-    title: 'Wallet webhook',
+    title: 'Set wallet webhook',
     description:
-      "Sets the address that is called whenever a job in which this wallet has a part is posted, funded, delivered or ends; shows it with its secret when none is given; null ends it. Each call is signed with the wallet's secret (HMAC-SHA256 over the raw body). For all jobs of an owner use create_webhook.",
+      "Sets the URL that receives a call whenever a job involving this wallet is posted, funded, delivered or ends. Without url it returns the current webhook with its secret; null removes it. Each call is signed with the wallet's secret (HMAC-SHA256 over the raw body). For all jobs of an owner use create_webhook.",
     effect: 'write',
     idempotent: true,
     openWorld: true,
@@ -198,7 +199,10 @@ function walletWebhook(services: EscrowServices): Operation {
     input: z.strictObject({
       wallet: walletIdSchema,
       url: z.url().max(2000).nullable().optional(),
-      rotateSecret: z.boolean().optional().describe('A new secret; the one before ends at once'),
+      rotateSecret: z
+        .boolean()
+        .optional()
+        .describe('Create a new secret; the old one stops working immediately'),
     }),
     output: z.object({
       wallet: z.string(),
@@ -209,10 +213,13 @@ function walletWebhook(services: EscrowServices): Operation {
     http: { method: 'PUT', path: '/api/wallets/{wallet}/webhook' },
     cli: { words: ['wallet', 'webhook'], args: ['wallet', 'url'] },
     run: async (input, context) => {
-      const { hooks, wallets } = services;
-      const wallet = await wallets.owned(callerOf(context), input.wallet);
+      const { hooks, wallets } = deps;
+      const caller = callerOf(context);
+      const wallet = await wallets.requireOwned(caller, input.wallet);
       if (input.url === null) await hooks.remove(wallet);
-      const hook = input.url ? await hooks.set(wallet, input.url) : await hooks.find(wallet);
+      const hook = input.url
+        ? await hooks.set(wallet, input.url, caller)
+        : await hooks.find(wallet);
       const shown = hook && input.rotateSecret ? await hooks.rotate(hook) : hook;
       return { wallet: wallet.id, ...shown };
     },
@@ -221,16 +228,13 @@ function walletWebhook(services: EscrowServices): Operation {
 
 type Limits = z.infer<z.ZodObject<typeof limitFields>>;
 
-async function policyOf(
-  services: EscrowServices,
-  limits: Limits | undefined,
-): Promise<Partial<Policy>> {
+async function policyOf(deps: EscrowDeps, limits: Limits | undefined): Promise<Partial<Policy>> {
   if (!limits) return {};
   const limit = (value: string | null, field: string) =>
     value === null ? null : parseUnits(value, field);
   const { perTransaction, perDay, allowlist, expiresAt } = limits;
   const payees = await Promise.all(
-    (allowlist ?? []).map(async (wallet) => (await services.store.wallet(wallet)).id),
+    (allowlist ?? []).map(async (wallet) => (await deps.store.wallet(wallet)).id),
   );
   return {
     ...(perTransaction === undefined ? {} : { txLimit: limit(perTransaction, 'perTransaction') }),
@@ -242,12 +246,12 @@ async function policyOf(
   };
 }
 
-function sendPayment(services: EscrowServices): Operation {
+function sendPayment(deps: EscrowDeps): Operation {
   return defineOperation({
     name: 'send_payment',
     title: 'Send payment',
     description:
-      'Pays another wallet now and for good: the payee gets the amount, a fee comes on top. Confirm with your user first. Use post_work instead when something has to be delivered for it. A retry with the same idempotencyKey, or the same payment within minutes, is recognised and paid once.',
+      'Pays another wallet immediately and finally: the payee receives the amount, and a fee is added. Ask the user first. If something must be delivered in return, use post_work. A retry with the same idempotencyKey, or the same payment within minutes, is recognised and paid once.',
     effect: 'destroy',
     idempotent: true,
     scope: 'run',
@@ -265,9 +269,9 @@ function sendPayment(services: EscrowServices): Operation {
     http: { method: 'POST', path: '/api/payments' },
     cli: { words: ['wallet', 'pay'], args: ['to', 'amount'] },
     run: async (input, context) => {
-      const payer = await services.wallets.actingId(callerOf(context), input.wallet);
+      const payer = await deps.wallets.actingId(callerOf(context), input.wallet);
       const { memo, repeat: again } = input;
-      const { payment, existing, balance } = await services.payments.pay({
+      const { payment, existing, balance } = await deps.payments.pay({
         payer,
         payee: input.to,
         amount: parseUnits(input.amount, 'amount'),
@@ -278,19 +282,19 @@ function sendPayment(services: EscrowServices): Operation {
       });
       return {
         ...viewPayment(payment, payer),
-        balance: formatUnits(balance ?? (await services.store.wallet(payer)).balance),
+        balance: formatUnits(balance ?? (await deps.store.wallet(payer)).balance),
         ...(existing ? { existing: true } : {}),
       };
     },
   });
 }
 
-function getPayment(services: EscrowServices): Operation {
+function getPayment(deps: EscrowDeps): Operation {
   return defineOperation({
     name: 'get_payment',
     title: 'Get payment',
     description:
-      'Shows one payment by its id (pay_…): from, to, amount, fee, status, time. Anybody who has the unguessable id can; memo only for the two parties. Changes nothing.',
+      'Returns one payment by its id (pay_…): from, to, amount, fee, status, time. Anybody who knows the unguessable id can read it; only the two parties see the memo. Changes nothing.',
     effect: 'read',
     scope: 'public',
     reach: { actsFor: 'wallet' },
@@ -299,21 +303,21 @@ function getPayment(services: EscrowServices): Operation {
     http: { method: 'GET', path: '/api/payments/{id}' },
     cli: { words: ['wallet', 'payment'], args: ['id'] },
     run: async (input, { caller }) => {
-      const payment = await services.store.payments.findPayment(input.id);
-      if (!payment) throw new AppError('paymentNotFound', `There is no payment ${input.id}.`);
-      const mine = caller ? await services.wallets.list(caller) : [];
+      const payment = await deps.store.payments.findPayment(input.id);
+      if (!payment) throw new AppError('paymentNotFound', `Payment ${input.id} does not exist.`);
+      const mine = caller ? await deps.wallets.list(caller) : [];
       const party = mine.find(({ id }) => id === payment.payer || id === payment.payee);
       return viewPayment(payment, party?.id);
     },
   });
 }
 
-function listPayments(services: EscrowServices): Operation {
+function listPayments(deps: EscrowDeps): Operation {
   return defineOperation({
     name: 'list_payments',
     title: 'List payments',
     description:
-      'Lists payments that a wallet of yours made or got, newest first. One by its id: get_payment. Changes nothing.',
+      'Lists the payments that one of your wallets sent or received, newest first. For one payment use get_payment. Changes nothing.',
     effect: 'read',
     scope: 'read',
     reach: { actsFor: 'wallet' },
@@ -322,26 +326,42 @@ function listPayments(services: EscrowServices): Operation {
       offset: z.coerce.number().int().min(0).max(1_000_000).default(0),
       wallet: asWallet,
     }),
-    output: z.object({ payments: z.array(paymentView) }),
+    output: z.object({
+      payments: z.array(paymentView),
+      nextOffset: z.number().optional().describe('Set when more payments follow'),
+      omitted: omitted.optional(),
+    }),
+    pages: true,
     http: { method: 'GET', path: '/api/payments' },
     cli: {
       words: ['wallet', 'payments'],
       table: { rows: 'payments', columns: ['id', 'from', 'to', 'amount', 'fee', 'status', 'at'] },
     },
     run: async (input, context) => {
-      const wallet = await services.wallets.actingFor(callerOf(context), input.wallet);
-      const rows = await services.store.payments.listPayments(wallet.id, input.limit, input.offset);
-      return { payments: rows.map((payment) => viewPayment(payment, wallet.id)) };
+      const wallet = await deps.wallets.actingFor(callerOf(context), input.wallet);
+      const rows = await deps.store.payments.listPayments(wallet.id, input.limit + 1, input.offset);
+      const views = rows.slice(0, input.limit).map((payment) => viewPayment(payment, wallet.id));
+      const { shown, ...left } = fitItems(
+        views,
+        context.maxResponseBytes,
+        'pass nextOffset as `offset`',
+      );
+      const isMore = shown.length < rows.length;
+      return {
+        payments: shown,
+        ...(isMore ? { nextOffset: input.offset + shown.length } : {}),
+        ...left,
+      };
     },
   });
 }
 
-function getReputation(services: EscrowServices): Operation {
+function getReputation(deps: EscrowDeps): Operation {
   return defineOperation({
     name: 'get_reputation',
     title: 'Get reputation',
     description:
-      'Shows how reliable a wallet has been as provider and as client: its accepted, rejected and expired deliveries for other owners, a score weighed by amount and number of counterparties, and its newest events. It cannot show whether those counterparties are independent of one another. Public. Look before you hire. Changes nothing.',
+      'Returns how reliable a wallet has been as provider and as client: its accepted, rejected and expired deliveries for other owners, a score weighted by amount and number of counterparties, and its newest events. It cannot tell whether those counterparties are independent of one another. Public. Check it before you hire. Changes nothing.',
     effect: 'read',
     scope: 'public',
     reach: 'nothing',
@@ -353,9 +373,9 @@ function getReputation(services: EscrowServices): Operation {
     http: { method: 'GET', path: '/api/reputation/{wallet}' },
     cli: { words: ['wallet', 'reputation'], args: ['wallet'] },
     run: async (input) => {
-      const wallet = await services.store.wallet(input.wallet);
-      const events = await reputationEvents(services.store, wallet, input.limit);
-      return { ...(await reputationOf(services.store, wallet)), events };
+      const wallet = await deps.store.wallet(input.wallet);
+      const events = await reputationEvents(deps.store, wallet, input.limit);
+      return { ...(await reputationOf(deps.store, wallet)), events };
     },
   });
 }

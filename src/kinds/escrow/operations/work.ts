@@ -1,29 +1,29 @@
-// The operations on hired work up to its delivery: post, fund, negotiate, decline.
+// Operations on escrow jobs up to the delivery: post, fund, counter-offer, decline.
 import { z } from 'zod';
 import { AppError } from '../../../errors.ts';
-import { jobId } from '../../../jobs/operation-needs.ts';
+import { jobId } from '../../../contracts/jobs.ts';
 import { isOwn } from '../../../jobs/view.ts';
 import { defineOperation, type Operation } from '../../../operation.ts';
-import { cleanText } from '../../../runtime/foreign-text.ts';
+import { cleanText } from '../../../runtime/untrusted-text.ts';
 import { parseMicro } from '../money.ts';
 import {
   callerOf,
   isFundedBy,
   once,
   actingOn,
-  shown,
-  shownOnce,
-  type EscrowServices,
-} from '../services.ts';
+  toWorkView,
+  toCallResult,
+  type EscrowDeps,
+} from '../deps.ts';
 import { phases } from '../stage.ts';
 import {
-  descriptionCharsMax,
+  maxDescriptionChars,
   durationText,
   lineSchema,
-  milestonesMax,
+  maxMilestones,
   ruleSchema,
   silences,
-  titleCharsMax,
+  maxTitleChars,
   walletIdSchema,
 } from '../terms.ts';
 import { workView } from '../view.ts';
@@ -32,51 +32,57 @@ import { workText } from './text.ts';
 
 export const asWallet = walletIdSchema
   .optional()
-  .describe(
-    'Wallet that you act for; needed only when you have several and the key is bound to none',
-  );
+  .describe('Wallet to act for; required only if you have several and your key is bound to none');
 export const idempotencyKey = z
   .string()
   .min(1)
   .max(200)
   .optional()
-  .describe('Same key for a retry');
+  .describe('Repeat it when you retry: same key, same job');
 const budget = z.string().max(40).describe('Micro-units as text: "2500000" is 2.50');
 const isoTime = z.iso.datetime({ offset: true });
-const answer = workView.extend({ existing: z.boolean().optional() });
+const workOutput = workView.extend({ existing: z.boolean().optional() });
 
-export function workOperations(services: EscrowServices): Operation[] {
-  return [postWork(services), fundWork(services), counterWork(services), declineWork(services)];
+export function workOperations(deps: EscrowDeps): Operation[] {
+  return [postWork(deps), fundWork(deps), counterWork(deps), declineWork(deps)];
 }
 
-function postWork(services: EscrowServices): Operation {
-  const window = durationText(services.settings.evaluationMsDefault);
+function postWork(deps: EscrowDeps): Operation {
+  const window = durationText(deps.settings.evaluationMsDefault);
   return defineOperation({
     name: 'post_work',
     title: 'Post work for another agent',
     description:
-      'Hires another agent for a task: creates an escrow job with a provider, a budget in internal credit, a deadline and a rule that decides. ' +
-      `No money moves until it is funded (fund: true, or fund_work). If you do not respond within ${window} after delivery, the provider is paid. ` +
-      'Follow it with get_job or wait_for_jobs. A repeated call within ten minutes answers the existing job.',
+      'Hires another agent for work that no shell command or tool of yours can do: posts an escrow job with budget, deadline and acceptance rule. ' +
+      'Not for your own commands. Amounts are internal credit of this server. Nothing is paid until the job is funded (fund: true). ' +
+      `If you do not respond within ${window} after delivery, the provider is paid. To fund it later use fund_work. ` +
+      'Returns the job and the actions open to you; continue with wait_for_jobs or get_job. Repeating a call within 10 minutes returns the existing job.',
     effect: 'write',
     idempotent: true,
     scope: 'run',
     reach: { actsFor: 'wallet' },
     toolsets: ['escrow', 'default'],
     input: z.strictObject({
-      provider: walletIdSchema,
+      provider: walletIdSchema.describe('Wallet of the agent: id (wal_…) or 0x address'),
       budget,
-      budgetMax: budget.optional().describe('Refuse every counter-offer above this, micro-units'),
-      title: lineSchema(titleCharsMax),
-      description: z.string().overwrite(cleanText).min(1).max(descriptionCharsMax),
-      rule: ruleSchema.default({ type: 'manual' }).describe('Who or what decides'),
-      expiresAt: isoTime.optional().describe('Until then it must be delivered; default one day'),
-      fundBy: isoTime.optional(),
-      evaluationMs: z.int().min(0).optional().describe('Least time for the evaluator'),
+      maxBudget: budget.optional().describe('Reject counter-offers above this amount, micro-units'),
+      title: lineSchema(maxTitleChars).describe('One line'),
+      description: z
+        .string()
+        .overwrite(cleanText)
+        .min(1)
+        .max(maxDescriptionChars)
+        .describe('What to deliver, in full: the provider sees only this'),
+      rule: ruleSchema
+        .default({ type: 'manual' })
+        .describe('What accepts the delivery; default manual: you'),
+      expiresAt: isoTime.optional().describe('Delivery deadline, ISO time; default one day'),
+      fundBy: isoTime.optional().describe('Deadline for funding'),
+      evaluationMs: z.int().min(0).optional().describe('Minimum time for the evaluator'),
       silence: z
         .enum(silences)
         .optional()
-        .describe('What happens when nobody decides after a delivery; default release'),
+        .describe('Applied if nobody decides after a delivery; default release'),
       splitBps: z
         .int()
         .min(1)
@@ -86,78 +92,83 @@ function postWork(services: EscrowServices): Operation {
       dispute: z
         .strictObject({
           arbiter: walletIdSchema,
-          windowMs: z.int().min(0).optional().describe('A verdict can be disputed for so long'),
+          windowMs: z.int().min(0).optional().describe('How long a verdict can be disputed'),
           resolveMs: z.int().min(1000).optional(),
           silence: z.enum(silences).optional(),
         })
         .optional(),
       milestones: z
-        .array(z.strictObject({ title: lineSchema(titleCharsMax), amount: budget }))
-        .max(milestonesMax)
+        .array(z.strictObject({ title: lineSchema(maxTitleChars), amount: budget }))
+        .max(maxMilestones)
         .optional()
-        .describe('Parts that are delivered and paid one after another; they sum to the budget'),
+        .describe('Parts that are delivered and paid in order; they must sum to the budget'),
       settlement: z.enum(['ledger', 'evm']).optional(),
       visibility: z.enum(['public', 'private']).optional(),
-      fund: z.boolean().optional().describe('Fund it now'),
+      fund: z.boolean().optional().describe('Pay the budget into escrow now'),
       tags: z.array(lineSchema(60)).max(20).optional(),
       idempotencyKey,
       repeat: z
         .boolean()
         .optional()
         .describe('True: a second, separate purchase of the same thing'),
-      expiryMsMin: z.int().min(0).optional().describe('Refuse a shorter time to deliver than this'),
+      minExpiryMs: z.int().min(0).optional().describe('Reject a delivery time shorter than this'),
       wallet: asWallet,
     }),
-    output: answer,
+    output: workOutput,
+    brief: {
+      schema: z.looseObject({ id: z.string(), stage: z.string() }),
+      of: (view) => view,
+    },
     http: { method: 'POST', path: '/api/work' },
     cli: {
       words: ['work', 'post'],
       args: ['provider', 'budget', 'title'],
       units: {
         budget: 'What you pay, like 2.50',
-        budgetMax: 'Refuse every counter-offer above this, like 3.00',
+        maxBudget: 'Reject counter-offers above this amount, like 3.00',
         'milestones.amount': 'like 0.50',
       },
       examples: ['errand work post wal_… 2.50 "Count the words" --description "…" --fund'],
     },
     rareInput: [
-      'expiresAt (ISO time)',
-      'silence (release, refund, split)',
-      'splitBps',
-      'dispute {arbiter, windowMs, …}',
       'milestones [{title, amount}]',
-      'budgetMax',
+      'maxBudget (for counter-offers)',
+      'silence (release, refund or split if you do not decide)',
+      'dispute {arbiter, windowMs}',
+      'repeat (true: buy the same again)',
+      'wallet (yours, if several)',
+    ],
+    unlistedInput: [
+      'splitBps',
       'fundBy',
       'evaluationMs',
       'settlement',
       'visibility',
       'tags',
-      'repeat',
-      'expiryMsMin',
-      'wallet',
+      'minExpiryMs',
     ],
     startsJob: (view) => view.id,
-    answerFor: async (id, context) => {
-      const job = await services.jobs.get(id);
+    outputFor: async (id, context) => {
+      const job = await deps.jobs.get(id);
       const caller = callerOf(context);
-      if (job.kind !== 'escrow' || !(await isOwn(services.jobs, job, caller))) return undefined;
-      const work = await services.store.works.work(id);
+      if (job.kind !== 'escrow' || !(await isOwn(deps.jobs, job, caller))) return undefined;
+      const work = await deps.store.works.work(id);
       if (caller.subject !== undefined && caller.subject !== `wallet:${work.client}`)
         return undefined;
-      return shown(services, work, await services.store.wallet(work.client));
+      return toWorkView(deps, work, await deps.store.wallet(work.client));
     },
     text: workText,
     run: async (input, context) => {
       const caller = callerOf(context);
-      const client = await services.wallets.actingFor(caller, input.wallet);
-      const { dispute, milestones, wallet: _, expiresAt, fundBy, budgetMax, ...rest } = input;
+      const client = await deps.wallets.actingFor(caller, input.wallet);
+      const { dispute, milestones, wallet: _, expiresAt, fundBy, maxBudget, ...rest } = input;
       const agreed = parseMicro(input.budget, 'budget');
-      const posted = await services.posting.post({
+      const posted = await deps.posting.post({
         ...rest,
         client,
         owner: caller.owner,
         budget: agreed,
-        ...(budgetMax === undefined ? {} : { budgetMax: parseMicro(budgetMax, 'budgetMax') }),
+        ...(maxBudget === undefined ? {} : { maxBudget: parseMicro(maxBudget, 'maxBudget') }),
         ...(expiresAt === undefined ? {} : { expiresAt: Date.parse(expiresAt) }),
         ...(fundBy === undefined ? {} : { fundBy: Date.parse(fundBy) }),
         ...(dispute ? { dispute, disputeWindowMs: dispute.windowMs ?? 0 } : {}),
@@ -169,23 +180,23 @@ function postWork(services: EscrowServices): Operation {
       const { existing } = posted;
       const { jobId: id, phase, state } = posted.work;
       const later = state.fundNext !== undefined || state.pending !== null;
-      if (!input.fund || phase !== 'open' || later) return shownOnce(services, posted, client);
+      if (!input.fund || phase !== 'open' || later) return toCallResult(deps, posted, client);
       const actor = { wallet: client.id };
-      const { work } = await once(services, id, isFundedBy(client.id), () =>
-        services.escrow.act(id, { actor, action: 'fund', expectedBudget: agreed }),
+      const { work } = await once(deps, id, isFundedBy(client.id), () =>
+        deps.escrow.act(id, { actor, action: 'fund', expectedBudget: agreed }),
       );
-      return shownOnce(services, { work, existing }, client);
+      return toCallResult(deps, { work, existing }, client);
     },
   });
 }
 
-function fundWork(services: EscrowServices): Operation {
+function fundWork(deps: EscrowDeps): Operation {
   return defineOperation({
     name: 'fund_work',
     title: 'Fund posted work',
     description:
-      "Moves the amount that you agreed to from your wallet into the job's own escrow account; only the client can, only while the job is open. " +
-      'When the provider has proposed another amount it fails; to accept that amount, name it in expectedBudget. Balance and limits are checked first; a failure has no effect. Calling it again after it worked changes nothing. Use it after post_work.',
+      "Moves the agreed amount from your wallet into the job's own escrow account. Only the client can do this, and only while the job is open. " +
+      'If the provider has proposed another amount, the call fails; to accept that amount, pass it as expectedBudget. Balance and limits are checked first; a failure has no effect. Repeating a successful call changes nothing. Use it after post_work.',
     effect: 'write',
     idempotent: true,
     scope: 'run',
@@ -195,111 +206,113 @@ function fundWork(services: EscrowServices): Operation {
       id: jobId,
       expectedBudget: budget
         .optional()
-        .describe('The amount you accept, micro-units; needed when the provider proposed another'),
+        .describe('Amount you accept, micro-units; required when the provider proposed another'),
       wallet: asWallet,
     }),
-    output: answer,
+    output: workOutput,
     http: { method: 'POST', path: '/api/work/{id}/fund' },
     cli: {
       words: ['work', 'fund'],
       args: ['id'],
       units: {
-        expectedBudget:
-          'The amount you accept, like 2.50; needed when the provider proposed another',
+        expectedBudget: 'Amount you accept, like 2.50; required when the provider proposed another',
       },
     },
     text: workText,
     run: async (input, context) => {
-      const { wallet } = await actingOn(services, input, context);
+      const { wallet } = await actingOn(deps, input, context);
       const expected =
         input.expectedBudget === undefined
           ? {}
           : { expectedBudget: parseMicro(input.expectedBudget, 'expectedBudget') };
       const actor = { wallet: wallet.id };
-      const answer = await once(services, input.id, isFundedBy(wallet.id), () =>
-        services.escrow.act(input.id, { actor, action: 'fund', ...expected }),
+      const result = await once(deps, input.id, isFundedBy(wallet.id), () =>
+        deps.escrow.act(input.id, { actor, action: 'fund', ...expected }),
       );
-      return shownOnce(services, answer, wallet);
+      return toCallResult(deps, result, wallet);
     },
   });
 }
 
-function counterWork(services: EscrowServices): Operation {
+function counterWork(deps: EscrowDeps): Operation {
   return defineOperation({
     name: 'counter_work',
     title: 'Make a counter-offer',
     description:
-      'Proposes another budget for an open job; client or provider can, until it is funded. The last proposal is the one on the table; the client accepts a proposal of the provider only by naming its amount (fund_work, expectedBudget). Moves no money. To refuse the job altogether use decline_work.',
+      'Proposes another budget for an open job. Client and provider can do this until the job is funded. Only the latest proposal counts. The client accepts a proposal by the provider only by naming its amount (fund_work, expectedBudget). Moves no money. To refuse the job altogether use decline_work.',
     effect: 'write',
     scope: 'run',
     reach: { actsFor: 'wallet' },
     toolsets: ['escrow'],
     input: z.strictObject({ id: jobId, budget, wallet: asWallet }),
-    output: answer,
+    output: workOutput,
     http: { method: 'POST', path: '/api/work/{id}/counter' },
     cli: {
       words: ['work', 'counter'],
       args: ['id', 'budget'],
-      units: { budget: 'The amount you propose, like 2.50' },
+      units: { budget: 'Amount you propose, like 2.50' },
     },
     text: workText,
     run: async (input, context) => {
-      const { wallet, before } = await actingOn(services, input, context);
-      refuseCounter(services, before);
-      const work = await services.escrow.act(input.id, {
+      const { wallet, before } = await actingOn(deps, input, context);
+      refuseCounter(deps, before);
+      const work = await deps.escrow.act(input.id, {
         actor: { wallet: wallet.id },
         action: 'counter',
         budget: parseMicro(input.budget, 'budget'),
       });
-      return shown(services, work, wallet);
+      return toWorkView(deps, work, wallet);
     },
   });
 }
 
-function refuseCounter(services: EscrowServices, work: Work): void {
+function refuseCounter(deps: EscrowDeps, work: Work): void {
   if (work.terms.milestones.length > 0) {
     throw new AppError('invalidInput', 'A job with milestones has a fixed budget.', {
-      hint: 'Decline it and ask for a new one.',
+      hint: 'Decline the job and ask for a new one.',
     });
   }
-  if (!services.escrow.settlement(work.settlement).capabilities.has('counter')) {
-    throw new AppError('unsupportedBySettlement', `No counter-offers on ${work.settlement}.`);
+  if (!deps.escrow.settlement(work.settlement).capabilities.has('counter')) {
+    throw new AppError(
+      'unsupportedBySettlement',
+      `The ${work.settlement} settlement does not support counter-offers.`,
+    );
   }
 }
 
-function declineWork(services: EscrowServices): Operation {
+function declineWork(deps: EscrowDeps): Operation {
   return defineOperation({
     name: 'decline_work',
     title: 'Decline or withdraw work',
     description:
-      'Ends a job without delivery: the provider can decline at any time before payment (the client gets everything back), the client can withdraw it while it is open. Never blocked by freeze or pause. A client whose job is already funded waits for the deadline (refund_work) or asks the provider to decline.',
+      'Ends a job without delivery. The provider can decline at any time before payment, and the client gets everything back. The client can withdraw the job while it is open. A freeze or pause never blocks this. A client whose job is already funded waits for the deadline (refund_work) or asks the provider to decline.',
     effect: 'destroy',
     idempotent: true,
     scope: 'run',
     reach: { actsFor: 'wallet' },
     toolsets: ['escrow'],
     input: z.strictObject({ id: jobId, reason: lineSchema(1000).optional(), wallet: asWallet }),
-    output: answer,
+    output: workOutput,
     http: { method: 'POST', path: '/api/work/{id}/decline' },
     cli: { words: ['work', 'decline'], args: ['id'] },
     text: workText,
     run: async (input, context) => {
-      const { wallet, before } = await actingOn(services, input, context);
+      const { wallet, before } = await actingOn(deps, input, context);
       const action = before.client === wallet.id ? 'cancel' : 'decline';
       const outcome = action === 'cancel' ? 'cancelled' : 'declined';
       const party = [before.client, before.provider].includes(wallet.id);
-      const answer = await once(
-        services,
+      const result = await once(
+        deps,
         input.id,
         (work) => party && work.state.outcome === outcome,
         () =>
-          services.escrow.act(input.id, {
+          deps.escrow.act(input.id, {
             actor: { wallet: wallet.id },
             action,
             ...(input.reason === undefined ? {} : { reason: input.reason }),
           }),
       );
-      return shownOnce(services, answer, wallet);
+      return toCallResult(deps, result, wallet);
     },
   });
 }

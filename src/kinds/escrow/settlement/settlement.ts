@@ -1,10 +1,10 @@
-// How money moves for a job, behind one interface. The embedded ledger moves it inside the job's own transaction; a chain
-// accepts an intent inside that transaction and confirms later, and then the job moves.
+// How money moves for a job, behind one interface. The embedded ledger moves it inside the job's own transaction. A chain
+// stores an intent inside that transaction, and the job moves when the chain confirms it later.
 import type { Step } from '../../../store/store.ts';
 import type { Effect } from '../stage.ts';
 import type { Move, MoveInput } from '../move.ts';
 import type { Fees } from '../money.ts';
-import type { Wallet } from '../rows.ts';
+import type { Wallet } from '../store/rows.ts';
 import type { Work } from '../work.ts';
 
 export const capabilityNames = [
@@ -18,43 +18,43 @@ export const capabilityNames = [
 ] as const;
 
 export type Plan =
-  /** These steps make the money part true; the job moves in the same transaction. */
+  /** These steps move the money; the job moves in the same transaction. */
   | { when: 'now'; steps: Step[] }
-  /** These steps write the intent; the job moves once the settlement confirms it. */
+  /** These steps store the intent; the job moves once the settlement confirms it. */
   | { when: 'later'; id: string; steps: Step[] };
 
-/** Terms that the settlement fixes for every job on it. */
+/** Terms that the settlement sets for all its jobs. */
 export interface FixedTerms {
   fees?: Fees;
   evaluationMs?: number;
-  expiryMsMin?: number;
+  minExpiryMs?: number;
 }
 
-/** What a settlement found when it compared its own state with the jobs of this server. Amounts in micro-units. */
+/** The result of comparing a settlement with the jobs of this server. Amounts in micro-units. */
 export interface SettlementReport {
   jobs: number;
   /** Changes that the settlement confirmed to this server. */
   entries: number;
-  /** What it holds for these jobs. */
+  /** The amount that it holds for these jobs. */
   escrowed: string;
-  /** Fees of the jobs that were paid. */
+  /** Fees of the paid jobs. */
   fees: { platform: string; evaluator: string };
   problems: string[];
 }
 
 export interface Settlement {
   readonly name: string;
-  /** What it calls its money, as callers see it. */
+  /** The currency name that callers see. */
   readonly currency: string;
   readonly capabilities: ReadonlySet<string>;
   fixed(): Promise<FixedTerms>;
-  /** Before a job is written: refuses what it can never settle; a chain writes its first intent. */
+  /** Called before a job is stored: refuses what it can never settle. A chain adds its first intent. */
   open(work: Work): Promise<Plan>;
   plan(request: { before: Work; move: Move; effect: Effect; input: MoveInput }): Promise<Plan>;
-  /** What a wallet can spend here, in micro-units. */
+  /** The amount that a wallet can spend here, in micro-units. */
   balanceOf(wallet: Wallet): Promise<number>;
-  /** Compares every job with the settlement itself. Without it: verify.ts knows everything from the entries. */
+  /** Compares every job with the settlement. Not needed for the ledger: verify.ts derives everything from the entries. */
   verify?(): Promise<SettlementReport & Record<string, unknown>>;
-  /** For health checks: undefined when it works, else what is wrong. */
+  /** For health checks: the problem, or undefined if it works. */
   trouble(): Promise<string | undefined>;
 }

@@ -1,62 +1,22 @@
-// browse: a list of actions on one page, each with its own result. A failed wait ends the list, because what follows
-// relied on it; other failures are told and the rest goes on.
+// Runs a list of browser actions on one page, each with its own result. A failed wait ends the list, because later actions
+// depend on it. Other failures are reported and the list continues.
 import type { Locator, Page } from 'playwright-core';
-import { z } from 'zod';
 import { AppError } from '../../../errors.ts';
 import type { Clock } from '../../../runtime/clock.ts';
-import { parseUrl } from '../crawl/url.ts';
-import type { Reader } from '../fetch/reader.ts';
-import type { Browser, Picture } from './browser.ts';
+import { parseUrl } from '../url.ts';
+import type { Reader } from '../read/reader.ts';
+import type { Picture } from './pictures.ts';
 import { firstLine } from './failures.ts';
 import { pageHtml, partHtml } from './page-html.ts';
 import { Tabs, type SeenDialog } from './tabs.ts';
 import { within } from './within.ts';
+import type { BrowseAction, PageAction } from './page-action.ts';
 
-const selector = z.string().min(1).max(1000).describe('CSS, text=…, or ref=e12 of a snapshot');
-const ms = z.number().int().min(0).max(30_000);
-
-const navigate = z.strictObject({ type: z.literal('navigate'), url: z.string().max(2000) });
-/** Those that change the page and answer nothing: also done on each page of a crawl. */
-const acting = [
-  z.strictObject({ type: z.literal('wait'), selector: selector.optional(), ms: ms.optional() }),
-  z.strictObject({ type: z.literal('click'), selector }),
-  z.strictObject({ type: z.literal('fill'), selector, value: z.string().max(20_000) }),
-  z.strictObject({
-    type: z.literal('type'),
-    selector: selector.optional(),
-    text: z.string().max(20_000),
-  }),
-  z.strictObject({ type: z.literal('select'), selector, value: z.string().max(1000) }),
-  z.strictObject({
-    type: z.literal('scroll'),
-    direction: z.enum(['down', 'up']).default('down'),
-    amount: z.number().int().min(1).max(100_000).optional().describe('Pixels; default one screen'),
-  }),
-  z.strictObject({ type: z.literal('press'), key: z.string().max(50) }),
-] as const;
-const evaluate = z.strictObject({ type: z.literal('evaluate'), script: z.string().max(20_000) });
-
-export const browseAction = z.discriminatedUnion('type', [
-  navigate,
-  ...acting,
-  z.strictObject({ type: z.literal('screenshot'), fullPage: z.boolean().default(false) }),
-  z.strictObject({
-    type: z.literal('extract'),
-    selector: selector.optional(),
-    format: z.enum(['markdown', 'html', 'text']).default('markdown'),
-  }),
-  evaluate,
-  z.strictObject({ type: z.literal('snapshot') }),
-]);
-export const pageAction = z.discriminatedUnion('type', [...acting, evaluate]);
-export type PageAction = z.infer<typeof pageAction>;
-export type BrowseAction = z.infer<typeof browseAction>;
-
-export const actionsMax = 20;
+export const maxActions = 20;
 const actionMs = 10_000;
-const contentCharsMax = 50_000;
+const maxContentChars = 50_000;
 
-/** A tab that a script opens at a click is there after this; one that a link opens is waited for. */
+/** How long a click waits for a new tab: briefly for scripts, longer for links with a target. */
 const tabMs = 150;
 const tabLinkMs = 3000;
 
@@ -65,39 +25,45 @@ export interface ActionResult {
   success: boolean;
   data?: unknown;
   content?: string;
-  /** The content is longer than what is shown. */
+  /** The content was truncated. */
   truncated?: true;
-  /** What the page asked meanwhile; the answer was no. */
+  /** Dialogs that the page opened. They were dismissed. */
   dialogs?: SeenDialog[];
-  /** The tab that was opened: what follows acts on it. */
+  /** URL of a new tab. Later actions run in it. */
   newTab?: string;
   error?: string;
 }
 
-type Answer = Pick<ActionResult, 'data' | 'content' | 'truncated'>;
+type ActionOutput = Pick<ActionResult, 'data' | 'content' | 'truncated'>;
 
-export interface ActionNeeds {
-  browser: Browser;
+/** The part of the browser that actions use. */
+interface ActionBrowser {
+  visit(page: Page, url: string, timeoutMs: number): Promise<number | undefined>;
+  picture(page: Page, jobId: string, options: { fullPage: boolean }): Promise<Picture>;
+}
+
+interface ActionDeps {
+  browser: ActionBrowser;
   reader: Reader;
   clock: Clock;
   jobId: string;
   onPicture(picture: Picture): void;
-  /** Each as soon as it is there: what was done stays known when the rest runs out of time. */
+  /** Called after each action, so that completed actions are reported even after a timeout. */
   onResult(result: ActionResult): void;
 }
 
-/** The page that they end on. */
+/** Runs the actions and returns the page of the last one. */
 export async function runActions(
   first: Page,
   actions: readonly BrowseAction[],
-  needs: ActionNeeds,
+  deps: ActionDeps,
 ): Promise<Page> {
   const tabs = new Tabs(first);
-  await inOrder(tabs, actions, needs, (page, action) => runAction(page, action, needs));
+  await runInOrder(tabs, actions, deps, (page, action) => runAction(page, action, deps));
   return tabs.current;
 }
 
-/** What is done to a page before it is read; what failed is said in a line. */
+/** Runs actions before a page is read. Returns a description of the failed ones. */
 export async function prepare(
   page: Page,
   actions: readonly PageAction[],
@@ -108,98 +74,102 @@ export async function prepare(
   const onResult = ({ action, success, error }: ActionResult) => {
     if (!success) failed.push(`${action} failed: ${error}`);
   };
-  await inOrder({ current: page, takeDialogs: () => [] }, actions, { clock, onResult }, act);
+  await runInOrder({ current: page, takeDialogs: () => [] }, actions, { clock, onResult }, act);
   return failed.join('; ') || undefined;
 }
 
-async function inOrder<A extends BrowseAction>(
+async function runInOrder<A extends BrowseAction>(
   tabs: Pick<Tabs, 'current' | 'takeDialogs'>,
   actions: readonly A[],
-  { clock, onResult }: Pick<ActionNeeds, 'clock' | 'onResult'>,
-  run: (page: Page, action: A) => Promise<Answer>,
+  { clock, onResult }: Pick<ActionDeps, 'clock' | 'onResult'>,
+  run: (page: Page, action: A) => Promise<ActionOutput>,
 ): Promise<void> {
   for (const action of actions) {
     const page = tabs.current;
     page.setDefaultTimeout(actionMs);
     const result: ActionResult = { action: action.type, success: true };
     const limitMs = limitOf(action);
-    const late = () => new Error(`It was not done within ${limitMs} ms.`);
+    const late = () => new Error(`The action did not finish within ${limitMs} ms.`);
     try {
       Object.assign(result, await within({ clock, limitMs, late }, () => run(page, action)));
     } catch (error) {
       if (error instanceof AppError && error.code === 'unavailable') throw error;
       if (/has been closed|crashed/i.test((error as Error).message)) throw error;
       result.success = false;
-      result.error = await whyFailed(page, action, error as Error);
+      result.error = await explainFailure(page, action, error as Error);
     }
-    if (tabs.current !== page) result.newTab = await settled(tabs.current);
+    if (tabs.current !== page) result.newTab = await waitForLoad(tabs.current);
     const dialogs = tabs.takeDialogs();
     onResult(dialogs.length > 0 ? { ...result, dialogs } : result);
     if (!result.success && action.type === 'wait') break;
   }
 }
 
-/** A wait says itself how long; the browser bounds the others, but not a script that never ends. */
+/** Time limit of an action. The driver limits most actions, but not scripts that never end. */
 function limitOf(action: BrowseAction): number {
   return (action.type === 'wait' ? (action.ms ?? actionMs) : actionMs) + 1000;
 }
 
-/** The driver only says that its time was over. */
-async function whyFailed(page: Page, action: BrowseAction, error: Error): Promise<string> {
+/** Adds a reason to the driver's timeout error. */
+async function explainFailure(page: Page, action: BrowseAction, error: Error): Promise<string> {
   const selector = 'selector' in action ? action.selector : undefined;
   if (error.name !== 'TimeoutError' || selector === undefined) return firstLine(error.message);
   const count = await page.locator(selector).count().catch(() => 0); // prettier-ignore
   return count === 0
-    ? `Nothing matches ${selector}. A snapshot or an extract shows what there is.`
-    : `${selector} is there (${count} times), but could not be used in time: hidden, covered or disabled.`;
+    ? `No element matches ${selector}. Use snapshot or extract to see the page.`
+    : `${selector} matches ${count} elements, but none could be used in time: hidden, covered or disabled.`;
 }
 
-async function settled(page: Page): Promise<string> {
+async function waitForLoad(page: Page): Promise<string> {
   await page.waitForLoadState('domcontentloaded', { timeout: actionMs }).catch(() => {});
   return page.url();
 }
 
-async function runAction(page: Page, action: BrowseAction, needs: ActionNeeds): Promise<Answer> {
+async function runAction(
+  page: Page,
+  action: BrowseAction,
+  deps: ActionDeps,
+): Promise<ActionOutput> {
   if (action.type === 'navigate') {
-    const httpStatus = await needs.browser.visit(page, parseUrl(action.url).href, actionMs);
+    const httpStatus = await deps.browser.visit(page, parseUrl(action.url).href, actionMs);
     return { data: { url: page.url(), httpStatus } };
   }
   if (action.type === 'screenshot') {
-    const picture = await needs.browser.picture(page, needs.jobId, { fullPage: action.fullPage });
-    needs.onPicture(picture);
-    const { path, width, height, mimeType } = picture;
-    return { data: { path, width, height, mimeType, bytes: picture.bytes.length } };
+    const picture = await deps.browser.picture(page, deps.jobId, { fullPage: action.fullPage });
+    deps.onPicture(picture);
+    const { bytes, ...file } = picture;
+    return { data: { ...file, bytes: bytes.length } };
   }
-  if (action.type === 'extract') return shown(await contentOf(page, action, needs));
-  if (action.type === 'snapshot') return shown(await snapshotOf(page));
+  if (action.type === 'extract') return limitContent(await contentOf(page, action, deps));
+  if (action.type === 'snapshot') return limitContent(await snapshotOf(page));
   return act(page, action);
 }
 
-function shown(content: string): Answer {
-  return content.length > contentCharsMax
-    ? { content: content.slice(0, contentCharsMax), truncated: true }
+function limitContent(content: string): ActionOutput {
+  return content.length > maxContentChars
+    ? { content: content.slice(0, maxContentChars), truncated: true }
     : { content };
 }
 
-async function act(page: Page, action: PageAction): Promise<Answer> {
+async function act(page: Page, action: PageAction): Promise<ActionOutput> {
   switch (action.type) {
     case 'wait':
       if (action.selector !== undefined)
-        await (await at(page, action.selector)).waitFor({ timeout: action.ms ?? actionMs });
+        await (await locate(page, action.selector)).waitFor({ timeout: action.ms ?? actionMs });
       else await page.waitForTimeout(action.ms ?? 1000);
       return {};
     case 'click':
-      await click(page, await at(page, action.selector));
+      await click(page, await locate(page, action.selector));
       return {};
     case 'fill':
-      await (await at(page, action.selector)).fill(action.value);
+      await (await locate(page, action.selector)).fill(action.value);
       return {};
     case 'type':
       if (action.selector === undefined) await page.keyboard.type(action.text);
-      else await (await at(page, action.selector)).pressSequentially(action.text);
+      else await (await locate(page, action.selector)).pressSequentially(action.text);
       return {};
     case 'select':
-      return { data: await (await at(page, action.selector)).selectOption(action.value) };
+      return { data: await (await locate(page, action.selector)).selectOption(action.value) };
     case 'scroll': {
       const step = action.amount ?? page.viewportSize()?.height ?? 800;
       await page.mouse.wheel(0, action.direction === 'down' ? step : -step);
@@ -210,7 +180,7 @@ async function act(page: Page, action: PageAction): Promise<Answer> {
       await page.keyboard.press(action.key);
       return {};
     case 'evaluate':
-      return evaluated(await page.evaluate(expressionOf(action.script)));
+      return toOutput(await page.evaluate(expressionOf(action.script)));
   }
 }
 
@@ -225,7 +195,7 @@ async function click(page: Page, target: Locator): Promise<void> {
   await page.waitForLoadState('domcontentloaded').catch(() => {});
 }
 
-/** Scripts come as expressions, as functions, and as bodies with `return` or `await`. */
+/** Accepts expressions, functions, and bodies with `return` or `await`. */
 function expressionOf(script: string): string {
   const text = script.trim().replace(/;$/, '');
   if (/^(?:async\s+)?(?:function\b|\([^()]*\)\s*=>|\w+\s*=>)/.test(text)) return `(${text})()`;
@@ -234,26 +204,26 @@ function expressionOf(script: string): string {
   return script;
 }
 
-/** What a script answers, as JSON and no longer than other content. */
-function evaluated(value: unknown): Answer {
+/** Converts a script's return value to JSON, with the same size limit as other content. */
+function toOutput(value: unknown): ActionOutput {
   if (value === undefined) return {};
   const text = JSON.stringify(value, (_key, one: unknown) => (typeof one === 'bigint' ? String(one) : one)) ?? 'null'; // prettier-ignore
-  return text.length > contentCharsMax
-    ? shown(typeof value === 'string' ? value : text)
+  return text.length > maxContentChars
+    ? limitContent(typeof value === 'string' ? value : text)
     : { data: JSON.parse(text) as unknown };
 }
 
-async function at(page: Page, selector: string): Promise<Locator> {
+async function locate(page: Page, selector: string): Promise<Locator> {
   if (!selector.startsWith('ref=')) return page.locator(selector).first();
   const found = page.locator(`aria-ref=${selector.slice(4)}`).first();
   if ((await found.count()) > 0) return found;
   throw new AppError(
     'invalidInput',
-    `There is no ${selector} (any more). Refs are those of the last snapshot of the same call: do a snapshot first.`,
+    `${selector} does not exist. Refs are valid only for the last snapshot in the same call: run a snapshot action first.`,
   );
 }
 
-/** The page as assistive technology sees it; [ref=e12] can be given as a selector: ref=e12. */
+/** The accessibility tree. An element with [ref=e12] can be selected with ref=e12. */
 async function snapshotOf(page: Page): Promise<string> {
   return page.locator('body').ariaSnapshot({ mode: 'ai' });
 }
@@ -261,12 +231,12 @@ async function snapshotOf(page: Page): Promise<string> {
 async function contentOf(
   page: Page,
   { selector: part, format }: Extract<BrowseAction, { type: 'extract' }>,
-  { reader }: ActionNeeds,
+  { reader }: ActionDeps,
 ): Promise<string> {
-  const place = part === undefined ? undefined : await at(page, part);
+  const place = part === undefined ? undefined : await locate(page, part);
   if (format === 'text' && place) {
     const text = await place.innerText();
-    // Parts in shadow roots have none of their own.
+    // Elements with shadow roots have no inner text of their own.
     if (text.trim() !== '') return text;
   }
   const html = place ? await partHtml(place) : await pageHtml(page);

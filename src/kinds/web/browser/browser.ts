@@ -1,5 +1,5 @@
-// The one browser of this server: started at need, ended when idle, every byte of it through the guarded proxy. Each
-// piece of work has a context of its own (no cookies shared), a time limit, and is gone afterwards whatever happened.
+// Manages the server's browser: starts it when needed, stops it when idle, and routes all its traffic through the guarded
+// proxy. Each task gets its own context (no shared cookies) and a time limit, and is always cleaned up.
 import { mkdir, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import type {
@@ -9,14 +9,14 @@ import type {
   Page,
 } from 'playwright-core';
 import { AppError } from '../../../errors.ts';
-import { randomId } from '../../../jobs/job.ts';
+import { randomId } from '../../../runtime/id.ts';
 import type { Clock } from '../../../runtime/clock.ts';
 import { createEgressProxy, type Egress, type EgressProxy } from '../../../runtime/egress/index.ts';
 import type { Log } from '../../../runtime/log.ts';
 import type { Service } from '../../../runtime/service.ts';
-import type { Rendered, RenderWish } from './rendered.ts';
+import type { Rendered, RenderOptions } from './rendered.ts';
 import { prepare } from './actions.ts';
-import { pictureFolder } from './pictures.ts';
+import { type Picture, fitPicture, pictureFolder, scaledPicture } from './pictures.ts';
 import type { WebSettings } from '../settings.ts';
 import { Failures } from './failures.ts';
 import { sendHeaders } from './headers.ts';
@@ -24,64 +24,54 @@ import { launchBrowser, loadPlaywright } from './launch.ts';
 import { pageHtml } from './page-html.ts';
 import { within } from './within.ts';
 
-export interface BrowserNeeds {
+interface BrowserDeps {
   settings: WebSettings;
   egress: Egress;
   clock: Clock;
   log: Log;
-  /** Pictures go here, a folder per job. */
+  /** Pictures are stored here, in one folder per job. */
   folder: string;
 }
 
-export interface PageWish {
+interface PageSessionOptions {
   timeoutMs: number;
   width?: number;
   height?: number;
-  /** Sent to the host of the page only. */
+  /** Sent only to the host of the page. */
   headers?: Record<string, string>;
   signal?: AbortSignal;
 }
 
-export interface Picture {
-  path: string;
-  bytes: Buffer;
-  mimeType: string;
-  width: number;
-  height: number;
-}
-
-export interface PictureWish {
+interface PictureOptions {
   format?: 'jpeg' | 'png';
   quality?: number;
   fullPage?: boolean;
 }
 
 const viewport = { width: 1280, height: 800 };
-/** How long a failed start is remembered. */
+/** After a failed launch, further launches are rejected for this time. */
 const brokenMs = 30_000;
 const openMs = 20_000;
 const settleMs = 1500;
-/** A page may be endless; a picture may not. */
-const pictureHeightMax = 16_000;
-const capturesMax = 20;
+const maxCaptures = 20;
 const captureMs = 150;
 
 export class Browser implements Service {
   readonly name = 'browser';
-  private readonly needs: BrowserNeeds;
+  private readonly deps: BrowserDeps;
   private running: Promise<Chromium> | undefined;
-  /** What `running` became. */
+  /** The resolved value of `running`. */
   private current: Chromium | undefined;
   private proxy: EgressProxy | undefined;
   private readonly failures = new Failures();
   private active = 0;
-  private readonly line: (() => void)[] = [];
+  private readonly waiting: (() => void)[] = [];
   private cancelIdle = () => {};
   private stopped = false;
   private broken: { error: AppError; until: number } | undefined;
 
-  constructor(needs: BrowserNeeds) {
-    this.needs = needs;
+  constructor(deps: BrowserDeps) {
+    this.deps = deps;
   }
 
   async start(): Promise<void> {
@@ -90,18 +80,21 @@ export class Browser implements Service {
 
   async stop(): Promise<void> {
     this.stopped = true;
-    for (const next of this.line.splice(0)) next();
+    for (const next of this.waiting.splice(0)) next();
     await this.end();
   }
 
-  /** The page as scripts leave it. */
-  async render(url: string, wish: PageWish & RenderWish & { jobId: string }): Promise<Rendered> {
-    const start = this.needs.clock.now();
-    return this.withPage(url, wish, async (page) => {
-      const failed = await prepare(page, wish.actions ?? [], this.needs.clock);
+  /** Returns the HTML of a page after its scripts ran. */
+  async render(
+    url: string,
+    options: PageSessionOptions & RenderOptions & { jobId: string },
+  ): Promise<Rendered> {
+    const start = this.deps.clock.now();
+    return this.withPage(url, options, async (page) => {
+      const failed = await prepare(page, options.actions ?? [], this.deps.clock);
       const html = await pageHtml(page);
-      const picture = wish.screenshot ? await this.picture(page, wish.jobId, {}) : undefined;
-      const ms = this.needs.clock.now() - start;
+      const picture = options.screenshot ? await this.picture(page, options.jobId, {}) : undefined;
+      const ms = this.deps.clock.now() - start;
       return {
         html,
         url: page.url(),
@@ -112,96 +105,100 @@ export class Browser implements Service {
     });
   }
 
-  async picture(page: Page, jobId: string, wish: PictureWish): Promise<Picture> {
-    const type = wish.format ?? 'jpeg';
-    const quality = type === 'jpeg' ? { quality: wish.quality ?? 60 } : {};
-    const size = wish.fullPage ? await pageSize(page) : page.viewportSize()!;
-    const clip = { x: 0, y: 0, width: size.width, height: Math.min(size.height, pictureHeightMax) };
-    const area = wish.fullPage ? { fullPage: true, clip } : {};
-    const take = () => page.screenshot({ type, ...quality, ...area, animations: 'disabled' });
-    const bytes = await this.captured(take);
-    const folder = pictureFolder(this.needs.folder, jobId);
+  async picture(page: Page, jobId: string, options: PictureOptions): Promise<Picture> {
+    const type = options.format ?? 'jpeg';
+    const quality = type === 'jpeg' ? { quality: options.quality ?? 60 } : {};
+    const size = options.fullPage ? await pageSize(page) : page.viewportSize()!;
+    const fit = fitPicture(size);
+    const { clip, width, height } = fit;
+    const area = options.fullPage ? { fullPage: true, clip } : {};
+    const take = () =>
+      fit.scale < 1
+        ? scaledPicture(page, { format: type, ...quality, ...fit })
+        : page.screenshot({ type, ...quality, ...area, animations: 'disabled' });
+    const bytes = await this.capture(take);
+    const folder = pictureFolder(this.deps.folder, jobId);
     await mkdir(folder, { recursive: true, mode: 0o700 });
     const path = join(folder, `${randomId('')}.${type === 'jpeg' ? 'jpg' : 'png'}`);
     await writeFile(path, bytes, { mode: 0o600 });
-    return { path, bytes, mimeType: `image/${type}`, width: clip.width, height: clip.height };
+    const notice = fit.notice === undefined ? {} : { notice: fit.notice };
+    return { path, bytes, mimeType: `image/${type}`, width, height, ...notice };
   }
 
-  /** After a very tall picture the browser can take none for up to a second. */
-  private async captured(take: () => Promise<Buffer>): Promise<Buffer> {
-    for (let again = capturesMax; ; again--) {
+  /** Retries, because after a very tall picture the browser fails to capture for up to a second. */
+  private async capture(take: () => Promise<Buffer>): Promise<Buffer> {
+    for (let again = maxCaptures; ; again--) {
       try {
         return await take();
       } catch (error) {
         if (again === 0 || !/Unable to capture/.test((error as Error).message)) throw error;
-        await this.needs.clock.sleep(captureMs);
+        await this.deps.clock.sleep(captureMs);
       }
     }
   }
 
-  /** Opens a page, goes there (an empty url: nowhere yet), does the work, closes everything. */
+  /** Opens a page, navigates to the URL unless it is empty, runs the work and closes everything. */
   async withPage<T>(
     url: string,
-    wish: PageWish,
+    options: PageSessionOptions,
     work: (page: Page, status: number | undefined) => Promise<T>,
   ): Promise<T> {
-    await this.enter(wish.signal);
+    await this.enter(options.signal);
     try {
-      const { context, page } = await this.open(url, wish);
+      const { context, page } = await this.open(url, options);
       try {
-        return await this.bounded(wish, async () => {
-          const status = url === '' ? undefined : await this.visit(page, url, wish.timeoutMs);
+        return await this.withAbort(options, async () => {
+          const status = url === '' ? undefined : await this.visit(page, url, options.timeoutMs);
           return await work(page, status);
         });
       } finally {
         await context.close().catch(() => {});
       }
     } catch (error) {
-      throw this.failures.explained(error, url, this.active === 1);
+      throw this.failures.explain(error, url, this.active === 1);
     } finally {
       this.leave();
     }
   }
 
-  /** Goes there; the status of the answer. */
+  /** Navigates to a URL and returns the response status. */
   async visit(page: Page, url: string, timeoutMs: number): Promise<number | undefined> {
     this.failures.forget(url);
-    const answer = await page.goto(url, { waitUntil: 'domcontentloaded', timeout: timeoutMs });
-    const { 'x-errand-error': code, 'x-errand-mark': mark } = answer?.headers() ?? {};
-    // Sites may send the same names; only the proxy knows its mark.
+    const response = await page.goto(url, { waitUntil: 'domcontentloaded', timeout: timeoutMs });
+    const { 'x-errand-error': code, 'x-errand-mark': mark } = response?.headers() ?? {};
+    // Sites could send the same headers, but only the proxy knows its mark.
     if (code !== undefined && this.proxy && mark === this.proxy.mark)
-      throw new AppError(code, (await answer!.text()).trim());
-    // Pictures and scripts of a page that never falls silent are not waited for longer than this.
+      throw new AppError(code, (await response!.text()).trim());
+    // Limits the wait for pages whose network never becomes idle.
     await page.waitForLoadState('networkidle', { timeout: settleMs }).catch(() => {});
-    return answer?.status();
+    return response?.status();
   }
 
-  private async bounded<T>(wish: PageWish, work: () => Promise<T>): Promise<T> {
+  private async withAbort<T>(options: PageSessionOptions, work: () => Promise<T>): Promise<T> {
     const aborted = new Promise<never>((_, reject) => {
-      const stop = () =>
-        reject(new AppError('unavailable', 'The work in the browser was given up.'));
-      if (wish.signal?.aborted) stop();
-      wish.signal?.addEventListener('abort', stop, { once: true });
+      const stop = () => reject(new AppError('unavailable', 'The browser task was aborted.'));
+      if (options.signal?.aborted) stop();
+      options.signal?.addEventListener('abort', stop, { once: true });
     });
     aborted.catch(() => {});
-    return this.limited(wish.timeoutMs + settleMs, () => Promise.race([work(), aborted]));
+    return this.withTimeLimit(options.timeoutMs + settleMs, () => Promise.race([work(), aborted]));
   }
 
-  private async limited<T>(limitMs: number, work: () => Promise<T>): Promise<T> {
-    const late = () => new AppError('timeout', `The browser was not done within ${limitMs} ms.`);
-    return within({ clock: this.needs.clock, limitMs, late }, work);
+  private async withTimeLimit<T>(limitMs: number, work: () => Promise<T>): Promise<T> {
+    const late = () => new AppError('timeout', `The browser did not finish within ${limitMs} ms.`);
+    return within({ clock: this.deps.clock, limitMs, late }, work);
   }
 
-  /** A browser that died while nobody used it is noticed here, and replaced once. */
+  /** Replaces the browser once if it died while idle. */
   private async open(
     url: string,
-    wish: PageWish,
+    options: PageSessionOptions,
   ): Promise<{ context: BrowserContext; page: Page }> {
     for (let attempt = 1; ; attempt++) {
-      const browser = await this.launched();
+      const browser = await this.ensureLaunched();
       try {
-        // One that lost some of its processes may never answer; without a limit, nor would we.
-        return await this.limited(openMs, () => whileConnected(browser, this.openIn(browser, url, wish))); // prettier-ignore
+        // A browser that lost some of its processes may never respond.
+        return await this.withTimeLimit(openMs, () => whileConnected(browser, this.openIn(browser, url, options))); // prettier-ignore
       } catch (error) {
         if (attempt > 1) throw error;
         this.forget(browser);
@@ -213,28 +210,31 @@ export class Browser implements Service {
   private async openIn(
     browser: Chromium,
     url: string,
-    wish: PageWish,
+    options: PageSessionOptions,
   ): Promise<{ context: BrowserContext; page: Page }> {
-    const context = await browser.newContext(this.contextOptions(wish));
+    const context = await browser.newContext(this.contextOptions(options));
     const page = await context.newPage();
-    if (wish.headers && url !== '') {
+    if (options.headers && url !== '') {
       const { proxy } = this;
       const login = proxy && { username: proxy.username, password: proxy.password };
-      await sendHeaders(page, new URL(url).host, wish.headers, login);
+      await sendHeaders(page, new URL(url).host, options.headers, login);
     }
     return { context, page };
   }
 
-  private contextOptions(wish: PageWish): BrowserContextOptions {
+  private contextOptions(options: PageSessionOptions): BrowserContextOptions {
     return {
-      viewport: { width: wish.width ?? viewport.width, height: wish.height ?? viewport.height },
+      viewport: {
+        width: options.width ?? viewport.width,
+        height: options.height ?? viewport.height,
+      },
       serviceWorkers: 'block',
       acceptDownloads: false,
-      userAgent: this.needs.settings.userAgent,
+      userAgent: this.deps.settings.userAgent,
     };
   }
 
-  private async launched(): Promise<Chromium> {
+  private async ensureLaunched(): Promise<Chromium> {
     this.cancelIdle();
     if (this.current && !this.current.isConnected()) this.forget(this.current);
     const starting = (this.running ??= this.launch());
@@ -248,7 +248,7 @@ export class Browser implements Service {
     }
   }
 
-  /** Only the browser that is meant: another may have been started in its place meanwhile, and must not be lost. */
+  /** Forgets this browser only, because a replacement may already be running. */
   private forget(browser: Chromium): void {
     if (this.current !== browser) return;
     this.current = undefined;
@@ -256,15 +256,15 @@ export class Browser implements Service {
   }
 
   private async launch(): Promise<Chromium> {
-    const { settings, egress, clock, log, folder } = this.needs;
+    const { settings, egress, clock, log, folder } = this.deps;
     if (settings.browser.cdpUrl !== undefined)
       return (await loadPlaywright()).chromium.connectOverCDP(settings.browser.cdpUrl);
-    this.refuseWhileBroken();
+    this.rejectWhileBroken();
     this.proxy ??= await createEgressProxy({
       egress,
       clock,
       log,
-      onRefused: (to, error) => this.failures.heard(to, error),
+      onRefused: (to, error) => this.failures.noteRefusal(to, error),
     });
     let browser: Chromium;
     try {
@@ -277,49 +277,49 @@ export class Browser implements Service {
     return browser;
   }
 
-  /** A browser that cannot start is not tried again for every page of a crawl. */
-  private refuseWhileBroken(): void {
-    if (this.broken && this.needs.clock.now() < this.broken.until) throw this.broken.error;
+  /** Prevents a launch attempt for every page of a crawl when the browser cannot start. */
+  private rejectWhileBroken(): void {
+    if (this.broken && this.deps.clock.now() < this.broken.until) throw this.broken.error;
     this.broken = undefined;
   }
 
-  /** Asks for a place; the longest waiting gets the next one. */
+  /** Waits for a free slot, in order of arrival. */
   private async enter(signal: AbortSignal | undefined): Promise<void> {
     if (this.stopped) throw new AppError('unavailable', 'The server is stopping.');
-    if (this.active >= this.needs.settings.browser.pagesMax) {
+    if (this.active >= this.deps.settings.browser.maxPages) {
       const place = Promise.withResolvers<void>();
       const { resolve } = place;
       const giveUp = () => {
-        // Whoever no longer waits must not be called: the next in line would never be.
-        const at = this.line.indexOf(resolve);
-        if (at >= 0) this.line.splice(at, 1);
+        // Removes the aborted waiter, or it would consume the slot of the next one.
+        const at = this.waiting.indexOf(resolve);
+        if (at >= 0) this.waiting.splice(at, 1);
         resolve();
       };
-      this.line.push(resolve);
+      this.waiting.push(resolve);
       signal?.addEventListener('abort', giveUp, { once: true });
       await place.promise;
       signal?.removeEventListener('abort', giveUp);
     }
     if (this.stopped || signal?.aborted) {
-      throw new AppError('unavailable', 'The work was given up before a browser was free.');
+      throw new AppError('unavailable', 'The task was aborted before a browser was free.');
     }
     this.active++;
   }
 
   private leave(): void {
     this.active--;
-    const next = this.line.shift();
+    const next = this.waiting.shift();
     if (next) return next();
     if (this.active > 0) return;
     this.cancelIdle();
-    this.cancelIdle = this.needs.clock.after(this.needs.settings.browser.idleMs, () => {
+    this.cancelIdle = this.deps.clock.after(this.deps.settings.browser.idleMs, () => {
       if (this.active === 0) void this.end();
     });
   }
 
   private async end(): Promise<void> {
     this.cancelIdle();
-    // Taken away at once: who asks for a browser from here on starts one with a proxy of its own.
+    // Cleared immediately, so that later callers start a new browser with its own proxy.
     const { running, proxy } = this;
     this.running = undefined;
     this.current = undefined;
@@ -330,16 +330,16 @@ export class Browser implements Service {
     if (this.stopped) await this.lateProxy()?.close();
   }
 
-  /** Made by a start that was under way when everything ended. */
+  /** The proxy of a launch that was in progress during the stop. */
   private lateProxy(): EgressProxy | undefined {
     return this.proxy;
   }
 }
 
-/** A browser that dies at the wrong moment leaves what it was asked for without an answer. */
+/** Rejects when the browser disconnects, because pending calls would never settle. */
 async function whileConnected<T>(browser: Chromium, work: Promise<T>): Promise<T> {
   const gone = Promise.withResolvers<never>();
-  const onGone = () => gone.reject(new AppError('unavailable', 'The browser ended.'));
+  const onGone = () => gone.reject(new AppError('unavailable', 'The browser closed unexpectedly.'));
   browser.once('disconnected', onGone);
   try {
     return await Promise.race([work, gone.promise]);

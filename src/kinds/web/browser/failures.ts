@@ -1,17 +1,18 @@
-// Why a page could not be had, in words: the browser itself only knows that its proxy said no.
+// Explains why the browser could not load a page. The browser only knows that its proxy rejected a request; the proxy
+// reports the reason here.
 import { AppError } from '../../../errors.ts';
 
-const heardMax = 200;
+const maxRefusals = 200;
 
 export class Failures {
   private readonly refused = new Map<string, AppError>();
   private last: AppError | undefined;
 
-  /** From the proxy: `to` is a URL, or host:port of a tunnel. */
-  heard(to: string, error: AppError): void {
+  /** Called by the proxy. `to` is a URL, or host:port for a tunnel. */
+  noteRefusal(to: string, error: AppError): void {
     this.last = error;
     this.refused.set(hostOf(to), error);
-    if (this.refused.size > heardMax) this.refused.delete(this.refused.keys().next().value!);
+    if (this.refused.size > maxRefusals) this.refused.delete(this.refused.keys().next().value!);
   }
 
   forget(url: string): void {
@@ -19,8 +20,8 @@ export class Failures {
     this.last = undefined;
   }
 
-  /** Alone: no other page is open, so the last refusal is of this one (a redirect elsewhere). */
-  explained(error: unknown, url: string, isAlone: boolean): unknown {
+  /** `isAlone`: no other page is open, so the last refusal belongs to this page, for example after a redirect. */
+  explain(error: unknown, url: string, isAlone: boolean): unknown {
     if (error instanceof AppError) return error;
     const { message, name } = error as Error;
     const refusal = this.refused.get(hostOf(url)) ?? (isAlone ? this.last : undefined);
@@ -31,13 +32,17 @@ export class Failures {
     if (name === 'TimeoutError')
       return new AppError('timeout', `The page did not load in time: ${firstLine(message)}`, cause);
     if (/Download is starting|ERR_ABORTED/.test(message))
-      return new AppError('browserFailed', `${where} is no page: a file to download, or nothing.`, {
-        hint: 'read_page reads PDFs, text, JSON and feeds without a browser.',
-        ...cause,
-      });
+      return new AppError(
+        'browserFailed',
+        `${where} is not a page: it is a download, or it has no content.`,
+        {
+          hint: 'read_page reads PDFs, text, JSON and feeds without a browser.',
+          ...cause,
+        },
+      );
     if (/closed|crashed|disconnected/i.test(message)) {
-      return new AppError('unavailable', 'The browser ended while it had the page.', {
-        hint: 'Try again: a new one is started.',
+      return new AppError('unavailable', 'The browser closed while the page was open.', {
+        hint: 'Try again. A new browser starts automatically.',
         ...cause,
       });
     }
@@ -45,7 +50,7 @@ export class Failures {
   }
 }
 
-/** The first line says what, the rest is the log of the driver. */
+/** The first line has the message. The rest is the driver's log. */
 export const firstLine = (text: string): string => text.split('\n')[0]!.slice(0, 300);
 
 function hostOf(to: string): string {

@@ -1,4 +1,4 @@
-// Where this machine keeps a Chrome, Chromium or Edge.
+// Finds Chrome, Chromium or Edge on this machine.
 import { accessSync, constants } from 'node:fs';
 import { homedir } from 'node:os';
 import { join } from 'node:path';
@@ -43,7 +43,7 @@ export function findBrowser(setting: string | undefined): string {
       ? 'No Chrome, Chromium or Edge was found on this machine.'
       : `The browser of the setting web.browser.path, ${setting}, is not an executable program.`,
     {
-      hint: 'Install one (Debian and Ubuntu: `apt install chromium`), or set web.browser.path in config.json. Pages that work without scripts need none: leave `render` out.',
+      hint: 'Install one (Debian and Ubuntu: `apt install chromium`), or set web.browser.path in config.json. Pages that work without scripts need no browser: omit `render`.',
     },
   );
 }

@@ -1,9 +1,9 @@
-// Headers of a caller for the host of one page, and for no other.
+// Sends a caller's headers only to the host of one page.
 import type { Page } from 'playwright-core';
 
 /**
- * A key for one site is not for the sites its pages load things from, nor for where it redirects to. Playwright's own
- * ways send it there too (extraHTTPHeaders to everybody, a routed request's headers along its redirects).
+ * A key for one site must not reach other sites that its pages load or redirect to. Playwright's own methods would send it
+ * there (extraHTTPHeaders to every host, headers of a routed request along its redirects).
  */
 export async function sendHeaders(
   page: Page,
@@ -17,7 +17,7 @@ export async function sendHeaders(
     const sent = all.map(([name, value]) => ({ name, value }));
     session.send('Fetch.continueRequest', { requestId, headers: sent }).catch(() => {});
   });
-  // Whoever looks into a request is also asked for the proxy's password.
+  // With request interception enabled, the browser also asks this session for the proxy password.
   session.on('Fetch.authRequired', ({ requestId, authChallenge }) => {
     const known = authChallenge.source === 'Proxy' && proxy;
     const answer = known

@@ -9,7 +9,7 @@ import type { EgressProxy } from '../../../runtime/egress/index.ts';
 import type { WebSettings } from '../settings.ts';
 import { findBrowser } from './find.ts';
 
-export interface LaunchOptions {
+interface LaunchOptions {
   settings: WebSettings['browser'];
   proxy: EgressProxy;
   /** The start script of the unprivileged browser is written here. */
@@ -20,7 +20,7 @@ const launchMs = 30_000;
 /** The user `nobody` and its group, on every Linux distribution. */
 const nobody = 65_534;
 const setprivPaths = ['/usr/bin/setpriv', '/bin/setpriv'];
-const quotedLinesMax = 3;
+const maxQuotedLines = 3;
 
 export async function launchBrowser(options: LaunchOptions): Promise<Chromium> {
   const { settings, proxy, folder } = options;
@@ -110,7 +110,7 @@ function startError(program: string, error: Error): AppError {
   return new AppError('noBrowser', `The browser ${program} cannot start: ${own}`, {
     hint: isSandbox
       ? 'Run the server as a user who may create a sandbox (a normal user, with user namespaces enabled), or set web.browser.sandbox to false in config.json. Without the sandbox, pages run with the rights of the browser process.'
-      : 'Run the program by hand to see more, or set web.browser.path in config.json to another browser. Pages that work without scripts need none: leave `render` out.',
+      : 'Run the program by hand to see more, or set web.browser.path in config.json to another browser. Pages that work without scripts need no browser: omit `render`.',
     cause: error,
   });
 }
@@ -121,7 +121,7 @@ function ownMessage(log: string): string {
     .map(([, line]) => cleanLine(line!))
     .filter((line) => line !== '');
   const serious = printed.filter((line) => /error|fatal|fail|not supported|sandbox/i.test(line));
-  const lines = (serious.length > 0 ? serious : printed).slice(-quotedLinesMax);
+  const lines = (serious.length > 0 ? serious : printed).slice(-maxQuotedLines);
   return lines.length > 0 ? lines.join(' ').slice(0, 600) : cleanLine(log.split('\n')[0]!);
 }
 

@@ -1,8 +1,8 @@
-// The page as a reader of HTML needs it: what scripts have drawn, parts in open shadow roots included, and marked
-// `hidden` where the styles of the page show nothing (style sheets are not there when the HTML is read).
+// Serializes the rendered page as HTML: includes open shadow roots, and marks invisible elements as `hidden`, because the
+// style sheets are not available when the HTML is read.
 import type { Locator, Page } from 'playwright-core';
 
-/** Runs in the page; a part of it where one was chosen. */
+/** Runs in the page, on the whole document or on one element. */
 const serializer = `(part) => {
   const root = part ?? document.documentElement;
   if (!root.getHTML) return root.outerHTML;
@@ -51,26 +51,29 @@ const serializer = `(part) => {
   }
 }`;
 
-/** Only a function is called with the element; its text is what is sent to the page. */
+/** Playwright passes the element only to functions, and sends a function's text to the page. */
 const serialize = Object.assign((_part: unknown): string => '', { toString: () => serializer });
 
 export async function pageHtml(page: Page): Promise<string> {
-  return `<!doctype html>${await arrived(page, () => page.evaluate(serialize, undefined))}`;
+  return `<!doctype html>${await readAfterNavigation(page, () => page.evaluate(serialize, undefined))}`;
 }
 
 export async function partHtml(part: Locator): Promise<string> {
-  return arrived(part.page(), () => part.evaluate(serialize));
+  return readAfterNavigation(part.page(), () => part.evaluate(serialize));
 }
 
-const movesMax = 5;
+const maxNavigations = 5;
 
-/** A page that goes elsewhere while it is read is read where it arrives. */
-async function arrived<T>(page: Page, read: () => Promise<T>): Promise<T> {
-  for (let moves = 0; ; moves++) {
+/** Reads again if the page navigates while it is being read. */
+async function readAfterNavigation<T>(page: Page, read: () => Promise<T>): Promise<T> {
+  for (let navigations = 0; ; navigations++) {
     try {
       return await read();
     } catch (error) {
-      if (moves === movesMax || !/context was destroyed/i.test((error as Error).message))
+      if (
+        navigations === maxNavigations ||
+        !/context was destroyed/i.test((error as Error).message)
+      )
         throw error;
       await page.waitForLoadState('domcontentloaded').catch(() => {});
     }

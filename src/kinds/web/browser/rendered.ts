@@ -1,17 +1,17 @@
-// What a crawl or a reader asks of the browser for one page, and what it gets.
-import type { PageAction } from './actions.ts';
+// Options and result of rendering one page.
+import type { PageAction } from './page-action.ts';
 
 export interface Rendered {
   html: string;
   url: string;
-  /** Path of the picture, if one was wanted. */
+  /** Path of the screenshot, if requested. */
   screenshot?: string;
   ms: number;
-  /** Actions that could not be done. */
+  /** Description of failed actions. */
   failed?: string;
 }
 
-export interface RenderWish {
+export interface RenderOptions {
   screenshot: boolean;
   actions?: readonly PageAction[];
   headers?: Record<string, string>;

@@ -1,11 +1,11 @@
-// The page that is acted on: the newest that the work has opened. A link to a new tab leads there, as it leads a person;
-// when that one closes, the one before it is the page again. What a page asks in a dialog is told, and answered with no.
+// Tracks the tabs of a browser task. Actions run in the newest open tab; when it closes, the previous one is current again.
+// Dialogs are reported and dismissed.
 import type { Page } from 'playwright-core';
 
-/** A page may open any number of tabs; nobody looks at them all. */
-const tabsMax = 5;
-const dialogsMax = 10;
-const messageCharsMax = 500;
+/** Limits the tabs that a page can open. */
+const maxTabs = 5;
+const maxDialogs = 10;
+const maxMessageChars = 500;
 
 export interface SeenDialog {
   type: string;
@@ -19,7 +19,7 @@ export class Tabs {
   constructor(first: Page) {
     this.add(first);
     first.context().on('page', (page) => {
-      if (this.open.length >= tabsMax) page.close().catch(() => {});
+      if (this.open.length >= maxTabs) page.close().catch(() => {});
       else this.add(page);
     });
   }
@@ -28,7 +28,7 @@ export class Tabs {
     return this.open.at(-1)!;
   }
 
-  /** Dialogs since the last time this was asked. */
+  /** Returns and clears the dialogs since the last call. */
   takeDialogs(): SeenDialog[] {
     const seen = this.dialogs;
     this.dialogs = [];
@@ -39,13 +39,13 @@ export class Tabs {
     if (this.open.includes(page)) return;
     this.open.push(page);
     page.on('close', () => {
-      // The last one stays: whoever acts on it is told that it is closed.
+      // The last tab stays, so that actions on it fail with a clear error.
       if (this.open.length > 1) this.open.splice(this.open.indexOf(page), 1);
     });
     page.on('dialog', (dialog) => {
-      const message = dialog.message().slice(0, messageCharsMax);
-      if (this.dialogs.length < dialogsMax) this.dialogs.push({ type: dialog.type(), message });
-      // Leaving a page is what was asked for; any other question is for the caller.
+      const message = dialog.message().slice(0, maxMessageChars);
+      if (this.dialogs.length < maxDialogs) this.dialogs.push({ type: dialog.type(), message });
+      // Accepts leaving the page, because the caller asked for it. All other dialogs are dismissed.
       const answer = dialog.type() === 'beforeunload' ? dialog.accept() : dialog.dismiss();
       answer.catch(() => {});
     });

@@ -1,4 +1,4 @@
-// Work in the browser that may never answer: after its time it is given up.
+// Limits the time of browser work that may never settle.
 import type { Clock } from '../../../runtime/clock.ts';
 
 export async function within<T>(

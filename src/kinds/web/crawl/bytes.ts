@@ -1,79 +1,79 @@
-// The bytes of a crawl (`bytesMax`). Nobody knows how long an answer is before it is there, so each visit is given a share
-// before it starts, and all shares together are never more than what is left. A visit that needs more than its share is
-// made again with a larger one; when all that is left is too little for it, the crawl is over.
+// Enforces `maxBytes`. Response sizes are unknown in advance, so each visit gets a share before it starts, and all shares
+// together never exceed the remaining bytes. A visit that exceeds its share is repeated with a larger one. When even all
+// remaining bytes are too few, the crawl ends.
 import { AppError } from '../../../errors.ts';
 
-const shareMin = 256 * 1024;
-/** Of what is left: so many visits may go on side by side as long as there is plenty. */
-const sharesUsual = 100;
+const minShare = 256 * 1024;
+/** The remaining bytes are divided by this, so that about this many visits can run concurrently. */
+const usualShares = 100;
 
 export class ByteShare {
-  readonly bytesMax: number;
-  taken = 0;
+  readonly maxBytes: number;
+  used = 0;
 
-  constructor(bytesMax: number) {
-    this.bytesMax = bytesMax;
+  constructor(maxBytes: number) {
+    this.maxBytes = maxBytes;
   }
 
-  /** One answer out of the share, whatever else may limit it. */
+  /** Runs one request within the share and `maxBytes`, whichever is smaller. */
   async spend<T extends { body: Uint8Array }>(
-    bytesMax: number,
-    ask: (bytesMax: number) => Promise<T>,
+    maxBytes: number,
+    ask: (maxBytes: number) => Promise<T>,
   ): Promise<T> {
-    const left = this.bytesMax - this.taken;
+    const left = this.maxBytes - this.used;
     try {
-      const answer = await ask(Math.min(bytesMax, left));
-      this.taken += answer.body.byteLength;
-      return answer;
+      const response = await ask(Math.min(maxBytes, left));
+      this.used += response.body.byteLength;
+      return response;
     } catch (error) {
       const isLarge = error instanceof AppError && error.code === 'egressTooLarge';
-      throw isLarge && left < bytesMax ? new ShareUsedUp() : error;
+      throw isLarge && left < maxBytes ? new ShareExceeded() : error;
     }
   }
 }
 
-export class ShareUsedUp extends Error {}
+export class ShareExceeded extends Error {}
 
-export class ByteRoom {
-  private readonly bytesMax: number;
+export class ByteBudget {
+  private readonly maxBytes: number;
   private readonly shares = new Set<ByteShare>();
   private used: number;
-  private largest = shareMin;
-  /** What comes next is longer than all that is left. */
+  private largest = minShare;
+  /** The next response does not fit into the remaining bytes. */
   isFull = false;
 
-  constructor(bytesMax: number, used: number) {
-    this.bytesMax = bytesMax;
+  constructor(maxBytes: number, used: number) {
+    this.maxBytes = maxBytes;
     this.used = used;
   }
 
-  /** Undefined: none beside those under way. */
+  /** Undefined when running visits hold the remaining bytes. */
   share(): ByteShare | undefined {
     const left = this.left;
-    const wish = Math.max(this.largest, left / sharesUsual);
-    if (left <= 0 || (this.shares.size > 0 && left < wish)) return undefined;
-    const share = new ByteShare(left < 2 * wish ? left : Math.floor(wish));
+    const usual = Math.max(this.largest, left / usualShares);
+    if (left <= 0 || (this.shares.size > 0 && left < usual)) return undefined;
+    const share = new ByteShare(left < 2 * usual ? left : Math.floor(usual));
     this.shares.add(share);
     return share;
   }
 
-  /** What it took counts; without a result it does not. */
+  /** Returns a share and counts the bytes of its result. */
   settle(share: ByteShare, bytes: number): void {
     this.shares.delete(share);
     this.used += bytes;
   }
 
-  /** It was too little. */
+  /** The share was too small: later shares are larger. */
   refuse(share: ByteShare): void {
     this.shares.delete(share);
-    this.largest = Math.max(this.largest, share.bytesMax * 2);
-    this.isFull ||= share.bytesMax >= this.bytesMax - this.used;
+    this.largest = Math.max(this.largest, share.maxBytes * 2);
+    this.isFull ||= share.maxBytes >= this.maxBytes - this.used;
   }
 
   private get left(): number {
-    if (this.bytesMax === Infinity) return Infinity;
-    let left = this.bytesMax - this.used;
-    for (const share of this.shares) left -= share.bytesMax;
+    if (this.maxBytes === Infinity) return Infinity;
+    let left = this.maxBytes - this.used;
+    for (const share of this.shares) left -= share.maxBytes;
     return left;
   }
 }

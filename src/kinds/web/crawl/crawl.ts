@@ -1,35 +1,35 @@
-// A crawl from its first start to its stop reason: fill the requests up, write what came back, until nothing waits or a
-// limit is reached. Everything that counts is in the store; killed at any moment, the next run goes on from there.
-import { randomId } from '../../../jobs/job.ts';
+// Runs a crawl until its queue is empty or a limit is reached: starts requests and writes their results. All state is in
+// the store, so a crawl that is killed at any moment continues from there in the next run.
+import { randomId } from '../../../runtime/id.ts';
 import type { Run } from '../../../jobs/kind.ts';
-import type { CrawlRow, Waiting } from './rows.ts';
-import { Allowance } from './allowance.ts';
-import { Batches } from './batches.ts';
-import { ByteRoom, ShareUsedUp, type ByteShare } from './bytes.ts';
-import { patient } from './patience.ts';
-import { Discovery } from './discovery.ts';
-import { Frontier } from './frontier.ts';
-import { HostHealth } from './health.ts';
+import type { CrawlRow, Waiting } from '../store/rows.ts';
+import { BudgetReserve } from '../billing/budget-reserve.ts';
+import { Batches } from './write/batches.ts';
+import { ByteBudget, ShareExceeded, type ByteShare } from './bytes.ts';
+import { retryWhileUnavailable } from './write/retry-writes.ts';
+import { Discovery } from './frontier/discovery.ts';
+import { Frontier } from './frontier/frontier.ts';
+import { HostHealth } from './frontier/host-health.ts';
 import { Limits } from './limits.ts';
-import { HostManners } from './manners.ts';
+import { HostPacing } from './frontier/host-pacing.ts';
 import type { CrawlOptions } from './options.ts';
 import { Progress, reportEveryMs } from './progress.ts';
-import type { Result } from './result.ts';
-import { folderOf, Scope } from './scope.ts';
-import { Earlier } from './earlier.ts';
-import { OwnHeaders } from './own-headers.ts';
-import { PathBudgets } from './path-budgets.ts';
-import { parseUrl } from './url.ts';
-import type { CrawlNeeds, StopCause } from './needs.ts';
-import { Visitor } from './visit.ts';
-import { TakenOver, Writer } from './writer.ts';
+import type { Result } from './visit/result.ts';
+import { folderOf, Scope } from './frontier/scope.ts';
+import { EarlierCrawl } from './write/earlier-crawl.ts';
+import { OwnHeaders } from './visit/own-headers.ts';
+import { PathBudgets } from './frontier/path-budgets.ts';
+import { parseUrl } from '../url.ts';
+import type { CrawlDeps, StopCause } from './deps.ts';
+import { Visitor } from './visit/visit.ts';
+import { TakenOver, Writer } from './write/writer.ts';
 
-/** Later than every time that is written down. */
+/** Later than every stored time. */
 const anyTime = Number.MAX_SAFE_INTEGER;
 
 export class Crawl {
   readonly options: CrawlOptions;
-  readonly needs: CrawlNeeds;
+  readonly deps: CrawlDeps;
   readonly stop = new AbortController();
   writer!: Writer;
   row!: CrawlRow;
@@ -38,15 +38,15 @@ export class Crawl {
   private visitor!: Visitor;
   private scope!: Scope;
   private health!: HostHealth;
-  private earlier: Earlier | undefined;
+  private earlier: EarlierCrawl | undefined;
   private budgets!: PathBudgets;
   private readonly batches: Batches;
-  private readonly manners: HostManners;
-  private readonly allowance: Allowance;
+  private readonly pace: HostPacing;
+  private readonly budgetReserve: BudgetReserve;
   private readonly limits: Limits;
   private readonly progress: Progress;
   readonly ownHeaders: OwnHeaders;
-  private room!: ByteRoom;
+  private byteBudget!: ByteBudget;
   private readonly reserved = new Map<number, string[]>();
   private readonly ended = Promise.withResolvers<void>();
   private suspended = false;
@@ -56,30 +56,30 @@ export class Crawl {
   private wake = () => {};
   private activeSince = 0;
 
-  constructor(run: Run, options: CrawlOptions, needs: CrawlNeeds) {
+  constructor(run: Run, options: CrawlOptions, deps: CrawlDeps) {
     this.run = run;
     this.options = options;
-    this.needs = needs;
+    this.deps = deps;
     this.sitemapsDue = options.sitemap !== 'skip';
-    this.manners = new HostManners(options, needs.settings, (text) => this.warn(text));
-    this.allowance = new Allowance(needs.clock, needs.hold);
-    this.limits = new Limits(options, this.allowance);
-    this.progress = new Progress(run, needs.clock);
+    this.pace = new HostPacing(options, deps.settings, (text) => this.warn(text));
+    this.budgetReserve = new BudgetReserve(deps.clock, deps.hold);
+    this.limits = new Limits(options, this.budgetReserve);
+    this.progress = new Progress(run, deps.clock);
     this.ownHeaders = new OwnHeaders(options);
     this.batches = new Batches({
-      clock: needs.clock,
+      clock: deps.clock,
       signal: run.signal,
       moreComing: () => this.inflight > 0,
       write: (batch) => this.write(batch),
       written: (batch) => this.written(batch),
       onDelayed: (error) =>
-        needs.log.warn('pages could not be written yet', { jobId: run.job.id, error }),
+        deps.log.warn('pages could not be stored yet; retrying', { jobId: run.job.id, error }),
       onFailure: (error) => (this.failure ??= error),
       onChange: () => this.wake(),
     });
   }
 
-  /** Stands still with everything written; whoever adopts the job goes on. */
+  /** Stops after storing all results, so that another server can continue the crawl. */
   suspend(): Promise<void> {
     this.suspended = true;
     this.stop.abort();
@@ -101,7 +101,7 @@ export class Crawl {
     if (this.run.signal.aborted) this.stop.abort();
     try {
       await this.prepare();
-      const cause = await this.loop();
+      const cause = await this.runLoop();
       await this.drain(cause);
       return cause;
     } catch (error) {
@@ -115,15 +115,15 @@ export class Crawl {
   }
 
   private async prepare(): Promise<void> {
-    const { store, clock, pages, pacer, settings } = this.needs;
+    const { store, clock, pages, pacer, settings } = this.deps;
     const { job } = this.run;
     const token = randomId('');
     this.row = await store.open(job.id, job.owner, clock.now());
     await store.takeOver(this.row.crawl, token);
     const { crawl } = this.row;
     this.activeSince = clock.now();
-    this.room = new ByteRoom(this.options.bytesMax ?? Infinity, this.row.bytes);
-    this.earlier = await Earlier.find(store, this.row.owner, this.options);
+    this.byteBudget = new ByteBudget(this.options.maxBytes ?? Infinity, this.row.bytes);
+    this.earlier = await EarlierCrawl.find(store, this.row.owner, this.options);
     this.budgets = new PathBudgets(this.options, () => this.writer.counts);
     this.scope = new Scope(this.options, this.row.state);
     this.frontier = new Frontier({
@@ -131,14 +131,14 @@ export class Crawl {
       crawl,
       clock,
       pacer,
-      manners: (host) => this.manners.of(host),
+      pace: (host) => this.pace.of(host),
       levels: this.options.maxDepth !== undefined,
     });
     this.health = new HostHealth({
       clock,
-      failuresMax: settings.breakerFailures,
+      maxFailures: settings.breakerFailures,
       restMs: settings.breakerRestMs,
-      restsMax: settings.breakerRestsMax,
+      maxRests: settings.maxBreakerRests,
       onRest: (host, until) => this.frontier.rest(host, until),
     });
     const discovery = new Discovery(this.options, this.scope);
@@ -152,39 +152,38 @@ export class Crawl {
       health: this.health,
       earlier: this.earlier?.crawl,
       followsLinks: this.options.sitemap !== 'only',
-      queuedMax: settings.queuedMax,
+      maxQueued: settings.maxQueued,
       now: () => clock.now(),
       budgets: (url) => this.budgets.names(url),
-      told: this.needs.told,
+      pageMessages: this.deps.pageMessages,
     });
     this.writer.counts = await store.counts(crawl);
     this.visitor = new Visitor({
-      ...this.needs.visit,
+      ...this.deps.visit,
       options: this.options,
       settings,
       clock,
       signal: this.stop.signal,
       ownHeaders: this.ownHeaders,
       earlier: this.earlier,
-      crawlDelay: (host, wished) => this.keepDelay(host, wished),
-      pause: (host) => pacer.again(host, this.manners.of(host), this.stop.signal),
+      crawlDelay: (host, delayMs) => this.setCrawlDelay(host, delayMs),
+      pause: (host) => pacer.waitWithinTurn(host, this.pace.of(host), this.stop.signal),
     });
     for (const host of await store.readyHosts(crawl, anyTime, 10_000)) this.health.load(host);
-    await this.begin();
+    await this.queueStarts();
   }
 
-  /** The Crawl-delay of a site. */
-  keepDelay(host: string, wished: number): void {
-    this.needs.pacer.hold(host, this.manners.noteDelay(host, wished));
+  setCrawlDelay(host: string, delayMs: number): void {
+    this.deps.pacer.delay(host, this.pace.setDelay(host, delayMs));
   }
 
-  /** Asks a host for something beside its pages, at its pace. */
+  /** Runs a request other than a page visit (robots.txt, sitemaps) at the host's pace. */
   inTurn<T>(host: string, ask: () => Promise<T>): Promise<T> {
-    return this.needs.pacer.turn(host, () => this.manners.of(host), this.stop.signal, ask);
+    return this.deps.pacer.turn(host, () => this.pace.of(host), this.stop.signal, ask);
   }
 
-  /** Starts, once; failed pages again when this is a retry. */
-  private async begin(): Promise<void> {
+  /** Queues the start URLs in the first run, and the failed pages in a retry. */
+  private async queueStarts(): Promise<void> {
     const { state } = this.row;
     if (this.row.seqNext === 1) {
       const { url: first, urls = [] } = this.options;
@@ -201,40 +200,40 @@ export class Crawl {
         { parent: null, depth: 0, via: 'start' },
       );
     }
-    // An attempt that follows a lost one goes on with it; only somebody's retry means the failed pages.
+    // An attempt after a lost one continues it. Only an explicit retry repeats the failed pages.
     const { attempt, lost } = this.run.job;
     if (attempt - lost > state.attempt) {
       await this.writer.requeueFailed();
-      // Opened again after its time was over, it has that time once more.
+      // A crawl that ended because of maxTimeMs gets the full time again.
       if (state.stopReason === 'time') this.row.activeMs = 0;
       Object.assign(state, { attempt, stopReason: undefined });
       await this.writer.save();
     }
   }
 
-  private async loop(): Promise<StopCause> {
+  private async runLoop(): Promise<StopCause> {
     for (;;) {
       if (this.failure !== undefined) throw this.failure;
       const cause = this.cause();
       if (cause) return cause;
       if (this.row.paused) await this.pause();
-      if (!this.isWriting) await this.allowance.look(this.row.credits);
+      if (!this.isWriting) await this.budgetReserve.refresh(this.row.credits);
       const next = (await this.isSitemapsTurn()) ? 'empty' : await this.fill();
       if (next === 'empty' && this.inflight === 0 && !this.isWriting) {
-        if (await this.findMore()) continue;
+        if (await this.findMoreUrls()) continue;
         return 'exhausted';
       }
-      await this.changed(next === 'empty' ? Infinity : next);
+      await this.waitForChange(next === 'empty' ? Infinity : next);
       if (this.progress.isDue) await this.report();
     }
   }
 
-  /** Nothing waits any more: sitemaps left for later, links of duplicates, then what the earlier crawl knew. */
-  private async findMore(): Promise<boolean> {
+  /** The queue is empty: tries remaining sitemaps, then links of duplicates, then pages of the earlier crawl. */
+  private async findMoreUrls(): Promise<boolean> {
     while (!this.isHeld && (this.sitemapsDue || !this.writer.counts.queued)) {
       if (this.sitemapsDue || this.row.state.sitemaps?.length) {
         this.sitemapsDue = false;
-        await this.needs.sitemaps(this);
+        await this.deps.sitemaps(this);
       } else if (!(await this.writer.followDuplicates())) {
         const rows = (await this.earlier?.unseen(this.row.crawl)) ?? [];
         if (rows.length === 0) return false;
@@ -245,12 +244,12 @@ export class Crawl {
     return true;
   }
 
-  /** When every start was asked: where one has moved to, there are the sitemaps, and what they list belongs to the crawl. */
+  /** Sitemaps are read after every start was tried, because a start may redirect to another host. */
   private async isSitemapsTurn(): Promise<boolean> {
-    return this.sitemapsDue && !(await this.needs.store.hasUntriedStart(this.row.crawl));
+    return this.sitemapsDue && !(await this.deps.store.hasUntriedStart(this.row.crawl));
   }
 
-  /** It is to stop, or to wait: nothing new is asked for. */
+  /** The crawl is paused or stopping: no new requests start. */
   get isHeld(): boolean {
     return this.row.paused || this.cause() !== undefined;
   }
@@ -263,25 +262,26 @@ export class Crawl {
     if (this.suspended) return 'shutdown';
     this.tick();
     return (
-      this.limits.reached(this.writer.pages, this.row) ?? (this.room.isFull ? 'bytes' : undefined)
+      this.limits.reached(this.writer.pages, this.row) ??
+      (this.byteBudget.isFull ? 'bytes' : undefined)
     );
   }
 
-  /** Starts as many requests as may start. Ms until it makes sense to look again. */
+  /** Starts as many requests as allowed. Returns the ms until the next one may start. */
   private async fill(): Promise<number | 'empty'> {
-    const concurrency = this.options.concurrency ?? this.needs.settings.concurrency;
+    const concurrency = this.options.concurrency ?? this.deps.settings.concurrency;
     while (!this.stop.signal.aborted) {
       if (this.inflight >= concurrency || this.batches.isFull) return Infinity;
       if (!this.limits.hasRoom(this.writer.pages, this.row.credits, this.reserved.size))
         return Infinity;
-      const share = this.room.share();
+      const share = this.byteBudget.share();
       if (!share) return Infinity;
       const next = await this.frontier.next((row) =>
         this.budgets.mayStart(row.url, this.reserved.values()),
       );
       if (next !== 'empty' && 'row' in next) this.launch(next.row, share);
       else {
-        this.room.settle(share, 0);
+        this.byteBudget.settle(share, 0);
         return next === 'empty' ? next : next.waitMs;
       }
     }
@@ -293,7 +293,7 @@ export class Crawl {
     this.reserved.set(row.seq, names);
     this.inflight++;
     const over = this.health.isGivenUp(row.host)
-      ? { fate: 'errored' as const, reason: 'hostDown' }
+      ? { outcome: 'errored' as const, reason: 'hostDown' }
       : this.budgets.full(names);
     const visit = over
       ? Promise.resolve<Result>({ row, change: over, host: 'unknown', bytes: 0, credits: 0 })
@@ -301,26 +301,26 @@ export class Crawl {
     visit
       .then(
         (result) => {
-          this.room.settle(share, result.bytes);
+          this.byteBudget.settle(share, result.bytes);
           this.batches.push(result);
         },
         (error: unknown) => {
-          // Given up because the crawl stops, or for want of bytes: the row still waits.
+          // Aborted because the crawl stops or the share was too small: the row stays queued.
           this.reserved.delete(row.seq);
           this.frontier.done(row);
-          if (error instanceof ShareUsedUp) this.room.refuse(share);
+          if (error instanceof ShareExceeded) this.byteBudget.refuse(share);
           else if (!this.stop.signal.aborted) this.failure = error;
         },
       )
       .finally(() => {
         this.inflight--;
-        this.needs.pacer.release(row.host);
+        this.deps.pacer.release(row.host);
         this.batches.flush();
         this.wake();
       });
   }
 
-  /** Something fetched is not in the store yet. */
+  /** Some fetched results are not stored yet. */
   private get isWriting(): boolean {
     const { batches } = this;
     return batches.isWriting || (batches.waiting > 0 && this.failure === undefined);
@@ -343,41 +343,41 @@ export class Crawl {
     this.frontier.touch();
   }
 
-  private async changed(waitMs: number): Promise<void> {
+  private async waitForChange(waitMs: number): Promise<void> {
     if (this.isWriting || this.failure !== undefined) waitMs = Math.min(waitMs, 50);
     const limit = Math.min(waitMs, reportEveryMs);
     const done = new AbortController();
-    const changed = new Promise<void>((resolve) => (this.wake = resolve));
-    await Promise.race([changed, this.needs.clock.sleep(limit, done.signal)]);
+    const waitForChange = new Promise<void>((resolve) => (this.wake = resolve));
+    await Promise.race([waitForChange, this.deps.clock.sleep(limit, done.signal)]);
     done.abort();
   }
 
-  /** Requests under way are given up when the crawl must stop now, and awaited when it simply has enough. */
+  /** Aborts running requests, stores all results and saves the stop reason. */
   private async drain(cause: StopCause): Promise<void> {
     this.stop.abort();
     while (this.inflight > 0 || this.isWriting) {
       this.batches.flush(true);
-      await this.changed(Infinity);
+      await this.waitForChange(Infinity);
     }
     if (this.failure !== undefined) throw this.failure;
     if (cause !== 'shutdown' && cause !== 'lost') this.row.state.stopReason = cause;
     this.tick();
-    const { clock } = this.needs;
-    await patient(() => this.writer.save(), { clock, signal: this.run.signal });
+    const { clock } = this.deps;
+    await retryWhileUnavailable(() => this.writer.save(), { clock, signal: this.run.signal });
     const isStopped = cause === 'cancelled' || cause === 'timeout';
     if (!this.suspended && cause !== 'lost') await this.report(isStopped ? undefined : cause);
   }
 
   private async pause(): Promise<void> {
-    while (this.inflight > 0 || this.isWriting) await this.changed(Infinity);
+    while (this.inflight > 0 || this.isWriting) await this.waitForChange(Infinity);
     this.tick();
     await this.report('paused');
-    while (this.row.paused && !this.stop.signal.aborted) await this.changed(Infinity);
-    this.activeSince = this.needs.clock.now();
+    while (this.row.paused && !this.stop.signal.aborted) await this.waitForChange(Infinity);
+    this.activeSince = this.deps.clock.now();
     await this.report();
   }
 
-  /** At the end the stage is why it stopped. */
+  /** Reports progress. At the end, the stage is the stop reason. */
   private async report(stage = 'crawling'): Promise<void> {
     const { queued = 0 } = this.writer.counts;
     await this.progress.pages(stage, {
@@ -388,7 +388,7 @@ export class Crawl {
   }
 
   private tick(): void {
-    const now = this.needs.clock.now();
+    const now = this.deps.clock.now();
     this.row.activeMs += Math.max(0, now - this.activeSince);
     this.activeSince = now;
   }

@@ -1,45 +1,45 @@
-// When a crawl has enough: pages, bytes, credits, the owner's budget, time. What is under way counts as if it would all
-// become pages, so that no limit is passed.
-import { creditTable } from '../usage/credits.ts';
-import type { Allowance } from './allowance.ts';
-import type { StopCause } from './needs.ts';
+// Checks the limits of a crawl: pages, bytes, credits, the owner's budget and time. Running requests count as pages, so no
+// limit is exceeded.
+import { creditTable } from '../billing/credits.ts';
+import type { BudgetReserve } from '../billing/budget-reserve.ts';
+import type { StopCause } from './deps.ts';
 import type { CrawlOptions } from './options.ts';
-import type { CrawlRow } from './rows.ts';
+import type { CrawlRow } from '../store/rows.ts';
 
 export class Limits {
   private readonly options: CrawlOptions;
-  private readonly allowance: Allowance;
+  private readonly budgetReserve: BudgetReserve;
   private readonly pageCost: number;
 
-  constructor(options: CrawlOptions, allowance: Allowance) {
+  constructor(options: CrawlOptions, budgetReserve: BudgetReserve) {
     this.options = options;
-    this.allowance = allowance;
+    this.budgetReserve = budgetReserve;
     this.pageCost = pageCost(options);
   }
 
   reached(pages: number, { bytes, credits, activeMs }: CrawlRow): StopCause | undefined {
     const {
       maxPages,
-      bytesMax = Infinity,
-      creditsMax = Infinity,
-      timeMsMax = Infinity,
+      maxBytes = Infinity,
+      maxCredits = Infinity,
+      maxTimeMs = Infinity,
     } = this.options;
     if (pages >= maxPages) return 'limit';
-    if (bytes >= bytesMax) return 'bytes';
-    if (credits + this.pageCost > creditsMax) return 'credits';
-    if (this.allowance.isOut(credits, this.pageCost)) return 'budget';
-    return activeMs >= timeMsMax ? 'time' : undefined;
+    if (bytes >= maxBytes) return 'bytes';
+    if (credits + this.pageCost > maxCredits) return 'credits';
+    if (this.budgetReserve.isExhausted(credits, this.pageCost)) return 'budget';
+    return activeMs >= maxTimeMs ? 'time' : undefined;
   }
 
-  /** One more request may start beside those under way. */
+  /** Whether one more request may start in addition to the running ones. */
   hasRoom(pages: number, credits: number, underWay: number): boolean {
-    const { maxPages, creditsMax = Infinity } = this.options;
-    const left = Math.min(creditsMax - credits, this.allowance.left(credits));
+    const { maxPages, maxCredits = Infinity } = this.options;
+    const left = Math.min(maxCredits - credits, this.budgetReserve.left(credits));
     return pages + underWay < maxPages && (underWay + 1) * this.pageCost <= left;
   }
 }
 
-/** Credits of one page, at most. */
+/** The maximum price of one page in credits. */
 export function pageCost({
   render,
   actions,

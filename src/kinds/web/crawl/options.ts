@@ -1,8 +1,9 @@
-// What a crawl can be told. The same schema is the input of the job, of crawl_site and of what dialects translate to.
+// Crawl options. The same schema validates the job input, crawl_site and the requests that dialects translate.
 import { z } from 'zod';
-import { actionsMax, pageAction } from '../browser/actions.ts';
-import { patternCharsMax, patternsMax } from './patterns.ts';
-import { urlCharsMax } from './url.ts';
+import { maxActions } from '../browser/actions.ts';
+import { pageAction } from '../browser/page-action.ts';
+import { maxPatternChars, maxPatterns } from './frontier/patterns.ts';
+import { maxUrlChars } from '../url.ts';
 
 const crawlFormats = [
   'markdown',
@@ -16,34 +17,37 @@ const crawlFormats = [
   'screenshot',
 ] as const;
 
-export const pagesMax = 1_000_000;
-const seedsMax = 10_000;
+const maxPages = 1_000_000;
+const maxSeeds = 10_000;
 const day = 86_400_000;
 
-const pattern = z.string().min(1).max(patternCharsMax);
-const webUrl = z.string().min(1).max(urlCharsMax);
+const pattern = z.string().min(1).max(maxPatternChars);
+const webUrl = z.string().min(1).max(maxUrlChars);
 
 export const reading = {
-  onlyMainContent: z.boolean().optional().describe('Default true: no navigation and the like'),
+  onlyMainContent: z
+    .boolean()
+    .optional()
+    .describe('Default true: omits navigation, footers and similar parts'),
   includeSelectors: z
     .array(z.string().max(500))
     .max(50)
     .optional()
-    .describe('CSS: only these parts'),
+    .describe('CSS selectors: read only these parts'),
   excludeSelectors: z
     .array(z.string().max(500))
     .max(50)
     .optional()
-    .describe('CSS: without these parts'),
-  includeImages: z.boolean().optional().describe('Pictures in markdown'),
-  includeLinks: z.boolean().optional().describe('Link targets in markdown; default true'),
+    .describe('CSS selectors: omit these parts'),
+  includeImages: z.boolean().optional().describe('Keep images in Markdown'),
+  includeLinks: z.boolean().optional().describe('Keep link targets in Markdown; default true'),
 };
 
 export const pageActions = z
   .array(pageAction)
   .min(1)
-  .max(actionsMax)
-  .describe('Done in the browser on each page before it is read (wait, click, scroll …)');
+  .max(maxActions)
+  .describe('Browser actions on each page before it is read (wait, click, scroll …)');
 
 export const renderModes = ['never', 'auto', 'always'] as const;
 
@@ -57,47 +61,74 @@ export const webhook = z.strictObject({
     .string()
     .max(200)
     .optional()
-    .describe('Signs the body (HMAC-SHA256); not kept in the job'),
+    .describe('Signs the body (HMAC-SHA256). Not stored with the job'),
   headers: z.record(z.string().max(100), z.string().max(4000)).optional(),
-  format: z.enum(['errand', 'searchclaw', 'firecrawl']).default('errand'),
-  metadata: z.record(z.string(), z.unknown()).optional().describe('Given back with every message'),
+  format: z
+    .string()
+    .regex(/^[a-z-]{1,40}$/)
+    .default('errand')
+    .describe('Format of the body: errand, or the name of a dialect'),
+  metadata: z.record(z.string(), z.unknown()).optional().describe('Included in every message'),
 });
-export type WebhookWish = z.infer<typeof webhook>;
+export type WebhookOptions = z.infer<typeof webhook>;
 
 export const crawlOptions = z.strictObject({
-  url: webUrl.optional().describe('Where to start'),
+  url: webUrl.optional().describe('URL to start at'),
   urls: z
     .array(webUrl)
-    .max(seedsMax)
+    .max(maxSeeds)
     .optional()
-    .describe('Several starts; with maxDepth 0: a list of pages'),
-  maxPages: z.number().int().min(1).max(pagesMax).default(100).describe('Exact'),
-  maxDepth: z.number().int().min(0).max(1000).optional().describe('Clicks from the start'),
+    .describe('Several start URLs; with maxDepth 0 a list of pages'),
+  maxPages: z
+    .number()
+    .int()
+    .min(1)
+    .max(maxPages)
+    .default(100)
+    .describe('Maximum number of pages to store, 1 to 1,000,000'),
+  maxDepth: z
+    .number()
+    .int()
+    .min(0)
+    .max(1000)
+    .optional()
+    .describe('Maximum clicks from the start, 0 to 1,000; 0: only the start'),
   include: z
     .array(pattern)
-    .max(patternsMax)
+    .max(maxPatterns)
     .optional()
-    .describe('RE2: any must match (starts are exempt)'),
-  exclude: z.array(pattern).max(patternsMax).optional().describe('RE2: none may match'),
+    .describe('Regular expressions (RE2): follow only URLs that match one'),
+  exclude: z
+    .array(pattern)
+    .max(maxPatterns)
+    .optional()
+    .describe('Regular expressions (RE2): skip URLs that match one'),
+  startsMatch: z
+    .boolean()
+    .optional()
+    .describe('Read start URLs that include and exclude reject only for their links'),
   patternsOn: z
     .enum(['url', 'path'])
     .default('url')
-    .describe('What include and exclude look at: the whole address, or its path alone'),
+    .describe('What include and exclude match: the whole URL or only its path'),
   scope: z
     .enum(['path', 'host'])
     .default('host')
-    .describe('path: only below the folder of the start'),
-  subdomains: z.boolean().default(false).describe('Also other hosts of the same domain'),
-  externalLinks: z.boolean().default(false).describe('Also pages of other sites, one click out'),
+    .describe('path: only below the folder of the start URL'),
+  subdomains: z.boolean().default(false).describe('Include other hosts of the same domain'),
+  externalLinks: z.boolean().default(false).describe('Include pages of other sites, one click out'),
   linkSelectors: z
     .array(z.string().max(500))
     .min(1)
     .max(50)
     .optional()
-    .describe('CSS: only links in these parts are followed, such as a button to the next page'),
-  query: z.enum(['keep', 'strip']).default('keep').describe('strip: addresses without ?query'),
-  sitemap: z.enum(['include', 'skip', 'only']).default('include'),
-  robots: z.enum(['obey', 'ignore']).default('obey').describe('ignore: only for sites of your own'),
+    .describe('CSS selectors: follow only links in these parts, such as a next-page button'),
+  query: z.enum(['keep', 'strip']).default('keep').describe('strip: remove the query from URLs'),
+  sitemap: z
+    .enum(['include', 'skip', 'only'])
+    .default('include')
+    .describe('Whether to read sitemaps'),
+  robots: z.enum(['obey', 'ignore']).default('obey').describe('ignore: only for your own sites'),
   delayMs: z
     .number()
     .int()
@@ -105,49 +136,62 @@ export const crawlOptions = z.strictObject({
     .max(day)
     .optional()
     .describe('Pause between requests to one host'),
-  concurrency: z.number().int().min(1).max(100).optional().describe('Requests at once'),
+  concurrency: z.number().int().min(1).max(100).optional().describe('Concurrent requests'),
   hostConcurrency: z
     .number()
     .int()
     .min(1)
     .max(100)
     .optional()
-    .describe('Requests at once per host'),
+    .describe('Concurrent requests per host'),
   pathBudgets: z
     .record(z.string().max(200), z.number().int().min(0))
     .optional()
-    .describe('Path prefix → pages'),
-  similarPagesMax: z
+    .describe('Path prefix → maximum number of pages'),
+  maxSimilarPages: z
     .number()
     .int()
     .min(1)
     .optional()
-    .describe('Pages per path pattern (numbers alike): calendars'),
-  timeMsMax: z.number().int().min(1000).optional().describe('Stop after this time'),
-  bytesMax: z.number().int().min(1).optional().describe('Bytes of pages, unpacked: never more'),
-  creditsMax: z.number().int().min(1).optional().describe('Stop after so many credits'),
-  formats: z.array(z.enum(crawlFormats)).min(1).default(['markdown', 'metadata']),
+    .describe('Maximum pages per path pattern, with numbers treated as equal; limits calendars'),
+  maxTimeMs: z.number().int().min(1000).optional().describe('Stop after this many ms'),
+  maxBytes: z.number().int().min(1).optional().describe('Maximum uncompressed bytes of all pages'),
+  maxCredits: z.number().int().min(1).optional().describe('Maximum credits to spend'),
+  formats: z
+    .array(z.enum(crawlFormats))
+    .min(1)
+    .default(['markdown', 'metadata'])
+    .describe('Formats to store for each page'),
   render: z
     .enum(renderModes)
     .default('never')
-    .describe('Browser: auto only where a page is empty without it'),
+    .describe('auto: use a browser only for pages that are empty without scripts'),
   actions: pageActions.optional(),
   headers: z
     .record(z.string().max(100), z.string().max(4000))
     .optional()
-    .describe('Sent to the hosts of the start only'),
+    .describe('Sent only to the hosts of the start URLs'),
   webhook: webhook.optional(),
-  schema: z.looseObject({}).optional().describe('JSON Schema: data of each page'),
+  schema: z
+    .looseObject({})
+    .optional()
+    .describe('JSON Schema of the data to extract from each page'),
   selectors: z
     .record(z.string(), z.string().max(500))
     .optional()
-    .describe('Field → CSS selector, with schema'),
+    .describe('Field → CSS selector; requires schema'),
   compareWith: z
     .string()
     .max(80)
     .optional()
-    .describe('Earlier crawl: job id; tells new, same, changed, removed'),
-  pageTimeoutMs: z.number().int().min(1000).max(300_000).default(30_000),
+    .describe('Job id of an earlier crawl; reports pages as new, same, changed or removed'),
+  pageTimeoutMs: z
+    .number()
+    .int()
+    .min(1000)
+    .max(300_000)
+    .default(30_000)
+    .describe('Maximum ms per page'),
   ...reading,
 });
 

@@ -1,18 +1,18 @@
-// The kept counts of a crawl as people read them. Pure.
-/** Counts by fate, reasons beside them, changes if they were tracked. */
+// Converts crawl counters into the summary shown to callers.
+/** Groups counters by outcome, reason and change. */
 export function summary(counts: Record<string, number>): Record<string, unknown> {
-  const fates: Record<string, number> = {};
+  const outcomes: Record<string, number> = {};
   const reasons: Record<string, number> = {};
   const changes: Record<string, number> = {};
   for (const [name, n] of Object.entries(counts)) {
     if (n === 0 || name.startsWith('path:') || name.startsWith('like:')) continue;
     if (name.startsWith('change:')) changes[name.slice('change:'.length)] = n;
     else if (name.includes(':')) reasons[name] = n;
-    else fates[name] = n;
+    else outcomes[name] = n;
   }
   return {
-    pages: (fates.fetched ?? 0) + (fates.unchanged ?? 0),
-    fates,
+    pages: (outcomes.fetched ?? 0) + (outcomes.unchanged ?? 0),
+    outcomes,
     ...(Object.keys(reasons).length > 0 ? { reasons } : {}),
     ...(Object.keys(changes).length > 0 ? { changes } : {}),
   };

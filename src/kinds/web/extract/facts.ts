@@ -1,14 +1,14 @@
-// Everything a page states in a form a machine can read without guessing, each with where it was
-// found: JSON-LD, microdata, RDFa, OpenGraph and meta tags, tables and definition lists.
+// Collects everything a page states in machine-readable form, each with its location: JSON-LD, microdata,
+// RDFa, OpenGraph and meta tags, tables and definition lists.
 import { setOwn } from '../../../runtime/by-name.ts';
-import { isElement } from '../content/dom.ts';
-import type { Document, Element } from '../content/dom.ts';
-import type { Visibility } from '../content/hidden.ts';
-import { visibleElements, visibleText } from '../content/visible.ts';
-import type { DataItem, PageMetadata, StructuredData } from '../content/types.ts';
+import { isElement } from '../read/dom.ts';
+import type { Document, Element } from '../read/dom.ts';
+import type { Visibility } from '../read/hidden.ts';
+import { visibleElements, visibleText } from '../read/visible.ts';
+import type { DataItem, PageMetadata, StructuredData } from '../read/types.ts';
 import { isRecord } from '../../../runtime/json.ts';
 
-export type SourceKind =
+type SourceKind =
   | 'json-ld'
   | 'microdata'
   | 'rdfa'
@@ -24,54 +24,54 @@ export interface Source {
   at: string;
 }
 
-/** An object of the page's data, and where it stands. */
-export interface Thing {
+/** An object in the page's data, and its location. */
+export interface DataObject {
   item: Record<string, unknown>;
   types: string[];
   kind: 'json-ld' | 'microdata' | 'rdfa' | 'table';
   at: string;
 }
 
-export interface Pair {
+interface Pair {
   label: string;
   value: string;
   source: Source;
 }
 
-export interface RowTable {
+interface RowTable {
   rows: Record<string, string>[];
   at: string;
 }
 
 export interface Facts {
-  things: Thing[];
+  objects: DataObject[];
   pairs: Pair[];
   tables: RowTable[];
 }
 
-const thingsMax = 2000;
-const depthMax = 6;
-const pairsMax = 2000;
-const tablesMax = 50;
-const rowsMax = 1000;
+const maxObjects = 2000;
+const maxDepth = 6;
+const maxPairs = 2000;
+const maxTables = 50;
+const maxRows = 1000;
 
-/** A parsed page, and what of it nobody sees. */
-export interface SeenPage {
+/** A parsed page and its visibility rules. */
+export interface VisiblePage {
   root: Document;
   hidden: Visibility;
 }
 
-export function pageFacts(page: SeenPage, data: StructuredData, metadata: PageMetadata): Facts {
-  const things: Thing[] = [];
+export function pageFacts(page: VisiblePage, data: StructuredData, metadata: PageMetadata): Facts {
+  const objects: DataObject[] = [];
   const ids = byId(data.jsonLd);
   data.jsonLd.forEach((item, i) =>
-    addThing(things, resolved(item, ids, 0), 'json-ld', `[${i}]`, 0),
+    addObject(objects, resolveIds(item, ids, 0), 'json-ld', `[${i}]`, 0),
   );
-  data.microdata.forEach((item, i) => addThing(things, item, 'microdata', `[${i}]`, 0));
-  data.rdfa.forEach((item, i) => addThing(things, item, 'rdfa', `[${i}]`, 0));
+  data.microdata.forEach((item, i) => addObject(objects, item, 'microdata', `[${i}]`, 0));
+  data.rdfa.forEach((item, i) => addObject(objects, item, 'rdfa', `[${i}]`, 0));
   return {
-    things,
-    pairs: [...metaPairs(metadata), ...tablePairs(page)].slice(0, pairsMax),
+    objects,
+    pairs: [...metaPairs(metadata), ...tablePairs(page)].slice(0, maxPairs),
     tables: rowTables(page),
   };
 }
@@ -85,42 +85,42 @@ function byId(items: readonly DataItem[]): Map<string, DataItem> {
   return ids;
 }
 
-/** A value that is only {"@id": …} stands for the node of that name. */
-function resolved(value: DataItem, ids: ReadonlyMap<string, DataItem>, depth: number): DataItem {
-  if (depth > depthMax) return value;
+/** Replaces a value that is only {"@id": …} with the node of that id. */
+function resolveIds(value: DataItem, ids: ReadonlyMap<string, DataItem>, depth: number): DataItem {
+  if (depth > maxDepth) return value;
   const result: Record<string, unknown> = {};
   for (const [key, child] of Object.entries(value))
-    setOwn(result, key, resolvedValue(child, ids, depth + 1));
+    setOwn(result, key, resolveValue(child, ids, depth + 1));
   return result;
 }
 
-function resolvedValue(value: unknown, ids: ReadonlyMap<string, DataItem>, depth: number): unknown {
+function resolveValue(value: unknown, ids: ReadonlyMap<string, DataItem>, depth: number): unknown {
   if (Array.isArray(value))
-    return value.slice(0, 1000).map((entry) => resolvedValue(entry, ids, depth));
+    return value.slice(0, 1000).map((entry) => resolveValue(entry, ids, depth));
   if (!isRecord(value)) return value;
   const id = value['@id'];
   const target =
     typeof id === 'string' && Object.keys(value).length === 1 ? ids.get(id) : undefined;
-  return resolved(target ?? value, ids, depth);
+  return resolveIds(target ?? value, ids, depth);
 }
 
-function addThing(
-  things: Thing[],
+function addObject(
+  objects: DataObject[],
   value: unknown,
-  kind: Thing['kind'],
+  kind: DataObject['kind'],
   at: string,
   depth: number,
 ): void {
-  if (things.length >= thingsMax || depth > depthMax) return;
+  if (objects.length >= maxObjects || depth > maxDepth) return;
   if (Array.isArray(value)) {
-    value.forEach((entry, i) => addThing(things, entry, kind, `${at}[${i}]`, depth + 1));
+    value.forEach((entry, i) => addObject(objects, entry, kind, `${at}[${i}]`, depth + 1));
     return;
   }
   if (!isRecord(value)) return;
   const types = typesOf(value);
-  if (types.length > 0 || depth === 0) things.push({ item: value, types, kind, at });
+  if (types.length > 0 || depth === 0) objects.push({ item: value, types, kind, at });
   for (const [key, child] of Object.entries(value)) {
-    if (typeof child === 'object') addThing(things, child, kind, `${at}.${key}`, depth + 1);
+    if (typeof child === 'object') addObject(objects, child, kind, `${at}.${key}`, depth + 1);
   }
 }
 
@@ -154,7 +154,7 @@ function metaPairs(metadata: PageMetadata): Pair[] {
   return pairs;
 }
 
-function tablePairs({ root, hidden }: SeenPage): Pair[] {
+function tablePairs({ root, hidden }: VisiblePage): Pair[] {
   const pairs: Pair[] = [];
   const add = (label: string, value: string) => {
     const name = label.replace(/[:：]\s*$/, '').trim();
@@ -182,14 +182,14 @@ function dlEntries(list: Element): Element[] {
     .filter(({ name }) => name === 'dt' || name === 'dd');
 }
 
-/** Tables with a header row, as rows of named values. */
-function rowTables({ root, hidden }: SeenPage): RowTable[] {
+/** Reads tables with a header row as rows of named values. */
+function rowTables({ root, hidden }: VisiblePage): RowTable[] {
   const tables: RowTable[] = [];
   visibleElements(root, 'table', hidden)
-    .slice(0, tablesMax)
+    .slice(0, maxTables)
     .forEach((table, index) => {
       const rows = visibleElements(table, 'tr', hidden)
-        .slice(0, rowsMax)
+        .slice(0, maxRows)
         .map((row) => cellsOf(row));
       const header = rows.findIndex(
         (cells) => cells.length >= 2 && cells.every(({ name }) => name === 'th'),

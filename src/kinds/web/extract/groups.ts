@@ -1,12 +1,12 @@
-// Lists of like objects on a page: a property that is a list, an ItemList, several objects of one
-// type, table rows.
-import type { Facts, Thing } from './facts.ts';
+// Finds lists of similar objects on a page: a list property, an ItemList, several objects of one type, or
+// table rows.
+import type { Facts, DataObject } from './facts.ts';
 import { lookup } from './lookup.ts';
 import { pathsFor, plainName } from './names.ts';
 import { isRecord } from '../../../runtime/json.ts';
 import type { JsonSchema } from './schema.ts';
 
-/** Objects that describe the site or the page's frame rather than its subject. */
+/** Objects that describe the site or the page frame rather than its subject. */
 const sideTypes = new Set(
   (
     'WebSite Organization BreadcrumbList ListItem WebPage SearchAction ImageObject EntryPoint ' +
@@ -14,32 +14,32 @@ const sideTypes = new Set(
   ).split(' '),
 );
 
-export function isSide({ types }: Thing): boolean {
+export function isFrameObject({ types }: DataObject): boolean {
   return sideTypes.has(types[0] ?? '');
 }
 
-/** How many of the schema's fields an object can answer. */
-export function matches({ item }: Thing, schema: JsonSchema): number {
+/** Counts the schema fields that an object has. */
+function matches({ item }: DataObject, schema: JsonSchema): number {
   const names = isRecord(schema.properties) ? Object.keys(schema.properties) : [];
   return names.filter((name) => pathsFor(name).some((path) => lookup(item, path))).length;
 }
 
 /**
- * The object that answers most; those of the page's frame and the deeply nested only when much
- * better.
+ * Returns the object with the most matching fields. Objects of the page frame and deeply nested ones win only
+ * by a clear margin.
  */
-export function bestThing({ things }: Facts, schema: JsonSchema): Thing | undefined {
-  let best: Thing | undefined;
+export function bestObject({ objects }: Facts, schema: JsonSchema): DataObject | undefined {
+  let best: DataObject | undefined;
   let most = 0;
-  for (const thing of things) {
-    const depth = thing.at.split('.').length;
-    const score = matches(thing, schema) - (isSide(thing) ? 1.5 : 0) - 0.1 * depth;
-    if (score > most) [best, most] = [thing, score];
+  for (const object of objects) {
+    const depth = object.at.split('.').length;
+    const score = matches(object, schema) - (isFrameObject(object) ? 1.5 : 0) - 0.1 * depth;
+    if (score > most) [best, most] = [object, score];
   }
   return best;
 }
 
-export function innerThing(scope: Thing, name: string): Thing | undefined {
+export function nestedObject(scope: DataObject, name: string): DataObject | undefined {
   for (const path of pathsFor(name)) {
     const hit = lookup(scope.item, path);
     const item = Array.isArray(hit?.value) ? hit.value.find(isRecord) : hit?.value;
@@ -48,54 +48,54 @@ export function innerThing(scope: Thing, name: string): Thing | undefined {
   return undefined;
 }
 
-export function namedThing({ things }: Facts, name: string): Thing | undefined {
+export function objectByType({ objects }: Facts, name: string): DataObject | undefined {
   const wanted = plainName(name);
-  return things.find(({ types }) => types.some((type) => plainName(type) === wanted));
+  return objects.find(({ types }) => types.some((type) => plainName(type) === wanted));
 }
 
-/** The groups that may stand for a list of objects, the most certain first. */
+/** Returns the groups that may be the list of objects, the most certain first. */
 export function groupsFor(
   facts: Facts,
   schema: JsonSchema,
-  scope: Thing | undefined,
+  scope: DataObject | undefined,
   name: string,
-): Thing[][] {
-  const groups = isTrail(name)
+): DataObject[][] {
+  const groups = isBreadcrumbs(name)
     ? [innerList(scope, name), itemList(facts, 'BreadcrumbList')]
     : [
         innerList(scope, name),
-        itemList(facts, 'ItemList').filter((item) => answersHalf(item, schema)),
+        itemList(facts, 'ItemList').filter((item) => matchesHalf(item, schema)),
         sameType(facts, schema),
         tableRows(facts, schema),
       ];
   return groups.filter((group) => group.length > 0);
 }
 
-function innerList(scope: Thing | undefined, name: string): Thing[] {
+function innerList(scope: DataObject | undefined, name: string): DataObject[] {
   if (!scope || name === '') return [];
   for (const path of pathsFor(name)) {
     const hit = lookup(scope.item, path);
     const list = Array.isArray(hit?.value) ? hit.value : [hit?.value];
-    const things = list
+    const objects = list
       .filter(isRecord)
       .map((item, i) => ({ ...scope, item, types: [], at: `${scope.at}.${hit!.path}[${i}]` }));
-    if (things.length > 0) return things;
+    if (objects.length > 0) return objects;
   }
   return [];
 }
 
-/** The way to this page from the first one: no other list is. */
-const isTrail = (name: string): boolean =>
+/** Breadcrumbs: the path from the home page to this page. No other list qualifies. */
+const isBreadcrumbs = (name: string): boolean =>
   /^breadcrumbs?(?:list|trail|path)?$/.test(plainName(name));
 
-/** One name in common makes no events of products. */
-function answersHalf(thing: Thing, schema: JsonSchema): boolean {
+/** One common name is not enough to read products as events. */
+function matchesHalf(object: DataObject, schema: JsonSchema): boolean {
   const names = Object.keys(isRecord(schema.properties) ? schema.properties : {});
-  return names.length === 0 || matches(thing, schema) * 2 >= names.length;
+  return names.length === 0 || matches(object, schema) * 2 >= names.length;
 }
 
-function itemList({ things }: Facts, type: 'ItemList' | 'BreadcrumbList'): Thing[] {
-  const list = things.find(({ types }) => types.includes(type));
+function itemList({ objects }: Facts, type: 'ItemList' | 'BreadcrumbList'): DataObject[] {
+  const list = objects.find(({ types }) => types.includes(type));
   const entries = list?.item.itemListElement;
   if (!list || !Array.isArray(entries)) return [];
   return entries.filter(isRecord).map((entry, i) => ({
@@ -106,15 +106,15 @@ function itemList({ things }: Facts, type: 'ItemList' | 'BreadcrumbList'): Thing
   }));
 }
 
-function sameType({ things }: Facts, schema: JsonSchema): Thing[] {
-  const groups = new Map<string, Thing[]>();
-  for (const thing of things) {
-    if (thing.types.length === 0 || isSide(thing)) continue;
-    const key = `${thing.kind} ${thing.types.join(' ')}`;
-    groups.set(key, [...(groups.get(key) ?? []), thing]);
+function sameType({ objects }: Facts, schema: JsonSchema): DataObject[] {
+  const groups = new Map<string, DataObject[]>();
+  for (const object of objects) {
+    if (object.types.length === 0 || isFrameObject(object)) continue;
+    const key = `${object.kind} ${object.types.join(' ')}`;
+    groups.set(key, [...(groups.get(key) ?? []), object]);
   }
   const scored = [...groups.values()]
-    .filter((group) => group.length > 1 && answersHalf(group[0]!, schema))
+    .filter((group) => group.length > 1 && matchesHalf(group[0]!, schema))
     .map((group) => ({ group, score: matches(group[0]!, schema) }))
     .filter(({ score }) => score > 0);
   return (
@@ -123,10 +123,10 @@ function sameType({ things }: Facts, schema: JsonSchema): Thing[] {
 }
 
 /**
- * A table counts when at least half of the wanted fields are among its headers (two of them, if
- * there are two).
+ * A table qualifies if its headers include at least half of the requested fields, and at least two if there
+ * are two.
  */
-function tableRows({ tables }: Facts, schema: JsonSchema): Thing[] {
+function tableRows({ tables }: Facts, schema: JsonSchema): DataObject[] {
   const names = Object.keys(isRecord(schema.properties) ? schema.properties : {});
   for (const { rows, at } of tables) {
     const hits = names.filter((name) => lookup(rows[0]!, name)).length;

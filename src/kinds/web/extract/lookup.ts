@@ -1,9 +1,8 @@
-// Finding values: a path in an object of the page's data (names compared loosely), or a selector
-// in the page.
-import type { Element } from '../content/dom.ts';
-import { select } from '../content/selectors.ts';
-import { visibleText } from '../content/visible.ts';
-import type { SeenPage, Source } from './facts.ts';
+// Finds values: by a path in a data object (names compared loosely), or by a selector in the page.
+import type { Element } from '../read/dom.ts';
+import { select } from '../read/selectors.ts';
+import { visibleText } from '../read/visible.ts';
+import type { VisiblePage, Source } from './facts.ts';
 import { plainName } from './names.ts';
 import { isRecord } from '../../../runtime/json.ts';
 
@@ -16,42 +15,42 @@ export interface Candidate {
   source: Source;
 }
 
-export const itemsMax = 1000;
+export const maxItems = 1000;
 
-export interface Hit {
+interface Hit {
   value: unknown;
   path: string;
 }
 
 export function lookup(item: Record<string, unknown>, path: string): Hit | undefined {
   let at: unknown = item;
-  const taken: string[] = [];
+  const matchedKeys: string[] = [];
   for (const part of path.split('.')) {
     if (Array.isArray(at)) at = at.find(isRecord) ?? at;
     if (!isRecord(at)) return undefined;
-    const key = keyLike(at, part);
+    const key = findKey(at, part);
     if (key === undefined) return undefined;
-    taken.push(key);
+    matchedKeys.push(key);
     at = at[key];
   }
   return at === null || at === undefined || at === ''
     ? undefined
-    : { value: at, path: taken.join('.') };
+    : { value: at, path: matchedKeys.join('.') };
 }
 
-function keyLike(item: Record<string, unknown>, name: string): string | undefined {
+function findKey(item: Record<string, unknown>, name: string): string | undefined {
   if (Object.hasOwn(item, name)) return name;
   const wanted = plainName(name);
   const keys = Object.keys(item).filter((key) => !key.startsWith('@'));
   return (
     keys.find((key) => plainName(key) === wanted) ??
-    // Units stand in brackets: "Price (EUR)".
+    // Header names may end with a unit in parentheses: "Price (EUR)".
     keys.find((key) => key.endsWith(')') && plainName(key.replace(/\([^()]*\)$/, '')) === wanted)
   );
 }
 
-/** `selector` or `selector@attribute`; the text of every match, or its attribute. */
-export function selected({ root, hidden }: SeenPage, rule: SelectorRule): Candidate[] {
+/** Evaluates `selector` or `selector@attribute`: the text of every match, or its attribute. */
+export function selectValues({ root, hidden }: VisiblePage, rule: SelectorRule): Candidate[] {
   const given = typeof rule === 'string' ? rule : rule.selector;
   const short = typeof rule === 'string' ? /^(.*\S)\s*@([\w-]+)$/.exec(rule) : null;
   const selector = short?.[1] ?? given;
@@ -61,7 +60,7 @@ export function selected({ root, hidden }: SeenPage, rule: SelectorRule): Candid
       ? (element.attribs.content ?? visibleText(element, hidden))
       : element.attribs[attribute];
   const values = select(root, selector)
-    .slice(0, itemsMax)
+    .slice(0, maxItems)
     .map(read)
     .filter((value) => value !== undefined && value !== '');
   return values.length === 0 ? [] : [{ value: values, source: { kind: 'selector', at: given } }];

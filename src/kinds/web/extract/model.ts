@@ -1,17 +1,16 @@
-// Asks an OpenAI-compatible endpoint of the operator for what a page does not state in a form that
-// can be read without a model. Its answer is checked like anybody's; an answer that does not fit is
-// shown to it once, then given up.
+// Asks the operator's OpenAI-compatible endpoint for fields that cannot be read without a model. Its response
+// is checked like any other; an invalid one is sent back with the problems once.
 import { AppError } from '../../../errors.ts';
 import type { Egress } from '../../../runtime/egress/index.ts';
 import type { ModelRequest } from './extract.ts';
 import { isRecord } from '../../../runtime/json.ts';
-import type { Reader } from '../fetch/reader.ts';
+import type { Reader } from '../read/reader.ts';
 import type { SchemaProblem } from './schema.ts';
 
-export interface ModelEndpoint {
-  /** Base address, as https://host/v1 */
+interface ModelEndpoint {
+  /** Base URL, such as https://host/v1 */
   url: string;
-  /** The model's name there. */
+  /** The model name at this endpoint. */
   name: string;
   key?: string;
   timeoutMs: number;
@@ -19,7 +18,7 @@ export interface ModelEndpoint {
   reader: Pick<Reader, 'check'>;
 }
 
-export interface ModelAnswer {
+interface ModelResult {
   value: unknown;
   valid: boolean;
   problems: SchemaProblem[];
@@ -27,8 +26,8 @@ export interface ModelAnswer {
   tokens?: number;
 }
 
-const triesMax = 2;
-const answerBytesMax = 2 * 1024 * 1024;
+const maxTries = 2;
+const maxResponseBytes = 2 * 1024 * 1024;
 
 interface Message {
   role: 'system' | 'user' | 'assistant';
@@ -39,36 +38,36 @@ export async function askModel(
   request: ModelRequest,
   endpoint: ModelEndpoint,
   signal: AbortSignal,
-): Promise<ModelAnswer> {
+): Promise<ModelResult> {
   const messages = firstMessages(request);
   let tokens = 0;
-  let answer: ModelAnswer | undefined;
-  for (let attempt = 1; attempt <= triesMax; attempt++) {
+  let result: ModelResult | undefined;
+  for (let attempt = 1; attempt <= maxTries; attempt++) {
     const reply = await complete(messages, endpoint, signal);
     tokens += reply.tokens;
-    const value = parseAnswer(reply.content);
+    const value = parseJsonText(reply.content);
     const problems =
       value === undefined
-        ? [{ path: '', message: 'the answer is no JSON' }]
+        ? [{ path: '', message: 'the response is not JSON' }]
         : (await endpoint.reader.check(request.schema, value)).problems;
-    answer = { value: value ?? null, valid: problems.length === 0, problems, model: endpoint.name };
-    if (tokens > 0) answer.tokens = tokens;
-    if (answer.valid) return answer;
-    const faults = problems.map(({ path, message }) => `${path || 'the value'} ${message}`);
+    result = { value: value ?? null, valid: problems.length === 0, problems, model: endpoint.name };
+    if (tokens > 0) result.tokens = tokens;
+    if (result.valid) return result;
+    const problemLines = problems.map(({ path, message }) => `${path || 'the value'} ${message}`);
     messages.push(
       { role: 'assistant', content: reply.content.slice(0, 20_000) },
       {
         role: 'user',
-        content: `That does not fit the schema: ${faults.join('; ')}. Answer again.`,
+        content: `That does not match the schema: ${problemLines.join('; ')}. Try again.`,
       },
     );
   }
-  return answer!;
+  return result!;
 }
 
 function firstMessages({ instructions, schema, content }: ModelRequest): Message[] {
   return [
-    { role: 'system', content: `${instructions} Answer with JSON only, no other words.` },
+    { role: 'system', content: `${instructions} Return only JSON, no other text.` },
     {
       role: 'user',
       content: JSON.stringify({ schema, content }),
@@ -99,35 +98,39 @@ async function complete(
     }),
     timeoutMs,
     headersTimeoutMs: timeoutMs,
-    bytesMax: answerBytesMax,
+    maxBytes: maxResponseBytes,
     signal,
   });
   const text = await response.body.text();
   if (response.status < 200 || response.status >= 300)
-    throw refused(endpoint, response.status, text);
+    throw endpointError(endpoint, response.status, text);
   return readCompletion(text, endpoint);
 }
 
 function readCompletion(text: string, { url }: ModelEndpoint): { content: string; tokens: number } {
-  const body = parseAnswer(text);
+  const body = parseJsonText(text);
   const choices = isRecord(body) && Array.isArray(body.choices) ? body.choices : [];
   const message = isRecord(choices[0]) && isRecord(choices[0].message) ? choices[0].message : {};
   if (typeof message.content !== 'string') {
-    throw new AppError('unavailable', `The model endpoint ${url} did not answer as expected.`, {
-      hint: 'It must speak the chat completions interface; check web.model.url.',
-    });
+    throw new AppError(
+      'unavailable',
+      `The model endpoint ${url} returned an unexpected response.`,
+      {
+        hint: 'It must support the chat completions API. Check web.model.url.',
+      },
+    );
   }
   const usage = isRecord(body) && isRecord(body.usage) ? body.usage.total_tokens : 0;
   return { content: message.content, tokens: typeof usage === 'number' ? usage : 0 };
 }
 
-function refused({ url, name, key }: ModelEndpoint, status: number, body: string): AppError {
-  // Some endpoints repeat the key that they refuse.
-  const said = (key ? body.replaceAll(key, '[key]') : body).slice(0, 300);
+function endpointError({ url, name, key }: ModelEndpoint, status: number, body: string): AppError {
+  // Some endpoints repeat the rejected key in their response.
+  const details = (key ? body.replaceAll(key, '[key]') : body).slice(0, 300);
   if (status === 429) {
-    return new AppError('rateLimited', `The model endpoint has too much to do (429): ${said}`);
+    return new AppError('rateLimited', `The model endpoint is overloaded (429): ${details}`);
   }
-  return new AppError('unavailable', `The model endpoint ${url} answered ${status}: ${said}`, {
+  return new AppError('unavailable', `The model endpoint ${url} returned ${status}: ${details}`, {
     hint:
       status === 401 || status === 403
         ? 'Check the key named in web.model.keyName.'
@@ -135,8 +138,8 @@ function refused({ url, name, key }: ModelEndpoint, status: number, body: string
   });
 }
 
-/** Models wrap JSON in fences or words. */
-function parseAnswer(text: string): unknown {
+/** Models wrap JSON in code fences or text. */
+function parseJsonText(text: string): unknown {
   const fenced = /```(?:json)?\s*([\s\S]*?)```/.exec(text)?.[1];
   const braced = /[[{][\s\S]*[\]}]/.exec(text)?.[0];
   for (const candidate of [text, fenced, braced]) {

@@ -1,5 +1,4 @@
-// What fields are called: a caller's name for a field, and where schema.org and meta tags keep
-// the same thing.
+// Maps a caller's field name to the names that schema.org and meta tags use for it.
 
 export function plainName(name: string): string {
   return name.toLowerCase().replace(/[^\p{L}\p{N}]/gu, '');
@@ -90,7 +89,7 @@ for (const [names, paths] of groups) {
   for (const name of names.split(' ')) pathsByName.set(name, paths.split(' '));
 }
 
-/** Paths under which a field may be found, the caller's own name first. */
+/** Returns the paths where a field may be found, the caller's own name first. */
 export function pathsFor(name: string): string[] {
   return [name, ...(pathsByName.get(plainName(name)) ?? [])];
 }

@@ -1,50 +1,46 @@
-// The caller's schema: real JSON Schema (2020-12) or SearchClaw's flat map of names to types,
-// checked for size and sense before anything is read. Patterns run on RE2, since a schema comes
-// from outside.
-import { Ajv2020, type ErrorObject, type ValidateFunction } from 'ajv/dist/2020.js';
-import formatsPlugin, { type FormatsPlugin } from 'ajv-formats';
+// Reads the caller's schema: JSON Schema of any draft, or SearchClaw's flat map of names to types. Checks its
+// size and validity first. Patterns run on RE2, because schemas are untrusted input.
+import type { ErrorObject, ValidateFunction } from 'ajv';
 import { byName } from '../../../runtime/by-name.ts';
 import { AppError } from '../../../errors.ts';
 import { isRecord } from '../../../runtime/json.ts';
-import { ajvCode } from '../../../runtime/schema-code.ts';
+import { compileJsonSchema, type JsonSchema } from '../../../runtime/json-schema.ts';
 
-export type JsonSchema = Record<string, unknown>;
+export type { JsonSchema };
 
-export interface ReadSchema {
+interface ReadSchema {
   schema: JsonSchema;
-  /** True when a flat map was translated. */
+  /** True when a flat map was converted. */
   flat: boolean;
-  /** Messages, empty when the value fits. */
+  /** Returns the problems; empty when the value is valid. */
   check(value: unknown): SchemaProblem[];
 }
 
 export interface SchemaProblem {
-  /** JSON pointer into the value; empty for the whole. */
+  /** JSON pointer into the value; empty for the whole value. */
   path: string;
   message: string;
 }
 
-const schemaCharsMax = 65_536;
-const schemaDepthMax = 24;
-const schemaNodesMax = 4000;
-const problemsMax = 20;
-
-const addFormats = formatsPlugin as unknown as FormatsPlugin;
+const maxSchemaChars = 65_536;
+const maxSchemaDepth = 24;
+const maxSchemaNodes = 4000;
+const maxProblems = 20;
 
 export function readSchema(given: unknown): ReadSchema {
   checkSize(given);
-  if (!isRecord(given)) throw notASchema(`it is ${describe(given)}, not an object`);
+  if (!isRecord(given)) throw invalidSchema(`it is ${describe(given)}, not an object`);
   const flat = isFlatMap(given);
   const schema = flat ? fromFlatMap(given) : given;
   const validate = compile(schema);
   return {
     schema,
     flat,
-    check: (value) => (holds(validate, value) ? [] : problems(validate.errors ?? [])),
+    check: (value) => (isValid(validate, value) ? [] : problems(validate.errors ?? [])),
   };
 }
 
-function holds(validate: ValidateFunction, value: unknown): boolean {
+function isValid(validate: ValidateFunction, value: unknown): boolean {
   try {
     return validate(value);
   } catch (error) {
@@ -55,57 +51,34 @@ function holds(validate: ValidateFunction, value: unknown): boolean {
   }
 }
 
-/** Of a schema that takes too much time, memory or stack. */
+/** Hint for a schema that needs too much time, memory or stack. */
 export const costHint =
-  'References ($ref) that lead to several others multiply: say it with fewer of them.';
+  'Use fewer references ($ref): those that point to several others multiply the cost.';
 
 export interface SchemaCheck {
   valid: boolean;
   problems: SchemaProblem[];
 }
 
-/** submit_extraction: the agent's JSON against the schema it was given. */
+/** Checks the agent's JSON for submit_extraction against the schema. */
 export function checkAgainst(schema: unknown, value: unknown): SchemaCheck {
   const found = readSchema(schema).check(withoutNulls(value));
   return { valid: found.length === 0, problems: found };
 }
 
-let shared: Ajv2020 | undefined;
-
-/** Made once: compiling the meta schema costs more than most schemas. */
-function checker(): Ajv2020 {
-  if (shared) return shared;
-  const ajv = new Ajv2020({
-    strict: false,
-    allErrors: true,
-    validateFormats: true,
-    logger: false,
-    addUsedSchema: false,
-    // A part that many refer to is compiled once: put in place each time, a small schema would make endless code.
-    inlineRefs: false,
-    code: ajvCode,
-  });
-  addFormats(ajv, { mode: 'fast' });
-  shared = ajv;
-  return ajv;
-}
-
 function compile(schema: JsonSchema): ValidateFunction {
-  const ajv = checker();
   try {
-    return ajv.compile(schema);
+    return compileJsonSchema(schema, 'fast');
   } catch (error) {
     const reason = error instanceof Error ? error.message : String(error);
-    throw notASchema(reason.replace(/^schema is invalid: data/, 'at '), error);
-  } finally {
-    ajv.removeSchema(schema);
+    throw invalidSchema(reason.replace(/^schema is invalid: data/, 'at '), error);
   }
 }
 
-function notASchema(reason: string, cause?: unknown): AppError {
+function invalidSchema(reason: string, cause?: unknown): AppError {
   return new AppError('invalidInput', `The schema is not a JSON Schema: ${reason}.`, {
     hint:
-      'Give JSON Schema such as {"type":"object","properties":{"price":{"type":"number"}}}, ' +
+      'Pass a JSON Schema such as {"type":"object","properties":{"price":{"type":"number"}}}, ' +
       'or a flat map such as {"title":"string","price":"number"}.',
     ...(cause === undefined ? {} : { cause }),
   });
@@ -113,28 +86,29 @@ function notASchema(reason: string, cause?: unknown): AppError {
 
 function checkSize(given: unknown): void {
   const stack: { value: unknown; depth: number }[] = [{ value: given, depth: 1 }];
-  for (let seen = 0; stack.length > 0; seen++) {
+  for (let visited = 0; stack.length > 0; visited++) {
     const { value, depth } = stack.pop()!;
-    if (depth > schemaDepthMax) throw tooBig(`deeper than ${schemaDepthMax} levels`);
-    if (seen > schemaNodesMax) throw tooBig(`more than ${schemaNodesMax} parts`);
+    if (depth > maxSchemaDepth)
+      throw schemaTooLarge(`is nested deeper than ${maxSchemaDepth} levels`);
+    if (visited > maxSchemaNodes) throw schemaTooLarge(`has more than ${maxSchemaNodes} parts`);
     if (typeof value !== 'object' || value === null) continue;
     for (const child of Object.values(value)) stack.push({ value: child, depth: depth + 1 });
   }
-  if (JSON.stringify(given ?? null).length > schemaCharsMax) {
-    throw tooBig(`longer than ${schemaCharsMax} characters`);
+  if (JSON.stringify(given ?? null).length > maxSchemaChars) {
+    throw schemaTooLarge(`is longer than ${maxSchemaChars} characters`);
   }
 }
 
-function tooBig(how: string): AppError {
-  return new AppError('invalidInput', `The schema is ${how}.`, {
-    hint: 'Ask for fewer fields at once.',
+function schemaTooLarge(how: string): AppError {
+  return new AppError('invalidInput', `The schema ${how}.`, {
+    hint: 'Request fewer fields.',
   });
 }
 
 function problems(errors: readonly ErrorObject[]): SchemaProblem[] {
-  return errors.slice(0, problemsMax).map(({ instancePath, message, params }) => {
+  return errors.slice(0, maxProblems).map(({ instancePath, message, params }) => {
     const extra = 'allowedValues' in params ? `: ${JSON.stringify(params.allowedValues)}` : '';
-    return { path: instancePath, message: `${message ?? 'does not fit'}${extra}` };
+    return { path: instancePath, message: `${message ?? 'is not valid'}${extra}` };
   });
 }
 
@@ -142,6 +116,7 @@ const schemaWords = [
   '$schema',
   '$ref',
   '$defs',
+  'definitions',
   'properties',
   'items',
   'prefixItems',
@@ -152,12 +127,14 @@ const schemaWords = [
   'const',
   'patternProperties',
   'additionalProperties',
+  'dependentRequired',
+  'dependentSchemas',
 ];
 const typeNames = new Set(['string', 'number', 'integer', 'boolean', 'array', 'object', 'null']);
 
 /**
- * A flat map has only names and types; as soon as a word of JSON Schema has its own shape it is
- * one.
+ * A flat map has only names and types. If any JSON Schema keyword has its proper shape, the value is a JSON
+ * Schema.
  */
 function isFlatMap(value: Record<string, unknown>): boolean {
   if (Object.keys(value).length === 0) return false;
@@ -172,8 +149,8 @@ function isFlatMap(value: Record<string, unknown>): boolean {
 function isSchemaWord(word: string, value: unknown): boolean {
   if (value === undefined) return false;
   if (word === '$schema' || word === '$ref') return true;
-  if (word === 'properties' || word === '$defs') return isRecord(value);
-  if (word === 'items') return isRecord(value);
+  if (word === 'properties' || word === 'items') return isRecord(value);
+  if (word === '$defs' || word === 'definitions') return isRecord(value);
   return typeof value === 'object' || word === 'const';
 }
 
@@ -228,7 +205,7 @@ function fromFlat(value: unknown): JsonSchema {
   const list = /^(?:array|list)\s*[<[(]\s*(\w+)\s*[>\])]$|^(\w+)\[\]$/.exec(name);
   const inner = list?.[1] ?? list?.[2];
   if (inner !== undefined) return { type: 'array', items: flatTypes[inner] ?? {} };
-  // Any other word is a description of a text.
+  // Any other text is the description of a string.
   return flatTypes[name] ?? { type: 'string', description: String(value) };
 }
 
@@ -237,9 +214,7 @@ function describe(value: unknown): string {
   return Array.isArray(value) ? 'a list' : `a ${typeof value}`;
 }
 
-/**
- * Null stands for "not stated": for the check such a field is absent, so that `required` says so.
- */
+/** Null means "not stated". Such fields are removed before the check, so that `required` reports them. */
 export function withoutNulls(value: unknown): unknown {
   if (Array.isArray(value)) return value.map(withoutNulls);
   if (!isRecord(value)) return value;

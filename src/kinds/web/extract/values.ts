@@ -1,30 +1,31 @@
-// A value as found, made to fit a schema's type, or undefined: nothing is guessed. "1.299,00 €"
-// is a number, "from about ten" is not.
+// Converts a found value to the type in the schema, or returns undefined. Nothing is guessed: "1.299,00 €" is
+// a number, "from about ten" is not.
 import { ownValue } from '../../../runtime/by-name.ts';
 import { isRecord } from '../../../runtime/json.ts';
-import { dateIn, dateTimeIn } from './dates.ts';
-import { numberIn } from './numbers.ts';
+import { parseDate, parseDateTime } from './dates.ts';
+import { parseNumber } from './numbers.ts';
 import type { JsonSchema } from './schema.ts';
 
-const textCharsMax = 50_000;
+const maxTextChars = 50_000;
 
-/** The type a schema asks for, looking through unions, parts and local references. */
-export function targetOf(schema: unknown, root: JsonSchema, depth = 0): JsonSchema {
+/** Returns the effective schema, resolving unions, allOf and local references. */
+export function resolveSchema(schema: unknown, root: JsonSchema, depth = 0): JsonSchema {
   if (!isRecord(schema) || depth > 10) return {};
-  if (typeof schema.$ref === 'string') return targetOf(pointer(root, schema.$ref), root, depth + 1);
+  if (typeof schema.$ref === 'string')
+    return resolveSchema(resolvePointer(root, schema.$ref), root, depth + 1);
   let target: JsonSchema = schema;
   for (const word of ['allOf', 'anyOf', 'oneOf']) {
     const options = schema[word];
     if (!Array.isArray(options)) continue;
     const wanted = options.filter((entry) => isRecord(entry) && entry.type !== 'null');
-    // All of them together; of alternatives the first.
+    // Merges all of allOf; of alternatives, uses the first.
     for (const option of word === 'allOf' ? wanted : wanted.slice(0, 1))
-      target = together(target, targetOf(option, root, depth + 1));
+      target = mergeSchemas(target, resolveSchema(option, root, depth + 1));
   }
   return target;
 }
 
-function together(one: JsonSchema, other: JsonSchema): JsonSchema {
+function mergeSchemas(one: JsonSchema, other: JsonSchema): JsonSchema {
   const properties = [one, other].map((schema) => schema.properties).filter(isRecord);
   return {
     ...one,
@@ -33,7 +34,7 @@ function together(one: JsonSchema, other: JsonSchema): JsonSchema {
   };
 }
 
-function pointer(root: JsonSchema, ref: string): unknown {
+function resolvePointer(root: JsonSchema, ref: string): unknown {
   if (!ref.startsWith('#')) return undefined;
   let at: unknown = root;
   for (const part of ref.slice(1).split('/').filter(Boolean)) {
@@ -56,6 +57,7 @@ export function typeOf(schema: JsonSchema): string {
 export function fit(value: unknown, schema: JsonSchema, base: string): unknown {
   if (value === null || value === undefined) return undefined;
   if (Array.isArray(schema.enum)) return fitEnum(value, schema.enum);
+  if (schema.const !== undefined) return fitEnum(value, [schema.const]);
   switch (typeOf(schema)) {
     case 'string':
       return fitText(value, schema, base);
@@ -94,16 +96,16 @@ function fitText(value: unknown, schema: JsonSchema, base: string): string | und
     case 'url':
       return /\s/.test(text) ? undefined : URL.parse(text, base)?.href;
     case 'date':
-      return dateIn(text);
+      return parseDate(text);
     case 'date-time':
-      return dateTimeIn(text);
+      return parseDateTime(text);
     case 'email':
       return /^(?:mailto:)?(\S+@\S+)$/i.exec(text)?.[1];
   }
-  return text.slice(0, textCharsMax).replace(/^https?:\/\/schema\.org\/(?=[A-Z][A-Za-z]+$)/, '');
+  return text.slice(0, maxTextChars).replace(/^https?:\/\/schema\.org\/(?=[A-Z][A-Za-z]+$)/, '');
 }
 
-/** Objects are known by their name, text or address. */
+/** Objects are represented by their name, text or address. */
 function asText(value: unknown): string | undefined {
   if (typeof value === 'string') return value;
   if (typeof value === 'number' || typeof value === 'boolean') return String(value);
@@ -130,7 +132,7 @@ function asText(value: unknown): string | undefined {
 function fitNumber(value: unknown): number | undefined {
   if (typeof value === 'number') return Number.isFinite(value) ? value : undefined;
   const text = asText(value);
-  return text === undefined ? undefined : numberIn(text);
+  return text === undefined ? undefined : parseNumber(text);
 }
 
 function fitBoolean(value: unknown): boolean | undefined {

@@ -1,26 +1,26 @@
-// One request to a site: through the guarded way out, under caps of time and size, redirects not followed (every hop is
-// an address of its own with a fate of its own). A failure is told in one word and whether it may pass.
+// Sends one request through the guarded egress, with limits on time and size. Does not follow redirects, because every hop
+// is a URL with its own outcome. Classifies failures by reason and whether they are temporary.
 import { AppError } from '../../../errors.ts';
 import type { Egress } from '../../../runtime/egress/index.ts';
 
-export interface FetchRequest {
+interface FetchRequest {
   url: string;
   headers?: Record<string, string>;
   timeoutMs: number;
-  bytesMax: number;
-  /** The beginning will do: what is longer is cut instead of refused. */
+  maxBytes: number;
+  /** Truncate a longer body instead of failing. */
   cut?: boolean;
   signal?: AbortSignal;
   method?: 'GET' | 'POST' | 'HEAD';
   body?: string;
-  /** The address is the operator's own (settings), not a caller's or a page's. */
+  /** The URL comes from the operator's settings, not from a caller or a page. */
   trusted?: boolean;
 }
 
 export interface Fetched {
   status: number;
   headers: Record<string, string>;
-  /** Line by line: joined, one would say whose rules the next one has. */
+  /** One entry per header line. Joined lines would change which bot a rule applies to. */
   robotsTags: readonly string[];
   body: Uint8Array;
 }
@@ -38,8 +38,8 @@ export interface Failure {
   passing: boolean;
 }
 
-/** Fails the same way next time, whatever the weather. */
-const lasting = new Set(['ENOTFOUND', 'tls', 'redirects']);
+/** Failures that a retry cannot fix. */
+const permanent = new Set(['ENOTFOUND', 'tls', 'redirects']);
 
 export function failureOf(error: unknown): Failure {
   if (!(error instanceof AppError)) {
@@ -47,17 +47,17 @@ export function failureOf(error: unknown): Failure {
     return { reason: 'network', message: message.slice(0, 300), passing: true };
   }
   const { code, message, hint, data } = error;
-  const told = { message: message.slice(0, 300), ...(hint === undefined ? {} : { hint }) };
+  const texts = { message: message.slice(0, 300), ...(hint === undefined ? {} : { hint }) };
   if (code !== 'egressFailed') {
     const reason = code === 'egressTooLarge' ? 'tooLarge' : code;
-    return { ...told, reason, passing: code === 'timeout' || code === 'unavailable' };
+    return { ...texts, reason, passing: code === 'timeout' || code === 'unavailable' };
   }
   const cause = (error.cause as NodeJS.ErrnoException | undefined)?.code ?? '';
   const reason = String(data?.reason ?? 'network');
-  return { ...told, reason, passing: !lasting.has(cause) && !lasting.has(reason) };
+  return { ...texts, reason, passing: !permanent.has(cause) && !permanent.has(reason) };
 }
 
-/** Seconds or a date; undefined when there is none or it makes no sense. */
+/** Parses seconds or a date. Undefined if the header is missing or invalid. */
 export function retryAfterMs(header: string | undefined, now: number): number | undefined {
   if (header === undefined) return undefined;
   if (/^\d+$/.test(header.trim())) return Number(header) * 1000;
@@ -66,8 +66,8 @@ export function retryAfterMs(header: string | undefined, now: number): number | 
 }
 
 export function createFetch(egress: Egress): Fetch {
-  return async ({ url, headers, timeoutMs, bytesMax, cut, signal, method, body, trusted }) => {
-    const answer = await egress.request({
+  return async ({ url, headers, timeoutMs, maxBytes, cut, signal, method, body, trusted }) => {
+    const response = await egress.request({
       url,
       method: method ?? 'GET',
       ...(headers ? { headers } : {}),
@@ -75,30 +75,30 @@ export function createFetch(egress: Egress): Fetch {
       ...(signal ? { signal } : {}),
       trust: trusted ? 'trusted' : 'guarded',
       redirects: trusted ? 5 : 0,
-      bytesMax: cut ? Number.MAX_SAFE_INTEGER : bytesMax,
+      maxBytes: cut ? Number.MAX_SAFE_INTEGER : maxBytes,
       timeoutMs,
     });
     return {
-      status: answer.status,
-      headers: plain(answer.headers),
-      robotsTags: [answer.headers['x-robots-tag'] ?? []].flat(),
-      body: cut ? await beginning(answer.body, bytesMax) : await answer.body.bytes(),
+      status: response.status,
+      headers: flatten(response.headers),
+      robotsTags: [response.headers['x-robots-tag'] ?? []].flat(),
+      body: cut ? await readBeginning(response.body, maxBytes) : await response.body.bytes(),
     };
   };
 }
 
-async function beginning(body: AsyncIterable<Buffer>, bytesMax: number): Promise<Uint8Array> {
+async function readBeginning(body: AsyncIterable<Buffer>, maxBytes: number): Promise<Uint8Array> {
   const chunks: Buffer[] = [];
   let bytes = 0;
   for await (const chunk of body) {
     chunks.push(chunk);
     bytes += chunk.length;
-    if (bytes >= bytesMax) break;
+    if (bytes >= maxBytes) break;
   }
-  return Buffer.concat(chunks).subarray(0, bytesMax);
+  return Buffer.concat(chunks).subarray(0, maxBytes);
 }
 
-function plain(headers: Record<string, string | string[] | undefined>): Record<string, string> {
+function flatten(headers: Record<string, string | string[] | undefined>): Record<string, string> {
   const flat: Record<string, string> = {};
   for (const [name, value] of Object.entries(headers))
     if (value !== undefined) flat[name] = Array.isArray(value) ? value.join(', ') : value;

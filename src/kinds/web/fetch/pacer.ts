@@ -1,9 +1,9 @@
-// Manners per host, shared by every crawl and call of this server: how many requests at once and how long between them.
-// Hosts of this machine and private networks are the user's own and are not slowed down.
+// Limits the request rate per host across all crawls and calls of this server: concurrency and delay between requests.
+// Hosts on this machine and in private networks are not limited.
 import ipaddr from 'ipaddr.js';
 import type { Clock } from '../../../runtime/clock.ts';
 
-export interface Manners {
+export interface Pace {
   delayMs: number;
   concurrency: number;
 }
@@ -14,8 +14,8 @@ interface Turn {
 }
 
 const ownConcurrency = 100;
-const idleHostsMax = 20_000;
-/** Somebody else may have the turn first. */
+const maxIdleHosts = 20_000;
+/** Polling interval, because another caller may get the turn first. */
 const lookMs = 100;
 
 export class Pacer {
@@ -26,30 +26,30 @@ export class Pacer {
     this.clock = clock;
   }
 
-  /** 0: a request to the host may start now, and counts as started; else ms to wait (Infinity: until one ends). */
-  take(host: string, manners: Manners): number {
+  /** Returns 0 and counts a request as started, or the ms to wait (Infinity: until a request ends). */
+  take(host: string, pace: Pace): number {
     const turn = this.turnOf(host);
-    const wait = this.wait(turn, manners);
+    const wait = this.wait(turn, pace);
     if (wait > 0) return wait;
     turn.running++;
-    turn.nextAt = this.clock.now() + manners.delayMs;
+    turn.nextAt = this.clock.now() + pace.delayMs;
     return 0;
   }
 
-  /** No further request for so long: the one under way was let through before its host's wish was known. */
-  hold(host: string, delayMs: number): void {
+  /** Delays further requests: the running one started before the host's Crawl-delay was known. */
+  delay(host: string, delayMs: number): void {
     const turn = this.turnOf(host);
     turn.nextAt = Math.max(turn.nextAt, this.clock.now() + delayMs);
   }
 
-  /** One request to the host, when it is its turn. */
+  /** Runs one request to the host when it is its turn. */
   async turn<T>(
     host: string,
-    manners: () => Manners,
+    pace: () => Pace,
     signal: AbortSignal,
     ask: () => Promise<T>,
   ): Promise<T> {
-    for (let wait = this.take(host, manners()); wait > 0; wait = this.take(host, manners())) {
+    for (let wait = this.take(host, pace()); wait > 0; wait = this.take(host, pace())) {
       await this.clock.sleep(Math.min(wait, lookMs), signal);
       signal.throwIfAborted();
     }
@@ -60,10 +60,10 @@ export class Pacer {
     }
   }
 
-  /** One more request within a turn: as long after the one before as any other, and as long before the next. */
-  async again(host: string, { delayMs }: Manners, signal: AbortSignal): Promise<void> {
+  /** Waits before another request within the same turn, and delays the next turn accordingly. */
+  async waitWithinTurn(host: string, { delayMs }: Pace, signal: AbortSignal): Promise<void> {
     if (delayMs === 0) return;
-    this.hold(host, 2 * delayMs);
+    this.delay(host, 2 * delayMs);
     await this.clock.sleep(delayMs, signal);
   }
 
@@ -72,15 +72,15 @@ export class Pacer {
     if (turn) turn.running = Math.max(0, turn.running - 1);
   }
 
-  private wait(turn: Turn, manners: Manners): number {
-    if (turn.running >= manners.concurrency) return Infinity;
+  private wait(turn: Turn, pace: Pace): number {
+    if (turn.running >= pace.concurrency) return Infinity;
     return Math.max(0, turn.nextAt - this.clock.now());
   }
 
   private turnOf(host: string): Turn {
     let turn = this.hosts.get(host);
     if (!turn) {
-      if (this.hosts.size >= idleHostsMax) this.forgetIdle();
+      if (this.hosts.size >= maxIdleHosts) this.forgetIdle();
       turn = { running: 0, nextAt: 0 };
       this.hosts.set(host, turn);
     }
@@ -94,17 +94,17 @@ export class Pacer {
   }
 }
 
-/** How a host is asked for single pages. */
-export function hostManners(
+/** The request rate for single pages. */
+export function hostPace(
   host: string,
   settings: { delayMs: number; hostConcurrency: number },
-): Manners {
+): Pace {
   return isOwnHost(host)
     ? { delayMs: 0, concurrency: ownConcurrency }
     : { delayMs: settings.delayMs, concurrency: settings.hostConcurrency };
 }
 
-/** This machine or a private network, by its name alone. */
+/** Whether a host is on this machine or in a private network, judged by name only. */
 export function isOwnHost(host: string): boolean {
   const name = host
     .replace(/:\d+$/, '')

@@ -1,9 +1,9 @@
-// X-Robots-Tag: rules for everybody, and rules for the one who is named before them.
-/** A colon also stands in rules that have a value; what is before it then is no name. */
+// Parses X-Robots-Tag: rules for all bots, and rules that follow a bot name.
+/** Rules with a value also contain a colon, so these words are not bot names. */
 const valued = /^(?:unavailable_after|max-[a-z-]+)$/;
 const named = /^\s*([a-z_*][\w*-]*)\s*:(.*)$/s;
 
-/** Whether the lines of the header say that links are not to be followed. A name holds until the next one, or the end of its line. */
+/** Whether the header forbids following links. A bot name applies until the next name or the end of its line. */
 export function forbidsFollowing(lines: readonly string[], botName: string): boolean {
   const rules = lines.flatMap((line) => rulesFor(line, botName.toLowerCase()));
   return rules.includes('nofollow') || rules.includes('none');

@@ -1,54 +1,54 @@
-// Sitemaps of every kind: urlset, index, RSS, Atom, plain text, gzipped. Broken XML gives what could be read.
+// Reads sitemaps: urlset, index, RSS, Atom and plain text, optionally gzipped. Broken XML yields the readable part.
 import { promisify } from 'node:util';
 import { constants, gunzip } from 'node:zlib';
-import { Parser } from 'htmlparser2';
 import { nextTurn } from '../../../runtime/clock.ts';
+import { htmlparser2 } from '../../../runtime/packages.ts';
 import type { Fetched } from './fetcher.ts';
 
-export interface Sitemap {
+interface Sitemap {
   urls: { url: string; lastmod?: string }[];
-  /** Further sitemap files, of an index. */
+  /** Sitemap files that an index lists. */
   files: string[];
 }
 
-export const sitemapUrlsMax = 50_000;
-const redirectsMax = 5;
-const inflatedBytesMax = 50 * 1024 * 1024;
-/** Read in pieces, with room for other work between them. */
+const maxSitemapUrls = 50_000;
+const maxRedirects = 5;
+const maxInflatedBytes = 50 * 1024 * 1024;
+/** Parsed in pieces, so that other work can run in between. */
 const pieceChars = 32_768;
-/** Sitemaps are shallow. The parser's work grows with the square of the depth. */
-const depthMax = 200;
+/** Sitemaps are shallow, and parse time grows with the square of the depth. */
+const maxDepth = 200;
 const unzip = promisify(gunzip);
 
-/** A file, also where it has moved to; undefined: there is none. */
+/** Fetches a sitemap file and follows redirects. Undefined if the file does not exist. */
 export async function fetchSitemap(
   file: string,
   ask: (url: string) => Promise<Fetched>,
 ): Promise<(Sitemap & { bytes: number }) | undefined> {
   let url = file;
-  for (let hop = 0; hop <= redirectsMax; hop++) {
+  for (let hop = 0; hop <= maxRedirects; hop++) {
     const { status, headers, body } = await ask(url);
     if (status === 200) return { ...(await readSitemap(body, url)), bytes: body.byteLength };
     if (status === 404 || status === 410) return undefined;
     const next = status >= 300 && status < 400 ? URL.parse(headers.location ?? '', url) : null;
-    if (!next) throw new Error(`it answered ${status}`);
+    if (!next) throw new Error(`the server responded with status ${status}`);
     url = next.href;
   }
-  throw new Error(`it redirects more than ${redirectsMax} times`);
+  throw new Error(`it redirects more than ${maxRedirects} times`);
 }
 
 export async function readSitemap(body: Uint8Array, base: string): Promise<Sitemap> {
-  const text = new TextDecoder().decode(await unpacked(body));
+  const text = new TextDecoder().decode(await gunzipped(body));
   if (/^\uFEFF?\s*</.test(text)) return readXml(text, base);
-  const urls = text.split(/\r?\n/, sitemapUrlsMax).flatMap((line) => absolute(line, base));
+  const urls = text.split(/\r?\n/, maxSitemapUrls).flatMap((line) => absolute(line, base));
   return { urls: urls.map((url) => ({ url })), files: [] };
 }
 
-/** Of one that was cut off, what is there. */
-async function unpacked(body: Uint8Array): Promise<Uint8Array> {
+/** Decompresses gzip. A truncated file yields the readable part. */
+async function gunzipped(body: Uint8Array): Promise<Uint8Array> {
   if (body[0] !== 0x1f || body[1] !== 0x8b) return body;
   try {
-    const options = { maxOutputLength: inflatedBytesMax, finishFlush: constants.Z_SYNC_FLUSH };
+    const options = { maxOutputLength: maxInflatedBytes, finishFlush: constants.Z_SYNC_FLUSH };
     return await unzip(body, options);
   } catch {
     return new Uint8Array();
@@ -67,12 +67,12 @@ async function readXml(text: string, base: string): Promise<Sitemap> {
     item = undefined;
     const url = loc === undefined ? undefined : absolute(loc, base)[0];
     if (url === undefined) return;
-    if (inIndex) found.files.push(...(found.files.length < sitemapUrlsMax ? [url] : []));
-    else if (found.urls.length < sitemapUrlsMax) {
+    if (inIndex) found.files.push(...(found.files.length < maxSitemapUrls ? [url] : []));
+    else if (found.urls.length < maxSitemapUrls) {
       found.urls.push({ url, ...(lastmod === undefined ? {} : { lastmod }) });
     }
   };
-  const parser = new Parser(
+  const parser = new (htmlparser2().Parser)(
     {
       onopentag(name, attributes) {
         const tag = local(name);
@@ -113,7 +113,7 @@ async function readXml(text: string, base: string): Promise<Sitemap> {
   };
   for (let at = 0; at < text.length; at += pieceChars) {
     parser.write(text.slice(at, at + pieceChars));
-    if (depth > depthMax || found.urls.length >= sitemapUrlsMax) return found;
+    if (depth > maxDepth || found.urls.length >= maxSitemapUrls) return found;
     await nextTurn();
   }
   parser.end();

@@ -1,11 +1,11 @@
-// Every operation of the web kind. Toolset `web` has at most twelve tools and 16 kB.
+// All operations of the web kind. The toolset `web` is limited to twelve tools and 16 kB.
 import type { Operation } from '../../../operation.ts';
-import type { Services } from '../services.ts';
-import { crawlOperations } from './crawl.ts';
+import type { WebDeps } from '../deps.ts';
+import { crawlOperations } from './crawl-site.ts';
 import { pageOperations } from './pages.ts';
 import { researchOperations } from './research.ts';
 
-export function webOperations(services: Services): Operation[] {
+export function webOperations(services: WebDeps): Operation[] {
   return [
     ...crawlOperations(services),
     ...pageOperations(services),

@@ -1,35 +1,52 @@
-// Operations that are one job each: checked, paid for, submitted, waited for as long as a call may take, answered; and
-// answered again later, for who comes back with the job's id (MCP tasks).
+// Defines operations that run one job: validate, submit, wait, respond. A caller can also fetch the response later by job
+// id (MCP tasks).
+import { hash } from 'node:crypto';
 import { z } from 'zod';
 import { visibleJob } from '../../../jobs/view.ts';
 import { defineOperation, type CallContext, type Operation } from '../../../operation.ts';
-import { actionInputs, type Action, type ActionInput } from '../actions/inputs.ts';
-import type { WebhookWish } from '../crawl/options.ts';
-import type { Services } from '../services.ts';
+import { actionInputs, type Action, type ActionInput } from '../jobs/inputs.ts';
+import type { WebhookOptions } from '../crawl/options.ts';
+import type { WebDeps } from '../deps.ts';
 import {
-  answerOf,
+  toResponse,
   common,
   jobFields,
   pendingJob,
   submitAndWait,
   waitMs,
   webJobs,
-  type Answer,
+  type JobResponse,
 } from './run.ts';
 
-type Said = 'name' | 'title' | 'description' | 'rareInput' | 'http' | 'cli' | 'text' | 'content';
+type OperationTexts =
+  | 'name'
+  | 'title'
+  | 'description'
+  | 'rareInput'
+  | 'http'
+  | 'cli'
+  | 'text'
+  | 'content'
+  | 'pages';
 
-export interface JobOperation<A extends Action> extends Pick<Operation<unknown, Answer>, Said> {
+interface JobOperation<A extends Action> extends Pick<
+  Operation<unknown, JobResponse>,
+  OperationTexts
+> {
   action: A;
   effect?: 'read' | 'write';
-  /** The job may be given a name, tags and an idempotency key. */
+  /** Accepts name, tags, labels and webhook. */
   named?: boolean;
-  /** What can be known to be wrong is said now, not by a failed job. */
+  /** Rejects invalid input now instead of with a failed job. */
   check?(input: ActionInput<A>): void | Promise<unknown>;
-  /** An answer that need not be asked for again. */
-  known?(input: ActionInput<A>, owner: string): Promise<Answer | undefined>;
-  /** Adds to an answer what does not stand in the job, or gives the piece of it that was asked for. */
-  shown?(answer: Answer, input: ActionInput<A>, context: CallContext): Answer | Promise<Answer>;
+  /** Returns an earlier response that can be reused. */
+  cached?(input: ActionInput<A>, owner: string): Promise<JobResponse | undefined>;
+  /** Adds data that is not stored in the job, or selects the requested piece. */
+  present?(
+    response: JobResponse,
+    input: ActionInput<A>,
+    context: CallContext,
+  ): JobResponse | Promise<JobResponse>;
 }
 
 interface Asked {
@@ -37,46 +54,63 @@ interface Asked {
   name?: string;
   tags?: string[];
   idempotencyKey?: string;
-  webhook?: WebhookWish;
+  webhook?: WebhookOptions;
   labels?: string[];
 }
 
-export const answer: z.ZodType<Answer> = z.looseObject(jobFields);
+export const response: z.ZodType<JobResponse> = z.looseObject(jobFields);
 
 export function jobOperation<A extends Action>(
-  services: Services,
+  services: WebDeps,
   definition: JobOperation<A>,
 ): Operation {
-  const { action, effect = 'read', named, check, known, shown, ...said } = definition;
-  const shape = (actionInputs[action] as z.ZodObject).extend({ ...(named ? common : {}), waitMs });
-  const complete = async (out: Answer, input: unknown, context: CallContext) =>
-    shown ? shown(out, input as ActionInput<A>, context) : out;
-  return defineOperation<unknown, Answer>({
-    ...said,
+  const { action, effect = 'read', named, check, cached, present, ...texts } = definition;
+  const { idempotencyKey } = common;
+  const more = { ...(named ? common : { idempotencyKey }), waitMs };
+  const shape = (actionInputs[action] as z.ZodObject).extend(more);
+  const complete = async (out: JobResponse, input: unknown, context: CallContext) =>
+    present ? present(out, input as ActionInput<A>, context) : out;
+  return defineOperation<unknown, JobResponse>({
+    ...texts,
     effect,
     openWorld: true,
     scope: 'run',
     reach: webJobs,
     toolsets: ['web'],
     input: shape,
-    rareInput: [...(said.rareInput ?? []), ...(named ? Object.keys(common) : []), 'waitMs'],
-    output: answer,
+    rareInput: [...(texts.rareInput ?? []), ...Object.keys(more)],
+    output: response,
     startsJob: pendingJob,
-    answerFor: async (id, context) => {
+    outputFor: async (id, context) => {
       const job = await visibleJob(services.jobs, id, context.caller);
       return job.kind === 'web' && job.action === action
-        ? complete(answerOf(job), job.input, context)
+        ? complete(toResponse(job), job.input, context)
         : undefined;
     },
     run: async (asked, context) => {
-      const { waitMs: wait, name, tags, idempotencyKey, webhook, labels, ...rest } = asked as Asked;
+      const {
+        waitMs: wait,
+        name,
+        tags,
+        idempotencyKey: key,
+        webhook,
+        labels,
+        ...rest
+      } = asked as Asked;
       const input = rest as ActionInput<A>;
       await check?.(input);
-      const have = await known?.(input, context.caller!.owner);
-      if (have) return complete(have, input, context);
-      const wish = { action, input: rest, waitMs: wait };
-      const job = { ...wish, name, tags, idempotencyKey, webhook, labels };
-      return complete(answerOf(await submitAndWait(services, context, job)), input, context);
+      const cachedResponse = await cached?.(input, context.caller!.owner);
+      if (cachedResponse) return complete(cachedResponse, input, context);
+      const request = { action, input: rest, waitMs: wait };
+      const idempotencyKey = key ?? keyOf(context, action, rest);
+      const job = { ...request, name, tags, idempotencyKey, webhook, labels };
+      return complete(toResponse(await submitAndWait(services, context, job)), input, context);
     },
   });
+}
+
+/** A dialect request can start several jobs, so their keys combine the request's key and the input. */
+function keyOf({ idempotencyKey: key }: CallContext, ...work: unknown[]): string | undefined {
+  if (key === undefined) return undefined;
+  return `request:${hash('sha256', JSON.stringify([key, ...work]))}`;
 }

@@ -1,46 +1,46 @@
-// Search, pipeline, agent, usage.
+// The operations web_search, run_pipeline, run_agent and web_usage.
 import { z } from 'zod';
 import { AppError } from '../../../errors.ts';
 import { defineOperation, type Operation } from '../../../operation.ts';
-import type { ActionInput } from '../actions/inputs.ts';
-import { parseUrl } from '../crawl/url.ts';
-import type { Services } from '../services.ts';
-import { creditNotes, creditTable, type Charge } from '../usage/credits.ts';
+import type { ActionInput } from '../jobs/inputs.ts';
+import { parseUrl } from '../url.ts';
+import type { WebDeps } from '../deps.ts';
+import { creditNotes, creditTable, type Charge } from '../billing/credits.ts';
 import { jobOperation } from './job-operation.ts';
 import { checkSelectors } from './selectors.ts';
-import { agentWords, pipelineWords, searchWords, usageText } from './terminal.ts';
+import { agentText, pipelineText, searchText, usageText } from './terminal.ts';
 import { webJobs } from './run.ts';
 
-export function researchOperations(services: Services): Operation[] {
+export function researchOperations(services: WebDeps): Operation[] {
   return [webSearch(services), runPipeline(services), runAgent(services), webUsage(services)];
 }
 
-function webSearch(services: Services): Operation {
+function webSearch(services: WebDeps): Operation {
   return jobOperation(services, {
     action: 'search',
     name: 'web_search',
     title: 'Web search',
     description:
       'Searches the web, news or images, suggests queries, answers with passages of the best pages (type answer), or searches the pages crawled here (type crawled). ' +
-      'Engines come from the settings; every row names its engine, and a missing general engine is said in `notice`. To read a result use read_page.',
+      'Engines come from the settings. Every row names its engine, and `notice` reports a missing general engine. To read a result use read_page.',
     rareInput: ['offset', 'country', 'safesearch'],
     http: { method: 'POST', path: '/api/web/search' },
     cli: [
-      { words: ['search'], summary: 'search the web', ...searchCommand, ...searchWords },
+      { words: ['search'], summary: 'search the web', ...searchCommand, ...searchText },
       {
         words: ['answer'],
-        summary: 'passages of the best pages about a question',
+        summary: 'show passages of the best pages for a question',
         ...ofType('answer'),
       },
       { words: ['news'], summary: 'search the news', ...ofType('news', ['published', 'source']) },
       {
         words: ['images'],
-        summary: 'search pictures',
+        summary: 'search images',
         ...ofType('images', ['imageUrl', 'width', 'height', 'license']),
       },
       {
         words: ['suggest'],
-        summary: 'what others look for with these words',
+        summary: 'suggest search queries',
         ...ofType('suggest'),
       },
     ],
@@ -59,16 +59,16 @@ const ofType = (type: ActionInput<'search'>['type'], more: string[] = []) => ({
   table: { rows: 'rows', columns: [...searchColumns, ...more] },
 });
 
-function runPipeline(services: Services): Operation {
+function runPipeline(services: WebDeps): Operation {
   return jobOperation(services, {
     action: 'pipeline',
     name: 'run_pipeline',
     title: 'Run pipeline',
     description:
-      'Searches for a query and fills your schema from each of the best pages, as one job: per page its data or its error, with the steps taken. For one known page use extract_data; for one merged answer run_agent.',
+      'Searches for a query and fills your schema from each of the best pages, as one job. Returns data or an error per page, and the steps. For one known page use extract_data; for one merged result use run_agent.',
     rareInput: ['selectors'],
     http: { method: 'POST', path: '/api/web/pipelines' },
-    cli: { words: ['pipeline'], args: ['query'], ...pipelineWords },
+    cli: { words: ['pipeline'], args: ['query'], ...pipelineText },
     named: true,
     check: async ({ selectors, schema }) => {
       await checkSelectors([], selectors);
@@ -77,21 +77,21 @@ function runPipeline(services: Services): Operation {
   });
 }
 
-function runAgent(services: Services): Operation {
+function runAgent(services: WebDeps): Operation {
   return jobOperation(services, {
     action: 'agent',
     name: 'run_agent',
     title: 'Run agent',
     description:
-      'Finds out something from several sources: searches, reads the best pages (or your `urls`), fills the schema from each and merges; every value has its sources, disagreements are listed as conflicts, and the passages that speak of the question are quoted by number. Bounded by maxCredits and maxSources. No model of its own: you draw the conclusions. Use it for questions that no single page answers; for one page use read_page, for a list of results web_search.',
+      'Researches a question in several sources: searches, reads the best pages (or your `urls`), fills the schema from each page and merges the data. Every value has its sources, disagreements are listed as conflicts, and relevant passages are quoted with their source numbers. Limited by maxCredits and maxSources. Uses no model: you draw the conclusions. Use it for questions that no single page answers; for one page use read_page, for a list of results use web_search.',
     http: { method: 'POST', path: '/api/web/agents' },
-    cli: { words: ['agent'], args: ['prompt'], ...agentWords },
+    cli: { words: ['agent'], args: ['prompt'], ...agentText },
     named: true,
     check: async ({ schema, urls = [], onlyUrls }) => {
       for (const url of urls) parseUrl(url);
       if (onlyUrls && urls.length === 0) {
-        throw new AppError('invalidInput', 'There is nothing to read.', {
-          hint: 'Give `urls`, or leave `onlyUrls` out so that they are searched for.',
+        throw new AppError('invalidInput', '`onlyUrls` requires `urls`.', {
+          hint: 'Pass `urls`, or omit `onlyUrls` to search for pages.',
         });
       }
       if (schema) await services.reader.check(schema);
@@ -99,12 +99,12 @@ function runAgent(services: Services): Operation {
   });
 }
 
-function webUsage(services: Services): Operation {
+function webUsage(services: WebDeps): Operation {
   return defineOperation({
     name: 'web_usage',
     title: 'Web usage',
     description:
-      'Shows what web jobs cost (the one credit table), what was spent by day and action, and what is left of the budgets. Credits are a local measure: nothing is billed. Use it before a large crawl_site, or when a job ended for want of credits; the cost of one job is in get_job.',
+      'Shows the credit prices of web jobs, spending by day and action, and the remaining budgets. Credits are a local measure: nothing is billed. Use it before a large crawl_site, or when a job stopped because credits ran out. For the cost of one job use get_job.',
     effect: 'read',
     scope: 'read',
     reach: webJobs,
@@ -112,7 +112,7 @@ function webUsage(services: Services): Operation {
     input: z.strictObject({
       from: z.iso.date().optional().describe('Default: first day of this month'),
       to: z.iso.date().optional().describe('Default: today'),
-      by: z.enum(['day', 'hour']).default('day').describe('hour: `day` of a row is its hour (UTC)'),
+      by: z.enum(['day', 'hour']).default('day').describe('hour: `day` contains the hour (UTC)'),
     }),
     output: z.object({
       period: z.string(),

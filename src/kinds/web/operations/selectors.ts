@@ -1,4 +1,4 @@
-// Selectors of callers, tried on an empty page: what is no CSS is said before anything is fetched.
+// Validates CSS selectors on an empty page, so that invalid ones are reported before anything is fetched.
 import type { SelectorRule } from '../extract/lookup.ts';
 
 export async function checkSelectors(
@@ -8,8 +8,8 @@ export async function checkSelectors(
   const all = [...parts, ...Object.values(rules).flatMap(selectorsOf)];
   if (all.length === 0) return;
   const [{ parseHtml }, { select }] = await Promise.all([
-    import('../content/dom.ts'),
-    import('../content/selectors.ts'),
+    import('../read/parse-html.ts'),
+    import('../read/selectors.ts'),
   ]);
   const page = parseHtml('');
   for (const selector of all) select(page, selector);

@@ -1,38 +1,43 @@
-// Answers of web jobs as a person reads them on a terminal: the result first, then where it comes from and what it lacks.
+// Terminal output of web jobs: the result first, then its sources and what is missing.
 import type { CliShape } from '../../../operation.ts';
-import type { Step } from '../actions/trail.ts';
-import type { Conflict } from '../actions/merge.ts';
+import type { Step } from '../jobs/step-log.ts';
+import type { Conflict } from '../jobs/merge-sources.ts';
 import type { ActionResult } from '../browser/actions.ts';
 import type { Extraction } from '../extract/extract.ts';
-import type { SearchAnswer } from '../search/types.ts';
-import type { Budget } from '../usage/credits.ts';
-import type { UsageRow } from '../usage/store.ts';
-import type { Answer } from './run.ts';
+import type { SearchResult } from '../search/types.ts';
+import type { Budget } from '../billing/credits.ts';
+import type { UsageRow } from '../store/usage.ts';
+import type { JobResponse } from './run.ts';
 
-type Spoken = Pick<CliShape, 'text' | 'isShort'>;
+type CliText = Pick<CliShape, 'text' | 'isShort'>;
 
-/** Only an answer that has a result has its own words, also one that was cut short. */
-function spoken<T>(text: (out: T) => string | undefined, isShort: (out: T) => boolean): Spoken {
-  const isDone = (out: unknown) => (out as Answer).creditsUsed !== undefined;
+/** Formats only responses with a result, including partial ones. */
+function cliText<T>(text: (out: T) => string | undefined, isShort: (out: T) => boolean): CliText {
+  const isDone = (out: unknown) => (out as JobResponse).creditsUsed !== undefined;
   return {
     text: (out) => (isDone(out) ? text(out as T) : undefined),
     isShort: (out) => isDone(out) && isShort(out as T),
   };
 }
 
-export const crawlWords = spoken<
-  { pages: number; fates: Record<string, number>; stopReason: string; creditsUsed: number } & Answer
+export const crawlText = cliText<
+  {
+    pages: number;
+    outcomes: Record<string, number>;
+    stopReason: string;
+    creditsUsed: number;
+  } & JobResponse
 >(
-  ({ jobId, pages, fates, stopReason, creditsUsed }) =>
+  ({ id, pages, outcomes, stopReason, creditsUsed }) =>
     [
       `${pages} pages (${stopReason}), ${creditsUsed} credits`,
-      ...Object.entries(fates).map(([fate, n]) => `${n} ${fate}`),
-      `\`errand pages ${jobId}\` lists them, with --fields markdown it shows their text.`,
+      ...Object.entries(outcomes).map(([outcome, n]) => `${n} ${outcome}`),
+      `Run \`errand pages ${id}\` to list the pages, with --fields markdown to show their text.`,
     ].join('\n'),
   () => false,
 );
 
-export const extractionWords = spoken<Extraction & Answer>(
+export const extractionText = cliText<Extraction & JobResponse>(
   (out) =>
     blocks(
       `${out.title ?? ''}\n${out.url}`.trim(),
@@ -41,13 +46,13 @@ export const extractionWords = spoken<Extraction & Answer>(
       out.missing.map(({ path, reason }) => `${path} is missing: ${reason}`).join('\n'),
       out.problems.map(({ path, message }) => `${path || 'the data'} ${message}`).join('\n'),
       out.needsModel &&
-        `${out.needsModel.reason} --json shows the content; \`errand extract submit ${out.jobId} FILE\` takes the JSON that was made of it.`,
+        `${out.needsModel.reason} --json shows the content. Submit the JSON you produce from it with \`errand extract submit ${out.id} FILE\`.`,
     ),
   ({ valid, needsModel }) => !valid || needsModel !== undefined,
 );
 
-export const browseWords = spoken<
-  { results: ActionResult[]; title: string; finalUrl: string } & Answer
+export const browseText = cliText<
+  { results: ActionResult[]; title: string; finalUrl: string } & JobResponse
 >(
   ({ results, title, finalUrl }) =>
     blocks(`${title}\n${finalUrl}`.trim(), ...results.map((one, i) => resultText(one, i + 1))),
@@ -75,13 +80,13 @@ interface Item {
   error?: string;
 }
 
-export const pipelineWords = spoken<Research & { items: Item[] } & Answer>(
+export const pipelineText = cliText<Research & { items: Item[] } & JobResponse>(
   (out) =>
     blocks(
       ...out.items.map(({ url, title, data, error }, i) =>
         `${i + 1}. ${title ?? url}\n${url}\n${error === undefined ? json(data) : `failed: ${error}`}`.trim(),
       ),
-      wayText(out),
+      stepsText(out),
     ),
   ({ items }) => items.every(({ error }) => error !== undefined),
 );
@@ -93,8 +98,13 @@ interface Source {
   error?: string;
 }
 
-export const agentWords = spoken<
-  Research & { data?: unknown; conflicts?: Conflict[]; context: string; sources: Source[] } & Answer
+export const agentText = cliText<
+  Research & {
+    data?: unknown;
+    conflicts?: Conflict[];
+    context: string;
+    sources: Source[];
+  } & JobResponse
 >(
   (out) =>
     blocks(
@@ -102,24 +112,26 @@ export const agentWords = spoken<
       (out.conflicts ?? []).map(conflictText).join('\n'),
       out.context,
       sourcesText(out.sources),
-      wayText(out),
+      stepsText(out),
     ),
   () => false,
 );
 
 function conflictText({ field, values }: Conflict): string {
-  const lines = values.map(({ value, sources }) => `  ${json(value)} says ${sources.join(', ')}`);
+  const lines = values.map(
+    ({ value, sources }) => `  ${json(value)} according to ${sources.join(', ')}`,
+  );
   return [`The sources disagree on ${field}:`, ...lines].join('\n');
 }
 
-/** Suggestions and answers have no rows to make a table of. */
-export const searchWords = spoken<
-  SearchAnswer & { type: string; context?: string; sources?: Source[] } & Answer
+/** Suggestions and answers have no table rows. */
+export const searchText = cliText<
+  SearchResult & { type: string; context?: string; sources?: Source[] } & JobResponse
 >(
   (out) => {
     if (out.type === 'suggest') return out.suggestions.join('\n') || 'No suggestion.';
     if (out.type !== 'answer') return undefined;
-    return blocks(out.context || 'No passage speaks of it.', sourcesText(out.sources ?? []));
+    return blocks(out.context || 'No relevant passage found.', sourcesText(out.sources ?? []));
   },
   () => false,
 );
@@ -132,8 +144,8 @@ const sourcesText = (sources: readonly Source[]): string =>
     })
     .join('\n');
 
-/** The steps that failed, what was left, and what it cost. */
-function wayText({ steps, creditsUsed, stopReason, unread = [] }: Research): string {
+/** Failed steps, unread pages and the price. */
+function stepsText({ steps, creditsUsed, stopReason, unread = [] }: Research): string {
   const failed = steps.filter(({ ok, phase }) => !ok && phase === 'search');
   return [
     ...failed.map(({ detail }) => `search failed: ${detail}`),
@@ -156,7 +168,7 @@ export function usageText({ period, creditsUsed, budgets, rows, creditTable }: U
     budgets
       .map(
         ({ period: span, limit, used, remaining }) =>
-          `budget of the ${span}: ${used} of ${limit} used, ${remaining} left`,
+          `budget per ${span}: ${used} of ${limit} used, ${remaining} left`,
       )
       .join('\n'),
     columns(

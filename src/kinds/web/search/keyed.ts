@@ -1,19 +1,33 @@
-// Engines that need a key: Brave, Tavily and SearchClaw. Without its key an engine does not exist.
-import { askJson, isoDate, isWebUrl, plainText, type Answer, type AskOptions } from './ask.ts';
-import { rowsFrom } from './window.ts';
-import type { Engine, Found, FoundRow, Freshness, SearchParts, SearchRequest } from './types.ts';
+// Engines that need an API key: Brave, Tavily and SearchClaw. An engine without its key is not available.
+import {
+  fetchJson,
+  isoDate,
+  isWebUrl,
+  plainText,
+  type JsonValue,
+  type FetchOptions,
+} from './engine-fetch.ts';
+import { collectRows } from './paging.ts';
+import type {
+  Engine,
+  EngineResult,
+  EngineRow,
+  Freshness,
+  SearchDeps,
+  SearchRequest,
+} from './types.ts';
 
-export type Asker = (engine: string, signal: AbortSignal) => AskOptions;
+export type FetchOptionsFactory = (engine: string, signal: AbortSignal) => FetchOptions;
 
-export function keyedEngines(parts: SearchParts, asker: Asker): Engine[] {
-  const { settings, secret } = parts;
+export function keyedEngines(deps: SearchDeps, fetchOptions: FetchOptionsFactory): Engine[] {
+  const { settings, secret } = deps;
   const engines: Engine[] = [];
   const brave = secret(settings.brave.keyName);
   const tavily = secret(settings.tavily.keyName);
   const searchclaw = secret(settings.searchclaw.keyName);
-  if (brave) engines.push(braveEngine(settings.brave.url, brave, asker));
-  if (tavily) engines.push(tavilyEngine(settings.tavily.url, tavily, asker));
-  if (searchclaw) engines.push(searchclawEngine(settings.searchclaw.url, searchclaw, asker));
+  if (brave) engines.push(braveEngine(settings.brave.url, brave, fetchOptions));
+  if (tavily) engines.push(tavilyEngine(settings.tavily.url, tavily, fetchOptions));
+  if (searchclaw) engines.push(searchclawEngine(settings.searchclaw.url, searchclaw, fetchOptions));
   return engines;
 }
 
@@ -23,37 +37,37 @@ const braveFreshness: Record<Freshness, string> = {
   month: 'pm',
   year: 'py',
 };
-const braveCountMax = { web: 20, news: 50, images: 100 };
-const bravePagesMax = 5;
-const braveQueryCharsMax = 400;
+const maxBraveCount = { web: 20, news: 50, images: 100 };
+const maxBravePages = 5;
+const maxBraveQueryChars = 400;
 
-function braveEngine(base: string, key: string, asker: Asker): Engine {
+function braveEngine(base: string, key: string, fetchOptions: FetchOptionsFactory): Engine {
   const headers = { 'x-subscription-token': key };
   return {
     name: 'brave',
     general: true,
     kinds: ['web', 'news', 'images'],
-    takes: ['language', 'country', 'safesearch', 'freshness'],
+    supports: ['language', 'country', 'safesearch', 'freshness'],
     search: (request, signal) => {
       const { kind, offset = 0, count } = request;
-      const sizeMax = braveCountMax[kind];
-      // Brave counts pages, we count rows; of pictures it has one page.
-      const size = offset === 0 || kind === 'images' ? Math.min(offset + count, sizeMax) : sizeMax;
-      const ask = async (page: number) => {
+      const maxSize = maxBraveCount[kind];
+      // Brave counts pages, we count rows. Image search has only one page.
+      const size = offset === 0 || kind === 'images' ? Math.min(offset + count, maxSize) : maxSize;
+      const loadPage = async (page: number) => {
         const url = braveUrl(base, request, { size, page });
-        const answer = await askJson(url, asker('Brave', signal), { headers });
-        const rows = kind === 'web' ? answer.list('web', 'results') : answer.list('results');
-        return rowsOf(rows, braveRow);
+        const response = await fetchJson(url, fetchOptions('Brave', signal), { headers });
+        const rows = kind === 'web' ? response.list('web', 'results') : response.list('results');
+        return toRows(rows, braveRow);
       };
       return kind === 'images'
-        ? rowsFrom(request, { pagesMax: 1, ask })
-        : rowsFrom(request, { size, pagesMax: bravePagesMax, ask });
+        ? collectRows(request, { maxPages: 1, loadPage })
+        : collectRows(request, { size, maxPages: maxBravePages, loadPage });
     },
     async suggest(query, signal) {
       const url = new URL('/res/v1/suggest/search', base);
       url.searchParams.set('q', query);
-      const answer = await askJson(url, asker('Brave', signal), { headers });
-      return answer.list('results').flatMap((row) => row.text('query') ?? []);
+      const response = await fetchJson(url, fetchOptions('Brave', signal), { headers });
+      return response.list('results').flatMap((row) => row.text('query') ?? []);
     },
   };
 }
@@ -65,7 +79,7 @@ function braveUrl(
 ): URL {
   const url = new URL(`/res/v1/${kind}/search`, base);
   const { searchParams: params } = url;
-  params.set('q', query.slice(0, braveQueryCharsMax));
+  params.set('q', query.slice(0, maxBraveQueryChars));
   params.set('count', String(size));
   if (page > 0) params.set('offset', String(page));
   if (language) params.set('search_lang', language);
@@ -78,7 +92,7 @@ function braveUrl(
   return url;
 }
 
-function braveRow(row: Answer): Partial<FoundRow> {
+function braveRow(row: JsonValue): Partial<EngineRow> {
   return {
     snippet: plainText(row.text('description')),
     source: row.text('meta_url', 'hostname') ?? row.text('source'),
@@ -90,63 +104,65 @@ function braveRow(row: Answer): Partial<FoundRow> {
   };
 }
 
-const tavilyCountMax = 20;
+const maxTavilyCount = 20;
 
-function tavilyEngine(base: string, key: string, asker: Asker): Engine {
+function tavilyEngine(base: string, key: string, fetchOptions: FetchOptionsFactory): Engine {
   return {
     name: 'tavily',
     general: true,
     kinds: ['web', 'news'],
-    takes: ['freshness'],
+    supports: ['freshness'],
     async search(request, signal) {
       const { offset = 0, count } = request;
       const body = JSON.stringify({
         query: request.query.slice(0, 400),
-        max_results: Math.min(offset + count, tavilyCountMax),
+        max_results: Math.min(offset + count, maxTavilyCount),
         topic: request.kind === 'news' ? 'news' : 'general',
         ...(request.freshness ? { time_range: request.freshness } : {}),
       });
       const headers = { authorization: `Bearer ${key}`, 'content-type': 'application/json' };
-      const answer = await askJson(new URL('/search', base), asker('Tavily', signal), {
+      const response = await fetchJson(new URL('/search', base), fetchOptions('Tavily', signal), {
         method: 'POST',
         headers,
         body,
       });
-      const rows = rowsOf(answer.list('results'), (row) => ({
+      const rows = toRows(response.list('results'), (row) => ({
         snippet: plainText(row.text('content')),
         published: isoDate(row.text('published_date')),
       }));
-      // It has no pages: what comes after its longest answer cannot be had.
+      // Tavily has no pages, so rows beyond its largest result are not available.
       return { rows: rows.slice(offset) };
     },
   };
 }
 
-function searchclawEngine(base: string, key: string, asker: Asker): Engine {
+function searchclawEngine(base: string, key: string, fetchOptions: FetchOptionsFactory): Engine {
   const headers = { 'x-api-key': key };
-  const ask = async (path: string, params: Record<string, string>, signal: AbortSignal) => {
+  const call = async (path: string, params: Record<string, string>, signal: AbortSignal) => {
     const url = new URL(`${base.replace(/\/$/, '')}/${path}`);
     for (const [name, value] of Object.entries(params)) url.searchParams.set(name, value);
-    return await askJson(url, asker('SearchClaw', signal), { headers });
+    return await fetchJson(url, fetchOptions('SearchClaw', signal), { headers });
   };
   return {
     name: 'searchclaw',
     general: true,
     kinds: ['web', 'news', 'images'],
-    takes: ['language', 'country', 'safesearch', 'freshness'],
-    async search(request, signal): Promise<Found> {
+    supports: ['language', 'country', 'safesearch', 'freshness'],
+    async search(request, signal): Promise<EngineResult> {
       const path = request.kind === 'web' ? 'search' : request.kind;
-      const answer = await ask(path, searchclawParams(request), signal);
-      const title = answer.text('infobox', 'title');
+      const response = await call(path, searchclawParams(request), signal);
+      const title = response.text('infobox', 'title');
       return {
-        rows: rowsOf(answer.list('results'), searchclawRow),
-        suggestions: answer.list('suggestions').flatMap((entry) => entry.text() ?? []),
-        ...(title ? { infobox: { title, content: answer.text('infobox', 'content') ?? '' } } : {}),
+        rows: toRows(response.list('results'), searchclawRow),
+        suggestions: response.list('suggestions').flatMap((entry) => entry.text() ?? []),
+        ...(title
+          ? { infobox: { title, content: response.text('infobox', 'content') ?? '' } }
+          : {}),
       };
     },
     async suggest(query, signal) {
-      const answer = await ask('suggest', { q: query }, signal);
-      return answer.list('suggestions').flatMap((entry) => entry.text() ?? []);
+      const response = await call('suggest', { q: query }, signal);
+      return response.list('suggestions').flatMap((entry) => entry.text() ?? []);
     },
   };
 }
@@ -164,7 +180,7 @@ function searchclawParams(request: SearchRequest): Record<string, string> {
   };
 }
 
-function searchclawRow(row: Answer): Partial<FoundRow> {
+function searchclawRow(row: JsonValue): Partial<EngineRow> {
   return {
     snippet: plainText(row.text('snippet')),
     source: row.text('source_name') ?? row.text('source'),
@@ -176,12 +192,12 @@ function searchclawRow(row: Answer): Partial<FoundRow> {
   };
 }
 
-/** Rows with an address; absent fields stay away. */
-export function rowsOf(
-  list: readonly Answer[],
-  more: (row: Answer) => Partial<FoundRow>,
-): FoundRow[] {
-  const rows: FoundRow[] = [];
+/** Keeps rows with a web URL, and leaves out absent fields. */
+export function toRows(
+  list: readonly JsonValue[],
+  more: (row: JsonValue) => Partial<EngineRow>,
+): EngineRow[] {
+  const rows: EngineRow[] = [];
   for (const entry of list) {
     const own = more(entry);
     const url = own.url ?? entry.text('url');

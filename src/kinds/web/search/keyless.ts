@@ -1,21 +1,30 @@
-// Sources with documented interfaces that need no key: Wikipedia, Openverse and Wikimedia Commons
-// for pictures, GDELT for news, and the operator's own feeds. None of them searches the whole
-// web.
-import { parseFeed } from 'htmlparser2';
+// Sources with documented APIs that need no key: Wikipedia, Openverse and Wikimedia Commons for images, GDELT
+// for news, and the operator's feeds. None of them searches the whole web.
 import { AppError } from '../../../errors.ts';
 import type { Clock } from '../../../runtime/clock.ts';
-import { rowsFrom } from './window.ts';
-import { Answer, askJson, askText, isoDate, isWebUrl, plainText } from './ask.ts';
-import { rowsOf, type Asker } from './keyed.ts';
-import type { Engine, Found, FoundRow, Freshness, SearchParts, SearchRequest } from './types.ts';
+import { htmlparser2 } from '../../../runtime/packages.ts';
+import { collectRows } from './paging.ts';
+import { JsonValue, fetchJson, fetchText, isoDate, isWebUrl, plainText } from './engine-fetch.ts';
+import { toRows, type FetchOptionsFactory } from './keyed.ts';
+import type {
+  Engine,
+  EngineResult,
+  EngineRow,
+  Freshness,
+  SearchDeps,
+  SearchRequest,
+} from './types.ts';
 
-export function keylessEngines({ settings, clock }: SearchParts, asker: Asker): Engine[] {
+export function keylessEngines(
+  { settings, clock }: SearchDeps,
+  fetchOptions: FetchOptionsFactory,
+): Engine[] {
   return [
-    wikipediaEngine(settings.wikipedia.url, asker),
-    openverseEngine(settings.openverse.url, asker),
-    commonsEngine(settings.commons.url, asker),
-    gdeltEngine(settings.gdelt.url, asker),
-    ...(settings.feeds.length > 0 ? [feedsEngine(settings.feeds, asker, clock)] : []),
+    wikipediaEngine(settings.wikipedia.url, fetchOptions),
+    openverseEngine(settings.openverse.url, fetchOptions),
+    commonsEngine(settings.commons.url, fetchOptions),
+    gdeltEngine(settings.gdelt.url, fetchOptions),
+    ...(settings.feeds.length > 0 ? [feedsEngine(settings.feeds, fetchOptions, clock)] : []),
   ];
 }
 
@@ -27,18 +36,18 @@ function apiUrl(base: string, params: Record<string, string | number>): URL {
   return url;
 }
 
-/** en.wikipedia.org in the language asked for; an own wiki stays what it is. */
+/** Replaces en.wikipedia.org with the wiki of the requested language. A custom wiki URL stays unchanged. */
 function inLanguage(base: string, language: string | undefined): string {
   if (language === undefined || !/^[a-z]{2,3}$/.test(language)) return base;
   return base.replace(/^(https?:\/\/)[a-z-]+(?=\.wikipedia\.org)/, `$1${language}`);
 }
 
-function wikipediaEngine(base: string, asker: Asker): Engine {
+function wikipediaEngine(base: string, fetchOptions: FetchOptionsFactory): Engine {
   return {
     name: 'wikipedia',
     general: false,
     kinds: ['web'],
-    takes: ['language'],
+    supports: ['language'],
     async search({ query, count, offset = 0, language }, signal) {
       const home = inLanguage(base, language);
       const url = apiUrl(home, {
@@ -49,9 +58,9 @@ function wikipediaEngine(base: string, asker: Asker): Engine {
         sroffset: offset,
         srinfo: 'suggestion',
       });
-      const answer = await askJson(url, asker('Wikipedia', signal));
-      const suggestion = answer.text('query', 'searchinfo', 'suggestion');
-      const rows = rowsOf(answer.list('query', 'search'), (row) => ({
+      const response = await fetchJson(url, fetchOptions('Wikipedia', signal));
+      const suggestion = response.text('query', 'searchinfo', 'suggestion');
+      const rows = toRows(response.list('query', 'search'), (row) => ({
         url: articleUrl(home, row.text('title')),
         snippet: plainText(row.text('snippet')),
       }));
@@ -63,8 +72,8 @@ function wikipediaEngine(base: string, asker: Asker): Engine {
         search: query.slice(0, 300),
         limit: 10,
       });
-      const answer = await askJson(url, asker('Wikipedia', signal));
-      return (answer.list()[1]?.list() ?? []).flatMap((entry) => entry.text() ?? []);
+      const response = await fetchJson(url, fetchOptions('Wikipedia', signal));
+      return (response.list()[1]?.list() ?? []).flatMap((entry) => entry.text() ?? []);
     },
   };
 }
@@ -74,34 +83,34 @@ function articleUrl(home: string, title: string | undefined): string | undefined
   return new URL(`/wiki/${encodeURIComponent(title.replace(/ /g, '_'))}`, home).href;
 }
 
-/** Without a key of its own. */
-const openverseCountMax = 20;
-const openversePagesMax = 5;
+/** The limit for requests without an API key. */
+const maxOpenverseCount = 20;
+const maxOpenversePages = 5;
 
-function openverseEngine(base: string, asker: Asker): Engine {
+function openverseEngine(base: string, fetchOptions: FetchOptionsFactory): Engine {
   return {
     name: 'openverse',
     general: false,
     kinds: ['images'],
-    takes: ['safesearch'],
+    supports: ['safesearch'],
     search: (request, signal) => {
       const size =
-        (request.offset ?? 0) > 0 ? openverseCountMax : Math.min(request.count, openverseCountMax);
-      const ask = async (page: number) => {
+        (request.offset ?? 0) > 0 ? maxOpenverseCount : Math.min(request.count, maxOpenverseCount);
+      const loadPage = async (page: number) => {
         const url = new URL('/v1/images/', base);
         url.searchParams.set('q', request.query.slice(0, 200));
         url.searchParams.set('page_size', String(size));
         url.searchParams.set('page', String(1 + page));
         if (request.safesearch === 0) url.searchParams.set('mature', 'true');
-        const answer = await askJson(url, asker('Openverse', signal));
-        return rowsOf(answer.list('results'), openverseRow);
+        const response = await fetchJson(url, fetchOptions('Openverse', signal));
+        return toRows(response.list('results'), openverseRow);
       };
-      return rowsFrom(request, { size, pagesMax: openversePagesMax, ask });
+      return collectRows(request, { size, maxPages: maxOpenversePages, loadPage });
     },
   };
 }
 
-const openverseRow = (row: Answer): Partial<FoundRow> => ({
+const openverseRow = (row: JsonValue): Partial<EngineRow> => ({
   url: row.text('foreign_landing_url'),
   snippet: plainText(row.text('attribution') ?? row.text('creator')),
   source: row.text('source'),
@@ -112,12 +121,12 @@ const openverseRow = (row: Answer): Partial<FoundRow> => ({
   license: row.text('license'),
 });
 
-function commonsEngine(base: string, asker: Asker): Engine {
+function commonsEngine(base: string, fetchOptions: FetchOptionsFactory): Engine {
   return {
     name: 'commons',
     general: false,
     kinds: ['images'],
-    takes: [],
+    supports: [],
     async search({ query, count, offset = 0 }, signal) {
       const url = apiUrl(base, {
         action: 'query',
@@ -130,15 +139,15 @@ function commonsEngine(base: string, asker: Asker): Engine {
         iiprop: 'url|size|extmetadata',
         iiurlwidth: 320,
       });
-      const answer = await askJson(url, asker('Wikimedia Commons', signal));
-      const pages = answer.list('query', 'pages');
+      const response = await fetchJson(url, fetchOptions('Wikimedia Commons', signal));
+      const pages = response.list('query', 'pages');
       const ordered = pages.toSorted((a, b) => (a.number('index') ?? 0) - (b.number('index') ?? 0));
-      return { rows: rowsOf(ordered, commonsRow) };
+      return { rows: toRows(ordered, commonsRow) };
     },
   };
 }
 
-function commonsRow(page: Answer): Partial<FoundRow> {
+function commonsRow(page: JsonValue): Partial<EngineRow> {
   const info = page.list('imageinfo')[0];
   return {
     title: page
@@ -157,17 +166,17 @@ function commonsRow(page: Answer): Partial<FoundRow> {
 
 const gdeltSpans: Record<Freshness, string> = { day: '1d', week: '7d', month: '1m', year: '12m' };
 
-function gdeltEngine(base: string, asker: Asker): Engine {
+function gdeltEngine(base: string, fetchOptions: FetchOptionsFactory): Engine {
   return {
     name: 'gdelt',
     general: false,
     kinds: ['news'],
-    takes: ['freshness'],
+    supports: ['freshness'],
     async search(request, signal) {
       const url = gdeltUrl(base, request);
-      const text = await askText(url, asker('GDELT', signal));
-      const answer = gdeltAnswer(text);
-      const rows = rowsOf(answer.list('articles'), (row) => ({
+      const text = await fetchText(url, fetchOptions('GDELT', signal));
+      const response = parseGdelt(text);
+      const rows = toRows(response.list('articles'), (row) => ({
         source: row.text('domain'),
         published: isoDate(row.text('seendate')),
         thumbnailUrl: row.text('socialimage'),
@@ -189,43 +198,47 @@ function gdeltUrl(base: string, { query, count, offset = 0, freshness }: SearchR
   return url;
 }
 
-/** It says what it dislikes in plain words and with status 200. */
-function gdeltAnswer(text: string): Answer {
+/** GDELT reports errors as plain text with status 200. */
+function parseGdelt(text: string): JsonValue {
   const parsed = parseJson(text);
   if (parsed) return parsed;
-  throw new AppError('unavailable', `GDELT did not search: ${plainText(text).slice(0, 200)}`, {
+  throw new AppError('unavailable', `GDELT rejected the query: ${plainText(text).slice(0, 200)}`, {
     hint: /limit|too many|second/i.test(text)
-      ? 'It takes one request every few seconds; try again shortly.'
-      : 'Its queries need words of at least three letters; try other words.',
+      ? 'GDELT accepts one request every few seconds. Try again shortly.'
+      : 'GDELT needs words of at least three letters. Try other words.',
   });
 }
 
-function parseJson(text: string): Answer | undefined {
+function parseJson(text: string): JsonValue | undefined {
   try {
-    return new Answer(JSON.parse(text));
+    return new JsonValue(JSON.parse(text));
   } catch {
     return undefined;
   }
 }
 
-const feedsAtOnce = 10;
+const maxConcurrentFeeds = 10;
 
-/** News from the operator's feeds: entries that hold every word of the query. */
-function feedsEngine(feeds: readonly string[], asker: Asker, clock: Clock): Engine {
+/** Searches the operator's feeds for entries that contain every word of the query. */
+function feedsEngine(
+  feeds: readonly string[],
+  fetchOptions: FetchOptionsFactory,
+  clock: Clock,
+): Engine {
   return {
     name: 'feeds',
     general: false,
     kinds: ['news'],
-    takes: ['freshness'],
+    supports: ['freshness'],
     async search({ query, count, offset = 0, freshness }, signal) {
-      const found: Found = { rows: [], warnings: [] };
+      const found: EngineResult = { rows: [], warnings: [] };
       const words = query.toLowerCase().match(/[\p{L}\p{N}]+/gu) ?? [];
-      for (let i = 0; i < feeds.length; i += feedsAtOnce) {
-        const some = feeds.slice(i, i + feedsAtOnce);
-        await Promise.all(some.map((feed) => readFeed(feed, words, found, asker, signal)));
+      for (let i = 0; i < feeds.length; i += maxConcurrentFeeds) {
+        const some = feeds.slice(i, i + maxConcurrentFeeds);
+        await Promise.all(some.map((feed) => readFeed(feed, words, found, fetchOptions, signal)));
       }
       signal.throwIfAborted();
-      refuseIfNone(found, feeds.length);
+      assertAnyFeedRead(found, feeds.length);
       const since = freshness ? new Date(clock.now() - spanMs[freshness]).toISOString() : '';
       const sorted = found.rows
         .filter(({ published = '' }) => published >= since)
@@ -243,8 +256,8 @@ const spanMs: Record<Freshness, number> = {
   year: 366 * dayMs,
 };
 
-/** A feed that fails is a warning; when all do, nothing was searched. */
-function refuseIfNone({ warnings = [] }: Found, feeds: number): void {
+/** A failed feed is a warning. The search fails only when all feeds fail. */
+function assertAnyFeedRead({ warnings = [] }: EngineResult, feeds: number): void {
   if (warnings.length < feeds) return;
   throw new AppError('unavailable', `No feed could be read: ${warnings.slice(0, 5).join('; ')}`, {
     hint: 'Check web.search.feeds in config.json.',
@@ -254,14 +267,17 @@ function refuseIfNone({ warnings = [] }: Found, feeds: number): void {
 async function readFeed(
   address: string,
   words: readonly string[],
-  found: Found,
-  asker: Asker,
+  found: EngineResult,
+  fetchOptions: FetchOptionsFactory,
   signal: AbortSignal,
 ): Promise<void> {
   try {
-    const feed = parseFeed(await askText(new URL(address), asker('The feed', signal)), {
-      xmlMode: true,
-    });
+    const feed = htmlparser2().parseFeed(
+      await fetchText(new URL(address), fetchOptions('The feed', signal)),
+      {
+        xmlMode: true,
+      },
+    );
     for (const item of feed?.items ?? []) {
       const title = plainText(item.title);
       const snippet = plainText(item.description);

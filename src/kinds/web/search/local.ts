@@ -1,4 +1,4 @@
-// Full text over everything crawled here, as one more engine. The store does the searching.
+// The full-text index over all crawled pages, as another engine. The store runs the search.
 import { isoTime } from '../../../runtime/clock.ts';
 import type { Engine, PageSearch } from './types.ts';
 
@@ -7,7 +7,7 @@ export function localEngine(pages: PageSearch): Engine {
     name: 'local',
     general: false,
     kinds: ['web'],
-    takes: [],
+    supports: [],
     async search({ query, count, offset = 0 }) {
       const hits = await pages.searchPages(query, { limit: count, offset });
       const rows = hits.map(({ url, title, snippet, fetchedAt }) => ({

@@ -1,4 +1,5 @@
-// Which rows are one: http and https, with and without www, the last slash or a fragment are the same result.
+// Identifies duplicate rows: URLs that differ only in http/https, www, a trailing slash or a fragment are the
+// same result.
 export function sameUrl(url: string): string {
   return url
     .replace(/^https?:\/\/(?:www\.)?/i, '')

@@ -1,8 +1,8 @@
-// Settings of search (`web.search` in config.json): which engines, in which order, where, and with
-// which keys. Keys are named, never written here: the values come from the environment or home/env.
+// Search settings (`web.search` in config.json): the engines, their order, URLs and keys. Settings contain
+// only the names of keys; the values come from the environment or home/env.
 import { z } from 'zod';
 
-export const engineNames = [
+const engineNames = [
   'searxng',
   'brave',
   'tavily',
@@ -20,7 +20,7 @@ const keyed = (url: string, keyName: string) =>
   z
     .strictObject({
       url: z.url().default(url),
-      keyName: z.string().default(keyName).describe('Name of the secret with the key'),
+      keyName: z.string().default(keyName).describe('Name of the secret that contains the API key'),
     })
     .prefault({});
 const keyless = (url: string) => z.strictObject({ url: z.url().default(url) }).prefault({});
@@ -30,7 +30,7 @@ export const searchSettings = z
     engines: z
       .array(z.enum(engineNames))
       .default([...engineNames])
-      .describe('Order in which engines are asked; one that is not named is not used'),
+      .describe('Engines in order of use; engines not listed are disabled'),
     searxngUrl: z.url().optional().describe('Your SearXNG instance, e.g. http://127.0.0.1:8888'),
     brave: keyed('https://api.search.brave.com', 'BRAVE_API_KEY'),
     tavily: keyed('https://api.tavily.com', 'TAVILY_API_KEY'),
@@ -39,18 +39,14 @@ export const searchSettings = z
     commons: keyless('https://commons.wikimedia.org'),
     openverse: keyless('https://api.openverse.org'),
     gdelt: keyless('https://api.gdeltproject.org'),
-    feeds: z
-      .array(z.url())
-      .max(50)
-      .default([])
-      .describe('RSS or Atom feeds that `news` looks into'),
-    timeoutMs: z.number().int().min(100).max(60_000).default(10_000).describe('Per engine'),
-    answerBytesMax: z
+    feeds: z.array(z.url()).max(50).default([]).describe('RSS or Atom feeds that `news` searches'),
+    timeoutMs: z.number().int().min(100).max(60_000).default(10_000).describe('Timeout per engine'),
+    maxResponseBytes: z
       .number()
       .int()
       .min(1024)
       .default(4 * 1024 * 1024)
-      .describe('Longest answer of an engine'),
+      .describe('Maximum response size of an engine'),
   })
   .prefault({});
 

@@ -1,5 +1,5 @@
-// What a search is and what it answers. Every row names its engine; every engine that was asked
-// says how it went; what could not be searched is said in `notice`.
+// Types of a search request and its result. Every row names its engine, every engine that was used reports
+// its outcome, and `notice` lists what could not be searched.
 import type { Clock } from '../../../runtime/clock.ts';
 import type { Egress } from '../../../runtime/egress/index.ts';
 import type { EngineName, SearchSettings } from './settings.ts';
@@ -13,27 +13,27 @@ export interface SearchRequest {
   kind: SearchKind;
   count: number;
   offset?: number;
-  /** Two letters, as de or en. */
+  /** Two-letter code such as de or en. */
   language?: string;
   country?: string;
   safesearch?: 0 | 1 | 2;
   freshness?: Freshness;
 }
 
-/** What an engine may not know how to narrow its rows by; then it is said. */
-export const narrowings = ['language', 'country', 'safesearch', 'freshness'] as const;
-export type Narrowing = (typeof narrowings)[number];
+/** Filters that an engine may not support. The report lists those it ignored. */
+export const filters = ['language', 'country', 'safesearch', 'freshness'] as const;
+type Filter = (typeof filters)[number];
 
 export interface SearchRow {
   title: string;
   url: string;
   snippet: string;
   engine: EngineName;
-  /** Where a meta engine has it from. */
+  /** The engine that a metasearch engine got the row from. */
   source?: string;
   position: number;
   published?: string;
-  /** Of a page crawled here; when it was published is not known. */
+  /** Set for a page crawled here. Its publication date is unknown. */
   crawledAt?: string;
   imageUrl?: string;
   thumbnailUrl?: string;
@@ -53,33 +53,33 @@ export interface EngineReport {
   rows: number;
   ms: number;
   problem?: Problem;
-  /** Partial trouble: a meta engine's own engines that did not answer. */
+  /** Partial failures: engines of a metasearch engine that did not respond. */
   warnings?: string[];
-  /** Wishes that this engine does not know. */
-  ignored?: Narrowing[];
+  /** Requested filters that this engine does not support. */
+  ignored?: Filter[];
 }
 
-export interface Infobox {
+interface Infobox {
   title: string;
   content: string;
   url?: string;
 }
 
-export interface SearchAnswer {
+export interface SearchResult {
   query: string;
   kind: SearchKind;
   rows: SearchRow[];
   suggestions: string[];
   infobox?: Infobox;
   engines: EngineReport[];
-  /** What the reader must know to trust the rows: no general engine, none that answered … */
+  /** Limits of the result, such as a missing general engine or failed engines. */
   notice?: string;
 }
 
-export type FoundRow = Omit<SearchRow, 'engine' | 'position'>;
+export type EngineRow = Omit<SearchRow, 'engine' | 'position'>;
 
-export interface Found {
-  rows: FoundRow[];
+export interface EngineResult {
+  rows: EngineRow[];
   suggestions?: string[];
   infobox?: Infobox;
   warnings?: string[];
@@ -90,29 +90,29 @@ export interface Engine {
   /** Searches the whole web, not one source. */
   general: boolean;
   kinds: readonly SearchKind[];
-  takes: readonly Narrowing[];
-  search(request: SearchRequest, signal: AbortSignal): Promise<Found>;
+  supports: readonly Filter[];
+  search(request: SearchRequest, signal: AbortSignal): Promise<EngineResult>;
   suggest?(query: string, signal: AbortSignal, language?: string): Promise<string[]>;
 }
 
-/** Full text over the pages crawled here; implemented by the crawl's store. */
+/** Full-text search over crawled pages. The crawl store implements it. */
 export interface PageSearch {
   searchPages(query: string, window: { limit: number; offset: number }): Promise<PageHit[]>;
 }
 
-export interface PageHit {
+interface PageHit {
   url: string;
   title?: string;
   snippet: string;
-  /** Epoch milliseconds of the fetch. */
+  /** Time of the fetch in epoch milliseconds. */
   fetchedAt?: number;
 }
 
-export interface SearchParts {
+export interface SearchDeps {
   settings: SearchSettings;
   egress: Egress;
   clock: Clock;
-  /** The value of a named key, if it is set. */
+  /** Returns the value of a named key, if it is set. */
   secret(name: string): string | undefined;
   pages?: PageSearch;
 }

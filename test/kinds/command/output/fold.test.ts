@@ -1,4 +1,4 @@
-// Folding hides only lines that follow from those that are shown.
+// Folding hides only lines that the shown lines imply.
 import assert from 'node:assert/strict';
 import { describe, test } from 'node:test';
 import { fold } from '../../../../src/kinds/command/output/fold.ts';
@@ -14,16 +14,16 @@ const many = (count: number, text: (i: number) => string): string[] =>
   Array.from({ length: count }, (_, i) => text(i));
 
 describe('folded', () => {
-  test('lines that only count on', () => {
+  test('lines that only count up', () => {
     const steps = many(30, (i) => `step ${i} of 30`);
     assert.deepEqual(folded(['x', ...steps, 'y']), [
-      ...['x', 'step 0 of 30', '[… 28 lines that count on like this …]', 'step 29 of 30', 'y'],
+      ...['x', 'step 0 of 30', '[… 28 lines that count up like this …]', 'step 29 of 30', 'y'],
     ]);
     const passed = many(400, (i) => `PASS tests/mod${i}.test.ts (${i} ms)`);
     assert.equal(folded(passed).length, 3);
   });
 
-  test('equal lines, also with different timestamps', () => {
+  test('equal lines, even with different timestamps', () => {
     const ports = ['port 80', 'port 80', 'port 80', 'port 80', 'port 80', 'port 81'];
     assert.deepEqual(folded(ports), [
       ...['port 80', '[… 3 more lines like this …]', 'port 80', 'port 81'],

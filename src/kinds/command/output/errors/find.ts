@@ -1,43 +1,43 @@
-// The errors in a log of any size, from its end backwards: each line with its number, as much as the budget holds.
-// A scan has a time limit and returns the cursor from which an earlier part can be read.
+// Finds the errors in a log of any size, from its end backwards: each line with its number, as many as fit into the budget.
+// A scan has a time limit and returns the cursor from which earlier errors can be read.
 import { nextTurn, type Clock } from '../../../../runtime/clock.ts';
-import { cleanText, number, shortened } from '../clean.ts';
-import { equalRunMin } from '../fold.ts';
+import { cleanText, formatNumber, shorten } from '../text.ts';
+import { minEqualRun } from '../fold.ts';
 import { splitLines, type Log } from '../log.ts';
 import { unprefixed } from './prefix.ts';
 import { anyMayMatter, hasPlace, type RuleOptions } from './rules.ts';
 import { markErrors, type Mark } from './select.ts';
 
-export interface ErrorOptions extends RuleOptions {
-  bytesMax: number;
-  /** Lines as printed: with escapes and repetition. */
+interface ErrorOptions extends RuleOptions {
+  maxBytes: number;
+  /** Lines as printed, with escape codes and repetition. */
   raw: boolean;
 }
 
-export interface FoundErrors {
+interface FoundErrors {
   text: string;
-  /** Lines with an error in the part that was scanned. */
+  /** Number of error lines in the scanned part. */
   matches: number;
-  /** Where the scanned part begins. */
+  /** Offset at which the scanned part begins. */
   from: number;
   next: number;
-  /** What lies before this was not shown or not scanned. */
+  /** Output before this offset was not shown or not scanned. */
   earlier: number | undefined;
-  /** False: the log is so large that byte offsets (`@12`) stand in place of line numbers. */
+  /** False if the log is too large to count lines: byte offsets (`@12`) are shown instead. */
   numbered: boolean;
 }
 
 const windowBytes = 2 ** 18;
-/** One call scans no longer than this; an earlier part is another call. */
-const scanMsMax = 1500;
-/** Counting the lines before the scanned part takes at most this long. */
-const countMsMax = 1500;
+/** Maximum duration of one scan. Earlier output needs another call. */
+const maxScanMs = 1500;
+/** Maximum time for counting the lines before the scanned part. */
+const maxCountMs = 1500;
 const countBytes = 2 ** 20;
-/** A rule looks at the beginning and the end of a longer line. */
-const judgedCharsMax = 1000;
-/** Of one line this much is shown, and never more than half of the answer. */
-const lineBytesMax = (bytesMax: number): number => Math.min(600, Math.floor(bytesMax / 2));
-/** Room for the remark that there is more. */
+/** Of a longer line, rules check only the beginning and the end. */
+const maxJudgedChars = 1000;
+/** Maximum shown bytes per line, and never more than half of the response. */
+const maxLineBytes = (maxBytes: number): number => Math.min(600, Math.floor(maxBytes / 2));
+/** Bytes reserved for the remark that there is more. */
 const remarkBytes = 80;
 
 interface Entry {
@@ -74,10 +74,10 @@ async function scan(
   const started = clock.now();
   const parts: { entries: Entry[]; newlines: number }[] = [];
   let from = to;
-  let room = options.bytesMax;
-  while (from > log.start && room > 0 && clock.now() - started <= scanMsMax) {
+  let left = options.maxBytes;
+  while (from > log.start && left > 0 && clock.now() - started <= maxScanMs) {
     const part = await scanWindow(log, from, options);
-    room -= part.errorBytes;
+    left -= part.errorBytes;
     from = part.from;
     parts.unshift(part);
     await nextTurn();
@@ -91,12 +91,12 @@ async function scan(
   return { entries, from };
 }
 
-/** The part of the log before `end`, from the beginning of a line unless one line fills the window. */
+/** Scans the part of the log before `end`, starting at a line start unless one line fills the window. */
 async function scanWindow(log: Log, end: number, options: ErrorOptions) {
   const begin = Math.max(end - windowBytes, log.start);
   const bytes = await log.bytes(begin, end);
   const cut = begin > log.start ? bytes.indexOf(10) + 1 : 0;
-  // A newline at the very end does not help: the line before it still fills the window.
+  // A newline at the very end does not help, because the line before it still fills the window.
   const skip = cut < bytes.length ? cut : 0;
   const from = begin + skip;
   const whole = bytes.subarray(skip);
@@ -104,15 +104,15 @@ async function scanWindow(log: Log, end: number, options: ErrorOptions) {
     return { entries: [], newlines: newlinesIn(whole), from, errorBytes: 0 };
   const lines = splitLines(whole, from, false);
   const cleaned = lines.map(({ text }) => cleanText(text));
-  const marks = markErrors(cleaned.map(judged), options);
-  const width = lineBytesMax(options.bytesMax);
+  const marks = markErrors(cleaned.map(rulePart), options);
+  const width = maxLineBytes(options.maxBytes);
   const entries: Entry[] = [];
   let errorBytes = 0;
   for (const [i, mark] of [...marks].toSorted(([a], [b]) => a - b)) {
     const { at, text } = lines[i]!;
     const shown = options.raw
-      ? shortened(text, Math.floor(options.bytesMax / 2))
-      : shortened(cleaned[i]!, width);
+      ? shorten(text, Math.floor(options.maxBytes / 2))
+      : shorten(cleaned[i]!, width);
     entries.push({ at, line: i, mark, text: shown });
     if (mark === 'error') errorBytes += Buffer.byteLength(shown) + 1;
   }
@@ -120,7 +120,7 @@ async function scanWindow(log: Log, end: number, options: ErrorOptions) {
   return { entries, newlines: newlineCount, from, errorBytes };
 }
 
-/** Escapes, rewrites or NULs (UTF-16) may stand inside what a person sees as one word. */
+/** Escape codes, rewrites or NULs (UTF-16) may be inside what a person sees as one word. */
 const isDrawn = (bytes: Buffer): boolean =>
   [0x1b, 0x08, 0x0d, 0x00].some((byte) => bytes.includes(byte));
 
@@ -130,12 +130,12 @@ function newlinesIn(bytes: Buffer): number {
   return count;
 }
 
-const judged = (text: string): string =>
-  text.length <= judgedCharsMax
+const rulePart = (text: string): string =>
+  text.length <= maxJudgedChars
     ? text
-    : `${text.slice(0, judgedCharsMax * 0.8)} ${text.slice(-judgedCharsMax * 0.2)}`;
+    : `${text.slice(0, maxJudgedChars * 0.8)} ${text.slice(-maxJudgedChars * 0.2)}`;
 
-/** Newlines before `to`; undefined when there is too much to count. */
+/** Counts newlines before `to`. Undefined if that takes too long. */
 async function newlines(log: Log, to: number, clock: Clock): Promise<number | undefined> {
   const started = clock.now();
   const buffer = Buffer.allocUnsafe(Math.min(countBytes, Math.max(to - log.start, 1)));
@@ -145,31 +145,31 @@ async function newlines(log: Log, to: number, clock: Clock): Promise<number | un
     if (bytes.length === 0) break;
     count += newlinesIn(bytes);
     at += bytes.length;
-    if (clock.now() - started > countMsMax && at < to) return undefined;
+    if (clock.now() - started > maxCountMs && at < to) return undefined;
     await nextTurn();
   }
   return count;
 }
 
-/** Everything if it fits, else the errors alone, of these the last. `first`: where the shown part begins if earlier ones are missing. */
+/** Shows everything if it fits, otherwise only the last errors. `first`: where the shown part begins if errors are missing. */
 function page(
   entries: readonly Entry[],
   labelOf: (entry: Entry) => string,
-  { bytesMax, raw }: ErrorOptions,
+  { maxBytes, raw }: ErrorOptions,
 ): { text: string; first: number | undefined } {
   const textOf = (entry: Entry) =>
     `${labelOf(entry)}${entry.mark === 'error' ? ':' : '-'}${entry.text}`;
-  const all = raw ? entries.map(textOf) : folded(entries, textOf);
-  if (bytesOf(all) <= bytesMax) return { text: all.join('\n'), first: undefined };
+  const all = raw ? entries.map(textOf) : foldEqual(entries, textOf);
+  if (byteLength(all) <= maxBytes) return { text: all.join('\n'), first: undefined };
   const errors = entries.filter(({ mark }) => mark === 'error');
   const shown: string[] = [];
-  let room = bytesMax - remarkBytes;
+  let left = maxBytes - remarkBytes;
   for (let i = errors.length - 1; i >= 0; i--) {
     const text = textOf(errors[i]!);
-    room -= Buffer.byteLength(text) + 1;
-    if (room < 0 && shown.length > 0) {
+    left -= Buffer.byteLength(text) + 1;
+    if (left < 0 && shown.length > 0) {
       const first = errors[i + 1]!.at;
-      shown.push(`[… earlier errors before byte ${number(first)} left out …]`);
+      shown.push(`[… earlier errors before byte ${formatNumber(first)} left out …]`);
       return { text: shown.toReversed().join('\n'), first };
     }
     shown.push(text);
@@ -177,21 +177,22 @@ function page(
   return { text: shown.toReversed().join('\n'), first: undefined };
 }
 
-/** Equal lines in a row become the first, a remark and the last; a line that names a place in a file is always shown. */
-function folded(entries: readonly Entry[], textOf: (entry: Entry) => string): string[] {
+/** Replaces equal consecutive lines by the first, a remark and the last. Lines with a file location are always shown. */
+function foldEqual(entries: readonly Entry[], textOf: (entry: Entry) => string): string[] {
   const texts: string[] = [];
   for (let i = 0; i < entries.length;) {
     const { text } = unprefixed(entries[i]!.text);
     let end = i + 1;
     while (end < entries.length && unprefixed(entries[end]!.text).text === text) end++;
-    const fold = end - i >= equalRunMin && !hasPlace(text);
+    const fold = end - i >= minEqualRun && !hasPlace(text);
     const run = entries.slice(i, end).map(textOf);
-    if (fold) texts.push(run[0]!, `[… ${number(end - i - 2)} more lines like this …]`, run.at(-1)!);
+    if (fold)
+      texts.push(run[0]!, `[… ${formatNumber(end - i - 2)} more lines like this …]`, run.at(-1)!);
     else texts.push(...run);
     i = end;
   }
   return texts;
 }
 
-const bytesOf = (texts: readonly string[]): number =>
+const byteLength = (texts: readonly string[]): number =>
   texts.reduce((sum, text) => sum + Buffer.byteLength(text) + 1, -1);

@@ -1,10 +1,11 @@
-// What a runner puts before every line: timestamps, names of parallel processes, CI marks. Errors are recognized without it.
+// Strips what a runner prints before every line: timestamps, names of parallel processes, CI markers. Errors are recognized
+// without it.
 
 export interface Unprefixed {
   text: string;
-  /** The names before the line: lines of one process belong together even when others print between them. */
+  /** Names before the line. Lines of one process belong together even if others print between them. */
   source: string;
-  /** A timestamp stood before it: probably a log entry. */
+  /** The line has a timestamp, so it is probably a log entry. */
   timed: boolean;
 }
 
@@ -22,16 +23,18 @@ const names = [
   /^@?[A-Za-z][\w/-]*:[A-Za-z][\w-]*: (?=\S| )/,
   /^[\w@./-]+ (?:test|build|lint|typecheck|check|start|dev)[:$] /,
   /^\d\d[OE][+ ]/,
+  // Checkers that share the terminal with the program they watch print their process id.
+  /^==\d+==(?: |$)/,
 ];
-/** A character that begins one of the above; most lines need no expression. */
-const begins = /^(?:[[\d#@]|[A-Z][a-z]{2} [ \d]\d |[\w@./-]+(?: +\||:[A-Za-z]| \w+[:$] ))/;
-const prefixesMax = 3;
+/** First characters of the patterns above. Most lines need no further check. */
+const begins = /^(?:[[\d#@]|==\d|[A-Z][a-z]{2} [ \d]\d |[\w@./-]+(?: +\||:[A-Za-z]| \w+[:$] ))/;
+const maxPrefixes = 3;
 
 export function unprefixed(line: string): Unprefixed {
   let text = line;
   let source = '';
   let timed = false;
-  for (let i = 0; i < prefixesMax && begins.test(text); i++) {
+  for (let i = 0; i < maxPrefixes && begins.test(text); i++) {
     const time = matchOf(timestamps, text);
     const name = time === undefined ? matchOf(names, text) : undefined;
     const length = time?.length ?? name?.length ?? 0;

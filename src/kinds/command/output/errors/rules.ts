@@ -1,5 +1,5 @@
-// What a single line says, in the words of many programs. The order of the checks matters: what says that all is well
-// comes first. Rules that only one tool needs carry its name, so that a test can measure what remains without them.
+// Classifies a single line by the wording of many programs. The order of the checks matters: signs of success come first.
+// Rules for a single tool carry its name, so that a test can measure the result without them.
 
 /**
  * `error`: shown. `warning`: shown while there are few or no errors. `heading`: names what the errors below it are about.
@@ -31,12 +31,12 @@ const locatedColumn = new RegExp(
   String.raw`^${path}(?::\d+:\d+|\(\d+[,:]\d+\)|:\[\d+,\d+\])(?:[:\s-]|$)`,
 );
 const locatedLine = new RegExp(String.raw`^${path}(?::\d+|\(\d+\)):? `);
-/** Anywhere in a line: what is never folded. */
+/** A location anywhere in a line. Such lines are never folded. */
 const mentioned = new RegExp(
   String.raw`(?:^|[\s("'\[<])(?:file:\/\/)?${path}${place}|\.\w{1,8}['"]?,? (?:on |at )?line:? \d|^\s+\d+:\d+\s`,
 );
 
-/** `file:line` at the beginning. */
+/** True if the line starts with `file:line`. */
 export const isLocated = (text: string): boolean => located.test(text);
 
 export const hasPlace = (text: string): boolean => /\d/.test(text) && mentioned.test(text);
@@ -50,7 +50,7 @@ const fine = new RegExp(
     String.raw`^(?:diff --git |commit [0-9a-f]{7,}|index [0-9a-f]+\.\.)|--:--:--|^\s+% Total|^\s+Dload `,
   ].join('|'),
 );
-/** A failure in a line that otherwise reads as passed. */
+/** A failure in a line that otherwise looks like a success. */
 const failedCount =
   /\b[1-9]\d* (?:tests? )?(?:failed|failures?|failing|errors?|problems?|offenses?)\b|\b(?:issues?|problems?|vulnerabilities) found\b/i;
 const quiet =
@@ -77,23 +77,25 @@ const errors = [
   /^\W{0,2}(?:error|fatal|panic(?!\()|failed|failure|abort)\b ?[\]:!([]/i,
   /\blevel["=:]+ *"?(?:err|fatal|crit|panic|alert|emerg)/,
   /^##\[error\]|^::error\b|^Err:\d|^E: |^E\d{4} \d\d:|^\s*E {2,}\S|\bERR!|^\w[\w-]* error\b/,
-  // Classes of exceptions, at the beginning of a line or with a message.
+  // Exception classes at the beginning of a line or followed by a message.
   /^\s*(?:[|│├└╰─>×x*-] ?)*(?:Uncaught |Unhandled |Caused by: |Exception in thread "[^"]*" )?[\w.$:\\/]*(?:Error|Exception|Failure|Panic|Fault|Interrupt|Exit)(?: \[\w+\])?(?::|$| \()/,
   /\b[\w.$]+(?:Error|Exception)(?: \[\w+\])?: \S/,
-  /\b(?:Traceback \(most|Caused by:|Exception in thread|Unhandled|Uncaught|terminate called|panicked at|stack overflow|AddressSanitizer|runtime error:)/,
+  /\b(?:Traceback \(most|Caused by:|Exception in thread|Unhandled|Uncaught|terminate called|panicked at|stack overflow|\w+Sanitizer: |data race|runtime error:)/,
   /(?:^|[\s:([*])(?:[a-z]+ )?[Ee]rrors?(?:\[\w+\]| [A-Z]+-?\d+)?: /,
-  // Marks.
+  // Markers.
   /^\s*(?:\S+ )?(?:[✗✖✘❌✕⨯]|× |● \S|\[x\] |not ok\b)|\*\*\* \S|\*{3}(?:Failed|Not Run|Exception|Timeout)|^!{3,}|<<< (?:FAIL|ERR)/,
   /^\s*--- FAIL|^FAIL(?:ED)?\b|\bFAIL(?:ED|URE|URES)?\b[!:)]?(?: |\(|$|!)|\.\.\. (?:ERROR|FAIL)|\(FAILED|\bERRORS?!|\bERROR(?: +\[ *\d+%\])?$/,
   /^\s*panic: |\bpanicked at\b|^fatal\b/,
   failedCount,
   // Ruby ends with the class, PHP and Gradle with the line.
-  /\((?:\w+::)*\w*(?:Error|Exception)\)$|^[A-Z]\w*(?:Error|Exception)\b|\(Not Run\)/,
+  /\((?:\w+::)*\w*(?:Error|Exception)\)$|^[A-Z]\w*(?:Error|Exception)\b|\((?:Failed|Timeout|Not Run|SEGFAULT|Subprocess aborted)\)$/,
   /(?:^|\s)['"]?[\w./\\-]*\.\w{1,8}['"]?,? (?:on |at )?line:? \d+/,
   // A finding that begins with its code: `F401 [*] unused`.
   /^[A-Z]{1,5}\d{3,5}(?: \[\*\])? ["'\x60A-Z]/,
   /\bat \S+ line \d+\.?$|^would reformat\b|\bwould be reformatted\b|^Diff in /,
   /^[\w./+-]{2,30}: .*\b(?:missing|unterminated|illegal|bad|wrong|expected|unsupported|incorrect|incompatible|insufficient|exceeded|corrupt(?:ed)?|truncated|not in|too (?:many|few|long|large)|must|requires?)\b/i,
+  /\bat line \d+(?:,? column \d+)?\.?$|^\s*expected\b.+\b(?:got|received|but was|found|actual)\b/i,
+  /\b(?:is|are|was|were)(?: \w+)? lost\b/,
   // How a process ended.
   /\b(?:exit(?:ed)?|return(?:ed|s)?|terminated)\b(?: with)?(?: an?)?(?: non-?zero)?(?: exit)? ?(?:status|code)?:? ?(?:[1-9]\d*|non-?zero)\b(?! (?:file|item|row|result|line|byte|value|element|entr|record|match))/i,
   /\bSIG(?:SEGV|ABRT|KILL|BUS|ILL|FPE)\b|\b(?:Segmentation fault|segmentation violation|core dumped|Bus error|Illegal instruction|Floating point exception|Trace\/breakpoint trap)\b|(?:^|\s)(?:Killed|Aborted|Aborting|Terminated|Abort trap)\b/,
@@ -106,16 +108,16 @@ const errors = [
   ),
   new RegExp(
     word(
-      "cannot|can't|can not|could not|couldn't|unable to|not found|no such|(?:permission|access) denied|denied|refused|rejected|timed out|timeout of|did not|not allowed|not permitted|not installable|unmet dependenc(?:y|ies)|does not (?:exist|appear|match|provide)|doesn't exist|no matching|not a (?:git|directory|valid)|unbound variable|must be set|is not (?:defined|a function|exported|recognized|iterable|installed)|undeclared|undefined (?:reference|symbol|method|variable|local|identifier|name)|unknown (?:option|command|property|argument|field)|unrecognized|unresolved|unexpected|syntax error|invalid|mismatched|broken pipe|connection (?:reset|closed|lost)|lost connection|conflict|no rule|giving up|disabled by|would be overwritten",
+      "cannot|can't|can not|could not|couldn't|unable to|not found|no such|(?:permission|access) denied|denied|refused|rejected|timed out|timeout of|did not|not allowed|not permitted|not installable|unmet dependenc(?:y|ies)|does not (?:exist|appear|match|provide)|doesn't exist|no matching|not a (?:git|directory|valid)|unbound variable|must be set|is not (?:defined|a function|exported|iterable|installed)|not recogni[sz]ed|no valid|multiple definitions?|duplicate (?:definition|symbol|key|declaration)|redefinition of|undeclared|undefined (?:reference|symbol|method|variable|local|identifier|name)|unknown (?:option|command|property|argument|field)|unrecognized|unresolved|unexpected|syntax error|invalid|mismatched|broken pipe|connection (?:reset|closed|lost)|lost connection|conflict|no rule|giving up|disabled by|would be overwritten",
     ),
     'i',
   ),
 ];
 
-/** One look at the whole line: without any of this no rule above can hold. */
+/** A quick check of the whole line: without any of these, no rule above can match. */
 const trigger = new RegExp(
   [
-    'err|fail|fatal|fault|panic|exception|traceback|interrupt|exit|kill|abort|denied|refus|reject|cannot|can.t |not |n.t |unable|no |undefined|undeclared|unresolved|unrecognized|unknown|unexpected|unhandled|uncaught|unmet|unbound|invalid|mismatch|conflict|broken|caused by|crash|deadlock|timed? ?out|giving up|lost|memory|space|quota|too many|heap|bad_alloc|oom|core|closed|reset|warn|SIG|sanitizer|overflow|terminat|return|status|must|would|emerg|alert|crit|severe|problem|offense|missing|illegal|unsupported|incorrect|expected|incompatible|insufficient|exceed|corrupt|truncat|unterminated|require|wrong|bad |reformat|diff in|disabled|ENO|EAC|EPERM|EEXIST|EMFILE|ENFILE|EADDR|ETIMED|EHOST|ENET|EAI_|EPIPE|EISDIR|EBUSY|EROFS|ELIFE|EINV|EJSON|ETARGET|EBADF',
+    'err|fail|fatal|fault|panic|exception|traceback|interrupt|exit|kill|abort|denied|refus|reject|cannot|can.t |not |n.t |unable|no |undefined|undeclared|unresolved|unrecognized|unknown|unexpected|unhandled|uncaught|unmet|unbound|invalid|mismatch|conflict|broken|caused by|crash|deadlock|timed? ?out|giving up|lost|memory|space|quota|too many|heap|bad_alloc|oom|core|closed|reset|warn|SIG|sanitizer|overflow|terminat|return|status|must|would|emerg|alert|crit|severe|problem|offense|missing|illegal|unsupported|incorrect|expected|incompatible|insufficient|exceed|multiple|duplicate|redefin|valid|recogni|data race|corrupt|truncat|unterminated|require|wrong|bad |reformat|diff in|disabled|ENO|EAC|EPERM|EEXIST|EMFILE|ENFILE|EADDR|ETIMED|EHOST|ENET|EAI_|EPIPE|EISDIR|EBUSY|EROFS|ELIFE|EINV|EJSON|ETARGET|EBADF',
     String.raw`[✗✖✘❌✕⨯×●]|\*\*\*|!!!|<<<|\[x\]`,
     String.raw`\.[A-Za-z]\w{0,9}[:(]\[?\d|file:\d|^\s*\d+:\d+\s|^E[: ]|^Err|^[A-Z]{1,5}\d{3,5} `,
     String.raw`^[-=_*~#─⎯]{3,} |\^-|^\s*\d+\) \S|\bline:? \d`,
@@ -131,6 +133,8 @@ const frames = new RegExp(
     String.raw`^\s*❯ .*:\d+:\d+`,
     String.raw`^\s*(?:from |# )\S+:\d+(?::in\b|$)`,
     String.raw`^\t\S+\.go:\d+(?: \+0x|$)`,
+    String.raw`^\s*by 0x[\dA-Fa-f]+: `,
+    String.raw`^\s+\((?:procedure|file|method) "[^"]+" line \d+\)`,
     String.raw`^\s*#\d+ +(?:0x|\S+\(|\S+ in |\{main\})`,
     String.raw`^\s*\d+: +(?:0x[\da-f]+|[\w<$]+::)`,
     String.raw`^\s*at \.?/`,
@@ -146,11 +150,12 @@ const libraries =
 
 const details = new RegExp(
   [
-    String.raw`^\s*(?:[-+?|│┊├]\s*)?(?:expected|received|actual|got|want|wanted|have|left|right|rejected|resolved|thrown|but was|found|the (?:missing|extra) elements|expected collection|actual collection|difference|diff|snapshot|value|reason|message|cause|symbol|location|error|details?|stderr|received promise)\b[^a-z]{0,3}.*[:=\d<"'\x60[{(]`,
+    String.raw`^\s*(?:[-+?|│┊├#]\s*)?\$?(?:expected|received|actual|got|want|wanted|have|left|right|rejected|resolved|thrown|but was|found|the (?:missing|extra) elements|expected collection|actual collection|difference|diff|snapshot|value|reason|message|cause|symbol|location|error|details?|stderr|received promise)\b[^a-z]{0,3}.*[:=\d<"'\x60[{(]`,
     String.raw`^\s*[-+](?![-+>]{1,2}) *\S|^(?:---|\+\+\+) [A-Z]`,
     String.raw`^\s*┊ [-+]`,
     String.raw`^[^=!]*\S (?:!==|!=|≠) \S`,
     String.raw`^E {2,}`,
+    String.raw`^>>> \S|^\s*(?:previous )?(?:read|write) of size \d|\bis located \d+ bytes\b|\bdiffering\b`,
     String.raw`^>\s{2,}\S`,
     String.raw`^\s*[├╰]|^\s*[!⚠] \S`,
   ].join('|'),
@@ -171,7 +176,7 @@ const headings = new RegExp(
   ].join('|'),
 );
 
-/** `^-- SC2086 (info): …` below the line of the source: a finding with its code. */
+/** `^-- SC2086 (info): …` below the source line: a finding with its code. */
 const caretCode = /\^-*\^? [A-Z]{1,5}\d{3,5}\b/;
 /** `[warn] src/a.js` */
 const barePath = /^\W*warn\w*\W+\S+\.\w{1,8}$/i;
@@ -207,7 +212,7 @@ interface ToolRegion {
   to: RegExp;
 }
 
-/** Parts of a report that list failures that are expected. */
+/** Parts of a report that list expected failures. */
 const toolRegions: readonly ToolRegion[] = [
   { tools: ['rspec'], from: /^Pending: \(Failures/, to: /^(?:Failures:|Finished in )/ },
 ];
@@ -218,15 +223,15 @@ export const regionOf = (text: string, { without }: RuleOptions = {}): RegExp | 
   )?.to;
 
 export interface RuleOptions {
-  /** Leave out the rules that carry these names. */
+  /** Disables the rules that carry these names. */
   without?: ReadonlySet<string>;
 }
 
 const anywhere = new RegExp(trigger.source, 'im');
-/** The same for many lines in one look. */
+/** The same check for many lines together. */
 export const anyMayMatter = (text: string): boolean => anywhere.test(text);
 
-/** Whether a closer look is worth it; false for most lines of most logs. */
+/** True if the line needs a closer check. False for most lines of most logs. */
 export const mayMatter = (text: string): boolean => trigger.test(text);
 
 export function kindOf(text: string, timed: boolean, options: RuleOptions = {}): LineKind {
@@ -254,7 +259,7 @@ export function kindOf(text: string, timed: boolean, options: RuleOptions = {}):
   return details.test(text) ? 'detail' : 'plain';
 }
 
-/** Some reports draw a line beside everything they say; what says nothing there is source code. */
+/** Some reports draw a vertical line next to everything they print. Lines there that report nothing are source code. */
 function behindGutter(text: string, timed: boolean, options: RuleOptions): LineKind {
   const kind = kindOf(text.replace(gutter, ''), timed, options);
   return kind === 'error' || kind === 'frame' || kind === 'library' ? kind : 'code';

@@ -1,5 +1,5 @@
-// Which lines of a log to show for its errors: the errors themselves and what a person needs to understand them (the test
-// or file they are about, expected and received values, the first frame in the user's own code). Pure.
+// Selects the lines to show for the errors in a log: the errors and what a person needs to understand them (the test or
+// file, expected and received values, the first stack frame in the user's own code). Pure.
 import { unprefixed, type Unprefixed } from './prefix.ts';
 import {
   hasPlace,
@@ -11,20 +11,20 @@ import {
   type RuleOptions,
 } from './rules.ts';
 
-/** `error`: a person would point at it. `context`: helps to understand one; left out first when room is short. */
+/** `error`: a line that a person would point at. `context`: helps to understand one; omitted first if space is short. */
 export type Mark = 'error' | 'context';
 
-/** What belongs to an error is looked for this far below and above it. */
-const belowMax = 80;
-const aboveMax = 40;
-const framesMax = 3;
-const detailsMax = 30;
-const continuationMax = 3;
+/** How far below and above an error related lines are searched. */
+const maxBelow = 80;
+const maxAbove = 40;
+const maxFrames = 3;
+const maxDetails = 30;
+const maxContinuation = 3;
 /** Plain lines within a block (the unchanged part of a diff) do not end it. */
-const plainMax = 16;
-/** After values were compared, a report may go on at the margin before it names the place. */
-const looseMax = 2;
-const rowsMax = 2000;
+const maxPlain = 16;
+/** After compared values, a report may continue without indentation before it names the location. */
+const maxLoose = 2;
+const maxRows = 2000;
 
 export function markErrors(texts: readonly string[], options: RuleOptions = {}): Map<number, Mark> {
   return new Selection(texts, options).marks();
@@ -33,7 +33,7 @@ export function markErrors(texts: readonly string[], options: RuleOptions = {}):
 class Selection {
   private readonly options: RuleOptions;
   private readonly lines: readonly Unprefixed[];
-  /** Every line has a timestamp, also empty and indented ones: it comes from a runner and says nothing about the line. */
+  /** Every line has a timestamp, even empty and indented ones: a runner adds it, and it says nothing about the line. */
   private readonly stamped: boolean;
   private readonly kinds = new Map<number, LineKind>();
   private readonly chosen = new Map<number, Mark>();
@@ -92,7 +92,7 @@ class Selection {
   /** The next line of the same process. */
   private after(i: number): number | undefined {
     const { source } = this.line(i);
-    for (let j = i + 1; j < Math.min(i + belowMax, this.lines.length); j++)
+    for (let j = i + 1; j < Math.min(i + maxBelow, this.lines.length); j++)
       if (this.line(j).source === source) return j;
     return undefined;
   }
@@ -101,13 +101,13 @@ class Selection {
     if (this.chosen.get(i) !== 'error') this.chosen.set(i, mark);
   }
 
-  /** The nearest heading (test, file, package), and what leads directly to the error. */
+  /** Selects the nearest heading (test, file, package), and the lines directly before the error. */
   private above(i: number): void {
     const { source, text } = this.line(i);
     if (isRow(text)) return this.fileAbove(i);
     const between: number[] = [];
     let adjacent = true;
-    for (let j = i - 1; j >= Math.max(i - aboveMax, 0); j--) {
+    for (let j = i - 1; j >= Math.max(i - maxAbove, 0); j--) {
       const line = this.line(j);
       if (line.source !== source) continue;
       if (line.text.trim() === '') {
@@ -117,7 +117,7 @@ class Selection {
       const kind = this.kind(j);
       if (kind === 'heading') {
         this.choose(j, isTitle(line.text) ? 'error' : 'context');
-        // `1) suite`, then the title of the test in lines of its own.
+        // `1) suite`, followed by the test title on its own lines.
         const titles = between.filter((k) => indentOf(this.line(k).text) > indentOf(line.text));
         if (isNumbered(line.text) && titles.length === between.length && titles.length <= 2)
           for (const k of titles) this.choose(k, 'error');
@@ -132,12 +132,12 @@ class Selection {
     }
   }
 
-  /** `go test -v` prints what a test logs where it runs and reports `--- FAIL` later. */
+  /** `go test -v` prints test logs while the test runs, and reports `--- FAIL` later. */
   private loggedBefore(i: number): void {
     const { source, text } = this.line(i);
     const name = /^\s*--- FAIL: (\S+)/.exec(text)?.[1];
     if (name === undefined) return;
-    for (let j = i - 1; j >= Math.max(i - rowsMax, 0); j--) {
+    for (let j = i - 1; j >= Math.max(i - maxRows, 0); j--) {
       const line = this.line(j);
       if (
         line.source !== source ||
@@ -147,7 +147,7 @@ class Selection {
         continue;
       for (
         let k = j + 1;
-        k < Math.min(j + belowMax, i) && !/^\s*(?:===|---) /.test(this.line(k).text);
+        k < Math.min(j + maxBelow, i) && !/^\s*(?:===|---) /.test(this.line(k).text);
         k++
       )
         if (this.line(k).source === source) this.choose(k, 'error');
@@ -155,13 +155,13 @@ class Selection {
     }
   }
 
-  /** Rows such as `3:7  error  …` stand below the name of their file. */
+  /** Rows such as `3:7  error  …` are below the name of their file. */
   private fileAbove(i: number): void {
     const { source } = this.line(i);
-    for (let j = i - 1; j >= Math.max(i - rowsMax, 0); j--) {
+    for (let j = i - 1; j >= Math.max(i - maxRows, 0); j--) {
       const line = this.line(j);
       if (line.source !== source) continue;
-      // A row above was here already.
+      // An earlier row already selected the file.
       if (isRow(line.text)) {
         if (this.chosen.has(j)) return;
         continue;
@@ -183,7 +183,7 @@ class Selection {
     let loose = 0;
     let code = 0;
     let last: LineKind = 'error';
-    for (let j = i + 1; j < Math.min(i + belowMax, this.lines.length); j++) {
+    for (let j = i + 1; j < Math.min(i + maxBelow, this.lines.length); j++) {
       const line = this.line(j);
       if (line.source !== source || isRuler(line.text)) continue;
       if (line.text.trim() === '') {
@@ -196,31 +196,34 @@ class Selection {
       if (kind === 'error' || kind === 'fine' || kind === 'heading' || kind === 'warning') break;
       if (kind === 'frame') own.push(j);
       else if (kind === 'detail') {
-        if (++details > detailsMax) break;
+        if (++details > maxDetails) break;
         this.choose(j, 'error');
+        // `Got:`, followed by the value.
+        expectsMessage = /:\s*$/.test(line.text);
       } else if (kind === 'code') {
-        if (code < framesMax && this.isTelling(j)) {
+        if (code < maxFrames && this.isTelling(j)) {
           code++;
           this.choose(j, 'context');
         }
       } else if (kind === 'plain') {
         const after = this.after(j);
         const next = after === undefined ? 'plain' : this.kind(after);
+        if (isSecondTrace(line.text)) this.chooseFrames(own.splice(0));
         if (expectsMessage) this.choose(j, 'error');
         else if (isLocated(line.text.trimStart())) this.choose(j, 'error');
         else if (next === 'code' && isCaret(this.line(after!).text)) {
-          if (code++ < framesMax) this.choose(j, 'context');
+          if (code++ < maxFrames) this.choose(j, 'context');
         } else if (next === 'frame' || next === 'library' || before === 'frame') continue;
         else if (
           blanks === 0 &&
           indentOf(line.text) > indent &&
-          details + continued < continuationMax
+          details + continued < maxContinuation
         ) {
           continued++;
           this.choose(j, 'context');
         } else if (/^\s|^[{}[\])]/.test(line.text) || isTraceHeading(line.text)) {
-          if (++plain > plainMax) break;
-        } else if (details === 0 || ++loose > looseMax) break;
+          if (++plain > maxPlain) break;
+        } else if (details === 0 || ++loose > maxLoose) break;
         expectsMessage = false;
       }
       blanks = 0;
@@ -228,7 +231,7 @@ class Selection {
     this.chooseFrames(own);
   }
 
-  /** Of a code frame: the line that is meant, and remarks below it; not the lines around it. */
+  /** In a code frame: the line that is meant and remarks below it, not the surrounding lines. */
   private isTelling(i: number): boolean {
     const { text } = this.line(i);
     if (/^\s*>\s*\d+ ?[|│]|[\^~─╰]+ *[A-Za-z(\x60]/.test(text)) return true;
@@ -236,11 +239,11 @@ class Selection {
     return /^\s*\d+ ?[|│]/.test(text) && after !== undefined && isCaret(this.line(after).text);
   }
 
-  /** Python names the frame of the error last, everyone else first. */
+  /** Python prints the frame of the error last, other languages first. */
   private chooseFrames(own: readonly number[]): void {
     if (own.length === 0) return;
     const lastFirst = /^[\s|]*File "/.test(this.line(own[0]!).text);
-    const nearest = lastFirst ? own.slice(-framesMax).toReversed() : own.slice(0, framesMax);
+    const nearest = lastFirst ? own.slice(-maxFrames).toReversed() : own.slice(0, maxFrames);
     nearest.forEach((j, n) => this.choose(j, n === 0 ? 'error' : 'context'));
     if (lastFirst) {
       const code = this.after(nearest[0]!);
@@ -256,13 +259,15 @@ const saysFailures = (text: string): boolean =>
   /\b[1-9]\d* (?:failing|failures?|failed)\b|^Failures:|^There w(?:as|ere) \d+ (?:failure|error)/.test(
     text,
   );
-/** Only decoration. */
+/** True for lines that only contain decoration. */
 const isRuler = (text: string): boolean =>
   text.trim().length > 0 && !/[\p{L}\p{N}^~({[]/u.test(text);
 const isTitle = (text: string): boolean => /^\s*\d+\) |^_|^In |^----/.test(text);
-/** The line of the source that failed, as pytest marks it. */
+/** The source line that failed, as pytest marks it. */
 const isPointed = (text: string): boolean => /^>\s{2,}\S/.test(text);
 const isCaret = (text: string): boolean => /^[\s|│:╵·]*[\^~─][\s^~|─┬-]*/.test(text);
+/** `freed by thread T0 here:` begins another trace of the same error. */
+const isSecondTrace = (text: string): boolean => /^\w+ by .*\bhere:$/.test(text);
 const isTraceHeading = (text: string): boolean =>
   /^(?:goroutine \d+|stack backtrace|created by|Stack trace|Call Stack|During handling|The above exception)/.test(
     text,

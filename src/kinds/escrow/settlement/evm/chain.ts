@@ -1,12 +1,12 @@
-// The few questions and commands that the adapter has for an EVM node, over JSON-RPC. viem encodes, decodes and signs; it
-// is optional and imported at first use. Every failure of the node is `unavailable`; every revert has the contract's own code.
+// The JSON-RPC calls that the adapter makes to an EVM node. viem encodes, decodes and signs; it is optional and imported at
+// first use. Node failures become `unavailable`; reverts become the error code of the contract's error.
 import { byName } from '../../../../runtime/by-name.ts';
 import { AppError } from '../../../../errors.ts';
 import contract from './contract.json' with { type: 'json' };
 
 export type Hex = `0x${string}`;
 
-export interface BlockInfo {
+interface BlockInfo {
   number: number;
   hash: string;
   timestamp: number;
@@ -32,7 +32,7 @@ export interface SignedTx {
   hash: Hex;
 }
 
-/** One JSON-RPC call; throws `unavailable` when the node cannot be reached, and RpcError for its own errors. */
+/** One JSON-RPC call; throws `unavailable` if the node cannot be reached, and RpcError for the node's own errors. */
 export type Rpc = (method: string, params: unknown[]) => Promise<unknown>;
 
 export class RpcError extends Error {
@@ -43,7 +43,7 @@ export class RpcError extends Error {
   }
 }
 
-/** Names of the contract's reverts and what they mean here. */
+/** The contract's errors and their error codes here. */
 const reverts: Record<string, string> = byName({
   InvalidJob: 'notFound',
   WrongStatus: 'wrongStage',
@@ -64,7 +64,7 @@ const reverts: Record<string, string> = byName({
   InsufficientBalance: 'insufficientBalance',
 });
 
-/** Nodes take a replacement only if it pays at least a tenth more. */
+/** Nodes accept a replacement only if it pays at least 10 % more. */
 const feeBumpPercent = 125n;
 
 const tokenAbi = [
@@ -95,21 +95,15 @@ export class Chain {
   private readonly accounts: Accounts;
   private chainIdKnown: number | undefined;
 
-  constructor(parts: {
-    rpc: Rpc;
-    contract: string;
-    token: string;
-    viem: Viem;
-    accounts: Accounts;
-  }) {
-    this.rpc = parts.rpc;
-    this.contract = parts.contract.toLowerCase() as Hex;
-    this.token = parts.token.toLowerCase() as Hex;
-    this.viem = parts.viem;
-    this.accounts = parts.accounts;
+  constructor(deps: { rpc: Rpc; contract: string; token: string; viem: Viem; accounts: Accounts }) {
+    this.rpc = deps.rpc;
+    this.contract = deps.contract.toLowerCase() as Hex;
+    this.token = deps.token.toLowerCase() as Hex;
+    this.viem = deps.viem;
+    this.accounts = deps.accounts;
   }
 
-  /** Asked anew: the node behind an address may change. */
+  /** Never cached: the node behind an address may change. */
   async askChainId(): Promise<number> {
     return Number(await this.rpc('eth_chainId', []));
   }
@@ -170,7 +164,7 @@ export class Chain {
     return found ? { ok: Number(found.status) === 1, block: Number(found.blockNumber) } : undefined;
   }
 
-  /** How many transactions of an address are in the chain up to a block. */
+  /** The number of an address's transactions in the chain up to a block. */
   async nonce(address: string, block: number | 'latest' = 'latest'): Promise<number> {
     const tag = block === 'latest' ? block : this.viem.numberToHex(block);
     return Number(await this.rpc('eth_getTransactionCount', [address, tag]));
@@ -190,19 +184,19 @@ export class Chain {
     return BigInt((await this.rpc('eth_call', [{ to: this.token, data }, tag])) as string);
   }
 
-  /** What an address can withdraw from the contract, in our token. */
+  /** The amount that an address can withdraw from the contract, in the configured token. */
   async credit(address: string, block?: number): Promise<bigint> {
     return (await this.read('credits', [address, this.token], block)) as bigint;
   }
 
-  /** A read of the contract by the name of its function, at a block or now. */
+  /** Calls a view function of the contract by name, at a block or at the latest one. */
   async read(name: string, args: unknown[] = [], block?: number): Promise<unknown> {
     const data = this.encode(name, args).data;
     const tag = block === undefined ? 'latest' : this.viem.numberToHex(block);
     const answer = (await this.rpc('eth_call', [{ to: this.contract, data }, tag])) as Hex;
     if (answer === '0x') {
-      throw new AppError('unavailable', `There is no escrow contract at ${this.contract}.`, {
-        hint: 'Settings escrow.evm.contract and escrow.evm.rpcUrl: is it the right chain?',
+      throw new AppError('unavailable', `No escrow contract exists at ${this.contract}.`, {
+        hint: 'Check the settings escrow.evm.contract and escrow.evm.rpcUrl: they must belong to the same chain.',
       });
     }
     const abi = contract.abi as import('viem').Abi;
@@ -224,7 +218,7 @@ export class Chain {
     return { to: this.token, data };
   }
 
-  /** Estimates, which also tries it: a call that would revert is refused here with the contract's reason. */
+  /** The gas estimate also simulates the call: one that would revert is refused here with the contract's reason. */
   async sign(key: Hex, from: string, nonce: number, call: Call): Promise<SignedTx> {
     const { numberToHex, keccak256 } = this.viem;
     const value = call.value ?? 0n;
@@ -243,7 +237,7 @@ export class Chain {
     return { raw, hash: keccak256(raw) };
   }
 
-  /** The same call with the same nonce and a higher fee: at most one of the two can ever happen. */
+  /** The same call with the same nonce and a higher fee: at most one of the two can be mined. */
   async replacement(key: Hex, raw: Hex): Promise<SignedTx> {
     const { keccak256, parseTransaction } = this.viem;
     const before = parseTransaction(raw as `0x02${string}`);
@@ -275,7 +269,7 @@ export class Chain {
     return { maxPriorityFeePerGas, maxFeePerGas };
   }
 
-  /** The same raw transaction may be sent any number of times: a node that has it says so, and that is fine. */
+  /** Sending the same raw transaction again is safe: errors that report it as already known are ignored. */
   async send(raw: string): Promise<void> {
     try {
       await this.rpc('eth_sendRawTransaction', [raw]);
@@ -312,10 +306,10 @@ export class Chain {
       ] as import('viem').Abi;
       name = this.viem.decodeErrorResult({ abi, data: error.data as Hex }).errorName;
     } catch {
-      // A token may revert with an error of its own: then its message is all there is.
+      // A token may revert with its own error: then only its message is available.
     }
     const code = reverts[name] ?? 'settlementFailed';
-    return new AppError(code, `The chain refuses it: ${name || error.message}`);
+    return new AppError(code, `The chain rejected the call: ${name || error.message}`);
   }
 }
 
@@ -324,8 +318,8 @@ export async function loadViem(): Promise<{ viem: Viem; accounts: Accounts }> {
   try {
     return { viem: await import('viem'), accounts: await import('viem/accounts') };
   } catch (error) {
-    throw new AppError('unavailable', 'The evm settlement needs the package viem.', {
-      hint: 'Install it beside errand: npm install viem.',
+    throw new AppError('unavailable', 'The evm settlement requires the package viem.', {
+      hint: 'Install it next to errand: npm install viem.',
       cause: error,
     });
   }

@@ -1,8 +1,8 @@
-// Which chain the jobs are on, noted at the first look. A node that speaks for another chain (a wrong address, a test node
-// that was set up anew) is not listened to: by its blocks everything would seem undone.
+// Which chain the jobs are on, stored on first contact. A node of another chain (a wrong address, a recreated test node) is
+// refused: judged by its blocks, every job would seem undone.
 import { AppError } from '../../../../errors.ts';
 import type { Chain } from './chain.ts';
-import type { ChainIdentity, EvmStore } from './store.ts';
+import type { ChainIdentity, EvmStore } from '../../store/chain.ts';
 
 export class Identity {
   private readonly chain: Chain;
@@ -18,18 +18,18 @@ export class Identity {
   async check(): Promise<void> {
     const found = await this.chain.askChainId();
     const { chainId } = await this.known(found);
-    if (found !== chainId) throw otherChain(`It says chain ${found} instead of ${chainId}.`);
+    if (found !== chainId) throw otherChain(`It reports chain ${found} instead of ${chainId}.`);
   }
 
   async checkGenesis(): Promise<void> {
     const { genesis } = await this.known(await this.chain.askChainId());
     const found = await this.chain.block(0);
-    if (found?.hash !== genesis) throw otherChain('Its first block is another one.');
+    if (found?.hash !== genesis) throw otherChain('Its genesis block differs.');
   }
 
   private async known(found: number): Promise<ChainIdentity> {
     if (this.configured !== undefined && this.configured !== found) {
-      throw otherChain(`It says chain ${found}; escrow.evm.chainId is ${this.configured}.`);
+      throw otherChain(`It reports chain ${found}, but escrow.evm.chainId is ${this.configured}.`);
     }
     const before = await this.evmStore.identity();
     if (before) return before;
@@ -41,6 +41,6 @@ export class Identity {
 }
 
 const otherChain = (what: string): AppError =>
-  new AppError('unavailable', `The chain node speaks for another chain. ${what}`, {
-    hint: 'Nothing was changed. Set escrow.evm.rpcUrl to a node of the chain that the jobs are on.',
+  new AppError('unavailable', `The chain node belongs to another chain. ${what}`, {
+    hint: 'Nothing was changed. Set escrow.evm.rpcUrl to a node of the chain that holds the jobs.',
   });

@@ -1,4 +1,4 @@
-// Puts the chain adapter together: settlement, sender and indexer over one node, and the operator's key.
+// Constructs the chain adapter: settlement, sender and indexer for one node, with the operator key.
 import { readFileSync } from 'node:fs';
 import { AppError } from '../../../../errors.ts';
 import type { Clock } from '../../../../runtime/clock.ts';
@@ -6,49 +6,50 @@ import type { Log } from '../../../../runtime/log.ts';
 import type { Store } from '../../../../store/store.ts';
 import type { Escrow } from '../../escrow.ts';
 import type { EscrowSettings } from '../../settings.ts';
-import { EscrowStore } from '../../store.ts';
+import { EscrowStore } from '../../store/store.ts';
 import type { MakeAddress } from '../../wallets.ts';
 import { Chain, loadViem, type Hex, type Rpc } from './chain.ts';
 import { Identity } from './identity.ts';
-import { EvmSettlement, type EvmParts } from './evm.ts';
+import { EvmSettlement } from './evm.ts';
+import type { EvmDeps } from './deps.ts';
 import { Indexer } from './indexer.ts';
 import { Keystore } from './keystore.ts';
 import { Sender } from './sender.ts';
-import { EvmStore } from './store.ts';
+import { EvmStore } from '../../store/chain.ts';
 
 export interface Evm {
   settlement: EvmSettlement;
   makeAddress: MakeAddress;
   chain: Chain;
-  /** One look at the chain: events first, then what is to be sent. */
+  /** Polls the chain once: first reads events, then sends what is pending. */
   turn(escrow: Escrow): Promise<void>;
 }
 
-export async function createEvm(needs: {
+export async function createEvm(deps: {
   store: Store;
   clock: Clock;
   log: Log;
   settings: NonNullable<EscrowSettings['evm']>;
   rpc: Rpc;
-  /** From which the wallets' keys are sealed; the same after every restart. */
+  /** Encrypts the wallets' keys; the same after every restart. */
   secret: string;
 }): Promise<Evm> {
-  const { settings, clock, log, rpc } = needs;
+  const { settings, clock, log, rpc } = deps;
   const chain = new Chain({ rpc, ...settings, ...(await loadViem()) });
-  const keystore = new Keystore(needs.secret);
-  const evmStore = new EvmStore(needs.store);
-  const store = new EscrowStore(needs.store);
+  const keystore = new Keystore(deps.secret);
+  const evmStore = new EvmStore(deps.store);
+  const store = new EscrowStore(deps.store);
   const key = operatorKey(settings.operatorKeyFile);
   const operator = { key, address: chain.addressOf(key) };
   const { confirmations, currency } = settings;
   const identity = new Identity(chain, evmStore, settings.chainId);
   const now = () => clock.now();
-  const parts: EvmParts = { chain, evmStore, store, operator, identity, currency, now };
+  const evmDeps: EvmDeps = { chain, evmStore, store, operator, identity, currency, now };
   const gasTopUpWei = BigInt(settings.gasTopUpWei);
   let workers: { sender: Sender; indexer: Indexer } | undefined;
   return {
     chain,
-    settlement: new EvmSettlement(parts),
+    settlement: new EvmSettlement(evmDeps),
     makeAddress: async () => {
       const made = chain.newKey();
       return { address: made.address, secret: keystore.seal(made.key) };
@@ -59,7 +60,7 @@ export async function createEvm(needs: {
       const sameChain = () => identity.checkGenesis();
       workers ??= {
         sender: new Sender({
-          ...parts,
+          ...evmDeps,
           escrow,
           keystore,
           confirmations,
@@ -80,15 +81,15 @@ function operatorKey(file: string): Hex {
   try {
     text = readFileSync(file, 'utf8').trim();
   } catch (error) {
-    throw new AppError('unavailable', `The operator's key ${file} cannot be read.`, {
-      hint: 'Setting escrow.evm.operatorKeyFile: a file with 0x and 64 hex digits, mode 0600.',
+    throw new AppError('unavailable', `The operator key file ${file} cannot be read.`, {
+      hint: 'Set escrow.evm.operatorKeyFile to a file with 0x and 64 hex digits, mode 0600.',
       cause: error,
     });
   }
   if (!/^0x[0-9a-fA-F]{64}$/.test(text)) {
     throw new AppError(
       'invalidInput',
-      `${file} does not hold a private key (0x and 64 hex digits).`,
+      `${file} does not contain a private key (0x and 64 hex digits).`,
     );
   }
   return text as Hex;

@@ -1,47 +1,47 @@
-// Reads the contract's events and moves jobs by them: the chain is the authority, also for what others did there without
-// this server. Before each event the job is noted as it was, so that a reorganised chain is followed back and read anew.
+// Reads the contract's events and moves jobs accordingly: the chain is the authority, even for calls made without this
+// server. Each event stores the job as it was before, so that a chain reorganisation can be undone and read again.
 import type { Log } from '../../../../runtime/log.ts';
 import type { Step } from '../../../../store/store.ts';
 import type { Escrow } from '../../escrow.ts';
-import { moved, type MoveInput } from '../../move.ts';
+import { planMove, type MoveInput } from '../../move.ts';
 import { finalPhases, type Effect, type Phase } from '../../stage.ts';
-import type { EscrowStore } from '../../store.ts';
+import type { EscrowStore } from '../../store/store.ts';
 import type { Work } from '../../work.ts';
 import type { Chain, ChainEvent } from './chain.ts';
-import type { EvmStore, Intent } from './store.ts';
+import type { EvmStore, Intent } from '../../store/chain.ts';
 
 const pageBlocks = 2000;
-/** Blocks whose hashes are kept: a reorganisation deeper than this is beyond help. */
+/** Number of stored block hashes: a deeper reorganisation cannot be undone. */
 const blocksKept = 5000;
 
-export interface IndexerParts {
+interface IndexerDeps {
   chain: Chain;
   evmStore: EvmStore;
   store: EscrowStore;
   escrow: Escrow;
   confirmations: number;
-  /** Throws when the node's first block is not the one that this server knows. */
+  /** Throws if the node's genesis block differs from the stored one. */
   sameChain(): Promise<void>;
   log: Log;
 }
 
 export class Indexer {
-  private readonly parts: IndexerParts;
+  private readonly deps: IndexerDeps;
 
-  constructor(parts: IndexerParts) {
-    this.parts = parts;
+  constructor(deps: IndexerDeps) {
+    this.deps = deps;
   }
 
   async turn(): Promise<void> {
-    const { chain, evmStore, confirmations } = this.parts;
-    const from = await this.common();
+    const { chain, evmStore, confirmations } = this.deps;
+    const from = await this.rewindToCommonBlock();
     const head = await chain.block('latest');
     const to = (head?.number ?? 0) - (confirmations - 1);
     for (let start = from + 1; start <= to; start += pageBlocks) {
       const end = Math.min(start + pageBlocks - 1, to);
       const last = await chain.block(end);
       if (!last) return;
-      // A block is noted as soon as its events are applied: that is how far the jobs are.
+      // A block is stored right after its events are applied: it marks the progress of the jobs.
       const byBlock = Map.groupBy(await chain.events(start, end), ({ block }) => block);
       for (const [number, events] of byBlock) {
         for (const event of events) await this.apply(event);
@@ -51,9 +51,9 @@ export class Indexer {
     }
   }
 
-  /** The newest block that both know; everything after it is undone first. */
-  private async common(): Promise<number> {
-    const { chain, evmStore, log } = this.parts;
+  /** Returns the newest block that both sides know, after undoing everything later. */
+  private async rewindToCommonBlock(): Promise<number> {
+    const { chain, evmStore, log } = this.deps;
     const known = await evmStore.lastBlocks(blocksKept);
     for (const [i, block] of known.entries()) {
       if ((await chain.block(block.number))?.hash !== block.hash) continue;
@@ -61,15 +61,15 @@ export class Indexer {
       return block.number;
     }
     if (known.length > 0) {
-      await this.parts.sameChain();
-      log.warn('no common block with the chain: everything is read again');
+      await this.deps.sameChain();
+      log.warn('no common block with the chain: reading everything again');
       await this.rewind(-1);
     }
     return -1;
   }
 
   private async rewind(to: number): Promise<void> {
-    const { evmStore, escrow, log } = this.parts;
+    const { evmStore, escrow, log } = this.deps;
     log.warn('the chain was reorganised', { to });
     for (const event of await evmStore.eventsAfter(to)) {
       const before = JSON.parse(event.before) as Snapshot;
@@ -86,8 +86,8 @@ export class Indexer {
   }
 
   private async apply(event: ChainEvent): Promise<void> {
-    const { evmStore } = this.parts;
-    if (event.name === 'Credited') return this.credited(event);
+    const { evmStore } = this.deps;
+    if (event.name === 'Credited') return this.storeWithdrawal(event);
     if (!handled.has(event.name)) return;
     if (await evmStore.seen(event.block, event.logIndex)) return;
     const tx = await evmStore.tx(event.txHash);
@@ -95,7 +95,7 @@ export class Indexer {
     const external = String(event.args.jobId);
     const jobId = event.name === 'JobCreated' ? intent?.jobId : await evmStore.byExternal(external);
     if (!jobId) return;
-    const block = await this.parts.chain.block(event.block);
+    const block = await this.deps.chain.block(event.block);
     const now = (block?.timestamp ?? 0) * 1000;
     const remember = (before: Work): Step[] => [
       evmStore.insertEvent({ ...event, jobId, before: JSON.stringify(snapshot(before)) }),
@@ -113,10 +113,10 @@ export class Indexer {
     hash: string,
     remember: (before: Work) => Step[],
   ): Promise<void> {
-    await this.parts.escrow.note(
+    await this.deps.escrow.note(
       jobId,
       (work) => {
-        // Of two transactions for one step only the first made this job.
+        // If two transactions exist for one step, only the first created this job.
         if (work.external !== null) return undefined;
         const txs = work.state.txs.map((tx, i) => (i === 0 ? { ...tx, hash } : tx));
         return { work: { ...work, external, state: { ...work.state, txs } } };
@@ -130,12 +130,12 @@ export class Indexer {
     budget: number,
     remember: (before: Work) => Step[],
   ): Promise<void> {
-    const { escrow } = this.parts;
+    const { escrow } = this.deps;
     await escrow.note(
       jobId,
       (work) => {
         const { fundNext } = work.state;
-        const nextAt = fundNext === undefined ? work.nextAt : escrow.parts.clock.now();
+        const nextAt = fundNext === undefined ? work.nextAt : escrow.deps.clock.now();
         const state = { ...work.state, pending: null };
         const event = { type: 'created', data: { settlementId: work.external } };
         return { work: { ...work, budget, nextAt, state }, event };
@@ -145,9 +145,9 @@ export class Indexer {
     escrow.due();
   }
 
-  /** A wallet of this server withdraws its credit itself: the intent is written once per event. */
-  private async credited(event: ChainEvent): Promise<void> {
-    const { chain, evmStore, store, escrow } = this.parts;
+  /** A wallet of this server withdraws its credit itself: the intent is stored once per event. */
+  private async storeWithdrawal(event: ChainEvent): Promise<void> {
+    const { chain, evmStore, store, escrow } = this.deps;
     if (String(event.args.token).toLowerCase() !== chain.token) return;
     const wallet = await store.findWallet(String(event.args.account).toLowerCase());
     if (!wallet || wallet.secret === null) return;
@@ -161,7 +161,7 @@ export class Indexer {
       step: 0,
       status: 'active',
       error: null,
-      createdAt: escrow.parts.clock.now(),
+      createdAt: escrow.deps.clock.now(),
     };
     await evmStore.commit([evmStore.insertIntentOnce(intent)]);
   }
@@ -174,34 +174,34 @@ export class Indexer {
     remember: (before: Work) => Step[];
   }): Promise<void> {
     const { event, intent, jobId, now, remember } = of;
-    const work = await this.parts.store.works.work(jobId);
-    if (!counts(event, work, this.parts.chain.token)) return;
+    const work = await this.deps.store.works.work(jobId);
+    if (!isRelevant(event, work, this.deps.chain.token)) return;
     const effect = (intent?.effect as Effect | null) ?? effectOf(event.name, work.phase);
     if (!effect) return;
     const given = intent
       ? (JSON.parse(intent.input) as MoveInput)
-      : await this.foreign(event, work, now);
+      : await this.readForeignEvent(event, work, now);
     const input: MoveInput = { ...given, now, txHash: event.txHash };
     if (input.submission) input.submission = { ...input.submission, at: now };
     if (amountEvents.has(event.name)) input.budget = Number(event.args.amount);
     if (!intent && effect === 'offer') return this.offered(jobId, input, remember);
     const stranger = !intent && input.submission ? [this.deliverable(jobId, input)] : [];
-    await this.parts.escrow.confirm(jobId, effect, input, (before) => [
+    await this.deps.escrow.confirm(jobId, effect, input, (before) => [
       ...remember(before),
       ...stranger,
     ]);
   }
 
-  /** An offer made directly on the chain. What this server has under way for the job goes on, with its own amount. */
+  /** An offer made directly on the chain. Pending actions of this server continue with their own amount. */
   private async offered(
     jobId: string,
     input: MoveInput,
     remember: (before: Work) => Step[],
   ): Promise<void> {
-    await this.parts.escrow.note(
+    await this.deps.escrow.note(
       jobId,
       (before) => {
-        const { work, event } = moved(before, 'offer', input);
+        const { work, event } = planMove(before, 'offer', input);
         const state = { ...work.state, pending: before.state.pending };
         return { work: { ...work, state }, event };
       },
@@ -209,12 +209,12 @@ export class Indexer {
     );
   }
 
-  /** Somebody called the contract directly: the event is all there is to know. */
-  private async foreign(event: ChainEvent, work: Work, now: number): Promise<MoveInput> {
+  /** The contract was called directly: the event is the only source. */
+  private async readForeignEvent(event: ChainEvent, work: Work, now: number): Promise<MoveInput> {
     const address = String(
       event.args.rejector ?? event.args.evaluator ?? event.args.provider ?? event.args.client ?? '',
     );
-    const wallet = address ? await this.parts.store.findWallet(address) : undefined;
+    const wallet = address ? await this.deps.store.findWallet(address) : undefined;
     const by = wallet?.id ?? (address || 'chain');
     const base: MoveInput = { action: actionOf(event.name, by, work), by, now };
     if (event.name === 'JobSubmitted') {
@@ -231,7 +231,7 @@ export class Indexer {
 
   private deliverable(jobId: string, input: MoveInput): Step {
     const { n, hash, uri, at } = input.submission!;
-    return this.parts.store.works.insertDeliverable(jobId, { n, hash, uri, at, content: null });
+    return this.deps.store.works.insertDeliverable(jobId, { n, hash, uri, at, content: null });
   }
 }
 
@@ -246,8 +246,8 @@ const handled: ReadonlySet<string> = new Set([
   'JobExpired',
 ]);
 
-/** Not: what follows a release on silence, another token, or a job that the client created differently from its terms. */
-function counts(event: ChainEvent, work: Work, token: string): boolean {
+/** False for events after a release on silence, for another token, and for jobs that the client created with other terms. */
+function isRelevant(event: ChainEvent, work: Work, token: string): boolean {
   if (finalPhases.has(work.phase)) return false;
   if (event.name === 'BudgetSet' && String(event.args.token).toLowerCase() !== token) return false;
   return (
@@ -255,7 +255,7 @@ function counts(event: ChainEvent, work: Work, token: string): boolean {
   );
 }
 
-/** Events that state the budget of the job, or what was paid for it. */
+/** Events that state the job's budget or what was paid for it. */
 const amountEvents: ReadonlySet<string> = new Set(['BudgetSet', 'JobFunded']);
 
 function effectOf(name: string, phase: Phase): Effect | undefined {

@@ -1,4 +1,4 @@
-// Signing keys of wallets, encrypted at rest with a key that only this home can derive (AES-256-GCM).
+// Signing keys of wallets, encrypted at rest with a key derived from the secret of this home (AES-256-GCM).
 import { createCipheriv, createDecipheriv, createHash, randomBytes } from 'node:crypto';
 import type { Hex } from './chain.ts';
 

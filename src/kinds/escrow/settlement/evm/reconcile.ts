@@ -1,17 +1,17 @@
 // Compares every chain job of this server with the contract: status, budget, escrow, parties, token, fees. Both sides are
-// looked at as of the last block that the indexer has read, so a job that moves meanwhile is compared again, not reported.
+// read as of the last indexed block; a job that moves meanwhile is compared again instead of reported.
 import { systemClock } from '../../../../runtime/clock.ts';
 import { divide } from '../../money.ts';
 import type { Phase } from '../../stage.ts';
 import type { Work } from '../../work.ts';
 import type { SettlementReport } from '../settlement.ts';
 import type { Chain } from './chain.ts';
-import type { EvmParts } from './evm.ts';
+import type { EvmDeps } from './deps.ts';
 
 export interface ChainReport extends SettlementReport, Record<string, unknown> {
   contract: string;
   block: number;
-  /** Fees and failed payments that wait in the contract for the operator's account. */
+  /** Fees and failed payments that the operator can withdraw from the contract. */
   unclaimed: string;
 }
 
@@ -31,11 +31,11 @@ interface ChainTerms {
 }
 
 const page = 500;
-/** Questions to the node at a time. */
+/** Concurrent requests to the node. */
 const parallel = 16;
-const problemsMax = 20;
-/** The indexer applies the events of a block, then notes the block: a difference is looked at again until both are done. */
-const triesMax = 4;
+const maxProblems = 20;
+/** The indexer applies a block's events before it stores the block, so a difference is checked again until both are done. */
+const maxTries = 4;
 const retryMs = 50;
 
 const statuses: Record<Phase, number> = {
@@ -50,9 +50,9 @@ const statuses: Record<Phase, number> = {
 };
 const statusNames = ['Open', 'Funded', 'Submitted', 'Completed', 'Rejected', 'Expired'];
 
-export async function reconcile(parts: EvmParts): Promise<ChainReport> {
-  const { chain, evmStore, operator } = parts;
-  const block = await lastBlock(parts);
+export async function reconcile(deps: EvmDeps): Promise<ChainReport> {
+  const { chain, evmStore, operator } = deps;
+  const block = await lastBlock(deps);
   const problems: string[] = [];
   const sums = { escrowed: 0n, platform: 0, evaluator: 0 };
   let jobs = 0;
@@ -60,7 +60,7 @@ export async function reconcile(parts: EvmParts): Promise<ChainReport> {
   for (;;) {
     const ids = await evmStore.jobsAfter(after, page);
     for (let i = 0; i < ids.length; i += parallel) {
-      const found = await Promise.all(ids.slice(i, i + parallel).map((id) => compare(parts, id)));
+      const found = await Promise.all(ids.slice(i, i + parallel).map((id) => compare(deps, id)));
       for (const { differences, escrowed, fees } of found) {
         problems.push(...differences);
         sums.escrowed += escrowed;
@@ -82,7 +82,7 @@ export async function reconcile(parts: EvmParts): Promise<ChainReport> {
     escrowed: String(sums.escrowed),
     fees: { platform: String(sums.platform), evaluator: String(sums.evaluator) },
     unclaimed: String(await chain.credit(operator.address, block)),
-    problems: problems.slice(0, problemsMax),
+    problems: problems.slice(0, maxProblems),
   };
 }
 
@@ -92,25 +92,25 @@ interface Comparison {
   fees: { platform: number; evaluator: number };
 }
 
-async function compare(parts: EvmParts, jobId: string): Promise<Comparison> {
+async function compare(deps: EvmDeps, jobId: string): Promise<Comparison> {
   for (let tries = 1; ; tries++) {
-    const block = await lastBlock(parts);
-    const work = await parts.store.works.work(jobId);
-    const found = await inspect(parts, work, block);
-    if (found.differences.length === 0 || tries === triesMax) return found;
+    const block = await lastBlock(deps);
+    const work = await deps.store.works.work(jobId);
+    const found = await inspect(deps, work, block);
+    if (found.differences.length === 0 || tries === maxTries) return found;
     await systemClock.sleep(retryMs);
   }
 }
 
-async function inspect(parts: EvmParts, work: Work, block: number): Promise<Comparison> {
-  const { chain, store } = parts;
+async function inspect(deps: EvmDeps, work: Work, block: number): Promise<Comparison> {
+  const { chain, store } = deps;
   const none = { escrowed: 0n, fees: { platform: 0, evaluator: 0 } };
   if (work.external === null) {
-    // Not on the chain yet, or the chain refused it.
+    // Not on the chain yet, or rejected by the chain.
     const wrong = work.held > 0 || !['open', 'rejected', 'expired'].includes(work.phase);
     return {
       ...none,
-      differences: wrong ? [`${work.jobId}: ${work.phase}, not on the chain`] : [],
+      differences: wrong ? [`${work.jobId}: ${work.phase}, but not on the chain`] : [],
     };
   }
   const id = BigInt(work.external);
@@ -120,7 +120,9 @@ async function inspect(parts: EvmParts, work: Work, block: number): Promise<Comp
   const differences: string[] = [];
   const expect = (what: string, here: unknown, there: unknown) => {
     if (String(here).toLowerCase() !== String(there).toLowerCase())
-      differences.push(`${work.jobId}: ${what} is ${String(here)}, on the chain ${String(there)}`);
+      differences.push(
+        `${work.jobId}: ${what} is ${String(here)} here and ${String(there)} on the chain`,
+      );
   };
   const address = async (wallet: string) => (await store.wallet(wallet)).address;
   const isPending = work.state.pending?.action === 'create';
@@ -132,7 +134,7 @@ async function inspect(parts: EvmParts, work: Work, block: number): Promise<Comp
   expect('platform fee', work.terms.fees.platformBps, terms.platformFeeBP);
   expect('evaluator fee', work.terms.fees.evaluatorBps, terms.evaluatorFeeBP);
   const judge = work.evaluator;
-  const evaluator = judge === null ? parts.operator.address : await address(judge);
+  const evaluator = judge === null ? deps.operator.address : await address(judge);
   expect('evaluator', evaluator, job.evaluator);
   if (!isPending && work.phase !== 'rejected') {
     expect('token', chain.token, job.paymentToken);
@@ -144,14 +146,14 @@ async function inspect(parts: EvmParts, work: Work, block: number): Promise<Comp
   return { escrowed, fees, differences };
 }
 
-/** The contract must have every token that it owes to anybody. */
+/** The contract must hold every token that it owes. */
 async function shortfall(chain: Chain, block: number): Promise<string | undefined> {
   const owed = (await chain.read('owed', [chain.token], block)) as bigint;
   const has = await chain.tokenBalance(chain.contract, block);
-  return has < owed ? `the contract has ${has} and owes ${owed}` : undefined;
+  return has < owed ? `the contract holds ${has} but owes ${owed}` : undefined;
 }
 
-async function lastBlock({ chain, evmStore }: EvmParts): Promise<number> {
+async function lastBlock({ chain, evmStore }: EvmDeps): Promise<number> {
   const [last] = await evmStore.lastBlocks(1);
   return last?.number ?? (await chain.block('latest'))?.number ?? 0;
 }

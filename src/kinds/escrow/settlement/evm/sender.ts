@@ -1,7 +1,7 @@
-// Carries intents out. Per signer one at a time, in order: try the call, take the next nonce, sign, write the exact
-// transaction down, only then send it. After a crash the same bytes are sent again, so an intent happens once.
+// Executes intents, one at a time per signer and in order: simulate the call, take the next nonce, sign, store the exact
+// transaction, and only then send it. After a crash the same bytes are sent again, so an intent is executed once.
 import { AppError } from '../../../../errors.ts';
-import { randomId } from '../../../../jobs/job.ts';
+import { randomId } from '../../../../runtime/id.ts';
 import type { Log } from '../../../../runtime/log.ts';
 import type { Step } from '../../../../store/store.ts';
 import { agreedBudget } from '../../agreement.ts';
@@ -10,51 +10,51 @@ import type { MoveInput } from '../../move.ts';
 import { specHash } from '../../terms.ts';
 import type { Work } from '../../work.ts';
 import { RpcError, type Call, type Hex, type SignedTx } from './chain.ts';
-import type { EvmParts } from './evm.ts';
+import type { EvmDeps } from './deps.ts';
 import type { Keystore } from './keystore.ts';
-import { isCurrent, type Intent, type Tx } from './store.ts';
+import { isCurrent, type Intent, type Tx } from '../../store/chain.ts';
 
 const batch = 200;
-/** Fee raises of one transaction: the last pays about six times the first. */
-const replacementsMax = 8;
-/** Chain time counts in seconds. */
+/** Maximum fee increases of one transaction: the last pays about six times the first. */
+const maxReplacements = 8;
+/** Chain time is in seconds. */
 const secondMs = 1000;
-/** `Silence` of the contract. */
+/** The contract's `Silence` enum. */
 const [silenceReleases, silenceRefunds] = [0, 1];
 const noHook = '0x0000000000000000000000000000000000000000';
 
-export interface SenderParts extends EvmParts {
+interface SenderDeps extends EvmDeps {
   escrow: Escrow;
   keystore: Keystore;
   confirmations: number;
   gasTopUpWei: bigint;
-  /** Not mined for so long: its fee is raised. */
+  /** A transaction not mined for this long gets a higher fee. */
   stuckMs: number;
   log: Log;
 }
 
 export class Sender {
-  private readonly parts: SenderParts;
+  private readonly deps: SenderDeps;
 
-  constructor(parts: SenderParts) {
-    this.parts = parts;
+  constructor(deps: SenderDeps) {
+    this.deps = deps;
   }
 
-  /** One look at every intent that is not over. A node that does not answer stops the turn, never an intent. */
+  /** Advances every active intent once. If the node does not respond, the turn stops, but no intent is lost. */
   async turn(): Promise<void> {
     const busy = new Set<string>();
-    for (const intent of await this.parts.evmStore.activeIntents(batch)) {
-      // In order per signer (nonces) and per job (a contract in another state would refuse it for good).
-      const lanes = [intent.signer, ...(intent.jobId === null ? [] : [intent.jobId])];
-      const waits = lanes.some((lane) => busy.has(lane));
-      for (const lane of lanes) busy.add(lane);
+    for (const intent of await this.deps.evmStore.activeIntents(batch)) {
+      // In order per signer (nonces) and per job (the contract would permanently refuse a call in another state).
+      const keys = [intent.signer, ...(intent.jobId === null ? [] : [intent.jobId])];
+      const waits = keys.some((key) => busy.has(key));
+      for (const key of keys) busy.add(key);
       if (waits) continue;
       try {
         await this.advance(intent);
       } catch (error) {
-        // The node takes this transaction later (gas is on its way, a nonce before it is missing): others go on.
-        if (error instanceof RpcError) this.log('not taken yet', intent, error);
-        else if (isEarly(intent, error)) await this.early(intent, error);
+        // The node will accept this transaction later (gas is on its way, or an earlier nonce is missing); others continue.
+        if (error instanceof RpcError) this.log('not accepted yet', intent, error);
+        else if (isEarly(intent, error)) await this.postpone(intent, error);
         else if (!(error instanceof AppError) || error.code === 'unavailable') throw error;
         else await this.fail(intent, error);
       }
@@ -62,14 +62,13 @@ export class Sender {
   }
 
   private log(what: string, intent: Intent, error: Error): void {
-    this.parts.log.debug(`escrow transaction ${what}`, { intent: intent.id, error });
+    this.deps.log.debug(`escrow transaction ${what}`, { intent: intent.id, error });
   }
 
   private async advance(intent: Intent): Promise<void> {
-    const txs = await this.parts.evmStore.txsOf(intent.id, intent.step);
+    const txs = await this.deps.evmStore.txsOf(intent.id, intent.step);
     if (await this.follow(intent, txs)) return;
-    const work =
-      intent.jobId === null ? undefined : await this.parts.store.works.work(intent.jobId);
+    const work = intent.jobId === null ? undefined : await this.deps.store.works.work(intent.jobId);
     const calls = await this.callsOf(intent, work);
     const call = calls[intent.step];
     if (call === 'wait') return;
@@ -79,7 +78,7 @@ export class Sender {
   }
 
   private async signAndSend(intent: Intent, call: Call): Promise<void> {
-    const { chain, evmStore } = this.parts;
+    const { chain, evmStore } = this.deps;
     const key = await this.keyOf(intent.signer);
     const nonce = Math.max(
       await chain.nonce(intent.signer),
@@ -88,14 +87,14 @@ export class Sender {
     await this.writeAndSend(intent, nonce, await chain.sign(key, intent.signer, nonce, call));
   }
 
-  /** Written down first: whatever happens next, these bytes are known. */
+  /** Stores the transaction before sending it, so that the exact bytes survive a crash. */
   private async writeAndSend(
     intent: Intent,
     nonce: number,
     { raw, hash }: SignedTx,
     before: Step[] = [],
   ): Promise<void> {
-    const { chain, evmStore, now } = this.parts;
+    const { chain, evmStore, now } = this.deps;
     const { signer, step, id: intentId } = intent;
     const status = 'signed';
     const tx: Tx = {
@@ -113,9 +112,9 @@ export class Sender {
     if (written.applied) await chain.send(raw);
   }
 
-  /** Signed already: is one in the chain deep enough, or lost, or stuck, or must it be sent again? False: sign it anew. */
+  /** Follows signed transactions: confirmed, lost, stuck or to be sent again. Returns false if a new one must be signed. */
   private async follow(intent: Intent, txs: readonly Tx[]): Promise<boolean> {
-    const { chain, evmStore } = this.parts;
+    const { chain, evmStore } = this.deps;
     for (const tx of txs) {
       const receipt = await chain.receipt(tx.hash);
       if (!receipt) continue;
@@ -125,35 +124,38 @@ export class Sender {
     const current = txs.find(isCurrent);
     if (!current) return false;
     if ((await this.usedNonces(current.signer)) > current.nonce) {
-      // Another transaction took the nonce for good: this one can never happen.
+      // Another transaction used the nonce permanently: it can never be mined.
       await evmStore.commit([evmStore.txStatus(current.hash, 'dropped', null)]);
-    } else if (this.parts.now() - current.createdAt < this.parts.stuckMs) {
+    } else if (this.deps.now() - current.createdAt < this.deps.stuckMs) {
       await chain.send(current.raw);
     } else await this.unstick(intent, current, txs);
     return true;
   }
 
-  /** Counted where no reorganisation is expected any more; the newest block may be taken back. */
+  /** Counted at a depth where no reorganisation is expected; newer blocks may be undone. */
   private async usedNonces(signer: string): Promise<number> {
-    const { chain, confirmations } = this.parts;
+    const { chain, confirmations } = this.deps;
     const head = await chain.block('latest');
     const deep = (head?.number ?? 0) - confirmations;
     return deep < 0 ? 0 : chain.nonce(signer, deep);
   }
 
-  /** Not mined for long: pay more for it, or, when a nonce before it belongs to nobody, take that one. */
+  /** Not mined for too long: raise the fee, or fill an earlier nonce that no transaction uses. */
   private async unstick(intent: Intent, current: Tx, txs: readonly Tx[]): Promise<void> {
-    const { chain, evmStore, log } = this.parts;
+    const { chain, evmStore, log } = this.deps;
     const next = await chain.nonce(current.signer);
     const ours = await evmStore.noncesFrom(current.signer, next);
     if (next < current.nonce && !ours.has(next)) {
-      log.warn('an escrow transaction waits for a nonce of nobody', { hash: current.hash, next });
+      log.warn('an escrow transaction waits for an unused earlier nonce', {
+        hash: current.hash,
+        next,
+      });
       await evmStore.commit([evmStore.txStatus(current.hash, 'dropped', null)]);
-    } else if (next < current.nonce || txs.length > replacementsMax) await chain.send(current.raw);
+    } else if (next < current.nonce || txs.length > maxReplacements) await chain.send(current.raw);
     else {
       const key = await this.keyOf(current.signer);
       const signed = await chain.replacement(key, current.raw as Hex);
-      log.warn('an escrow transaction is stuck: its fee is raised', {
+      log.warn('an escrow transaction is stuck: raising its fee', {
         stuck: current.hash,
         replacement: signed.hash,
       });
@@ -168,7 +170,7 @@ export class Sender {
     txs: readonly Tx[],
     receipt: { ok: boolean; block: number },
   ): Promise<void> {
-    const { chain, evmStore, confirmations } = this.parts;
+    const { chain, evmStore, confirmations } = this.deps;
     const head = await chain.block('latest');
     if (!head || head.number - receipt.block + 1 < confirmations) return;
     if (!receipt.ok) throw new AppError('settlementFailed', `The chain reverted ${tx.hash}.`);
@@ -182,13 +184,13 @@ export class Sender {
   }
 
   private async finish(intent: Intent, step: number): Promise<void> {
-    const { evmStore } = this.parts;
+    const { evmStore } = this.deps;
     await evmStore.commit([evmStore.intentStep(intent.id, step, 'done')]);
   }
 
-  /** The chain's clock is behind ours, or a pause stopped the evaluation window: then the job gets the later deadline. */
-  private async early(intent: Intent, error: AppError): Promise<void> {
-    const { chain, store, now, stuckMs } = this.parts;
+  /** The chain's clock is behind, or a pause stopped the evaluation window: the job gets the later deadline. */
+  private async postpone(intent: Intent, error: AppError): Promise<void> {
+    const { chain, store, now, stuckMs } = this.deps;
     this.log('too early', intent, error);
     const work = await store.works.work(intent.jobId!);
     if (work.phase !== 'submitted' || work.external === null) return;
@@ -197,17 +199,17 @@ export class Sender {
     await this.fail(intent, error, { deadlineAt: end, nextAt: Math.max(end, now() + stuckMs) });
   }
 
-  /** The job is free again, with the reason in its log; a job that was never created ends. */
+  /** Releases the job and logs the reason; a job that was never created on the chain ends. */
   private async fail(
     intent: Intent,
     error: AppError,
     later?: Pick<Work, 'deadlineAt' | 'nextAt'>,
   ): Promise<void> {
-    const { evmStore, escrow, log } = this.parts;
+    const { evmStore, escrow, log } = this.deps;
     const over = evmStore.intentStep(intent.id, intent.step, 'failed', error.message);
     log.warn('an escrow action failed on the chain', { intent: intent.id, code: error.code });
     if (intent.jobId === null) return void (await evmStore.commit([over]));
-    const now = this.parts.now();
+    const now = this.deps.now();
     if (intent.action === 'create') {
       const input: MoveInput = { action: 'cancel', by: 'system', now, reason: error.message };
       await escrow.confirm(intent.jobId, 'withdraw', input, () => [over]);
@@ -219,9 +221,9 @@ export class Sender {
       (work) => {
         const pending = work.state.pending?.id === intent.id ? null : work.state.pending;
         const state = { ...work.state, pending };
-        // What is due would be tried again immediately and fail again: later.
+        // An immediate retry would fail again, so the next attempt is delayed.
         const isDue = work.nextAt !== null && work.nextAt <= now;
-        const nextAt = isDue ? now + this.parts.stuckMs : work.nextAt;
+        const nextAt = isDue ? now + this.deps.stuckMs : work.nextAt;
         const event = { type: 'settlementFailed', data };
         return { work: { ...work, state, nextAt, ...later, updatedAt: now }, event };
       },
@@ -229,9 +231,9 @@ export class Sender {
     );
   }
 
-  /** Wallets do not hold gas of their own: the operator tops them up, through the same queue. */
+  /** Wallets hold no gas: the operator tops them up through the same queue. */
   private async needsGas(intent: Intent): Promise<boolean> {
-    const { chain, operator, gasTopUpWei, evmStore, now } = this.parts;
+    const { chain, operator, gasTopUpWei, evmStore, now } = this.deps;
     if (intent.signer === operator.address) return false;
     if ((await chain.gasBalance(intent.signer)) >= gasTopUpWei / 5n) return false;
     const active = await evmStore.activeIntents(batch);
@@ -253,14 +255,14 @@ export class Sender {
   }
 
   private async keyOf(address: string): Promise<Hex> {
-    const { operator, store, keystore } = this.parts;
+    const { operator, store, keystore } = this.deps;
     if (address === operator.address) return operator.key;
     return keystore.open((await store.wallet(address)).secret!);
   }
 
-  /** The calls of an intent in order; `wait` where one needs what the event of an earlier one tells. */
+  /** The calls of an intent in order; `wait` if one needs data from the event of an earlier one. */
   private async callsOf(intent: Intent, work: Work | undefined): Promise<(Call | 'wait')[]> {
-    const { chain, gasTopUpWei } = this.parts;
+    const { chain, gasTopUpWei } = this.deps;
     if (intent.action === 'withdraw') {
       const hasCredit = (await chain.credit(intent.signer)) > 0n;
       return hasCredit ? [chain.encode('withdraw', [chain.token, intent.signer])] : [];
@@ -284,7 +286,7 @@ export class Sender {
       case 'counter':
         return [call('setBudget', chain.token, amount, '0x')];
       case 'fund':
-        // What the client agreed to when it acted. The contract refuses if the budget is another one by now.
+        // The amount that the client agreed to when it acted. The contract rejects the call if the budget differs by now.
         return [chain.approval(amount), call('fund', amount, '0x')];
       case 'submit':
         return [call('submit', bytes32(input.submission!.hash), '0x')];
@@ -297,15 +299,15 @@ export class Sender {
     }
   }
 
-  /** Where a rule or a quorum decides, the operator is the evaluator on the chain and brings the verdict there. */
+  /** If a rule or a quorum decides, the operator is the evaluator on the chain and submits the verdict. */
   private async creation(work: Work): Promise<Call> {
-    const { chain, store, operator } = this.parts;
+    const { chain, store, operator } = this.deps;
     const judge = work.evaluator;
     const evaluator = judge === null ? operator.address : (await store.wallet(judge)).address;
     const provider = (await store.wallet(work.provider)).address;
     const expiry = BigInt(Math.floor(Date.parse(work.terms.expiredAt) / 1000));
     const { fees, silence } = work.terms;
-    // The contract refuses other fees than those in the spec: its owner may have changed them since.
+    // The contract rejects fees that differ from the spec: its owner may have changed them since.
     const conditions = {
       silence: silence === 'release' ? silenceReleases : silenceRefunds,
       platformFeeBP: BigInt(fees.platformBps),
@@ -316,7 +318,7 @@ export class Sender {
   }
 }
 
-/** Silence after a delivery pays the provider, unless the job says otherwise. */
+/** Silence after a delivery pays the provider, unless the terms say otherwise. */
 const isReleased = (intent: Intent, work: Work): boolean =>
   intent.effect === 'silence' && work.terms.silence === 'release';
 
@@ -325,5 +327,5 @@ const isEarly = (intent: Intent, error: unknown): error is AppError =>
   error instanceof AppError &&
   ['notYetExpired', 'evaluationPending'].includes(error.code);
 
-/** The 32 bytes of a hash, whatever it is called. */
+/** The 32 bytes of a hash, without its prefix. */
 const bytes32 = (hash: string): Hex => `0x${hash.replace(/^(0x|sha256:)/, '')}`;

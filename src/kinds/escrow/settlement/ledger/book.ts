@@ -1,8 +1,8 @@
-// One transfer of the ledger: it debits one account, credits one or more, and links every entry into the hash chain of
-// the debited account. Pure; store.ts beside it turns a transfer into steps of a transaction.
+// One ledger transfer: it debits one account, credits one or more, and links every entry into the hash chain of the debited
+// account. Pure; store.ts turns a transfer into the steps of a transaction.
 //
 // The chain belongs to the debited account, so transfers of different payers never wait for one another. Credits are
-// additions that need no fence; what many jobs credit (fees) is spread over several accounts.
+// additions and need no version check. Fees, which many jobs credit, are spread over several accounts.
 import { hash } from 'node:crypto';
 
 export interface Account {
@@ -10,9 +10,9 @@ export interface Account {
   kind: 'wallet' | 'escrow' | 'fees' | 'world';
   balance: number;
   version: number;
-  /** Entries that debited it so far. */
+  /** Number of entries that debited it. */
   seq: number;
-  /** Hash of the newest of them. */
+  /** Hash of the newest of these entries. */
   head: string;
 }
 
@@ -23,7 +23,7 @@ export interface Line {
 }
 
 const entryKinds = ['mint', 'payment', 'fee', 'hold', 'release', 'refund'] as const;
-export type EntryKind = (typeof entryKinds)[number];
+type EntryKind = (typeof entryKinds)[number];
 
 export interface Entry extends Line {
   account: string;
@@ -36,25 +36,25 @@ export interface Entry extends Line {
 }
 
 export interface TransferPlan {
-  /** Made by the caller; the same id can never move money twice. */
+  /** Chosen by the caller; the same id can never move money twice. */
   id: string;
   source: Account;
   lines: readonly Line[];
   jobId?: string;
   at: number;
-  /** How far the source may go below zero: only `world`, which mints, may at all. */
+  /** How far the source may go below zero: only `world`, which mints, may do so. */
   floor?: number;
-  /** Further columns of the source that change with the debit (spending of the day). */
+  /** Further columns of the source that change with the debit (the day's spending). */
   also?: { day: string; spent: number };
 }
 
 export const worldAccount = 'world';
 export const escrowAccount = (jobId: string): string => `escrow:${jobId}`;
 
-/** Fee accounts are spread, so that jobs that end at once do not wait for one row. */
+/** Fees are spread over several accounts, so that jobs that end concurrently do not wait for one row. */
 const feeSpread = 16;
 export function feeAccount(family: 'platform' | 'evaluator', key: string): string {
-  // Ids end in random characters: the last one says which.
+  // Ids end in random characters, so the last one selects the account.
   return `fees:${family}:${(key.codePointAt(key.length - 1) ?? 0) % feeSpread}`;
 }
 export const feeAccounts: readonly string[] = ['platform', 'evaluator'].flatMap((family) =>
@@ -63,7 +63,7 @@ export const feeAccounts: readonly string[] = ['platform', 'evaluator'].flatMap(
 
 export const genesis = (account: string): string => `genesis:${account}`;
 
-/** Everything that an entry says is under its hash, and the hash of the one before it. */
+/** The hash covers every field of an entry and the previous hash. */
 export function entryHash(previous: string, entry: Omit<Entry, 'hash'>): string {
   return hash(
     'sha256',
@@ -76,7 +76,7 @@ export function entryHash(previous: string, entry: Omit<Entry, 'hash'>): string 
 export const totalOf = (lines: readonly Line[]): number =>
   lines.reduce((sum, { amount }) => sum + amount, 0);
 
-/** Links the lines behind the head of the source. */
+/** Appends the lines to the source's hash chain. */
 export function entriesOf(plan: TransferPlan): Entry[] {
   let { head, seq } = plan.source;
   return plan.lines.map((line, index) => {

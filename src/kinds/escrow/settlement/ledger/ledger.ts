@@ -1,17 +1,17 @@
-// The default settlement: double entry in the job store itself. A fund is a pending transfer into the job's own escrow
-// account; it is posted (paid out) or voided (paid back) once, in the transaction that moves the job.
+// The default settlement: double-entry bookkeeping in the job store. Funding is a pending transfer into the job's own escrow
+// account; it is posted (paid out) or voided (refunded) once, in the transaction that moves the job.
 import { AppError } from '../../../../errors.ts';
 import type { Step } from '../../../../store/store.ts';
 import type { Money, Move } from '../../move.ts';
 import { divide } from '../../money.ts';
 import { spending } from '../../policy.ts';
-import type { Wallet } from '../../rows.ts';
-import type { EscrowStore } from '../../store.ts';
+import type { Wallet } from '../../store/rows.ts';
+import type { EscrowStore } from '../../store/store.ts';
 import { evaluatorsOf } from '../../terms.ts';
 import type { Work } from '../../work.ts';
 import { capabilityNames, type Plan, type Settlement } from '../settlement.ts';
 import { escrowAccount, feeAccount, type Line } from './book.ts';
-import { transferSteps } from './store.ts';
+import { transferSteps } from '../../store/entries.ts';
 
 export class LedgerSettlement implements Settlement {
   readonly name = 'ledger';
@@ -64,7 +64,7 @@ export class LedgerSettlement implements Settlement {
     ];
   }
 
-  /** From what the escrow account holds, never from what the job says its budget is. */
+  /** Pays out the balance of the escrow account, never the budget that the job states. */
   private async payOut(before: Work, move: Move): Promise<Step[]> {
     const source = await this.store.account(escrowAccount(before.jobId));
     const { money } = move;
@@ -75,9 +75,9 @@ export class LedgerSettlement implements Settlement {
     ) {
       throw new AppError(
         'escrowMismatch',
-        `The escrow of ${before.jobId} is not what it should be.`,
+        `The escrow balance of ${before.jobId} does not match the job.`,
         {
-          hint: 'Nothing was paid. Run `errand escrow verify` and tell the operator.',
+          hint: 'Nothing was paid. Run `errand escrow verify` and inform the operator.',
           data: { held: before.held, found: source?.balance ?? 0 },
         },
       );
@@ -94,7 +94,7 @@ export class LedgerSettlement implements Settlement {
 
 const transferId = (move: Move): string => move.work.state.txs.at(-1)!.id;
 
-/** Provider, evaluators and platform share what is released; the client gets back the rest. */
+/** Provider, evaluators and platform share the released amount; the client gets the rest back. */
 function payouts(work: Work, move: Move, money: Money): Line[] {
   const shares = divide(money.release, work.terms.fees);
   const voters = paidEvaluators(work, move);
@@ -113,7 +113,7 @@ function payouts(work: Work, move: Move, money: Money): Line[] {
   return lines.filter(({ amount }) => amount > 0);
 }
 
-/** Wallets that decided: the manual evaluator, or the members of a quorum that voted. */
+/** Wallets that decided: the manual evaluator, or the quorum members that voted. */
 function paidEvaluators(work: Work, move: Move): string[] {
   const named = evaluatorsOf(work.terms);
   if (work.terms.evaluation.type !== 'quorum') return named;

@@ -1,7 +1,7 @@
 // Real tool output (test/fixtures/errors, see its README) and how well errors are found in it.
 import { readdirSync, readFileSync } from 'node:fs';
 import { join } from 'node:path';
-import { cleanText } from '../../../../../src/kinds/command/output/clean.ts';
+import { cleanText } from '../../../../../src/kinds/command/output/text.ts';
 import { findErrors } from '../../../../../src/kinds/command/output/errors/find.ts';
 import { Log } from '../../../../../src/kinds/command/output/log.ts';
 import { systemClock } from '../../../../../src/runtime/clock.ts';
@@ -11,7 +11,7 @@ const folder = join(import.meta.dirname, '../../../../fixtures/errors');
 export interface Sample {
   tool: string;
   name: string;
-  /** Written by hand because the tool is not available: not part of the score. */
+  /** Handwritten because the tool is not available. Not part of the score. */
   handWritten: boolean;
   lines: readonly { text: string; mark: 'wanted' | 'useful' | 'other' }[];
 }
@@ -40,7 +40,7 @@ function sample(tool: string, file: string): Sample {
   return { tool, name: file, handWritten: head!.startsWith('# hand-written'), lines };
 }
 
-/** How the same lines look under a runner; `at` maps a line of the sample to one of the output. */
+/** Renders the same lines as a runner prints them. `at` maps a sample line to an output line. */
 export type Variant = (texts: readonly string[]) => {
   output: string;
   at: (line: number) => number;
@@ -91,7 +91,7 @@ export function plus(a: Score, b: Score): Score {
 export const recallOf = ({ wanted, found }: Score): number => (wanted === 0 ? 1 : found / wanted);
 export const precisionOf = ({ shown, right }: Score): number => (shown === 0 ? 1 : right / shown);
 
-/** Recall over the lines a person would point at, precision over all lines that are shown. */
+/** Recall over the lines that a person would point at, precision over all shown lines. */
 export async function scoreOf(
   { lines }: Sample,
   variant: Variant,
@@ -100,7 +100,7 @@ export async function scoreOf(
   const { output, at } = variant(lines.map(({ text }) => text));
   const view = { path: '', bytes: Buffer.from(output), start: 0, growing: false };
   await using log = await Log.open(view);
-  const { text } = await findErrors(log, { bytesMax: 65_536, raw: true, without }, systemClock);
+  const { text } = await findErrors(log, { maxBytes: 65_536, raw: true, without }, systemClock);
   const shown = new Set(
     text
       .split('\n')

@@ -1,4 +1,4 @@
-// Errors of a whole log: line numbers, budgets, raw, how far back it looks.
+// Errors in whole logs: line numbers, budgets, raw output, how far back a scan reads.
 import assert from 'node:assert/strict';
 import { writeFileSync } from 'node:fs';
 import { join } from 'node:path';
@@ -16,10 +16,10 @@ async function logOf(t: TestContext, content: string, view: Partial<LogView> = {
   return log;
 }
 
-const clean = { bytesMax: 8192, raw: false };
-const raw = { bytesMax: 8192, raw: true };
+const clean = { maxBytes: 8192, raw: false };
+const raw = { maxBytes: 8192, raw: true };
 
-test('every line has its number, also behind the first windows and in a ring', async (t) => {
+test('every line has its number, even beyond the first windows and in a ring', async (t) => {
   const noise = 'compiling a file\nlinking it\n'.repeat(40_000);
   const log = await logOf(t, `${noise}src/a.ts(3,1): error TS2322: wrong\n  detail\nfine\n`);
   const { text, matches, earlier } = await findErrors(log, clean, clock);
@@ -57,7 +57,7 @@ test('equal errors are folded; raw shows them all, with their escapes', async (t
   assert.equal(lines[9], '10:\u001B[31merror: connection lost\u001B[0m');
 });
 
-test('the budget is kept, with long lines, many lines and wide characters', async (t) => {
+test('the byte budget holds for long lines, many lines and wide characters', async (t) => {
   const contents = [
     `error: ${'x'.repeat(5000)}\n`.repeat(20),
     `error: ${'ü'.repeat(3_000_000)}\n`,
@@ -66,20 +66,20 @@ test('the budget is kept, with long lines, many lines and wide characters', asyn
     ),
   ];
   for (const content of contents)
-    for (const bytesMax of [200, 1000, 8192])
+    for (const maxBytes of [200, 1000, 8192])
       for (const how of [clean, raw]) {
         const log = await logOf(t, content);
-        const { text } = await findErrors(log, { ...how, bytesMax }, clock);
+        const { text } = await findErrors(log, { ...how, maxBytes }, clock);
         assert.match(text, /error: /);
-        assert.ok(Buffer.byteLength(text) <= bytesMax, `${Buffer.byteLength(text)} > ${bytesMax}`);
+        assert.ok(Buffer.byteLength(text) <= maxBytes, `${Buffer.byteLength(text)} > ${maxBytes}`);
       }
 });
 
-test('when room is short, context gives way to errors', async (t) => {
+test('when space is short, errors have priority over context', async (t) => {
   const block = (i: number) =>
     `error: number ${i}\n    at f (src/a.js:${i}:1)\n    at g (src/b.js:${i}:1)\n`;
   const log = await logOf(t, Array.from({ length: 40 }, (_, i) => block(i)).join(''));
-  const { text, earlier } = await findErrors(log, { bytesMax: 2200, raw: false }, clock);
+  const { text, earlier } = await findErrors(log, { maxBytes: 2200, raw: false }, clock);
   assert.equal(earlier, undefined);
   assert.equal(text.match(/error: number/g)?.length, 40);
   assert.doesNotMatch(text, /src\/b\.js/);
@@ -91,7 +91,7 @@ test('following the cursor shows every error exactly once', async (t) => {
   const shown: string[] = [];
   let to: number | undefined = log.size;
   while (to !== undefined) {
-    const { text, earlier } = await findErrors(log, { bytesMax: 20_000, raw: false }, clock, to);
+    const { text, earlier } = await findErrors(log, { maxBytes: 20_000, raw: false }, clock, to);
     const numbers = [...text.matchAll(/^\d+:(error: .*)$/gm)].map((match) => match[1]!);
     shown.unshift(...numbers);
     assert.ok(earlier === undefined || earlier < to);
@@ -112,7 +112,7 @@ test('errors far from the end are found', async (t) => {
   assert.equal(text, '1:error: early');
 });
 
-test('a log that takes too long says from where to go on', async (t) => {
+test('a scan that takes too long reports where to continue', async (t) => {
   const log = await logOf(t, `error: early\n${'fine line of a log\n'.repeat(60_000)}`);
   let now = 0;
   const slow = { ...clock, now: () => (now += 1000) };
@@ -121,12 +121,12 @@ test('a log that takes too long says from where to go on', async (t) => {
   assert.ok(earlier !== undefined && earlier > 0);
 });
 
-test('where lines cannot be counted in time, byte offsets are shown', async (t) => {
+test('byte offsets replace line numbers if counting takes too long', async (t) => {
   const log = await logOf(t, `${'fine line of a log\n'.repeat(200_000)}error: late\n`);
   let now = 0;
-  // The scan of the last window passes, the count of the lines before it does not.
+  // The scan of the last window succeeds, counting the lines before it times out.
   const slow = { ...clock, now: () => (now += 700) };
-  const { text, numbered } = await findErrors(log, { bytesMax: 8192, raw: false }, slow);
+  const { text, numbered } = await findErrors(log, { maxBytes: 8192, raw: false }, slow);
   assert.equal(numbered, false);
   assert.equal(text, '@3800000:error: late');
 });

@@ -1,4 +1,4 @@
-// Errors are found in real output of many tools, also under prefixes, and mostly without rules for one tool.
+// Errors are found in real output of many tools, even with prefixes, and mostly without tool-specific rules.
 import assert from 'node:assert/strict';
 import { describe, test } from 'node:test';
 import { unprefixed } from '../../../../../src/kinds/command/output/errors/prefix.ts';
@@ -14,9 +14,9 @@ import {
   type Score,
 } from './corpus.ts';
 
-const recallMin = 0.95;
-const precisionMin = 0.7;
-/** With the rules that are named for a tool switched off, on that tool. */
+const minRecall = 0.95;
+const minPrecision = 0.7;
+/** Runs without the rules named for the tool. */
 const recallMinWithout = 0.8;
 
 const all = samples();
@@ -36,11 +36,11 @@ describe('the corpus', () => {
         total = plus(total, score);
       }
       t.diagnostic(textOf(total));
-      assert.ok(recallOf(total) >= recallMin, textOf(total));
-      assert.ok(precisionOf(total) >= precisionMin, textOf(total));
+      assert.ok(recallOf(total) >= minRecall, textOf(total));
+      assert.ok(precisionOf(total) >= minPrecision, textOf(total));
     });
 
-  test('without the rules named for a tool its errors are still found', async () => {
+  test('errors are still found without the rules named for the tool', async () => {
     for (const tool of tools) {
       let score = noScore();
       for (const sample of real.filter((one) => one.tool === tool))
@@ -49,11 +49,11 @@ describe('the corpus', () => {
     }
   });
 
-  test('samples that were written by hand', async () => {
+  test('handwritten samples', async () => {
     let score = noScore();
     for (const sample of all.filter(({ handWritten }) => handWritten))
       score = plus(score, await scoreOf(sample, variants.plain!));
-    assert.ok(recallOf(score) >= recallMin && precisionOf(score) >= precisionMin, textOf(score));
+    assert.ok(recallOf(score) >= minRecall && precisionOf(score) >= minPrecision, textOf(score));
   });
 });
 
@@ -62,7 +62,7 @@ const textOf = (score: Score): string =>
   `precision ${precisionOf(score).toFixed(3)} (${score.right} of ${score.shown})`;
 
 describe('prefixes', () => {
-  test('timestamps and names of processes are removed, levels and places stay', () => {
+  test('timestamps and process names are removed, levels and locations stay', () => {
     const texts = {
       '2026-11-18T03:52:37.539Z error: x': 'error: x',
       '2026-11-18 03:52:37,539 ERROR [worker] x': 'ERROR [worker] x',
@@ -116,15 +116,15 @@ describe('single lines', () => {
     'gcc -Wall -Werror -c src/error.c -o build/error.o',
     'GET /errors/404.html 200 3 ms',
   ];
-  test('errors, as many programs print them', () => {
+  test('error lines of many programs', () => {
     for (const line of errors) assert.equal(markErrors([line]).get(0), 'error', line);
   });
-  test('no errors, although the words are there', () => {
+  test('lines that contain error words but report no error', () => {
     for (const line of fine) assert.equal(markErrors([line]).size, 0, line);
   });
 });
 
-test('lines that nobody would write are judged in bounded time', () => {
+test('pathological lines are classified in bounded time', () => {
   const parts = [
     'a.',
     '/a',

@@ -1,0 +1,57 @@
+// What a webhook format gets and returns. Kinds register their own formats; a dialect registers those of its system.
+
+/** The fields of a job that a format may use. */
+export interface WebhookJob {
+  id: string;
+  status: string;
+  input: unknown;
+  result: unknown;
+  error: { code: string; message: string } | null;
+  attempt: number;
+  /** Who ran the last attempt. */
+  holder: string | null;
+  startedAt: number | null;
+  finishedAt: number | null;
+}
+
+export interface WebhookFacts {
+  job: WebhookJob;
+  event: { type: string; at: number; data: Record<string, unknown> };
+  /** What the job's kind adds, if the format asks for it. */
+  facts: Record<string, unknown>;
+}
+
+/** A page of a crawl that was just stored. */
+export interface WebhookPage {
+  seq: number;
+  url: string;
+  outcome: string;
+  /** False: the page could not be read. */
+  isRead: boolean;
+  title?: string | null | undefined;
+  status?: number | null | undefined;
+  type?: string | null | undefined;
+  reason?: string | null | undefined;
+  detail?: string | null | undefined;
+  body: Record<string, unknown>;
+}
+
+export interface WebhookRequest {
+  jobId: string;
+  event: string;
+  body: string;
+  /** The secret the caller chose. Undefined: only the derived secret signs. */
+  secret: string | undefined;
+}
+
+/** Pure: it reads nothing but its arguments. */
+export interface WebhookFormat {
+  /** Subscriptions name the format by this. It is stored with them. */
+  name: string;
+  /** Asks the kind for its facts before each body. */
+  needsFacts?: true;
+  body(message: WebhookFacts): unknown;
+  /** One message per page of a crawl. Without it, one message lists all pages of a transaction. */
+  page?(job: WebhookJob, page: WebhookPage): unknown;
+  headers?(request: WebhookRequest): Record<string, string>;
+}

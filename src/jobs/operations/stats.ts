@@ -1,0 +1,147 @@
+// get_stats: how many jobs were submitted and ended over time, and how long they waited and ran.
+import { z } from 'zod';
+import { defineOperation, type Operation } from '../../operation.ts';
+import { isoTime } from '../../runtime/clock.ts';
+import { finalStatuses } from '../job.ts';
+import { limitFilter } from '../limits.ts';
+import {
+  bucketMs,
+  maxStatsMs,
+  readStats,
+  submittedKey,
+  waitPrefix,
+  type StatsValue,
+} from '../stats.ts';
+import type { JobOperationsDeps } from './deps.ts';
+
+const minuteMs = 60_000;
+const hourMs = 60 * minuteMs;
+const dayMs = 24 * hourMs;
+
+/** The step of a range: about a hundred points. Minutes are stored for 26 hours, hours for 33 days. */
+const steps: readonly [maxRangeMs: number, stepMs: number][] = [
+  [2 * hourMs, minuteMs],
+  [10 * hourMs, 5 * minuteMs],
+  [25 * hourMs, 15 * minuteMs],
+  [8 * dayMs, 2 * hourMs],
+  [32 * dayMs, 6 * hourMs],
+  [maxStatsMs, dayMs],
+];
+
+const percentiles = z.object({ p50: z.number(), p95: z.number() });
+const point = z.object({
+  at: z.string().describe('Start of the step'),
+  submitted: z.number(),
+  completed: z.number(),
+  failed: z.number(),
+  cancelled: z.number(),
+  timedOut: z.number(),
+  queuedMs: percentiles.optional().describe('Wait of the jobs that ended, within 5 %'),
+  runMs: percentiles.optional().describe('Run time of the jobs that ended, within 5 %'),
+});
+type Point = z.infer<typeof point>;
+
+export function getStats({ jobs, clock }: Pick<JobOperationsDeps, 'jobs' | 'clock'>): Operation {
+  return defineOperation({
+    name: 'get_stats',
+    title: 'Get statistics',
+    description:
+      'Shows per kind and queue how many jobs were submitted, completed, failed, cancelled and timed out in each step of a time range, and the median and 95th percentile of their wait and run times. Use it to see throughput and failures; for single jobs use list_jobs. Steps without jobs are omitted. Read-only.',
+    effect: 'read',
+    scope: 'read',
+    reach: { filters: ['kinds', 'queues'] },
+    toolsets: ['jobs'],
+    input: z.object({
+      rangeMs: z
+        .number()
+        .int()
+        .min(minuteMs)
+        .max(maxStatsMs)
+        .default(hourMs)
+        .describe('Length of the range until now in ms; default one hour'),
+      kind: z.string().max(40).optional().describe('Only this kind'),
+      queue: z.string().max(100).optional().describe('Only this queue'),
+    }),
+    output: z.object({
+      stepMs: z.number(),
+      from: z.string(),
+      to: z.string(),
+      series: z.array(z.object({ kind: z.string(), queue: z.string(), points: z.array(point) })),
+    }),
+    http: { method: 'GET', path: '/api/stats' },
+    cli: { words: ['stats'], summary: 'jobs per minute, hour or day, and how long they took' },
+    run: async ({ rangeMs, kind, queue }, { caller }) => {
+      if (kind !== undefined) jobs.kind(kind);
+      const stepMs = steps.find(([max]) => rangeMs <= max)![1];
+      const now = clock.now();
+      const from = Math.floor((now - rangeMs) / stepMs) * stepMs;
+      const limits = limitFilter(jobs, caller!, kind === undefined ? undefined : [kind]);
+      const isShown = (value: StatsValue) =>
+        value.at >= from &&
+        (caller!.admin || value.owner === caller!.owner) &&
+        (limits.kinds === undefined || limits.kinds.includes(value.kind)) &&
+        (limits.queues === undefined || limits.queues.includes(value.queue)) &&
+        (queue === undefined || value.queue === queue);
+      const values = (await readStats(jobs.store, from)).filter(isShown);
+      const bySeries = Map.groupBy(values, (value) => `${value.kind}:${value.queue}`);
+      return {
+        stepMs,
+        from: isoTime(from),
+        to: isoTime(now),
+        series: [...bySeries.values()].map((own) => ({
+          kind: own[0]!.kind,
+          queue: own[0]!.queue,
+          points: toPoints(own, stepMs),
+        })),
+      };
+    },
+  });
+}
+
+function toPoints(values: readonly StatsValue[], stepMs: number): Point[] {
+  const byStep = Map.groupBy(values, ({ at }) => Math.floor(at / stepMs) * stepMs);
+  return [...byStep].toSorted(([a], [b]) => a - b).map(([at, own]) => toPoint(at, own));
+}
+
+function toPoint(at: number, values: readonly StatsValue[]): Point {
+  const counts = new Map<string, number>();
+  const waits = new Map<number, number>();
+  const runs = new Map<number, number>();
+  for (const { key, n } of values) {
+    const [name, bucket] = key.split(':');
+    const isWait = key.startsWith(waitPrefix);
+    if (!isWait) add(counts, name!, n);
+    if (bucket !== undefined && bucket !== '') add(isWait ? waits : runs, Number(bucket), n);
+  }
+  const [completed, failed, cancelled, timedOut] = finalStatuses.map(
+    (status) => counts.get(status) ?? 0,
+  ) as [number, number, number, number];
+  return {
+    at: isoTime(at),
+    submitted: counts.get(submittedKey) ?? 0,
+    completed,
+    failed,
+    cancelled,
+    timedOut,
+    ...(waits.size > 0 ? { queuedMs: percentilesOf(waits) } : {}),
+    ...(runs.size > 0 ? { runMs: percentilesOf(runs) } : {}),
+  };
+}
+
+function add<K>(map: Map<K, number>, key: K, n: number): void {
+  map.set(key, (map.get(key) ?? 0) + n);
+}
+
+function percentilesOf(buckets: ReadonlyMap<number, number>): { p50: number; p95: number } {
+  const sorted = [...buckets].toSorted(([a], [b]) => a - b);
+  const total = sorted.reduce((sum, [, n]) => sum + n, 0);
+  const at = (share: number) => {
+    let seen = 0;
+    for (const [bucket, n] of sorted) {
+      seen += n;
+      if (seen >= share * total) return bucketMs(bucket);
+    }
+    return 0;
+  };
+  return { p50: at(0.5), p95: at(0.95) };
+}

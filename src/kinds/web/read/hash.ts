@@ -1,0 +1,13 @@
+// Computes content hashes of texts.
+import { createHash } from 'node:crypto';
+
+/** Hashes the title and the full text of a page, independent of the part selected as main text. */
+export function pageHashOf(title: string | undefined, texts: readonly string[]): string {
+  const hash = createHash('sha256').update(title ?? '');
+  for (const text of texts) hash.update('\n').update(text);
+  return hash.digest('hex');
+}
+
+export function hashOf(text: string): string {
+  return createHash('sha256').update(text).digest('hex');
+}

@@ -1,0 +1,42 @@
+// The worker thread of PagePool. It reports that it is ready; then each message produces one page, check or
+// error.
+import { parentPort } from 'node:worker_threads';
+import { AppError, errorBody } from '../../../errors.ts';
+import { extractFrom } from '../extract/extract.ts';
+import { checkAgainst } from '../extract/schema.ts';
+import { decodeBytes } from './charset.ts';
+import { detectKind } from './documents.ts';
+import { readPage } from './page.ts';
+import type { PageReply, PageTask, Task } from './pool.ts';
+
+parentPort!.on('message', ({ id, ...task }: Task & { id: number }) => {
+  perform(task).then(
+    (result) => reply({ id, result }),
+    (error: unknown) => reply({ id, error: errorBody(error) }),
+  );
+});
+parentPort!.postMessage('ready');
+
+async function perform(task: Task): Promise<PageReply['result']> {
+  return 'schema' in task ? checkAgainst(task.schema, task.value) : read(task);
+}
+
+async function read({ body, options, extraction }: PageTask): Promise<PageReply['result']> {
+  if (!extraction) return await readPage(body, options);
+  const kind = detectKind(body, options.contentType);
+  if (kind !== 'html') {
+    throw new AppError(
+      'unsupported',
+      `${options.url} is ${kind}; a schema can be filled only from HTML.`,
+      {
+        hint: 'Read it as markdown and use a model to fill the schema.',
+      },
+    );
+  }
+  const html = typeof body === 'string' ? body : decodeBytes(body, options.contentType).text;
+  return extractFrom(html, options.url, extraction);
+}
+
+function reply(message: PageReply): void {
+  parentPort!.postMessage(message);
+}

@@ -1,0 +1,67 @@
+// The page pool: a page that exceeds a limit costs its thread, and no other page is affected.
+import assert from 'node:assert/strict';
+import { after, test } from 'node:test';
+import type { AppError } from '../../../../src/errors.ts';
+import { PagePool } from '../../../../src/kinds/web/read/pool.ts';
+import { ManualClock, systemClock } from '../../../../src/runtime/clock.ts';
+
+const html = '<html><head><title>Hi</title></head><body><p>Some text here.</p></body></html>';
+const options = { url: 'https://example.test/', contentType: 'text/html' };
+
+test('the pool reads pages in parallel threads and transfers their bytes', async () => {
+  const pool = new PagePool({ clock: systemClock, threads: 2 });
+  after(() => pool.stop());
+  const pages = await Promise.all(
+    Array.from({ length: 20 }, (_, i) =>
+      pool.read(new TextEncoder().encode(html.replace('Hi', `Hi ${i}`)), options),
+    ),
+  );
+  assert.deepEqual(
+    pages.map((page) => page.title),
+    Array.from({ length: 20 }, (_, i) => `Hi ${i}`),
+  );
+  assert.equal(pool.size, 2);
+  await assert.rejects(
+    pool.read(Buffer.from([1, 0, 2]), { ...options, contentType: 'image/gif' }),
+    (error: AppError) => error.code === 'unsupported',
+  );
+  assert.equal(pool.size, 2);
+});
+
+test('the pool fills schemas in its threads', async () => {
+  const pool = new PagePool({ clock: systemClock, threads: 1 });
+  after(() => pool.stop());
+  const result = await pool.extract(html, options, { schema: { title: 'string' } });
+  assert.deepEqual(result.data, { title: 'Hi' });
+  await assert.rejects(
+    pool.extract(html, options, { schema: { type: 'nonsense', properties: {} } }),
+    (error: AppError) => error.code === 'invalidInput',
+  );
+});
+
+test('a page that exceeds the time limit is stopped, and a new thread reads the next page', async () => {
+  const clock = new ManualClock();
+  const pool = new PagePool({ clock, threads: 1, pageTimeoutMs: 2000 });
+  after(() => pool.stop());
+  await pool.read(html, options);
+  // Large enough that it cannot finish before the clock advances in this same turn.
+  const heavy = '<table><tr><td>x</td></tr></table>'.repeat(100_000);
+  const slow = pool.read(heavy, options);
+  const next = pool.read(html, options);
+  const outcome = assert.rejects(slow, (error: AppError) => error.code === 'timeout');
+  await clock.advance(2001);
+  await outcome;
+  assert.equal((await next).title, 'Hi');
+});
+
+test('a stopped pool rejects new and waiting pages', async () => {
+  const pool = new PagePool({ clock: systemClock, threads: 1 });
+  const waiting = [pool.read(html, options), pool.read(html, options)];
+  const settled = Promise.allSettled(waiting);
+  await pool.stop();
+  assert.deepEqual(
+    (await settled).map((result) => result.status),
+    ['rejected', 'rejected'],
+  );
+  await assert.rejects(pool.read(html, options), /stopped/);
+});

@@ -1,0 +1,4 @@
+// Response budgets and cursors (response-budget.ts) on SQLite.
+import { testBudgets } from './response-budget.ts';
+
+testBudgets('sqlite');
