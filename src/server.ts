@@ -29,6 +29,8 @@ import { serverOperations } from './server-operations.ts';
 import { version } from './version.ts';
 
 const watchMs = 1000;
+/** The client that started a server needs this long to connect to it, even on a busy machine. */
+const firstClientMs = 30_000;
 /** A dashboard counts as open for this long after its last request. Hidden tabs send one every two minutes. */
 const dashboardOpenMs = 5 * 60_000;
 /** After this long without a request, nobody expects the port of an earlier server. */
@@ -99,6 +101,7 @@ class Server {
   private opening: Promise<void> | undefined;
   private listensOn: string | undefined;
   private stopping: Promise<void> | undefined;
+  /** In the future right after a start: whatever `idleExitMs` is, the server waits for its first client. */
   private idleSince: number | undefined;
   private end = () => {};
   private readonly ended = new Promise<void>((resolve) => (this.end = resolve));
@@ -161,6 +164,7 @@ class Server {
       for (const file of [pidFile, socketRecord(home.path)]) rmSync(file, { force: true });
       throw error;
     }
+    this.idleSince = clock.now() + firstClientMs;
     await this.watchLoop.start();
     void this.cleanUp();
     // Written now because a killed server would not write it. It makes the next start faster.
