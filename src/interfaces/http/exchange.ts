@@ -9,7 +9,7 @@ import type { Clock } from '../../runtime/clock.ts';
 import { waitForDrain, readBody, type BodyLimit } from '../../runtime/wire.ts';
 import { jsonType, sendJson, sendText } from './response.ts';
 import { requestOrigin } from './credentials.ts';
-import { checkJsonType, type InputShape, jsonBody, pathInput, queryInput } from './input.ts';
+import { checkJsonType, type InputShape, inputShape, jsonBody, pathInput, queryInput } from './input.ts';
 import type { HttpLimits } from './settings.ts';
 import { bytesType, sendBytes } from './bytes.ts';
 import { sendEvents } from './sse.ts';
@@ -54,11 +54,11 @@ export interface ExchangeDeps {
 export async function serveOperation(
   exchange: Exchange,
   operation: Operation,
-  shape: InputShape,
   params: Record<string, string>,
   deps: ExchangeDeps,
 ): Promise<void> {
   const { request, response } = exchange;
+  const shape = inputShape(operation);
   const input = await operationInput(exchange, shape, params, deps.limits);
   const context = toCallContext(exchange);
   if (wantsStream(exchange, input, shape)) {

@@ -253,7 +253,7 @@ class HttpInterfaceServer {
     const isOpen = route.operation.scope === 'public' && !hasKey;
     if (!exchange.caller && !isOpen) throw keyRequired();
     await this.callers.reserveBody(exchange);
-    return serveOperation(exchange, route.operation, route.shape, params, this.deps);
+    return serveOperation(exchange, route.operation, params, this.deps);
   }
 
   private async serveMount(exchange: Exchange): Promise<boolean> {

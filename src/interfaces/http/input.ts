@@ -17,7 +17,16 @@ interface FieldShape {
 
 export type InputShape = ReadonlyMap<string, FieldShape>;
 
+const shapes = new WeakMap<Operation, InputShape>();
+
+/** Computed at the first call of an operation: a server has many operations and most of them are never called. */
 export function inputShape(operation: Operation): InputShape {
+  let shape = shapes.get(operation);
+  if (!shape) shapes.set(operation, (shape = computeShape(operation)));
+  return shape;
+}
+
+function computeShape(operation: Operation): InputShape {
   const schema = inputSchema(operation);
   const fields = Object.entries(propertiesOf(schema));
   return new Map(fields.map(([name, field]) => [name, fieldShape(field, schema)]));

@@ -2,11 +2,10 @@
 import type { Dialect, DialectRoute } from '../../dialect.ts';
 import { AppError } from '../../errors.ts';
 import type { Operation, Operations } from '../../operation.ts';
-import { type InputShape, inputShape } from './input.ts';
 import { Router, type RouteMatch } from './router.ts';
 
 export type Route =
-  | { type: 'operation'; operation: Operation; shape: InputShape }
+  | { type: 'operation'; operation: Operation }
   | { type: 'dialect'; dialect: string; route: DialectRoute };
 
 export function routeOf(operation: Operation): { method: string; path: string } {
@@ -20,7 +19,7 @@ export function buildRouter(
   const router = new Router<Route>();
   for (const operation of operations.list()) {
     const { method, path } = routeOf(operation);
-    router.add(method, path, { type: 'operation', operation, shape: inputShape(operation) });
+    router.add(method, path, { type: 'operation', operation });
   }
   for (const { name, routes = [] } of dialects)
     for (const route of routes)
