@@ -9,7 +9,14 @@ import type { Clock } from '../../runtime/clock.ts';
 import { waitForDrain, readBody, type BodyLimit } from '../../runtime/wire.ts';
 import { jsonType, sendJson, sendText } from './response.ts';
 import { requestOrigin } from './credentials.ts';
-import { checkJsonType, type InputShape, inputShape, jsonBody, pathInput, queryInput } from './input.ts';
+import {
+  checkJsonType,
+  type InputShape,
+  inputShape,
+  jsonBody,
+  pathInput,
+  queryInput,
+} from './input.ts';
 import type { HttpLimits } from './settings.ts';
 import { bytesType, sendBytes } from './bytes.ts';
 import { sendEvents } from './sse.ts';
