@@ -1,75 +1,102 @@
-// Bundles the modules that every CLI command imports into dist/bundle.js, because finding and reading thirty small modules
-// took a fifth of a command's run time. Each bundled file becomes a re-export, so that every module still exists once.
-import { globSync, writeFileSync } from 'node:fs';
+// Bundles src into dist. Finding and reading hundreds of small modules took two thirds of a server's start and a fifth of a
+// command's. Dynamic imports stay separate files, so that rare parts are still loaded on first use.
+import { existsSync, readFileSync } from 'node:fs';
 import { dirname, join, relative } from 'node:path';
-import { pathToFileURL } from 'node:url';
-import { build, type Plugin } from 'esbuild';
+import { build, type BuildOptions, type Plugin } from 'esbuild';
 
-const bundleFile = 'bundle.js';
-/** Small programs that run next to jobs. Their imports are not bundled, so that they stay small. */
-const ownPrograms = 'kinds/**/{*-main,terminal-shim}.js';
+const start = 'start.ts';
 
-export async function bundleStart(dist: string): Promise<void> {
-  const separate = new Set(await importedBy(dist, globSync(ownPrograms, { cwd: dist })));
-  const started = await importedBy(dist, ['start.js']);
-  const modules = await Promise.all(
-    started.filter((path) => !separate.has(path)).map((path) => moduleAt(dist, path)),
-  );
-  const contents = modules.map(({ path, names }, at) => {
-    return `export { ${names.map((name) => `${name} as ${name}$${at}`).join(', ')} } from './${path}';`;
-  });
-  await build({
-    ...common(dist, [externals(dist, separate)]),
-    stdin: { contents: contents.join('\n'), resolveDir: dist },
-    outfile: bundleFile,
-  });
-  for (const [at, { path, names }] of modules.entries()) {
-    const from = join(relative(dirname(path), '.'), bundleFile);
-    const list = names.map((name) => `${name}$${at} as ${name}`).join(', ');
-    const specifier = from.startsWith('.') ? from : `./${from}`;
-    writeFileSync(join(dist, path), `export { ${list} } from '${specifier}';\n`);
+/** Programs and threads that Errand starts by path. Each is one file at the place that its starter expects. */
+const programs = [
+  'kinds/command/process/guard-main',
+  'kinds/command/process/launcher-main',
+  'kinds/command/process/terminal-shim',
+  'kinds/endpoint/relay/relay-main',
+  'kinds/endpoint/runner/runner-main',
+  'kinds/escrow/evaluators/schema-thread',
+  'kinds/web/read/worker',
+];
+
+export async function bundle(source: string, dist: string): Promise<void> {
+  const first = await startModules(source);
+  const main = { ...options({ source, first }), entryPoints: ['main.ts'], splitting: true };
+  await build({ ...main, chunkNames: '[name]-[hash]', outdir: dist });
+  for (const program of programs.filter((path) => existsSync(join(source, `${path}.ts`)))) {
+    const outfile = join(dist, `${program}.js`);
+    const folder = dirname(program);
+    await build({ ...options({ source, folder }), entryPoints: [`${program}.ts`], outfile });
   }
 }
 
-async function moduleAt(dist: string, path: string): Promise<{ path: string; names: string[] }> {
-  const exported = (await import(pathToFileURL(join(dist, path)).href)) as object;
-  return { path, names: Object.keys(exported) };
-}
-
-/** Paths of all modules that these entry points load, without dynamic imports. */
-async function importedBy(dist: string, entryPoints: string[]): Promise<string[]> {
+/** What every command loads: the static imports of start.ts. */
+async function startModules(source: string): Promise<ReadonlySet<string>> {
   const { metafile } = await build({
-    ...common(dist, [externals(dist, new Set())]),
-    entryPoints,
-    outdir: 'unused',
-    write: false,
+    ...options({ source }),
+    entryPoints: [start],
     metafile: true,
+    outdir: 'unused',
+    splitting: true,
+    write: false,
   });
-  return Object.keys(metafile.inputs);
-}
-
-function common(dist: string, plugins: Plugin[]) {
-  return {
-    absWorkingDir: dist,
-    bundle: true,
-    format: 'esm',
-    platform: 'node',
-    target: 'node24',
-    packages: 'external',
-    plugins,
-  } as const satisfies Record<string, unknown>;
-}
-
-/** Dynamic imports and separate modules stay imports. The bundle is in the root of dist. */
-function externals(dist: string, separate: ReadonlySet<string>): Plugin {
-  return {
-    name: 'externals',
-    setup: ({ onResolve }) => {
-      onResolve({ filter: /^\./ }, ({ kind, path, resolveDir }) => {
-        const found = relative(dist, join(resolveDir, path));
-        if (kind !== 'dynamic-import' && !separate.has(found)) return undefined;
-        return { path: `./${found}`, external: true };
-      });
-    },
+  const { inputs } = metafile;
+  const found = new Set<string>();
+  const visit = (path: string) => {
+    if (found.has(path)) return;
+    found.add(path);
+    for (const { path: next, kind, external } of inputs[path]?.imports ?? [])
+      if (kind === 'import-statement' && !external) visit(next);
   };
+  visit(start);
+  return found;
+}
+
+interface Place {
+  source: string;
+  /** Where the output is, relative to dist. */
+  folder?: string;
+  first?: ReadonlySet<string>;
+}
+
+function options(place: Place) {
+  const { source } = place;
+  return {
+    absWorkingDir: source,
+    bundle: true,
+    // A server keeps the source of every loaded module in memory, two bytes per character if one is not ASCII.
+    charset: 'ascii',
+    format: 'esm',
+    legalComments: 'none',
+    minifyWhitespace: true,
+    packages: 'external',
+    platform: 'node',
+    plugins: [modules(place)],
+    target: 'node24',
+  } satisfies BuildOptions;
+}
+
+function modules({ source, folder = '', first }: Place): Plugin {
+  const load = (path: string) => {
+    const contents = withOwnPath(path, join(source, folder));
+    // esbuild puts modules into one file if the same files need them. Everything needs the modules of the start, which are
+    // already loaded then: without this line they are scattered over twenty files.
+    const grouped = first && path !== join(source, 'main.ts') && !first.has(relative(source, path));
+    return grouped ? `${contents}\nimport ${JSON.stringify(join(source, start))};` : contents;
+  };
+  return {
+    name: 'modules',
+    setup: ({ onLoad }) =>
+      onLoad({ filter: /\.ts$/ }, ({ path }) => ({ contents: load(path), loader: 'ts' })),
+  };
+}
+
+/** Modules find files next to them. In a bundle, `import.meta` is that of the bundle: point it to the module's own place. */
+function withOwnPath(path: string, folder: string): string {
+  const text = readFileSync(path, 'utf8');
+  if (!text.includes('import.meta.')) return text;
+  const file = JSON.stringify(`./${relative(folder, path).replace(/ts$/, 'js')}`);
+  const place = JSON.stringify(`/${relative(folder, dirname(path))}`);
+  return text
+    .replaceAll('import.meta.dirname', `(import.meta.dirname + ${place})`)
+    .replaceAll('import.meta.filename', file)
+    .replaceAll('import.meta.url', `new URL(${file}, import.meta.url).href`);
 }

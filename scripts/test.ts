@@ -10,7 +10,9 @@ import { execFileSync, spawn } from 'node:child_process';
 import * as fs from 'node:fs';
 import { availableParallelism, tmpdir } from 'node:os';
 import { join } from 'node:path';
+import { writeBundle } from '../src/interfaces/dashboard/index.ts';
 import { startServer } from '../test/helpers/postgres-server.ts';
+import { bundle } from './bundle.ts';
 
 interface Run {
   name: string;
@@ -88,6 +90,7 @@ async function runFiles(): Promise<boolean> {
   }
   // One PostgreSQL for all files: starting one costs as much as a short file.
   process.env.ERRAND_TEST_POSTGRES ??= (await startServer(sharedPostgres)).url;
+  process.env.ERRAND_TEST_PROGRAM = await builtProgram();
   const runs: Run[] = [];
   const runAll = async (waiting: string[]) => {
     for (let file = waiting.shift(); file; file = waiting.shift())
@@ -97,6 +100,18 @@ async function runFiles(): Promise<boolean> {
   const waiting = files.filter((file) => !exclusiveFiles.includes(file));
   await Promise.all(Array.from({ length: concurrentFiles }, () => runAll(waiting)));
   return summary(runs);
+}
+
+/** The program as the package contains it. */
+async function builtProgram(): Promise<string> {
+  const folder = join(scratch, 'program');
+  const dist = join(folder, 'dist');
+  await bundle(join(root, 'src'), dist);
+  await writeBundle(join(dist, 'interfaces', 'dashboard', 'assets'));
+  for (const part of ['bin', 'plugin', 'package.json'])
+    fs.cpSync(join(root, part), join(folder, part), { recursive: true });
+  fs.symlinkSync(join(root, 'node_modules'), join(folder, 'node_modules'));
+  return join(folder, 'bin', 'errand.js');
 }
 
 function testFiles(): string[] {

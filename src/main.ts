@@ -1,4 +1,4 @@
-// The entry point. The build bundles start.ts with its imports (scripts/bundle.ts).
+// The entry point of the program and of its bundle (scripts/bundle.ts).
 import { start } from './start.ts';
 
 await start(process.argv.slice(2));

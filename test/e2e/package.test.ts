@@ -21,9 +21,7 @@ test('the package installs into an empty folder, stays small and runs a job', (t
   ];
   const paths = packed.files.map(({ path }) => path);
   assert.ok(
-    paths.includes('dist/bundle.js') &&
-      paths.includes('bin/errand.js') &&
-      paths.includes('LICENSE'),
+    paths.includes('dist/main.js') && paths.includes('bin/errand.js') && paths.includes('LICENSE'),
   );
   assert.deepEqual(
     paths.filter((path) => /^(src|test|bench)\//.test(path)),
@@ -100,7 +98,7 @@ function checkContents(paths: readonly string[]): void {
 function copyOfSource(folder: string): string {
   const copy = join(folder, 'source');
   const parts = ['bin', 'docs', 'plugin', 'scripts', 'src', 'README.md', 'LICENSE', 'package.json'];
-  for (const part of [...parts, 'server.json', 'tsconfig.json', 'tsconfig.build.json'])
+  for (const part of [...parts, 'server.json', 'tsconfig.json'])
     cpSync(join(root, part), join(copy, part), { recursive: true });
   symlinkSync(join(root, 'node_modules'), join(copy, 'node_modules'));
   return copy;

@@ -5,9 +5,8 @@ import { join } from 'node:path';
 import type { TestContext } from 'node:test';
 import { isAlive } from '../../src/kinds/endpoint/workers/process.ts';
 import { client, type EndpointServer } from './endpoint.ts';
+import { bin } from './server.ts';
 import { until } from './until.ts';
-
-const main = join(import.meta.dirname, '../../src/main.ts');
 
 export type EndpointClient = Omit<EndpointServer, 'home' | 'stop'>;
 
@@ -16,7 +15,7 @@ export async function serve(
   home: string,
   port: number,
 ): Promise<EndpointClient & { pid: number }> {
-  const child = spawn(process.execPath, [main, 'serve', '--port', String(port), '--home', home], {
+  const child = spawn(process.execPath, [bin, 'serve', '--port', String(port), '--home', home], {
     stdio: ['ignore', 'ignore', 'pipe'],
     env: { ...process.env, ERRAND_HOME: home },
   });

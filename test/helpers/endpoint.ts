@@ -1,7 +1,6 @@
 // A real server in this process with HTTP on a free port, and a plain client for the RunPod API.
 import { join } from 'node:path';
 import type { TestContext } from 'node:test';
-import { startServer } from '../../src/server.ts';
 import { tempFolder } from './folder.ts';
 import { until } from './until.ts';
 
@@ -36,6 +35,8 @@ export async function startEndpoints(
   options: { home?: string } = {},
 ): Promise<EndpointServer> {
   let stopped: Promise<void> | undefined;
+  // Files that only need the client do not load the server.
+  const { startServer } = await import('../../src/server.ts');
   let running: Awaited<ReturnType<typeof startServer>> | undefined;
   const stop = () => (stopped ??= running?.stop() ?? Promise.resolve());
   // Runs before the folder is removed, because hooks run in the order they were added.

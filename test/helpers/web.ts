@@ -5,7 +5,8 @@ import { EventFeed } from '../../src/jobs/events.ts';
 import { Jobs } from '../../src/jobs/jobs.ts';
 import { Runner } from '../../src/jobs/runner.ts';
 import { JobWaiter } from '../../src/jobs/wait.ts';
-import { dialects } from '../../src/app.ts';
+import { firecrawlDialect } from '../../src/dialects/firecrawl/index.ts';
+import { searchclawDialect } from '../../src/dialects/searchclaw/index.ts';
 import { Webhooks } from '../../src/webhooks/webhooks.ts';
 import { checkWeb } from '../../src/kinds/web/store/check.ts';
 import { urlOutcomes } from '../../src/kinds/web/store/rows.ts';
@@ -110,7 +111,7 @@ export async function createWeb(t: TestContext, options: WebOptions = {}): Promi
       return result.status;
     },
   });
-  for (const { webhooks: formats = [] } of dialects)
+  for (const { webhooks: formats = [] } of [firecrawlDialect, searchclawDialect])
     formats.forEach((one) => webhooks.addFormat(one));
   const operations = new Operations();
   const parts = await webPlugin.create({

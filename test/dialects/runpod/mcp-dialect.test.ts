@@ -1,7 +1,6 @@
 // `errand mcp --dialect runpod`: every tool for endpoints and jobs, called over MCP with RunPod's names and
 // parameters, plus annotations, output schemas and the reason why a job waits.
 import assert from 'node:assert/strict';
-import { join } from 'node:path';
 import { test } from 'node:test';
 import { pathToFileURL } from 'node:url';
 import { Client } from '@modelcontextprotocol/client';
@@ -9,6 +8,7 @@ import { StdioClientTransport } from '@modelcontextprotocol/client/stdio';
 import { httpClient, type ToolResult } from '../../interfaces/mcp/clients.ts';
 import { handlerFile, startEndpoints } from '../../helpers/endpoint.ts';
 import { until } from '../../helpers/until.ts';
+import { bin } from '../../helpers/server.ts';
 
 type Json = Record<string, unknown>;
 
@@ -48,11 +48,10 @@ const destructive = /^(delete-|purge-|cancel-|retry-|stream-job)/;
 
 test('every tool has the expected name, parameters and annotations', async (t) => {
   const server = await startEndpoints(t);
-  const main = join(import.meta.dirname, '../../../src/main.ts');
   const client = new Client({ name: 'test', version: '1' });
   t.after(() => client.close());
   const env = { ...(process.env as Record<string, string>), ERRAND_HOME: server.home };
-  const args = [main, 'mcp', '--dialect', 'runpod'];
+  const args = [bin, 'mcp', '--dialect', 'runpod'];
   await client.connect(new StdioClientTransport({ command: process.execPath, args, env }));
   const { tools } = await client.listTools();
   const found = tools.map(({ name, inputSchema }) => {

@@ -10,8 +10,8 @@ import { freePort } from '../../../helpers/port.ts';
 import { handlerFile } from '../../../helpers/endpoint.ts';
 import { tempFolder } from '../../../helpers/folder.ts';
 import { until } from '../../../helpers/until.ts';
+import { bin } from '../../../helpers/server.ts';
 
-const main = join(import.meta.dirname, '../../../../src/main.ts');
 const recipe = JSON.stringify({ module: handlerFile });
 /** Every check starts a program, which takes seconds on a busy machine. */
 const timeoutMs = 90_000;
@@ -47,7 +47,7 @@ function home(t: TestContext) {
   const run = promisify(execFile);
   const errand = async (...args: string[]): Promise<Json> => {
     const options = { env: { ...process.env, ERRAND_HOME: path } };
-    const { stdout } = await run(process.execPath, [main, ...args, '--json'], options);
+    const { stdout } = await run(process.execPath, [bin, ...args, '--json'], options);
     return JSON.parse(stdout) as Json;
   };
   const pid = () => Number(readFileSync(join(path, 'server.pid'), 'utf8'));

@@ -6,8 +6,7 @@ import { join } from 'node:path';
 import { test, type TestContext } from 'node:test';
 import { handlerFile, startEndpoints, type EndpointServer } from '../../../helpers/endpoint.ts';
 import { until } from '../../../helpers/until.ts';
-
-const main = join(import.meta.dirname, '../../../../src/main.ts');
+import { bin } from '../../../helpers/server.ts';
 
 test('the command line and SSE follow logs, in both APIs', async (t) => {
   const server = await startEndpoints(t);
@@ -77,7 +76,7 @@ test('the command line and SSE follow logs, in both APIs', async (t) => {
 
 /** Starts the command line against this server. */
 function errand(t: TestContext, server: EndpointServer, args: string[]) {
-  const child = spawn(process.execPath, [main, ...args], {
+  const child = spawn(process.execPath, [bin, ...args], {
     stdio: ['ignore', 'pipe', 'inherit'],
     env: { ...process.env, ERRAND_HOME: server.home },
   });
