@@ -14,12 +14,12 @@ import { until } from '../../helpers/until.ts';
 import { httpClient, stdioClient, textOf } from './clients.ts';
 import { envelope, postModern, spawnBridge } from './json-rpc.ts';
 
-const program = join(import.meta.dirname, '../../fixtures/toy-server.ts');
+const bridgeProgram = join(import.meta.dirname, '../../fixtures/toy-bridge.ts');
 
 test('the bridge exits when stdin ends, even if a call waits, and the job keeps running', async (t) => {
   const server = await startToyServer(join(tempFolder(t), 's'));
   t.after(() => server.stop());
-  const bridge = spawnBridge(t, process.execPath, [program, '--bridge', server.socketPath]);
+  const bridge = spawnBridge(t, process.execPath, [bridgeProgram, server.socketPath]);
   const request = (method: string, params: object) =>
     bridge.request(method, { ...params, _meta: envelope() });
   await request('tools/call', { name: 'run_toy', arguments: {} });
@@ -35,7 +35,7 @@ test('the bridge exits when stdin ends, even if a call waits, and the job keeps 
 test('integers beyond 2^53 keep their digits over stdio and HTTP', async (t) => {
   const server = await startToyServer(join(tempFolder(t), 's'));
   t.after(() => server.stop());
-  const bridge = spawnBridge(t, process.execPath, [program, '--bridge', server.socketPath]);
+  const bridge = spawnBridge(t, process.execPath, [bridgeProgram, server.socketPath]);
   const input = `{"name":"set_limit","arguments":{"limit":{"n":[9007199254740993]}},"_meta":${JSON.stringify(envelope())}}`;
   const line = `{"jsonrpc":"2.0","id":1,"method":"tools/call","params":${input}}`;
   const reply = await bridge.send(line);

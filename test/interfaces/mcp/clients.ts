@@ -12,7 +12,7 @@ import { startToyServer, type ToyServer } from '../../fixtures/toy-server.ts';
 
 export type Mode = 'auto' | 'legacy';
 
-const program = join(import.meta.dirname, '../../fixtures/toy-server.ts');
+const bridgeProgram = join(import.meta.dirname, '../../fixtures/toy-bridge.ts');
 
 export interface BridgeChoice {
   toolsets?: string;
@@ -21,7 +21,7 @@ export interface BridgeChoice {
 
 const bridgeCommand = (socketPath: string, choice: BridgeChoice) => ({
   command: process.execPath,
-  args: [program, '--bridge', socketPath, choice.toolsets ?? '', choice.dialects ?? ''],
+  args: [bridgeProgram, socketPath, choice.toolsets ?? '', choice.dialects ?? ''],
 });
 
 export async function httpClient(

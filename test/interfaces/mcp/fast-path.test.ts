@@ -8,7 +8,7 @@ import { tempFolder } from '../../helpers/folder.ts';
 import { until } from '../../helpers/until.ts';
 import { spawnBridge, type BridgeProcess } from './json-rpc.ts';
 
-const program = join(import.meta.dirname, '../../fixtures/toy-server.ts');
+const bridgeProgram = join(import.meta.dirname, '../../fixtures/toy-bridge.ts');
 const hello = {
   protocolVersion: '2025-11-25',
   capabilities: {},
@@ -20,7 +20,7 @@ async function setUp(t: TestContext) {
   const toys = toyJobs();
   const server = await startToyServer(path, toys);
   t.after(() => server.stop());
-  const bridge = spawnBridge(t, process.execPath, [program, '--bridge', path]);
+  const bridge = spawnBridge(t, process.execPath, [bridgeProgram, path]);
   await bridge.request('initialize', hello);
   bridge.notify('notifications/initialized', {});
   await call(bridge, 'run_toy', {});

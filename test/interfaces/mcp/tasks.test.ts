@@ -25,11 +25,11 @@ type SendRequest = (method: string, params: Record<string, unknown>) => Promise<
 const overHttp: SendRequest = (method, params) =>
   postModern(server.url, method, params, { tasks: true });
 
-const program = join(import.meta.dirname, '../../fixtures/toy-server.ts');
+const bridgeProgram = join(import.meta.dirname, '../../fixtures/toy-bridge.ts');
 
 /** Sends requests through a bridge as a 2026 client that declares tasks. */
 function overStdio(t: TestContext): SendRequest {
-  const bridge = spawnBridge(t, process.execPath, [program, '--bridge', server.socketPath]);
+  const bridge = spawnBridge(t, process.execPath, [bridgeProgram, server.socketPath]);
   return (method, params) =>
     bridge.request(method, { ...params, _meta: envelope({ tasks: true }) });
 }
@@ -156,7 +156,7 @@ test('2026: a listen without declared tasks is rejected, and unknown task ids ar
   const params = { notifications: filter };
   const rejected = await postModern(server.url, 'subscriptions/listen', params);
   assert.deepEqual([rejected.status, rejected.error!.code], [400, -32021]);
-  const bridge = spawnBridge(t, process.execPath, [program, '--bridge', server.socketPath]);
+  const bridge = spawnBridge(t, process.execPath, [bridgeProgram, server.socketPath]);
   const reply = await bridge.request('subscriptions/listen', { ...params, _meta: envelope() });
   assert.equal(reply.error!.code, -32021);
   const { received } = await listen(t, 'http', filter);
@@ -168,7 +168,7 @@ test('2026: a listen without declared tasks is rejected, and unknown task ids ar
 async function listen(t: TestContext, transport: string, notifications: Record<string, unknown>) {
   const params = { notifications, _meta: envelope({ tasks: true }) };
   if (transport === 'stdio') {
-    const bridge = spawnBridge(t, process.execPath, [program, '--bridge', server.socketPath]);
+    const bridge = spawnBridge(t, process.execPath, [bridgeProgram, server.socketPath]);
     bridge.process.stdin!.write(
       `${JSON.stringify({ jsonrpc: '2.0', id: 'listen', method: 'subscriptions/listen', params })}\n`,
     );
