@@ -15,6 +15,9 @@ export interface BodyLimit {
 
 const emptyBody = Buffer.alloc(0);
 
+/** A client may send every byte on its own. Each piece costs far more memory than a byte, so pieces are joined as they arrive. */
+const maxPieces = 256;
+
 /** Rejects a body that is too large immediately, but keeps the connection: closing it would hide the reason. */
 export function readBody(request: IncomingMessage, limit: BodyLimit): Promise<Buffer> {
   const length = request.headers['content-length'];
@@ -26,6 +29,7 @@ export function readBody(request: IncomingMessage, limit: BodyLimit): Promise<Bu
   }
   return new Promise((resolve, reject) => {
     const chunks: Buffer[] = [];
+    const pieces: Buffer[] = [];
     let bytes = 0;
     const onData = (chunk: Buffer) => {
       bytes += chunk.length;
@@ -34,10 +38,14 @@ export function readBody(request: IncomingMessage, limit: BodyLimit): Promise<Bu
         discard(request, limit);
         return reject(tooLarge(limit));
       }
-      chunks.push(chunk);
+      pieces.push(chunk);
+      if (pieces.length === maxPieces) chunks.push(Buffer.concat(pieces.splice(0)));
     };
     request.on('data', onData);
-    request.once('end', () => resolve(chunks.length === 1 ? chunks[0]! : Buffer.concat(chunks)));
+    request.once('end', () => {
+      chunks.push(...pieces);
+      resolve(chunks.length === 1 ? chunks[0]! : Buffer.concat(chunks));
+    });
     request.once('error', () => reject(incompleteBody()));
     request.once('close', () => {
       if (!request.complete) reject(incompleteBody());

@@ -50,6 +50,35 @@ test(
   },
 );
 
+const deepOnly = {
+  skip: linuxOnly.skip || (process.env.ERRAND_TEST_DEEP !== '1' && 'a part of test:deep'),
+};
+
+// test/runtime/wire.test.ts checks the mechanism in every run.
+test('bodies without a key that arrive byte by byte stay within 300 MB', deepOnly, async (t) => {
+  const server = await startServer(t);
+  const before = rssOf(server);
+  const body = '1\r\n \r\n'.repeat(60_000);
+  const text = `${head('POST', '/api/wait')}transfer-encoding: chunked\r\n\r\n${body}0\r\n\r\n`;
+  let peak = 0;
+  const watch = setInterval(() => (peak = Math.max(peak, rssOf(server))), 20);
+  // Further calls are rejected at once, and their bodies are discarded.
+  const { maxAddressCalls } = httpSettings.parse({});
+  const senders = Array.from({ length: maxAddressCalls }, async () => {
+    const socket = await held(server, text);
+    const answered = new Promise<void>((resolve) => {
+      socket.once('data', () => resolve());
+      socket.once('close', () => resolve());
+    });
+    await answered;
+    socket.destroy();
+  });
+  await Promise.all(senders);
+  clearInterval(watch);
+  report(t, 'RSS before and at the peak', [before, peak], mebi, 'MiB');
+  assert.ok(peak <= maxRss, `${peak / mebi} MiB`);
+});
+
 test('one key with 2,000 connections does not delay another key', async (t) => {
   const server = await startServer(t);
   const made = await server.api('POST', '/api/keys', { name: 'greedy', scopes: ['read', 'run'] });
