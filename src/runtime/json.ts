@@ -1,5 +1,6 @@
 // Lossless JSON: integers beyond 2^53 keep their digits. Text from outside is parsed under the input limits. Stored text
 // is decoded without throwing.
+import { isUtf8 } from 'node:buffer';
 import { AppError } from '../errors.ts';
 import { checkText, inputLimits, nestingDepth, type InputLimits } from './input-limits.ts';
 
@@ -21,6 +22,15 @@ export function parseJson(text: string, limits: InputLimits = inputLimits): unkn
       hint: 'Numbers are 64-bit floating point. Send larger ones as strings.',
       data: { limit: 'number' },
     });
+  });
+}
+
+/** The text of a body from outside. Decoding would replace invalid bytes silently, so they are rejected. */
+export function utf8Text(bytes: Buffer): string {
+  if (isUtf8(bytes)) return bytes.toString('utf8');
+  throw new AppError('invalidInput', 'The body is not valid UTF-8.', {
+    hint: 'Send JSON in UTF-8, uncompressed. Encode binary data as base64.',
+    data: { limit: 'encoding' },
   });
 }
 
@@ -84,6 +94,9 @@ export const textOf = (value: unknown): string =>
 export function isRecord(value: unknown): value is Record<string, unknown> {
   return typeof value === 'object' && value !== null && !Array.isArray(value);
 }
+
+/** For a stored value that may have any form. */
+export const isAnything = (): boolean => true;
 
 /** Serializes with sorted keys, so that equal values have equal text. */
 export function canonicalJson(value: unknown): string {

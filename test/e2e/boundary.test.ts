@@ -25,7 +25,11 @@ const manyKeys = (count: number): string =>
   `{${Array.from({ length: count }, (_, i) => `"k${i}":1`).join(',')}}`;
 
 /** Sends the body unchanged, because JSON.stringify cannot produce it. */
-async function post(server: TestServer, path: string, body: string): Promise<ApiResponse> {
+async function post(
+  server: TestServer,
+  path: string,
+  body: string | Buffer<ArrayBuffer>,
+): Promise<ApiResponse> {
   const response = await fetch(server.url + path, {
     method: 'POST',
     headers: {
@@ -79,6 +83,11 @@ async function refusedOverHttp(server: TestServer): Promise<void> {
     ['/cardzero/v1/jobs', (value) => `{"x":${value}}`],
     ['/internal/operations/run_endpoint', (value) => `{"endpointId":"e","input":${value}}`],
   ];
+  for (const [path, body] of [...routes, ['/mcp', (value: string) => runCall(value, 1)] as const]) {
+    const bytes = Buffer.from(body('"\u00ff"'), 'latin1');
+    const answer = await post(server, path, bytes);
+    assert.ok([400, 405].includes(answer.status), `${path} with invalid UTF-8: ${answer.text}`);
+  }
   for (const [path, body] of routes)
     for (const [what, value] of Object.entries(tooMuch)) {
       const answer = await post(server, path, body(value));
@@ -118,6 +127,15 @@ async function refusedOverStdio(t: TestContext, server: TestServer): Promise<voi
     const looked = await bridge.send(toolCall('get_job', `{"id":${value}}`, 5001));
     assert.ok(looked.error ?? looked.result?.isError, what);
   }
+  // Limits apply to the whole message, and a client never waits for a response that does not come.
+  const other = [nested(600), nested(200_000), `[1234567890123456789,${nested(200_000)}]`].flatMap(
+    (value) => [
+      `"tools/call","params":{"name":"list_jobs","arguments":{},"_meta":${value}}`,
+      `"resources/read","params":{"uri":${value}}`,
+    ],
+  );
+  for (const rest of [...other, '"tools/call","params":5'])
+    assert.ok((await bridge.send(`{"jsonrpc":"2.0","id":5002,"method":${rest}}`)).error, rest);
   const list = await bridge.request('tools/call', { name: 'list_jobs', arguments: {} });
   assert.equal(list.result?.isError, undefined);
 }

@@ -2,7 +2,7 @@
 import { byName } from '../../runtime/by-name.ts';
 import { AppError, errorBody, errorKind } from '../../errors.ts';
 import type { DialectRequest, DialectResponse } from '../../dialect.ts';
-import { parseJson } from '../../runtime/json.ts';
+import { parseJson, utf8Text } from '../../runtime/json.ts';
 import { inTerms } from './terms.ts';
 
 type RunpodStatus = 'IN_QUEUE' | 'IN_PROGRESS' | 'COMPLETED' | 'FAILED' | 'CANCELLED' | 'TIMED_OUT';
@@ -127,7 +127,7 @@ const titles: Record<number, string> = {
 /** An empty body is accepted if no field is required: RunPod's clients send one with a JSON content type. */
 export function bodyOf(request: DialectRequest): unknown {
   if (request.body.length === 0) return {};
-  const text = request.body.toString('utf8');
+  const text = utf8Text(request.body);
   try {
     return parseJson(text);
   } catch (error) {

@@ -18,7 +18,7 @@ import {
   type Operation,
   type Operations,
 } from '../../operation.ts';
-import { parseJson } from '../../runtime/json.ts';
+import { parseJson, utf8Text } from '../../runtime/json.ts';
 import { waitForDrain, readBody } from '../../runtime/wire.ts';
 import { describeUnits } from './amounts.ts';
 import { allowPrivateHeader } from './allow-private.ts';
@@ -222,7 +222,7 @@ interface Call {
 async function readJson(request: IncomingMessage): Promise<unknown> {
   const body = await readBody(request, { maxBytes: maxBodyBytes });
   try {
-    return body.length === 0 ? {} : parseJson(body.toString('utf8'));
+    return body.length === 0 ? {} : parseJson(utf8Text(body));
   } catch (error) {
     if (error instanceof AppError) throw error;
     throw new AppError('invalidInput', 'The request body is not valid JSON.', { cause: error });

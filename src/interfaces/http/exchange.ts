@@ -104,7 +104,7 @@ export async function serveDialect(
     query: new URLSearchParams(exchange.search),
     headers: request.headers,
     body,
-    json: () => jsonBody(body.toString('utf8')),
+    json: () => jsonBody(body),
     caller,
     remoteAddress: request.socket.remoteAddress ?? '',
     baseUrl: baseUrl(exchange, deps.publicUrl),
@@ -163,7 +163,7 @@ async function operationInput(
   const bytes = await readBody(request, bodyLimit(exchange, limits));
   if (bytes.length === 0) return { ...fromQuery, ...fromPath };
   checkJsonType(request);
-  const body = jsonBody(bytes.toString('utf8')) ?? {};
+  const body = jsonBody(bytes) ?? {};
   if (typeof body !== 'object' || Array.isArray(body)) {
     throw new AppError('invalidInput', 'The request body is not a JSON object.', {
       hint: 'Send the input fields as one JSON object.',

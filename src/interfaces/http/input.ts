@@ -5,7 +5,7 @@ import { z } from 'zod';
 import { setOwn } from '../../runtime/by-name.ts';
 import { AppError } from '../../errors.ts';
 import type { Operation } from '../../operation.ts';
-import { parseJson } from '../../runtime/json.ts';
+import { parseJson, utf8Text } from '../../runtime/json.ts';
 
 type Json = Record<string, unknown>;
 
@@ -66,7 +66,8 @@ export function pathInput(params: Record<string, string>, shape: InputShape): Js
   );
 }
 
-export function jsonBody(text: string): unknown {
+export function jsonBody(bytes: Buffer): unknown {
+  const text = utf8Text(bytes);
   if (text.trim() === '') return undefined;
   try {
     return parseJson(text);

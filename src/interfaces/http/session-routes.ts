@@ -33,7 +33,7 @@ export async function serveLogin(
   { sessions, cookie, clock }: SessionRoutesDeps,
 ): Promise<void> {
   requireJson(request);
-  const body = jsonBody((await readBody(request, { maxBytes: maxLoginBytes })).toString('utf8'));
+  const body = jsonBody(await readBody(request, { maxBytes: maxLoginBytes }));
   const { credential, readOnly } = parseLogin(body);
   const client = request.headers['user-agent'];
   const port = request.socket.localPort;

@@ -11,11 +11,11 @@ import { toNodeHandler } from '@modelcontextprotocol/node';
 import { AppError, callerError, errorKind } from '../../errors.ts';
 import type { Caller } from '../../operation.ts';
 import type { Clock } from '../../runtime/clock.ts';
-import { checkText, inputLimits } from '../../runtime/input-limits.ts';
-import { parseLosslessJson } from '../../runtime/json.ts';
+import { parseLosslessJson, utf8Text } from '../../runtime/json.ts';
 import type { Log } from '../../runtime/log.ts';
 import { readBody } from '../../runtime/wire.ts';
 import { resourceUris, watchAll } from './listen.ts';
+import { parseMessage, textOfError } from './message.ts';
 import {
   acknowledgedUris,
   requestsTasks,
@@ -185,31 +185,22 @@ function rewriteEvents(
   };
 }
 
-/** The SDK serializes the message again, which is recursive. The other limits apply to the arguments of a tool. */
-const messageLimits = {
-  maxDepth: inputLimits.maxDepth + 10,
-  maxKeys: Infinity,
-  maxStringChars: Infinity,
-  maxNumberChars: Infinity,
-};
-
 /** Returns undefined when the body is not JSON: the SDK then sends the protocol error. */
 async function readJson(request: IncomingMessage, maxBytes: number): Promise<unknown> {
   const body = await readBody(request, { maxBytes, setting: 'http.maxBodyBytes' });
-  const text = body.toString('utf8');
-  checkText(text, messageLimits);
+  const text = utf8Text(body);
   try {
-    return parseLosslessJson(text);
-  } catch {
-    return undefined;
+    return parseMessage(text);
+  } catch (error) {
+    if (error instanceof SyntaxError) return undefined;
+    throw error;
   }
 }
 
 function sendError(response: ServerResponse, error: unknown): void {
-  const { code, message, hint } = callerError(error);
-  const text = `${code}: ${message} ${hint}`;
-  const protocolError = { code: ProtocolErrorCode.InvalidParams, message: text };
-  sendMessage(response, errorKind(code).http, { jsonrpc: '2.0', id: null, error: protocolError });
+  const protocolError = { code: ProtocolErrorCode.InvalidParams, message: textOfError(error) };
+  const { http } = errorKind(callerError(error).code);
+  sendMessage(response, http, { jsonrpc: '2.0', id: null, error: protocolError });
 }
 
 function sendMessage(response: ServerResponse, status: number, message: JsonObject): void {

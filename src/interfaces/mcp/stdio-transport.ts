@@ -1,14 +1,25 @@
-// The stdio transport of the bridge. Unlike the SDK's transport it parses losslessly: integers beyond 2^53 keep their
-// digits on the way to the server.
+// The stdio transport of the bridge. Unlike the SDK's transport it parses losslessly (integers beyond 2^53 keep their
+// digits on the way to the server), and it responds to every request that it cannot pass on.
 import type { Readable, Writable } from 'node:stream';
 import {
   parseJSONRPCMessage,
+  ProtocolErrorCode,
   type JSONRPCMessage,
   type Transport,
 } from '@modelcontextprotocol/server';
-import { parseLosslessJson } from '../../runtime/json.ts';
+import { AppError } from '../../errors.ts';
+import { isRecord } from '../../runtime/json.ts';
+import { parseMessage, textOfError } from './message.ts';
 
 const newline = 10;
+
+/** The id of a request that could not be parsed as one. JSON.parse itself has no depth limit. */
+function requestId(line: string): string | number | undefined {
+  const message: unknown = JSON.parse(line);
+  if (!isRecord(message) || typeof message.method !== 'string') return undefined;
+  const { id } = message;
+  return typeof id === 'string' || Number.isSafeInteger(id) ? (id as string | number) : undefined;
+}
 
 export class StdioTransport implements Transport {
   onclose?: () => void;
@@ -80,10 +91,28 @@ export class StdioTransport implements Transport {
 
   /** Lines that are not JSON are skipped. */
   private deliver(line: string): void {
+    let message: JSONRPCMessage;
     try {
-      this.onmessage?.(parseJSONRPCMessage(parseLosslessJson(line)));
+      message = parseJSONRPCMessage(parseMessage(line));
     } catch (error) {
-      if (!(error instanceof SyntaxError)) this.onerror?.(error as Error);
+      if (!(error instanceof SyntaxError)) this.refuse(line, error as Error);
+      return;
     }
+    this.onmessage?.(message);
+  }
+
+  /** A request without a response would make the client wait forever. */
+  private refuse(line: string, error: Error): void {
+    this.onerror?.(error);
+    const id = requestId(line);
+    if (id === undefined) return;
+    const isLimit = error instanceof AppError;
+    const answer = isLimit
+      ? { code: ProtocolErrorCode.InvalidParams, message: textOfError(error) }
+      : {
+          code: ProtocolErrorCode.InvalidRequest,
+          message: 'The message is not a valid JSON-RPC request.',
+        };
+    this.send({ jsonrpc: '2.0', id, error: answer }).catch(this.report);
   }
 }
