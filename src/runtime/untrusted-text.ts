@@ -25,6 +25,9 @@ export const cleanLine = (text: string): string => cleanText(text).replaceAll(/\
 /** Quotes one line of untrusted text with quotation marks that cannot occur inside it. */
 export const quoted = (text: string): string => `“${cleanLine(text).replaceAll(/[“”]/g, '"')}”`;
 
+/** Whether the whole text is one quote of `quoted`. */
+export const isQuoted = (text: string): boolean => /^“[^“”]*”$/.test(text);
+
 /** Encloses several lines of untrusted text in random delimiters, cut to `maxChars`. */
 export function fenced(text: string, maxChars: number): string {
   const mark = randomBytes(6).toString('hex');

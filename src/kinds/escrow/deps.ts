@@ -110,12 +110,16 @@ export async function once(
 export async function toWalletView(
   deps: EscrowDeps,
   wallet: Wallet,
+  reader: string | undefined,
 ): Promise<z.infer<typeof walletView>> {
   const settlement = deps.escrow.settlement(deps.settings.settlement);
   const { currency, name } = settlement;
-  if (name === 'ledger') return viewWallet(wallet, { micro: wallet.balance, currency });
+  if (name === 'ledger') return viewWallet(wallet, { micro: wallet.balance, currency }, reader);
   const micro = await settlement.balanceOf(wallet).catch(() => undefined);
-  return { ...viewWallet(wallet, { micro, currency }), credit: formatUnits(wallet.balance) };
+  return {
+    ...viewWallet(wallet, { micro, currency }, reader),
+    credit: formatUnits(wallet.balance),
+  };
 }
 
 export async function toCallResult(

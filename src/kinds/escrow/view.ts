@@ -3,7 +3,7 @@
 import { z } from 'zod';
 import type { Job } from '../../jobs/job.ts';
 import type { KindText } from '../../jobs/kind.ts';
-import { cleanLine, quoted } from '../../runtime/untrusted-text.ts';
+import { cleanLine, isQuoted, quoted } from '../../runtime/untrusted-text.ts';
 import { agreedBudget, proposedBudget } from './agreement.ts';
 import { formatUnits } from './money.ts';
 import type { Payment, Wallet } from './store/rows.ts';
@@ -280,16 +280,19 @@ export const walletView = z.looseObject({
 /** `micro` is undefined while the settlement does not respond. */
 type Balance = { micro: number | undefined; currency: string };
 
+/** `reader` is the owner who reads. An admin also reads wallets of other owners, who chose their names. */
 export function viewWallet(
   wallet: Wallet,
   { micro, currency }: Balance,
+  reader: string | undefined,
 ): z.infer<typeof walletView> {
-  const { policy } = wallet;
+  const { name, policy } = wallet;
+  const shown = name !== null && wallet.owner !== reader && !isQuoted(name) ? quoted(name) : name;
   const limit = (value: number | null) => (value === null ? undefined : formatUnits(value));
   return {
     id: wallet.id,
     address: wallet.address,
-    ...(wallet.name === null ? {} : { name: wallet.name }),
+    ...(shown === null ? {} : { name: shown }),
     owner: wallet.owner,
     status: wallet.status,
     balance: micro === undefined ? 'unknown' : formatUnits(micro),

@@ -262,7 +262,8 @@ const boundWallet = (caller: Caller): string | undefined =>
 /** The new key gets no more than the caller's own scopes and expiry. */
 const walletKeyRequest = (wallet: Wallet, caller: Caller): NewKey => ({
   owner: wallet.owner,
-  name: wallet.name ?? wallet.id,
+  // Admins list the keys of all owners, so the key is not named after the text that the owner chose.
+  name: wallet.id,
   scopes: heldScopes(caller, ['read', 'run']),
   expiresAt: caller.expiresAt,
   kinds: ['escrow'],

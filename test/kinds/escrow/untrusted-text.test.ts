@@ -251,6 +251,16 @@ for (const factory of stores) {
     });
     await history.done('admin', 'claim_wallet', { claimKey: claim.claimKey });
     await history.done('admin', 'get_wallet', {});
+    const named = hostile('wallet', 'stranger');
+    const { id: wallet } = await world.services.wallets.create('stranger', cleanLine(named));
+    for (const [name, more] of [
+      ['get_wallet', {}],
+      ['update_wallet', { frozen: false, rotateKey: true }],
+      ['mint_credit', { amount: '1', transferId: 'x' }],
+    ] as const)
+      await history.done('admin', name, { wallet, ...more });
+    const keys = await world.services.access.list({ subject: `wallet:${wallet}` });
+    history.look(keys, 'admin', 'the keys of the wallet');
     await until('the webhooks are sent', () => world.sent.length >= 20);
     for (const { url, body } of world.sent)
       for (const [path, text] of stringsOf(JSON.parse(body))) {

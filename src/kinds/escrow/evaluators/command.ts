@@ -2,6 +2,7 @@
 // decides. A caller names a check and never sends a command line.
 import { isFinal } from '../../../jobs/job.ts';
 import type { Jobs } from '../../../jobs/jobs.ts';
+import { ownValue } from '../../../runtime/by-name.ts';
 import type { EscrowSettings } from '../settings.ts';
 import type { RunCheck } from './runner.ts';
 
@@ -10,7 +11,7 @@ const checkOwner = 'owner';
 
 export function commandChecks(jobs: Jobs, settings: EscrowSettings, folder: string): RunCheck {
   return async ({ jobId, n, attempt, check, content }) => {
-    const known = settings.checks[check];
+    const known = ownValue(settings.checks, check);
     // Each node has its own settings: a node with this check takes over.
     if (!known) return { waiting: `check ${check} is not configured on this node` };
     const { command, cwd, timeoutMs, labels } = known;

@@ -1,6 +1,8 @@
 // The http_check rule: a guarded GET with retries; status, body hash or JSON fields decide.
 import { isDeepStrictEqual } from 'node:util';
 import { AppError } from '../../../errors.ts';
+import { ownValue } from '../../../runtime/by-name.ts';
+import { isRecord } from '../../../runtime/json.ts';
 import { quoted } from '../../../runtime/untrusted-text.ts';
 import { hashMatches } from '../hashes.ts';
 import type { MemberRule } from '../terms.ts';
@@ -90,7 +92,7 @@ function mismatch(wanted: Record<string, unknown>, body: Buffer): string | undef
     return 'the body is not JSON';
   }
   for (const [name, value] of Object.entries(wanted)) {
-    const present = (found as Record<string, unknown> | null)?.[name];
+    const present = isRecord(found) ? ownValue(found, name) : undefined;
     if (!isDeepStrictEqual(present, value)) return `field ${quoted(name)} differs`;
   }
   return undefined;

@@ -155,12 +155,12 @@ function mintCredit(deps: EscrowDeps): Operation {
       args: ['wallet', 'amount', 'transferId'],
       text: walletText,
     },
-    run: async (input) => {
+    run: async (input, context) => {
       const { id } = await deps.store.wallet(input.wallet);
       const amount = parseUnits(input.amount, 'amount');
       const wallet = await deps.wallets.mint(id, amount, input.transferId);
       const { currency } = deps.escrow.settlement('ledger');
-      return viewWallet(wallet, { micro: wallet.balance, currency });
+      return viewWallet(wallet, { micro: wallet.balance, currency }, callerOf(context).owner);
     },
   });
 }

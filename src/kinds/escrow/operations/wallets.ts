@@ -62,7 +62,7 @@ function createWallet(deps: EscrowDeps): Operation {
       await deps.wallets.refuseTooMany(caller.owner, deps.settings);
       const policy = await policyOf(deps, input.limits);
       const wallet = await deps.wallets.create(caller.owner, input.name ?? null, policy);
-      const view = await toWalletView(deps, wallet);
+      const view = await toWalletView(deps, wallet, caller.owner);
       if (!input.withKey) return view;
       return { ...view, key: await deps.wallets.newKey(deps.access, wallet, caller) };
     },
@@ -90,7 +90,7 @@ function openWallet(deps: EscrowDeps): Operation {
       }
       await deps.wallets.refuseTooManyUnclaimed(deps.settings);
       const { wallet, claimKey } = await deps.wallets.open(input.name ?? null);
-      return { ...(await toWalletView(deps, wallet)), claimKey };
+      return { ...(await toWalletView(deps, wallet, wallet.owner)), claimKey };
     },
   });
 }
@@ -112,7 +112,7 @@ function claimWallet(deps: EscrowDeps): Operation {
       const caller = callerOf(context);
       await deps.wallets.refuseTooMany(caller.owner, deps.settings);
       const { wallet, key } = await deps.wallets.claim(input.claimKey, caller, deps);
-      return { ...(await toWalletView(deps, wallet)), key };
+      return { ...(await toWalletView(deps, wallet, caller.owner)), key };
     },
   });
 }
@@ -140,7 +140,9 @@ function getWallet(deps: EscrowDeps): Operation {
         input.wallet === undefined
           ? await deps.wallets.list(caller)
           : [await deps.wallets.requireOwned(caller, input.wallet)];
-      return { wallets: await Promise.all(wallets.map((one) => toWalletView(deps, one))) };
+      return {
+        wallets: await Promise.all(wallets.map((one) => toWalletView(deps, one, caller.owner))),
+      };
     },
   });
 }
@@ -176,7 +178,7 @@ function updateWallet(deps: EscrowDeps): Operation {
         ...(input.frozen === undefined ? {} : { status: input.frozen ? 'frozen' : 'active' }),
         policy: await policyOf(deps, input.limits),
       });
-      const view = await toWalletView(deps, after);
+      const view = await toWalletView(deps, after, caller.owner);
       if (!input.rotateKey) return view;
       // The holder of the old key may have set the webhook, so it is removed with the key.
       await deps.hooks.remove(after);

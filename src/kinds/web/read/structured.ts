@@ -1,5 +1,6 @@
 // Reads machine-readable data: JSON-LD (with @graph and @id references), microdata and RDFa Lite, all
 // converted to one shape, so that callers handle only one.
+import { ownValue, setOwn } from '../../../runtime/by-name.ts';
 import { isRecord } from '../../../runtime/json.ts';
 import { isElement, rawText, tidy, walk } from './dom.ts';
 import type { AnyNode, Element } from './dom.ts';
@@ -131,10 +132,9 @@ function markedItems(root: AnyNode, base: string, marks: Marks): DataItem[] {
 }
 
 function addValue(item: DataItem, name: string, value: unknown): void {
-  const before = item[name];
-  if (before === undefined) item[name] = value;
-  else if (Array.isArray(before)) before.push(value);
-  else item[name] = [before, value];
+  const before = ownValue(item, name);
+  if (Array.isArray(before)) before.push(value);
+  else setOwn(item, name, before === undefined ? value : [before, value]);
 }
 
 const maxValueChars = 20_000;

@@ -134,6 +134,11 @@ test('http_check: status, body hash and fields decide; a failing server is retri
   assert.equal((await decided(deps, rule(fields), delivery)).stage, 'completed');
   const wrong = await decided(deps, rule({ jsonMatch: { ok: false } }), delivery);
   assert.match(wrong.evaluation.reason, /field “ok” differs/);
+  // Only the body's own fields count: a list has a length, and every object has a constructor.
+  site.page = json('[1,2]');
+  const inherited = await decided(deps, rule({ jsonMatch: { length: 2 } }), delivery);
+  assert.match(inherited.evaluation.reason, /field “length” differs/);
+  site.page = json(body);
   const status = await decided(deps, rule({ expectedStatus: 204 }), delivery);
   assert.match(status.evaluation.reason, /status 200/);
   let failures = 2;
