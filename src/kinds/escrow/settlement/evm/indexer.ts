@@ -6,6 +6,7 @@ import type { Escrow } from '../../escrow.ts';
 import { planMove, type MoveInput } from '../../move.ts';
 import { finalPhases, type Effect, type Phase } from '../../stage.ts';
 import type { EscrowStore } from '../../store/store.ts';
+import type { Terms } from '../../terms.ts';
 import type { Work } from '../../work.ts';
 import type { Chain, ChainEvent } from './chain.ts';
 import type { EvmStore, Intent } from '../../store/chain.ts';
@@ -76,7 +77,7 @@ export class Indexer {
       await escrow.note(
         event.jobId,
         (work) => ({
-          work: { ...work, ...before },
+          work: { ...work, ...before, terms: JSON.parse(before.spec) as Terms },
           event: { type: 'rewound', data: { event: event.name, block: event.block } },
         }),
         () => [evmStore.forgetEvent(event.block, event.logIndex)],
