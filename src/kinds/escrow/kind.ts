@@ -25,12 +25,13 @@ interface CachedWork {
 /** `deps` is a function because the kind is registered before its dependencies exist. */
 export function escrowKind(deps: () => EscrowDeps): Kind {
   const cache = new Map<string, CachedWork>();
+  const findWork = (job: Job) => deps().store.works.findWork(job.id).catch(orUndecodable);
   const workOf = async (job: Job): Promise<Work | undefined> => {
     const { store } = deps();
     const cached = cache.get(job.id);
     if (cached && (await store.works.workVersion(job.id)) === cached.work.version)
       return cached.work;
-    const work = await store.works.findWork(job.id).catch(orUndecodable);
+    const work = await findWork(job);
     if (!work) return undefined;
     if (cache.size >= maxCachedWorks) cache.clear();
     cache.set(job.id, { work });
@@ -41,7 +42,7 @@ export function escrowKind(deps: () => EscrowDeps): Kind {
     subject: 'wallet',
     allows: "spend from the owner's wallets, and hire and work for other agents",
     belongsTo: async (job, subject) => {
-      const work = await deps().store.works.findWork(job.id).catch(orUndecodable);
+      const work = await findWork(job);
       return work !== undefined && rolesOf(work.terms, subject.slice('wallet:'.length)).size > 1;
     },
     dispatched: false,
@@ -82,7 +83,7 @@ export function escrowKind(deps: () => EscrowDeps): Kind {
     describe: turnWords,
     audience: async (job) => {
       const { store } = deps();
-      const work = await store.works.findWork(job.id);
+      const work = await findWork(job);
       if (!work) return [];
       const { dispute } = work.terms;
       const arbiters = dispute ? [dispute.arbiter] : [];
@@ -90,9 +91,10 @@ export function escrowKind(deps: () => EscrowDeps): Kind {
       const wallets = await Promise.all([...new Set(parties)].map((id) => store.findWallet(id)));
       return wallets.flatMap((wallet) => (wallet ? [wallet.owner, listenerOf(wallet.id)] : []));
     },
-    webhookFacts: (job, listener) => webhookFacts(deps().store, job, listener),
+    webhookFacts: async (job, listener) =>
+      webhookFacts(deps().store, { work: await findWork(job), listener }),
     readableBy: async (job, caller) => {
-      const work = await deps().store.works.findWork(job.id);
+      const work = await findWork(job);
       return work !== undefined && (await walletOf(deps(), caller, work.terms)) !== undefined;
     },
   };

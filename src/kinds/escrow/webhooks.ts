@@ -1,13 +1,13 @@
 // A wallet's own webhook: it receives events of every job in which the wallet has a role, regardless of the job owner,
 // signed with the wallet's secret. The core handles delivery, retries and replay.
 import { randomBytes } from 'node:crypto';
-import type { Job } from '../../jobs/job.ts';
 import type { Webhooks } from '../../webhooks/webhooks.ts';
 import { webhookKeyOf } from '../../webhooks/rows.ts';
 import type { Caller } from '../../operation.ts';
 import { agreedBudget } from './agreement.ts';
 import type { Wallet } from './store/rows.ts';
 import type { EscrowStore } from './store/store.ts';
+import type { Work } from './work.ts';
 
 /** The dialect of this kind defines the body. */
 const walletFormat = 'wallet';
@@ -75,10 +75,8 @@ const newSecret = (): string => `whsec_${randomBytes(32).toString('hex')}`;
 /** What a webhook of a wallet says about a job. */
 export async function webhookFacts(
   store: EscrowStore,
-  job: Job,
-  listener: string,
+  { work, listener }: { work: Work | undefined; listener: string },
 ): Promise<Record<string, unknown>> {
-  const work = await store.works.findWork(job.id);
   const wallet = await store.findWallet(listener.slice(listenerOf('').length));
   return {
     external: work?.external,

@@ -4,6 +4,7 @@ import assert from 'node:assert/strict';
 import { hash } from 'node:crypto';
 import test from 'node:test';
 import { stores } from '../../../helpers/stores.ts';
+import { until } from '../../../helpers/until.ts';
 import { createWorld, hourMs, posted, refusal, specOf, type Agent, type World } from '../world.ts';
 
 /** The spec text that the first version wrote for a job like this; only ids, addresses and times differ. */
@@ -95,6 +96,25 @@ for (const factory of stores) {
     assert.deepEqual(await json(detail, [client.wallet]), ['resource']);
   });
 }
+
+for (const factory of stores)
+  test(`${factory.name}: a job whose terms cannot be decoded stops no webhook`, async (t) => {
+    const world = await createWorld(t, { factory });
+    const [client, provider] = [await world.agent('client'), await world.agent('provider')];
+    for (const { caller, wallet } of [client, provider])
+      await world.call(caller, 'set_wallet_webhook', { wallet, url: `https://x.test/${wallet}` });
+    const { subject: _, ...owner } = client.caller;
+    const hook = { url: 'https://x.test/owner', events: ['submitted'] };
+    await world.call(owner, 'create_webhook', hook);
+    const damaged = await posted(world, client, provider, { title: 'damaged' });
+    await storeSpec(world, damaged.id, '{"broken');
+    const next = await posted(world, client, provider, { title: 'next' });
+    await world.webhooks.start();
+    t.after(() => world.webhooks.stop());
+    const about = (id: string) => world.sent.filter(({ body }) => body.includes(id));
+    await until('the webhooks about the later job are sent', () => about(next.id).length === 3);
+    assert.ok(about(damaged.id).length > 0, 'its owner still gets its events');
+  });
 
 async function storeSpec(world: World, id: string, text: string): Promise<void> {
   await world.store.commit([
