@@ -2,6 +2,8 @@
 // works with and without running servers, and changes nothing.
 import { existsSync } from 'node:fs';
 import { kinds, searchIndexes } from './app.ts';
+import { accessJsonColumns } from './access/keys.ts';
+import { clusterJsonColumns } from './cluster/store.ts';
 import { isPostgres, storeAddress } from './config.ts';
 import { environment, homePlace } from './config-place.ts';
 import { AppError } from './errors.ts';
@@ -11,7 +13,8 @@ import { checkDispatch } from './store/check-dispatch.ts';
 import { checkRows, type Snapshot } from './store/check.ts';
 import { openPostgresSnapshot } from './store/postgres/snapshot.ts';
 import { openSqliteSnapshot } from './store/sqlite/snapshot.ts';
-import type { Problem, StoreReader } from './store/store.ts';
+import type { JsonColumns, Problem, StoreReader } from './store/store.ts';
+import { webhookJsonColumns } from './webhooks/rows.ts';
 
 interface StoreCheck {
   ok: boolean;
@@ -42,7 +45,14 @@ export async function checkStore(options: { home?: string; store?: string }): Pr
 async function checkSnapshot(snapshot: Snapshot): Promise<Omit<StoreCheck, 'store'>> {
   const { problems: pages, notes } = await snapshot.verifyPages();
   const problems: Problem[] = pages.map((text) => ({ check: 'pages', text }));
-  const json = Object.assign({}, jobJsonColumns, ...kinds.map((kind) => kind.jsonColumns ?? {}));
+  const json: JsonColumns = Object.assign(
+    {},
+    jobJsonColumns,
+    webhookJsonColumns,
+    accessJsonColumns,
+    clusterJsonColumns,
+    ...kinds.map((kind) => kind.jsonColumns ?? {}),
+  );
   const rows = await checkRows(snapshot, json, searchIndexes());
   problems.push(...rows.problems);
   const undispatched = kinds.flatMap((kind) => kind.undispatched ?? []);

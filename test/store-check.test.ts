@@ -26,6 +26,8 @@ async function fill(server: TestServer): Promise<string> {
   assert.equal((await server.api('POST', '/api/commands', waiting)).status, 200);
   const inputs = [{ n: 1 }];
   assert.equal((await server.api('POST', '/api/endpoints', { id: 'e' })).status, 200);
+  assert.equal((await server.api('POST', '/api/keys', { name: 'x' })).status, 200);
+  assert.equal((await server.api('POST', '/api/wallets', { name: 'x' })).status, 200);
   const batch = await server.api('POST', '/api/endpoints/e/batches', { inputs });
   assert.equal(batch.status, 200, batch.text);
   const read = await server.api('POST', '/api/web/search', { query: 'x', waitMs: 20_000 });
@@ -51,6 +53,11 @@ const damage = (id: string): [sql: string, found: RegExp][] => [
     `UPDATE events SET data = '' WHERE job_id = '${id}' AND n = 1`,
     /rows: events .*data is not valid JSON/,
   ],
+  [`UPDATE jobs SET tags = '{}' WHERE id = '${id}'`, /rows: jobs .*tags is JSON of an unexpected/],
+  [`UPDATE keys SET queues = '7'`, /rows: keys .*queues is JSON of an unexpected form/],
+  [`UPDATE nodes SET labels = '{"a'`, /rows: nodes .*labels is not valid JSON/],
+  [`UPDATE endpoints SET spec = '{"maxWorkers":"x"}'`, /rows: endpoints .*spec is JSON of an/],
+  [`UPDATE escrow_accounts SET policy = '[]'`, /rows: escrow_accounts .*policy is JSON of an/],
   [
     `UPDATE counters SET n = n + 1 WHERE scope = 'queue:command:default' AND key = 'failed'`,
     /counters: counter queue:command:default failed: stored 2, counted 0/,

@@ -6,8 +6,14 @@ import { randomId } from '../runtime/id.ts';
 import { scopes, type Caller, type Scope } from '../operation.ts';
 import type { Clock } from '../runtime/clock.ts';
 import { decodeJsonOr } from '../runtime/json.ts';
-import type { Migration, Row, Step, Store } from '../store/store.ts';
+import type { JsonColumns, Migration, Row, Step, Store } from '../store/store.ts';
 import { rejectExcess, type Grant, type Grantor } from './grants.ts';
+
+export const accessJsonColumns: JsonColumns = {
+  keys: { scopes: Array.isArray, kinds: Array.isArray, queues: Array.isArray },
+  sessions: { scopes: Array.isArray },
+  login_codes: { scopes: Array.isArray },
+};
 
 export const accessMigrations: Migration[] = [
   {

@@ -1,6 +1,6 @@
 // Rows of nodes, archived output and orphaned files, the same in both databases.
 import { decodeJson, isRecord } from '../runtime/json.ts';
-import type { Migration, Row, Step, Store } from '../store/store.ts';
+import type { JsonColumns, Migration, Row, Step, Store } from '../store/store.ts';
 
 export const nodeStates = ['active', 'cordoned', 'draining'] as const;
 export type NodeState = (typeof nodeStates)[number];
@@ -22,6 +22,11 @@ export interface NodeRow {
   seenAt: number;
   stoppedAt: number | null;
 }
+
+export const clusterJsonColumns: JsonColumns = {
+  nodes: { labels: Array.isArray, capacity: isRecord, running: isRecord },
+  archives: { files: Array.isArray },
+};
 
 export const nodeMigrations: Migration[] = [
   {

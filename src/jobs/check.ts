@@ -1,9 +1,10 @@
 // Recomputes everything the core derives from events: versions, states, attempts and queue counters. Each check lists
 // the differences; an empty list means that the stored values are exact.
 import { byName } from '../runtime/by-name.ts';
-import { decodeJsonOr } from '../runtime/json.ts';
-import { partScope, type Problem, type StoreReader } from '../store/store.ts';
+import { decodeJsonOr, isAnything, isRecord } from '../runtime/json.ts';
+import { partScope, type JsonColumns, type Problem, type StoreReader } from '../store/store.ts';
 import { counterScope, retryScope } from './intents.ts';
+import { columnOf, hasExpectedType, jsonFields } from './job.ts';
 
 /** The events that begin another attempt. */
 const nextAttempt = `('attemptFailed', 'attemptLost', 'retried')`;
@@ -142,11 +143,15 @@ async function storedCounters(reader: StoreReader): Promise<Map<string, number>>
 }
 
 /** Core columns that contain JSON. */
-export const jobJsonColumns = {
-  jobs: ['tags', 'labels', 'input', 'result', 'error', 'progress', 'facts', 'retry'],
-  attempts: ['error', 'result', 'facts'],
-  events: ['data'],
-  webhooks: ['events', 'headers'],
+export const jobJsonColumns: JsonColumns = {
+  jobs: Object.fromEntries(
+    [...jsonFields].map((field) => [
+      columnOf(field),
+      (value: unknown) => hasExpectedType(field, value),
+    ]),
+  ),
+  attempts: { error: isRecord, result: isAnything, facts: isRecord },
+  events: { data: isRecord },
 };
 
 /** Retries of a cancelled job do not count. */

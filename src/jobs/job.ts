@@ -166,7 +166,7 @@ export type JobField = keyof typeof columns;
 export const jobFields = Object.keys(columns) as JobField[];
 export const columnOf = (field: JobField): string => columns[field];
 
-const jsonFields: ReadonlySet<JobField> = new Set([
+export const jsonFields: ReadonlySet<JobField> = new Set([
   'tags',
   'labels',
   'input',
@@ -198,7 +198,7 @@ function decodeField(job: Record<string, unknown>, field: JobField): void {
   job.undecodable = [...((job.undecodable as string[] | undefined) ?? []), columns[field]];
 }
 
-function hasExpectedType(field: JobField, value: unknown): boolean {
+export function hasExpectedType(field: JobField, value: unknown): boolean {
   if (field === 'tags' || field === 'labels') return Array.isArray(value);
   return field === 'input' || field === 'result' || isRecord(value);
 }

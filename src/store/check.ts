@@ -1,7 +1,7 @@
 // The part of `errand store check` that applies to every store: each row can be read and decoded. The owners of the
 // rows (jobs/check.ts, the kinds) check their meaning through the same reader.
 import { isUtf8 } from 'node:buffer';
-import { parseJson } from '../runtime/json.ts';
+import { decodeJson } from '../runtime/json.ts';
 import { listTables, type Table } from './tables.ts';
 import type { JsonColumns, Problem, Row, SearchIndex, StoreReader, Value } from './store.ts';
 
@@ -36,7 +36,7 @@ export async function checkRows(
       for await (const rows of snapshot.rows(table)) {
         report.rows += rows.length;
         for (const row of rows) {
-          for (const problem of rowProblems(table, row, json[table.name] ?? []))
+          for (const problem of rowProblems(table, row, json[table.name] ?? {}))
             if (count++ < maxProblemsPerTable) found.push(problem);
         }
       }
@@ -50,9 +50,9 @@ export async function checkRows(
   return report;
 }
 
-function rowProblems(table: Table, row: Row, json: readonly string[]): string[] {
+function rowProblems(table: Table, row: Row, json: JsonColumns[string]): string[] {
   return table.columns.flatMap((column) => {
-    const reason = valueProblem(row[column] ?? null, table, column, json.includes(column));
+    const reason = valueProblem(row[column] ?? null, table, column, json[column]);
     return reason ? [`${table.name} ${keyText(table, row)}: ${column} ${reason}`] : [];
   });
 }
@@ -61,17 +61,15 @@ function valueProblem(
   value: Value,
   { blobs }: Table,
   column: string,
-  isJson: boolean,
+  isUsable: JsonColumns[string][string] | undefined,
 ): string | undefined {
   if (value === null || typeof value === 'number' || blobs.has(column)) return undefined;
   if (typeof value !== 'string' && !isUtf8(value)) return 'is not valid UTF-8';
-  if (!isJson) return undefined;
-  try {
-    parseJson(textOf(value));
-    return undefined;
-  } catch (error) {
-    return `is not valid JSON: ${(error as Error).message}`;
-  }
+  if (!isUsable) return undefined;
+  // The same decoder as in the server: what it cannot read is a problem, and nothing else is.
+  const decoded = decodeJson(textOf(value));
+  if (!decoded) return 'is not valid JSON, or is nested too deeply';
+  return isUsable(decoded.value) ? undefined : 'is JSON of an unexpected form';
 }
 
 /** Uses the id that callers know, if the row has one. */

@@ -162,8 +162,9 @@ export interface Problem {
   text: string;
 }
 
-/** Columns that hold JSON, by table. */
-export type JsonColumns = Readonly<Record<string, readonly string[]>>;
+/** Columns that hold JSON, by table and name, and whether the server can use a value that it finds there. */
+export type JsonColumns = Readonly<Record<string, Readonly<Record<string, Usable>>>>;
+type Usable = (value: unknown) => boolean;
 
 /** Migrations are append-only and numbered per owner: `jobs/1`, `web/2`. Never edit a released one. */
 export interface Migration {

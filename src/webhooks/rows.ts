@@ -1,7 +1,12 @@
 // Webhook subscriptions and deliveries: their tables and row mappings.
-import { decodeListOr } from '../runtime/json.ts';
+import { decodeListOr, isAnything, isRecord } from '../runtime/json.ts';
 import { isLimited, type Caller } from '../operation.ts';
-import type { Migration, Row, Step } from '../store/store.ts';
+import type { JsonColumns, Migration, Row, Step } from '../store/store.ts';
+
+export const webhookJsonColumns: JsonColumns = {
+  webhooks: { events: Array.isArray, headers: isRecord },
+  deliveries: { body: isAnything },
+};
 
 export const webhookMigrations: Migration[] = [
   {

@@ -1,6 +1,7 @@
 // The endpoint kind: serverless endpoints with queued jobs and workers.
 import { ownerName } from '../../access/keys.ts';
 import { definePlugin, type KindDeps, type KindParts } from '../../plugin.ts';
+import { isAnything, isRecord } from '../../runtime/json.ts';
 import type { Service } from '../../runtime/service.ts';
 import { Address } from './workers/address.ts';
 import { Batches } from './batch/batches.ts';
@@ -27,6 +28,7 @@ import { noticeRemote } from './operations/notice-remote.ts';
 import { RemoteStore } from './store/remote-jobs.ts';
 import { Reports } from './jobs/reports.ts';
 import { Results } from './jobs/results.ts';
+import { endpointSpec, remote } from './spec.ts';
 import { endpointSettings, type EndpointSettings } from './settings.ts';
 import { EndpointStore } from './store/endpoints.ts';
 import { Streams } from './store/streams.ts';
@@ -43,11 +45,11 @@ export const endpointPlugin = definePlugin<EndpointSettings>({
   errors: { workerFailed: { http: 500, exit: 7 } },
   migrations: endpointMigrations,
   jsonColumns: {
-    endpoints: ['spec'],
-    endpoint_releases: ['diff'],
-    endpoint_chunks: ['data'],
-    endpoint_batch_drafts: ['body'],
-    endpoint_remote_jobs: ['remote'],
+    endpoints: { spec: (value) => endpointSpec.safeParse(value).success },
+    endpoint_releases: { diff: Array.isArray },
+    endpoint_chunks: { data: isAnything },
+    endpoint_batch_drafts: { body: isRecord },
+    endpoint_remote_jobs: { remote: (value) => remote.safeParse(value).success },
   },
   undispatched: ['batch'],
   create,

@@ -1,6 +1,7 @@
 // The escrow plugin: one agent hires another for a budget, the agreed rule decides, and the money moves once.
 import { definePlugin, type KindDeps, type KindParts } from '../../plugin.ts';
 import type { Operation } from '../../operation.ts';
+import { isRecord } from '../../runtime/json.ts';
 import { Loop, type Service } from '../../runtime/service.ts';
 import { assemble, type Assembled } from './assemble.ts';
 import { escrowErrors } from './errors.ts';
@@ -16,6 +17,7 @@ import { adminOperations } from './operations/admin.ts';
 import { deliveryOperations } from './operations/delivery.ts';
 import { walletOperations } from './operations/wallets.ts';
 import { workOperations } from './operations/work.ts';
+import { isPolicy, isState, isTerms } from './store/rows.ts';
 import { verifyBooks } from './verify.ts';
 
 export const escrowPlugin = definePlugin<EscrowSettings>({
@@ -24,9 +26,11 @@ export const escrowPlugin = definePlugin<EscrowSettings>({
   errors: escrowErrors,
   migrations: [...escrowMigrations, ...evmMigrations],
   jsonColumns: {
-    escrow_accounts: ['policy'],
-    escrow_work: ['spec', 'state'],
-    escrow_payments: ['detail'],
+    escrow_accounts: { policy: isPolicy },
+    escrow_work: { spec: isTerms, state: isState },
+    escrow_payments: { detail: isRecord },
+    escrow_intents: { input: isRecord },
+    escrow_chain_events: { before: isRecord },
   },
   check: async (reader) =>
     (await verifyBooks(reader)).problems.map((text) => ({ check: 'books', text })),

@@ -1,6 +1,7 @@
 // The web plugin: settings, error codes, tables and wiring.
 import { availableParallelism } from 'node:os';
 import { definePlugin } from '../../plugin.ts';
+import { isAnything, isRecord } from '../../runtime/json.ts';
 import { Loop, type Service } from '../../runtime/service.ts';
 import { Browser } from './browser/browser.ts';
 import { examineBrowser } from './browser/examine.ts';
@@ -44,9 +45,15 @@ export const webPlugin = definePlugin({
   migrations: webMigrations,
   searchIndexes: webIndexes,
   jsonColumns: {
-    web_crawls: ['state'],
-    web_steps: ['step', 'found'],
-    web_pages: ['links', 'metadata', 'structured', 'images', 'data'],
+    web_crawls: { state: isRecord },
+    web_steps: { step: isAnything, found: isAnything },
+    web_pages: {
+      links: isAnything,
+      metadata: isAnything,
+      structured: isAnything,
+      images: isAnything,
+      data: isAnything,
+    },
   },
   check: checkWeb,
   examine: (settings, machine) => [examineBrowser(settings, machine)],

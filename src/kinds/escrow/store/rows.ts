@@ -90,7 +90,7 @@ export function spenderOf(row: Row): Spender {
 
 const isLimit = (value: unknown): boolean => value === null || typeof value === 'number';
 
-const isPolicy = (value: unknown): value is Policy =>
+export const isPolicy = (value: unknown): value is Policy =>
   isRecord(value) &&
   [value.txLimit, value.dailyLimit, value.expiresAt].every(isLimit) &&
   Array.isArray(value.allowlist);
@@ -135,12 +135,12 @@ export function workOf(row: Row): Work | undefined {
   };
 }
 
-const isTerms = (value: unknown): value is Terms =>
+export const isTerms = (value: unknown): value is Terms =>
   isRecord(value) &&
   [value.client, value.provider, value.budget, value.evaluation].every(isRecord) &&
   Array.isArray(value.milestones);
 
-const isState = (value: unknown): value is WorkState =>
+export const isState = (value: unknown): value is WorkState =>
   isRecord(value) && [value.offers, value.votes, value.txs].every(Array.isArray);
 
 export function paymentOf(row: Row): Payment {
