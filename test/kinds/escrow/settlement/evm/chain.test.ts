@@ -142,6 +142,26 @@ test('a chain reorganisation is undone, and the same transactions are sent again
   assert.deepEqual(await hashes(), before, 'no second transaction was created');
 });
 
+test('a reorganisation also undoes the agreed amount in the spec and in the summary', async (t) => {
+  const world = await createChainWorld(t);
+  const { client, id } = await hired(world);
+  const { number: ready } = (await world.evm.chain.block('latest'))!;
+  const shown = async () => {
+    const [row] = await world.store.read('SELECT facts FROM jobs WHERE id = ?', [id]);
+    const { budget } = await world.call(client, 'get_job', { id });
+    return [budget, (JSON.parse(String(row!.facts ?? '{}')) as { budget?: string }).budget];
+  };
+  const [posted] = await shown();
+  await world.call(client, 'counter_work', { id, budget: '3000000' });
+  await world.settled(id);
+  assert.deepEqual(await shown(), ['3000000', '3000000']);
+  const { number: now } = (await world.evm.chain.block('latest'))!;
+  await world.anvil.rpc('anvil_rollback', [now - ready]);
+  await world.anvil.rpc('evm_mine');
+  await world.turn();
+  assert.deepEqual(await shown(), [posted, posted]);
+});
+
 for (const at of ['before send', 'after send'] as const) {
   test(`killed ${at} at every transaction of a hire: the same bytes are sent again and take effect once`, async (t) => {
     let world = await createChainWorld(t);
