@@ -62,7 +62,7 @@ test('bodies without a key that arrive byte by byte stay within 300 MB', deepOnl
   const text = `${head('POST', '/api/wait')}transfer-encoding: chunked\r\n\r\n${body}0\r\n\r\n`;
   let peak = 0;
   const watch = setInterval(() => (peak = Math.max(peak, rssOf(server))), 20);
-  // Further calls are rejected at once, and their bodies are discarded.
+  // Further calls are rejected immediately, and their bodies are discarded.
   const { maxAddressCalls } = httpSettings.parse({});
   const senders = Array.from({ length: maxAddressCalls }, async () => {
     const socket = await held(server, text);
