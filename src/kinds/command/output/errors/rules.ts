@@ -30,7 +30,8 @@ const located = new RegExp(`^${path}${place}`);
 const locatedColumn = new RegExp(
   String.raw`^${path}(?::\d+:\d+|\(\d+[,:]\d+\)|:\[\d+,\d+\])(?:[:\s-]|$)`,
 );
-const locatedLine = new RegExp(String.raw`^${path}(?::\d+|\(\d+\)):? `);
+/** Interpreters print their name before the location: `lua5.4: a.lua:3: message`. */
+const locatedLine = new RegExp(String.raw`^(?:[\w+-][\w.+-]{0,30}: )?${path}(?::\d+|\(\d+\)):? `);
 /** A location anywhere in a line. Such lines are never folded. */
 const mentioned = new RegExp(
   String.raw`(?:^|[\s("'\[<])(?:file:\/\/)?${path}${place}|\.\w{1,8}['"]?,? (?:on |at )?line:? \d|^\s+\d+:\d+\s`,
@@ -47,7 +48,7 @@ const fine = new RegExp(
     String.raw`(?:\b|(?=\.))(?:ok|OK|PASS|PASSED|Passed|passed|SKIPPED|skipped|(?:\.\.\.|-) ?done)[.!]?(?: +\(?[\d.]+ ?(?:m?s|sec)\)?| +\[ *\d+%\])?\s*$`,
     String.raw`^\s*\$ |^-- (?:Check|Detect|Looking|Performing|Found)|^Get:\d|^(?:Setting up|Unpacking|Selecting|Preparing to unpack) `,
     String.raw`^\[ *\d+%\] |^(?:For more (?:information|details)|Some errors have detailed)\b`,
-    String.raw`^(?:diff --git |commit [0-9a-f]{7,}|index [0-9a-f]+\.\.)|--:--:--|^\s+% Total|^\s+Dload `,
+    String.raw`^(?:diff --git |commit [0-9a-f]{7,}|index [0-9a-f]+\.\.)|^[\s\d.kMGT:-]*--:--:--[\s\d.kMGT:-]*$|^\s+% Total|^\s+Dload `,
   ].join('|'),
 );
 /** A failure in a line that otherwise looks like a success. */
@@ -83,7 +84,7 @@ const errors = [
   /\b(?:Traceback \(most|Caused by:|Exception in thread|Unhandled|Uncaught|terminate called|panicked at|stack overflow|\w+Sanitizer: |data race|runtime error:)/,
   /(?:^|[\s:([*])(?:[a-z]+ )?[Ee]rrors?(?:\[\w+\]| [A-Z]+-?\d+)?: /,
   // Markers.
-  /^\s*(?:\S+ )?(?:[✗✖✘❌✕⨯]|× |● \S|\[x\] |not ok\b)|\*\*\* \S|\*{3}(?:Failed|Not Run|Exception|Timeout)|^!{3,}|<<< (?:FAIL|ERR)/,
+  /^\s*(?:\S+ )?(?:[✗✖✘❌✕⨯]|× |● \S|\[x\] |not ok\b)|\*\*\* \S|\*{3}(?:Failed|Not Run|Exception|Timeout)|^\*\* \([A-Za-z]|^!{3,}|<<< (?:FAIL|ERR)/,
   /^\s*--- FAIL|^FAIL(?:ED)?\b|\bFAIL(?:ED|URE|URES)?\b[!:)]?(?: |\(|$|!)|\.\.\. (?:ERROR|FAIL)|\(FAILED|\bERRORS?!|\bERROR(?: +\[ *\d+%\])?$/,
   /^\s*panic: |\bpanicked at\b|^fatal\b/,
   failedCount,
@@ -95,6 +96,7 @@ const errors = [
   /\bat \S+ line \d+\.?$|^would reformat\b|\bwould be reformatted\b|^Diff in /,
   /^[\w./+-]{2,30}: .*\b(?:missing|unterminated|illegal|bad|wrong|expected|unsupported|incorrect|incompatible|insufficient|exceeded|corrupt(?:ed)?|truncated|not in|too (?:many|few|long|large)|must|requires?)\b/i,
   /\bat line \d+(?:,? column \d+)?\.?$|^\s*expected\b.+\b(?:got|received|but was|found|actual)\b/i,
+  /\bline \d+,? column \d+ \(char \d+\)$/,
   /\b(?:is|are|was|were)(?: \w+)? lost\b/,
   // How a process ended.
   /\b(?:exit(?:ed)?|return(?:ed|s)?|terminated)\b(?: with)?(?: an?)?(?: non-?zero)?(?: exit)? ?(?:status|code)?:? ?(?:[1-9]\d*|non-?zero)\b(?! (?:file|item|row|result|line|byte|value|element|entr|record|match))/i,
@@ -108,7 +110,7 @@ const errors = [
   ),
   new RegExp(
     word(
-      "cannot|can't|can not|could not|couldn't|unable to|not found|no such|(?:permission|access) denied|denied|refused|rejected|timed out|timeout of|did not|not allowed|not permitted|not installable|unmet dependenc(?:y|ies)|does not (?:exist|appear|match|provide)|doesn't exist|no matching|not a (?:git|directory|valid)|unbound variable|must be set|is not (?:defined|a function|exported|iterable|installed)|not recogni[sz]ed|no valid|multiple definitions?|duplicate (?:definition|symbol|key|declaration)|redefinition of|undeclared|undefined (?:reference|symbol|method|variable|local|identifier|name)|unknown (?:option|command|property|argument|field)|unrecognized|unresolved|unexpected|syntax error|invalid|mismatched|broken pipe|connection (?:reset|closed|lost)|lost connection|conflict|no rule|giving up|disabled by|would be overwritten",
+      "cannot|can't|can not|could not|couldn't|unable to|not found|no such|no module named|not something|(?:permission|access) denied|denied|refused|rejected|timed out|timeout of|did not|not allowed|not permitted|not installable|unmet dependenc(?:y|ies)|does not (?:exist|appear|match|provide)|doesn't exist|no matching|not a (?:git|directory|valid)|unbound variable|must be set|is not (?:defined|a function|exported|iterable|installed)|not recogni[sz]ed|no valid|multiple definitions?|duplicate (?:definition|symbol|key|declaration)|redefinition of|undeclared|undefined (?:reference|symbol|method|variable|local|identifier|name)|unknown (?:option|command|property|argument|field)|unrecognized|unresolved|unexpected|syntax error|invalid|mismatched|broken pipe|connection (?:reset|closed|lost)|lost connection|conflict|no rule|giving up|disabled by|would be overwritten",
     ),
     'i',
   ),
