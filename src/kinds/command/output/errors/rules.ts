@@ -96,6 +96,7 @@ const errors = [
   /\bat \S+ line \d+\.?$|^would reformat\b|\bwould be reformatted\b|^Diff in /,
   /^[\w./+-]{2,30}: .*\b(?:missing|unterminated|illegal|bad|wrong|expected|unsupported|incorrect|incompatible|insufficient|exceeded|corrupt(?:ed)?|truncated|not in|too (?:many|few|long|large)|must|requires?)\b/i,
   /\bat line \d+(?:,? column \d+)?\.?$|^\s*expected\b.+\b(?:got|received|but was|found|actual)\b/i,
+  /^\s*expected .+ (?:not )?to (?:be|equal|have|contain|match|throw|include|exist)\b/i,
   /\bline \d+,? column \d+ \(char \d+\)$/,
   /\b(?:is|are|was|were)(?: \w+)? lost\b/,
   // How a process ended.
