@@ -34,7 +34,7 @@ const word = z
   .string()
   .max(131_000)
   .regex(/^[^\0]*$/, 'must not contain NUL');
-const commandLine = word.min(1);
+const commandLine = word.min(1).refine((text) => text.trim() !== '', 'must not be blank');
 const commandArgv = z.array(word).min(1).max(5000);
 
 const maxStdinBytes = 4 * 2 ** 20;

@@ -42,7 +42,10 @@ export function waitField(what: string): z.ZodNumber {
 
 /** A wait with a fixed limit, for workers and dialects. */
 export const clampedWait = (maxMs: number): z.ZodNumber =>
-  z.number().overwrite((ms) => Math.min(Math.max(ms, 0), maxMs));
+  z.number().overwrite((ms) => Math.round(Math.min(Math.max(ms, 0), maxMs)));
+
+/** Longest time between the request to stop and the kill. */
+const maxGraceMs = 600_000;
 
 const iso = z.string().describe('ISO-8601 UTC');
 
@@ -244,11 +247,7 @@ export const cancelJob = defineContract({
   input: z.object({
     id: jobId,
     reason: z.string().max(500).optional().describe('Reason, recorded in the job history'),
-    graceMs: z
-      .number()
-      .int()
-      .min(0)
-      .max(600_000)
+    graceMs: clampedWait(maxGraceMs)
       .optional()
       .describe(
         'Time to stop before it is killed, 0 to 600,000 ms; default 5 s for commands. Call again with less to hurry',

@@ -12,6 +12,7 @@ import type { Dialect, DialectTool } from '../../dialect.ts';
 import { AppError } from '../../errors.ts';
 import { isRecord } from '../../runtime/json.ts';
 import { instructions } from './instructions.ts';
+import { lenientInput } from './lenient-input.ts';
 import { absentTools, definitionWithoutMentions, withoutMentions } from './mentions.ts';
 import { toolInputSchema, toolOutputSchema, completeSchema } from './schema.ts';
 import type { ToolResult, Catalog, ToolDefinition } from './source.ts';
@@ -129,8 +130,9 @@ export class ToolRegistry {
       isAllowed: (caller) => this.operations.mayCall(operation.name, caller),
       pages: operation.pages ?? false,
       run: async (args, context) => {
-        const output = await this.operations.call(operation.name, args, context);
-        return operationResult(operation, output, args);
+        const input = lenientInput(operation.input, args);
+        const output = await this.operations.call(operation.name, input, context);
+        return operationResult(operation, output, input);
       },
     };
   }
