@@ -68,6 +68,7 @@ const codex: Client = {
   command: 'codex',
   prepare: ({ folder, model, bridge: [command, ...args] }) => {
     const text = (value: unknown) => JSON.stringify(value);
+    // `required`: Codex waits for the tools before its first turn, even on a busy machine.
     save(
       folder,
       '.codex/config.toml',
@@ -88,6 +89,8 @@ wire_api = "responses"
 [mcp_servers.errand]
 command = ${text(command)}
 args = ${text(args)}
+required = true
+startup_timeout_sec = 60
 `,
     );
     return {
