@@ -29,6 +29,7 @@ export function jobText(jobs: Jobs, view: Record<string, unknown>): string {
   const head = [
     `${String(id)} ${presentStatus(view)}${stage ? ` (${String(stage)})` : ''}`,
     `${String(kind)}${name ? ` "${String(name)}"` : ''}`,
+    ...(view.cancelling ? ['cancelling'] : []),
     ...state,
   ];
   const lines = [head.join(' · ')];

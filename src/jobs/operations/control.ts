@@ -87,10 +87,12 @@ function alreadyEndedText(endedProcesses = 0): string {
 function cancelText(view: {
   id: string;
   status: string;
+  cancelling?: boolean;
   alreadyEnded?: boolean;
   endedProcesses?: number;
 }): string {
-  if (!view.alreadyEnded) return `${view.id} ${view.status}`;
+  if (!view.alreadyEnded)
+    return `${view.id} ${view.status}${view.cancelling ? ', still stopping' : ''}`;
   const { id, status, endedProcesses } = view;
   return endedProcesses
     ? `${id} had already ended (${status}); ended ${endedProcesses} orphaned processes`

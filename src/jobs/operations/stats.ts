@@ -40,6 +40,13 @@ const point = z.object({
   runMs: percentiles.optional().describe('Run time of the jobs that ended, within 5 %'),
 });
 type Point = z.infer<typeof point>;
+const seriesShape = z.object({ kind: z.string(), queue: z.string(), points: z.array(point) });
+const statsOutput = z.object({
+  stepMs: z.number(),
+  from: z.string(),
+  to: z.string(),
+  series: z.array(seriesShape),
+});
 
 export function getStats({ jobs, clock }: Pick<JobOperationsDeps, 'jobs' | 'clock'>): Operation {
   return defineOperation({
@@ -62,14 +69,13 @@ export function getStats({ jobs, clock }: Pick<JobOperationsDeps, 'jobs' | 'cloc
       kind: z.string().max(40).optional().describe('Only this kind'),
       queue: z.string().max(100).optional().describe('Only this queue'),
     }),
-    output: z.object({
-      stepMs: z.number(),
-      from: z.string(),
-      to: z.string(),
-      series: z.array(z.object({ kind: z.string(), queue: z.string(), points: z.array(point) })),
-    }),
+    output: statsOutput,
     http: { method: 'GET', path: '/api/stats' },
-    cli: { words: ['stats'], summary: 'jobs per minute, hour or day, and how long they took' },
+    cli: {
+      words: ['stats'],
+      summary: 'how many jobs ended and how; --json adds times and steps',
+      text: (output) => statsText(output as z.infer<typeof statsOutput>),
+    },
     run: async ({ rangeMs, kind, queue }, { caller }) => {
       if (kind !== undefined) jobs.kind(kind);
       const stepMs = steps.find(([max]) => rangeMs <= max)![1];
@@ -96,6 +102,20 @@ export function getStats({ jobs, clock }: Pick<JobOperationsDeps, 'jobs' | 'cloc
       };
     },
   });
+}
+
+function statsText({ from, to, series }: z.infer<typeof statsOutput>): string {
+  return [`${from} to ${to}`, ...series.map(totalsText)].join('\n');
+}
+
+/** `command, queue default: 12 submitted, 11 completed, 1 failed` */
+function totalsText({ kind, queue, points }: z.infer<typeof seriesShape>): string {
+  const counted = ['submitted', 'completed', 'failed', 'cancelled', 'timedOut'] as const;
+  const counts = counted.flatMap((name) => {
+    const n = points.reduce((sum, one) => sum + one[name], 0);
+    return n > 0 ? [`${n} ${name === 'timedOut' ? 'timed out' : name}`] : [];
+  });
+  return `${kind}, queue ${queue}: ${counts.join(', ')}`;
 }
 
 function toPoints(values: readonly StatsValue[], stepMs: number): Point[] {

@@ -253,7 +253,9 @@ function nextStepHint(job: Job, view: JobView, output: OutputResponse): string |
   }
   if (job.status === 'input_required' || view.waitingForInput === true)
     return 'The command waits for input. Answer with send_input.';
-  return `Still ${job.status}. Wait for its end with wait_for_jobs; continue reading with read_output, ${cursorText(output)}.`;
+  const { stdin, tty } = job.input as CommandInput;
+  const typing = tty || stdin === 'open' ? 'Type into it with send_input. ' : '';
+  return `Still ${job.status}. ${typing}Wait for its end with wait_for_jobs; continue reading with read_output, ${cursorText(output)}.`;
 }
 
 /** A call over HTTP has no working directory. The hint reports where the command ran, because a model expects its own folder. */
