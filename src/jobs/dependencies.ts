@@ -39,8 +39,11 @@ export async function refuseUnmetDependencies(ledger: Ledger, id: string): Promi
   );
 }
 
-export function unknownJob(id: string): AppError {
+export function unknownJob(
+  id: string,
+  hint = 'An id is job_ followed by 16 letters and digits.',
+): AppError {
   return new AppError('notFound', `Job ${id.slice(0, 80)} does not exist.`, {
-    hint: 'list_jobs shows the jobs you can see. An id is job_ followed by 16 letters and digits.',
+    hint: `list_jobs shows the jobs you can see. ${hint}`,
   });
 }

@@ -18,6 +18,16 @@ const maxCandidates = 10;
 /** Most jobs examined for one name or prefix. The error for an ambiguous reference reports how many matched. */
 const maxMatches = 50;
 
+/** What the caller may have meant. Undefined for something that looks like a complete id. */
+function hintFor(text: string): string | undefined {
+  if (text.startsWith('@')) return `${lastJob} is the newest job.`;
+  const prefix = prefixForm.exec(text.toLowerCase())?.[1];
+  if (prefix?.length === 16) return undefined;
+  if (prefix !== undefined && prefix.length < minPrefixChars)
+    return `An id prefix needs at least ${minPrefixChars} characters after job_; names must be complete.`;
+  return `Use a complete name, an id or the beginning of one, or ${lastJob}.`;
+}
+
 type Page = (before: { before?: number }) => Promise<{ jobs: Job[]; next: number | undefined }>;
 
 export class JobReferences {
@@ -35,7 +45,7 @@ export class JobReferences {
     if (named.length > 0) return this.oneOf(text, 'are named', named).id;
     const begun = await this.beginning(text, caller);
     if (begun.length > 0) return this.oneOf(text, 'begin with', begun).id;
-    throw unknownJob(text);
+    throw unknownJob(text, hintFor(text));
   }
 
   private async last(caller: Caller): Promise<Job> {

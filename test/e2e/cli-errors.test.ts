@@ -53,6 +53,8 @@ test('input errors name the flag that was typed', async (t) => {
   );
   assert.match(await stderrOf('run', '--colour', '--', 'true'), /Unknown flag --colour/);
   assert.match(await stderrOf('run', '-x', '--', 'true'), /Unknown flag -x/);
+  assert.match(await stderrOf('--hom', '/x', 'list'), /Unknown flag --hom\.\n.*--home DIR/);
+  assert.match(await stderrOf('run', '--run-at', '25:00', '--', 'true'), /--run-at: .*\n.*08:00/);
   const never = await stderrOf('run', '--run-at', '2h', '--ttl', '1h', '--', 'true');
   assert.match(never, /--ttl: .*ends before the job may start/);
   const late = await errand('run', '--timeout', '0.2', '--', 'sleep', '60');

@@ -69,12 +69,16 @@ test('cancel and retry accept several jobs and continue after a failure', async 
   const start = async () => (await cli('run', '--detach', '--', 'sleep', '300')).stdout.trim();
   const [a, b, c] = [await start(), await start(), await start()];
   const none = 'job_0000000000000000';
-  const cancelled = await cli('cancel', a, none, b, '--reason', 'enough');
+  const cancelled = await cli('cancel', a, none, b, a, b, '--reason', 'enough');
   assert.equal(cancelled.code, 4, 'the exit code of the failed call');
   assert.equal(cancelled.stdout, `${a} cancelled\n${b} cancelled\n`);
   assert.match(cancelled.stderr, new RegExp(`^errand: ${none}: Job ${none} does not exist`));
   const events = await cli('events', b);
   assert.match(events.stdout, /enough/, 'a flag applies to all jobs');
+  assert.match(
+    (await cli('stats')).stdout,
+    /^command, queue default: \d+ submitted, .*\d cancelled/m,
+  );
 
   const retried = await cli('retry', a, b, '--json');
   assert.equal(retried.code, 0, retried.stdout);

@@ -51,7 +51,8 @@ for (const { name, open } of stores) {
     assert.doesNotMatch(await refused('abcd', 'conflict'), new RegExp(foreign));
     await refused('abcdc', 'notFound');
     await refused('secret', 'notFound');
-    await refused('abc', 'notFound');
+    assert.match(await refused('abc', 'notFound'), /at least 4 characters/);
+    assert.match(await refused('@lst', 'notFound'), /@last is the newest job/);
     await refused('%', 'notFound');
     assert.equal(await references.resolve('tests', undefined), 'tests', 'the operation checks it');
     await refused('@last', 'notFound', caller('cat'));

@@ -56,7 +56,7 @@ export async function runCli(argv: readonly string[], program: Program): Promise
     return await dispatch(argv, program, screen);
   } catch (error) {
     const { withEgressHint } = await import('./egress-hint.ts');
-    const body = withEgressHint(program, callerError(error));
+    const body = withEgressHint(program, withUsageHint(callerError(error), error));
     if (!(error instanceof AppError)) program.log.error('command failed', { error });
     if (json) screen.out(`${JSON.stringify({ error: body })}\n`);
     else {
@@ -64,6 +64,13 @@ export async function runCli(argv: readonly string[], program: Program): Promise
     }
     return errorKind(body.code).exit;
   }
+}
+
+/** The default hint for invalid input is written for requests. */
+function withUsageHint<B extends { code: string }>(body: B, error: unknown): B {
+  const hasHint = error instanceof AppError && error.hint !== undefined;
+  if (body.code !== 'invalidInput' || hasHint) return body;
+  return { ...body, hint: '`errand help COMMAND` explains the arguments and flags of a command.' };
 }
 
 async function dispatch(
@@ -80,13 +87,14 @@ async function dispatch(
   const context = createContext(program, screen);
   if (word === 'help') return printHelp(args, context);
   if (word === undefined || word === '--help' || word === '-h') return printHelp([], context);
+  if (word.startsWith('-') && !/^--home(?:=|$)/.test(word)) throw unknownFirstFlag(word);
   const command = Object.hasOwn(commands, word) ? await commands[word]!() : undefined;
   if (command && requestsHelp(args)) {
     screen.out(command.help(word));
     return 0;
   }
   if (command) return command.run(context, word, args);
-  if (word.startsWith('--home')) return dispatch(moveHomeFlag(argv), program, screen);
+  if (word.startsWith('-')) return dispatch(moveHomeFlag(argv), program, screen);
   const { home, rest } = splitHomeFlag(argv);
   return runGenerated(rest, context.at(home));
 }
@@ -119,6 +127,12 @@ function withoutAlias(argv: readonly string[]): readonly string[] {
   // `errand status` without a job lists all jobs.
   if (argv.length === 1 && name === 'status') return ['list'];
   return at === 0 ? [aliases[name]!, ...rest] : ['help', aliases[name]!, ...rest.slice(1)];
+}
+
+function unknownFirstFlag(flag: string): AppError {
+  return new AppError('invalidInput', `Unknown flag ${flag}.`, {
+    hint: 'Flags follow the command: errand COMMAND [FLAGS]. Before it, only --home DIR, --help and --version are valid.',
+  });
 }
 
 /** `errand --home DIR list`: moves the flag behind the command. */

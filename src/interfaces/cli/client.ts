@@ -178,9 +178,16 @@ async function toError(response: http.IncomingMessage, target: Target): Promise<
   } catch {
     // Not a response of Errand: reported below.
   }
+  const said = body.trim() === '' ? '' : `: ${body.trim().slice(0, 200)}`;
+  const where = 'url' in target ? target.url : 'The server of this home';
   return new AppError(
     'unavailable',
-    `The server responded with ${response.statusCode}: ${body.slice(0, 200)}`,
+    `${where} responded with HTTP ${response.statusCode}${said}`,
+    'url' in target
+      ? {
+          hint: 'It does not seem to be an Errand server. Check ERRAND_URL and any proxy in between.',
+        }
+      : {},
   );
 }
 

@@ -8,7 +8,7 @@ import { parseArgs, parseBoolean, type FlagShape } from './args.ts';
 import { helpText } from './command.ts';
 import { commandNames, withCommandNames } from './print.ts';
 import { durationText } from '../../runtime/units.ts';
-import { typeOf, type Schema } from './schema.ts';
+import { kebab, typeOf, type Schema } from './schema.ts';
 import { parseJsonFlag, readValueText, type Sources } from './sources.ts';
 import { durationMs, parseTime } from './times.ts';
 
@@ -80,7 +80,7 @@ export async function parseInput(
   }
   const positionals = parsed.words;
   const { args = [], each } = entry.cli!;
-  const further = each ? positionals.splice(args.length) : [];
+  const further = each ? new Set(positionals.splice(args.length)) : new Set<string>();
   await assignPositionals(entry, positionals, input, sources);
   for (const [name, property] of Object.entries(properties)) {
     const text = input[name];
@@ -93,8 +93,10 @@ export async function parseInput(
     entry.cli!.args?.includes(field) ? `<${kebab(field)}>` : `--${flagName(field)}`;
   const withImplied = Object.assign({}, ...implied, input) as Input;
   const first = withMicroUnits(withImplied, entry.cli!.units ?? {}, typed);
+  const eachArg = args.at(-1)!;
+  further.delete(String(first[eachArg]));
   return {
-    inputs: [first, ...further.map((text) => ({ ...first, [args.at(-1)!]: text }))],
+    inputs: [first, ...Array.from(further, (text) => ({ ...first, [eachArg]: text }))],
     common,
   };
 }
@@ -334,9 +336,6 @@ const isDuration = (name: string): boolean => /Ms(?:Max)?$/.test(name);
 /** `--timeout-ms 500`: the flag name contains the unit. */
 const withMsUnit = (flag: string, text: string): string =>
   flag.endsWith('-ms') && /^\d+$/.test(text) ? `${text}ms` : text;
-
-const kebab = (name: string): string =>
-  name.replaceAll(/[A-Z]/g, (letter) => `-${letter.toLowerCase()}`);
 
 function setField(
   input: Record<string, unknown>,

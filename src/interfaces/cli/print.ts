@@ -180,6 +180,7 @@ function cell(column: string, value: unknown): string {
   if (value === undefined || value === null) return '';
   if (column.endsWith('Ms') && typeof value === 'number') return durationText(value);
   if (typeof value === 'string' && isTime.test(value)) return localTime(value);
+  if (Array.isArray(value) && value.some(isRecord)) return `${value.length} entries`;
   if (Array.isArray(value)) return sanitize(value.join(',')) || '–';
   if (typeof value === 'object') return sanitize(JSON.stringify(value));
   return sanitize(String(value).replaceAll(/\s+/g, ' '));

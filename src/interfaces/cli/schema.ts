@@ -20,3 +20,7 @@ export function typeOf(property: Schema): string {
   if (option) return typeOf(option);
   return property.enum ? 'string' : 'any';
 }
+
+/** Names of flags: `runAt` is `--run-at`. */
+export const kebab = (name: string): string =>
+  name.replaceAll(/[A-Z]/g, (letter) => `-${letter.toLowerCase()}`);

@@ -33,13 +33,14 @@ export function plainEnv(env: Record<string, string | undefined>): Record<string
 const urlExample = 'Example: http://127.0.0.1:7411 or https://jobs.example.org.';
 
 function serverUrl(text: string): string {
+  const shown = JSON.stringify(text.replace(/\/\/[^/@]*@/, '//…@'));
   const wrong = (why: string) =>
-    new AppError('invalidInput', `ERRAND_URL is ${JSON.stringify(text)}, ${why}.`, {
+    new AppError('invalidInput', `ERRAND_URL is ${shown}, ${why}.`, {
       hint: `${urlExample} Unset ERRAND_URL to use the server of this machine.`,
     });
-  const isBare = /^[\w.-]+:\d+(\/|$)/.test(text);
-  if (isBare || !URL.canParse(text))
-    throw wrong('which is not a URL: http:// or https:// is missing');
+  const isBare = /^[\w.-]+:\d+(\/|$)/.test(text) || !text.includes('://');
+  if (isBare) throw wrong('which is not a URL: http:// or https:// is missing');
+  if (!URL.canParse(text)) throw wrong('which is not a URL');
   const { protocol, username, password } = new URL(text);
   if (protocol !== 'http:' && protocol !== 'https:') throw wrong('which is not an http(s) URL');
   if (username !== '' || password !== '')

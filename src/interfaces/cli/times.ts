@@ -1,5 +1,6 @@
 // Parses durations and times as people type them, and formats ages.
 import { AppError } from '../../errors.ts';
+import { kebab } from './schema.ts';
 
 /** Parses `30s`, `5m`, `2h`, `1d`, `250ms`, or a bare number in `unitMs`. */
 export function durationMs(text: string, unitMs: number): number {
@@ -26,7 +27,7 @@ const pastFields = new Set(['since', 'before']);
 
 /**
  * Converts a time to ISO 8601. A time without a zone is local. A time of day without a date is the next one, or the last one
- * for fields that refer to the past. Other text is returned unchanged, and the server rejects it.
+ * for fields that refer to the past. The server checks what begins with a date.
  */
 export function parseTime(field: string, text: string, now: number): string {
   const isPast = pastFields.has(field);
@@ -35,6 +36,10 @@ export function parseTime(field: string, text: string, now: number): string {
     return new Date(isPast ? now - ms : now + ms).toISOString();
   }
   if (/^([01]?\d|2[0-3]):[0-5]\d(:[0-5]\d)?$/.test(text)) return timeOfDay(text, now, isPast);
+  if (!/^\d{4}-/.test(text))
+    throw new AppError('invalidInput', `--${kebab(field)}: ${text} is not a valid time.`, {
+      hint: 'Write 2h, 08:00 or "2026-01-31 08:00".',
+    });
   if (!/^\d{4}-\d\d-\d\d([ T]\d\d:\d\d(:\d\d)?)?$/.test(text)) return text;
   const local = new Date(text.length === 10 ? `${text}T00:00` : text.replace(' ', 'T'));
   return Number.isNaN(local.getTime()) ? text : local.toISOString();

@@ -74,9 +74,16 @@ function locationText(view: JobView): string {
 
 function timingsText({ timings, attempts }: JobView): string {
   const { createdAt, startedAt, finishedAt } = timings;
-  const parts = [`created ${localTime(createdAt)}`];
-  if (startedAt) parts.push(`started ${localTime(startedAt)}`);
-  if (finishedAt) parts.push(`finished ${localTime(finishedAt)}`);
+  const created = localTime(createdAt);
+  // The date is repeated only if it differs: one line fits into 80 columns.
+  const day = created.slice(0, 11);
+  const later = (time: string) => {
+    const text = localTime(time);
+    return text.startsWith(day) ? text.slice(day.length) : text;
+  };
+  const parts = [`created ${created}`];
+  if (startedAt) parts.push(`started ${later(startedAt)}`);
+  if (finishedAt) parts.push(`finished ${later(finishedAt)}`);
   if (attempts.max > 1 || attempts.number > 1)
     parts.push(`attempt ${attempts.number} of ${attempts.max}`);
   return `${parts.join(' · ')}\n`;
