@@ -1,6 +1,6 @@
 // Reads pages and checks schemas in worker threads, so that none can freeze or exhaust the server. Each task
-// has a time limit and each thread a memory limit. A thread that exceeds one is replaced, and only its
-// current task fails.
+// has a limit of CPU time and each thread a memory limit. A thread that exceeds one is replaced, and only its
+// current task fails. Threads without work end.
 import { Worker } from 'node:worker_threads';
 import { AppError, errorFromBody, type ErrorBody } from '../../../errors.ts';
 import type { Clock } from '../../../runtime/clock.ts';
@@ -11,12 +11,14 @@ import type { Page, PageOptions } from './types.ts';
 
 interface PagePoolOptions {
   clock: Clock;
-  /** Number of threads. They start on demand and run until stop. */
+  /** Maximum number of threads. They start on demand. */
   threads: number;
-  /** Maximum time for one page, from the moment a thread starts it. */
+  /** Maximum CPU time for one page. */
   pageTimeoutMs?: number;
   /** Heap limit per thread. */
   threadMemoryMb?: number;
+  /** A thread without work for this long ends, because only that returns its heap to the system. */
+  threadIdleMs?: number;
   /** Maximum number of pages waiting for a thread. Further pages are rejected. */
   maxWaiting?: number;
 }
@@ -46,7 +48,16 @@ interface Entry {
 interface Thread {
   worker: Worker;
   entry: Entry | undefined;
-  cancelTimer: (() => void) | undefined;
+  /** CPU time of the thread when it ended its last task. */
+  cpuMs: number;
+  /** Time and idle limits. */
+  timers: (() => void)[];
+}
+
+/** The thread has loaded its code, or has ended a task. */
+export interface ThreadMessage {
+  cpuMs: number;
+  reply?: PageReply;
 }
 
 export interface PageReply {
@@ -56,6 +67,15 @@ export interface PageReply {
 }
 
 const pageTimeoutMsDefault = 2000;
+/** A task that gets little CPU time may take this many times its limit. */
+const maxStretch = 6;
+const minCheckMs = 50;
+const threadIdleMsDefault = 15_000;
+/**
+ * Larger young generations only hold more garbage: reading is as fast, and a thread needs three times the
+ * memory.
+ */
+const youngGenerationMb = 12;
 /** The first task of a thread also waits until the thread has loaded its code. */
 const startupMs = 15_000;
 const threadMemoryMbDefault = 512;
@@ -74,6 +94,7 @@ export class PagePool implements Service {
     this.options = {
       pageTimeoutMs: pageTimeoutMsDefault,
       threadMemoryMb: threadMemoryMbDefault,
+      threadIdleMs: threadIdleMsDefault,
       maxWaiting: defaultMaxWaiting,
       ...options,
     };
@@ -90,8 +111,8 @@ export class PagePool implements Service {
     for (const entry of this.waiting.splice(0)) entry.failed(error);
     const threads = [...this.threads];
     this.threads.clear();
-    for (const { entry, cancelTimer } of threads) {
-      cancelTimer?.();
+    for (const { entry, timers } of threads) {
+      for (const cancel of timers) cancel();
       entry?.failed(error);
     }
     await Promise.all(threads.map(({ worker }) => worker.terminate()));
@@ -153,12 +174,17 @@ export class PagePool implements Service {
 
   private newThread(): Thread {
     const worker = new Worker(new URL(workerFile, import.meta.url), {
-      resourceLimits: { maxOldGenerationSizeMb: this.options.threadMemoryMb },
+      resourceLimits: {
+        maxOldGenerationSizeMb: this.options.threadMemoryMb,
+        maxYoungGenerationSizeMb: youngGenerationMb,
+      },
     });
-    const thread: Thread = { worker, entry: undefined, cancelTimer: undefined };
-    worker.on('message', (message: PageReply | 'ready') =>
-      message === 'ready' ? this.markReady(thread) : this.handleReply(thread, message),
-    );
+    const thread: Thread = { worker, entry: undefined, cpuMs: 0, timers: [] };
+    worker.on('message', ({ cpuMs, reply }: ThreadMessage) => {
+      thread.cpuMs = cpuMs;
+      if (reply) this.handleReply(thread, reply);
+      else this.markReady(thread);
+    });
     worker.on('error', (error) =>
       this.failThread(thread, threadError(error, thread.entry?.task, this.options.threadMemoryMb)),
     );
@@ -173,22 +199,41 @@ export class PagePool implements Service {
   private startTask(thread: Thread, entry: Entry): void {
     thread.entry = entry;
     thread.worker.ref();
-    this.startTimer(thread, entry, this.ready.has(thread.worker) ? 0 : startupMs);
+    this.startTimers(thread, this.ready.has(thread.worker) ? 0 : startupMs);
     thread.worker.postMessage({ id: entry.id, ...entry.task }, transferList(entry.task));
   }
 
-  private startTimer(thread: Thread, { task }: Entry, moreMs: number): void {
+  private startTimers(thread: Thread, moreMs: number): void {
     const { pageTimeoutMs, clock } = this.options;
-    thread.cancelTimer?.();
-    thread.cancelTimer = clock.after(pageTimeoutMs + moreMs, () =>
-      this.failThread(thread, timeoutError(task, pageTimeoutMs)),
+    this.cancelTimers(thread);
+    thread.timers.push(
+      clock.after(maxStretch * pageTimeoutMs + moreMs, () => this.failSlow(thread)),
+      clock.after(pageTimeoutMs + moreMs, () => void this.checkTime(thread, thread.entry)),
     );
+  }
+
+  /** Counts CPU time, because on a busy machine the time that passes says nothing about the page. */
+  private async checkTime(thread: Thread, entry: Entry | undefined): Promise<void> {
+    const { pageTimeoutMs, clock } = this.options;
+    const usage = await thread.worker.cpuUsage().catch(() => undefined);
+    if (!entry || thread.entry !== entry || !usage) return;
+    const leftMs = pageTimeoutMs - ((usage.user + usage.system) / 1000 - thread.cpuMs);
+    if (leftMs <= 0) this.failSlow(thread);
+    else {
+      const again = () => void this.checkTime(thread, entry);
+      thread.timers.push(clock.after(Math.max(leftMs, minCheckMs), again));
+    }
+  }
+
+  private failSlow(thread: Thread): void {
+    if (thread.entry)
+      this.failThread(thread, timeoutError(thread.entry.task, this.options.pageTimeoutMs));
   }
 
   /** The task's own time starts here. */
   private markReady(thread: Thread): void {
     this.ready.add(thread.worker);
-    if (thread.entry) this.startTimer(thread, thread.entry, 0);
+    if (thread.entry) this.startTimers(thread, 0);
   }
 
   private handleReply(thread: Thread, reply: PageReply): void {
@@ -198,6 +243,15 @@ export class PagePool implements Service {
     if (reply.result) entry.done(reply.result);
     else entry.failed(reply.error ? errorFromBody(reply.error) : new Error('empty reply'));
     this.assign();
+    if (!thread.entry)
+      thread.timers.push(
+        this.options.clock.after(this.options.threadIdleMs, () => this.end(thread)),
+      );
+  }
+
+  private end(thread: Thread): void {
+    this.threads.delete(thread);
+    void thread.worker.terminate();
   }
 
   private failThread(thread: Thread, error: Error): void {
@@ -210,10 +264,13 @@ export class PagePool implements Service {
   }
 
   private release(thread: Thread): void {
-    thread.cancelTimer?.();
-    thread.cancelTimer = undefined;
+    this.cancelTimers(thread);
     thread.entry = undefined;
     thread.worker.unref();
+  }
+
+  private cancelTimers({ timers }: Thread): void {
+    for (const cancel of timers.splice(0)) cancel();
   }
 }
 
@@ -227,14 +284,19 @@ function transferList(task: Task): ArrayBuffer[] {
 }
 
 function timeoutError(task: Task, limitMs: number): AppError {
-  if ('schema' in task) return schemaCostError(`takes longer than ${limitMs} ms to check`);
+  if ('schema' in task)
+    return schemaCostError(`takes more than ${limitMs} ms of CPU time to check`);
   const { url } = task.options;
   const what = task.extraction ? `Filling the schema from ${url}` : `Reading ${url}`;
-  return new AppError('timeout', `${what} took longer than ${limitMs} ms and was stopped.`, {
-    hint: task.extraction
-      ? 'Page and schema together are too expensive. Request fewer fields, with fewer references.'
-      : 'The page is too expensive to read. Request only `links`, or the raw body.',
-  });
+  return new AppError(
+    'timeout',
+    `${what} took more than ${limitMs} ms of CPU time and was stopped.`,
+    {
+      hint: task.extraction
+        ? 'Page and schema together are too expensive. Request fewer fields, with fewer references.'
+        : 'The page is too expensive to read. Request only `links`, or the raw body.',
+    },
+  );
 }
 
 /** The caller's mistake: a retry would cost the same. */

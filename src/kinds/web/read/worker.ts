@@ -7,15 +7,15 @@ import { checkAgainst } from '../extract/schema.ts';
 import { decodeBytes } from './charset.ts';
 import { detectKind } from './documents.ts';
 import { readPage } from './page.ts';
-import type { PageReply, PageTask, Task } from './pool.ts';
+import type { PageReply, PageTask, Task, ThreadMessage } from './pool.ts';
 
 parentPort!.on('message', ({ id, ...task }: Task & { id: number }) => {
   perform(task).then(
-    (result) => reply({ id, result }),
-    (error: unknown) => reply({ id, error: errorBody(error) }),
+    (result) => post({ id, result }),
+    (error: unknown) => post({ id, error: errorBody(error) }),
   );
 });
-parentPort!.postMessage('ready');
+post();
 
 async function perform(task: Task): Promise<PageReply['result']> {
   return 'schema' in task ? checkAgainst(task.schema, task.value) : read(task);
@@ -37,6 +37,8 @@ async function read({ body, options, extraction }: PageTask): Promise<PageReply[
   return extractFrom(html, options.url, extraction);
 }
 
-function reply(message: PageReply): void {
+function post(reply?: PageReply): void {
+  const { user, system } = process.threadCpuUsage();
+  const message: ThreadMessage = { cpuMs: (user + system) / 1000, ...(reply ? { reply } : {}) };
   parentPort!.postMessage(message);
 }

@@ -39,19 +39,48 @@ test('the pool fills schemas in its threads', async () => {
   );
 });
 
+/** Too large to be read before the clock advances in the same turn. */
+const page = (tables: number) => '<table><tr><td>x</td></tr></table>'.repeat(tables);
+
 test('a page that exceeds the time limit is stopped, and a new thread reads the next page', async () => {
-  const clock = new ManualClock();
-  const pool = new PagePool({ clock, threads: 1, pageTimeoutMs: 2000 });
+  const pool = new PagePool({ clock: systemClock, threads: 1, pageTimeoutMs: 300 });
   after(() => pool.stop());
   await pool.read(html, options);
-  // Large enough that it cannot finish before the clock advances in this same turn.
-  const heavy = '<table><tr><td>x</td></tr></table>'.repeat(100_000);
-  const slow = pool.read(heavy, options);
+  const slow = pool.read(page(100_000), options);
   const next = pool.read(html, options);
-  const outcome = assert.rejects(slow, (error: AppError) => error.code === 'timeout');
-  await clock.advance(2001);
-  await outcome;
+  await assert.rejects(slow, (error: AppError) => error.code === 'timeout');
   assert.equal((await next).title, 'Hi');
+});
+
+test('the time limit of a page counts CPU time, up to a multiple of it', async () => {
+  const clock = new ManualClock();
+  const pool = new PagePool({ clock, threads: 1, pageTimeoutMs: 60_000 });
+  after(() => pool.stop());
+  await pool.read(html, options);
+  const slow = pool.read(page(10_000), options);
+  await clock.advance(60_001);
+  assert.equal((await slow).kind, 'html');
+  const stuck = assert.rejects(
+    pool.read(page(10_000), options),
+    (error: AppError) => error.code === 'timeout',
+  );
+  await clock.advance(360_001);
+  await stuck;
+});
+
+test('a thread without work ends, and the next page starts a new one', async () => {
+  const clock = new ManualClock();
+  const pool = new PagePool({ clock, threads: 2, threadIdleMs: 15_000 });
+  after(() => pool.stop());
+  await Promise.all([pool.read(html, options), pool.read(html, options)]);
+  await clock.advance(14_999);
+  assert.equal(pool.size, 2);
+  await pool.read(html, options);
+  await clock.advance(14_999);
+  assert.equal(pool.size, 1);
+  await clock.advance(1);
+  assert.equal(pool.size, 0);
+  assert.equal((await pool.read(html, options)).title, 'Hi');
 });
 
 test('a stopped pool rejects new and waiting pages', async () => {
