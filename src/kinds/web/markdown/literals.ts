@@ -27,8 +27,7 @@ const markupText = new Map<string, string>([
   ...code.map((mark) => [mark, ''] as const),
 ]);
 const pairs = [strong, emphasis, deleted] as const;
-const closerOf = new Map<string, string>(pairs.map(([open, close]) => [open, close]));
-const openers = new Map<string, string>(pairs.map(([open, close]) => [close, open]));
+const openers = new Set<string>(pairs.map(([open]) => open));
 
 /** A longer run of stars is a horizontal rule, or an attempt to waste time. */
 const maxRun = 20;
@@ -64,23 +63,19 @@ export function withoutMarkup(text: string, [open, close]: readonly [string, str
 /** Converts a complete line to Markdown, for places where no block can start (a heading, a cell). */
 export function toMarkdown(line: string): string {
   if (!/[\uFDD0-\uFDEF]/.test(line)) return line;
-  const chars = Array.from(withValidMarkup(line));
-  const addresses = urlPositions(chars);
+  const text = withValidMarkup(line);
+  const isInAddress = addressesOf(text);
   let inLink = false;
-  let text = '';
-  for (let i = 0; i < chars.length; i++) {
-    const char = chars[i]!;
+  return text.replace(/[\uFDD0-\uFDEF]|!(?=\uFDE7)/g, (char, at: number) => {
+    // Before a link, it would turn the link into an image.
+    if (char === '!') return '\\!';
     if (char === link || char === image) inLink = true;
     else if (char === target) inLink = false;
     const own = decodedChars.get(char);
-    const inAddress = addresses.has(i);
-    if (own !== undefined)
-      text += needsEscape(own, i, chars, { inLink, inAddress }) ? `\\${own}` : own;
-    // Before a link, it would turn the link into an image.
-    else if (char === '!' && chars[i + 1] === link) text += '\\!';
-    else text += markupText.get(char) ?? char;
-  }
-  return text;
+    if (own === undefined) return markupText.get(char) ?? char;
+    const inAddress = isInAddress(at);
+    return needsEscape(own, at, text, { inLink, inAddress }) ? `\\${own}` : own;
+  });
 }
 
 /**
@@ -101,13 +96,8 @@ interface EscapeContext {
   inAddress: boolean;
 }
 
-function needsEscape(
-  own: string,
-  at: number,
-  chars: readonly string[],
-  around: EscapeContext,
-): boolean {
-  const next = chars[at + 1] ?? '';
+function needsEscape(own: string, at: number, text: string, around: EscapeContext): boolean {
+  const next = charAt(text, at + 1);
   switch (own) {
     case '`':
       return true;
@@ -116,19 +106,19 @@ function needsEscape(
     case '<':
       return /[a-z/!?]/i.test(next);
     case '&':
-      return /^#?\w{1,32};/.test(chars.slice(at + 1, at + 36).join(''));
+      return /^#?\w{1,32};/.test(text.slice(at + 1, at + 36));
     case '[':
-      return around.inLink || (isLineStart(chars, at) && isDefinition(chars, at));
+      return around.inLink || (isLineStart(text, at) && isDefinition(text, at));
     case ']':
       return around.inLink || next === '(';
     default:
-      return !around.inAddress && isFlanking(own, at, chars);
+      return !around.inAddress && isFlanking(own, at, text);
   }
 }
 
 /** Whether a run of these characters could open or close markup. */
-function isFlanking(own: string, at: number, chars: readonly string[]): boolean {
-  const { before, after, length } = runAround(at, chars);
+function isFlanking(own: string, at: number, text: string): boolean {
+  const { before, after, length } = runAround(at, text);
   if (isSpace(before) && isSpace(after)) return false;
   if (own === '*') return true;
   // We never open with `_`, so only a possible opening needs an escape.
@@ -139,38 +129,49 @@ function isFlanking(own: string, at: number, chars: readonly string[]): boolean 
 
 const isDeleted = (char: string): boolean => char === deleted[0] || char === deleted[1];
 
-function runAround(at: number, chars: readonly string[]) {
+function runAround(at: number, text: string) {
   let [from, to] = [at, at];
-  while (at - from < maxRun && chars[from - 1] === chars[at]) from--;
-  while (to - at < maxRun && chars[to + 1] === chars[at]) to++;
-  return { before: chars[from - 1] ?? '', after: chars[to + 1] ?? '', length: to - from + 1 };
+  while (at - from < maxRun && text[from - 1] === text[at]) from--;
+  while (to - at < maxRun && text[to + 1] === text[at]) to++;
+  return { before: charBefore(text, from), after: charAt(text, to + 1), length: to - from + 1 };
+}
+
+/** The complete character at this position, or an empty string. */
+function charAt(text: string, at: number): string {
+  const code = text.codePointAt(at);
+  return code === undefined ? '' : String.fromCodePoint(code);
+}
+
+/** The complete character that ends before this position, or an empty string. */
+function charBefore(text: string, at: number): string {
+  const isPair =
+    at > 1 && /[\uDC00-\uDFFF]/.test(text[at - 1]!) && /[\uD800-\uDBFF]/.test(text[at - 2]!);
+  return text.slice(Math.max(0, at - (isPair ? 2 : 1)), at);
 }
 
 const isSpace = (char: string): boolean => char === '' || /\s/.test(char);
 const isPunctuation = (char: string): boolean => /[\p{P}\p{S}\uFDD0-\uFDEF]/u.test(char);
 const isLetter = (char: string): boolean => !isSpace(char) && !isPunctuation(char);
 
-function isLineStart(chars: readonly string[], at: number): boolean {
-  return at === 0 || chars[at - 1] === '\n';
+function isLineStart(text: string, at: number): boolean {
+  return at === 0 || text[at - 1] === '\n';
 }
 
 /** `[name]: …`, which a renderer would hide. */
-function isDefinition(chars: readonly string[], at: number): boolean {
-  const label = chars.slice(at, at + maxLabel);
+function isDefinition(text: string, at: number): boolean {
+  const label = text.slice(at, at + maxLabel);
   const close = label.indexOf(encodedChars.get(']')!);
   return close > 0 && label[close + 1] === ':';
 }
 
-/** URLs in the text stay unescaped, so that they can be copied. */
-function urlPositions(chars: readonly string[]): Set<number> {
-  const positions = new Set<number>();
-  const text = chars.map((char) => (char.length === 1 ? char : 'x')).join('');
-  for (const { 0: address, index } of text.matchAll(
-    /(?:https?:\/\/|www\.)[^\s\uFDD5\uFDE0-\uFDEF]*/g,
-  )) {
-    for (let i = 0; i < address.length; i++) positions.add(index + i);
-  }
-  return positions;
+/** URLs in the text stay unescaped, so that they can be copied. Positions are asked for in ascending order. */
+function addressesOf(text: string): (at: number) => boolean {
+  const found = text.matchAll(/(?:https?:\/\/|www\.)[^\s\uFDD5\uFDE0-\uFDEF]*/g);
+  let address = found.next().value;
+  return (at) => {
+    while (address && address.index + address[0].length <= at) address = found.next().value;
+    return address !== undefined && address.index <= at;
+  };
 }
 
 /** Removing markup changes its neighbours, so this repeats until all remaining markup is valid. */
@@ -181,7 +182,7 @@ function withValidMarkup(line: string): string {
     const joined = marked
       .replace(/\uFDE1\uFDE0|\uFDE3\uFDE2|\uFDE5\uFDE4/g, '')
       .replace(/\uFDEB\uFDEA/g, `${code[1]} ${code[0]}`);
-    const next = withoutInvalidMarkup(joined);
+    const next = /[\uFDE0-\uFDE5]/.test(joined) ? withoutInvalidMarkup(joined) : joined;
     if (next === marked) break;
     marked = next;
   }
@@ -192,49 +193,49 @@ function withValidMarkup(line: string): string {
  * Markup nested in the same markup has no effect. Markup that does not touch its text would render as stars.
  */
 function withoutInvalidMarkup(line: string): string {
-  const chars = Array.from(line);
   const open: { char: string; at: number; isInvalid: boolean }[] = [];
   const invalid = new Set<number>();
-  chars.forEach((char, at) => {
-    if (closerOf.has(char)) {
-      const isInvalid = open.some((other) => other.char === char) || !isLeftFlanking(chars, at);
-      open.push({ char, at, isInvalid: isInvalid || isSplitRun(chars, at) });
-    } else if (openers.has(char)) {
+  for (const { 0: char, index: at } of line.matchAll(/[\uFDE0-\uFDE5]/g)) {
+    if (openers.has(char)) {
+      const isInvalid = open.some((other) => other.char === char) || !isLeftFlanking(line, at);
+      open.push({ char, at, isInvalid: isInvalid || isSplitRun(line, at) });
+    } else {
       const opener = open.pop();
       if (!opener) invalid.add(at);
-      else if (opener.isInvalid || !isRightFlanking(chars, at) || isSplitRun(chars, at))
+      else if (opener.isInvalid || !isRightFlanking(line, at) || isSplitRun(line, at))
         invalid.add(at).add(opener.at);
     }
-  });
+  }
   for (const { at } of open) invalid.add(at);
-  return invalid.size === 0 ? line : chars.filter((_, at) => !invalid.has(at)).join('');
+  if (invalid.size === 0) return line;
+  return line.replace(/[\uFDE0-\uFDE5]/g, (char, at: number) => (invalid.has(at) ? '' : char));
 }
 
 /** Closing stars next to opening stars: the weaker markup is removed. */
-function isSplitRun(chars: readonly string[], at: number): boolean {
+function isSplitRun(line: string, at: number): boolean {
   const [open, close] = emphasis;
-  if (chars[at] === open) return chars[at - 1] === strong[1];
-  return chars[at] === close && chars[at + 1] === strong[0];
+  if (line[at] === open) return line[at - 1] === strong[1];
+  return line[at] === close && line[at + 1] === strong[0];
 }
 
-function isLeftFlanking(chars: readonly string[], at: number): boolean {
-  const [before, after] = charsAroundRun(chars, at);
+function isLeftFlanking(line: string, at: number): boolean {
+  const [before, after] = charsAroundRun(line, at);
   return !isSpace(after) && (isLetter(after) || isSpace(before) || isPunctuation(before));
 }
 
-function isRightFlanking(chars: readonly string[], at: number): boolean {
-  const [before, after] = charsAroundRun(chars, at);
+function isRightFlanking(line: string, at: number): boolean {
+  const [before, after] = charsAroundRun(line, at);
   return !isSpace(before) && (isLetter(before) || isSpace(after) || isPunctuation(after));
 }
 
 /** Adjacent stars are parsed as one run, and so are tildes. */
-function charsAroundRun(chars: readonly string[], at: number): [string, string] {
-  const symbol = markupText.get(chars[at]!)![0];
+function charsAroundRun(line: string, at: number): [string, string] {
+  const symbol = markupText.get(line[at]!)![0];
   const isSame = (char = '') => markupText.get(char)?.[0] === symbol;
   let [from, to] = [at, at];
-  while (isSame(chars[from - 1])) from--;
-  while (isSame(chars[to + 1])) to++;
-  return [chars[from - 1] ?? '', chars[to + 1] ?? ''];
+  while (isSame(line[from - 1])) from--;
+  while (isSame(line[to + 1])) to++;
+  return [charBefore(line, from), charAt(line, to + 1)];
 }
 
 function linkDestination(url: string): string {

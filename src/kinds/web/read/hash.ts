@@ -3,9 +3,7 @@ import { createHash } from 'node:crypto';
 
 /** Hashes the title and the full text of a page, independent of the part selected as main text. */
 export function pageHashOf(title: string | undefined, texts: readonly string[]): string {
-  const hash = createHash('sha256').update(title ?? '');
-  for (const text of texts) hash.update('\n').update(text);
-  return hash.digest('hex');
+  return hashOf([title ?? '', ...texts].join('\n'));
 }
 
 export function hashOf(text: string): string {

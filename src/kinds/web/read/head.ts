@@ -24,6 +24,7 @@ export class HeadReader {
   private readonly meta = new Map<string, string>();
   private readonly feeds: string[] = [];
   private readonly seen = new Map<string, number>();
+  private readonly resolved = new Map<string, URL | null>();
   private readonly wantsImages: boolean;
   private readonly robotsNames: readonly string[];
   private language: string | undefined;
@@ -62,6 +63,7 @@ export class HeadReader {
         return;
       case 'base':
         if (attribs.href !== undefined) this.base = this.resolve(attribs.href) ?? this.base;
+        this.resolved.clear();
         return;
       case 'svg':
         this.svgDepth++;
@@ -136,8 +138,13 @@ export class HeadReader {
     });
   }
 
+  /** Remembers each result: pages repeat their links, and Markdown resolves them again. */
   resolve(href: string): URL | undefined {
-    return URL.parse(href.trim(), this.base?.href) ?? undefined;
+    const known = this.resolved.get(href);
+    if (known !== undefined) return known ?? undefined;
+    const url = URL.parse(href.trim(), this.base?.href);
+    this.resolved.set(href, url);
+    return url ?? undefined;
   }
 
   private openLink({ href, rel }: Attributes): void {
