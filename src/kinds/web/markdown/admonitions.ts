@@ -46,7 +46,7 @@ const titled = /^(?:alert|callout|hint|note|tip|warning|caution|important|danger
 const prefix =
   /^(?:theme-admonition|admonition|admonish|markdown-alert|alert-?|callout|hint|starlight-aside-?|blockquote-tag|is)-/;
 const titleNames =
-  /^(?:admonition-title|admonition-?heading.*|markdown-alert-title|custom-block-title|starlight-aside__title|blockquote-tag-title|alert-title|alert-heading|callout-title|title)$/i;
+  /^(?:admonition-title|admonition-?heading.*|markdown-alert-title|custom-block-title|starlight-aside__title|blockquote-tag-title|alert-title|alert-heading|callout-title(?:-container)?|title)$/i;
 const tags = new Set(['div', 'aside', 'blockquote', 'dl', 'details', 'section', 'table']);
 /** A title is near the top of its note. */
 const titleDepth = 5;

@@ -3,7 +3,7 @@
 import { byName } from '../../../runtime/by-name.ts';
 import { admonitionOf, type Admonition } from './admonitions.ts';
 import { isBlockTag } from '../main-content/blocks.ts';
-import { codeSpan, codeSpans, fence } from './code.ts';
+import { codeSpan, codeSpans, fence, isCodeLines } from './code.ts';
 import { isElement, isText, walk, withoutInvisible } from '../read/dom.ts';
 import type { AnyNode, Element, Text } from '../read/dom.ts';
 import { renderFormula } from './formula.ts';
@@ -136,7 +136,7 @@ class MarkdownWriter {
   private block(element: Element): string {
     const { name } = element;
     if (name === 'hr') return this.selection.all ? '---' : '';
-    if (this.left.has(element)) return '';
+    if (this.left.has(element) || isControl(element)) return '';
     if (!this.selection.has(element)) return toMarkdown(this.renderNonText(element));
     if (this.nesting > maxNesting) return toParagraph(this.line(element));
     this.nesting++;
@@ -183,7 +183,7 @@ class MarkdownWriter {
       case 'a':
         return this.linkedFlow(element);
       default:
-        return this.flow(element);
+        return isCodeLines(element) ? fence(element, this.options.hides) : this.flow(element);
     }
   }
 

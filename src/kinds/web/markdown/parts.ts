@@ -8,11 +8,15 @@ export function blockquote(text: string): string {
 
 const controlLabel = /^(?:run|copy|copy code|play|try it|try it yourself|edit|expand|collapse)$/i;
 
-/** A link next to code that runs or copies it. */
+/** A link or button that runs or copies code, or the language label next to code. */
 export function isControl(element: Element): boolean {
-  if (element.name !== 'a') return false;
-  if (/(?:^|\s)(?:test-arrow|copybtn)(?:\s|$)/.test(element.attribs.class ?? '')) return true;
-  if (!isCode(before(element)) && !isCode(after(element))) return false;
+  const { name, attribs } = element;
+  if (name !== 'a' && name !== 'button' && name !== 'span') return false;
+  if (name === 'a' && /(?:^|\s)(?:test-arrow|copybtn)(?:\s|$)/.test(attribs.class ?? ''))
+    return true;
+  if (name === 'span' && attribs.class !== 'lang') return false;
+  if (name !== 'button' && !isCode(before(element)) && !isCode(after(element))) return false;
+  if (name === 'span') return true;
   return controlLabel.test(rawText(element).trim());
 }
 
