@@ -7,7 +7,7 @@ import type { StructuredData } from '../read/types.ts';
 import { pageFacts } from './facts.ts';
 import { SchemaFiller, type FoundField, type MissingField } from './fields.ts';
 import type { SelectorRule } from './lookup.ts';
-import { readSchema, withoutNulls, type JsonSchema, type SchemaProblem } from './schema.ts';
+import { problemsOf, readSchema, type JsonSchema, type SchemaProblem } from './schema.ts';
 
 export interface ExtractionRequest {
   /** JSON Schema or flat map. Optional if there is a prompt. */
@@ -62,7 +62,7 @@ export function extractFrom(html: string, url: string, request: ExtractionReques
     url,
   );
   const value = filler.fill(request.selectors ?? {});
-  const problems = check(withoutNulls(value));
+  const problems = problemsOf(value, check);
   const result: Extraction = {
     url,
     ...(page.title === undefined ? {} : { title: page.title }),

@@ -26,6 +26,8 @@ const maxSchemaChars = 65_536;
 const maxSchemaDepth = 24;
 const maxSchemaNodes = 4000;
 const maxProblems = 20;
+/** Each round checks the value once. */
+const maxNullRounds = 30;
 
 export function readSchema(given: unknown): ReadSchema {
   checkSize(given);
@@ -62,7 +64,7 @@ export interface SchemaCheck {
 
 /** Checks the agent's JSON for submit_extraction against the schema. */
 export function checkAgainst(schema: unknown, value: unknown): SchemaCheck {
-  const found = readSchema(schema).check(withoutNulls(value));
+  const found = problemsOf(value, readSchema(schema).check);
   return { valid: found.length === 0, problems: found };
 }
 
@@ -214,8 +216,41 @@ function describe(value: unknown): string {
   return Array.isArray(value) ? 'a list' : `a ${typeof value}`;
 }
 
+/**
+ * Null means that the page does not state a field. It is valid where the schema allows null, and otherwise the
+ * same as no field.
+ */
+export function problemsOf(value: unknown, check: ReadSchema['check']): SchemaProblem[] {
+  const found = check(withoutNulls(value));
+  if (found.length === 0) return found;
+  const rest = structuredClone(value);
+  for (let round = 0; round < maxNullRounds; round++) {
+    const problems = check(rest);
+    const removed = problems.filter(({ path }) => removeNull(rest, path));
+    if (removed.length === 0) return problems;
+  }
+  return found;
+}
+
+/** Removes the field at this JSON pointer if it is null. */
+function removeNull(value: unknown, path: string): boolean {
+  const names = path.split('/').slice(1).map(fromPointer);
+  const last = names.pop();
+  const owner = names.reduce<unknown>(ownField, value);
+  if (last === undefined || !isRecord(owner) || ownField(owner, last) !== null) return false;
+  delete owner[last];
+  return true;
+}
+
+const ownField = (value: unknown, name: string): unknown =>
+  typeof value === 'object' && value !== null && Object.hasOwn(value, name)
+    ? (value as Record<string, unknown>)[name]
+    : undefined;
+
+const fromPointer = (name: string): string => name.replaceAll('~1', '/').replaceAll('~0', '~');
+
 /** Null means "not stated". Such fields are removed before the check, so that `required` reports them. */
-export function withoutNulls(value: unknown): unknown {
+function withoutNulls(value: unknown): unknown {
   if (Array.isArray(value)) return value.map(withoutNulls);
   if (!isRecord(value)) return value;
   return Object.fromEntries(

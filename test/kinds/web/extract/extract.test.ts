@@ -300,6 +300,26 @@ test('the number of reported problems is bounded, however a schema multiplies th
   );
 });
 
+test('null is valid where the schema allows it, and otherwise counts as no field', () => {
+  const properties = {
+    title: { type: 'string' },
+    weight: { type: ['number', 'null'] },
+    tag: { type: 'string' },
+    maker: { type: 'object', properties: { name: { type: 'string' } }, required: ['name'] },
+  };
+  const required = ['title', 'weight'];
+  const check = (value: object) => checkAgainst({ type: 'object', properties, required }, value);
+  const given = { title: 'Lamp', weight: null, tag: null };
+  assert.deepEqual(check(given), { valid: true, problems: [] });
+  assert.deepEqual(given.tag, null, 'the value itself stays as it is');
+  const nested = check({ ...given, maker: { name: null } }).problems;
+  assert.deepEqual(nested, [{ path: '/maker', message: "must have required property 'name'" }]);
+  const untitled = check({ ...given, title: null }).problems;
+  assert.deepEqual(untitled, [{ path: '', message: "must have required property 'title'" }]);
+  const page = extractFrom(product, url, { schema: { type: 'object', properties, required } });
+  assert.deepEqual([(page.data as { tag: unknown }).tag, page.valid], [null, true]);
+});
+
 test('a model endpoint gets one retry with its problems listed', async () => {
   const replies = ['not json', '```json\n{"email":"a@b.test"}\n```'];
   const bodies: string[] = [];
