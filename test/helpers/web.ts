@@ -55,6 +55,7 @@ export interface WebOptions {
   factory?: StoreFactory;
   settings?: Record<string, unknown>;
   allow?: string[];
+  trustCertificates?: Record<string, string>;
   secrets?: Record<string, string>;
   store?: Store;
   /** Addresses of names that are not under .test. */
@@ -74,7 +75,10 @@ export async function createWeb(t: TestContext, options: WebOptions = {}): Promi
     options.store ??
     (await (options.factory ?? stores[onPostgres ? 1 : 0]!).open(t, webPlugin.migrations));
   const egress = createEgress({
-    policy: { allow: options.allow ?? ['127.0.0.1', '*.test'] },
+    policy: {
+      allow: options.allow ?? ['127.0.0.1', '*.test'],
+      trustCertificates: options.trustCertificates ?? {},
+    },
     clock,
     log,
     resolve: options.resolve ?? resolveTest,

@@ -92,6 +92,11 @@ export interface Egress {
     timeoutMs?: number;
     signal?: AbortSignal;
   }): Promise<Socket>;
+  /**
+   * Whether the operator trusts the certificate of this URL's host, which no authority signed. For clients that check
+   * certificates themselves (browsers). Undefined if the operator trusts none.
+   */
+  trustsCertificate: ((url: string) => Promise<boolean>) | undefined;
   /** Throws for a guarded URL that is refused regardless of DNS. Call it before storing a URL for later use. */
   check(url: string): void;
   /**
@@ -115,7 +120,10 @@ export function createEgress(options: EgressOptions): Egress {
   const client = new EgressClient(connector, limits, options);
   return {
     request: (request) => client.request(request),
-    connect: (to) => openSocket(connector, limits, to),
+    connect: (to) => openSocket(connector, limits, { ...to, tls: false }),
+    trustsCertificate: policy.trustsCertificates
+      ? (url) => trustsCertificate(policy, connector, limits, new URL(url))
+      : undefined,
     check: (url) => checkLiteral(policy, new URL(url)),
     allowing: (hosts) =>
       createEgress({
@@ -332,19 +340,36 @@ function toDispatchBody(body: NonNullable<EgressRequest['body']>): string | Buff
   return typeof body === 'string' || Buffer.isBuffer(body) ? body : Readable.from(body);
 }
 
+/** The browser does not show a fingerprint, so it is checked with a connection of its own. */
+async function trustsCertificate(
+  policy: Policy,
+  connector: Connector,
+  limits: EgressLimits,
+  url: URL,
+): Promise<boolean> {
+  const host = url.hostname.replace(/^\[|\]$/g, '');
+  const port = Number(url.port) || 443;
+  const trusted = policy.certificateOf(host, port);
+  if (trusted === undefined || trusted === 'any') return trusted !== undefined;
+  const to = { host, port, trust: 'guarded' as const, tls: true };
+  const socket = await openSocket(connector, limits, to).catch(() => undefined);
+  socket?.destroy();
+  return socket !== undefined;
+}
+
 function openSocket(
   connector: Connector,
   limits: EgressLimits,
-  to: Parameters<Egress['connect']>[0],
+  to: Parameters<Egress['connect']>[0] & { tls: boolean },
 ): Promise<Socket> {
-  const { host, port, trust, signal, timeoutMs = limits.connectTimeoutMs } = to;
+  const { host, port, trust, tls, signal, timeoutMs = limits.connectTimeoutMs } = to;
   return new Promise((resolve, reject) => {
     if (signal?.aborted) return reject(abortError(signal));
     const onAbort = () => {
       cancel();
       reject(abortError(signal));
     };
-    const cancel = connector.open({ host, port, tls: false, trust, timeoutMs }, (error, socket) => {
+    const cancel = connector.open({ host, port, tls, trust, timeoutMs }, (error, socket) => {
       signal?.removeEventListener('abort', onAbort);
       if (socket) return resolve(socket);
       reject(toFailure(error, `${isIP(host) === 6 ? `[${host}]` : host}:${port}`, limits));

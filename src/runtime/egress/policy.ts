@@ -44,6 +44,10 @@ export class Policy {
     });
   }
 
+  get trustsCertificates(): boolean {
+    return this.certificates.size > 0;
+  }
+
   /** The fingerprint, or `any`, by which the operator trusts the certificate of this host. */
   certificateOf(host: string, port: number): string | undefined {
     const name = bareName(host);

@@ -19,6 +19,7 @@ import { prepare } from './actions.ts';
 import { type Picture, fitPicture, pictureFolder, scaledPicture } from './pictures.ts';
 import type { WebSettings } from '../settings.ts';
 import { Failures } from './failures.ts';
+import { acceptCertificates } from './certificates.ts';
 import { sendHeaders } from './headers.ts';
 import { launchBrowser, loadPlaywright } from './launch.ts';
 import { pageHtml } from './page-html.ts';
@@ -214,6 +215,15 @@ export class Browser implements Service {
   ): Promise<{ context: BrowserContext; page: Page }> {
     const context = await browser.newContext(this.contextOptions(options));
     const page = await context.newPage();
+    const isTrusted = this.deps.egress.trustsCertificate;
+    if (isTrusted) {
+      const accept = (tab: Page) =>
+        acceptCertificates(tab, isTrusted, (at, reason) =>
+          this.failures.noteCertificate(at, reason),
+        );
+      await accept(page);
+      context.on('page', (tab) => void accept(tab).catch(() => {}));
+    }
     if (options.headers && url !== '') {
       const { proxy } = this;
       const login = proxy && { username: proxy.username, password: proxy.password };

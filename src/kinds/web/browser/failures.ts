@@ -15,6 +15,11 @@ export class Failures {
     if (this.refused.size > maxRefusals) this.refused.delete(this.refused.keys().next().value!);
   }
 
+  /** Called when the browser rejects a certificate that the operator does not trust either. */
+  noteCertificate(url: string, reason: string): void {
+    this.noteRefusal(url, certificateError(url, reason));
+  }
+
   forget(url: string): void {
     this.refused.delete(hostOf(url));
     this.last = undefined;
@@ -31,6 +36,8 @@ export class Failures {
     const cause = { cause: error };
     if (name === 'TimeoutError')
       return new AppError('timeout', `The page did not load in time: ${firstLine(message)}`, cause);
+    const certificate = /ERR_CERT_\w+/.exec(message)?.[0];
+    if (certificate !== undefined) return certificateError(url, certificate, error);
     if (/Download is starting|ERR_ABORTED/.test(message))
       return new AppError(
         'browserFailed',
@@ -48,6 +55,14 @@ export class Failures {
     }
     return new AppError('browserFailed', `${where}: ${firstLine(message)}`, cause);
   }
+}
+
+function certificateError(url: string, reason: string, cause?: unknown): AppError {
+  const host = hostOf(url);
+  return new AppError('browserFailed', `The certificate of ${host} is not trusted (${reason}).`, {
+    hint: `If the host is yours, add "${host}" with the certificate's fingerprint to \`egress.trustCertificates\` in the server's config.json and restart the server.`,
+    ...(cause === undefined ? {} : { cause }),
+  });
 }
 
 /** The first line has the message. The rest is the driver's log. */

@@ -1,7 +1,12 @@
 // A real Chromium: screenshots, browsing, rendered crawls, the guard in front of it, and no process left behind.
 import assert from 'node:assert/strict';
 import { execFileSync } from 'node:child_process';
+import { X509Certificate } from 'node:crypto';
+import { once } from 'node:events';
 import { existsSync, readdirSync, readFileSync } from 'node:fs';
+import { createServer } from 'node:https';
+import type { AddressInfo } from 'node:net';
+import { join } from 'node:path';
 import { test, type TestContext } from 'node:test';
 import { html, startSite } from '../../../fixtures/site/site.ts';
 import { browserSkip, findChromium } from '../../../helpers/chromium.ts';
@@ -12,8 +17,12 @@ const found = await findChromium();
 const skip = browserSkip(found);
 const rounds = process.env.ERRAND_TEST_DEEP === '1' ? 20 : 4;
 
-function browserWeb(t: TestContext, more: Record<string, unknown> = {}) {
-  return createWeb(t, { settings: { browser: { ...found, ...more } } });
+function browserWeb(
+  t: TestContext,
+  more: Record<string, unknown> = {},
+  trustCertificates: Record<string, string> = {},
+) {
+  return createWeb(t, { settings: { browser: { ...found, ...more } }, trustCertificates });
 }
 
 test(
@@ -288,6 +297,44 @@ test(
       other.hits.every((hit) => hit.headers['x-key'] === undefined),
       'not even after a redirect',
     );
+  },
+);
+
+test(
+  'the browser accepts the certificates that the operator trusts, and no others',
+  { skip },
+  async (t) => {
+    const file = (name: string) =>
+      readFileSync(join(import.meta.dirname, '../../../fixtures/tls', name));
+    const [key, cert] = [file('localhost.key.pem'), file('localhost.cert.pem')];
+    const serve = async () => {
+      const server = createServer({ key, cert }, (_request, response) =>
+        response.writeHead(200, { 'content-type': 'text/html' }).end('<h1>Wiki</h1>'),
+      ).listen(0, '127.0.0.1');
+      t.after(() => server.close().closeAllConnections());
+      await once(server, 'listening');
+      return (server.address() as AddressInfo).port;
+    };
+    const [own, other, changed] = [await serve(), await serve(), await serve()];
+    const print = new X509Certificate(cert).fingerprint256;
+    const web = await browserWeb(
+      t,
+      {},
+      {
+        [`127.0.0.1:${own}`]: print,
+        [`127.0.0.1:${changed}`]: print.replace(/^../, (byte) => (byte === '00' ? '11' : '00')),
+      },
+    );
+    const open = (port: number) =>
+      web.call<{ title?: string; results: { data: unknown }[] }>('browse_page', {
+        url: `https://127.0.0.1:${port}/`,
+        actions: [{ type: 'evaluate', script: 'document.querySelector("h1").textContent' }],
+      });
+    assert.equal((await open(own)).results[0]!.data, 'Wiki');
+    for (const port of [other, changed])
+      await assert.rejects(open(port), {
+        message: `The certificate of 127.0.0.1:${port} is not trusted (ERR_CERT_AUTHORITY_INVALID).`,
+      });
   },
 );
 
