@@ -50,13 +50,18 @@ export function processUsage(): Usage {
 
 const collections = 8;
 
-type Gc = (options: { type: 'major'; flavor: 'last-resort' }) => void;
+type Gc = (options: { type: 'major'; flavor?: 'last-resort' }) => void;
 
 /** Node offers `gc` only with a flag. The flag can be set at run time; it applies to new contexts. */
-export function collectGarbage(): void {
+export function exposeGc(): Gc {
   setFlagsFromString('--expose-gc');
   const gc = runInNewContext('gc') as Gc;
   setFlagsFromString('--no-expose-gc');
+  return gc;
+}
+
+export function collectGarbage(): void {
+  const gc = exposeGc();
   // V8 discards the bytecode of a function that was not called between several collections.
   for (let i = 0; i < collections; i++) gc({ type: 'major', flavor: 'last-resort' });
 }

@@ -2,6 +2,8 @@
 // error.
 import { parentPort } from 'node:worker_threads';
 import { AppError, errorBody } from '../../../errors.ts';
+import { nextTurn } from '../../../runtime/clock.ts';
+import { exposeGc } from '../../../runtime/idle-memory.ts';
 import { extractFrom } from '../extract/extract.ts';
 import { checkAgainst } from '../extract/schema.ts';
 import { decodeBytes } from './charset.ts';
@@ -9,13 +11,27 @@ import { detectKind } from './documents.ts';
 import { readPage } from './page.ts';
 import type { PageReply, PageTask, Task, ThreadMessage } from './pool.ts';
 
-parentPort!.on('message', ({ id, ...task }: Task & { id: number }) => {
-  perform(task).then(
+/**
+ * The tree of a page has many times the size of its body. V8 would keep that much heap for the next pages; a
+ * collection costs little, because almost all of it is garbage.
+ */
+const largeBody = 400_000;
+let gc: ReturnType<typeof exposeGc> | undefined;
+
+parentPort!.on('message', (message: Task & { id: number }) => void handle(message));
+post();
+
+async function handle({ id, ...task }: Task & { id: number }): Promise<void> {
+  const isLarge = 'body' in task && task.body.length >= largeBody;
+  await perform(task).then(
     (result) => post({ id, result }),
     (error: unknown) => post({ id, error: errorBody(error) }),
   );
-});
-post();
+  if (!isLarge) return;
+  await nextTurn();
+  gc ??= exposeGc();
+  gc({ type: 'major' });
+}
 
 async function perform(task: Task): Promise<PageReply['result']> {
   return 'schema' in task ? checkAgainst(task.schema, task.value) : read(task);

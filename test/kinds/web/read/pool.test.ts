@@ -1,8 +1,10 @@
 // The page pool: a page that exceeds a limit costs its thread, and no other page is affected.
 import assert from 'node:assert/strict';
 import { after, test } from 'node:test';
+import { Worker } from 'node:worker_threads';
 import type { AppError } from '../../../../src/errors.ts';
 import { PagePool } from '../../../../src/kinds/web/read/pool.ts';
+import { until } from '../../../helpers/until.ts';
 import { ManualClock, systemClock } from '../../../../src/runtime/clock.ts';
 
 const html = '<html><head><title>Hi</title></head><body><p>Some text here.</p></body></html>';
@@ -81,6 +83,21 @@ test('a thread without work ends, and the next page starts a new one', async () 
   await clock.advance(1);
   assert.equal(pool.size, 0);
   assert.equal((await pool.read(html, options)).title, 'Hi');
+});
+
+test('a thread returns the heap that a large page needed', async () => {
+  const thread = new Worker(new URL('../../../../src/kinds/web/read/worker.ts', import.meta.url));
+  after(() => thread.terminate());
+  const heapMb = async () => (await thread.getHeapStatistics()).total_heap_size / 2 ** 20;
+  const replies: unknown[] = [];
+  thread.on('message', (message) => replies.push(message));
+  thread.postMessage({ id: 1, body: page(30_000), options });
+  let most = 0;
+  await until('the page is read', async () => {
+    most = Math.max(most, await heapMb());
+    return replies.length === 2;
+  });
+  await until('the heap is small again', async () => (await heapMb()) < most / 2);
 });
 
 test('a stopped pool rejects new and waiting pages', async () => {
