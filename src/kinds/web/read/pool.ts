@@ -1,9 +1,10 @@
 // Reads pages and checks schemas in worker threads, so that none can freeze or exhaust the server. Each task
 // has a limit of CPU time and each thread a memory limit. A thread that exceeds one is replaced, and only its
 // current task fails. Threads without work end.
-import { Worker } from 'node:worker_threads';
+import type { Worker } from 'node:worker_threads';
 import { AppError, errorFromBody, type ErrorBody } from '../../../errors.ts';
 import type { Clock } from '../../../runtime/clock.ts';
+import { startThread } from '../../../runtime/thread.ts';
 import type { Service } from '../../../runtime/service.ts';
 import type { Extraction, ExtractionRequest } from '../extract/extract.ts';
 import { costHint, type SchemaCheck } from '../extract/schema.ts';
@@ -173,7 +174,7 @@ export class PagePool implements Service {
   }
 
   private newThread(): Thread {
-    const worker = new Worker(new URL(workerFile, import.meta.url), {
+    const worker = startThread(new URL(workerFile, import.meta.url), {
       resourceLimits: {
         maxOldGenerationSizeMb: this.options.threadMemoryMb,
         maxYoungGenerationSizeMb: youngGenerationMb,
