@@ -9,10 +9,11 @@ import type { Log } from '../log.ts';
 import { EgressBody } from './body.ts';
 import { Connector, type Resolve } from './connector.ts';
 import { acceptEncoding, decoders } from './decode.ts';
-import { failed, toFailure, isStale, timedOut, tooLarge } from './failure.ts';
+import { abortError, failed, toFailure, isStale, timedOut, tooLarge } from './failure.ts';
 import { type EgressPolicy, Policy, refusal, type Trust } from './policy.ts';
 import type { PoolLimits, Pools } from './pools.ts';
 import { credentialsHeader, nextHop, type Hop } from './redirect.ts';
+import { openSocket, trustsCertificate, type SocketRequest } from './sockets.ts';
 import { type Head, Transfer } from './transfer.ts';
 
 export interface EgressLimits extends PoolLimits {
@@ -85,13 +86,7 @@ export interface EgressResponse {
 export interface Egress {
   request(request: EgressRequest): Promise<EgressResponse>;
   /** Opens a plain TCP connection under the same rules. */
-  connect(to: {
-    host: string;
-    port: number;
-    trust: Trust;
-    timeoutMs?: number;
-    signal?: AbortSignal;
-  }): Promise<Socket>;
+  connect(to: SocketRequest): Promise<Socket>;
   /**
    * Whether the operator trusts the certificate of this URL's host, which no authority signed. For clients that check
    * certificates themselves (browsers). Undefined if the operator trusts none.
@@ -340,44 +335,6 @@ function toDispatchBody(body: NonNullable<EgressRequest['body']>): string | Buff
   return typeof body === 'string' || Buffer.isBuffer(body) ? body : Readable.from(body);
 }
 
-/** The browser does not show a fingerprint, so it is checked with a connection of its own. */
-async function trustsCertificate(
-  policy: Policy,
-  connector: Connector,
-  limits: EgressLimits,
-  url: URL,
-): Promise<boolean> {
-  const host = url.hostname.replace(/^\[|\]$/g, '');
-  const port = Number(url.port) || 443;
-  const trusted = policy.certificateOf(host, port);
-  if (trusted === undefined || trusted === 'any') return trusted !== undefined;
-  const to = { host, port, trust: 'guarded' as const, tls: true };
-  const socket = await openSocket(connector, limits, to).catch(() => undefined);
-  socket?.destroy();
-  return socket !== undefined;
-}
-
-function openSocket(
-  connector: Connector,
-  limits: EgressLimits,
-  to: Parameters<Egress['connect']>[0] & { tls: boolean },
-): Promise<Socket> {
-  const { host, port, trust, tls, signal, timeoutMs = limits.connectTimeoutMs } = to;
-  return new Promise((resolve, reject) => {
-    if (signal?.aborted) return reject(abortError(signal));
-    const onAbort = () => {
-      cancel();
-      reject(abortError(signal));
-    };
-    const cancel = connector.open({ host, port, tls, trust, timeoutMs }, (error, socket) => {
-      signal?.removeEventListener('abort', onAbort);
-      if (socket) return resolve(socket);
-      reject(toFailure(error, `${isIP(host) === 6 ? `[${host}]` : host}:${port}`, limits));
-    });
-    signal?.addEventListener('abort', onAbort, { once: true });
-  });
-}
-
 function parseUrl(input: string | URL): URL {
   let url: URL;
   try {
@@ -396,13 +353,6 @@ function checkScheme({ protocol, href }: URL): void {
   throw refusal(`${href.slice(0, 200)} is not http or https.`, {
     hint: 'Only http and https are supported.',
   });
-}
-
-function abortError(signal: AbortSignal | undefined): Error {
-  const reason: unknown = signal?.reason;
-  return reason instanceof Error
-    ? reason
-    : new DOMException('The request was aborted', 'AbortError');
 }
 
 /** Omits undefined fields, because they would hide the defaults. */

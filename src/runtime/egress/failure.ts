@@ -61,3 +61,10 @@ function toReason(code: string): string {
   if (/^(HPE_|UND_ERR_RES|UND_ERR_HEADERS)/.test(code)) return 'protocol';
   return 'connection';
 }
+
+export function abortError(signal: AbortSignal | undefined): Error {
+  const reason: unknown = signal?.reason;
+  return reason instanceof Error
+    ? reason
+    : new DOMException('The request was aborted', 'AbortError');
+}
