@@ -153,7 +153,7 @@ function create(deps: KindDeps<EndpointSettings>): KindParts {
     log,
     stopRemote: (_jobId, attemptId) => remote.cancel(attemptId),
   });
-  const assignmentLoop = new AssignmentLoop({ feed, jobs, registry, log, clock, endpoints, store });
+  const assignmentLoop = new AssignmentLoop({ jobs, registry, log, clock, endpoints, store });
   const opening: Service = {
     name: 'endpoints',
     start: async () => {

@@ -3,7 +3,6 @@ import assert from 'node:assert/strict';
 import { appendFileSync, statSync } from 'node:fs';
 import { join } from 'node:path';
 import { test } from 'node:test';
-import { EventFeed } from '../../../src/jobs/events.ts';
 import { Jobs } from '../../../src/jobs/jobs.ts';
 import { queueKey } from '../../../src/jobs/intents.ts';
 import { Endpoints } from '../../../src/kinds/endpoint/endpoints.ts';
@@ -25,8 +24,6 @@ test('an ended job is deleted when the retention of its endpoint has passed', as
   const clock = new ManualClock();
   const jobs = new Jobs(base, clock);
   jobs.addKind({ ...toyKind, name: 'endpoint' });
-  const feed = new EventFeed(base, silentLog);
-  t.after(() => feed.close());
   const store = new EndpointStore(base);
   const endpoints = new Endpoints(store, clock);
   const save = { owner: 'me', source: 'api' as const, merge: true };
@@ -45,7 +42,7 @@ test('an ended job is deleted when the retention of its endpoint has passed', as
   const log = silentLog;
   const paused = async () => ({ paused: false });
   const registry = new WorkerRegistry({ jobs, store, clock, log, node: 'n', paused });
-  const assignmentLoop = new AssignmentLoop({ feed, jobs, registry, endpoints, store, clock, log });
+  const assignmentLoop = new AssignmentLoop({ jobs, registry, endpoints, store, clock, log });
   await assignmentLoop.start();
   t.after(() => assignmentLoop.stop());
   await clock.advance(59_000);

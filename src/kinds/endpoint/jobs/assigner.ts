@@ -39,7 +39,7 @@ const maxLookahead = 200;
 export class JobAssigner {
   private readonly deps: JobAssignerDeps;
   private readonly waitlists = new Map<string, Waitlist>();
-  /** Redelivered jobs, with the workers that must not get them again. */
+  /** Redelivered jobs, with the workers that must not get them again. A missing entry is read from the ledger. */
   private readonly lostBy = new Map<string, Set<string>>();
 
   constructor(deps: JobAssignerDeps) {
@@ -106,9 +106,9 @@ export class JobAssigner {
     await jobs.finish({ jobId, attemptId }, { type: 'snoozed', untilMs: clock.now() });
   }
 
-  /** The job has ended, so its lost holders no longer matter. */
-  forgetJob(jobId: string): void {
-    this.lostBy.delete(jobId);
+  /** Frees the entries of jobs that ended without being taken. The others are read again when they are needed. */
+  forgetLostHolders(): void {
+    this.lostBy.clear();
   }
 
   /** Ends all polls of this worker without jobs. */

@@ -1,19 +1,15 @@
 // Assigns jobs to waiting workers when jobs become ready, and deletes ended jobs past the retention of their
 // endpoint.
-import type { EventFeed } from '../../../jobs/events.ts';
-import { finalEvents } from '../../../jobs/attempt-end.ts';
 import type { Jobs } from '../../../jobs/jobs.ts';
 import { Retention } from '../../../jobs/retention.ts';
 import type { Clock } from '../../../runtime/clock.ts';
 import type { Log } from '../../../runtime/log.ts';
 import { Loop, type Service } from '../../../runtime/service.ts';
-import type { EventRow } from '../../../store/store.ts';
 import type { Endpoints } from '../endpoints.ts';
 import type { WorkerRegistry } from '../workers/registry.ts';
 import type { EndpointStore } from '../store/endpoints.ts';
 
 interface AssignmentLoopDeps {
-  feed: EventFeed;
   jobs: Jobs;
   registry: WorkerRegistry;
   endpoints: Endpoints;
@@ -52,13 +48,12 @@ export class AssignmentLoop implements Service {
   }
 
   async start(): Promise<void> {
-    const { feed, jobs, registry } = this.deps;
+    const { jobs, registry } = this.deps;
     this.unsubscribe.push(
       jobs.store.onReady((queue) => {
         if (queue.startsWith('endpoint:'))
           registry.assigner.assignWaiting(queue.slice('endpoint:'.length));
       }),
-      await feed.subscribe((event) => this.seen(event)),
     );
     await this.loop.start();
     await this.fallback.start();
@@ -70,13 +65,10 @@ export class AssignmentLoop implements Service {
     await this.fallback.stop();
   }
 
-  private seen(event: EventRow): void {
-    if (finalEvents.has(event.type)) this.deps.registry.assigner.forgetJob(event.jobId);
-  }
-
   /** Only endpoints whose retention is shorter than that of the home. */
   private async prune(): Promise<void> {
-    const { endpoints, store, clock } = this.deps;
+    const { endpoints, registry, store, clock } = this.deps;
+    registry.assigner.forgetLostHolders();
     for (const { id, spec } of await endpoints.list()) {
       if (spec.retentionMs === undefined) continue;
       const before = clock.now() - spec.retentionMs;
