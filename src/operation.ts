@@ -179,9 +179,17 @@ export class Operations {
     const input = this.isNamed(operation, usual)
       ? await this.withIds(operation, usual, context)
       : usual;
-    const admitted = await this.admit(operation, input, context);
+    const { caller } = context;
+    const admitted =
+      caller && isLimited(caller)
+        ? await this.admit(operation, input, context)
+        : this.enter(operation, input, context);
     try {
-      return (await this.runThere(operation, input, admitted)) as O;
+      const result =
+        operation.at && this.elsewhere
+          ? this.runThere(operation, input, admitted)
+          : operation.run(admitted.parsed, admitted.context);
+      return (await result) as O;
     } catch (error) {
       throw explained(error, admitted);
     }
@@ -192,10 +200,9 @@ export class Operations {
     input: unknown,
     { parsed, context }: Admitted,
   ): Promise<unknown> {
-    const { elsewhere } = this;
-    if (!operation.at || !elsewhere) return operation.run(parsed, context);
+    const elsewhere = this.elsewhere!;
     for (let moves = 0; ; moves++) {
-      const place = await elsewhere.place(parsed, operation.at);
+      const place = await elsewhere.place(parsed, operation.at!);
       if (place !== undefined) return elsewhere.call(place, operation.name, input, context);
       try {
         return await operation.run(parsed, context);

@@ -223,8 +223,7 @@ class Server {
     const http = createHttpInterface({
       operations: app.operations,
       dialects,
-      authenticate: async (key) =>
-        app.cluster.router?.authenticate(key) ?? app.access.authenticate(key),
+      authenticate: (key) => app.cluster.router?.authenticate(key) ?? app.access.authenticate(key),
       sessions: app.sessions,
       cookieTag: app.cookieTag,
       owner,

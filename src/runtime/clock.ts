@@ -39,8 +39,19 @@ function start(ms: number, fn: () => void, onTimer: (timer: NodeJS.Timeout) => v
   return () => clearTimeout(timer);
 }
 
-/** The format of times in every API. */
-export const isoTime = (at: number): string => new Date(at).toISOString();
+let isoSecond = Number.NaN;
+let isoPrefix = '';
+
+/** The format of times in every API. Times of one second share the costly part of the conversion. */
+export function isoTime(at: number): string {
+  const second = Math.floor(at / 1000);
+  if (second !== isoSecond) {
+    isoPrefix = new Date(second * 1000).toISOString().slice(0, -4);
+    isoSecond = second;
+  }
+  const ms = Math.floor(at - second * 1000);
+  return `${isoPrefix}${ms < 10 ? '00' : ms < 100 ? '0' : ''}${ms}Z`;
+}
 
 /** Resolves when the signal aborts. */
 export function aborted(signal: AbortSignal): Promise<void> {

@@ -1,6 +1,6 @@
 // Rejects NUL characters in declared strings, because a database text column cannot store them. Fields that accept any
 // JSON are stored escaped and may contain them.
-import { z } from 'zod';
+import type { z } from 'zod';
 import { AppError } from '../errors.ts';
 
 interface CheckedOperation {
@@ -28,12 +28,12 @@ function nulPath(
 ): string | undefined {
   if (allowed.includes(path)) return undefined;
   if (typeof value === 'string') {
-    const isText = schema instanceof z.ZodString || schema instanceof z.ZodStringFormat;
-    return isText && value.includes('\0') ? path || 'input' : undefined;
+    return value.includes('\0') && typeOf(schema) === 'string' ? path || 'input' : undefined;
   }
   if (typeof value !== 'object' || value === null) return undefined;
   for (const [name, inner, part] of childrenOf(schema, value)) {
     if (name.includes('\0')) return path || 'input';
+    if (!mayContainNul(part)) continue;
     const at = { path: path === '' ? name : `${path}.${name}`, allowed };
     const found = nulPath(unwrap(inner), part, at);
     if (found !== undefined) return found;
@@ -41,38 +41,46 @@ function nulPath(
   return undefined;
 }
 
-function childrenOf(
-  schema: unknown,
-  value: object,
-): [name: string, schema: unknown, part: unknown][] {
-  if (schema instanceof z.ZodUnion)
-    return schema.options.flatMap((option) => childrenOf(unwrap(option), value));
-  if (schema instanceof z.ZodIntersection)
-    return [schema.def.left, schema.def.right].flatMap((part) => childrenOf(unwrap(part), value));
-  if (schema instanceof z.ZodArray && Array.isArray(value))
-    return value.map((part, i) => [String(i), schema.element, part]);
-  if (schema instanceof z.ZodObject) {
-    const shape = schema.shape as Record<string, unknown>;
-    return Object.entries(value).map(([name, part]) => [
-      name,
-      Object.hasOwn(shape, name) ? shape[name] : undefined,
-      part,
-    ]);
+/** Cheaper than looking at the schema: most values contain none. */
+const mayContainNul = (value: unknown): boolean =>
+  typeof value === 'string' ? value.includes('\0') : typeof value === 'object' && value !== null;
+
+type Child = [name: string, schema: unknown, part: unknown];
+
+function childrenOf(schema: unknown, value: object): Child[] {
+  switch (typeOf(schema)) {
+    case 'union':
+      return (schema as z.ZodUnion).options.flatMap((option) => childrenOf(unwrap(option), value));
+    case 'intersection': {
+      const { left, right } = (schema as z.ZodIntersection).def;
+      return [left, right].flatMap((part) => childrenOf(unwrap(part), value));
+    }
+    case 'array': {
+      const { element } = schema as z.ZodArray;
+      return Array.isArray(value) ? value.map((part, i): Child => [String(i), element, part]) : [];
+    }
+    case 'object': {
+      const shape = (schema as z.ZodObject).shape as Record<string, unknown>;
+      const schemaOf = (name: string) => (Object.hasOwn(shape, name) ? shape[name] : undefined);
+      return Object.entries(value).map(([name, part]) => [name, schemaOf(name), part]);
+    }
+    case 'record': {
+      const { valueType } = schema as z.ZodRecord;
+      if (typeOf(valueType) === 'unknown') return [];
+      return Object.entries(value).map(([name, part]) => [name, valueType, part]);
+    }
+    default:
+      return [];
   }
-  if (schema instanceof z.ZodRecord && !(schema.valueType instanceof z.ZodUnknown))
-    return Object.entries(value).map(([name, part]) => [name, schema.valueType, part]);
-  return [];
 }
+
+const typeOf = (schema: unknown): string | undefined => (schema as z.ZodType | undefined)?.def.type;
+
+const wrappers: ReadonlySet<unknown> = new Set(['optional', 'nullable', 'default', 'prefault']);
 
 /** Unwraps optional, nullable and default schemas. */
 function unwrap(schema: unknown): unknown {
   let at = schema;
-  while (
-    at instanceof z.ZodOptional ||
-    at instanceof z.ZodNullable ||
-    at instanceof z.ZodDefault ||
-    at instanceof z.ZodPrefault
-  )
-    at = at.unwrap();
+  while (wrappers.has(typeOf(at))) at = (at as z.ZodOptional).unwrap();
   return at;
 }

@@ -13,17 +13,19 @@ export interface BodyLimit {
   setting?: string;
 }
 
-const emptyBody = Buffer.alloc(0);
+export const emptyBody = Buffer.alloc(0);
+
+/** Whether the request announces a body. */
+export const hasBody = ({ headers }: IncomingMessage): boolean =>
+  headers['content-length'] !== undefined || headers['transfer-encoding'] !== undefined;
 
 /** A client may send every byte on its own. Each piece costs far more memory than a byte, so pieces are joined as they arrive. */
 const maxPieces = 256;
 
 /** Rejects a body that is too large immediately, but keeps the connection: closing it would hide the reason. */
 export function readBody(request: IncomingMessage, limit: BodyLimit): Promise<Buffer> {
-  const length = request.headers['content-length'];
-  if (length === undefined && request.headers['transfer-encoding'] === undefined)
-    return Promise.resolve(emptyBody);
-  if (Number(length) > limit.maxBytes) {
+  if (!hasBody(request)) return Promise.resolve(emptyBody);
+  if (Number(request.headers['content-length']) > limit.maxBytes) {
     discard(request, limit);
     return Promise.reject(tooLarge(limit));
   }

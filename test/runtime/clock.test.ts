@@ -1,7 +1,7 @@
-// The system clock, beyond the range of system timers.
+// The system clock, beyond the range of system timers, and the format of times.
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { systemClock } from '../../src/runtime/clock.ts';
+import { isoTime, systemClock } from '../../src/runtime/clock.ts';
 
 const day = 86_400_000;
 
@@ -16,4 +16,14 @@ test('a wait longer than 2^31 ms ends on time', (t) => {
   taken();
   t.mock.timers.tick(12 * day);
   assert.deepEqual(fired, ['after']);
+});
+
+test('times have the format of Date.toISOString', () => {
+  const times = [
+    0, 1, 999, 1000, 1_767_225_599_999, 1_767_225_600_000, 1_767_225_600_007, -1,
+    253_402_300_800_010,
+  ];
+  for (const at of times) assert.equal(isoTime(at), new Date(at).toISOString());
+  assert.throws(() => isoTime(Number.NaN), RangeError);
+  assert.equal(isoTime(5), '1970-01-01T00:00:00.005Z');
 });

@@ -6,8 +6,8 @@ import type { CallRate, DialectRequest, DialectResponse, DialectRoute } from '..
 import { AppError } from '../../errors.ts';
 import type { CallContext, Caller, Operation, Operations } from '../../operation.ts';
 import type { Clock } from '../../runtime/clock.ts';
-import { waitForDrain, readBody, type BodyLimit } from '../../runtime/wire.ts';
-import { jsonType, sendJson, sendText } from './response.ts';
+import { emptyBody, hasBody, readBody, waitForDrain, type BodyLimit } from '../../runtime/wire.ts';
+import { sendJson, sendText } from './response.ts';
 import { requestOrigin } from './credentials.ts';
 import {
   checkJsonType,
@@ -23,6 +23,12 @@ import { sendEvents } from './sse.ts';
 import { sendMessages } from './websocket.ts';
 import { sendItems } from './websocket-items.ts';
 
+/** What authenticated the request: a key, or the token of a session. */
+export interface Credential {
+  text: string;
+  isSession: boolean;
+}
+
 export interface Exchange {
   request: IncomingMessage;
   response: ServerResponse;
@@ -34,19 +40,16 @@ export interface Exchange {
   local: boolean;
   caller: Caller | undefined;
   /** The page that sent the request, if it has another, allowed origin. */
-  crossOrigin?: string;
+  crossOrigin: string | undefined;
   /** Aborted when the client disconnects or the server ends a stream. */
   gone: AbortController;
   /** Set when the caller is rate limited. */
-  rate?: CallRate;
+  rate: CallRate | undefined;
   /** The response is an endless stream: a stop ends it immediately. */
   isStream: boolean;
-  /** Ends the response when its key stops working; undefined for requests without a key. */
-  watchKey?(): void;
-  /** Counts the response as an event stream of its caller; throws when the caller has too many. */
-  countStream(): void;
+  credential: Credential | undefined;
   /** The connection of a client that requested a WebSocket; only set for routes that support it. */
-  upgraded?: Duplex;
+  upgraded: Duplex | undefined;
 }
 
 export interface ExchangeDeps {
@@ -56,6 +59,41 @@ export interface ExchangeDeps {
   /** Aborted when the server stops: event streams end immediately. */
   stopping: AbortSignal;
   publicUrl: string | undefined;
+  /** Ends the response when the credential of its caller stops working. */
+  watchKey(exchange: Exchange): void;
+  /** Counts the response as an event stream of its caller; throws when the caller has too many. */
+  countStream(exchange: Exchange): void;
+}
+
+export function beginExchange(
+  request: IncomingMessage,
+  response: ServerResponse,
+  local: boolean,
+  upgraded: Duplex | undefined,
+): Exchange {
+  const { path, search } = pathOf(request);
+  return {
+    request,
+    response,
+    method: request.method === 'HEAD' ? 'GET' : (request.method ?? 'GET'),
+    path,
+    search,
+    local,
+    caller: undefined,
+    credential: undefined,
+    crossOrigin: undefined,
+    rate: undefined,
+    gone: new AbortController(),
+    isStream: false,
+    upgraded,
+  };
+}
+
+export function pathOf({ url = '/' }: IncomingMessage): { path: string; search: string } {
+  const mark = url.indexOf('?');
+  return mark < 0
+    ? { path: url, search: '' }
+    : { path: url.slice(0, mark), search: url.slice(mark + 1) };
 }
 
 export async function serveOperation(
@@ -72,8 +110,8 @@ export async function serveOperation(
     const last = request.headers['last-event-id'];
     if (typeof last === 'string' && last !== '')
       Object.assign(input, pathInput({ cursor: last }, shape));
-    exchange.countStream();
-    becomeStream(exchange, deps.stopping);
+    deps.countStream(exchange);
+    becomeStream(exchange, deps);
     const { signal } = exchange.gone;
     const items = deps.operations.stream(operation.name, input, context);
     if (exchange.upgraded) return sendItems(request, exchange.upgraded, items, { ...deps, signal });
@@ -92,11 +130,10 @@ export async function serveDialect(
   deps: ExchangeDeps,
 ): Promise<void> {
   const { request, caller, upgraded } = exchange;
-  if (upgraded !== undefined) exchange.countStream();
-  if (route.waits === true || upgraded !== undefined) becomeStream(exchange, deps.stopping);
-  const body = upgraded
-    ? Buffer.alloc(0)
-    : await readBody(request, bodyLimit(exchange, deps.limits, route.maxBodyBytes));
+  if (upgraded !== undefined) deps.countStream(exchange);
+  if (route.waits === true || upgraded !== undefined) becomeStream(exchange, deps);
+  const limit = bodyLimit(exchange, deps.limits, route.maxBodyBytes);
+  const body = upgraded || !hasBody(request) ? emptyBody : await readBody(request, limit);
   const dialectRequest: DialectRequest = {
     method: exchange.method,
     path: exchange.path,
@@ -117,8 +154,11 @@ export async function serveDialect(
 }
 
 /** Marks the response as an endless stream. */
-export function becomeStream(exchange: Exchange, stopping: AbortSignal): void {
-  if (!exchange.isStream) exchange.watchKey?.();
+export function becomeStream(
+  exchange: Exchange,
+  { stopping, watchKey }: Pick<ExchangeDeps, 'stopping' | 'watchKey'>,
+): void {
+  if (!exchange.isStream && exchange.credential) watchKey(exchange);
   exchange.isStream = true;
   if (stopping.aborted) exchange.gone.abort();
 }
@@ -196,7 +236,7 @@ export async function sendDialect(
   dialectResponse: DialectResponse,
 ): Promise<void> {
   const { response } = exchange;
-  const { status, headers = {}, body, stream } = dialectResponse;
+  const { status, headers, body, stream } = dialectResponse;
   if (stream) {
     response.writeHead(status, { 'cache-control': 'no-store', ...headers });
     for await (const chunk of stream) {
@@ -206,7 +246,7 @@ export async function sendDialect(
     }
     return void response.end();
   }
-  if (body === undefined) return sendText(response, status, '', headers);
+  if (body === undefined) return sendText(response, status, '', headers ?? {});
   if (typeof body === 'string')
     return sendText(response, status, body, {
       'content-type': 'text/plain; charset=utf-8',
@@ -217,5 +257,5 @@ export async function sendDialect(
       'content-type': 'application/octet-stream',
       ...headers,
     });
-  sendJson(response, status, body, { 'content-type': jsonType, ...headers });
+  sendJson(response, status, body, headers);
 }

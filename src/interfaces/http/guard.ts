@@ -20,6 +20,9 @@ export class Guard {
   /** The origin of `server.publicUrl`. The proxy in front of it may send another Host. */
   private readonly own: string | undefined;
 
+  /** The last Host header with an allowed name: clients of one server send the same. */
+  private lastHost: string | undefined;
+
   /** Entries are names (`jobs.example.com`), origins (`https://jobs.example.com`), or `*` for any host. */
   constructor(allowed: readonly string[], own?: string) {
     this.own = own?.toLowerCase();
@@ -31,18 +34,21 @@ export class Guard {
 
   check(request: IncomingMessage): OriginCheck {
     // Node reports the first of several Host headers; a proxy may have checked the last one.
-    if ((request.headersDistinct.host?.length ?? 0) > 1) {
+    if (countHosts(request.rawHeaders) > 1) {
       throw new AppError('invalidInput', 'The request has more than one Host header.', {
         hint: 'Send exactly one Host header.',
       });
     }
-    const host = request.headers.host?.toLowerCase();
+    const sent = request.headers.host;
+    const { origin } = request.headers;
+    if (sent !== undefined && sent === this.lastHost && origin === undefined) return sameSite;
+    const host = sent?.toLowerCase();
     if (!host || !this.isAllowedHost(hostName(host), request)) {
       throw new AppError('forbidden', `The host name ${host ?? '(none)'} is not served here.`, {
         hint: 'Add the name to the setting `server.allowedHosts` to serve it.',
       });
     }
-    const origin = request.headers.origin;
+    if (this.isListedHost(hostName(host))) this.lastHost = sent;
     return origin === undefined ? sameSite : this.checkOrigin(origin.toLowerCase(), host);
   }
 
@@ -57,12 +63,26 @@ export class Guard {
     });
   }
 
+  private isListedHost(name: string): boolean {
+    return this.any || this.hosts.has(name);
+  }
+
   private isAllowedHost(name: string, request: IncomingMessage): boolean {
-    if (this.any || this.hosts.has(name)) return true;
+    if (this.isListedHost(name)) return true;
     // Our own IP address cannot have been rebound.
     const address = request.socket.localAddress?.replace(/^::ffff:/, '').toLowerCase();
     return address !== undefined && (name === address || name === `[${address}]`);
   }
+}
+
+/** Names and values alternate. */
+function countHosts(rawHeaders: readonly string[]): number {
+  let count = 0;
+  for (let i = 0; i < rawHeaders.length; i += 2) {
+    const name = rawHeaders[i]!;
+    if (name.length === 4 && name.toLowerCase() === 'host') count += 1;
+  }
+  return count;
 }
 
 export function corsHeaders(origin: string): Record<string, string> {

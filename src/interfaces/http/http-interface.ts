@@ -10,15 +10,19 @@ import type { Clock } from '../../runtime/clock.ts';
 import { ClientDisconnected } from '../../runtime/disconnect.ts';
 import type { Log } from '../../runtime/log.ts';
 import { parseTraceparent, withTrace } from '../../runtime/trace.ts';
+import { hasBody } from '../../runtime/wire.ts';
 import { errorHeaders, keyRequired, sendProblem } from './problem.ts';
 import { sendJson, sendText } from './response.ts';
 import { requestKey } from './credentials.ts';
 import {
+  beginExchange,
+  pathOf,
   serveDialect,
   serveOperation,
   becomeStream,
   toCallContext,
   sendDialect,
+  type Credential,
   type Exchange,
   type ExchangeDeps,
 } from './exchange.ts';
@@ -38,7 +42,7 @@ export interface HttpInterfaceOptions {
   operations: Operations;
   dialects?: readonly Dialect[];
   /** Receives the bare key, regardless of the header that carried it. */
-  authenticate(key: string): Promise<Caller | undefined>;
+  authenticate(key: string): Promise<Caller | undefined> | Caller;
   sessions?: SessionAccess;
   /** Distinguishes the homes of one machine in the name of the session cookie. */
   cookieTag?: string;
@@ -143,7 +147,15 @@ class HttpInterfaceServer {
     this.callers = new CallerLimits(this.limits, clock);
     this.router = buildRouter(operations, dialects);
     const stopping = this.stopping.signal;
-    this.deps = { operations, limits: this.limits, clock, stopping, publicUrl };
+    this.deps = {
+      operations,
+      limits: this.limits,
+      clock,
+      stopping,
+      publicUrl,
+      watchKey: (exchange) => this.watchKey(exchange),
+      countStream: (exchange) => this.callers.countStream(exchange),
+    };
     this.listeners = new Listeners({
       limits: this.limits,
       log,
@@ -164,11 +176,7 @@ class HttpInterfaceServer {
     local: boolean,
     upgraded?: Duplex,
   ): void {
-    const exchange: Exchange = {
-      ...begin(request, response, local),
-      ...(upgraded ? { upgraded } : {}),
-      countStream: () => this.callers.countStream(exchange),
-    };
+    const exchange = beginExchange(request, response, local, upgraded);
     this.active.add(exchange);
     const ended = this.callers.connections.begin(request.socket);
     response.on('close', () => {
@@ -226,13 +234,20 @@ class HttpInterfaceServer {
     const credential = key ?? token;
     if (local && key === undefined) exchange.caller = this.options.owner;
     if (credential === undefined) return false;
-    const { clock } = this.options;
-    const authenticate = (text: string) =>
-      token === undefined ? this.options.authenticate(text) : this.sessions!.authenticate(text);
-    exchange.caller = await authenticate(credential);
-    exchange.watchKey = () => watchKey(exchange, credential, { authenticate, clock });
+    exchange.credential = { text: credential, isSession: token !== undefined };
+    exchange.caller = await this.callerOf(exchange.credential);
     if (token !== undefined && !exchange.caller) this.sessions!.clear(exchange);
     return true;
+  }
+
+  private callerOf({ text, isSession }: Credential): Promise<Caller | undefined> | Caller {
+    return isSession ? this.sessions!.authenticate(text) : this.options.authenticate(text);
+  }
+
+  private watchKey(exchange: Exchange): void {
+    const { clock } = this.options;
+    const credential = exchange.credential!;
+    watchKey(exchange, { findCaller: async () => this.callerOf(credential), clock });
   }
 
   private isAsset(path: string): boolean {
@@ -247,12 +262,13 @@ class HttpInterfaceServer {
   ): Promise<void> {
     if (route.type === 'dialect') {
       if (route.route.auth === 'key' && !exchange.caller) throw keyRequired();
-      await this.callers.reserveBody(exchange, route.route.maxBodyBytes);
+      if (hasBody(exchange.request))
+        await this.callers.reserveBody(exchange, route.route.maxBodyBytes);
       return serveDialect(exchange, route.route, params, this.deps);
     }
     const isOpen = route.operation.scope === 'public' && !hasKey;
     if (!exchange.caller && !isOpen) throw keyRequired();
-    await this.callers.reserveBody(exchange);
+    if (hasBody(exchange.request)) await this.callers.reserveBody(exchange);
     return serveOperation(exchange, route.operation, params, this.deps);
   }
 
@@ -269,8 +285,8 @@ class HttpInterfaceServer {
         path: below,
         search,
         becomeStream: () => {
-          exchange.countStream();
-          becomeStream(exchange, this.stopping.signal);
+          this.deps.countStream(exchange);
+          becomeStream(exchange, this.deps);
         },
       };
       if ((await handler(request, response, mounted)) !== false) return true;
@@ -355,30 +371,6 @@ class HttpInterfaceServer {
 
 /** Mounted handlers apply their own, lower limits. */
 const maxMountBodyBytes = 32 * 1024 * 1024;
-
-function begin(
-  request: IncomingMessage,
-  response: ServerResponse,
-  local: boolean,
-): Omit<Exchange, 'countStream'> {
-  return {
-    request,
-    response,
-    method: request.method === 'HEAD' ? 'GET' : (request.method ?? 'GET'),
-    ...pathOf(request),
-    local,
-    caller: undefined,
-    gone: new AbortController(),
-    isStream: false,
-  };
-}
-
-function pathOf({ url = '/' }: IncomingMessage): { path: string; search: string } {
-  const mark = url.indexOf('?');
-  return mark < 0
-    ? { path: url, search: '' }
-    : { path: url.slice(0, mark), search: url.slice(mark + 1) };
-}
 
 function pathBelow(prefix: string, path: string): string | undefined {
   const base = prefix.endsWith('/') ? prefix.slice(0, -1) : prefix;

@@ -7,16 +7,16 @@ import type { Exchange } from './exchange.ts';
 const checkEveryMs = 2000;
 
 interface KeyWatchDeps {
-  authenticate(key: string): Promise<Caller | undefined>;
+  findCaller(): Promise<Caller | undefined>;
   clock: Clock;
 }
 
 /** Checks the key periodically until the response is closed; closes the connection when the key stops working. */
-export function watchKey(exchange: Exchange, key: string, deps: KeyWatchDeps): void {
+export function watchKey(exchange: Exchange, deps: KeyWatchDeps): void {
   const { response, gone, upgraded } = exchange;
   const check = async () => {
     if (response.closed || gone.signal.aborted) return;
-    const isValid = await deps.authenticate(key).then(
+    const isValid = await deps.findCaller().then(
       (caller) => caller !== undefined,
       // A failing store does not prove that the key is invalid.
       () => true,

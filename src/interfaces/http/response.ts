@@ -9,10 +9,17 @@ export function sendJson(
   value: unknown,
   headers?: Record<string, string>,
 ): void {
-  sendText(response, status, JSON.stringify(value ?? null), {
+  const text = JSON.stringify(value ?? null);
+  if (headers) return sendText(response, status, text, { 'content-type': jsonType, ...headers });
+  if (isOver(response)) return;
+  // Most responses: one literal costs less than merged objects.
+  response.writeHead(status, {
+    'cache-control': 'no-store',
+    'x-content-type-options': 'nosniff',
+    'content-length': Buffer.byteLength(text),
     'content-type': jsonType,
-    ...headers,
   });
+  response.end(text);
 }
 
 export function sendText(
@@ -21,7 +28,7 @@ export function sendText(
   text: string | Buffer,
   headers: Record<string, string>,
 ): void {
-  if (response.headersSent || response.destroyed) return void response.destroy();
+  if (isOver(response)) return;
   response.writeHead(status, {
     'cache-control': 'no-store',
     'x-content-type-options': 'nosniff',
@@ -29,6 +36,13 @@ export function sendText(
     ...headers,
   });
   response.end(text);
+}
+
+/** Nothing can be sent any more. A response that was begun is cut off, so that it does not look complete. */
+function isOver(response: ServerResponse): boolean {
+  if (!response.headersSent && !response.destroyed) return false;
+  response.destroy();
+  return true;
 }
 
 /** Resolves when the buffer may be reused; false when the client disconnected. */

@@ -43,8 +43,7 @@ export class Router<R> {
     if (!leaf) return undefined;
     return {
       methods: leaf.methods,
-      params: (method) =>
-        Object.fromEntries((leaf.names.get(method) ?? []).map((name, i) => [name, values[i]!])),
+      params: (method) => named(leaf.names.get(method) ?? [], values),
     };
   }
 
@@ -89,14 +88,24 @@ function walk<R>(
     values.length = mark;
   }
   if (at.field && segment !== '') {
-    values.push(decodeURIComponent(segment));
+    values.push(decoded(segment));
     const leaf = walk(at.field, segments, i + 1, values);
     if (leaf) return leaf;
     values.length = mark;
   }
-  if (at.rest) values.push(segments.slice(i).map(decodeURIComponent).join('/'));
+  if (at.rest) values.push(segments.slice(i).map(decoded).join('/'));
   return at.rest;
 }
+
+/** The names come from our own routes. */
+function named(names: readonly string[], values: readonly string[]): Record<string, string> {
+  const params: Record<string, string> = {};
+  for (let i = 0; i < names.length; i++) params[names[i]!] = values[i]!;
+  return params;
+}
+
+const decoded = (segment: string): string =>
+  segment.includes('%') ? decodeURIComponent(segment) : segment;
 
 function newLeaf<R>(): Leaf<R> {
   return { methods: new Map(), names: new Map() };

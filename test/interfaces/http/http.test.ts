@@ -159,6 +159,9 @@ describe('bad requests', () => {
     assert.match(await raw(long), /^HTTP\/1\.1 431 /);
     const absolute = 'GET http://evil/ HTTP/1.1\r\nhost: localhost\r\nconnection: close\r\n\r\n';
     assert.match(await raw(absolute), /^HTTP\/1\.1 400 /);
+    const twoHosts =
+      'GET /health HTTP/1.1\r\nhost: localhost\r\nHost: evil\r\nconnection: close\r\n\r\n';
+    assert.match(await raw(twoHosts), /^HTTP\/1\.1 400 [^]*more than one Host/);
   });
 });
 
@@ -238,6 +241,7 @@ describe('hosts and origins', () => {
     assert.equal(await status(`127.0.0.1:${port}`), 200);
     assert.equal(await status('[::1]:99'), 200);
     assert.equal(await status('jobs.example.com'), 200);
+    assert.equal(await status('evil.example.com'), 403);
   });
 
   it('a foreign Origin is rejected, and an allowed one gets CORS headers', async () => {
