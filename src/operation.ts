@@ -166,16 +166,20 @@ export class Operations {
   ): Promise<OutputOf<C>>;
   /** For interfaces, which pass on the name and the input of their caller. */
   call<O = unknown>(name: string, input: unknown, context: CallContext): Promise<O>;
-  async call(called: Contract | string, input: unknown, context: CallContext): Promise<unknown> {
-    const operation = this.get(typeof called === 'string' ? called : called.name);
-    if (!this.tracer) return this.perform(operation, input, context);
-    const { name, effect } = operation;
-    const attributes = { 'errand.operation': name, 'errand.effect': effect };
-    return this.tracer.call(name, attributes, () => this.perform(operation, input, context));
+  call(called: Contract | string, input: unknown, context: CallContext): Promise<unknown> {
+    const name = typeof called === 'string' ? called : called.name;
+    const run = () => this.perform(name, input, context);
+    return this.tracer ? this.trace(this.tracer, name, run) : run();
   }
 
-  private async perform<O>(operation: Operation, given: unknown, context: CallContext): Promise<O> {
-    const usual = withUsualNames(given, this.namers.get(operation.name));
+  private async trace<O>(tracer: Tracer, name: string, run: () => Promise<O>): Promise<O> {
+    const { effect } = this.get(name);
+    return tracer.call(name, { 'errand.operation': name, 'errand.effect': effect }, run);
+  }
+
+  private async perform(name: string, given: unknown, context: CallContext): Promise<unknown> {
+    const operation = this.get(name);
+    const usual = withUsualNames(given, this.namers.get(name));
     const input = this.isNamed(operation, usual)
       ? await this.withIds(operation, usual, context)
       : usual;
@@ -189,17 +193,14 @@ export class Operations {
         operation.at && this.elsewhere
           ? this.runThere(operation, input, admitted)
           : operation.run(admitted.parsed, admitted.context);
-      return (await result) as O;
+      return await result;
     } catch (error) {
       throw explained(error, admitted);
     }
   }
 
-  private async runThere(
-    operation: Operation,
-    input: unknown,
-    { parsed, context }: Admitted,
-  ): Promise<unknown> {
+  private async runThere(operation: Operation, input: unknown, admitted: Admitted) {
+    const { parsed, context } = admitted;
     const elsewhere = this.elsewhere!;
     for (let moves = 0; ; moves++) {
       const place = await elsewhere.place(parsed, operation.at!);

@@ -77,8 +77,12 @@ export class Runner implements Service {
   async start(): Promise<void> {
     const { jobs } = this.options;
     await this.adopt();
+    // Kinds without `run` have workers of their own.
+    const prefixes = this.kinds.map(({ name }) => queueKey(name, ''));
     this.unsubscribe.push(
-      jobs.store.onReady(() => this.claimLoop.wake()),
+      jobs.store.onReady((queue) => {
+        if (prefixes.some((prefix) => queue.startsWith(prefix))) this.claimLoop.wake();
+      }),
       jobs.onCancel((job) => this.stopAttempt(job.attemptId, 'cancel')),
     );
     await this.claimLoop.start();

@@ -2,6 +2,7 @@
 // JSON are stored escaped and may contain them.
 import type { z } from 'zod';
 import { AppError } from '../errors.ts';
+import { isRecord } from './json.ts';
 
 interface CheckedOperation {
   name: string;
@@ -11,6 +12,7 @@ interface CheckedOperation {
 }
 
 export function rejectNul({ name, input, allowsNul = [] }: CheckedOperation, value: unknown): void {
+  if (isFlatWithoutNul(value)) return;
   const path = nulPath(input, value, { path: '', allowed: allowsNul });
   if (path === undefined) return;
   const message = 'must not contain a NUL character';
@@ -18,6 +20,15 @@ export function rejectNul({ name, input, allowsNul = [] }: CheckedOperation, val
     hint: 'Remove the NUL character, or pass binary data as base64.',
     data: { issues: [{ path, message, code: 'custom' }] },
   });
+}
+
+/** Most inputs: then the schema does not matter. */
+function isFlatWithoutNul(value: unknown): boolean {
+  for (const name in value as object) {
+    if (name.includes('\0') || mayContainNul((value as Record<string, unknown>)[name]))
+      return false;
+  }
+  return !mayContainNul(value) || isRecord(value);
 }
 
 /** The path of the first declared string that contains NUL. */

@@ -150,7 +150,7 @@ export async function serveDialect(
   const call = { operations: deps.operations, context: toCallContext(exchange) };
   if (upgraded && route.watch)
     return sendMessages(request, upgraded, route.watch(dialectRequest, call), exchange.gone.signal);
-  await sendDialect(exchange, await route.handle(dialectRequest, call));
+  return sendDialect(exchange, await route.handle(dialectRequest, call));
 }
 
 /** Marks the response as an endless stream. */
@@ -231,20 +231,14 @@ function wantsStream(
   return prefersStream || follow === true || follow === 'true' || follow === '1' || follow === '';
 }
 
-export async function sendDialect(
-  exchange: Exchange,
-  dialectResponse: DialectResponse,
-): Promise<void> {
-  const { response } = exchange;
-  const { status, headers, body, stream } = dialectResponse;
+/** Only a stream is not sent when this returns. */
+export function sendDialect(
+  { response }: Exchange,
+  { status, headers, body, stream }: DialectResponse,
+): Promise<void> | void {
   if (stream) {
     response.writeHead(status, { 'cache-control': 'no-store', ...headers });
-    for await (const chunk of stream) {
-      if (response.destroyed) break;
-      response.write(chunk);
-      if (!(await waitForDrain(response))) break;
-    }
-    return void response.end();
+    return sendStream(response, stream);
   }
   if (body === undefined) return sendText(response, status, '', headers ?? {});
   if (typeof body === 'string')
@@ -258,4 +252,16 @@ export async function sendDialect(
       ...headers,
     });
   sendJson(response, status, body, headers);
+}
+
+async function sendStream(
+  response: ServerResponse,
+  stream: AsyncIterable<string | Uint8Array>,
+): Promise<void> {
+  for await (const chunk of stream) {
+    if (response.destroyed) break;
+    response.write(chunk);
+    if (!(await waitForDrain(response))) break;
+  }
+  response.end();
 }
