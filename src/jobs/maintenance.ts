@@ -5,7 +5,7 @@ import type { Log } from '../runtime/log.ts';
 import { Loop, type Service } from '../runtime/service.ts';
 import type { Jobs } from './jobs.ts';
 import type { Retention } from './retention.ts';
-import { moveOldStats } from './stats.ts';
+import { moveOldStats, sampleQueues } from './stats.ts';
 
 interface MaintenanceOptions {
   jobs: Jobs;
@@ -64,6 +64,7 @@ export class Maintenance implements Service {
     if (now - this.lastRetentionAt >= this.options.retention.everyMs) {
       this.lastRetentionAt = now;
       await this.options.retention.prune();
+      await sampleQueues(jobs.store, now);
       await moveOldStats(jobs.store, now);
     }
   }

@@ -1,5 +1,6 @@
 // Statistics over time, as counters in the transaction of the event they count: jobs submitted and ended per minute, and how
-// long they waited and ran. Old minutes are moved into hours and hours into days, so their number is bounded.
+// long they waited and ran. The length of each queue is sampled. Old minutes are moved into hours and hours into days, so
+// their number is bounded.
 import type { Count, CounterRow, Step, Store } from '../store/store.ts';
 import { isFinal, queuedMs, type Job } from './job.ts';
 
@@ -38,6 +39,8 @@ export interface StatsValue {
 
 export const submittedKey = 'submitted';
 export const waitPrefix = 'wait:';
+/** A sample of how many jobs were queued, as a bucket: samples of several minutes and nodes add up. */
+export const queuedPrefix = 'queued:';
 
 export const countSubmitted = (job: Job): Step[] => [countAt(job, job.createdAt, submittedKey)];
 
@@ -53,7 +56,25 @@ export function countEnded(before: Job, after: Job, now: number): Step[] {
   ];
 }
 
-function countAt({ kind, queue, owner }: Job, at: number, key: string): Count {
+/** Records how many jobs are queued now, per queue and owner. Empty queues are not recorded. */
+export async function sampleQueues(store: Store, now: number): Promise<void> {
+  const rows = await store.counterRange({ from: 'queue:', to: 'queue;' });
+  const steps = rows.flatMap(({ scope, key, n }) => {
+    const place = /^queue:([^:/]+):([^/]+)\/(.*)$/s.exec(scope);
+    if (!place || key !== 'queued') return [];
+    const [, kind, queue, owner] = place;
+    return [
+      countAt({ kind: kind!, queue: queue!, owner: owner! }, now, `${queuedPrefix}${bucketOf(n)}`),
+    ];
+  });
+  if (steps.length > 0) await store.commit(steps);
+}
+
+function countAt(
+  { kind, queue, owner }: Pick<Job, 'kind' | 'queue' | 'owner'>,
+  at: number,
+  key: string,
+): Count {
   return { count: { scope: scopeOf(levels[0], at, `${kind}:${queue}:${owner}`), key, delta: 1 } };
 }
 
@@ -68,8 +89,12 @@ const bucketOf = (ms: number): number =>
   ms < 1 ? 0 : 1 + Math.floor(Math.log(ms) / Math.log(bucketRatio));
 
 /** The middle of a bucket in ms. */
-export const bucketMs = (bucket: number): number =>
-  bucket <= 0 ? 0 : round(bucketRatio ** (bucket - 0.5));
+export const bucketMs = (bucket: number): number => round(middleOf(bucket));
+
+/** The middle of a bucket of whole numbers. Exact up to 10. */
+export const bucketCount = (bucket: number): number => Math.round(middleOf(bucket));
+
+const middleOf = (bucket: number): number => (bucket <= 0 ? 0 : bucketRatio ** (bucket - 0.5));
 
 const round = (ms: number): number => (ms < 100 ? Math.round(ms * 10) / 10 : Math.round(ms));
 

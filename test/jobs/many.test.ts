@@ -4,7 +4,13 @@ import { test } from 'node:test';
 import { allMigrations } from '../../src/app.ts';
 import type { Job } from '../../src/jobs/job.ts';
 import { countJobs } from '../../src/jobs/scan.ts';
-import { countEnded, countSubmitted, moveOldStats, readStats } from '../../src/jobs/stats.ts';
+import {
+  countEnded,
+  countSubmitted,
+  moveOldStats,
+  readStats,
+  sampleQueues,
+} from '../../src/jobs/stats.ts';
 import { startApp, type TestApp } from '../helpers/app.ts';
 import { isDeep } from '../helpers/deep.ts';
 import { migratedDatabase } from '../helpers/postgres.ts';
@@ -123,12 +129,14 @@ interface Stats {
 }
 
 async function statistics(place: TestApp): Promise<void> {
-  const { call } = place;
+  const { call, app } = place;
   await run(place, { queue: 'stats' }, 'ann');
   await run(place, { queue: 'stats', argv: ['sleep', '0.3'] }, 'ann');
   await run(place, { queue: 'stats', argv: ['false'] }, 'ann');
   const cancelled = await run(place, { queue: 'stats', runAt: later, waitMs: 0 }, 'ann');
+  await sampleQueues(app.store, app.clock.now());
   await call('cancel_job', { id: cancelled });
+  await sampleQueues(app.store, app.clock.now());
   const total = (stats: Stats, field: string) =>
     stats.series
       .filter(({ queue }) => queue === 'stats')
@@ -150,6 +158,7 @@ async function statistics(place: TestApp): Promise<void> {
     queue: 'stats',
     status: ['completed', 'failed'],
   });
+  assert.equal(Math.max(...series[0]!.points.map(({ queued }) => queued as number)), 1);
   const longest = Math.max(...jobs.map(({ runMs }) => runMs));
   const shown = series[0]!.points.map(
     ({ runMs }) => (runMs as { p95: number } | undefined)?.p95 ?? 0,

@@ -5,8 +5,10 @@ import { isoTime } from '../../runtime/clock.ts';
 import { finalStatuses } from '../job.ts';
 import { limitFilter } from '../limits.ts';
 import {
+  bucketCount,
   bucketMs,
   maxStatsMs,
+  queuedPrefix,
   readStats,
   submittedKey,
   waitPrefix,
@@ -36,6 +38,9 @@ const point = z.object({
   failed: z.number(),
   cancelled: z.number(),
   timedOut: z.number(),
+  queued: z
+    .number()
+    .describe('Most jobs that were queued, sampled once per minute; within 5 %, exact up to 10'),
   queuedMs: percentiles.optional().describe('Wait of the jobs that ended, within 5 %'),
   runMs: percentiles.optional().describe('Run time of the jobs that ended, within 5 %'),
 });
@@ -53,7 +58,7 @@ export function getStats({ jobs, clock }: Pick<JobOperationsDeps, 'jobs' | 'cloc
     name: 'get_stats',
     title: 'Get statistics',
     description:
-      'Shows per kind and queue how many jobs were submitted, completed, failed, cancelled and timed out in each step of a time range, and the median and 95th percentile of their wait and run times. Use it to see throughput and failures; for single jobs use list_jobs. Steps without jobs are omitted. Read-only.',
+      'Shows per kind and queue how many jobs were submitted, completed, failed, cancelled and timed out in each step of a time range, how many were queued, and the median and 95th percentile of their wait and run times. Use it to see throughput and failures; for single jobs use list_jobs. Steps without jobs are omitted. Read-only.',
     effect: 'read',
     scope: 'read',
     reach: { filters: ['kinds', 'queues'] },
@@ -128,6 +133,7 @@ function toPoint(at: number, values: readonly StatsValue[]): Point {
   const waits = new Map<number, number>();
   const runs = new Map<number, number>();
   for (const { key, n } of values) {
+    if (key.startsWith(queuedPrefix)) continue;
     const [name, bucket] = key.split(':');
     const isWait = key.startsWith(waitPrefix);
     if (!isWait) add(counts, name!, n);
@@ -143,9 +149,21 @@ function toPoint(at: number, values: readonly StatsValue[]): Point {
     failed,
     cancelled,
     timedOut,
+    queued: mostQueued(values),
     ...(waits.size > 0 ? { queuedMs: percentilesOf(waits) } : {}),
     ...(runs.size > 0 ? { runMs: percentilesOf(runs) } : {}),
   };
+}
+
+/** Owners are sampled separately: the sum of their maxima. */
+function mostQueued(values: readonly StatsValue[]): number {
+  const byOwner = new Map<string, number>();
+  for (const { key, owner } of values) {
+    if (!key.startsWith(queuedPrefix)) continue;
+    const n = bucketCount(Number(key.slice(queuedPrefix.length)));
+    byOwner.set(owner, Math.max(byOwner.get(owner) ?? 0, n));
+  }
+  return [...byOwner.values()].reduce((sum, n) => sum + n, 0);
 }
 
 function add<K>(map: Map<K, number>, key: K, n: number): void {
