@@ -27,7 +27,7 @@ const description = z.object({
   disk: z.object({
     freeBytes: z.number(),
     totalBytes: z.number(),
-    databaseBytes: z.number().optional().describe('Absent on PostgreSQL'),
+    databaseBytes: z.number(),
   }),
   retention: z.object({ maxAgeMs: z.number(), maxCount: z.number(), maxBytes: z.number() }),
 });

@@ -1,7 +1,7 @@
 // A running server: the home lock, the app, and its interfaces on the private socket and (unless it was auto-started) on TCP.
 import { flushCompileCache } from 'node:module';
 import { mkdirSync, renameSync, rmSync, writeFileSync } from 'node:fs';
-import { stat, statfs } from 'node:fs/promises';
+import { statfs } from 'node:fs/promises';
 import { dirname, join } from 'node:path';
 import { ownerCaller } from './access/keys.ts';
 import { createApp, dialects, kinds, type App } from './app.ts';
@@ -186,7 +186,6 @@ class Server {
   private async describe() {
     const { config, home } = this;
     const { bavail, blocks, bsize } = await statfs(home.path);
-    const database = await stat(join(home.path, 'errand.sqlite')).catch(() => undefined);
     const { maxAgeMs, maxCount, maxBytes } = config.retention;
     const named =
       homePlace(undefined, environment()).home === home.path ? [] : ['--home', home.path];
@@ -204,7 +203,7 @@ class Server {
       disk: {
         freeBytes: bavail * bsize,
         totalBytes: blocks * bsize,
-        ...(database === undefined ? {} : { databaseBytes: database.size }),
+        databaseBytes: await this.app!.store.size(),
       },
       retention: { maxAgeMs, maxCount, maxBytes },
     };
