@@ -11,6 +11,8 @@ import { startServer, type TestServer } from '../../helpers/server.ts';
 
 const maxWaitMs = 25_000;
 export const basePath = '/tools/errand';
+/** A request with this header comes from a browser that keeps no cookies. */
+export const withoutCookies = 'x-without-cookies';
 
 export async function launch(t: TestContext, found: TestBrowser): Promise<Browser> {
   const { chromium } = await import('playwright-core');
@@ -28,6 +30,9 @@ export interface Site {
   server: TestServer;
   /** Open connections to the event stream of all jobs. */
   streams(): number;
+  /** Closes every connection of browsers and accepts none until `reconnect`. */
+  disconnect(): void;
+  reconnect(): void;
   restart(): Promise<void>;
 }
 
@@ -40,6 +45,8 @@ export async function openSite(t: TestContext): Promise<Site> {
     url: proxy.url,
     server: await start(),
     streams: () => proxy.streams.size,
+    disconnect: proxy.disconnect,
+    reconnect: proxy.reconnect,
     restart: async () => {
       site.server = await start();
     },
@@ -49,7 +56,9 @@ export async function openSite(t: TestContext): Promise<Site> {
 
 async function startProxy(t: TestContext, port: number) {
   const streams = new Set<object>();
+  let isDown = false;
   const proxy: Server = createServer((request, response) => {
+    if (isDown) return void request.destroy();
     if (!request.url!.startsWith(`${basePath}/`)) return void response.writeHead(404).end();
     const path = request.url!.slice(basePath.length);
     if (path.startsWith('/api/jobs/watch?cursor=')) {
@@ -58,6 +67,7 @@ async function startProxy(t: TestContext, port: number) {
     }
     const { method, headers } = request;
     const onward = send({ host: '127.0.0.1', port, path, method, headers }, (answer) => {
+      if (request.headers[withoutCookies] !== undefined) delete answer.headers['set-cookie'];
       response.writeHead(answer.statusCode!, answer.headers);
       answer.pipe(response);
       answer.on('close', () => response.destroy());
@@ -73,7 +83,17 @@ async function startProxy(t: TestContext, port: number) {
     proxy.close();
   });
   const { port: ownPort } = proxy.address() as AddressInfo;
-  return { url: `http://127.0.0.1:${ownPort}${basePath}`, streams };
+  return {
+    url: `http://127.0.0.1:${ownPort}${basePath}`,
+    streams,
+    disconnect: () => {
+      isDown = true;
+      proxy.closeAllConnections();
+    },
+    reconnect: () => {
+      isDown = false;
+    },
+  };
 }
 
 export async function loginAddress({ server, url }: Site, ...flags: string[]): Promise<string> {

@@ -22,6 +22,11 @@ const palette = [
   '#8b9098', '#ff9d93', '#78d9a9', '#ecd07a', '#97c3ff', '#e3b6f7', '#83dbe8', '#ffffff',
 ]; // prettier-ignore
 
+/** Backgrounds are darker, so that ordinary text on them is readable. */
+const backgrounds = [
+  '#2b2e33', '#a8322a', '#1d6b45', '#7a5f14', '#205da8', '#7c4296', '#136673', '#c9cbcf',
+]; // prettier-ignore
+
 /** A line is cut here: nobody reads further, and the browser would stall. */
 const maxLineChars = 20_000;
 
@@ -98,7 +103,7 @@ function applyCode(look: Look, code: number): void {
   else if (endedBy[code]) for (const key of endedBy[code]) delete look[key];
   else if (code >= 30 && code <= 37) set(look, 'color', palette[code - 30]);
   else if (code >= 90 && code <= 97) set(look, 'color', palette[code - 82]);
-  else if (code >= 40 && code <= 47) set(look, 'background', palette[code - 40]);
+  else if (code >= 40 && code <= 47) set(look, 'background', backgrounds[code - 40]);
   else if (code >= 100 && code <= 107) set(look, 'background', palette[code - 92]);
 }
 
@@ -125,4 +130,27 @@ function indexedColor(n: number): string {
   const level = (part: number) => (part === 0 ? 0 : 55 + part * 40);
   const cube = n - 16;
   return `rgb(${level(Math.floor(cube / 36))} ${level(Math.floor(cube / 6) % 6)} ${level(cube % 6)})`;
+}
+
+const darkInk = '#111215';
+const lightInk = '#f2f2f0';
+/** Text colours that a program did not choose for the background they are on. */
+const neutral = new Set<string | undefined>([undefined, palette[0], palette[7], palette[15]]);
+
+/** The colours to show: neutral text on a background is dark or light, whichever has more contrast. */
+export function colorsOf(piece: Piece): { color?: string; background?: string } {
+  const { color, background } = piece.isInverse
+    ? { color: piece.background ?? darkInk, background: piece.color ?? palette[7]! }
+    : piece;
+  if (background === undefined) return color === undefined ? {} : { color };
+  const isNeutral = neutral.has(color) || color === darkInk;
+  const shown = isNeutral ? (isBright(background) ? darkInk : lightInk) : color!;
+  return { color: shown, background };
+}
+
+function isBright(color: string): boolean {
+  const [r = 0, g = 0, b = 0] = color.startsWith('#')
+    ? [1, 3, 5].map((at) => Number.parseInt(color.slice(at, at + 2), 16))
+    : (color.match(/\d+/g) ?? []).map(Number);
+  return 0.299 * r + 0.587 * g + 0.114 * b > 120;
 }

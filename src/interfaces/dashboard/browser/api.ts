@@ -1,6 +1,7 @@
 // Calls of operations over HTTP with the session cookie. Errors are problems (RFC 9457) with a hint.
 import { signal } from '@preact/signals';
 import { urlOf } from './base.ts';
+import { setServerTime } from './now.ts';
 
 export class Problem extends Error {
   readonly status: number;
@@ -77,6 +78,8 @@ async function request<T>(
       hint: 'It may be restarting. The dashboard continues when it is back.',
     });
   });
+  const sentAt = Date.parse(response.headers.get('date') ?? '');
+  if (!Number.isNaN(sentAt)) setServerTime(sentAt);
   if (!response.ok) throw await problemOf(response);
   return (response.status === 204 ? undefined : await response.json()) as T;
 }

@@ -2,6 +2,7 @@
 import { computed, effect, signal } from '@preact/signals';
 import { get } from './api.ts';
 import { inputOf, isEmpty, matches, parseFilter, type Filter } from './query.ts';
+import { now } from './now.ts';
 import { isComplete, onChanges } from './stream/client.ts';
 import type { Change } from './stream/messages.ts';
 import type { JobLine } from './types.ts';
@@ -15,6 +16,8 @@ export interface Count {
 const pageSize = 100;
 /** Rows in memory while the list grows at its top. */
 const maxLiveRows = 1000;
+/** The reader learns that there are more; the exact number would cost memory. */
+export const maxFresh = 10_000;
 const countDelayMs = 1000;
 const maxStreamWaitMs = 400;
 
@@ -36,6 +39,9 @@ export class JobList {
   private readonly abort = new AbortController();
   private readonly off: () => void;
   private loading: Promise<void> | undefined;
+  private isTrimmed = false;
+  /** Counts how often the list was loaded from the beginning. */
+  private round = 0;
   private early: Change[] | undefined = [];
   private countTimer: ReturnType<typeof setTimeout> | undefined;
 
@@ -71,20 +77,22 @@ export class JobList {
 
   async reload(): Promise<void> {
     this.nextCursor = undefined;
+    this.isTrimmed = false;
     this.early = [];
     this.freshIds.value = new Set();
-    await this.load([]);
+    this.round += 1;
+    await this.load(true);
     void this.recount();
   }
 
   loadMore(): void {
     if (!this.hasMore.value || this.loading) return;
-    void this.load(this.rows.value);
+    void this.load(false);
   }
 
-  private load(before: readonly JobLine[]): Promise<void> {
+  private load(isFirst: boolean): Promise<void> {
     this.isLoading.value = true;
-    const loading = this.fetchPage(before).finally(() => {
+    const loading = this.fetchPage(isFirst).finally(() => {
       if (this.loading === loading) {
         this.loading = undefined;
         this.isLoading.value = false;
@@ -94,7 +102,10 @@ export class JobList {
     return loading;
   }
 
-  private async fetchPage(before: readonly JobLine[]): Promise<void> {
+  private async fetchPage(isFirst: boolean): Promise<void> {
+    const { round, isTrimmed } = this;
+    const position = isFirst ? {} : this.position();
+    this.isTrimmed = false;
     try {
       const { jobs, nextCursor } = await get<{ jobs: JobLine[]; nextCursor?: string }>(
         'api/jobs',
@@ -102,10 +113,13 @@ export class JobList {
           ...inputOf(this.filter),
           limit: pageSize,
           ...(this.sort === '' ? {} : { sort: this.sort }),
-          ...(this.nextCursor === undefined ? {} : { cursor: this.nextCursor }),
+          ...position,
         },
         this.abort.signal,
       );
+      // The list was loaded again, or its end was cut off: this page does not follow its last row.
+      if (round !== this.round || this.isTrimmed) return;
+      const before = isFirst ? [] : this.rows.value;
       const known = new Set(before.map(({ id }) => id));
       this.rows.value = [...before, ...jobs.filter(({ id }) => !known.has(id))];
       this.nextCursor = nextCursor;
@@ -115,11 +129,22 @@ export class JobList {
       this.early = undefined;
       if (early && early.length > 0) this.receive(early);
     } catch (error) {
-      if (!this.abort.signal.aborted) this.error.value = error;
+      if (this.abort.signal.aborted || round !== this.round) return;
+      this.isTrimmed = isTrimmed;
+      this.error.value = error;
     }
   }
 
+  /** Where the next page begins. Trimmed lists have no filter, so that the time of their last row is enough. */
+  private position(): Record<string, string> {
+    const last = this.isTrimmed ? this.rows.value.at(-1) : undefined;
+    if (last) return { before: new Date(Date.parse(last.createdAt) + 1).toISOString() };
+    return this.nextCursor === undefined ? {} : { cursor: this.nextCursor };
+  }
+
   private receive(changes: readonly Change[]): void {
+    // The first page could not be read, and now the server can be reached again.
+    if (this.early && this.error.value !== undefined && !this.loading) return void this.reload();
     if (this.early) return void this.early.push(...changes);
     if (changes.some((change) => 'reset' in change)) return void this.reload();
     const newest = new Map<string, JobLine | undefined>();
@@ -132,7 +157,7 @@ export class JobList {
   }
 
   private apply(newest: Map<string, JobLine | undefined>): void {
-    const now = Date.now();
+    const at = now.value;
     const fresh = new Set(this.freshIds.value);
     let isChanged = false;
     const rows = this.rows.value.flatMap((row) => {
@@ -141,14 +166,14 @@ export class JobList {
       newest.delete(row.id);
       isChanged = true;
       if (!job) return [];
-      return [matches(this.filter, job, now) === false ? { ...job, isStale: true } : job];
+      return [matches(this.filter, job, at) === false ? { ...job, isStale: true } : job];
     });
     const added: JobLine[] = [];
     for (const [id, job] of newest) {
       if (!job) fresh.delete(id);
-      else if (matches(this.filter, job, now) !== true || this.isOlder(job)) fresh.delete(id);
-      else if (this.isFiltered || !this.isAtTop) fresh.add(id);
-      else added.push(job);
+      else if (matches(this.filter, job, at) !== true || this.isOlder(job)) fresh.delete(id);
+      else if (!this.isFiltered && this.isAtTop) added.push(job);
+      else if (fresh.size < maxFresh) fresh.add(id);
     }
     if (added.length > 0) {
       added.sort((a, b) =>
@@ -167,8 +192,9 @@ export class JobList {
 
   private trim(rows: readonly JobLine[]): readonly JobLine[] {
     if (rows.length <= maxLiveRows) return rows;
-    // The cursor of the next page belongs to rows that are no longer shown: the list is loaded again on demand.
-    this.hasMore.value = false;
+    // The cursor of the next page belongs to rows that are no longer shown.
+    this.isTrimmed = true;
+    this.hasMore.value = true;
     return rows.slice(0, maxLiveRows);
   }
 

@@ -2,14 +2,15 @@
 import { signal } from '@preact/signals';
 
 const tickMs = 1000;
+const maxTransportMs = 5000;
 let skewMs = 0;
 
 export const now = signal(Date.now());
 
 setInterval(() => (now.value = Date.now() + skewMs), tickMs);
 
-/** The server's time at the moment it sent something. Small differences are transport, not clocks. */
+/** The server's time when it sent a response, in whole seconds. Small differences are transport, not clocks. */
 export function setServerTime(serverMs: number): void {
   const difference = serverMs - Date.now();
-  skewMs = Math.abs(difference) < 2 * tickMs ? 0 : difference;
+  skewMs = Math.abs(difference) < maxTransportMs ? 0 : difference;
 }

@@ -1,5 +1,6 @@
 // The filter as text (`status:failed,running tag:ci since:24h npm`): parsed, written, sent to list_jobs, and compared with
 // jobs that arrive on the event stream.
+import { now } from './now.ts';
 import type { JobLine, Status } from './types.ts';
 
 export interface Filter {
@@ -63,7 +64,7 @@ function timeOf(text: string, nowMs: number): number | undefined {
 }
 
 const isoOf = (text: string): string => {
-  const at = timeOf(text, Date.now());
+  const at = timeOf(text, now.value);
   // An invalid time goes to the server unchanged: its error explains what is accepted.
   return at === undefined ? text : new Date(at).toISOString();
 };

@@ -11,8 +11,9 @@ interface Point {
   failed: number;
   cancelled: number;
   timedOut: number;
-  queuedMs: Percentiles | null;
-  runMs: Percentiles | null;
+  queued: number;
+  queuedMs?: Percentiles;
+  runMs?: Percentiles;
 }
 
 export interface Series {
@@ -28,7 +29,7 @@ export interface Stats {
   series: Series[];
 }
 
-export type CountName = 'submitted' | 'completed' | 'failed' | 'cancelled' | 'timedOut';
+export type CountName = 'submitted' | 'completed' | 'failed' | 'cancelled' | 'timedOut' | 'queued';
 
 /** The beginnings of all steps, in seconds. */
 export function stepsOf({ from, to, stepMs }: Stats): number[] {
@@ -56,6 +57,12 @@ export function sumsOf(
     }
     return sum;
   });
+}
+
+/** How many jobs waited. The current step has no sample at first. */
+export function queuedOf(stats: Stats, series: readonly Series[]): (number | null)[] {
+  const values = sumsOf(stats, series, ['queued']);
+  return values.map((value, i) => (value === 0 && i === values.length - 1 ? null : value));
 }
 
 /** Percentiles of one series in seconds; null where nothing ended. */

@@ -1,7 +1,7 @@
-// A small chart with readable values. The same figures are in a table for screen readers.
+// A small chart with readable values. Its label summarises the figures for screen readers.
 import { useEffect, useRef } from 'preact/hooks';
 import uPlot from 'uplot';
-import { duration } from '../format.ts';
+import { count, duration } from '../format.ts';
 
 interface Line {
   label: string;
@@ -15,11 +15,16 @@ interface ChartProps {
   note: string;
   steps: number[];
   lines: Line[];
-  unit?: 'count' | 'seconds';
+  unit?: Unit;
   isBars?: boolean;
 }
 
-const height = 120;
+const height = 116;
+const daySeconds = 86_400;
+/** Counts have no fractions. */
+const wholeSteps = [1, 2, 5]
+  .flatMap((n) => [0, 1, 2, 3, 4, 5, 6].map((e) => n * 10 ** e))
+  .toSorted((a, b) => a - b);
 
 export function Chart({ title, note, steps, lines, unit = 'count', isBars = false }: ChartProps) {
   const place = useRef<HTMLDivElement>(null);
@@ -31,7 +36,7 @@ export function Chart({ title, note, steps, lines, unit = 'count', isBars = fals
       plot.current?.destroy();
       plot.current = new uPlot(
         optionsOf(element, lines, unit, isBars),
-        dataOf(steps, lines),
+        dataOf(steps, lines, isBars),
         element,
       );
     };
@@ -49,7 +54,8 @@ export function Chart({ title, note, steps, lines, unit = 'count', isBars = fals
       plot.current?.destroy();
     };
   }, [shape, unit]);
-  useEffect(() => plot.current?.setData(dataOf(steps, lines)), [steps, lines]);
+  useEffect(() => plot.current?.setData(dataOf(steps, lines, isBars)), [steps, lines]);
+  const isEmpty = lines.every(({ values }) => values.every((value) => (value ?? 0) === 0));
   return (
     <figure class="chart panel">
       <figcaption>
@@ -63,20 +69,62 @@ export function Chart({ title, note, steps, lines, unit = 'count', isBars = fals
           ))}
         </span>
       </figcaption>
-      <div ref={place} class="plot" role="img" aria-label={`${title}: ${note}`} />
+      <div class="plot-place">
+        <div
+          ref={place}
+          class="plot"
+          role="img"
+          aria-label={`${title} ${note}. ${summary(lines, unit)}`}
+        />
+        {isEmpty ? <p class="plot-note">Nothing in this range</p> : null}
+      </div>
     </figure>
   );
 }
 
-const dataOf = (steps: number[], lines: Line[]): uPlot.AlignedData => [
+/** An empty bar is not drawn: its edge would look like a line. */
+const dataOf = (steps: number[], lines: Line[], isBars: boolean): uPlot.AlignedData => [
   steps,
-  ...lines.map(({ values }) => values),
+  ...lines.map(({ values }) =>
+    isBars ? values.map((value) => (value === 0 ? null : value)) : values,
+  ),
 ];
+
+type Unit = 'count' | 'seconds';
+
+const textOf = (value: number | null, unit: Unit): string =>
+  value === null ? '–' : unit === 'seconds' ? duration(value * 1000) : count(value);
+
+function summary(lines: readonly Line[], unit: Unit): string {
+  return lines
+    .map(({ label, values }) => {
+      const known = values.filter((value) => value !== null);
+      const last = textOf(known.at(-1) ?? null, unit);
+      return `${label}: last ${last}, highest ${known.length === 0 ? '–' : textOf(Math.max(...known), unit)}`;
+    })
+    .join('; ');
+}
+
+const hours = new Intl.DateTimeFormat(undefined, { timeStyle: 'short' });
+const days = new Intl.DateTimeFormat(undefined, { weekday: 'short', day: 'numeric' });
+
+function timeLabels(_plot: uPlot, splits: number[], _axis: number, _space: number, step: number) {
+  const format = step >= daySeconds ? days : hours;
+  return splits.map((at) => format.format(at * 1000));
+}
+
+/** A value without neighbours is a point: a line needs two. */
+function loneValues(plot: uPlot, line: number): number[] | null {
+  const values = plot.data[line]!;
+  const isSet = (i: number) => values[i] !== null && values[i] !== undefined;
+  const lone = [...values.keys()].filter((i) => isSet(i) && !isSet(i - 1) && !isSet(i + 1));
+  return lone.length === 0 ? null : lone;
+}
 
 function optionsOf(
   element: HTMLElement,
   lines: Line[],
-  unit: 'count' | 'seconds',
+  unit: Unit,
   isBars: boolean,
 ): uPlot.Options {
   const style = getComputedStyle(element);
@@ -87,21 +135,26 @@ function optionsOf(
     grid: { stroke: color('--line'), width: 1 },
     ticks: { show: false },
   };
-  const format = (value: number | null) =>
-    value === null ? '–' : unit === 'seconds' ? duration(value * 1000) : String(value);
+  const format = (value: number | null) => textOf(value, unit);
   const paths = isBars ? { paths: uPlot.paths.bars!({ size: [0.8, 24] }) } : {};
   return {
     width: element.clientWidth || 300,
     height,
-    padding: [8, 6, 0, 0],
+    padding: [8, 18, 0, 0],
     cursor: { y: false, points: { size: 6 } },
     legend: { show: false },
     scales: {
       y: { range: (_plot, _min, max) => [0, Math.max(max, unit === 'count' ? 4 : 0.01) * 1.1] },
     },
     axes: [
-      { ...axis, size: 24, space: 60 },
-      { ...axis, size: 48, space: 28, values: (_plot, splits) => splits.map(format) },
+      { ...axis, size: 24, space: 72, values: timeLabels },
+      {
+        ...axis,
+        size: 46,
+        space: 28,
+        ...(unit === 'count' ? { incrs: wholeSteps } : {}),
+        values: (_plot, splits) => splits.map(format),
+      },
     ],
     series: [
       {},
@@ -110,7 +163,12 @@ function optionsOf(
         stroke: color(name),
         width: 1.5,
         spanGaps: false,
-        points: { show: false },
+        points: {
+          show: false,
+          size: 5,
+          fill: color(name),
+          ...(isBars ? {} : { filter: loneValues }),
+        },
         ...(isBars ? { fill: color(name), ...paths } : {}),
       })),
     ],
@@ -130,11 +188,14 @@ function tip(format: (value: number | null) => string): uPlot.Plugin {
         const { idx, left = 0 } = plot.cursor;
         box.hidden = idx === null || idx === undefined || left < 0;
         if (box.hidden) return;
-        const at = new Date(plot.data[0][idx!]! * 1000);
+        const steps = plot.data[0];
+        const at = steps[idx!]! * 1000;
+        const isLong = steps.at(-1)! - steps[0]! > daySeconds;
+        const day = isLong ? `${days.format(at)} ` : '';
         const values = plot.series
           .slice(1)
           .map(({ label }, i) => `${String(label)} ${format(plot.data[i + 1]![idx!] ?? null)}`);
-        box.textContent = `${at.toLocaleTimeString([], { timeStyle: 'short' })} · ${values.join(' · ')}`;
+        box.textContent = `${day}${hours.format(at)} · ${values.join(' · ')}`;
         const isRight = left > plot.over.clientWidth / 2;
         box.style.left = isRight ? '' : `${left + 10}px`;
         box.style.right = isRight ? `${plot.over.clientWidth - left + 10}px` : '';

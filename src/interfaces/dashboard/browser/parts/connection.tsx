@@ -6,6 +6,7 @@ import { useEffect, useState } from 'preact/hooks';
 
 /** A short interruption is not worth a message. */
 const quietMs = 700;
+const minShownMs = 2000;
 
 export function ConnectionState() {
   const isDown = streamState.value === 'reconnecting';
@@ -15,7 +16,8 @@ export function ConnectionState() {
     const timer = setTimeout(() => setShown(true), quietMs);
     return () => clearTimeout(timer);
   }, [isDown]);
-  const at = streamRetryAt.value;
+  // The next attempt is timed by the clock of this machine, not by the corrected one.
+  const waitMs = now.value && (streamRetryAt.value ?? 0) - Date.now();
   return (
     <div class="connection" role="status" hidden={!isShown}>
       {isShown ? (
@@ -23,9 +25,7 @@ export function ConnectionState() {
           <span>
             <strong>Reconnecting…</strong> The server cannot be reached. What you see may be out of
             date.
-            {at !== undefined && at - now.value > 2000
-              ? ` Next attempt in ${age(at - now.value)}.`
-              : ''}
+            {waitMs > minShownMs ? ` Next attempt in ${age(waitMs)}.` : ''}
           </span>
           <button type="button" onClick={reconnectStream}>
             Try now

@@ -2,6 +2,7 @@
 import { useEffect, useLayoutEffect, useMemo, useRef, useState } from 'preact/hooks';
 import { get } from '../api.ts';
 import { filterKeys, quoteValue } from '../query.ts';
+import { go } from '../router.ts';
 import { statuses, type JobLine, type Queue } from '../types.ts';
 
 interface Suggestion {
@@ -23,6 +24,7 @@ const keyNotes: Readonly<Record<string, string>> = {
 const kindNames = ['command', 'endpoint', 'web', 'escrow'];
 const periods = ['15m', '1h', '24h', '7d', '30d'];
 const maxSuggestions = 8;
+const jobIdPattern = /^job_[0-9a-hjkmnp-tv-z]{16}$/;
 
 interface FilterBarProps {
   query: string;
@@ -84,6 +86,12 @@ export function FilterBar({ query, rows, onQuery }: FilterBarProps) {
       setCaret(undefined);
     }
   };
+  const onPaste = (event: ClipboardEvent) => {
+    const id = event.clipboardData?.getData('text').trim() ?? '';
+    if (text !== '' || !jobIdPattern.test(id)) return;
+    event.preventDefault();
+    go(`/jobs/${id}`);
+  };
   return (
     <div class="filter">
       <svg viewBox="0 0 16 16" aria-hidden="true" class="filter-icon">
@@ -111,6 +119,7 @@ export function FilterBar({ query, rows, onQuery }: FilterBarProps) {
         onFocus={(event) => setCaret(event.currentTarget.selectionStart ?? text.length)}
         onClick={(event) => setCaret(event.currentTarget.selectionStart ?? text.length)}
         onBlur={() => setCaret(undefined)}
+        onPaste={onPaste}
         onKeyDown={onKeyDown}
       />
       {text === '' ? (

@@ -39,6 +39,8 @@ export function JobRows(props: JobRowsProps) {
     [list, rowHeight],
   );
   const { first, end } = useVisibleRows(scroller, rowHeight, rows.length, onScroll);
+  // A spacer over columns that are not shown would take room from the others.
+  const columns = (maySelect ? 1 : 0) + (isCompact ? 4 : 6);
   const isAll = rows.length > 0 && rows.every(({ id }) => selected.has(id));
   return (
     <div class={isCompact ? 'rows compact' : 'rows'} ref={scroller} id="job-rows" tabIndex={-1}>
@@ -78,7 +80,7 @@ export function JobRows(props: JobRowsProps) {
           </tr>
         </thead>
         <tbody>
-          <Spacer height={first * rowHeight} />
+          <Spacer height={first * rowHeight} columns={columns} />
           {rows.slice(first, end).map((job, i) => (
             <JobRow
               key={job.id}
@@ -92,18 +94,18 @@ export function JobRows(props: JobRowsProps) {
               onSelect={onSelect}
             />
           ))}
-          <Spacer height={(rows.length - end) * rowHeight} />
+          <Spacer height={(rows.length - end) * rowHeight} columns={columns} />
         </tbody>
       </table>
     </div>
   );
 }
 
-function Spacer({ height }: { height: number }) {
+function Spacer({ height, columns }: { height: number; columns: number }) {
   if (height === 0) return null;
   return (
     <tr aria-hidden="true" class="spacer">
-      <td colSpan={7} style={{ height: `${height}px` }} />
+      <td colSpan={columns} style={{ height: `${height}px` }} />
     </tr>
   );
 }

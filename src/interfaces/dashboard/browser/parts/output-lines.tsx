@@ -1,6 +1,6 @@
 // Renders lines of output with colours. Only blocks in or near the view have lines in the document.
 import { useLayoutEffect, useRef, useState } from 'preact/hooks';
-import { parseLine, type Look, type Piece } from '../ansi.ts';
+import { colorsOf, parseLine, type Look, type Piece } from '../ansi.ts';
 import type { Block } from '../output-window.ts';
 import { memo } from './memo.ts';
 
@@ -87,9 +87,7 @@ export function PieceText({ piece }: { piece: Piece }) {
     piece.isUnderlined ? 'u' : '',
     piece.isStruck ? 's' : '',
   ].filter((name) => name !== '');
-  const { color, background } = piece.isInverse
-    ? { color: piece.background ?? '#17181b', background: piece.color ?? '#d8d9dc' }
-    : piece;
+  const { color, background } = colorsOf(piece);
   if (names.length === 0 && color === undefined && background === undefined && href === undefined)
     return <>{text}</>;
   const style = {

@@ -67,6 +67,7 @@ class Session {
     this.path = `api/jobs/${encodeURIComponent(id)}`;
     this.options = options;
     loadStyles();
+    const { background, color } = colorsAt(place);
     this.terminal = new Xterm({
       fontFamily: getComputedStyle(document.documentElement).getPropertyValue('--mono'),
       fontSize: 13,
@@ -74,7 +75,7 @@ class Session {
       cursorBlink: !matchMedia('(prefers-reduced-motion: reduce)').matches,
       screenReaderMode: true,
       convertEol: !options.hasTty,
-      theme: { background: '#0d0e10', foreground: '#d8d9dc', cursor: '#d8d9dc' },
+      theme: { background, foreground: color, cursor: color },
       linkHandler: { activate: (_event, uri) => openLink(uri) },
     });
     this.terminal.loadAddon(this.fit);
@@ -178,6 +179,17 @@ class Session {
     if (!this.options.hasTty || this.isOver) return;
     await post(`${this.path}/resize`, { cols, rows }).catch(() => {});
   }
+}
+
+/** As hexadecimal numbers, which the terminal can read. */
+function colorsAt(place: HTMLElement): { background: string; color: string } {
+  const { backgroundColor, color } = getComputedStyle(place);
+  const hex = (text: string) =>
+    `#${(text.match(/\d+/g) ?? [])
+      .slice(0, 3)
+      .map((n) => Number(n).toString(16).padStart(2, '0'))
+      .join('')}`;
+  return { background: hex(backgroundColor), color: hex(color) };
 }
 
 function openLink(uri: string): void {

@@ -2,7 +2,6 @@
 import { signal } from '@preact/signals';
 import { isLoggedOut } from '../api.ts';
 import { base, workerUrl } from '../base.ts';
-import { setServerTime } from '../now.ts';
 import { Hub } from './hub.ts';
 import type { Change, FromPage, State, ToPage } from './messages.ts';
 
@@ -74,7 +73,5 @@ function receive(message: ToPage): void {
 function publish(): void {
   const changes = batch;
   batch = [];
-  const newest = changes.findLast((change) => 'event' in change);
-  if (newest && 'event' in newest) setServerTime(Date.parse(newest.event.at));
   for (const listener of listeners) listener(changes);
 }

@@ -58,7 +58,9 @@ export function ConnectView() {
       <section class="client">
         <h2>
           Over HTTP{' '}
-          <span class="dim">from another machine, with a key of `errand key create NAME`</span>
+          <span class="dim">
+            from another machine, with a key of <code>errand key create NAME</code>
+          </span>
         </h2>
         <Command
           text={`claude mcp add --transport http errand ${new URL('mcp', base).href} --header "Authorization: Bearer KEY"`}
@@ -71,8 +73,10 @@ export function ConnectView() {
 function clientsOf(words: string[]): { name: string; note: string; text: string }[] {
   const [command, ...args] = words;
   const line = words.map(quote).join(' ');
+  const add = words.map((word) => (word === 'mcp' ? 'add' : quote(word))).join(' ');
   const json = JSON.stringify({ mcpServers: { errand: { command, args } } });
   return [
+    { name: 'All clients of this machine', note: 'finds and configures them', text: add },
     { name: 'Claude Code', note: 'in a terminal', text: `claude mcp add errand -- ${line}` },
     { name: 'Codex', note: 'in a terminal', text: `codex mcp add errand -- ${line}` },
     { name: 'Gemini CLI', note: 'in a terminal', text: `gemini mcp add errand ${line}` },

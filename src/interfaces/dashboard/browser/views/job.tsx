@@ -205,6 +205,17 @@ function Result({ job }: { job: Job }) {
   );
 }
 
+/** The message of an error, and other values with their names. */
+function dataText(data: Record<string, unknown>): string {
+  return Object.entries(data)
+    .map(([name, value]) => {
+      const { message } = (name === 'error' && value ? value : {}) as { message?: unknown };
+      if (typeof message === 'string') return message;
+      return `${name} ${typeof value === 'string' ? value : JSON.stringify(value)}`;
+    })
+    .join(' · ');
+}
+
 function Events({ events }: { events: JobEvent[] }) {
   return (
     <div class="table-scroll">
@@ -226,9 +237,7 @@ function Events({ events }: { events: JobEvent[] }) {
                 <Time at={at} />
               </td>
               <td>{type}</td>
-              <td class="mono data">
-                {Object.keys(data).length === 0 ? '' : JSON.stringify(data)}
-              </td>
+              <td class="data">{dataText(data)}</td>
             </tr>
           ))}
         </tbody>

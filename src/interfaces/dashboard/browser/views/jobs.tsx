@@ -2,7 +2,7 @@
 import { useEffect, useMemo, useRef, useState } from 'preact/hooks';
 import { bulkWords, type BulkAction, type BulkTarget } from '../bulk.ts';
 import { count, plural } from '../format.ts';
-import { JobList } from '../job-list.ts';
+import { JobList, maxFresh } from '../job-list.ts';
 import { useKeys } from '../keys.ts';
 import { BulkDialog } from '../parts/bulk-dialog.tsx';
 import { EmptyList } from '../parts/empty-list.tsx';
@@ -87,7 +87,8 @@ function ListPane({ list, query, sort, id }: ListPaneProps) {
     x: () => {
       if (cursor !== undefined && mayRun.value) onSelect(cursor, !selected.has(cursor), false);
     },
-    Escape: () => (selected.size > 0 ? clear() : id !== undefined && go(`/jobs${linkSearch}`)),
+    Escape: () =>
+      selected.size > 0 || isEverything ? clear() : id !== undefined && go(`/jobs${linkSearch}`),
   });
 
   const total = list.total.value;
@@ -122,8 +123,15 @@ function ListPane({ list, query, sort, id }: ListPaneProps) {
         </select>
       </div>
       <div class="list-bar">
-        {selected.size === 0 ? (
-          <StatusTabs query={query} total={total} />
+        {selected.size === 0 && !isEverything ? (
+          <>
+            <StatusTabs query={query} total={total} />
+            {mayRun.value && query !== '' && total && total.count > 0 ? (
+              <button type="button" class="quiet" onClick={() => setEverything(true)}>
+                Select all {totalText(total)}
+              </button>
+            ) : null}
+          </>
         ) : (
           <div class="bulk" role="group" aria-label="Actions for selected jobs">
             <strong>{isEverything ? everythingText(total) : plural(selected.size, 'job')}</strong>
@@ -179,7 +187,7 @@ function ListPane({ list, query, sort, id }: ListPaneProps) {
 
 function Pill({ list, fresh, stale }: { list: JobList; fresh: number; stale: number }) {
   const parts = [
-    ...(fresh > 0 ? [`${count(fresh)} new`] : []),
+    ...(fresh > 0 ? [`${count(fresh)}${fresh >= maxFresh ? '+' : ''} new`] : []),
     ...(stale > 0 ? [`${count(stale)} no longer match`] : []),
   ];
   return (

@@ -11,6 +11,7 @@ import { Age } from '../parts/time.tsx';
 import { hrefOf, search, setSearch } from '../router.ts';
 import { mayAdminister } from '../session.ts';
 import {
+  queuedOf,
   secondsOf,
   stepsOf,
   sumsOf,
@@ -33,7 +34,7 @@ const maxShown = 8;
 const maxSeries = 12;
 
 interface ServerView {
-  disk: { freeBytes: number; totalBytes: number; databaseBytes?: number };
+  disk: { freeBytes: number; totalBytes: number; databaseBytes: number };
   retention: { maxAgeMs: number; maxCount: number; maxBytes: number };
 }
 
@@ -55,7 +56,6 @@ export function OverviewView() {
       waiting.jobs.map(({ id }) => read<Job>(`api/jobs/${id}`).catch(() => undefined)),
     );
     return {
-      stats,
       failures: failures.jobs,
       waiting: waiting.jobs,
       reasons,
@@ -176,6 +176,11 @@ function Charts({ stats }: { stats: Stats }) {
   }, [stats]);
   const all = stats.series;
   const per = `per ${duration(stats.stepMs)}`;
+  const line = (label: string, color: string, names: CountName[], of: Series[] = all) => ({
+    label,
+    color,
+    values: sumsOf(stats, of, names),
+  });
   return (
     <>
       <div class="charts">
@@ -184,8 +189,8 @@ function Charts({ stats }: { stats: Stats }) {
           note={per}
           steps={steps}
           lines={[
-            { label: 'submitted', color: '--off', values: sumsOf(stats, all, ['submitted']) },
-            { label: 'completed', color: '--ok', values: sumsOf(stats, all, ['completed']) },
+            line('submitted', '--off', ['submitted']),
+            line('completed', '--ok', ['completed']),
           ]}
         />
         <Chart
@@ -193,9 +198,13 @@ function Charts({ stats }: { stats: Stats }) {
           note={per}
           steps={steps}
           isBars
-          lines={[
-            { label: 'failed', color: '--bad', values: sumsOf(stats, all, ['failed', 'timedOut']) },
-          ]}
+          lines={[line('failed', '--bad', ['failed', 'timedOut'])]}
+        />
+        <Chart
+          title="Waiting"
+          note={`most ${per}`}
+          steps={steps}
+          lines={[{ label: 'queued', color: '--wait', values: queuedOf(stats, all) }]}
         />
       </div>
       {byBusy.map((series) => (
@@ -206,60 +215,59 @@ function Charts({ stats }: { stats: Stats }) {
           <h2 class="series-title">
             {series.queue} <span class="dim">{series.kind}</span>
           </h2>
-          <div class="charts three">
-            <Chart
-              title="Jobs"
-              note={per}
-              steps={steps}
-              lines={[
-                {
-                  label: 'completed',
-                  color: '--ok',
-                  values: sumsOf(stats, [series], ['completed']),
-                },
-                {
-                  label: 'failed',
-                  color: '--bad',
-                  values: sumsOf(stats, [series], ['failed', 'timedOut']),
-                },
-              ]}
-            />
-            <Chart
-              title="Run time"
-              note="of ended jobs"
-              unit="seconds"
-              steps={steps}
-              lines={[
-                { label: 'p50', color: '--run', values: secondsOf(stats, series, 'runMs', 'p50') },
-                {
-                  label: 'p95',
-                  color: '--accent',
-                  values: secondsOf(stats, series, 'runMs', 'p95'),
-                },
-              ]}
-            />
-            <Chart
-              title="Time in the queue"
-              note="before the start"
-              unit="seconds"
-              steps={steps}
-              lines={[
-                {
-                  label: 'p50',
-                  color: '--wait',
-                  values: secondsOf(stats, series, 'queuedMs', 'p50'),
-                },
-                {
-                  label: 'p95',
-                  color: '--off',
-                  values: secondsOf(stats, series, 'queuedMs', 'p95'),
-                },
-              ]}
-            />
-          </div>
+          <SeriesCharts stats={stats} series={series} steps={steps} per={per} />
         </section>
       ))}
     </>
+  );
+}
+
+interface SeriesChartsProps {
+  stats: Stats;
+  series: Series;
+  steps: number[];
+  per: string;
+}
+
+function SeriesCharts({ stats, series, steps, per }: SeriesChartsProps) {
+  const counted = (label: string, color: string, names: CountName[]) => ({
+    label,
+    color,
+    values: sumsOf(stats, [series], names),
+  });
+  const measured = (name: 'runMs' | 'queuedMs') =>
+    (
+      [
+        ['p50', '--run'],
+        ['p95', '--wait'],
+      ] as const
+    ).map(([label, color]) => ({ label, color, values: secondsOf(stats, series, name, label) }));
+  return (
+    <div class="charts four">
+      <Chart
+        title="Ended"
+        note={per}
+        steps={steps}
+        lines={[
+          counted('completed', '--ok', ['completed']),
+          counted('failed', '--bad', ['failed', 'timedOut']),
+        ]}
+      />
+      <Chart
+        title="Waiting"
+        note={`most ${per}`}
+        steps={steps}
+        lines={[{ label: 'queued', color: '--wait', values: queuedOf(stats, [series]) }]}
+      />
+      <Chart title="Run time" note="" unit="seconds" steps={steps} lines={measured('runMs')} />
+      <Chart
+        title="Time in the queue"
+        note=""
+        unit="seconds"
+        steps={steps}
+        lines={measured('queuedMs')}
+      />
+    </div>
   );
 }
 
@@ -309,12 +317,10 @@ function Disk({ server, queues }: { server: ServerView; queues: QueueView[] }) {
             {bytes(disk.freeBytes)} of {bytes(disk.totalBytes)}
           </dd>
         </div>
-        {disk.databaseBytes === undefined ? null : (
-          <div>
-            <dt>Database</dt>
-            <dd>{bytes(disk.databaseBytes)}</dd>
-          </div>
-        )}
+        <div>
+          <dt>Database</dt>
+          <dd>{bytes(disk.databaseBytes)}</dd>
+        </div>
         <div>
           <dt>Ended jobs</dt>
           <dd>
