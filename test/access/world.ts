@@ -110,7 +110,7 @@ export async function createWorld(t: TestContext, env: Record<string, string>): 
         home: '/home',
         bridge: ['errand', 'mcp'],
         bridges: 0,
-        disk: { freeBytes: 0, totalBytes: 0 },
+        disk: { freeBytes: 0, totalBytes: 0, databaseBytes: 0 },
         retention: { maxAgeMs: 0, maxCount: 0, maxBytes: 0 },
       }),
       idle: async () => false,
