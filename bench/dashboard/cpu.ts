@@ -23,10 +23,18 @@ const ticksPerSecond = 100;
 type Close = () => Promise<void>;
 
 if (process.argv[2] === 'read') readEndlessly(process.argv[3]!, process.argv[4]!);
-else await measure();
+else await run();
 
-async function measure(): Promise<void> {
+async function run(): Promise<void> {
   const server = await startErrand();
+  try {
+    await measure(server);
+  } finally {
+    await server.close();
+  }
+}
+
+async function measure(server: Server): Promise<void> {
   await call(server, 'POST', '/api/endpoints', {
     id: 'warm',
     recipe: { module: join(import.meta.dirname, '../endpoint/handler.mjs') },
@@ -47,9 +55,11 @@ async function measure(): Promise<void> {
     round: async () => {
       const without = await cpuUnderLoad(server);
       const close = await open();
-      const used = await cpuUnderLoad(server);
-      await close();
-      return used - without;
+      try {
+        return (await cpuUnderLoad(server)) - without;
+      } finally {
+        await close();
+      }
     },
   });
   const comparison = { unit: ' cores', rounds: 3 };
@@ -65,7 +75,6 @@ async function measure(): Promise<void> {
     ours: extra(() => openMany(server)),
     peers: core('none'),
   });
-  await server.close();
 }
 
 /** Cores that the server uses. The first seconds let a new page load and are not counted. */

@@ -3,12 +3,12 @@
 import assert from 'node:assert/strict';
 import { readFileSync } from 'node:fs';
 import { createRequire } from 'node:module';
-import { after, before, describe, test, type TestContext } from 'node:test';
+import { describe, test } from 'node:test';
 import type { Browser, Page } from 'playwright-core';
 import { browserSkip, findChromium, type TestBrowser } from '../../helpers/chromium.ts';
 import { isDeep } from '../../helpers/deep.ts';
 import { until } from '../../helpers/until.ts';
-import { launch, logIn, loginAddress, openSite, type LoggedIn, type Site } from './kit.ts';
+import { logIn, loginAddress, shareDashboard, startJob, type LoggedIn, type Site } from './kit.ts';
 
 const found = await findChromium();
 const lineCount = 100_000;
@@ -18,27 +18,17 @@ const maxOpenMs = 5000;
 const maxHeapBytes = 200_000_000;
 
 describe('dashboard in a browser', { skip: browserSkip(found) }, () => {
-  const cleanUps: (() => unknown)[] = [];
-  const file = { after: (run: () => unknown) => void cleanUps.push(run) } as unknown as TestContext;
   let browser: Browser;
   let site: Site;
   let own: LoggedIn;
   let page: Page;
 
-  before(async () => {
-    [browser, site] = await Promise.all([launch(file, found as TestBrowser), openSite(file)]);
-    own = await logIn(browser, site);
+  shareDashboard(found as TestBrowser, (opened) => {
+    ({ browser, site, own } = opened);
     ({ page } = own);
   });
-  after(async () => {
-    for (const run of cleanUps.toReversed()) await run();
-  });
 
-  const start = async (...args: string[]): Promise<string> => {
-    const { stdout, stderr, code } = await site.server.cli('run', '--detach', ...args);
-    assert.equal(code, 0, stderr);
-    return stdout.trim();
-  };
+  const start = (...args: string[]) => startJob(site, ...args);
   const open = (path: string) => page.goto(site.url + path);
   const row = (id: string) => page.locator(`tr[data-id="${id}"]`);
   const statusText = () => page.locator('.job-title .status').innerText();

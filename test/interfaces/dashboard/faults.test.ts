@@ -4,15 +4,14 @@ import assert from 'node:assert/strict';
 import { once } from 'node:events';
 import { createServer } from 'node:http';
 import type { AddressInfo } from 'node:net';
-import { after, before, describe, test, type TestContext } from 'node:test';
+import { describe, test } from 'node:test';
 import type { Browser, Page } from 'playwright-core';
 import { browserSkip, findChromium, type TestBrowser } from '../../helpers/chromium.ts';
 import { until } from '../../helpers/until.ts';
 import {
-  launch,
-  logIn,
   loginAddress,
-  openSite,
+  shareDashboard,
+  startJob,
   withoutCookies,
   type LoggedIn,
   type Site,
@@ -22,27 +21,17 @@ const found = await findChromium();
 const hourMs = 3_600_000;
 
 describe('dashboard and faults', { skip: browserSkip(found) }, () => {
-  const cleanUps: (() => unknown)[] = [];
-  const file = { after: (run: () => unknown) => void cleanUps.push(run) } as unknown as TestContext;
   let browser: Browser;
   let site: Site;
   let own: LoggedIn;
   let page: Page;
 
-  before(async () => {
-    [browser, site] = await Promise.all([launch(file, found as TestBrowser), openSite(file)]);
-    own = await logIn(browser, site);
+  shareDashboard(found as TestBrowser, (opened) => {
+    ({ browser, site, own } = opened);
     ({ page } = own);
   });
-  after(async () => {
-    for (const run of cleanUps.toReversed()) await run();
-  });
 
-  const start = async (...args: string[]): Promise<string> => {
-    const { stdout, stderr, code } = await site.server.cli('run', '--detach', ...args);
-    assert.equal(code, 0, stderr);
-    return stdout.trim();
-  };
+  const start = (...args: string[]) => startJob(site, ...args);
   const statusOf = async (id: string) =>
     (await site.server.api('GET', `/api/jobs/${id}`)).json<{ status: string | number }>().status;
   const ended = (ids: string[]) =>

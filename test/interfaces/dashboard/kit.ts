@@ -1,8 +1,9 @@
 // The dashboard in a real Chromium: one server behind a proxy that removes a base path, as a public server would be.
+import assert from 'node:assert/strict';
 import { once } from 'node:events';
 import { createServer, request as send, type Server } from 'node:http';
 import type { AddressInfo } from 'node:net';
-import type { TestContext } from 'node:test';
+import { after, before, type TestContext } from 'node:test';
 import type { Browser, BrowserContext, Page } from 'playwright-core';
 import type { TestBrowser } from '../../helpers/chromium.ts';
 import { homeWith } from '../../helpers/folder.ts';
@@ -127,4 +128,29 @@ export async function logIn(
   await page.goto(await loginAddress(site, ...flags));
   await page.waitForSelector('nav[aria-label="Views"]');
   return { context, page, errors };
+}
+
+export interface Opened {
+  browser: Browser;
+  site: Site;
+  own: LoggedIn;
+}
+
+/** One browser and one server for all tests of the suite that calls this. */
+export function shareDashboard(found: TestBrowser, use: (opened: Opened) => void): void {
+  const cleanUps: (() => unknown)[] = [];
+  const file = { after: (run: () => unknown) => void cleanUps.push(run) } as unknown as TestContext;
+  before(async () => {
+    const [browser, site] = await Promise.all([launch(file, found), openSite(file)]);
+    use({ browser, site, own: await logIn(browser, site) });
+  });
+  after(async () => {
+    for (const run of cleanUps.toReversed()) await run();
+  });
+}
+
+export async function startJob({ server }: Site, ...args: string[]): Promise<string> {
+  const { stdout, stderr, code } = await server.cli('run', '--detach', ...args);
+  assert.equal(code, 0, stderr);
+  return stdout.trim();
 }
