@@ -113,14 +113,17 @@ function statsText({ from, to, series }: z.infer<typeof statsOutput>): string {
   return [`${from} to ${to}`, ...series.map(totalsText)].join('\n');
 }
 
-/** `command, queue default: 12 submitted, 11 completed, 1 failed` */
+/** `command, queue default: 12 submitted, 11 completed, 1 failed, at most 3 queued` */
 function totalsText({ kind, queue, points }: z.infer<typeof seriesShape>): string {
   const counted = ['submitted', 'completed', 'failed', 'cancelled', 'timedOut'] as const;
   const counts = counted.flatMap((name) => {
     const n = points.reduce((sum, one) => sum + one[name], 0);
     return n > 0 ? [`${n} ${name === 'timedOut' ? 'timed out' : name}`] : [];
   });
-  return `${kind}, queue ${queue}: ${counts.join(', ')}`;
+  // A queue may have only waiting jobs in this range.
+  const queued = Math.max(...points.map((one) => one.queued));
+  const most = queued > 0 ? [`at most ${queued} queued`] : [];
+  return `${kind}, queue ${queue}: ${[...counts, ...most].join(', ')}`;
 }
 
 function toPoints(values: readonly StatsValue[], stepMs: number): Point[] {
