@@ -73,6 +73,15 @@ export function callOperation<C extends Contract>(
   return operations.call(contract, input, context);
 }
 
+/** The same with the input of a foreign caller. The operation validates it, and its errors name the wrong fields. */
+export function callUnchecked<C extends Contract>(
+  { operations, context }: DialectCall,
+  contract: C,
+  input: object,
+): Promise<OutputOf<C>> {
+  return operations.call(contract, input as InputOf<C>, context);
+}
+
 /** Gives a dialect access to operations on behalf of the caller. */
 export interface DialectCall {
   operations: Pick<Operations, 'call' | 'stream' | 'find'>;

@@ -165,7 +165,7 @@ export class Operations {
     context: CallContext,
   ): Promise<OutputOf<C>>;
   /** For interfaces, which pass on the name and the input of their caller. */
-  call<O = unknown>(name: string, input: unknown, context: CallContext): Promise<O>;
+  call(name: string, input: unknown, context: CallContext): Promise<unknown>;
   call(called: Contract | string, input: unknown, context: CallContext): Promise<unknown> {
     const name = typeof called === 'string' ? called : called.name;
     const run = () => this.perform(name, input, context);

@@ -99,10 +99,7 @@ export async function createCluster(deps: ClusterDeps): Promise<Cluster> {
           egress,
           clock,
           secret: deps.secret,
-          isHere: (job) => {
-            const folder = folderOf(job);
-            return folder !== undefined && existsSync(folder);
-          },
+          isHere: (job) => existsSync(folderOf(job) ?? ''),
           restore: async (job) => {
             const folder = folderOf(job);
             return archive && folder ? archive.restore(job, folder) : false;

@@ -1,4 +1,5 @@
 // A scrape with actions. The browser performs the actions, then the page is read.
+import { browsePage } from '../../kinds/web/contracts.ts';
 import { ownValue } from '../../runtime/by-name.ts';
 import { AppError } from '../../errors.ts';
 import type { Asked } from './route.ts';
@@ -71,7 +72,7 @@ export async function actedOn(
   const { width, height } = requested.screenshot?.viewport ?? {};
   const how = given({ width, height, timeoutMs: timeoutOf(options, 120_000) });
   const asking = { url: options.url, actions, ...how };
-  const out = (await finished(asked, 'browse_page', asking, limitOf(options, browseMs))) as Browsed;
+  const out = (await finished(asked, browsePage, asking, limitOf(options, browseMs))) as Browsed;
   const failed = out.results.find(({ success }) => !success);
   if (failed) throw failedAction(`${failed.action} failed: ${failed.error ?? ''}`, out.id);
   const pictureOf = ({ data }: Outcome) =>

@@ -1,4 +1,9 @@
 // Single pages: scrape, and what an earlier scrape returned.
+import {
+  extractData,
+  readPage as readPageContract,
+  takeScreenshot,
+} from '../../kinds/web/contracts.ts';
 import { AppError } from '../../errors.ts';
 import type { Api, Asked } from './route.ts';
 import { actedOn, failedAction, returnsContent, preparationOf } from './actions.ts';
@@ -58,11 +63,11 @@ export async function scraped(asked: Asked, options: Fields): Promise<Fields> {
   const tags = [tagOf(String(page.id))];
   const alsoWith = (input: Fields) => given({ url, ...input, headers, timeoutMs, tags });
   const made = requested.json
-    ? await finished(asked, 'extract_data', alsoWith(requested.json), patienceOf(options))
+    ? await finished(asked, extractData, alsoWith(requested.json), patienceOf(options))
     : undefined;
   const look = requested.screenshot && pictureOptions(requested.screenshot);
   const shot = look
-    ? await finished(asked, 'take_screenshot', alsoWith(look), patienceOf(options))
+    ? await finished(asked, takeScreenshot, alsoWith(look), patienceOf(options))
     : undefined;
   const document = await assembled(asked, { url, maxAgeMs, page, made, shot });
   return { ...document, ...noteOf({ ...requested, unused }, jsonNote(requested, made)) };
@@ -152,7 +157,7 @@ async function earlier(asked: Asked): Promise<Fields> {
 /** An error response of the site is a document as well. Its status tells what happened. */
 async function readPage(asked: Asked, requested: Fields, limitMs: number): Promise<Fields> {
   try {
-    return await finished(asked, 'read_page', requested, limitMs);
+    return await finished(asked, readPageContract, requested, limitMs);
   } catch (error) {
     const status = error instanceof AppError ? error.data?.status : undefined;
     if (typeof status !== 'number') throw error;

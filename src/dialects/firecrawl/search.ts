@@ -1,4 +1,5 @@
 // Search over all sources, restricted to domains and categories. Requested formats add the pages' contents.
+import { webSearch } from '../../kinds/web/contracts.ts';
 import { numberOf, textOf } from '../../runtime/json.ts';
 import { byName } from '../../runtime/by-name.ts';
 import { AppError } from '../../errors.ts';
@@ -75,7 +76,7 @@ async function asking(asked: Asked, requested: Fields): Promise<Found> {
     safesearch: safe === true ? 2 : null,
   });
   const limitMs = limitOf(asked.input, searchMs);
-  const out = await finished(asked, 'web_search', { ...given(requested), ...how }, limitMs);
+  const out = await finished(asked, webSearch, { ...given(requested), ...how }, limitMs);
   const { id, rows = [], creditsUsed = 0, notice } = out;
   return { id, rows: rows as Fields[], credits: Number(creditsUsed), notice };
 }

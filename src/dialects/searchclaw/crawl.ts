@@ -1,5 +1,6 @@
 // SearchClaw's crawl with the options of its HTTP API. Without `pagination` it follows links, with it only the described pages.
 // The response names options that have no effect.
+import { crawlSite } from '../../kinds/web/contracts.ts';
 import { textOf } from '../../runtime/json.ts';
 import { AppError } from '../../errors.ts';
 import { hookOf } from './api.ts';
@@ -10,7 +11,7 @@ const pagesDefault = 10;
 const maxList = 10_000;
 
 export const crawl: Api = async (call, input) => {
-  const out = await run<{ id: string }>(call, 'crawl_site', {
+  const out = await run(call, crawlSite, {
     // SearchClaw renders every page. Here only pages that are empty without scripts are rendered.
     render: 'auto',
     ...given({

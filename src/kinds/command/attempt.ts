@@ -80,7 +80,7 @@ export async function runAttempt(run: Run, deps: AttemptDeps): Promise<Outcome> 
       end === 'stop' || end === 'lost'
         ? await endTree(started, job, end === 'lost' ? 'lost' : reason!, deps)
         : undefined;
-    return await toOutcome(run, started.folder, deps, kill, monitored);
+    return await toOutcome(run, started.folder, deps, { kill, monitored });
   } catch (thrown) {
     const error = toStartError(thrown) ?? thrown;
     if (!(error instanceof AppError)) throw error;
@@ -301,9 +301,9 @@ async function toOutcome(
   run: Run,
   folder: LaunchFolder,
   deps: AttemptDeps,
-  kill: KillReport | 'voided' | undefined,
-  monitored: MonitoredAttempt | undefined,
+  end: { kill: KillReport | 'voided' | undefined; monitored: MonitoredAttempt | undefined },
 ): Promise<Outcome> {
+  const { kill, monitored } = end;
   const claim = folder.readClaim();
   const wrapper = claim.state === 'claimed' ? claim.identity : undefined;
   if (monitored && wrapper) monitored.wrapper = wrapper;

@@ -62,7 +62,7 @@ export function commandKind(deps: CommandDeps): CommandKind {
       return typeof cancelGraceMs === 'number' ? cancelGraceMs : undefined;
     },
     prepare: (job, input) => prepare(job, input, deps),
-    whenReady: (run, folder, signal) => whenReady(run, folder, signal, conditions, ready),
+    whenReady: (run, folder, signal) => whenReady({ run, folder, signal }, conditions, ready),
   };
   return {
     name: 'command',
@@ -193,9 +193,7 @@ function selectShell(setting: string, path: string): string {
 }
 
 async function whenReady(
-  run: Run,
-  folder: LaunchFolder,
-  signal: AbortSignal,
+  { run, folder, signal }: { run: Run; folder: LaunchFolder; signal: AbortSignal },
   conditions: ConditionDeps,
   ready: Set<string>,
 ): Promise<void> {

@@ -88,8 +88,7 @@ export async function extractAction(run: Run, input: ActionInput<'extract'>, ser
     services,
   );
   const made = await extractData(
-    htmlOf(loaded),
-    loaded.url,
+    { html: htmlOf(loaded), url: loaded.url },
     { schema, prompt, selectors },
     services,
     run.signal,
@@ -119,8 +118,7 @@ export type Extracted = Extraction & {
 
 /** Extracts data without a model first. If fields are missing, asks the configured model. */
 export async function extractData(
-  html: string,
-  url: string,
+  { html, url }: { html: string; url: string },
   options: {
     schema?: unknown;
     prompt?: string | undefined;
