@@ -86,8 +86,6 @@ export async function createCluster(deps: ClusterDeps): Promise<Cluster> {
     running: () => perKind((kind) => deps.running(kind.name)),
     onResume: () => deps.onResume(),
   });
-  jobs.acceptsWork = () => nodes.acceptsWork;
-  jobs.explainWait = (job) => nodes.explainWait(job);
   const folderOf = (job: Job) => jobs.kind(job.kind).folder?.(job.id);
   const archive = await openArchive(deps, rows, folderOf);
   const router =
@@ -106,7 +104,6 @@ export async function createCluster(deps: ClusterDeps): Promise<Cluster> {
           },
         })
       : undefined;
-  if (router) operations.elsewhere = router;
   const { goneMs } = config.cluster;
   const orphanedFiles = new OrphanedFiles({
     rows,

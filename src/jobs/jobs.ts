@@ -31,14 +31,18 @@ type Change = Decision & { steps?: Step[] };
 
 const maxConflicts = 50;
 
+/** What parts that are created after the jobs contribute. Each hook is read when it is needed. */
+export interface JobsHooks {
+  /** Whether this server accepts new work. A drained node does not. */
+  acceptsWork?(): boolean;
+  /** Explains why no server accepts this queued job now. Undefined if one may. */
+  explainWait?(job: Job): Promise<string | undefined>;
+  /** Undefined unless tracing is enabled. */
+  tracer?(): Tracer | undefined;
+}
+
 export class Jobs {
   readonly ledger: Ledger;
-  /** Whether this server accepts new work. A drained node does not. */
-  acceptsWork: () => boolean = () => true;
-  /** Explains why no server accepts this queued job now. Undefined if one may. */
-  explainWait: (job: Job) => Promise<string | undefined> = async () => undefined;
-  /** Set if tracing is enabled. */
-  tracer: Tracer | undefined;
   readonly store: Store;
   readonly finished = new FinishedJobCounts();
   private readonly clock: Clock;
@@ -47,10 +51,21 @@ export class Jobs {
   private readonly knownQueues = new Set<string>();
   private readonly cancelListeners = new Set<(job: Job) => void>();
 
-  constructor(store: Store, clock: Clock) {
+  private readonly hooks: JobsHooks;
+
+  constructor(store: Store, clock: Clock, hooks: JobsHooks = {}) {
     this.store = store;
     this.clock = clock;
+    this.hooks = hooks;
     this.ledger = new Ledger(store);
+  }
+
+  acceptsWork(): boolean {
+    return this.hooks.acceptsWork?.() ?? true;
+  }
+
+  async explainWait(job: Job): Promise<string | undefined> {
+    return this.hooks.explainWait?.(job);
   }
 
   addKind(kind: Kind): void {
@@ -149,7 +164,8 @@ export class Jobs {
       return steps ? { ...result, steps: steps(present) } : result;
     };
     const job = await this.change(id, choose, known);
-    if (this.tracer && before && !refusal) recordAttempt(this.tracer, before, fact, job);
+    const tracer = this.hooks.tracer?.();
+    if (tracer && before && !refusal) recordAttempt(tracer, before, fact, job);
     return refusal ? { job, applied: false, refusal } : { job, applied: true };
   }
 

@@ -92,10 +92,7 @@ export function escrowKind(deps: () => EscrowDeps): Kind {
 }
 
 /** The owners of all wallets that take part in the job, and the webhooks of these wallets. */
-async function audienceOf(
-  store: EscrowDeps['store'],
-  work: Work | undefined,
-): Promise<string[]> {
+async function audienceOf(store: EscrowDeps['store'], work: Work | undefined): Promise<string[]> {
   if (!work) return [];
   const { dispute } = work.terms;
   const arbiters = dispute ? [dispute.arbiter] : [];
