@@ -32,7 +32,7 @@ const slackMs = 5000;
 /** Firecrawl's default: an earlier result that is not older than this is reused unless `maxAge` is set. */
 const maxAgeDefault = 2 * dayMs;
 
-const patienceOf = (options: Fields): number => limitOf(options, pageMs) + slackMs;
+const waitLimitOf = (options: Fields): number => limitOf(options, pageMs) + slackMs;
 
 export const scrape: Api = async (asked) => ({
   success: true,
@@ -58,16 +58,16 @@ export async function scraped(asked: Asked, options: Fields): Promise<Fields> {
   });
   const formats = [...new Set([...requested.formats, 'metadata'])];
   const reading = { url, formats, ...readingOf(options), ...how };
-  const page = await readPage(asked, reading, patienceOf(options));
+  const page = await readPage(asked, reading, waitLimitOf(options));
   if (page.error !== undefined) return { metadata: page };
   const tags = [tagOf(String(page.id))];
   const alsoWith = (input: Fields) => given({ url, ...input, headers, timeoutMs, tags });
   const made = requested.json
-    ? await finished(asked, extractData, alsoWith(requested.json), patienceOf(options))
+    ? await finished(asked, extractData, alsoWith(requested.json), waitLimitOf(options))
     : undefined;
   const look = requested.screenshot && pictureOptions(requested.screenshot);
   const shot = look
-    ? await finished(asked, takeScreenshot, alsoWith(look), patienceOf(options))
+    ? await finished(asked, takeScreenshot, alsoWith(look), waitLimitOf(options))
     : undefined;
   const document = await assembled(asked, { url, maxAgeMs, page, made, shot });
   return { ...document, ...noteOf({ ...requested, unused }, jsonNote(requested, made)) };
@@ -187,7 +187,7 @@ function wayOf(options: Fields, requested: RequestedFormats): 'reading' | 'list'
 
 async function onePage(asked: Asked, options: Fields): Promise<Fields> {
   const { id } = await startList(asked, [String(options.url)], options);
-  await ended(asked, id, patienceOf(options));
+  await ended(asked, id, waitLimitOf(options));
   const out = await status({ ...asked, params: { id }, query: new URLSearchParams() });
   const [document] = out.data as Fields[];
   if (document && !(options.actions && document.warning)) return document;

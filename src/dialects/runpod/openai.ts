@@ -112,8 +112,8 @@ export function openaiError(error: unknown): DialectResponse {
 }
 
 function errorShape(error: unknown): unknown {
-  const told = inTerms(error, { fields: 'job', calls: 'routes' });
-  const { code, message, hint } = errorBody(told);
+  const translated = inTerms(error, { fields: 'job', calls: 'routes' });
+  const { code, message, hint } = errorBody(translated);
   const type = errorKind(code).http < 500 ? 'invalid_request_error' : 'server_error';
   return { error: { message: hint ? `${message} ${hint}` : message, type, code, param: null } };
 }

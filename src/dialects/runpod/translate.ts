@@ -78,8 +78,8 @@ export function errorResponse(error: unknown): DialectResponse {
 
 /** Errors of the control plane: problem details. */
 export function problemResponse(error: unknown): DialectResponse {
-  const told = inTerms(error, { fields: 'endpoint', calls: 'routes' });
-  const { code, message, hint, data } = errorBody(told);
+  const translated = inTerms(error, { fields: 'endpoint', calls: 'routes' });
+  const { code, message, hint, data } = errorBody(translated);
   const status = errorKind(code).http;
   const issues = data?.issues as { path: string; message: string }[] | undefined;
   return {

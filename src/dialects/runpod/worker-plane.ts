@@ -31,13 +31,13 @@ const nothing: DialectResponse = { status: 204 };
 const routes: DialectRoute[] = [
   ...waitingRoutes(['GET'], '/job-take/{workerId}', async (request, call) => {
     const { jobs } = await take(request, call, 1);
-    return jobs[0] ? handOut(request, jobs, ([job]) => job) : nothing;
+    return jobs[0] ? jobsResponse(request, jobs, ([job]) => job) : nothing;
   }),
   ...waitingRoutes(['GET'], '/job-take-batch/{workerId}', async (request, call) => {
     const asked = Number(request.query.get('batch_size') ?? 1);
     const count = Number.isInteger(asked) ? Math.min(Math.max(asked, 1), maxCount) : 1;
     const { jobs } = await take(request, call, count);
-    return jobs.length > 0 ? handOut(request, jobs, (all) => all) : nothing;
+    return jobs.length > 0 ? jobsResponse(request, jobs, (all) => all) : nothing;
   }),
   ...waitingRoutes(['GET'], '/job-stop/{workerId}', async ({ params }, call) => {
     const { endpointId, workerId } = params;
@@ -82,7 +82,7 @@ function refuse(error: unknown, { params }: DialectRequest): never {
  * RunPod's workers do not know attempts. Our relay gets them in an extra first line and forwards the rest
  * unchanged.
  */
-function handOut(
+function jobsResponse(
   { query }: DialectRequest,
   taken: Taken['jobs'],
   form: (jobs: readonly object[]) => unknown,

@@ -103,9 +103,9 @@ const scrollScript = (times: number): string => `(async () => {
   let now = await frame();
   for (let n = 1, end = now + 20000; n < ${times} && now < end; n++) {
     const height = page.scrollHeight;
-    const patience = now + 1000;
+    const giveUpAt = now + 1000;
     window.scrollTo(0, height);
-    while (page.scrollHeight === height && now < patience) now = await frame();
+    while (page.scrollHeight === height && now < giveUpAt) now = await frame();
     if (page.scrollHeight === height) return;
   }
 })()`;

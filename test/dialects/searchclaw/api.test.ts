@@ -281,8 +281,8 @@ test('markdown contains the main content, optionally in chunks; map, agent and p
     max_credits: 10,
     max_sources: 3,
   });
-  const told = agent.conflicts[0].values.map((one: Json) => one.value);
-  assert.deepEqual(told.toSorted(), ['Lamp', 'Trap'], 'sources that disagree are shown');
+  const reported = agent.conflicts[0].values.map((one: Json) => one.value);
+  assert.deepEqual(reported.toSorted(), ['Lamp', 'Trap'], 'sources that disagree are shown');
   assert.ok(agent.provenance.name.length > 0);
   assert.ok(agent.credits_used <= 10);
   const later = await tool('job_status', { job_id: agent.job_id });

@@ -38,13 +38,13 @@ function saveEndpoint(deps: EndpointDeps): Operation {
     toolsets: ['endpoints'],
     http: { method: 'POST', path: '/api/endpoints' },
     cli: { words: ['endpoint', 'save'], args: ['id'] },
-    run: async ({ id: wished, create, ...fields }, { caller, origin }) => {
+    run: async ({ id: givenId, create, ...fields }, { caller, origin }) => {
       const isEmpty = Object.values(fields).every((value) => value === undefined);
-      if (wished === undefined && isEmpty)
+      if (givenId === undefined && isEmpty)
         throw new AppError('invalidInput', 'An endpoint needs an id or a recipe.', {
           hint: 'Pass an id, and a recipe for its workers (or a remote).',
         });
-      const id = wished ?? randomId('ep', 12);
+      const id = givenId ?? randomId('ep', 12);
       const before = await deps.endpoints.find(id);
       if (before && !mayChange(before, caller)) throw cannotChange(before, caller);
       refuseForeignCode(fields, caller);

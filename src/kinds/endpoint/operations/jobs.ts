@@ -180,8 +180,8 @@ function cancelEndpointJob(deps: EndpointDeps): Operation {
     reach: ofEndpoint,
     run: async (input, { caller, signal }) => {
       const job = await ownEndpointJob(deps, input, caller);
-      const told = await deps.jobs.cancel(job.id, caller!.owner);
-      const ended = isFinal(told.status) ? told : await waitFor(deps, job.id, 10_000, signal);
+      const cancelled = await deps.jobs.cancel(job.id, caller!.owner);
+      const ended = isFinal(cancelled.status) ? cancelled : await waitFor(deps, job.id, 10_000, signal);
       return viewEndpointJob(deps, ended ?? (await deps.jobs.get(job.id)));
     },
   });
