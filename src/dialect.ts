@@ -24,7 +24,7 @@ export interface Dialect {
 interface DialectErrors {
   /** `/v2` covers this path and everything below it. */
   prefix: string;
-  answer(error: unknown, path: string): DialectResponse;
+  toResponse(error: unknown, path: string): DialectResponse;
 }
 
 /** An MCP tool with its foreign name. It returns exactly what the other system's tool returns. */
@@ -86,7 +86,7 @@ export function callUnchecked<C extends Contract>(
 export interface DialectCall {
   operations: Pick<Operations, 'call' | 'stream' | 'find'>;
   context: CallContext;
-  /** Where this server's HTTP is, for links in the answers of tools; absent: it listens on its private socket only. */
+  /** Where this server's HTTP is, for links in the results of tools. Absent if it listens only on its private socket. */
   baseUrl?: string | undefined;
 }
 

@@ -45,8 +45,8 @@ const browseMs = 90_000;
 /** Actions before a page is read, for calls that return only the page: crawls, batches, `waitFor`. */
 export function preparationOf(options: Fields): Fields {
   const wanted = ((options.actions as Fields[] | undefined) ?? []).map(actionOf);
-  const odd = wanted.find(({ type }) => answering.has(String(type)));
-  if (odd) {
+  const unsupported = wanted.find(({ type }) => answering.has(String(type)));
+  if (unsupported) {
     throw new AppError('unsupported', 'Pages of a crawl or batch answer no actions of their own.', {
       hint: 'Ask for the format screenshot or rawHtml instead, or scrape the page alone.',
     });

@@ -28,5 +28,5 @@ export async function whole(
   }
   // Content other than text that is too large for any response.
   const left = /\b(\w+) is omitted/.exec(typeof cut === 'string' ? cut : '')?.[1];
-  return left === undefined ? all : { ...all, detail: `${left}: too large to be answered.` };
+  return left === undefined ? all : { ...all, detail: `${left}: too large for a response.` };
 }

@@ -54,7 +54,7 @@ export const start: Api = async (asked) => {
     ...given({ idempotencyKey: asked.idempotencyKey }),
   });
   const first = input.prompt
-    ? 'The prompt was not used: give the options themselves.'
+    ? 'The prompt was not used. Pass the options themselves.'
     : emptySchemaNote(requested.json?.schema);
   const url = `${base}/crawl/${out.id}`;
   const unused = [
@@ -203,8 +203,8 @@ export async function ownJob(
   const id = asked.params.id!;
   const job = (await callOperation(asked.call, getJob, { id, ...more })) as WebJob;
   if (job.kind === 'web' && startedHere.has(job.action ?? '')) return job;
-  throw new AppError('notFound', `${id} is no crawl, batch, extraction or agent.`, {
-    hint: 'Give the id that the call which started it answered.',
+  throw new AppError('notFound', `${id} is not a crawl, batch, extraction or agent.`, {
+    hint: 'Pass the id from the response of the call that started it.',
   });
 }
 

@@ -56,8 +56,8 @@ export const extract: Api = async (asked) => {
     .filter((url) => !invalid.includes(url))
     .map((url) => url.replace(/\/?\*$/, '/'));
   if (prompt === undefined && (schema === undefined || list.length === 0)) {
-    throw new AppError('invalidInput', 'Say what to extract, and from where.', {
-      hint: 'Give `urls` with a `schema`, or a `prompt`.',
+    throw new AppError('invalidInput', 'The request does not say what to extract, or from where.', {
+      hint: 'Pass `urls` with a `schema`, or a `prompt`.',
     });
   }
   const searches = enableWebSearch === true || list.length === 0;

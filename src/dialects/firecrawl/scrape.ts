@@ -136,7 +136,7 @@ async function earlier(asked: Asked): Promise<Fields> {
   const page = (await operations.find('read_page')?.outputFor?.(id, context)) as Fields | undefined;
   if (page?.status !== 'completed') {
     throw new AppError('notFound', `${id} is not a scrape that was completed.`, {
-      hint: 'Give the scrapeId that is in the metadata of a document. A scrape with actions that return something is not kept.',
+      hint: 'Pass the scrapeId from the metadata of a document. Scrapes whose actions return something are not kept.',
     });
   }
   const { input } = (await operations.call(getJob, { id, includeInput: true }, context)) as WebJob;

@@ -33,8 +33,8 @@ export const search: Api = async (asked) => {
   for (const type of reads ? ['web', 'news'] : [])
     if (data[type]) data[type] = await withPages(asked, data[type] as Fields[]);
   const missing = sources.filter((one) => !searched.includes(one));
-  const odd = input.tbs && !freshnessOf(input.tbs) ? [`tbs ${textOf(input.tbs)}`] : [];
-  const unused = [...unusedOf(input, 'search'), ...odd];
+  const unsupported = input.tbs && !freshnessOf(input.tbs) ? [`tbs ${textOf(input.tbs)}`] : [];
+  const unused = [...unusedOf(input, 'search'), ...unsupported];
   const unknown = [...missing, ...(scope?.unknown ?? [])];
   const notice = spent.find((one) => one.notice !== undefined)?.notice;
   return {

@@ -157,7 +157,7 @@ export async function documentAt(asked: Asked): Promise<Fields | undefined> {
   const [row] = (await readFrom(source, after)).pages;
   if (row && row.n === Number(n)) return documentFrom(source, row);
   throw new AppError('notFound', `${id} has no document ${n}.`, {
-    hint: 'Give the scrapeId that is in the metadata of a document.',
+    hint: 'Pass the scrapeId from the metadata of a document.',
   });
 }
 
@@ -169,7 +169,7 @@ function numberIn(query: URLSearchParams, name: string, min: number): number {
   });
 }
 
-/** No page was read, but the site answered, or only the start was read for its links: clients expect a normal end. */
+/** No page was read, but the site responded, or only the start was read for its links: clients expect a normal end. */
 function answeredWithout({ error, input }: WebJob): boolean {
   if (error?.code !== 'nothingFetched') return false;
   const answered = isRecord(error.data) && typeof error.data.status === 'number';

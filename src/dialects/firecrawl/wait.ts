@@ -61,6 +61,6 @@ export function limitOf({ timeout }: Fields, defaultMs: number): number {
 /** The client may try again. */
 export const late = (jobId: string): AppError =>
   new AppError('timeout', 'The request timed out.', {
-    hint: 'Give it a longer `timeout`, or crawl the page with a limit of 1.',
+    hint: 'Pass a longer `timeout`, or crawl the page with a limit of 1.',
     data: { jobId },
   });

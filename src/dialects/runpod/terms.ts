@@ -62,7 +62,10 @@ export function inTerms(
   const issues = code === 'invalidInput' ? (data?.issues as Issue[] | undefined) : undefined;
   if (!issues) {
     const translated = hint && renamed(hint, way.calls === 'tools' ? tools : routes);
-    return new AppError(code, error.message, { ...more, ...(translated ? { hint: translated } : {}) });
+    return new AppError(code, error.message, {
+      ...more,
+      ...(translated ? { hint: translated } : {}),
+    });
   }
   const fields = way.fields === 'job' ? jobFields : endpointFields;
   const own = issues.map((issue) => ({ ...issue, path: fields[issue.path] ?? issue.path }));

@@ -78,8 +78,8 @@ export const browse: Api = async (call, input) => {
   const images = picturesOf(call, 'browse_page', out);
   const done = { success, url, results, final_url: finalUrl, credits_used: creditsUsed, ...images };
   const part = asked.some(({ type, selector }) => type === 'screenshot' && selector !== undefined);
-  const odd = { ...input, 'selector of screenshot': part || undefined };
-  const notice = notUsed(odd, 'wait_for', 'proxy', 'user_agent', 'selector of screenshot');
+  const unsupported = { ...input, 'selector of screenshot': part || undefined };
+  const notice = notUsed(unsupported, 'wait_for', 'proxy', 'user_agent', 'selector of screenshot');
   return { ...done, ...notice, job_id: id };
 };
 

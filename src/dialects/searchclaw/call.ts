@@ -38,8 +38,10 @@ export function given(fields: Fields): Fields {
 
 /** A warning about unsupported options. */
 export function notUsed(input: Fields, ...names: string[]): Fields {
-  const odd = names.filter((name) => ![undefined, null, 'none'].includes(input[name] as null));
-  return odd.length > 0 ? { notice: `${odd.join(', ')}: not used here.` } : {};
+  const unsupported = names.filter(
+    (name) => ![undefined, null, 'none'].includes(input[name] as null),
+  );
+  return unsupported.length > 0 ? { notice: `${unsupported.join(', ')}: not used here.` } : {};
 }
 
 export const number = (value: unknown): number | undefined =>

@@ -70,7 +70,7 @@ interface Period {
   total_credits: number;
   requests: number;
   by_endpoint: Record<string, { credits: number; requests: number; cached_pct: null }>;
-  /** Not written down here. */
+  /** Not recorded. */
   avg_response_ms: null;
 }
 
@@ -112,7 +112,7 @@ export const usageHistory: Api = async (call, input) => {
   };
 };
 
-/** Weeks begin on Monday; what was written down by the day, by earlier versions, is its first hour. */
+/** Weeks begin on Monday; daily rows of earlier versions count as the first hour of their day. */
 function periodOf(day: string, group: unknown): string {
   if (group === 'month') return day.slice(0, 7);
   if (group === 'hour') return `${day.includes('T') ? day : `${day}T00`}:00:00Z`;

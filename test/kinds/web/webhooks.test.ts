@@ -137,7 +137,9 @@ test('the cursor in a SearchClaw webhook returns the remaining pages, each once'
   const web = await createWeb(t);
   const webhook = { url: site.url('/hook'), format: 'searchclaw' };
   const end = await web.crawl({ url: site.url('/'), sitemap: 'skip', webhook });
-  const reported: Json = JSON.parse((await until('the webhook arrives', async () => heard()[0])).body);
+  const reported: Json = JSON.parse(
+    (await until('the webhook arrives', async () => heard()[0])).body,
+  );
   assert.ok(reported.data.length > 0 && reported.data.length < 8, `${reported.data.length} fit`);
   const rest = await web.call<{ pages: Json[] }>('read_pages', { id: end.id, cursor: reported.next_cursor }); // prettier-ignore
   const urls = [...reported.data, ...rest.pages].map(({ url }: Json) => url);

@@ -181,7 +181,9 @@ function cancelEndpointJob(deps: EndpointDeps): Operation {
     run: async (input, { caller, signal }) => {
       const job = await ownEndpointJob(deps, input, caller);
       const cancelled = await deps.jobs.cancel(job.id, caller!.owner);
-      const ended = isFinal(cancelled.status) ? cancelled : await waitFor(deps, job.id, 10_000, signal);
+      const ended = isFinal(cancelled.status)
+        ? cancelled
+        : await waitFor(deps, job.id, 10_000, signal);
       return viewEndpointJob(deps, ended ?? (await deps.jobs.get(job.id)));
     },
   });
