@@ -124,9 +124,8 @@ interface OperationsHooks {
   jobLimits?: JobLimits;
   /** Resolves job names and id prefixes. */
   references?: References;
-  /** Undefined unless tracing is enabled. */
   tracer?: Tracer | undefined;
-  /** Other servers of the cluster. It is created after the operations, so it is read at every call. */
+  /** Other servers of the cluster, read at every call. */
   elsewhere?(): Elsewhere | undefined;
 }
 
@@ -134,9 +133,9 @@ interface OperationsHooks {
 export class Operations {
   private readonly byName = new Map<string, Operation>();
   readonly kinds = new Map<string, string>();
-  private readonly hooks: OperationsHooks;
   private readonly namers = new Map<string, readonly string[]>();
 
+  private readonly hooks: OperationsHooks;
   constructor(hooks: OperationsHooks = {}) {
     this.hooks = hooks;
   }

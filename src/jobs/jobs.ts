@@ -2,10 +2,9 @@
 // with the version that the decision is based on. After a conflict it reads and decides again.
 import { AppError } from '../errors.ts';
 import type { Clock } from '../runtime/clock.ts';
-import type { Tracer } from '../runtime/trace.ts';
 import type { Candidate, ClaimPlan, Step, Store } from '../store/store.ts';
 import { recordAttempt } from './attempt-trace.ts';
-import { insertJob, applyDecision, updateJob, storedInput } from './changes.ts';
+import { applyDecision, insertJob, storedInput, tooBusy, updateJob } from './changes.ts';
 import { decide } from './decide.ts';
 import { enqueue, queueKey } from './intents.ts';
 import { isRefused, type Decision, type Fact, type Refusal } from './decision.ts';
@@ -14,6 +13,7 @@ import { bodyHash, requireSameBody } from './idempotency.ts';
 import { FinishedJobCounts } from './finished-counts.ts';
 import { isFinal, jobFromRow, type Job } from './job.ts';
 import type { Kind, Outcome } from './kind.ts';
+import type { JobsHooks } from './hooks.ts';
 import { Ledger } from './ledger.ts';
 import { queueSettingSteps, queueStep, type QueueSettings } from './queues.ts';
 import { RecentJobs } from './recent-jobs.ts';
@@ -30,16 +30,6 @@ interface Plan {
 type Change = Decision & { steps?: Step[] };
 
 const maxConflicts = 50;
-
-/** What parts that are created after the jobs contribute. Each hook is read when it is needed. */
-export interface JobsHooks {
-  /** Whether this server accepts new work. A drained node does not. */
-  acceptsWork?(): boolean;
-  /** Explains why no server accepts this queued job now. Undefined if one may. */
-  explainWait?(job: Job): Promise<string | undefined>;
-  /** Undefined unless tracing is enabled. */
-  tracer?(): Tracer | undefined;
-}
 
 export class Jobs {
   readonly ledger: Ledger;
@@ -399,12 +389,6 @@ export class Jobs {
     if (submission.steps) steps.push(...submission.steps(job));
     return { job, existing: false, steps };
   }
-}
-
-function tooBusy(): AppError {
-  return new AppError('unavailable', 'The job kept changing while this was being applied.', {
-    hint: 'Try again.',
-  });
 }
 
 function ignoreMissing(error: unknown): undefined {

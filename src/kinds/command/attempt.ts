@@ -11,7 +11,7 @@ import type { MonitoredAttempt } from './monitored-attempt.ts';
 import { outcomeOf } from './outcome.ts';
 import { writeEndReason, readEndNote, type EndReason } from './process/end-reason.ts';
 import { launchFolder, nextLaunchFolder, type LaunchFolder } from './process/folder.ts';
-import type { Identity } from './process/identity.ts';
+import type { Identity } from '../../runtime/process-identity.ts';
 import { killTree, type KillReport } from './process/kill.ts';
 import { launch, type LaunchSpec } from './process/launch.ts';
 import { groupExists, markHolders, treeMembers } from './process/tree.ts';

@@ -23,7 +23,7 @@ import type { CommandInput } from './input.ts';
 import { latestLine } from './output/latest-line.ts';
 import { Log } from './output/log.ts';
 import type { LaunchFolder } from './process/folder.ts';
-import { bootId } from './process/identity.ts';
+import { bootId } from '../../runtime/process-identity.ts';
 import { killTree } from './process/kill.ts';
 import { outputBytes } from './process/limits.ts';
 import { observe } from './process/observe.ts';
