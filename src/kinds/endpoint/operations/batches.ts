@@ -144,6 +144,7 @@ function getBatch(deps: EndpointDeps): Operation {
     effect: 'read',
     scope: 'read',
     reach: { jobs: ({ batchId }) => [batchId] },
+    http: { method: 'GET', path: '/api/batches/{batchId}' },
     cli: { words: ['batch', 'show'], args: ['batchId'] },
     text: batchText,
     run: async (input, { caller }) =>
@@ -159,6 +160,7 @@ function listBatches(deps: EndpointDeps): Operation {
     effect: 'read',
     scope: 'read',
     reach: ofEndpoint,
+    http: { method: 'GET', path: '/api/endpoints/{endpointId}/batches' },
     cli: {
       words: ['batch', 'list'],
       args: ['endpointId'],

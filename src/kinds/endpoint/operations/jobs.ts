@@ -110,6 +110,7 @@ function getEndpointJob(deps: EndpointDeps): Operation {
     effect: 'read',
     scope: 'read',
     reach: ofEndpoint,
+    http: { method: 'GET', path: '/api/endpoints/{endpointId}/jobs/{id}' },
     run: async ({ waitMs, ttlMs, includeInput, ...input }, { caller, signal }) => {
       let job = await (includeInput ? endpointJob : statusJob)(deps, input, caller);
       if (ttlMs !== undefined) job = await setTtl(deps, job.id, ttlMs);
@@ -129,6 +130,7 @@ function listEndpointJobs(deps: EndpointDeps): Operation {
     effect: 'read',
     scope: 'read',
     reach: ofEndpoint,
+    http: { method: 'GET', path: '/api/endpoints/{endpointId}/jobs' },
     pages: true,
     run: async (input, { caller, maxResponseBytes }) => {
       const endpoint = await deps.endpoints.get(input.endpointId, caller);
