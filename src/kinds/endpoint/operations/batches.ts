@@ -1,4 +1,5 @@
 // Batch operations: run_batch for agents, and the steps (draft, add, finalize …) that RunPod's batch routes need.
+import { defined } from '../../../runtime/defined.ts';
 import { z } from 'zod';
 import { AppError } from '../../../errors.ts';
 import { defineOperation, type Operation } from '../../../operation.ts';
@@ -12,7 +13,6 @@ import * as contracts from '../contracts/batches.ts';
 import { batchView, maxRequests, type BatchView } from '../contracts/batches.ts';
 import { endpointId } from '../spec.ts';
 import { viewEndpointJob } from './job-view.ts';
-import { omitUndefined } from './omit-undefined.ts';
 import { ofEndpoint } from './reach.ts';
 
 export function batchOperations(deps: EndpointDeps): Operation[] {
@@ -80,7 +80,7 @@ function draftBatch(deps: EndpointDeps): Operation {
       const batch = await deps.batches.create({
         endpoint,
         owner: caller!.owner,
-        requests: input.requests.map((one) => omitUndefined(one) as RunRequest),
+        requests: input.requests.map((one) => defined(one) as RunRequest),
         finalize: false,
         ...(input.name === undefined ? {} : { name: input.name }),
       });
@@ -101,7 +101,7 @@ function changeBatch(deps: EndpointDeps): Operation {
     run: async (input, { caller }) => {
       const { id } = await deps.batches.get(input.batchId, caller, input.endpointId);
       const { batch, added } = await deps.batches.change(id, {
-        add: (input.add ?? []).map((one) => omitUndefined(one) as RunRequest),
+        add: (input.add ?? []).map((one) => defined(one) as RunRequest),
         remove: input.remove,
         name: input.name,
         finalize: input.finalize === true,

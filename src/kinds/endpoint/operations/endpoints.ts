@@ -1,4 +1,5 @@
 // Endpoint operations: save, list with health, delete, purge, releases.
+import { defined } from '../../../runtime/defined.ts';
 import { resolve } from 'node:path';
 import { AppError } from '../../../errors.ts';
 import { randomId } from '../../../runtime/id.ts';
@@ -48,7 +49,7 @@ function saveEndpoint(deps: EndpointDeps): Operation {
       const before = await deps.endpoints.find(id);
       if (before && !mayChange(before, caller)) throw cannotChange(before, caller);
       refuseForeignCode(fields, caller);
-      const given = Object.fromEntries(Object.entries(fields).filter(([, v]) => v !== undefined));
+      const given = defined(fields);
       const row = await deps.endpoints.save({
         id,
         fields: withPaths(given, origin, deps.home),

@@ -1,5 +1,6 @@
 // Job operations of an endpoint: run, get, wait, list, cancel, retry. `*_endpoint_job` operations are for dialects
 // and are not tools. Agents use run_endpoint.
+import { defined } from '../../../runtime/defined.ts';
 import { z } from 'zod';
 import { AppError } from '../../../errors.ts';
 import { briefJob, briefJobSchema } from '../../../jobs/brief-view.ts';
@@ -17,7 +18,6 @@ import type { EndpointRow } from '../store/endpoints.ts';
 import * as contracts from '../contracts/jobs.ts';
 import { runFields, type EndpointJobView } from '../contracts/jobs.ts';
 import { listed, viewEndpointJob } from './job-view.ts';
-import { omitUndefined } from './omit-undefined.ts';
 import { waitFor } from './waits.ts';
 import { ofEndpoint } from './reach.ts';
 
@@ -245,5 +245,5 @@ function setTtl(deps: EndpointDeps, id: string, ttlMs: number): Promise<Job> {
 }
 
 function toRunRequest(input: { [K in keyof RunRequest]?: RunRequest[K] | undefined }): RunRequest {
-  return omitUndefined(input) as RunRequest;
+  return defined(input) as RunRequest;
 }
