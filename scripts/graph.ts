@@ -29,10 +29,11 @@ const rules: [part: RegExp, allowed: RegExp][] = [
   [/^issue-text\.ts$/, /^runtime\/by-name\.ts$/],
   [/^(authorization|stream-item)\.ts$/, /^errors\.ts$/],
   [/^call-context\.ts$/, /^authorization\.ts$/],
+  [/^elsewhere\.ts$/, /^(call-context|errors|stream-item)\.ts$/],
   [/^input-error\.ts$/, /^(errors|issue-text)\.ts/],
   [
     /^operation\.ts$/,
-    /^(authorization|call-context|command-shape|contract|errors|input-error|job-names|stream-item)\.ts|^runtime\//,
+    /^(authorization|call-context|command-shape|contract|elsewhere|errors|input-error|job-names|stream-item)\.ts|^runtime\//,
   ],
   [/^dialect\.ts$/, /^contracts\/|^(contract|operation|errors)\.ts/],
   [/^config(-place)?\.ts$/, /^(errors|issue-text|config-place|config-upgrade)\.ts|^runtime\//],

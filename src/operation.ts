@@ -14,6 +14,7 @@ import {
 import { commandsOf, type CliShape } from './command-shape.ts';
 import type { Contract, InputOf, OutputOf } from './contract.ts';
 import { AppError } from './errors.ts';
+import { callWhereJobIs, followWhereJobIs, type Elsewhere } from './elsewhere.ts';
 import { inputError } from './input-error.ts';
 import { hasReference, isReference, namingFields, withIds, withUsualNames } from './job-names.ts';
 import { checkInput } from './runtime/input-limits.ts';
@@ -30,6 +31,7 @@ export { commandsOf, type CliShape };
 export { scopes, isLimited, type Caller, type JobLimits, type Reach, type Scope };
 export type { CallContext, Origin, References } from './call-context.ts';
 export type { Contract, InputOf, OutputOf, ParsedInputOf } from './contract.ts';
+export { movedTo, type Elsewhere, type Place } from './elsewhere.ts';
 export { inputError, inputErrorAs } from './input-error.ts';
 export { itemData, itemHead, itemLine, type StreamItem } from './stream-item.ts';
 
@@ -98,25 +100,6 @@ export function defineOperation<I, O>(operation: Operation<I, O>): Operation {
   const { input } = operation;
   const isPlain = input instanceof z.ZodObject && input.def.catchall === undefined;
   return isPlain ? { ...operation, input: input.strict() } : operation;
-}
-
-/** A server of the same cluster and its address. */
-export interface Place {
-  node: string;
-  url: string;
-}
-
-/** Calls operations on other servers of the cluster, for operations with `at`. */
-export interface Elsewhere {
-  /** The node that must run a call with this input, or undefined for this node. */
-  place(input: unknown, at: 'job' | 'attempt'): Promise<Place | undefined>;
-  call(place: Place, name: string, input: unknown, context: CallContext): Promise<unknown>;
-  stream(
-    place: Place,
-    name: string,
-    input: unknown,
-    context: CallContext,
-  ): AsyncIterable<StreamItem>;
 }
 
 interface OperationsHooks {
@@ -197,28 +180,14 @@ export class Operations {
       caller && isLimited(caller)
         ? await this.admit(operation, input, context)
         : this.enter(operation, input, context);
+    const elsewhere = operation.at && this.hooks.elsewhere?.();
     try {
-      const result = operation.at
-        ? this.runThere(operation, input, admitted)
+      const result = elsewhere
+        ? callWhereJobIs(operation, { ...admitted, input, elsewhere })
         : operation.run(admitted.parsed, admitted.context);
       return await result;
     } catch (error) {
       throw explained(error, admitted);
-    }
-  }
-
-  private async runThere(operation: Operation, input: unknown, admitted: Admitted) {
-    const { parsed, context } = admitted;
-    const elsewhere = this.hooks.elsewhere?.();
-    if (!elsewhere) return operation.run(parsed, context);
-    for (let moves = 0; ; moves++) {
-      const place = await elsewhere.place(parsed, operation.at!);
-      if (place !== undefined) return elsewhere.call(place, operation.name, input, context);
-      try {
-        return await operation.run(parsed, context);
-      } catch (error) {
-        if (!hasMoved(error) || moves === maxMoves) throw error;
-      }
     }
   }
 
@@ -303,11 +272,11 @@ export class Operations {
     elsewhere?: Elsewhere,
   ): AsyncIterable<StreamItem> {
     if (!operation.stream) throw notFollowed(operation.name);
-    const following = operation as Following;
+    const { stream } = operation;
     const followed = (admitted: Admitted) =>
       operation.at && elsewhere
-        ? follow(following, admitted.parsed, { elsewhere, input, context: admitted.context })
-        : following.stream(admitted.parsed, admitted.context);
+        ? followWhereJobIs({ ...operation, stream }, { ...admitted, input, elsewhere })
+        : stream(admitted.parsed, admitted.context);
     const { caller } = context;
     if (!caller || !isLimited(caller)) return followed(this.enter(operation, input, context));
     const admit = () => this.admit(operation, input, context);
@@ -376,34 +345,3 @@ function explained(error: unknown, { reason }: Admitted): unknown {
 }
 
 const absentCodes = new Set(['notFound', 'unauthorized']);
-
-type Following = Operation & Required<Pick<Operation, 'stream'>>;
-
-async function* follow(
-  operation: Following,
-  parsed: unknown,
-  call: { elsewhere: Elsewhere; input: unknown; context: CallContext },
-): AsyncGenerator<StreamItem> {
-  for (let moves = 0; ; moves++) {
-    const place = await call.elsewhere.place(parsed, operation.at!);
-    if (place !== undefined)
-      return yield* call.elsewhere.stream(place, operation.name, call.input, call.context);
-    let begun = false;
-    try {
-      for await (const item of operation.stream(parsed, call.context)) {
-        begun = true;
-        yield item;
-      }
-      return;
-    } catch (error) {
-      // A stream that has already sent items cannot restart on another node.
-      if (!hasMoved(error) || begun || moves === maxMoves) throw error;
-    }
-  }
-}
-
-/** Field in an error's data: the node that now has the job. Any node may claim a waiting job in the meantime. */
-export const movedTo = 'movedTo';
-const maxMoves = 3;
-const hasMoved = (error: unknown): boolean =>
-  error instanceof AppError && error.data?.[movedTo] !== undefined;

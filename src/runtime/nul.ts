@@ -59,7 +59,7 @@ const mayContainNul = (value: unknown): boolean =>
 type Child = [name: string, schema: unknown, part: unknown];
 
 function childrenOf(schema: unknown, value: object): Child[] {
-  switch (typeOf(schema)) {
+  switch (typeOf(schema) ?? 'unknown') {
     case 'union':
       return (schema as z.ZodUnion).options.flatMap((option) => childrenOf(unwrap(option), value));
     case 'intersection': {

@@ -1,7 +1,7 @@
 // Writes responses: JSON, text and pieces of a stream.
 import type { ServerResponse } from 'node:http';
 
-export const jsonType = 'application/json; charset=utf-8';
+const jsonType = 'application/json; charset=utf-8';
 
 export function sendJson(
   response: ServerResponse,

@@ -108,7 +108,7 @@ function summary(lines: readonly Line[], unit: Unit): string {
 const hours = new Intl.DateTimeFormat(undefined, { timeStyle: 'short' });
 const days = new Intl.DateTimeFormat(undefined, { weekday: 'short', day: 'numeric' });
 
-function timeLabels(_plot: uPlot, splits: number[], _axis: number, _space: number, step: number) {
+function timeLabels(...[, splits, , , step]: Parameters<uPlot.Axis.DynamicValues>): string[] {
   const format = step >= daySeconds ? days : hours;
   return splits.map((at) => format.format(at * 1000));
 }

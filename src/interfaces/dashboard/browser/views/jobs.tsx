@@ -47,19 +47,25 @@ interface ListPaneProps {
   id: string | undefined;
 }
 
-function ListPane({ list, query, sort, id }: ListPaneProps) {
+/** The selected rows, or everything that matches the filter. Another list starts with none. */
+function useSelection(list: unknown) {
   const [selected, setSelected] = useState<ReadonlySet<string>>(new Set());
   const [isEverything, setEverything] = useState(false);
-  const [cursor, setCursor] = useState<string | undefined>(id);
-  const [dialog, setDialog] = useState<{ action: BulkAction; target: BulkTarget } | undefined>();
-  const lastSelected = useRef<string | undefined>(undefined);
-  const rows = list.rows.value;
-  const linkSearch = searchOf(query, sort);
   const clear = () => {
     setSelected(new Set());
     setEverything(false);
   };
   useEffect(clear, [list]);
+  return { selected, setSelected, isEverything, setEverything, clear };
+}
+
+function ListPane({ list, query, sort, id }: ListPaneProps) {
+  const { selected, setSelected, isEverything, setEverything, clear } = useSelection(list);
+  const [cursor, setCursor] = useState<string | undefined>(id);
+  const [dialog, setDialog] = useState<{ action: BulkAction; target: BulkTarget } | undefined>();
+  const lastSelected = useRef<string | undefined>(undefined);
+  const rows = list.rows.value;
+  const linkSearch = searchOf(query, sort);
   useEffect(() => setCursor(id ?? cursor), [id]);
 
   const move = (step: number) => {
