@@ -77,8 +77,10 @@ function loadedBy(names: string[], byName: ReadonlyMap<string, Asset>): Set<stri
   return found;
 }
 
+/** Bundled once: every test reads the same files. */
+const dashboard = createDashboard();
+
 async function serve(t: TestContext): Promise<string> {
-  const dashboard = createDashboard();
   const server = createServer((request, response) => {
     const path = request.url!.split('?')[0]!;
     void dashboard.handle(request, response, { path }).then((isHandled) => {
