@@ -32,6 +32,9 @@ export const post = <T>(path: string, input: Input = {}, signal?: AbortSignal): 
 export const put = <T>(path: string, input: Input = {}): Promise<T> =>
   request<T>('PUT', path, input);
 
+export const patch = <T>(path: string, input: Input = {}): Promise<T> =>
+  request<T>('PATCH', path, input);
+
 export const remove = <T>(path: string): Promise<T> => request<T>('DELETE', path, {});
 
 export function queryText(input: Input): string {

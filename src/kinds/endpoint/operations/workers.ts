@@ -191,6 +191,9 @@ const workerView = z.looseObject({
   startedAt: z.string(),
 });
 
+const maxStarts = 100;
+const startsView = z.object({ count: z.number(), p50Ms: z.number(), p95Ms: z.number() });
+
 function list(deps: EndpointDeps): Operation {
   return defineOperation({
     name: 'list_workers',
@@ -206,6 +209,9 @@ function list(deps: EndpointDeps): Operation {
       version: z.number(),
       workers: z.array(workerView),
       ended: z.array(z.looseObject({ id: z.string(), reason: z.string().nullable() })),
+      starts: startsView
+        .optional()
+        .describe('From creation to the first poll for work, of the newest workers'),
     }),
     http: { method: 'GET', path: '/api/endpoints/{endpointId}/workers' },
     cli: {
@@ -219,6 +225,7 @@ function list(deps: EndpointDeps): Operation {
     run: async (input, { caller }) => {
       const endpoint = await deps.endpoints.get(input.endpointId, caller);
       const ended = await deps.store.endedWorkers(endpoint.id, 10);
+      const starts = startsOf(await deps.store.startTimes(endpoint.id, maxStarts));
       return {
         version: endpoint.version,
         workers: deps.registry
@@ -229,8 +236,12 @@ function list(deps: EndpointDeps): Operation {
           reason: row.reason,
           exitCode: row.exitCode,
           exitSignal: row.exitSignal,
+          version: row.version,
+          startedAt: isoTime(row.createdAt),
+          ...startOf(row),
           endedAt: isoTime(row.endedAt!),
         })),
+        ...(starts ? { starts } : {}),
       };
     },
   });
@@ -246,6 +257,18 @@ function viewWorker(deps: EndpointDeps, endpoint: EndpointRow, worker: Worker) {
     jobs: [...worker.running.keys()],
     uptimeSeconds: Math.round((deps.clock.now() - worker.createdAt) / 1000),
     startedAt: isoTime(worker.createdAt),
+    ...(worker.origin === 'external' ? {} : startOf(worker)),
     ...(worker.unhealthy === undefined ? {} : { unhealthy: worker.unhealthy }),
   };
+}
+
+function startOf({ createdAt, readyAt }: { createdAt: number; readyAt: number | null }) {
+  return readyAt === null ? {} : { startMs: Math.max(readyAt - createdAt, 0) };
+}
+
+function startsOf(times: readonly number[]): z.infer<typeof startsView> | undefined {
+  if (times.length === 0) return undefined;
+  const sorted = times.toSorted((a, b) => a - b);
+  const at = (part: number) => sorted[Math.ceil(part * sorted.length) - 1]!;
+  return { count: sorted.length, p50Ms: at(0.5), p95Ms: at(0.95) };
 }

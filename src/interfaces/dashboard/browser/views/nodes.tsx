@@ -1,0 +1,3 @@
+export function NodesView(_: { id: string | undefined }) {
+  return <section class="view" />;
+}

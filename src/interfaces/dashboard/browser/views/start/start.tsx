@@ -1,0 +1,3 @@
+export function StartView(_: { id: string | undefined }) {
+  return <section class="view" />;
+}

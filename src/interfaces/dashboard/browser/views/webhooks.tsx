@@ -1,0 +1,3 @@
+export function WebhooksView(_: { id: string | undefined }) {
+  return <section class="view" />;
+}
