@@ -1,5 +1,8 @@
 // One server, one browser and one logged-in page for all tests of a file, and the checks that every view passes.
 import assert from 'node:assert/strict';
+import { once } from 'node:events';
+import { createServer } from 'node:http';
+import type { AddressInfo } from 'node:net';
 import type { TestContext } from 'node:test';
 import type { Browser, Page } from 'playwright-core';
 import type { TestBrowser } from '../../helpers/chromium.ts';
@@ -22,10 +25,11 @@ export interface Dashboard {
 export async function openDashboard(
   found: TestBrowser,
   settings: Record<string, unknown> = {},
+  env: Record<string, string> = {},
 ): Promise<Dashboard> {
   const cleanUps: (() => unknown)[] = [];
   const file = { after: (run: () => unknown) => void cleanUps.push(run) } as unknown as TestContext;
-  const [browser, site] = await Promise.all([launch(file, found), openSite(file, settings)]);
+  const [browser, site] = await Promise.all([launch(file, found), openSite(file, settings, env)]);
   const own = await logIn(browser, site);
   const { page } = own;
   return {
@@ -71,4 +75,22 @@ export async function assertAccessible(
   }
   await page.emulateMedia({ colorScheme: 'light' });
   assert.deepEqual(wrong, []);
+}
+
+/** A site whose pages come from a function. Without one, a path is not found. */
+export async function serveSite(
+  t: Pick<TestContext, 'after'>,
+  bodyOf: (request: { path: string; isFixed: boolean }) => string | undefined,
+): Promise<{ url: string; fix(): void }> {
+  let isFixed = false;
+  const server = createServer((request, response) => {
+    const body = bodyOf({ path: request.url!, isFixed });
+    response.writeHead(body === undefined ? 404 : 200, { 'content-type': 'text/html' });
+    response.end(body ?? 'not found');
+  });
+  server.listen(0, '127.0.0.1');
+  await once(server, 'listening');
+  t.after(() => server.close());
+  const { port } = server.address() as AddressInfo;
+  return { url: `http://127.0.0.1:${port}/`, fix: () => void (isFixed = true) };
 }

@@ -1,10 +1,7 @@
 // The views of endpoints and crawls in a real Chromium. The tests share one browser and one server.
 import assert from 'node:assert/strict';
-import { once } from 'node:events';
 import { readFile } from 'node:fs/promises';
-import { createServer } from 'node:http';
-import type { AddressInfo } from 'node:net';
-import { after, before, describe, test, type TestContext } from 'node:test';
+import { after, before, describe, test } from 'node:test';
 import type { Page } from 'playwright-core';
 import { browserSkip, findChromium, type TestBrowser } from '../../helpers/chromium.ts';
 import { handlerFile } from '../../helpers/endpoint.ts';
@@ -14,6 +11,7 @@ import {
   assertHarmless,
   attack,
   openDashboard,
+  serveSite,
   type Dashboard,
 } from './areas-kit.ts';
 import { basePath } from './kit.ts';
@@ -96,7 +94,7 @@ describe('views of kinds in a browser', { skip: browserSkip(found) }, () => {
   });
 
   test('a crawl shows every URL with its outcome, live, and pauses and resumes', async (t) => {
-    const address = await site(t, ({ path, isFixed }) => {
+    const address = await serveSite(t, ({ path, isFixed }) => {
       const links = ['a', 'docs/b', 'docs/c', 'lost'].map(
         (name) => `<a href="/${name}">${name}</a>`,
       );
@@ -150,7 +148,7 @@ describe('views of kinds in a browser', { skip: browserSkip(found) }, () => {
   });
 
   test('a later crawl shows what changed, with screenshots', async (t) => {
-    const address = await site(
+    const address = await serveSite(
       t,
       ({ isFixed }) => `<title>One</title><main><h1>One</h1><p>${isFixed ? 'new' : 'old'} words in
         a paragraph that is long enough to be content</p></main>`,
@@ -186,21 +184,3 @@ describe('views of kinds in a browser', { skip: browserSkip(found) }, () => {
 });
 
 const escaped = attack.replaceAll('<', '&lt;');
-
-/** A site whose pages come from a function. Without one, a path is not found. */
-async function site(
-  t: TestContext,
-  bodyOf: (request: { path: string; isFixed: boolean }) => string | undefined,
-): Promise<{ url: string; fix(): void }> {
-  let isFixed = false;
-  const server = createServer((request, response) => {
-    const body = bodyOf({ path: request.url!, isFixed });
-    response.writeHead(body === undefined ? 404 : 200, { 'content-type': 'text/html' });
-    response.end(body ?? 'not found');
-  });
-  server.listen(0, '127.0.0.1');
-  await once(server, 'listening');
-  t.after(() => server.close());
-  const { port } = server.address() as AddressInfo;
-  return { url: `http://127.0.0.1:${port}/`, fix: () => void (isFixed = true) };
-}

@@ -37,6 +37,13 @@ export const patch = <T>(path: string, input: Input = {}): Promise<T> =>
 
 export const remove = <T>(path: string): Promise<T> => request<T>('DELETE', path, {});
 
+/** An operation with the method of its route. */
+export const call = (
+  method: string,
+  path: string,
+  input: Input,
+): Promise<Record<string, unknown>> => request(method, path, input);
+
 export function queryText(input: Input): string {
   const query = new URLSearchParams();
   for (const [name, value] of Object.entries(input)) {

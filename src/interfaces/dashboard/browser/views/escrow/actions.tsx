@@ -1,9 +1,10 @@
 // What one wallet of the session may do with a job. A delivery that waits for a person's approval stands out.
 import { useState } from 'preact/hooks';
+import { microOf, units } from '../../amounts.ts';
 import { post, problemText } from '../../api.ts';
 import { Dialog } from '../../parts/dialog.tsx';
 import { showToast } from '../../parts/toast.tsx';
-import { microOf, units, type Wallet, type Work } from './types.ts';
+import { type Wallet, type Work } from './types.ts';
 
 export interface Role {
   wallet: Wallet;

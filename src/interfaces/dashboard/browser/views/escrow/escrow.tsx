@@ -85,9 +85,9 @@ const columnsOf = (wallets: readonly Wallet[]): Column<Turn>[] => [
   {
     title: 'Job',
     class: 'data',
-    cell: ({ work, wallet }) => (
+    cell: ({ work }) => (
       <>
-        <a href={hrefOf(`/escrow/${work.id}?wallet=${wallet.id}`)}>{work.title ?? work.id}</a>
+        <a href={hrefOf(`/escrow/${work.id}`)}>{work.title ?? work.id}</a>
         <small class="below">
           {walletName(wallets, work.client)} → {walletName(wallets, work.provider)}
         </small>

@@ -1,9 +1,10 @@
 // What happened to an escrow job and when, and the deadlines that follow.
 import type { ComponentChildren } from 'preact';
+import { units } from '../../amounts.ts';
 import { Time } from '../../parts/time.tsx';
 import { Deadline } from './deadline.tsx';
 import { isOver } from './load.ts';
-import { units, walletName, type Wallet, type Work } from './types.ts';
+import { walletName, type Wallet, type Work } from './types.ts';
 
 interface Step {
   at: string;
@@ -27,6 +28,8 @@ const words: Readonly<Record<string, string>> = {
   create: 'posted',
   fund: 'paid into escrow',
   submit: 'delivered',
+  complete: 'paid out',
+  reject: 'rejected, returned to the client',
   release: 'paid out',
   refund: 'returned to the client',
 };

@@ -1,4 +1,4 @@
-// The parts of escrow operations that these views show, and amounts and quoted texts as people read them.
+// The parts of escrow operations that these views show, and quoted texts as people read them.
 export interface Work {
   id: string;
   stage: string;
@@ -53,20 +53,6 @@ export interface Wallet {
   balance: string;
   currency: string;
   limits: { perTransaction?: string; perDay?: string; allowlist?: string[]; expiresAt?: string };
-}
-
-/** Micro-units as units: `2500000` is 2.50. */
-export function units(micro: string): string {
-  const digits = micro.padStart(7, '0');
-  const decimals = digits.slice(-6).replace(/0{1,4}$/, '');
-  return `${digits.slice(0, -6)}.${decimals}`;
-}
-
-/** Units as micro-units, or undefined if the text is no amount. */
-export function microOf(text: string): string | undefined {
-  const match = /^(\d{1,9})(?:\.(\d{1,6}))?$/.exec(text.trim());
-  if (!match) return undefined;
-  return String(Number(match[1]) * 1_000_000 + Number((match[2] ?? '').padEnd(6, '0')));
 }
 
 /** Text of other parties comes between delimiters for models. Here it is marked by its box. */

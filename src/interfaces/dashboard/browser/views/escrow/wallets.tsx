@@ -1,5 +1,6 @@
 // Wallets with balance and limits, their payments, and the check of all books.
 import { useState } from 'preact/hooks';
+import { units } from '../../amounts.ts';
 import { get, patch, post, Problem, put } from '../../api.ts';
 import { count } from '../../format.ts';
 import { Action } from '../../parts/action.tsx';
@@ -12,7 +13,7 @@ import { Time } from '../../parts/time.tsx';
 import { search, setSearch } from '../../router.ts';
 import { mayAdminister, mayRun } from '../../session.ts';
 import { MintButton, LimitsButton } from './wallet-forms.tsx';
-import { units, walletName, type Wallet } from './types.ts';
+import { walletName, type Wallet } from './types.ts';
 
 interface Payment {
   id: string;

@@ -1,4 +1,5 @@
 // One escrow job: what was agreed and delivered, who must act, the verdict, the money, and what each role may do.
+import { units } from '../../amounts.ts';
 import { get, Problem } from '../../api.ts';
 import { Facts, type Fact } from '../../parts/facts.tsx';
 import { Json } from '../../parts/json.tsx';
@@ -16,7 +17,7 @@ import { Deadline } from './deadline.tsx';
 import { isOver } from './load.ts';
 import { Steps } from './steps.tsx';
 import { StageMark } from './stage.tsx';
-import { units, unfenced, walletName, type Wallet, type Work } from './types.ts';
+import { unfenced, walletName, type Wallet, type Work } from './types.ts';
 
 const maxWallets = 12;
 
