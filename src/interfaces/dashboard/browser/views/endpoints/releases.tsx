@@ -30,9 +30,11 @@ export function Releases({ path, version }: { path: string; version: number }) {
       {value ? (
         <>
           <p class="dim">
-            {value.workers === value.workersOnLatest
-              ? `All workers run version ${value.version}.`
-              : `${value.workersOnLatest} of ${value.workers} workers run version ${value.version}.`}
+            {value.workers === 0
+              ? 'No worker runs now.'
+              : value.workers === value.workersOnLatest
+                ? `All workers run version ${value.version}.`
+                : `${value.workersOnLatest} of ${value.workers} workers run version ${value.version}.`}
           </p>
           <Table
             caption="Releases"

@@ -5,12 +5,15 @@ import { duration } from '../../format.ts';
 import { Mark, type Tone } from '../../parts/mark.tsx';
 import { ProblemBox } from '../../parts/problem.tsx';
 import { Table, type Column } from '../../parts/table.tsx';
-import { Age, Time } from '../../parts/time.tsx';
+import { Age, Time, utcText } from '../../parts/time.tsx';
 import { hrefOf, search, setSearch } from '../../router.ts';
 import type { EndedWorker, Worker, Workers } from './types.ts';
 
 const maxLines = 5000;
 const firstLines = 500;
+
+/** Of equal width, unlike other times. */
+const times = new Intl.DateTimeFormat('en-GB', { timeStyle: 'medium' });
 
 interface Line {
   ts: string;
@@ -183,8 +186,8 @@ function WorkerLog({ path, workerId }: { path: string; workerId: string }) {
         {lines.length === 0 ? <p class="log-empty">Nothing printed yet.</p> : null}
         {lines.map(({ ts, source: from, line, jobId }, i) => (
           <div key={i} class={`log-line ${from}`}>
-            <time dateTime={ts} title={ts}>
-              {ts.slice(11, 19)}
+            <time dateTime={ts} title={utcText(ts)}>
+              {times.format(new Date(ts))}
             </time>
             <span>
               {line}
