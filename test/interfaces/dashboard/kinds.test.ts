@@ -140,8 +140,8 @@ describe('views of kinds in a browser', { skip: browserSkip(found) }, () => {
       pages: { url: string; outcome: string; markdown?: string }[];
     };
     assert.deepEqual(
-      pages.map(({ url, outcome }) => [new URL(url).pathname, outcome]).toSorted(),
-      ['/', '/a', '/docs/b', '/docs/c', '/lost'].map((path) => [path, 'fetched']),
+      pages.map(({ url, outcome }) => `${outcome} ${new URL(url).pathname}`).toSorted(),
+      ['/', '/a', '/docs/b', '/docs/c', '/lost'].map((path) => `fetched ${path}`),
     );
     assert.ok(pages.every(({ markdown }) => markdown?.includes('On /')));
     await board.open(`/crawls/${id as string}`);

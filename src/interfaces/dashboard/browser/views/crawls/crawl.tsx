@@ -2,6 +2,7 @@
 import { get, post, Problem } from '../../api.ts';
 import { bytes, count } from '../../format.ts';
 import { Action } from '../../parts/action.tsx';
+import { Back, NotLoaded } from '../../parts/detail.tsx';
 import { Facts } from '../../parts/facts.tsx';
 import { Json } from '../../parts/json.tsx';
 import { ofJob, useLive } from '../../parts/live.ts';
@@ -18,25 +19,21 @@ import { Picture, picturesOf } from './picture.tsx';
 import { countsOf, type CrawlInput } from './types.ts';
 import { Urls } from './urls.tsx';
 
+const list = { to: '/crawls', label: 'Crawls and pages' };
+
 export function CrawlView({ id }: { id: string }) {
   const { value, error, reload } = useLoaded(id, (signal) =>
     get<Job>(`api/jobs/${encodeURIComponent(id)}`, { includeInput: true }, signal),
   );
   useLive(reload, { isMine: ofJob(id) });
-  if (!value)
-    return (
-      <section class="view" aria-busy={error === undefined}>
-        <Back />
-        {error === undefined ? null : <ProblemBox error={error} onRetry={reload} />}
-      </section>
-    );
+  if (!value) return <NotLoaded {...list} error={error} onRetry={reload} />;
   const isGone = error instanceof Problem && error.status === 404;
   const input = (value.input ?? {}) as CrawlInput;
   const isCrawl = value.kind === 'web' && value.action === 'crawl';
   const title = value.name ?? input.url ?? input.urls?.[0] ?? value.summary ?? id;
   return (
     <section class="view" aria-labelledby="crawl-title">
-      <Back />
+      <Back {...list} />
       <header class="view-title">
         <StatusMark status={value.status} stage={value.paused === true ? 'paused' : value.stage} />
         <h1 id="crawl-title">{title}</h1>
@@ -45,14 +42,6 @@ export function CrawlView({ id }: { id: string }) {
       {error === undefined ? null : <ProblemBox error={error} onRetry={reload} />}
       {isCrawl ? <Crawl job={value} input={input} /> : <OtherJob job={value} />}
     </section>
-  );
-}
-
-function Back() {
-  return (
-    <a class="back" href={hrefOf('/crawls')}>
-      Crawls and pages
-    </a>
   );
 }
 

@@ -64,8 +64,8 @@ export interface Counts {
 }
 
 export function countsOf(job: Job): Counts {
-  const result = job.result;
-  return result !== null && typeof result === 'object' ? (result as Counts) : (job as Counts);
+  const { result } = job;
+  return result !== null && typeof result === 'object' ? result : (job as Counts);
 }
 
 export interface CrawlInput {

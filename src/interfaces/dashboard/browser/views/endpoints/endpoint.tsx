@@ -2,6 +2,7 @@
 import { get, post, put, Problem } from '../../api.ts';
 import { count, duration, plural } from '../../format.ts';
 import { Action } from '../../parts/action.tsx';
+import { Back, NotLoaded } from '../../parts/detail.tsx';
 import { Facts, Tiles, type Tile } from '../../parts/facts.tsx';
 import { Json } from '../../parts/json.tsx';
 import { ofKind, useLive } from '../../parts/live.ts';
@@ -28,7 +29,7 @@ interface Range {
   runMs?: { p50: number; p95: number };
 }
 
-export interface EndpointState {
+interface EndpointState {
   endpoint: Endpoint;
   workers: Workers;
   isPaused: boolean;
@@ -37,22 +38,18 @@ export interface EndpointState {
   waiting: Job | undefined;
 }
 
+const list = { to: '/endpoints', label: 'Endpoints' };
+
 export function EndpointView({ id }: { id: string }) {
   const path = `api/endpoints/${encodeURIComponent(id)}`;
   const { value, error, reload } = useLoaded(id, (signal) => loadEndpoint(id, path, signal));
   useLive(reload, { isMine: ofKind('endpoint', id), pollMs });
-  if (!value)
-    return (
-      <section class="view" aria-busy={error === undefined}>
-        <Back />
-        {error === undefined ? null : <ProblemBox error={error} onRetry={reload} />}
-      </section>
-    );
+  if (!value) return <NotLoaded {...list} error={error} onRetry={reload} />;
   const isGone = error instanceof Problem && error.status === 404;
   const { endpoint, isPaused } = value;
   return (
     <section class="view" aria-labelledby="endpoint-title">
-      <Back />
+      <Back {...list} />
       <header class="view-title">
         <EndpointMark endpoint={endpoint} isPaused={isPaused} />
         <h1 id="endpoint-title">{endpoint.spec.name ?? id}</h1>
@@ -90,14 +87,6 @@ const tabsOf = () => ({
   releases: 'Releases',
   settings: 'Settings',
 });
-
-function Back() {
-  return (
-    <a class="back" href={hrefOf('/endpoints')}>
-      Endpoints
-    </a>
-  );
-}
 
 async function loadEndpoint(id: string, path: string, signal: AbortSignal): Promise<EndpointState> {
   const ofQueue = { kind: 'endpoint', queue: id };

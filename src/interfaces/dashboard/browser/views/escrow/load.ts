@@ -13,7 +13,7 @@ export interface Turn {
   isMine: boolean;
 }
 
-export interface Board {
+interface Board {
   wallets: Wallet[];
   turns: Turn[];
 }

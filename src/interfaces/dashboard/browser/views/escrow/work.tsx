@@ -1,6 +1,7 @@
 // One escrow job: what was agreed and delivered, who must act, the verdict, the money, and what each role may do.
 import { units } from '../../amounts.ts';
 import { get, Problem } from '../../api.ts';
+import { Back, NotLoaded } from '../../parts/detail.tsx';
 import { Facts, type Fact } from '../../parts/facts.tsx';
 import { Json } from '../../parts/json.tsx';
 import { ofJob, useLive } from '../../parts/live.ts';
@@ -47,20 +48,16 @@ interface Loaded {
   postings: Posting[];
 }
 
+const list = { to: '/escrow', label: 'Escrow' };
+
 export function WorkView({ id }: { id: string }) {
   const { value, error, reload } = useLoaded(id, (signal) => load(id, signal));
   useLive(reload, { isMine: ofJob(id), everyMs: 150 });
-  if (!value)
-    return (
-      <section class="view" aria-busy={error === undefined}>
-        <Back />
-        {error === undefined ? null : <ProblemBox error={error} onRetry={reload} />}
-      </section>
-    );
+  if (!value) return <NotLoaded {...list} error={error} onRetry={reload} />;
   const { work, wallets, spec, roles, postings } = value;
   return (
     <section class="view" aria-labelledby="work-title">
-      <Back />
+      <Back {...list} />
       <header class="view-title">
         <StageMark work={work} />
         <h1 id="work-title">{work.name ?? id}</h1>
@@ -108,14 +105,6 @@ export function WorkView({ id }: { id: string }) {
         )}
       </section>
     </section>
-  );
-}
-
-function Back() {
-  return (
-    <a class="back" href={hrefOf('/escrow')}>
-      Escrow
-    </a>
   );
 }
 

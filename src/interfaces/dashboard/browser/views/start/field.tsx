@@ -98,7 +98,10 @@ function Control({ field, text, problem, known, id, onText }: FieldProps & { id:
       );
     case 'time':
       return <input {...common} type="datetime-local" onInput={onInput} />;
-    default:
+    case 'text':
+    case 'number':
+    case 'amount':
+    case 'several':
       return (
         <>
           <input

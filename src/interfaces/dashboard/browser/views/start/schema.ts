@@ -1,7 +1,7 @@
 // The input schema of an operation as fields of a form, from the OpenAPI document of the server.
 import { get } from '../../api.ts';
 
-export interface Schema {
+interface Schema {
   type?: string;
   description?: string;
   enum?: unknown[];
@@ -33,7 +33,7 @@ interface OpenApi {
   components: { schemas: Record<string, Schema> };
 }
 
-export type Control =
+type Control =
   | { type: 'text' | 'long' | 'time' | 'amount' | 'lines' | 'pairs' | 'json' }
   | { type: 'number'; min: number | undefined; max: number | undefined; isWhole: boolean }
   | { type: 'flag' }

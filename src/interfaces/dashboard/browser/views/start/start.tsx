@@ -22,6 +22,8 @@ interface Starter {
   known?(signal: AbortSignal): Promise<Record<string, Known[]>>;
 }
 
+const none: Record<string, Known[]> = {};
+
 const starters: readonly Starter[] = [
   {
     operation: 'run_command',
@@ -117,7 +119,7 @@ function StartForm({ starter }: { starter: Starter }) {
   const { value, error, reload } = useLoaded(starter.operation, async (signal) => {
     const [form, known] = await Promise.all([
       loadForm(starter.operation, starter),
-      starter.known?.(signal) ?? ({} as Record<string, Known[]>),
+      starter.known?.(signal) ?? none,
     ]);
     return { form, known };
   });

@@ -53,7 +53,8 @@ function valueOf({ control }: Field, text: string): unknown {
       return new Date(text).toISOString();
     case 'amount':
       return amountOf(text);
-    default:
+    case 'text':
+    case 'long':
       return text;
   }
 }
