@@ -14,7 +14,7 @@ import {
   serveSite,
   type Dashboard,
 } from './areas-kit.ts';
-import { basePath } from './kit.ts';
+import { basePath, logIn } from './kit.ts';
 
 const found = await findChromium();
 
@@ -91,6 +91,17 @@ describe('views of kinds in a browser', { skip: browserSkip(found) }, () => {
     await page.locator('.log-line', { hasText: 'cannot load <img' }).waitFor();
     await page.getByRole('table', { name: 'Workers that ended' }).getByText('7').first().waitFor();
     await assertHarmless(board);
+  });
+
+  test('a read-only session sees everything and gets no actions', async () => {
+    const reader = await logIn(board.browser, board.site, { flags: ['--read-only'] });
+    await reader.page.goto(`${board.site.url}/endpoints/broken`);
+    await reader.page.locator('.log-line').first().waitFor();
+    const { page: view } = reader;
+    assert.equal(await view.locator('#main .actions button').count(), 0);
+    assert.equal(await view.getByRole('tab', { name: 'Request' }).count(), 0);
+    assert.equal(await view.getByRole('link', { name: 'New job' }).count(), 0);
+    await reader.context.close();
   });
 
   test('a crawl shows every URL with its outcome, live, and pauses and resumes', async (t) => {

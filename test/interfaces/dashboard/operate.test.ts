@@ -66,7 +66,8 @@ describe('views to operate a server in a browser', { skip: browserSkip(found) },
       await button('Create').click();
       await page.getByRole('table', { name: 'Wallets' }).getByText(name).waitFor();
     }
-    await button('Add credit…').first().click();
+    const walletRow = page.getByRole('row', { name: /^<img/ });
+    await walletRow.getByRole('button', { name: 'Add credit…' }).click();
     await fill('Amount, like 2.50', '20');
     await page.getByRole('dialog').getByRole('button', { name: 'Add credit' }).click();
     await page.getByRole('table', { name: 'Wallets' }).getByText('20.00').waitFor();
@@ -98,7 +99,7 @@ describe('views to operate a server in a browser', { skip: browserSkip(found) },
     await page.getByRole('dialog').getByRole('button', { name: 'Deliver' }).click();
     await stage('delivered');
     await page.getByText('A payment of 2.50 CREDIT waits for your decision.').waitFor();
-    assert.equal(await page.locator('#main a', { hasText: 'bad' }).count(), 0);
+    assert.equal(await page.locator('#main a', { hasText: /^bad$/ }).count(), 0);
     await assertHarmless(board);
     await button('Approve…').click();
     await fill('Reason', `good ${attack}`);

@@ -1,6 +1,6 @@
 // Reads a view again after changes on the event stream, and at an interval for what has no events.
 import { useEffect, useRef } from 'preact/hooks';
-import { onChanges } from '../stream/client.ts';
+import { onChanges, streamState } from '../stream/client.ts';
 import type { Change } from '../stream/messages.ts';
 
 interface LiveOptions {
@@ -33,6 +33,14 @@ export function useLive(reload: () => void, options: LiveOptions = {}): void {
       clearTimeout(timer);
     };
   }, [reload, everyMs]);
+  useEffect(() => {
+    let before = streamState.peek();
+    return streamState.subscribe((state) => {
+      // What failed during an interruption is read again.
+      if (state === 'live' && before === 'reconnecting') reload();
+      before = state;
+    });
+  }, [reload]);
   useEffect(() => {
     if (pollMs === undefined) return;
     const timer = setInterval(() => {

@@ -22,14 +22,19 @@ export function FieldRow(props: FieldProps) {
   const isFlag = control.type === 'flag';
   return (
     <div class={isFlag ? 'field flag' : 'field'}>
-      <label for={id} id={`${id}-label`}>
-        {field.label}
-        {field.isNeeded ? <span class="needed"> required</span> : null}
-      </label>
       {control.type === 'several' ? (
-        <Several {...props} id={id} options={control.options.map(String)} />
+        <>
+          <b id={`${id}-label`}>{field.label}</b>
+          <Several {...props} id={id} options={control.options.map(String)} />
+        </>
       ) : (
-        <Control {...props} id={id} />
+        <>
+          <label for={id}>
+            {field.label}
+            {field.isNeeded ? <span class="needed"> required</span> : null}
+          </label>
+          <Control {...props} id={id} />
+        </>
       )}
       <small id={`${id}-note`} class="dim">
         {field.description}
