@@ -61,7 +61,7 @@ describe('views to operate a server in a browser', { skip: browserSkip(found) },
 
   test('an escrow job is posted, delivered and approved; the books show it', async () => {
     await board.open('/escrow?tab=wallets');
-    for (const name of [attack.slice(0, 60), 'provider']) {
+    for (const name of [attack.slice(0, 50), 'provider']) {
       await fill('New wallet', name);
       await button('Create').click();
       await page.getByRole('table', { name: 'Wallets' }).getByText(name).waitFor();

@@ -124,7 +124,7 @@ function CreateWallet({ onChanged }: { onChanged(): void }) {
         id="wallet-name"
         type="text"
         placeholder="Name"
-        maxLength={60}
+        maxLength={50}
         value={name}
         onInput={({ currentTarget }) => setName(currentTarget.value)}
       />
