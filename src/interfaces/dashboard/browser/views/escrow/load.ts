@@ -47,7 +47,7 @@ function turnOf(work: Work, wallet: Wallet): Turn {
   return { work, wallet, isMine: !isOver(work) && (isActor === true || mayJudge) };
 }
 
-/** Whoever must act, by deadline; then what waits for others; then what is over. */
+/** First the jobs that wait for an own wallet, by deadline; then those that wait for others; then those that ended. */
 function compare(a: Turn, b: Turn): number {
   const rank = ({ isMine, work }: Turn) => (isMine ? 0 : isOver(work) ? 2 : 1);
   const deadline = ({ work }: Turn) =>
