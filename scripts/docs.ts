@@ -1,6 +1,14 @@
-// Writes the generated parts of the docs from the operation list, the settings and the error table. With --check it only
-// verifies that they are up to date.
-import { existsSync, mkdirSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
+// Writes the generated parts of the docs from the operation list, the settings and the error table, and wraps the prose of
+// all pages. With --check it only verifies that they are up to date.
+import {
+  existsSync,
+  globSync,
+  mkdirSync,
+  mkdtempSync,
+  readFileSync,
+  rmSync,
+  writeFileSync,
+} from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { z } from 'zod';
@@ -13,6 +21,7 @@ import { commandsOf, type Operation } from '../src/operation.ts';
 import { serverOperations } from '../src/server-operations.ts';
 import { systemClock } from '../src/runtime/clock.ts';
 import { silentLog } from '../src/runtime/log.ts';
+import { wrapMarkdown } from './wrap.ts';
 
 const root = join(import.meta.dirname, '..');
 const check = process.argv.includes('--check');
@@ -30,10 +39,13 @@ const byteUnits: [string, number][] = [
 ];
 
 const operations = await listOperations();
-put('docs/operations.md', operationsPage(operations));
+put('docs/operations.md', wrapMarkdown(operationsPage(operations)));
 put('docs/config.schema.json', `${JSON.stringify(configSchema(kinds), null, 2)}\n`);
-put('docs/settings.md', settingsPage());
+put('docs/settings.md', wrapMarkdown(settingsPage()));
 between('README.md', 'tools', toolsTable(operations));
+for (const page of globSync(['*.md', '{docs,bench,examples}/**/*.md'], { cwd: root }))
+  if (!page.includes('node_modules'))
+    put(page, wrapMarkdown(readFileSync(join(root, page), 'utf8')));
 if (stale.length > 0) {
   console.error(`out of date: ${stale.join(', ')}; run \`npm run docs\``);
   process.exit(1);

@@ -64,7 +64,7 @@ const rules: [part: RegExp, allowed: RegExp][] = [
   ],
   [
     /^dialects\//,
-    /^(dialects\/SELF|contracts|runtime)\/|^kinds\/\w+\/contracts\.ts$|^(contract|operation|dialect|errors)\.ts/,
+    /^(dialects\/SELF|contracts|runtime)\/|^kinds\/\w+\/contracts(\.ts$|\/)|^(contract|operation|dialect|errors)\.ts/,
   ],
   // Only the composition root imports kinds and dialects, through their index. It does not know the interfaces.
   [

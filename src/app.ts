@@ -22,6 +22,7 @@ import { joinLedger, openHomeStore } from './home-ledger.ts';
 import { changeKind } from './jobs/change-kind.ts';
 import { EventFeed } from './jobs/events.ts';
 import { counterScope } from './jobs/intents.ts';
+import type { JobsHooks } from './jobs/hooks.ts';
 import { Jobs } from './jobs/jobs.ts';
 import { boundKinds, jobLimits } from './jobs/limits.ts';
 import { Maintenance } from './jobs/maintenance.ts';
@@ -114,13 +115,21 @@ export async function createApp(options: AppDeps): Promise<App> {
   const joined = await openStore(options);
   const deps = { ...options, ...joined };
   const { config, home, clock, log } = deps;
-  const core = await createCore(deps);
+  // The cluster needs the jobs and the operations, which use it once it exists.
+  const late: { cluster?: Cluster } = {};
+  const core = await createCore(deps, {
+    acceptsWork: () => late.cluster?.nodes.acceptsWork ?? true,
+    explainWait: async (job) => late.cluster?.nodes.explainWait(job),
+    tracer: () => tracing?.tracer,
+  });
   const { store, jobs, feed, waiting, access, webhooks, egress } = core;
-  const operations = new Operations();
-  operations.jobLimits = jobLimits(jobs);
   const tracing = createTracing({ ...deps, egress, node: home.node });
-  operations.tracer = jobs.tracer = tracing?.tracer;
-  operations.references = new JobReferences(jobs);
+  const operations = new Operations({
+    jobLimits: jobLimits(jobs),
+    references: new JobReferences(jobs),
+    tracer: tracing?.tracer,
+    elsewhere: () => late.cluster?.router,
+  });
   const parts = await createKinds(deps, core, operations);
   for (const format of dialects.flatMap((dialect) => dialect.webhooks ?? []))
     webhooks.addFormat(format);
@@ -137,6 +146,7 @@ export async function createApp(options: AppDeps): Promise<App> {
     running: (kind) => runner.activeCount(kind),
     onResume: () => runner.wake(),
   });
+  late.cluster = cluster;
   const shared = cluster.router !== undefined;
   const retention = new Retention(jobs, clock, config.retention, cluster.retention);
   // Before the runner, which reads the kinds once.
@@ -235,10 +245,10 @@ function onCancel({ type, jobId }: EventRow, runner: Runner): void {
   if (type === 'cancelRequested') runner.cancelRequested(jobId);
 }
 
-async function createCore(deps: AppDeps & { store: Store }): Promise<Core> {
+async function createCore(deps: AppDeps & { store: Store }, hooks: JobsHooks): Promise<Core> {
   const { config, home, clock, log, store } = deps;
   for (const { errors } of kinds) if (errors) registerErrors(errors);
-  const jobs = new Jobs(store, clock);
+  const jobs = new Jobs(store, clock, hooks);
   const feed = new EventFeed(store, log);
   const egress = createEgress({ policy: config.egress, clock, log });
   const secretOf = (id: string) => hmac(home, 'webhook', id);

@@ -24,7 +24,7 @@ export interface Dialect {
 interface DialectErrors {
   /** `/v2` covers this path and everything below it. */
   prefix: string;
-  answer(error: unknown, path: string): DialectResponse;
+  toResponse(error: unknown, path: string): DialectResponse;
 }
 
 /** An MCP tool with its foreign name. It returns exactly what the other system's tool returns. */
@@ -73,11 +73,20 @@ export function callOperation<C extends Contract>(
   return operations.call(contract, input, context);
 }
 
+/** The same with the input of a foreign caller. The operation validates it, and its errors name the wrong fields. */
+export function callUnchecked<C extends Contract>(
+  { operations, context }: DialectCall,
+  contract: C,
+  input: object,
+): Promise<OutputOf<C>> {
+  return operations.call(contract, input as InputOf<C>, context);
+}
+
 /** Gives a dialect access to operations on behalf of the caller. */
 export interface DialectCall {
   operations: Pick<Operations, 'call' | 'stream' | 'find'>;
   context: CallContext;
-  /** Where this server's HTTP is, for links in the answers of tools; absent: it listens on its private socket only. */
+  /** Where this server's HTTP is, for links in the results of tools. Absent if it listens only on its private socket. */
   baseUrl?: string | undefined;
 }
 

@@ -119,18 +119,26 @@ export interface Elsewhere {
   ): AsyncIterable<StreamItem>;
 }
 
+interface OperationsHooks {
+  /** Checks the jobs that a limited key names. Without it, a limited key may not name any job. */
+  jobLimits?: JobLimits;
+  /** Resolves job names and id prefixes. */
+  references?: References;
+  tracer?: Tracer | undefined;
+  /** Other servers of the cluster, read at every call. */
+  elsewhere?(): Elsewhere | undefined;
+}
+
 /** The list of all operations. Interfaces and dialects find and call operations only through it. */
 export class Operations {
   private readonly byName = new Map<string, Operation>();
   readonly kinds = new Map<string, string>();
-  elsewhere: Elsewhere | undefined;
-  /** Checks the jobs that a limited key names. Without it, a limited key may not name any job. */
-  jobLimits: JobLimits | undefined;
-  /** Set if tracing is configured. */
-  tracer: Tracer | undefined;
-  /** Resolves job names and id prefixes. */
-  references: References | undefined;
   private readonly namers = new Map<string, readonly string[]>();
+
+  private readonly hooks: OperationsHooks;
+  constructor(hooks: OperationsHooks = {}) {
+    this.hooks = hooks;
+  }
 
   /** `kind` owns these operations. A key limited to other kinds may not call them. */
   add(operations: readonly Operation[], kind?: string): void {
@@ -165,11 +173,12 @@ export class Operations {
     context: CallContext,
   ): Promise<OutputOf<C>>;
   /** For interfaces, which pass on the name and the input of their caller. */
-  call<O = unknown>(name: string, input: unknown, context: CallContext): Promise<O>;
+  call(name: string, input: unknown, context: CallContext): Promise<unknown>;
   call(called: Contract | string, input: unknown, context: CallContext): Promise<unknown> {
     const name = typeof called === 'string' ? called : called.name;
     const run = () => this.perform(name, input, context);
-    return this.tracer ? this.trace(this.tracer, name, run) : run();
+    const { tracer } = this.hooks;
+    return tracer ? this.trace(tracer, name, run) : run();
   }
 
   private async trace<O>(tracer: Tracer, name: string, run: () => Promise<O>): Promise<O> {
@@ -189,10 +198,9 @@ export class Operations {
         ? await this.admit(operation, input, context)
         : this.enter(operation, input, context);
     try {
-      const result =
-        operation.at && this.elsewhere
-          ? this.runThere(operation, input, admitted)
-          : operation.run(admitted.parsed, admitted.context);
+      const result = operation.at
+        ? this.runThere(operation, input, admitted)
+        : operation.run(admitted.parsed, admitted.context);
       return await result;
     } catch (error) {
       throw explained(error, admitted);
@@ -201,7 +209,8 @@ export class Operations {
 
   private async runThere(operation: Operation, input: unknown, admitted: Admitted) {
     const { parsed, context } = admitted;
-    const elsewhere = this.elsewhere!;
+    const elsewhere = this.hooks.elsewhere?.();
+    if (!elsewhere) return operation.run(parsed, context);
     for (let moves = 0; ; moves++) {
       const place = await elsewhere.place(parsed, operation.at!);
       if (place !== undefined) return elsewhere.call(place, operation.name, input, context);
@@ -217,7 +226,7 @@ export class Operations {
     const operation = this.get(name);
     const input = withUsualNames(given, this.namers.get(name));
     if (this.isNamed(operation, input)) return this.streamNamed(operation, input, context);
-    return this.open(operation, input, context, this.elsewhere);
+    return this.open(operation, input, context, this.hooks.elsewhere?.());
   }
 
   private async *streamNamed(
@@ -231,7 +240,7 @@ export class Operations {
 
   /** Whether a field names a job by anything but its full id. */
   private isNamed({ name }: Operation, input: unknown): input is Record<string, unknown> {
-    const fields = this.references && this.namers.get(name);
+    const fields = this.hooks.references && this.namers.get(name);
     return fields !== undefined && isRecord(input) && hasReference(input, fields);
   }
 
@@ -242,12 +251,12 @@ export class Operations {
   ): Promise<Record<string, unknown>> {
     const known = this.entered(operation, caller) ? undefined : caller;
     const fields = this.namers.get(operation.name)!;
-    return withIds(input, fields, (text) => this.references!.resolve(text, known));
+    return withIds(input, fields, (text) => this.hooks.references!.resolve(text, known));
   }
 
   /** The current output of the call that started this job, or the output of get_job if no operation recognises the job. */
   async later(named: string, context: CallContext): Promise<{ name: string; output: unknown }> {
-    const references = isReference(named) ? this.references : undefined;
+    const references = isReference(named) ? this.hooks.references : undefined;
     const jobId = (await references?.resolve(named, context.caller)) ?? named;
     for (const operation of this.list()) {
       const output = await this.outputFor(operation, jobId, context);
@@ -261,7 +270,7 @@ export class Operations {
   async outputFor(operation: Operation, jobId: string, context: CallContext): Promise<unknown> {
     const { caller } = context;
     if (!operation.outputFor || !caller || !this.mayCall(operation.name, caller)) return undefined;
-    if (isLimited(caller)) await this.jobLimits?.require(jobId, caller);
+    if (isLimited(caller)) await this.hooks.jobLimits?.require(jobId, caller);
     return operation.outputFor(jobId, context);
   }
 
@@ -279,8 +288,8 @@ export class Operations {
       const admitted = await this.admit(operation, input, context);
       return operation.run(admitted.parsed, admitted.context);
     };
-    if (!this.tracer) return run();
-    return this.tracer.call(`${name} here`, { 'errand.operation': name }, run);
+    if (!this.hooks.tracer) return run();
+    return this.hooks.tracer.call(`${name} here`, { 'errand.operation': name }, run);
   }
 
   streamHere(name: string, input: unknown, context: CallContext): AsyncIterable<StreamItem> {
@@ -317,7 +326,7 @@ export class Operations {
     const { caller } = admitted.context;
     if (!caller || !isLimited(caller)) return admitted;
     try {
-      await checkReach(operation, admitted.parsed, caller, this.jobLimits);
+      await checkReach(operation, admitted.parsed, caller, this.hooks.jobLimits);
       return admitted;
     } catch (error) {
       if (operation.scope !== 'public' || !(error instanceof AppError)) throw error;

@@ -69,6 +69,17 @@ describe('architecture', () => {
     ownPrograms,
   );
 
+  test('interfaces and dialects know the type of what they call: no call by name asserts one', () => {
+    const byName = /operations\.call(?:<[^(]*>)?\(\s*['"`]|operations\.call\([^)]*\) as /;
+    const wrong = files.filter(
+      ({ path, code }) => /^(interfaces|dialects)\//.test(path) && byName.test(code),
+    );
+    assert.deepEqual(
+      wrong.map(({ path }) => path),
+      [],
+    );
+  });
+
   test('no file uses the global fetch, which bypasses the egress policy', () => {
     const calls = /(?<![\w.])fetch\(/;
     const ownFetch = /\{[^{}()]*\bfetch\b[^{}()]*\}/;

@@ -261,13 +261,16 @@ export function testBudgets(store: 'sqlite' | 'postgres'): void {
     });
     for (const [name, way] of Object.entries(world.ways)) {
       await t.test(name, async () => {
-        const whole = await follow(way, (input) =>
-          operations.call(operationOf(name), input, context()),
+        const whole = await follow(
+          way,
+          (input) => operations.call(operationOf(name), input, context()) as Promise<Fields>,
         );
         assert.ok(whole.items.length > 1 || way.text, `${name} has something to page through`);
         for (const budget of budgets) {
-          const cut = await follow(way, (input) =>
-            operations.call(operationOf(name), input, context(budget)),
+          const cut = await follow(
+            way,
+            (input) =>
+              operations.call(operationOf(name), input, context(budget)) as Promise<Fields>,
           );
           compare(way, cut.items, whole.items, `${name} with ${budget} bytes`);
           if (way.text || budget > 2000)

@@ -81,6 +81,17 @@ test('routes match the snapshot', () => {
   pin('routes', Object.fromEntries([...own, ...foreign]) as Record<string, unknown>);
 });
 
+test('operations that list or get are GET routes', () => {
+  const wrong = operations.list().filter((operation) => {
+    const { method } = routeOf(operation);
+    return /^(?:list|get)_/.test(operation.name) && method !== 'GET';
+  });
+  assert.deepEqual(
+    wrong.map(({ name }) => name),
+    [],
+  );
+});
+
 interface Listed {
   operationId: string;
   summary: string;

@@ -13,7 +13,7 @@ const phrases: RegExp[] = [
   /\bwho(?:m|so)?ever\b/i,
   /\bbeside\b/i,
   /\bso (?:many|much|long|often)\b/i,
-  /\b(?:is|are|was|were|be|been) told\b/i,
+  /\btold\b/i,
   /\balso (?:when|while|if|after|where)\b/i,
   /\banew\b/i,
   /\bof late\b/i,
@@ -22,6 +22,7 @@ const phrases: RegExp[] = [
   /\bis no \w+ of the\b/i,
   /\bone can\b/i,
   /\bmended\b/i,
+  /\bpatience\w*/i,
   /\bin vain\b/i,
   /\bis said\b/i,
   /\bare said\b/i,
@@ -32,10 +33,10 @@ const phrases: RegExp[] = [
 
 /** Identifiers of their own, or as a word inside a camelCase identifier. */
 const identifiers: RegExp[] = [
-  /\b\w*(?:[Ww]ish|Wishes)(?:es|Of|OfPart)?\b/,
+  /\b\w*(?:[Ww]ish|Wishes)(?:es|ed|Of|OfPart)?\b/,
   /\b[A-Z]\w*[a-z]Needs\b/,
   /\bDesk\b/,
-  /\bHandout\w*\b/,
+  /\b[Hh]and[Oo]ut\w*\b/,
   /\bTimekeeper\w*\b/,
   /\bFollowup\w*\b/,
   /\bIntake\w*\b/,
@@ -48,7 +49,7 @@ const identifiers: RegExp[] = [
   /\bLane(?:Options)?\b/,
   /\bTap\b/,
   /\bKeeper\w*\b/,
-  /\b(?:told|tapped|bring|conclude)\(/,
+  /\b(?:tapped|bring|conclude)\(/,
   /\bOutside\b/,
   /\b[a-z]\w*(?:Max|Min)\b/,
 ];

@@ -5,6 +5,7 @@ import { once } from 'node:events';
 import { mkdirSync, rmSync } from 'node:fs';
 import { join } from 'node:path';
 import { createInterface } from 'node:readline';
+import { runCommand } from '../../src/contracts/command.ts';
 import { createApp, kinds } from '../../src/app.ts';
 import { loadConfig } from '../../src/config.ts';
 import { openHome } from '../../src/home.ts';
@@ -37,7 +38,7 @@ const context = {
 
 async function ours(): Promise<void> {
   const input = { argv: ['true'], waitMs: 30_000 };
-  const view = await app.operations.call<{ exitCode: number }>('run_command', input, context);
+  const view = await app.operations.call(runCommand, input, context);
   if (view.exitCode !== 0) throw new Error('a job failed');
 }
 

@@ -86,8 +86,6 @@ export async function createCluster(deps: ClusterDeps): Promise<Cluster> {
     running: () => perKind((kind) => deps.running(kind.name)),
     onResume: () => deps.onResume(),
   });
-  jobs.acceptsWork = () => nodes.acceptsWork;
-  jobs.explainWait = (job) => nodes.explainWait(job);
   const folderOf = (job: Job) => jobs.kind(job.kind).folder?.(job.id);
   const archive = await openArchive(deps, rows, folderOf);
   const router =
@@ -99,17 +97,13 @@ export async function createCluster(deps: ClusterDeps): Promise<Cluster> {
           egress,
           clock,
           secret: deps.secret,
-          isHere: (job) => {
-            const folder = folderOf(job);
-            return folder !== undefined && existsSync(folder);
-          },
+          isHere: (job) => existsSync(folderOf(job) ?? ''),
           restore: async (job) => {
             const folder = folderOf(job);
             return archive && folder ? archive.restore(job, folder) : false;
           },
         })
       : undefined;
-  if (router) operations.elsewhere = router;
   const { goneMs } = config.cluster;
   const orphanedFiles = new OrphanedFiles({
     rows,

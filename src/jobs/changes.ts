@@ -1,5 +1,6 @@
 // Converts a decision into the steps of one transaction: the guarded update of the job row, its events, the counters and
 // the archived attempt. The version in the WHERE clause is the fence: a decision based on an older row conflicts.
+import { AppError } from '../errors.ts';
 import type { Step } from '../store/store.ts';
 import type { Decision, NewEvent } from './decision.ts';
 import { counterScope, retryScope } from './intents.ts';
@@ -157,4 +158,11 @@ export function deletedEvents(jobs: readonly Job[], at: number): Step[] {
       data: JSON.stringify({ owner, kind, queue }),
     },
   }));
+}
+
+/** For changes that still conflict after many tries. */
+export function tooBusy(): AppError {
+  return new AppError('unavailable', 'The job kept changing while this was being applied.', {
+    hint: 'Try again.',
+  });
 }

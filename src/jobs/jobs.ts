@@ -2,10 +2,9 @@
 // with the version that the decision is based on. After a conflict it reads and decides again.
 import { AppError } from '../errors.ts';
 import type { Clock } from '../runtime/clock.ts';
-import type { Tracer } from '../runtime/trace.ts';
 import type { Candidate, ClaimPlan, Step, Store } from '../store/store.ts';
 import { recordAttempt } from './attempt-trace.ts';
-import { insertJob, applyDecision, updateJob, storedInput } from './changes.ts';
+import { applyDecision, insertJob, storedInput, tooBusy, updateJob } from './changes.ts';
 import { decide } from './decide.ts';
 import { enqueue, queueKey } from './intents.ts';
 import { isRefused, type Decision, type Fact, type Refusal } from './decision.ts';
@@ -14,6 +13,7 @@ import { bodyHash, requireSameBody } from './idempotency.ts';
 import { FinishedJobCounts } from './finished-counts.ts';
 import { isFinal, jobFromRow, type Job } from './job.ts';
 import type { Kind, Outcome } from './kind.ts';
+import type { JobsHooks } from './hooks.ts';
 import { Ledger } from './ledger.ts';
 import { queueSettingSteps, queueStep, type QueueSettings } from './queues.ts';
 import { RecentJobs } from './recent-jobs.ts';
@@ -33,12 +33,6 @@ const maxConflicts = 50;
 
 export class Jobs {
   readonly ledger: Ledger;
-  /** Whether this server accepts new work. A drained node does not. */
-  acceptsWork: () => boolean = () => true;
-  /** Explains why no server accepts this queued job now. Undefined if one may. */
-  explainWait: (job: Job) => Promise<string | undefined> = async () => undefined;
-  /** Set if tracing is enabled. */
-  tracer: Tracer | undefined;
   readonly store: Store;
   readonly finished = new FinishedJobCounts();
   private readonly clock: Clock;
@@ -47,10 +41,21 @@ export class Jobs {
   private readonly knownQueues = new Set<string>();
   private readonly cancelListeners = new Set<(job: Job) => void>();
 
-  constructor(store: Store, clock: Clock) {
+  private readonly hooks: JobsHooks;
+
+  constructor(store: Store, clock: Clock, hooks: JobsHooks = {}) {
     this.store = store;
     this.clock = clock;
+    this.hooks = hooks;
     this.ledger = new Ledger(store);
+  }
+
+  acceptsWork(): boolean {
+    return this.hooks.acceptsWork?.() ?? true;
+  }
+
+  async explainWait(job: Job): Promise<string | undefined> {
+    return this.hooks.explainWait?.(job);
   }
 
   addKind(kind: Kind): void {
@@ -149,7 +154,8 @@ export class Jobs {
       return steps ? { ...result, steps: steps(present) } : result;
     };
     const job = await this.change(id, choose, known);
-    if (this.tracer && before && !refusal) recordAttempt(this.tracer, before, fact, job);
+    const tracer = this.hooks.tracer?.();
+    if (tracer && before && !refusal) recordAttempt(tracer, before, fact, job);
     return refusal ? { job, applied: false, refusal } : { job, applied: true };
   }
 
@@ -383,12 +389,6 @@ export class Jobs {
     if (submission.steps) steps.push(...submission.steps(job));
     return { job, existing: false, steps };
   }
-}
-
-function tooBusy(): AppError {
-  return new AppError('unavailable', 'The job kept changing while this was being applied.', {
-    hint: 'Try again.',
-  });
 }
 
 function ignoreMissing(error: unknown): undefined {

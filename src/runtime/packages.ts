@@ -13,6 +13,9 @@ function loadOnFirstUse<T>(name: string): () => T {
 export const re2js = loadOnFirstUse<typeof import('re2js')>('re2js');
 export const tldts = loadOnFirstUse<typeof import('tldts')>('tldts');
 export const htmlparser2 = loadOnFirstUse<typeof import('htmlparser2')>('htmlparser2');
+export const diffPackage = loadOnFirstUse<typeof import('diff')>('diff');
+export const nobleSha3 =
+  loadOnFirstUse<typeof import('@noble/hashes/sha3.js')>('@noble/hashes/sha3.js');
 
 export const ajv = loadOnFirstUse<typeof import('ajv')>('ajv');
 export const ajv2019 = loadOnFirstUse<typeof import('ajv/dist/2019.js')>('ajv/dist/2019.js');

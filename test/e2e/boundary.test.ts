@@ -438,7 +438,7 @@ test('a batch is queued completely, or only its own request fails', async () => 
     name: 'renamed',
   });
   assert.equal(refused.status, 404);
-  const same = (await server.api('POST', '/api/get_batch', { batchId })).json<{
+  const same = (await server.api('GET', `/api/batches/${batchId}`)).json<{
     counts: { total: number };
     name?: string;
   }>();

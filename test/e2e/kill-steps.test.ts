@@ -6,7 +6,7 @@ import { readFileSync, rmSync, truncateSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { test } from 'node:test';
 import { LaunchFolder } from '../../src/kinds/command/process/folder.ts';
-import { bootId, signalProcess } from '../../src/kinds/command/process/identity.ts';
+import { bootId, signalProcess } from '../../src/runtime/process-identity.ts';
 import { Registry } from '../../src/kinds/command/process/registry.ts';
 import { identityOf, markHolders } from '../../src/kinds/command/process/tree.ts';
 import { tempFolder } from '../helpers/folder.ts';

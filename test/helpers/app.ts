@@ -71,7 +71,8 @@ export async function startApp(
   return {
     app,
     home,
-    call: (name, input, call) => app.operations.call(name, input, context(call)),
+    call: <T>(name: string, input: unknown, call?: CallMore) =>
+      app.operations.call(name, input, context(call)) as Promise<T>,
     stream: (name, input, signal) => app.operations.stream(name, input, context({ signal })),
   };
 }

@@ -155,7 +155,7 @@ export async function createWeb(t: TestContext, options: WebOptions = {}): Promi
   };
   t.after(stop);
   const call = <O>(name: string, input: unknown, owner = 'me') =>
-    operations.call<O>(name, input, contextOf(owner));
+    operations.call(name, input, contextOf(owner)) as Promise<O>;
   return {
     store,
     jobs,

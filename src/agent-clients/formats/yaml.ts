@@ -28,7 +28,7 @@ export const yaml: Format = {
     const eol = lineEnding(text);
     const existing = pairAt(document, path);
     if (existing) return [replaceValue(text, existing, entry, eol)];
-    return insertions(text, document, path, entry, eol);
+    return insertions(text, document, { path, entry }, eol);
   },
   removals: (text, path) => {
     const document = documentOf(text);
@@ -77,8 +77,7 @@ function pairAt(document: Document, path: readonly string[]): Pair | undefined {
 function insertions(
   text: string,
   document: Document,
-  path: readonly string[],
-  entry: Entry,
+  { path, entry }: { path: readonly string[]; entry: Entry },
   eol: string,
 ): Edit[][] {
   const depth = path.findIndex((_name, at) => !pairAt(document, path.slice(0, at + 1)));

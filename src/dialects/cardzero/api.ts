@@ -1,7 +1,10 @@
 // Maps CardZero calls to operations, with CardZero's fields in both directions. Routes and tools share these functions.
 // Amounts are internal credit of this server and are labelled as such, never as a stablecoin.
 import { numberOf } from '../../runtime/json.ts';
-import type { DialectCall } from '../../dialect.ts';
+import type { Contract, OutputOf } from '../../contract.ts';
+import { getJob as getJobContract } from '../../contracts/jobs.ts';
+import { callUnchecked, type DialectCall } from '../../dialect.ts';
+import * as contracts from '../../kinds/escrow/contracts/work.ts';
 import { keccak256 } from '../../runtime/keccak.ts';
 import { systemClock } from '../../runtime/clock.ts';
 import { CardzeroFault, invalid } from './errors.ts';
@@ -32,8 +35,10 @@ interface WorkView extends Fields {
   deliverable?: { hash: string; uri?: string };
 }
 
-const run = <T = Fields>(call: DialectCall, name: string, input: Fields): Promise<T> =>
-  call.operations.call<T>(name, input, call.context);
+/** The outputs of these operations are loose objects: the fields above are those that CardZero shows. */
+async function callWork(call: DialectCall, contract: Contract, input: Fields): Promise<WorkView> {
+  return (await callUnchecked(call, contract, input)) as WorkView;
+}
 
 /** The wallet of the key, otherwise the one named in the bridge's environment. */
 export function walletField(call: DialectCall): { wallet?: string } {
@@ -49,7 +54,7 @@ async function waitUntilSettled(call: DialectCall, work: WorkView): Promise<Work
   const { signal } = call.context;
   while (present.settling !== undefined && systemClock.now() < end && !signal.aborted) {
     await systemClock.sleep(settlePollMs, signal);
-    present = await run<WorkView>(call, 'get_job', { id: work.id });
+    present = await callWork(call, getJobContract, { id: work.id });
   }
   return present;
 }
@@ -86,7 +91,7 @@ export const createJob: Api = async (call, input) => {
   if (/^\d{1,30}$/.test(budget) && BigInt(budget) > maxBudgetMicro) {
     throw invalid('SOFT_START_CAP', 'A job budget is limited to 100 units.');
   }
-  const posted = await run<WorkView>(call, 'post_work', {
+  const posted = await callWork(call, contracts.postWork, {
     provider: input.providerAddress ?? input.providerWalletId,
     budget,
     maxBudget: String(maxBudgetMicro),
@@ -129,7 +134,7 @@ function ruleOf(rule: unknown): unknown {
 
 /** CardZero has no counter-offers: a client accepts one made elsewhere only by naming its amount. */
 export const fundJob: Api = async (call, { jobId, expectedBudgetUsdc }) => {
-  const work = await run<WorkView>(call, 'fund_work', {
+  const work = await callWork(call, contracts.fundWork, {
     id: jobId,
     ...optional('expectedBudget', expectedBudgetUsdc),
     ...walletField(call),
@@ -143,7 +148,7 @@ export const submitJob: Api = async (call, input) => {
   if (!/^0x[0-9a-fA-F]{64}$/.test(hash)) {
     throw invalid('INVALID_HASH', 'contentHash must be 0x and 64 hex digits (keccak256).');
   }
-  const work = await run<WorkView>(call, 'submit_work', {
+  const work = await callWork(call, contracts.submitWork, {
     id: input.jobId,
     contentHash: hash,
     ...optional('uri', input.contentURI),
@@ -154,19 +159,19 @@ export const submitJob: Api = async (call, input) => {
 };
 
 export const refundJob: Api = async (call, { jobId }) => {
-  const work = await run<WorkView>(call, 'refund_work', { id: jobId, ...walletField(call) });
+  const work = await callWork(call, contracts.refundWork, { id: jobId, ...walletField(call) });
   const { status, txHash } = await completedStep(call, work, 'refund', 'complete', 'split');
   return { status, refundTxHash: txHash };
 };
 
 export async function jobSpec(call: DialectCall, jobId: string): Promise<string> {
   const request = { id: jobId, exact: true };
-  const { specBytes } = await run<{ specBytes: string }>(call, 'read_work', request);
-  return Buffer.from(specBytes, 'base64').toString('utf8');
+  const { specBytes } = await callUnchecked(call, contracts.readWork, request);
+  return Buffer.from(specBytes!, 'base64').toString('utf8');
 }
 
 export const getJob: Api = async (call, { jobId }) => {
-  const job = await run<WorkView>(call, 'get_job', { id: jobId });
+  const job = await callWork(call, getJobContract, { id: jobId });
   // A job of another kind: read_work reports it as unknown.
   const spec = await jobSpec(call, String(jobId));
   return jobRow(job, spec);
@@ -180,9 +185,9 @@ export const jobsByWallet: Api = async (call, input) => {
     throw invalid('INVALID_ROLE', 'role must be client or provider.');
   }
   let cursor: string | undefined;
-  let answer: { work: WorkView[]; nextCursor?: string; total?: number } = { work: [] };
+  let answer: OutputOf<typeof contracts.listWork> = { work: [] };
   for (let n = 1; n <= page; n++) {
-    answer = await run(call, 'list_work', {
+    answer = await callUnchecked(call, contracts.listWork, {
       role,
       limit: pageSize,
       total: true,
@@ -195,7 +200,9 @@ export const jobsByWallet: Api = async (call, input) => {
   }
   return {
     jobs: await Promise.all(
-      answer.work.map(async (work) => jobRow(work, await jobSpec(call, work.id))),
+      answer.work.map(async (work) =>
+        jobRow(work as Fields as WorkView, await jobSpec(call, work.id)),
+      ),
     ),
     total: answer.total ?? 0,
     page,

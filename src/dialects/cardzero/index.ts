@@ -132,7 +132,7 @@ export const cardzeroDialect: Dialect = {
   tools: cardzeroTools,
   routeDocs,
   routes: [...routeSpecs.map(routeOf), specRoute()],
-  errors: { prefix: root, answer: (error) => faultResponse(unroutedFault(error)) },
+  errors: { prefix: root, toResponse: (error) => faultResponse(unroutedFault(error)) },
 };
 
 function routeOf({ method, path, api, open, status = 200, fixed, limit }: RouteSpec): DialectRoute {

@@ -87,12 +87,12 @@ const toolSpecs: ToolSpec[] = [
     label: 'x402 payment failed',
     title: 'Pay x402',
     description:
-      'Pay for a web resource that answered HTTP 402 and return the paymentHeader for the next request. ' +
+      'Pay for a web resource that returned HTTP 402 and return the paymentHeader for the next request. ' +
       'Send that header as X-PAYMENT when you request the resource again. Every call pays, up to maxAmount and finally; ask the user first. Repeat the idempotencyKey only when you retry the same purchase. For other payments use send_payment.',
     effect: 'destroy',
     idempotent: true,
     input: z.object({
-      url: z.string().describe('Address that answered 402'),
+      url: z.string().describe('Address that returned 402'),
       maxAmount: z.string().describe('Most to pay, like "2.50"; a fee is added'),
       recipient: address,
       network: z

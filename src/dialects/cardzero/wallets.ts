@@ -1,19 +1,12 @@
 // Maps CardZero's wallets, payments, x402 and reputation to operations.
 import { numberOf } from '../../runtime/json.ts';
-import { unbudgeted, type DialectCall } from '../../dialect.ts';
+import type { OutputOf } from '../../contract.ts';
+import { callUnchecked, unbudgeted, type DialectCall } from '../../dialect.ts';
+import * as contracts from '../../kinds/escrow/contracts/wallets.ts';
 import { walletField, type Api, type Fields } from './api.ts';
 import { CardzeroFault, invalid } from './errors.ts';
 
-interface WalletView extends Fields {
-  id: string;
-  address: string;
-  balance: string;
-  currency: string;
-  status: string;
-}
-
-const run = <T = Fields>(call: DialectCall, name: string, input: Fields): Promise<T> =>
-  call.operations.call<T>(name, input, call.context);
+type WalletView = OutputOf<typeof contracts.getWallet>['wallets'][number];
 
 const given = (name: string, value: unknown): Fields =>
   value === undefined || value === null ? {} : { [name]: value };
@@ -22,7 +15,7 @@ export const createWallet: Api = async (call, input) => {
   const version = input.version ?? 'v3';
   if (version !== 'v2' && version !== 'v3')
     throw invalid('INVALID_VERSION', 'version must be v2 or v3.');
-  const wallet = await run<WalletView & { claimKey: string }>(call, 'open_wallet', {
+  const wallet = await callUnchecked(call, contracts.openWallet, {
     ...given('name', input.name),
   });
   return {
@@ -36,7 +29,7 @@ export const createWallet: Api = async (call, input) => {
 };
 
 export const claimWallet: Api = async (call, { claimKey }) => {
-  const wallet = await run<WalletView & { key: string; owner: string }>(call, 'claim_wallet', {
+  const wallet = await callUnchecked(call, contracts.claimWallet, {
     claimKey,
   });
   return {
@@ -52,7 +45,7 @@ export const claimWallet: Api = async (call, { claimKey }) => {
 /** The named wallet, or the caller's own. */
 async function oneWallet(call: DialectCall, walletId: unknown): Promise<WalletView> {
   const named = walletId === undefined ? walletField(call) : { wallet: walletId };
-  const { wallets } = await run<{ wallets: WalletView[] }>(call, 'get_wallet', named);
+  const { wallets } = await callUnchecked(call, contracts.getWallet, named);
   if (wallets.length === 1) return wallets[0]!;
   throw new CardzeroFault({
     status: 401,
@@ -70,7 +63,7 @@ export const getWallet: Api = async (call, { walletId }) =>
   walletRow(await oneWallet(call, walletId));
 
 export const listWallets: Api = async (call) => {
-  const { wallets } = await run<{ wallets: WalletView[] }>(call, 'get_wallet', {});
+  const { wallets } = await callUnchecked(call, contracts.getWallet, {});
   return { wallets: wallets.map(walletRow) };
 };
 
@@ -103,15 +96,15 @@ export const configureWallet: Api = async (call, input) => {
     ...(input.expiresAt === undefined ? {} : { expiresAt: input.expiresAt }),
   };
   const change = { wallet: input.walletId, ...given('name', input.name), limits };
-  return walletRow(await run<WalletView>(call, 'update_wallet', change));
+  return walletRow(await callUnchecked(call, contracts.updateWallet, change));
 };
 
 export const freezeWallet: Api = async (call, { walletId, frozen }) =>
-  walletRow(await run<WalletView>(call, 'update_wallet', { wallet: walletId, frozen }));
+  walletRow(await callUnchecked(call, contracts.updateWallet, { wallet: walletId, frozen }));
 
 export const rotateKey: Api = async (call, { walletId }) => {
   const change = { wallet: walletId, rotateKey: true };
-  const { key } = await run<{ key: string }>(call, 'update_wallet', change);
+  const { key } = await callUnchecked(call, contracts.updateWallet, change);
   return { apiKey: key };
 };
 
@@ -119,7 +112,7 @@ export const sendPayment: Api = async (call, input) => {
   if (input.currency !== undefined && input.currency !== 'USDC' && input.currency !== 'CREDIT') {
     throw invalid('UNSUPPORTED_CURRENCY', 'This server supports only internal credit.');
   }
-  const payment = await run(call, 'send_payment', {
+  const payment = await callUnchecked(call, contracts.sendPayment, {
     to: input.to,
     amount: input.amount,
     ...given('memo', input.memo),
@@ -131,7 +124,7 @@ export const sendPayment: Api = async (call, input) => {
 
 export const listPayments: Api = async (call, input) => {
   const wallet = input.walletId === undefined ? walletField(call) : { wallet: input.walletId };
-  const { payments } = await run<{ payments: Fields[] }>(unbudgeted(call), 'list_payments', {
+  const { payments } = await callUnchecked(unbudgeted(call), contracts.listPayments, {
     ...given('limit', input.limit),
     ...given('offset', input.offset),
     ...wallet,
@@ -140,7 +133,7 @@ export const listPayments: Api = async (call, input) => {
 };
 
 export const getPayment: Api = async (call, { paymentId }) =>
-  paymentRow(await run(call, 'get_payment', { id: paymentId }));
+  paymentRow(await callUnchecked(call, contracts.getPayment, { id: paymentId }));
 
 function paymentRow(payment: Fields): Fields {
   return {
@@ -168,7 +161,7 @@ export const payX402: Api = async (call, input) => {
     throw invalid('UNSUPPORTED_ASSET', 'This server supports only internal credit.');
   }
   if (input.recipient === undefined) throw invalid('INVALID_ADDRESS', 'recipient is missing.');
-  const paid = await run(call, 'pay_x402', {
+  const paid = await callUnchecked(call, contracts.payX402, {
     url: input.url,
     maxAmount: input.maxAmount,
     recipient: input.recipient,
@@ -185,7 +178,10 @@ export const payX402: Api = async (call, input) => {
 };
 
 export const reputation: Api = async (call, { address }) => {
-  const found = await run<Fields & { counts: Fields }>(call, 'get_reputation', { wallet: address });
+  const { counts, ...found } = await callUnchecked(call, contracts.getReputation, {
+    wallet: address,
+  });
+  const { payments, jobs } = counts as Fields;
   return {
     agentId: found.wallet,
     agentURI: null,
@@ -193,8 +189,8 @@ export const reputation: Api = async (call, { address }) => {
     score: found.score,
     // Only a current freeze counts, not past ones.
     counts: {
-      payments: found.counts.payments,
-      jobs: found.counts.jobs,
+      payments,
+      jobs,
       freezes: found.frozen ? 1 : 0,
     },
     firstSeenAt: found.firstSeenAt,
@@ -205,27 +201,21 @@ export const reputation: Api = async (call, { address }) => {
 
 export const reputationEvents: Api = async (call, { address, limit }) => {
   const asked = { wallet: address, limit: Math.min(numberOf(limit ?? 50) || 50, 100) };
-  const { events } = await run<{ events: Fields[] }>(call, 'get_reputation', asked);
+  const { events } = await callUnchecked(call, contracts.getReputation, asked);
   return { events };
 };
-
-interface WalletHook {
-  webhookId?: string;
-  url?: string;
-  secret?: string;
-}
 
 /** Self-service on this server: one address per wallet. The secret stays the same when the address changes. */
 export const setWebhook: Api = async (call, { walletId, url }) => {
   if (typeof url !== 'string') throw invalid('MISSING_URL', 'url is missing.');
   const request = { wallet: walletId, url };
-  const { webhookId, secret } = await run<WalletHook>(call, 'set_wallet_webhook', request);
+  const { webhookId, secret } = await callUnchecked(call, contracts.setWalletWebhook, request);
   return { webhookId, url, secret };
 };
 
 export const webhookSecret: Api = async (call, { walletId, rotateSecret }) => {
   const request = { wallet: walletId, ...given('rotateSecret', rotateSecret) };
-  const { secret, url } = await run<WalletHook>(call, 'set_wallet_webhook', request);
+  const { secret, url } = await callUnchecked(call, contracts.setWalletWebhook, request);
   if (secret === undefined) {
     throw invalid('WEBHOOK_NO_SECRET', 'The wallet has no webhook yet. POST its url first.');
   }

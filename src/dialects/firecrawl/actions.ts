@@ -1,4 +1,5 @@
 // A scrape with actions. The browser performs the actions, then the page is read.
+import { browsePage } from '../../kinds/web/contracts.ts';
 import { ownValue } from '../../runtime/by-name.ts';
 import { AppError } from '../../errors.ts';
 import type { Asked } from './route.ts';
@@ -44,8 +45,8 @@ const browseMs = 90_000;
 /** Actions before a page is read, for calls that return only the page: crawls, batches, `waitFor`. */
 export function preparationOf(options: Fields): Fields {
   const wanted = ((options.actions as Fields[] | undefined) ?? []).map(actionOf);
-  const odd = wanted.find(({ type }) => answering.has(String(type)));
-  if (odd) {
+  const unsupported = wanted.find(({ type }) => answering.has(String(type)));
+  if (unsupported) {
     throw new AppError('unsupported', 'Pages of a crawl or batch answer no actions of their own.', {
       hint: 'Ask for the format screenshot or rawHtml instead, or scrape the page alone.',
     });
@@ -71,7 +72,7 @@ export async function actedOn(
   const { width, height } = requested.screenshot?.viewport ?? {};
   const how = given({ width, height, timeoutMs: timeoutOf(options, 120_000) });
   const asking = { url: options.url, actions, ...how };
-  const out = (await finished(asked, 'browse_page', asking, limitOf(options, browseMs))) as Browsed;
+  const out = (await finished(asked, browsePage, asking, limitOf(options, browseMs))) as Browsed;
   const failed = out.results.find(({ success }) => !success);
   if (failed) throw failedAction(`${failed.action} failed: ${failed.error ?? ''}`, out.id);
   const pictureOf = ({ data }: Outcome) =>

@@ -1,9 +1,10 @@
 // Crawls and batches: start, status with paging, errors, cancel, list.
+import { crawlSite, readPages } from '../../kinds/web/contracts.ts';
 import { numberOf, textOf } from '../../runtime/json.ts';
 import { byName } from '../../runtime/by-name.ts';
 import type { InputOf } from '../../contract.ts';
 import { cancelJob, getJob, listJobs, type JobView } from '../../contracts/jobs.ts';
-import { callOperation } from '../../dialect.ts';
+import { callOperation, callUnchecked } from '../../dialect.ts';
 import { AppError } from '../../errors.ts';
 import { preparationOf } from './actions.ts';
 import type { Api, Asked } from './route.ts';
@@ -28,14 +29,11 @@ export type WebJob = JobView & { input?: Fields; result?: Fields };
 
 const dayMs = 86_400_000;
 
-const run = <T>({ call }: Asked, name: string, input: Fields): Promise<T> =>
-  call.operations.call<T>(name, input, call.context);
-
 export const start: Api = async (asked) => {
   const { input, base } = asked;
   const options = (input.scrapeOptions ?? {}) as Fields;
   const requested = parseFormats(options);
-  const out = await run<{ id: string }>(asked, 'crawl_site', {
+  const out = await callUnchecked(asked.call, crawlSite, {
     ...given({
       url: input.url,
       maxPages: Math.min(numberOf(input.limit ?? 10_000), 1_000_000),
@@ -56,7 +54,7 @@ export const start: Api = async (asked) => {
     ...given({ idempotencyKey: asked.idempotencyKey }),
   });
   const first = input.prompt
-    ? 'The prompt was not used: give the options themselves.'
+    ? 'The prompt was not used. Pass the options themselves.'
     : emptySchemaNote(requested.json?.schema);
   const url = `${base}/crawl/${out.id}`;
   const unused = [
@@ -117,7 +115,7 @@ export async function startList(
       hint: 'Start another batch with them.',
     });
   }
-  return run(asked, 'crawl_site', {
+  return callUnchecked(asked.call, crawlSite, {
     urls,
     maxDepth: 0,
     maxPages: Math.max(urls.length, 1),
@@ -205,8 +203,8 @@ export async function ownJob(
   const id = asked.params.id!;
   const job = (await callOperation(asked.call, getJob, { id, ...more })) as WebJob;
   if (job.kind === 'web' && startedHere.has(job.action ?? '')) return job;
-  throw new AppError('notFound', `${id} is no crawl, batch, extraction or agent.`, {
-    hint: 'Give the id that the call which started it answered.',
+  throw new AppError('notFound', `${id} is not a crawl, batch, extraction or agent.`, {
+    hint: 'Pass the id from the response of the call that started it.',
   });
 }
 
@@ -229,7 +227,7 @@ export const errors: Api = async (asked) => {
     const found: Fields[] = [];
     for (let cursor: string | undefined = ''; cursor !== undefined && found.length < 10_000;) {
       const more: Fields = cursor === '' ? {} : { cursor };
-      const page: PagesOut = await run<PagesOut>(asked, 'read_pages', {
+      const page: PagesOut = await callUnchecked(asked.call, readPages, {
         id,
         outcomes,
         limit: 500,

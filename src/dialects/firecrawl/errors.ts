@@ -38,10 +38,10 @@ const absent: [path: RegExp, what: string, instead: string][] = [
   [/^\/v1\/llmstxt\b/, 'The llms.txt generator is not available.', 'Crawl the site and use the markdown of its pages.'],
   [/^\/v2\/monitor\b/, 'Monitors are not available.', 'Start a crawl with the format changeTracking at the interval you need.'],
   [/^\/v2\/(?:interact|browser|scrape\/[^/]+\/interact)\b/, 'Browser sessions are not available.', 'Pass the actions to /scrape.'],
-  [/^\/v2\/parse\b/, 'Files are not taken here.', 'Scrape the file at its address.'],
-  [/^\/v2\/crawl\/params-preview\b/, 'A prompt is not made into options here.', 'Give the options themselves.'],
+  [/^\/v2\/parse\b/, 'Uploaded files are not supported.', 'Scrape the URL of the file.'],
+  [/^\/v2\/crawl\/params-preview\b/, 'Prompts are not converted to options.', 'Pass the options themselves.'],
   [/^\/(?:exchange|v2\/search\/)/, 'Indexes of papers, code and tools are not available.', 'Use /v2/search.'],
-  [/^\/v2\/agent(?:\/[^/]+\/.+)?$/, 'Agents are not listed, and have no trace, here.', 'GET /v2/agent/{id} has the state, the sources and the data of one.'],
+  [/^\/v2\/agent(?:\/[^/]+\/.+)?$/, 'Lists and traces of agents are not available.', 'GET /v2/agent/{id} returns the state, sources and data of one agent.'],
 ]; // prettier-ignore
 
 /** The error for a path without a route. */

@@ -49,7 +49,7 @@ const routesV2: Route[] = [
 export const firecrawlDialect: Dialect = {
   name: 'firecrawl',
   webhooks: [crawlWebhook],
-  errors: { prefix: root, answer: failure },
+  errors: { prefix: root, toResponse: failure },
   routeDocs,
   routes: [...routesOf('v2', routesV2), ...routesOf('v1', routesV1)],
 };

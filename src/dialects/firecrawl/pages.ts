@@ -1,6 +1,8 @@
 // Maps, extractions and agents.
+import { mapSite, runAgent } from '../../kinds/web/contracts.ts';
 import { numberOf } from '../../runtime/json.ts';
 import { AppError } from '../../errors.ts';
+import { callUnchecked } from '../../dialect.ts';
 import type { Api, Asked } from './route.ts';
 import { expiryOf, isAddress, ownJob, type WebJob } from './crawl.ts';
 import { unusedOf } from './options.ts';
@@ -9,9 +11,6 @@ import { emptySchemaNote, given, noteOf, statusOf, type Fields } from './transla
 
 /** Requests to one site are a second apart. */
 const mapMs = 240_000;
-
-const run = <T = Fields>({ call }: Asked, name: string, input: Fields): Promise<T> =>
-  call.operations.call<T>(name, input, call.context);
 
 export const map: Api = async (asked) => {
   const { input } = asked;
@@ -23,7 +22,7 @@ export const map: Api = async (asked) => {
     subdomains: input.includeSubdomains !== false,
     query: input.ignoreQueryParameters === false ? 'keep' : 'strip',
   });
-  const out = (await finished(asked, 'map_site', requested, limitOf(input, mapMs)).catch(
+  const out = (await finished(asked, mapSite, requested, limitOf(input, mapMs)).catch(
     mapError,
   )) as {
     id: string;
@@ -41,7 +40,7 @@ function mapError(error: unknown): never {
 
 /** Starts the job and returns its id. Clients poll it. */
 async function research(asked: Asked, requested: Fields): Promise<Fields> {
-  const out = await run<{ id: string }>(asked, 'run_agent', { ...requested, waitMs: 0 });
+  const out = await callUnchecked(asked.call, runAgent, { ...requested, waitMs: 0 });
   return { success: true, id: out.id };
 }
 
@@ -57,8 +56,8 @@ export const extract: Api = async (asked) => {
     .filter((url) => !invalid.includes(url))
     .map((url) => url.replace(/\/?\*$/, '/'));
   if (prompt === undefined && (schema === undefined || list.length === 0)) {
-    throw new AppError('invalidInput', 'Say what to extract, and from where.', {
-      hint: 'Give `urls` with a `schema`, or a `prompt`.',
+    throw new AppError('invalidInput', 'The request does not say what to extract, or from where.', {
+      hint: 'Pass `urls` with a `schema`, or a `prompt`.',
     });
   }
   const searches = enableWebSearch === true || list.length === 0;

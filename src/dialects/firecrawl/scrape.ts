@@ -1,4 +1,9 @@
 // Single pages: scrape, and what an earlier scrape returned.
+import {
+  extractData,
+  readPage as readPageContract,
+  takeScreenshot,
+} from '../../kinds/web/contracts.ts';
 import { AppError } from '../../errors.ts';
 import type { Api, Asked } from './route.ts';
 import { actedOn, failedAction, returnsContent, preparationOf } from './actions.ts';
@@ -27,7 +32,7 @@ const slackMs = 5000;
 /** Firecrawl's default: an earlier result that is not older than this is reused unless `maxAge` is set. */
 const maxAgeDefault = 2 * dayMs;
 
-const patienceOf = (options: Fields): number => limitOf(options, pageMs) + slackMs;
+const waitLimitOf = (options: Fields): number => limitOf(options, pageMs) + slackMs;
 
 export const scrape: Api = async (asked) => ({
   success: true,
@@ -53,16 +58,16 @@ export async function scraped(asked: Asked, options: Fields): Promise<Fields> {
   });
   const formats = [...new Set([...requested.formats, 'metadata'])];
   const reading = { url, formats, ...readingOf(options), ...how };
-  const page = await readPage(asked, reading, patienceOf(options));
+  const page = await readPage(asked, reading, waitLimitOf(options));
   if (page.error !== undefined) return { metadata: page };
   const tags = [tagOf(String(page.id))];
   const alsoWith = (input: Fields) => given({ url, ...input, headers, timeoutMs, tags });
   const made = requested.json
-    ? await finished(asked, 'extract_data', alsoWith(requested.json), patienceOf(options))
+    ? await finished(asked, extractData, alsoWith(requested.json), waitLimitOf(options))
     : undefined;
   const look = requested.screenshot && pictureOptions(requested.screenshot);
   const shot = look
-    ? await finished(asked, 'take_screenshot', alsoWith(look), patienceOf(options))
+    ? await finished(asked, takeScreenshot, alsoWith(look), waitLimitOf(options))
     : undefined;
   const document = await assembled(asked, { url, maxAgeMs, page, made, shot });
   return { ...document, ...noteOf({ ...requested, unused }, jsonNote(requested, made)) };
@@ -131,7 +136,7 @@ async function earlier(asked: Asked): Promise<Fields> {
   const page = (await operations.find('read_page')?.outputFor?.(id, context)) as Fields | undefined;
   if (page?.status !== 'completed') {
     throw new AppError('notFound', `${id} is not a scrape that was completed.`, {
-      hint: 'Give the scrapeId that is in the metadata of a document. A scrape with actions that return something is not kept.',
+      hint: 'Pass the scrapeId from the metadata of a document. Scrapes whose actions return something are not kept.',
     });
   }
   const { input } = (await operations.call(getJob, { id, includeInput: true }, context)) as WebJob;
@@ -152,7 +157,7 @@ async function earlier(asked: Asked): Promise<Fields> {
 /** An error response of the site is a document as well. Its status tells what happened. */
 async function readPage(asked: Asked, requested: Fields, limitMs: number): Promise<Fields> {
   try {
-    return await finished(asked, 'read_page', requested, limitMs);
+    return await finished(asked, readPageContract, requested, limitMs);
   } catch (error) {
     const status = error instanceof AppError ? error.data?.status : undefined;
     if (typeof status !== 'number') throw error;
@@ -182,7 +187,7 @@ function wayOf(options: Fields, requested: RequestedFormats): 'reading' | 'list'
 
 async function onePage(asked: Asked, options: Fields): Promise<Fields> {
   const { id } = await startList(asked, [String(options.url)], options);
-  await ended(asked, id, patienceOf(options));
+  await ended(asked, id, waitLimitOf(options));
   const out = await status({ ...asked, params: { id }, query: new URLSearchParams() });
   const [document] = out.data as Fields[];
   if (document && !(options.actions && document.warning)) return document;

@@ -1,4 +1,5 @@
 // Search over all sources, restricted to domains and categories. Requested formats add the pages' contents.
+import { webSearch } from '../../kinds/web/contracts.ts';
 import { numberOf, textOf } from '../../runtime/json.ts';
 import { byName } from '../../runtime/by-name.ts';
 import { AppError } from '../../errors.ts';
@@ -32,8 +33,8 @@ export const search: Api = async (asked) => {
   for (const type of reads ? ['web', 'news'] : [])
     if (data[type]) data[type] = await withPages(asked, data[type] as Fields[]);
   const missing = sources.filter((one) => !searched.includes(one));
-  const odd = input.tbs && !freshnessOf(input.tbs) ? [`tbs ${textOf(input.tbs)}`] : [];
-  const unused = [...unusedOf(input, 'search'), ...odd];
+  const unsupported = input.tbs && !freshnessOf(input.tbs) ? [`tbs ${textOf(input.tbs)}`] : [];
+  const unused = [...unusedOf(input, 'search'), ...unsupported];
   const unknown = [...missing, ...(scope?.unknown ?? [])];
   const notice = spent.find((one) => one.notice !== undefined)?.notice;
   return {
@@ -75,7 +76,7 @@ async function asking(asked: Asked, requested: Fields): Promise<Found> {
     safesearch: safe === true ? 2 : null,
   });
   const limitMs = limitOf(asked.input, searchMs);
-  const out = await finished(asked, 'web_search', { ...given(requested), ...how }, limitMs);
+  const out = await finished(asked, webSearch, { ...given(requested), ...how }, limitMs);
   const { id, rows = [], creditsUsed = 0, notice } = out;
   return { id, rows: rows as Fields[], credits: Number(creditsUsed), notice };
 }

@@ -1,4 +1,6 @@
 // The state of a crawl or batch with its documents, one page of them per response; and single documents by their id.
+import { readPages } from '../../kinds/web/contracts.ts';
+import { callUnchecked } from '../../dialect.ts';
 import { AppError } from '../../errors.ts';
 import { ownJob, expiryOf, isBatch, type WebJob } from './crawl.ts';
 import type { Api, Asked } from './route.ts';
@@ -103,7 +105,7 @@ async function filled(
   let next: Place | undefined = start;
   while (next && documents.length < limit) {
     const place: Place = next;
-    const read = await readPages(source, {
+    const read = await readFrom(source, {
       limit: limit - documents.length,
       ...(place.skip > 0 ? { cursor: String(place.skip) } : {}),
       ...filterOf(place),
@@ -126,10 +128,8 @@ async function filled(
   return { documents, position, next };
 }
 
-function readPages({ asked, id, fields }: Source, requested: Fields): Promise<PagesOut> {
-  const { operations, context } = asked.call;
-  const input = { id, fields, maxBytes: maxBytes, ...requested };
-  return operations.call<PagesOut>('read_pages', input, context);
+function readFrom({ asked, id, fields }: Source, requested: Fields): Promise<PagesOut> {
+  return callUnchecked(asked.call, readPages, { id, fields, maxBytes, ...requested });
 }
 
 async function documentFrom({ asked, id, fields, since }: Source, row: Fields): Promise<Fields> {
@@ -154,10 +154,10 @@ export async function documentAt(asked: Asked): Promise<Fields | undefined> {
   const job = await ownJob({ ...asked, params: { id } }, { includeInput: true });
   const source = await sourceOf(asked, job);
   const after = { cursor: String(Number(n) - 1), outcomes: anyOutcome, limit: 1 };
-  const [row] = (await readPages(source, after)).pages;
+  const [row] = (await readFrom(source, after)).pages;
   if (row && row.n === Number(n)) return documentFrom(source, row);
   throw new AppError('notFound', `${id} has no document ${n}.`, {
-    hint: 'Give the scrapeId that is in the metadata of a document.',
+    hint: 'Pass the scrapeId from the metadata of a document.',
   });
 }
 
@@ -169,7 +169,7 @@ function numberIn(query: URLSearchParams, name: string, min: number): number {
   });
 }
 
-/** No page was read, but the site answered, or only the start was read for its links: clients expect a normal end. */
+/** No page was read, but the site responded, or only the start was read for its links: clients expect a normal end. */
 function answeredWithout({ error, input }: WebJob): boolean {
   if (error?.code !== 'nothingFetched') return false;
   const answered = isRecord(error.data) && typeof error.data.status === 'number';

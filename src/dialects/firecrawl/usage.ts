@@ -1,16 +1,13 @@
 // Credits of this and earlier months, and the state of the queue.
+import { webUsage } from '../../kinds/web/contracts.ts';
+import type { OutputOf } from '../../contract.ts';
 import type { Api, Asked } from './route.ts';
 import { listJobs, type Status } from '../../contracts/jobs.ts';
 
-interface Usage {
-  period: string;
-  creditsUsed: number;
-  budgets: { limit: number; remaining: number; period: string }[];
-  rows: { day: string; credits: number }[];
-}
+type Usage = OutputOf<typeof webUsage>;
 
 const usageOf = ({ call }: Asked, input: { from?: string } = {}): Promise<Usage> =>
-  call.operations.call<Usage>('web_usage', input, call.context);
+  call.operations.call(webUsage, input, call.context);
 
 export const creditUsage: Api = async (asked) => {
   const out = await usageOf(asked);

@@ -29,13 +29,13 @@ export function readingFromV1(options: Fields): Fields {
 }
 
 function checkJson(formats: Formats, options: Record<string, unknown>): void {
-  const odd = Object.keys(options).find(
+  const unsupported = Object.keys(options).find(
     (name) => formats.includes(name) !== (options[name] !== undefined && options[name] !== null),
   );
-  if (odd === undefined) return;
-  const field = odd === 'json' ? 'jsonOptions' : 'extract';
-  throw new AppError('invalidInput', `The format ${odd} and ${field} belong together.`, {
-    hint: `Give both, such as {"formats": ["${odd}"], "${field}": {"schema": {…}}}, or neither.`,
+  if (unsupported === undefined) return;
+  const field = unsupported === 'json' ? 'jsonOptions' : 'extract';
+  throw new AppError('invalidInput', `The format ${unsupported} and ${field} belong together.`, {
+    hint: `Pass both, such as {"formats": ["${unsupported}"], "${field}": {"schema": {…}}}, or neither.`,
   });
 }
 

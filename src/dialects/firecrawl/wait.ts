@@ -1,6 +1,8 @@
 // Waits for slow calls. Firecrawl's clients cannot poll a scrape, a map or a search; they wait for minutes. Work that takes longer
 // than one of our calls is followed as a job until the client's timeout.
 import { AppError } from '../../errors.ts';
+import type { Contract } from '../../contract.ts';
+import { callUnchecked } from '../../dialect.ts';
 import type { Asked } from './route.ts';
 import type { Fields } from './translate.ts';
 import { cancelJob, waitForJobs } from '../../contracts/jobs.ts';
@@ -11,17 +13,19 @@ const turnMs = 45_000;
 
 export async function finished(
   asked: Asked,
-  name: string,
+  contract: Contract,
   input: Fields,
   limitMs: number,
 ): Promise<Fields> {
   const { operations, context } = asked.call;
   const waitMs = Math.min(firstMs, limitMs);
-  const out = await operations.call<Fields>(name, { ...input, waitMs }, context);
+  const out = (await callUnchecked(asked.call, contract, { ...input, waitMs })) as Fields;
   if (out.status === 'completed') return out;
   const id = String(out.id);
   await ended(asked, id, limitMs - waitMs);
-  const answer = (await operations.find(name)?.outputFor?.(id, context)) as Fields | undefined;
+  const answer = (await operations.find(contract.name)?.outputFor?.(id, context)) as
+    | Fields
+    | undefined;
   if (answer?.status === 'completed') return answer;
   const error = answer?.error as { code: string; message: string; data?: Fields } | undefined;
   if (!error) {
@@ -57,6 +61,6 @@ export function limitOf({ timeout }: Fields, defaultMs: number): number {
 /** The client may try again. */
 export const late = (jobId: string): AppError =>
   new AppError('timeout', 'The request timed out.', {
-    hint: 'Give it a longer `timeout`, or crawl the page with a limit of 1.',
+    hint: 'Pass a longer `timeout`, or crawl the page with a limit of 1.',
     data: { jobId },
   });

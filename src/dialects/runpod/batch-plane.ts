@@ -1,41 +1,42 @@
 // RunPod's batch routes, translated to batch operations.
-import type { DialectCall, DialectRequest, DialectRoute } from '../../dialect.ts';
+import type { OutputOf } from '../../contract.ts';
+import {
+  cancelBatch,
+  changeBatch,
+  draftBatch,
+  getBatch,
+  listBatchJobs,
+  listBatches,
+} from '../../kinds/endpoint/contracts/batches.ts';
+import {
+  callUnchecked,
+  type DialectCall,
+  type DialectRequest,
+  type DialectRoute,
+} from '../../dialect.ts';
 import { AppError } from '../../errors.ts';
 import { dataRoutes, ok, submission } from './data-plane.ts';
 import { bodyOf, jobBody, objectOf, type EndpointJob } from './translate.ts';
 
-interface Batch {
-  id: string;
-  endpointId: string;
-  status: string;
-  draft: boolean;
-  name?: string;
-  counts: Record<string, number>;
-  createdAt: string;
-  added?: string[];
-}
+type Batch = OutputOf<typeof changeBatch>;
 
 export const batchPlane: DialectRoute[] = [
   ...dataRoutes(['POST'], '/batch', async (request, call) => {
     // An empty body creates an empty draft.
     const list = request.body.length === 0 ? [] : bodyOf(request);
     const input = { endpointId: request.params.endpointId, requests: requestsOf(list) };
-    const batch = await call.operations.call<Batch>('draft_batch', input, call.context);
+    const batch = await callUnchecked(call, draftBatch, input);
     return ok({ id: batch.id, status: 'DRAFT' });
   }),
   ...dataRoutes(['GET'], '/batch', async ({ params }, call) => {
     const { endpointId } = params;
-    const { batches } = await call.operations.call<{ batches: Batch[] }>(
-      'list_batches',
-      { endpointId },
-      call.context,
-    );
+    const { batches } = await callUnchecked(call, listBatches, { endpointId });
     return ok({ batches: batches.map(batchBody) });
   }),
   ...dataRoutes(['GET'], '/batch/{batchId}', async ({ params }, call) => {
     const { endpointId, batchId } = params;
     const input = { endpointId, batchId };
-    return ok(batchBody(await call.operations.call<Batch>('get_batch', input, call.context)));
+    return ok(batchBody(await callUnchecked(call, getBatch, input)));
   }),
   ...dataRoutes(['PUT'], '/batch/{batchId}', async (request, call) => {
     const { name } = objectOf(bodyOf(request));
@@ -56,18 +57,14 @@ export const batchPlane: DialectRoute[] = [
   ...dataRoutes(['POST'], '/batch/{batchId}/cancel', async ({ params }, call) => {
     const { endpointId, batchId } = params;
     const input = { endpointId, batchId };
-    return ok(batchBody(await call.operations.call<Batch>('cancel_batch', input, call.context)));
+    return ok(batchBody(await callUnchecked(call, cancelBatch, input)));
   }),
   ...dataRoutes(['GET'], '/batch/{batchId}/requests', async ({ params, query }, call) => {
     const offset = Number(query.get('offset') ?? 0);
     const limit = Number(query.get('limit') ?? 100);
     const { endpointId, batchId } = params;
-    await call.operations.call('get_batch', { endpointId, batchId }, call.context);
-    const page = await call.operations.call<{
-      jobs: EndpointJob[];
-      total: number;
-      hasMore: boolean;
-    }>('list_batch_jobs', { batchId, offset, limit }, call.context);
+    await callUnchecked(call, getBatch, { endpointId, batchId });
+    const page = await callUnchecked(call, listBatchJobs, { batchId, offset, limit });
     const { total, hasMore } = page;
     return ok({ requests: page.jobs.map(requestBody), total, offset, limit, hasMore });
   }),
@@ -79,11 +76,7 @@ function change(
   more: Record<string, unknown>,
 ): Promise<Batch> {
   const { endpointId, batchId } = request.params;
-  return call.operations.call<Batch>(
-    'change_batch',
-    { endpointId, batchId, ...more },
-    call.context,
-  );
+  return callUnchecked(call, changeBatch, { endpointId, batchId, ...more });
 }
 
 function requestsOf(value: unknown): Record<string, unknown>[] {

@@ -1,7 +1,23 @@
 // RunPod's control plane: /v2/serverless…, in the format that its MCP server reads.
-import type { DialectCall, DialectRequest, DialectResponse, DialectRoute } from '../../dialect.ts';
+import type { EndpointView } from '../../kinds/endpoint/contracts/endpoints.ts';
+import type { OutputOf } from '../../contract.ts';
+import {
+  deleteEndpoint,
+  getEndpoint,
+  listEndpoints,
+  listReleases,
+  saveEndpoint,
+} from '../../kinds/endpoint/contracts/endpoints.ts';
+import { readWorkerLog } from '../../kinds/endpoint/contracts/workers.ts';
+import {
+  callUnchecked,
+  type DialectCall,
+  type DialectRequest,
+  type DialectResponse,
+  type DialectRoute,
+} from '../../dialect.ts';
 import { AppError } from '../../errors.ts';
-import { endpointBody, endpointFields, type EndpointView } from './endpoint-shape.ts';
+import { endpointBody, endpointFields } from './endpoint-shape.ts';
 import { bodyOf, objectOf } from './translate.ts';
 import { endpointWorkers, noWorkerId, noWorkerLine } from './worker-list.ts';
 
@@ -22,11 +38,7 @@ function route(method: DialectRoute['method'], path: string, handle: Handle): Di
 
 export const controlPlane: DialectRoute[] = [
   route('GET', '', async (request, call) => {
-    const { endpoints } = await call.operations.call<{ endpoints: EndpointView[] }>(
-      'list_endpoints',
-      { limit: 1000 },
-      call.context,
-    );
+    const { endpoints } = await callUnchecked(call, listEndpoints, { limit: 1000 });
     return {
       status: 200,
       body: { endpoints: endpoints.map((view) => endpointBody(view, request.baseUrl)) },
@@ -39,7 +51,7 @@ export const controlPlane: DialectRoute[] = [
   })),
   route('PATCH', '/{id}', update),
   route('DELETE', '/{id}', async (_request, call, id) => {
-    await call.operations.call('delete_endpoint', { id }, call.context);
+    await callUnchecked(call, deleteEndpoint, { id });
     return { status: 204 };
   }),
   route('GET', '/{id}/workers', async (_request, call, id) => ({
@@ -60,7 +72,7 @@ export const controlPlane: DialectRoute[] = [
 ];
 
 function get(call: DialectCall, id: string): Promise<EndpointView> {
-  return call.operations.call<EndpointView>('get_endpoint', { id }, call.context);
+  return callUnchecked(call, getEndpoint, { id });
 }
 
 export async function createEndpoint(value: unknown, call: DialectCall): Promise<EndpointView> {
@@ -72,11 +84,7 @@ export async function createEndpoint(value: unknown, call: DialectCall): Promise
     });
   }
   const fields = { executionTimeoutMs: createdTimeoutMs, ...endpointFields(body) };
-  return call.operations.call<EndpointView>(
-    'save_endpoint',
-    { ...fields, create: true },
-    call.context,
-  );
+  return callUnchecked(call, saveEndpoint, { ...fields, create: true });
 }
 
 export async function updateEndpoint(
@@ -86,7 +94,7 @@ export async function updateEndpoint(
 ): Promise<EndpointView> {
   const before = await get(call, id);
   const fields = endpointFields(objectOf(value), before);
-  return call.operations.call<EndpointView>('save_endpoint', { id, ...fields }, call.context);
+  return callUnchecked(call, saveEndpoint, { id, ...fields });
 }
 
 async function create(request: DialectRequest, call: DialectCall): Promise<DialectResponse> {
@@ -103,18 +111,7 @@ async function update(
   return { status: 200, body: endpointBody(view, request.baseUrl) };
 }
 
-export interface Releases {
-  version: number;
-  workers: number;
-  workersOnLatest: number;
-  releases: {
-    version: number;
-    by: string;
-    workers: number;
-    createdAt: string;
-    diff: unknown[];
-  }[];
-}
+type Releases = OutputOf<typeof listReleases>;
 
 async function releases(
   _request: DialectRequest,
@@ -122,7 +119,7 @@ async function releases(
   id: string,
 ): Promise<DialectResponse> {
   const input = { endpointId: id };
-  const found = await call.operations.call<Releases>('list_releases', input, call.context);
+  const found = await callUnchecked(call, listReleases, input);
   return { status: 200, body: releasesBody(found) };
 }
 
@@ -173,7 +170,7 @@ async function logs(
   };
   const isNone = params.workerId === noWorkerId;
   // Called once before the stream opens, so that an unknown worker is a 404 instead of an empty stream.
-  if (!isNone) await call.operations.call('read_worker_log', input, call.context);
+  if (!isNone) await callUnchecked(call, readWorkerLog, input);
   return {
     status: 200,
     headers: {

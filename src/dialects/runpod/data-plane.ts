@@ -1,5 +1,24 @@
 // RunPod's data plane: /v2/{endpointId}/run, status, stream … as its SDKs and its MCP server call it.
-import type { DialectCall, DialectRequest, DialectResponse, DialectRoute } from '../../dialect.ts';
+import type { OutputOf } from '../../contract.ts';
+import { getEndpoint, purgeQueue } from '../../kinds/endpoint/contracts/endpoints.ts';
+import {
+  cancelEndpointJob,
+  drainStream,
+  followStream,
+  getEndpointJob,
+  listEndpointJobs,
+  noticeRemote,
+  retryEndpointJob,
+  submitEndpointJob,
+} from '../../kinds/endpoint/contracts/jobs.ts';
+import { listWorkers } from '../../kinds/endpoint/contracts/workers.ts';
+import {
+  callUnchecked,
+  type DialectCall,
+  type DialectRequest,
+  type DialectResponse,
+  type DialectRoute,
+} from '../../dialect.ts';
 import { AppError } from '../../errors.ts';
 import {
   bodyOf,
@@ -63,9 +82,9 @@ export const dataPlane: DialectRoute[] = [
     method: 'POST',
     path: '/v2/hooks/{attemptId}',
     auth: 'none',
-    handle: async ({ params, query }, { operations, context }) => {
+    handle: async ({ params, query }, call) => {
       const input = { attemptId: params.attemptId, token: query.get('token') ?? '' };
-      return ok(await operations.call('notice_remote', input, context));
+      return ok(await callUnchecked(call, noticeRemote, input));
     },
   },
 ];
@@ -84,20 +103,16 @@ async function runsync(request: DialectRequest, call: DialectCall): Promise<Dial
 
 function submit(
   request: DialectRequest,
-  { operations, context }: DialectCall,
+  call: DialectCall,
   more: Record<string, unknown>,
 ): Promise<EndpointJob> {
   const input = submission(bodyOf(request));
-  return operations.call<EndpointJob>(
-    'submit_endpoint_job',
-    {
-      ...input,
-      ...more,
-      endpointId: request.params.endpointId,
-      ...keyOf(request),
-    },
-    context,
-  );
+  return callUnchecked(call, submitEndpointJob, {
+    ...input,
+    ...more,
+    endpointId: request.params.endpointId,
+    ...keyOf(request),
+  });
 }
 
 function keyOf({ headers }: DialectRequest): { idempotencyKey?: string } {
@@ -126,39 +141,34 @@ export function submission(value: unknown): Record<string, unknown> {
 
 async function status(
   request: DialectRequest,
-  { operations, context }: DialectCall,
+  call: DialectCall,
   { endpointId, jobId }: Record<string, string>,
 ): Promise<DialectResponse> {
   const ttl = request.query.get('ttl');
   const more = ttl === null ? {} : { ttlMs: Number(ttl) };
   const input = { endpointId, id: jobId, ...more };
-  return ok(jobBody(await operations.call<EndpointJob>('get_endpoint_job', input, context)));
+  return ok(jobBody(await callUnchecked(call, getEndpointJob, input)));
 }
 
 async function statusSync(
   request: DialectRequest,
-  { operations, context }: DialectCall,
+  call: DialectCall,
   { endpointId, jobId }: Record<string, string>,
 ): Promise<DialectResponse> {
   const input = { endpointId, id: jobId, waitMs: waitOf(request, runsyncWaitMs) };
-  return ok(jobBody(await operations.call<EndpointJob>('get_endpoint_job', input, context)));
+  return ok(jobBody(await callUnchecked(call, getEndpointJob, input)));
 }
 
 async function stream(
   request: DialectRequest,
-  { operations, context }: DialectCall,
+  call: DialectCall,
   { endpointId, jobId }: Record<string, string>,
 ): Promise<DialectResponse> {
   const after = request.query.get('after');
   const place = { endpointId, id: jobId };
-  if (after !== null) return streamAfter(Number(after), { operations, context }, place);
+  if (after !== null) return streamAfter(Number(after), call, place);
   const input = { ...place, waitMs: waitOf(request, streamWaitMs) };
-  const result = await operations.call<{
-    status: string;
-    stage: string | null;
-    chunks: unknown[];
-    error: unknown;
-  }>('drain_stream', input, context);
+  const result = await callUnchecked(call, drainStream, input);
   return ok({
     status: statusOf(result),
     stream: result.chunks.map((output) => ({ output })),
@@ -171,16 +181,12 @@ async function stream(
  */
 async function streamAfter(
   after: number,
-  { operations, context }: DialectCall,
+  call: DialectCall,
   place: Place,
 ): Promise<DialectResponse> {
   // A job of another endpoint counts as unknown.
-  await operations.call('get_endpoint_job', place, context);
-  const result = await operations.call<{
-    status: string;
-    stage: string | null;
-    chunks: { n: number; output: unknown }[];
-  }>('follow_stream', { id: place.id, after, limit: 1000 }, context);
+  await callUnchecked(call, getEndpointJob, place);
+  const result = await callUnchecked(call, followStream, { id: place.id, after, limit: 1000 });
   return ok({ status: statusOf(result), stream: result.chunks });
 }
 
@@ -205,7 +211,7 @@ async function purge(
   call: DialectCall,
   { endpointId }: Record<string, string>,
 ): Promise<DialectResponse> {
-  return ok(await purgeQueue(endpointId, call));
+  return ok(await emptyQueue(endpointId, call));
 }
 
 /** Shared by routes and tools. */
@@ -215,14 +221,14 @@ interface Place {
   idempotencyKey?: string;
 }
 
-export async function cancelJob(place: Place, { operations, context }: DialectCall) {
-  const job = await operations.call<EndpointJob>('cancel_endpoint_job', place, context);
+export async function cancelJob(place: Place, call: DialectCall) {
+  const job = await callUnchecked(call, cancelEndpointJob, place);
   return { id: job.id, status: statusOf(job) };
 }
 
-export async function retryJob(place: Place, { operations, context }: DialectCall) {
+export async function retryJob(place: Place, call: DialectCall) {
   try {
-    const job = await operations.call<EndpointJob>('retry_endpoint_job', place, context);
+    const job = await callUnchecked(call, retryEndpointJob, place);
     return { id: job.id, status: statusOf(job) };
   } catch (error) {
     if (!(error instanceof AppError) || typeof error.data?.status !== 'string') throw error;
@@ -232,24 +238,18 @@ export async function retryJob(place: Place, { operations, context }: DialectCal
   }
 }
 
-export async function purgeQueue(endpointId: unknown, { operations, context }: DialectCall) {
+export async function emptyQueue(endpointId: unknown, call: DialectCall) {
   const input = { endpointId };
-  const { removed } = await operations.call<{ removed: number }>('purge_queue', input, context);
+  const { removed } = await callUnchecked(call, purgeQueue, input);
   return { removed, status: 'completed' };
 }
 
-interface EndpointHealth {
-  jobs: Record<string, number>;
-  workers: Record<string, number>;
-}
+type EndpointHealth = OutputOf<typeof getEndpoint>['health'];
 
 /** Counts jobs and workers of an endpoint. */
-export async function healthOf(
-  endpointId: unknown,
-  { operations, context }: DialectCall,
-): Promise<EndpointHealth> {
+export async function healthOf(endpointId: unknown, call: DialectCall): Promise<EndpointHealth> {
   const input = { id: endpointId };
-  return (await operations.call<{ health: EndpointHealth }>('get_endpoint', input, context)).health;
+  return (await callUnchecked(call, getEndpoint, input)).health;
 }
 
 async function health(
@@ -266,34 +266,26 @@ async function metrics(
   { endpointId }: Record<string, string>,
 ): Promise<DialectResponse> {
   const { workers } = await healthOf(endpointId, call);
-  const list = await call.operations.call<{ workers: { id: string; status: string }[] }>(
-    'list_workers',
-    { endpointId },
-    call.context,
-  );
+  const list = await callUnchecked(call, listWorkers, { endpointId });
   const ready = list.workers.filter(({ status: word }) => word === 'IDLE' || word === 'RUNNING');
   return ok({ readyWorkers: ready.map(({ id }) => id), workers });
 }
 
 async function requests(
   request: DialectRequest,
-  { operations, context }: DialectCall,
+  call: DialectCall,
   { endpointId }: Record<string, string>,
 ): Promise<DialectResponse> {
   const { query } = request;
   const key = query.get('idempotencyKey');
   const retryOf = query.get('retryOf');
-  const result = await operations.call<{ jobs: EndpointJob[]; next?: number }>(
-    'list_endpoint_jobs',
-    {
-      endpointId,
-      ...(query.get('limit') === null ? {} : { limit: Number(query.get('limit')) }),
-      ...(query.get('cursor') === null ? {} : { cursor: Number(query.get('cursor')) }),
-      ...(key === null ? {} : { idempotencyKey: key }),
-      ...(retryOf === null ? {} : { retryOf }),
-    },
-    context,
-  );
+  const result = await callUnchecked(call, listEndpointJobs, {
+    endpointId,
+    ...(query.get('limit') === null ? {} : { limit: Number(query.get('limit')) }),
+    ...(query.get('cursor') === null ? {} : { cursor: Number(query.get('cursor')) }),
+    ...(key === null ? {} : { idempotencyKey: key }),
+    ...(retryOf === null ? {} : { retryOf }),
+  });
   return ok({
     requests: result.jobs.map((job) => jobBody(job)),
     // Shows that this server supports such keys, so that an empty list is definitive.

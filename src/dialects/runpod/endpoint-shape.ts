@@ -2,26 +2,8 @@
 // centers, disks) are stored and shown without effect.
 import { fileURLToPath, pathToFileURL } from 'node:url';
 import { AppError } from '../../errors.ts';
+import type { EndpointView } from '../../kinds/endpoint/contracts/endpoints.ts';
 import { objectOf } from './translate.ts';
-
-export interface EndpointView {
-  id: string;
-  version: number;
-  spec: {
-    name?: string;
-    recipe?: Record<string, unknown>;
-    scaling: Record<string, unknown>;
-    minWorkers: number;
-    maxWorkers: number;
-    idleTimeoutMs: number;
-    executionTimeoutMs: number;
-    env: Record<string, string>;
-    details?: Record<string, unknown>;
-  };
-  health: { jobs: Record<string, number>; workers: Record<string, number> };
-  trouble?: string;
-  createdAt: string;
-}
 
 const kept = [
   'disk',
@@ -49,7 +31,8 @@ const known = new Set<string>([
 export function endpointBody(view: EndpointView, baseUrl: string): Record<string, unknown> {
   const { id, spec } = view;
   const root = `${baseUrl}/v2/${id}`;
-  const { recipe = {}, details = {} } = spec;
+  const { details = {} } = spec;
+  const recipe: Record<string, unknown> = spec.recipe ?? {};
   return {
     id,
     name: spec.name ?? id,
@@ -131,13 +114,14 @@ export function endpointFields(
 }
 
 function recipeOf(image: unknown, args: unknown, before: EndpointView | undefined) {
-  const present = image ?? before?.spec.recipe?.image;
+  const current: Record<string, unknown> = before?.spec.recipe ?? {};
+  const present = image ?? current.image;
   if (typeof present !== 'string' || present === '') {
     const needed = image === undefined ? "'args' require an 'image'" : 'image: not an image name';
     throw wrongField(needed);
   }
   if (present.startsWith('file:')) return { module: pathOf(present) };
-  const { args: old, options } = before?.spec.recipe ?? {};
+  const { args: old, options } = current;
   const given = args ?? old ?? [];
   const list = typeof given === 'string' ? given.split(' ').filter((word) => word !== '') : given;
   return {

@@ -1,10 +1,18 @@
 // RunPod's MCP endpoint tools under their exact names: list, get, create, update, delete, workers, releases, logs.
+import type { EndpointView } from '../../kinds/endpoint/contracts/endpoints.ts';
+import {
+  deleteEndpoint,
+  getEndpoint,
+  listEndpoints,
+  listReleases,
+} from '../../kinds/endpoint/contracts/endpoints.ts';
+import { readWorkerLog } from '../../kinds/endpoint/contracts/workers.ts';
 import { z } from 'zod';
-import { unbudgeted, type DialectCall, type DialectTool } from '../../dialect.ts';
+import { callUnchecked, unbudgeted, type DialectCall, type DialectTool } from '../../dialect.ts';
 import { fitItems } from '../../runtime/response-budget.ts';
-import { createEndpoint, releasesBody, updateEndpoint, type Releases } from './control-plane.ts';
+import { createEndpoint, releasesBody, updateEndpoint } from './control-plane.ts';
 import { endpointWorkers, noWorkerId, noWorkerLine } from './worker-list.ts';
-import { endpointBody, type EndpointView } from './endpoint-shape.ts';
+import { endpointBody } from './endpoint-shape.ts';
 import { toToolResult, endpointId } from './tools.ts';
 
 export type Input = Record<string, unknown>;
@@ -79,8 +87,7 @@ export const endpointTools: DialectTool[] = [
     idempotent: true,
     input: z.strictObject({ id }),
     output: z.looseObject({ id: z.string() }),
-    run: (input, { operations, context }) =>
-      operations.call('delete_endpoint', { id: input.id }, context),
+    run: (input, call) => callUnchecked(call, deleteEndpoint, { id: input.id }),
   }),
   tool('list-endpoint-workers', 'List endpoint workers', 'read', {
     description:
@@ -94,10 +101,8 @@ export const endpointTools: DialectTool[] = [
       'List the releases of a Serverless endpoint, what each changed, and how far the rollout is. Use it after update-endpoint; for the current settings use get-endpoint. Changes nothing.',
     input: z.strictObject({ id }),
     output: z.looseObject({ endpointVersion: z.number(), releases: z.array(z.looseObject({})) }),
-    run: async (input, { operations, context }) =>
-      releasesBody(
-        await operations.call<Releases>('list_releases', { endpointId: input.id }, context),
-      ),
+    run: async (input, call) =>
+      releasesBody(await callUnchecked(call, listReleases, { endpointId: input.id })),
   }),
   tool('stream-worker-logs', 'Read worker logs', 'read', {
     description:
@@ -172,17 +177,12 @@ export function tool(
   };
 }
 
-export function get(wanted: unknown, { operations, context }: DialectCall): Promise<EndpointView> {
-  return operations.call<EndpointView>('get_endpoint', { id: wanted }, context);
+export function get(wanted: unknown, call: DialectCall): Promise<EndpointView> {
+  return callUnchecked(call, getEndpoint, { id: wanted });
 }
 
 async function list(input: Input, call: DialectCall): Promise<unknown> {
-  const { operations, context } = unbudgeted(call);
-  const { endpoints } = await operations.call<{ endpoints: EndpointView[] }>(
-    'list_endpoints',
-    { limit: 1000 },
-    context,
-  );
+  const { endpoints } = await callUnchecked(unbudgeted(call), listEndpoints, { limit: 1000 });
   const limit = input.limit as number;
   const offset =
     typeof input.cursor === 'string'
@@ -212,16 +212,13 @@ async function workers(input: Input, call: DialectCall): Promise<unknown> {
   return endpointWorkers(input.id, call);
 }
 
-async function logs(input: Input, { operations, context }: DialectCall): Promise<unknown> {
+async function logs(input: Input, call: DialectCall): Promise<unknown> {
   const { maxWaitMs: _wait, ...query } = input;
   if (query.workerId === noWorkerId) {
-    const items = [await noWorkerLine(query.endpointId, { operations, context })];
+    const items = [await noWorkerLine(query.endpointId, call)];
     return { items, count: items.length, truncated: false };
   }
-  const { lines, omitted } = await operations.call<{
-    lines: { ts: string; source: string; line: string }[];
-    omitted?: object;
-  }>('read_worker_log', query, context);
+  const { lines, omitted } = await callUnchecked(call, readWorkerLog, query);
   const items = lines.map(({ ts, source, line }) => ({ source, line, ts }));
   const truncated = omitted !== undefined;
   return { items, count: items.length, truncated, ...(truncated ? { omitted } : {}) };

@@ -28,7 +28,7 @@ export const runpodDialect: Dialect = {
     ...openaiRoutes,
     ...graphqlRoutes,
   ],
-  errors: { prefix: '/v2', answer: (error, path) => formOf(path)(error) },
+  errors: { prefix: '/v2', toResponse: (error, path) => formOf(path)(error) },
 };
 
 /** Each plane has its own error format. */

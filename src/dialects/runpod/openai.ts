@@ -1,6 +1,17 @@
 // /openai/v1/*: serves OpenAI clients with an endpoint. The worker receives the route and the body as job.input, as
 // RunPod's workers expect, and its output is passed through.
-import type { DialectCall, DialectRequest, DialectResponse, DialectRoute } from '../../dialect.ts';
+import {
+  followStream,
+  getEndpointJob,
+  submitEndpointJob,
+} from '../../kinds/endpoint/contracts/jobs.ts';
+import {
+  callUnchecked,
+  type DialectCall,
+  type DialectRequest,
+  type DialectResponse,
+  type DialectRoute,
+} from '../../dialect.ts';
 import { AppError, errorBody, errorKind } from '../../errors.ts';
 import { maxRunsyncBytes } from './data-plane.ts';
 import { inTerms } from './terms.ts';
@@ -25,11 +36,7 @@ async function pass(request: DialectRequest, call: DialectCall): Promise<Dialect
   const input = { openai_route: `/${rest}`, openai_input: body ?? null };
   const streams = body !== null && typeof body === 'object' && 'stream' in body && body.stream;
   const connection = streams ? 'stream' : 'request';
-  const job = await call.operations.call<EndpointJob>(
-    'submit_endpoint_job',
-    { endpointId, input, connection },
-    call.context,
-  );
+  const job = await callUnchecked(call, submitEndpointJob, { endpointId, input, connection });
   if (streams) {
     return {
       status: 200,
@@ -45,7 +52,7 @@ async function pass(request: DialectRequest, call: DialectCall): Promise<Dialect
 async function wait(job: EndpointJob, call: DialectCall): Promise<EndpointJob> {
   const input = { endpointId: job.endpointId, id: job.id, waitMs };
   for (let i = 0; i < maxWaits; i++) {
-    const now = await call.operations.call<EndpointJob>('get_endpoint_job', input, call.context);
+    const now = await callUnchecked(call, getEndpointJob, input);
     if (!['queued', 'running', 'input_required'].includes(now.status)) return now;
   }
   throw new AppError('timeout', `Job ${job.id} has not ended yet and continues to run.`, {
@@ -60,11 +67,7 @@ function whole(output: unknown): unknown {
 }
 
 async function firstChunk(job: EndpointJob, call: DialectCall): Promise<unknown> {
-  const { chunks } = await call.operations.call<{ chunks: { output: unknown }[] }>(
-    'follow_stream',
-    { id: job.id, limit: 1 },
-    call.context,
-  );
+  const { chunks } = await callUnchecked(call, followStream, { id: job.id, limit: 1 });
   return chunks[0]?.output ?? null;
 }
 
@@ -82,7 +85,7 @@ async function* frames(job: EndpointJob, call: DialectCall): AsyncIterable<strin
     yield frame;
   }
   const input = { endpointId: job.endpointId, id: job.id };
-  const ended = await call.operations.call<EndpointJob>('get_endpoint_job', input, call.context);
+  const ended = await callUnchecked(call, getEndpointJob, input);
   if (ended.status === 'completed') {
     if (count === 0) yield frameOf(whole(ended.output) ?? null);
   } else yield `data: ${JSON.stringify(errorShape(failed(ended)))}\n\n`;
@@ -109,8 +112,8 @@ export function openaiError(error: unknown): DialectResponse {
 }
 
 function errorShape(error: unknown): unknown {
-  const told = inTerms(error, { fields: 'job', calls: 'routes' });
-  const { code, message, hint } = errorBody(told);
+  const translated = inTerms(error, { fields: 'job', calls: 'routes' });
+  const { code, message, hint } = errorBody(translated);
   const type = errorKind(code).http < 500 ? 'invalid_request_error' : 'server_error';
   return { error: { message: hint ? `${message} ${hint}` : message, type, code, param: null } };
 }

@@ -61,8 +61,11 @@ export function inTerms(
   const more = { cause, ...(data ? { data } : {}) };
   const issues = code === 'invalidInput' ? (data?.issues as Issue[] | undefined) : undefined;
   if (!issues) {
-    const told = hint && renamed(hint, way.calls === 'tools' ? tools : routes);
-    return new AppError(code, error.message, { ...more, ...(told ? { hint: told } : {}) });
+    const translated = hint && renamed(hint, way.calls === 'tools' ? tools : routes);
+    return new AppError(code, error.message, {
+      ...more,
+      ...(translated ? { hint: translated } : {}),
+    });
   }
   const fields = way.fields === 'job' ? jobFields : endpointFields;
   const own = issues.map((issue) => ({ ...issue, path: fields[issue.path] ?? issue.path }));

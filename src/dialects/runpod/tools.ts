@@ -1,10 +1,22 @@
 // RunPod's MCP job tools with their exact names and parameters (server 4.0.0), plus annotations, output schemas, and
 // the reason why a job waits.
+import { getJob } from '../../contracts/jobs.ts';
+import {
+  drainStream,
+  getEndpointJob,
+  submitEndpointJob,
+} from '../../kinds/endpoint/contracts/jobs.ts';
+import { listWorkers } from '../../kinds/endpoint/contracts/workers.ts';
 import { z } from 'zod';
-import type { DialectResult, DialectCall, DialectTool } from '../../dialect.ts';
+import {
+  callUnchecked,
+  type DialectResult,
+  type DialectCall,
+  type DialectTool,
+} from '../../dialect.ts';
 import { AppError } from '../../errors.ts';
 import { bound } from '../../runtime/response-budget.ts';
-import { cancelJob, healthOf, purgeQueue, retryJob, submission } from './data-plane.ts';
+import { cancelJob, emptyQueue, healthOf, retryJob, submission } from './data-plane.ts';
 import { workerSummary } from './endpoint-shape.ts';
 import { inTerms, toolTerms } from './terms.ts';
 import { isOver, jobBody, statusOf, waitLimits, type EndpointJob } from './translate.ts';
@@ -147,7 +159,7 @@ export const jobTools: DialectTool[] = [
     openWorld: true,
     input: z.strictObject({ endpointId }),
     output: z.looseObject({ removed: z.number(), status: z.string() }),
-    run: (input, call) => toToolResult(purgeQueue((input as Input).endpointId, call)),
+    run: (input, call) => toToolResult(emptyQueue((input as Input).endpointId, call)),
   },
 ];
 
@@ -179,35 +191,34 @@ function placeOf(input: unknown): { endpointId: unknown; id: unknown } {
   return { endpointId: endpoint, id };
 }
 
-async function run(input: unknown, { operations, context }: DialectCall): Promise<unknown> {
+async function run(input: unknown, call: DialectCall): Promise<unknown> {
   const { endpointId: endpoint, ...body } = input as Input;
-  const made = await operations.call<EndpointJob>(
-    'submit_endpoint_job',
-    { endpointId: endpoint, ...submission(body) },
-    context,
-  );
+  const made = await callUnchecked(call, submitEndpointJob, {
+    endpointId: endpoint,
+    ...submission(body),
+  });
   return { id: made.id, status: statusOf(made) };
 }
 
-async function runsync(input: unknown, { operations, context }: DialectCall): Promise<unknown> {
+async function runsync(input: unknown, call: DialectCall): Promise<unknown> {
   const { endpointId: endpoint, wait: asked, ...body } = input as Input;
-  const waitMs = allowedWait((asked as number | undefined) ?? maxWaitMs, context);
-  const made = await operations.call<EndpointJob>(
-    'submit_endpoint_job',
-    { endpointId: endpoint, ...submission(body), waitMs },
-    context,
-  );
+  const waitMs = allowedWait((asked as number | undefined) ?? maxWaitMs, call.context);
+  const made = await callUnchecked(call, submitEndpointJob, {
+    endpointId: endpoint,
+    ...submission(body),
+    waitMs,
+  });
   return isOver(statusOf(made)) ? jobBody(made) : { id: made.id, status: statusOf(made) };
 }
 
 async function status(input: unknown, call: DialectCall): Promise<unknown> {
   const { endpointId: endpoint, jobId: job, wait: asked } = input as Input;
   const waitMs = asked === undefined ? undefined : allowedWait(asked as number, call.context);
-  const found = await call.operations.call<EndpointJob>(
-    'get_endpoint_job',
-    { endpointId: endpoint, id: job, ...(waitMs === undefined ? {} : { waitMs }) },
-    call.context,
-  );
+  const found = await callUnchecked(call, getEndpointJob, {
+    endpointId: endpoint,
+    id: job,
+    ...(waitMs === undefined ? {} : { waitMs }),
+  });
   const body = jobBody(found);
   const late = waitMs !== undefined && !isOver(body.status as string);
   return {
@@ -224,19 +235,11 @@ async function status(input: unknown, call: DialectCall): Promise<unknown> {
 
 /** RunPod's server guesses this from worker states. Here the queue reports it. */
 async function queueDiagnosis(job: EndpointJob, call: DialectCall): Promise<Input> {
-  const { workers } = await call.operations.call<{ workers: { status: string }[] }>(
-    'list_workers',
-    { endpointId: job.endpointId },
-    call.context,
-  );
-  const view = await call.operations.call<{ diagnosis?: string }>(
-    'get_job',
-    { id: job.id },
-    call.context,
-  );
+  const { workers } = await callUnchecked(call, listWorkers, { endpointId: job.endpointId });
+  const view = await callUnchecked(call, getJob, { id: job.id });
   return {
     workerHealth: workerSummary(workers),
-    ...(view.diagnosis ? { hint: toolTerms(view.diagnosis) } : {}),
+    ...(typeof view.diagnosis === 'string' ? { hint: toolTerms(view.diagnosis) } : {}),
   };
 }
 
@@ -245,17 +248,19 @@ const maxStreamBytes = 24_000;
 /** Each call waits up to ten seconds. Five calls stay below the timeout of clients. */
 const maxStreamCalls = 5;
 
-async function stream(input: unknown, { operations, context }: DialectCall): Promise<unknown> {
+async function stream(input: unknown, call: DialectCall): Promise<unknown> {
   const { endpointId: endpoint, jobId: job } = input as Input;
   const chunks: unknown[] = [];
   let status = 'IN_QUEUE';
   let bytesLeft = maxStreamBytes;
   for (let i = 0; i < maxStreamCalls && bytesLeft > 0; i++) {
-    const part = await operations.call<Drained>(
-      'drain_stream',
-      { endpointId: endpoint, id: job, waitMs: 10_000, maxBytes: bytesLeft, strict: i > 0 },
-      context,
-    );
+    const part = await callUnchecked(call, drainStream, {
+      endpointId: endpoint,
+      id: job,
+      waitMs: 10_000,
+      maxBytes: bytesLeft,
+      strict: i > 0,
+    });
     chunks.push(...part.chunks.map((output) => shownChunk(output)));
     bytesLeft -= part.bytes;
     status = statusOf(part);
@@ -276,13 +281,4 @@ function shownChunk(output: unknown): Input {
   if (!omitted) return { output };
   const reason = `${omitted.reason}; GET /api/jobs/{id}/stream returns all of it`;
   return { output: value, omitted: { ...omitted, reason } };
-}
-
-interface Drained {
-  status: string;
-  stage: string | null;
-  chunks: unknown[];
-  error: unknown;
-  bytes: number;
-  more: boolean;
 }

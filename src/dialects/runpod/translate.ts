@@ -1,5 +1,6 @@
 // Translates jobs and errors to RunPod's statuses and formats.
 import { byName } from '../../runtime/by-name.ts';
+import type { EndpointJobView } from '../../kinds/endpoint/contracts/jobs.ts';
 import { AppError, errorBody, errorKind } from '../../errors.ts';
 import type { DialectRequest, DialectResponse } from '../../dialect.ts';
 import { parseJson, utf8Text } from '../../runtime/json.ts';
@@ -7,23 +8,7 @@ import { inTerms } from './terms.ts';
 
 type RunpodStatus = 'IN_QUEUE' | 'IN_PROGRESS' | 'COMPLETED' | 'FAILED' | 'CANCELLED' | 'TIMED_OUT';
 
-export interface EndpointJob {
-  id: string;
-  endpointId: string;
-  status: string;
-  stage?: string;
-  output?: unknown;
-  error?: { code: string; message: string };
-  delayMs?: number;
-  executionMs?: number;
-  retries: number;
-  workerId?: string;
-  input?: unknown;
-  webhook?: string;
-  createdAt: string;
-  startedAt?: string;
-  finishedAt?: string;
-}
+export type EndpointJob = EndpointJobView;
 
 const statusWords: Record<string, RunpodStatus> = byName({
   queued: 'IN_QUEUE',
@@ -93,8 +78,8 @@ export function errorResponse(error: unknown): DialectResponse {
 
 /** Errors of the control plane: problem details. */
 export function problemResponse(error: unknown): DialectResponse {
-  const told = inTerms(error, { fields: 'endpoint', calls: 'routes' });
-  const { code, message, hint, data } = errorBody(told);
+  const translated = inTerms(error, { fields: 'endpoint', calls: 'routes' });
+  const { code, message, hint, data } = errorBody(translated);
   const status = errorKind(code).http;
   const issues = data?.issues as { path: string; message: string }[] | undefined;
   return {

@@ -1,29 +1,30 @@
 // The workers of an endpoint in RunPod's format. An endpoint that cannot have workers (no container engine, failing
 // starts) has one UNHEALTHY worker, because RunPod's MCP server interprets an empty list as missing GPU capacity.
-import type { DialectCall } from '../../dialect.ts';
+import type { OutputOf } from '../../contract.ts';
+import { getEndpoint } from '../../kinds/endpoint/contracts/endpoints.ts';
+import { listWorkers } from '../../kinds/endpoint/contracts/workers.ts';
+import { callUnchecked, type DialectCall } from '../../dialect.ts';
 import { isoTime, systemClock } from '../../runtime/clock.ts';
-import { workersBody, type EndpointView, type WorkerView } from './endpoint-shape.ts';
+import { workersBody, type WorkerView } from './endpoint-shape.ts';
 
 /** Represents the worker that could not be started. Its log contains the reason. */
 export const noWorkerId = 'no-worker';
 
-interface WorkerList {
-  version: number;
-  workers: WorkerView[];
-  ended: { id: string }[];
-}
+type WorkerList = OutputOf<typeof listWorkers>;
 
-export async function endpointWorkers(endpointId: unknown, { operations, context }: DialectCall) {
-  const view = await operations.call<EndpointView>('get_endpoint', { id: endpointId }, context);
-  const found = await operations.call<WorkerList>('list_workers', { endpointId }, context);
+export async function endpointWorkers(endpointId: unknown, call: DialectCall) {
+  const view = await callUnchecked(call, getEndpoint, { id: endpointId });
+  const found = await callUnchecked(call, listWorkers, { endpointId });
   const isDown = view.trouble !== undefined && found.workers.length === 0;
   const workers = isDown ? [unhealthy(found)] : found.workers;
-  return workersBody({ version: found.version, workers }, view.spec.recipe?.image ?? null);
+  const { recipe } = view.spec;
+  const image = recipe && 'image' in recipe ? recipe.image : null;
+  return workersBody({ version: found.version, workers }, image);
 }
 
 /** The log of that worker. */
-export async function noWorkerLine(endpointId: unknown, { operations, context }: DialectCall) {
-  const view = await operations.call<EndpointView>('get_endpoint', { id: endpointId }, context);
+export async function noWorkerLine(endpointId: unknown, call: DialectCall) {
+  const view = await callUnchecked(call, getEndpoint, { id: endpointId });
   const line = view.trouble ?? 'No worker failed to start.';
   return { ts: isoTime(systemClock.now()), source: 'system', line };
 }

@@ -1,6 +1,20 @@
 // The worker plane: job-take, job-stop, job-done, job-stream, ping, as an unmodified `runpod` worker calls them. Long
 // polls are held open, because a quick empty response would make the worker poll again immediately.
-import type { DialectCall, DialectRequest, DialectResponse, DialectRoute } from '../../dialect.ts';
+import type { OutputOf } from '../../contract.ts';
+import {
+  addStreamChunk,
+  finishEndpointJob,
+  pingWorker,
+  pollStops,
+  takeJobs,
+} from '../../kinds/endpoint/contracts/workers.ts';
+import {
+  callUnchecked,
+  type DialectCall,
+  type DialectRequest,
+  type DialectResponse,
+  type DialectRoute,
+} from '../../dialect.ts';
 import { AppError } from '../../errors.ts';
 import { dataRoutes, ok, waitingRoutes } from './data-plane.ts';
 
@@ -10,42 +24,40 @@ const holdMs = 45_000;
 const maxResultBytes = 512 * 1024 * 1024;
 const maxCount = 1000;
 
-interface Taken {
-  jobs: { id: string; attemptId: string; input: unknown }[];
-}
+type Taken = OutputOf<typeof takeJobs>;
 
 const nothing: DialectResponse = { status: 204 };
 
 const routes: DialectRoute[] = [
   ...waitingRoutes(['GET'], '/job-take/{workerId}', async (request, call) => {
     const { jobs } = await take(request, call, 1);
-    return jobs[0] ? handOut(request, jobs, ([job]) => job) : nothing;
+    return jobs[0] ? jobsResponse(request, jobs, ([job]) => job) : nothing;
   }),
   ...waitingRoutes(['GET'], '/job-take-batch/{workerId}', async (request, call) => {
     const asked = Number(request.query.get('batch_size') ?? 1);
     const count = Number.isInteger(asked) ? Math.min(Math.max(asked, 1), maxCount) : 1;
     const { jobs } = await take(request, call, count);
-    return jobs.length > 0 ? handOut(request, jobs, (all) => all) : nothing;
+    return jobs.length > 0 ? jobsResponse(request, jobs, (all) => all) : nothing;
   }),
   ...waitingRoutes(['GET'], '/job-stop/{workerId}', async ({ params }, call) => {
     const { endpointId, workerId } = params;
-    const { jobIds } = await call.operations.call<{ jobIds: string[] }>(
-      'poll_stops',
-      { endpointId, workerId, waitMs: holdMs },
-      call.context,
-    );
+    const { jobIds } = await callUnchecked(call, pollStops, {
+      endpointId,
+      workerId,
+      waitMs: holdMs,
+    });
     return jobIds.length > 0 ? ok({ jobsToStop: jobIds }) : nothing;
   }),
   ...dataRoutes(
     ['POST'],
     '/job-done/{workerId}/{jobId}',
-    (request, call) => post('finish_endpoint_job', request, call),
+    (request, call) => post(finishEndpointJob, request, call),
     maxResultBytes,
   ),
   ...dataRoutes(
     ['POST'],
     '/job-stream/{workerId}/{jobId}',
-    (request, call) => post('add_stream_chunk', request, call),
+    (request, call) => post(addStreamChunk, request, call),
     maxResultBytes,
   ),
   ...dataRoutes(['GET', 'POST'], '/ping/{workerId}', ping),
@@ -70,7 +82,7 @@ function refuse(error: unknown, { params }: DialectRequest): never {
  * RunPod's workers do not know attempts. Our relay gets them in an extra first line and forwards the rest
  * unchanged.
  */
-function handOut(
+function jobsResponse(
   { query }: DialectRequest,
   taken: Taken['jobs'],
   form: (jobs: readonly object[]) => unknown,
@@ -87,12 +99,12 @@ function take(request: DialectRequest, call: DialectCall, count: number): Promis
   const running = named === null ? {} : { running: named.split(',').filter((id) => id !== '') };
   const idle = request.query.get('job_in_progress') === '0' ? { idle: true } : {};
   const input = { endpointId, workerId, count, waitMs: holdMs, ...running, ...idle };
-  return call.operations.call<Taken>('take_jobs', input, call.context);
+  return callUnchecked(call, takeJobs, input);
 }
 
 /** Stale posts return 2xx: after a 4xx the worker would drop its result, after a 5xx send it again. */
 async function post(
-  operation: string,
+  contract: typeof finishEndpointJob | typeof addStreamChunk,
   { params, body, query }: DialectRequest,
   call: DialectCall,
 ): Promise<DialectResponse> {
@@ -102,7 +114,7 @@ async function post(
   const attempt = query.get('attempt');
   const fence = attempt === null ? {} : { attemptId: attempt };
   const input = { endpointId, workerId, jobId, body, ...number, ...fence };
-  await call.operations.call(operation, input, call.context);
+  await callUnchecked(call, contract, input);
   return ok({});
 }
 
@@ -111,15 +123,11 @@ async function ping({ params, query }: DialectRequest, call: DialectCall) {
   const ids = query.get('job_id');
   const sick = query.get('status') === 'unhealthy';
   const reason = `${query.get('check') ?? 'check'}: ${query.get('reason') ?? ''}`.slice(0, 500);
-  await call.operations.call(
-    'ping_worker',
-    {
-      endpointId,
-      workerId,
-      jobIds: ids ? ids.split(',').filter((id) => id !== '') : [],
-      ...(sick ? { unhealthy: reason } : {}),
-    },
-    call.context,
-  );
+  await callUnchecked(call, pingWorker, {
+    endpointId,
+    workerId,
+    jobIds: ids ? ids.split(',').filter((id) => id !== '') : [],
+    ...(sick ? { unhealthy: reason } : {}),
+  });
   return ok({});
 }

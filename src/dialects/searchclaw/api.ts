@@ -1,4 +1,12 @@
 // Maps SearchClaw's calls to our operations: the same input fields, and a superset of its output.
+import {
+  extractData,
+  mapSite,
+  readPage,
+  runAgent,
+  runPipeline,
+  webSearch,
+} from '../../kinds/web/contracts.ts';
 import type { DialectCall } from '../../dialect.ts';
 import { AppError } from '../../errors.ts';
 import { given, notUsed, number, pending, timed, type Api, type Fields } from './call.ts';
@@ -30,6 +38,12 @@ interface SearchOut extends Fields {
   sources?: { url: string; title?: string }[];
 }
 
+/** A search's result is the JSON of its job. */
+async function searched(call: DialectCall, input: Fields) {
+  const { out, ...time } = await timed(call, webSearch, input);
+  return { out: out as SearchOut, ...time };
+}
+
 /** Maximum age of a cached page. */
 const cacheMs = 3_600_000;
 
@@ -50,7 +64,7 @@ function searchInput(type: string, input: Fields): Fields {
 const searchOf =
   (type: string): Api =>
   async (call, input) => {
-    const found = await timed<SearchOut>(call, 'web_search', searchInput(type, input));
+    const found = await searched(call, searchInput(type, input));
     return found.out.status === 'completed' ? searchShape(found, input) : pending(found.out);
   };
 
@@ -121,7 +135,7 @@ export const news = searchOf('news');
 export const images: Api = (call, input) => allImages(call, { count: imagesDefault, ...input });
 
 export const searchAi: Api = async (call, input) => {
-  const found = await timed<SearchOut>(call, 'web_search', searchInput('answer', input));
+  const found = await searched(call, searchInput('answer', input));
   if (found.out.status !== 'completed') return pending(found.out);
   const { rows = [], context, sources = [] } = found.out;
   const snippets = new Map(rows.map(({ url, snippet }) => [url, snippet]));
@@ -139,7 +153,7 @@ export const searchAi: Api = async (call, input) => {
 };
 
 export const suggest: Api = async (call, input) => {
-  const { out: found } = await timed<SearchOut>(call, 'web_search', searchInput('suggest', input));
+  const { out: found } = await searched(call, searchInput('suggest', input));
   return { query: found.query ?? input.q, suggestions: found.suggestions ?? [] };
 };
 
@@ -150,7 +164,7 @@ export const extract: Api = async (call, input) => {
     prompt: input.prompt,
     timeoutMs: number(input.timeout_ms),
   });
-  const { out, response_time_ms } = await timed(call, 'extract_data', options);
+  const { out, response_time_ms } = await timed(call, extractData, options);
   if (out.status !== 'completed') return pending(out);
   const method = out.model ? 'llm' : out.schema === undefined && !input.schema ? 'raw' : 'rule';
   return {
@@ -186,7 +200,7 @@ export const markdown: Api = async (call, input) => {
     maxBytes: number(input.max_bytes),
     offset: number(input.offset),
   });
-  const { out, response_time_ms } = await timed(call, 'read_page', options);
+  const { out, response_time_ms } = await timed(call, readPage, options);
   if (out.status !== 'completed') return pending(out);
   const text = String(out.markdown ?? '');
   return {
@@ -227,11 +241,10 @@ export const map: Api = async (call, input) => {
     subdomains: input.include_subdomains,
     sitemap: input.ignore_sitemap === true ? 'skip' : undefined,
   });
-  const { out } = await timed<
-    Fields & { urls?: { url: string; title?: string; source: string }[] }
-  >(call, 'map_site', options);
+  const { out } = await timed(call, mapSite, options);
   if (out.status !== 'completed') return pending(out);
-  const urls = (out.urls ?? []).map(({ url, title, source }) => ({
+  const found = (out.urls ?? []) as { url: string; title?: string; source: string }[];
+  const urls = found.map(({ url, title, source }) => ({
     url,
     title: title ?? null,
     source: source === 'sitemap' ? 'sitemap' : 'crawl',
@@ -254,7 +267,7 @@ export const pipeline: Api = async (call, input) => {
     maxResults: number(input.max_results),
     extractFrom: number(input.extract_from),
   });
-  const { out, response_time_ms } = await researched(call, 'run_pipeline', input, options);
+  const { out, response_time_ms } = await researched(call, runPipeline, input, options);
   if (isPending(out)) return pending(out);
   const items = (out.items ?? []) as Fields[];
   const extracted = Number(out.extracted ?? 0);
@@ -292,7 +305,7 @@ export const agent: Api = async (call, input) => {
     maxCredits: number(input.max_credits),
     maxSources: number(input.max_sources),
   });
-  const { out } = await researched(call, 'run_agent', input, options);
+  const { out } = await researched(call, runAgent, input, options);
   if (isPending(out))
     return { ...pending(out), success: true, data: null, sources: [], steps: [], error: null };
   return {
@@ -311,9 +324,14 @@ export const agent: Api = async (call, input) => {
 };
 
 /** Finding nothing is a result, not an error. It lists what was tried. */
-async function researched(call: DialectCall, name: string, input: Fields, options: Fields) {
+async function researched(
+  call: DialectCall,
+  contract: typeof runAgent | typeof runPipeline,
+  input: Fields,
+  options: Fields,
+) {
   try {
-    return await timed(call, name, { ...options, ...inBackground(input) });
+    return await timed(call, contract, { ...options, ...inBackground(input) });
   } catch (error) {
     if (!(error instanceof AppError) || error.code !== 'nothingFound') throw error;
     const { result, jobId } = error.data as { result?: Fields; jobId: string };

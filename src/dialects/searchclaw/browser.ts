@@ -1,4 +1,5 @@
 // Calls that need a browser: screenshot and browse. MCP returns images as separate content, HTTP as part of the response.
+import { browsePage, readPicture, takeScreenshot } from '../../kinds/web/contracts.ts';
 import { basename } from 'node:path';
 import { ownValue } from '../../runtime/by-name.ts';
 import type { DialectCall } from '../../dialect.ts';
@@ -26,7 +27,7 @@ export async function screenshot(
     height: number(input.height),
     timeoutMs: number(input.timeout_ms),
   });
-  const { out, response_time_ms } = await timed(call, 'take_screenshot', options);
+  const { out, response_time_ms } = await timed(call, takeScreenshot, options);
   if (out.status !== 'completed') return pending(out);
   const { images: [image] = [] } = picturesOf(call, 'take_screenshot', out);
   return {
@@ -51,7 +52,7 @@ export async function screenshot(
 export async function imageOf(call: DialectCall, shot: Fields): Promise<Image | undefined> {
   if (shot.path === undefined) return undefined;
   const file = basename(String(shot.path));
-  return run<Image & Fields>(call, 'read_picture', { id: shot.job_id, file });
+  return run(call, readPicture, { id: shot.job_id, file });
 }
 
 function picturesOf(call: DialectCall, name: string, out: Fields): { images?: Image[] } {
@@ -71,14 +72,14 @@ export const browse: Api = async (call, input) => {
     width: number(width),
     height: number(height),
   };
-  const { out } = await timed(call, 'browse_page', given(options));
+  const { out } = await timed(call, browsePage, given(options));
   if (out.status !== 'completed') return pending(out);
   const { success, url, results, finalUrl, creditsUsed, id } = out;
   const images = picturesOf(call, 'browse_page', out);
   const done = { success, url, results, final_url: finalUrl, credits_used: creditsUsed, ...images };
   const part = asked.some(({ type, selector }) => type === 'screenshot' && selector !== undefined);
-  const odd = { ...input, 'selector of screenshot': part || undefined };
-  const notice = notUsed(odd, 'wait_for', 'proxy', 'user_agent', 'selector of screenshot');
+  const unsupported = { ...input, 'selector of screenshot': part || undefined };
+  const notice = notUsed(unsupported, 'wait_for', 'proxy', 'user_agent', 'selector of screenshot');
   return { ...done, ...notice, job_id: id };
 };
 

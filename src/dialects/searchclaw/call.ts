@@ -1,9 +1,9 @@
 // Calls an operation on behalf of the caller and reports errors with SearchClaw's field names. Pure.
 import { numberOf } from '../../runtime/json.ts';
-import type { DialectCall } from '../../dialect.ts';
+import { callUnchecked, type DialectCall } from '../../dialect.ts';
 import { systemClock } from '../../runtime/clock.ts';
 import { inTheirNames } from './errors.ts';
-import type { Contract, InputOf, OutputOf } from '../../contract.ts';
+import type { Contract, OutputOf } from '../../contract.ts';
 
 export type Fields = Record<string, unknown>;
 export type Api = (call: DialectCall, input: Fields) => Promise<Fields>;
@@ -11,19 +11,12 @@ export type Api = (call: DialectCall, input: Fields) => Promise<Fields>;
 export async function run<C extends Contract>(
   call: DialectCall,
   contract: C,
-  input: InputOf<C>,
-): Promise<OutputOf<C>>;
-export async function run<T = Fields>(call: DialectCall, name: string, input: Fields): Promise<T>;
-export async function run(
-  call: DialectCall,
-  called: Contract | string,
   input: Fields,
-): Promise<unknown> {
-  const name = typeof called === 'string' ? called : called.name;
+): Promise<OutputOf<C>> {
   try {
-    return await call.operations.call(name, input, call.context);
+    return await callUnchecked(call, contract, input);
   } catch (error) {
-    throw inTheirNames(error, name);
+    throw inTheirNames(error, contract.name);
   }
 }
 
@@ -31,9 +24,9 @@ export async function run(
 const waitMs = 25_000;
 
 /** Adds the elapsed time, which every SearchClaw response contains. */
-export async function timed<T = Fields>(call: DialectCall, name: string, input: Fields) {
+export async function timed<C extends Contract>(call: DialectCall, contract: C, input: Fields) {
   const start = systemClock.now();
-  const out = await run<T>(call, name, { waitMs, ...input });
+  const out = await run(call, contract, { waitMs, ...input });
   return { out, response_time_ms: systemClock.now() - start };
 }
 
@@ -45,8 +38,10 @@ export function given(fields: Fields): Fields {
 
 /** A warning about unsupported options. */
 export function notUsed(input: Fields, ...names: string[]): Fields {
-  const odd = names.filter((name) => ![undefined, null, 'none'].includes(input[name] as null));
-  return odd.length > 0 ? { notice: `${odd.join(', ')}: not used here.` } : {};
+  const unsupported = names.filter(
+    (name) => ![undefined, null, 'none'].includes(input[name] as null),
+  );
+  return unsupported.length > 0 ? { notice: `${unsupported.join(', ')}: not used here.` } : {};
 }
 
 export const number = (value: unknown): number | undefined =>

@@ -1,5 +1,6 @@
 // SearchClaw's crawl with the options of its HTTP API. Without `pagination` it follows links, with it only the described pages.
 // The response names options that have no effect.
+import { crawlSite } from '../../kinds/web/contracts.ts';
 import { textOf } from '../../runtime/json.ts';
 import { AppError } from '../../errors.ts';
 import { hookOf } from './api.ts';
@@ -10,7 +11,7 @@ const pagesDefault = 10;
 const maxList = 10_000;
 
 export const crawl: Api = async (call, input) => {
-  const out = await run<{ id: string }>(call, 'crawl_site', {
+  const out = await run(call, crawlSite, {
     // SearchClaw renders every page. Here only pages that are empty without scripts are rendered.
     render: 'auto',
     ...given({
@@ -102,9 +103,9 @@ const scrollScript = (times: number): string => `(async () => {
   let now = await frame();
   for (let n = 1, end = now + 20000; n < ${times} && now < end; n++) {
     const height = page.scrollHeight;
-    const patience = now + 1000;
+    const giveUpAt = now + 1000;
     window.scrollTo(0, height);
-    while (page.scrollHeight === height && now < patience) now = await frame();
+    while (page.scrollHeight === height && now < giveUpAt) now = await frame();
     if (page.scrollHeight === height) return;
   }
 })()`;

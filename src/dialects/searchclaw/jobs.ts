@@ -1,4 +1,5 @@
 // job_status: a job in SearchClaw's format, plus counts by outcome, a cursor and the stop reason.
+import { readPages as readPagesContract } from '../../kinds/web/contracts.ts';
 import { textOf } from '../../runtime/json.ts';
 import type { DialectCall } from '../../dialect.ts';
 import { getJob, type JobView } from '../../contracts/jobs.ts';
@@ -13,13 +14,6 @@ interface Counts {
   pages?: number;
   stopReason?: string | undefined;
   creditsUsed?: number;
-}
-
-interface PagesOut {
-  pages: Fields[];
-  nextCursor?: string;
-  /** Cursor for pages that arrive later, while the job runs. */
-  laterCursor?: string;
 }
 
 /** Limit over HTTP. Responses to a model are smaller (tools.ts). */
@@ -70,7 +64,7 @@ async function crawlStatus(call: DialectCall, job: WebJob, input: Fields): Promi
 }
 
 async function readPages(call: DialectCall, id: string, { cursor, max_bytes: maxBytes }: Fields) {
-  const out = await run<PagesOut>(call, 'read_pages', {
+  const out = await run(call, readPagesContract, {
     id,
     fields: ['markdown', 'data'],
     maxBytes: number(maxBytes) ?? bytesDefault,

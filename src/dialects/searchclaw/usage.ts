@@ -1,21 +1,17 @@
 // Usage in SearchClaw's formats: this month, the headers of every response, and the history.
+import { webUsage } from '../../kinds/web/contracts.ts';
 import { textOf } from '../../runtime/json.ts';
 import { byName } from '../../runtime/by-name.ts';
+import type { OutputOf } from '../../contract.ts';
 import type { CallRate, DialectCall, DialectRequest } from '../../dialect.ts';
 import { AppError } from '../../errors.ts';
 import { systemClock } from '../../runtime/clock.ts';
 import { given, run, type Api, type Fields } from './call.ts';
 
-interface UsageOut {
-  period: string;
-  creditsUsed: number;
-  budgets: { period: string; limit: number; remaining: number }[];
-  rows: { day: string; action: string; credits: number; calls: number; pages: number }[];
-  creditTable: Fields;
-}
+type UsageOut = OutputOf<typeof webUsage>;
 
 export const usage: Api = async (call) => {
-  const out = await run<UsageOut>(call, 'web_usage', {});
+  const out = await run(call, webUsage, {});
   const budget = budgetOf(out);
   return {
     plan: 'local',
@@ -42,7 +38,7 @@ export async function usageHeaders(
 async function creditHeaders(call: DialectCall): Promise<Record<string, string>> {
   const { scopes } = call.context.caller!;
   if (!scopes.has('read') && !scopes.has('admin')) return {};
-  const out = await run<UsageOut>(call, 'web_usage', {});
+  const out = await run(call, webUsage, {});
   const budget = budgetOf(out);
   return {
     'x-credits-used': String(out.creditsUsed),
@@ -74,7 +70,7 @@ interface Period {
   total_credits: number;
   requests: number;
   by_endpoint: Record<string, { credits: number; requests: number; cached_pct: null }>;
-  /** Not written down here. */
+  /** Not recorded. */
   avg_response_ms: null;
 }
 
@@ -94,11 +90,7 @@ export const usageHistory: Api = async (call, input) => {
     });
   }
   const by = input.group_by === 'hour' ? 'hour' : 'day';
-  const out = await run<UsageOut>(
-    call,
-    'web_usage',
-    given({ from: input.from ?? firstDay, to: input.to, by }),
-  );
+  const out = await run(call, webUsage, given({ from: input.from ?? firstDay, to: input.to, by }));
   const isWanted = isOf(input.endpoint);
   const periods = new Map<string, Period>();
   for (const { day, action, credits, calls } of out.rows.filter(({ action: of }) => isWanted(of))) {
@@ -120,7 +112,7 @@ export const usageHistory: Api = async (call, input) => {
   };
 };
 
-/** Weeks begin on Monday; what was written down by the day, by earlier versions, is its first hour. */
+/** Weeks begin on Monday; daily rows of earlier versions count as the first hour of their day. */
 function periodOf(day: string, group: unknown): string {
   if (group === 'month') return day.slice(0, 7);
   if (group === 'hour') return `${day.includes('T') ? day : `${day}T00`}:00:00Z`;

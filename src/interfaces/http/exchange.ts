@@ -149,7 +149,9 @@ export async function serveDialect(
   };
   const call = { operations: deps.operations, context: toCallContext(exchange) };
   if (upgraded && route.watch)
-    return sendMessages(request, upgraded, route.watch(dialectRequest, call), exchange.gone.signal);
+    return sendMessages(request, upgraded, route.watch(dialectRequest, call), {
+      signal: exchange.gone.signal,
+    });
   return sendDialect(exchange, await route.handle(dialectRequest, call));
 }
 

@@ -363,7 +363,7 @@ class HttpInterfaceServer {
       ({ errors }) => errors && pathBelow(errors.prefix, path) !== undefined,
     )?.errors;
     if (!format) return sendProblem(response, error, headers);
-    const dialectResponse = format.answer(error, path);
+    const dialectResponse = format.toResponse(error, path);
     const allHeaders = { ...errorHeaders(error), ...headers, ...dialectResponse.headers };
     void sendDialect(exchange, { ...dialectResponse, headers: allHeaders });
   }

@@ -18,9 +18,10 @@ export async function sendItems(
   const first = iterator.next();
   first.catch(() => {});
   await Promise.race([first, clock.sleep(earlyErrorMs, signal)]);
-  await sendMessages(request, socket, withError(iterator, first), signal, (item) =>
-    itemLine(item as StreamItem).trimEnd(),
-  );
+  await sendMessages(request, socket, withError(iterator, first), {
+    signal,
+    encode: (item) => itemLine(item as StreamItem).trimEnd(),
+  });
 }
 
 async function* withError(

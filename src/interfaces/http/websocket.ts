@@ -22,12 +22,17 @@ export function protocolOf({ headers }: IncomingMessage): string | undefined {
   return headers['sec-websocket-protocol']?.split(',')[0]?.trim() || undefined;
 }
 
+interface SendOptions {
+  signal: AbortSignal;
+  /** Formats one message; default JSON. */
+  encode?(item: unknown): string;
+}
+
 export async function sendMessages(
   request: IncomingMessage,
   socket: Duplex,
   items: AsyncGenerator<unknown, string | void>,
-  signal: AbortSignal,
-  encode: (item: unknown) => string = JSON.stringify,
+  { signal, encode = JSON.stringify }: SendOptions,
 ): Promise<void> {
   socket.write(handshake(request));
   socket.on('data', new Incoming(socket).read);

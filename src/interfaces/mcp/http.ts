@@ -52,7 +52,7 @@ const maxListens = 1024;
 const keepAliveMs = 15_000;
 
 export function createMcpHttp(options: McpHttpOptions): McpHttp {
-  const { version, clock, log } = options;
+  const { clock, log } = options;
   // The SDK does not accept a limit of 0.
   const maxBodyBytes = Math.max(1, options.maxBodyBytes);
   const finished = new FinishedTasks(clock);
@@ -82,27 +82,7 @@ export function createMcpHttp(options: McpHttpOptions): McpHttp {
       withTasks = true;
     }
     const bus = new InMemoryServerEventBus();
-    const handler = createMcpHandler(
-      async ({ era }) => {
-        const { instructions } = await source.catalog(notCancellable);
-        return createServer({
-          source,
-          era,
-          version,
-          clock,
-          finished,
-          instructions,
-          subscriptions: era === 'modern',
-          listChanges: false,
-        });
-      },
-      {
-        bus,
-        keepAliveMs,
-        maxRequestBodySize: maxBodyBytes,
-        onerror: (error) => log.debug('mcp over http', { error }),
-      },
-    );
+    const handler = createHandler({ ...options, maxBodyBytes }, finished, source, bus);
     open.add(handler);
     const updated = ({ uri, ...params }: { uri: string } & JsonObject) =>
       bus.publish({ kind: 'resource_updated', uri, params });
@@ -133,6 +113,35 @@ export function createMcpHttp(options: McpHttpOptions): McpHttp {
       open.clear();
     },
   };
+}
+
+function createHandler(
+  { version, clock, log, maxBodyBytes }: McpHttpOptions,
+  finished: FinishedTasks,
+  source: Source,
+  bus: InMemoryServerEventBus,
+): McpHttpHandler {
+  return createMcpHandler(
+    async ({ era }) => {
+      const { instructions } = await source.catalog(notCancellable);
+      return createServer({
+        source,
+        era,
+        version,
+        clock,
+        finished,
+        instructions,
+        subscriptions: era === 'modern',
+        listChanges: false,
+      });
+    },
+    {
+      bus,
+      keepAliveMs,
+      maxRequestBodySize: maxBodyBytes,
+      onerror: (error) => log.debug('mcp over http', { error }),
+    },
+  );
 }
 
 const notCancellable = { signal: new AbortController().signal };

@@ -2,7 +2,13 @@
 import { z } from 'zod';
 import { AppError } from '../../errors.ts';
 import { filterFields } from '../../contracts/jobs.ts';
-import { defineOperation, isLimited, type Caller, type Operation } from '../../operation.ts';
+import {
+  defineOperation,
+  isLimited,
+  type Caller,
+  type CliShape,
+  type Operation,
+} from '../../operation.ts';
 import { changeKindName, toResult, type ChangeInput } from '../change-kind.ts';
 import { changeActions, changeMatching } from '../changing.ts';
 import { defaultRetry } from '../job.ts';
@@ -21,6 +27,31 @@ interface Deps extends Pick<JobOperationsDeps, 'jobs' | 'clock'> {
   retention: Pick<Retention, 'forget'>;
 }
 
+const changeInput = z.strictObject({
+  action: z.enum(changeActions),
+  filter: z
+    .strictObject({
+      ids: z.array(z.string().max(40)).min(1).max(maxIds).optional().describe('Only these jobs'),
+      ...filterFields,
+      parent: z.string().max(40).optional().describe('Only children of this job id'),
+    })
+    .describe('As in list_jobs. All parts must match; {} matches all jobs'),
+  dryRun: z.boolean().optional().describe('Change nothing, return the numbers'),
+  expectedCount: z.int().min(0).optional().describe('`matched` of the dry run'),
+});
+
+const changeCli: CliShape = {
+  words: ['change'],
+  args: ['action'],
+  summary: 'cancel, retry, pin or delete all jobs that match a filter',
+  about:
+    'Changes all jobs that match --filter. --dry-run prints how many match; repeat the command with --expected-count to change them.',
+  examples: [
+    `errand change retry --filter '{"status":["failed"],"queue":"ci"}' --dry-run`,
+    `errand change retry --filter '{"status":["failed"],"queue":"ci"}' --expected-count 12`,
+  ],
+};
+
 export function changeJobs({ jobs, clock, retention }: Deps): Operation {
   return defineOperation({
     name: 'change_jobs',
@@ -32,23 +63,7 @@ export function changeJobs({ jobs, clock, retention }: Deps): Operation {
     scope: 'run',
     reach: { filters: ['kinds', 'queues', 'subject'] },
     toolsets: ['jobs'],
-    input: z.strictObject({
-      action: z.enum(changeActions),
-      filter: z
-        .strictObject({
-          ids: z
-            .array(z.string().max(40))
-            .min(1)
-            .max(maxIds)
-            .optional()
-            .describe('Only these jobs'),
-          ...filterFields,
-          parent: z.string().max(40).optional().describe('Only children of this job id'),
-        })
-        .describe('As in list_jobs. All parts must match; {} matches all jobs'),
-      dryRun: z.boolean().optional().describe('Change nothing, return the numbers'),
-      expectedCount: z.int().min(0).optional().describe('`matched` of the dry run'),
-    }),
+    input: changeInput,
     output: z.object({
       matched: z.number().describe('Jobs that match the filter'),
       changed: z.number().describe('Jobs that were changed, or would be'),
@@ -56,17 +71,7 @@ export function changeJobs({ jobs, clock, retention }: Deps): Operation {
       id: z.string().optional().describe('The job that makes the changes'),
     }),
     http: { method: 'POST', path: '/api/jobs/change' },
-    cli: {
-      words: ['change'],
-      args: ['action'],
-      summary: 'cancel, retry, pin or delete all jobs that match a filter',
-      about:
-        'Changes all jobs that match --filter. --dry-run prints how many match; repeat the command with --expected-count to change them.',
-      examples: [
-        `errand change retry --filter '{"status":["failed"],"queue":"ci"}' --dry-run`,
-        `errand change retry --filter '{"status":["failed"],"queue":"ci"}' --expected-count 12`,
-      ],
-    },
+    cli: changeCli,
     startsJob: ({ id }) => id,
     run: async ({ action, filter: given, dryRun = false, expectedCount }, { caller }) => {
       const { ids, ...rest } = given;

@@ -7,7 +7,7 @@ import { LaunchFolder } from './process/folder.ts';
 import { OrphanedProcesses, type LimitedAttempt } from './orphaned-processes.ts';
 import { Guard } from './process/guard.ts';
 import { Launcher } from './process/launcher.ts';
-import type { Identity } from './process/identity.ts';
+import type { Identity } from '../../runtime/process-identity.ts';
 import { asleepMs, droppedBytes, keptBytes, readGaps, sizeOf, trimRing } from './process/limits.ts';
 import { memoryPeak, waitingForInput } from './process/observe.ts';
 import { Registry } from './process/registry.ts';

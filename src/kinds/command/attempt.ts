@@ -11,7 +11,7 @@ import type { MonitoredAttempt } from './monitored-attempt.ts';
 import { outcomeOf } from './outcome.ts';
 import { writeEndReason, readEndNote, type EndReason } from './process/end-reason.ts';
 import { launchFolder, nextLaunchFolder, type LaunchFolder } from './process/folder.ts';
-import type { Identity } from './process/identity.ts';
+import type { Identity } from '../../runtime/process-identity.ts';
 import { killTree, type KillReport } from './process/kill.ts';
 import { launch, type LaunchSpec } from './process/launch.ts';
 import { groupExists, markHolders, treeMembers } from './process/tree.ts';
@@ -80,7 +80,7 @@ export async function runAttempt(run: Run, deps: AttemptDeps): Promise<Outcome> 
       end === 'stop' || end === 'lost'
         ? await endTree(started, job, end === 'lost' ? 'lost' : reason!, deps)
         : undefined;
-    return await toOutcome(run, started.folder, deps, kill, monitored);
+    return await toOutcome(run, started.folder, deps, { kill, monitored });
   } catch (thrown) {
     const error = toStartError(thrown) ?? thrown;
     if (!(error instanceof AppError)) throw error;
@@ -301,9 +301,9 @@ async function toOutcome(
   run: Run,
   folder: LaunchFolder,
   deps: AttemptDeps,
-  kill: KillReport | 'voided' | undefined,
-  monitored: MonitoredAttempt | undefined,
+  end: { kill: KillReport | 'voided' | undefined; monitored: MonitoredAttempt | undefined },
 ): Promise<Outcome> {
+  const { kill, monitored } = end;
   const claim = folder.readClaim();
   const wrapper = claim.state === 'claimed' ? claim.identity : undefined;
   if (monitored && wrapper) monitored.wrapper = wrapper;

@@ -23,7 +23,7 @@ import type { CommandInput } from './input.ts';
 import { latestLine } from './output/latest-line.ts';
 import { Log } from './output/log.ts';
 import type { LaunchFolder } from './process/folder.ts';
-import { bootId } from './process/identity.ts';
+import { bootId } from '../../runtime/process-identity.ts';
 import { killTree } from './process/kill.ts';
 import { outputBytes } from './process/limits.ts';
 import { observe } from './process/observe.ts';
@@ -62,7 +62,7 @@ export function commandKind(deps: CommandDeps): CommandKind {
       return typeof cancelGraceMs === 'number' ? cancelGraceMs : undefined;
     },
     prepare: (job, input) => prepare(job, input, deps),
-    whenReady: (run, folder, signal) => whenReady(run, folder, signal, conditions, ready),
+    whenReady: (run, folder, signal) => whenReady({ run, folder, signal }, conditions, ready),
   };
   return {
     name: 'command',
@@ -193,9 +193,7 @@ function selectShell(setting: string, path: string): string {
 }
 
 async function whenReady(
-  run: Run,
-  folder: LaunchFolder,
-  signal: AbortSignal,
+  { run, folder, signal }: { run: Run; folder: LaunchFolder; signal: AbortSignal },
   conditions: ConditionDeps,
   ready: Set<string>,
 ): Promise<void> {

@@ -1,7 +1,7 @@
 // A running attempt as the monitor and the guard see it.
 import type { EndReason } from './process/end-reason.ts';
 import type { LaunchFolder } from './process/folder.ts';
-import type { Identity } from './process/identity.ts';
+import type { Identity } from '../../runtime/process-identity.ts';
 
 export interface MonitoredAttempt {
   attemptId: string;

@@ -3,7 +3,7 @@
 import type { Clock } from '../../runtime/clock.ts';
 import type { Log } from '../../runtime/log.ts';
 import type { MonitoredAttempt } from './monitored-attempt.ts';
-import { bootId, type Identity } from './process/identity.ts';
+import { bootId, type Identity } from '../../runtime/process-identity.ts';
 import { LaunchFolder } from './process/folder.ts';
 import { killTree } from './process/kill.ts';
 import { keptBytes } from './process/limits.ts';

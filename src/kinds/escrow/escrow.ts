@@ -178,7 +178,7 @@ export class Escrow {
     if (actor.system) roles.add('system');
     const moment = momentOf(work, now);
     const paused = await this.deps.store.paused();
-    const answer = judge(work.phase, request.action, roles, moment, paused);
+    const answer = judge({ phase: work.phase, action: request.action }, roles, moment, paused);
     if ('refused' in answer) {
       // The action may become possible once the settlement confirms the pending one.
       if (answer.refused === 'wrongStage') refusePending(work);
@@ -187,7 +187,8 @@ export class Escrow {
     }
     refusePending(work);
     // A freeze pauses one wallet: it stops the same actions, but never a refund.
-    const stoppable = 'refused' in judge(work.phase, request.action, roles, moment, true);
+    const stoppable =
+      'refused' in judge({ phase: work.phase, action: request.action }, roles, moment, true);
     if (actor.wallet !== undefined && (stoppable || paysProvider(request))) {
       const wallet = await this.deps.store.wallet(actor.wallet);
       refuseInactive(wallet, now);

@@ -81,16 +81,7 @@ export function escrowKind(deps: () => EscrowDeps): Kind {
       return fields;
     },
     describe: turnWords,
-    audience: async (job) => {
-      const { store } = deps();
-      const work = await findWork(job);
-      if (!work) return [];
-      const { dispute } = work.terms;
-      const arbiters = dispute ? [dispute.arbiter] : [];
-      const parties = [work.client, work.provider, ...evaluatorsOf(work.terms), ...arbiters];
-      const wallets = await Promise.all([...new Set(parties)].map((id) => store.findWallet(id)));
-      return wallets.flatMap((wallet) => (wallet ? [wallet.owner, listenerOf(wallet.id)] : []));
-    },
+    audience: async (job) => audienceOf(deps().store, await findWork(job)),
     webhookFacts: async (job, listener) =>
       webhookFacts(deps().store, { work: await findWork(job), listener }),
     readableBy: async (job, caller) => {
@@ -98,6 +89,16 @@ export function escrowKind(deps: () => EscrowDeps): Kind {
       return work !== undefined && (await walletOf(deps(), caller, work.terms)) !== undefined;
     },
   };
+}
+
+/** The owners of all wallets that take part in the job, and the webhooks of these wallets. */
+async function audienceOf(store: EscrowDeps['store'], work: Work | undefined): Promise<string[]> {
+  if (!work) return [];
+  const { dispute } = work.terms;
+  const arbiters = dispute ? [dispute.arbiter] : [];
+  const parties = [work.client, work.provider, ...evaluatorsOf(work.terms), ...arbiters];
+  const wallets = await Promise.all([...new Set(parties)].map((id) => store.findWallet(id)));
+  return wallets.flatMap((wallet) => (wallet ? [wallet.owner, listenerOf(wallet.id)] : []));
 }
 
 /** A job whose terms cannot be decoded is shown with its core fields only. */

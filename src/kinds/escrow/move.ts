@@ -72,10 +72,15 @@ export function planMove(work: Work, effect: Effect, input: MoveInput): Move {
       return deliver(work, input);
     case 'withdraw':
     case 'return':
-      return end(work, input, 'rejected', { refund: work.held }, returnOutcome(input));
+      return end(
+        work,
+        input,
+        { phase: 'rejected', outcome: returnOutcome(input) },
+        { refund: work.held },
+      );
     case 'lapse':
     case 'expire':
-      return end(work, input, 'expired', { refund: work.held }, 'expired');
+      return end(work, input, { phase: 'expired', outcome: 'expired' }, { refund: work.held });
     case 'release':
       return approve(work, input, 'approved');
     case 'verdictApprove':
@@ -93,8 +98,7 @@ export function planMove(work: Work, effect: Effect, input: MoveInput): Move {
       return applyAnswer(
         work,
         input,
-        work.terms.dispute?.silence ?? 'refund',
-        work.terms.splitBps,
+        { answer: work.terms.dispute?.silence ?? 'refund', splitBps: work.terms.splitBps },
         'silence',
       );
   }
@@ -151,7 +155,7 @@ function decide(work: Work, input: MoveInput): Move {
   const judged = { ...work, state: { ...work.state, ...state } };
   return verdict.outcome === 'approved'
     ? approve(judged, input, 'approved')
-    : end(judged, input, 'rejected', { refund: work.held }, 'rejected');
+    : end(judged, input, { phase: 'rejected', outcome: 'rejected' }, { refund: work.held });
 }
 
 /** Keeps votes that arrived while the deciding vote was being applied. */
@@ -163,14 +167,14 @@ function allVotes({ state: { votes } }: Work, more: readonly Vote[]): Vote[] {
 function applyVerdict(work: Work, input: MoveInput): Move {
   return work.state.verdict?.outcome === 'approved'
     ? approve(work, input, 'approved')
-    : end(work, input, 'rejected', { refund: work.held }, 'rejected');
+    : end(work, input, { phase: 'rejected', outcome: 'rejected' }, { refund: work.held });
 }
 
 function approve(work: Work, input: MoveInput, outcome: Outcome): Move {
   const verdict = input.verdict ?? work.state.verdict;
   const judged = { ...work, state: { ...work.state, verdict } };
   if (isLastMilestone(work))
-    return end(judged, input, 'completed', { release: work.held }, outcome);
+    return end(judged, input, { phase: 'completed', outcome }, { release: work.held });
   const amount = amountDue(work);
   return buildMove(judged, input, {
     phase: 'funded',
@@ -201,7 +205,7 @@ function openDispute(work: Work, input: MoveInput): Move {
 function applySilence(work: Work, input: MoveInput): Move {
   const { silence, splitBps, dispute } = work.terms;
   if (!dispute || !isEvaluating(work))
-    return applyAnswer(work, input, silence, splitBps, 'silence');
+    return applyAnswer(work, input, { answer: silence, splitBps }, 'silence');
   const why = work.state.lastTry ? `: ${work.state.lastTry}` : '';
   return openDispute(work, { ...input, reason: `The rule did not finish in time${why}.` });
 }
@@ -211,32 +215,40 @@ function resolveDispute(work: Work, input: MoveInput): Move {
   const { by, now: at, reason = '' } = input;
   const dispute = { ...work.state.dispute!, resolution: { by, answer, reason, at } };
   const withResolution = { ...work, state: { ...work.state, dispute } };
-  return applyAnswer(withResolution, input, answer, splitBps ?? work.terms.splitBps, 'resolved');
+  return applyAnswer(
+    withResolution,
+    input,
+    { answer, splitBps: splitBps ?? work.terms.splitBps },
+    'resolved',
+  );
 }
 
 function applyAnswer(
   work: Work,
   input: MoveInput,
-  answer: Silence,
-  splitBps: number,
+  { answer, splitBps }: { answer: Silence; splitBps: number },
   outcome: 'silence' | 'resolved',
 ): Move {
   // Only delivered milestones are paid or divided; the later ones continue or are refunded.
   if (answer === 'release') return approve(work, input, outcome);
   if (answer === 'split') {
     const release = share(isLastMilestone(work) ? work.held : amountDue(work), splitBps);
-    return end(work, input, 'completed', { release, refund: work.held - release }, 'split');
+    return end(
+      work,
+      input,
+      { phase: 'completed', outcome: 'split' },
+      { release, refund: work.held - release },
+    );
   }
   const phase = outcome === 'silence' ? 'expired' : 'rejected';
-  return end(work, input, phase, { refund: work.held }, outcome);
+  return end(work, input, { phase, outcome }, { refund: work.held });
 }
 
 function end(
   work: Work,
   input: MoveInput,
-  phase: 'completed' | 'rejected' | 'expired',
+  { phase, outcome }: { phase: 'completed' | 'rejected' | 'expired'; outcome: Outcome },
   money: Partial<Money>,
-  outcome: Outcome,
 ): Move {
   const kinds = { completed: 'complete', rejected: 'reject', expired: 'refund' } as const;
   return buildMove(work, input, {

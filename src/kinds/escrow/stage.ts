@@ -196,8 +196,7 @@ export const finalPhases: ReadonlySet<Phase> = new Set(['completed', 'rejected',
 
 /** A caller can have several roles (a client may be its own evaluator): the first row that matches one of them applies. */
 export function judge(
-  phase: Phase,
-  action: Action,
+  { phase, action }: { phase: Phase; action: Action },
   held: ReadonlySet<Role>,
   moment: Moment,
   paused = false,
@@ -220,7 +219,7 @@ export function allowed(
   moment: Moment,
   paused = false,
 ): Action[] {
-  return actions.filter((action) => 'effect' in judge(phase, action, held, moment, paused));
+  return actions.filter((action) => 'effect' in judge({ phase, action }, held, moment, paused));
 }
 
 const roleCodes: [Role, RefusalCode][] = [

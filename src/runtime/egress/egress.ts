@@ -189,7 +189,7 @@ class EgressClient {
       for (;;) {
         const { transfer, head } = await this.send(exchange, hop);
         const next = maxRedirects === 0 ? undefined : nextHop(hop, head);
-        if (!next) return this.response(exchange, hop, transfer, head, redirects);
+        if (!next) return this.response(exchange, hop, transfer, { ...head, redirects });
         transfer.discard();
         redirects.push({ status: head.status, url: hop.url.href });
         if (redirects.length > maxRedirects)
@@ -287,8 +287,7 @@ class EgressClient {
     exchange: Exchange,
     hop: Hop,
     transfer: Transfer,
-    { status, headers }: Head,
-    redirects: EgressResponse['redirects'],
+    { status, headers, redirects }: Head & Pick<EgressResponse, 'redirects'>,
   ): EgressResponse {
     const { request, maxBytes } = exchange;
     const url = hop.url.href;

@@ -232,11 +232,11 @@ test('webhooks deliver only the requested events, signed with the secret', async
   const webhook = { url: site.url('/hook'), events: ['completed'], secret: 'k' };
   await client.crawl(site.url('/'), { limit: 2, sitemap: 'skip', pollInterval: 1, webhook });
   await client.crawl(site.url('/gone'), { limit: 2, sitemap: 'skip', pollInterval: 1, webhook });
-  const told = await until('the webhook is delivered', () =>
+  const reported = await until('the webhook is delivered', () =>
     site.hits.find(({ path }) => path === '/hook'),
   );
-  assert.equal(JSON.parse(told.body).type, 'crawl.completed');
-  const mac = createHmac('sha256', 'k').update(told.body).digest('hex');
-  assert.equal(told.headers['x-firecrawl-signature'], `sha256=${mac}`);
+  assert.equal(JSON.parse(reported.body).type, 'crawl.completed');
+  const mac = createHmac('sha256', 'k').update(reported.body).digest('hex');
+  assert.equal(reported.headers['x-firecrawl-signature'], `sha256=${mac}`);
   assert.equal(site.count('/hook'), 1);
 });

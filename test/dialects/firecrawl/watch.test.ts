@@ -24,7 +24,11 @@ test('the watcher of firecrawl-js gets each document and, at the end, all of the
   const done = once(watcher, 'done');
   const ended = watcher.start();
   await until('documents come while it runs', () => documents.length >= 20);
-  assert.deepEqual([...new Set(states)], ['scraping'], 'told by the WebSocket, without polling');
+  assert.deepEqual(
+    [...new Set(states)],
+    ['scraping'],
+    'reported by the WebSocket, without polling',
+  );
   open();
   const [last] = await done;
   await ended;

@@ -169,9 +169,9 @@ test('RunPod checklist', { timeout: 180_000 }, async (t) => {
     });
     const running = await server.run('stop', { n: 1 });
     assert.equal((await take()).id, running, 'the cancelled one is gone');
-    const told = stops();
+    const reported = stops();
     await post(`/v2/stop/cancel/${running}`);
-    assert.deepEqual(await told, { jobsToStop: [running] });
+    assert.deepEqual(await reported, { jobsToStop: [running] });
     assert.deepEqual(await stops(), { jobsToStop: [running] }, 'repeated while the job runs');
     assert.equal((await done(running, { output: 'too late' })).status, 200);
     const after = await status('stop', running);

@@ -68,8 +68,8 @@ test('the control plane returns problem details, /openai the format of OpenAI', 
     const { status: code, body, headers } = await stranger.call('GET', path);
     assert.equal(code, status);
     assert.equal(headers.get('content-type'), 'application/problem+json');
-    const { title, status: told, detail, errors } = body;
-    assert.deepEqual([title, told, errors], ['Unauthorized', 401, []]);
+    const { title, status: reported, detail, errors } = body;
+    assert.deepEqual([title, reported, errors], ['Unauthorized', 401, []]);
     assert.match(detail as string, /key/);
   }
   const made = { name: 'x', type: 'QUEUE', scaling: { type: 'QUEUE_DELAY' } };
@@ -84,9 +84,9 @@ test('the control plane returns problem details, /openai the format of OpenAI', 
   ] as const) {
     const { status, body } = await server.call('POST', '/v2/serverless', { ...made, ...more });
     assert.equal(status, 400, JSON.stringify(more));
-    const [told] = body.errors as string[];
-    if (typeof error === 'string') assert.equal(told, error);
-    else assert.match(told!, error);
+    const [reported] = body.errors as string[];
+    if (typeof error === 'string') assert.equal(reported, error);
+    else assert.match(reported!, error);
   }
   const flat = await server.call('POST', '/v2/serverless', { ...made, workers: 3 });
   assert.deepEqual([flat.status, flat.body.detail], [400, '`workers` is not a JSON object.']);

@@ -60,7 +60,7 @@ async function open(t: TestContext): Promise<{
         { method, path: plain!, params, query: new URLSearchParams(query), headers: {}, body: bytes, json: () => JSON.parse(bytes.toString()), caller: call.context.caller, remoteAddress: '', baseUrl: '' },
         call,
       )
-        .catch((error: unknown) => searchclawDialect.errors!.answer(error, path)); // prettier-ignore
+        .catch((error: unknown) => searchclawDialect.errors!.toResponse(error, path)); // prettier-ignore
       return { status: answer.status, body: answer.body, headers: answer.headers ?? {} };
     },
   };
@@ -281,8 +281,8 @@ test('markdown contains the main content, optionally in chunks; map, agent and p
     max_credits: 10,
     max_sources: 3,
   });
-  const told = agent.conflicts[0].values.map((one: Json) => one.value);
-  assert.deepEqual(told.toSorted(), ['Lamp', 'Trap'], 'sources that disagree are shown');
+  const reported = agent.conflicts[0].values.map((one: Json) => one.value);
+  assert.deepEqual(reported.toSorted(), ['Lamp', 'Trap'], 'sources that disagree are shown');
   assert.ok(agent.provenance.name.length > 0);
   assert.ok(agent.credits_used <= 10);
   const later = await tool('job_status', { job_id: agent.job_id });
@@ -396,7 +396,7 @@ test('unlike the original: jobs belong to their owner, exhausted credits return 
     { method: 'POST', path: '/markdown', params: {}, query: new URLSearchParams(), headers: {}, body, json: () => JSON.parse(body.toString()), caller: call.context.caller, remoteAddress: '', baseUrl: '' },
     call,
   )
-    .catch((error: unknown) => searchclawDialect.errors!.answer(error, markdown.path)); // prettier-ignore
+    .catch((error: unknown) => searchclawDialect.errors!.toResponse(error, markdown.path)); // prettier-ignore
   assert.equal(answer.status, 402);
   assert.equal((answer.body as Json).error.code, 'credits_exhausted');
 });

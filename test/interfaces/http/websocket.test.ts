@@ -27,7 +27,9 @@ async function open(t: TestContext): Promise<{ client: Socket; served: Socket }>
   );
   const [request, served] = (await upgraded) as Parameters<typeof sendMessages>;
   served.on('error', () => {});
-  sendMessages(request, served, silence(leaving.signal), leaving.signal).catch(() => {});
+  sendMessages(request, served, silence(leaving.signal), { signal: leaving.signal }).catch(
+    () => {},
+  );
   await once(client, 'data');
   return { client, served: served as Socket };
 }

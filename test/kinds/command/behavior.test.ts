@@ -226,7 +226,7 @@ test('the registry removes ended attempts and keeps running ones', (t) => {
   const entry = (attemptId: string) => ({ attemptId, folder, ...limits, registeredAt: 0 });
   const earlier = new Registry(folder);
   earlier.add(entry('lives'));
-  earlier.add(entry('litter'));
+  earlier.add(entry('orphan'));
   earlier.close();
   const registry = new Registry(folder);
   const ids = () => registry.list().map(({ attemptId }) => attemptId);
@@ -237,9 +237,9 @@ test('the registry removes ended attempts and keeps running ones', (t) => {
     most = Math.max(most, lines());
   }
   assert.ok(most < 1100, `${most} lines`);
-  assert.deepEqual(ids(), ['lives', 'litter']);
+  assert.deepEqual(ids(), ['lives', 'orphan']);
   registry.add(entry('new'));
-  registry.keepOnly((attemptId) => attemptId !== 'litter');
+  registry.keepOnly((attemptId) => attemptId !== 'orphan');
   assert.deepEqual(ids(), ['lives', 'new']);
   assert.equal(lines(), 2);
   assert.deepEqual(new Registry(folder).list(), registry.list());

@@ -3,7 +3,7 @@ import assert from 'node:assert/strict';
 import { readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { test } from 'node:test';
-import { isAlive } from '../../../src/kinds/command/process/identity.ts';
+import { isAlive } from '../../../src/runtime/process-identity.ts';
 import { launchFolder } from '../../../src/kinds/command/process/folder.ts';
 import { tempFolder } from '../../helpers/folder.ts';
 import { awaitFile, isGone } from '../../helpers/process.ts';

@@ -61,7 +61,7 @@ test('every (phase, action, role, moment) is allowed with its effect or refused 
       for (const role of roles)
         for (const moment of moments) {
           combinations++;
-          const answer = judge(phase, action, new Set([role]), moment);
+          const answer = judge({ phase, action }, new Set([role]), moment);
           const wanted = expected.get(`${phase} ${action} ${role} ${moment}`);
           const where = `${phase} ${action} ${role} ${moment}`;
           if (wanted) assert.deepEqual(answer, { effect: wanted }, where);
@@ -96,8 +96,8 @@ test('a final phase allows no action', () => {
 test('every phase that is not final can end: everybody may conclude it after its deadline', () => {
   for (const phase of phases.filter((p) => !finalPhases.has(p)))
     for (const role of roles) {
-      assert.ok('effect' in judge(phase, 'conclude', new Set([role]), 'after', true));
-      assert.ok('refused' in judge(phase, 'conclude', new Set([role]), 'before'));
+      assert.ok('effect' in judge({ phase, action: 'conclude' }, new Set([role]), 'after', true));
+      assert.ok('refused' in judge({ phase, action: 'conclude' }, new Set([role]), 'before'));
     }
 });
 
@@ -105,7 +105,7 @@ test('a pause stops funding and payouts, never refunds', () => {
   const stopped = new Set<string>();
   for (const rule of rules) {
     const moment = rule.when === 'any' ? 'before' : rule.when;
-    const answer = judge(rule.phase, rule.action, new Set([rule.roles[0]!]), moment, true);
+    const answer = judge(rule, new Set([rule.roles[0]!]), moment, true);
     if ('refused' in answer) stopped.add(rule.action);
   }
   assert.deepEqual([...stopped].toSorted(), ['approve', 'counter', 'fund', 'submit']);
@@ -113,6 +113,10 @@ test('a pause stops funding and payouts, never refunds', () => {
 
 test('a caller with several roles gets the first row that matches one of them', () => {
   const both = new Set(['client', 'evaluator', 'other'] as const);
-  assert.deepEqual(judge('submitted', 'approve', both, 'before'), { effect: 'release' });
-  assert.deepEqual(judge('submitted', 'reject', both, 'before'), { effect: 'verdictReject' });
+  assert.deepEqual(judge({ phase: 'submitted', action: 'approve' }, both, 'before'), {
+    effect: 'release',
+  });
+  assert.deepEqual(judge({ phase: 'submitted', action: 'reject' }, both, 'before'), {
+    effect: 'verdictReject',
+  });
 });

@@ -104,13 +104,14 @@ export async function createWorld(t: TestContext, options: WorldOptions = {}): P
   });
   const feed = new EventFeed(store, silentLog);
   t.after(() => feed.close());
-  const operations = new Operations();
+  const operations = new Operations({
+    jobLimits: jobLimits(jobs),
+    references: new JobReferences(jobs),
+  });
   const waiting = new JobWaiter(jobs, feed, clock);
   operations.add(
     jobOperations({ jobs, feed, waiting, clock, maxWaitMs: 1000, cancelMsDefault: 1000 }),
   );
-  operations.jobLimits = jobLimits(jobs);
-  operations.references = new JobReferences(jobs);
   operations.add(webhookOperations(webhooks, jobs));
   operations.add(escrowOperations(services), 'escrow');
   return { ...worldOf(services, operations, clock), webhooks, sent };

@@ -53,9 +53,9 @@ test('crawl on the command line: start, wait, show, read, search', async (t) => 
   assert.match(found.stderr, /No general web engine is configured/);
   const used = (await server.cli('usage', '--json')).json<{ rows: { action: string; calls: number }[] }>(); // prettier-ignore
   assert.equal(used.rows.find(({ action }) => action === 'crawl')!.calls, 1);
-  const told = await server.cli('usage');
+  const reported = await server.cli('usage');
   assert.match(
-    told.stdout,
+    reported.stdout,
     /^\d+ credits in \d{4}-\d\d\n[^]*\nWHEN +ACTION [^]*crawlPage +1 +per page/,
   );
   const whole = await server.cli('crawl', site.url('/'), '--max-pages', '3', '--wait');

@@ -1,4 +1,4 @@
-// Webhooks of web jobs: durable, signed, every page told exactly once, in the shape the receiver expects.
+// Webhooks of web jobs: durable, signed, every page reported exactly once, in the shape the receiver expects.
 import assert from 'node:assert/strict';
 import { createHmac } from 'node:crypto';
 import { test } from 'node:test';
@@ -100,9 +100,9 @@ test('webhooks of SearchClaw and Firecrawl have their own formats', async (t) =>
   assert.equal(claw.headers['x-searchclaw-event'], 'job.completed');
   const mac = createHmac('sha256', 'k').update(claw.body).digest('hex');
   assert.equal(claw.headers['x-searchclaw-signature'], `sha256=${mac}`);
-  const told: Json = JSON.parse(claw.body);
-  assert.deepEqual([told.status, told.progress.pages_crawled], ['completed', 4]);
-  assert.match(told.data[0].markdown, /Number 0/);
+  const reported: Json = JSON.parse(claw.body);
+  assert.deepEqual([reported.status, reported.progress.pages_crawled], ['completed', 4]);
+  assert.match(reported.data[0].markdown, /Number 0/);
   site.hits.length = 0;
   const hook = { url, events: ['start', 'page', 'end'], format: 'firecrawl', metadata: { a: 1 } };
   await web.crawl({ ...options, webhook: hook });
@@ -129,7 +129,7 @@ test('webhooks of SearchClaw and Firecrawl have their own formats', async (t) =>
 test('the cursor in a SearchClaw webhook returns the remaining pages, each once', async (t) => {
   const site = await startSite(t, { pages: 8, bytes: 15_000 });
   const heard = receiver(site);
-  // Found first, answered after others: pages are not told in the order in which they were found.
+  // Found first, answered after others: pages are not reported in the order in which they were found.
   let late = () => {};
   const page = (path: string): Handler => html(generatedPage(path, site.options));
   site.on('/p/1', (...asked) => void (late = () => page('/p/1')(...asked)));
@@ -137,13 +137,15 @@ test('the cursor in a SearchClaw webhook returns the remaining pages, each once'
   const web = await createWeb(t);
   const webhook = { url: site.url('/hook'), format: 'searchclaw' };
   const end = await web.crawl({ url: site.url('/'), sitemap: 'skip', webhook });
-  const told: Json = JSON.parse((await until('the webhook arrives', async () => heard()[0])).body);
-  assert.ok(told.data.length > 0 && told.data.length < 8, `${told.data.length} fit`);
-  const rest = await web.call<{ pages: Json[] }>('read_pages', { id: end.id, cursor: told.next_cursor }); // prettier-ignore
-  const urls = [...told.data, ...rest.pages].map(({ url }: Json) => url);
+  const reported: Json = JSON.parse(
+    (await until('the webhook arrives', async () => heard()[0])).body,
+  );
+  assert.ok(reported.data.length > 0 && reported.data.length < 8, `${reported.data.length} fit`);
+  const rest = await web.call<{ pages: Json[] }>('read_pages', { id: end.id, cursor: reported.next_cursor }); // prettier-ignore
+  const urls = [...reported.data, ...rest.pages].map(({ url }: Json) => url);
   assert.deepEqual([urls.length, new Set(urls).size], [8, 8]);
-  assert.equal(told.data[0].status_code, 200);
-  assert.ok(told.meta.duration_ms > 0);
+  assert.equal(reported.data[0].status_code, 200);
+  assert.ok(reported.meta.duration_ms > 0);
 });
 
 test('a webhook for failures receives only failures', async (t) => {
@@ -153,7 +155,7 @@ test('a webhook for failures receives only failures', async (t) => {
   const webhook = { url: site.url('/hook'), events: ['failed'], format: 'firecrawl' };
   await web.crawl({ url: site.url('/'), sitemap: 'skip', webhook });
   await web.crawl({ url: site.url('/gone'), sitemap: 'skip', webhook });
-  const told = await until('the failure is reported', async () => heard()[0]);
-  assert.equal(JSON.parse(told.body).type, 'crawl.failed');
+  const reported = await until('the failure is reported', async () => heard()[0]);
+  assert.equal(JSON.parse(reported.body).type, 'crawl.failed');
   assert.equal(heard().length, 1);
 });

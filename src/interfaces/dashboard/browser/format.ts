@@ -11,12 +11,14 @@ export function duration(ms: number | undefined): string {
   if (value < second) return `${Math.round(value)}ms`;
   if (value < 10 * second) return `${(value / second).toFixed(1)}s`;
   if (value < minute) return `${Math.floor(value / second)}s`;
-  if (value < hour) return pair(value, minute, 'm', second, 's');
-  if (value < day) return pair(value, hour, 'h', minute, 'm');
-  return pair(value, day, 'd', hour, 'h');
+  if (value < hour) return pair(value, [minute, 'm'], [second, 's']);
+  if (value < day) return pair(value, [hour, 'h'], [minute, 'm']);
+  return pair(value, [day, 'd'], [hour, 'h']);
 }
 
-function pair(value: number, large: number, l: string, small: number, s: string): string {
+type Unit = [ms: number, symbol: string];
+
+function pair(value: number, [large, l]: Unit, [small, s]: Unit): string {
   const rest = Math.floor((value % large) / small);
   return `${Math.floor(value / large)}${l}${rest === 0 ? '' : ` ${rest}${s}`}`;
 }

@@ -4,7 +4,7 @@ import { z } from 'zod';
 import { AppError } from '../../../errors.ts';
 import { isFinal, type Job } from '../../../jobs/job.ts';
 import { limitWait } from '../../../jobs/wait-progress.ts';
-import { defineOperation, type Operation } from '../../../operation.ts';
+import { defineOperation, type CliShape, type Operation } from '../../../operation.ts';
 import type { StreamName } from '../files.ts';
 import type { CommandInput } from '../input.ts';
 import { resizeTerminal, sendInput } from '../../../contracts/command.ts';
@@ -24,8 +24,30 @@ export function controlOperations(deps: OutputDeps): Operation[] {
   return [sendInputOperation(deps), sendSignal(deps), resizeOperation(deps)];
 }
 
+const sendCli: CliShape = {
+  words: ['send'],
+  args: ['id', 'text'],
+  summary: 'type a line into a job',
+  about:
+    'Types into a job that was started with --tty or --stdin open, then shows what it prints. Presses Enter after the text unless --no-newline is set.',
+  examples: [
+    "errand send repl '1 + 1'",
+    'errand send @last --keys ctrl-c',
+    'errand send @last --eof',
+  ],
+  implied: { text: { newline: true } },
+  failure: (output) => {
+    const { id, status, sent, hint } = output as Record<string, unknown>;
+    if (sent !== 0 || !isFinal(status as Job['status']) || hint === undefined) return undefined;
+    return {
+      code: 'wrongState',
+      message: `${String(id)} has ended (${String(status)}); nothing was sent.`,
+      hint: `read_output shows what it printed. rerun_job starts it again.`,
+    };
+  },
+};
+
 function sendInputOperation(deps: OutputDeps): Operation {
-  const { jobs } = deps;
   return defineOperation({
     ...sendInput,
     allowsNul: ['text'],
@@ -47,28 +69,7 @@ function sendInputOperation(deps: OutputDeps): Operation {
     unlistedInput: ['maxBytes'],
     pages: true,
     http: { method: 'POST', path: '/api/jobs/{id}/input' },
-    cli: {
-      words: ['send'],
-      args: ['id', 'text'],
-      summary: 'type a line into a job',
-      about:
-        'Types into a job that was started with --tty or --stdin open, then shows what it prints. Presses Enter after the text unless --no-newline is set.',
-      examples: [
-        "errand send repl '1 + 1'",
-        'errand send @last --keys ctrl-c',
-        'errand send @last --eof',
-      ],
-      implied: { text: { newline: true } },
-      failure: (output) => {
-        const { id, status, sent, hint } = output as Record<string, unknown>;
-        if (sent !== 0 || !isFinal(status as Job['status']) || hint === undefined) return undefined;
-        return {
-          code: 'wrongState',
-          message: `${String(id)} has ended (${String(status)}); nothing was sent.`,
-          hint: `read_output shows what it printed. rerun_job starts it again.`,
-        };
-      },
-    },
+    cli: sendCli,
     text: (out) =>
       `${stateText(out as Parameters<typeof stateText>[0])}\n${out.text || '(nothing printed)'}${out.hint ? `\n${out.hint}` : ''}`,
     run: async (given, context) => {
@@ -98,9 +99,8 @@ function sendInputOperation(deps: OutputDeps): Operation {
       const present = await waitForQuiet(
         job,
         folder,
-        { shown, waitMs: input.waitMs },
+        { shown, waitMs: input.waitMs, signal },
         deps,
-        signal,
       );
       const reading = await newOutput(
         present,
@@ -117,21 +117,17 @@ function sendInputOperation(deps: OutputDeps): Operation {
       return { id, status, exitCode, signal: killedBy, sent, text, next, ...left, ...hint };
     },
   });
+}
 
-  async function endedResponse(
-    job: Job,
-    outputDeps: OutputDeps,
-    { maxBytes, unmasked }: ReadLimits,
-  ) {
-    const present = await jobs.get(job.id);
-    const { id, status, exitCode, signal, text, next } = await readJobOutput(
-      present,
-      { mode: 'tail', maxBytes: Math.min(maxBytes, 2000), unmasked },
-      outputDeps,
-    );
-    const hint = 'The job has ended, so nothing was sent. This is the end of its output.';
-    return { id, status, exitCode, signal, sent: 0, text, next, hint };
-  }
+async function endedResponse(job: Job, deps: OutputDeps, { maxBytes, unmasked }: ReadLimits) {
+  const present = await deps.jobs.get(job.id);
+  const { id, status, exitCode, signal, text, next } = await readJobOutput(
+    present,
+    { mode: 'tail', maxBytes: Math.min(maxBytes, 2000), unmasked },
+    deps,
+  );
+  const hint = 'The job has ended, so nothing was sent. This is the end of its output.';
+  return { id, status, exitCode, signal, sent: 0, text, next, hint };
 }
 
 function resizeOperation(deps: OutputDeps): Operation {
@@ -225,9 +221,8 @@ async function newOutput(
 async function waitForQuiet(
   job: Job,
   folder: LaunchFolder,
-  { shown, waitMs }: { shown: number; waitMs: number },
+  { shown, waitMs, signal }: { shown: number; waitMs: number; signal: AbortSignal },
   { jobs, clock }: OutputDeps,
-  signal: AbortSignal,
 ): Promise<Job> {
   const step = 25;
   const until = clock.now() + waitMs;

@@ -114,7 +114,7 @@ export async function readJobOutput(
   const parts = await Promise.all(
     chosen.map(async ({ stream, view, omitted: missing }) => {
       await using log = await Log.open(view);
-      const part = await readPart(log, mode, share, job, deps);
+      const part = await readPart(log, { ...share, mode }, job, deps);
       return { stream, part: missing === undefined ? part : withNote(part, missing) };
     }),
   );
@@ -151,8 +151,7 @@ interface Part extends Reading {
 
 async function readPart(
   log: Log,
-  mode: (typeof outputModes)[number],
-  request: OutputRequest,
+  { mode, ...request }: OutputRequest & { mode: (typeof outputModes)[number] },
   job: Job,
   deps: OutputDeps,
 ): Promise<Part> {

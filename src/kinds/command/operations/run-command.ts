@@ -78,7 +78,7 @@ export function runCommandOperation(deps: RunDeps): Operation {
     outputFor: async (id, context) => {
       const job = await ownJob(deps.jobs, id, context.caller);
       return job.kind === 'command'
-        ? buildResponse(id, false, { waitMs: 0 }, context, deps)
+        ? buildResponse({ id, existing: false }, { waitMs: 0 }, context, deps)
         : undefined;
     },
     text: (out) => runText(deps.jobs, out),
@@ -88,7 +88,7 @@ export function runCommandOperation(deps: RunDeps): Operation {
       const { job, existing } = input.ensure
         ? await runExclusively(starting, key, () => ensure(submission, context, deps))
         : await submit(submission, deps);
-      return buildResponse(job.id, existing, input, context, deps);
+      return buildResponse({ id: job.id, existing }, input, context, deps);
     },
   });
 }
@@ -203,8 +203,7 @@ async function isHealthy(job: Job, { jobs, waiting }: RunDeps): Promise<boolean>
 }
 
 async function buildResponse(
-  id: string,
-  existing: boolean,
+  { id, existing }: { id: string; existing: boolean },
   input: Pick<RunInput, 'waitMs'> & Partial<RunInput>,
   context: CallContext,
   deps: RunDeps,

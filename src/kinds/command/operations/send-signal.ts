@@ -10,7 +10,7 @@ import type { Clock } from '../../../runtime/clock.ts';
 import { membersOf } from '../conditions.ts';
 import { markInterrupted } from '../process/end-reason.ts';
 import type { LaunchFolder } from '../process/folder.ts';
-import { bootId, signalProcess } from '../process/identity.ts';
+import { bootId, signalProcess } from '../../../runtime/process-identity.ts';
 import { handledSignals } from '../process/observe.ts';
 import { isForkOf } from '../process/proc.ts';
 import { isHolder } from '../process/stdin.ts';

@@ -41,7 +41,7 @@ export async function readTail(
   before = log.size,
 ): Promise<Reading> {
   const to = Math.max(Math.min(before, log.size), log.start);
-  if (options.raw) return readRaw(log, log.start, to, 'end', options.maxBytes);
+  if (options.raw) return readRaw(log, { from: log.start, to }, 'end', options.maxBytes);
   for (let span = Math.max(options.maxBytes, 4096) * 2; ; span *= 4) {
     const from = Math.max(to - Math.min(span, maxWindowBytes), log.start);
     const { lines, hasManyLines } = linesOf(await log.bytes(from, to), from, log);
@@ -88,7 +88,8 @@ export async function readForward(
   to = log.size,
 ): Promise<Reading> {
   const begin = Math.min(Math.max(from, log.start), log.size);
-  if (options.raw) return readRaw(log, begin, Math.min(to, log.size), 'start', options.maxBytes);
+  if (options.raw)
+    return readRaw(log, { from: begin, to: Math.min(to, log.size) }, 'start', options.maxBytes);
   for (let span = options.maxBytes; ; span *= 4) {
     const window = await log.bytes(begin, Math.min(begin + Math.min(span, maxWindowBytes), to));
     const whole = begin + window.length >= Math.min(to, log.size);
@@ -183,7 +184,12 @@ function fit(line: Line, options: ReadOptions): Line {
 }
 
 /** Returns a range of bytes unchanged. Invalid UTF-8 expands to three bytes per byte, which makes the range shorter. */
-async function readRaw(log: Log, from: number, to: number, keep: 'start' | 'end', max: number) {
+async function readRaw(
+  log: Log,
+  { from, to }: { from: number; to: number },
+  keep: 'start' | 'end',
+  max: number,
+) {
   for (let span = max; ; span = Math.floor(span / 2)) {
     const begin = keep === 'start' ? from : Math.max(to - span, from);
     const end = keep === 'start' ? Math.min(from + span, to) : to;

@@ -13,7 +13,7 @@ import {
 import { constants as osConstants } from 'node:os';
 import { join } from 'node:path';
 import { exitRecordBytes } from './wrapper.ts';
-import { startTicks, type Identity } from './identity.ts';
+import { startTicks, type Identity } from '../../../runtime/process-identity.ts';
 
 export interface ExitRecord {
   /** Null if a signal ended it. */

@@ -4,7 +4,7 @@ import { systemClock } from '../../../runtime/clock.ts';
 import { writeEndReason, type EndReason } from './end-reason.ts';
 import { LaunchFolder } from './folder.ts';
 import { aliveAt, roomBytes } from './guard.ts';
-import { isAlive } from './identity.ts';
+import { isAlive } from '../../../runtime/process-identity.ts';
 import { killTree } from './kill.ts';
 import { keptBytes, overLimit, readGaps, trimRing } from './limits.ts';
 import { Registry, type Registered } from './registry.ts';

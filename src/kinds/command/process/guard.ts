@@ -7,7 +7,13 @@ import { mkdirSync, rmSync, utimesSync, writeFileSync } from 'node:fs';
 import { extname, join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { textOf } from './folder.ts';
-import { bootId, isAlive, signalProcess, startOf, type Identity } from './identity.ts';
+import {
+  bootId,
+  isAlive,
+  signalProcess,
+  startOf,
+  type Identity,
+} from '../../../runtime/process-identity.ts';
 
 interface GuardSettings {
   /** Check interval. Without a server, a limit is exceeded by at most this much plus the time to end a process tree. */

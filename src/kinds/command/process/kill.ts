@@ -1,7 +1,7 @@
 // Ends an attempt: SIGTERM to every process of its tree, a grace period, then SIGKILL in rounds until none is left.
 // Survivors are reported. The wrapper is never signalled, because it must write the exit record.
 import type { Clock } from '../../../runtime/clock.ts';
-import { bootId, isAlive, signalProcess } from './identity.ts';
+import { bootId, isAlive, signalProcess } from '../../../runtime/process-identity.ts';
 import { isForkOf } from './proc.ts';
 import { identityOf, treeMembers, type ProcessRow, type Tree } from './tree.ts';
 

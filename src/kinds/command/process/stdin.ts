@@ -2,7 +2,7 @@
 import { closeSync, constants, openSync, writeSync } from 'node:fs';
 import type { Clock } from '../../../runtime/clock.ts';
 import { textOf, type LaunchFolder } from './folder.ts';
-import { signalProcess, startOf, type Identity } from './identity.ts';
+import { signalProcess, startOf, type Identity } from '../../../runtime/process-identity.ts';
 import { identityOf, treeMembers, type ProcessRow } from './tree.ts';
 
 const maxFullMs = 5000;

@@ -7,7 +7,7 @@ import { readFileSync, readdirSync, readlinkSync } from 'node:fs';
 import { dirname } from 'node:path';
 import { promisify } from 'node:util';
 import { nextTurn } from '../../../runtime/clock.ts';
-import { startTicks, type Identity } from './identity.ts';
+import { startTicks, type Identity } from '../../../runtime/process-identity.ts';
 import { procText } from './proc.ts';
 
 export interface ProcessRow {

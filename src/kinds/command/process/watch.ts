@@ -2,7 +2,7 @@
 // started is polled: first its exit record, then whether its process is alive.
 import type { Clock } from '../../../runtime/clock.ts';
 import type { ExitRecord, LaunchFolder } from './folder.ts';
-import { isAlive, type Identity } from './identity.ts';
+import { isAlive, type Identity } from '../../../runtime/process-identity.ts';
 
 /** The wrapper writes its record and exits. If it is dead without a record, this many more checks follow. */
 const lateLooks = 3;

@@ -1,6 +1,7 @@
 // Batches: thousands of jobs under one parent. The parent is a job of kind `batch` that runs nothing itself: a draft
 // while requests are added, then running until its last job has ended. Queueing a large batch continues after a
 // crash.
+import { maxRequests } from '../contracts/batches.ts';
 import { AppError, errorKind } from '../../../errors.ts';
 import { isFinal, type Job } from '../../../jobs/job.ts';
 import { type Jobs } from '../../../jobs/jobs.ts';
@@ -18,7 +19,6 @@ import type { Step } from '../../../store/store.ts';
 import { toDrafts, toRunRequest } from './drafts.ts';
 import type { BatchStore } from '../store/batches.ts';
 
-export const maxRequests = 50_000;
 const maxActive = 100;
 /** Jobs that are queued in one transaction. */
 const chunkSize = 500;

@@ -1,47 +1,19 @@
 // Batch operations: run_batch for agents, and the steps (draft, add, finalize …) that RunPod's batch routes need.
+import { defined } from '../../../runtime/defined.ts';
 import { z } from 'zod';
 import { AppError } from '../../../errors.ts';
 import { defineOperation, type Operation } from '../../../operation.ts';
-import { fitItems, omitted } from '../../../runtime/response-budget.ts';
+import { fitItems } from '../../../runtime/response-budget.ts';
 import { decodeJson } from '../../../runtime/json.ts';
 import type { EndpointDeps } from '../deps.ts';
 import type { Job } from '../../../jobs/job.ts';
 import { isoTime } from '../../../runtime/clock.ts';
 import type { RunRequest } from '../jobs/submitter.ts';
-import { maxRequests } from '../batch/batches.ts';
+import * as contracts from '../contracts/batches.ts';
+import { batchView, maxRequests, type BatchView } from '../contracts/batches.ts';
 import { endpointId } from '../spec.ts';
-import { jobId } from '../../../contracts/jobs.ts';
-import { endpointJobView, viewEndpointJob } from './job-view.ts';
-import { runFields } from './jobs.ts';
-import { omitUndefined } from './omit-undefined.ts';
+import { viewEndpointJob } from './job-view.ts';
 import { ofEndpoint } from './reach.ts';
-
-const endpointFilter = z
-  .string()
-  .max(100)
-  .optional()
-  .describe('Only match batches of this endpoint');
-const request = z.object(runFields);
-const requests = z.array(request).max(maxRequests);
-const counts = z.object({
-  total: z.number(),
-  queued: z.number(),
-  running: z.number(),
-  completed: z.number(),
-  failed: z.number(),
-  cancelled: z.number(),
-});
-const batchView = z.object({
-  id: z.string(),
-  endpointId: z.string(),
-  status: z.string(),
-  draft: z.boolean(),
-  name: z.string().optional(),
-  counts,
-  state: z.string().describe('Summary of the counts'),
-  createdAt: z.string(),
-});
-type BatchView = z.infer<typeof batchView>;
 
 export function batchOperations(deps: EndpointDeps): Operation[] {
   return [
@@ -96,25 +68,19 @@ function runBatch(deps: EndpointDeps): Operation {
 
 function draftBatch(deps: EndpointDeps): Operation {
   return defineOperation({
-    name: 'draft_batch',
+    ...contracts.draftBatch,
     title: 'Draft batch',
     description:
       'Creates a batch that is not queued yet, so that requests can be added. For dialects; agents use run_batch.',
     effect: 'write',
     scope: 'run',
     reach: ofEndpoint,
-    input: z.object({
-      endpointId: z.string().max(100),
-      requests,
-      name: z.string().max(200).optional(),
-    }),
-    output: batchView,
     run: async (input, { caller }) => {
       const endpoint = await deps.endpoints.get(input.endpointId, caller);
       const batch = await deps.batches.create({
         endpoint,
         owner: caller!.owner,
-        requests: input.requests.map((one) => omitUndefined(one) as RunRequest),
+        requests: input.requests.map((one) => defined(one) as RunRequest),
         finalize: false,
         ...(input.name === undefined ? {} : { name: input.name }),
       });
@@ -125,26 +91,17 @@ function draftBatch(deps: EndpointDeps): Operation {
 
 function changeBatch(deps: EndpointDeps): Operation {
   return defineOperation({
-    name: 'change_batch',
+    ...contracts.changeBatch,
     title: 'Change batch',
     description:
       'Adds requests to a draft, removes one, renames it or queues it (finalize). For dialects.',
     effect: 'write',
     scope: 'run',
     reach: { jobs: ({ batchId }) => [batchId] },
-    input: z.object({
-      endpointId: z.string().max(100),
-      batchId: jobId,
-      add: requests.optional(),
-      remove: jobId.optional(),
-      name: z.string().max(200).optional(),
-      finalize: z.boolean().optional(),
-    }),
-    output: batchView.extend({ added: z.array(z.string()).optional() }),
     run: async (input, { caller }) => {
       const { id } = await deps.batches.get(input.batchId, caller, input.endpointId);
       const { batch, added } = await deps.batches.change(id, {
-        add: (input.add ?? []).map((one) => omitUndefined(one) as RunRequest),
+        add: (input.add ?? []).map((one) => defined(one) as RunRequest),
         remove: input.remove,
         name: input.name,
         finalize: input.finalize === true,
@@ -158,7 +115,7 @@ const maxCancelMs = 10_000;
 
 function cancelBatch(deps: EndpointDeps): Operation {
   return defineOperation({
-    name: 'cancel_batch',
+    ...contracts.cancelBatch,
     title: 'Cancel batch',
     description:
       'Cancels the waiting jobs of a batch. Running jobs continue, and ended jobs keep their results. Agents use cancel_job on the parent.',
@@ -166,8 +123,6 @@ function cancelBatch(deps: EndpointDeps): Operation {
     idempotent: true,
     scope: 'run',
     reach: { jobs: ({ batchId }) => [batchId] },
-    input: z.object({ batchId: jobId, endpointId: endpointFilter }),
-    output: batchView,
     cli: { words: ['batch', 'cancel'], args: ['batchId'] },
     text: batchText,
     run: async (input, { caller }) => {
@@ -182,15 +137,14 @@ function cancelBatch(deps: EndpointDeps): Operation {
 
 function getBatch(deps: EndpointDeps): Operation {
   return defineOperation({
-    name: 'get_batch',
+    ...contracts.getBatch,
     title: 'Get batch',
     description:
       'Shows one batch of an endpoint with its counts. Agents use get_job on the parent.',
     effect: 'read',
     scope: 'read',
     reach: { jobs: ({ batchId }) => [batchId] },
-    input: z.object({ batchId: jobId, endpointId: endpointFilter }),
-    output: batchView,
+    http: { method: 'GET', path: '/api/batches/{batchId}' },
     cli: { words: ['batch', 'show'], args: ['batchId'] },
     text: batchText,
     run: async (input, { caller }) =>
@@ -200,17 +154,13 @@ function getBatch(deps: EndpointDeps): Operation {
 
 function listBatches(deps: EndpointDeps): Operation {
   return defineOperation({
-    name: 'list_batches',
+    ...contracts.listBatches,
     title: 'List batches',
     description: 'Lists the batches of an endpoint, newest first, with their counts.',
     effect: 'read',
     scope: 'read',
     reach: ofEndpoint,
-    input: z.object({
-      endpointId: z.string().max(100),
-      limit: z.number().int().min(1).max(200).default(50),
-    }),
-    output: z.object({ batches: z.array(batchView) }),
+    http: { method: 'GET', path: '/api/endpoints/{endpointId}/batches' },
     cli: {
       words: ['batch', 'list'],
       args: ['endpointId'],
@@ -231,7 +181,7 @@ function listBatches(deps: EndpointDeps): Operation {
 
 function listBatchJobs(deps: EndpointDeps): Operation {
   return defineOperation({
-    name: 'list_batch_jobs',
+    ...contracts.listBatchJobs,
     title: 'List batch jobs',
     description:
       'Lists the jobs of a batch in order, with status and output, page by page. Use it to collect the results of run_batch. For counts alone, get_job on the parent is cheaper. Changes nothing.',
@@ -239,18 +189,6 @@ function listBatchJobs(deps: EndpointDeps): Operation {
     scope: 'read',
     reach: { jobs: ({ batchId }) => [batchId] },
     toolsets: ['endpoints'],
-    input: z.object({
-      batchId: jobId,
-      offset: z.number().int().min(0).default(0),
-      limit: z.number().int().min(1).max(1000).default(50),
-    }),
-    output: z.object({
-      jobs: z.array(endpointJobView),
-      total: z.number(),
-      hasMore: z.boolean(),
-      nextOffset: z.number().optional(),
-      omitted: omitted.optional(),
-    }),
     pages: true,
     http: { method: 'GET', path: '/api/batches/{batchId}/jobs' },
     cli: {

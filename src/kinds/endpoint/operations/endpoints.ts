@@ -1,36 +1,18 @@
 // Endpoint operations: save, list with health, delete, purge, releases.
+import { defined } from '../../../runtime/defined.ts';
 import { resolve } from 'node:path';
-import { z } from 'zod';
 import { AppError } from '../../../errors.ts';
 import { randomId } from '../../../runtime/id.ts';
 import { defineOperation, type Caller, type Operation, type Origin } from '../../../operation.ts';
-import { fitItems, omitted } from '../../../runtime/response-budget.ts';
+import { fitItems } from '../../../runtime/response-budget.ts';
 import { isoTime } from '../../../runtime/clock.ts';
+import * as contracts from '../contracts/endpoints.ts';
 import type { EndpointDeps } from '../deps.ts';
 import { manages, mayChange, mayUse, unknownEndpoint } from '../endpoints.ts';
 import type { Health } from '../health.ts';
 import { withFiles } from '../workers/recipe.ts';
-import { endpointChanges, endpointId, endpointSpec } from '../spec.ts';
 import type { EndpointRow } from '../store/endpoints.ts';
 import { ofEndpoint } from './reach.ts';
-
-const healthView = z.object({
-  jobs: z.record(z.string(), z.number()),
-  workers: z.record(z.string(), z.number()),
-});
-
-const endpointView = z.looseObject({
-  id: z.string(),
-  version: z.number(),
-  source: z.enum(['api', 'config']),
-  spec: endpointSpec,
-  health: healthView,
-  state: z.string().describe('Summary of the health'),
-  trouble: z.string().optional().describe('Why its workers do not start'),
-  note: z.string().optional().describe('Note about this change'),
-  webhookSecret: z.string().optional(),
-  createdAt: z.string(),
-});
 
 export function endpointOperations(deps: EndpointDeps): Operation[] {
   return [
@@ -45,7 +27,7 @@ export function endpointOperations(deps: EndpointDeps): Operation[] {
 
 function saveEndpoint(deps: EndpointDeps): Operation {
   return defineOperation({
-    name: 'save_endpoint',
+    ...contracts.saveEndpoint,
     title: 'Save endpoint',
     description:
       'Creates a serverless endpoint, or changes the given fields of one. recipe defines its workers: {module} a JS/TS handler file, {perJob} a command per job, {worker} a program that speaks the RunPod worker protocol, {image} a container. Without a recipe, workers connect from outside. remote sends jobs to RunPod or another Errand instead. ' +
@@ -55,25 +37,19 @@ function saveEndpoint(deps: EndpointDeps): Operation {
     scope: 'run',
     reach: {},
     toolsets: ['endpoints'],
-    input: z.object({
-      id: endpointId.optional().describe('Default: a new random id'),
-      ...endpointChanges,
-      create: z.boolean().optional().describe('Fail if the endpoint exists'),
-    }),
-    output: endpointView,
     http: { method: 'POST', path: '/api/endpoints' },
     cli: { words: ['endpoint', 'save'], args: ['id'] },
-    run: async ({ id: wished, create, ...fields }, { caller, origin }) => {
+    run: async ({ id: givenId, create, ...fields }, { caller, origin }) => {
       const isEmpty = Object.values(fields).every((value) => value === undefined);
-      if (wished === undefined && isEmpty)
+      if (givenId === undefined && isEmpty)
         throw new AppError('invalidInput', 'An endpoint needs an id or a recipe.', {
           hint: 'Pass an id, and a recipe for its workers (or a remote).',
         });
-      const id = wished ?? randomId('ep', 12);
+      const id = givenId ?? randomId('ep', 12);
       const before = await deps.endpoints.find(id);
       if (before && !mayChange(before, caller)) throw cannotChange(before, caller);
       refuseForeignCode(fields, caller);
-      const given = Object.fromEntries(Object.entries(fields).filter(([, v]) => v !== undefined));
+      const given = defined(fields);
       const row = await deps.endpoints.save({
         id,
         fields: withPaths(given, origin, deps.home),
@@ -95,7 +71,7 @@ const passingNote =
 
 function listEndpoints(deps: EndpointDeps): Operation {
   return defineOperation({
-    name: 'list_endpoints',
+    ...contracts.listEndpoints,
     title: 'List endpoints',
     description:
       'Lists the serverless endpoints you can use, with the health of each: jobs waiting, running, done and failed, workers idle, running, starting and unhealthy, and why workers do not start. Use it before run_endpoint, or when jobs stay queued. Changes nothing.',
@@ -103,19 +79,6 @@ function listEndpoints(deps: EndpointDeps): Operation {
     scope: 'read',
     reach: { filters: ['queues', 'subject'] },
     toolsets: ['endpoints'],
-    input: z.object({
-      limit: z.number().int().min(1).max(1000).default(100),
-      after: z
-        .string()
-        .max(100)
-        .optional()
-        .describe('Id of the last endpoint of the previous page'),
-    }),
-    output: z.object({
-      endpoints: z.array(endpointView),
-      next: z.string().optional(),
-      omitted: omitted.optional(),
-    }),
     pages: true,
     http: { method: 'GET', path: '/api/endpoints' },
     cli: {
@@ -140,15 +103,13 @@ function listEndpoints(deps: EndpointDeps): Operation {
 
 function getEndpoint(deps: EndpointDeps): Operation {
   return defineOperation({
-    name: 'get_endpoint',
+    ...contracts.getEndpoint,
     title: 'Get endpoint',
     description:
       'Shows one endpoint: recipe, scaling, timeouts, version and health, and for its owner the secret that signs job webhooks. Use list_endpoints to find its id. Changes nothing.',
     effect: 'read',
     scope: 'read',
     reach: { queue: ({ id }) => id, subject: { type: 'endpoint', id: ({ id }) => id } },
-    input: z.object({ id: z.string().max(100) }),
-    output: endpointView,
     http: { method: 'GET', path: '/api/endpoints/{id}' },
     cli: { words: ['endpoint', 'show'], args: ['id'] },
     run: async ({ id }, { caller }) => {
@@ -161,7 +122,7 @@ function getEndpoint(deps: EndpointDeps): Operation {
 
 function deleteEndpoint(deps: EndpointDeps): Operation {
   return defineOperation({
-    name: 'delete_endpoint',
+    ...contracts.deleteEndpoint,
     title: 'Delete endpoint',
     description:
       'Deletes an endpoint permanently. Use it when the endpoint is no longer needed. Its waiting and running jobs are cancelled and its workers are stopped. Ended jobs and their results stay readable with get_job. To pause the endpoint instead, set maxWorkers to 0 with save_endpoint.',
@@ -170,8 +131,6 @@ function deleteEndpoint(deps: EndpointDeps): Operation {
     scope: 'run',
     reach: {},
     toolsets: ['endpoints'],
-    input: z.object({ id: z.string().max(100) }),
-    output: z.object({ id: z.string(), cancelled: z.number() }),
     http: { method: 'DELETE', path: '/api/endpoints/{id}' },
     cli: { words: ['endpoint', 'delete'], args: ['id'] },
     run: async ({ id }, { caller }) => {
@@ -196,7 +155,7 @@ function deleteEndpoint(deps: EndpointDeps): Operation {
 
 function purgeQueue(deps: EndpointDeps): Operation {
   return defineOperation({
-    name: 'purge_queue',
+    ...contracts.purgeQueue,
     title: 'Purge queue',
     description:
       'Cancels every waiting job of an endpoint. Running jobs continue. The endpoint owner and admin keys cancel the jobs of all users; on an endpoint of config.json, other keys cancel only the jobs of their owner. Use it to drop a backlog that is no longer needed. To cancel one job use cancel_job. Returns how many were removed.',
@@ -205,8 +164,6 @@ function purgeQueue(deps: EndpointDeps): Operation {
     scope: 'run',
     reach: ofEndpoint,
     toolsets: ['endpoints'],
-    input: z.object({ endpointId: z.string().max(100) }),
-    output: z.object({ removed: z.number() }),
     http: { method: 'POST', path: '/api/endpoints/{endpointId}/purge' },
     cli: { words: ['endpoint', 'purge'], args: ['endpointId'] },
     run: async (input, { caller }) => {
@@ -220,28 +177,13 @@ function purgeQueue(deps: EndpointDeps): Operation {
 
 function listReleases(deps: EndpointDeps): Operation {
   return defineOperation({
-    name: 'list_releases',
+    ...contracts.listReleases,
     title: 'List releases',
     description:
       'Shows the versions of an endpoint, newest first, with the changes of each and how many workers run it. Use it to check whether a rollout has finished. Changes nothing.',
     effect: 'read',
     scope: 'read',
     reach: ofEndpoint,
-    input: z.object({ endpointId: z.string().max(100) }),
-    output: z.object({
-      version: z.number(),
-      workers: z.number(),
-      workersOnLatest: z.number(),
-      releases: z.array(
-        z.object({
-          version: z.number(),
-          by: z.string(),
-          workers: z.number(),
-          createdAt: z.string(),
-          diff: z.array(z.object({ field: z.string(), old: z.unknown(), new: z.unknown() })),
-        }),
-      ),
-    }),
     http: { method: 'GET', path: '/api/endpoints/{endpointId}/releases' },
     cli: { words: ['endpoint', 'releases'], args: ['endpointId'] },
     run: async (input, { caller }) => {

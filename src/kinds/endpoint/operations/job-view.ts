@@ -1,31 +1,10 @@
 // Endpoint jobs as operations return them to dialects.
-import { z } from 'zod';
 import { isFinal, type Job } from '../../../jobs/job.ts';
-import { statuses } from '../../../contracts/jobs.ts';
 import { isoTime } from '../../../runtime/clock.ts';
+import type { EndpointJobView } from '../contracts/jobs.ts';
 import type { EndpointDeps } from '../deps.ts';
 import type { JobInput } from '../jobs/submitter.ts';
 import { delayMs } from '../jobs/reports.ts';
-
-/** A job as dialects need it: every fact, and the result from wherever it is stored. */
-export const endpointJobView = z.object({
-  id: z.string(),
-  endpointId: z.string(),
-  status: z.enum(statuses),
-  stage: z.string().optional(),
-  output: z.unknown().optional(),
-  error: z.looseObject({ code: z.string(), message: z.string() }).optional(),
-  delayMs: z.number().optional(),
-  executionMs: z.number().optional(),
-  retries: z.number(),
-  workerId: z.string().optional(),
-  input: z.unknown().optional(),
-  webhook: z.string().optional(),
-  createdAt: z.string(),
-  startedAt: z.string().optional(),
-  finishedAt: z.string().optional(),
-});
-export type EndpointJobView = z.infer<typeof endpointJobView>;
 
 export function viewEndpointJob(
   deps: EndpointDeps,

@@ -1,57 +1,25 @@
 // Job operations of an endpoint: run, get, wait, list, cancel, retry. `*_endpoint_job` operations are for dialects
 // and are not tools. Agents use run_endpoint.
+import { defined } from '../../../runtime/defined.ts';
 import { z } from 'zod';
 import { AppError } from '../../../errors.ts';
 import { briefJob, briefJobSchema } from '../../../jobs/brief-view.ts';
 import { isFinal, type Job } from '../../../jobs/job.ts';
 import { reportWait, limitWait } from '../../../jobs/wait-progress.ts';
-import { clampedWait, waitField, jobView, jobId } from '../../../contracts/jobs.ts';
+import { jobView, waitField } from '../../../contracts/jobs.ts';
 import { isOwn, viewJob } from '../../../jobs/view.ts';
 import { defineOperation, type Caller, type Operation } from '../../../operation.ts';
 import { onDisconnect } from '../../../runtime/disconnect.ts';
-import { fitItems, omitted } from '../../../runtime/response-budget.ts';
+import { fitItems } from '../../../runtime/response-budget.ts';
 import { endpointJob, ownEndpointJob, statusJob, type EndpointDeps } from '../deps.ts';
 import type { RunRequest } from '../jobs/submitter.ts';
 import { endpointId } from '../spec.ts';
 import type { EndpointRow } from '../store/endpoints.ts';
-import { endpointJobView, listed, viewEndpointJob, type EndpointJobView } from './job-view.ts';
-import { omitUndefined } from './omit-undefined.ts';
-import { waitFor, maxWaitMs } from './waits.ts';
+import * as contracts from '../contracts/jobs.ts';
+import { runFields, type EndpointJobView } from '../contracts/jobs.ts';
+import { listed, viewEndpointJob } from './job-view.ts';
+import { waitFor } from './waits.ts';
 import { ofEndpoint } from './reach.ts';
-
-const day = 86_400_000;
-
-export const runFields = {
-  input: z.unknown().describe('Any JSON; the handler receives it as job.input'),
-  webhook: z.url().max(2000).optional().describe('Receives the job by POST when it has ended'),
-  s3Config: z.record(z.string(), z.unknown()).optional().describe('Passed on to the worker'),
-  executionTimeoutMs: z
-    .number()
-    .int()
-    .min(5000)
-    .max(7 * day)
-    .optional()
-    .describe('Maximum running time, 5 s to 7 days'),
-  ttlMs: z
-    .number()
-    .int()
-    .min(10_000)
-    .max(7 * day)
-    .optional()
-    .describe('Maximum lifetime from now, waiting and running'),
-  lowPriority: z
-    .boolean()
-    .optional()
-    .describe('Runs when no other job waits; does not start a worker'),
-  idempotencyKey: z
-    .string()
-    .min(1)
-    .max(200)
-    .optional()
-    .describe('Calls with the same key run one job'),
-  name: z.string().max(200).optional().describe('Name to find the job by'),
-  tags: z.array(z.string().max(100)).max(20).optional().describe('Tags to find the job by'),
-};
 
 /** Every conversation pays for the tool list, so agents get only the fields they use. */
 const { s3Config: _s3, tags: _tags, ...agentFields } = runFields;
@@ -112,7 +80,7 @@ function runEndpoint(deps: EndpointDeps): Operation {
 
 function submitJob(deps: EndpointDeps): Operation {
   return defineOperation({
-    name: 'submit_endpoint_job',
+    ...contracts.submitEndpointJob,
     title: 'Submit endpoint job',
     description:
       'Submits one job to an endpoint and returns its id, or with waitMs the whole job when it has ended or the wait times out. For dialects; agents use run_endpoint.',
@@ -120,16 +88,6 @@ function submitJob(deps: EndpointDeps): Operation {
     openWorld: true,
     scope: 'run',
     reach: ofEndpoint,
-    input: z.object({
-      endpointId: z.string().max(100),
-      ...runFields,
-      waitMs: clampedWait(maxWaitMs).optional(),
-      connection: z
-        .enum(['stream', 'request'])
-        .optional()
-        .describe('The caller keeps its connection open for the job, see cancelOnDisconnect'),
-    }),
-    output: endpointJobView,
     run: async ({ endpointId: id, waitMs, connection, ...input }, { caller, signal }) => {
       const endpoint = await deps.endpoints.get(id, caller);
       const owner = caller!.owner;
@@ -145,26 +103,14 @@ function submitJob(deps: EndpointDeps): Operation {
 
 function getEndpointJob(deps: EndpointDeps): Operation {
   return defineOperation({
-    name: 'get_endpoint_job',
+    ...contracts.getEndpointJob,
     title: 'Get endpoint job',
     description:
       'Shows one job of one endpoint with its whole output; with waitMs, waits for its end first. For dialects; agents use get_job and wait_for_jobs.',
     effect: 'read',
     scope: 'read',
     reach: ofEndpoint,
-    input: z.object({
-      endpointId: z.string().max(100),
-      id: jobId,
-      waitMs: clampedWait(maxWaitMs).optional(),
-      ttlMs: z
-        .number()
-        .int()
-        .min(10_000)
-        .max(7 * day)
-        .optional(),
-      includeInput: z.boolean().optional(),
-    }),
-    output: endpointJobView,
+    http: { method: 'GET', path: '/api/endpoints/{endpointId}/jobs/{id}' },
     run: async ({ waitMs, ttlMs, includeInput, ...input }, { caller, signal }) => {
       let job = await (includeInput ? endpointJob : statusJob)(deps, input, caller);
       if (ttlMs !== undefined) job = await setTtl(deps, job.id, ttlMs);
@@ -177,27 +123,14 @@ function getEndpointJob(deps: EndpointDeps): Operation {
 
 function listEndpointJobs(deps: EndpointDeps): Operation {
   return defineOperation({
-    name: 'list_endpoint_jobs',
+    ...contracts.listEndpointJobs,
     title: 'List endpoint jobs',
     description:
       'Lists jobs of one endpoint, newest first, with their states and times but without output, or finds the job with an idempotency key. For dialects; agents use list_jobs.',
     effect: 'read',
     scope: 'read',
     reach: ofEndpoint,
-    input: z.object({
-      endpointId: z.string().max(100),
-      limit: z.number().int().min(1).max(200).default(50),
-      cursor: z.number().int().min(0).optional(),
-      idempotencyKey: z.string().max(200).optional(),
-      retryOf: jobId
-        .optional()
-        .describe('With a key: matches this job if it was retried with that key'),
-    }),
-    output: z.object({
-      jobs: z.array(endpointJobView),
-      next: z.number().optional(),
-      omitted: omitted.optional(),
-    }),
+    http: { method: 'GET', path: '/api/endpoints/{endpointId}/jobs' },
     pages: true,
     run: async (input, { caller, maxResponseBytes }) => {
       const endpoint = await deps.endpoints.get(input.endpointId, caller);
@@ -239,7 +172,7 @@ async function byKey(
 
 function cancelEndpointJob(deps: EndpointDeps): Operation {
   return defineOperation({
-    name: 'cancel_endpoint_job',
+    ...contracts.cancelEndpointJob,
     title: 'Cancel endpoint job',
     description:
       'Cancels one job of one endpoint and returns its new state. An ended job does not change. For dialects; agents use cancel_job.',
@@ -247,12 +180,12 @@ function cancelEndpointJob(deps: EndpointDeps): Operation {
     idempotent: true,
     scope: 'run',
     reach: ofEndpoint,
-    input: z.object({ endpointId: z.string().max(100), id: jobId }),
-    output: endpointJobView,
     run: async (input, { caller, signal }) => {
       const job = await ownEndpointJob(deps, input, caller);
-      const told = await deps.jobs.cancel(job.id, caller!.owner);
-      const ended = isFinal(told.status) ? told : await waitFor(deps, job.id, 10_000, signal);
+      const cancelled = await deps.jobs.cancel(job.id, caller!.owner);
+      const ended = isFinal(cancelled.status)
+        ? cancelled
+        : await waitFor(deps, job.id, 10_000, signal);
       return viewEndpointJob(deps, ended ?? (await deps.jobs.get(job.id)));
     },
   });
@@ -260,19 +193,13 @@ function cancelEndpointJob(deps: EndpointDeps): Operation {
 
 function retryEndpointJob(deps: EndpointDeps): Operation {
   return defineOperation({
-    name: 'retry_endpoint_job',
+    ...contracts.retryEndpointJob,
     title: 'Retry endpoint job',
     description:
       'Runs a failed or timed out job of one endpoint again under the same id. The same idempotencyKey never does so twice. For dialects; agents use retry_job.',
     effect: 'write',
     scope: 'run',
     reach: ofEndpoint,
-    input: z.object({
-      endpointId: z.string().max(100),
-      id: jobId,
-      idempotencyKey: z.string().min(1).max(200).optional(),
-    }),
-    output: endpointJobView,
     run: async ({ idempotencyKey: key, ...input }, { caller }) => {
       const job = await ownEndpointJob(deps, input, caller);
       const isDone = async () => key !== undefined && (await deps.store.hasRetry(job.id, key));
@@ -318,5 +245,5 @@ function setTtl(deps: EndpointDeps, id: string, ttlMs: number): Promise<Job> {
 }
 
 function toRunRequest(input: { [K in keyof RunRequest]?: RunRequest[K] | undefined }): RunRequest {
-  return omitUndefined(input) as RunRequest;
+  return defined(input) as RunRequest;
 }

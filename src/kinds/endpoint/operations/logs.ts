@@ -1,37 +1,21 @@
 // Worker logs: one operation that reads or follows them.
-import { z } from 'zod';
+import type { z } from 'zod';
 import { AppError } from '../../../errors.ts';
 import { defineOperation, type CallContext, type Operation } from '../../../operation.ts';
-import { fitItems, omitted } from '../../../runtime/response-budget.ts';
+import { fitItems } from '../../../runtime/response-budget.ts';
 import type { EndpointDeps } from '../deps.ts';
-import { maxTail, type LogLine, type LogQuery } from '../workers/logs.ts';
-import { jobId } from '../../../contracts/jobs.ts';
+import * as contracts from '../contracts/workers.ts';
+import type { LogLine, LogQuery } from '../workers/logs.ts';
 import { ofEndpoint } from './reach.ts';
 
 const followMs = 300;
 
-const input = z.object({
-  endpointId: z.string().max(100),
-  workerId: z
-    .string()
-    .max(120)
-    .optional()
-    .describe('Default: the newest worker, even if it has ended'),
-  source: z.enum(['container', 'system', 'both']).default('both'),
-  tail: z.number().int().min(0).max(maxTail).default(100).describe('Number of last lines'),
-  since: z.iso
-    .datetime({ offset: true })
-    .optional()
-    .describe('Lines since this time, instead of tail'),
-  jobId: jobId.optional().describe('Only lines that the worker attributed to this job'),
-  cursor: z.string().max(80).optional().describe('Id of the last event, to continue'),
-});
-type Input = z.infer<typeof input>;
+type Input = z.infer<typeof contracts.logInput>;
 
 export function logOperations(deps: EndpointDeps): Operation[] {
   return [
     defineOperation({
-      name: 'read_worker_log',
+      ...contracts.readWorkerLog,
       title: 'Read worker log',
       description:
         'Reads what a worker of an endpoint printed, and what the server logged about it (start, stop, exit), with timestamps and the job of each line if the worker reports it. Default: the newest worker. Use it when workers die or a job fails without a reason. list_workers shows the ids. Over SSE it follows the log.',
@@ -39,21 +23,6 @@ export function logOperations(deps: EndpointDeps): Operation[] {
       scope: 'read',
       reach: ofEndpoint,
       toolsets: ['endpoints'],
-      input,
-      output: z.object({
-        workerId: z.string(),
-        lines: z.array(
-          z.object({
-            ts: z.string(),
-            source: z.enum(['container', 'system']),
-            line: z.string(),
-            jobId: z.string().optional(),
-            level: z.string().optional(),
-            offset: z.number().optional(),
-          }),
-        ),
-        omitted: omitted.optional(),
-      }),
       http: { method: 'GET', path: '/api/endpoints/{endpointId}/log' },
       cli: {
         words: ['endpoint', 'log'],

@@ -1,13 +1,13 @@
 // The callback of a remote: a job has changed. The signature in its URL authenticates it. The state of the job is
 // read from the remote, not from the callback.
-import { z } from 'zod';
 import { AppError } from '../../../errors.ts';
 import { defineOperation, type Operation } from '../../../operation.ts';
+import * as contracts from '../contracts/jobs.ts';
 import type { RemoteDriver } from '../remote/driver.ts';
 
 export function noticeRemote(driver: RemoteDriver): Operation {
   return defineOperation({
-    name: 'notice_remote',
+    ...contracts.noticeRemote,
     isInternal: true,
     title: 'Notice remote',
     description:
@@ -16,8 +16,6 @@ export function noticeRemote(driver: RemoteDriver): Operation {
     idempotent: true,
     scope: 'public',
     reach: 'nothing',
-    input: z.object({ attemptId: z.string().max(100), token: z.string().max(200) }),
-    output: z.object({}),
     run: async ({ attemptId, token }) => {
       if (await driver.handleCallback(attemptId, token)) return {};
       throw new AppError('notFound', 'The callback does not exist.');

@@ -1,11 +1,12 @@
 // Operations on job output: chunks, drained or followed, and large results in pieces.
 import { z } from 'zod';
 import { isFinal, type Job } from '../../../jobs/job.ts';
-import { statuses, jobId, clampedWait } from '../../../contracts/jobs.ts';
+import { jobId } from '../../../contracts/jobs.ts';
 import { defineOperation, type Caller, type Operation } from '../../../operation.ts';
-import { fitItems, fitText, omitted } from '../../../runtime/response-budget.ts';
+import { fitItems, fitText } from '../../../runtime/response-budget.ts';
 import { endpointJob, type EndpointDeps } from '../deps.ts';
-import { changes, maxWaitMs } from './waits.ts';
+import * as contracts from '../contracts/jobs.ts';
+import { changes } from './waits.ts';
 import { ofEndpoint } from './reach.ts';
 
 export function streamOperations(deps: EndpointDeps): Operation[] {
@@ -14,31 +15,13 @@ export function streamOperations(deps: EndpointDeps): Operation[] {
 
 function drainStream(deps: EndpointDeps): Operation {
   return defineOperation({
-    name: 'drain_stream',
+    ...contracts.drainStream,
     title: 'Drain stream',
     description:
       'Returns the chunks of a streaming job that no call has returned yet. Without new chunks it waits up to waitMs for one. follow_stream reads all chunks without consuming them.',
     effect: 'write',
     scope: 'read',
     reach: ofEndpoint,
-    input: z.object({
-      endpointId: z.string().max(100),
-      id: jobId,
-      waitMs: clampedWait(maxWaitMs).default(10_000),
-      maxBytes: z.number().int().min(1).optional().describe('Maximum size of the returned chunks'),
-      strict: z
-        .boolean()
-        .default(false)
-        .describe('Return nothing if the first chunk is larger than maxBytes'),
-    }),
-    output: z.object({
-      status: z.enum(statuses),
-      stage: z.string().nullable(),
-      chunks: z.array(z.unknown()),
-      error: z.unknown(),
-      bytes: z.number(),
-      more: z.boolean(),
-    }),
     run: async ({ waitMs, maxBytes, strict, ...input }, { caller, signal }) => {
       await endpointJob(deps, input, caller);
       const timeUp = AbortSignal.any([signal]);
@@ -62,7 +45,7 @@ function drainStream(deps: EndpointDeps): Operation {
 
 function followStream(deps: EndpointDeps): Operation {
   return defineOperation({
-    name: 'follow_stream',
+    ...contracts.followStream,
     title: 'Follow stream',
     description:
       'Reads the chunks that a streaming job has yielded after a given number, without consuming them. Over SSE it follows until the job has ended. For the final result use get_job.',
@@ -70,22 +53,6 @@ function followStream(deps: EndpointDeps): Operation {
     scope: 'read',
     reach: { jobs: ({ id }) => [id] },
     toolsets: ['endpoints'],
-    input: z.object({
-      id: jobId,
-      after: z.number().int().min(0).default(0).describe('Number of the last chunk you have'),
-      limit: z.number().int().min(1).max(1000).default(100),
-      cursor: z
-        .string()
-        .regex(/^\d{1,15}$/, 'is not a cursor of this list')
-        .optional(),
-    }),
-    output: z.object({
-      status: z.enum(statuses),
-      stage: z.string().nullable(),
-      chunks: z.array(z.object({ n: z.number(), output: z.unknown() })),
-      nextCursor: z.string().optional().describe('More chunks are available'),
-      omitted: omitted.optional(),
-    }),
     pages: true,
     http: { method: 'GET', path: '/api/jobs/{id}/stream' },
     cli: { words: ['endpoint', 'stream'], args: ['id'] },

@@ -2,9 +2,6 @@
 import type { Job } from '../../../jobs/job.ts';
 import type { EndpointDeps } from '../deps.ts';
 
-/** The longest wait that RunPod accepts. */
-export const maxWaitMs = 300_000;
-
 /** Returns the job when it has ended, or undefined on timeout. The job continues either way. */
 export async function waitFor(
   deps: EndpointDeps,

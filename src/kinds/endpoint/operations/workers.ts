@@ -1,28 +1,17 @@
 // Operations of the worker plane (scope `worker`), which the RunPod worker protocol uses, and list_workers.
-import { z } from 'zod';
-import { clampedWait, jobId } from '../../../contracts/jobs.ts';
+import type { z } from 'zod';
 import { defineOperation, type Caller, type Operation } from '../../../operation.ts';
 import { isoTime } from '../../../runtime/clock.ts';
+import * as contracts from '../contracts/workers.ts';
 import { workerEndpoint, type EndpointDeps } from '../deps.ts';
 import type { JobInput } from '../jobs/submitter.ts';
 import type { EndpointRow } from '../store/endpoints.ts';
 import type { Worker } from '../workers/worker.ts';
 import { ofEndpoint } from './reach.ts';
 
-const workerId = z.string().regex(/^[\w.:-]{1,120}$/, 'not a worker id');
-const maxWaitMs = 85_000;
-const maxBatch = 1000;
 const holdMs = 25_000;
 /** RunPod's package exits only after its open polls have returned, and container engines kill 10 s after SIGTERM. */
 const externalHoldMs = 8000;
-const place = { endpointId: z.string().max(100), workerId };
-const body = z.instanceof(Buffer) as z.ZodType<Buffer>;
-const report = z.object({
-  ...place,
-  jobId,
-  body,
-  attemptId: z.string().max(100).optional().describe('The attempt that the post belongs to'),
-});
 
 export function workerOperations(deps: EndpointDeps): Operation[] {
   return [
@@ -41,27 +30,13 @@ function holdFor({ origin }: Worker): number {
 
 function takeJobs(deps: EndpointDeps): Operation {
   return defineOperation({
-    name: 'take_jobs',
+    ...contracts.takeJobs,
     title: 'Take jobs',
     description:
       'For workers: waits for up to `count` jobs of the endpoint and claims them. Empty on timeout. A claimed job keeps its lease while pings name it.',
     effect: 'write',
     scope: 'worker',
     reach: ofEndpoint,
-    input: z.object({
-      ...place,
-      count: z.number().int().min(1).max(maxBatch).default(1),
-      waitMs: clampedWait(maxWaitMs).optional(),
-      running: z
-        .array(jobId)
-        .max(maxBatch)
-        .optional()
-        .describe(
-          'All jobs it runs now; other assigned jobs never reached it and return to the queue',
-        ),
-      idle: z.boolean().optional().describe('It runs nothing now; jobs it held are lost'),
-    }),
-    output: z.object({ jobs: z.array(z.looseObject({ id: z.string(), input: z.unknown() })) }),
     run: async (input, { caller, signal }) => {
       const endpoint = await workerEndpoint(deps, input.endpointId, caller);
       const worker = await deps.registry.join(endpoint, input.workerId);
@@ -90,15 +65,13 @@ function takeJobs(deps: EndpointDeps): Operation {
 
 function pollStops(deps: EndpointDeps): Operation {
   return defineOperation({
-    name: 'poll_stops',
+    ...contracts.pollStops,
     title: 'Poll stops',
     description:
       'For workers: waits until jobs of this worker must stop, and returns their ids. Empty on timeout.',
     effect: 'read',
     scope: 'worker',
     reach: ofEndpoint,
-    input: z.object({ ...place, waitMs: clampedWait(maxWaitMs).optional() }),
-    output: z.object({ jobIds: z.array(z.string()) }),
     run: async (input, { caller, signal }) => {
       const endpoint = await workerEndpoint(deps, input.endpointId, caller);
       const worker = await deps.registry.join(endpoint, input.workerId);
@@ -110,7 +83,7 @@ function pollStops(deps: EndpointDeps): Operation {
 
 function finishJob(deps: EndpointDeps): Operation {
   return defineOperation({
-    name: 'finish_endpoint_job',
+    ...contracts.finishEndpointJob,
     title: 'Finish endpoint job',
     description:
       'For workers: posts a result, an error or progress of a job it holds. Late and duplicate posts are accepted and change nothing (applied is false).',
@@ -118,23 +91,19 @@ function finishJob(deps: EndpointDeps): Operation {
     idempotent: true,
     scope: 'worker',
     reach: ofEndpoint,
-    input: report,
-    output: z.object({ applied: z.boolean() }),
     run: (input, { caller }) => post(deps, 'done', input, caller),
   });
 }
 
 function streamChunk(deps: EndpointDeps): Operation {
   return defineOperation({
-    name: 'add_stream_chunk',
+    ...contracts.addStreamChunk,
     title: 'Add stream chunk',
     description:
       'For workers: adds one chunk to the stream of a job it holds. A chunk with a number, counted from 1, is added only once even if it is sent again.',
     effect: 'write',
     scope: 'worker',
     reach: ofEndpoint,
-    input: report.extend({ n: z.number().int().min(1).optional() }),
-    output: z.object({ applied: z.boolean() }),
     run: (input, { caller }) => post(deps, 'chunk', input, caller),
   });
 }
@@ -143,7 +112,7 @@ function streamChunk(deps: EndpointDeps): Operation {
 async function post(
   deps: EndpointDeps,
   way: 'done' | 'chunk',
-  input: z.infer<typeof report> & { n?: number | undefined },
+  input: z.infer<typeof contracts.report> & { n?: number | undefined },
   caller: Caller | undefined,
 ): Promise<{ applied: boolean }> {
   const { endpointId, workerId, ...about } = input;
@@ -154,7 +123,7 @@ async function post(
 
 function ping(deps: EndpointDeps): Operation {
   return defineOperation({
-    name: 'ping_worker',
+    ...contracts.pingWorker,
     title: 'Ping worker',
     description:
       'For workers: heartbeat with the ids of the jobs it runs. Other jobs are lost when their lease expires.',
@@ -162,12 +131,6 @@ function ping(deps: EndpointDeps): Operation {
     idempotent: true,
     scope: 'worker',
     reach: ofEndpoint,
-    input: z.object({
-      ...place,
-      jobIds: z.array(jobId).max(10_000).default([]),
-      unhealthy: z.string().max(500).optional().describe('Why the worker cannot work'),
-    }),
-    output: z.object({}),
     run: async (input, { caller }) => {
       const endpoint = await workerEndpoint(deps, input.endpointId, caller);
       const worker = await deps.registry.join(endpoint, input.workerId);
@@ -181,22 +144,11 @@ function ping(deps: EndpointDeps): Operation {
   });
 }
 
-const workerView = z.looseObject({
-  id: z.string(),
-  status: z.string(),
-  origin: z.string(),
-  version: z.number(),
-  isStale: z.boolean(),
-  jobs: z.array(z.string()),
-  startedAt: z.string(),
-});
-
 const maxStarts = 100;
-const startsView = z.object({ count: z.number(), p50Ms: z.number(), p95Ms: z.number() });
 
 function list(deps: EndpointDeps): Operation {
   return defineOperation({
-    name: 'list_workers',
+    ...contracts.listWorkers,
     title: 'List workers',
     description:
       'Lists the workers of an endpoint: status, version, current jobs and age, and the workers that ended last with the reason. Use it when jobs stay queued. read_worker_log shows what a worker printed. Changes nothing.',
@@ -204,15 +156,6 @@ function list(deps: EndpointDeps): Operation {
     scope: 'read',
     reach: ofEndpoint,
     toolsets: ['endpoints'],
-    input: z.object({ endpointId: z.string().max(100) }),
-    output: z.object({
-      version: z.number(),
-      workers: z.array(workerView),
-      ended: z.array(z.looseObject({ id: z.string(), reason: z.string().nullable() })),
-      starts: startsView
-        .optional()
-        .describe('From creation to the first poll for work, of the newest workers'),
-    }),
     http: { method: 'GET', path: '/api/endpoints/{endpointId}/workers' },
     cli: {
       words: ['endpoint', 'workers'],
@@ -266,7 +209,7 @@ function startOf({ createdAt, readyAt }: { createdAt: number; readyAt: number | 
   return readyAt === null ? {} : { startMs: Math.max(readyAt - createdAt, 0) };
 }
 
-function startsOf(times: readonly number[]): z.infer<typeof startsView> | undefined {
+function startsOf(times: readonly number[]): z.infer<typeof contracts.startsView> | undefined {
   if (times.length === 0) return undefined;
   const sorted = times.toSorted((a, b) => a - b);
   const at = (part: number) => sorted[Math.ceil(part * sorted.length) - 1]!;

@@ -1,5 +1,6 @@
 // Worker logs. A process writes directly into its file, because it must outlive this server. The server records when
 // the file grew, so that lines have timestamps, truncates it above a limit, and adds `system` lines.
+import { maxTail } from '../contracts/workers.ts';
 import {
   appendFileSync,
   closeSync,
@@ -38,7 +39,6 @@ export interface LogQuery {
 }
 
 const maxReadBytes = 2 * 1024 * 1024;
-export const maxTail = 5000;
 const maxLineChars = 8192;
 /** Followers can still read the last lines of a worker that was stopped with its endpoint. */
 const deletedGraceMs = 3000;

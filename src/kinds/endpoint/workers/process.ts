@@ -1,7 +1,8 @@
 // Worker processes. They are detached so that they outlive this server, identified by pid and start time because pids
 // are reused, and killed together with everything they started.
-import { execFileSync, spawn, type ChildProcess } from 'node:child_process';
+import { spawn, type ChildProcess } from 'node:child_process';
 import { readdirSync, readFileSync } from 'node:fs';
+import * as identity from '../../../runtime/process-identity.ts';
 
 interface ProcessStart {
   command: readonly string[];
@@ -26,15 +27,9 @@ export function startProcess(start: ProcessStart): ChildProcess {
 
 /** Returns when the process with this pid was started; undefined if it does not exist. */
 export function startOf(pid: number): string | undefined {
-  try {
-    if (process.platform !== 'linux')
-      return execFileSync('ps', ['-o', 'lstart=', '-p', String(pid)], { encoding: 'utf8' }).trim();
-    const stat = readFileSync(`/proc/${pid}/stat`, 'latin1');
-    const fields = stat.slice(stat.lastIndexOf(')') + 2).split(' ');
-    return fields[0] === 'Z' || fields[0] === 'X' ? undefined : `${bootId()}/${fields[19]}`;
-  } catch {
-    return undefined;
-  }
+  const start = identity.startOf(pid);
+  if (start === undefined || process.platform !== 'linux') return start;
+  return `${identity.bootId()}/${start}`;
 }
 
 export function isAlive(pid: number, start: string | null): boolean {
@@ -46,12 +41,8 @@ export function isAlive(pid: number, start: string | null): boolean {
 export function signalGroup(pid: number, start: string | null, signal: NodeJS.Signals): void {
   // The leader may be gone while other processes of its group live. A reused pid is never signalled.
   const now = startOf(pid);
-  if (pid <= 1 || (now !== undefined && start !== null && now !== start)) return;
-  try {
-    process.kill(-pid, signal);
-  } catch {
-    // already gone
-  }
+  if (now !== undefined && start !== null && now !== start) return;
+  identity.signalGroup(pid, signal);
 }
 
 /** Signals this process alone, because it forwards the signal itself. */
@@ -116,10 +107,4 @@ function kill(pid: number): void {
   } catch {
     // already gone
   }
-}
-
-let boot: string | undefined;
-function bootId(): string {
-  boot ??= readFileSync('/proc/sys/kernel/random/boot_id', 'utf8').trim();
-  return boot;
 }

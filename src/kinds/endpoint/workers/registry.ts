@@ -124,11 +124,11 @@ export class WorkerRegistry {
    */
   async pollStops(worker: Worker, waitMs: number, signal: AbortSignal): Promise<string[]> {
     if (worker.unsentStops.size === 0) {
-      const told = new AbortController();
-      worker.wakeStopPoll = () => told.abort();
+      const wake = new AbortController();
+      worker.wakeStopPoll = () => wake.abort();
       const mustEnd = worker.state === 'draining' ? drainPauseMs : waitMs;
       const sleepMs = Math.min(worker.stopping.size > 0 ? repeatStopMs : mustEnd, mustEnd, waitMs);
-      await this.deps.clock.sleep(sleepMs, AbortSignal.any([signal, told.signal]));
+      await this.deps.clock.sleep(sleepMs, AbortSignal.any([signal, wake.signal]));
       worker.wakeStopPoll = () => {};
     }
     if (signal.aborted) return [];

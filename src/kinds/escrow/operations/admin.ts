@@ -1,4 +1,7 @@
 // The operator's operations (mint, pause, health, verify) and both sides of x402: paying and charging.
+import * as contracts from '../contracts/wallets.ts';
+import { units } from '../contracts/wallets.ts';
+import { asWallet } from '../contracts/work.ts';
 import { z } from 'zod';
 import { AppError } from '../../../errors.ts';
 import { defineOperation, type Operation } from '../../../operation.ts';
@@ -9,9 +12,7 @@ import { walletIdSchema } from '../terms.ts';
 import { verifyBooks } from '../verify.ts';
 import { viewWallet, walletView } from '../view.ts';
 import { verificationText, walletText } from './text.ts';
-import { asWallet, idempotencyKey } from './work.ts';
 
-const units = z.string().max(30).describe('Decimal amount as text, like "2.50"');
 const maxBodyChars = 20_000;
 
 export function adminOperations(deps: EscrowDeps): Operation[] {
@@ -27,7 +28,7 @@ export function adminOperations(deps: EscrowDeps): Operation[] {
 
 function payX402(deps: EscrowDeps): Operation {
   return defineOperation({
-    name: 'pay_x402',
+    ...contracts.payX402,
     title: 'Pay for a web resource (x402)',
     description:
       'Fetches a URL that requires payment (HTTP 402, x402): pays at most maxAmount from your wallet, repeats the request with the proof of payment and returns the response, fenced as untrusted text. With recipient it only pays and returns the payment header for your own request. Every call pays; retries with the same idempotencyKey pay once. To hire another agent use post_work.',
@@ -37,17 +38,6 @@ function payX402(deps: EscrowDeps): Operation {
     scope: 'run',
     reach: { actsFor: 'wallet' },
     toolsets: ['escrow'],
-    input: z.strictObject({
-      url: z.url({ protocol: /^https?$/ }).max(2000),
-      maxAmount: units.describe('Highest price you accept, like "2.50"; the fee is added'),
-      recipient: walletIdSchema
-        .optional()
-        .describe('Pay this wallet without requesting the URL first'),
-      idempotencyKey,
-      repeat: z.boolean().optional().describe('Has no effect: every call without a key pays'),
-      wallet: asWallet,
-    }),
-    output: z.looseObject({ paid: z.boolean() }),
     http: { method: 'POST', path: '/api/x402/pay' },
     cli: { words: ['wallet', 'x402'], args: ['url', 'maxAmount'] },
     run: async (input, context) => {

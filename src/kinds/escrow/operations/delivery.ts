@@ -1,4 +1,6 @@
 // Operations from delivery to the end of a job: submit, evaluate, refund, dispute.
+import * as contracts from '../contracts/work.ts';
+import { asWallet, workOutput } from '../contracts/work.ts';
 import { z } from 'zod';
 import { AppError } from '../../../errors.ts';
 import { jobId } from '../../../contracts/jobs.ts';
@@ -15,13 +17,9 @@ import {
   type EscrowDeps,
 } from '../deps.ts';
 import { lineSchema, silences } from '../terms.ts';
-import { workView } from '../view.ts';
 import type { Work } from '../work.ts';
 import { readingOperations } from './reading.ts';
-import { asWallet } from './work.ts';
 import { workText } from './text.ts';
-
-const workOutput = workView.extend({ existing: z.boolean().optional() });
 
 export function deliveryOperations(deps: EscrowDeps): Operation[] {
   return [
@@ -35,7 +33,7 @@ export function deliveryOperations(deps: EscrowDeps): Operation[] {
 
 function submitWork(deps: EscrowDeps): Operation {
   return defineOperation({
-    name: 'submit_work',
+    ...contracts.submitWork,
     title: 'Deliver work',
     description:
       'Delivers the result of a funded job. Only the provider can do this, and only before the deadline. Pass content (inline text; its hash is computed), or uri with contentHash (keccak256 as 0x…, or sha256:…). ' +
@@ -45,19 +43,6 @@ function submitWork(deps: EscrowDeps): Operation {
     scope: 'run',
     reach: { actsFor: 'wallet' },
     toolsets: ['escrow'],
-    input: z.strictObject({
-      id: jobId,
-      content: z.string().optional(),
-      // Normalized here, because the other parties read it with every special character escaped.
-      uri: z
-        .url({ protocol: /^(https?|ipfs)$/, normalize: true })
-        .max(2000)
-        .optional()
-        .describe('http or https; ipfs only when a person decides'),
-      contentHash: z.string().max(80).optional(),
-      wallet: asWallet,
-    }),
-    output: workOutput,
     http: { method: 'POST', path: '/api/work/{id}/submit' },
     cli: { words: ['work', 'submit'], args: ['id'] },
     text: workText,
@@ -203,7 +188,7 @@ function refuseOther({ jobId, state }: Work, hash: string | undefined): void {
 
 function refundWork(deps: EscrowDeps): Operation {
   return defineOperation({
-    name: 'refund_work',
+    ...contracts.refundWork,
     title: 'Close overdue work',
     description:
       'Applies what was agreed for a missed deadline: a refund when nothing was delivered; the agreed default (refund, release or split) when nobody decided. The server does this automatically within seconds; call it only to apply it now. Anybody may call it, and nothing can block it. Before the deadline it fails; use evaluate_work to decide earlier.',
@@ -212,8 +197,6 @@ function refundWork(deps: EscrowDeps): Operation {
     scope: 'run',
     reach: { actsFor: 'wallet' },
     toolsets: ['escrow'],
-    input: z.strictObject({ id: jobId, wallet: asWallet }),
-    output: workOutput,
     http: { method: 'POST', path: '/api/work/{id}/refund' },
     cli: { words: ['work', 'refund'], args: ['id'] },
     text: workText,

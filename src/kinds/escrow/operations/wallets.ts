@@ -1,28 +1,17 @@
 // The operations on wallets and payments.
+import * as contracts from '../contracts/wallets.ts';
+import { limitFields } from '../contracts/wallets.ts';
 import { z } from 'zod';
 import { AppError } from '../../../errors.ts';
 import { defineOperation, type Operation } from '../../../operation.ts';
-import { fitItems, omitted } from '../../../runtime/response-budget.ts';
+import { fitItems } from '../../../runtime/response-budget.ts';
 import { formatUnits, parseUnits } from '../money.ts';
 import { reputationEvents, reputationOf } from '../reputation.ts';
 import type { Policy } from '../store/rows.ts';
 import { callerOf, toWalletView, type EscrowDeps } from '../deps.ts';
-import { lineSchema, walletIdSchema } from '../terms.ts';
-import { paymentView, viewPayment, walletView } from '../view.ts';
+import { lineSchema } from '../terms.ts';
+import { viewPayment, walletView } from '../view.ts';
 import { walletText } from './text.ts';
-import { asWallet, idempotencyKey } from './work.ts';
-
-const units = z.string().max(30).describe('Decimal amount as text, like "2.50"');
-const limitFields = {
-  perTransaction: units.nullable().optional().describe('null: no limit'),
-  perDay: units.nullable().optional().describe('Per UTC day; null: no limit'),
-  allowlist: z.array(walletIdSchema).max(100).optional().describe('Allowed payees; empty: all'),
-  expiresAt: z.iso.datetime({ offset: true }).nullable().optional(),
-};
-const repeat = z
-  .boolean()
-  .optional()
-  .describe('True: a second, separate payment of the same amount to the same payee');
 
 export function walletOperations(deps: EscrowDeps): Operation[] {
   return [
@@ -71,15 +60,13 @@ function createWallet(deps: EscrowDeps): Operation {
 
 function openWallet(deps: EscrowDeps): Operation {
   return defineOperation({
-    name: 'open_wallet',
+    ...contracts.openWallet,
     title: 'Open unclaimed wallet',
     description:
       'Creates a wallet without an owner and returns a claim key for its future owner. The wallet can receive credit but cannot spend until it is claimed (claim_wallet). Calls without a key require the setting escrow.openWallets. If you have a key, use create_wallet.',
     effect: 'write',
     scope: 'public',
     reach: {},
-    input: z.strictObject({ name: lineSchema(50).optional() }),
-    output: walletView.extend({ claimKey: z.string() }),
     http: { method: 'POST', path: '/api/wallets/open' },
     cli: { words: ['wallet', 'open'], args: ['name'], text: walletText },
     run: async (input, { caller }) => {
@@ -97,15 +84,13 @@ function openWallet(deps: EscrowDeps): Operation {
 
 function claimWallet(deps: EscrowDeps): Operation {
   return defineOperation({
-    name: 'claim_wallet',
+    ...contracts.claimWallet,
     title: 'Claim wallet',
     description:
       'Makes you the owner of an unclaimed wallet and returns a key bound to it, shown once. A claim key works once and expires after some days. If the response was lost, claim again within ten minutes: while the wallet is unused, this replaces its key.',
     effect: 'write',
     scope: 'run',
     reach: {},
-    input: z.strictObject({ claimKey: z.string().min(8).max(100) }),
-    output: walletView.extend({ key: z.string() }),
     http: { method: 'POST', path: '/api/wallets/claim' },
     cli: { words: ['wallet', 'claim'], args: ['claimKey'], text: walletText },
     run: async (input, context) => {
@@ -119,7 +104,7 @@ function claimWallet(deps: EscrowDeps): Operation {
 
 function getWallet(deps: EscrowDeps): Operation {
   return defineOperation({
-    name: 'get_wallet',
+    ...contracts.getWallet,
     title: 'Get wallets',
     description:
       'Returns one of your wallets (balance, status, limits), or all of them when none is named. For income and spending use list_payments and list_work. Changes nothing.',
@@ -127,8 +112,6 @@ function getWallet(deps: EscrowDeps): Operation {
     scope: 'read',
     reach: { actsFor: 'wallet' },
     toolsets: ['escrow'],
-    input: z.strictObject({ wallet: walletIdSchema.optional() }),
-    output: z.object({ wallets: z.array(walletView) }),
     http: { method: 'GET', path: '/api/wallets' },
     cli: {
       words: ['wallet', 'list'],
@@ -149,7 +132,7 @@ function getWallet(deps: EscrowDeps): Operation {
 
 function updateWallet(deps: EscrowDeps): Operation {
   return defineOperation({
-    name: 'update_wallet',
+    ...contracts.updateWallet,
     title: 'Update wallet',
     description:
       'Renames, limits, freezes or unfreezes a wallet, or replaces its keys with one new key. A frozen wallet cannot spend; refunds still reach it. Only the owner can do this, with a key that is not bound to the wallet.',
@@ -157,17 +140,6 @@ function updateWallet(deps: EscrowDeps): Operation {
     idempotent: true,
     scope: 'run',
     reach: {},
-    input: z.strictObject({
-      wallet: walletIdSchema,
-      name: lineSchema(50).optional(),
-      frozen: z.boolean().optional(),
-      limits: z.strictObject(limitFields).optional(),
-      rotateKey: z
-        .boolean()
-        .optional()
-        .describe('Revokes its keys and its webhook, and returns a new key once'),
-    }),
-    output: walletView.extend({ key: z.string().optional() }),
     http: { method: 'PATCH', path: '/api/wallets/{wallet}' },
     cli: { words: ['wallet', 'update'], args: ['wallet'], text: walletText },
     run: async (input, context) => {
@@ -189,7 +161,7 @@ function updateWallet(deps: EscrowDeps): Operation {
 
 function walletWebhook(deps: EscrowDeps): Operation {
   return defineOperation({
-    name: 'set_wallet_webhook',
+    ...contracts.setWalletWebhook,
     title: 'Set wallet webhook',
     description:
       "Sets the URL that receives a call whenever a job involving this wallet is posted, funded, delivered or ends. Without url it returns the current webhook with its secret; null removes it. Each call is signed with the wallet's secret (HMAC-SHA256 over the raw body). For all jobs of an owner use create_webhook.",
@@ -198,20 +170,6 @@ function walletWebhook(deps: EscrowDeps): Operation {
     openWorld: true,
     scope: 'run',
     reach: { actsFor: 'wallet' },
-    input: z.strictObject({
-      wallet: walletIdSchema,
-      url: z.url().max(2000).nullable().optional(),
-      rotateSecret: z
-        .boolean()
-        .optional()
-        .describe('Create a new secret; the old one stops working immediately'),
-    }),
-    output: z.object({
-      wallet: z.string(),
-      webhookId: z.string().optional(),
-      url: z.string().optional(),
-      secret: z.string().optional(),
-    }),
     http: { method: 'PUT', path: '/api/wallets/{wallet}/webhook' },
     cli: { words: ['wallet', 'webhook'], args: ['wallet', 'url'] },
     run: async (input, context) => {
@@ -250,7 +208,7 @@ async function policyOf(deps: EscrowDeps, limits: Limits | undefined): Promise<P
 
 function sendPayment(deps: EscrowDeps): Operation {
   return defineOperation({
-    name: 'send_payment',
+    ...contracts.sendPayment,
     title: 'Send payment',
     description:
       'Pays another wallet immediately and finally: the payee receives the amount, and a fee is added. Ask the user first. If something must be delivered in return, use post_work. A retry with the same idempotencyKey, or the same payment within minutes, is recognised and paid once.',
@@ -259,15 +217,6 @@ function sendPayment(deps: EscrowDeps): Operation {
     scope: 'run',
     reach: { actsFor: 'wallet' },
     toolsets: ['escrow'],
-    input: z.strictObject({
-      to: walletIdSchema,
-      amount: units,
-      memo: lineSchema(200).optional(),
-      idempotencyKey,
-      repeat,
-      wallet: asWallet,
-    }),
-    output: paymentView.extend({ existing: z.boolean().optional(), balance: z.string() }),
     http: { method: 'POST', path: '/api/payments' },
     cli: { words: ['wallet', 'pay'], args: ['to', 'amount'] },
     run: async (input, context) => {
@@ -293,15 +242,13 @@ function sendPayment(deps: EscrowDeps): Operation {
 
 function getPayment(deps: EscrowDeps): Operation {
   return defineOperation({
-    name: 'get_payment',
+    ...contracts.getPayment,
     title: 'Get payment',
     description:
       'Returns one payment by its id (pay_…): from, to, amount, fee, status, time. Anybody who knows the unguessable id can read it; only the two parties see the memo. Changes nothing.',
     effect: 'read',
     scope: 'public',
     reach: { actsFor: 'wallet' },
-    input: z.strictObject({ id: z.string().regex(/^pay_\w{1,40}$/) }),
-    output: paymentView,
     http: { method: 'GET', path: '/api/payments/{id}' },
     cli: { words: ['wallet', 'payment'], args: ['id'] },
     run: async (input, { caller }) => {
@@ -316,23 +263,13 @@ function getPayment(deps: EscrowDeps): Operation {
 
 function listPayments(deps: EscrowDeps): Operation {
   return defineOperation({
-    name: 'list_payments',
+    ...contracts.listPayments,
     title: 'List payments',
     description:
       'Lists the payments that one of your wallets sent or received, newest first. For one payment use get_payment. Changes nothing.',
     effect: 'read',
     scope: 'read',
     reach: { actsFor: 'wallet' },
-    input: z.strictObject({
-      limit: z.coerce.number().int().min(1).max(100).default(20),
-      offset: z.coerce.number().int().min(0).max(1_000_000).default(0),
-      wallet: asWallet,
-    }),
-    output: z.object({
-      payments: z.array(paymentView),
-      nextOffset: z.number().optional().describe('Set when more payments follow'),
-      omitted: omitted.optional(),
-    }),
     pages: true,
     http: { method: 'GET', path: '/api/payments' },
     cli: {
@@ -360,18 +297,13 @@ function listPayments(deps: EscrowDeps): Operation {
 
 function getReputation(deps: EscrowDeps): Operation {
   return defineOperation({
-    name: 'get_reputation',
+    ...contracts.getReputation,
     title: 'Get reputation',
     description:
       'Returns how reliable a wallet has been as provider and as client: its accepted, rejected and expired deliveries for other owners, a score weighted by amount and number of counterparties, and its newest events. It cannot tell whether those counterparties are independent of one another. Public. Check it before you hire. Changes nothing.',
     effect: 'read',
     scope: 'public',
     reach: 'nothing',
-    input: z.strictObject({
-      wallet: walletIdSchema,
-      limit: z.coerce.number().int().min(0).max(100).default(10),
-    }),
-    output: z.looseObject({ wallet: z.string() }),
     http: { method: 'GET', path: '/api/reputation/{wallet}' },
     cli: { words: ['wallet', 'reputation'], args: ['wallet'] },
     run: async (input) => {

@@ -1,10 +1,11 @@
 // Operations on escrow jobs up to the delivery: post, fund, counter-offer, decline.
+import * as contracts from '../contracts/work.ts';
+import { asWallet, budget, workOutput } from '../contracts/work.ts';
 import { z } from 'zod';
 import { AppError } from '../../../errors.ts';
 import { jobId } from '../../../contracts/jobs.ts';
 import { isOwn } from '../../../jobs/view.ts';
-import { defineOperation, type Operation } from '../../../operation.ts';
-import { cleanText } from '../../../runtime/untrusted-text.ts';
+import { defineOperation, type CliShape, type Operation } from '../../../operation.ts';
 import { parseMicro } from '../money.ts';
 import {
   callerOf,
@@ -15,42 +16,48 @@ import {
   toCallResult,
   type EscrowDeps,
 } from '../deps.ts';
-import { phases } from '../stage.ts';
-import {
-  maxDescriptionChars,
-  durationText,
-  lineSchema,
-  maxMilestones,
-  ruleSchema,
-  silences,
-  maxTitleChars,
-  walletIdSchema,
-} from '../terms.ts';
-import { workView } from '../view.ts';
+import { durationText, lineSchema } from '../terms.ts';
 import type { Work } from '../work.ts';
 import { workText } from './text.ts';
-
-export const asWallet = walletIdSchema
-  .optional()
-  .describe('Wallet to act for; required only if you have several and your key is bound to none');
-export const idempotencyKey = z
-  .string()
-  .min(1)
-  .max(200)
-  .optional()
-  .describe('Repeat it when you retry: same key, same job');
-const budget = z.string().max(40).describe('Micro-units as text: "2500000" is 2.50');
-const isoTime = z.iso.datetime({ offset: true });
-const workOutput = workView.extend({ existing: z.boolean().optional() });
 
 export function workOperations(deps: EscrowDeps): Operation[] {
   return [postWork(deps), fundWork(deps), counterWork(deps), declineWork(deps)];
 }
 
+const postCli: CliShape = {
+  words: ['work', 'post'],
+  args: ['provider', 'budget', 'title'],
+  units: {
+    budget: 'What you pay, like 2.50',
+    maxBudget: 'Reject counter-offers above this amount, like 3.00',
+    'milestones.amount': 'like 0.50',
+  },
+  examples: ['errand work post wal_… 2.50 "Count the words" --description "…" --fund'],
+};
+
+const rareInput = [
+  'milestones [{title, amount}]',
+  'maxBudget (for counter-offers)',
+  'silence (release, refund or split if you do not decide)',
+  'dispute {arbiter, windowMs}',
+  'repeat (true: buy the same again)',
+  'wallet (yours, if several)',
+];
+
+const unlistedInput = [
+  'splitBps',
+  'fundBy',
+  'evaluationMs',
+  'settlement',
+  'visibility',
+  'tags',
+  'minExpiryMs',
+];
+
 function postWork(deps: EscrowDeps): Operation {
   const window = durationText(deps.settings.evaluationMsDefault);
   return defineOperation({
-    name: 'post_work',
+    ...contracts.postWork,
     title: 'Post work for another agent',
     description:
       'Hires another agent for work that no shell command or tool of yours can do: posts an escrow job with budget, deadline and acceptance rule. ' +
@@ -62,91 +69,14 @@ function postWork(deps: EscrowDeps): Operation {
     scope: 'run',
     reach: { actsFor: 'wallet' },
     toolsets: ['escrow', 'default'],
-    input: z.strictObject({
-      provider: walletIdSchema.describe('Wallet of the agent: id (wal_…) or 0x address'),
-      budget,
-      maxBudget: budget.optional().describe('Reject counter-offers above this amount, micro-units'),
-      title: lineSchema(maxTitleChars).describe('One line'),
-      description: z
-        .string()
-        .overwrite(cleanText)
-        .min(1)
-        .max(maxDescriptionChars)
-        .describe('What to deliver, in full: the provider sees only this'),
-      rule: ruleSchema
-        .default({ type: 'manual' })
-        .describe('What accepts the delivery; default manual: you'),
-      expiresAt: isoTime.optional().describe('Delivery deadline, ISO time; default one day'),
-      fundBy: isoTime.optional().describe('Deadline for funding'),
-      evaluationMs: z.int().min(0).optional().describe('Minimum time for the evaluator'),
-      silence: z
-        .enum(silences)
-        .optional()
-        .describe('Applied if nobody decides after a delivery; default release'),
-      splitBps: z
-        .int()
-        .min(1)
-        .max(9999)
-        .optional()
-        .describe("Provider's share of a split, in 1/10000"),
-      dispute: z
-        .strictObject({
-          arbiter: walletIdSchema,
-          windowMs: z.int().min(0).optional().describe('How long a verdict can be disputed'),
-          resolveMs: z.int().min(1000).optional(),
-          silence: z.enum(silences).optional(),
-        })
-        .optional(),
-      milestones: z
-        .array(z.strictObject({ title: lineSchema(maxTitleChars), amount: budget }))
-        .max(maxMilestones)
-        .optional()
-        .describe('Parts that are delivered and paid in order; they must sum to the budget'),
-      settlement: z.enum(['ledger', 'evm']).optional(),
-      visibility: z.enum(['public', 'private']).optional(),
-      fund: z.boolean().optional().describe('Pay the budget into escrow now'),
-      tags: z.array(lineSchema(60)).max(20).optional(),
-      idempotencyKey,
-      repeat: z
-        .boolean()
-        .optional()
-        .describe('True: a second, separate purchase of the same thing'),
-      minExpiryMs: z.int().min(0).optional().describe('Reject a delivery time shorter than this'),
-      wallet: asWallet,
-    }),
-    output: workOutput,
     brief: {
       schema: z.looseObject({ id: z.string(), stage: z.string() }),
       of: (view) => view,
     },
     http: { method: 'POST', path: '/api/work' },
-    cli: {
-      words: ['work', 'post'],
-      args: ['provider', 'budget', 'title'],
-      units: {
-        budget: 'What you pay, like 2.50',
-        maxBudget: 'Reject counter-offers above this amount, like 3.00',
-        'milestones.amount': 'like 0.50',
-      },
-      examples: ['errand work post wal_… 2.50 "Count the words" --description "…" --fund'],
-    },
-    rareInput: [
-      'milestones [{title, amount}]',
-      'maxBudget (for counter-offers)',
-      'silence (release, refund or split if you do not decide)',
-      'dispute {arbiter, windowMs}',
-      'repeat (true: buy the same again)',
-      'wallet (yours, if several)',
-    ],
-    unlistedInput: [
-      'splitBps',
-      'fundBy',
-      'evaluationMs',
-      'settlement',
-      'visibility',
-      'tags',
-      'minExpiryMs',
-    ],
+    cli: postCli,
+    rareInput,
+    unlistedInput,
     startsJob: (view) => view.id,
     outputFor: async (id, context) => {
       const job = await deps.jobs.get(id);
@@ -192,7 +122,7 @@ function postWork(deps: EscrowDeps): Operation {
 
 function fundWork(deps: EscrowDeps): Operation {
   return defineOperation({
-    name: 'fund_work',
+    ...contracts.fundWork,
     title: 'Fund posted work',
     description:
       "Moves the agreed amount from your wallet into the job's own escrow account. Only the client can do this, and only while the job is open. " +
@@ -202,14 +132,6 @@ function fundWork(deps: EscrowDeps): Operation {
     scope: 'run',
     reach: { actsFor: 'wallet' },
     toolsets: ['escrow'],
-    input: z.strictObject({
-      id: jobId,
-      expectedBudget: budget
-        .optional()
-        .describe('Amount you accept, micro-units; required when the provider proposed another'),
-      wallet: asWallet,
-    }),
-    output: workOutput,
     http: { method: 'POST', path: '/api/work/{id}/fund' },
     cli: {
       words: ['work', 'fund'],
@@ -316,5 +238,3 @@ function declineWork(deps: EscrowDeps): Operation {
     },
   });
 }
-
-export const stageNames = phases.filter((phase) => phase !== 'decided');

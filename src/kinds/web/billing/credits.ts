@@ -86,7 +86,7 @@ export class Usage {
     spent: Spent,
     { reserved, steps }: { reserved?: number; steps: Step[] },
   ): Promise<boolean> {
-    const charge = chargeSteps(payer, action, spent, this.clock.now(), reserved);
+    const charge = chargeSteps(payer, action, { ...spent, reserved }, this.clock.now());
     return this.store.commit([...steps, ...charge]);
   }
 

@@ -74,7 +74,10 @@ export function extractFrom(html: string, url: string, request: ExtractionReques
   };
   const reason = modelReason(result, request);
   if (reason !== undefined) {
-    result.needsModel = modelRequest(reason, request, schema, page.markdown ?? '', result.data);
+    result.needsModel = modelRequest(reason, request, schema, {
+      markdown: page.markdown ?? '',
+      known: result.data,
+    });
   }
   return result;
 }
@@ -95,8 +98,7 @@ function modelRequest(
   reason: string,
   request: ExtractionRequest,
   schema: JsonSchema,
-  markdown: string,
-  known: unknown,
+  { markdown, known }: { markdown: string; known: unknown },
 ): ModelRequest {
   const maxChars = request.maxContentChars ?? defaultMaxContentChars;
   const content = markdown.slice(0, maxChars);

@@ -65,10 +65,14 @@ export function pageFacts(page: VisiblePage, data: StructuredData, metadata: Pag
   const objects: DataObject[] = [];
   const ids = byId(data.jsonLd);
   data.jsonLd.forEach((item, i) =>
-    addObject(objects, resolveIds(item, ids, 0), 'json-ld', `[${i}]`, 0),
+    addObject(objects, resolveIds(item, ids, 0), { kind: 'json-ld', at: `[${i}]`, depth: 0 }),
   );
-  data.microdata.forEach((item, i) => addObject(objects, item, 'microdata', `[${i}]`, 0));
-  data.rdfa.forEach((item, i) => addObject(objects, item, 'rdfa', `[${i}]`, 0));
+  data.microdata.forEach((item, i) =>
+    addObject(objects, item, { kind: 'microdata', at: `[${i}]`, depth: 0 }),
+  );
+  data.rdfa.forEach((item, i) =>
+    addObject(objects, item, { kind: 'rdfa', at: `[${i}]`, depth: 0 }),
+  );
   return {
     objects,
     pairs: [...metaPairs(metadata), ...tablePairs(page)].slice(0, maxPairs),
@@ -107,20 +111,21 @@ function resolveValue(value: unknown, ids: ReadonlyMap<string, DataItem>, depth:
 function addObject(
   objects: DataObject[],
   value: unknown,
-  kind: DataObject['kind'],
-  at: string,
-  depth: number,
+  { kind, at, depth }: { kind: DataObject['kind']; at: string; depth: number },
 ): void {
   if (objects.length >= maxObjects || depth > maxDepth) return;
   if (Array.isArray(value)) {
-    value.forEach((entry, i) => addObject(objects, entry, kind, `${at}[${i}]`, depth + 1));
+    value.forEach((entry, i) =>
+      addObject(objects, entry, { kind, at: `${at}[${i}]`, depth: depth + 1 }),
+    );
     return;
   }
   if (!isRecord(value)) return;
   const types = typesOf(value);
   if (types.length > 0 || depth === 0) objects.push({ item: value, types, kind, at });
   for (const [key, child] of Object.entries(value)) {
-    if (typeof child === 'object') addObject(objects, child, kind, `${at}.${key}`, depth + 1);
+    if (typeof child === 'object')
+      addObject(objects, child, { kind, at: `${at}.${key}`, depth: depth + 1 });
   }
 }
 

@@ -69,15 +69,13 @@ export class SchemaFiller {
         this.list({ path: '', name: '', schema, scope: undefined, rule: rules[''], depth: 0 }) ?? []
       );
     }
-    return this.object('', schema, bestObject(this.facts, schema), rules, 0).value;
+    return this.object({ path: '', schema, scope: bestObject(this.facts, schema), depth: 0 }, rules)
+      .value;
   }
 
   private object(
-    path: string,
-    schema: JsonSchema,
-    scope: DataObject | undefined,
+    { path, schema, scope, depth }: Pick<Slot, 'path' | 'schema' | 'scope' | 'depth'>,
     rules: Rules,
-    depth: number,
   ) {
     const value: Record<string, unknown> = {};
     const properties = isRecord(schema.properties) ? schema.properties : {};
@@ -137,7 +135,7 @@ export class SchemaFiller {
       (depth === 1 ? bestObject(this.facts, schema) : undefined);
     const rules = isRecord(rule) && isRecord(rule.fields) ? (rule.fields as Rules) : {};
     const before = this.missing.length;
-    const { value, any } = this.object(path, schema, inner, rules, depth);
+    const { value, any } = this.object({ path, schema, scope: inner, depth }, rules);
     if (any) return value;
     this.missing.splice(before);
     return this.addMissing(slot, `The page states nothing that matches ${name}.`);
@@ -177,7 +175,7 @@ export class SchemaFiller {
     for (const object of objects.slice(0, maxItems)) {
       const path = `${slot.path}/${values.length}`;
       const value = this.unlessEmpty(
-        () => this.object(path, items, object, {}, slot.depth + 1).value,
+        () => this.object({ path, schema: items, scope: object, depth: slot.depth + 1 }, {}).value,
       );
       if (value) values.push(value);
     }

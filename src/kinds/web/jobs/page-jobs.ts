@@ -1,4 +1,5 @@
 // Actions on one page: markdown, extract, screenshot and browse. Each loads the page, does its work and charges for it.
+import { defined } from '../../../runtime/defined.ts';
 import type { Page } from 'playwright-core';
 import { AppError } from '../../../errors.ts';
 import type { Run } from '../../../jobs/kind.ts';
@@ -38,7 +39,7 @@ export async function readAction(run: Run, input: ActionInput<'markdown'>, servi
   const formats = all.filter((format) => format !== 'raw');
   const options = { url, formats, render, actions, robots, headers, timeoutMs, pdf, reading };
   const loaded = await loadPage(
-    { ...withoutUndefined(options), url, formats, jobId: run.job.id, signal: run.signal },
+    { ...defined(options), url, formats, jobId: run.job.id, signal: run.signal },
     services,
   );
   const { page } = loaded;
@@ -78,7 +79,7 @@ export async function extractAction(run: Run, input: ActionInput<'extract'>, ser
   const { url, schema, prompt, selectors, ...how } = input;
   const loaded = await loadPage(
     {
-      ...withoutUndefined(how),
+      ...defined(how),
       url,
       formats: ['metadata'],
       otherFormats: ['markdown'],
@@ -88,8 +89,7 @@ export async function extractAction(run: Run, input: ActionInput<'extract'>, ser
     services,
   );
   const made = await extractData(
-    htmlOf(loaded),
-    loaded.url,
+    { html: htmlOf(loaded), url: loaded.url },
     { schema, prompt, selectors },
     services,
     run.signal,
@@ -119,8 +119,7 @@ export type Extracted = Extraction & {
 
 /** Extracts data without a model first. If fields are missing, asks the configured model. */
 export async function extractData(
-  html: string,
-  url: string,
+  { html, url }: { html: string; url: string },
   options: {
     schema?: unknown;
     prompt?: string | undefined;
@@ -132,7 +131,7 @@ export async function extractData(
   const extraction = await services.reader.extract(
     html,
     { url, contentType: 'text/html' },
-    withoutUndefined(options),
+    defined(options),
   );
   const { needsModel } = extraction;
   const { model } = services.settings;
@@ -140,7 +139,7 @@ export async function extractData(
   const { url: address, name, timeoutMs, keyName } = model;
   const key = services.secret(keyName);
   const { egress, reader } = services;
-  const endpoint = { url: address, name, timeoutMs, egress, reader, ...withoutUndefined({ key }) };
+  const endpoint = { url: address, name, timeoutMs, egress, reader, ...defined({ key }) };
   // If the model fails or its response does not match the schema, the caller gets the partial data.
   const withModelProblem = (problem: string, creditsUsed: number) => ({ ...extraction, creditsUsed, modelProblem: problem }); // prettier-ignore
   try {
@@ -248,7 +247,7 @@ export async function submissionAction(_run: Run, input: ActionInput<'submission
 }
 
 function fileOf({ path, mimeType, width, height, bytes, notice }: Picture) {
-  return { path, mimeType, width, height, bytes: bytes.length, ...withoutUndefined({ notice }) };
+  return { path, mimeType, width, height, bytes: bytes.length, ...defined({ notice }) };
 }
 
 /** Charges a job once, even when another server repeats the work after a kill. */
@@ -262,10 +261,4 @@ export async function charge(
   const paid = { n: 0, key: action, trial: 0, step: { credits }, found: undefined };
   const steps = [insertStep(run.job.id, paid)];
   await usage.spend(run.job, action, { calls: 1, credits, pages, bytes, browserMs }, { steps });
-}
-
-export function withoutUndefined<T extends object>(
-  value: T,
-): { [K in keyof T]: Exclude<T[K], undefined> } {
-  return Object.fromEntries(Object.entries(value).filter(([, v]) => v !== undefined)) as never;
 }

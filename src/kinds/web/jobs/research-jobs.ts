@@ -294,8 +294,7 @@ async function readItem(
   const words = services.settings.model && prompt !== undefined ? { prompt } : {};
   const extraction: Extracted | undefined = schema
     ? await extractData(
-        htmlOf(loaded),
-        loaded.url,
+        { html: htmlOf(loaded), url: loaded.url },
         { schema, selectors, ...words },
         services,
         signal,

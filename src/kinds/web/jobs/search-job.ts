@@ -7,7 +7,8 @@ import type { WebDeps } from '../deps.ts';
 import { creditTable } from '../billing/credits.ts';
 import { searchCharge } from '../billing/prices.ts';
 import type { ActionInput } from './inputs.ts';
-import { charge, withoutUndefined } from './page-jobs.ts';
+import { defined } from '../../../runtime/defined.ts';
+import { charge } from './page-jobs.ts';
 import { bestPassages } from './passages.ts';
 
 const maxSourcePages = 5;
@@ -50,11 +51,11 @@ async function runSearch(
     query,
     kind,
     count,
-    ...withoutUndefined({ offset, language, country, safesearch, freshness }),
+    ...defined({ offset, language, country, safesearch, freshness }),
   } as const;
   const found = await searcher.search(request, run.signal);
   const { rows, suggestions, infobox, engines, notice } = found;
-  const base = { rows, suggestions, engines, ...withoutUndefined({ infobox, notice }) };
+  const base = { rows, suggestions, engines, ...defined({ infobox, notice }) };
   return input.type === 'answer' ? { ...base, ...(await passages(run, found, services)) } : base;
 }
 

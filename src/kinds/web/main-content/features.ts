@@ -105,7 +105,7 @@ export function withLexicon(
   blocks.forEach((block, i) => {
     const { heading, over } = headingsOf(block, context);
     rows.set(
-      scoreNumbers(block, nameScore(block.ancestor, lexicon), texts, heading, over),
+      scoreNumbers(block, nameScore(block.ancestor, lexicon), texts, { heading, over }),
       i * featureNames.length + at,
     );
   });
@@ -354,16 +354,15 @@ function writeNeighbours(writer: FeatureWriter, block: Block, context: Context):
   writer.put(next2 ? log(next2.words) : -1);
   writer.put(prev2 ? density(prev2) : -1);
   writer.put(next2 ? density(next2) : -1);
-  writeWindow(writer, blocks, at, 4, true);
-  writeWindow(writer, blocks, at, 12, false);
+  writeWindow(writer, blocks, at, { reach: 4, commas: true });
+  writeWindow(writer, blocks, at, { reach: 12, commas: false });
 }
 
 function writeWindow(
   writer: FeatureWriter,
   blocks: readonly Block[],
   at: number,
-  reach: number,
-  commas: boolean,
+  { reach, commas }: { reach: number; commas: boolean },
 ): void {
   let words = 0;
   let linkWords = 0;

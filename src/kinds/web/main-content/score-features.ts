@@ -36,8 +36,7 @@ export function scoreNumbers(
   { index, ancestor }: Block,
   nameScore: number,
   { own, before }: TextScores,
-  heading: number,
-  over: number,
+  { heading, over }: { heading: number; over: number },
 ): number[] {
   return [
     nameScore,

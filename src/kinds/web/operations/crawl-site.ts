@@ -1,18 +1,20 @@
 // The operations crawl_site and control_crawl.
 import { z } from 'zod';
+import type { OutputOf } from '../../../contract.ts';
 import { AppError } from '../../../errors.ts';
 import { isFinal, type Job } from '../../../jobs/job.ts';
 import { ownJob, visibleJob } from '../../../jobs/view.ts';
 import { defineOperation, type Operation } from '../../../operation.ts';
-import { crawlOptions, type CrawlOptions } from '../crawl/options.ts';
+import type { crawlOptions, CrawlOptions } from '../crawl/options.ts';
 import { compilePatterns } from '../crawl/frontier/patterns.ts';
+import * as contracts from '../contracts.ts';
 import { parseUrl } from '../url.ts';
 import type { WebDeps } from '../deps.ts';
 import { withoutSecrets } from '../webhooks.ts';
 import { jobId } from '../../../contracts/jobs.ts';
 import { crawlOf } from './find-crawl.ts';
 import { readPages } from './read-pages.ts';
-import { common, submit, webJobs } from './run.ts';
+import { submit, webJobs } from './run.ts';
 import { checkSelectors } from './selectors.ts';
 import { crawlText } from './terminal.ts';
 
@@ -20,15 +22,9 @@ export function crawlOperations(services: WebDeps): Operation[] {
   return [crawlSite(services), readPages(services), controlCrawl(services)];
 }
 
-const crawlResponse = z.looseObject({
-  id: z.string(),
-  status: z.string(),
-  next: z.string(),
-});
-
 function crawlSite(services: WebDeps): Operation {
   return defineOperation({
-    name: 'crawl_site',
+    ...contracts.crawlSite,
     title: 'Crawl site',
     description:
       'Crawls a website in the background and stores its pages as markdown; use it instead of curl or wget in a shell. ' +
@@ -39,10 +35,8 @@ function crawlSite(services: WebDeps): Operation {
     scope: 'run',
     reach: webJobs,
     toolsets: ['default', 'web'],
-    input: crawlOptions.extend(common),
     rareInput,
     unlistedInput,
-    output: crawlResponse,
     http: { method: 'POST', path: '/api/web/crawls' },
     cli: { words: ['crawl'], args: ['url'], allowsPrivate: true, ...crawlText },
     startsJob: ({ id, status }) => (isFinal(status as Job['status']) ? undefined : id),
@@ -70,7 +64,7 @@ function crawlSite(services: WebDeps): Operation {
 }
 
 /** An ended crawl returns its counts and stop reason, a running one how to follow it. */
-function toResponse(job: Job): z.infer<typeof crawlResponse> {
+function toResponse(job: Job): OutputOf<typeof contracts.crawlSite> {
   const { id, status, error, result } = job;
   if (!isFinal(status))
     return { id, status, next: 'Follow with wait_for_jobs, read with read_pages.' };

@@ -1,25 +1,19 @@
 // Defines operations that run one job: validate, submit, wait, respond. A caller can also fetch the response later by job
 // id (MCP tasks).
 import { hash } from 'node:crypto';
-import { z } from 'zod';
+import type { z } from 'zod';
 import { visibleJob } from '../../../jobs/view.ts';
 import { defineOperation, type CallContext, type Operation } from '../../../operation.ts';
 import { actionInputs, type Action, type ActionInput } from '../jobs/inputs.ts';
 import type { WebhookOptions } from '../crawl/options.ts';
+import type { JobResponse } from '../contracts.ts';
 import type { WebDeps } from '../deps.ts';
-import {
-  toResponse,
-  common,
-  jobFields,
-  pendingJob,
-  submitAndWait,
-  waitMs,
-  webJobs,
-  type JobResponse,
-} from './run.ts';
+import { toResponse, pendingJob, submitAndWait, webJobs } from './run.ts';
 
 type OperationTexts =
   | 'name'
+  | 'input'
+  | 'output'
   | 'title'
   | 'description'
   | 'rareInput'
@@ -35,8 +29,6 @@ interface JobOperation<A extends Action> extends Pick<
 > {
   action: A;
   effect?: 'read' | 'write';
-  /** Accepts name, tags, labels and webhook. */
-  named?: boolean;
   /** Rejects invalid input now instead of with a failed job. */
   check?(input: ActionInput<A>): void | Promise<unknown>;
   /** Returns an earlier response that can be reused. */
@@ -58,16 +50,14 @@ interface Asked {
   labels?: string[];
 }
 
-export const response: z.ZodType<JobResponse> = z.looseObject(jobFields);
-
 export function jobOperation<A extends Action>(
   services: WebDeps,
   definition: JobOperation<A>,
 ): Operation {
-  const { action, effect = 'read', named, check, cached, present, ...texts } = definition;
-  const { idempotencyKey } = common;
-  const more = { ...(named ? common : { idempotencyKey }), waitMs };
-  const shape = (actionInputs[action] as z.ZodObject).extend(more);
+  const { action, effect = 'read', check, cached, present, ...texts } = definition;
+  const more = Object.keys((definition.input as z.ZodObject).shape).filter(
+    (field) => !(field in (actionInputs[action] as z.ZodObject).shape),
+  );
   const complete = async (out: JobResponse, input: unknown, context: CallContext) =>
     present ? present(out, input as ActionInput<A>, context) : out;
   return defineOperation<unknown, JobResponse>({
@@ -77,9 +67,7 @@ export function jobOperation<A extends Action>(
     scope: 'run',
     reach: webJobs,
     toolsets: ['web'],
-    input: shape,
-    rareInput: [...(texts.rareInput ?? []), ...Object.keys(more)],
-    output: response,
+    rareInput: [...(texts.rareInput ?? []), ...more],
     startsJob: pendingJob,
     outputFor: async (id, context) => {
       const job = await visibleJob(services.jobs, id, context.caller);

@@ -19,8 +19,10 @@ import type { BrowseAction } from '../browser/page-action.ts';
 import { checkSelectors } from './selectors.ts';
 import { shareBytes } from './shares.ts';
 import { isRecord } from '../../../runtime/json.ts';
-import { response, jobOperation } from './job-operation.ts';
-import { toResponse, type JobResponse, submitAndWait } from './run.ts';
+import { jobOperation } from './job-operation.ts';
+import * as contracts from '../contracts.ts';
+import type { JobResponse } from '../contracts.ts';
+import { toResponse, submitAndWait } from './run.ts';
 import { browseText, extractionText } from './terminal.ts';
 
 export function pageOperations(services: WebDeps): Operation[] {
@@ -38,7 +40,7 @@ export function pageOperations(services: WebDeps): Operation[] {
 function readPage(services: WebDeps): Operation {
   return jobOperation(services, {
     action: 'markdown',
-    name: 'read_page',
+    ...contracts.readPage,
     title: 'Read page',
     description:
       'Reads one web page (or PDF) and returns its main content as markdown, with title and metadata. Other formats on request; long pages in pieces (maxBytes, offset). Uses a browser only for pages that are empty without scripts. ' +
@@ -124,7 +126,7 @@ async function earlierReading(
 function mapSite(services: WebDeps): Operation {
   return jobOperation(services, {
     action: 'map',
-    name: 'map_site',
+    ...contracts.mapSite,
     title: 'Map site',
     description:
       'Lists the URLs of a site from its sitemaps and links, with titles where known, without reading the pages. `search` ranks matching URLs first. ' +
@@ -145,8 +147,7 @@ function mapSite(services: WebDeps): Operation {
 function extractData(services: WebDeps): Operation {
   return jobOperation(services, {
     action: 'extract',
-    named: true,
-    name: 'extract_data',
+    ...contracts.extractData,
     title: 'Extract data',
     description:
       'Fills a JSON Schema (or a flat {"field":"type"} map) from one page: JSON-LD, microdata, RDFa, OpenGraph, tables, then your CSS `selectors`. Every value names its source, missing values are null with a reason, and nothing is invented. Use it for structured data; for the text of a page use read_page. ' +
@@ -201,7 +202,7 @@ function submitExtraction(services: WebDeps): Operation {
       url: z.string().max(2000).optional().describe('URL of the page, for a crawl'),
       data: z.unknown().describe('Must match the schema; null for missing values'),
     }),
-    output: response,
+    output: contracts.readPage.output,
     http: { method: 'POST', path: '/api/web/extractions' },
     cli: {
       words: ['extract', 'submit'],
@@ -293,8 +294,7 @@ async function storePageData(
 function takeScreenshot(services: WebDeps): Operation {
   return jobOperation(services, {
     action: 'screenshot',
-    named: true,
-    name: 'take_screenshot',
+    ...contracts.takeScreenshot,
     title: 'Take screenshot',
     description:
       'Takes a screenshot of a page in a real browser: by default the first screen as JPEG. Returns the file path and the picture. Requires Chrome, Chromium or Edge on this machine. To act on a page use browse_page.',
@@ -311,7 +311,7 @@ function takeScreenshot(services: WebDeps): Operation {
 function browsePage(services: WebDeps): Operation {
   return jobOperation(services, {
     action: 'browse',
-    name: 'browse_page',
+    ...contracts.browsePage,
     title: 'Browse page',
     description:
       'Opens a page in a real browser and runs a list of actions: navigate, wait, click, fill, type, select, scroll, press, screenshot, extract, evaluate, snapshot (accessibility tree with refs: use ref=e12 as selector). ' +

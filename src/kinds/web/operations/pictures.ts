@@ -7,7 +7,7 @@ import { defineOperation, type Operation } from '../../../operation.ts';
 import { pictureFolder } from '../browser/pictures.ts';
 import { readPicture } from '../contracts.ts';
 import type { WebDeps } from '../deps.ts';
-import type { JobResponse } from './run.ts';
+import type { JobResponse } from '../contracts.ts';
 
 const maxImageBytes = 3_000_000;
 const maxImages = 5;

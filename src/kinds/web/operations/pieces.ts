@@ -1,19 +1,11 @@
 // Splits long texts into pieces by byte offset, without splitting characters. Consecutive pieces neither lose nor repeat
 // text.
-import { z } from 'zod';
 import { bound, jsonBytes } from '../../../runtime/response-budget.ts';
 
 const texts = new Set(['markdown', 'text', 'html', 'raw', 'diff']);
 
 /** Ensures that every piece contains at least one character. */
 const minPieceBytes = 40;
-
-export const offset = z
-  .number()
-  .int()
-  .min(0)
-  .optional()
-  .describe('nextOffset of the previous response, to continue a long page');
 
 /** Cuts every text from the offset, to about `maxJsonBytes` in total. Sets `nextOffset` if more follows. */
 function pieceOf<T extends Record<string, unknown>>(

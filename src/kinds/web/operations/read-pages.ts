@@ -7,30 +7,22 @@ import { defineOperation, type Operation } from '../../../operation.ts';
 import { isoTime } from '../../../runtime/clock.ts';
 import { decodeJsonOr } from '../../../runtime/json.ts';
 import type { CrawlOptions } from '../crawl/options.ts';
-import {
-  pageOutcomes,
-  urlOutcomes,
-  type CrawlRow,
-  type UrlOutcome,
-  type UrlRow,
-} from '../store/rows.ts';
+import { pageOutcomes, type CrawlRow, type UrlOutcome, type UrlRow } from '../store/rows.ts';
+import * as contracts from '../contracts.ts';
+import { maxJsonBytes, type pageView } from '../contracts.ts';
 import { cleanUrl, parseUrl, urlKey } from '../url.ts';
 import { bodyFields } from '../store/pages.ts';
 import type { WebDeps } from '../deps.ts';
-import { jobId } from '../../../contracts/jobs.ts';
 import { crawlOf } from './find-crawl.ts';
-import { fittingPiece, offset } from './pieces.ts';
+import { fittingPiece } from './pieces.ts';
 
-const pageView = z.looseObject({ n: z.number(), url: z.string(), outcome: z.enum(urlOutcomes) });
-const bytesDefault = 20_000;
-const maxJsonBytes = 1_000_000;
 const maxBodies = 50;
 /** Size of the response without the pages. */
 const envelopeBytes = 400;
 
 export function readPages(services: WebDeps): Operation {
   return defineOperation({
-    name: 'read_pages',
+    ...contracts.readPages,
     title: 'Read pages',
     description:
       'Reads the pages that a crawl stored, even while it runs; use it instead of downloading pages again. ' +
@@ -47,49 +39,6 @@ export function readPages(services: WebDeps): Operation {
       'maxBytes (default 20,000)',
     ],
     unlistedInput: ['change', 'fates'],
-    input: z.strictObject({
-      id: jobId.describe('Job id of the crawl'),
-      fields: z
-        .array(z.enum(bodyFields as [string, ...string[]]))
-        .default([])
-        .describe('Content to include with each page; default: only the list'),
-      outcomes: z
-        .array(z.enum(urlOutcomes))
-        .optional()
-        .describe('Only URLs with these outcomes; default: fetched, unchanged'),
-      fates: z.array(z.enum(urlOutcomes)).optional().describe('Former name of `outcomes`'),
-      change: z
-        .enum(['new', 'same', 'changed', 'removed'])
-        .optional()
-        .describe('Only pages with this change, for a crawl with compareWith'),
-      url: z.string().max(2000).optional().describe('Only the page with this URL'),
-      offset,
-      cursor: z
-        .string()
-        .max(40)
-        .optional()
-        .describe('nextCursor or laterCursor of an earlier response'),
-      limit: z.number().int().min(1).max(500).default(50).describe('Pages per response'),
-      maxBytes: z
-        .number()
-        .int()
-        .min(500)
-        .max(maxJsonBytes)
-        .default(bytesDefault)
-        .describe('Maximum bytes per response'),
-    }),
-    output: z.object({
-      pages: z.array(pageView),
-      nextCursor: z.string().optional().describe('Cursor of the next page; absent at the end'),
-      laterCursor: z
-        .string()
-        .optional()
-        .describe('While the crawl runs: cursor for pages that arrive later'),
-      more: z
-        .boolean()
-        .describe('More pages exist (nextCursor), or may arrive later (laterCursor)'),
-      notice: z.string().optional(),
-    }),
     http: { method: 'GET', path: '/api/web/crawls/{id}/pages' },
     cli: {
       words: ['pages'],

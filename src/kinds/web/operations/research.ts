@@ -1,5 +1,4 @@
 // The operations web_search, run_pipeline, run_agent and web_usage.
-import { z } from 'zod';
 import { AppError } from '../../../errors.ts';
 import { defineOperation, type Operation } from '../../../operation.ts';
 import type { ActionInput } from '../jobs/inputs.ts';
@@ -9,6 +8,7 @@ import { creditNotes, creditTable, type Charge } from '../billing/credits.ts';
 import { jobOperation } from './job-operation.ts';
 import { checkSelectors } from './selectors.ts';
 import { agentText, pipelineText, searchText, usageText } from './terminal.ts';
+import * as contracts from '../contracts.ts';
 import { webJobs } from './run.ts';
 
 export function researchOperations(services: WebDeps): Operation[] {
@@ -18,7 +18,7 @@ export function researchOperations(services: WebDeps): Operation[] {
 function webSearch(services: WebDeps): Operation {
   return jobOperation(services, {
     action: 'search',
-    name: 'web_search',
+    ...contracts.webSearch,
     title: 'Web search',
     description:
       'Searches the web, news or images, suggests queries, answers with passages of the best pages (type answer), or searches the pages crawled here (type crawled). ' +
@@ -62,14 +62,13 @@ const ofType = (type: ActionInput<'search'>['type'], more: string[] = []) => ({
 function runPipeline(services: WebDeps): Operation {
   return jobOperation(services, {
     action: 'pipeline',
-    name: 'run_pipeline',
+    ...contracts.runPipeline,
     title: 'Run pipeline',
     description:
       'Searches for a query and fills your schema from each of the best pages, as one job. Returns data or an error per page, and the steps. For one known page use extract_data; for one merged result use run_agent.',
     rareInput: ['selectors'],
     http: { method: 'POST', path: '/api/web/pipelines' },
     cli: { words: ['pipeline'], args: ['query'], ...pipelineText },
-    named: true,
     check: async ({ selectors, schema }) => {
       await checkSelectors([], selectors);
       await services.reader.check(schema);
@@ -80,13 +79,12 @@ function runPipeline(services: WebDeps): Operation {
 function runAgent(services: WebDeps): Operation {
   return jobOperation(services, {
     action: 'agent',
-    name: 'run_agent',
+    ...contracts.runAgent,
     title: 'Run agent',
     description:
       'Researches a question in several sources: searches, reads the best pages (or your `urls`), fills the schema from each page and merges the data. Every value has its sources, disagreements are listed as conflicts, and relevant passages are quoted with their source numbers. Limited by maxCredits and maxSources. Uses no model: you draw the conclusions. Use it for questions that no single page answers; for one page use read_page, for a list of results use web_search.',
     http: { method: 'POST', path: '/api/web/agents' },
     cli: { words: ['agent'], args: ['prompt'], ...agentText },
-    named: true,
     check: async ({ schema, urls = [], onlyUrls }) => {
       for (const url of urls) parseUrl(url);
       if (onlyUrls && urls.length === 0) {
@@ -101,7 +99,7 @@ function runAgent(services: WebDeps): Operation {
 
 function webUsage(services: WebDeps): Operation {
   return defineOperation({
-    name: 'web_usage',
+    ...contracts.webUsage,
     title: 'Web usage',
     description:
       'Shows the credit prices of web jobs, spending by day and action, and the remaining budgets. Credits are a local measure: nothing is billed. Use it before a large crawl_site, or when a job stopped because credits ran out. For the cost of one job use get_job.',
@@ -109,28 +107,6 @@ function webUsage(services: WebDeps): Operation {
     scope: 'read',
     reach: webJobs,
     toolsets: ['web'],
-    input: z.strictObject({
-      from: z.iso.date().optional().describe('Default: first day of this month'),
-      to: z.iso.date().optional().describe('Default: today'),
-      by: z.enum(['day', 'hour']).default('day').describe('hour: `day` contains the hour (UTC)'),
-    }),
-    output: z.object({
-      period: z.string(),
-      creditsUsed: z.number(),
-      budgets: z.array(
-        z.object({
-          period: z.string(),
-          limit: z.number(),
-          used: z.number(),
-          remaining: z.number(),
-        }),
-      ),
-      rows: z.array(z.looseObject({ day: z.string(), action: z.string(), credits: z.number() })),
-      creditTable: z.record(
-        z.string(),
-        z.object({ credits: z.number(), note: z.string().optional() }),
-      ),
-    }),
     http: { method: 'GET', path: '/api/web/usage' },
     cli: { words: ['usage'], text: (out) => usageText(out as never) },
     run: async (input, { caller }) => {

@@ -1,30 +1,17 @@
 // Submits web jobs, waits for them within the limits of a call, and builds the response.
-import { z } from 'zod';
 import { AppError } from '../../../errors.ts';
 import { isFinal, type Job } from '../../../jobs/job.ts';
-import { labelList, waitField } from '../../../contracts/jobs.ts';
 import { copySubmission } from '../../../jobs/submission.ts';
 import { limitWait, reportWait } from '../../../jobs/wait-progress.ts';
 import type { CallContext, Reach } from '../../../operation.ts';
 import type { Action } from '../jobs/inputs.ts';
-import { webhook, type WebhookOptions } from '../crawl/options.ts';
+import type { WebhookOptions } from '../crawl/options.ts';
 import { parseUrl } from '../url.ts';
 import { allowedOf, withAllowed } from '../private-addresses.ts';
+import type { JobResponse } from '../contracts.ts';
 import type { WebDeps } from '../deps.ts';
 import { priceOf } from '../billing/prices.ts';
 import { subscription } from '../webhooks.ts';
-
-export const waitMs = waitField('Return the id of a job that runs longer').default(45_000);
-
-export const common = {
-  name: z.string().max(200).optional().describe('Job name'),
-  tags: z.array(z.string().max(100)).max(20).optional().describe('Tags to find the job by'),
-  idempotencyKey: z.string().max(200).optional().describe('Calls with the same key start one job'),
-  webhook: webhook
-    .optional()
-    .describe('Receives events by POST. The secret and headers are not stored with the job'),
-  labels: labelList.optional().describe('Cluster only: labels of the node to run on'),
-};
 
 /** How often a job is repeated when its node dies. browse_page may have changed something and is never repeated. */
 const maxLost = 5;
@@ -123,17 +110,6 @@ export async function submitAndWait(
     data: { ...error.data, jobId: id, ...(job.result === null ? {} : { result: job.result }) },
   });
 }
-
-export const jobFields = {
-  id: z.string(),
-  status: z.string().describe('completed, or running: follow the job'),
-  next: z.string().optional(),
-};
-
-export type JobResponse = { id: string; status: string; next?: string | undefined } & Record<
-  string,
-  unknown
->;
 
 /** The response of a job operation: the result with the job id, or how to continue. */
 export function toResponse(job: Job): JobResponse {

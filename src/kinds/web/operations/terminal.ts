@@ -7,7 +7,7 @@ import type { Extraction } from '../extract/extract.ts';
 import type { SearchResult } from '../search/types.ts';
 import type { Budget } from '../billing/credits.ts';
 import type { UsageRow } from '../store/usage.ts';
-import type { JobResponse } from './run.ts';
+import type { JobResponse } from '../contracts.ts';
 
 type CliText = Pick<CliShape, 'text' | 'isShort'>;
 

@@ -82,7 +82,7 @@ async function pdfPage(body: Uint8Array | string, options: PageOptions): Promise
   const pdf = await readPdf(bytes);
   const pages = pdf.pages.map(withoutInvisible);
   const markdown = pages.map((text, i) => `<!-- page ${i + 1} -->\n\n${text}`).join('\n\n');
-  const page = withText(pages.join('\n\n'), markdown, 'pdf', options, pdf.title);
+  const page = withText({ text: pages.join('\n\n'), markdown, title: pdf.title }, 'pdf', options);
   return { ...page, pages: pdf.pages.length };
 }
 
@@ -90,10 +90,14 @@ function plainPage(text: string, kind: 'text' | 'json' | 'xml', options: PageOpt
   const type = options.contentType ?? '';
   if (kind === 'text') {
     const title = /^#\s+(.+)$/m.exec(text.slice(0, 2000))?.[1];
-    return withText(text, /csv/.test(type) ? codeBlock('csv', text) : text, kind, options, title);
+    return withText(
+      { text, markdown: /csv/.test(type) ? codeBlock('csv', text) : text, title },
+      kind,
+      options,
+    );
   }
   const formatted = kind === 'json' ? indentedJson(text) : text;
-  return withText(text, codeBlock(kind, formatted), kind, options);
+  return withText({ text, markdown: codeBlock(kind, formatted) }, kind, options);
 }
 
 function codeBlock(language: string, text: string): string {
@@ -137,7 +141,11 @@ function feedPage(xml: string, options: PageOptions): Page {
     const { markdown, text } = part(item.description);
     add(markdown, text);
   }
-  const page = withText(plain.join('\n'), marked.join('\n\n'), 'feed', options, title);
+  const page = withText(
+    { text: plain.join('\n'), markdown: marked.join('\n\n'), title },
+    'feed',
+    options,
+  );
   return isRequested(options, 'links') ? { ...page, links } : page;
 }
 
@@ -151,11 +159,9 @@ function dateOf(date: Date | undefined): string {
 }
 
 function withText(
-  text: string,
-  markdown: string,
+  { text, markdown, title }: { text: string; markdown: string; title?: string | undefined },
   kind: PageKind,
   options: PageOptions,
-  title?: string,
 ): Page {
   return {
     url: options.url,

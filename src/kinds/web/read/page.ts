@@ -92,7 +92,7 @@ function fullPage(html: string, formats: ReadonlySet<PageFormat>, options: PageO
   if (text.source) page.source = text.source;
   if (formats.has('structuredData'))
     page.structuredData = structuredData(root, head.ldBlocks, options.url);
-  render(page, text, formats, head, options);
+  render(page, text, { formats, head }, options);
   return page;
 }
 
@@ -153,8 +153,7 @@ export function embeddedText(root: Document, chosen: readonly Block[]): ChosenTe
 function render(
   page: Page,
   text: ChosenText,
-  formats: ReadonlySet<PageFormat>,
-  head: HeadReader,
+  { formats, head }: { formats: ReadonlySet<PageFormat>; head: HeadReader },
   options: PageOptions,
 ): void {
   if (formats.has('text')) page.text = text.chosen.map((block) => block.text).join('\n');

@@ -4,7 +4,15 @@ import { AppError } from '../../../errors.ts';
 import type { Clock } from '../../../runtime/clock.ts';
 import { htmlparser2 } from '../../../runtime/packages.ts';
 import { collectRows } from './paging.ts';
-import { JsonValue, fetchJson, fetchText, isoDate, isWebUrl, plainText } from './engine-fetch.ts';
+import {
+  JsonValue,
+  fetchJson,
+  fetchText,
+  isoDate,
+  isWebUrl,
+  plainText,
+  type FetchOptions,
+} from './engine-fetch.ts';
 import { toRows, type FetchOptionsFactory } from './keyed.ts';
 import type {
   Engine,
@@ -235,7 +243,9 @@ function feedsEngine(
       const words = query.toLowerCase().match(/[\p{L}\p{N}]+/gu) ?? [];
       for (let i = 0; i < feeds.length; i += maxConcurrentFeeds) {
         const some = feeds.slice(i, i + maxConcurrentFeeds);
-        await Promise.all(some.map((feed) => readFeed(feed, words, found, fetchOptions, signal)));
+        await Promise.all(
+          some.map((feed) => readFeed(feed, words, found, fetchOptions('The feed', signal))),
+        );
       }
       signal.throwIfAborted();
       assertAnyFeedRead(found, feeds.length);
@@ -268,16 +278,12 @@ async function readFeed(
   address: string,
   words: readonly string[],
   found: EngineResult,
-  fetchOptions: FetchOptionsFactory,
-  signal: AbortSignal,
+  options: FetchOptions,
 ): Promise<void> {
   try {
-    const feed = htmlparser2().parseFeed(
-      await fetchText(new URL(address), fetchOptions('The feed', signal)),
-      {
-        xmlMode: true,
-      },
-    );
+    const feed = htmlparser2().parseFeed(await fetchText(new URL(address), options), {
+      xmlMode: true,
+    });
     for (const item of feed?.items ?? []) {
       const title = plainText(item.title);
       const snippet = plainText(item.description);

@@ -114,7 +114,7 @@ export class Searcher {
       const found = await this.withTimeout(engine, signal, (limited) =>
         engine.search(request, limited),
       );
-      addResult(found, engine, request, result, report);
+      addResult({ found, engine }, request, result, report);
     } catch (error) {
       signal.throwIfAborted();
       report.problem = problemOf(error);
@@ -177,8 +177,7 @@ function validate(request: SearchRequest): SearchRequest {
 }
 
 function addResult(
-  found: EngineResult,
-  engine: Engine,
+  { found, engine }: { found: EngineResult; engine: Engine },
   request: SearchRequest,
   result: SearchResult,
   report: EngineReport,

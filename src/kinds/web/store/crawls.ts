@@ -137,8 +137,7 @@ export class WebStore {
   /** Like `next`, for one depth: URLs that were never tried first, then retries that are due. */
   async nextAt(
     crawl: number,
-    host: string,
-    depth: number,
+    { host, depth }: { host: string; depth: number },
     now: number,
     limit: number,
   ): Promise<Waiting[]> {

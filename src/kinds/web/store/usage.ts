@@ -94,9 +94,8 @@ export interface Payer {
 export function chargeSteps(
   { id, owner }: Payer,
   action: string,
-  spent: Spent,
+  { reserved, ...spent }: Spent & { reserved?: number | undefined },
   now: number,
-  reserved = spent.credits,
 ): Step[] {
   const hour = hourOf(now);
   const numbers = [
@@ -109,7 +108,7 @@ export function chargeSteps(
   return [
     { sql: addUsage, params: [owner, hour, action, ...numbers] },
     { sql: addCharge, params: [id, owner, hour, action, ...numbers] },
-    releaseStep(id, reserved, now),
+    releaseStep(id, reserved ?? spent.credits, now),
   ];
 }
 

@@ -300,7 +300,7 @@ describe('send_input and send_signal', () => {
       argv: [
         'sh',
         '-c',
-        "sleep 300 & trap 'echo usr1' USR1; trap 'echo hup; kill $!; exit 3' HUP; echo set; while :; do sleep 0.05; done",
+        "sleep 300 & trap 'echo usr1' USR1; trap 'echo hup; kill $!; exit 3' HUP; echo set; while :; do wait; done",
       ],
     });
     await wait(job.id, { until: { text: 'set' } });

@@ -4,7 +4,7 @@ import assert from 'node:assert/strict';
 import { spawn } from 'node:child_process';
 import { join } from 'node:path';
 import { test, type TestContext } from 'node:test';
-import { bootId, startOf } from '../../../../src/kinds/command/process/identity.ts';
+import { bootId, startOf } from '../../../../src/runtime/process-identity.ts';
 import { killTree } from '../../../../src/kinds/command/process/kill.ts';
 import { markName, treeMembers } from '../../../../src/kinds/command/process/tree.ts';
 import { systemClock as clock } from '../../../../src/runtime/clock.ts';

@@ -18,7 +18,7 @@ import {
   isAlive,
   signalProcess,
   startOf,
-} from '../../../../src/kinds/command/process/identity.ts';
+} from '../../../../src/runtime/process-identity.ts';
 import { readEndNote } from '../../../../src/kinds/command/process/end-reason.ts';
 import { killTree } from '../../../../src/kinds/command/process/kill.ts';
 import { launch, type LaunchSpec } from '../../../../src/kinds/command/process/launch.ts';

@@ -8,7 +8,7 @@ test('a diff lists the added and removed lines', () => {
   const after = 'one\ntwo\n3\nfour\nfive\nsix\nseven\neight';
   const { text, added, removed } = diffLines(before, after);
   assert.deepEqual({ added, removed }, { added: 2, removed: 1 });
-  assert.equal(text, '@@ 1 @@\n one\n two\n-three\n+3\n four\n five\n six\n seven\n+eight');
+  assert.equal(text, '@@ -1,7 +1,8 @@\n one\n two\n-three\n+3\n four\n five\n six\n seven\n+eight');
   assert.equal(diffLines('a', 'a').text, '');
 });
 

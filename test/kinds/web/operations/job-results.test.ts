@@ -40,9 +40,9 @@ test('a task of crawl_site ends with its counts and stop reason, one of read_pag
     url: site.url('/'), sitemap: 'skip',
   }); // prettier-ignore
   const end = await theirs.waitUntilOver(failed.id, contextOf('me'));
-  const told = (end!.result as unknown as Structured).structured;
-  assert.equal(told.status, 'failed');
-  assert.equal((told.error as { code: string }).code, 'nothingFetched');
+  const reported = (end!.result as unknown as Structured).structured;
+  assert.equal(reported.status, 'failed');
+  assert.equal((reported.error as { code: string }).code, 'nothingFetched');
   assert.equal(
     await theirs.task(failed.id, contextOf('somebody')),
     undefined,

@@ -141,10 +141,10 @@ test('a truncated, oversized, corrupt or slow response is reported as a problem 
     const own: Handler = (request, response, url) =>
       url.pathname === '/w/api.php' ? json(response, fallback) : handler(request, response, url);
     handle = own;
-    const { engines: told, rows, notice } = await searcher(more).search(ask('x'), signal);
+    const { engines: reported, rows, notice } = await searcher(more).search(ask('x'), signal);
     assert.deepEqual(rows.map(({ engine }) => engine), ['wikipedia']); // prettier-ignore
     assert.match(notice!, /^searxng failed: /);
-    return `${told[0]!.problem!.code} ${told[0]!.problem!.message}`;
+    return `${reported[0]!.problem!.code} ${reported[0]!.problem!.message}`;
   };
   const cut: Handler = (_request, response) => {
     response.writeHead(200, { 'content-length': 100 }).write('{"results"');

@@ -91,7 +91,7 @@ function contract(factory: StoreFactory): void {
       'its only one is at the other host',
     );
     const atOne = async (now: number) =>
-      (await web.nextAt(id, 'a.test', 1, now, 10)).map(({ seq }) => seq);
+      (await web.nextAt(id, { host: 'a.test', depth: 1 }, now, 10)).map(({ seq }) => seq);
     assert.deepEqual(await atOne(5000), [4]);
     assert.deepEqual(await atOne(9000), [4, 1], 'those that are tried again come last');
     assert.equal(await web.nextUrlAt(id, 'a.test', 1), 9000);

@@ -103,9 +103,9 @@ function payouts(work: Work, move: Move, money: Money): Line[] {
     voters.length > 0
       ? voters.map((credit) => ({ credit, amount: each, kind: 'fee' }))
       : [{ credit: feeAccount('evaluator', work.jobId), amount: shares.evaluator, kind: 'fee' }];
-  const odd = voters.length > 0 ? shares.evaluator - each * voters.length : 0;
+  const remainder = voters.length > 0 ? shares.evaluator - each * voters.length : 0;
   const lines: Line[] = [
-    { credit: work.provider, amount: shares.provider + odd, kind: 'release' },
+    { credit: work.provider, amount: shares.provider + remainder, kind: 'release' },
     ...evaluators,
     { credit: feeAccount('platform', work.jobId), amount: shares.platform, kind: 'fee' },
     { credit: work.client, amount: money.refund, kind: 'refund' },

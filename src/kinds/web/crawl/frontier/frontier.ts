@@ -140,7 +140,7 @@ export class Frontier {
     const rows =
       this.level === undefined
         ? await store.next(crawl, host, now, limit)
-        : await store.nextAt(crawl, host, this.level, now, limit);
+        : await store.nextAt(crawl, { host, depth: this.level }, now, limit);
     buffer.rows.push(...rows.filter(({ seq }) => !this.held.has(seq) && !mine.has(seq)));
     if (buffer.rows.length > 0 || buffer.held > 0) return;
     const at = await store.nextUrlAt(crawl, host, this.level);

@@ -81,7 +81,7 @@ function expected(
     if (name === 'claimRefund' && silence === 'release') return 'SilenceReleases';
   }
   const answers = actions.map((action) =>
-    judge(phase, action, held, after ? 'after' : 'before', paused),
+    judge({ phase, action }, held, after ? 'after' : 'before', paused),
   );
   if (answers.some((answer) => 'effect' in answer)) return 'done';
   const codes = answers.flatMap((answer) => ('refused' in answer ? [answer.refused] : []));

@@ -16,7 +16,7 @@ type Json = ReturnType<typeof JSON.parse>;
 
 const deep = process.env.ERRAND_TEST_DEEP === '1';
 /** Between two of its steps a job may see fifteen kills, each as long as a server start. */
-const patienceMs = deep ? 600_000 : 120_000;
+const waitLimitMs = deep ? 600_000 : 120_000;
 /** `written`: the intent is stored, but nothing is signed yet. */
 const points = ['written', 'signed', 'sent', 'mined', 'read'] as const;
 type Point = (typeof points)[number];
@@ -100,9 +100,9 @@ test('kill -9 at every step of a transaction: resent byte for byte, paid once', 
         assert.ok(answer.status < 400, `${path}: ${answer.text}`);
         return answer.json();
       },
-      patienceMs,
+      waitLimitMs,
     );
-  const reaches = (id: string, stage: string, waitMs = patienceMs) =>
+  const reaches = (id: string, stage: string, waitMs = waitLimitMs) =>
     until(
       `${id} is ${stage}`,
       async () => {
@@ -164,14 +164,14 @@ test('kill -9 at every step of a transaction: resent byte for byte, paid once', 
     await reaches(declined, 'rejected');
     const late = await hire('late', new Date(Date.now() + lifeMs).toISOString());
     await act(late, 'fund', client);
-    await reaches(late, 'expired', lifeMs + patienceMs);
+    await reaches(late, 'expired', lifeMs + waitLimitMs);
   }
 
   // The contract credits fees, and the server withdraws them with a separate transaction.
   await until(
     "the evaluator's fee is withdrawn",
     async () => (await owns(client.address)) === 9_050_000,
-    patienceMs,
+    waitLimitMs,
   );
   assert.deepEqual(
     [await owns(client.address), await owns(provider.address), await owns(escrow)],

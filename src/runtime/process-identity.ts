@@ -56,6 +56,17 @@ export function signalProcess(identity: Identity, signal: NodeJS.Signals): boole
   }
 }
 
+/** Signals every process of a group. Returns false if the group does not exist any more. */
+export function signalGroup(groupId: number, signal: NodeJS.Signals): boolean {
+  if (groupId <= 1) return false;
+  try {
+    process.kill(-groupId, signal);
+    return true;
+  } catch {
+    return false;
+  }
+}
+
 /** Field 22 of /proc/<pid>/stat. The process name in parentheses may itself contain parentheses. On macOS, the text is the start. */
 export function startTicks(stat: string): string {
   const close = stat.lastIndexOf(')');
