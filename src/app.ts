@@ -177,7 +177,8 @@ export async function createApp(options: AppDeps): Promise<App> {
   operations.add(webhookOperations(webhooks, jobs));
   operations.add(accessOperations(access, jobs, clock));
   const { sessions } = core;
-  operations.add(sessionOperations({ sessions, version, ...browserUrls(deps) }));
+  const offered = () => parts.map((made) => made.kind.name);
+  operations.add(sessionOperations({ sessions, version, kinds: offered, ...browserUrls(deps) }));
   operations.add(nodeOperations(cluster.nodes, jobs, clock));
   for (const made of parts) operations.add(made.operations, made.kind.name);
   const services: Service[] = [

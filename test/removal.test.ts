@@ -44,7 +44,7 @@ test('the rest compiles without any kind', (t) => {
 });
 
 for (const name of names) {
-  test(`without ${name} the server starts and offers the commands of the other kinds`, async (t) => {
+  test(`without ${name} the server starts and offers the commands and views of the other kinds`, async (t) => {
     const folder = treeWithout(t, [name]);
     // Bundled as the package is, because starting a server from hundreds of new files takes seconds.
     await bundle(join(folder, 'src'), join(folder, 'dist'));
@@ -65,6 +65,9 @@ for (const name of names) {
         names.filter((one) => offers(parts[one]!.word)),
         names.filter((one) => one !== name),
       );
+      // The dashboard has views for these kinds only.
+      const { server } = JSON.parse(run('whoami', '--json')) as { server: { kinds: string[] } };
+      assert.deepEqual(server.kinds.toSorted(), names.filter((one) => one !== name).toSorted());
     } finally {
       run('stop');
       await until('the server is gone', () => !existsSync(join(home, 'server.pid')));

@@ -15,7 +15,7 @@ const withinLimits = { filters: ['kinds', 'queues', 'subject'] } as const;
 export function accessOperations(access: Access, jobs: KnownJobs, clock: Clock): Operation[] {
   return [
     createKeyOperation(access, jobs, clock),
-    listKeysOperation(access),
+    listKeysOperation(access, jobs),
     revokeKeyOperation(access),
     rotateKeyOperation(access, jobs),
   ];
@@ -63,12 +63,12 @@ function rejectUnknownSubject(subject: string, jobs: KnownJobs): void {
   });
 }
 
-function listKeysOperation(access: Access): Operation {
+function listKeysOperation(access: Access, jobs: KnownJobs): Operation {
   return defineOperation({
     ...listKeys,
     title: 'List keys',
     description:
-      'Lists all keys with owner, scopes, limits and expiry, but never the key itself. Use it to find the id for revoke_key or rotate_key. Read-only.',
+      'Lists all keys with owner, scopes, limits, expiry and what each allows in words, but never the key itself. Use it to find the id for revoke_key or rotate_key. Read-only.',
     effect: 'read',
     scope: 'admin',
     reach: withinLimits,
@@ -92,7 +92,8 @@ function listKeysOperation(access: Access): Operation {
     },
     run: async ({ owner }, { caller }) => {
       const found = await access.list(owner === undefined ? {} : { owner });
-      return { keys: found.filter((row) => covers(caller!, row)).map(toView) };
+      const shown = found.filter((row) => covers(caller!, row));
+      return { keys: shown.map((row) => ({ ...toView(row), ...rightsOf(row, jobs) })) };
     },
   });
 }
@@ -148,9 +149,12 @@ function toCreatedView({ key, row }: { key: string; row: KeyRow }, jobs: KnownJo
   return {
     key,
     ...toView(row),
-    allows: describeRights(row, jobs.listKinds()),
-    limits: describeLimits(row),
+    ...rightsOf(row, jobs),
   };
+}
+
+function rightsOf(row: KeyRow, jobs: KnownJobs) {
+  return { allows: describeRights(row, jobs.listKinds()), limits: describeLimits(row) };
 }
 
 /** For a terminal: the key and a plain description of its rights. */
@@ -167,7 +171,7 @@ function keyText({ key, id, expiresAt, allows, limits }: CreatedKey): string {
   ].join('\n');
 }
 
-function toView(row: KeyRow): OutputOf<typeof listKeys>['keys'][number] {
+function toView(row: KeyRow): OutputOf<typeof revokeKey> {
   const iso = (at: number | null) => (at === null ? undefined : isoTime(at));
   const expiresAt = iso(row.expiresAt);
   const revokedAt = iso(row.revokedAt);

@@ -10,6 +10,8 @@ import { isReadOnly, type SessionRow, type Sessions } from './sessions.ts';
 interface SessionOperationsDeps {
   sessions: Sessions;
   version: string;
+  /** The kinds of jobs that this server offers. */
+  kinds(): readonly string[];
   /** The URL of this server for clients, once a port is open. */
   url(): string | undefined;
   /** Returns that URL and opens a loopback port if there is none. */
@@ -55,7 +57,7 @@ function createLoginCodeOperation({ sessions, openUrl }: SessionOperationsDeps):
   });
 }
 
-function getCaller({ sessions, version, url }: SessionOperationsDeps): Operation {
+function getCaller({ sessions, version, kinds: offered, url }: SessionOperationsDeps): Operation {
   return defineOperation({
     name: 'get_caller',
     title: 'Get caller',
@@ -75,7 +77,11 @@ function getCaller({ sessions, version, url }: SessionOperationsDeps): Operation
         subject: z.string().optional(),
       }),
       session: sessionView.optional(),
-      server: z.object({ version: z.string(), url: z.string().optional() }),
+      server: z.object({
+        version: z.string(),
+        kinds: z.array(z.string()).describe('Kinds of jobs that this server offers'),
+        url: z.string().optional(),
+      }),
     }),
     http: { method: 'GET', path: '/api/me' },
     cli: { words: ['whoami'], summary: 'what the key or the session allows' },
@@ -97,7 +103,11 @@ function getCaller({ sessions, version, url }: SessionOperationsDeps): Operation
           ...(subject === undefined ? {} : { subject }),
         },
         ...(session ? { session: toView(session, caller) } : {}),
-        server: { version, ...(address === undefined ? {} : { url: address }) },
+        server: {
+          version,
+          kinds: [...offered()],
+          ...(address === undefined ? {} : { url: address }),
+        },
       };
     },
   });

@@ -16,10 +16,12 @@ const keyView = z.object({
   expiresAt: z.string().optional(),
   revokedAt: z.string().optional(),
 });
-const createdKey = keyView.extend({
-  key: z.string().describe('Shown only once; the server stores a hash'),
+const describedKey = keyView.extend({
   allows: z.array(z.string()).describe('What anyone who has the key can do'),
   limits: z.array(z.string()).describe('What limits these rights'),
+});
+const createdKey = describedKey.extend({
+  key: z.string().describe('Shown only once; the server stores a hash'),
 });
 
 const keyId = z.string().regex(/^key_[0-9a-z]{12}$/, 'not a key id');
@@ -51,7 +53,7 @@ export const createKey = defineContract({
 export const listKeys = defineContract({
   name: 'list_keys',
   input: z.object({ owner: z.string().max(100).optional() }),
-  output: z.object({ keys: z.array(keyView) }),
+  output: z.object({ keys: z.array(describedKey) }),
 });
 
 export const revokeKey = defineContract({

@@ -261,6 +261,7 @@ export const operationRows: OperationRow[] = [
     ),
   ),
   ...each('read_work', some('hire', 'foreign', 'public'), (id) => ({ id })),
+  ...each('list_postings', hires, (id) => ({ id })),
   ...each('list_work', wallets, (wallet) => ({ wallet, role: 'client' })),
   one('create_wallet', () => ({}), 'without key'),
   one('create_wallet', () => ({ withKey: true }), 'with key'),

@@ -125,7 +125,12 @@ async function counts(place: TestApp): Promise<void> {
 
 interface Stats {
   stepMs: number;
-  series: { kind: string; queue: string; points: Record<string, unknown>[] }[];
+  series: {
+    kind: string;
+    queue: string;
+    runMs?: { p95: number };
+    points: Record<string, unknown>[];
+  }[];
 }
 
 async function statistics(place: TestApp): Promise<void> {
@@ -163,8 +168,10 @@ async function statistics(place: TestApp): Promise<void> {
   const shown = series[0]!.points.map(
     ({ runMs }) => (runMs as { p95: number } | undefined)?.p95 ?? 0,
   );
-  const error = Math.abs(Math.max(...shown) - longest) / longest;
-  assert.ok(error <= 0.05, `${Math.max(...shown)} instead of ${longest}`);
+  for (const value of [Math.max(...shown), series[0]!.runMs!.p95]) {
+    const error = Math.abs(value - longest) / longest;
+    assert.ok(error <= 0.05, `${value} instead of ${longest}`);
+  }
 }
 
 async function moves({ app }: TestApp): Promise<void> {

@@ -3,7 +3,8 @@
 import type { Entries } from './bundle.ts';
 
 /** Views of the dashboard. The browser decides what to show; other paths belong to the API. */
-const views = /^\/(jobs|jobs\/[^/]+|overview|queues|connect|sessions|login)?$/;
+const views =
+  /^\/((jobs|endpoints|crawls|escrow|start)(\/[^/]+)?|overview|queues|nodes|webhooks|keys|connect|sessions|login)?$/;
 
 export const isView = (path: string): boolean => views.test(path);
 

@@ -106,6 +106,7 @@ function describe(operation: Operation, schemas: Json, tag: string): Json {
     ...(operation.scope === 'public' ? { security: [{}, { bearer: [] }] } : {}),
     'x-errand-scope': operation.scope,
     'x-errand-effect': operation.effect,
+    ...rareFields(operation),
     ...(parameters.length > 0 ? { parameters } : {}),
     ...(inBody ? { requestBody: body(`${base}Input`, required(input, inPath).length > 0) } : {}),
     responses: {
@@ -122,6 +123,12 @@ function describe(operation: Operation, schemas: Json, tag: string): Json {
       },
     },
   };
+}
+
+/** Names of the fields that a form may fold. An entry of `rareInput` may have a note after the name. */
+function rareFields({ rareInput = [], unlistedInput = [] }: Operation): Json {
+  const names = [...rareInput, ...unlistedInput].map((text) => text.split(' ')[0]!);
+  return names.length === 0 ? {} : { 'x-errand-rare': names };
 }
 
 /**

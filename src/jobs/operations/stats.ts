@@ -45,7 +45,13 @@ const point = z.object({
   runMs: percentiles.optional().describe('Run time of the jobs that ended, within 5 %'),
 });
 type Point = z.infer<typeof point>;
-const seriesShape = z.object({ kind: z.string(), queue: z.string(), points: z.array(point) });
+const seriesShape = z.object({
+  kind: z.string(),
+  queue: z.string(),
+  queuedMs: percentiles.optional().describe('Wait over the whole range'),
+  runMs: percentiles.optional().describe('Run time over the whole range'),
+  points: z.array(point),
+});
 const statsOutput = z.object({
   stepMs: z.number(),
   from: z.string(),
@@ -102,6 +108,7 @@ export function getStats({ jobs, clock }: Pick<JobOperationsDeps, 'jobs' | 'cloc
         series: [...bySeries.values()].map((own) => ({
           kind: own[0]!.kind,
           queue: own[0]!.queue,
+          ...durationsOf(own),
           points: toPoints(own, stepMs),
         })),
       };
@@ -124,6 +131,11 @@ function totalsText({ kind, queue, points }: z.infer<typeof seriesShape>): strin
   const queued = Math.max(...points.map((one) => one.queued));
   const most = queued > 0 ? [`at most ${queued} queued`] : [];
   return `${kind}, queue ${queue}: ${[...counts, ...most].join(', ')}`;
+}
+
+function durationsOf(values: readonly StatsValue[]): Pick<Point, 'queuedMs' | 'runMs'> {
+  const { queuedMs, runMs } = toPoint(0, values);
+  return { ...(queuedMs ? { queuedMs } : {}), ...(runMs ? { runMs } : {}) };
 }
 
 function toPoints(values: readonly StatsValue[], stepMs: number): Point[] {

@@ -9,10 +9,13 @@ import { createDashboard } from '../../../src/interfaces/dashboard/index.ts';
 
 const maxScriptBytes = 60_000;
 const maxStyleBytes = 15_000;
+const maxViewBytes = 20_000;
+
+const built = bundleDashboard();
 
 describe('dashboard files', () => {
   test('the first load is at most 60 kB of script and 15 kB of styles, gzipped', async () => {
-    const { entries, assets } = await bundleDashboard();
+    const { entries, assets } = await built;
     const byName = new Map(assets.map((asset) => [asset.name, asset]));
     const size = (names: Iterable<string>) =>
       [...names].reduce((sum, name) => sum + byName.get(name)!.gzip.length, 0);
@@ -21,6 +24,24 @@ describe('dashboard files', () => {
     const script = size(first);
     assert.ok(script <= maxScriptBytes, `${script} bytes of script`);
     assert.ok(size([entries.styles]) <= maxStyleBytes, `${size([entries.styles])} bytes of styles`);
+  });
+
+  test('a view adds at most 20 kB of script, gzipped, besides the chart and terminal libraries', async () => {
+    const { entries, assets } = await built;
+    const byName = new Map(assets.map((asset) => [asset.name, asset]));
+    const first = loadedBy([entries.script, entries.worker], byName);
+    const lazy = [...byName.values()].flatMap(({ name, bytes }) =>
+      first.has(name)
+        ? [...bytes.toString().matchAll(/import\("\.\/([^"]+)"\)/g)].map(([, target]) => target!)
+        : [],
+    );
+    assert.ok(lazy.length >= 12, `${lazy.length} lazy views`);
+    for (const name of lazy) {
+      const added = [...loadedBy([name], byName)].filter((one) => !first.has(one));
+      const own = added.filter((one) => !isLibrary(byName.get(one)!));
+      const size = own.reduce((sum, one) => sum + byName.get(one)!.gzip.length, 0);
+      assert.ok(size <= maxViewBytes, `${name} adds ${size} bytes`);
+    }
   });
 
   test('documents are never cached, files forever; both carry the strict policy', async (t) => {
@@ -66,6 +87,9 @@ describe('dashboard files', () => {
     assert.equal((await fetch(`${url}/login`, { method: 'HEAD' })).status, 200);
   });
 });
+
+/** uPlot and xterm are measured with the first view of the dashboard. */
+const isLibrary = ({ bytes }: Asset): boolean => /xterm-|u-over/.test(bytes.toString());
 
 /** These files and everything they import statically. */
 function loadedBy(names: string[], byName: ReadonlyMap<string, Asset>): Set<string> {

@@ -1,13 +1,12 @@
 // The dashboard in a real Chromium against the real server, behind a proxy with a base path. The tests share one browser and
 // one server.
 import assert from 'node:assert/strict';
-import { readFileSync } from 'node:fs';
-import { createRequire } from 'node:module';
 import { describe, test } from 'node:test';
 import type { Browser, Page } from 'playwright-core';
 import { browserSkip, findChromium, type TestBrowser } from '../../helpers/chromium.ts';
 import { isDeep } from '../../helpers/deep.ts';
 import { until } from '../../helpers/until.ts';
+import { violations } from './axe.ts';
 import { logIn, loginAddress, shareDashboard, startJob, type LoggedIn, type Site } from './kit.ts';
 
 const found = await findChromium();
@@ -315,13 +314,12 @@ describe('dashboard in a browser', { skip: browserSkip(found) }, () => {
 
   test('every view passes axe, in light and dark', async () => {
     const viewer = await logIn(browser, site);
-    const axe = readFileSync(createRequire(import.meta.url).resolve('axe-core/axe.min.js'), 'utf8');
     const id = await newestId(viewer.page);
     const wrong: string[] = [];
     const check = async (path: string, ready: string) => {
       await viewer.page.goto(site.url + path);
       await viewer.page.waitForSelector(ready);
-      wrong.push(...(await violations(viewer.page, axe)).map((text) => `${path}: ${text}`));
+      wrong.push(...(await violations(viewer.page)).map((text) => `${path}: ${text}`));
     };
     const others = ['/overview', '/queues', '/connect', '/sessions', `/jobs/${id}?tab=events`];
     for (const path of others) await check(path, '#main :is(table, .panel)');
@@ -356,25 +354,3 @@ describe('dashboard in a browser', { skip: browserSkip(found) }, () => {
 
 const visibleNames = (page: Page): Promise<string[]> =>
   page.locator('tr[data-id] .c-job a').allInnerTexts();
-
-async function violations(page: Page, axe: string): Promise<string[]> {
-  await page.evaluate(axe);
-  return page.evaluate(async () => {
-    const { axe: tool } = globalThis as unknown as {
-      axe: {
-        run(options: object): Promise<{
-          violations: { id: string; nodes: { html: string; failureSummary: string }[] }[];
-        }>;
-      };
-    };
-    const runOnly = {
-      type: 'tag',
-      values: ['wcag2a', 'wcag2aa', 'wcag21a', 'wcag21aa', 'wcag22aa'],
-    };
-    const result = await tool.run({ runOnly });
-    return result.violations.map(
-      ({ id, nodes }) =>
-        `${id}: ${nodes.map(({ html, failureSummary }) => `${html} ${failureSummary}`).join(' | ')}`,
-    );
-  });
-}

@@ -37,11 +37,15 @@ export interface Site {
   restart(): Promise<void>;
 }
 
-export async function openSite(t: TestContext): Promise<Site> {
+export async function openSite(
+  t: TestContext,
+  settings: Record<string, unknown> = {},
+  env: Record<string, string> = {},
+): Promise<Site> {
   const port = await freePort();
   const proxy = await startProxy(t, port);
-  const home = homeWith(t, { server: { publicUrl: proxy.url } });
-  const start = () => startServer(t, { home, args: ['--port', String(port)] });
+  const home = homeWith(t, { ...settings, server: { publicUrl: proxy.url } });
+  const start = () => startServer(t, { home, env, args: ['--port', String(port)] });
   const site: Site = {
     url: proxy.url,
     server: await start(),

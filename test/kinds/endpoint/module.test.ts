@@ -47,6 +47,10 @@ test('a JS/TS handler starts on demand, returns, streams, fails and stops when i
   const again = await server.call('GET', `/v2/echo/stream/${streamed}`);
   assert.deepEqual(again.body, { status: 'COMPLETED', stream: [] }, 'each chunk once');
 
+  const { body: listed } = await server.call('GET', '/api/endpoints/echo/workers');
+  const { count, p50Ms, p95Ms } = listed.starts as Record<string, number>;
+  assert.ok(count! >= 1 && p50Ms! > 0 && p95Ms! >= p50Ms!, JSON.stringify(listed.starts));
+
   await until('the idle worker is gone', async () => {
     const { body } = await server.call('GET', '/v2/echo/health');
     const { workers, jobs } = body as Record<string, Record<string, number>>;

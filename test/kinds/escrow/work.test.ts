@@ -32,6 +32,17 @@ for (const factory of stores) {
       'input_required',
     );
 
+    const asked = await world.call(judge, 'read_work', { id: open.id });
+    assert.deepEqual(asked.yourRoles, ['evaluator']);
+    assert.deepEqual(asked.availableActions, ['approve', 'reject']);
+    for (const agent of [client, provider, judge]) {
+      const { work } = await world.call(agent, 'list_work', { role: 'any' });
+      assert.deepEqual(
+        work.map(({ id }: { id: string }) => id),
+        [open.id],
+      );
+    }
+
     const done = await world.call(judge, 'evaluate_work', {
       id: open.id,
       verdict: 'approve',
@@ -45,6 +56,19 @@ for (const factory of stores) {
     assert.deepEqual(books.problems, []);
     assert.equal(books.supply, '10000000');
     assert.equal(books.escrowed, '0');
+
+    const { postings } = await world.call(provider, 'list_postings', { id: open.id });
+    assert.deepEqual(
+      postings.map(({ kind, amount }: { kind: string; amount: string }) => [kind, amount]),
+      [
+        ['hold', '1.000001'],
+        ['release', '0.930001'],
+        ['fee', '0.05'],
+        ['fee', '0.02'],
+      ],
+    );
+    const stranger = await world.agent('stranger');
+    assert.equal(await refusal(world.call(stranger, 'list_postings', { id: open.id })), 'notParty');
 
     const seen = await world.call(undefined, 'get_job', { id: open.id });
     assert.equal(seen.status, 'completed');

@@ -32,7 +32,17 @@ export const post = <T>(path: string, input: Input = {}, signal?: AbortSignal): 
 export const put = <T>(path: string, input: Input = {}): Promise<T> =>
   request<T>('PUT', path, input);
 
+export const patch = <T>(path: string, input: Input = {}): Promise<T> =>
+  request<T>('PATCH', path, input);
+
 export const remove = <T>(path: string): Promise<T> => request<T>('DELETE', path, {});
+
+/** An operation with the method of its route. */
+export const call = (
+  method: string,
+  path: string,
+  input: Input,
+): Promise<Record<string, unknown>> => request(method, path, input);
 
 export function queryText(input: Input): string {
   const query = new URLSearchParams();

@@ -9,13 +9,20 @@ interface Me {
   scopes: string[];
   admin: boolean;
   session?: { id: string; createdAt: string; expiresAt: string; readOnly: boolean };
-  server: { version: string; url?: string };
+  limits: { kinds?: string[]; queues?: string[]; subject?: string };
+  server: { version: string; kinds: string[]; url?: string };
 }
 
 export const me = signal<Me | undefined>(undefined);
 
 const has = (scope: string): boolean =>
   me.value?.scopes.some((one) => one === scope || one === 'admin') === true;
+
+/** Whether this server has jobs of the kind and the session may use them. */
+export function offers(kind: string): boolean {
+  const { server, limits } = me.value ?? {};
+  return server?.kinds.includes(kind) === true && limits?.kinds?.includes(kind) !== false;
+}
 
 /** False for read-only sessions: they see no actions. */
 export const mayRun = computed(() => has('run'));

@@ -1,9 +1,8 @@
 // The frame of every view: navigation, connection state, palette, messages; or the login when there is no session.
-import type { ComponentType } from 'preact';
 import { useEffect, useState } from 'preact/hooks';
 import { isLoggedOut, Problem } from './api.ts';
+import { viewAt } from './areas.tsx';
 import { isTyping, useKeys } from './keys.ts';
-import { lazy } from './lazy.tsx';
 import { ConnectionState } from './parts/connection.tsx';
 import { Navigation } from './parts/navigation.tsx';
 import { Palette } from './parts/palette.tsx';
@@ -12,15 +11,7 @@ import { Toasts } from './parts/toast.tsx';
 import { go, path } from './router.ts';
 import { loadMe, me } from './session.ts';
 import { connectStream } from './stream/client.ts';
-import { JobsView } from './views/jobs.tsx';
 import { LoginView } from './views/login.tsx';
-
-const views: Readonly<Record<string, ComponentType>> = {
-  '/overview': lazy(async () => (await import('./views/overview.tsx')).OverviewView),
-  '/queues': lazy(async () => (await import('./views/queues.tsx')).QueuesView),
-  '/connect': lazy(async () => (await import('./views/connect.tsx')).ConnectView),
-  '/sessions': lazy(async () => (await import('./views/sessions.tsx')).SessionsView),
-};
 
 export function Shell() {
   const [error, setError] = useState<unknown>(undefined);
@@ -76,8 +67,7 @@ function Frame() {
       document.removeEventListener('paste', onPaste);
     };
   }, []);
-  const id = /^\/jobs\/([^/]+)$/.exec(path.value)?.[1];
-  const View = Object.hasOwn(views, path.value) ? views[path.value] : undefined;
+  const { View, id } = viewAt(path.value);
   return (
     <div class="frame">
       <a class="skip" href="#main">
@@ -87,11 +77,7 @@ function Frame() {
       <div class="page">
         <ConnectionState />
         <main id="main" tabIndex={-1}>
-          {View ? (
-            <View />
-          ) : (
-            <JobsView id={id === undefined ? undefined : decodeURIComponent(id)} />
-          )}
+          <View id={id} />
         </main>
       </div>
       {isPaletteOpen ? <Palette onClose={() => setPaletteOpen(false)} /> : null}

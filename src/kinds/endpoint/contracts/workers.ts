@@ -92,6 +92,12 @@ export const pingWorker = defineContract({
   output: z.object({}),
 });
 
+export const startsView = z.object({
+  count: z.number(),
+  p50Ms: z.number(),
+  p95Ms: z.number(),
+});
+
 export const listWorkers = defineContract({
   name: 'list_workers',
   input: z.object({ endpointId: z.string().max(100) }),
@@ -99,6 +105,9 @@ export const listWorkers = defineContract({
     version: z.number(),
     workers: z.array(workerView),
     ended: z.array(z.looseObject({ id: z.string(), reason: z.string().nullable() })),
+    starts: startsView
+      .optional()
+      .describe('From creation to the first poll for work, of the newest workers'),
   }),
 });
 

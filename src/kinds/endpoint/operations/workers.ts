@@ -144,6 +144,8 @@ function ping(deps: EndpointDeps): Operation {
   });
 }
 
+const maxStarts = 100;
+
 function list(deps: EndpointDeps): Operation {
   return defineOperation({
     ...contracts.listWorkers,
@@ -166,6 +168,7 @@ function list(deps: EndpointDeps): Operation {
     run: async (input, { caller }) => {
       const endpoint = await deps.endpoints.get(input.endpointId, caller);
       const ended = await deps.store.endedWorkers(endpoint.id, 10);
+      const starts = startsOf(await deps.store.startTimes(endpoint.id, maxStarts));
       return {
         version: endpoint.version,
         workers: deps.registry
@@ -176,8 +179,12 @@ function list(deps: EndpointDeps): Operation {
           reason: row.reason,
           exitCode: row.exitCode,
           exitSignal: row.exitSignal,
+          version: row.version,
+          startedAt: isoTime(row.createdAt),
+          ...startOf(row),
           endedAt: isoTime(row.endedAt!),
         })),
+        ...(starts ? { starts } : {}),
       };
     },
   });
@@ -193,6 +200,18 @@ function viewWorker(deps: EndpointDeps, endpoint: EndpointRow, worker: Worker) {
     jobs: [...worker.running.keys()],
     uptimeSeconds: Math.round((deps.clock.now() - worker.createdAt) / 1000),
     startedAt: isoTime(worker.createdAt),
+    ...(worker.origin === 'external' ? {} : startOf(worker)),
     ...(worker.unhealthy === undefined ? {} : { unhealthy: worker.unhealthy }),
   };
+}
+
+function startOf({ createdAt, readyAt }: { createdAt: number; readyAt: number | null }) {
+  return readyAt === null ? {} : { startMs: Math.max(readyAt - createdAt, 0) };
+}
+
+function startsOf(times: readonly number[]): z.infer<typeof contracts.startsView> | undefined {
+  if (times.length === 0) return undefined;
+  const sorted = times.toSorted((a, b) => a - b);
+  const at = (part: number) => sorted[Math.ceil(part * sorted.length) - 1]!;
+  return { count: sorted.length, p50Ms: at(0.5), p95Ms: at(0.95) };
 }

@@ -236,6 +236,17 @@ export class EndpointStore {
     return rows.map(workerFromRow);
   }
 
+  /** How long the newest workers that a server started took until they polled for work, in ms. */
+  async startTimes(endpointId: string, limit: number): Promise<number[]> {
+    const rows = await this.store.read<{ ms: number }>(
+      `SELECT ready_at - created_at AS ms FROM endpoint_workers
+       WHERE endpoint_id = ? AND ready_at IS NOT NULL AND origin <> 'external'
+       ORDER BY created_at DESC LIMIT ?`,
+      [endpointId, limit],
+    );
+    return rows.map(({ ms }) => Math.max(Number(ms), 0));
+  }
+
   async worker({ endpointId, id }: WorkerName): Promise<WorkerRow | undefined> {
     const [row] = await this.store.read(
       'SELECT * FROM endpoint_workers WHERE endpoint_id = ? AND id = ?',

@@ -125,7 +125,10 @@ export const refundWork = defineContract({
 export const listWork = defineContract({
   name: 'list_work',
   input: z.strictObject({
-    role: z.enum(workRoles).default('provider'),
+    role: z
+      .enum([...workRoles, 'any'])
+      .default('provider')
+      .describe('any: jobs in which the wallet has a role'),
     stage: z.array(z.enum(stageNames)).optional(),
     limit: z.coerce.number().int().min(1).max(maxListLimit).default(20),
     cursor: z.string().max(80).optional(),

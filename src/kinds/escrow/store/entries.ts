@@ -92,6 +92,19 @@ export function entriesAfter(
   );
 }
 
+/** The entries of these transfers, in the order in which they were written. */
+export function entriesOfTransfers(
+  store: StoreReader,
+  transfers: readonly string[],
+): Promise<Entry[]> {
+  if (transfers.length === 0) return Promise.resolve([]);
+  return store.read<Entry & object>(
+    `SELECT account, seq, transfer, line, credit, amount, kind, job_id AS "jobId", at, hash
+      FROM escrow_entries WHERE transfer IN (${transfers.map(() => '?').join(', ')}) ORDER BY id`,
+    [...transfers],
+  );
+}
+
 export function balancesAfter(
   store: StoreReader,
   after: string,

@@ -7,7 +7,7 @@ import { evaluatorsOf } from '../terms.ts';
 import type { Work } from '../work.ts';
 
 export const workRoles = ['client', 'provider', 'evaluator', 'arbiter'] as const;
-type WorkRole = (typeof workRoles)[number];
+type WorkRole = (typeof workRoles)[number] | 'any';
 
 export class WorkStore {
   private readonly store: Store;
@@ -286,6 +286,13 @@ const insertJudge = (jobId: string, wallet: string, role: WorkRole): Step => ({
 /** Jobs in which a wallet has this role. Quorum members and arbiters have no column in the job row. */
 function partIn(wallet: string, role: WorkRole): { sql: string; params: Value[] } {
   const judged = 'job_id IN (SELECT job_id FROM escrow_judges WHERE wallet = ? AND role = ?)';
+  if (role === 'any') {
+    const parts = workRoles.map((one) => partIn(wallet, one));
+    return {
+      sql: `(${parts.map(({ sql }) => sql).join(' OR ')})`,
+      params: parts.flatMap(({ params }) => params),
+    };
+  }
   if (role === 'arbiter') return { sql: judged, params: [wallet, role] };
   if (role !== 'evaluator') return { sql: `${role} = ?`, params: [wallet] };
   return { sql: `(evaluator = ? OR ${judged})`, params: [wallet, wallet, role] };

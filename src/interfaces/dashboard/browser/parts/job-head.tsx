@@ -5,6 +5,7 @@ import { problemText } from '../api.ts';
 import { asCommand, asCurl, asToolCall } from '../copy-as.ts';
 import { bytes, duration } from '../format.ts';
 import { actionsOf, runAction, type JobAction } from '../job-actions.ts';
+import { kindHref } from '../kind-links.ts';
 import { now } from '../now.ts';
 import { go, hrefOf } from '../router.ts';
 import { mayRun } from '../session.ts';
@@ -143,7 +144,7 @@ function Facts({ job }: { job: Job }) {
           ],
         ]
       : []),
-    ['Kind', job.action === undefined ? job.kind : `${job.kind} · ${job.action}`],
+    ['Kind', <KindLink job={job} />],
     ['Queue', job.queue],
     ...(job.owner === undefined ? [] : [['Owner', job.owner] as [string, string]]),
     ...(job.cwd === undefined
@@ -186,6 +187,12 @@ function Facts({ job }: { job: Job }) {
       <Progress job={job} />
     </>
   );
+}
+
+function KindLink({ job }: { job: Job }) {
+  const text = job.action === undefined ? job.kind : `${job.kind} · ${job.action}`;
+  const href = kindHref(job);
+  return href === undefined ? <>{text}</> : <a href={href}>{text}</a>;
 }
 
 function Progress({ job: { progress, latestLine, status } }: { job: Job }) {

@@ -1,30 +1,28 @@
 // The navigation of all views.
+import { useEffect } from 'preact/hooks';
+import { shownAreas } from '../areas.tsx';
 import { hrefOf, path } from '../router.ts';
 import { logOut, mayRun, me } from '../session.ts';
 
-const links = [
-  ['/jobs', 'Jobs'],
-  ['/overview', 'Overview'],
-  ['/queues', 'Queues'],
-  ['/connect', 'Connect a client'],
-  ['/sessions', 'Sessions'],
-] as const;
-
-const isCurrent = (to: string): boolean =>
-  path.value === to || (to === '/jobs' && (path.value === '/' || path.value.startsWith('/jobs/')));
-
 export function Navigation({ onPalette }: { onPalette(): void }) {
+  // On a narrow screen the links are one row that scrolls.
+  useEffect(() => {
+    document
+      .querySelector('nav [aria-current]')
+      ?.scrollIntoView({ block: 'nearest', inline: 'center' });
+  }, [path.value.split('/')[1]]);
   return (
     <header class="nav">
       <a class="brand" href={hrefOf('/jobs')}>
         errand
       </a>
       <nav aria-label="Views">
-        {links.map(([to, label]) => (
+        {shownAreas().map(({ to, label, isCurrent, isAction }) => (
           <a
             key={to}
             href={hrefOf(to)}
-            {...(isCurrent(to) ? { 'aria-current': 'page' as const } : {})}
+            {...(isAction === true ? { class: 'nav-action' } : {})}
+            {...(isCurrent(path.value) ? { 'aria-current': 'page' as const } : {})}
           >
             {label}
           </a>

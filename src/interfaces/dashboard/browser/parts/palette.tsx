@@ -1,6 +1,7 @@
 // Ctrl-K: go to a view or find a job by name, text or id.
 import { useEffect, useState } from 'preact/hooks';
 import { get } from '../api.ts';
+import { shownAreas } from '../areas.tsx';
 import { go } from '../router.ts';
 import type { JobLine } from '../types.ts';
 import { Dialog } from './dialog.tsx';
@@ -13,15 +14,10 @@ interface Entry {
   job?: JobLine;
 }
 
-const places: Entry[] = [
-  { to: '/jobs', label: 'Jobs' },
+const jobLists: Entry[] = [
   { to: '/jobs?q=status%3Arunning', label: 'Running jobs' },
   { to: '/jobs?q=status%3Afailed%2Ctimed_out', label: 'Failed jobs' },
   { to: '/jobs?q=status%3Aqueued', label: 'Waiting jobs' },
-  { to: '/overview', label: 'Overview' },
-  { to: '/queues', label: 'Queues' },
-  { to: '/connect', label: 'Connect a client' },
-  { to: '/sessions', label: 'Sessions' },
 ];
 const typingMs = 150;
 const maxJobs = 8;
@@ -47,7 +43,9 @@ export function Palette({ onClose }: { onClose(): void }) {
   }, [words]);
   const entries: Entry[] = [
     ...(/^job_\w+$/.test(words) ? [{ to: `/jobs/${words}`, label: `Open ${words}` }] : []),
-    ...places.filter(({ label }) => label.toLowerCase().includes(words.toLowerCase())),
+    ...[...shownAreas(), ...jobLists].filter(({ label }) =>
+      label.toLowerCase().includes(words.toLowerCase()),
+    ),
     ...jobs.map((job) => ({ to: `/jobs/${job.id}`, label: titleOf(job), job })),
     ...(words === ''
       ? []
