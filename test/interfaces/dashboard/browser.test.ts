@@ -333,6 +333,17 @@ describe('dashboard in a browser', { skip: browserSkip(found) }, () => {
     assert.deepEqual(wrong, []);
   });
 
+  test('charts work in a browser that was started without a locale', async () => {
+    const viewer = await logIn(browser, site);
+    await viewer.page.addInitScript(() => {
+      const language = { get: () => 'en-US@posix', configurable: true };
+      Object.defineProperty(Navigator.prototype, 'language', language);
+    });
+    await viewer.page.goto(`${site.url}/overview`);
+    await viewer.page.waitForSelector('.uplot canvas');
+    await viewer.context.close();
+  });
+
   test('at 375 px nothing is wider than the screen', async () => {
     await page.setViewportSize({ width: 375, height: 700 });
     const id = await newestId(page);

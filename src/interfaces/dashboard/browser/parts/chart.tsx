@@ -1,5 +1,6 @@
 // A small chart with readable values. Its label summarises the figures for screen readers.
 import { useEffect, useRef } from 'preact/hooks';
+import './browser-language.ts';
 import uPlot from 'uplot';
 import { count, duration } from '../format.ts';
 
