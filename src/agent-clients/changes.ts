@@ -3,7 +3,7 @@ import { readFileSync, rmSync } from 'node:fs';
 import { isDeepStrictEqual } from 'node:util';
 import { AppError } from '../errors.ts';
 import type { Clock } from '../runtime/clock.ts';
-import { isSameConnection, mergeEntry, type Connection } from './connection.ts';
+import { isDisabled, isSameConnection, mergeEntry, type Connection } from './connection.ts';
 import {
   backupsOf,
   bytesOf,
@@ -41,6 +41,8 @@ export interface Change {
   command?: string[];
   /** Where an entry is that takes precedence. */
   shadowedBy?: string;
+  /** The user switched the entry off in the client; it stays off. */
+  isDisabled?: true;
   /** What the existing entry connects to, if it is replaced or removed. */
   existing?: Connection;
 }
@@ -63,7 +65,12 @@ export function planAdd({ place }: Deps, target: Target, connection: Connection)
   const found = readEntry(place, target);
   const common = { file: found.file.path, before: found.file.text, ...shadow(place, target) };
   if (isSameConnection(found.connection, connection))
-    return { ...common, state: 'unchanged', after: found.file.text };
+    return {
+      ...common,
+      ...switchedOff(found.entry),
+      state: 'unchanged',
+      after: found.file.text,
+    };
   const entry = mergeEntry(found.entry, client.entry(connection));
   const state = found.entry === undefined ? 'add' : 'update';
   const after = withEntry(client.format, found.file.text, found.path, entry);
@@ -71,6 +78,7 @@ export function planAdd({ place }: Deps, target: Target, connection: Connection)
   const command = isOwn ? client.add?.(scope, connection) : undefined;
   return {
     ...common,
+    ...switchedOff(entry),
     state,
     after: command ? found.file.text : after,
     ...(command ? { command: [client.program!, ...command] } : {}),
@@ -104,6 +112,9 @@ function shadow(place: UserPlace, target: Target): { shadowedBy?: string } {
   const by = shadowedBy(place, target);
   return by === undefined ? {} : { shadowedBy: by };
 }
+
+const switchedOff = (entry: unknown): { isDisabled?: true } =>
+  isDisabled(entry) ? { isDisabled: true } : {};
 
 const usesCommand = (place: UserPlace, { client, scope }: Target): boolean =>
   client.commandScopes?.includes(scope) === true &&

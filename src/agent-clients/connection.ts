@@ -36,6 +36,10 @@ export function isSameConnection(found: Connection | undefined, wanted: Connecti
   );
 }
 
+/** Whether the user switched the entry off in the client. */
+export const isDisabled = (entry: unknown): boolean =>
+  isObject(entry) && (entry.disabled === true || entry.enabled === false);
+
 /** Names of the fields that hold a connection in any client. Other fields of an entry are the user's. */
 const connectionFields = new Set([
   ...['type', 'command', 'args', 'cmd'],

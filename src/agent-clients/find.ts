@@ -1,6 +1,6 @@
 // Finds the agent clients of this machine, their config files and their entries for Errand.
 import { accessSync, constants, existsSync, statSync } from 'node:fs';
-import { delimiter, join } from 'node:path';
+import { delimiter, dirname, join } from 'node:path';
 import { AppError } from '../errors.ts';
 import { readConfigFile, type ConfigFile } from './config-file.ts';
 import { connectionOf, type Connection } from './connection.ts';
@@ -99,17 +99,34 @@ export function shadowedBy(place: UserPlace, { client, scope }: Target): string 
   if (client.id === 'claude-code') {
     const local = tryRead(() => {
       const { content, file } = readEntry(place, { client, scope: 'user' });
-      const entry = valueAt(content, ['projects', place.cwd, 'mcpServers', entryName]);
-      return entry === undefined ? undefined : `the local scope of this folder in ${file.path}`;
+      const isLocal = projectFolders(place).some(
+        (folder) => valueAt(content, ['projects', folder, 'mcpServers', entryName]) !== undefined,
+      );
+      return isLocal ? `the local scope of this folder in ${file.path}` : undefined;
     });
     if (local !== undefined) return local;
   }
   if (scope === 'project' || client.projectFiles.length === 0) return undefined;
-  return tryRead(() => {
-    const { entry, file } = readEntry(place, { client, scope: 'project' });
-    const isUserFile = client.userFiles(place).includes(file.path);
-    return entry === undefined || isUserFile ? undefined : file.path;
-  });
+  const folders = projectFolders(place);
+  return folders
+    .map((cwd) =>
+      tryRead(() => {
+        const { entry, file } = readEntry({ ...place, cwd }, { client, scope: 'project' });
+        const isUserFile = client.userFiles(place).includes(file.path);
+        return entry === undefined || isUserFile ? undefined : file.path;
+      }),
+    )
+    .find((path) => path !== undefined);
+}
+
+/** The current folder and its parents up to the root of the project. */
+function projectFolders({ cwd }: UserPlace): string[] {
+  const folders = [cwd];
+  for (let at = cwd; !existsSync(join(at, '.git')); at = dirname(at)) {
+    if (dirname(at) === at) return [cwd];
+    folders.push(dirname(at));
+  }
+  return folders;
 }
 
 /** Undefined if the file cannot be read or parsed. */

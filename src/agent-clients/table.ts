@@ -168,7 +168,12 @@ export const agentClients: readonly AgentClient[] = [
     program: 'opencode',
     userFiles: (place) =>
       ['opencode.jsonc', 'opencode.json'].map((file) => xdgConfig(place, 'opencode', file)),
-    projectFiles: ['opencode.jsonc', 'opencode.json', '.opencode/opencode.jsonc'],
+    projectFiles: [
+      'opencode.jsonc',
+      'opencode.json',
+      '.opencode/opencode.jsonc',
+      '.opencode/opencode.json',
+    ],
     markers: (place) => [xdgConfig(place, 'opencode')],
     // Newer versions nest the servers. The form that the file already has is kept.
     path: (content) =>

@@ -1,6 +1,6 @@
 // Checks the agent clients of this machine: whether each is configured, and whether its exact configuration works.
 import { findClients, readEntry, shadowedBy } from '../agent-clients/find.ts';
-import { variablesOf, type Connection } from '../agent-clients/connection.ts';
+import { isDisabled, variablesOf, type Connection } from '../agent-clients/connection.ts';
 import { performHandshake, type Handshake } from '../agent-clients/handshake.ts';
 import { versionOf } from '../agent-clients/own-command.ts';
 import type { AgentClient, Scope, UserPlace } from '../agent-clients/table.ts';
@@ -69,7 +69,11 @@ async function checkClient(
       const shadow = shadowedBy(place, { client, scope });
       const own = await versionOf(place, client.program);
       findings.push(
-        report({ name, own, repair: repair(client, scope), shadow }, connection, await started),
+        report(
+          { name, own, repair: repair(client, scope), shadow, isDisabled: isDisabled(entry) },
+          connection,
+          await started,
+        ),
       );
     } catch (error) {
       const { message, hint } = errorBody(error);
@@ -85,7 +89,14 @@ function report(
     own,
     repair: hint,
     shadow,
-  }: { name: string; own?: string | undefined; repair: string; shadow?: string | undefined },
+    isDisabled: isOff,
+  }: {
+    name: string;
+    own?: string | undefined;
+    repair: string;
+    shadow?: string | undefined;
+    isDisabled: boolean;
+  },
   connection: Connection,
   handshake: Handshake,
 ): Finding {
@@ -94,6 +105,13 @@ function report(
     return { name, state: 'problem', text: `${prefix}cannot connect: ${handshake.problem}`, hint };
   const target = 'url' in connection ? ` at ${connection.url}` : '';
   const text = `${prefix}connected to ${handshake.server} ${handshake.version}${target} (${handshake.tools} tools)`;
+  if (isOff)
+    return {
+      name,
+      state: 'note',
+      text: `${text}; it is switched off in this client`,
+      hint: 'Switch it on there.',
+    };
   if (handshake.version !== version)
     return { name, state: 'note', text: `${text}; this installation is ${version}`, hint };
   if (shadow === undefined) return { name, state: 'ok', text };

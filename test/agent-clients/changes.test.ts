@@ -349,6 +349,31 @@ test('an entry that another scope shadows is reported', async (t) => {
   assert.equal(planAdd(w, user('codex'), stdio).shadowedBy, undefined);
 });
 
+test('an entry of the project is reported in its subfolders too', async (t) => {
+  const w = world(t);
+  const { cwd } = w.place;
+  mkdirSync(join(cwd, '.git'));
+  mkdirSync(join(cwd, 'src', 'deep'), { recursive: true });
+  await applyAdd(w, project('cursor'), stdio);
+  const below = { ...w, place: { ...w.place, cwd: join(cwd, 'src', 'deep') } };
+  assert.equal(planAdd(below, user('cursor'), stdio).shadowedBy, join(cwd, '.cursor/mcp.json'));
+  const local = { [cwd]: { mcpServers: { errand: { command: 'x' } } } };
+  w.put('.claude.json', JSON.stringify({ projects: local }));
+  assert.match(planAdd(below, user('claude-code'), stdio).shadowedBy!, /local scope/);
+});
+
+test('an entry that the user switched off stays off, and is reported', async (t) => {
+  const w = world(t);
+  const off = { ...stdio, disabled: true };
+  w.put('.cursor/mcp.json', JSON.stringify({ mcpServers: { errand: off } }));
+  w.put('.codex/config.toml', '[mcp_servers.errand]\ncommand = "/old"\nenabled = false\n');
+  const same = await applyAdd(w, user('cursor'), stdio);
+  assert.deepEqual([same.change.state, same.change.isDisabled], ['unchanged', true]);
+  const updated = await applyAdd(w, user('codex'), stdio);
+  assert.deepEqual([updated.change.state, updated.change.isDisabled], ['update', true]);
+  assert.equal((await applyAdd(w, user('windsurf'), stdio)).change.isDisabled, undefined);
+});
+
 describe('the client’s own command', () => {
   /** A `claude` that reports success whatever it does. */
   function fakeClaude(w: World, script: string): World {

@@ -30,7 +30,9 @@ export const toml: Format = {
   },
   removals: (text, path) => {
     const own = rangesOf(text, path);
-    return own.length > 0 ? [own.map(removal)] : [];
+    return own.length > 0
+      ? [own.map((range) => removal(withGap(text, range))), own.map(removal)]
+      : [];
   },
 };
 
@@ -48,6 +50,13 @@ interface Range {
 }
 
 const removal = ({ start, end }: Range): Edit => ({ at: start, remove: end - start, insert: '' });
+
+/** With the blank line in front of the table, unless it separates what remains. */
+function withGap(text: string, { start, end }: Range): Range {
+  const gap = /(?<=\n)\r?\n$/.exec(text.slice(0, start))?.[0] ?? '';
+  const isSeparate = /^(\r?\n|$)/.test(text.slice(end));
+  return isSeparate ? { start: start - gap.length, end } : { start, end };
+}
 
 function append(text: string, block: string, eol: string): Edit {
   const gap = text === '' ? '' : text.endsWith('\n') ? eol : eol + eol;

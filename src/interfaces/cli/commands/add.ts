@@ -270,7 +270,7 @@ function printRow(context: CommandContext, row: Row, { done }: Action): void {
     if (problem.hint) screen.out(`    ${sanitize(problem.hint)}\n`);
     return;
   }
-  const { state, file, shadowedBy, existing } = (applied?.change ?? change)!;
+  const { state, file, shadowedBy, isDisabled, existing } = (applied?.change ?? change)!;
   screen.out(`${paint(screen, 'green', '✓')} ${client.name}: ${done[state]} (${sanitize(file)})\n`);
   const notes = [
     ...(applied?.backup ? [`Backup: ${applied.backup}`] : []),
@@ -278,6 +278,7 @@ function printRow(context: CommandContext, row: Row, { done }: Action): void {
       ? [`It was connected to another installation: ${describe(existing)}`]
       : []),
     ...(shadowedBy ? [`In this folder another entry takes precedence: ${shadowedBy}`] : []),
+    ...(isDisabled ? [`It is switched off in ${client.name}: switch it on there.`] : []),
     ...(row.skill && isChange(row.skill.state) ? [`Skill: ${row.skill.folder}`] : []),
     ...(applied?.notes ?? []),
   ];
@@ -291,7 +292,7 @@ function toJson(
   { client, change, applied, skill, problem }: Row,
   scope: Scope,
 ): Record<string, unknown> {
-  const { state, file, command: own, shadowedBy } = applied?.change ?? change ?? {};
+  const { state, file, command: own, shadowedBy, isDisabled } = applied?.change ?? change ?? {};
   const diff = change && !change.command ? diffOf(change) : '';
   return {
     client: client.id,
@@ -304,6 +305,7 @@ function toJson(
     ...(diff === '' ? {} : { diff }),
     ...(applied?.backup ? { backup: applied.backup } : {}),
     ...(shadowedBy ? { shadowedBy } : {}),
+    ...(isDisabled ? { isDisabled } : {}),
     ...(skill ? { skill } : {}),
     ...(applied && applied.notes.length > 0 ? { notes: applied.notes } : {}),
     ...(problem ? { error: problem } : {}),
