@@ -226,3 +226,40 @@ test('the third identical look at a running job says that nothing is new; waits 
   for (let look = 0; look < 4; look++)
     assert.ok(!('unchanged' in structured(await call('get_job', { id }))), 'an ended job is shown');
 });
+
+test('with a channel, the end of a job wakes the client unless a response already shows it', async (t) => {
+  const { home } = await sharedServer();
+  const { command, args, env } = frontOf(home, '--channel');
+  const bridge = spawnBridge(t, command, args, env);
+  const { result } = await bridge.request('initialize', {
+    protocolVersion: '2025-06-18',
+    capabilities: {},
+    clientInfo: { name: 'test', version: '1' },
+  });
+  const { experimental } = result!.capabilities as { experimental: object };
+  assert.deepEqual(experimental, { 'claude/channel': {} });
+  assert.match(String(result!.instructions), /channel `errand`/);
+  bridge.notify('notifications/initialized', {});
+  const cwd = tempFolder(t);
+  const call = async (name: string, input: object) =>
+    structured((await bridge.request('tools/call', { name, arguments: input })).result);
+  const start = async (gate: string) =>
+    (await call('run_command', {
+      command: `until [ -e ${gate} ] || [ ! -d "$PWD" ]; do sleep 0.05; done; echo "error: ${gate}"; exit 3`,
+      cwd,
+      waitMs: 0,
+    })) as { id: string };
+  const messages = () =>
+    bridge.notifications.filter(({ method }) => method === 'notifications/claude/channel');
+  const seen = await start('first');
+  const waiting = call('wait_for_jobs', { ids: [seen.id] });
+  const unseen = await start('second');
+  writeFileSync(join(cwd, 'first'), '');
+  assert.equal((await waiting).done, true);
+  writeFileSync(join(cwd, 'second'), '');
+  await until('the client is woken', () => messages().length > 0);
+  const [message, ...others] = messages().map(({ params }) => params);
+  assert.deepEqual(others, []);
+  assert.deepEqual(message!.meta, { job_id: unseen.id, status: 'failed' });
+  assert.match(String(message!.content), /exit code 3[^]*error: second/);
+});

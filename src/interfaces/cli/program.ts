@@ -99,4 +99,6 @@ export interface BridgeRequest {
   connect(): Promise<string>;
   toolsets: readonly string[];
   dialects: readonly string[];
+  /** Announces a channel, over which the client receives the end of jobs. */
+  channel?: boolean;
 }

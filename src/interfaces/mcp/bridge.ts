@@ -6,6 +6,7 @@ import { serveStdio } from '@modelcontextprotocol/server/stdio';
 import type { Origin } from '../../operation.ts';
 import type { Clock } from '../../runtime/clock.ts';
 import type { Log } from '../../runtime/log.ts';
+import { Channel, channelInstructions } from './channel.ts';
 import { instructions } from './instructions.ts';
 import { FastPath } from './fast-path.ts';
 import { ListenSubscriptions } from './listen.ts';
@@ -21,6 +22,8 @@ interface BridgeOptions {
   connect(): Promise<string>;
   toolsets: readonly string[];
   dialects: readonly string[];
+  /** Announces a channel, over which the client receives the end of jobs. */
+  channel?: boolean;
   /** The client's folder and environment: jobs run there, with its PATH. */
   origin: Origin;
   stdin: Readable;
@@ -62,8 +65,17 @@ export async function runBridge(options: BridgeOptions): Promise<void> {
   const finished = new FinishedTasks(clock);
   const { stdin, stdout } = options;
   const open = new OpenCalls(clock);
-  const fastPath = new FastPath({ stdin, stdout, connected: () => source.connected(), open });
+  // A channel has to see every call.
+  const connected = () => (options.channel ? undefined : source.connected());
+  const fastPath = new FastPath({ stdin, stdout, connected: () => connected(), open });
   const transport = new StdioTransport(fastPath.forwarded, stdout, maxMessageBytes);
+  const channel = options.channel
+    ? new Channel({
+        source,
+        clock,
+        send: (message) => void transport.send(message as never).catch(() => {}),
+      })
+    : undefined;
   const subscriptions = new ListenSubscriptions({
     source,
     clock,
@@ -85,7 +97,11 @@ export async function runBridge(options: BridgeOptions): Promise<void> {
         finished,
         subscriptions: true,
         listChanges: true,
-        instructions: await serverInstructions(source, clock),
+        channel,
+        instructions: [
+          await serverInstructions(source, clock),
+          ...(channel ? [channelInstructions] : []),
+        ].join('\n\n'),
       });
       current = server;
       return server;
@@ -99,6 +115,7 @@ export async function runBridge(options: BridgeOptions): Promise<void> {
     ended.then(() => open.drain(source.connected() ? drainLimits : startingDrainLimits)),
     stdoutFailed,
   ]);
+  channel?.close();
   subscriptions.close();
   source.close();
   await handle.close();

@@ -9,6 +9,7 @@ import {
 } from '@modelcontextprotocol/server';
 import type { ErrorBody } from '../../errors.ts';
 import type { Clock } from '../../runtime/clock.ts';
+import { channelCapability, type Channel } from './channel.ts';
 import { progressReporter } from './progress.ts';
 import {
   anySchema,
@@ -45,6 +46,8 @@ interface ServerOptions {
   subscriptions: boolean;
   /** The tool list may change while the client is connected: a bridge may reconnect to a newer server. */
   listChanges: boolean;
+  /** Reports the end of jobs that no response has shown. */
+  channel?: Channel | undefined;
   /** Server instructions; from the catalog. */
   instructions: string;
 }
@@ -80,12 +83,13 @@ export function createServer(options: ServerOptions): Server {
   return server;
 }
 
-function capabilities({ source, era, subscriptions, listChanges }: ServerOptions) {
+function capabilities({ source, era, subscriptions, listChanges, channel }: ServerOptions) {
   const tasks = { list: {}, cancel: {}, requests: { tools: { call: {} } } };
   return {
     tools: { listChanged: listChanges },
     resources: { subscribe: subscriptions },
     completions: {},
+    ...(channel ? { experimental: { [channelCapability]: {} } } : {}),
     ...(source.prompts ? { prompts: {} } : {}),
     ...(era === 'modern' ? {} : { tasks }),
     extensions: {
@@ -117,7 +121,8 @@ function installTools(server: Server, options: ServerOptions): void {
     }
     const reporter = progressReporter(ctx, options.clock);
     const call = { ...toSourceCall(ctx), ...(reporter ? { progress: reporter.report } : {}) };
-    const result = await source.call(name, args, call).finally(() => reporter?.stop());
+    const called = source.call(name, args, call).finally(() => reporter?.stop());
+    const result = await (options.channel?.observe(args, called) ?? called);
     if (isTaskRequest) {
       const created = await options.finished.create(result, source, toSourceCall(ctx));
       if (result.jobId) notifyStatus?.(result.jobId);
@@ -127,6 +132,7 @@ function installTools(server: Server, options: ServerOptions): void {
     const created = asTask
       ? await createTaskResult(source, result.jobId!, toSourceCall(ctx), options.clock)
       : undefined;
+    if (result.jobId && !created) options.channel?.follow(result.jobId);
     return created ?? callResult(server, result, definition);
   });
 }

@@ -20,6 +20,10 @@ export const mcp = command({
       value: 'A,B',
       help: 'use the tools of background-job, runpod, searchclaw or cardzero instead',
     },
+    channel: {
+      type: 'boolean',
+      help: 'announce a channel that wakes the model when a job of its session ends (Claude Code)',
+    },
   },
   async run({ program }, { values }) {
     const list = (texts: string[] | undefined) =>
@@ -33,6 +37,7 @@ export const mcp = command({
       connect: () => connectServer(program, values.home),
       toolsets: list(values.toolsets),
       dialects: list(values.dialect),
+      channel: values.channel === true,
     });
     return 0;
   },
