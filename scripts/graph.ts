@@ -36,7 +36,10 @@ const rules: [part: RegExp, allowed: RegExp][] = [
     /^(authorization|call-context|command-shape|contract|elsewhere|errors|input-error|job-names|stream-item)\.ts|^runtime\//,
   ],
   [/^dialect\.ts$/, /^contracts\/|^(contract|operation|errors)\.ts/],
-  [/^config(-place)?\.ts$/, /^(errors|issue-text|config-place|config-upgrade)\.ts|^runtime\//],
+  [
+    /^config(-place|-on-end)?\.ts$/,
+    /^(errors|issue-text|config-place|config-on-end|config-upgrade)\.ts|^runtime\//,
+  ],
   [/^store\//, /^(store\/|errors\.ts|runtime\/)/],
   // Ring 1
   [

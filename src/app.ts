@@ -43,7 +43,8 @@ import { watchJobs } from './jobs/operations/watch.ts';
 import { webhookOperations } from './webhooks/operations.ts';
 import { Webhooks } from './webhooks/webhooks.ts';
 import { removeWebhooksOfKey, webhookMigrations } from './webhooks/rows.ts';
-import type { WebhookSender } from './webhooks/delivery.ts';
+import type { WebhookSender } from './webhooks/sender.ts';
+import { withEndActions } from './webhooks/end-actions.ts';
 import { commandPlugin } from './kinds/command/index.ts';
 import { endpointPlugin } from './kinds/endpoint/index.ts';
 import { escrowPlugin } from './kinds/escrow/index.ts';
@@ -52,6 +53,7 @@ import { Operations } from './operation.ts';
 import type { Clock } from './runtime/clock.ts';
 import { createEgress, type Egress } from './runtime/egress/index.ts';
 import type { Log } from './runtime/log.ts';
+import { showNotification } from './runtime/notification.ts';
 import type { Service } from './runtime/service.ts';
 import type { EventRow, Migration, SearchIndex, Store } from './store/store.ts';
 import { createTracing } from './tracing.ts';
@@ -116,12 +118,13 @@ export async function createApp(options: AppDeps): Promise<App> {
   const deps = { ...options, ...joined };
   const { config, home, clock, log } = deps;
   // The cluster needs the jobs and the operations, which use it once it exists.
-  const late: { cluster?: Cluster } = {};
-  const core = await createCore(deps, {
+  const late: { cluster?: Cluster; operations?: Operations } = {};
+  const hooks: JobsHooks = {
     acceptsWork: () => late.cluster?.nodes.acceptsWork ?? true,
     explainWait: async (job) => late.cluster?.nodes.explainWait(job),
     tracer: () => tracing?.tracer,
-  });
+  };
+  const core = await createCore(deps, hooks, () => late.operations!);
   const { store, jobs, feed, waiting, access, webhooks, egress } = core;
   const tracing = createTracing({ ...deps, egress, node: home.node });
   const operations = new Operations({
@@ -130,6 +133,7 @@ export async function createApp(options: AppDeps): Promise<App> {
     tracer: tracing?.tracer,
     elsewhere: () => late.cluster?.router,
   });
+  late.operations = operations;
   const parts = await createKinds(deps, core, operations);
   for (const format of dialects.flatMap((dialect) => dialect.webhooks ?? []))
     webhooks.addFormat(format);
@@ -245,14 +249,24 @@ function onCancel({ type, jobId }: EventRow, runner: Runner): void {
   if (type === 'cancelRequested') runner.cancelRequested(jobId);
 }
 
-async function createCore(deps: AppDeps & { store: Store }, hooks: JobsHooks): Promise<Core> {
+async function createCore(
+  deps: AppDeps & { store: Store },
+  hooks: JobsHooks,
+  operations: () => Operations,
+): Promise<Core> {
   const { config, home, clock, log, store } = deps;
   for (const { errors } of kinds) if (errors) registerErrors(errors);
   const jobs = new Jobs(store, clock, hooks);
   const feed = new EventFeed(store, log);
   const egress = createEgress({ policy: config.egress, clock, log });
   const secretOf = (id: string) => hmac(home, 'webhook', id);
-  const send = webhookSender(egress);
+  const { commands } = config.onEnd;
+  const send = withEndActions(webhookSender(egress), {
+    commands,
+    notify: showNotification,
+    call: (contract, input) =>
+      operations().call(contract, input, { caller: ownerCaller(true), signal: never }),
+  });
   const access = new Access(store, clock, home.ownerKey, {
     withParts: (names) => jobs.withParts(names),
     ofSubject: (subject) => boundKinds(jobs, subject),
@@ -267,7 +281,10 @@ async function createCore(deps: AppDeps & { store: Store }, hooks: JobsHooks): P
     waiting: new JobWaiter(jobs, feed, clock),
     access,
     sessions: new Sessions({ store, clock, access, ownerKey: home.ownerKey, maxSessionMs }),
-    webhooks: new Webhooks({ jobs, store, clock, log, send, secretOf, check: egress.check }),
+    webhooks: new Webhooks({
+      ...{ jobs, store, clock, log, send, secretOf, commands },
+      check: egress.check,
+    }),
   };
 }
 

@@ -5,6 +5,7 @@ import { join } from 'node:path';
 import { z } from 'zod';
 import { ownValue } from './runtime/by-name.ts';
 import { environment, homePlace, logLevelOf, readEnvFile } from './config-place.ts';
+import { onEndSettings } from './config-on-end.ts';
 import { upgradeConfigText } from './config-upgrade.ts';
 import { AppError } from './errors.ts';
 import { issueText } from './issue-text.ts';
@@ -131,9 +132,7 @@ const clusterSettings = z.strictObject({
     .int()
     .min(second)
     .default(day)
-    .describe(
-      'A node that is silent for this long counts as gone; other nodes delete its expired jobs',
-    ),
+    .describe('A node silent for this long is gone; other nodes delete its expired jobs'),
   archive: z
     .strictObject({
       endpoint: z.url().describe('S3 endpoint with the bucket: http://minio:9000/errand'),
@@ -165,6 +164,7 @@ const core = {
   http: httpSettings.prefault({}),
   retention: retentionSettings.prefault({}),
   egress: egressSettings.prefault({}),
+  onEnd: onEndSettings.prefault({}),
 };
 
 interface Section {
@@ -180,6 +180,7 @@ export interface Config {
   http: z.infer<typeof httpSettings>;
   retention: z.infer<typeof retentionSettings>;
   egress: z.infer<typeof egressSettings>;
+  onEnd: z.infer<typeof onEndSettings>;
   cluster: z.infer<typeof clusterSettings>;
   tracing: z.infer<typeof tracingSettings>;
   /** The kinds' sections, parsed with their own schemas. */
@@ -233,6 +234,7 @@ export function loadConfig(
     http: file.http,
     retention: file.retention,
     egress: file.egress,
+    onEnd: file.onEnd,
     cluster: clusterOf(file.cluster, options, env),
     tracing: tracingOf(file.tracing, env),
     sections: file.sections,
@@ -345,6 +347,7 @@ function readConfigFile(path: string, sections: readonly Section[]) {
     http,
     retention,
     egress,
+    onEnd,
     cluster,
     tracing,
     $schema: _schema,
@@ -355,6 +358,7 @@ function readConfigFile(path: string, sections: readonly Section[]) {
     http: http as Config['http'],
     retention: retention as Config['retention'],
     egress: egress as Config['egress'],
+    onEnd: onEnd as Config['onEnd'],
     cluster: cluster as Config['cluster'],
     tracing: tracing as Config['tracing'],
     sections: rest,

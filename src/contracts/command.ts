@@ -2,6 +2,7 @@
 import { z } from 'zod';
 import { defineContract } from '../contract.ts';
 import { omitted } from '../runtime/response-budget.ts';
+import { endReceiver } from './webhooks.ts';
 import { jobId, jobView, labelList, queueName, statuses, waitField } from './jobs.ts';
 
 export const readyCheck = z
@@ -114,6 +115,12 @@ const runInput = z
       .min(1024)
       .optional()
       .describe('Maximum bytes of output; above it the job is stopped'),
+    onEnd: z
+      .array(endReceiver)
+      .min(1)
+      .max(5)
+      .optional()
+      .describe('At its end: notify (desktop), run:NAME (a command of the settings), or a URL'),
     ring: z.boolean().optional().describe('At the limit, drop the oldest output instead (Linux)'),
   })
   .superRefine((input, context) => {

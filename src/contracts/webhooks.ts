@@ -1,4 +1,15 @@
-// What a webhook format gets and returns. Kinds register their own formats; a dialect registers those of its system.
+// Where the end of a job is reported, and what a webhook format gets and returns. Kinds register their own formats; a dialect
+// registers those of its system.
+import { z } from 'zod';
+
+/** A desktop notification, a command that the operator approved, or a URL. */
+export const endReceiver = z
+  .string()
+  .max(2000)
+  .regex(
+    /^(?:notify|run:[\w.-]{1,60}|https?:\/\/\S+)$/,
+    'must be notify, run:NAME or an http(s) URL',
+  );
 
 /** The fields of a job that a format may use. */
 export interface WebhookJob {

@@ -7,14 +7,9 @@ import { decodeRecordOr } from '../runtime/json.ts';
 import type { Log } from '../runtime/log.ts';
 import type { Row, Store } from '../store/store.ts';
 import type { DeliveryEnd } from './failure.ts';
+import { isTriedOnce } from './end-actions.ts';
+import type { WebhookSender } from './sender.ts';
 import { signWebhook } from './signature.ts';
-
-/** Sends one request and returns the HTTP status. Throws if there was no response. */
-export type WebhookSender = (request: {
-  url: string;
-  headers: Record<string, string>;
-  body: string;
-}) => Promise<number>;
 
 interface DeliveryDeps {
   store: Store;
@@ -136,8 +131,8 @@ export class WebhookDelivery {
     let ok = false;
     try {
       const status = row.url === null ? 410 : await send({ url: row.url as string, headers, body });
-      ok = status >= 200 && status < 300;
-      answer = `HTTP ${status}`;
+      ok = typeof status === 'string' || (status >= 200 && status < 300);
+      answer = typeof status === 'string' ? status : `HTTP ${status}`;
     } catch (error) {
       answer = error instanceof AppError ? refusalText(error) : noResponseText(error);
     }
@@ -146,7 +141,8 @@ export class WebhookDelivery {
 
   private async recordEnd(row: Row, end: { ok: boolean; answer: string }): Promise<void> {
     const { store, clock } = this.options;
-    const waitMs = row.url === null ? undefined : retryDelaysMs[row.tries as number];
+    const isLast = row.url === null || isTriedOnce(row.url as string);
+    const waitMs = isLast ? undefined : retryDelaysMs[row.tries as number];
     const status = end.ok ? 'delivered' : waitMs === undefined ? 'failed' : 'pending';
     const answer = end.answer.slice(0, 500);
     await store.commit([

@@ -4,6 +4,7 @@ import { isoTime } from '../runtime/clock.ts';
 import type { Log } from '../runtime/log.ts';
 import type { Job } from '../jobs/job.ts';
 import type { Jobs } from '../jobs/jobs.ts';
+import { isAction } from './end-actions.ts';
 
 export interface DeliveryEnd {
   jobId: string;
@@ -78,6 +79,7 @@ function failureOf(
 
 /** The query often contains a token. */
 function withoutSecrets(text: string): string {
+  if (isAction(text)) return text;
   const url = new URL(text);
   return `${url.origin}${url.pathname}`;
 }

@@ -7,6 +7,7 @@ import { isoTime } from '../runtime/clock.ts';
 import { unknownJob } from '../jobs/dependencies.ts';
 import type { Jobs } from '../jobs/jobs.ts';
 import { jobId } from '../contracts/jobs.ts';
+import { endReceiver } from '../contracts/webhooks.ts';
 import { isParty } from '../jobs/view.ts';
 import type { Webhooks } from './webhooks.ts';
 import { webhookKeyOf, type Delivery, type Webhook } from './rows.ts';
@@ -81,14 +82,16 @@ function createWebhook({ webhooks, jobs }: WebhookOperationsDeps): Operation {
     name: 'create_webhook',
     title: 'Create webhook',
     description:
-      'Subscribes a URL to events of all your jobs or of one job. Each event is sent as a signed POST (Standard Webhooks headers). Use it for push notifications; to wait within a call use wait_for_jobs. Returns the secret that verifies the signatures. Private addresses are refused unless egress.allow lists them.',
+      'Subscribes a URL to events of all your jobs or of one job. Each event is sent as a signed POST (Standard Webhooks headers). Use it for push notifications (`notify` shows them on the desktop of the server); to wait within a call use wait_for_jobs. Returns the secret that verifies the signatures. Private addresses are refused unless egress.allow lists them.',
     effect: 'write',
     openWorld: true,
     scope: 'run',
     reach: { jobs: ({ jobId: id }) => [id ?? refuseAllJobs()] },
     toolsets: ['jobs'],
     input: z.strictObject({
-      url: z.url().max(2000),
+      url: endReceiver.describe(
+        'http(s) URL; or notify (desktop notification), or run:NAME (a command of the settings)',
+      ),
       events: z.array(eventType).min(1).default(['completed', 'failed', 'cancelled', 'timed_out']),
       jobId: jobId.optional().describe('Only events of this job'),
     }),
@@ -101,6 +104,7 @@ function createWebhook({ webhooks, jobs }: WebhookOperationsDeps): Operation {
       const hook = await webhooks.create({
         owner: caller!.owner,
         url,
+        allowsActions: true,
         events: [...new Set(events)],
         ...(input.jobId === undefined ? {} : { jobId: input.jobId }),
         ...webhookKeyOf(caller!),

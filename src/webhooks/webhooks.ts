@@ -19,7 +19,9 @@ import {
   type WebhookKey,
 } from './rows.ts';
 import type { WebhookFormat } from '../contracts/webhooks.ts';
-import { WebhookDelivery, type WebhookSender } from './delivery.ts';
+import type { WebhookSender } from './sender.ts';
+import { WebhookDelivery } from './delivery.ts';
+import { checkReceiver, isAction, type EndCommands } from './end-actions.ts';
 
 interface WebhooksOptions {
   jobs: Jobs;
@@ -27,6 +29,8 @@ interface WebhooksOptions {
   clock: Clock;
   log: Log;
   send: WebhookSender;
+  /** Commands that subscriptions may start. */
+  commands?: EndCommands;
   /** Throws for an address that `send` would refuse. */
   check?(url: string): void;
   /** The derived secret of a subscription. It is not stored. */
@@ -44,6 +48,8 @@ interface NewWebhook {
   format?: string;
   headers?: Record<string, string> | undefined;
   secret?: string | undefined;
+  /** The address may be an action: `notify` or `run:NAME`. */
+  allowsActions?: true;
   /** The webhook ends with this key. */
   key?: WebhookKey | undefined;
 }
@@ -109,7 +115,7 @@ export class Webhooks implements Service {
 
   /** Steps that add a subscription to another transaction, such as a submission with a webhook. */
   plan(request: NewWebhook): { webhook: Webhook; steps: Step[] } {
-    checkUrl(request.url);
+    checkReceiver(request.url, request.allowsActions ? this.options.commands : undefined);
     const webhook: Webhook = {
       id: randomId('hook_', 16),
       owner: request.owner,
@@ -183,9 +189,15 @@ export class Webhooks implements Service {
     return rows.map(webhookFromRow);
   }
 
+  /** Throws for a receiver that could never be reached. */
+  check(url: string): void {
+    checkReceiver(url, this.options.commands ?? {});
+    if (!isAction(url)) this.options.check?.(url);
+  }
+
   async create(request: NewWebhook): Promise<Webhook> {
     const { webhook, steps } = this.plan(request);
-    this.options.check?.(request.url);
+    this.check(request.url);
     await this.options.store.commit(steps);
     return webhook;
   }
@@ -379,11 +391,4 @@ export class Webhooks implements Service {
       },
     };
   }
-}
-
-function checkUrl(url: string): void {
-  if (URL.canParse(url) && /^https?:$/.test(new URL(url).protocol)) return;
-  throw new AppError('invalidInput', `${url.slice(0, 200)} is not an http(s) URL.`, {
-    hint: 'Use a complete URL such as https://example.com/hook.',
-  });
 }

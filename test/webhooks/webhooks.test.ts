@@ -4,7 +4,7 @@ import { describe, test, type TestContext } from 'node:test';
 import { viewJob } from '../../src/jobs/view.ts';
 import { signWebhook } from '../../src/webhooks/signature.ts';
 import { Webhooks } from '../../src/webhooks/webhooks.ts';
-import type { WebhookSender } from '../../src/webhooks/delivery.ts';
+import type { WebhookSender } from '../../src/webhooks/sender.ts';
 import { queueKey } from '../../src/jobs/intents.ts';
 import { systemClock } from '../../src/runtime/clock.ts';
 import { AppError } from '../../src/errors.ts';

@@ -108,6 +108,7 @@ export const commandPlugin = definePlugin<CommandSettings>({
       clock,
       mask,
       read,
+      webhooks: deps.webhooks,
     });
     return {
       kind: { ...kind, excerpt, rerun: (job, context) => rerunCommand(job, context, submitting) },

@@ -97,6 +97,12 @@ const flags = {
     help: 'in a cluster: run on a node with this label (repeatable)',
   },
   retries: { type: 'string', value: 'N', help: 'retries after a failure' },
+  'on-end': {
+    type: 'string',
+    multiple: true,
+    value: 'RECEIVER',
+    help: 'at its end: notify (on the desktop), run:NAME (a command of the settings) or a URL (repeatable)',
+  },
   'on-interrupt': {
     type: 'string',
     value: 'detach|cancel',
@@ -230,6 +236,7 @@ const flagNames: Record<string, string> = byName({
   secrets: '--secret',
   labels: '--label',
   streams: '--split',
+  onEnd: '--on-end',
   'ready.text': '--ready-text',
   'ready.port': '--ready-port',
   'ready.http': '--ready-http',
@@ -278,6 +285,7 @@ function toRunInput(
     ...(values.split ? { streams: 'split' } : {}),
     ...(values.ensure ? { ensure: true } : {}),
     ...(ready === undefined ? {} : { ready }),
+    ...(values['on-end'] === undefined ? {} : { onEnd: values['on-end'] }),
     ...(values.queue === undefined ? {} : { queue: values.queue }),
     ...(values.label === undefined ? {} : { labels: values.label }),
     ...schedulingInput(values, program.clock.now()),

@@ -19,6 +19,9 @@ import {
 import type { Clock } from '../../../runtime/clock.ts';
 import type { Step } from '../../../store/store.ts';
 import { returnConditions } from '../conditions.ts';
+import { agentSessionHeader, agentSessionOf, isAction } from '../../../webhooks/end-actions.ts';
+import { webhookKeyOf } from '../../../webhooks/rows.ts';
+import type { Webhooks } from '../../../webhooks/webhooks.ts';
 import { readExcerpt } from '../output/excerpt.ts';
 import type { CommandInput } from '../input.ts';
 import type { OutputResponse, OutputDeps, OutputRequest } from '../output/request.ts';
@@ -31,11 +34,14 @@ import {
   type SubmissionDeps,
 } from '../submission.ts';
 
+const finalEvents = ['completed', 'failed', 'cancelled', 'timed_out'];
+
 interface RunDeps extends SubmissionDeps {
   jobs: Jobs;
   waiting: JobWaiter;
   clock: Clock;
   mask: OutputDeps['mask'];
+  webhooks: Pick<Webhooks, 'plan' | 'check'>;
   /** Reads unmasked job output, including jobs whose files are on another node. */
   read(job: Job, request: OutputRequest): Promise<OutputResponse>;
 }
@@ -65,13 +71,14 @@ export function runCommandOperation(deps: RunDeps): Operation {
     cli: { words: ['run'], args: ['argv'], custom: true },
     rareInput: [
       'idempotencyKey (same key, same job)',
-      'after (job ids to complete first)',
+      'after (job ids)',
       'runAt (ISO time)',
       'queue',
       'priority (higher first)',
       'maxAttempts (retries)',
+      'onEnd (notify, run:NAME, URL)',
       'streams (split: stderr apart)',
-      'maxOutputBytes (bytes; stops the job)',
+      'maxOutputBytes (stops the job)',
     ],
     unlistedInput: ['labels', 'tags', 'ttlMs', 'ring'],
     startsJob: (out) => (isFollowed(out) ? out.id : undefined),
@@ -85,9 +92,12 @@ export function runCommandOperation(deps: RunDeps): Operation {
     run: async (input, context) => {
       const submission = prepareSubmission(input, context, deps);
       const key = `${submission.owner}\n${input.name}`;
+      const reports = endReports(input, context, deps);
       const { job, existing } = input.ensure
-        ? await runExclusively(starting, key, () => ensure(submission, context, deps))
-        : await submit(submission, deps);
+        ? await runExclusively(starting, key, () =>
+            ensure(submission, { ...context, reports }, deps),
+          )
+        : await submit(submission, deps, reports);
       return buildResponse({ id: job.id, existing }, input, context, deps);
     },
   });
@@ -118,13 +128,33 @@ export async function rerunCommand(
   return (await submit(prepareRerun(job, context, deps), deps)).job;
 }
 
+type EnsureContext = CallContext & { reports: (job: Job) => Step[] };
+
+/** Steps that subscribe the receivers of `onEnd` to a new job, in the transaction that stores the job. */
+function endReports(
+  { onEnd = [] }: RunInput,
+  { caller, origin }: CallContext,
+  { webhooks }: RunDeps,
+): (job: Job) => Step[] {
+  const session = agentSessionOf(origin?.env);
+  const receivers = [...new Set(onEnd)];
+  for (const url of receivers) webhooks.check(url);
+  return ({ id, owner }) =>
+    receivers.flatMap((url) => {
+      const request = { owner, url, events: finalEvents, jobId: id, allowsActions: true } as const;
+      const headers =
+        isAction(url) && session !== undefined ? { [agentSessionHeader]: session } : undefined;
+      return webhooks.plan({ ...request, headers, ...webhookKeyOf(caller!) }).steps;
+    });
+}
+
 /** Another node took the name first. The job it started is checked instead. */
 class NameTaken extends Error {}
 
 /** Returns the healthy job with this name, or starts a new one. At most one exists across all nodes. */
 async function ensure(
   submission: Prepared,
-  context: CallContext,
+  context: EnsureContext,
   deps: RunDeps,
 ): Promise<{ job: Job; existing: boolean }> {
   for (;;) {
@@ -139,7 +169,7 @@ async function ensure(
 /** Healthy means running, and ready if a ready check was requested. */
 async function ensureOnce(
   submission: Prepared,
-  { signal, caller }: CallContext,
+  { signal, caller, reports }: EnsureContext,
   deps: RunDeps,
 ): Promise<{ job: Job; existing: boolean }> {
   const { jobs, waiting } = deps;
@@ -162,11 +192,11 @@ async function ensureOnce(
     await waiting.waitForEnd(job.id, signal);
   }
   let planned = false;
-  return submit(submission, deps, ({ id }) => {
+  return submit(submission, deps, (job) => {
     // A second call means that the first one conflicted, because another job took the name.
     if (planned) throw new NameTaken();
     planned = true;
-    return [names.take({ owner, name }, id, before)];
+    return [names.take({ owner, name }, job.id, before), ...reports(job)];
   });
 }
 
