@@ -17,6 +17,7 @@ import { AppError } from './errors.ts';
 import { callWhereJobIs, followWhereJobIs, type Elsewhere } from './elsewhere.ts';
 import { inputError } from './input-error.ts';
 import { hasReference, isReference, namingFields, withIds, withUsualNames } from './job-names.ts';
+import { withCallerFolder } from './runtime/caller-folder.ts';
 import { checkInput } from './runtime/input-limits.ts';
 import { isRecord } from './runtime/json.ts';
 import { rejectNul } from './runtime/nul.ts';
@@ -181,11 +182,13 @@ export class Operations {
         ? await this.admit(operation, input, context)
         : this.enter(operation, input, context);
     const elsewhere = operation.at && this.hooks.elsewhere?.();
-    try {
-      const result = elsewhere
+    const folder = operation.effect === 'read' ? undefined : context.origin?.cwd;
+    const run = () =>
+      elsewhere
         ? callWhereJobIs(operation, { ...admitted, input, elsewhere })
         : operation.run(admitted.parsed, admitted.context);
-      return await result;
+    try {
+      return await withCallerFolder(folder, run);
     } catch (error) {
       throw explained(error, admitted);
     }

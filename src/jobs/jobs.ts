@@ -18,7 +18,7 @@ import { Ledger } from './ledger.ts';
 import { queueSettingSteps, queueStep, type QueueSettings } from './queues.ts';
 import { RecentJobs } from './recent-jobs.ts';
 import { toStorableOutcome } from './storable-outcome.ts';
-import { nameForOthers, firstEvents, newJob, type Submission } from './submission.ts';
+import { firstEvents, newJob, type Submission } from './submission.ts';
 
 interface Plan {
   job: Job;
@@ -374,7 +374,7 @@ export class Jobs {
       hash,
       waitingFor: dependencies.length,
     });
-    const steps = insertJob(job, firstEvents(job, nameForOthers(kind, job)));
+    const steps = insertJob(job, firstEvents(job, kind));
     for (const afterId of dependencies) {
       steps.push({
         sql: 'INSERT INTO dependencies (after_id, job_id) VALUES (?, ?)',

@@ -1,6 +1,7 @@
 // Submissions, and the new jobs created from them.
 import { AppError } from '../errors.ts';
 import { isoTime } from '../runtime/clock.ts';
+import { callerFolder } from '../runtime/caller-folder.ts';
 import { quoted } from '../runtime/untrusted-text.ts';
 import { currentTrace, formatTraceparent } from '../runtime/trace.ts';
 import type { Step } from '../store/store.ts';
@@ -121,9 +122,17 @@ export function copySubmission(job: Job): Submission {
 }
 
 /** The events of a new job: submitted, and failed if it was stored as failed. */
-export function firstEvents({ kind, error }: Job, named: { name?: string }): NewEvent[] {
-  const submitted = { type: 'submitted', data: { kind, ...named } };
+export function firstEvents(job: Job, kind: Kind): NewEvent[] {
+  const { error } = job;
+  const data = { kind: job.kind, ...nameForOthers(kind, job), ...startedFrom(kind, job) };
+  const submitted = { type: 'submitted', data };
   return error ? [submitted, { type: 'failed', data: { attempt: 1, error } }] : [submitted];
+}
+
+/** The folder of the client, for `errand watch --mine`. Other parties must not see it. */
+function startedFrom({ readableBy }: Kind, { visibility }: Job): { folder?: string } {
+  const folder = callerFolder();
+  return folder === undefined || readableBy || visibility === 'public' ? {} : { folder };
 }
 
 function refuseExcessiveTimes({ ttlMs = 0, timeoutMs = 0 }: Submission): void {

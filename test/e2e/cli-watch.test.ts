@@ -7,7 +7,7 @@ import { join } from 'node:path';
 import { createInterface } from 'node:readline';
 import { test, type TestContext } from 'node:test';
 import { homeWith, tempFolder } from '../helpers/folder.ts';
-import { bin, serverEnv, startServer, type TestServer } from '../helpers/server.ts';
+import { bin, cli, serverEnv, startServer, type TestServer } from '../helpers/server.ts';
 import { until } from '../helpers/until.ts';
 
 interface Notice {
@@ -102,6 +102,19 @@ test('every event that needs attention is printed exactly once', async (t) => {
     cursors,
     [...new Set(cursors)].toSorted((a, b) => a - b),
   );
+
+  // A crawl has no folder of its own: it belongs to the folder from which it was started.
+  const beforeCrawl = startWatch(
+    t,
+    home,
+    ['--mine', '--once', '--cursor', notices().at(-1)!.cursor],
+    sub,
+  );
+  const crawl = ['crawl', 'http://127.0.0.1:9/', '--allow-private', '--detach'];
+  for (const cwd of [folder, sub])
+    assert.equal((await cli(home, [...crawl, '--name', `crawl of ${cwd}`], {}, { cwd })).code, 0);
+  assert.deepEqual((await beforeCrawl.exited)[0], 0);
+  assert.match(beforeCrawl.lines[0]!, new RegExp(`"crawl of ${sub}"`));
 
   // Text, and only the jobs of one folder.
   const mine = startWatch(t, home, ['--mine', '--once', '--cursor', begin], sub);

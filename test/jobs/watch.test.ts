@@ -109,6 +109,29 @@ for (const [store, env] of stores) {
       assert.deepEqual(removed(ci), [ids[2]]);
     });
 
+    await t.test(
+      'a reader far behind starts at the newest event, or gets every event',
+      async () => {
+        const { cursor } = await call<{ cursor: string }>('watch_jobs');
+        const id = await run('busy');
+        const many = `WITH RECURSIVE numbers(n) AS (SELECT 1000 UNION ALL SELECT n + 1 FROM numbers WHERE n < 11000)
+        INSERT INTO events (job_id, n, type, at, data) SELECT job_id, numbers.n, 'progress', at, '{}'
+        FROM events, numbers WHERE job_id = ? AND events.n = 1`;
+        await place.app.store.commit([{ sql: many, params: [id] }]);
+        const late = await watch({ cursor });
+        const complete = await watch({ cursor, complete: true });
+        await until('the reset arrives', () => late[0]?.data.reset === true);
+        await run('next');
+        await until('it gets the newest events', () =>
+          late.some(({ data }) => data.job?.name === 'next'),
+        );
+        await until('it gets all', () => complete.some(({ data }) => data.job?.name === 'next'));
+        const mine = complete.filter(({ data }) => data.event?.jobId === id);
+        assert.ok(mine.length > 10_000, String(mine.length));
+        assert.ok(complete.every(({ data }) => data.reset === undefined));
+      },
+    );
+
     await t.test('a cursor that is too old or unknown resets the reader', async () => {
       const { cursor } = await call<{ cursor: string }>('watch_jobs');
       const unknown = await watch({ cursor: String(Number(cursor) + 1_000_000) });

@@ -31,6 +31,12 @@ export function watchJobs({
     input: z.strictObject({
       ...filterFields,
       cursor: z.string().max(40).optional().describe('Only events after this cursor'),
+      complete: z
+        .boolean()
+        .default(false)
+        .describe(
+          'Send every event since the cursor; default: reset a reader that is 10,000 behind',
+        ),
     }),
     output: z.object({ cursor: z.string().describe('The newest event') }),
     http: { method: 'GET', path: '/api/jobs/watch' },
@@ -42,7 +48,7 @@ export function watchJobs({
       const filter = toJobFilter(jobs, input, caller!);
       const newest = await watch.newest();
       const given = input.cursor === undefined ? newest : cursorNumber(input.cursor);
-      const isUsable = given <= newest && newest - given <= maxReplay;
+      const isUsable = given <= newest && (input.complete || newest - given <= maxReplay);
       const start = isUsable ? given : newest;
       if (!isUsable) yield item('reset', start, { cursor: String(start), reset: true });
       const reader = new Reader(caller!, filter, async (state) => ({

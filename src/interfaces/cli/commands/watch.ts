@@ -2,7 +2,7 @@
 // and scripts.
 import { existsSync, readFileSync, writeFileSync } from 'node:fs';
 import { resolve, sep } from 'node:path';
-import type { waitForJobs } from '../../../contracts/jobs.ts';
+import type { listEvents, waitForJobs } from '../../../contracts/jobs.ts';
 import { AppError } from '../../../errors.ts';
 import { durationText } from '../../../runtime/units.ts';
 import type { Client } from '../client.ts';
@@ -23,7 +23,7 @@ export const watch = command({
     'errand watch --resume ~/.cache/errand-watch',
   ],
   flags: {
-    mine: { type: 'boolean', help: 'only commands that run in the current folder or below' },
+    mine: { type: 'boolean', help: 'only jobs of the current folder or below' },
     tag: { type: 'string', value: 'TAG', help: 'only jobs with this tag' },
     name: { type: 'string', value: 'NAME', help: 'only jobs with this name' },
     parent: { type: 'string', value: 'ID', help: 'only jobs that this job started' },
@@ -49,7 +49,7 @@ export const watch = command({
 interface WatchOptions {
   filters: Record<string, unknown>;
   start: string | undefined;
-  /** Only commands that run here or below. */
+  /** Only commands that run here or below, and other jobs that were started from there. */
   folder: string | undefined;
   format: 'line' | 'json';
   resume: string | undefined;
@@ -76,11 +76,12 @@ async function follow(context: CommandContext, options: WatchOptions): Promise<n
   keep();
   try {
     return await withReconnect(context, first, async (server, progress) => {
-      const input = { ...options.filters, cursor };
+      const input = { ...options.filters, cursor, complete: true };
       for await (const { data } of server.follow('watch_jobs', input, stop.signal)) {
         progress();
         const item = data as Item;
-        if (item.reset) screen.err('Too many events since the cursor; some were not printed.\n');
+        if (item.reset)
+          screen.err('The cursor is of another database; continuing with the newest event.\n');
         const notice = await attentionOf(server, item, options.folder);
         // The cursor is kept after the line is printed: a crash in between repeats a line, and never loses one.
         if (notice)
@@ -143,7 +144,8 @@ async function attentionOf(
   if (!reason) return undefined;
   const view = await viewOf(server, event.jobId);
   if (!view) return undefined;
-  if (folder !== undefined && !isBelow(view.cwd, folder)) return undefined;
+  if (folder !== undefined && !isBelow(view.cwd ?? (await startedFrom(server, view.id)), folder))
+    return undefined;
   const { id, status, name, summary, exitCode, timings, output, error } = view;
   const printed = output?.text ?? (error?.code === 'exitCode' ? undefined : error?.message);
   const lines = (printed ?? '')
@@ -186,6 +188,13 @@ async function viewOf(server: Client, id: string): Promise<View | undefined> {
     if (error instanceof AppError && error.code === 'notFound') return undefined;
     throw error;
   }
+}
+
+/** The folder of the client that started a job without a folder of its own, such as a crawl. */
+async function startedFrom(server: Client, id: string): Promise<string | undefined> {
+  const { output } = await server.call<typeof listEvents>('list_events', { id, limit: 1 });
+  const { folder } = (output.events[0]?.data ?? {}) as { folder?: string };
+  return folder;
 }
 
 const isBelow = (cwd: string | undefined, folder: string): boolean =>
