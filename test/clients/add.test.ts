@@ -6,9 +6,10 @@ import { dirname, join } from 'node:path';
 import { test } from 'node:test';
 import { agentClients } from '../../src/agent-clients/table.ts';
 import { tempFolder } from '../helpers/folder.ts';
-import { cli } from '../helpers/server.ts';
+import { bin, cli } from '../helpers/server.ts';
 import { sharedServer } from '../helpers/shared-server.ts';
 
+const root = join(import.meta.dirname, '..', '..');
 const programs = join(import.meta.dirname, 'node_modules', '.bin');
 const maxListMs = 120_000;
 
@@ -82,3 +83,52 @@ for (const { id, program, existing } of cases)
       const isEdited = row!.command === undefined;
       if (isEdited && isUntouched) assert.equal(readFileSync(file, 'utf8'), existing);
     });
+
+/** How each client installs the plugin, and lists the server that comes with it. */
+const plugins = [
+  {
+    program: 'claude',
+    install: [
+      ['plugin', 'marketplace', 'add', root],
+      ['plugin', 'install', 'errand@errand'],
+    ],
+    listed: /plugin:errand:errand: errand mcp - .*Connected/,
+  },
+  {
+    program: 'codex',
+    install: [
+      ['plugin', 'marketplace', 'add', root],
+      ['plugin', 'add', 'errand@errand'],
+    ],
+    listed: /^errand +errand +mcp .*enabled/m,
+  },
+];
+
+for (const { program, install, listed } of plugins)
+  test(`${program} installs the plugin and starts its server`, async (t) => {
+    if (!existsSync(join(programs, program)))
+      return t.skip(`npm did not install ${program} on ${process.platform}-${process.arch}`);
+    const { home } = await sharedServer();
+    const folder = tempFolder(t);
+    const own = join(folder, 'bin');
+    mkdirSync(own);
+    mkdirSync(join(folder, '.codex'));
+    const errand = `#!/bin/sh\nexec '${process.execPath}' '${bin}' "$@"\n`;
+    writeFileSync(join(own, 'errand'), errand, { mode: 0o755 });
+    const env = {
+      HOME: folder,
+      CODEX_HOME: join(folder, '.codex'),
+      ERRAND_HOME: home,
+      NO_COLOR: '1',
+      PATH: `${own}:${programs}:${process.env.PATH}`,
+    };
+    const run = (args: string[]) =>
+      new Promise<string>((resolve) => {
+        const options = { cwd: folder, env, timeout: maxListMs };
+        execFile(join(programs, program), args, options, (_error, stdout, stderr) =>
+          resolve(stdout + stderr),
+        ).stdin!.end();
+      });
+    for (const args of install) await run(args);
+    assert.match(await run(['mcp', 'list']), listed);
+  });

@@ -88,7 +88,16 @@ test('the package installs into an empty folder, stays small and runs a job', (t
 
 function checkContents(paths: readonly string[]): void {
   const top = new Set(paths.map((path) => path.split('/')[0]!));
-  const expected = ['LICENSE', 'README.md', 'bin', 'dist', 'docs', 'package.json', 'plugin'];
+  const expected = [
+    '.claude-plugin',
+    'LICENSE',
+    'README.md',
+    'bin',
+    'dist',
+    'docs',
+    'package.json',
+    'plugin',
+  ];
   assert.deepEqual([...top].toSorted(), [...expected, 'server.json']);
   for (const path of ['plugin/skills/errand/SKILL.md', 'plugin/monitors/monitors.json'])
     assert.ok(paths.includes(path), path);
@@ -97,7 +106,17 @@ function checkContents(paths: readonly string[]): void {
 /** Packing writes dist. A copy is used, because other tests read the package files of the repository concurrently. */
 function copyOfSource(folder: string): string {
   const copy = join(folder, 'source');
-  const parts = ['bin', 'docs', 'plugin', 'scripts', 'src', 'README.md', 'LICENSE', 'package.json'];
+  const parts = [
+    '.claude-plugin',
+    'bin',
+    'docs',
+    'plugin',
+    'scripts',
+    'src',
+    'README.md',
+    'LICENSE',
+    'package.json',
+  ];
   for (const part of [...parts, 'server.json', 'tsconfig.json'])
     cpSync(join(root, part), join(copy, part), { recursive: true });
   symlinkSync(join(root, 'node_modules'), join(copy, 'node_modules'));
