@@ -27,6 +27,8 @@ import { entryName, type UserPlace } from './table.ts';
 export interface Deps {
   place: UserPlace;
   clock: Clock;
+  /** Keys in entries that the server no longer accepts: such an entry is updated. */
+  rejectedKeys?: Set<string>;
 }
 
 type State = 'add' | 'update' | 'remove' | 'unchanged';
@@ -56,7 +58,11 @@ export interface Applied {
 const maxTries = 5;
 const retryMs = 40;
 
-export function planAdd({ place }: Deps, target: Target, connection: Connection): Change {
+export function planAdd(
+  { place, rejectedKeys }: Deps,
+  target: Target,
+  connection: Connection,
+): Change {
   const { client, scope } = target;
   if ('url' in connection && client.stdioOnly)
     throw new AppError('unsupported', `${client.name} connects only to local commands.`, {
@@ -64,7 +70,10 @@ export function planAdd({ place }: Deps, target: Target, connection: Connection)
     });
   const found = readEntry(place, target);
   const common = { file: found.file.path, before: found.file.text, ...shadow(place, target) };
-  if (isSameConnection(found.connection, connection))
+  const { connection: current } = found;
+  const isRejected =
+    current && 'url' in current && current.key && rejectedKeys?.has(current.key) === true;
+  if (isSameConnection(current, connection) && !isRejected)
     return {
       ...common,
       ...switchedOff(found.entry),
@@ -224,8 +233,8 @@ async function runOwnCommand(
   };
 }
 
-const withoutCommands = ({ place, clock }: Deps): Deps => ({
-  clock,
+const withoutCommands = ({ place, ...deps }: Deps): Deps => ({
+  ...deps,
   place: { ...place, env: { ...place.env, PATH: '' } },
 });
 

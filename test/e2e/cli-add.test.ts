@@ -111,6 +111,14 @@ describe('over HTTP', () => {
     assert.equal(again[0]!.state, 'unchanged');
     assert.equal((await user.run('remove', 'cursor', '--yes')).code, 0);
     assert.equal(await status('/api/jobs'), 401);
+    // An entry whose key no longer works gets a new key.
+    const stale = JSON.stringify({ mcpServers });
+    writeFileSync(user.fileOf('cursor'), stale);
+    const renewed = rowsOf(await user.run('add', 'cursor', '--http', '--yes', '--json'));
+    assert.equal(renewed[0]!.state, 'update');
+    assert.match((await user.run('doctor')).stdout, /^✓ Cursor: connected/m);
+    assert.ok(!readFileSync(user.fileOf('cursor'), 'utf8').includes(key));
+    assert.equal((await user.run('remove', 'cursor', '--yes')).code, 0);
   });
 });
 

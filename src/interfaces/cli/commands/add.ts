@@ -103,7 +103,7 @@ async function runAll(
       ? found
       : found.filter(({ projectFiles }) => projectFiles.length > 0);
   if (clients.length === 0) throw noClient();
-  const deps: Deps = { place, clock: program.clock };
+  const deps: Deps = { place, clock: program.clock, rejectedKeys: new Set() };
   const rows: Row[] = [];
   for (const client of clients)
     rows.push(
@@ -184,6 +184,7 @@ function adding(isHttp: boolean, withSkill: boolean): Action {
     plan: async (context, deps, target) => {
       const { planAdd } = await import('../../../agent-clients/changes.ts');
       const connection = isHttp ? { url: mcpUrl(context), key: 'NEW-KEY' } : stdio(context);
+      if (isHttp) await findRejectedKey(deps, target);
       return planAdd(deps, target, connection);
     },
     apply: async (context, deps, target) => {
@@ -210,6 +211,16 @@ function adding(isHttp: boolean, withSkill: boolean): Action {
       unchanged: 'already connected',
     },
   };
+}
+
+/** The key of an entry may have been revoked, or have expired. */
+async function findRejectedKey(deps: Deps, target: Target): Promise<void> {
+  const { readEntry, tryRead } = await import('../../../agent-clients/find.ts');
+  const current = tryRead(() => readEntry(deps.place, target).connection);
+  if (!current || !('url' in current) || current.key === undefined) return;
+  const { performHandshake } = await import('../../../agent-clients/handshake.ts');
+  const result = await performHandshake(current, { clock: deps.clock, env: {} });
+  if (!result.ok && result.problem.startsWith('HTTP 401')) deps.rejectedKeys!.add(current.key);
 }
 
 const removing: Action = {
