@@ -67,7 +67,7 @@ export async function runBridge(options: BridgeOptions): Promise<void> {
   const open = new OpenCalls(clock);
   // A channel has to see every call.
   const connected = () => (options.channel ? undefined : source.connected());
-  const fastPath = new FastPath({ stdin, stdout, connected: () => connected(), open });
+  const fastPath = new FastPath({ stdin, stdout, connected, open });
   const transport = new StdioTransport(fastPath.forwarded, stdout, maxMessageBytes);
   const channel = options.channel
     ? new Channel({
@@ -98,10 +98,7 @@ export async function runBridge(options: BridgeOptions): Promise<void> {
         subscriptions: true,
         listChanges: true,
         channel,
-        instructions: [
-          await serverInstructions(source, clock),
-          ...(channel ? [channelInstructions] : []),
-        ].join('\n\n'),
+        instructions: await serverInstructions(source, options),
       });
       current = server;
       return server;
@@ -121,9 +118,13 @@ export async function runBridge(options: BridgeOptions): Promise<void> {
   await handle.close();
 }
 
-async function serverInstructions(source: RemoteSource, clock: Clock): Promise<string> {
+async function serverInstructions(
+  source: RemoteSource,
+  { clock, channel }: BridgeOptions,
+): Promise<string> {
   const done = new AbortController();
   const fallback = clock.sleep(maxServerWaitMs, done.signal).then(() => instructions);
   const fromServer = source.catalog().then((catalog) => catalog.instructions);
-  return Promise.race([fromServer, fallback]).finally(() => done.abort());
+  const text = await Promise.race([fromServer, fallback]).finally(() => done.abort());
+  return channel ? `${text}\n\n${channelInstructions}` : text;
 }
