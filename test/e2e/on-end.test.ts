@@ -1,4 +1,4 @@
-// `onEnd` of a job: a desktop notification, a command that the operator approved, and a webhook. Also after the server was killed.
+// `onEnd` of a job: a desktop notification, a command that the operator approved, and a webhook. None is lost by `kill -9`.
 import assert from 'node:assert/strict';
 import { chmodSync, existsSync, mkdirSync, readFileSync, writeFileSync } from 'node:fs';
 import { createServer } from 'node:http';
