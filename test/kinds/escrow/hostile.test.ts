@@ -1,6 +1,7 @@
 // One job cannot block the others: rules that need endless work, servers that never respond, payouts stopped by a pause.
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
+import { SchemaChecks } from '../../../src/kinds/escrow/evaluators/schema-checks.ts';
 import { guardedFetch, vetUrl } from '../../../src/kinds/escrow/outbound.ts';
 import { createEgress } from '../../../src/runtime/egress/index.ts';
 import { systemClock } from '../../../src/runtime/clock.ts';
@@ -52,6 +53,15 @@ test('a JSON Schema that needs endless work fails its own job and delays no othe
     assert.equal((await job(other)).stage, 'completed', 'the next check gets a new thread');
     assert.equal((await job(endless)).stage, 'rejected', 'the last attempt counts');
   }
+});
+
+test('a stopped server ends its schema check, and the next check starts no thread', async () => {
+  const checks = new SchemaChecks(60_000);
+  const check = (schema: object) => checks.check({ ...schema }, Buffer.from('{}'));
+  const endless = check(endlessSchema());
+  await checks.stop();
+  assert.deepEqual(await endless, { broken: 'was stopped' });
+  assert.deepEqual(await check({ type: 'object' }), { broken: 'was stopped' });
 });
 
 test('schema patterns run in linear time, and unsupported patterns are refused', async (t) => {

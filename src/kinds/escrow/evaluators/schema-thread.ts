@@ -1,12 +1,9 @@
-// The thread behind SchemaChecks: it posts `ready`, then one result per delivery.
-import { parentPort } from 'node:worker_threads';
+// The thread behind SchemaChecks: one result per delivery.
+import { runTasks } from '../../../runtime/thread.ts';
 import type { SchemaResult, SchemaRequest } from './schema-checks.ts';
 import { schemaErrors } from './schema.ts';
 
-parentPort!.on('message', (request: SchemaRequest) =>
-  parentPort!.postMessage(checkDelivery(request)),
-);
-parentPort!.postMessage('ready');
+runTasks(checkDelivery);
 
 function checkDelivery({ schema, bytes }: SchemaRequest): SchemaResult {
   let value: unknown;

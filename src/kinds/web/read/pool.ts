@@ -1,24 +1,22 @@
-// Reads pages and checks schemas in worker threads, so that none can freeze or exhaust the server. Each task
-// has a limit of CPU time and each thread a memory limit. A thread that exceeds one is replaced, and only its
-// current task fails. Threads without work end.
-import type { Worker } from 'node:worker_threads';
-import { AppError, errorFromBody, type ErrorBody } from '../../../errors.ts';
+// Reads pages and checks schemas in worker threads, because pages and schemas can require any amount of work.
+import { extname } from 'node:path';
+import { AppError } from '../../../errors.ts';
 import type { Clock } from '../../../runtime/clock.ts';
-import { startThread } from '../../../runtime/thread.ts';
 import type { Service } from '../../../runtime/service.ts';
+import { ThreadEnd, ThreadPool } from '../../../runtime/thread-pool.ts';
 import type { Extraction, ExtractionRequest } from '../extract/extract.ts';
 import { costHint, type SchemaCheck } from '../extract/schema.ts';
 import type { Page, PageOptions } from './types.ts';
 
 interface PagePoolOptions {
   clock: Clock;
-  /** Maximum number of threads. They start on demand. */
+  /** Maximum number of threads. */
   threads: number;
   /** Maximum CPU time for one page. */
   pageTimeoutMs?: number;
   /** Heap limit per thread. */
   threadMemoryMb?: number;
-  /** A thread without work for this long ends, because only that returns its heap to the system. */
+  /** A thread without work for this long ends. */
   threadIdleMs?: number;
   /** Maximum number of pages waiting for a thread. Further pages are rejected. */
   maxWaiting?: number;
@@ -39,84 +37,54 @@ interface CheckTask {
 
 export type Task = PageTask | CheckTask;
 
-interface Entry {
-  id: number;
-  task: Task;
-  done(result: unknown): void;
-  failed(error: Error): void;
-}
-
-interface Thread {
-  worker: Worker;
-  entry: Entry | undefined;
-  /** CPU time of the thread when it ended its last task. */
-  cpuMs: number;
-  /** Time and idle limits. */
-  timers: (() => void)[];
-}
-
-/** The thread has loaded its code, or has ended a task. */
-export interface ThreadMessage {
-  cpuMs: number;
-  reply?: PageReply;
-}
-
-export interface PageReply {
-  id: number;
-  result?: Page | Extraction | SchemaCheck;
-  error?: ErrorBody;
+/** What a thread may use for one task. */
+interface Limits {
+  maxCpuMs: number;
+  memoryMb: number;
 }
 
 const pageTimeoutMsDefault = 2000;
 /** A task that gets little CPU time may take this many times its limit. */
 const maxStretch = 6;
-const minCheckMs = 50;
-const threadIdleMsDefault = 15_000;
 /**
  * Larger young generations only hold more garbage: reading is as fast, and a thread needs three times the
  * memory.
  */
 const youngGenerationMb = 12;
-/** The first task of a thread also waits until the thread has loaded its code. */
-const startupMs = 15_000;
 const threadMemoryMbDefault = 512;
 const defaultMaxWaiting = 10_000;
 
 export class PagePool implements Service {
   readonly name = 'page pool';
-  private readonly options: Required<PagePoolOptions>;
-  private readonly threads = new Set<Thread>();
-  private readonly waiting: Entry[] = [];
-  private readonly ready = new WeakSet<Worker>();
-  private nextId = 1;
-  private stopped = false;
+  private readonly limits: Limits;
+  private readonly maxWaiting: number;
+  private readonly pool: ThreadPool<Task>;
 
   constructor(options: PagePoolOptions) {
-    this.options = {
-      pageTimeoutMs: pageTimeoutMsDefault,
-      threadMemoryMb: threadMemoryMbDefault,
-      threadIdleMs: threadIdleMsDefault,
-      maxWaiting: defaultMaxWaiting,
-      ...options,
-    };
+    const { clock, threads, threadIdleMs, maxWaiting = defaultMaxWaiting } = options;
+    const { pageTimeoutMs = pageTimeoutMsDefault, threadMemoryMb = threadMemoryMbDefault } =
+      options;
+    this.limits = { maxCpuMs: pageTimeoutMs, memoryMb: threadMemoryMb };
+    this.maxWaiting = maxWaiting;
+    this.pool = new ThreadPool({
+      name: this.name,
+      clock,
+      file: new URL(`./worker${extname(import.meta.filename)}`, import.meta.url),
+      threads,
+      ...this.limits,
+      youngGenerationMb,
+      maxMs: maxStretch * pageTimeoutMs,
+      ...(threadIdleMs === undefined ? {} : { idleMs: threadIdleMs }),
+    });
   }
 
-  async start(): Promise<void> {
-    this.stopped = false;
+  start(): Promise<void> {
+    return this.pool.start();
   }
 
   /** Ends every thread. Pages not read yet get an error. */
-  async stop(): Promise<void> {
-    this.stopped = true;
-    const error = new AppError('unavailable', 'The server is stopping; the page was not read.');
-    for (const entry of this.waiting.splice(0)) entry.failed(error);
-    const threads = [...this.threads];
-    this.threads.clear();
-    for (const { entry, timers } of threads) {
-      for (const cancel of timers) cancel();
-      entry?.failed(error);
-    }
-    await Promise.all(threads.map(({ worker }) => worker.terminate()));
+  stop(): Promise<void> {
+    return this.pool.stop();
   }
 
   /** Transfers a Uint8Array that owns its whole buffer instead of copying it. Do not use it afterwards. */
@@ -138,145 +106,40 @@ export class PagePool implements Service {
     return (await this.run({ schema, value })) as SchemaCheck;
   }
 
-  private async run(task: Task): Promise<unknown> {
-    if (this.stopped) throw new AppError('unavailable', 'The page pool is stopped.');
-    if (this.waiting.length >= this.options.maxWaiting) {
-      throw new AppError(
-        'limitExceeded',
-        `${this.waiting.length} pages are already waiting to be read.`,
-        {
-          hint: 'Fetch fewer pages concurrently.',
-        },
-      );
-    }
-    return await new Promise<unknown>((done, failed) => {
-      this.waiting.push({ id: this.nextId++, task, done, failed });
-      this.assign();
-    });
-  }
-
   /** Number of live threads, for tests and status. */
   get size(): number {
-    return this.threads.size;
+    return this.pool.size;
   }
 
-  private assign(): void {
-    while (this.waiting.length > 0) {
-      const thread = this.idleThread();
-      if (!thread) return;
-      this.startTask(thread, this.waiting.shift()!);
+  private async run(task: Task): Promise<unknown> {
+    const { waiting } = this.pool;
+    if (waiting >= this.maxWaiting) {
+      throw new AppError('limitExceeded', `${waiting} pages are already waiting to be read.`, {
+        hint: 'Fetch fewer pages concurrently.',
+      });
     }
-  }
-
-  private idleThread(): Thread | undefined {
-    for (const thread of this.threads) if (!thread.entry) return thread;
-    return this.threads.size < this.options.threads ? this.newThread() : undefined;
-  }
-
-  private newThread(): Thread {
-    const worker = startThread(new URL(workerFile, import.meta.url), {
-      resourceLimits: {
-        maxOldGenerationSizeMb: this.options.threadMemoryMb,
-        maxYoungGenerationSizeMb: youngGenerationMb,
-      },
-    });
-    const thread: Thread = { worker, entry: undefined, cpuMs: 0, timers: [] };
-    worker.on('message', ({ cpuMs, reply }: ThreadMessage) => {
-      thread.cpuMs = cpuMs;
-      if (reply) this.handleReply(thread, reply);
-      else this.markReady(thread);
-    });
-    worker.on('error', (error) =>
-      this.failThread(thread, threadError(error, thread.entry?.task, this.options.threadMemoryMb)),
-    );
-    worker.on('exit', () =>
-      this.failThread(thread, new AppError('internal', 'The reader thread ended unexpectedly.')),
-    );
-    worker.unref();
-    this.threads.add(thread);
-    return thread;
-  }
-
-  private startTask(thread: Thread, entry: Entry): void {
-    thread.entry = entry;
-    thread.worker.ref();
-    this.startTimers(thread, this.ready.has(thread.worker) ? 0 : startupMs);
-    thread.worker.postMessage({ id: entry.id, ...entry.task }, transferList(entry.task));
-  }
-
-  private startTimers(thread: Thread, moreMs: number): void {
-    const { pageTimeoutMs, clock } = this.options;
-    this.cancelTimers(thread);
-    thread.timers.push(
-      clock.after(maxStretch * pageTimeoutMs + moreMs, () => this.failSlow(thread)),
-      clock.after(pageTimeoutMs + moreMs, () => void this.checkTime(thread, thread.entry)),
-    );
-  }
-
-  /** Counts CPU time, because on a busy machine the time that passes says nothing about the page. */
-  private async checkTime(thread: Thread, entry: Entry | undefined): Promise<void> {
-    const { pageTimeoutMs, clock } = this.options;
-    const usage = await thread.worker.cpuUsage().catch(() => undefined);
-    if (!entry || thread.entry !== entry || !usage) return;
-    const leftMs = pageTimeoutMs - ((usage.user + usage.system) / 1000 - thread.cpuMs);
-    if (leftMs <= 0) this.failSlow(thread);
-    else {
-      const again = () => void this.checkTime(thread, entry);
-      thread.timers.push(clock.after(Math.max(leftMs, minCheckMs), again));
+    try {
+      return await this.pool.run(task, transferList(task));
+    } catch (error) {
+      throw error instanceof ThreadEnd ? endError(error, task, this.limits) : error;
     }
-  }
-
-  private failSlow(thread: Thread): void {
-    if (thread.entry)
-      this.failThread(thread, timeoutError(thread.entry.task, this.options.pageTimeoutMs));
-  }
-
-  /** The task's own time starts here. */
-  private markReady(thread: Thread): void {
-    this.ready.add(thread.worker);
-    if (thread.entry) this.startTimers(thread, 0);
-  }
-
-  private handleReply(thread: Thread, reply: PageReply): void {
-    const { entry } = thread;
-    if (!entry || entry.id !== reply.id) return;
-    this.release(thread);
-    if (reply.result) entry.done(reply.result);
-    else entry.failed(reply.error ? errorFromBody(reply.error) : new Error('empty reply'));
-    this.assign();
-    if (!thread.entry)
-      thread.timers.push(
-        this.options.clock.after(this.options.threadIdleMs, () => this.end(thread)),
-      );
-  }
-
-  private end(thread: Thread): void {
-    this.threads.delete(thread);
-    void thread.worker.terminate();
-  }
-
-  private failThread(thread: Thread, error: Error): void {
-    if (!this.threads.delete(thread)) return;
-    const { entry } = thread;
-    this.release(thread);
-    void thread.worker.terminate();
-    entry?.failed(error);
-    this.assign();
-  }
-
-  private release(thread: Thread): void {
-    this.cancelTimers(thread);
-    thread.entry = undefined;
-    thread.worker.unref();
-  }
-
-  private cancelTimers({ timers }: Thread): void {
-    for (const cancel of timers.splice(0)) cancel();
   }
 }
 
-/** In a clone this file is TypeScript, in the package JavaScript. The worker file has the same extension. */
-const workerFile = import.meta.url.endsWith('.ts') ? './worker.ts' : './worker.js';
+function endError(end: ThreadEnd, task: Task, { maxCpuMs, memoryMb }: Limits): Error {
+  switch (end.reason) {
+    case 'time':
+      return timeoutError(task, maxCpuMs);
+    case 'memory':
+      return memoryError(task, memoryMb);
+    case 'stop':
+      return new AppError('unavailable', 'The page was not read, because the server is stopped.');
+    case 'crash':
+      return end.cause instanceof Error
+        ? end.cause
+        : new AppError('internal', `The reader thread ${end.message}.`);
+  }
+}
 
 function transferList(task: Task): ArrayBuffer[] {
   if (!('body' in task) || typeof task.body === 'string') return [];
@@ -307,13 +170,9 @@ function schemaCostError(how: string): AppError {
   });
 }
 
-function threadError(error: unknown, task: Task | undefined, memoryMb: number): Error {
-  const code = (error as { code?: string }).code;
-  if (code === 'ERR_WORKER_OUT_OF_MEMORY') {
-    if (task && 'schema' in task) return schemaCostError(`needs more than ${memoryMb} MB to check`);
-    return new AppError('tooLarge', `Reading the page needed more than ${memoryMb} MB.`, {
-      hint: 'Request the raw body, or a smaller part of the page.',
-    });
-  }
-  return error instanceof Error ? error : new Error(String(error));
+function memoryError(task: Task, memoryMb: number): AppError {
+  if ('schema' in task) return schemaCostError(`needs more than ${memoryMb} MB to check`);
+  return new AppError('tooLarge', `Reading the page needed more than ${memoryMb} MB.`, {
+    hint: 'Request the raw body, or a smaller part of the page.',
+  });
 }

@@ -1,15 +1,15 @@
-// The worker thread of PagePool. It reports that it is ready; then each message produces one page, check or
-// error.
-import { parentPort } from 'node:worker_threads';
-import { AppError, errorBody } from '../../../errors.ts';
+// The worker thread of PagePool: one page, extraction or check per task.
+import { AppError } from '../../../errors.ts';
 import { nextTurn } from '../../../runtime/clock.ts';
 import { exposeGc } from '../../../runtime/idle-memory.ts';
-import { extractFrom } from '../extract/extract.ts';
-import { checkAgainst } from '../extract/schema.ts';
+import { runTasks } from '../../../runtime/thread.ts';
+import { extractFrom, type Extraction } from '../extract/extract.ts';
+import { checkAgainst, type SchemaCheck } from '../extract/schema.ts';
 import { decodeBytes } from './charset.ts';
 import { detectKind } from './documents.ts';
 import { readPage } from './page.ts';
-import type { PageReply, PageTask, Task, ThreadMessage } from './pool.ts';
+import type { PageTask, Task } from './pool.ts';
+import type { Page } from './types.ts';
 
 /**
  * The tree of a page has many times the size of its body. V8 would keep that much heap for the next pages; a
@@ -18,26 +18,19 @@ import type { PageReply, PageTask, Task, ThreadMessage } from './pool.ts';
 const largeBody = 400_000;
 let gc: ReturnType<typeof exposeGc> | undefined;
 
-parentPort!.on('message', (message: Task & { id: number }) => void handle(message));
-post();
+runTasks(async (task: Task) => {
+  try {
+    return await perform(task);
+  } finally {
+    if ('body' in task && task.body.length >= largeBody) void collectGarbage();
+  }
+});
 
-async function handle({ id, ...task }: Task & { id: number }): Promise<void> {
-  const isLarge = 'body' in task && task.body.length >= largeBody;
-  await perform(task).then(
-    (result) => post({ id, result }),
-    (error: unknown) => post({ id, error: errorBody(error) }),
-  );
-  if (!isLarge) return;
-  await nextTurn();
-  gc ??= exposeGc();
-  gc({ type: 'major' });
-}
-
-async function perform(task: Task): Promise<PageReply['result']> {
+async function perform(task: Task): Promise<Page | Extraction | SchemaCheck> {
   return 'schema' in task ? checkAgainst(task.schema, task.value) : read(task);
 }
 
-async function read({ body, options, extraction }: PageTask): Promise<PageReply['result']> {
+async function read({ body, options, extraction }: PageTask): Promise<Page | Extraction> {
   if (!extraction) return await readPage(body, options);
   const kind = detectKind(body, options.contentType);
   if (kind !== 'html') {
@@ -53,8 +46,9 @@ async function read({ body, options, extraction }: PageTask): Promise<PageReply[
   return extractFrom(html, options.url, extraction);
 }
 
-function post(reply?: PageReply): void {
-  const { user, system } = process.threadCpuUsage();
-  const message: ThreadMessage = { cpuMs: (user + system) / 1000, ...(reply ? { reply } : {}) };
-  parentPort!.postMessage(message);
+/** Runs in the next turn, when the result has been sent. */
+async function collectGarbage(): Promise<void> {
+  await nextTurn();
+  gc ??= exposeGc();
+  gc({ type: 'major' });
 }

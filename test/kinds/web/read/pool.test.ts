@@ -91,7 +91,7 @@ test('a thread returns the heap that a large page needed', async () => {
   const heapMb = async () => (await thread.getHeapStatistics()).total_heap_size / 2 ** 20;
   const replies: unknown[] = [];
   thread.on('message', (message) => replies.push(message));
-  thread.postMessage({ id: 1, body: page(30_000), options });
+  thread.postMessage({ body: page(30_000), options });
   let most = 0;
   await until('the page is read', async () => {
     most = Math.max(most, await heapMb());
