@@ -5,6 +5,7 @@ import { randomBytes } from 'node:crypto';
 import { createServer, type IncomingMessage, type ServerResponse } from 'node:http';
 import type { AddressInfo } from 'node:net';
 import { systemClock } from '../../../runtime/clock.ts';
+import { signalGroup } from '../../../runtime/process-identity.ts';
 import { readBody } from '../../../runtime/wire.ts';
 import { LogFile } from '../workers/log-file.ts';
 import { findDroppedResults } from './dropped.ts';
@@ -13,7 +14,7 @@ import { Relay } from './relay.ts';
 import { Suspension } from './suspension.ts';
 import { relayPortPlaceholder, type RelayTask } from './task.ts';
 import { Upstream } from './upstream.ts';
-import { signalOwnGroup, startWorker } from './worker-process.ts';
+import { startWorker } from './worker-process.ts';
 
 /** Maximum size of a post, as on the server. */
 const maxPostBytes = 512 * 1024 * 1024;
@@ -33,12 +34,12 @@ const stopWorker = (reason: string) => {
   if (reasonToStop !== undefined) return;
   reasonToStop = reason;
   relay.drain();
-  void suspension.resume().then(() => signalOwnGroup('SIGTERM'));
+  void suspension.resume().then(() => signalGroup(process.pid, 'SIGTERM'));
 };
 const forceStop = (reason: string) => {
   console.error(`relay: ${reason}; stopping the worker`);
   stopWorker(reason);
-  void systemClock.sleep(task.stopMs).then(() => signalOwnGroup('SIGKILL'));
+  void systemClock.sleep(task.stopMs).then(() => signalGroup(process.pid, 'SIGKILL'));
 };
 const relay = new Relay({ ...task, upstream, outbox, forceStop });
 /** Part of every URL, so that no other process on this machine can impersonate the worker. */

@@ -15,11 +15,3 @@ export function startWorker(options: {
   const [file, ...args] = onLinux ? ['/bin/sh', '-c', withDeathSignal, 'sh', ...command] : command;
   return spawn(file!, args, { cwd, env, stdio: ['ignore', 'inherit', 'inherit'] });
 }
-
-export function signalOwnGroup(signal: NodeJS.Signals): void {
-  try {
-    process.kill(-process.pid, signal);
-  } catch {
-    // no process is left
-  }
-}

@@ -2,6 +2,7 @@
 import { spawn } from 'node:child_process';
 import { systemClock } from '../../../runtime/clock.ts';
 import { parseJson, parseLenientJson } from '../../../runtime/json.ts';
+import { signalGroup } from '../../../runtime/process-identity.ts';
 import { postedOf, type Handler, type Posted } from './handlers.ts';
 
 const maxStdoutBytes = 256 * 1024 * 1024;
@@ -26,10 +27,11 @@ export function commandHandler(
         const out: Buffer[] = [];
         let bytes = 0;
         let errors = '';
-        const group = (name: NodeJS.Signals) => killGroup(child.pid, name);
+        const group = (name: NodeJS.Signals) => signalGroup(child.pid ?? 0, name);
+        let cancelKill = () => {};
         const stop = () => {
           group('SIGTERM');
-          systemClock.after(killAfterMs, () => group('SIGKILL'));
+          cancelKill = systemClock.after(killAfterMs, () => group('SIGKILL'));
         };
         signal.addEventListener('abort', stop, { once: true });
         child.stdout.on('data', (chunk: Buffer) => {
@@ -50,6 +52,8 @@ export function commandHandler(
         child.on('exit', (code, name) =>
           setImmediate(() => {
             signal.removeEventListener('abort', stop);
+            // From here on, another process may get the pid.
+            cancelKill();
             group('SIGKILL');
             done(commandResult({ code, name, errors, text: Buffer.concat(out).toString('utf8') }));
           }),
@@ -95,14 +99,5 @@ function parsed(text: string): unknown {
   } catch {
     // nested too deep to be serialized again as JSON
     return undefined;
-  }
-}
-
-function killGroup(pid: number | undefined, signal: NodeJS.Signals): void {
-  if (pid === undefined) return;
-  try {
-    process.kill(-pid, signal);
-  } catch {
-    // no process is left
   }
 }
