@@ -1,31 +1,39 @@
 // Bundles src into dist. Finding and reading hundreds of small modules took two thirds of a server's start and a fifth of a
 // command's. Dynamic imports stay separate files, so that rare parts are still loaded on first use.
-import { existsSync, readFileSync } from 'node:fs';
+import { globSync, readFileSync } from 'node:fs';
 import { dirname, join, relative } from 'node:path';
 import { build, type BuildOptions, type Plugin } from 'esbuild';
 
 const start = 'start.ts';
 
-/** Programs and threads that Errand starts by path. Each is one file at the place that its starter expects. */
-const programs = [
-  'kinds/command/process/guard-main',
-  'kinds/command/process/launcher-main',
-  'kinds/command/process/terminal-shim',
-  'kinds/endpoint/relay/relay-main',
-  'kinds/endpoint/runner/runner-main',
-  'kinds/escrow/evaluators/schema-thread',
-  'kinds/web/read/worker',
-];
+const ownExtension = 'extname(import.meta.filename)';
+const startedByPath =
+  /new URL\(\s*([`'"])(\.{1,2}\/[\w./-]+)(?:\.[jt]s|\$\{extname\(import\.meta\.filename\)\})\1,\s*import\.meta\.url/g;
 
 export async function bundle(source: string, dist: string): Promise<void> {
   const first = await startModules(source);
   const main = { ...options({ source, first }), entryPoints: ['main.ts'], splitting: true };
   await build({ ...main, chunkNames: '[name]-[hash]', outdir: dist });
-  for (const program of programs.filter((path) => existsSync(join(source, `${path}.ts`)))) {
+  for (const program of programs(source)) {
     const outfile = join(dist, `${program}.js`);
     const folder = dirname(program);
     await build({ ...options({ source, folder }), entryPoints: [`${program}.ts`], outfile });
   }
+}
+
+/** Programs and threads that modules start by path. Each is one file at the place that its starter expects. */
+function programs(source: string): Set<string> {
+  const found = globSync('**/*.ts', { cwd: source }).flatMap((path) => {
+    const text = readFileSync(join(source, path), 'utf8');
+    const starts = [...text.matchAll(startedByPath)];
+    const recognized = starts.filter(([start]) => start.includes(ownExtension)).length;
+    if (text.split(ownExtension).length - 1 > recognized) {
+      const form = `new URL(\`./name\${${ownExtension}}\`, import.meta.url)`;
+      throw new Error(`${path} starts a program that the bundle would not contain. Write ${form}.`);
+    }
+    return starts.map(([, , name]) => join(dirname(path), name!));
+  });
+  return new Set(found);
 }
 
 /** What every command loads: the static imports of start.ts. */

@@ -58,6 +58,7 @@ describe('architecture', () => {
       ownPrograms,
     ),
   );
+  only('only runtime/thread-pool starts threads', /\bnew Worker\(/, /^runtime\/thread-pool\.ts$/);
   only(
     'only stores, migrations and the core contain SQL',
     /[`'"]\s*(SELECT|INSERT INTO|UPDATE \w+ SET|DELETE FROM|CREATE (TABLE|INDEX)|WITH \w+ AS)\b/,

@@ -2,10 +2,19 @@
 // protocol. Handlers and per-job commands use our runner for this.
 import { statSync } from 'node:fs';
 import { extname, isAbsolute, join, resolve } from 'node:path';
+import { fileURLToPath } from 'node:url';
 import { setOwn } from '../../../runtime/by-name.ts';
 import { machineVariables, thisMachine } from './machine.ts';
 import type { Recipe } from '../spec.ts';
 import type { EndpointRow } from '../store/endpoints.ts';
+
+/** A clone contains TypeScript programs, a package contains JavaScript. */
+const runnerMain = fileURLToPath(
+  new URL(`../runner/runner-main${extname(import.meta.filename)}`, import.meta.url),
+);
+const relayMain = fileURLToPath(
+  new URL(`../relay/relay-main${extname(import.meta.filename)}`, import.meta.url),
+);
 
 export interface LaunchDeps {
   /** Returns a variable of the server's environment or of home/env. */
@@ -57,7 +66,7 @@ export function launchOf(
       ? { module: resolve(recipe.cwd ?? deps.home, recipe.module) }
       : { perJob: command(recipe.perJob) };
   return {
-    command: [process.execPath, ...memory, programPath('runner', 'runner-main')],
+    command: [process.execPath, ...memory, runnerMain],
     cwd,
     env: {
       NODE_COMPILE_CACHE: deps.cacheFolder,
@@ -98,7 +107,7 @@ export function relayLaunch(
 ): Launch {
   const env = { ...variables(['PATH', 'TMPDIR'], deps), ERRAND_WORKER_ID: workerId };
   return {
-    command: [process.execPath, ...relayOptions, programPath('relay', 'relay-main')],
+    command: [process.execPath, ...relayOptions, relayMain],
     cwd: '/',
     env: { ...env, NODE_COMPILE_CACHE: deps.cacheFolder },
   };
@@ -113,7 +122,7 @@ export function prestartLaunch(
 ): Launch {
   const cache = { NODE_COMPILE_CACHE: cacheFolder(deps.folder) };
   const env = { ...cache, ...variables(passedOn, deps) };
-  const command = [process.execPath, programPath('runner', 'runner-main')];
+  const command = [process.execPath, runnerMain];
   return { command, cwd: deps.home, env };
 }
 
@@ -231,8 +240,3 @@ const engineNames = [
 ];
 
 export const containerName = (workerId: string): string => `errand-${workerId}`;
-
-/** A clone contains TypeScript programs, a package contains JavaScript. */
-function programPath(folder: string, name: string): string {
-  return join(import.meta.dirname, '..', folder, `${name}${extname(import.meta.filename)}`);
-}
