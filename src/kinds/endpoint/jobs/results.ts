@@ -7,6 +7,7 @@ import type { Job } from '../../../jobs/job.ts';
 import type { Outcome } from '../../../jobs/kind.ts';
 import { resultLimits } from '../../../runtime/input-limits.ts';
 import { decodeJson, parseLenientJson } from '../../../runtime/json.ts';
+import { progressStatus } from '../runner/protocol.ts';
 
 /** A larger result is stored as a file next to the database. */
 const maxInlineBytes = 1024 * 1024;
@@ -41,7 +42,7 @@ export class Results {
     if (value === undefined || value === null || typeof value !== 'object' || Array.isArray(value))
       return { type: 'end', outcome: this.notJson(attemptId, body), stopWorker: false };
     const post = value as Record<string, unknown>;
-    if (post.status === 'IN_PROGRESS') return { type: 'progress', output: post.output };
+    if (post.status === progressStatus) return { type: 'progress', output: post.output };
     const stopWorker = post.stopPod === true;
     const kept = 'output' in post ? this.keep(attemptId, post.output, body.length) : {};
     if (isReplaced || post.nonFinite === true) kept.facts = { ...kept.facts, nonFinite: true };

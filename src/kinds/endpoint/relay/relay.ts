@@ -3,6 +3,7 @@
 // server is back. RunPod's package does not repeat a post whose connection was refused, and polls again without a
 // pause.
 import { aborted, systemClock } from '../../../runtime/clock.ts';
+import { progressStatus } from '../runner/protocol.ts';
 import { Outbox, type Post, type PostVerb } from './outbox.ts';
 import type { Reply, Upstream } from './upstream.ts';
 
@@ -256,9 +257,9 @@ const isEnd = ({ verb, body }: Post): boolean => verb === 'job-done' && !isProgr
 
 /** Only a small post can be progress. A result that contains the word is parsed completely. */
 function isProgress(body: Buffer): boolean {
-  if (!body.includes('IN_PROGRESS')) return false;
+  if (!body.includes(progressStatus)) return false;
   try {
-    return (JSON.parse(body.toString('utf8')) as { status?: unknown }).status === 'IN_PROGRESS';
+    return (JSON.parse(body.toString('utf8')) as { status?: unknown }).status === progressStatus;
   } catch {
     return false;
   }

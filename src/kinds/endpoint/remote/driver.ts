@@ -13,7 +13,15 @@ import type { Remote } from '../spec.ts';
 import type { EndpointRow } from '../store/endpoints.ts';
 import type { Streams } from '../store/streams.ts';
 import type { RemoteClient } from './client.ts';
-import { toRemoteEnd, forgotten, isAboutKey, isEnd, outcomeOf } from './outcome.ts';
+import {
+  toRemoteEnd,
+  forgotten,
+  isAboutKey,
+  isEnd,
+  isQueued,
+  isRunning,
+  outcomeOf,
+} from './outcome.ts';
 import { delayOf, holdMs, stepMsOf } from './pace.ts';
 import { requestsPath, Sender } from './sender.ts';
 import { holderOf, remoteOf, type RemoteRow, type RemoteStore } from '../store/remote-jobs.ts';
@@ -215,10 +223,9 @@ export class RemoteDriver implements Service {
       return void (await store.move(row, { state: 'sent', dueAt: now + waitMs, tries }));
     }
     const { status } = result.body;
-    const isQueued = status === 'IN_QUEUE';
     const isOver = isEnd(status);
     // After the end there is no later poll that could read missed chunks.
-    if (!isQueued) await this.copyStream(row, remote, isOver ? maxStreamMisses : 0);
+    if (!isQueued(status)) await this.copyStream(row, remote, isOver ? maxStreamMisses : 0);
     if (!isOver) {
       await this.reportProgress(job, result.body);
       const dueAt = clock.now() + delayOf(row.tries);
@@ -248,14 +255,14 @@ export class RemoteDriver implements Service {
       for (const { output, n } of chunks)
         if (n === undefined || n > have)
           await streams.append({ jobId: row.jobId, attemptId: row.attemptId }, output);
-      if (chunks.length === 0 || result.body.status === 'IN_PROGRESS') return;
+      if (chunks.length === 0 || isRunning(result.body.status)) return;
     }
   }
 
   private async reportProgress(job: Job, body: Record<string, unknown>): Promise<void> {
     const { output, status } = body;
     const before = job.facts.progressOutput;
-    const stage = status === 'IN_QUEUE' ? 'remoteQueue' : 'remoteRunning';
+    const stage = isQueued(status) ? 'remoteQueue' : 'remoteRunning';
     if (job.stage === stage && JSON.stringify(output) === JSON.stringify(before)) return;
     const facts = output === undefined ? {} : { facts: { progressOutput: output } };
     const { attemptId } = job;

@@ -23,7 +23,15 @@ export function toRemoteEnd(id: string, remote: Remote, body: Record<string, unk
   return { id, at: addressOf(remote), status, delayTime, executionTime, workerId, retries };
 }
 
-const endWords: unknown[] = ['COMPLETED', 'FAILED', 'CANCELLED', 'TIMED_OUT'];
+const failedWords: unknown[] = ['FAILED', 'TIMED_OUT'];
+const retryWords: unknown[] = [...failedWords, 'CANCELLED'];
+const endWords: unknown[] = [...retryWords, 'COMPLETED'];
+
+export const isQueued = (status: unknown): boolean => status === 'IN_QUEUE';
+export const isRunning = (status: unknown): boolean => status === 'IN_PROGRESS';
+/** The remote would rerun the job. */
+export const hasFailed = (status: unknown): boolean => failedWords.includes(status);
+export const endedWithoutResult = (status: unknown): boolean => retryWords.includes(status);
 
 /** Any other status means that the job has not ended. */
 export const isEnd = (status: unknown): boolean => endWords.includes(status);

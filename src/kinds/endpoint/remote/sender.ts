@@ -12,6 +12,8 @@ import {
   toRemoteEnd,
   failure,
   forgotten,
+  endedWithoutResult,
+  hasFailed,
   isAboutKey,
   submitUnknown,
   type RemoteEnd,
@@ -105,7 +107,7 @@ export class Sender {
     const result = await this.deps.client.call(remote, { method: 'GET', path });
     if (result.type === 'refused') return true;
     if (result.type !== 'ok') await this.askLater(row, result);
-    else if (finalStatuses.includes(result.body.status)) return true;
+    else if (endedWithoutResult(result.body.status)) return true;
     else await this.markSent(row, remoteId);
     return false;
   }
@@ -154,7 +156,7 @@ export class Sender {
     const last = (await this.deps.jobs.ledger.attempts(job.id)).at(-1);
     const end = last?.facts.remote as RemoteEnd | undefined;
     if (!end || end.at !== addressOf(remote)) return undefined;
-    return end.status === 'FAILED' || end.status === 'TIMED_OUT' ? end : undefined;
+    return hasFailed(end.status) ? end : undefined;
   }
 
   private requestBody(remote: Remote, job: Job): Record<string, unknown> {
@@ -183,8 +185,6 @@ function refusal(result: { status: number; message: string }, { keyEnv }: Remote
 function knowsKeys(body: Record<string, unknown>, { attemptId, remoteId }: RemoteRow): boolean {
   return body.idempotencyKey === attemptId && (remoteId === null || body.retryOf === remoteId);
 }
-
-const finalStatuses: unknown[] = ['FAILED', 'TIMED_OUT', 'CANCELLED'];
 
 /** Another Errand finds the job by its idempotency key. `retryOf` names the job that was to be rerun. */
 export function requestsPath(attemptId: string, retryOf: string | null): string {

@@ -2,6 +2,9 @@
 // every cold start.
 import { Agent, request } from 'node:http';
 
+/** Marks a post that is not the end of its job. */
+export const progressStatus = 'IN_PROGRESS';
+
 interface ProtocolOptions {
   takeUrl: string;
   doneUrl: string;

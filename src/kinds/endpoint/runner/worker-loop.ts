@@ -4,7 +4,7 @@ import { AsyncLocalStorage } from 'node:async_hooks';
 import { flushCompileCache } from 'node:module';
 import { systemClock } from '../../../runtime/clock.ts';
 import type { Handler, WorkerJob } from './handlers.ts';
-import { Protocol, type WorkerResponse } from './protocol.ts';
+import { progressStatus, Protocol, type WorkerResponse } from './protocol.ts';
 
 export interface LoopOptions {
   handler: Handler;
@@ -118,7 +118,7 @@ export class WorkerLoop {
   private async runHandler(job: WorkerJob, signal: AbortSignal): Promise<Record<string, unknown>> {
     const progress = async (output: unknown) => {
       await this.attempt(
-        this.protocol.done(job.id, JSON.stringify({ status: 'IN_PROGRESS', output }), false),
+        this.protocol.done(job.id, JSON.stringify({ status: progressStatus, output }), false),
       );
     };
     let chunks = 0;
