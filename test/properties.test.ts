@@ -32,8 +32,18 @@ test(`refused requests have no effect, and everything stored can be deleted (SEE
   for (const kind of ['command', 'web'])
     await call('PUT', `/api/queues/${kind}/default`, { paused: true });
   const keys: (string | undefined)[] = [server.key, undefined, 'wrong'];
-  for (const scopes of [['read'], ['read', 'run'], ['worker']])
-    keys.push((await call('POST', '/api/keys', { name: 'fuzz', scopes })).key);
+  const run = ['read', 'run'];
+  const limits: Record<string, unknown>[] = [
+    { scopes: ['read'] },
+    { scopes: run },
+    { scopes: ['worker'] },
+    { scopes: run, subject: 'endpoint:e' },
+    { scopes: run, queues: ['default'] },
+    { scopes: [...run, 'admin'], kinds: ['endpoint', 'web'] },
+  ];
+  for (const one of limits)
+    keys.push((await call('POST', '/api/keys', { name: 'fuzz', ...one })).key);
+  keys.push((await call('POST', '/api/wallets', { withKey: true })).key);
   const changes = onPostgres
     ? await postgresChanges(home, await openReader(t, serverEnv(home).ERRAND_STORE!))
     : sqliteChanges(home);
