@@ -52,6 +52,20 @@ export function amountToFund(work: Work, expected: number | undefined): number {
   );
 }
 
+/** A repeated call to fund a job must name the amount that was paid, or none. */
+export function refuseOtherAmount(work: Work, expected: number | undefined): void {
+  if (expected === undefined || expected === work.budget) return;
+  const [paid, other] = [formatUnits(work.budget), formatUnits(expected)];
+  throw new AppError(
+    'budgetChanged',
+    `${work.jobId} was funded with ${paid}, but this call expected ${other}. Nothing was paid by this call.`,
+    {
+      hint: `The budget of a funded job is final. To read the job, call get_job; to repeat the call, use expectedBudget "${work.budget}". For another amount post a new job.`,
+      data: { budget: String(work.budget), expected: String(expected) },
+    },
+  );
+}
+
 /** The client's limit applies to every offer and every acceptance. */
 export function refuseAboveMaxBudget({ jobId, terms }: Work, amount: number): void {
   const { max } = terms.budget;

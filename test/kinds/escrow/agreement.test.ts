@@ -54,6 +54,42 @@ for (const factory of stores) {
     assert.match(funded.summary, /budget 300\.00/);
   });
 
+  test(`${factory.name}: funding a funded job with another amount is an error and pays nothing`, async (t) => {
+    const world = await createWorld(t, { factory });
+    const client = await world.agent('client', '50.00');
+    const provider = await world.agent('provider');
+    const { id } = await posted(world, client, provider, { budget: '2000000' });
+    const fund = (expectedBudget?: string) =>
+      world.call(client, 'fund_work', { id, ...(expectedBudget && { expectedBudget }) });
+    await fund('2000000');
+    const isConflict = {
+      code: 'budgetChanged',
+      message: `${id} was funded with 2.00, but this call expected 3.00. Nothing was paid by this call.`,
+    };
+    await assert.rejects(fund('3000000'), isConflict);
+    for (const same of ['2000000', undefined])
+      assert.equal((await fund(same)).existing, true, 'the same amount is a repeated call');
+    assert.equal(await world.balance(client), 48_000_000);
+    await world.call(provider, 'submit_work', { id, content: 'done' });
+    await world.call(client, 'evaluate_work', { id, verdict: 'approve', reason: 'ok' });
+    const balance = await world.balance(client);
+    await assert.rejects(fund('3000000'), isConflict, 'even after the job has ended');
+    assert.equal((await fund('2000000')).existing, true);
+    assert.equal(await world.balance(client), balance);
+
+    // Of concurrent calls that name different amounts, only the ones with the proposed amount succeed.
+    const raced = await posted(world, client, provider, { budget: '4000000' });
+    const amounts = ['4000000', '5000000', '4000000', '5000000'];
+    const outcomes = await Promise.all(
+      amounts.map((expectedBudget) =>
+        refusal(world.call(client, 'fund_work', { id: raced.id, expectedBudget })),
+      ),
+    );
+    const [paid, other] = ['nothing was refused', 'budgetChanged'];
+    assert.deepEqual(outcomes, [paid, other, paid, other]);
+    assert.equal(await world.balance(client), balance - 4_000_000);
+  });
+
   test(`${factory.name}: the public spec states the amount agreed by the client`, async (t) => {
     const world = await createWorld(t, { factory });
     const client = await world.agent('client', '50.00');

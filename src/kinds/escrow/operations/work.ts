@@ -6,6 +6,7 @@ import { AppError } from '../../../errors.ts';
 import { jobId } from '../../../contracts/jobs.ts';
 import { isOwn } from '../../../jobs/view.ts';
 import { defineOperation, type CliShape, type Operation } from '../../../operation.ts';
+import { refuseOtherAmount } from '../agreement.ts';
 import { parseMicro } from '../money.ts';
 import {
   callerOf,
@@ -151,6 +152,7 @@ function fundWork(deps: EscrowDeps): Operation {
       const result = await once(deps, input.id, isFundedBy(wallet.id), () =>
         deps.escrow.act(input.id, { actor, action: 'fund', ...expected }),
       );
+      if (result.existing) refuseOtherAmount(result.work, expected.expectedBudget);
       return toCallResult(deps, result, wallet);
     },
   });
