@@ -9,7 +9,13 @@ export const escrowMigrations: Migration[] = [
   { id: 'escrow/5', statements: judges },
   { id: 'escrow/7', statements: leases },
   { id: 'escrow/8', statements: formats },
+  { id: 'escrow/9', statements: openIndex },
 ];
+
+/** Posting counts the open jobs of the client. */
+function openIndex(): string[] {
+  return [`CREATE INDEX escrow_work_open ON escrow_work (client) WHERE phase = 'open'`];
+}
 
 /** The format was named after the system whose body it has. */
 function formats(): string[] {

@@ -61,7 +61,7 @@ export class Posting {
   }
 
   async post(request: PostRequest): Promise<{ work: Work; existing: boolean }> {
-    const { store, clock } = this.escrow.deps;
+    const { store, clock, settings } = this.escrow.deps;
     for (let tries = 0; tries < 20; tries++) {
       const now = clock.now();
       const terms = await this.terms(request, now);
@@ -70,6 +70,7 @@ export class Posting {
       if (before?.work) return { work: before.work, existing: true };
       await this.refuse(request, terms);
       if (await store.paused()) throw pausedError();
+      await this.refuseTooMany(request.client);
       const work = newWork(request, terms, now);
       const plan = await this.escrow.settlement(work.settlement).open(work);
       if (plan.when === 'later') {
@@ -78,13 +79,13 @@ export class Posting {
       }
       const steps = [
         ...(key ? [store.rememberKey(key, now, before?.replaces)] : []),
-        ...store.works.insertWork(work),
+        ...store.works.insertWork(work, settings.maxOpenWork),
         ...plan.steps,
       ];
       if (await this.write(request, work, steps)) return { work, existing: false };
     }
-    throw new AppError('unavailable', 'Too many concurrent attempts for the same purchase.', {
-      hint: 'Try again with the same idempotency key.',
+    throw new AppError('unavailable', 'Too many concurrent calls of this client.', {
+      hint: 'Try again with the same idempotency key, if you passed one.',
     });
   }
 
@@ -215,6 +216,20 @@ export class Posting {
       );
     }
     await this.rules.refuseImpossible(terms.evaluation);
+  }
+
+  /** Inserting the job checks this again, because concurrent calls can post jobs in between. */
+  private async refuseTooMany({ id }: Wallet): Promise<void> {
+    const { store, settings } = this.escrow.deps;
+    const open = await store.works.countOpen(id);
+    if (open < settings.maxOpenWork) return;
+    throw new AppError(
+      'limitExceeded',
+      `Wallet ${id} has ${open} open jobs that are not funded, which is the maximum.`,
+      {
+        hint: 'Fund one with fund_work, or withdraw one with decline_work. list_work with role "client" and stage ["open"] lists them. The setting `escrow.maxOpenWork` sets this limit.',
+      },
+    );
   }
 
   /** If the caller passes a key, only the key counts; otherwise the purchase is recognised by its fields for a while. */

@@ -72,6 +72,11 @@ export const escrowSettingsSchema = z
       .min(1)
       .default(20)
       .describe('Counter-offers that each side may make per job'),
+    maxOpenWork: z
+      .int()
+      .min(1)
+      .default(200)
+      .describe('Maximum number of open jobs per client wallet that are not funded yet'),
     purchaseWindowMs: z
       .int()
       .min(0)

@@ -6,8 +6,8 @@ import { StdioClientTransport } from '@modelcontextprotocol/client/stdio';
 import { jobOf, openMarket, type Json } from '../../dialects/cardzero/market.ts';
 import { bin, serverEnv } from '../../helpers/server.ts';
 
-test('no interface and no dialect funds a raise that the client did not name', async (t) => {
-  const market = await openMarket(t);
+test('no interface and no dialect funds a raise that the client did not name, or posts above the limit', async (t) => {
+  const market = await openMarket(t, [], { maxOpenWork: 2 });
   const { server } = market;
   const client = await market.party('client', '500.00');
   const provider = await market.party('provider');
@@ -58,6 +58,23 @@ test('no interface and no dialect funds a raise that the client did not name', a
   assert.equal(above.json<Json>().code, 'maxBudgetExceeded');
   assert.equal(await balance(), '500.00');
 
+  // Two jobs are open, and that is the limit.
+  const third = { ...order, idempotencyKey: 'three' };
+  const full = await api(client.key, '/api/work', third);
+  assert.deepEqual([full.status, full.json<Json>().code], [429, 'limitExceeded']);
+  const flags = ['--description', 'To French.', '--wallet', client.id];
+  const post = await server.cli('work', 'post', provider.id, '3.00', 'Translate', ...flags);
+  assert.equal(post.code, 6, post.stderr);
+  assert.match(post.stderr, /has 2 open jobs that are not funded, which is the maximum\./);
+  assert.match(post.stderr, /`errand work fund`.*`errand work decline`.*escrow\.maxOpenWork/s);
+  const posted = await mcp('post_work', { ...third, wallet: client.id });
+  assert.ok(posted.isError);
+  assert.match(posted.text, /2 open jobs.*fund_work.*decline_work.*escrow\.maxOpenWork/s);
+  const route = await market.call(client, 'POST', '/jobs', jobOf(provider, { title: 'Third' }));
+  assert.deepEqual([route.status, route.body.error], [429, 'RATE_LIMITED']);
+  const tool = await cardzero('create_job', jobOf(provider, { title: 'Third' }));
+  assert.match(tool.text, /^Create job failed: \[RATE_LIMITED\].*2 open jobs/s);
+
   const named = { expectedBudgetUsdc: '99000000' };
   const paid = await market.call(client, 'POST', `/jobs/${jobId}/fund`, named);
   assert.equal(paid.status, 200, paid.text);
@@ -69,6 +86,22 @@ test('no interface and no dialect funds a raise that the client did not name', a
   assert.equal(spec.body.budget.amount, '99000000');
   const accepted = await mcp('fund_work', { id, wallet: client.id, expectedBudget: '99000000' });
   assert.ok(!accepted.isError, accepted.text);
+  assert.equal(await balance(), '302.00');
+
+  // Both jobs are funded: another amount is a mistake of the caller, on every interface.
+  const other = { id, wallet: client.id, expectedBudget: '98000000' };
+  const mistaken = await mcp('fund_work', other);
+  assert.ok(mistaken.isError);
+  assert.match(mistaken.text, /was funded with 99\.00, but this call expected 98\.00\./);
+  const direct = await api(client.key, `/api/work/${id}/fund`, { expectedBudget: '98000000' });
+  assert.deepEqual([direct.status, direct.json<Json>().code], [409, 'budgetChanged']);
+  const amount = ['--expected-budget', '98', '--wallet', client.id];
+  const command = await server.cli('work', 'fund', id, ...amount);
+  assert.equal(command.code, 5, command.stderr);
+  assert.match(command.stderr, /use --expected-budget 99\.00/);
+  const changed = { expectedBudgetUsdc: '98000000' };
+  const dialect = await market.call(client, 'POST', `/jobs/${jobId}/fund`, changed);
+  assert.deepEqual([dialect.status, dialect.body.error], [409, 'BUDGET_CHANGED']);
   assert.equal(await balance(), '302.00');
 });
 

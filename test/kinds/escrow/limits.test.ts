@@ -81,6 +81,43 @@ for (const factory of stores) {
     assert.equal(seen.offers.at(-1).budget, '1000009');
   });
 
+  test(`${factory.name}: a wallet has a limited number of open jobs, however many calls arrive concurrently`, async (t) => {
+    const world = await createWorld(t, { factory, settings: { maxOpenWork: 3 } });
+    const client = await world.agent('client', '10.00');
+    const provider = await world.agent('provider');
+    const post = (more: Record<string, unknown>) => posted(world, client, provider, more);
+    const first = await post({ idempotencyKey: 'one' });
+    await post({ idempotencyKey: 'two' });
+    const outcomes = await Promise.all(
+      Array.from({ length: 50 }, (_, n) => refusal(post({ title: `Report ${n}` }))),
+    );
+    assert.equal(outcomes.filter((code) => code === 'nothing was refused').length, 1);
+    assert.equal(outcomes.filter((code) => code === 'limitExceeded').length, 49);
+    const { total } = await world.call(client, 'list_work', { role: 'client', total: true });
+    assert.equal(total, 3);
+    await assert.rejects(post({ fund: true }), {
+      message: `Wallet ${client.wallet} has 3 open jobs that are not funded, which is the maximum.`,
+      hint: 'Fund one with fund_work, or withdraw one with decline_work. list_work with role "client" and stage ["open"] lists them. The setting `escrow.maxOpenWork` sets this limit.',
+    });
+
+    const again = await post({ idempotencyKey: 'one' });
+    assert.deepEqual(
+      [again.id, again.existing],
+      [first.id, true],
+      'a repeated call creates nothing',
+    );
+    const other = await world.agent('other');
+    assert.equal(await refusal(posted(world, other, provider)), 'nothing was refused');
+    // Funding and withdrawing make room for one more, once.
+    for (const step of ['fund_work', 'decline_work']) {
+      const [open] = (await world.call(client, 'list_work', { role: 'client', stage: ['open'] }))
+        .work;
+      await world.call(client, step, { id: open.id });
+      assert.equal(await refusal(post({ title: step })), 'nothing was refused');
+      assert.equal(await refusal(post({ title: `${step} again` })), 'limitExceeded');
+    }
+  });
+
   test(`${factory.name}: a job cannot have less time than the operator's minimum`, async (t) => {
     const world = await createWorld(t, { factory });
     const client = await world.agent('client', '10.00');

@@ -45,22 +45,36 @@ export class WorkStore {
     return work;
   }
 
-  /** Inserts the job, and lists it for quorum members and arbiter, who have no column in the job row. */
-  insertWork(work: Work): Step[] {
+  /**
+   * Inserts the job if its client has fewer than `maxOpen` open jobs, and lists it for quorum members and arbiter, who
+   * have no column in the job row.
+   */
+  insertWork(work: Work, maxOpen: number): Step[] {
     const { evaluation, dispute } = work.terms;
     const members = evaluation.type === 'quorum' ? evaluatorsOf(work.terms) : [];
     const judges: [wallet: string, role: WorkRole][] = [
       ...members.map((wallet): [string, WorkRole] => [wallet, 'evaluator']),
       ...(dispute ? [[dispute.arbiter, 'arbiter'] satisfies [string, WorkRole]] : []),
     ];
-    return [this.insertRow(work), ...judges.map((judge) => insertJudge(work.jobId, ...judge))];
+    return [
+      ...this.lockClient(work.client),
+      this.insertRow(work, maxOpen),
+      ...judges.map((judge) => insertJudge(work.jobId, ...judge)),
+    ];
   }
 
-  private insertRow(work: Work): Step {
+  /** PostgreSQL counts only committed rows, so concurrent posts of one client wait for each other. SQLite has one writer. */
+  private lockClient(wallet: string): Step[] {
+    if (this.store.engine === 'sqlite') return [];
+    const sql = 'SELECT id FROM escrow_accounts WHERE id = ? FOR NO KEY UPDATE';
+    return [{ sql, params: [wallet], expect: 1 }];
+  }
+
+  private insertRow(work: Work, maxOpen: number): Step {
     return {
       sql: `INSERT INTO escrow_work (job_id, client, provider, evaluator, settlement, external, phase,
         budget, held, deadline_at, next_at, spec, state, version, created_at, updated_at)
-        VALUES (?, ?, ?, ?, ?, ?, ?, ?, 0, ?, ?, ?, ?, 1, ?, ?)`,
+        SELECT ?, ?, ?, ?, ?, ?, ?, ?, 0, ?, ?, ?, ?, 1, ?, ? WHERE (${openSql}) < ?`,
       params: [
         work.jobId,
         work.client,
@@ -76,9 +90,17 @@ export class WorkStore {
         JSON.stringify(work.state),
         work.createdAt,
         work.updatedAt,
+        work.client,
+        maxOpen,
       ],
       expect: 1,
     };
+  }
+
+  /** Counts the jobs of this client that are not funded yet. */
+  async countOpen(client: string): Promise<number> {
+    const [row] = await this.store.read<{ n: number }>(openSql, [client]);
+    return Number(row!.n);
   }
 
   /** Ends the lease of the job, unless `keepsLease` is set. */
@@ -270,6 +292,8 @@ interface EndedJob {
   budget: number;
   at: number;
 }
+
+const openSql = `SELECT count(*) AS n FROM escrow_work WHERE client = ? AND phase = 'open'`;
 
 /** Only accepted or delivered work between wallets of two owners counts for reputation. */
 const countedSql = (role: WorkRole, other: WorkRole): string => `FROM escrow_work w
