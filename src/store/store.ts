@@ -12,6 +12,8 @@ export interface Statement {
   sql: string;
   params?: readonly Value[];
   expect?: number;
+  /** Name of the row that this statement locks. Commands that share a transaction lock such rows in one order. */
+  lock?: string;
 }
 
 /** A dispatcher change in the same transaction. */

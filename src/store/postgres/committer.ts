@@ -7,6 +7,7 @@ import { Conflict, Transaction } from './transaction.ts';
 
 interface Command {
   steps: readonly Step[];
+  lock: string | undefined;
   resolve(commit: Commit): void;
   reject(error: unknown): void;
 }
@@ -37,7 +38,7 @@ export class Committer {
 
   commit(steps: readonly Step[]): Promise<Commit> {
     return new Promise<Commit>((resolve, reject) => {
-      this.waiting.push({ steps, resolve, reject });
+      this.waiting.push({ steps, lock: lockOf(steps), resolve, reject });
       if (this.scheduled) return;
       this.scheduled = true;
       setImmediate(() => {
@@ -55,7 +56,7 @@ export class Committer {
 
   private startGroups(): void {
     while (this.running < this.options.maxTransactions && this.waiting.length > 0) {
-      const group = this.waiting.splice(0, maxGroup);
+      const group = inLockOrder(this.waiting.splice(0, maxGroup));
       this.running += 1;
       void this.runGroup(group).finally(() => {
         this.running -= 1;
@@ -124,6 +125,19 @@ export class Committer {
     }
     for (const queue of queues) await this.options.dispatcher.ensureQueue(queue);
   }
+}
+
+function lockOf(steps: readonly Step[]): string | undefined {
+  for (const step of steps) if ('sql' in step && step.lock !== undefined) return step.lock;
+  return undefined;
+}
+
+/** Orders the commands that lock a row by that row, so that concurrent groups do not deadlock. The others keep their place. */
+function inLockOrder(group: Command[]): Command[] {
+  const locking = group.filter(({ lock }) => lock !== undefined);
+  if (locking.length < 2) return group;
+  const sorted = locking.sort((a, b) => (a.lock! < b.lock! ? -1 : 1)).values();
+  return group.map((command) => (command.lock === undefined ? command : sorted.next().value!));
 }
 
 /** Returns a working connection to the pool and discards a broken one. */

@@ -67,7 +67,7 @@ export class WorkStore {
   private lockClient(wallet: string): Step[] {
     if (this.store.engine === 'sqlite') return [];
     const sql = 'SELECT id FROM escrow_accounts WHERE id = ? FOR NO KEY UPDATE';
-    return [{ sql, params: [wallet], expect: 1 }];
+    return [{ sql, params: [wallet], expect: 1, lock: wallet }];
   }
 
   private insertRow(work: Work, maxOpen: number): Step {
