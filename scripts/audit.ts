@@ -62,7 +62,8 @@ function packedFiles(): string[] {
 function intendedFiles(): string[] {
   return [
     ...['package.json', 'README.md', 'LICENSE', 'bin/errand.js', 'docs/config.schema.json'],
-    ...['server.json', 'plugin/.mcp.json', 'plugin/monitors/monitors.json'],
+    ...['server.json', '.claude-plugin/marketplace.json'],
+    ...['plugin/.mcp.json', 'plugin/monitors/monitors.json'],
     ...['plugin/.claude-plugin/plugin.json', 'plugin/.codex-plugin/plugin.json'],
     ...globSync(['docs/**/*.md', 'docs/images/*', 'plugin/**/*.md'], { cwd: root }),
   ];

@@ -217,7 +217,7 @@ function removeAbandonedRuns(): void {
 }
 
 function removeRun(folder: string): void {
-  // Only processes that carry the mark of this run (ERRAND_TEST_RUN). One that forks while it is killed is found in the next round.
+  // Only processes of this run. One that forks while it is killed is found in the next round.
   while (markedProcesses(folder).map((pid) => kill(pid)).length > 0);
   if (process.platform === 'linux') {
     const mounts = fs.readFileSync('/proc/mounts', 'utf8').split('\n');
@@ -227,11 +227,12 @@ function removeRun(folder: string): void {
   fs.rmSync(folder, { recursive: true, force: true, maxRetries: 5 });
 }
 
-function markedProcesses(mark: string): number[] {
+/** Some programs get a filtered environment, but every one names a path in the folder: TMPDIR, ERRAND_HOME. */
+function markedProcesses(folder: string): number[] {
   if (process.platform !== 'linux') return [];
   const isMarked = (pid: string) => {
     try {
-      return fs.readFileSync(`/proc/${pid}/environ`, 'utf8').includes(`ERRAND_TEST_RUN=${mark}`);
+      return fs.readFileSync(`/proc/${pid}/environ`, 'utf8').includes(folder);
     } catch {
       return false; // gone, or of another user
     }

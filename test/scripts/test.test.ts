@@ -2,7 +2,7 @@
 import assert from 'node:assert/strict';
 import { spawn, type ChildProcess } from 'node:child_process';
 import { once } from 'node:events';
-import { globSync, readdirSync, realpathSync } from 'node:fs';
+import { globSync, readFileSync, readdirSync, realpathSync } from 'node:fs';
 import { join } from 'node:path';
 import { test } from 'node:test';
 import { tempFolder } from '../helpers/folder.ts';
@@ -25,12 +25,25 @@ async function startRun(temp: string): Promise<ChildProcess> {
 const remaining = (temp: string): string[] =>
   readdirSync(temp).filter((name) => !name.startsWith('errand-test-cache-'));
 
+/** Processes with a path of the run in their environment. */
+const running = (temp: string): string[] =>
+  process.platform !== 'linux' ? [] : readdirSync('/proc').filter((pid) => isOf(temp, pid));
+
+function isOf(temp: string, pid: string): boolean {
+  try {
+    return readFileSync(`/proc/${pid}/environ`, 'utf8').includes(temp);
+  } catch {
+    return false; // gone, or not a process
+  }
+}
+
 test('Ctrl-C removes everything', async (t) => {
   const temp = realpathSync(tempFolder(t));
   const child = await startRun(temp);
   child.kill('SIGINT');
   assert.deepEqual(await once(child, 'exit'), [130, null]);
   assert.deepEqual(remaining(temp), []);
+  assert.deepEqual(running(temp), []);
 });
 
 test('the next run removes what a killed run left behind', async (t) => {
@@ -45,4 +58,5 @@ test('the next run removes what a killed run left behind', async (t) => {
   });
   assert.deepEqual(await once(next, 'exit'), [1, null]);
   assert.deepEqual(remaining(temp), []);
+  assert.deepEqual(running(temp), []);
 });
