@@ -126,6 +126,7 @@ async function readAll(history: History, id: string, payment?: string): Promise<
     await history.call(by, 'list_events', { id });
     await history.call(by, 'wait_for_jobs', { ids: [id], waitMs: 0 });
     await history.call(by, 'read_work', { id });
+    await history.call(by, 'list_postings', { id });
     await history.call(by, 'get_reputation', { wallet });
     if (payment !== undefined) await history.call(by, 'get_payment', { id: payment });
     if (by === 'nobody') continue;
