@@ -4,6 +4,7 @@ import { get, Problem } from '../api.ts';
 import { bytes, count, duration, plural } from '../format.ts';
 import { Chart } from '../parts/chart.tsx';
 import { titleOf } from '../parts/job-rows.tsx';
+import { useLive } from '../parts/live.ts';
 import { useLoaded } from '../parts/loading.ts';
 import { ProblemBox } from '../parts/problem.tsx';
 import { StatusMark } from '../parts/status.tsx';
@@ -21,7 +22,7 @@ import {
   type Stats,
 } from '../stats.ts';
 import type { Job, JobLine } from '../types.ts';
-import { useRefresh, type QueueView } from './queues.tsx';
+import type { QueueView } from './queues.tsx';
 
 const ranges = [
   ['1h', 3_600_000],
@@ -70,7 +71,7 @@ export function OverviewView() {
     loaded.reload();
     stats.reload();
   }, []);
-  useRefresh(reload, refreshMs);
+  useLive(reload, { everyMs: refreshMs });
   // Statistics that this server does not have are left out.
   const isAbsent = stats.error instanceof Problem && stats.error.status === 404;
   const { value, error = isAbsent ? undefined : stats.error } = loaded;

@@ -1,14 +1,14 @@
 // Queues with their counts; limits and pause for administrators.
-import { useEffect, useState } from 'preact/hooks';
+import { useState } from 'preact/hooks';
 import { get, problemText, put } from '../api.ts';
 import { count } from '../format.ts';
+import { useLive } from '../parts/live.ts';
 import { useLoaded } from '../parts/loading.ts';
 import { ProblemBox } from '../parts/problem.tsx';
 import { showToast } from '../parts/toast.tsx';
 import { quoteValue } from '../query.ts';
 import { hrefOf } from '../router.ts';
 import { mayAdminister } from '../session.ts';
-import { onChanges } from '../stream/client.ts';
 
 export interface QueueView {
   kind: string;
@@ -26,7 +26,7 @@ export function QueuesView() {
   const loaded = useLoaded('queues', (signal) =>
     get<{ queues: QueueView[] }>('api/queues', {}, signal),
   );
-  useRefresh(loaded.reload);
+  useLive(loaded.reload, { everyMs: refreshMs });
   const { value, error, reload } = loaded;
   return (
     <section class="view" aria-labelledby="queues-title">
@@ -144,21 +144,4 @@ function QueueRow({ queue, onChanged }: { queue: QueueView; onChanged(): void })
       </td>
     </tr>
   );
-}
-
-/** Reads again after changes, at most once per second. */
-export function useRefresh(reload: () => void, everyMs = refreshMs): void {
-  useEffect(() => {
-    let timer: ReturnType<typeof setTimeout> | undefined;
-    const off = onChanges(() => {
-      timer ??= setTimeout(() => {
-        timer = undefined;
-        reload();
-      }, everyMs);
-    });
-    return () => {
-      off();
-      clearTimeout(timer);
-    };
-  }, [reload, everyMs]);
 }

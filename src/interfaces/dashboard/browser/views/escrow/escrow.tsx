@@ -1,4 +1,4 @@
-// Escrow: the jobs with whoever must act now first, and wallets; or one job.
+// Escrow: the jobs that wait for somebody first, and wallets; or one job.
 import { plural } from '../../format.ts';
 import { now } from '../../now.ts';
 import { ofKind, useLive } from '../../parts/live.ts';
