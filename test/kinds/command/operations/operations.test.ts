@@ -50,7 +50,10 @@ describe('run_command', () => {
     const closed = join(tempFolder(t), 'closed');
     mkdirSync(closed);
     chmodSync(closed, 0);
-    assert.equal((await run({ command: 'true', cwd: closed })).error?.code, 'cannotStart');
+    const { error } = await run({ command: 'true', cwd: closed });
+    // Only root removes a folder that it cannot read.
+    chmodSync(closed, 0o700);
+    assert.equal(error?.code, 'cannotStart');
   });
 
   test('invalid input is refused with the reason', async (t) => {
