@@ -6,7 +6,7 @@
 // keep a pipe open.
 // Usage: node scripts/test.ts [--only check|files|clients] [path part …]
 // `clients` runs test/clients: third-party programs that are too heavy for `npm test`.
-import { execFileSync, spawn } from 'node:child_process';
+import { execFileSync, spawn, spawnSync } from 'node:child_process';
 import * as fs from 'node:fs';
 import { availableParallelism, tmpdir } from 'node:os';
 import { join } from 'node:path';
@@ -211,9 +211,15 @@ function finish(code: number): never {
 function removeAbandonedRuns(): void {
   for (const name of fs.readdirSync(tmpdir())) {
     const pid = /^errand-test-run-(\d+)-/.exec(name)?.[1];
-    if (pid && !fs.existsSync(`/proc/${pid}`) && process.platform === 'linux')
-      removeRun(join(tmpdir(), name));
+    const folder = join(tmpdir(), name);
+    if (pid && !fs.existsSync(`/proc/${pid}`) && process.platform === 'linux' && isOurs(folder))
+      removeRun(folder);
   }
+}
+
+/** Another user's folder cannot be removed. */
+function isOurs(folder: string): boolean {
+  return fs.statSync(folder).uid === process.getuid?.();
 }
 
 function removeRun(folder: string): void {
@@ -224,6 +230,8 @@ function removeRun(folder: string): void {
     for (const mount of mounts.map((line) => line.split(' ')[1] ?? ''))
       if (mount.startsWith(`${folder}/`)) execFileSync('umount', ['-l', mount]);
   }
+  // A test that failed may leave a folder that its owner cannot read.
+  if (process.getuid?.() !== 0) spawnSync('chmod', ['-R', 'u+rwX', folder]);
   fs.rmSync(folder, { recursive: true, force: true, maxRetries: 5 });
 }
 
